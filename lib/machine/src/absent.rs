@@ -1,0 +1,35 @@
+//! Why something is not there.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A facet, a counter or an ability that this machine does not have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Absent {
+    /// The reason, as the second half of a sentence: `the kernel has no cpuset controller`.
+    pub why: String,
+    /// What a user could do about it, where there is something.
+    pub what_would_help: Option<String>,
+}
+
+impl Absent {
+    /// Nothing helps, or nothing is known to.
+    #[must_use]
+    pub fn because(why: impl Into<String>) -> Self {
+        Absent { why: why.into(), what_would_help: None }
+    }
+
+    /// With a remedy.
+    #[must_use]
+    pub fn with_help(why: impl Into<String>, help: impl Into<String>) -> Self {
+        Absent { why: why.into(), what_would_help: Some(help.into()) }
+    }
+}
+
+impl fmt::Display for Absent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
+impl std::error::Error for Absent {}

@@ -1,0 +1,147 @@
+//! Prepared changes: knobs, steps, and the outcome they lead to.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The name of one thing that can be set. What the text means is the machine's own business; two equal
+/// texts are the same thing for as long as the machine is up.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Knob(pub String);
+
+impl fmt::Display for Knob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A knob's value, in the one spelling that reading gives back after writing it.
+pub type Value = String;
+
+/// What a step does to the memory of a knob's original value.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Baseline {
+    /// Nothing: the knob is ours from its first day to its last.
+    #[default]
+    Ours,
+    /// The first such step keeps `before`; later ones leave what is kept.
+    Keep,
+    /// The knob has its original value again: forget it.
+    Release,
+}
+
+/// One knob, from the value it was seen to have to the value it should have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// Which.
+    pub knob: Knob,
+    /// As read while preparing; `None` when it did not exist.
+    pub before: Option<Value>,
+    /// As it should be; `None` when it should not exist.
+    pub after: Option<Value>,
+    /// Whose value it is.
+    #[serde(default)]
+    pub baseline: Baseline,
+    /// A refusal of this step is a note, not the end of the operation: the machine goes on without it. Used
+    /// for what may resist (a managed interrupt) and for what may vanish (a thread).
+    #[serde(default)]
+    pub may_refuse: bool,
+}
+
+impl Step {
+    /// A step on a knob of our own that must succeed.
+    #[must_use]
+    pub fn new(knob: Knob, before: Option<Value>, after: Option<Value>) -> Self {
+        Step { knob, before, after, baseline: Baseline::Ours, may_refuse: false }
+    }
+
+    /// The same step, remembering the original value.
+    #[must_use]
+    pub fn keeping(mut self) -> Self {
+        self.baseline = Baseline::Keep;
+        self
+    }
+
+    /// The same step, forgetting the original value, which it restores.
+    #[must_use]
+    pub fn releasing(mut self) -> Self {
+        self.baseline = Baseline::Release;
+        self
+    }
+
+    /// The same step, whose refusal is only a note.
+    #[must_use]
+    pub fn tolerant(mut self) -> Self {
+        self.may_refuse = true;
+        self
+    }
+}
+
+/// `file /a: 0-3 -> 0,2-3`, for `--dry-run` and for reports.
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = |v: &Option<Value>| match v {
+            None => "absent".to_owned(),
+            Some(v) if v.is_empty() => "empty".to_owned(),
+            Some(v) => v.clone(),
+        };
+        write!(f, "{}: {} -> {}", self.knob, word(&self.before), word(&self.after))
+    }
+}
+
+/// A change that has been thought through by reading, and not yet made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change<T> {
+    /// What it is, for the journal and for reports: `create processor set 1`.
+    pub what: String,
+    /// In the order in which they must be applied.
+    pub steps: Vec<Step>,
+    /// What will be true afterwards.
+    pub outcome: T,
+    /// What the user should know although it is no error.
+    pub notes: Vec<String>,
+}
+
+impl<T> Change<T> {
+    /// A change without notes.
+    #[must_use]
+    pub fn new(what: impl Into<String>, steps: Vec<Step>, outcome: T) -> Self {
+        Change { what: what.into(), steps, outcome, notes: Vec::new() }
+    }
+
+    /// The same change with another outcome.
+    #[must_use]
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Change<U> {
+        Change { what: self.what, steps: self.steps, outcome: f(self.outcome), notes: self.notes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_step_survives_json(
+            knob in "[a-z:/.0-9]{1,20}",
+            before in proptest::option::of(".{0,12}"),
+            after in proptest::option::of(".{0,12}"),
+            kind in 0u8..3,
+            may_refuse in any::<bool>(),
+        ) {
+            let baseline = [Baseline::Ours, Baseline::Keep, Baseline::Release][usize::from(kind)];
+            let step = Step { knob: Knob(knob), before, after, baseline, may_refuse };
+            let text = serde_json::to_string(&step).unwrap();
+            prop_assert!(!text.contains('\n'));
+            prop_assert_eq!(serde_json::from_str::<Step>(&text).unwrap(), step);
+        }
+    }
+
+    #[test]
+    fn a_step_says_what_it_does() {
+        let step = Step::new(Knob("cpu.3.state".into()), Some("on-line".into()), None);
+        assert_eq!(step.to_string(), "cpu.3.state: on-line -> absent");
+    }
+}

@@ -1,0 +1,226 @@
+//! The executor: applies prepared changes, all or nothing, and repairs what a killed writer left.
+//!
+//! It makes no choice of its own. Which steps, in which order, is decided by the facet that prepared them.
+
+use crate::{Change, Guard, Journal, JournalError, Knob, KnobError, Machine, Reason, Refusal, Step, Value};
+use std::fmt;
+
+/// How often a machine may be found unsettled after a change before we give up. Each round catches the
+/// threads that were born during the one before; a fork bomb is not worth a longer chase.
+const SETTLE_ROUNDS_MAX: usize = 32;
+
+/// The one writer of a machine. While it exists nobody else changes the machine through this interface.
+pub struct Writer<'m> {
+    machine: &'m dyn Machine,
+    repaired: Option<Repair>,
+    _guard: Box<dyn Guard>,
+}
+
+/// A change that was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed<T> {
+    /// What is true now.
+    pub outcome: T,
+    /// What the user should know: notes of the preparation, and steps that were refused and tolerated.
+    pub notes: Vec<String>,
+    /// How many steps were applied.
+    pub steps: usize,
+}
+
+/// What was found and done about an operation that its writer did not finish.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repair {
+    /// The operation, in words.
+    pub what: String,
+    /// One finding per knob, in the order in which they were put back.
+    pub findings: Vec<(Knob, Finding)>,
+}
+
+/// What repair did about one knob.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Finding {
+    /// It had not been touched yet.
+    Untouched,
+    /// It was put back.
+    PutBack,
+    /// Its owner is gone.
+    Gone,
+    /// Somebody else changed it meanwhile; it was left alone.
+    Foreign {
+        /// What it is.
+        is: Option<Value>,
+    },
+    /// It could not be put back.
+    Refused(String),
+}
+
+impl fmt::Display for Repair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = |want: fn(&Finding) -> bool| self.findings.iter().filter(|(_, x)| want(x)).count();
+        write!(f, "an unfinished change was put back: {}", self.what)?;
+        let foreign = count(|x| matches!(x, Finding::Foreign { .. }));
+        if foreign > 0 {
+            write!(f, "; {foreign} of its knobs were changed by somebody else and left alone")?;
+        }
+        let refused = count(|x| matches!(x, Finding::Refused(_)));
+        if refused > 0 {
+            write!(f, "; {refused} of its knobs could not be put back")?;
+        }
+        Ok(())
+    }
+}
+
+impl<'m> Writer<'m> {
+    /// Becomes the writer: takes the lock, and puts back what an earlier writer began and did not end.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the lock or the journal cannot be had.
+    pub fn open(machine: &'m dyn Machine) -> Result<Self, Refusal> {
+        let guard = machine.lock()?;
+        let repaired = repair(machine)?;
+        Ok(Writer { machine, repaired, _guard: guard })
+    }
+
+    /// What had to be put back on the way in.
+    #[must_use]
+    pub fn repaired(&self) -> Option<&Repair> {
+        self.repaired.as_ref()
+    }
+
+    /// Makes a prepared change, and whatever the machine needs after it to be settled.
+    ///
+    /// # Errors
+    /// The [`Refusal`] of the first step that failed, after everything was put back.
+    pub fn commit<T>(&self, change: Change<T>) -> Result<Committed<T>, Refusal> {
+        let journal = self.machine.journal();
+        let mut notes = change.notes;
+        journal.moment("begin");
+        journal.begin(&change.what, &self.machine.boot_id(), &change.steps).map_err(cannot_journal)?;
+        journal.moment("intended");
+        let mut applied = Vec::new();
+        let result = self.run(change.steps, &mut applied, &mut notes);
+        match result {
+            Ok(()) => {
+                journal.moment("applied");
+                if let Err(error) = journal.commit() {
+                    self.put_back(&applied);
+                    return Err(cannot_journal(error));
+                }
+                journal.moment("committed");
+                Ok(Committed { outcome: change.outcome, notes, steps: applied.len() })
+            }
+            Err(refusal) => {
+                self.put_back(&applied);
+                journal.moment("undone");
+                journal.abort().map_err(cannot_journal)?;
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Brings the machine to what its live sets want, without changing what they want.
+    ///
+    /// # Errors
+    /// As for [`Writer::commit`].
+    pub fn settle(&self) -> Result<Committed<()>, Refusal> {
+        let steps = self.machine.settle()?;
+        if steps.is_empty() {
+            return Ok(Committed { outcome: (), notes: Vec::new(), steps: 0 });
+        }
+        self.commit(Change::new("bring the machine to what its sets want", steps, ()))
+    }
+
+    fn run(
+        &self,
+        first: Vec<Step>,
+        applied: &mut Vec<Step>,
+        notes: &mut Vec<String>,
+    ) -> Result<(), Refusal> {
+        let journal = self.machine.journal();
+        let mut steps = first;
+        let mut tolerated: Vec<Knob> = Vec::new();
+        for round in 0.. {
+            for step in steps {
+                if self.apply(&step, notes)? {
+                    applied.push(step);
+                } else {
+                    journal.refused(&step.knob).map_err(cannot_journal)?;
+                    tolerated.push(step.knob);
+                }
+                journal.moment(&format!("step-{}", applied.len()));
+            }
+            steps = self.machine.settle()?;
+            steps.retain(|s| !tolerated.contains(&s.knob));
+            if steps.is_empty() {
+                return Ok(());
+            }
+            if round == SETTLE_ROUNDS_MAX {
+                let why = format!("it is still not settled after {SETTLE_ROUNDS_MAX} rounds: {}", steps[0]);
+                return Err(Refusal::operation(Reason::Machine(why)));
+            }
+            journal.extend(&steps).map_err(cannot_journal)?;
+        }
+        Ok(())
+    }
+
+    /// Applies one step. `false` when it was refused and may be.
+    fn apply(&self, step: &Step, notes: &mut Vec<String>) -> Result<bool, Refusal> {
+        match self.machine.write(&step.knob, step.after.as_ref()) {
+            Ok(()) => Ok(true),
+            Err(KnobError::Gone) if step.may_refuse => Ok(false),
+            Err(error) if step.may_refuse => {
+                notes.push(format!("{}: {error}", step.knob));
+                Ok(false)
+            }
+            Err(error) => Err(Refusal::operation(error.into_reason(&step.knob))),
+        }
+    }
+
+    fn put_back(&self, applied: &[Step]) {
+        for step in applied.iter().rev() {
+            put_back_one(self.machine, step);
+        }
+    }
+}
+
+fn cannot_journal(error: JournalError) -> Refusal {
+    Refusal::operation(Reason::Journal(error.0)).hint("nothing was changed; free some space and try again")
+}
+
+/// Puts back what an unfinished operation did: newest step first, each only where the knob still has one of
+/// the two values that the journal names. The caller holds the lock.
+///
+/// # Errors
+/// [`Refusal`] when the journal cannot be read or written.
+pub fn repair(machine: &dyn Machine) -> Result<Option<Repair>, Refusal> {
+    let journal: &dyn Journal = machine.journal();
+    journal.forget_other_boots(&machine.boot_id()).map_err(cannot_journal)?;
+    let Some(operation) = journal.unfinished().map_err(cannot_journal)? else { return Ok(None) };
+    let findings = operation
+        .steps
+        .iter()
+        .rev()
+        .map(|step| (step.knob.clone(), put_back_one(machine, step)))
+        .collect();
+    journal.abort().map_err(cannot_journal)?;
+    Ok(Some(Repair { what: operation.what, findings }))
+}
+
+fn put_back_one(machine: &dyn Machine, step: &Step) -> Finding {
+    let is = match machine.read(&step.knob) {
+        Ok(value) => value,
+        Err(KnobError::Gone) => return Finding::Gone,
+        Err(error) => return Finding::Refused(error.to_string()),
+    };
+    if is == step.before {
+        return Finding::Untouched;
+    }
+    if is != step.after {
+        return if is.is_none() { Finding::Gone } else { Finding::Foreign { is } };
+    }
+    match machine.write(&step.knob, step.before.as_ref()) {
+        Ok(()) => Finding::PutBack,
+        Err(KnobError::Gone) => Finding::Gone,
+        Err(error) => Finding::Refused(error.to_string()),
+    }
+}

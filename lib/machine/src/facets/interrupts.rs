@@ -1,0 +1,43 @@
+//! Device interrupts, and everything else that is steered away from sheltered processors.
+
+use crate::Refusal;
+use millpond_model::CpuSet;
+
+/// What sort of thing is steered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum InterruptKind {
+    /// An interrupt line or message of a device.
+    Device,
+    /// Where interrupts that are requested later will go.
+    Default,
+    /// Work that the kernel does in threads bound to no processor.
+    UnboundWork,
+    /// Network packets that are handed on to, or sent from, chosen processors.
+    PacketSteering,
+}
+
+/// One thing that can be steered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interrupt {
+    /// The machine's name for it (`24`, `default`, `eth0/rx-0`).
+    pub id: String,
+    /// Whose it is (`eth0-rx-0`).
+    pub name: String,
+    /// What sort.
+    pub kind: InterruptKind,
+    /// Where it may go.
+    pub allowed: CpuSet,
+    /// Where it goes now, where that is known.
+    pub effective: Option<CpuSet>,
+    /// Why it cannot be moved, if so.
+    pub fixed: Option<String>,
+}
+
+/// The facet. Sheltering processors is a change of their state: see [`crate::Processors::prepare_state`].
+pub trait Interrupts {
+    /// Everything that can or could be steered.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the machine cannot be read.
+    fn list(&self) -> Result<Vec<Interrupt>, Refusal>;
+}

@@ -1,0 +1,19 @@
+//! The facets: one trait per noun. Each file has the same shape: what is read, then what can be prepared.
+
+mod clock;
+mod counters;
+mod interrupts;
+mod processors;
+mod psets;
+mod sampler;
+mod threads;
+mod zones;
+
+pub use clock::Clock;
+pub use counters::{CounterWatch, Counters, WatchOptions};
+pub use interrupts::{Interrupt, InterruptKind, Interrupts};
+pub use processors::{ProcessorStatus, Processors, StateChange};
+pub use psets::{CreateOptions, Move, Psets};
+pub use sampler::{OccupancyWatch, Residence, Sampler, Sighting};
+pub use threads::{LwpStatus, Process, Rebinding, Threads};
+pub use zones::{Zone, Zones};

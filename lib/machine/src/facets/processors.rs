@@ -1,0 +1,61 @@
+//! Processors: their topology and states.
+
+use crate::{Change, Refusal};
+use millpond_model::{CpuId, State, Topology, WallTime};
+
+/// A processor's state and since when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessorStatus {
+    /// Which.
+    pub cpu: CpuId,
+    /// Its state.
+    pub state: State,
+    /// Since when, on the wall.
+    pub since: WallTime,
+}
+
+/// The outcome of a change of state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StateChange {
+    /// Which.
+    pub cpu: CpuId,
+    /// The state it had.
+    pub from: State,
+    /// The state it has.
+    pub to: State,
+}
+
+/// The facet.
+pub trait Processors {
+    /// Where processors stand. Includes those that are off-line.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the machine cannot be read.
+    fn topology(&self) -> Result<Topology, Refusal>;
+
+    /// The state of each, ascending.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the machine cannot be read.
+    fn states(&self) -> Result<Vec<ProcessorStatus>, Refusal>;
+
+    /// Prepares a change of state. The rules are those of [`State::transition`]; beyond them the last
+    /// processor on-line (of the machine, and of its set), and the last that takes interrupts, stay. Threads
+    /// that are bound to a processor keep it from going off-line unless `forced`, which unbinds them.
+    ///
+    /// # Errors
+    /// [`Refusal`] with the rule that forbids it.
+    fn prepare_state(&self, cpu: CpuId, to: State, forced: bool) -> Result<Change<StateChange>, Refusal>;
+
+    /// Prepares the same change of state for several processors as one operation. Processors that already
+    /// are in the state take no step.
+    ///
+    /// # Errors
+    /// [`Refusal`] naming the first processor whose change is forbidden.
+    fn prepare_states(
+        &self,
+        cpus: &[CpuId],
+        to: State,
+        forced: bool,
+    ) -> Result<Change<Vec<StateChange>>, Refusal>;
+}

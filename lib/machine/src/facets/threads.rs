@@ -1,0 +1,89 @@
+//! Threads and their bindings: to a set (others may be kept out of it) and to one processor (others may run
+//! there too). Both are inherited by children and survive exec.
+
+use crate::{Change, Refusal};
+use millpond_model::{CpuId, CpuSet, Lwp, LwpId, Pid, PsetId};
+
+/// A process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    /// Its number.
+    pub pid: Pid,
+    /// Its short name.
+    pub name: String,
+    /// Whether it is a part of the kernel, which cannot be bound.
+    pub kernel: bool,
+}
+
+/// A thread and where it may run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LwpStatus {
+    /// Which.
+    pub lwp: Lwp,
+    /// The set it is bound to; [`PsetId::DEFAULT`] for none.
+    pub set: PsetId,
+    /// The processor it is bound to.
+    pub cpu: Option<CpuId>,
+    /// Where it may run, all things considered.
+    pub allowed: CpuSet,
+}
+
+/// The outcome of a change of binding, of a whole process or of one thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rebinding<T> {
+    /// The process.
+    pub pid: Pid,
+    /// The thread, where only it is meant.
+    pub lwp: Option<LwpId>,
+    /// What it was bound to.
+    pub from: Option<T>,
+    /// What it is bound to.
+    pub to: Option<T>,
+}
+
+/// The facet.
+pub trait Threads {
+    /// Every process, ascending.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the machine cannot be read.
+    fn processes(&self) -> Result<Vec<Process>, Refusal>;
+
+    /// The threads of a process, ascending.
+    ///
+    /// # Errors
+    /// [`Refusal`] when there is no such process.
+    fn lwps(&self, pid: Pid) -> Result<Vec<LwpStatus>, Refusal>;
+
+    /// Every thread that is bound to a set or to a processor, ascending. Kernel threads are not listed.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the machine cannot be read.
+    fn bound(&self) -> Result<Vec<LwpStatus>, Refusal>;
+
+    /// Prepares binding a process, or the named threads of it, to a set; `None` unbinds. Unbinding what is
+    /// not bound succeeds.
+    ///
+    /// # Errors
+    /// [`Refusal`]: no such process or thread, a kernel thread, no rights, an unknown or empty set, a thread
+    /// bound to a processor outside the set.
+    fn prepare_bind_set(
+        &self,
+        pid: Pid,
+        lwps: Option<&[LwpId]>,
+        to: Option<PsetId>,
+    ) -> Result<Change<Vec<Rebinding<PsetId>>>, Refusal>;
+
+    /// Prepares binding a process, or the named threads of it, to a processor of its set; `None` unbinds and
+    /// restores what was allowed before.
+    ///
+    /// # Errors
+    /// [`Refusal`]: no such process or thread, a kernel thread, no rights, a processor that does not exist,
+    /// is not active or is in another set.
+    fn prepare_bind_cpu(
+        &self,
+        pid: Pid,
+        lwps: Option<&[LwpId]>,
+        to: Option<CpuId>,
+    ) -> Result<Change<Vec<Rebinding<CpuId>>>, Refusal>;
+}

@@ -1,0 +1,30 @@
+//! Zones: standing groups of processes with a name of their own, which can be bound to a set as they are.
+
+use crate::{Change, Refusal};
+use millpond_model::PsetId;
+
+/// A named group of processes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Zone {
+    /// What users call it.
+    pub name: String,
+    /// What sort of group it is, in a word (`unit`, `container`, `group`).
+    pub kind: String,
+    /// The set that it is bound to; [`PsetId::DEFAULT`] for none.
+    pub set: PsetId,
+}
+
+/// The facet.
+pub trait Zones {
+    /// Every zone.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the machine cannot be read.
+    fn list(&self) -> Result<Vec<Zone>, Refusal>;
+
+    /// Prepares binding a whole zone to a set; `None` gives it back to the default set.
+    ///
+    /// # Errors
+    /// [`Refusal`]: no such zone or set, an empty set, a zone that another manager owns.
+    fn prepare_bind(&self, zone: &str, to: Option<PsetId>) -> Result<Change<Zone>, Refusal>;
+}

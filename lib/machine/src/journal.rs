@@ -1,0 +1,203 @@
+//! The journal: what is about to be done, written down before it is done.
+//!
+//! A journal holds at most one unfinished operation (there is one writer at a time) and the baselines of all
+//! knobs that are not ours. Baselines are not records of their own: they follow from the committed steps, see
+//! [`fold`], so that an operation and the baselines it keeps or releases become durable in one write.
+
+use crate::{Baseline, Knob, Step, Value};
+use millpond_model::Pid;
+use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+/// An operation as the journal knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Operation {
+    /// What it was, in words.
+    pub what: String,
+    /// The boot of the machine that it belongs to.
+    pub boot: String,
+    /// Who did it.
+    pub pid: Pid,
+    /// Its steps so far, oldest first.
+    pub steps: Vec<Step>,
+}
+
+/// The journal could not be read or written. Nothing was done to the machine.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct JournalError(pub String);
+
+/// Where intentions are kept. The session supplies a file; tests and simulated machines keep it in memory.
+///
+/// All methods take `&self`: a journal is shared by the facets, which read baselines, and the executor.
+pub trait Journal {
+    /// Starts an operation and makes its first steps durable.
+    ///
+    /// # Errors
+    /// [`JournalError`] when that failed; the operation must not start.
+    fn begin(&self, what: &str, boot: &str, steps: &[Step]) -> Result<(), JournalError>;
+    /// Makes further steps of the running operation durable.
+    ///
+    /// # Errors
+    /// [`JournalError`] when that failed; the steps must not be applied.
+    fn extend(&self, steps: &[Step]) -> Result<(), JournalError>;
+    /// Takes steps of the running operation out of the account: they were refused and the operation went on.
+    ///
+    /// # Errors
+    /// [`JournalError`] when that could not be made durable.
+    fn refused(&self, knob: &Knob) -> Result<(), JournalError>;
+    /// The operation is complete; its baselines count from now on.
+    ///
+    /// # Errors
+    /// [`JournalError`] when that could not be made durable.
+    fn commit(&self) -> Result<(), JournalError>;
+    /// The operation was put back; nothing of it counts.
+    ///
+    /// # Errors
+    /// [`JournalError`] when that could not be made durable.
+    fn abort(&self) -> Result<(), JournalError>;
+    /// The operation that somebody began and did not end.
+    ///
+    /// # Errors
+    /// [`JournalError`] when the journal cannot be read.
+    fn unfinished(&self) -> Result<Option<Operation>, JournalError>;
+    /// The original value of a knob that committed operations have changed.
+    fn baseline(&self, knob: &Knob) -> Option<Option<Value>>;
+    /// Every baseline.
+    fn baselines(&self) -> BTreeMap<Knob, Option<Value>>;
+    /// Forgets everything of another boot than `boot`.
+    ///
+    /// # Errors
+    /// [`JournalError`] when that could not be made durable.
+    fn forget_other_boots(&self, boot: &str) -> Result<(), JournalError>;
+    /// Called at each named moment of an operation (`begin`, `intended`, `step-1`, …, `committed`). Here a
+    /// fault can be injected; an ordinary journal does nothing.
+    fn moment(&self, name: &str);
+}
+
+/// What committed steps do to the table of baselines.
+pub fn fold(baselines: &mut BTreeMap<Knob, Option<Value>>, steps: &[Step]) {
+    for step in steps {
+        match step.baseline {
+            Baseline::Ours => {}
+            Baseline::Keep => {
+                baselines.entry(step.knob.clone()).or_insert_with(|| step.before.clone());
+            }
+            Baseline::Release => {
+                baselines.remove(&step.knob);
+            }
+        }
+    }
+}
+
+/// A journal that lives as long as its value.
+#[derive(Debug, Default)]
+pub struct MemoryJournal {
+    state: RefCell<MemoryState>,
+}
+
+#[derive(Debug, Default)]
+struct MemoryState {
+    running: Option<Operation>,
+    baselines: BTreeMap<Knob, Option<Value>>,
+    moments: Vec<String>,
+}
+
+impl MemoryJournal {
+    /// The moments that were passed, oldest first.
+    #[must_use]
+    pub fn moments(&self) -> Vec<String> {
+        self.state.borrow().moments.clone()
+    }
+}
+
+impl Journal for MemoryJournal {
+    fn begin(&self, what: &str, boot: &str, steps: &[Step]) -> Result<(), JournalError> {
+        let operation =
+            Operation { what: what.into(), boot: boot.into(), pid: Pid(0), steps: steps.to_vec() };
+        self.state.borrow_mut().running = Some(operation);
+        Ok(())
+    }
+
+    fn extend(&self, steps: &[Step]) -> Result<(), JournalError> {
+        if let Some(running) = &mut self.state.borrow_mut().running {
+            running.steps.extend_from_slice(steps);
+        }
+        Ok(())
+    }
+
+    fn refused(&self, knob: &Knob) -> Result<(), JournalError> {
+        if let Some(running) = &mut self.state.borrow_mut().running {
+            running.steps.retain(|s| s.knob != *knob);
+        }
+        Ok(())
+    }
+
+    fn commit(&self) -> Result<(), JournalError> {
+        let state = &mut *self.state.borrow_mut();
+        if let Some(done) = state.running.take() {
+            fold(&mut state.baselines, &done.steps);
+        }
+        Ok(())
+    }
+
+    fn abort(&self) -> Result<(), JournalError> {
+        self.state.borrow_mut().running = None;
+        Ok(())
+    }
+
+    fn unfinished(&self) -> Result<Option<Operation>, JournalError> {
+        Ok(self.state.borrow().running.clone())
+    }
+
+    fn baseline(&self, knob: &Knob) -> Option<Option<Value>> {
+        self.state.borrow().baselines.get(knob).cloned()
+    }
+
+    fn baselines(&self) -> BTreeMap<Knob, Option<Value>> {
+        self.state.borrow().baselines.clone()
+    }
+
+    fn forget_other_boots(&self, boot: &str) -> Result<(), JournalError> {
+        let state = &mut *self.state.borrow_mut();
+        if state.running.as_ref().is_some_and(|r| r.boot != boot) {
+            state.running = None;
+            state.baselines.clear();
+        }
+        Ok(())
+    }
+
+    fn moment(&self, name: &str) {
+        self.state.borrow_mut().moments.push(name.to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(knob: &str, before: &str, after: &str) -> Step {
+        Step::new(Knob(knob.into()), Some(before.into()), Some(after.into()))
+    }
+
+    #[test]
+    fn the_first_touch_keeps_and_the_last_release_forgets() {
+        let mut baselines = BTreeMap::new();
+        fold(&mut baselines, &[step("a", "0-3", "0-1").keeping(), step("a", "0-1", "0").keeping()]);
+        assert_eq!(baselines[&Knob("a".into())], Some("0-3".into()));
+        fold(&mut baselines, &[step("b", "x", "y")]);
+        assert_eq!(baselines.len(), 1, "a knob of our own has no baseline");
+        fold(&mut baselines, &[step("a", "0", "0-3").releasing()]);
+        assert!(baselines.is_empty());
+    }
+
+    #[test]
+    fn an_aborted_operation_leaves_no_baseline() {
+        let journal = MemoryJournal::default();
+        journal.begin("x", "boot", &[step("a", "1", "2").keeping()]).unwrap();
+        journal.abort().unwrap();
+        assert_eq!(journal.baseline(&Knob("a".into())), None);
+        assert_eq!(journal.unfinished().unwrap(), None);
+    }
+}

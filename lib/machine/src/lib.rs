@@ -1,0 +1,132 @@
+//! The Machine interface: what a command may ask of a machine, whoever the machine is.
+//!
+//! # Nouns
+//!
+//! A [`Machine`] is a small directory of *facets*, one per noun of the subject. Asking for a facet gives it,
+//! or an [`Absent`] that says why it is not there and what would help. There are no methods that fail because
+//! nobody wrote them, and no empty answers that mean "not supported".
+//!
+//! A facet *reads*, and *prepares* changes by reading only. A prepared [`Change`] is a list of [`Step`]s, each
+//! of which takes one [`Knob`] from a value it was seen to have to a value it should have, beside the outcome
+//! that will be true once all are done.
+//!
+//! ```text
+//!   command ──asks──▶ facet ──prepares──▶ Change { steps, outcome }
+//!                                            │
+//!   Writer::commit:   journal intents ──▶ apply each step ──▶ settle until nothing is left ──▶ journal commit
+//!                                            │ a step is refused
+//!                                            └──▶ put back what was applied, newest first ──▶ journal abort
+//! ```
+//!
+//! # What follows
+//!
+//! * Nothing is written to a machine that is not in the journal first, so that a command can be killed
+//!   anywhere: the next [`Writer`] finds the unfinished operation and puts each knob back, but only where the
+//!   knob still has one of the two values that the journal names. Anything else was changed by somebody else,
+//!   is left alone, and is reported.
+//! * The first step that touches a knob which is not ours keeps its value as the knob's *baseline*; the last
+//!   release restores it. Baselines live in the journal; facets read them while preparing.
+//! * One operation is all or nothing. Independent operands are separate operations.
+//! * A machine may be *unsettled* after a change: threads fork while others are moved. [`Knobs::settle`] says
+//!   what is left to do, and commit repeats it until nothing is.
+//!
+//! What this room does not do: it knows no kernel, opens no file, and decides nothing about which processors
+//! anybody should have.
+
+mod absent;
+mod change;
+mod execute;
+pub mod facets;
+mod journal;
+#[cfg(feature = "laws")]
+pub mod laws;
+mod refusal;
+
+pub use absent::Absent;
+pub use change::{Baseline, Change, Knob, Step, Value};
+pub use execute::{Committed, Finding, Repair, Writer, repair};
+pub use facets::{Clock, Counters, Interrupts, Processors, Psets, Sampler, Threads, Zones};
+pub use journal::{Journal, JournalError, MemoryJournal, Operation};
+pub use refusal::{KnobError, Reason, Refusal, Subject};
+
+/// A machine: real, captured in a directory, or simulated.
+pub trait Machine: Knobs {
+    /// What users call it (`real`, `t2000`, …).
+    fn name(&self) -> &str;
+    /// Its time. Every machine has one.
+    fn clock(&self) -> &dyn Clock;
+    /// Its memory of unfinished operations and baselines.
+    fn journal(&self) -> &dyn Journal;
+
+    /// Processors, their topology and states.
+    ///
+    /// # Errors
+    /// [`Absent`] when there is no such facet here.
+    fn processors(&self) -> Result<&dyn Processors, Absent>;
+    /// Processor sets.
+    ///
+    /// # Errors
+    /// [`Absent`] when there is no such facet here.
+    fn psets(&self) -> Result<&dyn Psets, Absent>;
+    /// Threads and their bindings.
+    ///
+    /// # Errors
+    /// [`Absent`] when there is no such facet here.
+    fn threads(&self) -> Result<&dyn Threads, Absent>;
+    /// Groups of processes that have a name of their own.
+    ///
+    /// # Errors
+    /// [`Absent`] when there is no such facet here.
+    fn zones(&self) -> Result<&dyn Zones, Absent>;
+    /// Device interrupts and what else is steered away from sheltered processors.
+    ///
+    /// # Errors
+    /// [`Absent`] when there is no such facet here.
+    fn interrupts(&self) -> Result<&dyn Interrupts, Absent>;
+    /// Event counters and time by use, per processor.
+    ///
+    /// # Errors
+    /// [`Absent`] when there is no such facet here.
+    fn counters(&self) -> Result<&dyn Counters, Absent>;
+    /// Statistical samples of what runs where.
+    ///
+    /// # Errors
+    /// [`Absent`] when there is no such facet here.
+    fn sampler(&self) -> Result<&dyn Sampler, Absent>;
+}
+
+/// The part of a machine that the executor uses: single values with names.
+pub trait Knobs {
+    /// The present value; `None` when the knob's owner (a thread, a directory) does not exist.
+    ///
+    /// # Errors
+    /// [`KnobError`] when it exists and cannot be read.
+    fn read(&self, knob: &Knob) -> Result<Option<Value>, KnobError>;
+
+    /// Sets the value; `None` removes. Returns only when the machine really has it: a machine that accepts
+    /// a write and then declares it invalid has refused.
+    ///
+    /// # Errors
+    /// [`KnobError`]; the value is then unchanged.
+    fn write(&self, knob: &Knob, value: Option<&Value>) -> Result<(), KnobError>;
+
+    /// What is left to do so that the machine is as its live sets, bindings and shelters want it. Empty when
+    /// it is. Reads only.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the machine cannot be read.
+    fn settle(&self) -> Result<Vec<Step>, Refusal>;
+
+    /// Keeps every other writer out until the guard is dropped. Waits for a writer that is at work, but not
+    /// for ever.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the rights are missing, or another writer does not finish.
+    fn lock(&self) -> Result<Box<dyn Guard>, Refusal>;
+
+    /// What tells this boot of the machine from every other one. Journals of another boot are void.
+    fn boot_id(&self) -> String;
+}
+
+/// Held by the one writer of a machine.
+pub trait Guard {}

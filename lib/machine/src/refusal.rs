@@ -1,0 +1,279 @@
+//! Why a machine does not do what was asked: one type, so that every machine refuses in the same words.
+//!
+//! A command puts its own verb in front: `psrset: cannot assign processor 7: ` and then the reason. Where a
+//! remedy exists it follows on a line of its own, `hint: …`.
+
+use millpond_model::{CpuId, CpuSet, Lwp, Pid, PsetId, State};
+use std::fmt;
+
+/// What the refusal is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// The operation as a whole.
+    Operation,
+    /// One processor.
+    Processor(CpuId),
+    /// One set.
+    Pset(PsetId),
+    /// One process.
+    Process(Pid),
+    /// One thread.
+    Thread(Lwp),
+    /// A zone, by name.
+    Zone(String),
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Subject::Operation => f.write_str("the machine"),
+            Subject::Processor(cpu) => write!(f, "processor {cpu}"),
+            Subject::Pset(id) => write!(f, "processor set {id}"),
+            Subject::Process(pid) => write!(f, "process {pid}"),
+            Subject::Thread(lwp) => write!(f, "thread {lwp}"),
+            Subject::Zone(name) => write!(f, "zone {name}"),
+        }
+    }
+}
+
+/// The reason, as the second half of a sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    /// The number names no processor of this machine.
+    #[error("there is no such processor (this machine has {present})")]
+    NoSuchProcessor {
+        /// Those that exist.
+        present: CpuSet,
+    },
+    /// One processor was named more than once.
+    #[error("it is named twice")]
+    NamedTwice,
+    /// The number names no set.
+    #[error("there is no such processor set")]
+    NoSuchPset,
+    /// The default set is not one that can be changed by name.
+    #[error("set 0 is the default set, which holds whatever is in no other")]
+    DefaultPset,
+    /// The default set must keep a processor: system threads live there.
+    #[error("it is the last one in the default set")]
+    LastOfDefault,
+    /// A set that threads are bound to must keep a processor.
+    #[error("it is the last one in set {0}, and threads are bound to that set")]
+    LastOfBusy(PsetId),
+    /// The processor is not active.
+    #[error("it is {0}")]
+    NotActive(State),
+    /// Nothing can run in a set without active processors.
+    #[error("set {0} is empty")]
+    EmptyPset(PsetId),
+    /// No such process.
+    #[error("there is no such process")]
+    NoSuchProcess,
+    /// No such thread.
+    #[error("there is no such thread in the process")]
+    NoSuchLwp,
+    /// The process ended while we were at work.
+    #[error("it exited meanwhile")]
+    ExitedMeanwhile,
+    /// Threads of the kernel are not ours to bind.
+    #[error("it is a kernel thread")]
+    KernelThread,
+    /// The threads are bound to a processor elsewhere.
+    #[error("it is bound to processor {cpu}, which is not in set {set}")]
+    BoundElsewhere {
+        /// Where it is bound.
+        cpu: CpuId,
+        /// Where it should go.
+        set: PsetId,
+    },
+    /// The processor is in another set than the thread.
+    #[error("processor {cpu} is in set {of}, the thread in set {thread}")]
+    ProcessorInOtherPset {
+        /// The processor.
+        cpu: CpuId,
+        /// Its set.
+        of: PsetId,
+        /// The thread's set.
+        thread: PsetId,
+    },
+    /// On this machine the threads of a process share a set.
+    #[error("its process is in set {0}")]
+    ProcessInPset(PsetId),
+    /// Threads are bound to the processor.
+    #[error("{} bound to it: {}", if .0.len() == 1 { "a thread is" } else { "threads are" }, list(.0))]
+    BoundThreads(Vec<Lwp>),
+    /// Something must run.
+    #[error("it is the last one on-line")]
+    LastOnline,
+    /// Each set keeps one on-line.
+    #[error("it is the last one on-line in set {0}")]
+    LastOnlineOf(PsetId),
+    /// Something must take interrupts.
+    #[error("it is the last one that takes interrupts")]
+    LastInterruptible,
+    /// A faulted processor leaves only by force.
+    #[error("it is faulted")]
+    NeedsForce,
+    /// The rules know no such change.
+    #[error("a processor that is {from} cannot become {to}")]
+    Transition {
+        /// From.
+        from: State,
+        /// To.
+        to: State,
+    },
+    /// The machine allows no more.
+    #[error("no more than {0} sets are possible")]
+    TooManySets(usize),
+    /// A named group of processes that does not exist.
+    #[error("there is no such zone")]
+    NoSuchZone,
+    /// Rights are missing.
+    #[error("permission denied")]
+    NotPermitted,
+    /// What must be written is read-only.
+    #[error("{0} is read-only")]
+    ReadOnly(String),
+    /// Another writer holds the machine.
+    #[error("another change is under way{}", .0.map(|p| format!(" (process {p})")).unwrap_or_default())]
+    Busy(Option<Pid>),
+    /// The journal cannot be written, so nothing was touched.
+    #[error("the journal cannot be written: {0}")]
+    Journal(String),
+    /// The machine has something else there than what we left.
+    #[error("{what} was changed by somebody else: it is `{is}`, not `{expected}`")]
+    Foreign {
+        /// Which knob.
+        what: String,
+        /// What it is.
+        is: String,
+        /// What it should have been.
+        expected: String,
+    },
+    /// The sub-tree belongs to another manager.
+    #[error("it is managed by {0}")]
+    ManagedElsewhere(String),
+    /// The machine refused a step in words of its own.
+    #[error("{0}")]
+    Machine(String),
+    /// Not on this machine.
+    #[error("{0}")]
+    Absent(crate::Absent),
+}
+
+fn list(lwps: &[Lwp]) -> String {
+    let mut text: Vec<String> = lwps.iter().take(4).map(ToString::to_string).collect();
+    if lwps.len() > text.len() {
+        text.push(format!("{} more", lwps.len() - text.len()));
+    }
+    text.join(", ")
+}
+
+/// A change that was not made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// What it is about.
+    pub subject: Subject,
+    /// Why.
+    pub reason: Reason,
+    /// What the user could do, where there is something.
+    pub hint: Option<String>,
+}
+
+impl Refusal {
+    /// About `subject`, without a remedy.
+    #[must_use]
+    pub fn new(subject: Subject, reason: Reason) -> Self {
+        let hint = match &reason {
+            Reason::Absent(absent) => absent.what_would_help.clone(),
+            _ => None,
+        };
+        Refusal { subject, reason, hint }
+    }
+
+    /// About the operation as a whole.
+    #[must_use]
+    pub fn operation(reason: Reason) -> Self {
+        Refusal::new(Subject::Operation, reason)
+    }
+
+    /// The same with a remedy.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.subject, self.reason)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl From<crate::Absent> for Refusal {
+    fn from(absent: crate::Absent) -> Self {
+        Refusal::operation(Reason::Absent(absent))
+    }
+}
+
+/// Why one knob could not be read or set.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KnobError {
+    /// Its owner vanished.
+    #[error("it is gone")]
+    Gone,
+    /// Rights are missing.
+    #[error("permission denied")]
+    NotPermitted,
+    /// It lies on something that is read-only.
+    #[error("it is read-only")]
+    ReadOnly,
+    /// The machine says no, for a reason of its own.
+    #[error("{0}")]
+    Refused(String),
+    /// The text names no knob of this machine (a journal of another version).
+    #[error("`{0}` is no knob of this machine")]
+    Unknown(String),
+}
+
+impl KnobError {
+    /// As the reason of a refusal that concerns `knob`.
+    #[must_use]
+    pub fn into_reason(self, knob: &crate::Knob) -> Reason {
+        match self {
+            KnobError::NotPermitted => Reason::NotPermitted,
+            KnobError::ReadOnly => Reason::ReadOnly(knob.to_string()),
+            KnobError::Gone => Reason::Machine(format!("{knob} is gone")),
+            KnobError::Refused(why) => Reason::Machine(format!("{knob}: {why}")),
+            KnobError::Unknown(text) => Reason::Machine(format!("`{text}` is no knob of this machine")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millpond_model::LwpId;
+
+    #[test]
+    fn refusals_read_as_the_second_half_of_a_sentence() {
+        let refusal = Refusal::new(Subject::Processor(CpuId(7)), Reason::LastOfDefault);
+        assert_eq!(refusal.to_string(), "processor 7: it is the last one in the default set");
+        let lwp = |n| Lwp { pid: Pid(9), lwp: LwpId(n) };
+        assert_eq!(Reason::BoundThreads(vec![lwp(1)]).to_string(), "a thread is bound to it: 9/1");
+        assert_eq!(
+            Reason::BoundThreads((1..7).map(lwp).collect()).to_string(),
+            "threads are bound to it: 9/1, 9/2, 9/3, 9/4, 2 more"
+        );
+        assert_eq!(Reason::Busy(Some(Pid(4))).to_string(), "another change is under way (process 4)");
+    }
+
+    #[test]
+    fn an_absent_facet_brings_its_remedy_along() {
+        let refusal: Refusal = crate::Absent::with_help("no cpuset controller", "boot with it").into();
+        assert_eq!(refusal.hint.as_deref(), Some("boot with it"));
+    }
+}

@@ -1,0 +1,505 @@
+//! A set of processors, of any size, with the algebra and the two list syntaxes that people use.
+//!
+//! Words of 64 bits, lowest processor in the lowest bit. The last word is never zero, so that equal sets
+//! are equal values whatever was once in them.
+
+use crate::CpuId;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::ops::{BitAnd, BitOr, Sub};
+use std::str::FromStr;
+
+/// The highest processor number that a list may name. Linux builds at most 8,192; the margin is for
+/// simulated machines. It bounds what a typing error such as `0-4000000000` can allocate.
+const CPU_MAX: u32 = 1 << 20;
+
+/// A set of processors.
+#[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CpuSet {
+    words: Vec<u64>,
+}
+
+/// Why a text is not a CPU list. Columns count bytes from 1.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ListError {
+    /// Not a number where one is needed.
+    #[error("column {column}: `{text}` is not a processor number")]
+    NotANumber {
+        /// Where.
+        column: usize,
+        /// What stands there.
+        text: String,
+    },
+    /// A range whose end is before its start.
+    #[error("column {column}: the range {first}-{last} runs backwards")]
+    Backwards {
+        /// Where.
+        column: usize,
+        /// Its start.
+        first: u32,
+        /// Its end.
+        last: u32,
+    },
+    /// A number beyond anything a machine has.
+    #[error("column {column}: processor {value} is beyond {max}, the highest number understood")]
+    TooLarge {
+        /// Where.
+        column: usize,
+        /// The number.
+        value: u64,
+        /// The limit.
+        max: u32,
+    },
+    /// A stride such as `0-31:2/8` whose numbers make no sense.
+    #[error("column {column}: `{text}` is not a stride (`used/group`, both at least 1, used at most group)")]
+    BadStride {
+        /// Where.
+        column: usize,
+        /// What stands there.
+        text: String,
+    },
+}
+
+impl CpuSet {
+    /// The empty set.
+    #[must_use]
+    pub const fn new() -> Self {
+        CpuSet { words: Vec::new() }
+    }
+
+    /// The processors `0..count`.
+    #[must_use]
+    pub fn first(count: u32) -> Self {
+        (0..count).map(CpuId).collect()
+    }
+
+    /// Adds a processor; tells whether it was new.
+    pub fn insert(&mut self, cpu: CpuId) -> bool {
+        let (word, bit) = place(cpu);
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        let new = self.words[word] & bit == 0;
+        self.words[word] |= bit;
+        new
+    }
+
+    /// Removes a processor; tells whether it was there.
+    pub fn remove(&mut self, cpu: CpuId) -> bool {
+        let (word, bit) = place(cpu);
+        let there = self.contains(cpu);
+        if there {
+            self.words[word] &= !bit;
+            self.trim();
+        }
+        there
+    }
+
+    /// Whether the processor is in the set.
+    #[must_use]
+    pub fn contains(&self, cpu: CpuId) -> bool {
+        let (word, bit) = place(cpu);
+        self.words.get(word).is_some_and(|w| w & bit != 0)
+    }
+
+    /// How many processors.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.words.iter().map(|w| w.count_ones() as usize).sum()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// The lowest processor.
+    #[must_use]
+    pub fn lowest(&self) -> Option<CpuId> {
+        self.iter().next()
+    }
+
+    /// The highest processor.
+    #[must_use]
+    pub fn highest(&self) -> Option<CpuId> {
+        let last = self.words.last()?;
+        let base = u32::try_from(self.words.len() - 1).ok()? * 64;
+        Some(CpuId(base + 63 - last.leading_zeros()))
+    }
+
+    /// In ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
+        self.words.iter().zip(0u32..).flat_map(|(&word, index)| {
+            let mut rest = word;
+            std::iter::from_fn(move || {
+                if rest == 0 {
+                    return None;
+                }
+                let bit = rest.trailing_zeros();
+                rest &= rest - 1;
+                Some(CpuId(index * 64 + bit))
+            })
+        })
+    }
+
+    /// Maximal runs of neighbours, ascending, both ends included.
+    #[must_use]
+    pub fn runs(&self) -> Vec<(CpuId, CpuId)> {
+        let mut runs: Vec<(CpuId, CpuId)> = Vec::new();
+        for cpu in self.iter() {
+            match runs.last_mut() {
+                Some((_, last)) if last.0 + 1 == cpu.0 => *last = cpu,
+                _ => runs.push((cpu, cpu)),
+            }
+        }
+        runs
+    }
+
+    /// Whether every member is also in `other`.
+    #[must_use]
+    pub fn is_subset(&self, other: &CpuSet) -> bool {
+        (self - other).is_empty()
+    }
+
+    /// Whether no processor is in both.
+    #[must_use]
+    pub fn is_disjoint(&self, other: &CpuSet) -> bool {
+        (self & other).is_empty()
+    }
+
+    /// Linux's bitmap words, lowest first: bit `n % 64` of word `n / 64` is processor `n`.
+    #[must_use]
+    pub fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// The inverse of [`CpuSet::words`].
+    #[must_use]
+    pub fn from_words(words: Vec<u64>) -> Self {
+        let mut set = CpuSet { words };
+        set.trim();
+        set
+    }
+
+    /// The Linux mask form: groups of eight hexadecimal digits, highest first, separated by commas, as in
+    /// `/proc/irq/default_smp_affinity`. `width` processors decide how many digits are written at least
+    /// (Linux pads to its number of possible processors).
+    #[must_use]
+    pub fn to_mask(&self, width: u32) -> String {
+        let halves: Vec<u32> = self
+            .words
+            .iter()
+            .flat_map(|w| {
+                let bytes = w.to_le_bytes();
+                [
+                    u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]),
+                    u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]),
+                ]
+            })
+            .collect();
+        let used = halves.iter().rposition(|h| *h != 0).map_or(1, |i| i + 1);
+        let groups = used.max(width.div_ceil(32) as usize).max(1);
+        let digits = if groups == 1 { (width.div_ceil(4) as usize).clamp(1, 8) } else { 8 };
+        let mut text = String::new();
+        for i in (0..groups).rev() {
+            let half = halves.get(i).copied().unwrap_or(0);
+            let first = i + 1 == groups;
+            let pad = if first && groups == 1 { digits } else { 8 };
+            text.push_str(&format!("{half:0pad$x}"));
+            if i > 0 {
+                text.push(',');
+            }
+        }
+        text
+    }
+
+    /// Parses the Linux mask form (see [`CpuSet::to_mask`]).
+    ///
+    /// # Errors
+    /// [`ListError::NotANumber`] for a group that is not one to eight hexadecimal digits.
+    pub fn from_mask(text: &str) -> Result<CpuSet, ListError> {
+        let mut halves = Vec::new();
+        let mut column = 1;
+        for group in text.trim_end().split(',') {
+            let good = (1..=8).contains(&group.len()) && group.bytes().all(|b| b.is_ascii_hexdigit());
+            let half = if good { u32::from_str_radix(group, 16).ok() } else { None };
+            match half {
+                Some(half) => halves.push(half),
+                None => return Err(ListError::NotANumber { column, text: group.to_owned() }),
+            }
+            column += group.len() + 1;
+        }
+        halves.reverse();
+        let words = halves
+            .chunks(2)
+            .map(|c| u64::from(c[0]) | (u64::from(c.get(1).copied().unwrap_or(0)) << 32))
+            .collect();
+        Ok(CpuSet::from_words(words))
+    }
+
+    /// The Solaris list form: runs as `a-b`, separated by blanks (`0-3 8`).
+    #[must_use]
+    pub fn to_solaris(&self) -> String {
+        self.join(' ')
+    }
+
+    fn join(&self, separator: char) -> String {
+        let mut text = String::new();
+        for (first, last) in self.runs() {
+            if !text.is_empty() {
+                text.push(separator);
+            }
+            text.push_str(&first.to_string());
+            if last != first {
+                text.push('-');
+                text.push_str(&last.to_string());
+            }
+        }
+        text
+    }
+
+    fn trim(&mut self) {
+        while self.words.last() == Some(&0) {
+            self.words.pop();
+        }
+    }
+
+    fn zip_words(&self, other: &CpuSet, op: impl Fn(u64, u64) -> u64) -> CpuSet {
+        let len = self.words.len().max(other.words.len());
+        let at = |set: &CpuSet, i: usize| set.words.get(i).copied().unwrap_or(0);
+        CpuSet::from_words((0..len).map(|i| op(at(self, i), at(other, i))).collect())
+    }
+}
+
+fn place(cpu: CpuId) -> (usize, u64) {
+    ((cpu.0 / 64) as usize, 1 << (cpu.0 % 64))
+}
+
+impl BitOr for &CpuSet {
+    type Output = CpuSet;
+    fn bitor(self, other: &CpuSet) -> CpuSet {
+        self.zip_words(other, |a, b| a | b)
+    }
+}
+
+impl BitAnd for &CpuSet {
+    type Output = CpuSet;
+    fn bitand(self, other: &CpuSet) -> CpuSet {
+        self.zip_words(other, |a, b| a & b)
+    }
+}
+
+impl Sub for &CpuSet {
+    type Output = CpuSet;
+    fn sub(self, other: &CpuSet) -> CpuSet {
+        self.zip_words(other, |a, b| a & !b)
+    }
+}
+
+impl FromIterator<CpuId> for CpuSet {
+    fn from_iter<I: IntoIterator<Item = CpuId>>(cpus: I) -> Self {
+        let mut set = CpuSet::new();
+        for cpu in cpus {
+            set.insert(cpu);
+        }
+        set
+    }
+}
+
+/// The Linux list form: `0-3,8`; nothing for the empty set.
+impl fmt::Display for CpuSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.join(','))
+    }
+}
+
+impl fmt::Debug for CpuSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{{self}}}")
+    }
+}
+
+/// Both list forms at once: items are separated by commas, blanks or line ends; an item is a number, a
+/// range `a-b`, or Linux's strided range `a-b:used/group`. Nothing is the empty set.
+impl FromStr for CpuSet {
+    type Err = ListError;
+
+    fn from_str(text: &str) -> Result<Self, ListError> {
+        let mut set = CpuSet::new();
+        let mut column = 1;
+        for item in text.split([',', ' ', '\t', '\n']) {
+            if !item.is_empty() {
+                parse_item(item, column, &mut set)?;
+            }
+            column += item.len() + 1;
+        }
+        Ok(set)
+    }
+}
+
+fn parse_item(item: &str, column: usize, set: &mut CpuSet) -> Result<(), ListError> {
+    let (range, stride) = match item.split_once(':') {
+        Some((range, stride)) => (range, Some(stride)),
+        None => (item, None),
+    };
+    let (first, last) = match range.split_once('-') {
+        Some((first, last)) => (number(first, column)?, number(last, column + first.len() + 1)?),
+        None => {
+            let only = number(range, column)?;
+            (only, only)
+        }
+    };
+    if last < first {
+        return Err(ListError::Backwards { column, first, last });
+    }
+    let (used, group) = match stride {
+        None => (1, 1),
+        Some(text) => {
+            let bad = || ListError::BadStride { column: column + range.len() + 1, text: text.to_owned() };
+            let (used, group) = text.split_once('/').ok_or_else(bad)?;
+            let (used, group): (u32, u32) =
+                (used.parse().map_err(|_| bad())?, group.parse().map_err(|_| bad())?);
+            if used == 0 || group == 0 || used > group {
+                return Err(bad());
+            }
+            (used, group)
+        }
+    };
+    for cpu in first..=last {
+        if (cpu - first) % group < used {
+            set.insert(CpuId(cpu));
+        }
+    }
+    Ok(())
+}
+
+fn number(text: &str, column: usize) -> Result<u32, ListError> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if !digits {
+        return Err(ListError::NotANumber { column, text: text.to_owned() });
+    }
+    let value: u64 = text.parse().unwrap_or(u64::MAX);
+    match u32::try_from(value) {
+        Ok(value) if value <= CPU_MAX => Ok(value),
+        _ => Err(ListError::TooLarge { column, value, max: CPU_MAX }),
+    }
+}
+
+impl Serialize for CpuSet {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for CpuSet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn any_set() -> impl Strategy<Value = BTreeSet<u32>> {
+        prop_oneof![
+            proptest::collection::btree_set(0u32..130, 0..40),
+            proptest::collection::btree_set(0u32..9000, 0..200),
+        ]
+    }
+
+    fn set(of: &BTreeSet<u32>) -> CpuSet {
+        of.iter().copied().map(CpuId).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn the_algebra_is_that_of_mathematical_sets(a in any_set(), b in any_set()) {
+            let (x, y) = (set(&a), set(&b));
+            prop_assert_eq!(&x | &y, set(&(&a | &b)));
+            prop_assert_eq!(&x & &y, set(&(&a & &b)));
+            prop_assert_eq!(&x - &y, set(&(&a - &b)));
+            prop_assert_eq!(x.len(), a.len());
+            prop_assert_eq!(x.is_empty(), a.is_empty());
+            prop_assert_eq!(x.is_subset(&y), a.is_subset(&b));
+            prop_assert_eq!(x.is_disjoint(&y), a.is_disjoint(&b));
+            prop_assert_eq!(x.lowest().map(|c| c.0), a.first().copied());
+            prop_assert_eq!(x.highest().map(|c| c.0), a.last().copied());
+            prop_assert!(x.iter().map(|c| c.0).eq(a.iter().copied()));
+        }
+
+        #[test]
+        fn inserting_and_removing_agree_with_membership(a in any_set(), n in 0u32..9000) {
+            let mut x = set(&a);
+            prop_assert_eq!(x.insert(CpuId(n)), !a.contains(&n));
+            prop_assert!(x.contains(CpuId(n)));
+            prop_assert!(x.remove(CpuId(n)));
+            prop_assert!(!x.remove(CpuId(n)));
+            let mut b = a.clone();
+            b.remove(&n);
+            prop_assert_eq!(x, set(&b));
+        }
+
+        #[test]
+        fn both_list_forms_and_the_mask_survive_a_round_trip(a in any_set()) {
+            let x = set(&a);
+            prop_assert_eq!(x.to_string().parse::<CpuSet>(), Ok(x.clone()));
+            prop_assert_eq!(x.to_solaris().parse::<CpuSet>(), Ok(x.clone()));
+            prop_assert_eq!(CpuSet::from_mask(&x.to_mask(0)), Ok(x.clone()));
+            prop_assert_eq!(CpuSet::from_mask(&x.to_mask(9000)), Ok(x.clone()));
+            prop_assert_eq!(CpuSet::from_words(x.words().to_vec()), x.clone());
+            let json = serde_json::to_string(&x).unwrap();
+            prop_assert_eq!(serde_json::from_str::<CpuSet>(&json).unwrap(), x);
+        }
+
+        #[test]
+        fn parsing_any_text_never_panics(text in "[0-9,: /x-]{0,24}") {
+            let _ = text.parse::<CpuSet>();
+            let _ = CpuSet::from_mask(&text);
+        }
+    }
+
+    #[test]
+    fn lists_print_as_runs() {
+        let x: CpuSet = "8,0-3,5,4".parse().unwrap();
+        assert_eq!(x.to_string(), "0-5,8");
+        assert_eq!(x.to_solaris(), "0-5 8");
+        assert_eq!(CpuSet::new().to_string(), "");
+    }
+
+    #[test]
+    fn strides_are_understood_as_the_kernel_prints_them() {
+        let x: CpuSet = "0-15:2/8".parse().unwrap();
+        assert_eq!(x.to_string(), "0-1,8-9");
+    }
+
+    #[test]
+    fn errors_point_at_the_place() {
+        let error = |text: &str| text.parse::<CpuSet>().unwrap_err().to_string();
+        assert_eq!(error("0,x"), "column 3: `x` is not a processor number");
+        assert_eq!(error("3-1"), "column 1: the range 3-1 runs backwards");
+        assert_eq!(error("1-"), "column 3: `` is not a processor number");
+        assert_eq!(
+            error("0-4000000000"),
+            "column 3: processor 4000000000 is beyond 1048576, the highest number understood"
+        );
+        assert_eq!(
+            error("0-3:3/2"),
+            "column 5: `3/2` is not a stride (`used/group`, both at least 1, used at most group)"
+        );
+    }
+
+    #[test]
+    fn masks_are_grouped_by_eight_digits() {
+        let x: CpuSet = "0,33".parse().unwrap();
+        assert_eq!(x.to_mask(64), "00000002,00000001");
+        assert_eq!(CpuSet::first(2).to_mask(2), "3");
+        assert_eq!(CpuSet::first(8).to_mask(8), "ff");
+        assert_eq!(CpuSet::new().to_mask(8), "00");
+        assert_eq!(CpuSet::from_mask("ff\n"), Ok(CpuSet::first(8)));
+    }
+}

@@ -1,0 +1,27 @@
+//! The nouns of Millpond as plain data.
+//!
+//! A *processor* is what the machine schedules on (a Linux logical CPU, a Solaris virtual processor). It
+//! stands in a *core*, the core in a *chip*, the chip in an *lgroup* (locality group), and together they are
+//! the [`Topology`]. Each processor has a [`State`] with rules about which change may follow which, and
+//! belongs to exactly one *processor set* ([`Pset`]); those that were never assigned are in the default set,
+//! [`PsetId::DEFAULT`]. Threads (*LWPs*) of processes may be bound to a set, to one processor, or both.
+//!
+//! Everything here is a value: this crate does no input or output, reads no clock and knows no machine. Text
+//! forms of the listings live in `formats`; only identifiers and CPU lists, which are needed wherever a
+//! message names them, can be printed and parsed here.
+
+mod cpuset;
+mod ids;
+mod pset;
+mod sample;
+mod state;
+mod time;
+mod topology;
+
+pub use cpuset::{CpuSet, ListError};
+pub use ids::{ChipId, CoreId, CpuId, LgrpId, Lwp, LwpId, ParseIdError, Pid, PsetId};
+pub use pset::{Pset, PsetMode};
+pub use sample::{COLUMNS, Column, CpuSample, Sample, Ticks};
+pub use state::{PARSEABLE_STATES, State, Transition, TransitionError};
+pub use time::{Nanos, WallTime};
+pub use topology::{Cache, CacheKind, Core, CoreKind, Lgroup, Processor, Topology, TopologyError};

@@ -1,0 +1,126 @@
+//! A processor set, and how firmly the machine keeps others out of it.
+
+use crate::{CpuId, CpuSet, PsetId};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// How a set is enforced. A machine reports what it really did, never what was hoped for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PsetMode {
+    /// Exclusive, and every member was moved or started by us.
+    Own,
+    /// Exclusive around one group of processes that stays where it stands.
+    InPlace,
+    /// Members are confined and everybody else was asked aside; newcomers may intrude until the next check.
+    Steered,
+    /// Members are confined; nobody else is pushed out.
+    Shared,
+    /// Cooperative: only the threads that were bound know about it.
+    Affinity,
+}
+
+impl PsetMode {
+    /// Every mode, firmest first.
+    pub const ALL: [PsetMode; 5] =
+        [PsetMode::Own, PsetMode::InPlace, PsetMode::Steered, PsetMode::Shared, PsetMode::Affinity];
+
+    /// Whether the machine itself keeps everybody else out.
+    #[must_use]
+    pub fn is_exclusive(self) -> bool {
+        matches!(self, PsetMode::Own | PsetMode::InPlace)
+    }
+
+    /// The word that listings show.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            PsetMode::Own => "own",
+            PsetMode::InPlace => "in-place",
+            PsetMode::Steered => "steered",
+            PsetMode::Shared => "shared",
+            PsetMode::Affinity => "affinity",
+        }
+    }
+}
+
+impl fmt::Display for PsetMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+impl FromStr for PsetMode {
+    type Err = crate::ParseIdError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        PsetMode::ALL
+            .into_iter()
+            .find(|m| m.word() == text)
+            .ok_or_else(|| crate::ParseIdError { text: text.to_owned(), noun: "set mode" })
+    }
+}
+
+/// A processor set that a user made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pset {
+    /// Its number, 1 or more.
+    pub id: PsetId,
+    /// Members in order of arrival, off-line ones included. Never twice the same.
+    pub members: Vec<CpuId>,
+    /// How it is enforced.
+    pub mode: PsetMode,
+    /// Members on which somebody else is known to be able to run although the mode says exclusive, with the
+    /// reason. Empty when all is well.
+    pub breaches: Vec<String>,
+}
+
+impl Pset {
+    /// The members as a set.
+    #[must_use]
+    pub fn cpus(&self) -> CpuSet {
+        self.members.iter().copied().collect()
+    }
+
+    /// The lowest number that no set in `taken` has: how numbers are given out.
+    #[must_use]
+    pub fn free_id(taken: &[PsetId]) -> PsetId {
+        let mut id = 1;
+        while taken.contains(&PsetId(id)) {
+            id += 1;
+        }
+        PsetId(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_free_number_is_not_taken_and_nothing_lower_is_free(
+            taken in proptest::collection::vec(1u32..12, 0..12)
+        ) {
+            let taken: Vec<PsetId> = taken.into_iter().map(PsetId).collect();
+            let id = Pset::free_id(&taken);
+            prop_assert!(!taken.contains(&id));
+            prop_assert!((1..id.0).all(|lower| taken.contains(&PsetId(lower))));
+        }
+
+        #[test]
+        fn a_set_survives_json(members in proptest::collection::btree_set(0u32..300, 0..20), mode in 0usize..5) {
+            let set = Pset {
+                id: PsetId(3),
+                members: members.into_iter().rev().map(CpuId).collect(),
+                mode: PsetMode::ALL[mode],
+                breaches: vec![],
+            };
+            let text = serde_json::to_string(&set).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Pset>(&text).unwrap(), set);
+            prop_assert_eq!(PsetMode::ALL[mode].to_string().parse(), Ok(PsetMode::ALL[mode]));
+        }
+    }
+}

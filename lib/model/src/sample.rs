@@ -1,0 +1,154 @@
+//! Raw counters at an instant. Rates are made from two samples elsewhere (`lib/observe`).
+
+use crate::{CpuId, Nanos, PsetId, WallTime};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The event columns of `mpstat`, in the order of its listing. What each counts on which processor is said
+/// by the reference (§6.2) and, for Linux, by the manual of `mpstat`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Column {
+    /// Minor faults.
+    Minf,
+    /// Major faults.
+    Mjf,
+    /// Cross calls sent.
+    Xcal,
+    /// Interrupts.
+    Intr,
+    /// Interrupts handled in threads.
+    Ithr,
+    /// Context switches.
+    Csw,
+    /// Involuntary context switches.
+    Icsw,
+    /// Threads that arrived from another processor.
+    Migr,
+    /// Mutexes not obtained at first try.
+    Smtx,
+    /// Reader/writer locks not obtained at first try.
+    Srw,
+    /// System calls.
+    Syscl,
+}
+
+/// Every column, in listing order.
+pub const COLUMNS: [Column; 11] = [
+    Column::Minf,
+    Column::Mjf,
+    Column::Xcal,
+    Column::Intr,
+    Column::Ithr,
+    Column::Csw,
+    Column::Icsw,
+    Column::Migr,
+    Column::Smtx,
+    Column::Srw,
+    Column::Syscl,
+];
+
+impl Column {
+    /// The head of the column.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Column::Minf => "minf",
+            Column::Mjf => "mjf",
+            Column::Xcal => "xcal",
+            Column::Intr => "intr",
+            Column::Ithr => "ithr",
+            Column::Csw => "csw",
+            Column::Icsw => "icsw",
+            Column::Migr => "migr",
+            Column::Smtx => "smtx",
+            Column::Srw => "srw",
+            Column::Syscl => "syscl",
+        }
+    }
+
+    /// Its place in [`COLUMNS`] and in [`CpuSample::events`].
+    #[must_use]
+    pub fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl fmt::Display for Column {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+/// Where a processor's time went since boot. Never decreasing while it stays on-line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ticks {
+    /// In user programs.
+    pub user: Nanos,
+    /// In the kernel, interrupts included.
+    pub sys: Nanos,
+    /// Idle with outstanding input or output. Solaris reports 0 nowadays.
+    pub wait: Nanos,
+    /// Idle.
+    pub idle: Nanos,
+    /// Taken by the hypervisor.
+    pub steal: Nanos,
+}
+
+impl Ticks {
+    /// The elapsed time that these account for.
+    #[must_use]
+    pub fn total(&self) -> Nanos {
+        self.user + self.sys + self.wait + self.idle + self.steal
+    }
+}
+
+/// The counters of one processor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuSample {
+    /// Which.
+    pub cpu: CpuId,
+    /// The set it is in ([`PsetId::DEFAULT`] for none).
+    pub set: PsetId,
+    /// Events by [`Column::index`]; `None` for what was not counted.
+    pub events: [Option<u64>; COLUMNS.len()],
+    /// Time by use.
+    pub ticks: Ticks,
+}
+
+/// The counters of all active processors at an instant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    /// When, on the machine's monotonic clock.
+    pub at: Nanos,
+    /// When, on the wall.
+    pub wall: WallTime,
+    /// Active processors, ascending.
+    pub cpus: Vec<CpuSample>,
+    /// The sets that exist besides the default one, ascending.
+    pub sets: Vec<PsetId>,
+    /// What is missing and why, one sentence each; empty when nothing is.
+    pub missing: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_total_is_the_sum_of_its_parts(parts in proptest::array::uniform5(0u64..u64::MAX / 8)) {
+            let [user, sys, wait, idle, steal] = parts.map(Nanos);
+            let ticks = Ticks { user, sys, wait, idle, steal };
+            prop_assert_eq!(ticks.total().0, parts.iter().sum::<u64>());
+        }
+    }
+
+    #[test]
+    fn columns_stand_where_their_index_says() {
+        for (index, column) in COLUMNS.iter().enumerate() {
+            assert_eq!(column.index(), index);
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Processor states and the rules about which change may follow which.
+//!
+//! Words and rules are those of `psradm` (Solaris): see `docs/solaris-differences.md` for the two states that
+//! a Linux machine cannot enter by itself (`powered-off`, `unknown`).
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// What a processor may be used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Runs threads and takes interrupts.
+    OnLine,
+    /// Taken out by an administrator: runs nothing.
+    OffLine,
+    /// Runs threads, sheltered from device interrupts.
+    NoIntr,
+    /// Off-line, but management software may take it back into use by itself.
+    Spare,
+    /// Off-line and diagnosed bad: needs force to leave.
+    Faulted,
+    /// Without power.
+    PoweredOff,
+    /// An SMT sibling that was switched off.
+    Disabled,
+    /// Not determinable.
+    Unknown,
+}
+
+/// Every state, in the order of the reference's table.
+pub const PARSEABLE_STATES: [State; 8] = [
+    State::OnLine,
+    State::OffLine,
+    State::NoIntr,
+    State::Spare,
+    State::Faulted,
+    State::PoweredOff,
+    State::Disabled,
+    State::Unknown,
+];
+
+/// What a change of state takes. The variants are what the machine must do, not what the user typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transition {
+    /// Already there: success, nothing to do.
+    Nothing,
+    /// Move device interrupts away; threads stay.
+    ShelterFromInterrupts,
+    /// Let device interrupts come back.
+    AdmitInterrupts,
+    /// Bring into service; then, if asked, shelter from interrupts.
+    Start {
+        /// Whether the wanted state is `no-intr`.
+        then_shelter: bool,
+    },
+    /// Take out of service (admitting interrupts first if it was sheltered), then mark.
+    Stop,
+    /// Only the mark changes: it was and stays out of service.
+    Mark,
+}
+
+/// Why a change of state is refused by the rules alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TransitionError {
+    /// A faulted processor leaves only by force.
+    #[error("it is faulted")]
+    NeedsForce,
+    /// The pair is not a transition.
+    #[error("a processor that is {from} cannot become {to}")]
+    Impossible {
+        /// The state it is in.
+        from: State,
+        /// The state asked for.
+        to: State,
+    },
+}
+
+impl State {
+    /// The word that listings show.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            State::OnLine => "on-line",
+            State::OffLine => "off-line",
+            State::NoIntr => "no-intr",
+            State::Spare => "spare",
+            State::Faulted => "faulted",
+            State::PoweredOff => "powered-off",
+            State::Disabled => "disabled",
+            State::Unknown => "unknown",
+        }
+    }
+
+    /// Whether threads may run: `on-line` or `no-intr`. Such a processor is called *active*.
+    #[must_use]
+    pub fn runs_threads(self) -> bool {
+        matches!(self, State::OnLine | State::NoIntr)
+    }
+
+    /// Whether device interrupts may arrive.
+    #[must_use]
+    pub fn takes_interrupts(self) -> bool {
+        self == State::OnLine
+    }
+
+    /// What it takes to go from this state to `to`.
+    ///
+    /// Source of the table: the transition table of `psradm` (reference §2.2).
+    ///
+    /// # Errors
+    /// [`TransitionError`] where the rules refuse; whether the *machine* can follow (last processor, bound
+    /// threads) is asked elsewhere.
+    pub fn transition(self, to: State, forced: bool) -> Result<Transition, TransitionError> {
+        use State::{Disabled, Faulted, NoIntr, OffLine, OnLine, PoweredOff, Spare, Unknown};
+        let impossible = Err(TransitionError::Impossible { from: self, to });
+        if self == to {
+            return Ok(Transition::Nothing);
+        }
+        match (self, to) {
+            (_, PoweredOff | Unknown | Disabled) | (Unknown, _) => impossible,
+            (Disabled, OnLine | NoIntr) if forced => Ok(Transition::Start { then_shelter: to == NoIntr }),
+            (Disabled, _) => impossible,
+            (Faulted, OnLine | NoIntr | OffLine | Spare) if !forced => Err(TransitionError::NeedsForce),
+            (OnLine, NoIntr) => Ok(Transition::ShelterFromInterrupts),
+            (NoIntr, OnLine) => Ok(Transition::AdmitInterrupts),
+            (OffLine | Spare | Faulted | PoweredOff, OnLine | NoIntr) => {
+                Ok(Transition::Start { then_shelter: to == NoIntr })
+            }
+            (OnLine | NoIntr, OffLine | Spare | Faulted) => Ok(Transition::Stop),
+            (OffLine | Spare | Faulted | PoweredOff, OffLine | Spare | Faulted) => Ok(Transition::Mark),
+            (OnLine, OnLine) | (NoIntr, NoIntr) => Ok(Transition::Nothing),
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+impl FromStr for State {
+    type Err = crate::ParseIdError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        PARSEABLE_STATES
+            .into_iter()
+            .find(|s| s.word() == text)
+            .ok_or_else(|| crate::ParseIdError { text: text.to_owned(), noun: "processor state" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    fn any_state() -> impl Strategy<Value = State> {
+        select(PARSEABLE_STATES.to_vec())
+    }
+
+    proptest! {
+        #[test]
+        fn every_state_survives_printing_and_parsing(state in any_state()) {
+            prop_assert_eq!(state.to_string().parse(), Ok(state));
+        }
+
+        #[test]
+        fn force_never_turns_a_permitted_change_into_a_refused_one(a in any_state(), b in any_state()) {
+            if a.transition(b, false).is_ok() {
+                prop_assert!(a.transition(b, true).is_ok());
+            }
+        }
+
+        #[test]
+        fn staying_is_always_a_successful_nothing(a in any_state(), forced in any::<bool>()) {
+            prop_assert_eq!(a.transition(a, forced), Ok(Transition::Nothing));
+        }
+
+        #[test]
+        fn a_start_ends_active_and_a_stop_begins_active(a in any_state(), b in any_state()) {
+            match a.transition(b, true) {
+                Ok(Transition::Start { .. }) => prop_assert!(!a.runs_threads() && b.runs_threads()),
+                Ok(Transition::Stop) => prop_assert!(a.runs_threads() && !b.runs_threads()),
+                Ok(Transition::Mark) => prop_assert!(!a.runs_threads() && !b.runs_threads()),
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn a_faulted_processor_leaves_only_by_force() {
+        assert_eq!(State::Faulted.transition(State::OnLine, false), Err(TransitionError::NeedsForce));
+        assert_eq!(
+            State::Faulted.transition(State::OnLine, true),
+            Ok(Transition::Start { then_shelter: false })
+        );
+    }
+
+    #[test]
+    fn a_disabled_strand_cannot_be_taken_off_line() {
+        assert!(State::Disabled.transition(State::OffLine, true).is_err());
+    }
+}

@@ -1,0 +1,373 @@
+//! Where processors stand: strands in cores, cores in chips, chips in locality groups, and what they share.
+
+use crate::{ChipId, CoreId, CpuId, CpuSet, LgrpId, ParseIdError};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::str::FromStr;
+
+/// A machine's processors and how they are grouped. Built once, checked by [`Topology::new`], then read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Topology {
+    processors: Vec<Processor>,
+    caches: Vec<Cache>,
+    lgroups: Vec<Lgroup>,
+}
+
+/// One processor (a strand of a core).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Processor {
+    /// Its number.
+    pub id: CpuId,
+    /// The core it is a strand of.
+    pub core: CoreId,
+    /// The chip of that core.
+    pub chip: ChipId,
+    /// The locality group of that chip.
+    pub lgroup: LgrpId,
+    /// What sort of core.
+    pub kind: CoreKind,
+    /// Instruction set family as `psrinfo -v` names it (`i386`, `sparcv9`, `aarch64`).
+    pub isa: String,
+    /// Nominal clock in MHz, where known.
+    pub clock_mhz: Option<u64>,
+    /// The floating point unit as `psrinfo -v` names it, where there is one.
+    pub fpu: Option<String>,
+    /// The chip's implementation line of `psrinfo -pv`.
+    pub implementation: String,
+    /// The chip's brand line of `psrinfo -pv`; may be empty.
+    pub brand: String,
+}
+
+/// Cores of one machine may differ.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CoreKind {
+    /// All cores are alike.
+    #[default]
+    Uniform,
+    /// The fast cores of a hybrid machine.
+    Performance,
+    /// The frugal cores of a hybrid machine.
+    Efficiency,
+}
+
+impl CoreKind {
+    /// The word that listings show.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            CoreKind::Uniform => "uniform",
+            CoreKind::Performance => "performance",
+            CoreKind::Efficiency => "efficiency",
+        }
+    }
+}
+
+impl fmt::Display for CoreKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+impl FromStr for CoreKind {
+    type Err = ParseIdError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        [CoreKind::Uniform, CoreKind::Performance, CoreKind::Efficiency]
+            .into_iter()
+            .find(|k| k.word() == text)
+            .ok_or_else(|| ParseIdError { text: text.to_owned(), noun: "core type" })
+    }
+}
+
+/// What a cache holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CacheKind {
+    /// Data only.
+    Data,
+    /// Instructions only.
+    Instruction,
+    /// Both.
+    Unified,
+}
+
+/// One cache and the processors that share it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Cache {
+    /// 1 is nearest to the core.
+    pub level: u32,
+    /// What it holds.
+    pub kind: CacheKind,
+    /// Capacity in KiB, where known.
+    pub size_kib: Option<u64>,
+    /// Who shares it.
+    pub cpus: CpuSet,
+}
+
+/// A locality group: processors and memory that are equally far from everything else.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lgroup {
+    /// Its number.
+    pub id: LgrpId,
+    /// Its processors; may be none (memory only).
+    pub cpus: CpuSet,
+    /// Relative distance to each lgroup of the machine in ascending order of their numbers; 10 is local
+    /// (the ACPI convention).
+    pub distances: Vec<u32>,
+    /// Memory in KiB, where known.
+    pub memory_kib: Option<u64>,
+}
+
+/// A core with its strands and chip.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Core {
+    /// Its number.
+    pub id: CoreId,
+    /// Its chip.
+    pub chip: ChipId,
+    /// Its strands.
+    pub cpus: CpuSet,
+}
+
+/// Why a description of a machine contradicts itself.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TopologyError {
+    /// No machine is without processors.
+    #[error("it has no processor")]
+    Empty,
+    /// A processor is described twice.
+    #[error("processor {0} is described twice")]
+    Twice(CpuId),
+    /// Strands of one core on two chips.
+    #[error("core {0} stands on two chips")]
+    SplitCore(CoreId),
+    /// A processor's lgroup is missing from the list of lgroups, or does not list it.
+    #[error("processor {cpu} and lgroup {lgroup} do not know each other")]
+    Lgroup {
+        /// The processor.
+        cpu: CpuId,
+        /// The group.
+        lgroup: LgrpId,
+    },
+    /// The table of distances is not square.
+    #[error("lgroup {lgroup} gives {given} distances where {wanted} are needed")]
+    Distances {
+        /// The group.
+        lgroup: LgrpId,
+        /// What it gives.
+        given: usize,
+        /// One per group.
+        wanted: usize,
+    },
+}
+
+impl Topology {
+    /// Puts a machine together: processors and lgroups are sorted by number and checked against each other.
+    ///
+    /// # Errors
+    /// [`TopologyError`] where the parts contradict each other.
+    pub fn new(
+        mut processors: Vec<Processor>,
+        mut caches: Vec<Cache>,
+        mut lgroups: Vec<Lgroup>,
+    ) -> Result<Topology, TopologyError> {
+        if processors.is_empty() {
+            return Err(TopologyError::Empty);
+        }
+        processors.sort_by_key(|p| p.id);
+        lgroups.sort_by_key(|l| l.id);
+        caches.sort();
+        caches.dedup();
+        let mut chip_of = BTreeMap::new();
+        for pair in processors.windows(2) {
+            if pair[0].id == pair[1].id {
+                return Err(TopologyError::Twice(pair[0].id));
+            }
+        }
+        for p in &processors {
+            if *chip_of.entry(p.core).or_insert(p.chip) != p.chip {
+                return Err(TopologyError::SplitCore(p.core));
+            }
+            let known = lgroups.iter().any(|l| l.id == p.lgroup && l.cpus.contains(p.id));
+            if !known {
+                return Err(TopologyError::Lgroup { cpu: p.id, lgroup: p.lgroup });
+            }
+        }
+        for l in &lgroups {
+            if l.distances.len() != lgroups.len() {
+                let (given, wanted) = (l.distances.len(), lgroups.len());
+                return Err(TopologyError::Distances { lgroup: l.id, given, wanted });
+            }
+            for cpu in l.cpus.iter() {
+                if !processors.iter().any(|p| p.id == cpu && p.lgroup == l.id) {
+                    return Err(TopologyError::Lgroup { cpu, lgroup: l.id });
+                }
+            }
+        }
+        Ok(Topology { processors, caches, lgroups })
+    }
+
+    /// Every processor, ascending, off-line ones included.
+    #[must_use]
+    pub fn processors(&self) -> &[Processor] {
+        &self.processors
+    }
+
+    /// One processor.
+    #[must_use]
+    pub fn processor(&self, id: CpuId) -> Option<&Processor> {
+        self.processors.binary_search_by_key(&id, |p| p.id).ok().map(|i| &self.processors[i])
+    }
+
+    /// Every processor number.
+    #[must_use]
+    pub fn cpus(&self) -> CpuSet {
+        self.processors.iter().map(|p| p.id).collect()
+    }
+
+    /// Caches, sorted by level; where nothing is known, none.
+    #[must_use]
+    pub fn caches(&self) -> &[Cache] {
+        &self.caches
+    }
+
+    /// Locality groups, ascending.
+    #[must_use]
+    pub fn lgroups(&self) -> &[Lgroup] {
+        &self.lgroups
+    }
+
+    /// Relative distance between two lgroups; 10 is local.
+    #[must_use]
+    pub fn distance(&self, from: LgrpId, to: LgrpId) -> Option<u32> {
+        let column = self.lgroups.iter().position(|l| l.id == to)?;
+        self.lgroups.iter().find(|l| l.id == from)?.distances.get(column).copied()
+    }
+
+    /// The processors that share the core of `id`, itself included.
+    #[must_use]
+    pub fn siblings(&self, id: CpuId) -> CpuSet {
+        let core = self.processor(id).map(|p| p.core);
+        self.processors.iter().filter(|p| Some(p.core) == core).map(|p| p.id).collect()
+    }
+
+    /// Cores, ascending by their lowest processor.
+    #[must_use]
+    pub fn cores(&self) -> Vec<Core> {
+        let mut cores: Vec<Core> = Vec::new();
+        let mut index = BTreeMap::new();
+        for p in &self.processors {
+            let at = *index.entry(p.core).or_insert_with(|| {
+                cores.push(Core { id: p.core, chip: p.chip, cpus: CpuSet::new() });
+                cores.len() - 1
+            });
+            cores[at].cpus.insert(p.id);
+        }
+        cores
+    }
+
+    /// Chips, ascending by number.
+    #[must_use]
+    pub fn chips(&self) -> Vec<ChipId> {
+        self.processors.iter().map(|p| p.chip).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// The processors of a chip.
+    #[must_use]
+    pub fn chip_cpus(&self, chip: ChipId) -> CpuSet {
+        self.processors.iter().filter(|p| p.chip == chip).map(|p| p.id).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A regular machine: `lgroups` chips, each with `cores` cores of `strands` strands.
+    fn regular(lgroups: u32, cores: u32, strands: u32) -> (Vec<Processor>, Vec<Lgroup>) {
+        let per_chip = cores * strands;
+        let processors: Vec<_> = (0..lgroups * per_chip)
+            .map(|n| Processor {
+                id: CpuId(n),
+                core: CoreId(n / strands),
+                chip: ChipId(n / per_chip),
+                lgroup: LgrpId(n / per_chip),
+                kind: CoreKind::Uniform,
+                isa: "i386".into(),
+                clock_mhz: Some(2600),
+                fpu: None,
+                implementation: String::new(),
+                brand: String::new(),
+            })
+            .collect();
+        let groups = (0..lgroups)
+            .map(|l| Lgroup {
+                id: LgrpId(l),
+                cpus: (l * per_chip..(l + 1) * per_chip).map(CpuId).collect(),
+                distances: (0..lgroups).map(|m| if l == m { 10 } else { 20 }).collect(),
+                memory_kib: None,
+            })
+            .collect();
+        (processors, groups)
+    }
+
+    proptest! {
+        #[test]
+        fn every_processor_is_in_one_core_one_chip_and_one_lgroup(
+            lgroups in 1u32..5, cores in 1u32..5, strands in 1u32..5
+        ) {
+            let (processors, groups) = regular(lgroups, cores, strands);
+            let t = Topology::new(processors, vec![], groups).unwrap();
+            let mut seen = CpuSet::new();
+            for core in t.cores() {
+                prop_assert!(core.cpus.is_disjoint(&seen));
+                seen = &seen | &core.cpus;
+            }
+            prop_assert_eq!(&seen, &t.cpus());
+            let by_chip: usize = t.chips().iter().map(|c| t.chip_cpus(*c).len()).sum();
+            prop_assert_eq!(by_chip, t.cpus().len());
+            for p in t.processors() {
+                prop_assert!(t.siblings(p.id).contains(p.id));
+                prop_assert_eq!(t.siblings(p.id).len(), strands as usize);
+                prop_assert_eq!(t.distance(p.lgroup, p.lgroup), Some(10));
+            }
+            let json = serde_json::to_string(&t).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Topology>(&json).unwrap(), t);
+        }
+
+        #[test]
+        fn the_order_of_description_does_not_matter(seed in any::<u64>()) {
+            let (mut processors, mut groups) = regular(2, 2, 2);
+            let want = Topology::new(processors.clone(), vec![], groups.clone()).unwrap();
+            processors.rotate_left((seed % 8) as usize);
+            groups.rotate_left((seed % 2) as usize);
+            prop_assert_eq!(Topology::new(processors, vec![], groups).unwrap(), want);
+        }
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        let (mut processors, groups) = regular(2, 2, 1);
+        assert_eq!(Topology::new(vec![], vec![], groups.clone()), Err(TopologyError::Empty));
+        processors[1].core = CoreId(2);
+        assert_eq!(
+            Topology::new(processors.clone(), vec![], groups.clone()),
+            Err(TopologyError::SplitCore(CoreId(2)))
+        );
+        let (mut processors, mut groups) = regular(2, 2, 1);
+        processors[0].lgroup = LgrpId(1);
+        assert!(matches!(
+            Topology::new(processors, vec![], groups.clone()),
+            Err(TopologyError::Lgroup { cpu: CpuId(0), .. })
+        ));
+        groups[1].distances.pop();
+        let (processors, _) = regular(2, 2, 1);
+        assert!(matches!(
+            Topology::new(processors, vec![], groups),
+            Err(TopologyError::Distances { given: 1, wanted: 2, .. })
+        ));
+    }
+}
