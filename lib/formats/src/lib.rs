@@ -1,0 +1,32 @@
+//! Text in and out: the listings of the Solaris commands, the operands that they take, and times.
+//!
+//! # Nouns
+//!
+//! A *listing* is what a command writes to its standard output when it succeeds; each command whose listing
+//! is fixed by Solaris has a file here, named after it, with one function per form of line. Functions return
+//! a line without its end, or several lines each with its end where the form is a paragraph; each says which.
+//! An *operand* is one word of a command line: a choice of processors ([`CpuOperand`]), or of a process and
+//! some of its threads ([`Target`]).
+//!
+//! # What callers must know
+//!
+//! * The listings are exact to the byte, tabs and doubled blanks included. Additions of ours (the mode of a
+//!   set, JSON) are made elsewhere or have functions of their own, so that what scripts parse stays as it is.
+//! * An operand is parsed without a machine. Whether the processors that it names exist is asked later: a
+//!   number must exist, a range need only meet one that does ([`CpuOperand::expand`]).
+//! * Parsing gives a value or an error with the column and the text that is wrong; it never panics.
+//! * Local time needs a time zone, which is passed in: nothing here looks at the environment.
+//!
+//! What this room does not do: it reads no file, asks no machine, and writes no error messages.
+
+pub mod binding;
+mod lwps;
+mod operands;
+pub mod psradm;
+pub mod psrinfo;
+pub mod psrset;
+mod time;
+
+pub use lwps::{LwpSelection, Target, TargetError};
+pub use operands::{CpuOperand, parse_cpus};
+pub use time::{print_iso, print_time};

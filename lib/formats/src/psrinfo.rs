@@ -1,0 +1,228 @@
+//! The listings of `psrinfo`.
+
+use crate::print_time;
+use jiff::tz::TimeZone;
+use millpond_model::{ChipId, CpuId, CpuSet, Processor, State, Topology, WallTime};
+
+/// One line of the plain listing: `3\toff-line  since 11/20/2024 10:05:17`.
+#[must_use]
+pub fn line(cpu: CpuId, state: State, since: WallTime, zone: &TimeZone) -> String {
+    format!("{cpu}\t{state:<8}  since {}", print_time(since, zone))
+}
+
+/// The paragraph of `-v` for one processor: four lines, each with its end.
+#[must_use]
+pub fn paragraph(
+    processor: &Processor,
+    state: State,
+    since: WallTime,
+    now: WallTime,
+    zone: &TimeZone,
+) -> String {
+    let Processor { id, isa, clock_mhz, fpu, .. } = processor;
+    let clock = match clock_mhz {
+        Some(mhz) => format!("{mhz} MHz"),
+        None => "an unknown frequency".to_owned(),
+    };
+    let fpu = match fpu {
+        Some(name) => format!("{} {name} floating point processor", article(name)),
+        None => "no floating point processor".to_owned(),
+    };
+    format!(
+        "Status of virtual processor {id} as of: {now}\n  {state} since {since}.\n  \
+         The {isa} processor operates at {clock},\n\tand has {fpu}.\n",
+        now = print_time(now, zone),
+        since = print_time(since, zone),
+    )
+}
+
+/// `y` counts as a vowel here, as it does in the listing that we follow.
+fn article(name: &str) -> &'static str {
+    match name.chars().next().map(|c| c.to_ascii_lowercase()) {
+        Some('a' | 'e' | 'i' | 'o' | 'u' | 'y') => "an",
+        _ => "a",
+    }
+}
+
+/// A list of processors as headlines show it: a blank, then runs in parentheses: ` (0-3 8)`.
+#[must_use]
+pub fn id_list(cpus: &CpuSet) -> String {
+    format!(" ({})", cpus.to_solaris())
+}
+
+/// The paragraph of `-pv` for one chip: a headline, its cores where they have strands of their own, what it
+/// is, and its brand. Each line with its end.
+#[must_use]
+pub fn package(topology: &Topology, chip: ChipId) -> String {
+    let cpus = topology.chip_cpus(chip);
+    let cores: Vec<_> = topology.cores().into_iter().filter(|c| c.chip == chip).collect();
+    let strands = cpus.len();
+    let plural = if strands == 1 { "" } else { "s" };
+    let first = cpus.lowest().and_then(|c| topology.processor(c));
+    let implementation = first.map(|p| without_numbers(&p.implementation)).unwrap_or_default();
+    let brand = first.map(|p| p.brand.as_str()).unwrap_or_default();
+    let brand_shown = !brand.is_empty() && !implementation.starts_with(brand);
+
+    let mut text = "The physical processor has ".to_owned();
+    let threaded = cores.len() > 1 && cores.len() != strands;
+    let (indent, brand_indent) = if threaded { ("    ", "      ") } else { ("  ", "\t") };
+    if threaded {
+        text += &format!("{} cores and ", cores.len());
+    }
+    text += &format!("{strands} virtual processor{plural}{}\n", id_list(&cpus));
+    if threaded {
+        for core in &cores {
+            let strands = core.cpus.len();
+            text += &format!("  The core has {strands} virtual processor{plural}{}\n", id_list(&core.cpus));
+        }
+    }
+    text += &format!("{indent}{implementation}\n");
+    if brand_shown {
+        text += &format!("{brand_indent}{brand}");
+    }
+    text.push('\n');
+    text
+}
+
+/// Takes `chipid <word> ` and `cpuid <word> ` out of a chip's description: they differ between chips that
+/// are otherwise alike.
+fn without_numbers(implementation: &str) -> String {
+    let mut text = implementation.to_owned();
+    for label in ["chipid ", "cpuid "] {
+        let starts = |t: &str| t.find(label).filter(|at| *at == 0 || t[..*at].ends_with([' ', '(']));
+        if let Some(start) = starts(&text) {
+            let word = start + label.len();
+            let end = text[word..].find(' ').map_or(text.len(), |blank| word + blank + 1);
+            text.replace_range(start..end, "");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millpond_model::{CoreId, CoreKind, Lgroup, LgrpId};
+    use proptest::prelude::*;
+
+    const BOOT: WallTime = WallTime(1_732_090_442);
+
+    fn strand(id: u32, core: u32, chip: u32) -> Processor {
+        Processor {
+            id: CpuId(id),
+            core: CoreId(core),
+            chip: ChipId(chip),
+            lgroup: LgrpId(0),
+            kind: CoreKind::Uniform,
+            isa: "i386".into(),
+            clock_mhz: Some(2600),
+            fpu: Some("i387 compatible".into()),
+            implementation: "x86 (GenuineIntel 306A9 family 6 model 58 step 9 clock 3400 MHz)".into(),
+            brand: "Intel(r) Core(tm) i3-3240 CPU @ 3.40GHz".into(),
+        }
+    }
+
+    fn machine(processors: Vec<Processor>) -> Topology {
+        let cpus = processors.iter().map(|p| p.id).collect();
+        let lgroup = Lgroup { id: LgrpId(0), cpus, distances: vec![10], memory_kib: None };
+        Topology::new(processors, vec![], vec![lgroup]).unwrap()
+    }
+
+    #[test]
+    fn the_plain_listing_has_a_tab_a_padded_state_and_two_blanks() {
+        let print = |id, state| line(CpuId(id), state, BOOT, &TimeZone::UTC);
+        assert_eq!(print(0, State::OnLine), "0\ton-line   since 11/20/2024 08:14:02");
+        assert_eq!(print(3, State::OffLine), "3\toff-line  since 11/20/2024 08:14:02");
+        assert_eq!(print(4, State::Spare), "4\tspare     since 11/20/2024 08:14:02");
+        assert_eq!(print(5, State::PoweredOff), "5\tpowered-off  since 11/20/2024 08:14:02");
+    }
+
+    #[test]
+    fn the_verbose_paragraph_is_that_of_the_reference() {
+        let now = WallTime(BOOT.0 + 6958);
+        assert_eq!(
+            paragraph(&strand(0, 0, 0), State::OnLine, BOOT, now, &TimeZone::UTC),
+            "Status of virtual processor 0 as of: 11/20/2024 10:10:00\n\
+             \x20 on-line since 11/20/2024 08:14:02.\n\
+             \x20 The i386 processor operates at 2600 MHz,\n\
+             \tand has an i387 compatible floating point processor.\n"
+        );
+    }
+
+    #[test]
+    fn unknown_clocks_missing_units_and_articles_have_their_own_words() {
+        let mut p = strand(1, 0, 0);
+        let print = |p: &Processor| paragraph(p, State::OnLine, BOOT, BOOT, &TimeZone::UTC);
+        p.clock_mhz = None;
+        assert!(print(&p).contains("\n  The i386 processor operates at an unknown frequency,\n"));
+        p.fpu = None;
+        assert!(print(&p).ends_with("\n\tand has no floating point processor.\n"));
+        for (name, article) in [("sparcv9", "a"), ("yonder", "an"), ("Ultra", "an"), ("Neon", "a")] {
+            p.fpu = Some(name.into());
+            assert!(print(&p).ends_with(&format!("\tand has {article} {name} floating point processor.\n")));
+        }
+    }
+
+    #[test]
+    fn a_chip_of_threaded_cores_lists_them() {
+        let t = machine(vec![strand(0, 0, 0), strand(1, 1, 0), strand(2, 0, 0), strand(3, 1, 0)]);
+        assert_eq!(
+            package(&t, ChipId(0)),
+            "The physical processor has 2 cores and 4 virtual processors (0-3)\n\
+             \x20 The core has 2 virtual processors (0 2)\n\
+             \x20 The core has 2 virtual processors (1 3)\n\
+             \x20   x86 (GenuineIntel 306A9 family 6 model 58 step 9 clock 3400 MHz)\n\
+             \x20     Intel(r) Core(tm) i3-3240 CPU @ 3.40GHz\n"
+        );
+    }
+
+    #[test]
+    fn a_chip_of_plain_cores_or_of_one_core_has_a_headline_only() {
+        let t = machine(vec![strand(0, 0, 0), strand(1, 1, 0), strand(4, 2, 1)]);
+        assert_eq!(
+            package(&t, ChipId(0)),
+            "The physical processor has 2 virtual processors (0-1)\n\
+             \x20 x86 (GenuineIntel 306A9 family 6 model 58 step 9 clock 3400 MHz)\n\
+             \tIntel(r) Core(tm) i3-3240 CPU @ 3.40GHz\n"
+        );
+        assert!(package(&t, ChipId(1)).starts_with("The physical processor has 1 virtual processor (4)\n"));
+        let t = machine(vec![strand(0, 0, 0), strand(1, 0, 0)]);
+        assert!(
+            package(&t, ChipId(0))
+                .starts_with("The physical processor has 2 virtual processors (0-1)\n  x86")
+        );
+    }
+
+    #[test]
+    fn a_brand_that_says_nothing_new_leaves_its_line_empty() {
+        let mut p = strand(0, 0, 0);
+        p.brand.clear();
+        p.implementation = "x86 (chipid 0x0 GenuineIntel)".into();
+        assert_eq!(
+            package(&machine(vec![p.clone()]), ChipId(0)),
+            "The physical processor has 1 virtual processor (0)\n  x86 (GenuineIntel)\n\n"
+        );
+        p.implementation = "UltraSPARC-T1 (cpuid 0 clock 1000 MHz)".into();
+        p.brand = "UltraSPARC-T1".into();
+        assert_eq!(
+            package(&machine(vec![p]), ChipId(0)),
+            "The physical processor has 1 virtual processor (0)\n  UltraSPARC-T1 (clock 1000 MHz)\n\n"
+        );
+    }
+
+    #[test]
+    fn lists_of_processors_are_runs_in_parentheses() {
+        assert_eq!(id_list(&"0-3,8".parse().unwrap()), " (0-3 8)");
+        assert_eq!(id_list(&"0,2".parse().unwrap()), " (0 2)");
+    }
+
+    proptest! {
+        #[test]
+        fn describing_any_chip_never_panics(implementation in ".{0,40}", brand in ".{0,20}") {
+            let mut p = strand(0, 0, 0);
+            p.implementation = implementation;
+            p.brand = brand;
+            prop_assert!(package(&machine(vec![p]), ChipId(0)).ends_with('\n'));
+        }
+    }
+}
