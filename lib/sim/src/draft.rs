@@ -1,0 +1,190 @@
+//! A draft: a copy of the tables on which a change is tried out step by step while it is prepared, by the same
+//! code that will make it. So each rule is asked in the situation that the steps before it have led to.
+
+use crate::knobs::{self, Name, bond_value, place_value, set_value, state_value};
+use crate::tables::{Bond, SetRecord, Tables};
+use millpond_machine::facets::{Move, StateChange};
+use millpond_machine::{Change, Reason, Refusal, Step, Subject, Value};
+use millpond_model::{CpuId, CpuSet, Lwp, PsetId, State, Transition, TransitionError, WallTime};
+
+/// A change in the making.
+pub struct Draft {
+    /// The tables as they will be after the steps so far.
+    pub tables: Tables,
+    steps: Vec<Step>,
+}
+
+impl Draft {
+    /// Starts from the tables as they are.
+    #[must_use]
+    pub fn of(tables: &Tables) -> Self {
+        Draft { tables: tables.clone(), steps: Vec::new() }
+    }
+
+    /// The finished change.
+    pub fn finish<T>(self, what: impl Into<String>, outcome: T) -> Change<T> {
+        Change::new(what, self.steps, outcome)
+    }
+
+    /// The steps alone.
+    #[must_use]
+    pub fn into_steps(self) -> Vec<Step> {
+        self.steps
+    }
+
+    /// Makes or removes a set.
+    pub fn set(&mut self, id: PsetId, record: Option<SetRecord>) -> Result<(), Refusal> {
+        self.step(Name::Set(id), record.map(set_value), false)
+    }
+
+    /// Binds a thread to a set, or to none. A thread may vanish before its turn comes where that does not
+    /// defeat the purpose.
+    pub fn bind_set(&mut self, lwp: Lwp, to: Option<Bond<PsetId>>, may_vanish: bool) -> Result<(), Refusal> {
+        self.step(Name::LwpSet(lwp), Some(bond_value(to)), may_vanish)
+    }
+
+    /// Binds a thread to a processor, or to none.
+    pub fn bind_cpu(&mut self, lwp: Lwp, to: Option<Bond<CpuId>>, may_vanish: bool) -> Result<(), Refusal> {
+        self.step(Name::LwpCpu(lwp), Some(bond_value(to)), may_vanish)
+    }
+
+    /// Puts a processor at the end of a set, without asking any rule.
+    pub fn place(&mut self, cpu: CpuId, to: PsetId) -> Result<(), Refusal> {
+        let last = self.tables.processors.values().map(|p| p.arrival).max().unwrap_or(0);
+        self.step(Name::ProcessorSet(cpu), Some(place_value(to, last + 1)), false)
+    }
+
+    /// Moves a processor by the rules: it must be active, it may not be the last active one of the default
+    /// set or of a set that threads are firmly bound to, and threads that are firmly bound to it hold it
+    /// unless `forced`. Loose bindings give way.
+    pub fn move_cpu(&mut self, cpu: CpuId, to: PsetId, forced: bool) -> Result<Move, Refusal> {
+        let refuse = |reason| Err(Refusal::new(Subject::Processor(cpu), reason));
+        let Some(record) = self.tables.processors.get(&cpu).copied() else {
+            return refuse(self.no_such_processor());
+        };
+        let from = record.set;
+        if from == to {
+            return Ok(Move { cpu, from, to });
+        }
+        if !record.state.runs_threads() {
+            return refuse(Reason::NotActive(record.state));
+        }
+        let mut loosened = Vec::new();
+        if self.is_last(&self.tables.active(from), cpu) {
+            if from.is_default() {
+                return refuse(Reason::LastOfDefault);
+            }
+            if self.bound_to_set(from, false).next().is_some() {
+                return refuse(Reason::LastOfBusy(from));
+            }
+            loosened = self.bound_to_set(from, true).collect();
+        }
+        self.release_cpu(cpu, forced)?;
+        for lwp in loosened {
+            self.bind_set(lwp, None, true)?;
+        }
+        self.place(cpu, to)?;
+        Ok(Move { cpu, from, to })
+    }
+
+    /// Changes a processor's state by the rules of [`State::transition`], and those about the last one.
+    pub fn change_state(
+        &mut self,
+        cpu: CpuId,
+        to: State,
+        forced: bool,
+        now: WallTime,
+    ) -> Result<StateChange, Refusal> {
+        let refuse = |reason| Err(Refusal::new(Subject::Processor(cpu), reason));
+        let Some(record) = self.tables.processors.get(&cpu).copied() else {
+            return refuse(self.no_such_processor());
+        };
+        let from = record.state;
+        let shelter_would_be_last = self.is_last(&self.tables.interruptible(), cpu);
+        match from.transition(to, forced) {
+            Err(TransitionError::NeedsForce) => {
+                let refusal = Refusal::new(Subject::Processor(cpu), Reason::NeedsForce);
+                return Err(refusal.hint("add -F to force the change"));
+            }
+            Err(TransitionError::Impossible { from, to }) => return refuse(Reason::Transition { from, to }),
+            Ok(Transition::Nothing) => return Ok(StateChange { cpu, from, to }),
+            Ok(
+                Transition::AdmitInterrupts | Transition::Mark | Transition::Start { then_shelter: false },
+            ) => {}
+            Ok(Transition::ShelterFromInterrupts | Transition::Start { then_shelter: true }) => {
+                if shelter_would_be_last {
+                    return refuse(Reason::LastInterruptible);
+                }
+            }
+            Ok(Transition::Stop) => {
+                if self.is_last(&self.tables.where_cpu(|p| p.state.runs_threads()), cpu) {
+                    return refuse(Reason::LastOnline);
+                }
+                if self.is_last(&self.tables.active(record.set), cpu) {
+                    return refuse(if record.set.is_default() {
+                        Reason::LastOfDefault
+                    } else {
+                        Reason::LastOnlineOf(record.set)
+                    });
+                }
+                if shelter_would_be_last {
+                    return refuse(Reason::LastInterruptible);
+                }
+                self.release_cpu(cpu, forced)?;
+                if from == State::NoIntr {
+                    let admitted = state_value(State::OnLine, now);
+                    self.step(Name::ProcessorState(cpu), Some(admitted), false)?;
+                }
+            }
+        }
+        self.step(Name::ProcessorState(cpu), Some(state_value(to, now)), false)?;
+        Ok(StateChange { cpu, from, to })
+    }
+
+    /// Why there is no such processor.
+    #[must_use]
+    pub fn no_such_processor(&self) -> Reason {
+        Reason::NoSuchProcessor { present: self.tables.where_cpu(|_| true) }
+    }
+
+    /// Threads that are bound to a set, firmly or loosely.
+    pub fn bound_to_set(&self, set: PsetId, soft: bool) -> impl Iterator<Item = Lwp> + '_ {
+        let bond = Bond { to: set, soft };
+        self.tables.lwps().filter(move |(_, r)| r.set == Some(bond)).map(|(lwp, _)| lwp)
+    }
+
+    /// Unbinds the threads that are bound to a processor; those that are firmly bound only by force.
+    fn release_cpu(&mut self, cpu: CpuId, forced: bool) -> Result<(), Refusal> {
+        let bound: Vec<(Lwp, bool)> = self
+            .tables
+            .lwps()
+            .filter_map(|(lwp, r)| r.cpu.filter(|b| b.to == cpu).map(|b| (lwp, b.soft)))
+            .collect();
+        let firm: Vec<Lwp> = bound.iter().filter(|(_, soft)| !soft).map(|(lwp, _)| *lwp).collect();
+        if !firm.is_empty() && !forced {
+            let refusal = Refusal::new(Subject::Processor(cpu), Reason::BoundThreads(firm));
+            return Err(refusal.hint("unbind them with pbind -u, or add -F to break their bindings"));
+        }
+        for (lwp, _) in bound {
+            self.bind_cpu(lwp, None, true)?;
+        }
+        Ok(())
+    }
+
+    fn is_last(&self, of: &CpuSet, cpu: CpuId) -> bool {
+        of.is_subset(&CpuSet::from_iter([cpu]))
+    }
+
+    /// Notes a step, unless it would change nothing, and takes it on the copy.
+    fn step(&mut self, name: Name, after: Option<Value>, may_refuse: bool) -> Result<(), Refusal> {
+        let before = knobs::read(&self.tables, name);
+        if before == after {
+            return Ok(());
+        }
+        knobs::write(&mut self.tables, name, after.as_ref())
+            .map_err(|error| Refusal::operation(error.into_reason(&name.knob())))?;
+        let step = Step::new(name.knob(), before, after);
+        self.steps.push(if may_refuse { step.tolerant() } else { step });
+        Ok(())
+    }
+}

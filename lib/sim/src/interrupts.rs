@@ -1,0 +1,29 @@
+//! The interrupts facet: each device's interrupts go to its own processor while that takes any, else to the
+//! next one by number that does.
+
+use crate::machine::SimMachine;
+use millpond_machine::facets::{Interrupt, InterruptKind};
+use millpond_machine::{Interrupts, Refusal};
+use millpond_model::{CpuId, CpuSet};
+
+impl Interrupts for SimMachine {
+    fn list(&self) -> Result<Vec<Interrupt>, Refusal> {
+        Ok(self.view(|s| {
+            let allowed = s.tables.interruptible();
+            let interrupt = |device: &crate::state::Device| Interrupt {
+                id: device.name.clone(),
+                name: device.name.clone(),
+                kind: InterruptKind::Device,
+                allowed: allowed.clone(),
+                effective: target(&allowed, device.processor).map(|cpu| CpuSet::from_iter([cpu])),
+                fixed: None,
+            };
+            s.devices.iter().map(interrupt).collect()
+        }))
+    }
+}
+
+/// The first of `takers` at or after `home`, going round.
+fn target(takers: &CpuSet, home: CpuId) -> Option<CpuId> {
+    takers.iter().find(|cpu| *cpu >= home).or_else(|| takers.lowest())
+}

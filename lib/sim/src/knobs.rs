@@ -1,0 +1,240 @@
+//! Knobs: the names and values by which the executor changes a simulated machine.
+//!
+//! | Knob | Value |
+//! |---|---|
+//! | `set/1` | `exclusive 4` or `shared 4`: how it is enforced, and its number in the order of creation |
+//! | `processor/3/set` | `0`, or `1 17`: its set, and its number in the order of arrival |
+//! | `processor/3/state` | `on-line since 1732090442`: seconds of the wall clock |
+//! | `lwp/204/1/set` | `none`, `1` or `1 soft` |
+//! | `lwp/204/1/cpu` | `none`, `3` or `3 soft` |
+//!
+//! Order and time stand in the values, so that putting a value back puts everything back. Writing checks what
+//! must hold at every moment of a change; what must hold at its end is checked while it is prepared.
+
+use crate::tables::{Bond, SetRecord, Tables};
+use millpond_machine::{Knob, KnobError, Value};
+use millpond_model::{CpuId, Lwp, LwpId, Pid, PsetId, State, WallTime};
+use std::fmt;
+use std::str::FromStr;
+
+/// A knob's name, understood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Name {
+    /// Whether a set exists.
+    Set(PsetId),
+    /// The set that a processor is in.
+    ProcessorSet(CpuId),
+    /// The state of a processor.
+    ProcessorState(CpuId),
+    /// The set that a thread is bound to.
+    LwpSet(Lwp),
+    /// The processor that a thread is bound to.
+    LwpCpu(Lwp),
+}
+
+impl Name {
+    /// As the executor carries it.
+    #[must_use]
+    pub fn knob(self) -> Knob {
+        Knob(self.to_string())
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Name::Set(set) => write!(f, "set/{set}"),
+            Name::ProcessorSet(cpu) => write!(f, "processor/{cpu}/set"),
+            Name::ProcessorState(cpu) => write!(f, "processor/{cpu}/state"),
+            Name::LwpSet(lwp) => write!(f, "lwp/{}/{}/set", lwp.pid, lwp.lwp),
+            Name::LwpCpu(lwp) => write!(f, "lwp/{}/{}/cpu", lwp.pid, lwp.lwp),
+        }
+    }
+}
+
+impl FromStr for Name {
+    type Err = KnobError;
+
+    fn from_str(text: &str) -> Result<Self, KnobError> {
+        parse_name(text).ok_or_else(|| KnobError::Unknown(text.to_owned()))
+    }
+}
+
+fn parse_name(text: &str) -> Option<Name> {
+    let words: Vec<&str> = text.split('/').collect();
+    let lwp =
+        |pid: &str, lwp: &str| Some(Lwp { pid: pid.parse::<Pid>().ok()?, lwp: lwp.parse::<LwpId>().ok()? });
+    match *words.as_slice() {
+        ["set", set] => Some(Name::Set(set.parse().ok()?)),
+        ["processor", cpu, "set"] => Some(Name::ProcessorSet(cpu.parse().ok()?)),
+        ["processor", cpu, "state"] => Some(Name::ProcessorState(cpu.parse().ok()?)),
+        ["lwp", pid, id, "set"] => Some(Name::LwpSet(lwp(pid, id)?)),
+        ["lwp", pid, id, "cpu"] => Some(Name::LwpCpu(lwp(pid, id)?)),
+        _ => None,
+    }
+}
+
+/// The value of a processor's set.
+#[must_use]
+pub fn place_value(set: PsetId, arrival: u64) -> Value {
+    if set.is_default() { "0".into() } else { format!("{set} {arrival}") }
+}
+
+/// The value of a processor's state.
+#[must_use]
+pub fn state_value(state: State, since: WallTime) -> Value {
+    format!("{state} since {}", since.0)
+}
+
+/// The value of a set.
+#[must_use]
+pub fn set_value(record: SetRecord) -> Value {
+    format!("{} {}", if record.shared { "shared" } else { "exclusive" }, record.serial)
+}
+
+/// The value of a binding.
+pub fn bond_value<T: fmt::Display>(bond: Option<Bond<T>>) -> Value {
+    match bond {
+        None => "none".into(),
+        Some(Bond { to, soft: false }) => to.to_string(),
+        Some(Bond { to, soft: true }) => format!("{to} soft"),
+    }
+}
+
+/// The present value; `None` when there is no such set, processor or thread.
+#[must_use]
+pub fn read(tables: &Tables, name: Name) -> Option<Value> {
+    match name {
+        Name::Set(set) => tables.sets.get(&set).map(|s| set_value(*s)),
+        Name::ProcessorSet(cpu) => tables.processors.get(&cpu).map(|p| place_value(p.set, p.arrival)),
+        Name::ProcessorState(cpu) => tables.processors.get(&cpu).map(|p| state_value(p.state, p.since)),
+        Name::LwpSet(lwp) => tables.lwp(lwp).map(|l| bond_value(l.set)),
+        Name::LwpCpu(lwp) => tables.lwp(lwp).map(|l| bond_value(l.cpu)),
+    }
+}
+
+/// Sets a value.
+///
+/// # Errors
+/// [`KnobError`]; nothing is changed then.
+pub fn write(tables: &mut Tables, name: Name, value: Option<&Value>) -> Result<(), KnobError> {
+    match (name, value) {
+        (Name::Set(set), None) => remove_set(tables, set),
+        (Name::Set(set), Some(value)) => {
+            let record = parse_set(value).filter(|_| !set.is_default()).ok_or_else(|| malformed(value))?;
+            tables.sets.insert(set, record);
+            Ok(())
+        }
+        (_, None) => Err(KnobError::Refused(format!("{name} cannot be removed"))),
+        (Name::ProcessorSet(cpu), Some(value)) => write_place(tables, cpu, value),
+        (Name::ProcessorState(cpu), Some(value)) => write_state(tables, cpu, value),
+        (Name::LwpSet(lwp), Some(value)) => {
+            let bond = parse_bond::<PsetId>(value).ok_or_else(|| malformed(value))?;
+            if let Some(bond) = bond.filter(|b| b.to.is_default() || !tables.has_set(b.to)) {
+                return Err(KnobError::Refused(format!("there is no processor set {}", bond.to)));
+            }
+            writable(tables, lwp)?.set = bond;
+            Ok(())
+        }
+        (Name::LwpCpu(lwp), Some(value)) => {
+            let bond = parse_bond::<CpuId>(value).ok_or_else(|| malformed(value))?;
+            if let Some(bond) = bond.filter(|b| !tables.processors.contains_key(&b.to)) {
+                return Err(KnobError::Refused(format!("there is no processor {}", bond.to)));
+            }
+            writable(tables, lwp)?.cpu = bond;
+            Ok(())
+        }
+    }
+}
+
+fn malformed(value: &str) -> KnobError {
+    KnobError::Refused(format!("`{value}` is no value for it"))
+}
+
+fn writable(tables: &mut Tables, lwp: Lwp) -> Result<&mut crate::tables::LwpRecord, KnobError> {
+    if tables.processes.get(&lwp.pid).is_some_and(|p| p.kernel) {
+        return Err(KnobError::Refused("it is a kernel thread".into()));
+    }
+    tables.lwp_mut(lwp).ok_or(KnobError::Gone)
+}
+
+fn remove_set(tables: &mut Tables, set: PsetId) -> Result<(), KnobError> {
+    if tables.processors.values().any(|p| p.set == set) {
+        return Err(KnobError::Refused("it still has processors".into()));
+    }
+    if tables.lwps().any(|(_, l)| l.set_id() == set) {
+        return Err(KnobError::Refused("threads are still bound to it".into()));
+    }
+    tables.sets.remove(&set);
+    Ok(())
+}
+
+fn write_place(tables: &mut Tables, cpu: CpuId, value: &str) -> Result<(), KnobError> {
+    let (set, arrival) = parse_place(value).ok_or_else(|| malformed(value))?;
+    if !tables.has_set(set) {
+        return Err(KnobError::Refused(format!("there is no processor set {set}")));
+    }
+    let before = *tables.processors.get(&cpu).ok_or(KnobError::Gone)?;
+    keep_default_running(tables, cpu, before.state, set)?;
+    if let Some(record) = tables.processors.get_mut(&cpu) {
+        (record.set, record.arrival) = (set, arrival);
+    }
+    Ok(())
+}
+
+fn write_state(tables: &mut Tables, cpu: CpuId, value: &str) -> Result<(), KnobError> {
+    let (state, since) = parse_state(value).ok_or_else(|| malformed(value))?;
+    let before = *tables.processors.get(&cpu).ok_or(KnobError::Gone)?;
+    keep_default_running(tables, cpu, state, before.set)?;
+    if let Some(record) = tables.processors.get_mut(&cpu) {
+        (record.state, record.since) = (state, since);
+    }
+    Ok(())
+}
+
+/// System threads live in the default set: at no moment may it be without a processor that runs.
+fn keep_default_running(tables: &Tables, cpu: CpuId, state: State, set: PsetId) -> Result<(), KnobError> {
+    let others = tables.processors.iter().filter(|(id, _)| **id != cpu);
+    let runs = |state: State, set: PsetId| set.is_default() && state.runs_threads();
+    if runs(state, set) || others.into_iter().any(|(_, p)| runs(p.state, p.set)) {
+        Ok(())
+    } else {
+        Err(KnobError::Refused("it is the last one in the default set".into()))
+    }
+}
+
+fn parse_set(value: &str) -> Option<SetRecord> {
+    let (word, serial) = value.split_once(' ')?;
+    let shared = match word {
+        "shared" => true,
+        "exclusive" => false,
+        _ => return None,
+    };
+    Some(SetRecord { shared, serial: serial.parse().ok()? })
+}
+
+fn parse_place(value: &str) -> Option<(PsetId, u64)> {
+    if value == "0" {
+        return Some((PsetId::DEFAULT, 0));
+    }
+    let (set, arrival) = value.split_once(' ')?;
+    let set: PsetId = set.parse().ok()?;
+    if set.is_default() { None } else { Some((set, arrival.parse().ok()?)) }
+}
+
+fn parse_state(value: &str) -> Option<(State, WallTime)> {
+    let (state, since) = value.split_once(" since ")?;
+    Some((state.parse().ok()?, WallTime(since.parse().ok()?)))
+}
+
+/// The outer option is whether it can be understood, the inner one whether there is a binding.
+fn parse_bond<T: FromStr>(value: &str) -> Option<Option<Bond<T>>> {
+    if value == "none" {
+        return Some(None);
+    }
+    let (to, soft) = match value.strip_suffix(" soft") {
+        Some(to) => (to, true),
+        None => (value, false),
+    };
+    Some(Some(Bond { to: to.parse().ok()?, soft }))
+}

@@ -1,0 +1,62 @@
+//! A simulated machine: the fake that commands, laws, goldens and experiments run on.
+//!
+//! # Why
+//!
+//! A processor set is dear to try out: it takes a machine with many processors, the rights to change it, and
+//! nobody who minds. Here any machine of the last thirty years is a value in memory. The same commands run on
+//! it, by the same interface (`millpond_machine::Machine`), under the same laws as on a real kernel.
+//!
+//! # How
+//!
+//! ```text
+//!   machines/t2000.json ──description──▶ SimState ◀──save, load──▶ text
+//!                                          │ time, topology, devices, zones
+//!                                          └ tables: processors, sets, processes with threads
+//!                                               ▲                    │
+//!                              knobs: write one value         draft: a copy to prepare on
+//!                                               ▲                    │
+//!                                          Writer::commit ◀── steps ─┘
+//! ```
+//!
+//! [`SimState`] is plain data and the whole truth; [`SimMachine`] is a cell around it that answers by facet.
+//! A facet prepares a change on a [`draft::Draft`], a copy of the tables, with the very function that will
+//! later write the knobs; so the rules see each processor move in turn, and what was prepared is what will be.
+//!
+//! Order of arrival in a set, order of creation of sets, and times are parts of the knobs' values. Whoever puts
+//! a value back therefore puts back the order and the time with it, and an undone change leaves no trace.
+//!
+//! # What follows
+//!
+//! * The machine has no memory of its own about where a thread was before it was bound: as on Solaris, to
+//!   unbind is to return to the default set. Nothing here ever needs a baseline in the journal.
+//! * Time stands still, except that [`millpond_machine::Clock::sleep_until`] jumps. Two runs of one script give
+//!   the same text.
+//! * Process numbers are never given twice, so that a knob of a thread never comes to mean another thread.
+//!
+//! # Fidelity ledger
+//!
+//! | What | How true |
+//! |---|---|
+//! | rules of states, sets and bindings (hard and soft), numbers, order, inheritance | exact (reference §1, §2, §4, §5), except below |
+//! | a set whose creation fails half-way | never made: a change is all or nothing |
+//! | a loop of five clock ticks before bound threads refuse a change | refused at once |
+//! | privileges, zones' own views, pools switched on | absent: everybody is root in the global zone |
+//! | where a device interrupts | approximate: its own processor, else the next that takes interrupts |
+//! | execution, scheduling, counters, latencies | absent: no thread ever runs |
+
+pub mod catalogue;
+mod description;
+pub mod draft;
+mod interrupts;
+pub mod knobs;
+mod machine;
+mod processors;
+mod psets;
+pub mod state;
+pub mod tables;
+mod threads;
+mod zones;
+
+pub use description::DescriptionError;
+pub use machine::{SimError, SimMachine};
+pub use state::{LoadError, SimState};

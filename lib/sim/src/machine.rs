@@ -1,0 +1,304 @@
+//! The machine itself: its constructors, its clock and lock, and what happens on it by itself (processes come,
+//! divide and go).
+
+use crate::description::DescriptionError;
+use crate::draft::Draft;
+use crate::knobs;
+use crate::state::{self, LoadError, SimState};
+use crate::tables::{LwpRecord, Tables};
+use crate::{catalogue, description};
+use millpond_machine::{
+    Absent, Clock, Counters, Guard, Interrupts, Journal, Knob, KnobError, Knobs, Machine, MemoryJournal,
+    Processors, Psets, Reason, Refusal, Sampler, Step, Subject, Threads, Value, Zones,
+};
+use millpond_model::{CpuId, Lwp, LwpId, Nanos, Pid, PsetId, Topology, WallTime};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// A simulated machine.
+pub struct SimMachine {
+    name: String,
+    state: RefCell<SimState>,
+    journal: Box<dyn Journal>,
+    writing: Rc<Cell<bool>>,
+}
+
+/// A simulated machine cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SimError {
+    /// No machine of that name comes with the program.
+    #[error("there is no simulated machine `{name}` (there are {})", catalogue::NAMES.join(", "))]
+    NoSuchMachine {
+        /// The name.
+        name: String,
+    },
+    /// A machine file is wrong.
+    #[error(transparent)]
+    Description(#[from] DescriptionError),
+    /// A saved machine is wrong.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+}
+
+impl SimMachine {
+    /// The machine that is in `state`, with a journal.
+    #[must_use]
+    pub fn new(state: SimState, journal: Box<dyn Journal>) -> Self {
+        SimMachine {
+            name: state.name.clone(),
+            state: RefCell::new(state),
+            journal,
+            writing: Rc::new(Cell::new(false)),
+        }
+    }
+
+    /// One of the machines that come with the program, just booted: see [`catalogue::NAMES`].
+    ///
+    /// # Errors
+    /// [`SimError`] when there is none of that name.
+    pub fn named(name: &str) -> Result<Self, SimError> {
+        let text = catalogue::text(name).ok_or_else(|| SimError::NoSuchMachine { name: name.to_owned() })?;
+        Self::described(text, &format!("{name}.json"))
+    }
+
+    /// The machine that a machine file describes, just booted. `origin` names the file in messages.
+    ///
+    /// # Errors
+    /// [`SimError::Description`] with the place.
+    pub fn described(text: &str, origin: &str) -> Result<Self, SimError> {
+        let state = description::parse(text, origin)?;
+        Ok(Self::new(state, Box::new(MemoryJournal::default())))
+    }
+
+    /// A machine whose processors stand as those of another one do (`like-host`).
+    #[must_use]
+    pub fn like(topology: Topology) -> Self {
+        let state = SimState::booted("like-host", topology, state::BOOTED);
+        Self::new(state, Box::new(MemoryJournal::default()))
+    }
+
+    /// The machine as text, to be continued later.
+    #[must_use]
+    pub fn save(&self) -> String {
+        self.view(SimState::save)
+    }
+
+    /// Continues a machine that was saved.
+    ///
+    /// # Errors
+    /// [`SimError::Load`] when the text is no saved machine.
+    pub fn load(text: &str) -> Result<Self, SimError> {
+        Ok(Self::new(SimState::load(text)?, Box::new(MemoryJournal::default())))
+    }
+
+    /// Looks at the state.
+    pub fn view<T>(&self, look: impl FnOnce(&SimState) -> T) -> T {
+        look(&self.state.borrow())
+    }
+
+    /// Changes the state behind the back of everybody, as a foreign hand would: for tests and set-ups.
+    pub fn edit<T>(&self, change: impl FnOnce(&mut SimState) -> T) -> T {
+        change(&mut self.state.borrow_mut())
+    }
+
+    /// Starts an unbound process with so many threads in the global zone.
+    pub fn spawn(&self, name: &str, threads: u32) -> Pid {
+        self.edit(|s| new_process(&mut s.tables, state::process(name, false, "global", threads.max(1))))
+    }
+
+    /// A thread divides its process: the child has one thread, which is bound as its parent is. `None` when
+    /// there is no such thread.
+    pub fn fork(&self, parent: Lwp) -> Option<Pid> {
+        self.edit(|s| {
+            let lwp = *s.tables.lwp(parent)?;
+            let mut child = s.tables.processes.get(&parent.pid)?.clone();
+            child.lwps = [(LwpId(1), lwp)].into_iter().collect();
+            Some(new_process(&mut s.tables, child))
+        })
+    }
+
+    /// A thread starts another one in its process, which is bound as it is. `None` when there is no such
+    /// thread.
+    pub fn add_thread(&self, creator: Lwp) -> Option<Lwp> {
+        self.edit(|s| {
+            let record: LwpRecord = *s.tables.lwp(creator)?;
+            let process = s.tables.processes.get_mut(&creator.pid)?;
+            let last = process.lwps.keys().next_back()?.0;
+            let lwp = LwpId(last + 1);
+            process.lwps.insert(lwp, record);
+            Some(Lwp { pid: creator.pid, lwp })
+        })
+    }
+
+    /// A process ends. `false` when there is none, or it is a part of the kernel.
+    pub fn exit(&self, pid: Pid) -> bool {
+        self.edit(|s| {
+            let ours = s.tables.processes.get(&pid).is_some_and(|p| !p.kernel);
+            ours && s.tables.processes.remove(&pid).is_some()
+        })
+    }
+
+    /// Makes the bindings of a thread give way instead of holding. No command can, as on Solaris; programs
+    /// could. `false` when there is no such thread.
+    pub fn soften(&self, lwp: Lwp) -> bool {
+        self.edit(|s| match s.tables.lwp_mut(lwp) {
+            None => false,
+            Some(record) => {
+                record.set = record.set.map(|b| crate::tables::Bond { soft: true, ..b });
+                record.cpu = record.cpu.map(|b| crate::tables::Bond { soft: true, ..b });
+                true
+            }
+        })
+    }
+
+    pub(crate) fn draft(&self) -> Draft {
+        self.view(|s| Draft::of(&s.tables))
+    }
+}
+
+fn new_process(tables: &mut Tables, process: crate::tables::ProcessRecord) -> Pid {
+    let pid = tables.next_pid;
+    tables.next_pid = Pid(pid.0 + 1);
+    tables.processes.insert(pid, process);
+    pid
+}
+
+/// No processor may be named twice in one operation.
+pub(crate) fn named_twice(cpus: &[CpuId]) -> Result<(), Refusal> {
+    let mut seen = millpond_model::CpuSet::new();
+    match cpus.iter().find(|cpu| !seen.insert(**cpu)) {
+        Some(cpu) => Err(Refusal::new(Subject::Processor(*cpu), Reason::NamedTwice)),
+        None => Ok(()),
+    }
+}
+
+impl Machine for SimMachine {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self
+    }
+
+    fn journal(&self) -> &dyn Journal {
+        &*self.journal
+    }
+
+    fn processors(&self) -> Result<&dyn Processors, Absent> {
+        Ok(self)
+    }
+
+    fn psets(&self) -> Result<&dyn Psets, Absent> {
+        Ok(self)
+    }
+
+    fn threads(&self) -> Result<&dyn Threads, Absent> {
+        Ok(self)
+    }
+
+    fn zones(&self) -> Result<&dyn Zones, Absent> {
+        Ok(self)
+    }
+
+    fn interrupts(&self) -> Result<&dyn Interrupts, Absent> {
+        Ok(self)
+    }
+
+    fn counters(&self) -> Result<&dyn Counters, Absent> {
+        Err(Absent::with_help(
+            "nothing runs on this simulated machine, so there is nothing to count",
+            "use --machine real to count on the machine at hand",
+        ))
+    }
+
+    fn sampler(&self) -> Result<&dyn Sampler, Absent> {
+        Err(Absent::with_help(
+            "nothing runs on this simulated machine, so there is nothing to see",
+            "use --machine real to watch programs on the machine at hand",
+        ))
+    }
+}
+
+impl Knobs for SimMachine {
+    fn read(&self, knob: &Knob) -> Result<Option<Value>, KnobError> {
+        let name = knob.0.parse()?;
+        Ok(self.view(|s| knobs::read(&s.tables, name)))
+    }
+
+    fn write(&self, knob: &Knob, value: Option<&Value>) -> Result<(), KnobError> {
+        let name = knob.0.parse()?;
+        self.edit(|s| knobs::write(&mut s.tables, name, value))
+    }
+
+    /// A thread that was born or bound while a change was under way may be left bound to a set that is gone,
+    /// or to a processor where it may not run: such bindings end.
+    fn settle(&self) -> Result<Vec<Step>, Refusal> {
+        let lost = self.view(|s| {
+            let t = &s.tables;
+            let in_vain = |set: PsetId| !t.has_set(set) || t.active(set).is_empty();
+            let lost_set = |r: &LwpRecord| r.set.is_some_and(|b| in_vain(b.to));
+            let lost_cpu = |r: &LwpRecord| {
+                let set = if lost_set(r) { PsetId::DEFAULT } else { r.set_id() };
+                r.cpu.is_some_and(|b| {
+                    !t.processors.get(&b.to).is_some_and(|p| p.set == set && p.state.runs_threads())
+                })
+            };
+            let found = t.lwps().map(|(lwp, r)| (lwp, lost_set(r), lost_cpu(r)));
+            found.filter(|(_, set, cpu)| *set || *cpu).collect::<Vec<_>>()
+        });
+        if lost.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut draft = self.draft();
+        for (lwp, set, cpu) in lost {
+            if cpu {
+                draft.bind_cpu(lwp, None, true)?;
+            }
+            if set {
+                draft.bind_set(lwp, None, true)?;
+            }
+        }
+        Ok(draft.into_steps())
+    }
+
+    fn lock(&self) -> Result<Box<dyn Guard>, Refusal> {
+        if self.writing.replace(true) {
+            return Err(Refusal::operation(Reason::Busy(None)));
+        }
+        Ok(Box::new(Writing(Rc::clone(&self.writing))))
+    }
+
+    fn boot_id(&self) -> String {
+        self.view(|s| s.boot.clone())
+    }
+}
+
+/// Held by the writer.
+struct Writing(Rc<Cell<bool>>);
+
+impl Guard for Writing {}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
+impl Clock for SimMachine {
+    fn now(&self) -> Nanos {
+        self.view(|s| s.time.now)
+    }
+
+    fn wall(&self) -> WallTime {
+        self.view(|s| s.time.wall())
+    }
+
+    fn booted(&self) -> WallTime {
+        self.view(|s| s.time.booted)
+    }
+
+    fn sleep_until(&self, deadline: Nanos) {
+        self.edit(|s| s.time.now = s.time.now.max(deadline));
+    }
+}

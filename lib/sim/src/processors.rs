@@ -1,0 +1,46 @@
+//! The processors facet.
+
+use crate::draft::Draft;
+use crate::machine::{SimMachine, named_twice};
+use millpond_machine::facets::{ProcessorStatus, StateChange};
+use millpond_machine::{Change, Processors, Refusal};
+use millpond_model::{CpuId, State, Topology};
+
+impl Processors for SimMachine {
+    fn topology(&self) -> Result<Topology, Refusal> {
+        Ok(self.view(|s| s.topology.clone()))
+    }
+
+    fn states(&self) -> Result<Vec<ProcessorStatus>, Refusal> {
+        Ok(self.view(|s| {
+            let status = |(cpu, p): (&CpuId, &crate::tables::ProcessorRecord)| ProcessorStatus {
+                cpu: *cpu,
+                state: p.state,
+                since: p.since,
+            };
+            s.tables.processors.iter().map(status).collect()
+        }))
+    }
+
+    fn prepare_state(&self, cpu: CpuId, to: State, forced: bool) -> Result<Change<StateChange>, Refusal> {
+        let (mut draft, now) = self.view(|s| (Draft::of(&s.tables), s.time.wall()));
+        let outcome = draft.change_state(cpu, to, forced, now)?;
+        Ok(draft.finish(format!("make processor {cpu} {to}"), outcome))
+    }
+
+    fn prepare_states(
+        &self,
+        cpus: &[CpuId],
+        to: State,
+        forced: bool,
+    ) -> Result<Change<Vec<StateChange>>, Refusal> {
+        named_twice(cpus)?;
+        let (mut draft, now) = self.view(|s| (Draft::of(&s.tables), s.time.wall()));
+        let outcome = cpus
+            .iter()
+            .map(|cpu| draft.change_state(*cpu, to, forced, now))
+            .collect::<Result<Vec<_>, Refusal>>()?;
+        let which = cpus.iter().copied().collect::<millpond_model::CpuSet>();
+        Ok(draft.finish(format!("make processors {which} {to}"), outcome))
+    }
+}

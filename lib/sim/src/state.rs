@@ -1,0 +1,210 @@
+//! The whole of a simulated machine as plain data, saved and loaded as JSON.
+
+use crate::tables::{LwpRecord, ProcessRecord, ProcessorRecord, Tables};
+use millpond_model::{CpuId, LwpId, Nanos, Pid, PsetId, State, Topology, WallTime};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The version of the saved form. Raised when an older program could not understand a newer file.
+pub const FORMAT: u32 = 1;
+
+/// The default moment at which a simulated machine is booted: 2024-11-20 08:14:02 UTC.
+pub const BOOTED: WallTime = WallTime(1_732_090_442);
+
+/// The number that the first process started on a fresh machine gets.
+const FIRST_PID: Pid = Pid(300);
+
+/// Everything that a simulated machine is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SimState {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// What users call the machine.
+    pub name: String,
+    /// Which boot of it this is.
+    pub boot: String,
+    /// Its time.
+    pub time: Time,
+    /// Where its processors stand.
+    pub topology: Topology,
+    /// What interrupts it.
+    pub devices: Vec<Device>,
+    /// Its zones, `global` first. Processes name theirs.
+    pub zones: Vec<String>,
+    /// What commands can change.
+    pub tables: Tables,
+}
+
+/// Time stands still, except when somebody waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Time {
+    /// When the machine was booted, on the wall.
+    pub booted: WallTime,
+    /// Since then.
+    pub now: Nanos,
+}
+
+impl Time {
+    /// Now, on the wall.
+    #[must_use]
+    pub fn wall(&self) -> WallTime {
+        let passed = i64::try_from(self.now.0 / 1_000_000_000).unwrap_or(i64::MAX);
+        WallTime(self.booted.0.saturating_add(passed))
+    }
+}
+
+/// A device and the processor that its interrupts go to by themselves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Device {
+    /// Its name and instance (`e1000g0`).
+    pub name: String,
+    /// Where its interrupts go while that processor takes any; else to the next one that does.
+    pub processor: CpuId,
+}
+
+/// A text that is no saved machine.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// It is not of the form.
+    #[error("line {line}, column {column}: {what}")]
+    Malformed {
+        /// Where.
+        line: usize,
+        /// Where.
+        column: usize,
+        /// What is wrong there.
+        what: String,
+    },
+    /// It is of another version.
+    #[error("it was saved in format {found}; this program understands format {FORMAT}")]
+    Format {
+        /// Its version.
+        found: u32,
+    },
+    /// It contradicts itself.
+    #[error("{0}")]
+    Contradiction(String),
+}
+
+impl SimState {
+    /// A machine that was just booted: all processors on-line, in the default set, and the processes that
+    /// every machine of the family has.
+    #[must_use]
+    pub fn booted(name: &str, topology: Topology, booted: WallTime) -> Self {
+        let record =
+            ProcessorRecord { state: State::OnLine, since: booted, set: PsetId::DEFAULT, arrival: 0 };
+        let processors = topology.processors().iter().map(|p| (p.id, record)).collect();
+        SimState {
+            format: FORMAT,
+            name: name.to_owned(),
+            boot: format!("{name}-{}", booted.0),
+            time: Time { booted, now: Nanos(0) },
+            topology,
+            devices: Vec::new(),
+            zones: vec!["global".into()],
+            tables: Tables { processors, sets: BTreeMap::new(), processes: usual(), next_pid: FIRST_PID },
+        }
+    }
+
+    /// As JSON.
+    #[must_use]
+    pub fn save(&self) -> String {
+        // Every key is a string or a number, so that serialising cannot fail.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// The inverse of [`SimState::save`].
+    ///
+    /// # Errors
+    /// [`LoadError`] when the text is no saved machine, or one that contradicts itself.
+    pub fn load(text: &str) -> Result<Self, LoadError> {
+        let state: SimState = serde_json::from_str(text).map_err(|error| {
+            let what = error.to_string();
+            let what = what.split(" at line ").next().unwrap_or_default().to_owned();
+            LoadError::Malformed { line: error.line(), column: error.column(), what }
+        })?;
+        if state.format != FORMAT {
+            return Err(LoadError::Format { found: state.format });
+        }
+        state.check().map_err(LoadError::Contradiction)?;
+        Ok(state)
+    }
+
+    /// Whether the parts fit together.
+    ///
+    /// # Errors
+    /// A sentence that names the first thing that does not fit.
+    pub fn check(&self) -> Result<(), String> {
+        let t = &self.tables;
+        let present = self.topology.cpus();
+        if t.where_cpu(|_| true) != present {
+            return Err(format!(
+                "the topology has processors {present}, the table {}",
+                t.where_cpu(|_| true)
+            ));
+        }
+        if t.active(PsetId::DEFAULT).is_empty() {
+            return Err("the default set has no processor that runs".into());
+        }
+        for (cpu, p) in &t.processors {
+            if !t.has_set(p.set) {
+                return Err(format!("processor {cpu} is in set {}, which does not exist", p.set));
+            }
+        }
+        for (pid, p) in &t.processes {
+            if p.lwps.is_empty() {
+                return Err(format!("process {pid} has no thread"));
+            }
+            if !self.zones.contains(&p.zone) {
+                return Err(format!("process {pid} is in zone `{}`, which does not exist", p.zone));
+            }
+            if *pid >= t.next_pid {
+                return Err(format!("process {pid} exists, and {} is to be the next one", t.next_pid));
+            }
+        }
+        for (lwp, l) in t.lwps() {
+            if t.active(l.set_id()).is_empty() {
+                return Err(format!("thread {lwp} is bound to set {}, where nothing runs", l.set_id()));
+            }
+            if let Some(cpu) = l.cpu.filter(|b| !t.active(l.set_id()).contains(b.to)) {
+                return Err(format!("thread {lwp} is bound to processor {}, where it cannot run", cpu.to));
+            }
+        }
+        for device in &self.devices {
+            if !present.contains(device.processor) {
+                let Device { name, processor } = device;
+                return Err(format!("device {name} interrupts processor {processor}, which does not exist"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A process with so many threads, none of them bound.
+#[must_use]
+pub fn process(name: &str, kernel: bool, zone: &str, threads: u32) -> ProcessRecord {
+    let lwps = (1..=threads).map(|n| (LwpId(n), LwpRecord::default())).collect();
+    ProcessRecord { name: name.to_owned(), kernel, zone: zone.to_owned(), lwps }
+}
+
+/// The system processes of every machine. Their numbers are those that the manuals' examples use.
+fn usual() -> BTreeMap<Pid, ProcessRecord> {
+    [
+        (0, "sched", true, 1),
+        (1, "init", false, 1),
+        (2, "pageout", true, 1),
+        (3, "fsflush", true, 1),
+        (31, "devfsadm", false, 1),
+        (67, "syslogd", false, 1),
+        (101, "sshd", false, 1),
+        (149, "nscd", false, 3),
+        (204, "httpd", false, 2),
+        (223, "cron", false, 1),
+    ]
+    .into_iter()
+    .map(|(pid, name, kernel, threads)| (Pid(pid), process(name, kernel, "global", threads)))
+    .collect()
+}

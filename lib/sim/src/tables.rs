@@ -1,0 +1,196 @@
+//! What commands can change: processors, sets, and processes with their threads. Plain data and questions
+//! about it; the rules of change are elsewhere.
+
+use millpond_machine::facets::{LwpStatus, Process};
+use millpond_model::{CpuId, CpuSet, Lwp, LwpId, Pid, Pset, PsetId, PsetMode, State, WallTime};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The changeable part of a simulated machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tables {
+    /// Every processor of the topology.
+    pub processors: BTreeMap<CpuId, ProcessorRecord>,
+    /// Every set but the default one.
+    pub sets: BTreeMap<PsetId, SetRecord>,
+    /// Every process.
+    pub processes: BTreeMap<Pid, ProcessRecord>,
+    /// The number that the next process gets. Numbers are never given twice.
+    pub next_pid: Pid,
+}
+
+/// A processor's place and state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessorRecord {
+    /// Its state.
+    pub state: State,
+    /// Since when.
+    pub since: WallTime,
+    /// The set it is in.
+    pub set: PsetId,
+    /// The order of members of a set is the order of these; 0 in the default set, which has no order.
+    pub arrival: u64,
+}
+
+/// A set. Its members are told by the processors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetRecord {
+    /// Others may run on its processors too.
+    pub shared: bool,
+    /// The order of creation is the order of these.
+    pub serial: u64,
+}
+
+/// A process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessRecord {
+    /// Its short name.
+    pub name: String,
+    /// Whether it is a part of the kernel.
+    pub kernel: bool,
+    /// The zone it lives in.
+    pub zone: String,
+    /// Its threads; never none.
+    pub lwps: BTreeMap<LwpId, LwpRecord>,
+}
+
+/// A thread's bindings. Those that are *hard* keep a processor where it is, those that are *soft* give way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LwpRecord {
+    /// The set it is bound to, if any.
+    pub set: Option<Bond<PsetId>>,
+    /// The processor it is bound to, if any.
+    pub cpu: Option<Bond<CpuId>>,
+}
+
+/// What a thread is bound to, and how firmly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bond<T> {
+    /// What.
+    pub to: T,
+    /// Whether it gives way.
+    #[serde(default)]
+    pub soft: bool,
+}
+
+impl<T> Bond<T> {
+    /// A binding of the ordinary sort.
+    pub fn hard(to: T) -> Self {
+        Bond { to, soft: false }
+    }
+}
+
+impl LwpRecord {
+    /// The set it is bound to, the default one for none.
+    #[must_use]
+    pub fn set_id(&self) -> PsetId {
+        self.set.map_or(PsetId::DEFAULT, |b| b.to)
+    }
+
+    /// Whether it is bound at all.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        self.set.is_some() || self.cpu.is_some()
+    }
+}
+
+impl Tables {
+    /// Whether there is such a set; the default one always is.
+    #[must_use]
+    pub fn has_set(&self, set: PsetId) -> bool {
+        set.is_default() || self.sets.contains_key(&set)
+    }
+
+    /// The members of a set in order of arrival (of the default set: ascending).
+    #[must_use]
+    pub fn members(&self, set: PsetId) -> Vec<CpuId> {
+        let mut found: Vec<(u64, CpuId)> =
+            self.processors.iter().filter(|(_, p)| p.set == set).map(|(id, p)| (p.arrival, *id)).collect();
+        found.sort_unstable();
+        found.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// The members of a set that run threads.
+    #[must_use]
+    pub fn active(&self, set: PsetId) -> CpuSet {
+        self.where_cpu(|p| p.set == set && p.state.runs_threads())
+    }
+
+    /// The processors that take device interrupts.
+    #[must_use]
+    pub fn interruptible(&self) -> CpuSet {
+        self.where_cpu(|p| p.state.takes_interrupts())
+    }
+
+    /// The processors for which `wanted` holds.
+    pub fn where_cpu(&self, wanted: impl Fn(&ProcessorRecord) -> bool) -> CpuSet {
+        self.processors.iter().filter(|(_, p)| wanted(p)).map(|(id, _)| *id).collect()
+    }
+
+    /// A set as the facet shows it.
+    #[must_use]
+    pub fn pset(&self, id: PsetId) -> Option<Pset> {
+        let record = self.sets.get(&id)?;
+        let mode = if record.shared { PsetMode::Shared } else { PsetMode::Own };
+        Some(Pset { id, members: self.members(id), mode, breaches: Vec::new() })
+    }
+
+    /// The sets in order of creation.
+    #[must_use]
+    pub fn psets(&self) -> Vec<Pset> {
+        let mut ids: Vec<(u64, PsetId)> = self.sets.iter().map(|(id, s)| (s.serial, *id)).collect();
+        ids.sort_unstable();
+        ids.into_iter().filter_map(|(_, id)| self.pset(id)).collect()
+    }
+
+    /// Every thread, ascending.
+    pub fn lwps(&self) -> impl Iterator<Item = (Lwp, &LwpRecord)> {
+        self.processes
+            .iter()
+            .flat_map(|(pid, p)| p.lwps.iter().map(|(lwp, r)| (Lwp { pid: *pid, lwp: *lwp }, r)))
+    }
+
+    /// One thread.
+    #[must_use]
+    pub fn lwp(&self, lwp: Lwp) -> Option<&LwpRecord> {
+        self.processes.get(&lwp.pid)?.lwps.get(&lwp.lwp)
+    }
+
+    /// One thread, to change.
+    pub fn lwp_mut(&mut self, lwp: Lwp) -> Option<&mut LwpRecord> {
+        self.processes.get_mut(&lwp.pid)?.lwps.get_mut(&lwp.lwp)
+    }
+
+    /// Where a thread may run: its processor, the active members of its set, or, unbound, every active
+    /// processor of the default set and of the sets that are shared.
+    #[must_use]
+    pub fn allowed(&self, record: &LwpRecord) -> CpuSet {
+        match (record.cpu, record.set) {
+            (Some(cpu), _) => CpuSet::from_iter([cpu.to]),
+            (None, Some(set)) => self.active(set.to),
+            (None, None) => self.where_cpu(|p| {
+                p.state.runs_threads()
+                    && (p.set.is_default() || self.sets.get(&p.set).is_some_and(|s| s.shared))
+            }),
+        }
+    }
+
+    /// A thread as the facet shows it.
+    #[must_use]
+    pub fn status(&self, lwp: Lwp, record: &LwpRecord) -> LwpStatus {
+        LwpStatus { lwp, set: record.set_id(), cpu: record.cpu.map(|b| b.to), allowed: self.allowed(record) }
+    }
+
+    /// A process as the facet shows it.
+    #[must_use]
+    pub fn process(&self, pid: Pid) -> Option<Process> {
+        let p = self.processes.get(&pid)?;
+        Some(Process { pid, name: p.name.clone(), kernel: p.kernel })
+    }
+}

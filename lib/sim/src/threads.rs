@@ -1,0 +1,187 @@
+//! The threads facet.
+
+use crate::draft::Draft;
+use crate::machine::SimMachine;
+use crate::tables::{Bond, LwpRecord, Tables};
+use millpond_machine::facets::{LwpStatus, Process, Rebinding};
+use millpond_machine::{Change, Reason, Refusal, Subject, Threads};
+use millpond_model::{CpuId, Lwp, LwpId, Pid, PsetId};
+
+impl Threads for SimMachine {
+    fn processes(&self) -> Result<Vec<Process>, Refusal> {
+        Ok(self.view(|s| s.tables.processes.keys().filter_map(|pid| s.tables.process(*pid)).collect()))
+    }
+
+    fn lwps(&self, pid: Pid) -> Result<Vec<LwpStatus>, Refusal> {
+        self.view(|s| {
+            let process = s.tables.processes.get(&pid);
+            let process = process.ok_or(Refusal::new(Subject::Process(pid), Reason::NoSuchProcess))?;
+            Ok(process.lwps.iter().map(|(id, r)| s.tables.status(Lwp { pid, lwp: *id }, r)).collect())
+        })
+    }
+
+    fn bound(&self) -> Result<Vec<LwpStatus>, Refusal> {
+        Ok(self.view(|s| {
+            s.tables.lwps().filter(|(_, r)| r.is_bound()).map(|(lwp, r)| s.tables.status(lwp, r)).collect()
+        }))
+    }
+
+    fn prepare_bind_set(
+        &self,
+        pid: Pid,
+        lwps: Option<&[LwpId]>,
+        to: Option<PsetId>,
+    ) -> Result<Change<Vec<Rebinding<PsetId>>>, Refusal> {
+        let mut draft = self.draft();
+        check_set(&draft.tables, to)?;
+        let targets = Targets::find(&draft.tables, pid, lwps)?;
+        let outcome = targets.outcome(to, |found| {
+            // Asked about a whole process, the kernel answers with the last thread of its list.
+            found.last().and_then(|r| r.set).map(|b| b.to)
+        });
+        for (lwp, record) in &targets.found {
+            check_cpu_stays_inside(&draft.tables, targets.subject(*lwp), record, to)?;
+            draft.bind_set(*lwp, to.map(Bond::hard), false)?;
+        }
+        let what = match to {
+            Some(set) => format!("bind {} to set {set}", targets.noun()),
+            None => format!("unbind {} from its set", targets.noun()),
+        };
+        Ok(draft.finish(what, outcome))
+    }
+
+    fn prepare_bind_cpu(
+        &self,
+        pid: Pid,
+        lwps: Option<&[LwpId]>,
+        to: Option<CpuId>,
+    ) -> Result<Change<Vec<Rebinding<CpuId>>>, Refusal> {
+        let mut draft = self.draft();
+        let targets = Targets::find(&draft.tables, pid, lwps)?;
+        let outcome = targets.outcome(to, |found| {
+            // Asked about a whole process, the kernel answers with any thread that is bound.
+            found.iter().find_map(|r| r.cpu).map(|b| b.to)
+        });
+        for (lwp, record) in &targets.found {
+            if let Some(cpu) = to {
+                check_cpu(&draft, targets.subject(*lwp), cpu, record.set_id())?;
+            }
+            draft.bind_cpu(*lwp, to.map(Bond::hard), false)?;
+        }
+        let what = match to {
+            Some(cpu) => format!("bind {} to processor {cpu}", targets.noun()),
+            None => format!("unbind {} from its processor", targets.noun()),
+        };
+        Ok(draft.finish(what, outcome))
+    }
+}
+
+/// The threads that a change of binding is about.
+struct Targets {
+    pid: Pid,
+    named: bool,
+    found: Vec<(Lwp, LwpRecord)>,
+}
+
+impl Targets {
+    fn find(tables: &Tables, pid: Pid, lwps: Option<&[LwpId]>) -> Result<Self, Refusal> {
+        let refuse = |subject, reason| Err(Refusal::new(subject, reason));
+        let Some(process) = tables.processes.get(&pid) else {
+            return refuse(Subject::Process(pid), Reason::NoSuchProcess);
+        };
+        if process.kernel {
+            return refuse(Subject::Process(pid), Reason::KernelThread);
+        }
+        let wanted: Vec<LwpId> = match lwps {
+            Some(lwps) => lwps.to_vec(),
+            None => process.lwps.keys().copied().collect(),
+        };
+        let mut found = Vec::new();
+        for lwp in wanted {
+            let Some(record) = process.lwps.get(&lwp) else {
+                return refuse(Subject::Thread(Lwp { pid, lwp }), Reason::NoSuchLwp);
+            };
+            found.push((Lwp { pid, lwp }, *record));
+        }
+        Ok(Targets { pid, named: lwps.is_some(), found })
+    }
+
+    fn subject(&self, lwp: Lwp) -> Subject {
+        if self.named { Subject::Thread(lwp) } else { Subject::Process(self.pid) }
+    }
+
+    fn noun(&self) -> String {
+        match self.found.as_slice() {
+            [(lwp, _)] if self.named => format!("thread {lwp}"),
+            _ if self.named => format!("threads of process {}", self.pid),
+            _ => format!("process {}", self.pid),
+        }
+    }
+
+    /// One line for the process, or one for each thread that was named.
+    fn outcome<T: Copy>(
+        &self,
+        to: Option<T>,
+        answer: impl Fn(&[LwpRecord]) -> Option<T>,
+    ) -> Vec<Rebinding<T>> {
+        let records: Vec<LwpRecord> = self.found.iter().map(|(_, r)| *r).collect();
+        if !self.named {
+            return vec![Rebinding { pid: self.pid, lwp: None, from: answer(&records), to }];
+        }
+        let one = |(lwp, r): &(Lwp, LwpRecord)| Rebinding {
+            pid: self.pid,
+            lwp: Some(lwp.lwp),
+            from: answer(std::slice::from_ref(r)),
+            to,
+        };
+        self.found.iter().map(one).collect()
+    }
+}
+
+/// A set that can be bound to exists and has a processor that runs.
+pub(crate) fn check_set(tables: &Tables, to: Option<PsetId>) -> Result<(), Refusal> {
+    let Some(set) = to else { return Ok(()) };
+    let refuse = |reason| Refusal::new(Subject::Pset(set), reason);
+    if set.is_default() {
+        return Err(refuse(Reason::DefaultPset).hint("unbind from the other set instead: psrset -u"));
+    }
+    if !tables.has_set(set) {
+        return Err(refuse(Reason::NoSuchPset));
+    }
+    if tables.active(set).is_empty() {
+        return Err(refuse(Reason::EmptyPset(set)).hint("assign processors to it first: psrset -a"));
+    }
+    Ok(())
+}
+
+/// A thread that is bound to a processor goes to the set of that processor only.
+pub(crate) fn check_cpu_stays_inside(
+    tables: &Tables,
+    subject: Subject,
+    record: &LwpRecord,
+    to: Option<PsetId>,
+) -> Result<(), Refusal> {
+    let set = to.unwrap_or(PsetId::DEFAULT);
+    match record.cpu {
+        Some(bond) if tables.processors.get(&bond.to).is_some_and(|p| p.set != set) => {
+            let refusal = Refusal::new(subject, Reason::BoundElsewhere { cpu: bond.to, set });
+            Err(refusal.hint("unbind it from the processor first: pbind -u"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_cpu(draft: &Draft, subject: Subject, cpu: CpuId, thread: PsetId) -> Result<(), Refusal> {
+    let about_cpu = |reason| Err(Refusal::new(Subject::Processor(cpu), reason));
+    let Some(record) = draft.tables.processors.get(&cpu) else {
+        return about_cpu(draft.no_such_processor());
+    };
+    if !record.state.runs_threads() {
+        return about_cpu(Reason::NotActive(record.state));
+    }
+    if record.set != thread {
+        let reason = Reason::ProcessorInOtherPset { cpu, of: record.set, thread };
+        return Err(Refusal::new(subject, reason));
+    }
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! The zones facet.
+
+use crate::machine::SimMachine;
+use crate::state::SimState;
+use crate::tables::{Bond, LwpRecord};
+use crate::threads::{check_cpu_stays_inside, check_set};
+use millpond_machine::facets::Zone;
+use millpond_machine::{Change, Reason, Refusal, Subject, Zones};
+use millpond_model::{Lwp, PsetId};
+
+impl Zones for SimMachine {
+    fn list(&self) -> Result<Vec<Zone>, Refusal> {
+        Ok(self.view(|s| s.zones.iter().map(|name| zone(s, name)).collect()))
+    }
+
+    fn prepare_bind(&self, name: &str, to: Option<PsetId>) -> Result<Change<Zone>, Refusal> {
+        let subject = Subject::Zone(name.to_owned());
+        let mut draft = self.draft();
+        let Some(mut outcome) = self.view(|s| s.zones.iter().any(|z| z == name).then(|| zone(s, name)))
+        else {
+            return Err(Refusal::new(subject, Reason::NoSuchZone));
+        };
+        check_set(&draft.tables, to)?;
+        let threads = self.view(|s| threads(s, name));
+        for (lwp, record) in threads {
+            check_cpu_stays_inside(&draft.tables, subject.clone(), &record, to)?;
+            draft.bind_set(lwp, to.map(Bond::hard), true)?;
+        }
+        outcome.set = to.unwrap_or(PsetId::DEFAULT);
+        let what = match to {
+            Some(set) => format!("bind zone {name} to set {set}"),
+            None => format!("unbind zone {name} from its set"),
+        };
+        Ok(draft.finish(what, outcome))
+    }
+}
+
+/// A zone is in a set when all its threads are.
+fn zone(state: &SimState, name: &str) -> Zone {
+    let mut sets = threads(state, name).into_iter().map(|(_, r)| r.set_id());
+    let first = sets.next().unwrap_or(PsetId::DEFAULT);
+    let set = if sets.all(|s| s == first) { first } else { PsetId::DEFAULT };
+    Zone { name: name.to_owned(), kind: "zone".into(), set }
+}
+
+/// The threads of a zone that can be bound.
+fn threads(state: &SimState, name: &str) -> Vec<(Lwp, LwpRecord)> {
+    let inside = state.tables.processes.iter().filter(|(_, p)| p.zone == name && !p.kernel);
+    inside.flat_map(|(pid, p)| p.lwps.iter().map(|(id, r)| (Lwp { pid: *pid, lwp: *id }, *r))).collect()
+}
