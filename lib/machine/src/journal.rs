@@ -62,9 +62,9 @@ pub trait Journal {
     /// # Errors
     /// [`JournalError`] when the journal cannot be read.
     fn unfinished(&self) -> Result<Option<Operation>, JournalError>;
-    /// The original value of a knob that committed operations have changed.
+    /// The original value of a knob that committed operations, or the running one, have changed.
     fn baseline(&self, knob: &Knob) -> Option<Option<Value>>;
-    /// Every baseline.
+    /// Every baseline: those of committed operations, with the steps of the running one [`fold`]ed in.
     fn baselines(&self) -> BTreeMap<Knob, Option<Value>>;
     /// Forgets everything of another boot than `boot`.
     ///
@@ -152,11 +152,16 @@ impl Journal for MemoryJournal {
     }
 
     fn baseline(&self, knob: &Knob) -> Option<Option<Value>> {
-        self.state.borrow().baselines.get(knob).cloned()
+        self.baselines().remove(knob)
     }
 
     fn baselines(&self) -> BTreeMap<Knob, Option<Value>> {
-        self.state.borrow().baselines.clone()
+        let state = self.state.borrow();
+        let mut baselines = state.baselines.clone();
+        if let Some(running) = &state.running {
+            fold(&mut baselines, &running.steps);
+        }
+        baselines
     }
 
     fn forget_other_boots(&self, boot: &str) -> Result<(), JournalError> {

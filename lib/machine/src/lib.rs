@@ -46,7 +46,7 @@ pub use absent::Absent;
 pub use change::{Baseline, Change, Knob, Step, Value};
 pub use execute::{Committed, Finding, Repair, Writer, repair};
 pub use facets::{Clock, Counters, Interrupts, Processors, Psets, Sampler, Threads, Zones};
-pub use journal::{Journal, JournalError, MemoryJournal, Operation};
+pub use journal::{Journal, JournalError, MemoryJournal, Operation, fold};
 pub use refusal::{KnobError, Reason, Refusal, Subject};
 
 /// A machine: real, captured in a directory, or simulated.

@@ -1,0 +1,53 @@
+//! Affinity masks of any width. The C library's type, and with it most wrappers, ends at 1,024 processors.
+
+use millpond_model::CpuSet;
+use std::io;
+
+/// The mask of a thread, at least `width` processors wide.
+///
+/// # Errors
+/// As `sched_getaffinity`.
+pub(crate) fn get(tid: u32, width: u32) -> io::Result<CpuSet> {
+    let tid = i32::try_from(tid).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
+    let mut words = vec![0u64; (width.div_ceil(64) as usize).max(16)];
+    loop {
+        let bytes = words.len() * 8;
+        // SAFETY: the kernel writes at most `bytes` bytes into `words`, which is that long and lives on.
+        let result = unsafe { libc::syscall(libc::SYS_sched_getaffinity, tid, bytes, words.as_mut_ptr()) };
+        if result >= 0 {
+            return Ok(CpuSet::from_words(words));
+        }
+        let error = io::Error::last_os_error();
+        // The kernel's own masks are wider than the buffer.
+        if error.raw_os_error() == Some(libc::EINVAL) && words.len() < 4096 {
+            words.resize(words.len() * 2, 0);
+            continue;
+        }
+        return Err(error);
+    }
+}
+
+/// Sets the mask of a thread.
+///
+/// # Errors
+/// As `sched_setaffinity`.
+pub(crate) fn set(tid: u32, mask: &CpuSet) -> io::Result<()> {
+    let tid = i32::try_from(tid).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
+    let words = mask.words();
+    // SAFETY: the kernel reads `words.len() * 8` bytes from `words` and keeps no pointer.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setaffinity, tid, words.len() * 8, words.as_ptr()) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_mask_can_be_read_and_written_back() {
+        let mine = get(0, 1).unwrap();
+        assert!(!mine.is_empty());
+        set(0, &mine).unwrap();
+        assert_eq!(get(0, 1).unwrap(), mine);
+    }
+}

@@ -1,0 +1,237 @@
+//! The knobs of a Linux machine: what the texts in the journal mean.
+//!
+//! | text | what it is | value |
+//! |---|---|---|
+//! | `dir:/mpset1` | a cgroup of ours | `present` |
+//! | `cg:/docker/cpuset.cpus` | a control file of the cpuset hierarchy | its text; CPU and node lists in list form |
+//! | `proc:irq/24/smp_affinity_list`, `sys:…` | a file of procfs or sysfs | the same |
+//! | `controller:/` | whether the cpuset controller is enabled below a cgroup | `on` |
+//! | `label:/mpset1#set` | an extended attribute `user.millpond.set` | its text |
+//! | `place:204@8123` | the cgroup of a process (with its start time); `place:204/205@8123` of one thread | a path |
+//! | `mask:204/205@8123` | the affinity mask of a thread | a CPU list, or `all` when it equals its cpuset |
+//! | `record:processor.3` | a record in the state directory | its text |
+//!
+//! A value of `None` resets: an empty list, `member`, no attribute, no record, no directory.
+
+use crate::Os;
+use millpond_machine::{Knob, KnobError, Value};
+use millpond_model::CpuSet;
+use std::fmt;
+use std::str::FromStr;
+
+/// A tree of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Tree {
+    /// The cpuset hierarchy.
+    Cgroup,
+    /// procfs.
+    Proc,
+    /// sysfs.
+    Sys,
+}
+
+impl Tree {
+    fn word(self) -> &'static str {
+        match self {
+            Tree::Cgroup => "cg",
+            Tree::Proc => "proc",
+            Tree::Sys => "sys",
+        }
+    }
+}
+
+/// A process or thread that cannot be mistaken for a later one with the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId {
+    /// The process.
+    pub pid: u32,
+    /// The thread; `None` for the process as a whole.
+    pub tid: Option<u32>,
+    /// Start time of that thread (of the leader for a process), in clock ticks since boot.
+    pub start: u64,
+}
+
+impl TaskId {
+    /// The thread whose files stand for this task.
+    #[must_use]
+    pub fn leader(self) -> u32 {
+        self.tid.unwrap_or(self.pid)
+    }
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.tid {
+            None => write!(f, "{}@{}", self.pid, self.start),
+            Some(tid) => write!(f, "{}/{tid}@{}", self.pid, self.start),
+        }
+    }
+}
+
+impl FromStr for TaskId {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (task, start) = text.split_once('@').ok_or(())?;
+        let (pid, tid) = match task.split_once('/') {
+            Some((pid, tid)) => (pid, Some(tid.parse().map_err(|_| ())?)),
+            None => (task, None),
+        };
+        Ok(TaskId { pid: pid.parse().map_err(|_| ())?, tid, start: start.parse().map_err(|_| ())? })
+    }
+}
+
+/// A knob of this machine. Paths begin with `/` in the cpuset hierarchy and without elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LinuxKnob {
+    /// A cgroup directory.
+    Dir(String),
+    /// A file.
+    File(Tree, String),
+    /// The cpuset controller below a cgroup (v2).
+    Controller(String),
+    /// An extended attribute of a cgroup.
+    Label(String, String),
+    /// Where a task is.
+    Place(TaskId),
+    /// A thread's affinity mask.
+    Mask(TaskId),
+    /// A record in the state directory.
+    Record(String),
+}
+
+impl LinuxKnob {
+    /// As the journal writes it.
+    #[must_use]
+    pub fn knob(&self) -> Knob {
+        Knob(match self {
+            LinuxKnob::Dir(path) => format!("dir:{path}"),
+            LinuxKnob::File(tree, path) => format!("{}:{path}", tree.word()),
+            LinuxKnob::Controller(path) => format!("controller:{path}"),
+            LinuxKnob::Label(path, key) => format!("label:{path}#{key}"),
+            LinuxKnob::Place(task) => format!("place:{task}"),
+            LinuxKnob::Mask(task) => format!("mask:{task}"),
+            LinuxKnob::Record(name) => format!("record:{name}"),
+        })
+    }
+
+    /// The inverse of [`LinuxKnob::knob`].
+    ///
+    /// # Errors
+    /// [`KnobError::Unknown`].
+    pub fn parse(knob: &Knob) -> Result<LinuxKnob, KnobError> {
+        let unknown = || KnobError::Unknown(knob.0.clone());
+        let (kind, rest) = knob.0.split_once(':').ok_or_else(unknown)?;
+        Ok(match kind {
+            "dir" => LinuxKnob::Dir(rest.to_owned()),
+            "cg" => LinuxKnob::File(Tree::Cgroup, rest.to_owned()),
+            "proc" => LinuxKnob::File(Tree::Proc, rest.to_owned()),
+            "sys" => LinuxKnob::File(Tree::Sys, rest.to_owned()),
+            "controller" => LinuxKnob::Controller(rest.to_owned()),
+            "label" => {
+                let (path, key) = rest.rsplit_once('#').ok_or_else(unknown)?;
+                LinuxKnob::Label(path.to_owned(), key.to_owned())
+            }
+            "place" => LinuxKnob::Place(rest.parse().map_err(|()| unknown())?),
+            "mask" => LinuxKnob::Mask(rest.parse().map_err(|()| unknown())?),
+            "record" => LinuxKnob::Record(rest.to_owned()),
+            _ => return Err(unknown()),
+        })
+    }
+}
+
+/// The written form of a file's value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// A CPU or node list.
+    List,
+    /// A hexadecimal mask in the file, a list in the value.
+    Mask,
+    /// Text as it is.
+    Text,
+}
+
+/// Which form a control file has, by its name.
+pub(crate) fn form(path: &str) -> Form {
+    match path.rsplit('/').next().unwrap_or(path) {
+        "cpuset.cpus" | "cpuset.mems" | "cpuset.cpus.exclusive" | "smp_affinity_list" => Form::List,
+        "default_smp_affinity" | "cpumask" | "rps_cpus" | "xps_cpus" => Form::Mask,
+        _ => Form::Text,
+    }
+}
+
+/// Brings the text of a file into its one spelling; `None` for what resetting gives.
+pub(crate) fn canonical(path: &str, text: &str) -> Option<Value> {
+    let set = match form(path) {
+        Form::List => text.parse::<CpuSet>().ok(),
+        Form::Mask => CpuSet::from_mask(text).ok(),
+        Form::Text => None,
+    };
+    match set {
+        Some(set) if set.is_empty() => None,
+        Some(set) => Some(set.to_string()),
+        None if text.is_empty() || (path.ends_with(".partition") && text == "member") => None,
+        None => Some(text.to_owned()),
+    }
+}
+
+/// The text to write into a file for a value.
+pub(crate) fn written(os: &Os, path: &str, value: Option<&Value>) -> String {
+    let Some(value) = value else {
+        return if path.ends_with(".partition") { "member".to_owned() } else { "\n".to_owned() };
+    };
+    match form(path) {
+        Form::Mask => {
+            let set: CpuSet = value.parse().unwrap_or_default();
+            set.to_mask(os.width())
+        }
+        Form::List | Form::Text => value.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn any_task() -> impl Strategy<Value = TaskId> {
+        (1u32..99999, proptest::option::of(1u32..99999), 0u64..u64::MAX / 2)
+            .prop_map(|(pid, tid, start)| TaskId { pid, tid, start })
+    }
+
+    fn any_knob() -> impl Strategy<Value = LinuxKnob> {
+        let path = "(/[a-z+@.#:0-9-]{1,12}){1,3}";
+        prop_oneof![
+            path.prop_map(LinuxKnob::Dir),
+            path.prop_map(|p| LinuxKnob::File(Tree::Cgroup, p)),
+            path.prop_map(|p| LinuxKnob::File(Tree::Proc, p)),
+            path.prop_map(|p| LinuxKnob::File(Tree::Sys, p)),
+            path.prop_map(LinuxKnob::Controller),
+            (path, "[a-z]{1,8}").prop_map(|(p, k)| LinuxKnob::Label(p, k)),
+            any_task().prop_map(LinuxKnob::Place),
+            any_task().prop_map(LinuxKnob::Mask),
+            "[a-z.0-9]{1,12}".prop_map(LinuxKnob::Record),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn every_knob_survives_the_journal(knob in any_knob()) {
+            prop_assert_eq!(LinuxKnob::parse(&knob.knob()), Ok(knob));
+        }
+
+        #[test]
+        fn parsing_any_text_never_panics(text in ".{0,30}") {
+            let _ = LinuxKnob::parse(&Knob(text));
+        }
+    }
+
+    #[test]
+    fn equal_values_have_one_spelling() {
+        assert_eq!(canonical("/a/cpuset.cpus", "0,1,2,5"), Some("0-2,5".into()));
+        assert_eq!(canonical("irq/default_smp_affinity", "f"), Some("0-3".into()));
+        assert_eq!(canonical("/a/cpuset.cpus", ""), None);
+        assert_eq!(canonical("/a/cpuset.cpus.partition", "member"), None);
+        assert_eq!(canonical("/a/cpuset.cpus.partition", "root invalid"), Some("root invalid".into()));
+    }
+}

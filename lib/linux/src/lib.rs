@@ -1,0 +1,54 @@
+//! A Machine made of Linux: cgroups, sysfs, procfs, interrupts, scheduling and perf calls, under an injected
+//! root.
+//!
+//! # How a set is enforced
+//!
+//! State lives where it is true: in the kernel. A set is a cgroup directly under the root of the cpuset
+//! hierarchy whose label `set` (an extended attribute) says what is wanted of it; where each of its tasks
+//! came from is the name of the leaf that the task is in (`names`). Nothing else needs to be remembered
+//! except the original values of what is not ours; those are in the journal.
+//!
+//! ```text
+//!   View::read ──▶ View (the tree as it is, baselines) ─┐
+//!                                                       ├─▶ plan() ──▶ Steps ──▶ executor (millpond-machine)
+//!   sets as they should be, tasks that move ─── Wanted ─┘    pure
+//! ```
+//!
+//! On version 2 an exclusive set is a local partition: the kernel itself takes its processors from the root
+//! cgroup. On version 1 nothing keeps others out, so whoever can be moved is moved to `/mpdefault`, and every
+//! other cgroup's list is narrowed. A second look at the tree after each change ([`Knobs::settle`] of
+//! `millpond-machine`) finds what appeared meanwhile.
+//!
+//! # What it deliberately does not do
+//!
+//! It decides nothing about who should have which processors. It never writes what it was not asked to, never
+//! touches the scheduling domains of the root, and leaves `cpuset.mems` alone on version 2, where writing it
+//! moves memory for good.
+//!
+//! [`Knobs::settle`]: millpond_machine::Knobs::settle
+
+mod affinity;
+mod clock;
+mod hierarchy;
+mod knob;
+mod machine;
+mod names;
+mod os;
+mod paper;
+mod plan;
+mod processors;
+mod procfs;
+mod root;
+mod sets;
+mod shelter;
+mod threads;
+mod topology;
+mod view;
+
+pub use hierarchy::Hierarchy;
+pub use knob::{LinuxKnob, TaskId, Tree};
+pub use machine::LinuxMachine;
+pub use os::Os;
+pub use plan::{Destination, Wanted, plan};
+pub use root::{Root, is_gone};
+pub use view::{Group, SetLabel, TaskAt, View};

@@ -1,0 +1,261 @@
+//! The machine: its facets in one place, and its knobs.
+
+use crate::clock::LinuxClock;
+use crate::hierarchy::Hierarchy;
+use crate::knob::{LinuxKnob, Tree, canonical, written};
+use crate::os::knob_error;
+use crate::plan::{Wanted, plan};
+use crate::shelter;
+use crate::view::View;
+use crate::{Os, Root, is_gone};
+use millpond_machine::{
+    Absent, Clock, Counters, Guard, Interrupts, Journal, Knob, KnobError, Knobs, Machine, Processors, Psets,
+    Reason, Refusal, Sampler, Step, Threads, Value, Zones,
+};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+/// How long a writer waits for another one.
+const LOCK_WAIT_MS_MAX: u64 = 10_000;
+/// How often it looks.
+const LOCK_POLL_MS: u64 = 10;
+
+/// A Linux machine under a root.
+pub struct LinuxMachine {
+    pub(crate) os: Os,
+    pub(crate) journal: Box<dyn Journal>,
+    clock: LinuxClock,
+}
+
+impl LinuxMachine {
+    /// Opens the machine under `root`, whose unfinished operations and baselines are in `journal`.
+    #[must_use]
+    pub fn open(root: Root, journal: Box<dyn Journal>) -> Self {
+        let clock = LinuxClock::new(&root);
+        LinuxMachine { os: Os::new(root), journal, clock }
+    }
+
+    /// The files of the machine.
+    #[must_use]
+    pub fn os(&self) -> &Os {
+        &self.os
+    }
+
+    /// Whether sets can be enforced by cgroups, or only by masks.
+    pub(crate) fn has_cgroups(&self) -> bool {
+        self.os.hierarchy.mount().is_some()
+    }
+
+    fn file(&self, tree: Tree, path: &str) -> Result<PathBuf, KnobError> {
+        match tree {
+            Tree::Cgroup => self.os.group(path),
+            Tree::Proc => Ok(self.os.root.proc.join(path)),
+            Tree::Sys => Ok(self.os.root.sys.join(path)),
+        }
+    }
+
+    fn write_file(&self, tree: Tree, path: &str, value: Option<&Value>) -> Result<(), KnobError> {
+        let file = self.file(tree, path)?;
+        self.os.write(&file, &written(&self.os, path, value)).map_err(|e| shelter::explain(path, e))?;
+        // A partition that cannot be had is accepted and then declared invalid: look.
+        if path.ends_with(".partition") {
+            let is = self.read_file(tree, path)?;
+            if is.as_ref() != value {
+                let is = is.unwrap_or_else(|| "member".into());
+                let _ = self.os.write(&file, "member");
+                return Err(KnobError::Refused(format!("the kernel says `{is}`")));
+            }
+        }
+        Ok(())
+    }
+
+    fn read_file(&self, tree: Tree, path: &str) -> Result<Option<Value>, KnobError> {
+        let text = self.os.root.read(&self.file(tree, path)?).map_err(knob_error)?;
+        Ok(text.and_then(|text| canonical(path, text.trim_end())))
+    }
+
+    fn controller(&self, path: &str) -> Result<Option<Value>, KnobError> {
+        let file = self.os.group(path)?.join("cgroup.subtree_control");
+        let text = self.os.root.read(&file).map_err(knob_error)?.unwrap_or_default();
+        Ok(text.split_ascii_whitespace().any(|c| c == "cpuset").then(|| "on".to_owned()))
+    }
+
+    /// What all baselines and records of things that are gone would need to be forgotten.
+    pub(crate) fn forgotten(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for knob in self.journal.baselines().into_keys() {
+            let gone = match LinuxKnob::parse(&knob) {
+                Ok(LinuxKnob::Mask(task)) => matches!(self.os.mask(task), Err(KnobError::Gone)),
+                Ok(LinuxKnob::File(tree, path)) => self.file(tree, &path).is_ok_and(|f| !f.exists()),
+                _ => false,
+            };
+            if gone {
+                steps.push(Step::new(knob, None, None).releasing());
+            }
+        }
+        steps
+    }
+}
+
+impl Knobs for LinuxMachine {
+    fn read(&self, knob: &Knob) -> Result<Option<Value>, KnobError> {
+        match LinuxKnob::parse(knob)? {
+            LinuxKnob::Dir(path) => Ok(self.os.group(&path)?.is_dir().then(|| "present".to_owned())),
+            LinuxKnob::File(tree, path) => self.read_file(tree, &path),
+            LinuxKnob::Controller(path) => self.controller(&path),
+            LinuxKnob::Label(path, key) => self.os.label(&path, &key),
+            LinuxKnob::Place(task) => match self.os.stat(task.pid, task.tid).map_err(knob_error)? {
+                Some(stat) if stat.start == task.start => {
+                    self.os.place(task.pid, task.tid).map_err(knob_error)
+                }
+                _ => Err(KnobError::Gone),
+            },
+            LinuxKnob::Mask(task) => self.mask_value(task, knob).map(Some),
+            LinuxKnob::Record(name) => self.os.root.read(&self.os.record_file(&name)).map_err(knob_error),
+        }
+    }
+
+    fn write(&self, knob: &Knob, value: Option<&Value>) -> Result<(), KnobError> {
+        match LinuxKnob::parse(knob)? {
+            LinuxKnob::Dir(path) => match value {
+                Some(_) => self.os.make_group(&path),
+                None => match self.os.remove_group(&path) {
+                    Err(KnobError::Gone) => Ok(()),
+                    result => result,
+                },
+            },
+            LinuxKnob::File(tree, path) => self.write_file(tree, &path, value),
+            LinuxKnob::Controller(path) => {
+                let file = self.os.group(&path)?.join("cgroup.subtree_control");
+                self.os.write(&file, if value.is_some() { "+cpuset" } else { "-cpuset" })
+            }
+            LinuxKnob::Label(path, key) => self.os.set_label(&path, &key, value.map(String::as_str)),
+            LinuxKnob::Place(task) => self.os.attach(task, value.map_or("/", |v| v)),
+            LinuxKnob::Mask(task) => {
+                let mask = match value.map(String::as_str) {
+                    None | Some("all") => None,
+                    Some(text) => Some(text.parse().map_err(|_| KnobError::Unknown(knob.0.clone()))?),
+                };
+                self.os.set_mask(task, mask.as_ref())
+            }
+            LinuxKnob::Record(name) => {
+                let file = self.os.record_file(&name);
+                let result = match value {
+                    None => match fs::remove_file(file) {
+                        Err(error) if is_gone(&error) => Ok(()),
+                        result => result,
+                    },
+                    Some(value) => fs::create_dir_all(file.parent().unwrap_or(&file))
+                        .and_then(|()| fs::write(&file, value)),
+                };
+                result.map_err(knob_error)
+            }
+        }
+    }
+
+    fn settle(&self) -> Result<Vec<Step>, Refusal> {
+        let mut steps = Vec::new();
+        if self.has_cgroups() {
+            let mut view = View::read(&self.os, self.journal.as_ref(), false)?;
+            let sets = view.sets();
+            if self.os.hierarchy.is_v1() && sets.values().any(|s| s.mode.is_exclusive()) {
+                view = View::read(&self.os, self.journal.as_ref(), true)?;
+            }
+            steps = plan(&view, &Wanted { sets, moves: Vec::new() });
+        }
+        steps.extend(self.shelter_steps(&self.sheltered()?)?);
+        Ok(steps)
+    }
+
+    fn lock(&self) -> Result<Box<dyn Guard>, Refusal> {
+        let dir = self.os.hierarchy.mount().cloned().filter(|_| self.os.root.live);
+        let dir = dir.unwrap_or_else(|| self.os.root.state.clone());
+        if !dir.exists() {
+            fs::create_dir_all(&dir).map_err(|e| Refusal::operation(Reason::Journal(e.to_string())))?;
+        }
+        let fd = rustix::fs::open(&dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|e| {
+                let error = knob_error(e.into());
+                Refusal::operation(error.into_reason(&Knob(dir.display().to_string())))
+            })?;
+        for _ in 0..LOCK_WAIT_MS_MAX / LOCK_POLL_MS {
+            match flock(&fd, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(Box::new(Lock { _fd: fd })),
+                Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {
+                    let step = millpond_model::Nanos::from_millis(LOCK_POLL_MS);
+                    self.clock.sleep_until(self.clock.now() + step);
+                }
+                Err(error) => {
+                    return Err(Refusal::operation(Reason::Machine(format!("it cannot be locked: {error}"))));
+                }
+            }
+        }
+        Err(Refusal::operation(Reason::Busy(None))
+            .hint("wait for it, or look for a stopped millpond process"))
+    }
+
+    fn boot_id(&self) -> String {
+        let file = self.os.root.proc.join("sys/kernel/random/boot_id");
+        self.os.root.read(&file).ok().flatten().unwrap_or_default()
+    }
+}
+
+struct Lock {
+    _fd: OwnedFd,
+}
+
+impl Guard for Lock {}
+
+impl Machine for LinuxMachine {
+    fn name(&self) -> &'static str {
+        "real"
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        &self.clock
+    }
+
+    fn journal(&self) -> &dyn Journal {
+        self.journal.as_ref()
+    }
+
+    fn processors(&self) -> Result<&dyn Processors, Absent> {
+        Ok(self)
+    }
+
+    fn psets(&self) -> Result<&dyn Psets, Absent> {
+        self.cgroups_or_absent()?;
+        Ok(self)
+    }
+
+    fn threads(&self) -> Result<&dyn Threads, Absent> {
+        Ok(self)
+    }
+
+    fn zones(&self) -> Result<&dyn Zones, Absent> {
+        Err(Absent::because("standing groups cannot be bound yet"))
+    }
+
+    fn interrupts(&self) -> Result<&dyn Interrupts, Absent> {
+        Ok(self)
+    }
+
+    fn counters(&self) -> Result<&dyn Counters, Absent> {
+        Err(Absent::because("not wired"))
+    }
+
+    fn sampler(&self) -> Result<&dyn Sampler, Absent> {
+        Err(Absent::because("not wired"))
+    }
+}
+
+impl LinuxMachine {
+    fn cgroups_or_absent(&self) -> Result<(), Absent> {
+        match &self.os.hierarchy {
+            Hierarchy::None(absent) => Err(absent.clone()),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The primitives: one file, one directory, one label, one task, one mask. On a live root the kernel does the
+//! work; on a paper root `paper` does the little that makes the files tell the truth.
+
+use crate::hierarchy::Hierarchy;
+use crate::knob::TaskId;
+use crate::{Root, affinity, is_gone, paper};
+use millpond_machine::KnobError;
+use millpond_model::CpuSet;
+use rustix::fs::{XattrFlags, getxattr, removexattr, setxattr};
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// The prefix of our extended attributes.
+const LABEL_PREFIX: &str = "user.millpond.";
+
+/// A machine's files, and the way to change them.
+#[derive(Debug)]
+pub struct Os {
+    /// Where the files are.
+    pub root: Root,
+    /// The cpuset hierarchy.
+    pub hierarchy: Hierarchy,
+    /// Kernel version, major and minor.
+    pub kernel: (u32, u32),
+    width: u32,
+}
+
+impl Os {
+    /// Looks at the root once.
+    #[must_use]
+    pub fn new(root: Root) -> Self {
+        let hierarchy = Hierarchy::detect(&root);
+        let possible = root.read(&root.sys.join("devices/system/cpu/possible")).ok().flatten();
+        let possible: CpuSet = possible.and_then(|t| t.parse().ok()).unwrap_or_default();
+        let width = possible.highest().map_or(1, |cpu| cpu.0 + 1);
+        let release = root.read(&root.proc.join("sys/kernel/osrelease")).ok().flatten();
+        let kernel = release.as_deref().and_then(parse_release).unwrap_or((0, 0));
+        Os { root, hierarchy, kernel, width }
+    }
+
+    /// How many processors the kernel could have: the width of its masks.
+    #[must_use]
+    pub fn width(&self) -> u32 {
+        self.width
+    }
+
+    /// Whether a process's affinity mask is remembered across changes of its cpuset (since 6.2).
+    #[must_use]
+    pub fn remembers_masks(&self) -> bool {
+        self.kernel >= (6, 2)
+    }
+
+    /// A cgroup's directory.
+    ///
+    /// # Errors
+    /// [`KnobError::Refused`] when there is no hierarchy.
+    pub fn group(&self, path: &str) -> Result<PathBuf, KnobError> {
+        self.hierarchy.dir(path).ok_or_else(|| KnobError::Refused("there is no cpuset hierarchy".into()))
+    }
+
+    /// Writes a file in one call, as control files want it.
+    ///
+    /// # Errors
+    /// [`KnobError`] in the kernel's sense.
+    pub fn write(&self, path: &Path, text: &str) -> Result<(), KnobError> {
+        if self.root.live {
+            let mut file = fs::OpenOptions::new().write(true).open(path).map_err(knob_error)?;
+            file.write_all(text.as_bytes()).map_err(knob_error)
+        } else {
+            paper::write(self, path, text)
+        }
+    }
+
+    /// Makes a cgroup directory.
+    ///
+    /// # Errors
+    /// [`KnobError`] in the kernel's sense.
+    pub fn make_group(&self, path: &str) -> Result<(), KnobError> {
+        let dir = self.group(path)?;
+        if self.root.live {
+            match fs::create_dir(dir) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+                result => result.map_err(knob_error),
+            }
+        } else {
+            paper::make_group(self, path)
+        }
+    }
+
+    /// Removes a cgroup directory that has no tasks and no children.
+    ///
+    /// # Errors
+    /// [`KnobError`] in the kernel's sense.
+    pub fn remove_group(&self, path: &str) -> Result<(), KnobError> {
+        let dir = self.group(path)?;
+        if self.root.live { fs::remove_dir(dir).map_err(knob_error) } else { paper::remove_group(&dir) }
+    }
+
+    /// Reads a label of a cgroup.
+    ///
+    /// # Errors
+    /// [`KnobError`] when it exists and cannot be read.
+    pub fn label(&self, path: &str, key: &str) -> Result<Option<String>, KnobError> {
+        let dir = self.group(path)?;
+        if !self.root.live {
+            return self.root.read(&paper::label_file(&dir, key)).map_err(knob_error);
+        }
+        let name = format!("{LABEL_PREFIX}{key}");
+        let mut buffer = vec![0u8; 4096];
+        match getxattr(&dir, name.as_str(), &mut buffer) {
+            Ok(len) => {
+                buffer.truncate(len);
+                Ok(Some(String::from_utf8_lossy(&buffer).into_owned()))
+            }
+            Err(rustix::io::Errno::NODATA | rustix::io::Errno::NOENT | rustix::io::Errno::NOTSUP) => Ok(None),
+            Err(error) => Err(knob_error(error.into())),
+        }
+    }
+
+    /// Sets or removes a label of a cgroup.
+    ///
+    /// # Errors
+    /// [`KnobError`] in the kernel's sense.
+    pub fn set_label(&self, path: &str, key: &str, value: Option<&str>) -> Result<(), KnobError> {
+        let dir = self.group(path)?;
+        let name = format!("{LABEL_PREFIX}{key}");
+        let result = match (self.root.live, value) {
+            (true, Some(value)) => {
+                setxattr(&dir, name.as_str(), value.as_bytes(), XattrFlags::empty()).map_err(Into::into)
+            }
+            (true, None) => match removexattr(&dir, name.as_str()) {
+                Err(rustix::io::Errno::NODATA) => Ok(()),
+                result => result.map_err(Into::into),
+            },
+            (false, Some(value)) => fs::write(paper::label_file(&dir, key), value),
+            (false, None) => match fs::remove_file(paper::label_file(&dir, key)) {
+                Err(error) if is_gone(&error) => Ok(()),
+                result => result,
+            },
+        };
+        result.map_err(knob_error)
+    }
+
+    /// Moves a process, or one thread of it, into a cgroup.
+    ///
+    /// # Errors
+    /// [`KnobError`] in the kernel's sense; [`KnobError::Gone`] when the task is not the one that was meant.
+    pub fn attach(&self, task: TaskId, path: &str) -> Result<(), KnobError> {
+        self.still(task)?;
+        let file = if task.tid.is_some() { self.threads_file() } else { "cgroup.procs" };
+        let control = self.group(path)?.join(file);
+        if self.root.live {
+            // A directory that is not there is a refusal; only the task itself can be gone.
+            if !control.exists() {
+                return Err(KnobError::Refused(format!("there is no cgroup {path}")));
+            }
+            self.write(&control, &task.leader().to_string()).map_err(explain_attach)
+        } else {
+            paper::attach(self, task, path)
+        }
+    }
+
+    /// The file that takes single threads.
+    #[must_use]
+    pub fn threads_file(&self) -> &'static str {
+        if self.hierarchy.is_v1() { "tasks" } else { "cgroup.threads" }
+    }
+
+    /// A thread's affinity mask as the kernel answers: already narrowed to its cpuset.
+    ///
+    /// # Errors
+    /// [`KnobError::Gone`] when the task is not the one that was meant.
+    pub fn mask(&self, task: TaskId) -> Result<CpuSet, KnobError> {
+        self.still(task)?;
+        if self.root.live {
+            affinity::get(task.leader(), self.width).map_err(knob_error)
+        } else {
+            paper::allowed(self, task)
+        }
+    }
+
+    /// Sets a thread's affinity mask; `None` allows everything.
+    ///
+    /// # Errors
+    /// [`KnobError`] in the kernel's sense.
+    pub fn set_mask(&self, task: TaskId, mask: Option<&CpuSet>) -> Result<(), KnobError> {
+        self.still(task)?;
+        if self.root.live {
+            let all;
+            let mask = match mask {
+                Some(mask) => mask,
+                None => {
+                    all = CpuSet::first(self.width.next_multiple_of(64));
+                    &all
+                }
+            };
+            affinity::set(task.leader(), mask).map_err(knob_error)
+        } else {
+            paper::set_mask(self, task, mask)
+        }
+    }
+
+    /// The processors that a cgroup's tasks may use.
+    ///
+    /// # Errors
+    /// [`KnobError`] when it cannot be read.
+    pub fn effective(&self, path: &str) -> Result<CpuSet, KnobError> {
+        if !self.root.live {
+            return paper::effective(self, path);
+        }
+        let dir = self.group(path)?;
+        let file = if self.hierarchy.is_v1() { "cpuset.effective_cpus" } else { "cpuset.cpus.effective" };
+        if let Some(text) = self.root.read(&dir.join(file)).map_err(knob_error)? {
+            return text.parse().map_err(|e| KnobError::Refused(format!("{file}: {e}")));
+        }
+        // Without the controller a cgroup shares its parent's processors.
+        match path.rsplit_once('/') {
+            Some((parent, _)) if path != "/" => self.effective(if parent.is_empty() { "/" } else { parent }),
+            _ => self.online(),
+        }
+    }
+
+    /// The processors that are on-line.
+    ///
+    /// # Errors
+    /// [`KnobError`] when that cannot be read.
+    pub fn online(&self) -> Result<CpuSet, KnobError> {
+        self.cpu_list("online")
+    }
+
+    /// A list below `/sys/devices/system/cpu`.
+    ///
+    /// # Errors
+    /// [`KnobError`] when it cannot be read.
+    pub fn cpu_list(&self, name: &str) -> Result<CpuSet, KnobError> {
+        let path = self.root.sys.join("devices/system/cpu").join(name);
+        let text = self.root.read(&path).map_err(knob_error)?.unwrap_or_default();
+        text.parse().map_err(|e| KnobError::Refused(format!("{name}: {e}")))
+    }
+
+    /// The file of a record in the state directory.
+    #[must_use]
+    pub fn record_file(&self, name: &str) -> PathBuf {
+        self.root.state.join("records").join(name)
+    }
+
+    fn still(&self, task: TaskId) -> Result<(), KnobError> {
+        match self.stat(task.pid, task.tid).map_err(knob_error)? {
+            Some(stat) if stat.start == task.start && !stat.dead => Ok(()),
+            _ => Err(KnobError::Gone),
+        }
+    }
+}
+
+/// `6.12.107+deb13-amd64` is (6, 12).
+fn parse_release(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+/// What an error of a system call means for a knob.
+#[must_use]
+pub fn knob_error(error: io::Error) -> KnobError {
+    match error.raw_os_error() {
+        _ if is_gone(&error) => KnobError::Gone,
+        Some(libc::EACCES | libc::EPERM) => KnobError::NotPermitted,
+        Some(libc::EROFS) => KnobError::ReadOnly,
+        Some(libc::ENOSPC) => KnobError::Refused("the kernel has no room for it (no space left)".into()),
+        Some(libc::EBUSY) => KnobError::Refused("the kernel says that it is in use".into()),
+        Some(libc::EINVAL) => KnobError::Refused("the kernel says that it is not valid".into()),
+        _ => KnobError::Refused(error.to_string()),
+    }
+}
+
+fn explain_attach(error: KnobError) -> KnobError {
+    match error {
+        KnobError::Refused(why) => KnobError::Refused(format!("the task cannot be moved: {why}")),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_of_all_distributions_are_understood() {
+        assert_eq!(parse_release("6.12.107+deb13-amd64"), Some((6, 12)));
+        assert_eq!(parse_release("7.2.13-rt"), Some((7, 2)));
+        assert_eq!(parse_release("6.1"), Some((6, 1)));
+        assert_eq!(parse_release("x"), None);
+    }
+}

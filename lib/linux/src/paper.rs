@@ -1,0 +1,296 @@
+//! What a kernel does by itself, for a root that is only files: a captured machine or one made by hand.
+//!
+//! Just enough that a change reads back as it would on the machine: a task is in one group, a new group has
+//! its control files, a partition takes its processors from its parent, an off-line processor leaves the
+//! lists. It schedules nothing, counts nothing and refuses only what the control files themselves refuse.
+
+use crate::knob::TaskId;
+use crate::os::knob_error;
+use crate::{Os, is_gone};
+use millpond_machine::KnobError;
+use millpond_model::{CpuId, CpuSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where a label is kept: paper may lie on a file system without extended attributes.
+pub(crate) fn label_file(dir: &Path, key: &str) -> PathBuf {
+    dir.join(format!(".label.{key}"))
+}
+
+fn refused(why: &str) -> KnobError {
+    KnobError::Refused(why.to_owned())
+}
+
+pub(crate) fn write(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
+    if !path.exists() {
+        return Err(KnobError::Gone);
+    }
+    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+    let text = text.trim_end_matches('\n');
+    match name {
+        "cpuset.cpus" => check_cpus(os, path, text)?,
+        "cpuset.cpus.partition" => {
+            let valid = text == "member" || partition_is_possible(os, path)?;
+            let kept = if valid {
+                text.to_owned()
+            } else {
+                format!("{text} invalid (Cpu list in cpuset.cpus not exclusive)")
+            };
+            return fs::write(path, kept + "\n").map_err(knob_error);
+        }
+        "cgroup.subtree_control" => return write_subtree(path, text),
+        "online" => return write_online(os, path, text),
+        _ => {}
+    }
+    fs::write(path, format!("{text}\n")).map_err(knob_error)
+}
+
+fn check_cpus(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
+    let wanted: CpuSet = text.parse().map_err(|_| refused("the kernel says that it is not valid"))?;
+    if !wanted.is_subset(&os.cpu_list("possible")?) {
+        return Err(refused("the kernel says that it is not valid"));
+    }
+    if !os.hierarchy.is_v1() {
+        return Ok(());
+    }
+    let dir = path.parent().unwrap_or(path);
+    let tasks = fs::read_to_string(dir.join("tasks")).unwrap_or_default();
+    if wanted.is_empty() && !tasks.trim().is_empty() {
+        return Err(refused("the kernel has no room for it (no space left)"));
+    }
+    let parent = dir.parent().unwrap_or(dir);
+    if parent.join("cpuset.cpus").exists() && !wanted.is_subset(&read_cpus(parent)) {
+        return Err(KnobError::NotPermitted);
+    }
+    for child in child_dirs(dir) {
+        if !read_cpus(&child).is_subset(&wanted) {
+            return Err(refused("the kernel says that it is in use"));
+        }
+    }
+    Ok(())
+}
+
+fn partition_is_possible(os: &Os, file: &Path) -> Result<bool, KnobError> {
+    let dir = file.parent().unwrap_or(file);
+    let mine = read_cpus(dir);
+    let online = os.online()?;
+    if (&mine & &online).is_empty() || online.is_subset(&mine) {
+        return Ok(false);
+    }
+    let parent = dir.parent().unwrap_or(dir);
+    Ok(child_dirs(parent).iter().filter(|d| *d != dir).all(|d| read_cpus(d).is_disjoint(&mine)))
+}
+
+fn write_subtree(path: &Path, text: &str) -> Result<(), KnobError> {
+    let mut on: Vec<String> =
+        fs::read_to_string(path).map_err(knob_error)?.split_ascii_whitespace().map(str::to_owned).collect();
+    for word in text.split_ascii_whitespace() {
+        let (sign, name) = word.split_at(1);
+        on.retain(|c| c != name);
+        if sign == "+" {
+            on.push(name.to_owned());
+        }
+    }
+    fs::write(path, on.join(" ") + "\n").map_err(knob_error)?;
+    let enabled = on.iter().any(|c| c == "cpuset");
+    for child in child_dirs(path.parent().unwrap_or(path)) {
+        give_cpuset(&child, enabled).map_err(knob_error)?;
+    }
+    Ok(())
+}
+
+fn give_cpuset(dir: &Path, enabled: bool) -> std::io::Result<()> {
+    for (name, text) in [("cpuset.cpus", ""), ("cpuset.mems", ""), ("cpuset.cpus.partition", "member\n")] {
+        let file = dir.join(name);
+        if enabled && !file.exists() {
+            fs::write(file, text)?;
+        } else if !enabled && file.exists() {
+            fs::remove_file(file)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_online(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
+    let cpu = path
+        .parent()
+        .and_then(|d| d.file_name()?.to_str()?.strip_prefix("cpu")?.parse().ok())
+        .map(CpuId)
+        .ok_or(KnobError::Gone)?;
+    let mut online = os.online()?;
+    if text == "1" {
+        online.insert(cpu);
+    } else {
+        online.remove(cpu);
+        if online.is_empty() {
+            return Err(refused("the kernel says that it is in use"));
+        }
+        if let (true, Some(root)) = (os.hierarchy.is_v1(), os.hierarchy.mount()) {
+            forget_cpu(root, cpu).map_err(knob_error)?;
+        }
+    }
+    let list = os.root.sys.join("devices/system/cpu/online");
+    fs::write(list, format!("{online}\n")).map_err(knob_error)?;
+    if let (true, Some(root)) = (os.hierarchy.is_v1(), os.hierarchy.mount()) {
+        fs::write(root.join("cpuset.cpus"), format!("{online}\n")).map_err(knob_error)?;
+    }
+    fs::write(path, format!("{text}\n")).map_err(knob_error)
+}
+
+/// Version 1 deletes an off-line processor from every list for good.
+fn forget_cpu(dir: &Path, cpu: CpuId) -> std::io::Result<()> {
+    let mut cpus = read_cpus(dir);
+    if cpus.remove(cpu) {
+        fs::write(dir.join("cpuset.cpus"), format!("{cpus}\n"))?;
+    }
+    for child in child_dirs(dir) {
+        forget_cpu(&child, cpu)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn make_group(os: &Os, path: &str) -> Result<(), KnobError> {
+    let dir = os.group(path)?;
+    if dir.exists() {
+        return Ok(());
+    }
+    fs::create_dir(&dir).map_err(knob_error)?;
+    let files: &[&str] = if os.hierarchy.is_v1() {
+        &["cgroup.procs", "tasks", "cpuset.cpus", "cpuset.mems", "cpuset.cpu_exclusive"]
+    } else {
+        &["cgroup.procs", "cgroup.threads", "cgroup.subtree_control"]
+    };
+    for name in files {
+        fs::write(dir.join(name), "").map_err(knob_error)?;
+    }
+    if !os.hierarchy.is_v1() {
+        let parent = dir.parent().unwrap_or(&dir);
+        let on = fs::read_to_string(parent.join("cgroup.subtree_control")).unwrap_or_default();
+        give_cpuset(&dir, on.split_ascii_whitespace().any(|c| c == "cpuset")).map_err(knob_error)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn remove_group(dir: &Path) -> Result<(), KnobError> {
+    let busy = ["cgroup.procs", "tasks", "cgroup.threads"]
+        .iter()
+        .any(|f| fs::read_to_string(dir.join(f)).is_ok_and(|t| !t.trim().is_empty()));
+    if busy || !child_dirs(dir).is_empty() {
+        return Err(refused("the kernel says that it is in use"));
+    }
+    match fs::remove_dir_all(dir) {
+        Err(error) if is_gone(&error) => Err(KnobError::Gone),
+        result => result.map_err(knob_error),
+    }
+}
+
+pub(crate) fn attach(os: &Os, task: TaskId, path: &str) -> Result<(), KnobError> {
+    let dir = os.group(path)?;
+    if !dir.join("cgroup.procs").exists() {
+        return Err(refused(&format!("there is no cgroup {path}")));
+    }
+    if effective(os, path)?.is_empty() {
+        return Err(refused("the kernel has no room for it (no space left)"));
+    }
+    let moved = match task.tid {
+        Some(tid) => vec![tid],
+        None => os.tids(task.pid).map_err(knob_error)?,
+    };
+    for tid in moved {
+        let file = os.root.proc.join(format!("{}/task/{tid}/cgroup", task.pid));
+        let old = os.place(task.pid, Some(tid)).map_err(knob_error)?.unwrap_or_else(|| "/".to_owned());
+        for (group, add) in [(old.as_str(), false), (path, true)] {
+            note(&os.group(group)?, "tasks", tid, add).map_err(knob_error)?;
+            note(&os.group(group)?, "cgroup.threads", tid, add).map_err(knob_error)?;
+            if tid == task.pid {
+                note(&os.group(group)?, "cgroup.procs", tid, add).map_err(knob_error)?;
+            }
+        }
+        let line = if os.hierarchy.is_v1() { format!("1:cpuset:{path}\n") } else { format!("0::{path}\n") };
+        fs::write(&file, &line).map_err(knob_error)?;
+        if tid == task.pid {
+            fs::write(os.root.proc.join(format!("{}/cgroup", task.pid)), &line).map_err(knob_error)?;
+        }
+    }
+    Ok(())
+}
+
+/// Adds a number to a list of tasks, or takes it away.
+fn note(dir: &Path, file: &str, tid: u32, add: bool) -> std::io::Result<()> {
+    let path = dir.join(file);
+    let Ok(text) = fs::read_to_string(&path) else { return Ok(()) };
+    let mut tids: Vec<u32> = text.split_ascii_whitespace().filter_map(|t| t.parse().ok()).collect();
+    tids.retain(|t| *t != tid);
+    if add {
+        tids.push(tid);
+        tids.sort_unstable();
+    }
+    fs::write(path, tids.iter().map(|t| format!("{t}\n")).collect::<String>())
+}
+
+pub(crate) fn effective(os: &Os, path: &str) -> Result<CpuSet, KnobError> {
+    let online = os.online()?;
+    let dir = os.group(path)?;
+    if os.hierarchy.is_v1() {
+        return Ok(&read_cpus(&dir) & &online);
+    }
+    if path == "/" {
+        let taken = child_dirs(&dir)
+            .iter()
+            .filter(|d| is_partition(d))
+            .fold(CpuSet::new(), |all, d| &all | &read_cpus(d));
+        return Ok(&online - &taken);
+    }
+    if is_partition(&dir) {
+        return Ok(&read_cpus(&dir) & &online);
+    }
+    let parent = path.rsplit_once('/').map_or("/", |(p, _)| if p.is_empty() { "/" } else { p });
+    let above = effective(os, parent)?;
+    let mine = &read_cpus(&dir) & &above;
+    Ok(if mine.is_empty() { above } else { mine })
+}
+
+fn is_partition(dir: &Path) -> bool {
+    let text = fs::read_to_string(dir.join("cpuset.cpus.partition")).unwrap_or_default();
+    matches!(text.trim(), "root" | "isolated")
+}
+
+fn mask_file(os: &Os, task: TaskId) -> PathBuf {
+    os.root.proc.join(format!("{}/task/{}/mask", task.pid, task.leader()))
+}
+
+/// The kernel's answer to `sched_getaffinity`: the remembered mask within the cpuset, or the cpuset where
+/// they have nothing in common.
+pub(crate) fn allowed(os: &Os, task: TaskId) -> Result<CpuSet, KnobError> {
+    let place = os.place(task.pid, Some(task.leader())).map_err(knob_error)?;
+    let cpuset = match &place {
+        Some(place) => effective(os, place)?,
+        None => os.online()?,
+    };
+    let Ok(text) = fs::read_to_string(mask_file(os, task)) else { return Ok(cpuset) };
+    let mask: CpuSet = text.parse().map_err(|_| refused("the mask is damaged"))?;
+    let both = &mask & &cpuset;
+    Ok(if both.is_empty() { cpuset } else { both })
+}
+
+pub(crate) fn set_mask(os: &Os, task: TaskId, mask: Option<&CpuSet>) -> Result<(), KnobError> {
+    let file = mask_file(os, task);
+    match mask {
+        Some(mask) => fs::write(file, mask.to_string()).map_err(knob_error),
+        None => match fs::remove_file(file) {
+            Err(error) if is_gone(&error) => Ok(()),
+            result => result.map_err(knob_error),
+        },
+    }
+}
+
+fn read_cpus(dir: &Path) -> CpuSet {
+    fs::read_to_string(dir.join("cpuset.cpus")).ok().and_then(|t| t.parse().ok()).unwrap_or_default()
+}
+
+fn child_dirs(dir: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
+    let mut dirs: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(|p| p.is_dir()).collect();
+    dirs.sort();
+    dirs
+}

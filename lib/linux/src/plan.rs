@@ -1,0 +1,452 @@
+//! The enforcement plan: from the tree as it is and the sets that are wanted to an ordered list of steps.
+//!
+//! A pure function: it reads nothing and knows no path of a file system. The order is what makes each step
+//! acceptable to the kernel at its moment:
+//!
+//! 1. the controller, and new cgroups, parents first;
+//! 2. cgroups of sets that end: tasks out, flags and lists reset, directories removed;
+//! 3. partitions that lose all their processors give up their flag;
+//! 4. lists shrink, children before parents — other people's first, for an overlap kills a partition;
+//! 5. lists grow, parents before children, and labels follow;
+//! 6. partition flags are set;
+//! 7. tasks move;
+//! 8. other people's lists grow back, parents first;
+//! 9. the controller is given back when nobody uses it any more.
+//!
+//! A plan for a machine that already is as wanted is empty.
+
+use crate::knob::{LinuxKnob, TaskId};
+use crate::names::{self, DEFAULT_GROUP};
+use crate::view::{SetLabel, View, control};
+use millpond_machine::{Step, Value};
+use millpond_model::{CpuSet, PsetId, PsetMode};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Where a task should go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Destination {
+    /// Into a set.
+    Set(PsetId),
+    /// Into the default set, in a cgroup of ours, because we start it.
+    Default,
+    /// Back to where it came from.
+    Home,
+}
+
+/// What is wanted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The sets.
+    pub sets: BTreeMap<PsetId, SetLabel>,
+    /// Tasks that change places, with where each is now. Others stay, unless their set ends.
+    pub moves: Vec<(TaskId, String, Destination)>,
+}
+
+/// Somebody else's cgroup whose list must change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Other {
+    path: String,
+    now: CpuSet,
+    want: CpuSet,
+    /// What it may be before the cgroups above it have changed.
+    room: CpuSet,
+    /// The list that is wanted is the original one.
+    released: bool,
+}
+
+/// What a cgroup of ours should be.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Target {
+    cpus: CpuSet,
+    partition: bool,
+    controller: bool,
+    label: Option<String>,
+    origin: Option<String>,
+}
+
+/// The steps from `view` to `wanted`, in order.
+#[must_use]
+pub fn plan(view: &View, wanted: &Wanted) -> Vec<Step> {
+    Planner::new(view, wanted).steps()
+}
+
+struct Planner<'a> {
+    view: &'a View,
+    wanted: &'a Wanted,
+    /// Processors that nobody else may use.
+    exclusive: CpuSet,
+    /// Processors of the default set.
+    default: CpuSet,
+    targets: BTreeMap<String, Target>,
+    moves: Vec<(TaskId, String, String)>,
+    steps: Vec<Step>,
+}
+
+impl<'a> Planner<'a> {
+    fn new(view: &'a View, wanted: &'a Wanted) -> Self {
+        let union = |filter: fn(&SetLabel) -> bool| {
+            wanted.sets.values().filter(|s| filter(s)).fold(CpuSet::new(), |all, s| &all | &s.cpus())
+        };
+        let taken = union(|_| true);
+        Planner {
+            view,
+            wanted,
+            exclusive: union(|s| s.mode != PsetMode::Shared),
+            default: &view.online - &taken,
+            targets: BTreeMap::new(),
+            moves: Vec::new(),
+            steps: Vec::new(),
+        }
+    }
+
+    fn steps(mut self) -> Vec<Step> {
+        self.aim_sets();
+        self.aim_tasks();
+        self.aim_default();
+        self.create();
+        self.dissolve();
+        self.release_flags();
+        let mut others = self.others();
+        self.shrink_others(&mut others);
+        self.shrink_ours();
+        self.grow_ours();
+        self.flag();
+        self.move_tasks();
+        self.grow_others(&others);
+        self.give_back_controller();
+        self.steps
+    }
+
+    // --- what should be -------------------------------------------------------------------------------
+
+    fn aim_sets(&mut self) {
+        for (id, label) in &self.wanted.sets {
+            let active = &label.cpus() & &self.view.online;
+            let target = Target {
+                // Version 1 forgets off-line processors by itself and refuses to be told about them.
+                cpus: if self.view.v1 { active.clone() } else { label.cpus() },
+                partition: self.view.partitions && label.mode == PsetMode::Own && !active.is_empty(),
+                controller: !self.view.v1,
+                label: Some(label.text()),
+                origin: None,
+            };
+            self.targets.insert(names::set_group(*id), target);
+        }
+    }
+
+    fn aim_tasks(&mut self) {
+        let whole: BTreeMap<u32, Destination> = self
+            .wanted
+            .moves
+            .iter()
+            .filter(|(t, ..)| t.tid.is_none())
+            .map(|(t, _, to)| (t.pid, *to))
+            .collect();
+        let single: BTreeMap<u32, Destination> =
+            self.wanted.moves.iter().filter_map(|(t, _, to)| Some((t.tid?, *to))).collect();
+        for task in &self.view.tasks {
+            // What the user named is aimed below; here are those who stay, or must follow their set's end.
+            let named = whole.contains_key(&task.id.pid) || single.contains_key(&task.id.leader());
+            if !named {
+                self.aim_task(task.id, &task.at, None, task.pinned);
+            }
+        }
+        for (task, at, to) in &self.wanted.moves {
+            self.aim_task(*task, at, Some(*to), false);
+        }
+    }
+
+    fn aim_task(&mut self, id: TaskId, at: &str, to: Option<Destination>, pinned: bool) {
+        let owner = names::owner(at);
+        let origin = self.origin_of(at);
+        let to = to.unwrap_or(match owner {
+            Some(set) if set.is_default() && names::is_started(at) && !self.wanted.sets.is_empty() => {
+                Destination::Default
+            }
+            Some(set) if self.wanted.sets.contains_key(&set) => Destination::Set(set),
+            _ => Destination::Home,
+        });
+        let place = match to {
+            Destination::Set(set) => self.leaf(&names::set_group(set), names::leaf(&origin), &origin),
+            Destination::Default if self.wanted.sets.is_empty() => self.home(&origin),
+            Destination::Default => self.leaf(DEFAULT_GROUP, names::started_leaf(&origin), &origin),
+            Destination::Home => self.home(&origin),
+        };
+        if place == at {
+            return;
+        }
+        if !pinned {
+            self.moves.push((id, at.to_owned(), place));
+        }
+    }
+
+    /// Where the task came from: the leaf of ours that it is in says it, else it is there still.
+    fn origin_of(&self, at: &str) -> String {
+        if names::owner(at).is_none() {
+            return at.to_owned();
+        }
+        let known = self.view.groups.get(at).and_then(|g| g.origin.clone());
+        known.filter(|o| self.view.is_home(o)).unwrap_or_else(|| "/".to_owned())
+    }
+
+    /// Where a task of the default set lives: where it came from, except that version 1 cannot narrow its
+    /// root cgroup.
+    fn home(&mut self, origin: &str) -> String {
+        if self.view.v1 && origin == "/" && !self.exclusive.is_empty() {
+            return self.leaf(DEFAULT_GROUP, names::leaf("/"), "/");
+        }
+        origin.to_owned()
+    }
+
+    fn leaf(&mut self, group: &str, (name, whole): (String, bool), origin: &str) -> String {
+        let path = format!("{group}/{name}");
+        let above = self.targets.get(group).map(|t| t.cpus.clone()).unwrap_or_default();
+        let cpus = if !self.view.v1 {
+            CpuSet::new()
+        } else if group == DEFAULT_GROUP {
+            self.default.clone()
+        } else {
+            above
+        };
+        let target = Target { cpus, origin: (!whole).then(|| origin.to_owned()), ..Target::default() };
+        self.targets.insert(path.clone(), target);
+        path
+    }
+
+    fn aim_default(&mut self) {
+        let prefix = format!("{DEFAULT_GROUP}/");
+        let needed = self.targets.keys().any(|p| p.starts_with(&prefix));
+        if needed {
+            let target =
+                Target { cpus: self.default.clone(), controller: !self.view.v1, ..Target::default() };
+            self.targets.insert(DEFAULT_GROUP.to_owned(), target);
+        }
+    }
+
+    // --- steps, in order ------------------------------------------------------------------------------
+
+    fn push(&mut self, knob: &LinuxKnob, before: Option<Value>, after: Option<Value>) {
+        if before != after {
+            self.steps.push(Step::new(knob.knob(), before, after));
+        }
+    }
+
+    fn create(&mut self) {
+        let on = Some("on".to_owned());
+        let root_controller = self.view.groups.get("/").is_some_and(|g| g.controller);
+        if !self.view.v1 && !self.targets.is_empty() && !root_controller {
+            let knob = LinuxKnob::Controller("/".into()).knob();
+            self.steps.push(Step::new(knob, None, on.clone()).keeping());
+        }
+        for (path, target) in self.targets.clone() {
+            let is = self.view.groups.get(&path);
+            if is.is_none() {
+                self.push(&LinuxKnob::Dir(path.clone()), None, Some("present".into()));
+                self.push(&LinuxKnob::Label(path.clone(), "origin".into()), None, target.origin);
+            }
+            if target.controller && !is.is_some_and(|g| g.controller) {
+                self.push(&LinuxKnob::Controller(path.clone()), None, on.clone());
+            }
+            if self.view.v1 {
+                let before = is.and_then(|g| g.mems.clone());
+                if before.is_none() {
+                    self.push(&control(&path, "cpuset.mems"), before, Some(self.view.mems.clone()));
+                }
+            }
+        }
+    }
+
+    /// Cgroups of ours that nobody wants: tasks out first, then children before parents.
+    fn dissolve(&mut self) {
+        let dying: Vec<String> = self
+            .view
+            .groups
+            .keys()
+            .filter(|p| names::owner(p).is_some() && !self.targets.contains_key(*p))
+            .cloned()
+            .collect();
+        let out: Vec<_> = self.moves.extract_if(.., |(_, at, _)| dying.contains(at)).collect();
+        // A home that is to be made in the same plan has no processors yet.
+        for path in out.iter().map(|(_, _, to)| to.clone()).collect::<BTreeSet<_>>() {
+            self.grow_one(&path);
+        }
+        for (task, at, to) in out {
+            self.move_task(task, at, to);
+        }
+        for path in dying.iter().rev() {
+            let group = self.view.groups[path].clone();
+            self.push(&control(path, "cpuset.cpus.partition"), group.partition, None);
+            let cpus = list(&group.cpus);
+            self.push(&control(path, "cpuset.cpus"), cpus, None);
+            self.push(&control(path, "cpuset.mems"), group.mems, None);
+            if group.controller {
+                self.push(&LinuxKnob::Controller(path.clone()), Some("on".into()), None);
+            }
+            self.push(&LinuxKnob::Label(path.clone(), "set".into()), group.label, None);
+            if let Some(origin) = group.origin.filter(|_| path.contains('~')) {
+                self.push(&LinuxKnob::Label(path.clone(), "origin".into()), Some(origin), None);
+            }
+            self.push(&LinuxKnob::Dir(path.clone()), Some("present".into()), None);
+        }
+    }
+
+    /// A list that a task needs before the general growth, with those above it.
+    fn grow_one(&mut self, path: &str) {
+        let Some((parent, _)) = path.rsplit_once('/') else { return };
+        if names::owner(path).is_none() {
+            return;
+        }
+        for path in [parent, path] {
+            let wanted = self.targets.get(path).map(|t| t.cpus.clone()).unwrap_or_default();
+            let is = self.view.groups.get(path).map(|g| g.cpus.clone()).unwrap_or_default();
+            if is.is_empty() && !wanted.is_empty() {
+                self.push(&control(path, "cpuset.cpus"), None, list(&wanted));
+            }
+        }
+    }
+
+    fn release_flags(&mut self) {
+        for (path, target) in &self.targets {
+            let flag = self.view.groups.get(path).and_then(|g| g.partition.clone());
+            if flag.is_some() && !target.partition {
+                let step = Step::new(control(path, "cpuset.cpus.partition").knob(), flag, None);
+                self.steps.push(step);
+            }
+        }
+    }
+
+    /// Other people's cgroups whose lists are not as they should be.
+    fn others(&self) -> Vec<Other> {
+        let mut result: Vec<Other> = Vec::new();
+        let mut wants: BTreeMap<String, CpuSet> = BTreeMap::new();
+        for (path, group) in &self.view.groups {
+            if path == "/" || names::owner(path).is_some() {
+                continue;
+            }
+            let kept = self.view.baseline(&control(path, "cpuset.cpus"));
+            if group.cpus.is_empty() && kept.is_none() {
+                continue;
+            }
+            let original: CpuSet = match kept {
+                Some(kept) => kept.as_deref().and_then(|t| t.parse().ok()).unwrap_or_default(),
+                None => group.cpus.clone(),
+            };
+            let overlaps =
+                (self.view.v1 || self.view.overlap_kills) && !original.is_disjoint(&self.exclusive);
+            let mut want = if overlaps { &original - &self.exclusive } else { original.clone() };
+            let parent = path.rsplit_once('/').map_or("", |(p, _)| p);
+            if want.is_empty() && !original.is_empty() {
+                want = wants.get(parent).cloned().unwrap_or_else(|| self.default.clone());
+            }
+            if self.view.v1 {
+                want = &want & &self.view.online;
+            }
+            wants.insert(path.clone(), want.clone());
+            if want != group.cpus {
+                // Version 1 keeps a list within its parent's at every moment.
+                let above = self.view.groups.get(parent).filter(|_| self.view.v1);
+                let room = above.map_or_else(|| want.clone(), |g| g.cpus.clone());
+                result.push(Other {
+                    path: path.clone(),
+                    now: group.cpus.clone(),
+                    want,
+                    room,
+                    released: !overlaps,
+                });
+            }
+        }
+        result
+    }
+
+    fn shrink_others(&mut self, others: &mut [Other]) {
+        for other in others.iter_mut().rev() {
+            let mut less = &other.now & &other.want;
+            if less.is_empty() && other.want.is_subset(&other.room) {
+                less = other.want.clone();
+            }
+            if less != other.now && !less.is_empty() {
+                self.write_other(other, &less);
+                other.now = less;
+            }
+        }
+    }
+
+    fn grow_others(&mut self, others: &[Other]) {
+        for other in others {
+            if other.now != other.want {
+                self.write_other(other, &other.want);
+            }
+        }
+    }
+
+    fn write_other(&mut self, other: &Other, value: &CpuSet) {
+        let step = Step::new(control(&other.path, "cpuset.cpus").knob(), list(&other.now), list(value));
+        let last = other.released && *value == other.want;
+        self.steps.push(if last { step.releasing() } else { step.keeping() });
+    }
+
+    fn shrink_ours(&mut self) {
+        for (path, target) in self.targets.clone().iter().rev() {
+            let is = self.view.groups.get(path).map(|g| g.cpus.clone()).unwrap_or_default();
+            let less = &is & &target.cpus;
+            if less != is && (!less.is_empty() || target.cpus.is_empty()) {
+                self.push(&control(path, "cpuset.cpus"), list(&is), list(&less));
+            }
+        }
+    }
+
+    fn grow_ours(&mut self) {
+        for (path, target) in self.targets.clone() {
+            let group = self.view.groups.get(&path).cloned().unwrap_or_default();
+            let less = &group.cpus & &target.cpus;
+            // Where nothing stays, the shrinking step was left out: one write replaces the list.
+            let is = if less.is_empty() { group.cpus.clone() } else { less };
+            let grown = self
+                .steps
+                .iter()
+                .any(|s| s.knob == control(&path, "cpuset.cpus").knob() && s.after == list(&target.cpus));
+            if is != target.cpus && !grown && !target.cpus.is_empty() {
+                self.push(&control(&path, "cpuset.cpus"), list(&is), list(&target.cpus));
+            }
+            self.push(&LinuxKnob::Label(path.clone(), "set".into()), group.label, target.label);
+        }
+    }
+
+    fn flag(&mut self) {
+        for (path, target) in self.targets.clone() {
+            let flag = self.view.groups.get(&path).and_then(|g| g.partition.clone());
+            if target.partition {
+                self.push(&control(&path, "cpuset.cpus.partition"), flag, Some("root".into()));
+            }
+        }
+    }
+
+    fn move_tasks(&mut self) {
+        for (task, at, to) in std::mem::take(&mut self.moves) {
+            self.move_task(task, at, to);
+        }
+    }
+
+    fn move_task(&mut self, task: TaskId, at: String, to: String) {
+        // Only what the user named must succeed; a task that is cleared away may have ended.
+        let named = self.wanted.moves.iter().any(|(t, _, _)| *t == task);
+        let step = Step::new(LinuxKnob::Place(task).knob(), Some(at), Some(to));
+        self.steps.push(if named { step } else { step.tolerant() });
+    }
+
+    fn give_back_controller(&mut self) {
+        let knob = LinuxKnob::Controller("/".into());
+        let kept = self.view.baseline(&knob).is_some();
+        let used = self.view.groups.iter().any(|(path, g)| {
+            path != "/" && names::owner(path).is_none() && (!g.cpus.is_empty() || g.partition.is_some())
+        });
+        if kept && self.targets.is_empty() {
+            let (before, after) = (Some("on".to_owned()), if used { Some("on".to_owned()) } else { None });
+            self.steps.push(Step::new(knob.knob(), before, after).releasing());
+        }
+    }
+}
+
+fn list(cpus: &CpuSet) -> Option<Value> {
+    (!cpus.is_empty()).then(|| cpus.to_string())
+}

@@ -1,0 +1,194 @@
+//! The Processors facet: states from sysfs and from the records of what we did.
+//!
+//! The kernel knows two states, on-line and off-line, and no times. The finer states (no-intr, spare,
+//! faulted) and all times are kept in records `processor.N`; a record that contradicts the kernel was
+//! overtaken by somebody else's change and counts no more.
+
+use crate::LinuxMachine;
+use crate::knob::{LinuxKnob, Tree};
+use crate::os::knob_error;
+use millpond_machine::facets::{ProcessorStatus, StateChange};
+use millpond_machine::{Change, Machine, Processors, Psets, Reason, Refusal, Step, Subject};
+use millpond_model::{CpuId, CpuSet, PsetId, State, Topology, Transition, TransitionError, WallTime};
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Record {
+    state: State,
+    since: WallTime,
+}
+
+fn record_knob(cpu: CpuId) -> LinuxKnob {
+    LinuxKnob::Record(format!("processor.{cpu}"))
+}
+
+impl LinuxMachine {
+    fn record(&self, cpu: CpuId) -> Option<(String, Record)> {
+        let LinuxKnob::Record(name) = record_knob(cpu) else { return None };
+        let text = self.os.root.read(&self.os.record_file(&name)).ok().flatten()?;
+        let record = serde_json::from_str(&text).ok()?;
+        Some((text, record))
+    }
+
+    /// The processors that device interrupts are kept away from: those that are no-intr, and those that we
+    /// took off-line, so that their interrupts find back when they return.
+    pub(crate) fn sheltered(&self) -> Result<CpuSet, Refusal> {
+        if !self.os.root.state.join("records").exists() {
+            return Ok(CpuSet::new());
+        }
+        Ok(self.states()?.iter().filter(|s| !s.state.takes_interrupts()).map(|s| s.cpu).collect())
+    }
+
+    fn check_stop(&self, states: &[ProcessorStatus], cpu: CpuId) -> Result<(), Refusal> {
+        let refuse = |reason| Err(Refusal::new(Subject::Processor(cpu), reason));
+        let left = |of: &dyn Fn(&&ProcessorStatus) -> bool| {
+            states.iter().filter(|s| s.cpu != cpu && s.state.runs_threads()).filter(|s| of(s)).count()
+        };
+        if left(&|_| true) == 0 {
+            return refuse(Reason::LastOnline);
+        }
+        let sets = if self.has_cgroups() { Psets::list(self)? } else { Vec::new() };
+        let own = sets.iter().find(|s| s.members.contains(&cpu));
+        let in_same = |s: &&ProcessorStatus| match own {
+            Some(set) => set.members.contains(&s.cpu),
+            None => !sets.iter().any(|set| set.members.contains(&s.cpu)),
+        };
+        if left(&in_same) == 0 {
+            return match own {
+                Some(set) => refuse(Reason::LastOnlineOf(set.id)),
+                None => refuse(Reason::LastOnlineOf(PsetId::DEFAULT)),
+            };
+        }
+        if left(&|s| s.state.takes_interrupts()) == 0 {
+            return refuse(Reason::LastInterruptible);
+        }
+        Ok(())
+    }
+
+    fn online_step(&self, cpu: CpuId, on: bool) -> Result<Step, Refusal> {
+        let path = format!("devices/system/cpu/cpu{cpu}/online");
+        let file = self.os.root.sys.join(&path);
+        let is = self.os.root.read(&file).map_err(|e| {
+            Refusal::new(Subject::Processor(cpu), knob_error(e).into_reason(&record_knob(cpu).knob()))
+        })?;
+        let Some(is) = is else {
+            let why = "this kernel cannot take it off-line: it has no `online` file";
+            return Err(Refusal::new(Subject::Processor(cpu), Reason::Machine(why.into())));
+        };
+        let after = if on { "1" } else { "0" };
+        Ok(Step::new(LinuxKnob::File(Tree::Sys, path).knob(), Some(is), Some(after.to_owned())))
+    }
+
+    fn state_steps(
+        &self,
+        states: &[ProcessorStatus],
+        cpu: CpuId,
+        to: State,
+        forced: bool,
+    ) -> Result<(Vec<Step>, StateChange), Refusal> {
+        let subject = Subject::Processor(cpu);
+        let Some(status) = states.iter().find(|s| s.cpu == cpu) else {
+            let present = states.iter().map(|s| s.cpu).collect();
+            return Err(Refusal::new(subject, Reason::NoSuchProcessor { present }));
+        };
+        let from = status.state;
+        let transition = from.transition(to, forced).map_err(|error| match error {
+            TransitionError::NeedsForce => {
+                Refusal::new(subject.clone(), Reason::NeedsForce).hint("add -F to force the change")
+            }
+            TransitionError::Impossible { from, to } => {
+                Refusal::new(subject.clone(), Reason::Transition { from, to })
+            }
+        })?;
+        let mut steps = Vec::new();
+        let last_interruptible = states.iter().all(|s| s.cpu == cpu || !s.state.takes_interrupts());
+        match transition {
+            Transition::Nothing => return Ok((steps, StateChange { cpu, from, to })),
+            Transition::AdmitInterrupts | Transition::Mark => {}
+            Transition::ShelterFromInterrupts if last_interruptible => {
+                return Err(Refusal::new(subject, Reason::LastInterruptible));
+            }
+            Transition::ShelterFromInterrupts => {}
+            Transition::Start { .. } => steps.push(self.online_step(cpu, true)?),
+            Transition::Stop => {
+                self.check_stop(states, cpu)?;
+                steps.extend(self.release_bound(cpu, forced)?);
+                steps.push(self.online_step(cpu, false)?);
+            }
+        }
+        let record = Record { state: to, since: self.clock().wall() };
+        let after = serde_json::to_string(&record).unwrap_or_default();
+        let before = self.record(cpu).map(|(text, _)| text);
+        // The record first: a change that is interrupted is put back from the far end, and until the record
+        // is gone the state is not what it says.
+        steps.insert(0, Step::new(record_knob(cpu).knob(), before, Some(after)));
+        Ok((steps, StateChange { cpu, from, to }))
+    }
+}
+
+impl Processors for LinuxMachine {
+    fn topology(&self) -> Result<Topology, Refusal> {
+        self.read_topology()
+    }
+
+    fn states(&self) -> Result<Vec<ProcessorStatus>, Refusal> {
+        let read = |name: &str| {
+            self.os.cpu_list(name).map_err(|e| {
+                Refusal::operation(Reason::Machine(format!("the list of {name} processors: {e}")))
+            })
+        };
+        let (present, online) = (read("present")?, read("online")?);
+        let recorded = self.os.root.state.join("records").exists();
+        Ok(present
+            .iter()
+            .map(|cpu| {
+                let on = online.contains(cpu);
+                let record = if recorded { self.record(cpu) } else { None };
+                let record = record.map(|(_, r)| r).filter(|r| r.state.runs_threads() == on);
+                record.map_or_else(
+                    || {
+                        let state = if on { State::OnLine } else { State::OffLine };
+                        ProcessorStatus { cpu, state, since: self.clock().booted() }
+                    },
+                    |r| ProcessorStatus { cpu, state: r.state, since: r.since },
+                )
+            })
+            .collect())
+    }
+
+    fn prepare_state(&self, cpu: CpuId, to: State, forced: bool) -> Result<Change<StateChange>, Refusal> {
+        let change = self.prepare_states(&[cpu], to, forced)?;
+        Ok(change.map(|mut changes| changes.remove(0)))
+    }
+
+    fn prepare_states(
+        &self,
+        cpus: &[CpuId],
+        to: State,
+        forced: bool,
+    ) -> Result<Change<Vec<StateChange>>, Refusal> {
+        let mut states = self.states()?;
+        let mut steps = Vec::new();
+        let mut changes = Vec::new();
+        for cpu in cpus.iter().copied() {
+            let (more, change) = self.state_steps(&states, cpu, to, forced)?;
+            steps.extend(more);
+            changes.push(change);
+            // The next one is judged as if this one were done.
+            states.iter_mut().filter(|s| s.cpu == cpu).for_each(|s| s.state = to);
+        }
+        let sheltered: CpuSet =
+            states.iter().filter(|s| !s.state.takes_interrupts()).map(|s| s.cpu).collect();
+        if !steps.is_empty() {
+            // Interrupts leave before the processor does, and come back after it.
+            let steering = self.shelter_steps(&sheltered)?;
+            if to.runs_threads() {
+                steps.extend(steering)
+            } else {
+                steps.splice(0..0, steering).for_each(drop)
+            }
+        }
+        let list: CpuSet = cpus.iter().copied().collect();
+        Ok(Change::new(format!("make processors {list} {to}"), steps, changes))
+    }
+}

@@ -1,0 +1,160 @@
+//! The few things that we read about processes and threads.
+
+use crate::knob::TaskId;
+use crate::{Os, is_gone};
+use millpond_machine::{Reason, Refusal, Subject};
+use millpond_model::Pid;
+use std::io;
+use std::path::PathBuf;
+
+const PF_KTHREAD: u64 = 0x0020_0000;
+const PF_NO_SETAFFINITY: u64 = 0x0400_0000;
+
+/// What `/proc/PID/stat` says of a thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stat {
+    /// Its short name.
+    pub comm: String,
+    /// A thread of the kernel.
+    pub kernel: bool,
+    /// The kernel refuses to change where it runs.
+    pub pinned: bool,
+    /// Start time in clock ticks since boot.
+    pub start: u64,
+    /// Scheduling policy.
+    pub policy: u64,
+    /// A zombie: it runs no more.
+    pub dead: bool,
+}
+
+/// Parses the text of a `stat` file. The name may contain blanks and parentheses, so the fields are counted
+/// from the last `)`.
+#[must_use]
+pub fn parse_stat(text: &str) -> Option<Stat> {
+    let (head, tail) = text.rsplit_once(')')?;
+    let comm = head.split_once('(')?.1.to_owned();
+    let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
+    let number = |n: usize| fields.get(n).and_then(|f| f.parse::<u64>().ok());
+    let flags = number(6)?;
+    Some(Stat {
+        comm,
+        kernel: flags & PF_KTHREAD != 0,
+        pinned: flags & PF_NO_SETAFFINITY != 0,
+        start: number(19)?,
+        policy: number(38).unwrap_or(0),
+        dead: matches!(fields.first(), Some(&"Z" | &"X")),
+    })
+}
+
+impl Os {
+    fn task_dir(&self, pid: u32, tid: Option<u32>) -> PathBuf {
+        let dir = self.root.proc.join(pid.to_string());
+        match tid {
+            None => dir,
+            Some(tid) => dir.join("task").join(tid.to_string()),
+        }
+    }
+
+    /// The `stat` of a process, or of one of its threads. `None` when it does not exist.
+    ///
+    /// # Errors
+    /// Whatever else keeps it from being read.
+    pub fn stat(&self, pid: u32, tid: Option<u32>) -> io::Result<Option<Stat>> {
+        let text = self.root.read(&self.task_dir(pid, tid).join("stat"))?;
+        Ok(text.and_then(|text| parse_stat(&text)))
+    }
+
+    /// Every process number, ascending.
+    ///
+    /// # Errors
+    /// When procfs cannot be read.
+    pub fn pids(&self) -> io::Result<Vec<u32>> {
+        let mut pids: Vec<u32> =
+            self.root.names(&self.root.proc)?.iter().filter_map(|n| n.parse().ok()).collect();
+        pids.sort_unstable();
+        Ok(pids)
+    }
+
+    /// The threads of a process, ascending. Empty when it does not exist.
+    ///
+    /// # Errors
+    /// When procfs cannot be read.
+    pub fn tids(&self, pid: u32) -> io::Result<Vec<u32>> {
+        let names = self.root.names(&self.task_dir(pid, None).join("task"))?;
+        let mut tids: Vec<u32> = names.iter().filter_map(|n| n.parse().ok()).collect();
+        tids.sort_unstable();
+        Ok(tids)
+    }
+
+    /// The process that a thread belongs to.
+    ///
+    /// # Errors
+    /// When procfs cannot be read.
+    pub fn process_of(&self, tid: u32) -> io::Result<Option<u32>> {
+        let status = self.root.read(&self.root.proc.join(tid.to_string()).join("status"))?;
+        Ok(status
+            .and_then(|text| text.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())))
+    }
+
+    /// The cgroup of a process or thread in the cpuset hierarchy.
+    ///
+    /// # Errors
+    /// When procfs cannot be read.
+    pub fn place(&self, pid: u32, tid: Option<u32>) -> io::Result<Option<String>> {
+        let Some(text) = self.root.read(&self.task_dir(pid, tid).join("cgroup"))? else { return Ok(None) };
+        Ok(self.hierarchy.find(&text))
+    }
+
+    /// Names a process, or a thread of it, so that it cannot be mistaken for a later one.
+    ///
+    /// # Errors
+    /// [`Refusal`] when it does not exist, or is a part of the kernel.
+    pub fn identify(&self, pid: Pid, tid: Option<u32>) -> Result<(TaskId, Stat), Refusal> {
+        let gone = || {
+            let reason = if tid.is_some() { Reason::NoSuchLwp } else { Reason::NoSuchProcess };
+            Refusal::new(Subject::Process(pid), reason)
+        };
+        let stat = match self.stat(pid.0, tid) {
+            Ok(Some(stat)) if !stat.dead => stat,
+            Ok(_) => return Err(gone()),
+            Err(error) if is_gone(&error) => return Err(gone()),
+            Err(error) => {
+                return Err(Refusal::new(Subject::Process(pid), Reason::Machine(error.to_string())));
+            }
+        };
+        Ok((TaskId { pid: pid.0, tid, start: stat.start }, stat))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_name_may_hold_blanks_and_parentheses() {
+        let text = "7 (a) b (c)) S 1 7 7 0 -1 4194560 1 0 0 0 5 6 0 0 20 0 1 0 8123 100 10 \
+                    18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 1 0 6 0 0 0";
+        let stat = parse_stat(text).unwrap();
+        assert_eq!(stat.comm, "a) b (c)");
+        assert_eq!(stat.start, 8123);
+        assert_eq!(stat.policy, 6);
+        assert!(!stat.kernel && !stat.pinned && !stat.dead);
+    }
+
+    #[test]
+    fn flags_tell_kernel_threads_that_may_not_be_moved() {
+        let line = |flags: u64| format!("9 (k) I 2 0 0 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0 1 0 3");
+        let stat = parse_stat(&line(PF_KTHREAD | PF_NO_SETAFFINITY)).unwrap();
+        assert!(stat.kernel && stat.pinned);
+        let stat = parse_stat(&line(PF_KTHREAD)).unwrap();
+        assert!(stat.kernel && !stat.pinned);
+    }
+
+    proptest! {
+        #[test]
+        fn parsing_any_text_never_panics(text in "[0-9a-z() -]{0,60}") {
+            let _ = parse_stat(&text);
+        }
+    }
+}

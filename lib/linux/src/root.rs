@@ -1,0 +1,93 @@
+//! The injected root: every file that this room reads or writes is named through it.
+//!
+//! A *live* root is the machine that we run on. A *paper* root is a directory with the same files, captured
+//! from a machine or made by hand; there the few things that a kernel does by itself (a task that is written
+//! to one group leaves the other, a new group has files) are done by `paper`.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The four trees that a machine consists of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Root {
+    /// Process information (`/proc`).
+    pub proc: PathBuf,
+    /// Devices and kernel objects (`/sys`).
+    pub sys: PathBuf,
+    /// The mount point under which the cgroup hierarchies stand (`/sys/fs/cgroup`).
+    pub cgroup: PathBuf,
+    /// Our own state: journal and records (`/run/millpond`).
+    pub state: PathBuf,
+    /// Whether a kernel stands behind the files.
+    pub live: bool,
+}
+
+impl Root {
+    /// The machine that we run on, with our state in `state`.
+    #[must_use]
+    pub fn live(state: PathBuf) -> Self {
+        Root {
+            proc: PathBuf::from("/proc"),
+            sys: PathBuf::from("/sys"),
+            cgroup: PathBuf::from("/sys/fs/cgroup"),
+            state,
+            live: true,
+        }
+    }
+
+    /// A directory with `proc`, `sys`, `cgroup` and `state` in it.
+    #[must_use]
+    pub fn paper(dir: &Path) -> Self {
+        Root {
+            proc: dir.join("proc"),
+            sys: dir.join("sys"),
+            cgroup: dir.join("cgroup"),
+            state: dir.join("state"),
+            live: false,
+        }
+    }
+
+    /// Reads a file, without its final line end. `None` when it does not exist.
+    ///
+    /// # Errors
+    /// Whatever else keeps it from being read.
+    pub fn read(&self, path: &Path) -> io::Result<Option<String>> {
+        match fs::read(path) {
+            Ok(bytes) => {
+                let mut text = String::from_utf8_lossy(&bytes).into_owned();
+                if text.ends_with('\n') {
+                    text.pop();
+                }
+                Ok(Some(text))
+            }
+            Err(error) if is_gone(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The names in a directory, sorted. Empty when it does not exist.
+    ///
+    /// # Errors
+    /// Whatever else keeps it from being read.
+    pub fn names(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let entries = match fs::read_dir(dir) {
+            Ok(entries) => entries,
+            Err(error) if is_gone(&error) => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            names.push(entry?.file_name().to_string_lossy().into_owned());
+        }
+        names.sort();
+        Ok(names)
+    }
+}
+
+/// Whether an error says that the file, or the thread or device behind it, does not exist.
+#[must_use]
+pub fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+        || matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV | libc::ENOTDIR))
+}

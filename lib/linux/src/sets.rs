@@ -1,0 +1,224 @@
+//! The Psets facet.
+
+use crate::LinuxMachine;
+use crate::names;
+use crate::plan::{Wanted, plan};
+use crate::view::{SetLabel, View};
+use millpond_machine::facets::CreateOptions;
+use millpond_machine::facets::Move;
+use millpond_machine::{Change, Processors, Psets, Reason, Refusal, Step, Subject, Threads};
+use millpond_model::{CpuId, CpuSet, Pset, PsetId, PsetMode, State};
+use std::collections::{BTreeMap, BTreeSet};
+
+impl LinuxMachine {
+    /// The tree for a change: with the root's tasks where an exclusive set must move them.
+    pub(crate) fn view_for(&self, exclusive: bool) -> Result<View, Refusal> {
+        let all = exclusive && self.os.hierarchy.is_v1();
+        View::read(&self.os, self.journal.as_ref(), all)
+    }
+
+    /// The live sets and whether one of them is exclusive.
+    pub(crate) fn live_sets(&self) -> Result<(View, BTreeMap<PsetId, SetLabel>), Refusal> {
+        let view = self.view_for(false)?;
+        let sets = view.sets();
+        if self.os.hierarchy.is_v1() && sets.values().any(|s| s.mode.is_exclusive()) {
+            return Ok((self.view_for(true)?, sets));
+        }
+        Ok((view, sets))
+    }
+
+    /// Which set a processor is in.
+    fn set_of(sets: &BTreeMap<PsetId, SetLabel>, cpu: CpuId) -> PsetId {
+        sets.iter().find(|(_, s)| s.members.contains(&cpu)).map_or(PsetId::DEFAULT, |(id, _)| *id)
+    }
+
+    /// Checks one processor that should change sets.
+    fn check_move(
+        &self,
+        sets: &BTreeMap<PsetId, SetLabel>,
+        states: &BTreeMap<CpuId, State>,
+        busy: &BTreeSet<PsetId>,
+        to: PsetId,
+        cpu: CpuId,
+        forced: bool,
+    ) -> Result<Vec<Step>, Refusal> {
+        let refuse = |reason| Err(Refusal::new(Subject::Processor(cpu), reason));
+        let from = Self::set_of(sets, cpu);
+        let Some(state) = states.get(&cpu) else {
+            return refuse(Reason::NoSuchProcessor { present: states.keys().copied().collect() });
+        };
+        if from == to {
+            return Ok(Vec::new());
+        }
+        if !state.runs_threads() && !to.is_default() {
+            return refuse(Reason::NotActive(*state));
+        }
+        let taken: BTreeSet<CpuId> = sets.values().flat_map(|s| s.members.iter().copied()).collect();
+        let active = |members: &mut dyn Iterator<Item = CpuId>| {
+            members.filter(|c| states.get(c).is_some_and(|s| s.runs_threads())).count()
+        };
+        if from.is_default() {
+            let mut left = states.keys().copied().filter(|c| !taken.contains(c) && *c != cpu);
+            if active(&mut left) == 0 {
+                return Err(Refusal::new(Subject::Processor(cpu), Reason::LastOfDefault)
+                    .hint("take a processor out of another set first (psrset -r)"));
+            }
+        } else if busy.contains(&from) {
+            let mut left = sets[&from].members.iter().copied().filter(|c| *c != cpu);
+            if active(&mut left) == 0 {
+                return Err(Refusal::new(Subject::Processor(cpu), Reason::LastOfBusy(from))
+                    .hint(format!("unbind them first (psrset -U {from})")));
+            }
+        }
+        self.release_bound(cpu, forced)
+    }
+
+    /// What must be done about threads that we bound to a processor which leaves: unbind them by force, or
+    /// refuse. Masks that others set are not ours to break: the kernel sets them aside and brings them back.
+    pub(crate) fn release_bound(&self, cpu: CpuId, forced: bool) -> Result<Vec<Step>, Refusal> {
+        let bound = self.bound_by_us(cpu);
+        if bound.is_empty() {
+            return Ok(Vec::new());
+        }
+        if !forced {
+            return Err(Refusal::new(Subject::Processor(cpu), Reason::BoundThreads(bound))
+                .hint("unbind them (pbind -u), or use -F"));
+        }
+        let mut steps = Vec::new();
+        for lwp in bound {
+            let change = self.prepare_bind_cpu(lwp.pid, Some(&[lwp.lwp]), None)?;
+            steps.extend(change.steps.into_iter().map(Step::tolerant));
+        }
+        Ok(steps)
+    }
+
+    /// Moves processors between the sets of `sets`, one after the other as the user listed them.
+    fn moved(
+        &self,
+        view: &View,
+        sets: &mut BTreeMap<PsetId, SetLabel>,
+        to: PsetId,
+        cpus: &[CpuId],
+        forced: bool,
+    ) -> Result<(Vec<Move>, Vec<Step>), Refusal> {
+        let states: BTreeMap<CpuId, State> = self.states()?.into_iter().map(|s| (s.cpu, s.state)).collect();
+        let busy: BTreeSet<PsetId> = view.tasks.iter().filter_map(|t| names::owner(&t.at)).collect();
+        let mut seen = CpuSet::new();
+        let (mut moves, mut steps) = (Vec::new(), Vec::new());
+        for cpu in cpus.iter().copied() {
+            if !seen.insert(cpu) {
+                return Err(Refusal::new(Subject::Processor(cpu), Reason::NamedTwice));
+            }
+            steps.extend(self.check_move(sets, &states, &busy, to, cpu, forced)?);
+            let from = Self::set_of(sets, cpu);
+            if from != to {
+                if let Some(set) = sets.get_mut(&from) {
+                    set.members.retain(|c| *c != cpu);
+                }
+                if let Some(set) = sets.get_mut(&to) {
+                    set.members.push(cpu);
+                }
+            }
+            moves.push(Move { cpu, from, to });
+        }
+        Ok((moves, steps))
+    }
+}
+
+impl Psets for LinuxMachine {
+    fn list(&self) -> Result<Vec<Pset>, Refusal> {
+        let view = self.view_for(false)?;
+        let mut sets: Vec<(u64, Pset)> = Vec::new();
+        for (id, label) in view.sets() {
+            let mut breaches = Vec::new();
+            let active = &label.cpus() & &view.online;
+            let group = &view.groups[&names::set_group(id)];
+            if label.mode == PsetMode::Own && !active.is_empty() {
+                match group.partition.as_deref() {
+                    _ if view.v1 => {}
+                    Some("root" | "isolated") => {}
+                    other => breaches.push(format!(
+                        "the kernel does not keep others out: its partition is `{}`",
+                        other.unwrap_or("member")
+                    )),
+                }
+            }
+            let wanted = if view.v1 { active } else { label.cpus() };
+            if group.cpus != wanted {
+                breaches.push(format!("its processors are {} instead of {wanted}", group.cpus));
+            }
+            sets.push((label.serial, Pset { id, members: label.members, mode: label.mode, breaches }));
+        }
+        sets.sort_by_key(|(serial, set)| (*serial, set.id));
+        Ok(sets.into_iter().map(|(_, set)| set).collect())
+    }
+
+    fn prepare_create(
+        &self,
+        cpus: &[CpuId],
+        options: CreateOptions,
+        forced: bool,
+    ) -> Result<Change<(PsetId, Vec<Move>)>, Refusal> {
+        let exclusive = !options.keep_others;
+        let (mut view, mut sets) = self.live_sets()?;
+        if exclusive && view.v1 {
+            view = self.view_for(true)?;
+        }
+        let limit = self.states()?.len() * 2;
+        if sets.len() >= limit {
+            return Err(Refusal::operation(Reason::TooManySets(limit)));
+        }
+        let id = Pset::free_id(&sets.keys().copied().collect::<Vec<_>>());
+        let serial = sets.values().map(|s| s.serial + 1).max().unwrap_or(1);
+        let mode = if exclusive { PsetMode::Own } else { PsetMode::Shared };
+        sets.insert(id, SetLabel { members: Vec::new(), mode, serial });
+        let (moves, mut steps) = self.moved(&view, &mut sets, id, cpus, forced)?;
+        steps.extend(self.forgotten());
+        steps.extend(plan(&view, &Wanted { sets, moves: Vec::new() }));
+        Ok(Change::new(format!("create processor set {id}"), steps, (id, moves)))
+    }
+
+    fn prepare_assign(
+        &self,
+        set: PsetId,
+        cpus: &[CpuId],
+        forced: bool,
+    ) -> Result<Change<Vec<Move>>, Refusal> {
+        let (view, mut sets) = self.live_sets()?;
+        if !set.is_default() && !sets.contains_key(&set) {
+            return Err(Refusal::new(Subject::Pset(set), Reason::NoSuchPset));
+        }
+        let (moves, mut steps) = self.moved(&view, &mut sets, set, cpus, forced)?;
+        steps.extend(plan(&view, &Wanted { sets, moves: Vec::new() }));
+        let what = if set.is_default() {
+            "take processors out of their sets".to_owned()
+        } else {
+            format!("assign processors to set {set}")
+        };
+        Ok(Change::new(what, steps, moves))
+    }
+
+    fn prepare_destroy(&self, set: PsetId) -> Result<Change<()>, Refusal> {
+        let (view, mut sets) = self.live_sets()?;
+        if sets.remove(&set).is_none() {
+            let reason = if set.is_default() { Reason::DefaultPset } else { Reason::NoSuchPset };
+            return Err(Refusal::new(Subject::Pset(set), reason));
+        }
+        let lost: Vec<String> = view
+            .tasks
+            .iter()
+            .filter(|t| names::owner(&t.at) == Some(set))
+            .filter_map(|t| view.groups.get(&t.at)?.origin.clone())
+            .filter(|origin| !view.is_home(origin))
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect();
+        let mut steps = plan(&view, &Wanted { sets, moves: Vec::new() });
+        steps.extend(self.forgotten());
+        let mut change = Change::new(format!("remove processor set {set}"), steps, ());
+        for origin in lost {
+            change.notes.push(format!("{origin} is gone: its tasks return to the root"));
+        }
+        Ok(change)
+    }
+}

@@ -1,0 +1,214 @@
+//! Keeping interrupts, unbound kernel work and packet steering away from sheltered processors.
+//!
+//! Each thing has an original list (its baseline once we touched it). What is wanted is that list without the
+//! sheltered processors; where nothing would be left, all processors that are not sheltered. The last release
+//! of a shelter therefore restores every list, and a device that appears later is steered at the next check.
+
+use crate::knob::{LinuxKnob, Tree, canonical};
+use crate::{LinuxMachine, Os};
+use millpond_machine::facets::{Interrupt, InterruptKind};
+use millpond_machine::{Interrupts, KnobError, Refusal, Step, Value};
+use millpond_model::CpuSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// One thing that can be steered, with its knob.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Steered {
+    pub knob: LinuxKnob,
+    pub what: Interrupt,
+}
+
+/// What the list of one steered thing should be.
+#[must_use]
+pub(crate) fn wanted(original: &CpuSet, sheltered: &CpuSet, online: &CpuSet, kind: InterruptKind) -> CpuSet {
+    let rest = original - sheltered;
+    let reachable = !(&rest & online).is_empty();
+    match kind {
+        // Empty means off, and must stay so.
+        InterruptKind::PacketSteering if original.is_empty() => CpuSet::new(),
+        _ if reachable => rest,
+        _ => online - sheltered,
+    }
+}
+
+impl LinuxMachine {
+    /// The steps that steer everything away from `sheltered`, or back.
+    pub(crate) fn shelter_steps(&self, sheltered: &CpuSet) -> Result<Vec<Step>, Refusal> {
+        let baselines = self.journal.baselines();
+        let steering = baselines.keys().any(|k| !matches!(LinuxKnob::parse(k), Ok(LinuxKnob::Mask(_))));
+        if sheltered.is_empty() && !steering {
+            return Ok(Vec::new());
+        }
+        let online = self.os.online().map_err(|e| {
+            Refusal::operation(millpond_machine::Reason::Machine(format!("the on-line processors: {e}")))
+        })?;
+        let mut steps = Vec::new();
+        for thing in self.steered() {
+            if thing.what.fixed.is_some() {
+                continue;
+            }
+            let knob = thing.knob.knob();
+            let kept = baselines.get(&knob);
+            let original: CpuSet = match kept {
+                Some(value) => value.as_deref().and_then(|v| v.parse().ok()).unwrap_or_default(),
+                None => thing.what.allowed.clone(),
+            };
+            let want = wanted(&original, sheltered, &online, thing.what.kind);
+            if want != thing.what.allowed {
+                let step = Step::new(knob, value(&thing.what.allowed), value(&want)).tolerant();
+                steps.push(if want == original { step.releasing() } else { step.keeping() });
+            } else if want == original && kept.is_some() {
+                steps.push(Step::new(knob, value(&want), value(&want)).releasing());
+            }
+        }
+        Ok(steps)
+    }
+
+    /// Everything that can or could be steered.
+    pub(crate) fn steered(&self) -> Vec<Steered> {
+        let os = &self.os;
+        let mut all = Vec::new();
+        let irq = os.root.proc.join("irq");
+        let mut numbers: Vec<u32> =
+            os.root.names(&irq).unwrap_or_default().iter().filter_map(|n| n.parse().ok()).collect();
+        numbers.sort_unstable();
+        for number in numbers {
+            let dir = irq.join(number.to_string());
+            let name = device_name(os, &dir);
+            let path = format!("irq/{number}/smp_affinity_list");
+            let Some(mut thing) = steered(os, Tree::Proc, path, InterruptKind::Device) else { continue };
+            thing.what.id = number.to_string();
+            thing.what.effective = list(os, &dir.join("effective_affinity_list"));
+            thing.what.fixed = read_only(&dir.join("smp_affinity_list"));
+            thing.what.name = name;
+            all.push(thing);
+        }
+        let path = "irq/default_smp_affinity".to_owned();
+        all.extend(steered(os, Tree::Proc, path, InterruptKind::Default).map(|t| t.named("default")));
+        let queues = "devices/virtual/workqueue";
+        let path = format!("{queues}/cpumask");
+        let unbound = steered(os, Tree::Sys, path, InterruptKind::UnboundWork);
+        all.extend(unbound.map(|t| t.named("unbound work")));
+        for name in os.root.names(&os.root.sys.join(queues)).unwrap_or_default() {
+            let path = format!("{queues}/{name}/cpumask");
+            let thing = steered(os, Tree::Sys, path, InterruptKind::UnboundWork);
+            all.extend(thing.map(|t| t.named(&name)));
+        }
+        all.extend(packet_steering(os));
+        all
+    }
+}
+
+impl Steered {
+    fn named(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.what.id);
+        name.clone_into(&mut self.what.name);
+        self
+    }
+}
+
+fn packet_steering(os: &Os) -> Vec<Steered> {
+    let mut all = Vec::new();
+    let net = os.root.sys.join("class/net");
+    for interface in os.root.names(&net).unwrap_or_default() {
+        let queues = net.join(&interface).join("queues");
+        for queue in os.root.names(&queues).unwrap_or_default() {
+            let file = if queue.starts_with("rx") { "rps_cpus" } else { "xps_cpus" };
+            let path = format!("class/net/{interface}/queues/{queue}/{file}");
+            let thing = steered(os, Tree::Sys, path, InterruptKind::PacketSteering);
+            // Nothing is steered where the mask is empty.
+            let thing = thing.filter(|t| !t.what.allowed.is_empty());
+            all.extend(thing.map(|t| t.named(&format!("{interface}/{queue}"))));
+        }
+    }
+    all
+}
+
+fn steered(os: &Os, tree: Tree, path: String, kind: InterruptKind) -> Option<Steered> {
+    let base = if tree == Tree::Proc { &os.root.proc } else { &os.root.sys };
+    // A queue that cannot steer answers with an error instead of a mask.
+    let text = os.root.read(&base.join(&path)).ok().flatten()?;
+    let allowed = canonical(&path, text.trim_end()).and_then(|v| v.parse().ok()).unwrap_or_default();
+    let what =
+        Interrupt { id: String::new(), name: String::new(), kind, allowed, effective: None, fixed: None };
+    Some(Steered { knob: LinuxKnob::File(tree, path), what })
+}
+
+fn device_name(os: &Os, dir: &Path) -> String {
+    let actions: Vec<String> =
+        os.root.names(dir).unwrap_or_default().into_iter().filter(|n| dir.join(n).is_dir()).collect();
+    if actions.is_empty() { "unused".to_owned() } else { actions.join(", ") }
+}
+
+/// Since 6.12 an interrupt that its driver manages has a file without write permission.
+fn read_only(file: &Path) -> Option<String> {
+    let mode = std::fs::metadata(file).ok()?.permissions().mode();
+    (mode & 0o222 == 0).then(|| "the kernel manages it".to_owned())
+}
+
+fn list(os: &Os, path: &Path) -> Option<CpuSet> {
+    os.root.read(path).ok().flatten()?.parse().ok()
+}
+
+fn value(cpus: &CpuSet) -> Option<Value> {
+    (!cpus.is_empty()).then(|| cpus.to_string())
+}
+
+/// Says in words what an error of an interrupt's file means.
+pub(crate) fn explain(path: &str, error: KnobError) -> KnobError {
+    if !path.starts_with("irq/") {
+        return error;
+    }
+    match error {
+        KnobError::NotPermitted => KnobError::Refused(
+            "it cannot be moved: the kernel manages it, or it belongs to one processor".into(),
+        ),
+        KnobError::Refused(why) if why.contains("Input/output error") => {
+            KnobError::Refused("it cannot be moved: the kernel manages it".into())
+        }
+        other => other,
+    }
+}
+
+impl Interrupts for LinuxMachine {
+    fn list(&self) -> Result<Vec<Interrupt>, Refusal> {
+        Ok(self.steered().into_iter().map(|s| s.what).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millpond_model::CpuId;
+    use proptest::prelude::*;
+
+    fn set() -> impl Strategy<Value = CpuSet> {
+        proptest::collection::btree_set(0u32..8, 0..8).prop_map(|s| s.into_iter().map(CpuId).collect())
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_reachable_is_ever_steered_to_a_sheltered_processor(original in set(), sheltered in set()) {
+            let online = CpuSet::first(8);
+            prop_assume!(!online.is_subset(&sheltered));
+            let want = wanted(&original, &sheltered, &online, InterruptKind::Device);
+            prop_assert!(want.is_disjoint(&sheltered));
+            prop_assert!(!want.is_empty());
+        }
+
+        #[test]
+        fn without_shelter_everything_is_as_it_was(original in set()) {
+            prop_assume!(!original.is_empty());
+            let want = wanted(&original, &CpuSet::new(), &CpuSet::first(8), InterruptKind::Device);
+            prop_assert_eq!(want, original);
+        }
+    }
+
+    #[test]
+    fn packet_steering_that_is_off_stays_off() {
+        let sheltered = CpuSet::first(1);
+        let want = wanted(&CpuSet::new(), &sheltered, &CpuSet::first(4), InterruptKind::PacketSteering);
+        assert!(want.is_empty());
+    }
+}

@@ -1,0 +1,288 @@
+//! The Threads facet: bindings to sets by cgroup, bindings to processors by affinity mask.
+
+use crate::LinuxMachine;
+use crate::knob::{LinuxKnob, TaskId};
+use crate::names;
+use crate::os::knob_error;
+use crate::plan::{Destination, Wanted, plan};
+use crate::procfs::Stat;
+use millpond_machine::facets::{LwpStatus, Process, Rebinding};
+use millpond_machine::{
+    Change, Knob, KnobError, Processors, Psets, Reason, Refusal, Step, Subject, Threads, Value,
+};
+use millpond_model::{CpuId, CpuSet, Lwp, LwpId, Pid, PsetId};
+use std::collections::BTreeSet;
+
+/// The value of a mask knob for a thread that may use all of its cpuset.
+const ALL: &str = "all";
+
+impl LinuxMachine {
+    /// The value of a mask knob. The kernel cannot tell "no mask" from "a mask of the whole cpuset"; what
+    /// equals the cpuset is taken for none, except for our own binding in a cpuset of one processor.
+    pub(crate) fn mask_value(&self, task: TaskId, knob: &Knob) -> Result<Value, KnobError> {
+        let mask = self.os.mask(task)?;
+        let ours = mask.len() == 1 && self.journal.baseline(knob).is_some();
+        if !ours && mask == self.cpuset_of(task)? {
+            return Ok(ALL.to_owned());
+        }
+        Ok(mask.to_string())
+    }
+
+    fn cpuset_of(&self, task: TaskId) -> Result<CpuSet, KnobError> {
+        match self.os.place(task.pid, Some(task.leader())).map_err(knob_error)? {
+            Some(place) => self.os.effective(&place),
+            None => self.os.online(),
+        }
+    }
+
+    /// The threads of a process that a request means, identified.
+    fn selected(&self, pid: Pid, lwps: Option<&[LwpId]>) -> Result<Vec<(TaskId, Stat)>, Refusal> {
+        let (_, leader) = self.os.identify(pid, None)?;
+        if leader.kernel {
+            return Err(Refusal::new(Subject::Process(pid), Reason::KernelThread));
+        }
+        let machine_error = |e: std::io::Error| crate::view::about(pid.0, Reason::Machine(e.to_string()));
+        let tids = self.os.tids(pid.0).map_err(machine_error)?;
+        let wanted: Vec<u32> = match lwps {
+            None => tids,
+            Some(lwps) => {
+                let missing = lwps.iter().find(|l| !tids.contains(&l.0));
+                if let Some(lwp) = missing {
+                    let subject = Subject::Thread(Lwp { pid, lwp: *lwp });
+                    return Err(Refusal::new(subject, Reason::NoSuchLwp));
+                }
+                lwps.iter().map(|l| l.0).collect()
+            }
+        };
+        let mut tasks = Vec::new();
+        for tid in wanted {
+            match self.os.identify(pid, Some(tid)) {
+                Ok(found) => tasks.push(found),
+                // A thread that ends while its process is looked at is no error of the request.
+                Err(_) if lwps.is_none() => {}
+                Err(refusal) => return Err(refusal),
+            }
+        }
+        if tasks.is_empty() {
+            return Err(Refusal::new(Subject::Process(pid), Reason::ExitedMeanwhile));
+        }
+        Ok(tasks)
+    }
+
+    /// The threads that we bound to a processor and that still are, ascending.
+    pub(crate) fn bound_by_us(&self, cpu: CpuId) -> Vec<Lwp> {
+        let mut bound = Vec::new();
+        for knob in self.journal.baselines().into_keys() {
+            let Ok(LinuxKnob::Mask(task)) = LinuxKnob::parse(&knob) else { continue };
+            if self.status(task).is_ok_and(|s| s.cpu == Some(cpu)) {
+                bound.push(Lwp { pid: Pid(task.pid), lwp: LwpId(task.leader()) });
+            }
+        }
+        bound.sort();
+        bound
+    }
+
+    fn status(&self, task: TaskId) -> Result<LwpStatus, KnobError> {
+        let place = self.os.place(task.pid, Some(task.leader())).map_err(knob_error)?;
+        let set = place.as_deref().and_then(names::owner).unwrap_or(PsetId::DEFAULT);
+        let allowed = self.os.mask(task)?;
+        let mut cpu = None;
+        if allowed.len() == 1 {
+            // In a set of one processor everybody has such a mask; only ours is a binding then.
+            let knob = LinuxKnob::Mask(task).knob();
+            if self.cpuset_of(task)?.len() > 1 || self.journal.baseline(&knob).is_some() {
+                cpu = allowed.lowest();
+            }
+        }
+        let lwp = Lwp { pid: Pid(task.pid), lwp: LwpId(task.leader()) };
+        Ok(LwpStatus { lwp, set, cpu, allowed })
+    }
+}
+
+/// One line of the outcome: for the process as a whole where all its threads were meant.
+fn rebindings<T: Copy + PartialEq>(
+    pid: Pid,
+    whole: bool,
+    from: &[(TaskId, Option<T>)],
+    to: Option<T>,
+) -> Vec<Rebinding<T>> {
+    if whole {
+        // As on Solaris, any bound thread stands for the process.
+        let from = from.iter().find_map(|(_, f)| *f);
+        return vec![Rebinding { pid, lwp: None, from, to }];
+    }
+    from.iter().map(|(t, f)| Rebinding { pid, lwp: Some(LwpId(t.leader())), from: *f, to }).collect()
+}
+
+impl Threads for LinuxMachine {
+    fn processes(&self) -> Result<Vec<Process>, Refusal> {
+        let machine = |e: std::io::Error| Refusal::operation(Reason::Machine(e.to_string()));
+        let mut processes = Vec::new();
+        for pid in self.os.pids().map_err(machine)? {
+            if let Ok(Some(stat)) = self.os.stat(pid, None) {
+                processes.push(Process { pid: Pid(pid), name: stat.comm, kernel: stat.kernel });
+            }
+        }
+        Ok(processes)
+    }
+
+    fn lwps(&self, pid: Pid) -> Result<Vec<LwpStatus>, Refusal> {
+        let (_, leader) = self.os.identify(pid, None)?;
+        let machine = |e: std::io::Error| crate::view::about(pid.0, Reason::Machine(e.to_string()));
+        let mut lwps = Vec::new();
+        for tid in self.os.tids(pid.0).map_err(machine)? {
+            let Ok((task, _)) = self.os.identify(pid, Some(tid)) else { continue };
+            match self.status(task) {
+                Ok(status) => lwps.push(status),
+                Err(KnobError::Gone) => {}
+                Err(error) => {
+                    return Err(crate::view::about(pid.0, error.into_reason(&LinuxKnob::Mask(task).knob())));
+                }
+            }
+        }
+        if leader.kernel {
+            lwps.iter_mut().for_each(|l| l.cpu = None);
+        }
+        Ok(lwps)
+    }
+
+    fn bound(&self) -> Result<Vec<LwpStatus>, Refusal> {
+        let mut bound = Vec::new();
+        for process in self.processes()?.into_iter().filter(|p| !p.kernel) {
+            // One that ends while we look is not bound.
+            let Ok(lwps) = self.lwps(process.pid) else { continue };
+            bound.extend(lwps.into_iter().filter(|l| l.cpu.is_some() || !l.set.is_default()));
+        }
+        Ok(bound)
+    }
+
+    fn prepare_bind_set(
+        &self,
+        pid: Pid,
+        lwps: Option<&[LwpId]>,
+        to: Option<PsetId>,
+    ) -> Result<Change<Vec<Rebinding<PsetId>>>, Refusal> {
+        let tasks = self.selected(pid, lwps)?;
+        let (view, sets) = self.live_sets()?;
+        let place = |task: TaskId| -> Result<String, Refusal> {
+            let at = self.os.place(task.pid, Some(task.leader())).ok().flatten();
+            at.ok_or_else(|| Refusal::new(Subject::Process(pid), Reason::ExitedMeanwhile))
+        };
+        let set_of = |at: &str| names::owner(at).filter(|s| !s.is_default());
+        let mut from = Vec::new();
+        for (task, _) in &tasks {
+            from.push((*task, set_of(&place(*task)?)));
+        }
+        let destination = match to {
+            None => Destination::Home,
+            Some(set) if set.is_default() => Destination::Default,
+            Some(set) => {
+                let Some(label) = sets.get(&set) else {
+                    return Err(Refusal::new(Subject::Process(pid), Reason::NoSuchPset)
+                        .hint("psrset -i lists the sets"));
+                };
+                if (&label.cpus() & &view.online).is_empty() {
+                    return Err(Refusal::new(Subject::Process(pid), Reason::EmptyPset(set))
+                        .hint(format!("assign a processor first (psrset -a {set} …)")));
+                }
+                let baselines = self.journal.baselines();
+                for (task, _) in
+                    tasks.iter().filter(|(t, _)| baselines.contains_key(&LinuxKnob::Mask(*t).knob()))
+                {
+                    let cpu = self.status(*task).ok().and_then(|s| s.cpu);
+                    if let Some(cpu) = cpu.filter(|c| !label.members.contains(c)) {
+                        let reason = Reason::BoundElsewhere { cpu, set };
+                        return Err(Refusal::new(Subject::Process(pid), reason)
+                            .hint(format!("unbind it first (pbind -u {pid})")));
+                    }
+                }
+                Destination::Set(set)
+            }
+        };
+        let mut moves = Vec::new();
+        if lwps.is_none() {
+            let places: BTreeSet<String> = tasks.iter().map(|(t, _)| place(*t)).collect::<Result<_, _>>()?;
+            if places.len() <= 1 || !view.v1 {
+                let (whole, _) = self.os.identify(pid, None)?;
+                moves.push((whole, place(whole)?, destination));
+            }
+        }
+        if moves.is_empty() {
+            if !view.v1 && from.iter().any(|(_, f)| *f != to) {
+                let lwp = tasks[0].0.leader();
+                let at = from[0].1.unwrap_or(PsetId::DEFAULT);
+                let subject = Subject::Thread(Lwp { pid, lwp: LwpId(lwp) });
+                return Err(Refusal::new(subject, Reason::ProcessInPset(at)).hint("bind the process"));
+            }
+            for (task, _) in &tasks {
+                moves.push((*task, place(*task)?, destination));
+            }
+        }
+        let mut steps = plan(&view, &Wanted { sets, moves });
+        steps.extend(self.forgotten());
+        let outcome = rebindings(pid, lwps.is_none(), &from, to.filter(|s| !s.is_default()));
+        let what = match to {
+            Some(set) => format!("bind process {pid} to set {set}"),
+            None => format!("unbind process {pid} from its set"),
+        };
+        Ok(Change::new(what, steps, outcome))
+    }
+
+    fn prepare_bind_cpu(
+        &self,
+        pid: Pid,
+        lwps: Option<&[LwpId]>,
+        to: Option<CpuId>,
+    ) -> Result<Change<Vec<Rebinding<CpuId>>>, Refusal> {
+        let tasks = self.selected(pid, lwps)?;
+        if let Some(cpu) = to {
+            let states = self.states()?;
+            let subject = Subject::Processor(cpu);
+            match states.iter().find(|s| s.cpu == cpu) {
+                None => {
+                    let present = states.iter().map(|s| s.cpu).collect();
+                    return Err(Refusal::new(subject, Reason::NoSuchProcessor { present }));
+                }
+                Some(s) if !s.state.runs_threads() => {
+                    return Err(Refusal::new(subject, Reason::NotActive(s.state)));
+                }
+                Some(_) => {}
+            }
+        }
+        let sets = if self.has_cgroups() { Psets::list(self)? } else { Vec::new() };
+        let mut from = Vec::new();
+        let mut steps = self.forgotten();
+        for (task, _) in &tasks {
+            let gone = |_| Refusal::new(Subject::Process(pid), Reason::ExitedMeanwhile);
+            let status = self.status(*task).map_err(gone)?;
+            if let Some(cpu) = to {
+                let of = sets.iter().find(|s| s.members.contains(&cpu)).map_or(PsetId::DEFAULT, |s| s.id);
+                if of != status.set {
+                    let reason = Reason::ProcessorInOtherPset { cpu, of, thread: status.set };
+                    return Err(Refusal::new(Subject::Process(pid), reason));
+                }
+            }
+            let knob = LinuxKnob::Mask(*task).knob();
+            let before = self.mask_value(*task, &knob).map_err(gone)?;
+            if let Some(cpu) = to {
+                let after = cpu.to_string();
+                if before != after {
+                    steps.push(Step::new(knob, Some(before), Some(after)).keeping());
+                }
+            } else if status.cpu.is_some() {
+                let original = self.journal.baseline(&knob).flatten().unwrap_or_else(|| ALL.to_owned());
+                steps.push(Step::new(knob, Some(before), Some(original)).releasing());
+            }
+            from.push((*task, status.cpu));
+        }
+        if lwps.is_none() {
+            steps.iter_mut().for_each(|s| s.may_refuse |= tasks.len() > 1);
+        }
+        let outcome = rebindings(pid, lwps.is_none(), &from, to);
+        let what = match to {
+            Some(cpu) => format!("bind process {pid} to processor {cpu}"),
+            None => format!("unbind process {pid} from its processor"),
+        };
+        Ok(Change::new(what, steps, outcome))
+    }
+}

@@ -1,0 +1,284 @@
+//! What a plan is made from: the cgroup tree as it is, read once.
+
+use crate::knob::{LinuxKnob, TaskId, Tree, canonical};
+use crate::names;
+use crate::os::knob_error;
+use crate::{Os, is_gone};
+use millpond_machine::{Journal, Knob, KnobError, Reason, Refusal, Subject, Value};
+use millpond_model::{CpuId, CpuSet, PsetId, PsetMode};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is wanted of a set: the label of its cgroup.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetLabel {
+    /// Members in order of arrival.
+    pub members: Vec<CpuId>,
+    /// How it should be enforced.
+    pub mode: PsetMode,
+    /// Grows with each set made: the order of creation.
+    pub serial: u64,
+}
+
+impl SetLabel {
+    /// The members as a set.
+    #[must_use]
+    pub fn cpus(&self) -> CpuSet {
+        self.members.iter().copied().collect()
+    }
+
+    /// As the label's text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// A cgroup as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Group {
+    /// `cpuset.cpus`: what was asked for. Empty inherits on version 2.
+    pub cpus: CpuSet,
+    /// `cpuset.mems` (version 1).
+    pub mems: Option<Value>,
+    /// `cpuset.cpus.partition` unless it is `member`.
+    pub partition: Option<Value>,
+    /// Whether the cpuset controller is enabled below it (version 2).
+    pub controller: bool,
+    /// What is wanted of it, for the cgroup of a set.
+    pub label: Option<String>,
+    /// Where the tasks of a leaf of ours came from.
+    pub origin: Option<String>,
+}
+
+/// A task and where it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskAt {
+    /// Which.
+    pub id: TaskId,
+    /// Its cgroup.
+    pub at: String,
+    /// A thread of the kernel.
+    pub kernel: bool,
+    /// The kernel refuses to move it.
+    pub pinned: bool,
+}
+
+/// The tree.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct View {
+    /// Version 1.
+    pub v1: bool,
+    /// The kernel knows partitions.
+    pub partitions: bool,
+    /// An overlapping sibling makes a partition invalid (until 6.19).
+    pub overlap_kills: bool,
+    /// On-line processors.
+    pub online: CpuSet,
+    /// The root's memory nodes (version 1).
+    pub mems: Value,
+    /// Every cgroup that matters, by path; parents sort before children. `/` is always there.
+    pub groups: BTreeMap<String, Group>,
+    /// Tasks in cgroups of ours, and on version 1 those of the root cgroup.
+    pub tasks: Vec<TaskAt>,
+    /// Origins that still exist.
+    pub origins: BTreeSet<String>,
+    /// The original values of what is not ours.
+    pub baselines: BTreeMap<Knob, Option<Value>>,
+}
+
+impl View {
+    /// Reads the tree. `all_tasks` also lists the tasks of the root cgroup, which only an exclusive set on
+    /// version 1 needs.
+    ///
+    /// # Errors
+    /// [`Refusal`] when something cannot be read.
+    pub fn read(os: &Os, journal: &dyn Journal, all_tasks: bool) -> Result<View, Refusal> {
+        Self::try_read(os, journal, all_tasks).map_err(|(what, error)| {
+            let reason = match error {
+                KnobError::NotPermitted => Reason::NotPermitted,
+                other => Reason::Machine(format!("{what} cannot be read: {other}")),
+            };
+            Refusal::operation(reason)
+        })
+    }
+
+    fn try_read(os: &Os, journal: &dyn Journal, all_tasks: bool) -> Result<View, (String, KnobError)> {
+        let v1 = os.hierarchy.is_v1();
+        let mut view = View {
+            v1,
+            overlap_kills: os.kernel < (7, 0),
+            online: os.online().map_err(|e| ("the list of on-line processors".into(), e))?,
+            baselines: journal.baselines(),
+            ..View::default()
+        };
+        let Some(mount) = os.hierarchy.mount().cloned() else { return Ok(view) };
+        let at = |what: &str| {
+            let what = what.to_owned();
+            move |e: std::io::Error| (what.clone(), knob_error(e))
+        };
+        if v1 {
+            view.mems =
+                os.root.read(&mount.join("cpuset.mems")).map_err(at("cpuset.mems"))?.unwrap_or_default();
+        }
+        view.groups.insert("/".into(), read_group(os, "/")?);
+        for name in os.root.names(&mount).map_err(at("/"))? {
+            let path = format!("/{name}");
+            if !mount.join(&name).is_dir() {
+                continue;
+            }
+            let ours = names::owner(&path).is_some();
+            if ours {
+                view.read_ours(os, &path)?;
+            } else if v1 {
+                view.read_below(os, &path)?;
+            } else {
+                view.groups.insert(path.clone(), read_group(os, &path)?);
+            }
+        }
+        view.partitions = !v1 && {
+            let any = view.groups.keys().find(|p| *p != "/");
+            // Without the controller there is no file to ask; every kernel that offers cpuset on version 2
+            // (5.0) is older than partitions by nothing that is still in use.
+            match any.filter(|_| view.groups["/"].controller) {
+                Some(path) => os.group(path).is_ok_and(|d| d.join("cpuset.cpus.partition").exists()),
+                None => true,
+            }
+        };
+        if all_tasks && v1 {
+            view.read_tasks(os, "/")?;
+        }
+        Ok(view)
+    }
+
+    fn read_ours(&mut self, os: &Os, path: &str) -> Result<(), (String, KnobError)> {
+        let mut group = read_group(os, path)?;
+        group.label = os.label(path, "set").map_err(|e| (path.to_owned(), e))?;
+        self.groups.insert(path.to_owned(), group);
+        self.read_tasks(os, path)?;
+        let dir = os.group(path).map_err(|e| (path.to_owned(), e))?;
+        for name in os.root.names(&dir).map_err(|e| (path.to_owned(), knob_error(e)))? {
+            let Some(origin) = self.leaf_origin(os, path, &name)? else { continue };
+            let leaf = format!("{path}/{name}");
+            let mut group = read_group(os, &leaf)?;
+            if origin == "/" || os.group(&origin).is_ok_and(|d| d.is_dir()) {
+                self.origins.insert(origin.clone());
+            }
+            group.origin = Some(origin);
+            self.groups.insert(leaf.clone(), group);
+            self.read_tasks(os, &leaf)?;
+        }
+        Ok(())
+    }
+
+    fn leaf_origin(&self, os: &Os, path: &str, name: &str) -> Result<Option<String>, (String, KnobError)> {
+        if let Some(origin) = names::origin(name) {
+            return Ok(Some(origin));
+        }
+        let leaf = format!("{path}/{name}");
+        if !name.contains('~') || !os.group(&leaf).is_ok_and(|d| d.is_dir()) {
+            return Ok(None);
+        }
+        os.label(&leaf, "origin").map_err(|e| (leaf, e))
+    }
+
+    fn read_below(&mut self, os: &Os, path: &str) -> Result<(), (String, KnobError)> {
+        self.groups.insert(path.to_owned(), read_group(os, path)?);
+        let dir = os.group(path).map_err(|e| (path.to_owned(), e))?;
+        for name in os.root.names(&dir).map_err(|e| (path.to_owned(), knob_error(e)))? {
+            if dir.join(&name).is_dir() {
+                self.read_below(os, &format!("{path}/{name}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists the tasks of a cgroup: threads on version 1, processes on version 2.
+    fn read_tasks(&mut self, os: &Os, path: &str) -> Result<(), (String, KnobError)> {
+        let file = if self.v1 { "tasks" } else { "cgroup.procs" };
+        let dir = os.group(path).map_err(|e| (path.to_owned(), e))?;
+        let text = match os.root.read(&dir.join(file)) {
+            Ok(text) => text.unwrap_or_default(),
+            // The file of a threaded cgroup cannot be read; its tasks belong to the cgroup above.
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => String::new(),
+            Err(error) => return Err((path.to_owned(), knob_error(error))),
+        };
+        for number in text.split_ascii_whitespace().filter_map(|n| n.parse::<u32>().ok()) {
+            if let Some(task) = task_at(os, number, self.v1, path) {
+                self.tasks.push(task);
+            }
+        }
+        Ok(())
+    }
+
+    /// The sets that are live: what their labels say.
+    #[must_use]
+    pub fn sets(&self) -> BTreeMap<PsetId, SetLabel> {
+        let mut sets = BTreeMap::new();
+        for (path, group) in &self.groups {
+            let Some(id) = names::owner(path) else { continue };
+            if let Some(label) = group.label.as_deref().and_then(|text| serde_json::from_str(text).ok()) {
+                sets.insert(id, label);
+            }
+        }
+        sets
+    }
+
+    /// Whether a cgroup path can be gone back to.
+    #[must_use]
+    pub fn is_home(&self, origin: &str) -> bool {
+        origin == "/" || self.origins.contains(origin) || self.groups.contains_key(origin)
+    }
+
+    /// The original value of a control file, where we changed it.
+    #[must_use]
+    pub fn baseline(&self, knob: &LinuxKnob) -> Option<&Option<Value>> {
+        self.baselines.get(&knob.knob())
+    }
+}
+
+fn read_group(os: &Os, path: &str) -> Result<Group, (String, KnobError)> {
+    let dir = os.group(path).map_err(|e| (path.to_owned(), e))?;
+    let read = |name: &str| match os.root.read(&dir.join(name)) {
+        Ok(text) => Ok(text.and_then(|t| canonical(name, t.trim_end()))),
+        Err(error) if is_gone(&error) => Ok(None),
+        Err(error) => Err((format!("{path}/{name}"), knob_error(error))),
+    };
+    let cpus = read("cpuset.cpus")?.and_then(|t| t.parse().ok()).unwrap_or_default();
+    let v1 = os.hierarchy.is_v1();
+    let subtree = if v1 { None } else { read("cgroup.subtree_control")? };
+    Ok(Group {
+        cpus,
+        mems: if v1 { read("cpuset.mems")? } else { None },
+        partition: if v1 { None } else { read("cpuset.cpus.partition")? },
+        controller: subtree.is_some_and(|t| t.split_ascii_whitespace().any(|c| c == "cpuset")),
+        label: None,
+        origin: None,
+    })
+}
+
+/// Identifies a listed task; `None` when it has ended meanwhile.
+fn task_at(os: &Os, number: u32, thread: bool, path: &str) -> Option<TaskAt> {
+    let stat = os.stat(number, None).ok().flatten()?;
+    let id = if thread {
+        // `/proc/TID` works for every thread although it is not listed.
+        let pid = if stat.kernel { number } else { os.process_of(number).ok().flatten()? };
+        TaskId { pid, tid: Some(number), start: stat.start }
+    } else {
+        TaskId { pid: number, tid: None, start: stat.start }
+    };
+    Some(TaskAt { id, at: path.to_owned(), kernel: stat.kernel, pinned: stat.pinned })
+}
+
+/// A control file of the hierarchy, as a knob.
+#[must_use]
+pub fn control(path: &str, name: &str) -> LinuxKnob {
+    let path = path.trim_end_matches('/');
+    LinuxKnob::File(Tree::Cgroup, format!("{path}/{name}"))
+}
+
+/// A refusal that concerns a process.
+#[must_use]
+pub fn about(pid: u32, reason: Reason) -> Refusal {
+    Refusal::new(Subject::Process(millpond_model::Pid(pid)), reason)
+}

@@ -1,0 +1,337 @@
+//! Sets on roots made by hand, in both cgroup versions.
+
+mod common;
+
+use common::HandMade;
+use millpond_machine::facets::CreateOptions;
+use millpond_machine::{Machine, MemoryJournal, Reason, Refusal, Writer};
+use millpond_model::{CpuId, LwpId, Pid, PsetId, PsetMode, State};
+
+const EXCLUSIVE: CreateOptions = CreateOptions { keep_others: false };
+const SHARED: CreateOptions = CreateOptions { keep_others: true };
+
+fn cpus(list: &[u32]) -> Vec<CpuId> {
+    list.iter().copied().map(CpuId).collect()
+}
+
+fn create(machine: &dyn Machine, list: &[u32], options: CreateOptions) -> Result<PsetId, Refusal> {
+    let writer = Writer::open(machine)?;
+    let change = machine.psets()?.prepare_create(&cpus(list), options, false)?;
+    writer.commit(change).map(|c| c.outcome.0)
+}
+
+fn destroy(machine: &dyn Machine, set: u32) -> Result<(), Refusal> {
+    let writer = Writer::open(machine)?;
+    writer.commit(machine.psets()?.prepare_destroy(PsetId(set))?).map(|_| ())
+}
+
+fn bind(machine: &dyn Machine, pid: u32, set: Option<u32>) -> Result<(), Refusal> {
+    let writer = Writer::open(machine)?;
+    let change = machine.threads()?.prepare_bind_set(Pid(pid), None, set.map(PsetId))?;
+    writer.commit(change).map(|_| ())
+}
+
+fn bind_cpu(machine: &dyn Machine, pid: u32, cpu: Option<u32>) -> Result<(), Refusal> {
+    let writer = Writer::open(machine)?;
+    let change = machine.threads()?.prepare_bind_cpu(Pid(pid), None, cpu.map(CpuId))?;
+    writer.commit(change).map(|_| ())
+}
+
+#[test]
+fn an_exclusive_set_on_version_2_is_a_partition_under_the_root() {
+    let made = HandMade::new(4, false);
+    let before = made.snapshot();
+    let machine = made.machine();
+    assert_eq!(create(&machine, &[2, 1], EXCLUSIVE), Ok(PsetId(1)));
+    assert_eq!(made.read("cgroup/cgroup.subtree_control"), "cpuset");
+    assert_eq!(made.read("cgroup/mpset1/cpuset.cpus"), "1-2");
+    assert_eq!(made.read("cgroup/mpset1/cpuset.cpus.partition"), "root");
+    assert_eq!(made.read("cgroup/mpset1/cgroup.subtree_control"), "cpuset", "the anchor");
+    let sets = machine.psets().unwrap().list().unwrap();
+    assert_eq!(sets.len(), 1);
+    assert_eq!(sets[0].members, cpus(&[2, 1]), "in order of arrival");
+    assert_eq!(sets[0].mode, PsetMode::Own);
+    assert_eq!(sets[0].breaches, Vec::<String>::new());
+    destroy(&machine, 1).unwrap();
+    assert_eq!(made.snapshot(), before);
+    assert!(machine.journal().baselines().is_empty());
+}
+
+#[test]
+fn an_exclusive_set_on_version_1_moves_everybody_else_aside() {
+    let made = HandMade::new(4, true);
+    made.process(20, &[20, 21], "daemon", 0);
+    made.process(2, &[2], "kthreadd", 0x0020_0000);
+    made.process(3, &[3], "ksoftirqd/1", 0x0420_0000);
+    made.file("cgroup/cpuset/docker/cpuset.cpus", "0-3\n");
+    made.file("cgroup/cpuset/docker/cpuset.mems", "0\n");
+    made.file("cgroup/cpuset/docker/tasks", "");
+    made.file("cgroup/cpuset/docker/a/cpuset.cpus", "2-3\n");
+    made.file("cgroup/cpuset/docker/a/cpuset.mems", "0\n");
+    made.file("cgroup/cpuset/docker/a/tasks", "");
+    let before = made.snapshot();
+    let machine = made.machine();
+    create(&machine, &[3, 2], EXCLUSIVE).unwrap();
+    assert_eq!(made.read("cgroup/cpuset/mpset1/cpuset.cpus"), "2-3");
+    assert_eq!(made.read("cgroup/cpuset/mpset1/cpuset.mems"), "0");
+    assert_eq!(made.read("cgroup/cpuset/mpdefault/cpuset.cpus"), "0-1");
+    assert_eq!(made.read("cgroup/cpuset/mpdefault/from+/tasks"), "1\n2\n20\n21");
+    assert_eq!(made.read("cgroup/cpuset/tasks"), "3", "what the kernel pins stays");
+    assert_eq!(made.read("cgroup/cpuset/docker/cpuset.cpus"), "0-1");
+    assert_eq!(made.read("cgroup/cpuset/docker/a/cpuset.cpus"), "0-1", "nothing was left of its own list");
+    destroy(&machine, 1).unwrap();
+    assert_eq!(made.snapshot(), before);
+    assert!(machine.journal().baselines().is_empty());
+}
+
+#[test]
+fn a_shared_set_pushes_nobody_out() {
+    for v1 in [false, true] {
+        let made = HandMade::new(2, v1);
+        made.process(20, &[20, 21], "mine", 0);
+        let machine = made.machine();
+        create(&machine, &[1], SHARED).unwrap();
+        bind(&machine, 20, Some(1)).unwrap();
+        let lwps = machine.threads().unwrap().lwps(Pid(20)).unwrap();
+        assert!(lwps.iter().all(|l| l.set == PsetId(1) && l.allowed.to_string() == "1"), "{lwps:?}");
+        let init = machine.threads().unwrap().lwps(Pid(1)).unwrap();
+        assert_eq!(init[0].allowed.to_string(), "0-1");
+        assert_eq!(made.read(&format!("{}/mpset1/cpuset.cpus", made.group_root())), "1");
+        assert_eq!(machine.psets().unwrap().list().unwrap()[0].mode, PsetMode::Shared);
+    }
+}
+
+#[test]
+fn a_process_returns_to_where_it_came_from() {
+    for v1 in [false, true] {
+        let made = HandMade::new(4, v1);
+        made.process(20, &[20, 21], "mine", 0);
+        let before = made.snapshot();
+        let machine = made.machine();
+        create(&machine, &[1], EXCLUSIVE).unwrap();
+        create(&machine, &[2], EXCLUSIVE).unwrap();
+        bind(&machine, 20, Some(1)).unwrap();
+        bind(&machine, 20, Some(2)).unwrap();
+        let leaf = format!("{}/mpset2/from+/cgroup.procs", made.group_root());
+        assert_eq!(made.read(&leaf), "20");
+        destroy(&machine, 2).unwrap();
+        let lwps = machine.threads().unwrap().lwps(Pid(20)).unwrap();
+        assert!(
+            lwps.iter().all(|l| l.set == PsetId::DEFAULT && l.allowed.to_string() == "0,2-3"),
+            "{lwps:?}"
+        );
+        destroy(&machine, 1).unwrap();
+        assert_eq!(made.snapshot(), before, "v1: {v1}");
+    }
+}
+
+#[test]
+fn one_thread_can_be_bound_alone_only_on_version_1() {
+    let made = HandMade::new(4, true);
+    made.process(20, &[20, 21], "mine", 0);
+    let machine = made.machine();
+    create(&machine, &[1], SHARED).unwrap();
+    let writer = Writer::open(&machine).unwrap();
+    let threads = machine.threads().unwrap();
+    let change = threads.prepare_bind_set(Pid(20), Some(&[LwpId(21)]), Some(PsetId(1))).unwrap();
+    writer.commit(change).unwrap();
+    let sets: Vec<PsetId> = threads.lwps(Pid(20)).unwrap().iter().map(|l| l.set).collect();
+    assert_eq!(sets, [PsetId::DEFAULT, PsetId(1)]);
+    drop(writer);
+    // Destroying the set brings a single thread back too.
+    destroy(&machine, 1).unwrap();
+    assert!(threads.lwps(Pid(20)).unwrap().iter().all(|l| l.set.is_default()));
+
+    let made = HandMade::new(4, false);
+    made.process(20, &[20, 21], "mine", 0);
+    let machine = made.machine();
+    create(&machine, &[1], SHARED).unwrap();
+    let threads = machine.threads().unwrap();
+    let refusal = threads.prepare_bind_set(Pid(20), Some(&[LwpId(21)]), Some(PsetId(1))).unwrap_err();
+    assert_eq!(refusal.to_string(), "thread 20/21: its process is in set 0");
+    assert_eq!(refusal.hint.as_deref(), Some("bind the process"));
+}
+
+#[test]
+fn processors_move_between_sets_without_a_moment_of_overlap() {
+    let made = HandMade::new(4, false);
+    let machine = made.machine();
+    create(&machine, &[1, 2], EXCLUSIVE).unwrap();
+    create(&machine, &[3], EXCLUSIVE).unwrap();
+    let writer = Writer::open(&machine).unwrap();
+    let change = machine.psets().unwrap().prepare_assign(PsetId(2), &cpus(&[2]), false).unwrap();
+    let order: Vec<String> = change.steps.iter().map(ToString::to_string).collect();
+    let shrink = order.iter().position(|s| s == "cg:/mpset1/cpuset.cpus: 1-2 -> 1").unwrap();
+    let grow = order.iter().position(|s| s == "cg:/mpset2/cpuset.cpus: 3 -> 2-3").unwrap();
+    assert!(shrink < grow, "{order:?}");
+    assert!(!order.iter().any(|s| s.contains("partition")), "a live partition is resized in place");
+    writer.commit(change).unwrap();
+    let sets = machine.psets().unwrap().list().unwrap();
+    assert_eq!((&sets[0].members, &sets[1].members), (&cpus(&[1]), &cpus(&[3, 2])));
+}
+
+#[test]
+fn refusals_name_the_processor_and_change_nothing() {
+    let made = HandMade::new(4, false);
+    made.process(20, &[20], "mine", 0);
+    let machine = made.machine();
+    create(&machine, &[1, 2], EXCLUSIVE).unwrap();
+    bind(&machine, 20, Some(1)).unwrap();
+    let before = made.snapshot();
+    let reason = |list: &[u32]| create(&machine, list, EXCLUSIVE).unwrap_err().to_string();
+    assert_eq!(reason(&[9]), "processor 9: there is no such processor (this machine has 0-3)");
+    assert_eq!(reason(&[3, 3]), "processor 3: it is named twice");
+    assert_eq!(reason(&[0, 3]), "processor 3: it is the last one in the default set");
+    assert_eq!(
+        reason(&[1, 2]),
+        "processor 2: it is the last one in set 1, and threads are bound to that set"
+    );
+    assert_eq!(made.snapshot(), before);
+}
+
+#[test]
+fn binding_to_nothing_is_refused() {
+    let made = HandMade::new(2, false);
+    made.process(20, &[20], "mine", 0);
+    made.process(2, &[2], "kthreadd", 0x0020_0000);
+    let machine = made.machine();
+    create(&machine, &[], EXCLUSIVE).unwrap();
+    let why = |pid, set| bind(&machine, pid, Some(set)).unwrap_err().reason;
+    assert_eq!(why(20, 1), Reason::EmptyPset(PsetId(1)));
+    assert_eq!(why(20, 7), Reason::NoSuchPset);
+    assert_eq!(why(99, 1), Reason::NoSuchProcess);
+    assert_eq!(why(2, 1), Reason::KernelThread);
+}
+
+#[test]
+fn a_processor_binding_blocks_the_move_and_is_undone_exactly() {
+    for v1 in [false, true] {
+        let made = HandMade::new(4, v1);
+        made.process(20, &[20], "mine", 0);
+        made.file("proc/20/task/20/mask", "0-2");
+        let machine = made.machine();
+        let allowed = || machine.threads().unwrap().lwps(Pid(20)).unwrap()[0].allowed.to_string();
+        bind_cpu(&machine, 20, Some(2)).unwrap();
+        assert_eq!(allowed(), "2");
+        let refusal = create(&machine, &[2], EXCLUSIVE).unwrap_err();
+        assert_eq!(refusal.to_string(), "processor 2: a thread is bound to it: 20/20");
+        bind_cpu(&machine, 20, Some(1)).unwrap();
+        create(&machine, &[2], EXCLUSIVE).unwrap();
+        assert_eq!(
+            bind(&machine, 20, Some(1)).unwrap_err().to_string(),
+            "process 20: it is bound to processor 1, which is not in set 1"
+        );
+        bind_cpu(&machine, 20, None).unwrap();
+        destroy(&machine, 1).unwrap();
+        assert_eq!(allowed(), "0-2", "the mask that somebody else had set is back");
+        assert!(machine.journal().baselines().is_empty());
+    }
+}
+
+#[test]
+fn an_offline_processor_keeps_its_set_and_comes_back_to_it() {
+    for v1 in [false, true] {
+        let made = HandMade::new(4, v1);
+        made.process(20, &[20], "mine", 0);
+        let machine = made.machine();
+        create(&machine, &[1, 2], EXCLUSIVE).unwrap();
+        bind(&machine, 20, Some(1)).unwrap();
+        for (state, on) in [(State::OffLine, "1"), (State::OnLine, "1-2")] {
+            let writer = Writer::open(&machine).unwrap();
+            let change = machine.processors().unwrap().prepare_state(CpuId(2), state, false).unwrap();
+            writer.commit(change).unwrap();
+            assert_eq!(machine.psets().unwrap().list().unwrap()[0].members, cpus(&[1, 2]));
+            let lwps = machine.threads().unwrap().lwps(Pid(20)).unwrap();
+            assert_eq!(lwps[0].allowed.to_string(), on, "v1: {v1}");
+        }
+    }
+}
+
+#[test]
+fn no_intr_moves_every_interrupt_and_on_line_brings_it_back() {
+    let made = HandMade::new(4, false);
+    made.file("proc/irq/25/smp_affinity_list", "3\n");
+    made.file("sys/class/net/eth0/queues/rx-0/rps_cpus", "c\n");
+    made.file("sys/class/net/eth0/queues/rx-1/rps_cpus", "0\n");
+    let before = made.snapshot();
+    let machine = made.machine();
+    let set = |state| {
+        let writer = Writer::open(&machine).unwrap();
+        let change = machine.processors().unwrap().prepare_states(&cpus(&[2, 3]), state, false).unwrap();
+        writer.commit(change).unwrap();
+    };
+    set(State::NoIntr);
+    assert_eq!(made.read("proc/irq/24/smp_affinity_list"), "0-1");
+    assert_eq!(made.read("proc/irq/25/smp_affinity_list"), "0-1", "nothing was left of its own list");
+    assert_eq!(made.read("proc/irq/default_smp_affinity"), "3");
+    assert_eq!(made.read("sys/devices/virtual/workqueue/cpumask"), "3");
+    assert_eq!(made.read("sys/class/net/eth0/queues/rx-0/rps_cpus"), "3");
+    assert_eq!(made.read("sys/class/net/eth0/queues/rx-1/rps_cpus"), "0", "steering that is off stays off");
+    let states: Vec<State> =
+        machine.processors().unwrap().states().unwrap().iter().map(|s| s.state).collect();
+    assert_eq!(states, [State::OnLine, State::OnLine, State::NoIntr, State::NoIntr]);
+    let last = machine.processors().unwrap().prepare_states(&cpus(&[0, 1]), State::NoIntr, false);
+    assert_eq!(last.unwrap_err().to_string(), "processor 1: it is the last one that takes interrupts");
+    // A device that appears later is steered at the next change.
+    made.file("proc/irq/40/smp_affinity_list", "0-3\n");
+    Writer::open(&machine).unwrap().settle().unwrap();
+    assert_eq!(made.read("proc/irq/40/smp_affinity_list"), "0-1");
+    set(State::OnLine);
+    assert_eq!(made.read("proc/irq/40/smp_affinity_list"), "0-3");
+    std::fs::remove_dir_all(made.dir.path().join("proc/irq/40")).unwrap();
+    let mut after = made.snapshot();
+    after.retain(|path, _| !path.to_string_lossy().contains("state/records"));
+    assert_eq!(after, before);
+    assert!(machine.journal().baselines().is_empty());
+}
+
+#[test]
+fn an_overlapping_neighbour_is_narrowed_and_widened_again() {
+    let made = HandMade::new(4, false);
+    made.file("cgroup/cgroup.subtree_control", "cpuset\n");
+    made.file("cgroup/system.slice/cpuset.cpus", "0-3\n");
+    made.file("cgroup/system.slice/cpuset.cpus.partition", "member\n");
+    made.file("cgroup/system.slice/cgroup.procs", "");
+    let before = made.snapshot();
+    let machine = made.machine();
+    create(&machine, &[3], EXCLUSIVE).unwrap();
+    assert_eq!(made.read("cgroup/system.slice/cpuset.cpus"), "0-2");
+    create(&machine, &[2], EXCLUSIVE).unwrap();
+    assert_eq!(made.read("cgroup/system.slice/cpuset.cpus"), "0-1");
+    destroy(&machine, 1).unwrap();
+    assert_eq!(made.read("cgroup/system.slice/cpuset.cpus"), "0-1,3");
+    destroy(&machine, 2).unwrap();
+    assert_eq!(made.snapshot(), before);
+}
+
+#[test]
+fn a_writer_that_dies_anywhere_is_repaired_to_the_byte() {
+    for v1 in [false, true] {
+        let steps = {
+            let made = HandMade::new(4, v1);
+            made.process(20, &[20, 21], "daemon", 0);
+            let machine = made.machine();
+            machine.psets().unwrap().prepare_create(&cpus(&[3, 2]), EXCLUSIVE, false).unwrap().steps.len()
+        };
+        assert!(steps > 4);
+        for stop in 0..=steps {
+            let made = HandMade::new(4, v1);
+            made.process(20, &[20, 21], "daemon", 0);
+            let before = made.snapshot();
+            let journal = MemoryJournal::default();
+            let machine = millpond_linux::LinuxMachine::open(
+                millpond_linux::Root::paper(made.dir.path()),
+                Box::new(journal),
+            );
+            let change = machine.psets().unwrap().prepare_create(&cpus(&[3, 2]), EXCLUSIVE, false).unwrap();
+            let boot = millpond_machine::Knobs::boot_id(&machine);
+            machine.journal().begin(&change.what, &boot, &change.steps).unwrap();
+            for step in &change.steps[..stop] {
+                millpond_machine::Knobs::write(&machine, &step.knob, step.after.as_ref()).unwrap();
+            }
+            let writer = Writer::open(&machine).unwrap();
+            assert!(writer.repaired().is_some());
+            assert_eq!(made.snapshot(), before, "v1: {v1}, killed after step {stop}");
+        }
+    }
+}
