@@ -1,0 +1,353 @@
+//! The journal as a file: one record a line, in JSON.
+//!
+//! # Why it is safe
+//!
+//! A record is appended by one `write` call before the step that it announces is taken. A writer can be
+//! killed between any two calls, and the next one reads what it had in mind. A line without an end is a
+//! record that was being written at that moment; nothing of it had been done yet, so it does not count, and
+//! the next append begins by cutting it off. When a write does not fit on the disk, what was written of it is
+//! cut off again at once.
+//!
+//! An operation that was put back is *cut off*, and so is everything when the last baseline is released: both
+//! need no space, and both happen in one call. So a full disk can keep an operation from starting, never from
+//! being undone, and an idle machine has an empty journal. When the file has become long it is replaced by one
+//! with the baselines only, through a second file and a rename.
+//!
+//! Nothing is forced to the disk: what the records are about lives in the kernel's memory and ends when that
+//! does, and the death of a process loses nothing that was written.
+//!
+//! # Who may use it
+//!
+//! Only the holder of the machine's writer lock appends. [`Journal::forget_other_boots`] is the first call
+//! after taking the lock, and reads the file anew. Everybody else reads at any time, and sees an operation
+//! that is under way as an unfinished one; whose writer is at work is told by [`FileJournal::writer_is_alive`].
+//!
+//! # Faults on purpose
+//!
+//! When `MILLPOND_KILL_AT` names a moment (`begin`, `intended`, `step-1`, …), the process kills itself there.
+
+mod records;
+
+use crate::output::reason;
+use crate::place::make_dir;
+use millpond_machine::{Journal, JournalError, Knob, Operation, Step, Value};
+use millpond_model::Pid;
+use records::{Contents, Record};
+use rustix::process::{Signal, getpid, kill_process};
+use std::cell::{RefCell, RefMut};
+use std::collections::BTreeMap;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// The file's name in the state directory.
+const NAME: &str = "journal";
+
+/// Beyond this length a commit replaces the file by its baselines. A hundred sets of a large machine stay
+/// below it; reading it takes less than a millisecond.
+const LENGTH_MAX: u64 = 64 * 1024;
+
+/// A journal in a file.
+pub struct FileJournal {
+    dir: PathBuf,
+    path: PathBuf,
+    kill_at: Option<String>,
+    state: RefCell<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The file as it was when `contents` was read from it or written to it.
+    stamp: Option<Stamp>,
+    contents: Contents,
+    /// Open for appending, once something was written.
+    file: Option<File>,
+}
+
+/// Tells one version of a file from another.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    length: u64,
+    changed_s: i64,
+    changed_ns: i64,
+}
+
+impl From<Metadata> for Stamp {
+    fn from(meta: Metadata) -> Self {
+        Stamp {
+            device: meta.dev(),
+            inode: meta.ino(),
+            length: meta.len(),
+            changed_s: meta.mtime(),
+            changed_ns: meta.mtime_nsec(),
+        }
+    }
+}
+
+impl FileJournal {
+    /// The journal in the directory `dir`, which is made when there is something to write. Reads nothing yet.
+    #[must_use]
+    pub fn in_dir(dir: &Path) -> Self {
+        FileJournal {
+            dir: dir.to_path_buf(),
+            path: dir.join(NAME),
+            kill_at: std::env::var("MILLPOND_KILL_AT").ok(),
+            state: RefCell::default(),
+        }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the writer of the unfinished operation still runs, so that it is merely under way. Process
+    /// numbers are used again, so the time at which the process started must agree as well.
+    #[must_use]
+    pub fn writer_is_alive(&self) -> bool {
+        let Ok(state) = self.refreshed() else { return false };
+        let Some(running) = &state.contents.running else { return false };
+        running.start.is_some() && start_of(running.operation.pid) == running.start
+    }
+
+    /// The state, read again if the file is another one than we know.
+    fn refreshed(&self) -> Result<RefMut<'_, State>, JournalError> {
+        let mut state = self.state.borrow_mut();
+        // In the middle of an operation of our own nobody else writes.
+        if state.file.is_some() && state.contents.running.is_some() {
+            return Ok(state);
+        }
+        let stamp = match fs::metadata(&self.path) {
+            Ok(meta) => Stamp::from(meta),
+            Err(error) if missing(&error) => Stamp::default(),
+            Err(error) => return Err(self.error(&error)),
+        };
+        if state.stamp != Some(stamp) {
+            let text = if stamp.length == 0 { Vec::new() } else { self.contents()? };
+            let contents = Contents::parse(&text)
+                .map_err(|e| JournalError(format!("{}:{}: {}", self.path.display(), e.line, e.why)))?;
+            *state = State { stamp: Some(stamp), contents, file: None };
+        }
+        Ok(state)
+    }
+
+    fn contents(&self) -> Result<Vec<u8>, JournalError> {
+        match fs::read(&self.path) {
+            Err(error) if missing(&error) => Ok(Vec::new()),
+            other => other.map_err(|e| self.error(&e)),
+        }
+    }
+
+    /// Makes a record durable and then lets it count.
+    fn append(&self, state: &mut State, record: Record) -> Result<(), JournalError> {
+        state.contents.permit(&record).map_err(|why| JournalError(why.to_owned()))?;
+        let line = record.line();
+        let end = state.contents.end;
+        self.with_file(state, |file| {
+            append_whole(file, line.as_bytes()).inspect_err(|_| {
+                // Best effort: what stays behind is a line without an end, which does not count.
+                let _ = file.set_len(end);
+            })
+        })?;
+        state.contents.take(record, line.len() as u64);
+        Ok(())
+    }
+
+    /// Cuts the file off where `then` ends.
+    fn cut(&self, state: &mut State, then: Contents) -> Result<(), JournalError> {
+        self.with_file(state, |file| file.set_len(then.end))?;
+        state.contents = then;
+        Ok(())
+    }
+
+    /// Does something to the open file, and remembers what the file is afterwards.
+    fn with_file(
+        &self,
+        state: &mut State,
+        work: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> Result<(), JournalError> {
+        let file = match &mut state.file {
+            Some(file) => file,
+            None => {
+                let file = self.open(state.contents.end).map_err(|e| self.error(&e))?;
+                state.file.insert(file)
+            }
+        };
+        let result = work(file);
+        state.stamp = file.metadata().ok().map(Stamp::from);
+        result.map_err(|e| self.error(&e))
+    }
+
+    /// Opens the file for appending behind `end`.
+    fn open(&self, end: u64) -> io::Result<File> {
+        make_dir(&self.dir)?;
+        let file = OpenOptions::new().append(true).create(true).mode(0o644).open(&self.path)?;
+        if file.metadata()?.len() > end {
+            file.set_len(end)?;
+        }
+        Ok(file)
+    }
+
+    /// Replaces the file by one that holds the baselines only.
+    fn compact(&self, state: &mut State, record: Record) -> io::Result<()> {
+        let new = self.path.with_extension("new");
+        let line = record.line();
+        match fs::remove_file(&new) {
+            Err(error) if !missing(&error) => return Err(error),
+            _ => {}
+        }
+        let mut file = OpenOptions::new().append(true).create_new(true).mode(0o644).open(&new)?;
+        let written = append_whole(&mut file, line.as_bytes()).and_then(|()| fs::rename(&new, &self.path));
+        if let Err(error) = written {
+            let _ = fs::remove_file(&new);
+            return Err(error);
+        }
+        let mut contents = Contents::default();
+        contents.take(record, line.len() as u64);
+        *state = State { stamp: file.metadata().ok().map(Stamp::from), contents, file: Some(file) };
+        Ok(())
+    }
+
+    fn error(&self, error: &io::Error) -> JournalError {
+        JournalError(format!("{}: {}", self.path.display(), reason(error)))
+    }
+}
+
+impl Journal for FileJournal {
+    fn begin(&self, what: &str, boot: &str, steps: &[Step]) -> Result<(), JournalError> {
+        let pid = Pid(std::process::id());
+        let record = Record::Begin {
+            what: what.to_owned(),
+            boot: boot.to_owned(),
+            pid,
+            start: start_of(pid),
+            steps: steps.to_vec(),
+        };
+        self.append(&mut *self.refreshed()?, record)
+    }
+
+    fn extend(&self, steps: &[Step]) -> Result<(), JournalError> {
+        self.append(&mut *self.refreshed()?, Record::Extend { steps: steps.to_vec() })
+    }
+
+    fn refused(&self, knob: &Knob) -> Result<(), JournalError> {
+        self.append(&mut *self.refreshed()?, Record::Refused { knob: knob.clone() })
+    }
+
+    fn commit(&self) -> Result<(), JournalError> {
+        let state = &mut *self.refreshed()?;
+        let Some(running) = &state.contents.running else { return Ok(()) };
+        let baselines = state.contents.folded();
+        if baselines.is_empty() {
+            return self.cut(state, Contents::default());
+        }
+        // Twice the last summary as well: with very many baselines not every commit should rewrite them all.
+        if state.contents.end > LENGTH_MAX.max(2 * state.contents.summary) {
+            let boot = running.operation.boot.clone();
+            // Where there is no space for a second file, the long one goes on.
+            if self.compact(state, Record::Summary { boot, baselines }).is_ok() {
+                return Ok(());
+            }
+        }
+        self.append(state, Record::Commit)
+    }
+
+    fn abort(&self) -> Result<(), JournalError> {
+        let state = &mut *self.refreshed()?;
+        match state.contents.without_running() {
+            Some(then) => self.cut(state, then),
+            None => Ok(()),
+        }
+    }
+
+    fn unfinished(&self) -> Result<Option<Operation>, JournalError> {
+        let state = self.refreshed()?;
+        Ok(state.contents.running.as_ref().map(|r| r.operation.clone()))
+    }
+
+    fn baseline(&self, knob: &Knob) -> Option<Option<Value>> {
+        self.refreshed().ok()?.contents.baseline(knob)
+    }
+
+    fn baselines(&self) -> BTreeMap<Knob, Option<Value>> {
+        self.refreshed().map(|s| s.contents.folded()).unwrap_or_default()
+    }
+
+    fn forget_other_boots(&self, boot: &str) -> Result<(), JournalError> {
+        *self.state.borrow_mut() = State::default();
+        let state = &mut *self.refreshed()?;
+        match &state.contents.boot {
+            Some(other) if other != boot => self.cut(state, Contents::default()),
+            _ => Ok(()),
+        }
+    }
+
+    fn moment(&self, name: &str) {
+        if self.kill_at.as_deref() == Some(name) {
+            // Cannot fail: the signal exists and the process is our own. It is delivered before this returns.
+            let _ = kill_process(getpid(), Signal::KILL);
+        }
+    }
+}
+
+/// The same journal for the machine and for its session.
+pub(crate) struct Shared(pub(crate) Rc<FileJournal>);
+
+impl Journal for Shared {
+    fn begin(&self, what: &str, boot: &str, steps: &[Step]) -> Result<(), JournalError> {
+        self.0.begin(what, boot, steps)
+    }
+    fn extend(&self, steps: &[Step]) -> Result<(), JournalError> {
+        self.0.extend(steps)
+    }
+    fn refused(&self, knob: &Knob) -> Result<(), JournalError> {
+        self.0.refused(knob)
+    }
+    fn commit(&self) -> Result<(), JournalError> {
+        self.0.commit()
+    }
+    fn abort(&self) -> Result<(), JournalError> {
+        self.0.abort()
+    }
+    fn unfinished(&self) -> Result<Option<Operation>, JournalError> {
+        self.0.unfinished()
+    }
+    fn baseline(&self, knob: &Knob) -> Option<Option<Value>> {
+        self.0.baseline(knob)
+    }
+    fn baselines(&self) -> BTreeMap<Knob, Option<Value>> {
+        self.0.baselines()
+    }
+    fn forget_other_boots(&self, boot: &str) -> Result<(), JournalError> {
+        self.0.forget_other_boots(boot)
+    }
+    fn moment(&self, name: &str) {
+        self.0.moment(name);
+    }
+}
+
+/// One write; a second only to learn why the first one fell short.
+fn append_whole(file: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    let written = file.write(bytes)?;
+    if written < bytes.len() { file.write_all(&bytes[written..]) } else { Ok(()) }
+}
+
+fn missing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+/// When a process started, in the machine's own count; `None` when there is no such process.
+fn start_of(pid: Pid) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in parentheses, may itself contain blanks and parentheses; field 22 counts from before it.
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! The lines of a journal file, and what they add up to.
+
+use millpond_machine::{Knob, Operation, Step, Value, fold};
+use millpond_model::Pid;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Record {
+    /// An operation is about to start.
+    Begin {
+        /// In words.
+        what: String,
+        /// The boot of the machine.
+        boot: String,
+        /// The writer.
+        pid: Pid,
+        /// When the writer started; see `start_of`.
+        start: Option<u64>,
+        /// Its first steps.
+        steps: Vec<Step>,
+    },
+    /// More steps of it.
+    Extend {
+        /// The steps.
+        steps: Vec<Step>,
+    },
+    /// A step of it was refused, and it goes on without.
+    Refused {
+        /// The step's knob.
+        knob: Knob,
+    },
+    /// It is done.
+    Commit,
+    /// What all committed operations before this line left to remember.
+    Summary {
+        /// The boot of the machine.
+        boot: String,
+        /// Original values.
+        baselines: BTreeMap<Knob, Option<Value>>,
+    },
+}
+
+/// What the lines of a file add up to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Contents {
+    /// Length in bytes of the lines that count.
+    pub end: u64,
+    /// Length of the summary at the beginning, if there is one.
+    pub summary: u64,
+    /// The boot that they belong to; `None` when there is no line.
+    pub boot: Option<String>,
+    /// The operation that has no end.
+    pub running: Option<Running>,
+    /// Original values of the knobs that committed operations have changed.
+    pub baselines: BTreeMap<Knob, Option<Value>>,
+}
+
+/// An operation that has no end (yet).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Running {
+    /// What the machine knows of it.
+    pub operation: Operation,
+    /// When its writer started.
+    pub start: Option<u64>,
+    /// Where its first line begins.
+    pub at: u64,
+}
+
+/// A line that does not belong where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct BadLine {
+    /// Counted from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub why: String,
+}
+
+impl Record {
+    /// The line, with its end.
+    pub fn line(&self) -> String {
+        // Numbers, texts and maps from texts: nothing that JSON could not hold.
+        let mut line = serde_json::to_string(self).unwrap_or_default();
+        line.push('\n');
+        line
+    }
+}
+
+impl Contents {
+    /// Reads a file. A last line without an end does not count.
+    pub fn parse(text: &[u8]) -> Result<Contents, BadLine> {
+        let mut contents = Contents::default();
+        for (index, line) in text.split_inclusive(|b| *b == b'\n').enumerate() {
+            if !line.ends_with(b"\n") {
+                break;
+            }
+            let bad = |why: String| BadLine { line: index + 1, why };
+            let record = serde_json::from_slice(line).map_err(|_| bad("not a journal record".to_owned()))?;
+            contents.permit(&record).map_err(|why| bad(why.to_owned()))?;
+            contents.take(record, line.len() as u64);
+        }
+        Ok(contents)
+    }
+
+    /// Whether the record may come next.
+    pub fn permit(&self, record: &Record) -> Result<(), &'static str> {
+        match (record, &self.running) {
+            (Record::Begin { .. }, Some(_)) => Err("an operation begins inside another one"),
+            (Record::Extend { .. } | Record::Refused { .. } | Record::Commit, None) => {
+                Err("a record belongs to no operation")
+            }
+            (Record::Summary { .. }, _) if self.end > 0 => Err("a summary stands behind other records"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets a permitted record of `length` bytes count.
+    pub fn take(&mut self, record: Record, length: u64) {
+        match record {
+            Record::Begin { what, boot, pid, start, steps } => {
+                self.boot = Some(boot.clone());
+                let operation = Operation { what, boot, pid, steps };
+                self.running = Some(Running { operation, start, at: self.end });
+            }
+            Record::Extend { steps } => {
+                if let Some(running) = &mut self.running {
+                    running.operation.steps.extend(steps);
+                }
+            }
+            Record::Refused { knob } => {
+                if let Some(running) = &mut self.running {
+                    running.operation.steps.retain(|s| s.knob != knob);
+                }
+            }
+            Record::Commit => {
+                if let Some(done) = self.running.take() {
+                    fold(&mut self.baselines, &done.operation.steps);
+                }
+            }
+            Record::Summary { boot, baselines } => {
+                self.boot = Some(boot);
+                self.baselines = baselines;
+                self.summary = length;
+            }
+        }
+        self.end += length;
+    }
+
+    /// Original values, those that the unfinished operation keeps included, and those that it releases not.
+    pub fn folded(&self) -> BTreeMap<Knob, Option<Value>> {
+        let mut baselines = self.baselines.clone();
+        if let Some(running) = &self.running {
+            fold(&mut baselines, &running.operation.steps);
+        }
+        baselines
+    }
+
+    /// One of [`Contents::folded`].
+    pub fn baseline(&self, knob: &Knob) -> Option<Option<Value>> {
+        let mut one: BTreeMap<Knob, Option<Value>> = BTreeMap::new();
+        if let Some(value) = self.baselines.get(knob) {
+            one.insert(knob.clone(), value.clone());
+        }
+        let steps = self.running.iter().flat_map(|r| &r.operation.steps).filter(|s| s.knob == *knob);
+        for step in steps {
+            fold(&mut one, std::slice::from_ref(step));
+        }
+        one.remove(knob)
+    }
+
+    /// As if the unfinished operation had never begun; `None` when there is none.
+    pub fn without_running(&self) -> Option<Contents> {
+        let end = self.running.as_ref()?.at;
+        let boot = if end == 0 { None } else { self.boot.clone() };
+        let baselines = self.baselines.clone();
+        Some(Contents { end, summary: self.summary, boot, running: None, baselines })
+    }
+}

@@ -1,0 +1,273 @@
+//! The journal's promises, with files that were cut, filled up, and written by others.
+
+use super::*;
+use millpond_machine::MemoryJournal;
+use proptest::prelude::*;
+
+const BOOT: &str = "boot-1";
+
+fn step(knob: &str, before: &str, after: &str) -> Step {
+    Step::new(Knob(knob.into()), Some(before.into()), Some(after.into()))
+}
+
+fn knob(name: &str) -> Knob {
+    Knob(name.into())
+}
+
+fn length(journal: &FileJournal) -> u64 {
+    fs::metadata(journal.path()).map(|m| m.len()).unwrap_or(0)
+}
+
+#[test]
+fn reading_makes_no_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = FileJournal::in_dir(&dir.path().join("state"));
+    assert_eq!(journal.unfinished(), Ok(None));
+    assert!(journal.baselines().is_empty());
+    assert!(!dir.path().join("state").exists());
+}
+
+#[test]
+fn another_process_sees_what_was_begun_and_not_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = FileJournal::in_dir(dir.path());
+    writer.begin("make a set", BOOT, &[step("a", "1", "2").keeping()]).unwrap();
+    writer.extend(&[step("b", "3", "4").tolerant()]).unwrap();
+    let reader = FileJournal::in_dir(dir.path());
+    let seen = reader.unfinished().unwrap().unwrap();
+    assert_eq!(seen.what, "make a set");
+    assert_eq!(seen.pid, Pid(std::process::id()));
+    assert_eq!(seen.steps.len(), 2);
+    assert!(reader.writer_is_alive(), "we are at work ourselves");
+    writer.refused(&knob("b")).unwrap();
+    assert_eq!(reader.unfinished().unwrap().unwrap().steps.len(), 1, "readers notice what is appended");
+    writer.commit().unwrap();
+    assert_eq!(reader.unfinished(), Ok(None));
+    assert_eq!(reader.baseline(&knob("a")), Some(Some("1".into())));
+    assert_eq!(reader.baseline(&knob("b")), None);
+}
+
+#[test]
+fn the_last_release_leaves_an_empty_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = FileJournal::in_dir(dir.path());
+    journal.begin("take", BOOT, &[step("a", "1", "2").keeping()]).unwrap();
+    journal.commit().unwrap();
+    assert!(length(&journal) > 0);
+    journal.begin("give back", BOOT, &[step("a", "2", "1").releasing()]).unwrap();
+    journal.commit().unwrap();
+    assert_eq!(length(&journal), 0);
+}
+
+#[test]
+fn an_aborted_operation_is_cut_off() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = FileJournal::in_dir(dir.path());
+    journal.begin("take", BOOT, &[step("a", "1", "2").keeping()]).unwrap();
+    journal.commit().unwrap();
+    let before = fs::read(journal.path()).unwrap();
+    journal.begin("take more", BOOT, &[step("b", "1", "2").keeping()]).unwrap();
+    journal.extend(&[step("c", "1", "2")]).unwrap();
+    journal.abort().unwrap();
+    assert_eq!(fs::read(journal.path()).unwrap(), before);
+    assert_eq!(journal.baselines().len(), 1);
+    journal.abort().unwrap();
+}
+
+#[test]
+fn a_torn_last_line_does_not_count_and_is_cut_off_by_the_next_writer() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = FileJournal::in_dir(dir.path());
+    journal.begin("take", BOOT, &[step("a", "1", "2").keeping()]).unwrap();
+    journal.commit().unwrap();
+    let mut file = OpenOptions::new().append(true).open(journal.path()).unwrap();
+    file.write_all(br#"{"begin":{"what":"to"#).unwrap();
+    let next = FileJournal::in_dir(dir.path());
+    assert_eq!(next.unfinished(), Ok(None));
+    next.forget_other_boots(BOOT).unwrap();
+    next.begin("go on", BOOT, &[step("b", "1", "2").keeping()]).unwrap();
+    next.commit().unwrap();
+    assert_eq!(FileJournal::in_dir(dir.path()).baselines().len(), 2);
+}
+
+#[test]
+fn a_line_that_is_no_record_is_refused_with_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(NAME);
+    fs::write(&path, "\"commit\"\n").unwrap();
+    let said = FileJournal::in_dir(dir.path()).unfinished().unwrap_err().to_string();
+    assert_eq!(said, format!("{}:1: a record belongs to no operation", path.display()));
+    fs::write(&path, "hello\n").unwrap();
+    let journal = FileJournal::in_dir(dir.path());
+    assert!(journal.begin("x", BOOT, &[]).unwrap_err().to_string().ends_with(":1: not a journal record"));
+    assert_eq!(fs::read(&path).unwrap(), b"hello\n", "and is left as it is");
+}
+
+#[test]
+fn another_boot_is_forgotten() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = FileJournal::in_dir(dir.path());
+    journal.begin("take", BOOT, &[step("a", "1", "2").keeping()]).unwrap();
+    journal.commit().unwrap();
+    journal.forget_other_boots(BOOT).unwrap();
+    assert_eq!(journal.baselines().len(), 1);
+    journal.begin("take more", BOOT, &[step("b", "1", "2")]).unwrap();
+    let next = FileJournal::in_dir(dir.path());
+    next.forget_other_boots("boot-2").unwrap();
+    assert_eq!(next.unfinished(), Ok(None));
+    assert!(next.baselines().is_empty());
+    assert_eq!(length(&next), 0);
+}
+
+#[test]
+fn a_full_disk_keeps_an_operation_from_starting_and_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("/dev/full", dir.path().join(NAME)).unwrap();
+    let journal = FileJournal::in_dir(dir.path());
+    assert_eq!(journal.unfinished(), Ok(None));
+    let said = journal.begin("x", BOOT, &[]).unwrap_err().to_string();
+    assert_eq!(said, format!("{}: No space left on device", dir.path().join(NAME).display()));
+    assert_eq!(journal.unfinished(), Ok(None));
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_an_error_of_the_writer_only() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("file"), "").unwrap();
+    let journal = FileJournal::in_dir(&dir.path().join("file/state"));
+    assert_eq!(journal.unfinished(), Ok(None));
+    assert!(journal.begin("x", BOOT, &[]).is_err());
+}
+
+#[test]
+fn a_write_that_falls_short_tells_the_reason() {
+    struct Nearly(usize);
+    impl Write for Nearly {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let fits = bytes.len().min(self.0);
+            self.0 -= fits;
+            if fits == 0 { Err(io::Error::from_raw_os_error(28)) } else { Ok(fits) }
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    assert!(append_whole(&mut Nearly(5), b"12345").is_ok());
+    assert_eq!(append_whole(&mut Nearly(3), b"12345").unwrap_err().raw_os_error(), Some(28));
+}
+
+#[test]
+fn a_long_journal_is_replaced_by_its_baselines() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = FileJournal::in_dir(dir.path());
+    journal.begin("take", BOOT, &[step("kept", "1", "2").keeping()]).unwrap();
+    journal.commit().unwrap();
+    let long = "x".repeat(1000);
+    let mut longest = 0;
+    for _ in 0..200 {
+        journal.begin("change", BOOT, &[step("kept", &long, &long).keeping()]).unwrap();
+        longest = longest.max(length(&journal));
+        journal.commit().unwrap();
+    }
+    assert!(longest < LENGTH_MAX + 4096, "{longest}");
+    let reader = FileJournal::in_dir(dir.path());
+    assert_eq!(reader.baselines().len(), 1);
+    assert_eq!(reader.baseline(&knob("kept")), Some(Some("1".into())));
+    assert!(!dir.path().join("journal.new").exists());
+}
+
+/// What a writer can do next.
+#[derive(Debug, Clone)]
+enum Act {
+    Begin(Vec<Step>),
+    Extend(Vec<Step>),
+    Refused(Knob),
+    Commit,
+    Abort,
+}
+
+fn any_steps() -> impl Strategy<Value = Vec<Step>> {
+    let one = ("[abc]", "[0-9]{1,2}", 0u8..3).prop_map(|(name, value, kind)| {
+        let step = step(&name, &value, "after");
+        match kind {
+            0 => step,
+            1 => step.keeping(),
+            _ => step.releasing(),
+        }
+    });
+    proptest::collection::vec(one, 0..4)
+}
+
+fn any_act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        3 => any_steps().prop_map(Act::Begin),
+        1 => any_steps().prop_map(Act::Extend),
+        1 => "[abc]".prop_map(|k| Act::Refused(Knob(k))),
+        3 => Just(Act::Commit),
+        1 => Just(Act::Abort),
+    ]
+}
+
+fn perform(journal: &dyn Journal, act: &Act) -> Result<(), JournalError> {
+    match act {
+        Act::Begin(steps) => journal.begin("act", BOOT, steps),
+        Act::Extend(steps) => journal.extend(steps),
+        Act::Refused(knob) => journal.refused(knob),
+        Act::Commit => journal.commit(),
+        Act::Abort => journal.abort(),
+    }
+}
+
+/// What an onlooker sees: the steps of the unfinished operation, and the baselines.
+type View = (Option<Vec<Step>>, BTreeMap<Knob, Option<Value>>);
+
+fn view(journal: &dyn Journal) -> View {
+    (journal.unfinished().unwrap().map(|o| o.steps), journal.baselines())
+}
+
+proptest! {
+    #[test]
+    fn a_file_remembers_what_memory_does(acts in proptest::collection::vec(any_act(), 0..25)) {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, memory) = (FileJournal::in_dir(dir.path()), MemoryJournal::default());
+        for act in acts {
+            let running = memory.unfinished().unwrap().is_some();
+            let fits = match act {
+                Act::Begin(_) => !running,
+                _ => running,
+            };
+            if fits {
+                perform(&file, &act).unwrap();
+                perform(&memory, &act).unwrap();
+            }
+            prop_assert_eq!(view(&file), view(&memory));
+            prop_assert_eq!(view(&FileJournal::in_dir(dir.path())), view(&memory), "read by another process");
+            for name in ["a", "b", "c"] {
+                prop_assert_eq!(file.baseline(&knob(name)), memory.baseline(&knob(name)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_cut_anywhere_shows_a_moment_of_the_past(
+        acts in proptest::collection::vec(any_act(), 1..12),
+        at in any::<prop::sample::Index>(),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = FileJournal::in_dir(dir.path());
+        let mut past = vec![view(&journal)];
+        for act in &acts {
+            let _ = perform(&journal, act);
+            past.push(view(&journal));
+        }
+        let whole = fs::read(journal.path()).unwrap_or_default();
+        let cut = at.index(whole.len() + 1);
+        fs::write(dir.path().join(NAME), &whole[..cut]).unwrap();
+        prop_assert!(past.contains(&view(&FileJournal::in_dir(dir.path()))));
+    }
+
+    #[test]
+    fn reading_any_file_never_panics(text in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = Contents::parse(&text);
+    }
+}

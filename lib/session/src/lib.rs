@@ -1,0 +1,327 @@
+//! Opens a machine by name, and owns what a command has beside it: the state directory with the journal, the
+//! time zone, its output, and the end of the process in another program.
+//!
+//! # Nouns
+//!
+//! A [`Session`] is one machine, open. Which machines exist is known here and nowhere else: the *real* one, a
+//! *captured* one (a directory with the files of a machine, made by `millpond capture` or by hand), and the
+//! *simulated* ones by name. An [`Output`] is where a command writes.
+//!
+//! # What callers must know
+//!
+//! * Opening reads almost nothing; each facet reads when it is asked. So a command that needs little is fast.
+//! * Reading never changes anything, and never repairs. [`Session::unfinished`] tells a reading command about
+//!   a change that somebody began and cannot end any more; it warns, and goes on.
+//! * A simulated machine that was opened by name lives as long as the session:
+//!   [`Session::keeps_changes`] says so, and a command that changes it says it to the user.
+//!
+//! # Environment
+//!
+//! `MILLPOND_STATE` names the state directory; `TZ` the time zone; `MILLPOND_KILL_AT` a moment at which the
+//! process kills itself (fault injection, see the journal).
+//!
+//! This room and `linux` are the only ones that may hold a path that begins with `/`.
+
+mod journal;
+mod output;
+mod place;
+mod process;
+mod zone;
+
+pub use journal::FileJournal;
+use journal::Shared;
+pub use output::{Output, reason};
+pub use process::{exec, own_pid};
+
+use jiff::tz::TimeZone;
+use millpond_linux::{LinuxMachine, Root};
+use millpond_machine::{Journal, JournalError, Machine, Operation};
+use millpond_sim::{SimError, SimMachine};
+use std::cell::OnceCell;
+use std::convert::Infallible;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::str::FromStr;
+
+/// Which machine, by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum MachineName {
+    /// The one that we run on.
+    #[default]
+    Real,
+    /// A simulated one; `like-host` stands like the real one.
+    Simulated(String),
+}
+
+impl FromStr for MachineName {
+    type Err = Infallible;
+
+    fn from_str(name: &str) -> Result<Self, Infallible> {
+        Ok(if name == "real" { MachineName::Real } else { MachineName::Simulated(name.to_owned()) })
+    }
+}
+
+/// What to open.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// Which machine.
+    pub machine: MachineName,
+    /// The directory of a captured machine, in place of the real one.
+    pub root: Option<PathBuf>,
+    /// The state directory, in place of the usual one.
+    pub state: Option<PathBuf>,
+}
+
+/// What sort of machine is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The one that we run on.
+    Real,
+    /// The files of one.
+    Captured,
+    /// One in memory.
+    Simulated,
+}
+
+/// A machine could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// There is none of that name.
+    #[error("cannot open machine {name}: {source}")]
+    Simulated {
+        /// The name.
+        name: String,
+        /// Why not.
+        source: SimError,
+    },
+    /// A simulated machine has no directory.
+    #[error("cannot open machine {0} under a root: only the real machine has files")]
+    RootOfSimulated(String),
+    /// The directory is not that of a captured machine.
+    #[error("cannot open captured machine {}: {why}", path.display())]
+    Root {
+        /// The directory.
+        path: PathBuf,
+        /// Why not.
+        why: String,
+    },
+    /// The machine to be imitated cannot be read.
+    #[error("cannot open machine like-host: {0}")]
+    Host(String),
+}
+
+/// An operation that its writer did not end, and cannot end any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfinished {
+    /// What it was.
+    pub operation: Operation,
+}
+
+/// One machine, open.
+pub struct Session {
+    machine: Box<dyn Machine>,
+    kind: Kind,
+    keeps_changes: bool,
+    journal: Option<Rc<FileJournal>>,
+    zone: OnceCell<TimeZone>,
+}
+
+impl Session {
+    /// Opens a machine.
+    ///
+    /// # Errors
+    /// [`OpenError`] when there is no such machine.
+    pub fn open(options: &OpenOptions) -> Result<Session, OpenError> {
+        match &options.machine {
+            MachineName::Simulated(name) if options.root.is_some() => {
+                Err(OpenError::RootOfSimulated(name.clone()))
+            }
+            MachineName::Simulated(name) => {
+                let machine = if name == "like-host" { like_host(options)? } else { simulated(name)? };
+                Ok(Session { keeps_changes: false, ..Session::with(Box::new(machine)) })
+            }
+            MachineName::Real => real(options),
+        }
+    }
+
+    /// A simulated machine that somebody else keeps for longer than a command.
+    #[must_use]
+    pub fn with(machine: Box<dyn Machine>) -> Session {
+        Session { machine, kind: Kind::Simulated, keeps_changes: true, journal: None, zone: OnceCell::new() }
+    }
+
+    /// The same session in another time zone than the environment's.
+    #[must_use]
+    pub fn in_zone(mut self, zone: TimeZone) -> Session {
+        self.zone = OnceCell::from(zone);
+        self
+    }
+
+    /// The machine.
+    #[must_use]
+    pub fn machine(&self) -> &dyn Machine {
+        &*self.machine
+    }
+
+    /// What sort of machine it is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Whether a change outlives the session.
+    #[must_use]
+    pub fn keeps_changes(&self) -> bool {
+        self.keeps_changes
+    }
+
+    /// The time zone in which listings show times.
+    #[must_use]
+    pub fn zone(&self) -> &TimeZone {
+        self.zone.get_or_init(zone::read_zone)
+    }
+
+    /// Where the journal is, if it is a file.
+    #[must_use]
+    pub fn journal_path(&self) -> Option<&Path> {
+        self.journal.as_deref().map(FileJournal::path)
+    }
+
+    /// The operation that somebody began and cannot end any more. One that is merely under way is none, and
+    /// neither is one of another boot.
+    ///
+    /// # Errors
+    /// [`JournalError`] when the journal cannot be read.
+    pub fn unfinished(&self) -> Result<Option<Unfinished>, JournalError> {
+        let Some(operation) = self.machine.journal().unfinished()? else { return Ok(None) };
+        let under_way = self.journal.as_deref().is_some_and(FileJournal::writer_is_alive);
+        if under_way || operation.boot != self.machine.boot_id() {
+            return Ok(None);
+        }
+        Ok(Some(Unfinished { operation }))
+    }
+}
+
+fn simulated(name: &str) -> Result<SimMachine, OpenError> {
+    SimMachine::named(name).map_err(|source| OpenError::Simulated { name: name.to_owned(), source })
+}
+
+fn like_host(options: &OpenOptions) -> Result<SimMachine, OpenError> {
+    let host = real(&OpenOptions { machine: MachineName::Real, ..options.clone() })?;
+    let topology = host
+        .machine()
+        .processors()
+        .map_err(Into::into)
+        .and_then(|p| p.topology())
+        .map_err(|refusal| OpenError::Host(refusal.to_string()))?;
+    Ok(SimMachine::like(topology))
+}
+
+fn real(options: &OpenOptions) -> Result<Session, OpenError> {
+    let (root, kind) = match &options.root {
+        None => (Root::live(options.state.clone().unwrap_or_else(place::state_dir)), Kind::Real),
+        Some(dir) => {
+            check_captured(dir)?;
+            let mut root = Root::paper(dir);
+            if let Some(state) = &options.state {
+                root.state = state.clone();
+            }
+            (root, Kind::Captured)
+        }
+    };
+    let journal = Rc::new(FileJournal::in_dir(&root.state));
+    let shared: Box<dyn Journal> = Box::new(Shared(Rc::clone(&journal)));
+    Ok(Session {
+        machine: Box::new(LinuxMachine::open(root, shared)),
+        kind,
+        keeps_changes: true,
+        journal: Some(journal),
+        zone: OnceCell::new(),
+    })
+}
+
+/// A captured machine has at least the files that say which processors there are.
+fn check_captured(dir: &Path) -> Result<(), OpenError> {
+    let refuse = |why| OpenError::Root { path: dir.to_path_buf(), why };
+    let not_found = || io::Error::from(io::ErrorKind::NotADirectory);
+    fs::metadata(dir)
+        .and_then(|m| if m.is_dir() { Ok(()) } else { Err(not_found()) })
+        .map_err(|e| refuse(reason(&e)))?;
+    if dir.join("sys/devices/system/cpu").is_dir() {
+        Ok(())
+    } else {
+        Err(refuse("it has no sys/devices/system/cpu".into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millpond_machine::{Knob, Step};
+
+    fn open(machine: &str, root: Option<&Path>) -> Result<Session, OpenError> {
+        let machine = machine.parse().unwrap();
+        Session::open(&OpenOptions { machine, root: root.map(Into::into), state: None })
+    }
+
+    fn refused(machine: &str, root: Option<&Path>) -> String {
+        match open(machine, root) {
+            Ok(_) => panic!("it was opened"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_simulated_machine_is_opened_by_name_and_forgotten() {
+        let session = open("t2000", None).unwrap();
+        assert_eq!(session.machine().name(), "t2000");
+        assert_eq!(session.kind(), Kind::Simulated);
+        assert!(!session.keeps_changes());
+        assert!(session.unfinished().unwrap().is_none());
+    }
+
+    #[test]
+    fn machines_that_do_not_exist_are_refused_by_name() {
+        let said = refused("deep-thought", None);
+        assert!(
+            said.starts_with("cannot open machine deep-thought: there is no simulated machine"),
+            "{said}"
+        );
+        assert!(refused("t2000", Some(Path::new("/"))).contains("only the real machine has files"));
+    }
+
+    #[test]
+    fn a_directory_without_a_machine_in_it_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let said = refused("real", Some(dir.path()));
+        assert!(said.ends_with(": it has no sys/devices/system/cpu"), "{said}");
+        let said = refused("real", Some(&dir.path().join("missing")));
+        assert!(said.ends_with(": No such file or directory"), "{said}");
+    }
+
+    #[test]
+    fn only_a_change_that_nobody_can_end_is_unfinished() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("sys/devices/system/cpu")).unwrap();
+        fs::create_dir_all(dir.path().join("proc/sys/kernel/random")).unwrap();
+        fs::write(dir.path().join("proc/sys/kernel/random/boot_id"), "boot-1\n").unwrap();
+        let writer = open("real", Some(dir.path())).unwrap();
+        let session = open("real", Some(dir.path())).unwrap();
+        let boot = session.machine().boot_id();
+        let step = Step::new(Knob("x".into()), None, Some("1".into()));
+        writer.machine().journal().begin("make a set", &boot, &[step]).unwrap();
+        assert!(session.unfinished().unwrap().is_none(), "its writer, this process, is alive");
+
+        let path = session.journal_path().unwrap().to_path_buf();
+        let own = format!("\"pid\":{}", std::process::id());
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replace(&own, "\"pid\":4194305")).unwrap();
+        assert_eq!(session.unfinished().unwrap().unwrap().operation.what, "make a set");
+
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replace(&boot, "another-boot")).unwrap();
+        assert!(session.unfinished().unwrap().is_none(), "it ended with its boot");
+    }
+}

@@ -1,0 +1,142 @@
+//! What a command writes: a sink that never stops the command.
+//!
+//! A command that changes a machine must finish what it began although nobody reads its report any more, so
+//! writing does not fail: the first failure is kept, later text is dropped, and whoever ends the command
+//! asks. A reader that went away (`| head`) is no failure at all.
+
+use std::fmt::{Arguments, Display};
+use std::io::{self, BufWriter, ErrorKind, Write};
+
+/// Standard output, standard error, or a buffer.
+pub struct Output<'a> {
+    sink: Box<dyn Write + 'a>,
+    closed: bool,
+    failure: Option<io::Error>,
+}
+
+impl<'a> Output<'a> {
+    /// Writes to `sink`, which should be buffered.
+    pub fn to(sink: impl Write + 'a) -> Self {
+        Output { sink: Box::new(sink), closed: false, failure: None }
+    }
+
+    /// Standard output. Written when [`Output::flush`] is called and when enough has come together.
+    #[must_use]
+    pub fn stdout() -> Output<'static> {
+        Output::to(BufWriter::new(io::stdout()))
+    }
+
+    /// Standard error, line by line.
+    #[must_use]
+    pub fn stderr() -> Output<'static> {
+        Output::to(io::LineWriter::new(io::stderr()))
+    }
+
+    /// One line.
+    pub fn line(&mut self, line: impl Display) {
+        self.write(format_args!("{line}\n"));
+    }
+
+    /// Text with line ends of its own.
+    pub fn text(&mut self, text: &str) {
+        self.write(format_args!("{text}"));
+    }
+
+    /// Brings everything out.
+    pub fn flush(&mut self) {
+        let result = self.sink.flush();
+        self.note(result);
+    }
+
+    /// Whether nobody will see what is written from now on. Commands that repeat stop then.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Brings everything out and says what went wrong since the beginning.
+    ///
+    /// # Errors
+    /// The first failure that was not a reader that went away.
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.flush();
+        self.failure.take().map_or(Ok(()), Err)
+    }
+
+    fn write(&mut self, text: Arguments<'_>) {
+        if !self.closed {
+            let result = self.sink.write_fmt(text);
+            self.note(result);
+        }
+    }
+
+    fn note(&mut self, result: io::Result<()>) {
+        if let Err(error) = result
+            && !self.closed
+        {
+            self.closed = true;
+            if error.kind() != ErrorKind::BrokenPipe {
+                self.failure = Some(error);
+            }
+        }
+    }
+}
+
+/// The system's reason without the number that Rust appends to it.
+#[must_use]
+pub fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error ") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Broken(ErrorKind);
+
+    impl Write for Broken {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::Error::from(self.0))
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_and_text_arrive_in_order() {
+        let mut text = Vec::new();
+        let mut out = Output::to(&mut text);
+        out.line("a");
+        out.text("b\nc\n");
+        out.finish().unwrap();
+        drop(out);
+        assert_eq!(text, b"a\nb\nc\n");
+    }
+
+    #[test]
+    fn a_reader_that_went_away_is_success() {
+        let mut out = Output::to(Broken(ErrorKind::BrokenPipe));
+        assert!(!out.is_closed());
+        out.line("a");
+        assert!(out.is_closed());
+        assert!(out.finish().is_ok());
+    }
+
+    #[test]
+    fn a_full_disk_is_told_at_the_end() {
+        let mut out = Output::to(Broken(ErrorKind::StorageFull));
+        out.line("a");
+        out.line("b");
+        assert_eq!(out.finish().unwrap_err().kind(), ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn reasons_are_in_words_only() {
+        assert_eq!(reason(&io::Error::from_raw_os_error(28)), "No space left on device");
+    }
+}

@@ -1,0 +1,33 @@
+//! This process itself: its number, and becoming another program.
+
+use crate::output::reason;
+use millpond_model::Pid;
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// The number of this process.
+#[must_use]
+pub fn own_pid() -> Pid {
+    Pid(std::process::id())
+}
+
+/// Becomes another program: same process, same bindings. Comes back only when that fails.
+///
+/// # Errors
+/// The system's reason, in words.
+pub fn exec(program: &OsString, arguments: &[OsString]) -> Result<Infallible, String> {
+    Err(reason(&Command::new(program).args(arguments).exec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_does_not_exist_is_told_in_words() {
+        let said = exec(&"/nonexistent/program".into(), &[]).unwrap_err();
+        assert_eq!(said, "No such file or directory");
+    }
+}

@@ -1,0 +1,65 @@
+//! The local time zone, from the environment or the machine.
+//!
+//! One file is read, and only when a time is printed. (The general data base of zones that time libraries
+//! offer looks at every zone file there is before it answers: that is more work than all of `psrinfo`.)
+
+use jiff::tz::TimeZone;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where the machine keeps its zone, and where zones are kept by name.
+const LOCAL: &str = "/etc/localtime";
+const BY_NAME: &str = "/usr/share/zoneinfo";
+
+/// The zone that `TZ` names, else the machine's, else universal time.
+#[must_use]
+pub(crate) fn read_zone() -> TimeZone {
+    let tz = std::env::var("TZ").ok();
+    zone_of(tz.as_deref(), Path::new(LOCAL), Path::new(BY_NAME))
+}
+
+/// `tz` as the environment gives it: nothing for the machine's own zone, a path, a name, or a rule such as
+/// `CET-1CEST,M3.5.0,M10.5.0/3`. A colon in front is allowed and means nothing.
+fn zone_of(tz: Option<&str>, local: &Path, by_name: &Path) -> TimeZone {
+    let found = match tz.map(|t| t.strip_prefix(':').unwrap_or(t)) {
+        None => from_file(local.to_path_buf()),
+        Some("") => None,
+        Some(path) if path.starts_with('/') => from_file(PathBuf::from(path)),
+        Some(name) => {
+            let inside = !name.split('/').any(|part| part.is_empty() || part == "..");
+            let file = if inside { from_file(by_name.join(name)) } else { None };
+            file.or_else(|| TimeZone::posix(name).ok())
+        }
+    };
+    found.unwrap_or(TimeZone::UTC)
+}
+
+fn from_file(path: PathBuf) -> Option<TimeZone> {
+    let data = fs::read(&path).ok()?;
+    TimeZone::tzif(&path.to_string_lossy(), &data).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::Timestamp;
+
+    fn hour(tz: Option<&str>) -> i8 {
+        let nowhere = Path::new("/nonexistent");
+        Timestamp::UNIX_EPOCH.to_zoned(zone_of(tz, nowhere, nowhere)).hour()
+    }
+
+    #[test]
+    fn a_rule_is_understood_without_any_file() {
+        assert_eq!(hour(Some("XYZ-3")), 3);
+        assert_eq!(hour(Some(":XYZ-3")), 3);
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_universal_time() {
+        for tz in [None, Some(""), Some("Nowhere/City"), Some("/nonexistent/zone"), Some("../../etc/passwd")]
+        {
+            assert_eq!(hour(tz), 0, "{tz:?}");
+        }
+    }
+}
