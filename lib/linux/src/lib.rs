@@ -28,6 +28,7 @@
 //! [`Knobs::settle`]: millpond_machine::Knobs::settle
 
 mod affinity;
+mod capture;
 mod clock;
 mod hierarchy;
 mod knob;
@@ -45,6 +46,7 @@ mod threads;
 mod topology;
 mod view;
 
+pub use capture::{Captured, capture};
 pub use hierarchy::Hierarchy;
 pub use knob::{LinuxKnob, TaskId, Tree};
 pub use machine::LinuxMachine;

@@ -1,0 +1,339 @@
+//! Capturing a machine into a directory, as a tree that can be opened again.
+//!
+//! What is taken is what this room reads, and no more. Strings that could name a person, a company or a
+//! host are replaced on the way: process names of user programs, names of cgroups that are not the system's
+//! own, the boot id. Equal names get equal replacements, so the shape of the machine stays.
+
+use crate::procfs::parse_stat;
+use crate::{Os, Root, names, paper};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// cgroup names that every machine has; they say nothing about whose it is.
+const COMMON_GROUPS: [&str; 16] = [
+    "system.slice",
+    "user.slice",
+    "machine.slice",
+    "init.scope",
+    "docker",
+    "kubepods",
+    "kubepods.slice",
+    "unified",
+    "cpuset",
+    "cpu",
+    "cpuacct",
+    "cpu,cpuacct",
+    "besteffort",
+    "burstable",
+    "mpdefault",
+    "systemd",
+];
+
+/// Control files of a cgroup that matter to us.
+const GROUP_FILES: [&str; 14] = [
+    "cgroup.controllers",
+    "cgroup.subtree_control",
+    "cgroup.procs",
+    "cgroup.threads",
+    "cgroup.type",
+    "tasks",
+    "cpuset.cpus",
+    "cpuset.mems",
+    "cpuset.cpus.partition",
+    "cpuset.cpus.exclusive",
+    "cpuset.cpus.effective",
+    "cpuset.effective_cpus",
+    "cpuset.cpu_exclusive",
+    "cpuset.cpus.isolated",
+];
+
+/// What a capture took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Captured {
+    /// Files written.
+    pub files: usize,
+    /// Files that could not be read, mostly of processes that ended meanwhile.
+    pub skipped: usize,
+}
+
+/// Copies the machine under `from` into the directory `into`, which must be empty or not exist.
+///
+/// # Errors
+/// When `into` holds something already or cannot be written.
+pub fn capture(from: &Root, into: &Path) -> io::Result<Captured> {
+    if into.exists() && fs::read_dir(into)?.next().is_some() {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the directory is not empty"));
+    }
+    let mut work = Capture {
+        from,
+        os: Os::new(from.clone()),
+        into,
+        done: Captured::default(),
+        groups: Aliases::new("group"),
+        names: Aliases::new("program"),
+    };
+    work.proc()?;
+    work.sys()?;
+    let mount = from.cgroup.clone();
+    work.cgroups(&mount, &into.join("cgroup"))?;
+    fs::create_dir_all(into.join("state"))?;
+    Ok(work.done)
+}
+
+struct Capture<'a> {
+    from: &'a Root,
+    os: Os,
+    into: &'a Path,
+    done: Captured,
+    groups: Aliases,
+    names: Aliases,
+}
+
+/// Stable replacements: the first new name gets 1, and so on.
+struct Aliases {
+    stem: &'static str,
+    known: BTreeMap<String, usize>,
+}
+
+impl Aliases {
+    fn new(stem: &'static str) -> Self {
+        Aliases { stem, known: BTreeMap::new() }
+    }
+
+    fn get(&mut self, name: &str) -> String {
+        let next = self.known.len() + 1;
+        let number = *self.known.entry(name.to_owned()).or_insert(next);
+        format!("{}{number}", self.stem)
+    }
+}
+
+impl Capture<'_> {
+    fn write(&mut self, path: &Path, text: &str) -> io::Result<()> {
+        if let Some(dir) = path.parent() {
+            fs::create_dir_all(dir)?;
+        }
+        fs::write(path, text)?;
+        self.done.files += 1;
+        Ok(())
+    }
+
+    /// Copies a file as it is; one that cannot be read is counted.
+    fn copy(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        match fs::read(from) {
+            Ok(bytes) => self.write(to, &String::from_utf8_lossy(&bytes)),
+            Err(error) => {
+                self.done.skipped += usize::from(error.kind() != io::ErrorKind::NotFound);
+                Ok(())
+            }
+        }
+    }
+
+    fn copy_named(&mut self, from: &Path, to: &Path, names: &[&str]) -> io::Result<()> {
+        for name in names {
+            self.copy(&from.join(name), &to.join(name))?;
+        }
+        Ok(())
+    }
+
+    fn proc(&mut self) -> io::Result<()> {
+        let (from, to) = (self.from.proc.clone(), self.into.join("proc"));
+        let whole =
+            ["stat", "cpuinfo", "interrupts", "softirqs", "schedstat", "uptime", "sys/kernel/osrelease"];
+        self.copy_named(&from, &to, &whole)?;
+        self.write(&to.join("sys/kernel/random/boot_id"), "captured\n")?;
+        self.copy_named(&from.join("irq"), &to.join("irq"), &["default_smp_affinity"])?;
+        for irq in self.from.names(&from.join("irq"))? {
+            let (irq_from, irq_to) = (from.join("irq").join(&irq), to.join("irq").join(&irq));
+            self.copy_named(&irq_from, &irq_to, &["smp_affinity_list", "effective_affinity_list"])?;
+            for action in self.from.names(&irq_from)?.iter().filter(|n| irq_from.join(n).is_dir()) {
+                fs::create_dir_all(irq_to.join(action))?;
+            }
+        }
+        for pid in self.from.names(&from)?.iter().filter(|n| n.bytes().all(|b| b.is_ascii_digit())) {
+            self.process(&from.join(pid), &to.join(pid))?;
+            for tid in self.from.names(&from.join(pid).join("task"))? {
+                let task = Path::new(pid).join("task").join(&tid);
+                self.process(&from.join(&task), &to.join(&task))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn process(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        let Ok(Some(text)) = self.from.read(&from.join("stat")) else {
+            self.done.skipped += 1;
+            return Ok(());
+        };
+        let Some(stat) = parse_stat(&text) else { return Ok(()) };
+        let comm = if stat.kernel { stat.comm.clone() } else { self.names.get(&stat.comm) };
+        let text = text.replacen(&format!("({})", stat.comm), &format!("({comm})"), 1);
+        self.write(&to.join("stat"), &(text + "\n"))?;
+        if let Ok(Some(status)) = self.from.read(&from.join("status")) {
+            let kept: String = status
+                .lines()
+                .filter(|l| ["Tgid:", "Pid:", "PPid:", "Cpus_allowed"].iter().any(|k| l.starts_with(k)))
+                .map(|l| format!("{l}\n"))
+                .collect();
+            self.write(&to.join("status"), &kept)?;
+            let mask = kept.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:"));
+            if to.parent().is_some_and(|p| p.ends_with("task")) {
+                self.write(&to.join("mask"), mask.unwrap_or_default().trim())?;
+            }
+        }
+        if let Ok(Some(cgroup)) = self.from.read(&from.join("cgroup")) {
+            let lines: Vec<String> = cgroup.lines().map(|l| self.cgroup_line(l)).collect();
+            self.write(&to.join("cgroup"), &(lines.join("\n") + "\n"))?;
+        }
+        Ok(())
+    }
+
+    fn cgroup_line(&mut self, line: &str) -> String {
+        match line.rsplit_once(":/") {
+            Some((head, path)) => {
+                let parts: Vec<String> =
+                    path.split('/').filter(|p| !p.is_empty()).map(|p| self.group_name(p)).collect();
+                format!("{head}:/{}", parts.join("/"))
+            }
+            None => line.to_owned(),
+        }
+    }
+
+    /// The name of a cgroup, without what is the user's own in it.
+    fn group_name(&mut self, name: &str) -> String {
+        let ours = name.starts_with("mpset") || name.starts_with("from+") || name.starts_with("own+");
+        if ours || COMMON_GROUPS.contains(&name) {
+            return name.to_owned();
+        }
+        let suffix =
+            [".slice", ".service", ".scope", ".mount", ".socket"].iter().find(|s| name.ends_with(**s));
+        format!("{}{}", self.groups.get(name), suffix.copied().unwrap_or_default())
+    }
+
+    fn sys(&mut self) -> io::Result<()> {
+        let base = self.from.sys.clone();
+        let into = self.into.join("sys");
+        let cpu = "devices/system/cpu";
+        self.copy_named(
+            &base.join(cpu),
+            &into.join(cpu),
+            &[
+                "possible",
+                "present",
+                "online",
+                "offline",
+                "isolated",
+                "smt/active",
+                "smt/control",
+                "nohz_full",
+            ],
+        )?;
+        for name in self.from.names(&base.join(cpu))? {
+            let numbered = name.strip_prefix("cpu").is_some_and(|n| n.parse::<u32>().is_ok());
+            if numbered {
+                self.one_cpu(&base.join(cpu).join(&name), &into.join(cpu).join(&name))?;
+            }
+        }
+        let node = "devices/system/node";
+        for name in self.from.names(&base.join(node))?.iter().filter(|n| n.starts_with("node")) {
+            let names = ["cpulist", "distance", "meminfo"];
+            self.copy_named(&base.join(node).join(name), &into.join(node).join(name), &names)?;
+        }
+        self.copy_named(&base, &into, &["devices/cpu_core/cpus", "devices/cpu_atom/cpus"])?;
+        let queue = "devices/virtual/workqueue";
+        self.copy_named(&base.join(queue), &into.join(queue), &["cpumask"])?;
+        for name in self.from.names(&base.join(queue))? {
+            self.copy_named(&base.join(queue).join(&name), &into.join(queue).join(&name), &["cpumask"])?;
+        }
+        for interface in self.from.names(&base.join("class/net"))? {
+            let path = Path::new("class/net").join(&interface).join("queues");
+            for queue in self.from.names(&base.join(&path))? {
+                let names = ["rps_cpus", "xps_cpus"];
+                self.copy_named(&base.join(&path).join(&queue), &into.join(&path).join(&queue), &names)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn one_cpu(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        let names = [
+            "online",
+            "topology/core_cpus_list",
+            "topology/thread_siblings_list",
+            "topology/physical_package_id",
+            "topology/core_id",
+            "topology/die_id",
+            "cpu_capacity",
+            "cpufreq/base_frequency",
+            "cpufreq/cpuinfo_max_freq",
+        ];
+        self.copy_named(from, to, &names)?;
+        for name in self.from.names(from)?.iter().filter(|n| n.starts_with("node")) {
+            fs::create_dir_all(to.join(name))?;
+        }
+        for index in self.from.names(&from.join("cache"))?.iter().filter(|n| n.starts_with("index")) {
+            let path = Path::new("cache").join(index);
+            self.copy_named(
+                &from.join(&path),
+                &to.join(&path),
+                &["level", "type", "size", "shared_cpu_list"],
+            )?;
+        }
+        Ok(())
+    }
+
+    /// The labels of a cgroup of ours, as paper keeps them.
+    fn labels(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        let Some(path) = self.os.hierarchy.mount().and_then(|m| from.strip_prefix(m).ok()) else {
+            return Ok(());
+        };
+        let path = format!("/{}", path.display());
+        if names::owner(&path).is_some() {
+            for key in ["set", "origin"] {
+                if let Ok(Some(text)) = self.os.label(&path, key) {
+                    self.write(&paper::label_file(to, key), &text)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn cgroups(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::create_dir_all(to)?;
+        for name in GROUP_FILES {
+            self.copy(&from.join(name), &to.join(name))?;
+        }
+        let mut dirs: Vec<(PathBuf, String)> = Vec::new();
+        for name in self.from.names(from)? {
+            let path = from.join(&name);
+            // A link would lead round in circles, and hierarchies without cpusets do not matter.
+            let real = fs::symlink_metadata(&path).is_ok_and(|m| m.is_dir());
+            let foreign = [
+                "memory",
+                "devices",
+                "freezer",
+                "blkio",
+                "pids",
+                "systemd",
+                "cpu",
+                "cpuacct",
+                "perf_event",
+                "net_cls",
+                "net_prio",
+                "hugetlb",
+                "rdma",
+                "misc",
+            ];
+            if real && !(from == self.from.cgroup && foreign.contains(&name.as_str())) {
+                dirs.push((path, name));
+            }
+        }
+        for (path, name) in dirs {
+            let alias = to.join(self.group_name(&name));
+            self.cgroups(&path, &alias)?;
+            self.labels(&path, &alias)?;
+        }
+        Ok(())
+    }
+}
