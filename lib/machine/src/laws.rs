@@ -1,0 +1,113 @@
+//! The laws that every machine obeys, as a test suite that any machine can be put through.
+//!
+//! # Why
+//!
+//! A simulated machine, a tree of files and a kernel must behave alike, or what is tried on one says nothing
+//! about another. Examples cannot show that: what breaks sets of processors is the third change after a fork
+//! after a refusal. So random [`Command`]s are run against a [`Subject`], and after each of them every law is
+//! asked. A run that breaks one is cut down to a short one that still breaks it.
+//!
+//! # How
+//!
+//! ```text
+//!  seed ─▶ [Command] ──resolve──▶ Operation ──facet, Writer──▶ done or refused
+//!          (indices, taken        (numbers)                          │
+//!           modulo what exists,        │                             ▼
+//!           so that any part of        └─▶ grounds: may it,    Observed before and after, snapshots
+//!           a script is a script)          must it be refused?       │
+//!                                               └───────▶ laws ◀─────┘──▶ Report
+//! ```
+//!
+//! A command's change is made whole, or with a [`Fault`]: the writer is killed at a named moment of the
+//! journal, a step is resisted by the machine, or the journal cannot be written. What must be true then is
+//! simple: all or nothing.
+//!
+//! What a change *should* lead to is said twice: by the facet that prepared it, and by the laws' own few lines
+//! about moving processors and threads between sets ([`effect`](self)). The machine is compared with both.
+//!
+//! # What callers must do
+//!
+//! Implement [`Subject`], say honestly what it can do ([`Abilities`]), and call [`run`] where a machine is cheap
+//! to make, or [`run_in_place`] where there is only one. Show the [`Report`]: it lists each [`Law`] as checked
+//! so many times, or as not checked and why.
+//!
+//! # What it does not do
+//!
+//! It does not ask whether a machine is quick, nor where threads really ran: `allowed` is believed. Two writers
+//! at once and foreign writers are tested elsewhere, by name.
+
+mod checks;
+mod command;
+mod effect;
+mod fault;
+mod grounds;
+mod law;
+mod observed;
+mod report;
+mod script;
+mod subject;
+
+pub use command::{Command, Edit, Fault, Pick, scripts};
+pub use law::Law;
+pub use report::{Failure, Report};
+pub use script::{Tally, Violation, run_script};
+pub use subject::{Abilities, Subject, Times};
+
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+use std::cell::{Cell, RefCell};
+
+/// How many commands a script has at most.
+const SCRIPT_LENGTH_MAX: usize = 40;
+
+/// How many shorter scripts are tried when a law is broken.
+const SHRINKS_MAX: u32 = 4096;
+
+/// Runs `cases` random scripts, each on a machine of its own. The same seed gives the same scripts.
+pub fn run<S: Subject>(make: impl Fn() -> S, cases: u32, seed: u64) -> Report {
+    let abilities = make().abilities();
+    explore(cases, seed, &abilities, |script| run_script(&mut make(), script))
+}
+
+/// Runs `cases` random scripts one after the other on one machine, which each of them leaves as it was.
+pub fn run_in_place<S: Subject>(subject: &mut S, cases: u32, seed: u64) -> Report {
+    let abilities = subject.abilities();
+    let subject = RefCell::new(subject);
+    explore(cases, seed, &abilities, |script| run_script(&mut **subject.borrow_mut(), script))
+}
+
+fn explore(
+    cases: u32,
+    seed: u64,
+    abilities: &Abilities,
+    run_one: impl Fn(&[Command]) -> Result<Tally, Box<Violation>>,
+) -> Report {
+    let config =
+        Config { cases, failure_persistence: None, max_shrink_iters: SHRINKS_MAX, ..Config::default() };
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
+    let tally = RefCell::new(Tally::default());
+    let broken = Cell::new(false);
+    let result = runner.run(&scripts(SCRIPT_LENGTH_MAX), |script| match run_one(&script) {
+        Ok(done) => {
+            // Once a law is broken we are only looking for a shorter script.
+            if !broken.get() {
+                tally.borrow_mut().add(done);
+            }
+            Ok(())
+        }
+        Err(violation) => {
+            broken.set(true);
+            Err(TestCaseError::fail(violation.how))
+        }
+    });
+    let failure = match result {
+        Ok(()) => None,
+        Err(TestError::Abort(why)) => Some(Failure::aborted(why.message().to_owned())),
+        Err(TestError::Fail(_, script)) => match run_one(&script) {
+            Err(violation) => Some(Failure::of(script, *violation)),
+            Ok(_) => Some(Failure::aborted(format!("it broke a law once and not again: {script:?}"))),
+        },
+    };
+    Report::new(seed, tally.into_inner(), abilities, failure)
+}

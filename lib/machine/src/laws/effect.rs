@@ -1,0 +1,171 @@
+//! What a change should lead to, said a second time and independently of any machine: a few lines about moving
+//! processors and threads between sets.
+
+use super::observed::Observed;
+use millpond_model::{CpuId, Lwp, LwpId, Pid, Pset, PsetId, State, Transition};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A change, with numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Operation {
+    Create { cpus: Vec<CpuId>, shared: bool, forced: bool },
+    Destroy { set: PsetId },
+    Assign { set: PsetId, cpus: Vec<CpuId>, forced: bool },
+    BindSet { pid: Pid, lwps: Option<Vec<LwpId>>, to: Option<PsetId> },
+    BindCpu { pid: Pid, lwps: Option<Vec<LwpId>>, to: Option<CpuId> },
+    State { cpus: Vec<CpuId>, to: State, forced: bool },
+}
+
+/// The part of a situation that changes are about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Situation {
+    /// Sets in order of creation, members in order of arrival.
+    pub sets: Vec<(PsetId, Vec<CpuId>)>,
+    /// The state of each processor.
+    pub states: BTreeMap<CpuId, State>,
+    /// What each thread is bound to.
+    pub threads: BTreeMap<Lwp, Binding>,
+}
+
+/// A set (the default one for none), and a processor.
+pub type Binding = (PsetId, Option<CpuId>);
+
+impl Situation {
+    /// As observed, with those threads that `ours` holds for. Other people's may change by themselves.
+    pub fn of(seen: &Observed, ours: impl Fn(Pid) -> bool) -> Self {
+        Situation {
+            sets: seen.sets.iter().map(|s| (s.id, s.members.clone())).collect(),
+            states: seen.processors.values().map(|p| (p.cpu, p.state)).collect(),
+            threads: seen
+                .threads
+                .values()
+                .filter(|t| ours(t.lwp.pid))
+                .map(|t| (t.lwp, (t.set, t.cpu)))
+                .collect(),
+        }
+    }
+
+    /// As it should be after `operation`, which was not refused.
+    #[must_use]
+    pub fn after(mut self, operation: &Operation) -> Self {
+        match operation {
+            Operation::Create { cpus, forced, .. } => {
+                let taken: Vec<PsetId> = self.sets.iter().map(|(id, _)| *id).collect();
+                let id = Pset::free_id(&taken);
+                self.sets.push((id, Vec::new()));
+                cpus.iter().for_each(|cpu| self.move_cpu(*cpu, id, *forced));
+            }
+            Operation::Assign { set, cpus, forced } => {
+                cpus.iter().for_each(|cpu| self.move_cpu(*cpu, *set, *forced));
+            }
+            Operation::Destroy { set } => {
+                self.sets.retain(|(id, _)| id != set);
+                self.threads.values_mut().filter(|b| b.0 == *set).for_each(|b| b.0 = PsetId::DEFAULT);
+            }
+            Operation::BindSet { pid, lwps, to } => {
+                self.named(*pid, lwps.as_deref()).for_each(|b| b.0 = to.unwrap_or(PsetId::DEFAULT));
+            }
+            Operation::BindCpu { pid, lwps, to } => {
+                self.named(*pid, lwps.as_deref()).for_each(|b| b.1 = *to);
+            }
+            Operation::State { cpus, to, forced } => {
+                for cpu in cpus {
+                    let stops = self
+                        .states
+                        .get(cpu)
+                        .is_some_and(|s| s.transition(*to, *forced) == Ok(Transition::Stop));
+                    if stops && *forced {
+                        self.release(*cpu);
+                    }
+                    self.states.insert(*cpu, *to);
+                }
+            }
+        }
+        self
+    }
+
+    fn set_of(&self, cpu: CpuId) -> PsetId {
+        self.sets.iter().find(|(_, m)| m.contains(&cpu)).map_or(PsetId::DEFAULT, |(id, _)| *id)
+    }
+
+    fn move_cpu(&mut self, cpu: CpuId, to: PsetId, forced: bool) {
+        if self.set_of(cpu) == to {
+            return;
+        }
+        for (id, members) in &mut self.sets {
+            members.retain(|m| *m != cpu);
+            if *id == to {
+                members.push(cpu);
+            }
+        }
+        if forced {
+            self.release(cpu);
+        }
+    }
+
+    fn release(&mut self, cpu: CpuId) {
+        self.threads.values_mut().filter(|b| b.1 == Some(cpu)).for_each(|b| b.1 = None);
+    }
+
+    fn named<'a>(
+        &'a mut self,
+        pid: Pid,
+        lwps: Option<&'a [LwpId]>,
+    ) -> impl Iterator<Item = &'a mut Binding> + 'a {
+        self.threads
+            .iter_mut()
+            .filter(move |(l, _)| l.pid == pid && lwps.is_none_or(|some| some.contains(&l.lwp)))
+            .map(|(_, binding)| binding)
+    }
+}
+
+impl Operation {
+    /// Whether it names the thread.
+    #[must_use]
+    pub fn names(&self, lwp: Lwp) -> bool {
+        match self {
+            Operation::BindSet { pid, lwps, .. } | Operation::BindCpu { pid, lwps, .. } => {
+                *pid == lwp.pid && lwps.as_ref().is_none_or(|l| l.contains(&lwp.lwp))
+            }
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |cpus: &[CpuId]| cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        let force = |forced: &bool| if *forced { ", forced" } else { "" };
+        let who = |pid: &Pid, lwps: &Option<Vec<LwpId>>| match lwps {
+            None => format!("process {pid}"),
+            Some(l) => {
+                let l: Vec<String> = l.iter().map(ToString::to_string).collect();
+                format!("thread {pid}/{}", l.join(","))
+            }
+        };
+        match self {
+            Operation::Create { cpus, shared, forced } => {
+                let kind = if *shared { "shared set" } else { "set" };
+                write!(f, "create a {kind} of [{}]{}", list(cpus), force(forced))
+            }
+            Operation::Destroy { set } => write!(f, "destroy set {set}"),
+            Operation::Assign { set, cpus, forced } => {
+                write!(f, "assign [{}] to set {set}{}", list(cpus), force(forced))
+            }
+            Operation::BindSet { pid, lwps, to: Some(set) } => {
+                write!(f, "bind {} to set {set}", who(pid, lwps))
+            }
+            Operation::BindSet { pid, lwps, to: None } => write!(f, "unbind {} from its set", who(pid, lwps)),
+            Operation::BindCpu { pid, lwps, to: Some(cpu) } => {
+                write!(f, "bind {} to processor {cpu}", who(pid, lwps))
+            }
+            Operation::BindCpu { pid, lwps, to: None } => {
+                write!(f, "unbind {} from its processor", who(pid, lwps))
+            }
+            Operation::State { cpus, to, forced } => {
+                write!(f, "make [{}] {to}{}", list(cpus), force(forced))
+            }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! A machine that stands between the executor and the real one, and lets something go wrong.
+
+use super::command::Fault;
+use crate::facets::{Clock, Counters, Interrupts, Processors, Psets, Sampler, Threads, Zones};
+use crate::{
+    Absent, Guard, Journal, JournalError, Knob, KnobError, Knobs, Machine, Operation, Refusal, Step, Value,
+};
+use millpond_model::Nanos;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+/// The machine with a fault. After a kill nothing reaches the machine or its journal any more: to them it looks
+/// as if the writer had ceased to exist, whatever the executor still attempts.
+pub struct Faulty<'m> {
+    machine: &'m dyn Machine,
+    fault: Fault,
+    writes_max: Option<usize>,
+    counts: Counts,
+}
+
+#[derive(Default)]
+struct Counts {
+    /// Knobs of steps that may be refused: a machine that resists these is no fault.
+    tolerant: RefCell<Vec<Knob>>,
+    /// Whether a step has failed, so that what follows is putting back.
+    failed: Cell<bool>,
+    moments: Cell<usize>,
+    writes: Cell<usize>,
+    journal_writes: Cell<usize>,
+    killed_at: RefCell<Option<String>>,
+    hit: Cell<bool>,
+}
+
+impl<'m> Faulty<'m> {
+    /// Nothing has happened yet.
+    pub fn new(machine: &'m dyn Machine, fault: Fault) -> Self {
+        Faulty { machine, fault, writes_max: None, counts: Counts::default() }
+    }
+
+    /// The writer is killed after so many writes to the machine.
+    pub fn killed_after(machine: &'m dyn Machine, writes: u8) -> Self {
+        let fault = Fault::Kill(u8::MAX);
+        Faulty { machine, fault, writes_max: Some(usize::from(writes)), counts: Counts::default() }
+    }
+
+    /// The moment at which the writer was killed.
+    pub fn killed_at(&self) -> Option<String> {
+        self.counts.killed_at.borrow().clone()
+    }
+
+    /// Whether the fault has struck.
+    pub fn hit(&self) -> bool {
+        self.counts.hit.get()
+    }
+
+    fn dead(&self) -> bool {
+        self.counts.killed_at.borrow().is_some()
+    }
+
+    /// Counts one, and tells whether it is the one that fails.
+    fn strikes(&self, counter: &Cell<usize>, at: u8) -> bool {
+        let n = counter.replace(counter.get() + 1);
+        let strikes = n == usize::from(at);
+        self.counts.hit.set(self.counts.hit.get() || strikes);
+        strikes
+    }
+
+    fn note_tolerant(&self, steps: &[Step]) {
+        let knobs = steps.iter().filter(|s| s.may_refuse).map(|s| s.knob.clone());
+        self.counts.tolerant.borrow_mut().extend(knobs);
+    }
+
+    fn journal_write(&self) -> Result<(), JournalError> {
+        if self.dead() {
+            return Err(JournalError("the writer is dead".into()));
+        }
+        match self.fault {
+            Fault::DiskFull(at) if self.strikes(&self.counts.journal_writes, at) => {
+                Err(JournalError("no space left".into()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Machine for Faulty<'_> {
+    fn name(&self) -> &str {
+        self.machine.name()
+    }
+    fn clock(&self) -> &dyn Clock {
+        self.machine.clock()
+    }
+    fn journal(&self) -> &dyn Journal {
+        self
+    }
+    fn processors(&self) -> Result<&dyn Processors, Absent> {
+        self.machine.processors()
+    }
+    fn psets(&self) -> Result<&dyn Psets, Absent> {
+        self.machine.psets()
+    }
+    fn threads(&self) -> Result<&dyn Threads, Absent> {
+        self.machine.threads()
+    }
+    fn zones(&self) -> Result<&dyn Zones, Absent> {
+        self.machine.zones()
+    }
+    fn interrupts(&self) -> Result<&dyn Interrupts, Absent> {
+        self.machine.interrupts()
+    }
+    fn counters(&self) -> Result<&dyn Counters, Absent> {
+        self.machine.counters()
+    }
+    fn sampler(&self) -> Result<&dyn Sampler, Absent> {
+        self.machine.sampler()
+    }
+}
+
+impl Knobs for Faulty<'_> {
+    fn read(&self, knob: &Knob) -> Result<Option<Value>, KnobError> {
+        self.machine.read(knob)
+    }
+
+    fn write(&self, knob: &Knob, value: Option<&Value>) -> Result<(), KnobError> {
+        if self.dead() {
+            return Err(KnobError::Refused("the writer is dead".into()));
+        }
+        if self.writes_max == Some(self.counts.writes.get()) {
+            *self.counts.killed_at.borrow_mut() = Some("repair".into());
+            return self.write(knob, value);
+        }
+        let resistible = !self.counts.failed.get() && !self.counts.tolerant.borrow().contains(knob);
+        let result = match self.fault {
+            Fault::Resist(at) if resistible && self.strikes(&self.counts.writes, at) => {
+                Err(KnobError::Refused("it resists".into()))
+            }
+            Fault::Resist(_) => self.machine.write(knob, value),
+            _ => {
+                self.counts.writes.set(self.counts.writes.get() + 1);
+                self.machine.write(knob, value)
+            }
+        };
+        self.counts.failed.set(self.counts.failed.get() || result.is_err());
+        result
+    }
+
+    fn settle(&self) -> Result<Vec<Step>, Refusal> {
+        self.machine.settle()
+    }
+    fn lock(&self) -> Result<Box<dyn Guard>, Refusal> {
+        self.machine.lock()
+    }
+    fn boot_id(&self) -> String {
+        self.machine.boot_id()
+    }
+}
+
+impl Journal for Faulty<'_> {
+    fn begin(&self, what: &str, boot: &str, steps: &[Step]) -> Result<(), JournalError> {
+        self.journal_write()?;
+        self.note_tolerant(steps);
+        self.machine.journal().begin(what, boot, steps)
+    }
+    fn extend(&self, steps: &[Step]) -> Result<(), JournalError> {
+        self.journal_write()?;
+        self.note_tolerant(steps);
+        self.machine.journal().extend(steps)
+    }
+    fn refused(&self, knob: &Knob) -> Result<(), JournalError> {
+        self.journal_write()?;
+        self.machine.journal().refused(knob)
+    }
+    fn commit(&self) -> Result<(), JournalError> {
+        self.journal_write()?;
+        self.machine.journal().commit()
+    }
+    fn abort(&self) -> Result<(), JournalError> {
+        self.journal_write()?;
+        self.machine.journal().abort()
+    }
+    fn unfinished(&self) -> Result<Option<Operation>, JournalError> {
+        self.machine.journal().unfinished()
+    }
+    fn baseline(&self, knob: &Knob) -> Option<Option<Value>> {
+        self.machine.journal().baseline(knob)
+    }
+    fn baselines(&self) -> BTreeMap<Knob, Option<Value>> {
+        self.machine.journal().baselines()
+    }
+    fn forget_other_boots(&self, boot: &str) -> Result<(), JournalError> {
+        self.machine.journal().forget_other_boots(boot)
+    }
+
+    fn moment(&self, name: &str) {
+        if self.dead() {
+            return;
+        }
+        self.machine.journal().moment(name);
+        if let Fault::Kill(at) | Fault::KillTwice(at, _) = self.fault
+            && self.strikes(&self.counts.moments, at)
+        {
+            *self.counts.killed_at.borrow_mut() = Some(name.to_owned());
+        }
+    }
+}
+
+/// Lets a second pass on a machine whose time is free, so that what happens next happens later.
+pub fn let_time_pass(clock: &dyn Clock) {
+    clock.sleep_until(clock.now() + Nanos::from_secs(1));
+}

@@ -1,0 +1,150 @@
+//! The laws by name, and what a machine must be able to do before one can be asked of it.
+
+use super::subject::Abilities;
+use std::fmt;
+
+/// A law.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "each is said in full by its name")]
+pub enum Law {
+    OneSetEach,
+    DefaultSetRuns,
+    BoundStayInside,
+    OthersStayOutside,
+    LastOnlineStays,
+    LastInterruptibleStays,
+    ShelteredFromInterrupts,
+    IdleIsNoLongerThanElapsed,
+    DestroyReturnsProcessors,
+    DestroyReturnsThreads,
+    UnbindingRestores,
+    OrderOfArrival,
+    LowestFreeNumber,
+    StoppedKeepsItsSet,
+    SinceChangesWithState,
+    ChildrenInherit,
+    DoesWhatItSays,
+    NothingElseChanges,
+    RefusedForAReason,
+    ForbiddenIsRefused,
+    RefusedChangesNothing,
+    UnfinishedIsPutBack,
+    FinishedStays,
+    TearDownRestores,
+    TearDownForgets,
+}
+
+/// What a law needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// Sets.
+    Sets,
+    /// Sets that others are pushed out of.
+    ExclusiveSets,
+    /// Processors that can be taken out of service.
+    Stopping,
+    /// Processors that can be sheltered from interrupts.
+    Shelter,
+    /// States that change at all.
+    States,
+    /// Counters.
+    Counters,
+}
+
+impl Law {
+    /// Every law, in the order of the report.
+    pub const ALL: [Law; 25] = [
+        Law::OneSetEach,
+        Law::DefaultSetRuns,
+        Law::BoundStayInside,
+        Law::OthersStayOutside,
+        Law::LastOnlineStays,
+        Law::LastInterruptibleStays,
+        Law::ShelteredFromInterrupts,
+        Law::IdleIsNoLongerThanElapsed,
+        Law::DestroyReturnsProcessors,
+        Law::DestroyReturnsThreads,
+        Law::UnbindingRestores,
+        Law::OrderOfArrival,
+        Law::LowestFreeNumber,
+        Law::StoppedKeepsItsSet,
+        Law::SinceChangesWithState,
+        Law::ChildrenInherit,
+        Law::DoesWhatItSays,
+        Law::NothingElseChanges,
+        Law::RefusedForAReason,
+        Law::ForbiddenIsRefused,
+        Law::RefusedChangesNothing,
+        Law::UnfinishedIsPutBack,
+        Law::FinishedStays,
+        Law::TearDownRestores,
+        Law::TearDownForgets,
+    ];
+
+    /// The law in words.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Law::OneSetEach => "every processor is in exactly one set",
+            Law::DefaultSetRuns => "the default set has an active processor",
+            Law::BoundStayInside => "a bound thread may run where it is bound, and nowhere else",
+            Law::OthersStayOutside => "nobody else may run in an exclusive set",
+            Law::LastOnlineStays => "the last active processor of a set cannot be taken out of service",
+            Law::LastInterruptibleStays => "a processor that takes interrupts remains",
+            Law::ShelteredFromInterrupts => "no movable interrupt may go to a sheltered processor",
+            Law::IdleIsNoLongerThanElapsed => "idle time never exceeds elapsed time",
+            Law::DestroyReturnsProcessors => "destroying a set returns its processors to the default set",
+            Law::DestroyReturnsThreads => "destroying a set returns its threads to where they were",
+            Law::UnbindingRestores => "unbinding restores what was allowed before",
+            Law::OrderOfArrival => "members stand in order of arrival",
+            Law::LowestFreeNumber => "a new set has the lowest free number",
+            Law::StoppedKeepsItsSet => "a processor keeps its set through every state",
+            Law::SinceChangesWithState => "since-times change exactly when states do",
+            Law::ChildrenInherit => "children inherit the bindings of their creator",
+            Law::DoesWhatItSays => "a change does what it says",
+            Law::NothingElseChanges => "what a change does not name stays as it was",
+            Law::RefusedForAReason => "a refusal is justified by the situation",
+            Law::ForbiddenIsRefused => "what the rules forbid is refused",
+            Law::RefusedChangesNothing => "a refused change changes nothing at all",
+            Law::UnfinishedIsPutBack => "a change that was killed before its end is put back",
+            Law::FinishedStays => "a change that was killed after its end stays",
+            Law::TearDownRestores => "ending all sets and bindings restores the beginning",
+            Law::TearDownForgets => "ending all sets and bindings leaves no baseline in the journal",
+        }
+    }
+
+    /// What the law needs.
+    #[must_use]
+    pub fn needs(self) -> Need {
+        match self {
+            Law::OthersStayOutside => Need::ExclusiveSets,
+            Law::LastOnlineStays | Law::StoppedKeepsItsSet => Need::Stopping,
+            Law::LastInterruptibleStays | Law::ShelteredFromInterrupts => Need::Shelter,
+            Law::SinceChangesWithState => Need::States,
+            Law::IdleIsNoLongerThanElapsed => Need::Counters,
+            _ => Need::Sets,
+        }
+    }
+}
+
+impl fmt::Display for Law {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl Need {
+    /// Why a machine of these abilities does not have it, if so.
+    #[must_use]
+    pub fn missing(self, abilities: &Abilities) -> Option<&'static str> {
+        let (there, why) = match self {
+            Need::Sets => (true, ""),
+            Need::Counters => (true, ""),
+            Need::ExclusiveSets => (abilities.exclusive, "this machine makes no exclusive sets"),
+            Need::Stopping => (abilities.can_stop(), "processors cannot be taken out of service here"),
+            Need::Shelter => (abilities.can_shelter(), "processors cannot be sheltered here"),
+            Need::States => (abilities.states.len() > 1, "processors cannot change their states here"),
+        };
+        if there { None } else { Some(why) }
+    }
+}

@@ -1,0 +1,126 @@
+//! A machine as its facets show it at one moment.
+
+use super::subject::{Subject, Times};
+use crate::facets::{Interrupt, LwpStatus, ProcessorStatus};
+use crate::{Knob, Reason, Refusal, Value};
+use millpond_model::{CpuId, CpuSet, Lwp, LwpId, Pid, Pset, PsetId, State};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is seen.
+#[derive(Debug, Clone)]
+pub struct Observed {
+    /// Every processor.
+    pub processors: BTreeMap<CpuId, ProcessorStatus>,
+    /// Every set but the default one, in order of creation.
+    pub sets: Vec<Pset>,
+    /// Every thread that is not of the kernel.
+    pub threads: BTreeMap<Lwp, LwpStatus>,
+    /// Processes that are parts of the kernel.
+    pub kernel: BTreeSet<Pid>,
+    /// What can be steered, where that can be seen.
+    pub interrupts: Vec<Interrupt>,
+    /// The journal's baselines.
+    pub baselines: BTreeMap<Knob, Option<Value>>,
+    /// The subject's snapshot with times.
+    pub snapshot: String,
+}
+
+impl Observed {
+    /// Looks at everything.
+    ///
+    /// # Errors
+    /// A sentence when something cannot be seen.
+    pub fn of<S: Subject + ?Sized>(subject: &S) -> Result<Self, String> {
+        let machine = subject.machine();
+        let say = |what: &str| {
+            let what = what.to_owned();
+            move |refusal: Refusal| format!("cannot look at {what}: {refusal}")
+        };
+        let absent = |refusal: crate::Absent| refusal.to_string();
+        let states = machine.processors().map_err(absent)?.states().map_err(say("processors"))?;
+        let sets = machine.psets().map_err(absent)?.list().map_err(say("sets"))?;
+        let facet = machine.threads().map_err(absent)?;
+        let (mut threads, mut kernel) = (BTreeMap::new(), BTreeSet::new());
+        for process in facet.processes().map_err(say("processes"))? {
+            if process.kernel {
+                kernel.insert(process.pid);
+                continue;
+            }
+            match facet.lwps(process.pid) {
+                Ok(lwps) => threads.extend(lwps.into_iter().map(|l| (l.lwp, l))),
+                // Other people's processes come and go while we look.
+                Err(Refusal { reason: Reason::NoSuchProcess, .. }) => {}
+                Err(refusal) => return Err(say("threads")(refusal)),
+            }
+        }
+        let interrupts = match machine.interrupts() {
+            Ok(facet) => facet.list().map_err(say("interrupts"))?,
+            Err(_) => Vec::new(),
+        };
+        Ok(Observed {
+            processors: states.into_iter().map(|s| (s.cpu, s)).collect(),
+            sets,
+            threads,
+            kernel,
+            interrupts,
+            baselines: machine.journal().baselines(),
+            snapshot: subject.snapshot(Times::Shown)?,
+        })
+    }
+
+    /// The set that a processor is in.
+    pub fn set_of(&self, cpu: CpuId) -> PsetId {
+        self.sets.iter().find(|s| s.members.contains(&cpu)).map_or(PsetId::DEFAULT, |s| s.id)
+    }
+
+    /// A set by number.
+    pub fn set(&self, id: PsetId) -> Option<&Pset> {
+        self.sets.iter().find(|s| s.id == id)
+    }
+
+    /// Every processor.
+    pub fn cpus(&self) -> CpuSet {
+        self.processors.keys().copied().collect()
+    }
+
+    /// Members of a set, the default one too.
+    pub fn members(&self, set: PsetId) -> CpuSet {
+        self.processors.keys().copied().filter(|cpu| self.set_of(*cpu) == set).collect()
+    }
+
+    /// Every active processor.
+    pub fn active(&self) -> CpuSet {
+        self.where_state(State::runs_threads)
+    }
+
+    /// Every processor whose state is wanted.
+    pub fn where_state(&self, wanted: impl Fn(State) -> bool) -> CpuSet {
+        self.processors.values().filter(|p| wanted(p.state)).map(|p| p.cpu).collect()
+    }
+
+    /// The active members of a set, the default one too.
+    pub fn active_in(&self, set: PsetId) -> CpuSet {
+        &self.members(set) & &self.active()
+    }
+
+    /// Threads that are bound to a set.
+    pub fn bound_to_set(&self, set: PsetId) -> impl Iterator<Item = &LwpStatus> {
+        self.threads.values().filter(move |t| t.set == set)
+    }
+
+    /// Threads that are bound to a processor.
+    pub fn bound_to_cpu(&self, cpu: CpuId) -> impl Iterator<Item = &LwpStatus> {
+        self.threads.values().filter(move |t| t.cpu == Some(cpu))
+    }
+
+    /// The threads of a process, ascending.
+    pub fn lwps(&self, pid: Pid) -> Vec<LwpId> {
+        self.threads.keys().filter(|l| l.pid == pid).map(|l| l.lwp).collect()
+    }
+
+    /// A process number that nobody has.
+    pub fn nobody(&self) -> Pid {
+        let last = self.threads.keys().map(|l| l.pid.0).max().unwrap_or(0);
+        Pid(last.saturating_add(1_000_000))
+    }
+}

@@ -1,0 +1,140 @@
+//! What came of a run.
+
+use super::command::Command;
+use super::law::{Law, Need};
+use super::script::{Tally, Violation};
+use super::subject::Abilities;
+use std::fmt;
+
+/// The result of a run: which laws were asked how often, and the shortest script that broke one.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// The run can be repeated with it.
+    pub seed: u64,
+    /// What was done and asked.
+    pub tally: Tally,
+    /// What was wrong, if anything.
+    pub failure: Option<Failure>,
+    abilities: Abilities,
+}
+
+/// A law was broken, or the run could not go on.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// The shortest script found that breaks a law.
+    pub script: Vec<Command>,
+    /// Which law, when and how.
+    pub violation: Option<Violation>,
+    /// Why the run could not go on.
+    pub aborted: Option<String>,
+}
+
+impl Failure {
+    pub(super) fn of(script: Vec<Command>, violation: Violation) -> Self {
+        Failure { script, violation: Some(violation), aborted: None }
+    }
+
+    pub(super) fn aborted(why: String) -> Self {
+        Failure { script: Vec::new(), violation: None, aborted: Some(why) }
+    }
+}
+
+impl Report {
+    pub(super) fn new(seed: u64, tally: Tally, abilities: &Abilities, failure: Option<Failure>) -> Self {
+        Report { seed, tally, failure, abilities: abilities.clone() }
+    }
+
+    /// A report about scripts that were run one by one.
+    #[must_use]
+    pub fn of_tally(tally: Tally, abilities: &Abilities) -> Self {
+        Report::new(0, tally, abilities, None)
+    }
+
+    /// Whether no law was broken.
+    #[must_use]
+    pub fn kept(&self) -> bool {
+        self.failure.is_none()
+    }
+
+    /// The law that was broken.
+    #[must_use]
+    pub fn broken(&self) -> Option<Law> {
+        self.failure.as_ref()?.violation.as_ref()?.law
+    }
+
+    /// The laws that were never asked, each with the reason.
+    #[must_use]
+    pub fn unchecked(&self) -> Vec<(Law, String)> {
+        let reason = |law: Law| {
+            let missing = law.needs().missing(&self.abilities).map(str::to_owned);
+            missing.or_else(|| match law.needs() {
+                Need::Counters => self.tally.no_counters.clone(),
+                _ => None,
+            })
+        };
+        Law::ALL
+            .into_iter()
+            .filter(|law| self.tally.asked(*law) == 0)
+            .map(|law| (law, reason(law).unwrap_or_else(|| "the situation never arose".into())))
+            .collect()
+    }
+
+    /// For tests: the laws were kept, and all were asked except those that are named.
+    ///
+    /// # Panics
+    /// With the whole report, when a law was broken, or was not asked and is not named.
+    pub fn expect_all_but(&self, except: &[Law]) {
+        assert!(self.kept(), "\n{self}");
+        let silent: Vec<Law> = self.unchecked().into_iter().map(|(law, _)| law).collect();
+        let silent: Vec<&Law> = silent.iter().filter(|law| !except.contains(law)).collect();
+        assert!(silent.is_empty(), "never asked: {silent:?}\n{self}");
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let t = &self.tally;
+        writeln!(
+            f,
+            "laws: {} scripts of {} commands (seed {}): {} changes made, {} refused, {} faults",
+            t.scripts,
+            t.commands,
+            self.seed,
+            t.made,
+            t.refused.values().sum::<u64>(),
+            t.faults
+        )?;
+        for law in Law::ALL.into_iter().filter(|law| t.asked(*law) > 0) {
+            writeln!(f, "  checked {:>9} x  {law}", t.asked(law))?;
+        }
+        for (law, why) in self.unchecked() {
+            writeln!(f, "  not checked        {law}: {why}")?;
+        }
+        for (reason, count) in &t.refused {
+            writeln!(f, "  refused {count:>9} x  {reason}")?;
+        }
+        match &self.failure {
+            None => Ok(()),
+            Some(failure) => write!(f, "{failure}"),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(why) = &self.aborted {
+            return writeln!(f, "  the run could not go on: {why}");
+        }
+        let Some(violation) = &self.violation else { return Ok(()) };
+        match violation.law {
+            Some(law) => writeln!(f, "  BROKEN: {law}")?,
+            None => writeln!(f, "  the run could not go on:")?,
+        }
+        writeln!(f, "  {}", violation.how)?;
+        writeln!(f, "  by this script:")?;
+        for (line, n) in violation.trace.iter().zip(1..) {
+            writeln!(f, "  {n:>3}. {line}")?;
+        }
+        writeln!(f, "  as code: run_script(&mut subject, &{:?})", self.script)
+    }
+}
