@@ -130,12 +130,7 @@ impl<'m> Writer<'m> {
         self.commit(Change::new("bring the machine to what its sets want", steps, ()))
     }
 
-    fn run(
-        &self,
-        first: Vec<Step>,
-        applied: &mut Vec<Step>,
-        notes: &mut Vec<String>,
-    ) -> Result<(), Refusal> {
+    fn run(&self, first: Vec<Step>, applied: &mut Vec<Step>, notes: &mut Vec<String>) -> Result<(), Refusal> {
         let journal = self.machine.journal();
         let mut steps = first;
         let mut tolerated: Vec<Knob> = Vec::new();
@@ -196,12 +191,8 @@ pub fn repair(machine: &dyn Machine) -> Result<Option<Repair>, Refusal> {
     let journal: &dyn Journal = machine.journal();
     journal.forget_other_boots(&machine.boot_id()).map_err(cannot_journal)?;
     let Some(operation) = journal.unfinished().map_err(cannot_journal)? else { return Ok(None) };
-    let findings = operation
-        .steps
-        .iter()
-        .rev()
-        .map(|step| (step.knob.clone(), put_back_one(machine, step)))
-        .collect();
+    let findings =
+        operation.steps.iter().rev().map(|step| (step.knob.clone(), put_back_one(machine, step))).collect();
     journal.abort().map_err(cannot_journal)?;
     Ok(Some(Repair { what: operation.what, findings }))
 }

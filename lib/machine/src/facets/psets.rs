@@ -48,12 +48,8 @@ pub trait Psets {
     ///
     /// # Errors
     /// As for [`Psets::prepare_create`], and when there is no such set.
-    fn prepare_assign(
-        &self,
-        set: PsetId,
-        cpus: &[CpuId],
-        forced: bool,
-    ) -> Result<Change<Vec<Move>>, Refusal>;
+    fn prepare_assign(&self, set: PsetId, cpus: &[CpuId], forced: bool)
+    -> Result<Change<Vec<Move>>, Refusal>;
 
     /// Prepares the end of a set: its processors return to the default set, its threads to where they were.
     ///
