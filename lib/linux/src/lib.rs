@@ -45,6 +45,7 @@ mod shelter;
 mod threads;
 mod topology;
 mod view;
+mod zones;
 
 pub use capture::{Captured, capture};
 pub use hierarchy::Hierarchy;

@@ -88,6 +88,7 @@ impl LinuxMachine {
         for knob in self.journal.baselines().into_keys() {
             let gone = match LinuxKnob::parse(&knob) {
                 Ok(LinuxKnob::Mask(task)) => matches!(self.os.mask(task), Err(KnobError::Gone)),
+                Ok(LinuxKnob::Controller(path)) => self.os.group(&path).is_ok_and(|d| !d.exists()),
                 Ok(LinuxKnob::File(tree, path)) => self.file(tree, &path).is_ok_and(|f| !f.exists()),
                 _ => false,
             };
@@ -235,7 +236,8 @@ impl Machine for LinuxMachine {
     }
 
     fn zones(&self) -> Result<&dyn Zones, Absent> {
-        Err(Absent::because("standing groups cannot be bound yet"))
+        self.cgroups_or_absent()?;
+        Ok(self)
     }
 
     fn interrupts(&self) -> Result<&dyn Interrupts, Absent> {

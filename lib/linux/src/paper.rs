@@ -72,7 +72,7 @@ fn check_cpus(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
 
 fn partition_is_possible(os: &Os, file: &Path) -> Result<bool, KnobError> {
     let dir = file.parent().unwrap_or(file);
-    let mine = read_cpus(dir);
+    let mine = partition_cpus(dir);
     let online = os.online()?;
     if (&mine & &online).is_empty() || online.is_subset(&mine) {
         return Ok(false);
@@ -100,7 +100,12 @@ fn write_subtree(path: &Path, text: &str) -> Result<(), KnobError> {
 }
 
 fn give_cpuset(dir: &Path, enabled: bool) -> std::io::Result<()> {
-    for (name, text) in [("cpuset.cpus", ""), ("cpuset.mems", ""), ("cpuset.cpus.partition", "member\n")] {
+    for (name, text) in [
+        ("cpuset.cpus", ""),
+        ("cpuset.mems", ""),
+        ("cpuset.cpus.exclusive", ""),
+        ("cpuset.cpus.partition", "member\n"),
+    ] {
         let file = dir.join(name);
         if enabled && !file.exists() {
             fs::write(file, text)?;
@@ -234,20 +239,31 @@ pub(crate) fn effective(os: &Os, path: &str) -> Result<CpuSet, KnobError> {
     if os.hierarchy.is_v1() {
         return Ok(&read_cpus(&dir) & &online);
     }
+    if is_partition(&dir) {
+        return Ok(&partition_cpus(&dir) & &online);
+    }
+    let taken = partitions_below(&dir);
     if path == "/" {
-        let taken = child_dirs(&dir)
-            .iter()
-            .filter(|d| is_partition(d))
-            .fold(CpuSet::new(), |all, d| &all | &read_cpus(d));
         return Ok(&online - &taken);
     }
-    if is_partition(&dir) {
-        return Ok(&read_cpus(&dir) & &online);
-    }
     let parent = path.rsplit_once('/').map_or("/", |(p, _)| if p.is_empty() { "/" } else { p });
-    let above = effective(os, parent)?;
+    let above = &effective(os, parent)? - &taken;
     let mine = &read_cpus(&dir) & &above;
     Ok(if mine.is_empty() { above } else { mine })
+}
+
+/// What a partition takes: its exclusive list where it has one.
+fn partition_cpus(dir: &Path) -> CpuSet {
+    let exclusive = read_list(&dir.join("cpuset.cpus.exclusive"));
+    if exclusive.is_empty() { read_cpus(dir) } else { exclusive }
+}
+
+/// What all partitions below a cgroup take.
+fn partitions_below(dir: &Path) -> CpuSet {
+    child_dirs(dir).iter().fold(CpuSet::new(), |all, child| {
+        let taken = if is_partition(child) { partition_cpus(child) } else { partitions_below(child) };
+        &all | &taken
+    })
 }
 
 fn is_partition(dir: &Path) -> bool {
@@ -285,7 +301,11 @@ pub(crate) fn set_mask(os: &Os, task: TaskId, mask: Option<&CpuSet>) -> Result<(
 }
 
 fn read_cpus(dir: &Path) -> CpuSet {
-    fs::read_to_string(dir.join("cpuset.cpus")).ok().and_then(|t| t.parse().ok()).unwrap_or_default()
+    read_list(&dir.join("cpuset.cpus"))
+}
+
+fn read_list(path: &Path) -> CpuSet {
+    fs::read_to_string(path).ok().and_then(|t| t.parse().ok()).unwrap_or_default()
 }
 
 fn child_dirs(dir: &Path) -> Vec<PathBuf> {

@@ -17,7 +17,7 @@
 
 use crate::knob::{LinuxKnob, TaskId};
 use crate::names::{self, DEFAULT_GROUP};
-use crate::view::{SetLabel, View, control};
+use crate::view::{SetLabel, View, ancestors, control, is_within};
 use millpond_machine::{Step, Value};
 use millpond_model::{CpuSet, PsetId, PsetMode};
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,6 +77,9 @@ struct Planner<'a> {
     exclusive: CpuSet,
     /// Processors of the default set.
     default: CpuSet,
+    modes: BTreeMap<PsetId, PsetMode>,
+    /// Standing cgroups that are bound as they are, with their set.
+    zones: BTreeMap<String, PsetId>,
     targets: BTreeMap<String, Target>,
     moves: Vec<(TaskId, String, String)>,
     steps: Vec<Step>,
@@ -88,7 +91,15 @@ impl<'a> Planner<'a> {
             wanted.sets.values().filter(|s| filter(s)).fold(CpuSet::new(), |all, s| &all | &s.cpus())
         };
         let taken = union(|_| true);
+        let modes = wanted
+            .sets
+            .iter()
+            .map(|(id, s)| (*id, view.mode(s, will_have_tasks(view, wanted, *id))))
+            .collect();
+        let zones = wanted.sets.iter().flat_map(|(id, s)| s.zones.iter().map(|z| (z.clone(), *id))).collect();
         Planner {
+            modes,
+            zones,
             view,
             wanted,
             exclusive: union(|s| s.mode != PsetMode::Shared),
@@ -106,13 +117,16 @@ impl<'a> Planner<'a> {
         self.create();
         self.dissolve();
         self.release_flags();
+        self.release_zones();
         let mut others = self.others();
         self.shrink_others(&mut others);
         self.shrink_ours();
         self.grow_ours();
         self.flag();
         self.move_tasks();
+        self.claim_zones();
         self.grow_others(&others);
+        self.give_back_zone_controllers();
         self.give_back_controller();
         self.steps
     }
@@ -124,8 +138,13 @@ impl<'a> Planner<'a> {
             let active = &label.cpus() & &self.view.online;
             let target = Target {
                 // Version 1 forgets off-line processors by itself and refuses to be told about them.
-                cpus: if self.view.v1 { active.clone() } else { label.cpus() },
-                partition: self.view.partitions && label.mode == PsetMode::Own && !active.is_empty(),
+                cpus: match self.modes[id] {
+                    // The zone's own cgroup has them; ours only holds the label.
+                    PsetMode::InPlace => CpuSet::new(),
+                    _ if self.view.v1 => active.clone(),
+                    _ => label.cpus(),
+                },
+                partition: self.view.partitions && self.modes[id] == PsetMode::Own && !active.is_empty(),
                 controller: !self.view.v1,
                 label: Some(label.text()),
                 origin: None,
@@ -238,6 +257,7 @@ impl<'a> Planner<'a> {
             let knob = LinuxKnob::Controller("/".into()).knob();
             self.steps.push(Step::new(knob, None, on.clone()).keeping());
         }
+        self.enable_above_zones();
         for (path, target) in self.targets.clone() {
             let is = self.view.groups.get(&path);
             if is.is_none() {
@@ -315,6 +335,11 @@ impl<'a> Planner<'a> {
         }
     }
 
+    /// Whether some set can only be enforced by asking everybody else aside.
+    fn steering(&self) -> bool {
+        self.modes.values().any(|m| *m == PsetMode::Steered)
+    }
+
     /// Other people's cgroups whose lists are not as they should be.
     fn others(&self) -> Vec<Other> {
         let mut result: Vec<Other> = Vec::new();
@@ -324,20 +349,13 @@ impl<'a> Planner<'a> {
                 continue;
             }
             let kept = self.view.baseline(&control(path, "cpuset.cpus"));
-            if group.cpus.is_empty() && kept.is_none() {
-                continue;
-            }
             let original: CpuSet = match kept {
                 Some(kept) => kept.as_deref().and_then(|t| t.parse().ok()).unwrap_or_default(),
                 None => group.cpus.clone(),
             };
-            let overlaps =
-                (self.view.v1 || self.view.overlap_kills) && !original.is_disjoint(&self.exclusive);
-            let mut want = if overlaps { &original - &self.exclusive } else { original.clone() };
             let parent = path.rsplit_once('/').map_or("", |(p, _)| p);
-            if want.is_empty() && !original.is_empty() {
-                want = wants.get(parent).cloned().unwrap_or_else(|| self.default.clone());
-            }
+            let above = wants.get(parent).cloned().unwrap_or_else(|| self.default.clone());
+            let mut want = self.other_wants(path, &original, &above);
             if self.view.v1 {
                 want = &want & &self.view.online;
             }
@@ -346,16 +364,133 @@ impl<'a> Planner<'a> {
                 // Version 1 keeps a list within its parent's at every moment.
                 let above = self.view.groups.get(parent).filter(|_| self.view.v1);
                 let room = above.map_or_else(|| want.clone(), |g| g.cpus.clone());
-                result.push(Other {
-                    path: path.clone(),
-                    now: group.cpus.clone(),
-                    want,
-                    room,
-                    released: !overlaps,
-                });
+                let released = want == original;
+                result.push(Other { path: path.clone(), now: group.cpus.clone(), want, room, released });
+            } else if kept.is_some() && want == original {
+                let (now, room) = (want.clone(), want.clone());
+                result.push(Other { path: path.clone(), now, want, room, released: true });
             }
         }
         result
+    }
+
+    /// What somebody else's list should be, given its original and what its parent will have.
+    fn other_wants(&self, path: &str, original: &CpuSet, above: &CpuSet) -> CpuSet {
+        if let Some((zone, set)) = self.zones.iter().find(|(zone, _)| is_within(path, zone)) {
+            let cpus = &self.wanted.sets[set].cpus();
+            let inside = original & cpus;
+            return match self.modes[set] {
+                PsetMode::InPlace => original.clone(),
+                _ if path == zone || (self.view.v1 && inside.is_empty()) => cpus.clone(),
+                _ if self.view.v1 => inside,
+                _ => original.clone(),
+            };
+        }
+        // A cgroup above a zone must leave the zone its processors.
+        if self.zones.keys().any(|zone| is_within(zone, path)) {
+            return original.clone();
+        }
+        if original.is_empty() {
+            // It inherits, which only must not be where others are merely asked aside.
+            let top = self.view.groups.contains_key(path) && !self.view.v1 && self.steering();
+            return if top { self.default.clone() } else { CpuSet::new() };
+        }
+        let narrows = self.view.v1 || self.view.overlap_kills || self.steering();
+        if !narrows || original.is_disjoint(&self.exclusive) {
+            return original.clone();
+        }
+        let rest = original - &self.exclusive;
+        if rest.is_empty() { above.clone() } else { rest }
+    }
+
+    /// `cpuset.cpus.exclusive` as it should be, for zones that are partitions where they stand and for the
+    /// cgroups above them.
+    fn exclusive_wants(&self) -> BTreeMap<String, CpuSet> {
+        let mut wants: BTreeMap<String, CpuSet> = BTreeMap::new();
+        for (zone, set) in self.zones.iter().filter(|(_, set)| self.modes[set] == PsetMode::InPlace) {
+            let cpus = self.wanted.sets[set].cpus();
+            for path in ancestors(zone).into_iter().chain([zone.clone()]) {
+                let entry = wants.entry(path).or_default();
+                *entry = &*entry | &cpus;
+            }
+        }
+        wants
+    }
+
+    fn is_standing_partition(&self, path: &str) -> bool {
+        let set = self.zones.get(path);
+        set.is_some_and(|s| {
+            self.modes[s] == PsetMode::InPlace
+                && !(&self.wanted.sets[s].cpus() & &self.view.online).is_empty()
+        })
+    }
+
+    /// Zones that end, or lose processors, from the bottom up: first the flag, then the lists.
+    fn release_zones(&mut self) {
+        let wants = self.exclusive_wants();
+        let foreign: Vec<String> =
+            self.view.groups.keys().filter(|p| names::owner(p).is_none()).cloned().collect();
+        for path in foreign.into_iter().rev() {
+            let group = self.view.groups[&path].clone();
+            let flag = control(&path, "cpuset.cpus.partition");
+            if self.view.baseline(&flag).is_some() && !self.is_standing_partition(&path) {
+                self.steps.push(Step::new(flag.knob(), group.partition, None).releasing());
+            }
+            let knob = control(&path, "cpuset.cpus.exclusive");
+            if self.view.baseline(&knob).is_none() {
+                continue;
+            }
+            let want = wants.get(&path).cloned().unwrap_or_default();
+            let less = &group.exclusive & &want;
+            if want.is_empty() {
+                self.steps.push(Step::new(knob.knob(), list(&group.exclusive), None).releasing());
+            } else if less != group.exclusive && !less.is_empty() {
+                self.steps.push(Step::new(knob.knob(), list(&group.exclusive), list(&less)).keeping());
+            }
+        }
+    }
+
+    /// Zones that begin, or gain processors, from the top down: first the lists, then the flag.
+    fn claim_zones(&mut self) {
+        for (path, want) in self.exclusive_wants() {
+            let group = self.view.groups.get(&path).cloned().unwrap_or_default();
+            let less = &group.exclusive & &want;
+            let is = if less.is_empty() { group.exclusive.clone() } else { less };
+            if is != want {
+                let knob = control(&path, "cpuset.cpus.exclusive").knob();
+                self.steps.push(Step::new(knob, list(&is), list(&want)).keeping());
+            }
+            if self.is_standing_partition(&path) && group.partition.as_deref() != Some("root") {
+                let knob = control(&path, "cpuset.cpus.partition").knob();
+                self.steps.push(Step::new(knob, group.partition, Some("root".into())).keeping());
+            }
+        }
+    }
+
+    /// A zone has control files only where every cgroup above it enables the controller.
+    fn enable_above_zones(&mut self) {
+        if self.view.v1 {
+            return;
+        }
+        let above: BTreeSet<String> = self.zones.keys().flat_map(|z| ancestors(z)).collect();
+        for path in above {
+            if !self.view.groups.get(&path).is_some_and(|g| g.controller) {
+                let knob = LinuxKnob::Controller(path).knob();
+                self.steps.push(Step::new(knob, None, Some("on".into())).keeping());
+            }
+        }
+    }
+
+    fn give_back_zone_controllers(&mut self) {
+        let above: BTreeSet<String> = self.zones.keys().flat_map(|z| ancestors(z)).collect();
+        for (path, group) in self.view.groups.iter().rev() {
+            let knob = LinuxKnob::Controller(path.clone());
+            let kept = path != "/" && names::owner(path).is_none() && self.view.baseline(&knob).is_some();
+            if kept && !above.contains(path) {
+                let before = group.controller.then(|| "on".to_owned());
+                self.steps.push(Step::new(knob.knob(), before, None).releasing());
+            }
+        }
     }
 
     fn shrink_others(&mut self, others: &mut [Other]) {
@@ -367,13 +502,15 @@ impl<'a> Planner<'a> {
             if less != other.now && !less.is_empty() {
                 self.write_other(other, &less);
                 other.now = less;
+                // What is left to do, or to remember, is for the growing.
+                other.released &= other.now != other.want;
             }
         }
     }
 
     fn grow_others(&mut self, others: &[Other]) {
         for other in others {
-            if other.now != other.want {
+            if other.now != other.want || other.released {
                 self.write_other(other, &other.want);
             }
         }
@@ -445,6 +582,17 @@ impl<'a> Planner<'a> {
             self.steps.push(Step::new(knob.knob(), before, after).releasing());
         }
     }
+}
+
+/// Whether a set will have members in its own cgroup once the moves are made.
+fn will_have_tasks(view: &View, wanted: &Wanted, id: PsetId) -> bool {
+    let leaves = |task: TaskId| {
+        wanted.moves.iter().any(|(t, _, to)| {
+            *to != Destination::Set(id) && (*t == task || (t.tid.is_none() && t.pid == task.pid))
+        })
+    };
+    let stays = view.tasks.iter().any(|t| names::owner(&t.at) == Some(id) && !leaves(t.id));
+    stays || wanted.moves.iter().any(|(_, _, to)| *to == Destination::Set(id))
 }
 
 fn list(cpus: &CpuSet) -> Option<Value> {

@@ -130,24 +130,9 @@ impl Psets for LinuxMachine {
         let view = self.view_for(false)?;
         let mut sets: Vec<(u64, Pset)> = Vec::new();
         for (id, label) in view.sets() {
-            let mut breaches = Vec::new();
-            let active = &label.cpus() & &view.online;
-            let group = &view.groups[&names::set_group(id)];
-            if label.mode == PsetMode::Own && !active.is_empty() {
-                match group.partition.as_deref() {
-                    _ if view.v1 => {}
-                    Some("root" | "isolated") => {}
-                    other => breaches.push(format!(
-                        "the kernel does not keep others out: its partition is `{}`",
-                        other.unwrap_or("member")
-                    )),
-                }
-            }
-            let wanted = if view.v1 { active } else { label.cpus() };
-            if group.cpus != wanted {
-                breaches.push(format!("its processors are {} instead of {wanted}", group.cpus));
-            }
-            sets.push((label.serial, Pset { id, members: label.members, mode: label.mode, breaches }));
+            let mode = view.mode(&label, view.has_tasks(id));
+            let breaches = breaches(&view, id, &label, mode);
+            sets.push((label.serial, Pset { id, members: label.members, mode, breaches }));
         }
         sets.sort_by_key(|(serial, set)| (*serial, set.id));
         Ok(sets.into_iter().map(|(_, set)| set).collect())
@@ -171,7 +156,7 @@ impl Psets for LinuxMachine {
         let id = Pset::free_id(&sets.keys().copied().collect::<Vec<_>>());
         let serial = sets.values().map(|s| s.serial + 1).max().unwrap_or(1);
         let mode = if exclusive { PsetMode::Own } else { PsetMode::Shared };
-        sets.insert(id, SetLabel { members: Vec::new(), mode, serial });
+        sets.insert(id, SetLabel { members: Vec::new(), mode, zones: Vec::new(), serial });
         let (moves, mut steps) = self.moved(&view, &mut sets, id, cpus, forced)?;
         steps.extend(self.forgotten());
         steps.extend(plan(&view, &Wanted { sets, moves: Vec::new() }));
@@ -221,4 +206,34 @@ impl Psets for LinuxMachine {
         }
         Ok(change)
     }
+}
+
+/// Where the tree is not as the set's mode promises.
+fn breaches(view: &View, id: PsetId, label: &SetLabel, mode: PsetMode) -> Vec<String> {
+    let active = &label.cpus() & &view.online;
+    let own = names::set_group(id);
+    let place = match mode {
+        PsetMode::InPlace => label.zones.first().unwrap_or(&own),
+        _ => &own,
+    };
+    let Some(group) = view.groups.get(place) else { return vec![format!("{place} is gone")] };
+    let mut breaches = Vec::new();
+    if mode.is_exclusive() && !active.is_empty() && !view.v1 {
+        match group.partition.as_deref() {
+            Some("root" | "isolated") => {}
+            other => breaches.push(format!(
+                "the kernel does not keep others out: its partition is `{}`",
+                other.unwrap_or("member")
+            )),
+        }
+    }
+    let wanted = if view.v1 { active } else { label.cpus() };
+    let is = if mode == PsetMode::InPlace { &group.exclusive } else { &group.cpus };
+    if *is != wanted {
+        breaches.push(format!("its processors are `{is}` instead of `{wanted}`"));
+    }
+    if mode == PsetMode::Steered && !view.v1 {
+        breaches.push("new groups may intrude until the next check".to_owned());
+    }
+    breaches
 }

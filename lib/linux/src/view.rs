@@ -14,8 +14,12 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct SetLabel {
     /// Members in order of arrival.
     pub members: Vec<CpuId>,
-    /// How it should be enforced.
+    /// `own` when it should be exclusive, `shared` when nobody is pushed out. What comes of the wish is
+    /// [`View::mode`].
     pub mode: PsetMode,
+    /// Standing cgroups that are bound to the set as they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub zones: Vec<String>,
     /// Grows with each set made: the order of creation.
     pub serial: u64,
 }
@@ -43,6 +47,8 @@ pub struct Group {
     pub mems: Option<Value>,
     /// `cpuset.cpus.partition` unless it is `member`.
     pub partition: Option<Value>,
+    /// `cpuset.cpus.exclusive` (version 2, since 6.7).
+    pub exclusive: CpuSet,
     /// Whether the cpuset controller is enabled below it (version 2).
     pub controller: bool,
     /// What is wanted of it, for the cgroup of a set.
@@ -71,6 +77,8 @@ pub struct View {
     pub v1: bool,
     /// The kernel knows partitions.
     pub partitions: bool,
+    /// Partitions can stand below cgroups that are none (since 6.7).
+    pub remote_partitions: bool,
     /// An overlapping sibling makes a partition invalid (until 6.19).
     pub overlap_kills: bool,
     /// On-line processors.
@@ -94,7 +102,20 @@ impl View {
     /// # Errors
     /// [`Refusal`] when something cannot be read.
     pub fn read(os: &Os, journal: &dyn Journal, all_tasks: bool) -> Result<View, Refusal> {
-        Self::try_read(os, journal, all_tasks).map_err(|(what, error)| {
+        Self::read_with(os, journal, all_tasks, &[])
+    }
+
+    /// The same, with the neighbourhood of further cgroups that may become zones.
+    ///
+    /// # Errors
+    /// As for [`View::read`].
+    pub fn read_with(
+        os: &Os,
+        journal: &dyn Journal,
+        all_tasks: bool,
+        zones: &[String],
+    ) -> Result<View, Refusal> {
+        Self::try_read(os, journal, all_tasks, zones).map_err(|(what, error)| {
             let reason = match error {
                 KnobError::NotPermitted => Reason::NotPermitted,
                 other => Reason::Machine(format!("{what} cannot be read: {other}")),
@@ -103,7 +124,12 @@ impl View {
         })
     }
 
-    fn try_read(os: &Os, journal: &dyn Journal, all_tasks: bool) -> Result<View, (String, KnobError)> {
+    fn try_read(
+        os: &Os,
+        journal: &dyn Journal,
+        all_tasks: bool,
+        zones: &[String],
+    ) -> Result<View, (String, KnobError)> {
         let v1 = os.hierarchy.is_v1();
         let mut view = View {
             v1,
@@ -145,10 +171,31 @@ impl View {
                 None => true,
             }
         };
+        if !v1 {
+            view.remote_partitions = view.partitions && os.kernel >= (6, 7);
+            let live = view.sets().into_values().flat_map(|s| s.zones);
+            for zone in live.chain(zones.iter().cloned()).collect::<BTreeSet<_>>() {
+                view.read_along(os, &zone)?;
+            }
+        }
         if all_tasks && v1 {
             view.read_tasks(os, "/")?;
         }
         Ok(view)
+    }
+
+    /// The cgroups on the way to a zone, with the neighbours of each.
+    fn read_along(&mut self, os: &Os, zone: &str) -> Result<(), (String, KnobError)> {
+        for above in ancestors(zone) {
+            let dir = os.group(&above).map_err(|e| (above.clone(), e))?;
+            for name in os.root.names(&dir).map_err(|e| (above.clone(), knob_error(e)))? {
+                let path = format!("{above}/{name}");
+                if dir.join(&name).is_dir() && !self.groups.contains_key(&path) {
+                    self.groups.insert(path.clone(), read_group(os, &path)?);
+                }
+            }
+        }
+        Ok(())
     }
 
     fn read_ours(&mut self, os: &Os, path: &str) -> Result<(), (String, KnobError)> {
@@ -224,6 +271,23 @@ impl View {
         sets
     }
 
+    /// How a set is enforced here, given whether it has members that were moved or started by us.
+    #[must_use]
+    pub fn mode(&self, label: &SetLabel, has_tasks: bool) -> PsetMode {
+        match (label.mode, label.zones.len()) {
+            (PsetMode::Shared, _) => PsetMode::Shared,
+            (_, 0) => PsetMode::Own,
+            (_, 1) if !has_tasks && self.remote_partitions => PsetMode::InPlace,
+            _ => PsetMode::Steered,
+        }
+    }
+
+    /// Whether a set has members in its own cgroup.
+    #[must_use]
+    pub fn has_tasks(&self, id: PsetId) -> bool {
+        self.tasks.iter().any(|t| names::owner(&t.at) == Some(id))
+    }
+
     /// Whether a cgroup path can be gone back to.
     #[must_use]
     pub fn is_home(&self, origin: &str) -> bool {
@@ -235,6 +299,18 @@ impl View {
     pub fn baseline(&self, knob: &LinuxKnob) -> Option<&Option<Value>> {
         self.baselines.get(&knob.knob())
     }
+}
+
+/// The cgroups above a path, topmost first, without the root: `/a` and `/a/b` for `/a/b/c`.
+#[must_use]
+pub fn ancestors(path: &str) -> Vec<String> {
+    path.char_indices().skip(1).filter(|(_, c)| *c == '/').map(|(i, _)| path[..i].to_owned()).collect()
+}
+
+/// Whether `path` is `top` or below it.
+#[must_use]
+pub fn is_within(path: &str, top: &str) -> bool {
+    path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 fn read_group(os: &Os, path: &str) -> Result<Group, (String, KnobError)> {
@@ -251,6 +327,10 @@ fn read_group(os: &Os, path: &str) -> Result<Group, (String, KnobError)> {
         cpus,
         mems: if v1 { read("cpuset.mems")? } else { None },
         partition: if v1 { None } else { read("cpuset.cpus.partition")? },
+        exclusive: match if v1 { None } else { read("cpuset.cpus.exclusive")? } {
+            Some(text) => text.parse().unwrap_or_default(),
+            None => CpuSet::new(),
+        },
         controller: subtree.is_some_and(|t| t.split_ascii_whitespace().any(|c| c == "cpuset")),
         label: None,
         origin: None,
@@ -281,4 +361,16 @@ pub fn control(path: &str, name: &str) -> LinuxKnob {
 #[must_use]
 pub fn about(pid: u32, reason: Reason) -> Refusal {
     Refusal::new(Subject::Process(millpond_model::Pid(pid)), reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ancestors_go_from_the_top_down() {
+        assert_eq!(ancestors("/a/b/c"), ["/a", "/a/b"]);
+        assert_eq!(ancestors("/a"), Vec::<String>::new());
+        assert!(is_within("/a/b", "/a") && is_within("/a", "/a") && !is_within("/ab", "/a"));
+    }
 }

@@ -1,0 +1,155 @@
+//! The Zones facet: standing cgroups that are bound to a set as they are.
+//!
+//! A zone is called as its manager calls it (`nginx.service`, the first twelve digits of a container) or by
+//! its path. Cgroups below managers that write their lists themselves again and again are refused: whatever
+//! we wrote would last for seconds.
+
+use crate::LinuxMachine;
+use crate::names;
+use crate::os::knob_error;
+use crate::plan::{Wanted, plan};
+use crate::view::View;
+use millpond_machine::facets::Zone;
+use millpond_machine::{Change, Reason, Refusal, Subject, Zones};
+use millpond_model::PsetId;
+
+/// How deep zones are looked for: a container of a pod of a class of a slice.
+const DEPTH_MAX: usize = 6;
+
+/// What sort of group a cgroup's name stands for, and what users call it. `None` for a mere container of
+/// other groups.
+fn classify(path: &str) -> Option<(&'static str, String)> {
+    let name = path.rsplit('/').next()?;
+    let hex = |text: &str| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    let bare = name.strip_suffix(".scope").unwrap_or(name);
+    for prefix in ["docker-", "libpod-", "cri-containerd-", "crio-", "nerdctl-", ""] {
+        if let Some(id) = bare.strip_prefix(prefix).filter(|id| hex(id)) {
+            return Some(("container", id[..12].to_owned()));
+        }
+    }
+    if let Some(container) = name.strip_prefix("lxc.payload.") {
+        return Some(("container", container.to_owned()));
+    }
+    if let Some(machine) = bare.strip_prefix("machine-") {
+        return Some(("container", machine.to_owned()));
+    }
+    if name.ends_with(".service") || name.ends_with(".scope") {
+        return Some(("unit", name.to_owned()));
+    }
+    (!name.ends_with(".slice")).then(|| ("group", path.to_owned()))
+}
+
+/// Who writes the lists of a cgroup again and again, if somebody does.
+fn manager(path: &str) -> Option<(&'static str, &'static str)> {
+    let parts = || path.split('/');
+    if parts().any(|p| p.starts_with("kubepods")) {
+        return Some(("the kubelet", "let the pod ask for whole processors instead"));
+    }
+    if parts().any(|p| p.starts_with("user@")) {
+        return Some(("a user's own manager", "bind the processes instead (psrset -b)"));
+    }
+    None
+}
+
+impl LinuxMachine {
+    /// Every cgroup that is a zone, with its path.
+    fn zone_paths(&self) -> Result<Vec<(String, Zone)>, Refusal> {
+        let view = self.view_for(false)?;
+        let sets = view.sets();
+        let mut found = Vec::new();
+        self.collect_zones("", 0, &mut found)?;
+        Ok(found
+            .into_iter()
+            .filter_map(|path| {
+                let (kind, name) = classify(&path)?;
+                let set =
+                    sets.iter().find(|(_, s)| s.zones.contains(&path)).map_or(PsetId::DEFAULT, |s| *s.0);
+                Some((path, Zone { name, kind: kind.to_owned(), set }))
+            })
+            .collect())
+    }
+
+    fn collect_zones(&self, path: &str, depth: usize, found: &mut Vec<String>) -> Result<(), Refusal> {
+        let whole = if path.is_empty() { "/" } else { path };
+        let broken = |e| Refusal::operation(Reason::Machine(format!("{whole} cannot be read: {e}")));
+        let dir = self.os.group(whole).map_err(broken)?;
+        for name in self.os.root.names(&dir).map_err(|e| broken(knob_error(e)))? {
+            let child = format!("{path}/{name}");
+            if dir.join(&name).is_dir() && names::owner(&child).is_none() {
+                found.push(child.clone());
+                if depth < DEPTH_MAX {
+                    self.collect_zones(&child, depth + 1, found)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Zones for LinuxMachine {
+    fn list(&self) -> Result<Vec<Zone>, Refusal> {
+        Ok(self.zone_paths()?.into_iter().map(|(_, zone)| zone).collect())
+    }
+
+    fn prepare_bind(&self, zone: &str, to: Option<PsetId>) -> Result<Change<Zone>, Refusal> {
+        let refuse = |reason| Refusal::new(Subject::Zone(zone.to_owned()), reason);
+        let zones = self.zone_paths()?;
+        let mut matching = zones.into_iter().filter(|(path, z)| path == zone || z.name == zone);
+        let Some((path, mut outcome)) = matching.next() else { return Err(refuse(Reason::NoSuchZone)) };
+        if let Some((second, _)) = matching.next() {
+            let why = format!("two groups are called so: {path} and {second}");
+            return Err(refuse(Reason::Machine(why)).hint("name it by its path"));
+        }
+        if let Some((who, hint)) = manager(&path) {
+            return Err(refuse(Reason::ManagedElsewhere(who.to_owned())).hint(hint));
+        }
+        let (view, mut sets) = self.live_sets()?;
+        let view = View::read_with(&self.os, self.journal.as_ref(), !view.tasks.is_empty(), &[path.clone()])?;
+        for set in sets.values_mut() {
+            set.zones.retain(|z| *z != path);
+        }
+        let to = to.filter(|s| !s.is_default());
+        if let Some(id) = to {
+            let Some(set) = sets.get_mut(&id) else { return Err(refuse(Reason::NoSuchPset)) };
+            if (&set.cpus() & &view.online).is_empty() {
+                return Err(refuse(Reason::EmptyPset(id))
+                    .hint(format!("assign a processor first (psrset -a {id} …)")));
+            }
+            set.zones.push(path.clone());
+        }
+        outcome.set = to.unwrap_or(PsetId::DEFAULT);
+        let steps = plan(&view, &Wanted { sets, moves: Vec::new() });
+        let what = match to {
+            Some(id) => format!("bind zone {zone} to set {id}"),
+            None => format!("unbind zone {zone} from its set"),
+        };
+        Ok(Change::new(what, steps, outcome))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_called_as_their_managers_call_them() {
+        let id = "0123456789abcdef".repeat(4);
+        let name = |path: &str| classify(path).map(|(kind, name)| format!("{kind} {name}"));
+        assert_eq!(name("/system.slice/nginx.service").as_deref(), Some("unit nginx.service"));
+        assert_eq!(name(&format!("/docker/{id}")).as_deref(), Some("container 0123456789ab"));
+        assert_eq!(
+            name(&format!("/system.slice/docker-{id}.scope")).as_deref(),
+            Some("container 0123456789ab")
+        );
+        assert_eq!(name("/lxc.payload.web").as_deref(), Some("container web"));
+        assert_eq!(name("/system.slice"), None);
+        assert_eq!(name("/a/b").as_deref(), Some("group /a/b"));
+    }
+
+    #[test]
+    fn trees_with_owners_of_their_own_are_known() {
+        assert!(manager("/kubepods.slice/kubepods-burstable.slice/x.scope").is_some());
+        assert!(manager("/user.slice/user-1000.slice/user@1000.service/app.slice").is_some());
+        assert!(manager("/system.slice/nginx.service").is_none());
+    }
+}
