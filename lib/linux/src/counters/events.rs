@@ -1,0 +1,236 @@
+//! Which events of the kernel make which column: the one table behind the counters and their explanation.
+
+use super::perf::{self, Event};
+use super::tracefs::Tracefs;
+use crate::Root;
+use millpond_model::{COLUMNS, Column, CpuId};
+use perf_event_open_sys::bindings as sys;
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// Where an event is found.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    Software(u32, &'static str),
+    Tracepoint(&'static str, &'static str, Option<&'static CStr>),
+}
+
+/// An event and the columns that it adds to.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    columns: &'static [Column],
+    source: Source,
+}
+
+const fn software(columns: &'static [Column], config: u32, name: &'static str) -> Entry {
+    Entry { columns, source: Source::Software(config, name) }
+}
+
+const fn tracepoint(
+    columns: &'static [Column],
+    category: &'static str,
+    name: &'static str,
+    filter: Option<&'static CStr>,
+) -> Entry {
+    Entry { columns, source: Source::Tracepoint(category, name, filter) }
+}
+
+/// The catalogue. The first entry leads the group, so it is one that every kernel has.
+const CATALOGUE: [Entry; 11] = [
+    software(&[Column::Csw], sys::PERF_COUNT_SW_CONTEXT_SWITCHES, "context-switches"),
+    // A major fault is a minor one that turned out to need the disk: it counts in both.
+    software(&[Column::Minf], sys::PERF_COUNT_SW_PAGE_FAULTS_MIN, "minor-faults"),
+    software(&[Column::Minf, Column::Mjf], sys::PERF_COUNT_SW_PAGE_FAULTS_MAJ, "major-faults"),
+    // Counted where the thread arrives, when it first runs there.
+    software(&[Column::Migr], sys::PERF_COUNT_SW_CPU_MIGRATIONS, "cpu-migrations"),
+    // Preempted: it leaves although it could go on. 0 is "running", 256 "running, preempted in the kernel".
+    tracepoint(
+        &[Column::Icsw],
+        "sched",
+        "sched_switch",
+        Some(c"prev_pid != 0 && (prev_state == 0 || prev_state == 256)"),
+    ),
+    tracepoint(&[Column::Ithr], "sched", "sched_switch", Some(c"next_comm ~ \"irq/*\"")),
+    // A nudge to look at the run queue has no function to call: it is no cross call.
+    tracepoint(&[Column::Xcal], "ipi", "ipi_send_cpu", Some(c"callback != 0")),
+    tracepoint(&[Column::Xcal], "ipi", "ipi_send_cpumask", Some(c"callback != 0")),
+    // Once per mutex that was not free: it spins first (1), whether or not it sleeps later. On a real-time
+    // kernel mutexes are of another kind (8), beside reader/writer locks of that kind.
+    tracepoint(
+        &[Column::Smtx],
+        "lock",
+        "contention_begin",
+        Some(c"(flags & 32 && flags & 1) || (flags & 8 && !(flags & 6))"),
+    ),
+    // Readers (2) and writers (4) about to block; those that spin (1) are locks of another kind.
+    tracepoint(&[Column::Srw], "lock", "contention_begin", Some(c"(flags & 2 || flags & 4) && !(flags & 1)")),
+    tracepoint(&[Column::Syscl], "raw_syscalls", "sys_enter", None),
+];
+
+/// The event behind `ithr` adds to what `/proc/softirqs` says; the column is there without it.
+const ADDS_TO_SOFTIRQS: Column = Column::Ithr;
+
+/// An event that this kernel has.
+#[derive(Debug, Clone, Copy)]
+struct Planned {
+    columns: &'static [Column],
+    event: Event,
+    filter: Option<&'static CStr>,
+}
+
+/// What can be counted here, and why the rest cannot.
+#[derive(Debug)]
+pub(super) struct Plan {
+    planned: Vec<Planned>,
+    reasons: [Option<String>; COLUMNS.len()],
+}
+
+impl Plan {
+    /// Looks the catalogue up on this kernel by opening a first group, on a processor that may be touched. The
+    /// group is not started yet.
+    pub(super) fn make(root: &Root, on: CpuId) -> (Plan, Group) {
+        let mut plan = Plan { planned: Vec::new(), reasons: Default::default() };
+        let mut members: Vec<OwnedFd> = Vec::new();
+        let tracefs = Tracefs::open(root);
+        for entry in &CATALOGUE {
+            let found = match entry.source {
+                Source::Software(config, _) => Ok((Event::Software(u64::from(config)), None)),
+                Source::Tracepoint(category, name, filter) => tracefs
+                    .as_ref()
+                    .map_err(Clone::clone)
+                    .and_then(|tracefs| tracefs.id(category, name))
+                    .map(|id| (Event::Tracepoint(id), filter)),
+            };
+            let opened = found.and_then(|(event, filter)| {
+                let planned = Planned { columns: entry.columns, event, filter };
+                planned.open(on, members.first()).map(|fd| (planned, fd)).map_err(|error| explain(&error))
+            });
+            match opened {
+                Ok((planned, fd)) => {
+                    plan.planned.push(planned);
+                    members.push(fd);
+                }
+                Err(reason) => {
+                    for column in entry.columns {
+                        plan.reasons[column.index()].get_or_insert_with(|| reason.clone());
+                    }
+                }
+            }
+        }
+        (plan, Group { members })
+    }
+
+    /// Why a column cannot be counted; `None` when it can.
+    pub(super) fn reason(&self, column: Column) -> Option<&str> {
+        self.reasons[column.index()].as_deref()
+    }
+
+    /// Opens the counters of a processor, not started yet.
+    pub(super) fn open(&self, cpu: CpuId) -> io::Result<Group> {
+        let mut members: Vec<OwnedFd> = Vec::with_capacity(self.planned.len());
+        for planned in &self.planned {
+            members.push(planned.open(cpu, members.first())?);
+        }
+        Ok(Group { members })
+    }
+
+    /// Reads a group into columns. `None` when its processor was off-line meanwhile: open it again.
+    pub(super) fn read(&self, group: &Group) -> io::Result<Option<[Option<u64>; COLUMNS.len()]>> {
+        let mut values = [0u64; CATALOGUE.len()];
+        let values = &mut values[..self.planned.len()];
+        let count = group.members.first().map_or(Ok(0), |leader| perf::read_group(leader, values))?;
+        if count < values.len() {
+            return Ok(None);
+        }
+        let mut columns = [None; COLUMNS.len()];
+        for (planned, value) in self.planned.iter().zip(values) {
+            for column in planned.columns {
+                let sum = columns[column.index()].get_or_insert(0u64);
+                *sum = sum.wrapping_add(*value);
+            }
+        }
+        for column in COLUMNS {
+            // Part of a column is no column, except where it only adds to another source.
+            if column != ADDS_TO_SOFTIRQS && self.reason(column).is_some() {
+                columns[column.index()] = None;
+            }
+        }
+        Ok(Some(columns))
+    }
+}
+
+impl Planned {
+    fn open(&self, cpu: CpuId, leader: Option<&OwnedFd>) -> io::Result<OwnedFd> {
+        let fd = perf::open_counter(self.event, cpu, leader)?;
+        if let Some(filter) = self.filter {
+            perf::set_filter(&fd, filter)?;
+        }
+        Ok(fd)
+    }
+}
+
+/// The counters of one processor. They end with the value.
+#[derive(Debug)]
+pub(super) struct Group {
+    members: Vec<OwnedFd>,
+}
+
+impl Group {
+    /// Starts all of them at once.
+    pub(super) fn start(&self) -> io::Result<()> {
+        self.members.first().map_or(Ok(()), perf::enable_group)
+    }
+}
+
+/// How many descriptors a processor may need.
+pub(super) const DESCRIPTORS_PER_CPU: u64 = CATALOGUE.len() as u64;
+
+/// Where a column comes from, for those who ask: names of events as `perf` spells them.
+pub(super) fn origin(column: Column) -> String {
+    let mut names = Vec::new();
+    for entry in CATALOGUE.iter().filter(|entry| entry.columns.contains(&column)) {
+        names.push(match entry.source {
+            Source::Software(_, name) => name.to_owned(),
+            Source::Tracepoint(category, name, None) => format!("{category}:{name}"),
+            Source::Tracepoint(category, name, Some(filter)) => {
+                format!("{category}:{name} if {}", filter.to_string_lossy())
+            }
+        });
+    }
+    names.join(" + ")
+}
+
+/// Why an event could not be opened, as the second half of a sentence.
+pub(super) fn explain(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => {
+            "counting on a whole processor needs CAP_PERFMON, or kernel.perf_event_paranoid at 0".to_owned()
+        }
+        Some(libc::ENOENT | libc::EOPNOTSUPP) => "this machine has no such event".to_owned(),
+        Some(libc::ENOSYS) => "this kernel has no performance events".to_owned(),
+        Some(libc::EMFILE | libc::ENFILE) => {
+            "too many files would be open (see the limit of open files)".to_owned()
+        }
+        Some(libc::ENODEV) => "the processor is off-line".to_owned(),
+        _ => format!("the kernel refused it: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_column_but_intr_has_an_event() {
+        for column in COLUMNS {
+            assert_eq!(origin(column).is_empty(), column == Column::Intr, "{column}");
+        }
+    }
+
+    #[test]
+    fn major_faults_count_as_minor_ones_too() {
+        assert_eq!(origin(Column::Minf), "minor-faults + major-faults");
+        assert_eq!(origin(Column::Mjf), "major-faults");
+    }
+}

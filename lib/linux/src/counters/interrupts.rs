@@ -1,0 +1,158 @@
+//! `/proc/interrupts` and `/proc/softirqs`: what interrupted each processor.
+
+use super::text::{ColumnSums, Cursor};
+
+/// Rows of `/proc/interrupts` that are no interrupts, or that other rows count already.
+///
+/// * `TLB`: shoot-downs, each of which came as a call that `CAL` counts;
+/// * `MCP`: polls for machine checks, made from a timer;
+/// * `RTR`: reads of a register that were repeated;
+/// * `ERR`, `MIS`: one number for the whole machine, which on one processor looks like a column.
+const NOT_INTERRUPTS: [&[u8]; 6] = [b"TLB", b"MCP", b"RTR", b"ERR", b"Err", b"MIS"];
+
+/// Rows of `/proc/softirqs` that finish the work of device interrupts, the nearest thing to the interrupt
+/// threads of Solaris. Timers, the scheduler's balancing and the kernel's reclamation are left out, as
+/// Solaris leaves out its clock.
+const DEVICE_SOFTIRQS: [&[u8]; 6] = [b"HI", b"NET_TX", b"NET_RX", b"BLOCK", b"IRQ_POLL", b"TASKLET"];
+
+/// What `/proc/interrupts` says.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(super) struct InterruptCounts {
+    /// Interrupts of every kind that each processor took.
+    pub(super) all: ColumnSums,
+    /// Of these, calls from other processors.
+    pub(super) calls: ColumnSums,
+}
+
+/// Takes `/proc/interrupts` in place of what `into` held.
+pub(super) fn parse_interrupts(text: &[u8], into: &mut InterruptCounts) {
+    let mut cursor = Cursor::new(text);
+    into.calls.start(&mut cursor.clone());
+    into.all.start(&mut cursor);
+    while !cursor.at_end() {
+        if let Some(label) = cursor.label()
+            && !NOT_INTERRUPTS.contains(&label)
+        {
+            let mut row = cursor;
+            into.all.add_row(&mut cursor);
+            if is_call(label, cursor) {
+                into.calls.add_row(&mut row);
+            }
+        }
+        cursor.rest_of_line();
+    }
+}
+
+/// Calls have a row of their own: `CAL` on x86; elsewhere one of the rows `IPI0`, `IPI1` …, told by its name.
+fn is_call(label: &[u8], mut behind: Cursor<'_>) -> bool {
+    label == b"CAL"
+        || (label.starts_with(b"IPI")
+            && behind.rest_of_line().to_ascii_lowercase().windows(13).any(|part| part == b"function call"))
+}
+
+/// Takes the device rows of `/proc/softirqs` in place of what `into` held.
+pub(super) fn parse_softirqs(text: &[u8], into: &mut ColumnSums) {
+    let mut cursor = Cursor::new(text);
+    into.start(&mut cursor);
+    while !cursor.at_end() {
+        if cursor.label().is_some_and(|label| DEVICE_SOFTIRQS.contains(&label)) {
+            into.add_row(&mut cursor);
+        }
+        cursor.rest_of_line();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millpond_model::CpuId;
+    use proptest::prelude::*;
+
+    fn interrupts(text: &str) -> InterruptCounts {
+        let mut counts = InterruptCounts::default();
+        parse_interrupts(text.as_bytes(), &mut counts);
+        counts
+    }
+
+    // The shape of a virtual x86 machine on kernel 6.18.
+    const X86: &str = "           CPU0       CPU1       \n\
+        \x20 4:          0         15  IO-APIC   4-edge      ttyS0\n\
+        \x2028:          2          0 PCI-MSIX-0000:00:01.0   0-edge      virtio0-config\n\
+        NMI:          0          0   Non-maskable interrupts\n\
+        LOC:      38936      44849   Local timer interrupts\n\
+        RES:         10         20   Rescheduling interrupts\n\
+        CAL:        100        200   Function call interrupts\n\
+        TLB:         90        190   TLB shootdowns\n\
+        MCP:          7          7   Machine check polls\n\
+        ERR:          5\n\
+        MIS:          0\n\
+        PIN:          1          1   Posted-interrupt notification event\n";
+
+    #[test]
+    fn every_interrupt_counts_once() {
+        let counts = interrupts(X86);
+        assert_eq!(counts.all.cpus, [CpuId(0), CpuId(1)]);
+        assert_eq!(counts.all.sums, [2 + 38936 + 10 + 100 + 1, 15 + 44849 + 20 + 200 + 1]);
+        assert_eq!(counts.calls.sums, [100, 200]);
+    }
+
+    #[test]
+    fn one_processor_does_not_take_the_errors_of_the_machine_for_interrupts() {
+        let counts =
+            interrupts("           CPU0       \n  1:          9   IO-APIC 1-edge i8042\nERR:          3\n");
+        assert_eq!(counts.all.sums, [9]);
+    }
+
+    #[test]
+    fn narrow_columns_and_holes_in_the_numbers_are_read_by_tokens() {
+        // Columns as narrow as their figures, a row that belongs to nobody, always-zero rows left out.
+        let counts = interrupts(
+            "      CPU0 CPU2 CPU1023\n 24: 1 22 4294967295 IO-APIC 5-edge 3com 77\nLOC: 5 6 7 Local timer interrupts\n",
+        );
+        assert_eq!(counts.all.cpus, [CpuId(0), CpuId(2), CpuId(1023)]);
+        assert_eq!(counts.all.sums, [6, 28, 4_294_967_302]);
+        assert_eq!(counts.all.of(CpuId(1023), 0), Some(4_294_967_302));
+        assert_eq!(counts.all.of(CpuId(1), 1), None);
+        assert_eq!(counts.calls.of(CpuId(0), 0), None, "no row of calls");
+    }
+
+    #[test]
+    fn calls_on_arm_are_told_by_their_name() {
+        let counts = interrupts(
+            "           CPU0       CPU1\n 11:        500        600     GICv3  27 Level     arch_timer\n\
+             IPI0:         3          4       Rescheduling interrupts\n\
+             IPI1:        70         80       Function call interrupts\nErr:          9\n",
+        );
+        assert_eq!(counts.all.sums, [573, 684]);
+        assert_eq!(counts.calls.sums, [70, 80]);
+    }
+
+    #[test]
+    fn soft_interrupts_of_devices_count_and_those_of_clocks_do_not() {
+        let text = "                    CPU0       CPU1       \n\
+            \x20         HI:          1          0\n       TIMER:       9310      11864\n\
+            \x20     NET_TX:          4          0\n      NET_RX:       2888       5038\n\
+            \x20      BLOCK:          0      62365\n    IRQ_POLL:          0          0\n\
+            \x20    TASKLET:         28          2\n       SCHED:      21151      22399\n\
+            \x20    HRTIMER:          0          0\n         RCU:      13233      16295\n";
+        let mut sums = ColumnSums::default();
+        parse_softirqs(text.as_bytes(), &mut sums);
+        assert_eq!(sums.sums, [1 + 4 + 2888 + 28, 5038 + 62365 + 2]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_survived(text in proptest::collection::vec(any::<u8>(), 0..300)) {
+            interrupts(&String::from_utf8_lossy(&text));
+            parse_softirqs(&text, &mut ColumnSums::default());
+        }
+
+        #[test]
+        fn any_almost_right_text_is_survived(
+            text in "( *(CPU[0-9]{0,12} *){0,4}\n)?( *[A-Z0-9]{0,3}:?( +[0-9]{0,21}){0,5}[ a-z:]{0,6}\n?){0,6}"
+        ) {
+            let counts = interrupts(&text);
+            prop_assert_eq!(counts.all.cpus.len(), counts.all.sums.len());
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Counters and samples on the machine that runs the tests.

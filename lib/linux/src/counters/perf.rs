@@ -1,0 +1,100 @@
+//! The kernel's performance events, as thin as they can be: counters in groups, and filters.
+
+use millpond_model::CpuId;
+use perf_event_open_sys as sys;
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// What a counter counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Event {
+    /// One of the kernel's own software events (`PERF_COUNT_SW_…`).
+    Software(u64),
+    /// A tracepoint, by number.
+    Tracepoint(u64),
+}
+
+fn attributes(event: Event) -> sys::bindings::perf_event_attr {
+    let (type_, config) = match event {
+        Event::Software(config) => (sys::bindings::PERF_TYPE_SOFTWARE, config),
+        Event::Tracepoint(id) => (sys::bindings::PERF_TYPE_TRACEPOINT, id),
+    };
+    let mut attr = sys::bindings::perf_event_attr { type_, config, ..Default::default() };
+    attr.size = u32::try_from(size_of_val(&attr)).unwrap_or(0);
+    attr
+}
+
+/// Opens a counter for everything that happens on one processor, stopped if it leads a group.
+pub(super) fn open_counter(event: Event, cpu: CpuId, leader: Option<&OwnedFd>) -> io::Result<OwnedFd> {
+    let mut attr = attributes(event);
+    attr.read_format = u64::from(sys::bindings::PERF_FORMAT_GROUP);
+    attr.set_disabled(u64::from(leader.is_none()));
+    open(&mut attr, cpu, leader)
+}
+
+/// Opens a given event for everything that happens on one processor.
+pub(super) fn open(
+    attr: &mut sys::bindings::perf_event_attr,
+    cpu: CpuId,
+    leader: Option<&OwnedFd>,
+) -> io::Result<OwnedFd> {
+    let cpu = i32::try_from(cpu.0).map_err(|_| io::Error::from_raw_os_error(libc::ENODEV))?;
+    let group = leader.map_or(-1, AsRawFd::as_raw_fd);
+    let flags = libc::c_ulong::from(sys::bindings::PERF_FLAG_FD_CLOEXEC);
+    // SAFETY: `attr` is a complete attribute record with its size in it, and outlives the call.
+    let fd = unsafe { sys::perf_event_open(attr, -1, cpu, group, flags) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call has just returned this descriptor, which nobody else has.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Lets a tracepoint counter count only what passes the filter.
+pub(super) fn set_filter(fd: &OwnedFd, filter: &CStr) -> io::Result<()> {
+    // SAFETY: the text is terminated, and the kernel copies it without writing to it.
+    let done = unsafe { sys::ioctls::SET_FILTER(fd.as_raw_fd(), filter.as_ptr().cast_mut()) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Starts a group at once.
+pub(super) fn enable_group(leader: &OwnedFd) -> io::Result<()> {
+    // SAFETY: takes a number and touches no memory of ours.
+    let done = unsafe { sys::ioctls::ENABLE(leader.as_raw_fd(), sys::bindings::PERF_IOC_FLAG_GROUP) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Reads a whole group, leader first, with a single look at its processor. Returns how many values there
+/// were: fewer than were opened when the processor has been off-line meanwhile.
+pub(super) fn read_group(leader: &OwnedFd, values: &mut [u64]) -> io::Result<usize> {
+    // One word before the values tells how many there are.
+    let mut words = [0u64; 32];
+    let wanted = (values.len() + 1).min(words.len());
+    let bytes = rustix::io::read(leader, bytemuck(&mut words[..wanted]))?;
+    let count = (bytes / size_of::<u64>()).saturating_sub(1).min(values.len());
+    values[..count].copy_from_slice(&words[1..=count]);
+    Ok(count)
+}
+
+fn bytemuck(words: &mut [u64]) -> &mut [u8] {
+    // SAFETY: every byte of a word may be read and written as a byte, and the length is that of the words.
+    unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast::<u8>(), size_of_val(words)) }
+}
+
+/// Lets this process hold `count` more descriptors, as far as it may.
+pub(super) fn allow_descriptors(count: u64) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    // What is open already, and what the program opens besides, is little.
+    const OTHERS: u64 = 256;
+    let now = getrlimit(Resource::Nofile);
+    let wanted = count.saturating_add(OTHERS);
+    if now.current.is_none_or(|limit| limit >= wanted) {
+        return;
+    }
+    let raised = Rlimit { current: Some(wanted), maximum: now.maximum.map(|m| m.max(wanted)) };
+    if setrlimit(Resource::Nofile, raised).is_err() {
+        // Without the right to raise the maximum: up to it. What then does not fit is reported as missing.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: now.maximum, ..now });
+    }
+}

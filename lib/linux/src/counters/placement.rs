@@ -1,0 +1,61 @@
+//! Who is where: the sets of processors, and the processors that want to be left alone.
+
+use crate::Root;
+use millpond_model::{CpuId, CpuSet, PsetId};
+use std::collections::BTreeMap;
+
+/// The sets and shelters of a machine at an instant.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// The set of each processor that is in one.
+    pub set_of: BTreeMap<CpuId, PsetId>,
+    /// The sets that exist besides the default one, ascending; an empty set is in here alone.
+    pub sets: Vec<PsetId>,
+    /// Processors that nobody may disturb: members of exclusive sets, and those without interrupts.
+    pub sheltered: CpuSet,
+}
+
+impl Placement {
+    /// The set of a processor.
+    #[must_use]
+    pub fn set_of(&self, cpu: CpuId) -> PsetId {
+        self.set_of.get(&cpu).copied().unwrap_or(PsetId::DEFAULT)
+    }
+}
+
+/// Processors that were set apart at boot: they do not change while the machine runs.
+pub(super) fn set_apart_at_boot(root: &Root) -> CpuSet {
+    let list = |name: &str| -> CpuSet {
+        let text = root.read(&root.sys.join("devices/system/cpu").join(name)).ok().flatten();
+        // Some kernels write `(null)` for none.
+        text.and_then(|text| text.parse().ok()).unwrap_or_default()
+    };
+    &list("isolated") | &list("nohz_full")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn processors_set_apart_at_boot_are_those_isolated_and_those_without_a_tick() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::paper(dir.path());
+        assert!(set_apart_at_boot(&root).is_empty());
+        let cpu = root.sys.join("devices/system/cpu");
+        fs::create_dir_all(&cpu).unwrap();
+        fs::write(cpu.join("isolated"), "2-3\n").unwrap();
+        fs::write(cpu.join("nohz_full"), "(null)\n").unwrap();
+        assert_eq!(set_apart_at_boot(&root).to_string(), "2-3");
+        fs::write(cpu.join("nohz_full"), "3,5\n").unwrap();
+        assert_eq!(set_apart_at_boot(&root).to_string(), "2-3,5");
+    }
+
+    #[test]
+    fn a_processor_in_no_set_is_in_the_default_one() {
+        let placement = Placement { set_of: BTreeMap::from([(CpuId(1), PsetId(4))]), ..Placement::default() };
+        assert_eq!(placement.set_of(CpuId(1)), PsetId(4));
+        assert_eq!(placement.set_of(CpuId(0)), PsetId::DEFAULT);
+    }
+}

@@ -1,0 +1,228 @@
+//! The tables of `/proc` joined by processor: everything that the kernel keeps by itself.
+
+use super::interrupts::{InterruptCounts, parse_interrupts, parse_softirqs};
+use super::placement::Placement;
+use super::schedstat::parse_schedstat;
+use super::stat::parse_stat;
+use super::text::{ColumnSums, ProcFile};
+use crate::Root;
+use millpond_machine::{Reason, Refusal};
+use millpond_model::{COLUMNS, Column, CpuId, CpuSample, Nanos, Sample, Ticks, WallTime};
+use rustix::time::{ClockId, clock_gettime};
+use std::io;
+
+/// Columns that no table has: they are counted only while somebody watches.
+const ONLY_WATCHED: [Column; 8] = [
+    Column::Minf,
+    Column::Mjf,
+    Column::Xcal,
+    Column::Icsw,
+    Column::Migr,
+    Column::Smtx,
+    Column::Srw,
+    Column::Syscl,
+];
+
+/// The open tables, and what was last read from them.
+#[derive(Debug)]
+pub(super) struct Tables {
+    stat: ProcFile,
+    interrupts: Option<ProcFile>,
+    softirqs: Option<ProcFile>,
+    schedstat: Option<ProcFile>,
+    active: Vec<(CpuId, Ticks)>,
+    taken: InterruptCounts,
+    deferred: ColumnSums,
+    slices: Vec<(CpuId, u64)>,
+}
+
+fn refuse(what: &str, error: &io::Error) -> Refusal {
+    Refusal::operation(Reason::Machine(format!("/proc/{what} cannot be read: {error}")))
+}
+
+impl Tables {
+    /// Opens the tables. Only `/proc/stat` must exist.
+    pub(super) fn open(root: &Root) -> Result<Tables, Refusal> {
+        let stat = ProcFile::open(root, "stat").map_err(|error| refuse("stat", &error))?;
+        let stat =
+            stat.ok_or_else(|| Refusal::operation(Reason::Machine("it has no /proc/stat".to_owned())))?;
+        let optional = |name| ProcFile::open(root, name).ok().flatten();
+        Ok(Tables {
+            stat,
+            interrupts: optional("interrupts"),
+            softirqs: optional("softirqs"),
+            schedstat: optional("schedstat"),
+            active: Vec::new(),
+            taken: InterruptCounts::default(),
+            deferred: ColumnSums::default(),
+            slices: Vec::new(),
+        })
+    }
+
+    /// Reads all tables anew.
+    pub(super) fn read(&mut self) -> Result<(), Refusal> {
+        parse_stat(self.stat.read().map_err(|error| refuse("stat", &error))?, &mut self.active);
+        if self.active.is_empty() {
+            return Err(Refusal::operation(Reason::Machine("/proc/stat names no processor".to_owned())));
+        }
+        if let Some(file) = &mut self.interrupts {
+            let text = file.read().map_err(|error| refuse("interrupts", &error))?;
+            parse_interrupts(text, &mut self.taken);
+        }
+        if let Some(file) = &mut self.softirqs {
+            let text = file.read().map_err(|error| refuse("softirqs", &error))?;
+            parse_softirqs(text, &mut self.deferred);
+        }
+        if let Some(file) = &mut self.schedstat {
+            let text = file.read().map_err(|error| refuse("schedstat", &error))?;
+            parse_schedstat(text, &mut self.slices);
+        }
+        Ok(())
+    }
+
+    /// The active processors, ascending, with where their time went.
+    pub(super) fn active(&self) -> &[(CpuId, Ticks)] {
+        &self.active
+    }
+
+    /// What the tables say of the processor that stands at `index` of [`Tables::active`].
+    pub(super) fn row(&self, index: usize, placement: &Placement) -> CpuSample {
+        let (cpu, ticks) = self.active[index];
+        let mut events = [None; COLUMNS.len()];
+        events[Column::Intr.index()] = self.taken.all.of(cpu, index);
+        events[Column::Ithr.index()] = self.deferred.of(cpu, index);
+        events[Column::Csw.index()] =
+            self.slices.binary_search_by_key(&cpu, |(c, _)| *c).ok().map(|at| self.slices[at].1);
+        CpuSample { cpu, set: placement.set_of(cpu), events, ticks }
+    }
+
+    /// Calls that a processor received, for kernels that do not tell who sent them.
+    pub(super) fn calls_received(&self, cpu: CpuId, index: usize) -> Option<u64> {
+        self.taken.calls.of(cpu, index)
+    }
+
+    /// Whether received calls are told.
+    pub(super) fn has_calls(&self) -> bool {
+        self.taken.calls.rows > 0
+    }
+
+    /// Why columns that come from tables are not there, one sentence per table.
+    pub(super) fn missing(&self) -> Vec<String> {
+        let mut missing = Vec::new();
+        if self.taken.all.rows == 0 {
+            missing.push("intr: this machine has no /proc/interrupts".to_owned());
+        }
+        if self.deferred.rows == 0 {
+            missing.push("ithr: this machine has no /proc/softirqs".to_owned());
+        }
+        missing
+    }
+
+    /// Whether switches are counted without anybody watching.
+    pub(super) fn has_slices(&self) -> bool {
+        !self.slices.is_empty()
+    }
+
+    /// The sample since boot.
+    pub(super) fn since_boot(&mut self, placement: &Placement) -> Result<Sample, Refusal> {
+        self.read()?;
+        let mut only_watched: Vec<&str> = ONLY_WATCHED.iter().map(|column| column.word()).collect();
+        if !self.has_slices() {
+            only_watched.push(Column::Csw.word());
+        }
+        let mut missing = self.missing();
+        missing.push(format!(
+            "{}: the kernel does not keep them per processor; they are counted while mpstat runs",
+            only_watched.join(", ")
+        ));
+        let cpus = (0..self.active.len()).map(|index| self.row(index, placement)).collect();
+        Ok(Sample { at: now(), wall: wall(), cpus, sets: placement.sets.clone(), missing })
+    }
+}
+
+/// The machine's monotonic clock.
+pub(super) fn now() -> Nanos {
+    span(clock_gettime(ClockId::Monotonic))
+}
+
+/// The processor time that this thread has used.
+pub(super) fn own_cpu_time() -> Nanos {
+    span(clock_gettime(ClockId::ThreadCPUTime))
+}
+
+fn span(time: rustix::time::Timespec) -> Nanos {
+    let part = |n: i64| u64::try_from(n).unwrap_or(0);
+    Nanos(part(time.tv_sec).saturating_mul(1_000_000_000).saturating_add(part(time.tv_nsec)))
+}
+
+/// The wall clock.
+pub(super) fn wall() -> WallTime {
+    WallTime(clock_gettime(ClockId::Realtime).tv_sec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millpond_model::PsetId;
+    use std::collections::BTreeMap;
+    use std::fs;
+
+    const STAT: &str = "cpu 9 9 9 9\ncpu0 1 0 2 3 0 0 0 0 0 0\ncpu2 4 0 5 6 0 0 0 0 0 0\nintr 1 2\n";
+    const INTERRUPTS: &str =
+        "  CPU0 CPU2\n 4: 1 15 IO-APIC 4-edge ttyS0\nLOC: 10 20 Local timer interrupts\n";
+    const SOFTIRQS: &str = "  CPU0 CPU1 CPU2 CPU3\nNET_RX: 7 0 8 0\nTIMER: 50 0 60 0\n";
+
+    fn paper(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::paper(dir.path());
+        fs::create_dir_all(&root.proc).unwrap();
+        for (name, text) in files {
+            fs::write(root.proc.join(name), text).unwrap();
+        }
+        (dir, root)
+    }
+
+    #[test]
+    fn tables_are_joined_by_processor_whatever_columns_they_have() {
+        let (_dir, root) = paper(&[("stat", STAT), ("interrupts", INTERRUPTS), ("softirqs", SOFTIRQS)]);
+        let placement = Placement {
+            set_of: BTreeMap::from([(CpuId(2), PsetId(1))]),
+            sets: vec![PsetId(1)],
+            ..Placement::default()
+        };
+        let sample = Tables::open(&root).unwrap().since_boot(&placement).unwrap();
+        let row = |index: usize, column: Column| sample.cpus[index].events[column.index()];
+        assert_eq!(sample.cpus.iter().map(|c| c.cpu.0).collect::<Vec<_>>(), [0, 2]);
+        assert_eq!((row(0, Column::Intr), row(1, Column::Intr)), (Some(11), Some(35)));
+        assert_eq!((row(0, Column::Ithr), row(1, Column::Ithr)), (Some(7), Some(8)));
+        assert_eq!((row(0, Column::Csw), row(1, Column::Syscl)), (None, None));
+        assert_eq!((sample.cpus[0].set, sample.cpus[1].set), (PsetId::DEFAULT, PsetId(1)));
+        assert_eq!(sample.cpus[1].ticks.total(), Nanos::from_millis(150));
+        assert_eq!(
+            sample.missing,
+            [
+                "minf, mjf, xcal, icsw, migr, smtx, srw, syscl, csw: the kernel does not keep them per processor; \
+              they are counted while mpstat runs"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_machine_that_keeps_time_slices_has_switches_since_boot() {
+        let schedstat = "version 17\ncpu0 0 0 0 0 0 0 1 1 31\ncpu2 0 0 0 0 0 0 1 1 44\n";
+        let (_dir, root) = paper(&[("stat", STAT), ("schedstat", schedstat)]);
+        let sample = Tables::open(&root).unwrap().since_boot(&Placement::default()).unwrap();
+        assert_eq!(sample.cpus[1].events[Column::Csw.index()], Some(44));
+        assert_eq!(sample.cpus[1].events[Column::Intr.index()], None);
+        assert_eq!(sample.missing[0], "intr: this machine has no /proc/interrupts");
+        assert_eq!(sample.missing[1], "ithr: this machine has no /proc/softirqs");
+    }
+
+    #[test]
+    fn a_machine_without_processors_is_refused() {
+        let (_dir, root) = paper(&[("stat", "intr 1 2 3\n")]);
+        assert!(Tables::open(&root).unwrap().since_boot(&Placement::default()).is_err());
+        let (_dir, root) = paper(&[]);
+        assert!(Tables::open(&root).is_err());
+    }
+}

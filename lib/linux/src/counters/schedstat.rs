@@ -1,0 +1,68 @@
+//! `/proc/schedstat`: how often each processor went on to another thread, where the kernel keeps it.
+
+use super::text::{Cursor, parse_u32};
+use millpond_model::CpuId;
+
+/// The layout of the `cpuN` lines has been the same since this version of the file.
+const OLDEST_VERSION: u64 = 15;
+
+/// The ninth number of a line: time slices that threads were given. Switches to the idle thread are not in
+/// it (they are counted only while `kernel.sched_schedstats` is on), so it is a lower bound of `csw`.
+const SLICES_FIELD: usize = 9;
+
+/// Takes the time slices of each processor, ascending, in place of what `into` held.
+pub(super) fn parse_schedstat(text: &[u8], into: &mut Vec<(CpuId, u64)>) {
+    into.clear();
+    let mut cursor = Cursor::new(text);
+    let mut understood = false;
+    while !cursor.at_end() {
+        match cursor.word() {
+            Some(b"version") => understood = cursor.number().is_some_and(|v| v >= OLDEST_VERSION),
+            Some(word) if understood => {
+                let cpu = word.strip_prefix(b"cpu").and_then(parse_u32);
+                let mut slices = None;
+                if cpu.is_some() {
+                    slices = (0..SLICES_FIELD).map_while(|_| cursor.number()).nth(SLICES_FIELD - 1);
+                }
+                into.extend(cpu.map(CpuId).zip(slices));
+            }
+            _ => {}
+        }
+        cursor.rest_of_line();
+    }
+    into.sort_unstable_by_key(|(cpu, _)| *cpu);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parse(text: &str) -> Vec<(u32, u64)> {
+        let mut slices = Vec::new();
+        parse_schedstat(text.as_bytes(), &mut slices);
+        slices.into_iter().map(|(cpu, n)| (cpu.0, n)).collect()
+    }
+
+    #[test]
+    fn the_ninth_field_is_taken_and_domains_are_passed_over() {
+        let text = "version 17\ntimestamp 4295\ncpu0 0 0 0 0 0 0 81 92 310\n\
+                    domain0 MC 3 1 2 3 4 5 6 7 8 9 10 11\ncpu2 0 0 0 0 0 0 1 2 44\n";
+        assert_eq!(parse(text), [(0, 310), (2, 44)]);
+    }
+
+    #[test]
+    fn an_unknown_layout_gives_nothing() {
+        assert_eq!(parse("version 14\ncpu0 1 2 3 4 5 6 7 8 9\n"), []);
+        assert_eq!(parse("version 15\ncpu0 1 2 3 4 5 6 7 8\n"), []);
+        assert_eq!(parse(""), []);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_survived(text in ".{0,200}", lines in "(version 1[0-9]\n)?(cpu[0-9]{0,3}( [0-9x]{0,20}){0,11}\n){0,4}") {
+            parse(&text);
+            parse(&lines);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Numbers of tracepoints, from the kernel's tracing files, mounted or not.
+//!
+//! Where nobody has mounted them they are reached through a mount that is attached nowhere: it has a file
+//! descriptor and no path, nobody else can see it, and it ends with the descriptor.
+
+use crate::{Root, is_gone};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+
+/// An open tracing directory.
+#[derive(Debug)]
+pub(super) struct Tracefs {
+    dir: OwnedFd,
+}
+
+impl Tracefs {
+    /// Opens it where it is mounted, else without a mount point.
+    ///
+    /// # Errors
+    /// The reason, as the second half of a sentence.
+    pub(super) fn open(root: &Root) -> Result<Tracefs, String> {
+        mounted(root).map_or_else(detached, Ok).map(|dir| Tracefs { dir })
+    }
+
+    /// The number of the tracepoint `category:name`, which changes from kernel to kernel.
+    ///
+    /// # Errors
+    /// The reason, as the second half of a sentence.
+    pub(super) fn id(&self, category: &str, name: &str) -> Result<u64, String> {
+        let path = format!("events/{category}/{name}/id");
+        let fd = match openat(&self.dir, &path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(fd) => fd,
+            Err(Errno::NOENT) => return Err(format!("this kernel has no tracepoint {category}:{name}")),
+            Err(error) => return Err(format!("tracepoint {category}:{name}: {error}")),
+        };
+        let mut text = String::new();
+        match File::from(fd).read_to_string(&mut text) {
+            Ok(_) => text.trim().parse().map_err(|_| format!("tracepoint {category}:{name} has no number")),
+            Err(error) => Err(format!("tracepoint {category}:{name}: {error}")),
+        }
+    }
+}
+
+fn mounted(root: &Root) -> Option<OwnedFd> {
+    let candidates: [PathBuf; 2] = [root.sys.join("kernel/tracing"), root.sys.join("kernel/debug/tracing")];
+    candidates.iter().find_map(|path| {
+        let dir =
+            openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        openat(dir.as_fd(), "events", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        Some(dir)
+    })
+}
+
+fn detached() -> Result<OwnedFd, String> {
+    let explain = |error: Errno| match error {
+        Errno::PERM | Errno::ACCESS => "reading tracepoints needs the rights of root".to_owned(),
+        Errno::NODEV => "this kernel has no tracing".to_owned(),
+        error if is_gone(&error.into()) => "this kernel has no tracing".to_owned(),
+        error => format!("the kernel's tracing files cannot be opened: {error}"),
+    };
+    let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC).map_err(explain)?;
+    fsconfig_create(context.as_fd()).map_err(explain)?;
+    fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty()).map_err(explain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_mounted_tree_is_read_where_it_stands() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::paper(dir.path());
+        let event = root.sys.join("kernel/tracing/events/sched/sched_switch");
+        fs::create_dir_all(&event).unwrap();
+        fs::write(event.join("id"), "314\n").unwrap();
+        let tracefs = Tracefs::open(&root).unwrap();
+        assert_eq!(tracefs.id("sched", "sched_switch"), Ok(314));
+        let absent = tracefs.id("ipi", "ipi_send_cpu").unwrap_err();
+        assert_eq!(absent, "this kernel has no tracepoint ipi:ipi_send_cpu");
+    }
+}
