@@ -1,0 +1,276 @@
+//! The map of rooms: who may know whom.
+//!
+//! ```text
+//! model ◀ formats machine planner report ◀ linux sim pools observe ◀ session ◀ experiments ◀ cmd svc ◀ bin
+//!         workloads ◀ sim experiments cmd        bpf ◀ linux        rt: libc alone
+//! ```
+//!
+//! A room may know every room further left, never one of its own column. Beside the columns: only `session` knows
+//! which machines exist, so nobody else knows `linux` and `sim`; `bpf` is known by `linux` alone, and is alone in speaking
+//! libbpf; `workloads`, `bpf` and `rt` know no other room. Crates under `tests/`, `benches/` and `fuzz/`, and `xtask`, may know
+//! everything and are known by nobody.
+
+use crate::Breach;
+use serde::Deserialize;
+use std::path::Path;
+
+/// What `cargo metadata --no-deps` says, as far as it matters here.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct Metadata {
+    /// The crates of the workspace.
+    pub packages: Vec<Package>,
+    /// Where it stands.
+    pub workspace_root: String,
+}
+
+/// One crate.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Package {
+    /// Its name.
+    pub name: String,
+    /// The path of its manifest.
+    pub manifest_path: String,
+    /// What it depends on, of all kinds and for all targets.
+    pub dependencies: Vec<Dependency>,
+}
+
+/// One arrow.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Dependency {
+    /// The crate's own name, whatever it is renamed to.
+    pub name: String,
+    /// Where it stands, for a crate of the workspace.
+    pub path: Option<String>,
+    /// `dev`, `build`, or nothing for a normal one.
+    pub kind: Option<String>,
+}
+
+/// The columns of the map, left to right.
+const COLUMNS: [&[&str]; 7] = [
+    &["model"],
+    &["formats", "machine", "planner", "report"],
+    &["linux", "sim", "pools", "observe"],
+    &["session"],
+    &["experiments"],
+    &["cmd", "svc"],
+    &["bin"],
+];
+
+/// Rooms that only the named ones may know.
+const KNOWN_ONLY_BY: [(&str, &[&str]); 4] = [
+    ("linux", &["session"]),
+    ("sim", &["session"]),
+    ("bpf", &["linux"]),
+    ("workloads", &["sim", "experiments", "cmd"]),
+];
+
+/// Rooms that know no other room of ours.
+const ISLANDS: [&str; 3] = ["workloads", "bpf", "rt"];
+
+/// Where a crate stands that proves or builds the others.
+const OUTSIDE: [&str; 4] = ["tests", "benches", "fuzz", "xtask"];
+
+/// Every arrow that the map does not have.
+#[must_use]
+pub fn check(metadata: &Metadata) -> Vec<Breach> {
+    let root = Path::new(&metadata.workspace_root);
+    let mut breaches = Vec::new();
+    for package in &metadata.packages {
+        let dir = Path::new(&package.manifest_path).parent().unwrap_or(root);
+        let Some(from) = room(root, dir) else { continue };
+        if !is_on_the_map(from) && !OUTSIDE.contains(&from) {
+            breaches
+                .push(Breach { place: package.name.clone(), what: format!("the map has no room `{from}`") });
+        }
+        for dependency in &package.dependencies {
+            let forbidden = match dependency.path.as_deref().and_then(|path| room(root, Path::new(path))) {
+                Some(to) => !may_know(from, to),
+                None => !may_use(from, &dependency.name),
+            };
+            if forbidden {
+                let kind = dependency.kind.as_deref().map(|kind| format!(" ({kind})")).unwrap_or_default();
+                let what = format!("must not depend on {}{kind}", dependency.name);
+                breaches.push(Breach { place: package.name.clone(), what });
+            }
+        }
+    }
+    breaches.sort();
+    breaches
+}
+
+/// The room that stands in `dir`: `lib/model` is `model`, all of `bin` is `bin`.
+fn room<'a>(root: &Path, dir: &'a Path) -> Option<&'a str> {
+    let mut parts = dir.strip_prefix(root).ok()?.iter().map(|part| part.to_str().unwrap_or_default());
+    match parts.next()? {
+        "lib" => parts.next(),
+        first => Some(first),
+    }
+}
+
+fn column(room: &str) -> Option<usize> {
+    COLUMNS.iter().position(|rooms| rooms.contains(&room))
+}
+
+fn is_on_the_map(room: &str) -> bool {
+    column(room).is_some() || ISLANDS.contains(&room)
+}
+
+/// Whether the room `from` may depend on the room `to`.
+fn may_know(from: &str, to: &str) -> bool {
+    if OUTSIDE.contains(&from) {
+        return true;
+    }
+    if OUTSIDE.contains(&to) || ISLANDS.contains(&from) {
+        return false;
+    }
+    if let Some((_, knowers)) = KNOWN_ONLY_BY.iter().find(|(room, _)| *room == to) {
+        return knowers.contains(&from);
+    }
+    matches!((column(from), column(to)), (Some(from), Some(to)) if from > to)
+}
+
+/// Whether the room `from` may depend on the foreign crate `name`.
+fn may_use(from: &str, name: &str) -> bool {
+    match (from, name) {
+        ("bpf", _) => true,
+        (_, "libbpf-rs" | "libbpf-sys" | "libbpf-cargo") => false,
+        ("rt", name) => name == "libc",
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn crate_name(path: &str) -> String {
+        format!("millpond-{}", path.rsplit('/').next().unwrap())
+    }
+
+    /// `lib/model`, `dev:lib/model`, `@serde` or `dev:@serde`.
+    fn dependency(arrow: &str) -> Dependency {
+        let (kind, to) = match arrow.split_once(':') {
+            Some((kind, to)) => (Some(kind.to_owned()), to),
+            None => (None, arrow),
+        };
+        match to.strip_prefix('@') {
+            Some(foreign) => Dependency { name: foreign.to_owned(), path: None, kind },
+            None => Dependency { name: crate_name(to), path: Some(format!("/w/{to}")), kind },
+        }
+    }
+
+    /// A workspace in `/w` of the rooms at the paths given, each with its arrows.
+    fn house(rooms: &[(&str, &[&str])]) -> Metadata {
+        let package = |(path, arrows): &(&str, &[&str])| Package {
+            name: crate_name(path),
+            manifest_path: format!("/w/{path}/Cargo.toml"),
+            dependencies: arrows.iter().map(|arrow| dependency(arrow)).collect(),
+        };
+        Metadata { packages: rooms.iter().map(package).collect(), workspace_root: "/w".into() }
+    }
+
+    fn breaches(rooms: &[(&str, &[&str])]) -> Vec<String> {
+        check(&house(rooms)).iter().map(ToString::to_string).collect()
+    }
+
+    /// A house in which every arrow is one of the map's.
+    const SOUND: &[(&str, &[&str])] = &[
+        ("lib/model", &["@serde"]),
+        ("lib/formats", &["lib/model"]),
+        ("lib/machine", &["lib/model"]),
+        ("lib/report", &["lib/model"]),
+        ("lib/bpf", &["@libbpf-rs"]),
+        ("lib/workloads", &["@libc"]),
+        ("lib/rt", &["@libc"]),
+        ("lib/linux", &["lib/machine", "lib/formats", "lib/bpf", "dev:@tempfile"]),
+        ("lib/sim", &["lib/machine", "lib/workloads"]),
+        ("lib/observe", &["lib/model", "lib/report"]),
+        ("lib/session", &["lib/linux", "lib/sim", "lib/model"]),
+        ("experiments", &["lib/session", "lib/workloads", "lib/observe"]),
+        ("cmd", &["experiments", "lib/session", "lib/workloads", "lib/formats"]),
+        ("bin/millpond", &["cmd"]),
+        ("tests/vm", &["lib/linux"]),
+        ("xtask", &["cmd"]),
+    ];
+
+    #[test]
+    fn a_house_as_on_the_map_has_no_breach() {
+        assert_eq!(breaches(SOUND), Vec::<String>::new());
+    }
+
+    /// What is found in the sound house with one arrow more.
+    fn with_arrow(from: &str, to: &str) -> Vec<String> {
+        let mut house = house(SOUND);
+        let package = house.packages.iter_mut().find(|p| p.name == crate_name(from)).unwrap();
+        package.dependencies.push(dependency(to));
+        check(&house).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_forbidden_arrow_is_found() {
+        for (from, to) in [
+            ("lib/model", "lib/formats"),
+            ("lib/formats", "lib/machine"),
+            ("lib/machine", "lib/linux"),
+            ("lib/linux", "lib/sim"),
+            ("lib/sim", "lib/linux"),
+            ("lib/linux", "lib/session"),
+            ("lib/linux", "lib/workloads"),
+            ("lib/session", "lib/workloads"),
+            ("lib/session", "cmd"),
+            ("experiments", "cmd"),
+            ("experiments", "lib/linux"),
+            ("cmd", "lib/linux"),
+            ("cmd", "lib/sim"),
+            ("cmd", "lib/bpf"),
+            ("bin/millpond", "lib/linux"),
+            ("lib/workloads", "lib/model"),
+            ("lib/bpf", "lib/model"),
+            ("lib/rt", "lib/model"),
+            ("cmd", "lib/rt"),
+            ("lib/model", "tests/vm"),
+            ("cmd", "xtask"),
+        ] {
+            let expected = format!("{}: must not depend on {}", crate_name(from), crate_name(to));
+            assert_eq!(with_arrow(from, to), [expected]);
+        }
+    }
+
+    #[test]
+    fn an_arrow_of_a_test_is_an_arrow() {
+        assert_eq!(with_arrow("cmd", "dev:lib/sim"), ["millpond-cmd: must not depend on millpond-sim (dev)"]);
+    }
+
+    #[test]
+    fn commands_and_services_do_not_know_each_other() {
+        assert_eq!(
+            breaches(&[("cmd", &["svc"]), ("svc", &[])]),
+            ["millpond-cmd: must not depend on millpond-svc"]
+        );
+        assert_eq!(
+            breaches(&[("cmd", &[]), ("svc", &["cmd"])]),
+            ["millpond-svc: must not depend on millpond-cmd"]
+        );
+    }
+
+    #[test]
+    fn only_one_room_speaks_libbpf_and_the_island_has_one_bridge() {
+        assert_eq!(with_arrow("lib/linux", "@libbpf-rs"), ["millpond-linux: must not depend on libbpf-rs"]);
+        assert_eq!(with_arrow("lib/rt", "@rustix"), ["millpond-rt: must not depend on rustix"]);
+    }
+
+    #[test]
+    fn a_room_that_is_not_on_the_map_is_found() {
+        assert_eq!(breaches(&[("lib/attic", &[])]), ["millpond-attic: the map has no room `attic`"]);
+        assert_eq!(breaches(&[("shed", &[])]), ["millpond-shed: the map has no room `shed`"]);
+    }
+
+    #[test]
+    fn the_words_of_cargo_are_understood() {
+        let text = r#"{"packages": [{"name": "millpond-cmd", "version": "0.1.0", "manifest_path": "/w/cmd/Cargo.toml",
+            "dependencies": [{"name": "millpond-linux", "source": null, "kind": null, "rename": "kernel", "path": "/w/lib/linux"}]}],
+            "workspace_root": "/w", "target_directory": "/w/target"}"#;
+        let metadata: Metadata = serde_json::from_str(text).unwrap();
+        assert_eq!(check(&metadata)[0].to_string(), "millpond-cmd: must not depend on millpond-linux");
+    }
+}

@@ -1,0 +1,205 @@
+//! Rules that one file keeps or breaks by itself.
+
+use crate::{Breach, Scan, SourceFile};
+
+/// The longest file.
+const LINES_MAX: usize = 800;
+
+/// Directories at the top of a Linux machine's tree.
+const TOPS: [&str; 14] =
+    ["bin", "boot", "dev", "etc", "home", "lib", "mnt", "opt", "proc", "root", "run", "sys", "usr", "var"];
+
+/// Rooms that hold paths of the machine.
+const HOLD_PATHS: [&str; 2] = ["lib/linux/", "lib/session/"];
+
+/// Rooms that read time and touch files. The services will join them.
+const TOUCH_THE_WORLD: [&str; 4] = ["lib/linux/", "lib/session/", "lib/workloads/", "lib/bpf/"];
+
+/// Every breach in one file of the product or its tests.
+#[must_use]
+pub fn check(file: &SourceFile) -> Vec<Breach> {
+    let scan = Scan::of(&file.text);
+    let mut breaches = Vec::new();
+    let mut breach = |line: usize, what: String| {
+        breaches.push(Breach { place: format!("{}:{line}", file.path), what });
+    };
+    if !file.text.starts_with("//!") {
+        breach(1, "the first line must say what the file is for, after //!".into());
+    }
+    let lines = file.text.lines().count();
+    if lines > LINES_MAX {
+        breach(lines, format!("a file has at most {LINES_MAX} lines"));
+    }
+    for (line, what) in ignored_tests(&scan) {
+        breach(line, what);
+    }
+    if is_product(&file.path) {
+        for (line, what) in
+            paths(file, &scan).into_iter().chain(prints(file, &scan)).chain(world(file, &scan))
+        {
+            breach(line, what);
+        }
+    }
+    breaches
+}
+
+/// What ships: rooms, commands, the binary, services and experiments; not their tests, examples and benches.
+fn is_product(path: &str) -> bool {
+    let ships = ["lib/", "cmd/", "bin/", "svc/", "experiments/"].iter().any(|top| path.starts_with(top));
+    let proves = ["/tests/", "/examples/", "/benches/"].iter().any(|dir| path.contains(dir))
+        || path.ends_with("/tests.rs");
+    ships && !proves
+}
+
+/// Lines of code outside the file's tests that contain one of `words`.
+fn uses<'a>(scan: &'a Scan, words: &'a [&'a str]) -> impl Iterator<Item = (usize, &'a str)> {
+    let code = scan.code.iter().enumerate().map(|(at, code)| (at + 1, code));
+    code.filter(|(line, _)| !scan.is_test_line(*line)).flat_map(move |(line, code)| {
+        words.iter().filter(move |word| contains_word(code, word)).map(move |&word| (line, word))
+    })
+}
+
+/// Whether `word` stands in `code` and is not the end of a longer word.
+fn contains_word(code: &str, word: &str) -> bool {
+    code.match_indices(word).any(|(at, _)| !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_'))
+}
+
+fn ignored_tests(scan: &Scan) -> Vec<(usize, String)> {
+    let code = scan.code.iter().enumerate();
+    code.filter(|(_, code)| code.contains("#[ignore"))
+        .map(|(at, _)| (at + 1, "a test is run, or it is not there".to_owned()))
+        .collect()
+}
+
+fn paths(file: &SourceFile, scan: &Scan) -> Vec<(usize, String)> {
+    if HOLD_PATHS.iter().any(|room| file.path.starts_with(room)) {
+        return Vec::new();
+    }
+    let begins_at_root = |text: &str| {
+        let top = text.strip_prefix('/').and_then(|rest| rest.split('/').next());
+        top.is_some_and(|top| TOPS.contains(&top))
+    };
+    scan.literals
+        .iter()
+        .filter(|(line, text)| begins_at_root(text) && !scan.is_test_line(*line))
+        .map(|(line, text)| (*line, format!("only lib/linux and lib/session hold paths such as \"{text}\"")))
+        .collect()
+}
+
+fn prints(file: &SourceFile, scan: &Scan) -> Vec<(usize, String)> {
+    if !file.path.starts_with("lib/") {
+        return Vec::new();
+    }
+    uses(scan, &["println!", "eprintln!", "print!", "eprint!", "dbg!"])
+        .map(|(line, word)| (line, format!("no library prints: {word}")))
+        .collect()
+}
+
+fn world(file: &SourceFile, scan: &Scan) -> Vec<(usize, String)> {
+    if TOUCH_THE_WORLD.iter().any(|room| file.path.starts_with(room)) {
+        return Vec::new();
+    }
+    uses(scan, &["Instant::now", "SystemTime::now", "thread::sleep", "std::fs", "File::open", "File::create"])
+        .map(|(line, word)| {
+            (line, format!("only machines, session and workloads read time or touch files: {word}"))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn breaches(path: &str, text: &str) -> Vec<String> {
+        check(&SourceFile { path: path.into(), text: text.into() }).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_file_that_keeps_the_habits_has_no_breach() {
+        let text = "//! Sums. Not \"/proc\".\n\n/// Prints nothing (`println!`).\nfn sum() { s(\"a/proc/b\", \"/\", \"/s\") }\n";
+        assert_eq!(breaches("lib/model/src/sum.rs", text), [""; 0]);
+    }
+
+    #[test]
+    fn a_file_without_a_head_is_found() {
+        let found = breaches("lib/model/src/sum.rs", "fn sum() {}\n");
+        assert_eq!(
+            found,
+            ["lib/model/src/sum.rs:1: the first line must say what the file is for, after //!"]
+        );
+        assert_eq!(breaches("tests/vm/tests/vm.rs", "\n//! Late.\n").len(), 1);
+    }
+
+    #[test]
+    fn a_path_of_the_machine_is_found_outside_the_two_rooms_that_hold_them() {
+        let text = "//! A.\nfn a() {\n  read(\"/proc/stat\");\n  read(\"/sys\");\n}\n";
+        let found = breaches("lib/observe/src/a.rs", text);
+        assert_eq!(
+            found,
+            [
+                "lib/observe/src/a.rs:3: only lib/linux and lib/session hold paths such as \"/proc/stat\"",
+                "lib/observe/src/a.rs:4: only lib/linux and lib/session hold paths such as \"/sys\"",
+            ]
+        );
+        assert_eq!(breaches("cmd/src/a.rs", text).len(), 2);
+        assert_eq!(breaches("lib/linux/src/a.rs", text), [""; 0]);
+        assert_eq!(breaches("lib/session/src/a.rs", text), [""; 0]);
+    }
+
+    #[test]
+    fn tests_hold_what_paths_they_like() {
+        let text =
+            "//! A.\n#[cfg(test)]\nmod tests {\n  fn a() { std::fs::read(\"/proc/stat\"); println!() }\n}\n";
+        assert_eq!(breaches("lib/observe/src/a.rs", text), [""; 0]);
+        let text = "//! A.\nfn a() { std::fs::read(\"/run/x\"); println!() }\n";
+        assert_eq!(breaches("lib/observe/tests/a.rs", text), [""; 0]);
+        assert_eq!(breaches("lib/observe/src/tests.rs", text), [""; 0]);
+        assert_eq!(breaches("tests/vm/src/a.rs", text), [""; 0]);
+    }
+
+    #[test]
+    fn a_library_that_prints_is_found() {
+        let text = "//! A.\nfn a() {\n  println!(\"a\");\n  eprintln!(\"b\"); // println!\n}\n";
+        assert_eq!(
+            breaches("lib/linux/src/a.rs", text),
+            [
+                "lib/linux/src/a.rs:3: no library prints: println!",
+                "lib/linux/src/a.rs:4: no library prints: eprintln!"
+            ]
+        );
+        assert_eq!(breaches("xtask/src/a.rs", text), [""; 0]);
+    }
+
+    #[test]
+    fn time_and_files_are_found_where_they_do_not_belong() {
+        let text = "//! A.\nuse std::fs;\nfn a() { Instant::now(); }\n";
+        assert_eq!(
+            breaches("cmd/src/a.rs", text),
+            [
+                "cmd/src/a.rs:2: only machines, session and workloads read time or touch files: std::fs",
+                "cmd/src/a.rs:3: only machines, session and workloads read time or touch files: Instant::now",
+            ]
+        );
+        assert_eq!(breaches("lib/workloads/src/a.rs", text), [""; 0]);
+    }
+
+    #[test]
+    fn a_test_that_is_switched_off_is_found() {
+        let text = "//! A.\n#[test]\n#[ignore = \"slow\"]\nfn a() {}\n";
+        assert_eq!(
+            breaches("lib/linux/tests/a.rs", text),
+            ["lib/linux/tests/a.rs:3: a test is run, or it is not there"]
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_too_long_is_found() {
+        let long = format!("//! A.\n{}", "fn a() {}\n".repeat(LINES_MAX));
+        assert_eq!(
+            breaches("lib/model/src/a.rs", &long),
+            ["lib/model/src/a.rs:801: a file has at most 800 lines"]
+        );
+        let fits = format!("//! A.\n{}", "fn a() {}\n".repeat(LINES_MAX - 1));
+        assert_eq!(breaches("lib/model/src/a.rs", &fits), [""; 0]);
+    }
+}

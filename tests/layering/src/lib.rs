@@ -1,0 +1,52 @@
+//! Is the house built as its map says? Arrows between rooms, and habits of files.
+//!
+//! # Why
+//!
+//! What keeps a large tree readable is mostly absence: the room that does no I/O, the command that knows no
+//! kernel. Nobody sees an absence go, so this crate looks for it, at every `make test`.
+//!
+//! # Nouns
+//!
+//! * A **room** is a crate of the workspace, named by where it stands: `lib/model` is `model`, `bin/millpond` is `bin`.
+//! * An **arrow** is a dependency of one room on another, of any kind: what a test uses it also knows.
+//! * A **habit** is a rule that one file keeps or breaks by itself.
+//! * A **breach** is an arrow or a line that should not be there.
+//!
+//! # How it works
+//!
+//! ```text
+//!   cargo metadata ──▶ rooms and arrows ──▶ arrows::check ──┐
+//!                                                          ├──▶ breaches (none, or the test fails)
+//!   *.rs of the tree ──▶ Scan (code, literals, tests) ──▶ habits::check ──┘
+//! ```
+//!
+//! Both checks are pure functions from text to breaches, so that each is proven on a made-up house that breaks exactly
+//! one rule. The scanner knows enough Rust to tell code from comments, literals and `#[cfg(test)]` items; it is no parser,
+//! and a macro that builds a path from pieces will pass. It is there for accidents, not for cunning.
+//!
+//! A room that the map does not know is a breach: a new room is drawn on the map first.
+
+pub mod arrows;
+pub mod habits;
+mod scan;
+mod tree;
+
+pub use scan::Scan;
+pub use tree::{House, ReadError, SourceFile};
+
+use std::fmt;
+
+/// Something that should not be there.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Breach {
+    /// A file with its line, or a room.
+    pub place: String,
+    /// What is wrong there, and with which rule.
+    pub what: String,
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.what)
+    }
+}

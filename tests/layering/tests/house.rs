@@ -1,0 +1,33 @@
+//! The checks, on this very tree.
+
+use millpond_layering::{Breach, House, arrows, habits};
+use std::path::Path;
+
+fn house() -> House {
+    House::read(env!("CARGO"), Path::new(env!("CARGO_MANIFEST_DIR"))).expect("the tree can be read")
+}
+
+fn assert_none(breaches: &[Breach]) {
+    let list: Vec<String> = breaches.iter().map(ToString::to_string).collect();
+    assert!(breaches.is_empty(), "the house is not as its map says:\n{}", list.join("\n"));
+}
+
+#[test]
+fn every_arrow_between_rooms_is_on_the_map() {
+    let house = house();
+    assert!(
+        house.metadata.packages.iter().any(|package| package.name == "millpond-model"),
+        "no rooms were read"
+    );
+    assert_none(&arrows::check(&house.metadata));
+}
+
+#[test]
+fn every_file_keeps_the_habits() {
+    let house = house();
+    assert!(
+        house.files.iter().any(|file| file.path == "tests/layering/tests/house.rs"),
+        "no files were read"
+    );
+    assert_none(&house.files.iter().flat_map(habits::check).collect::<Vec<_>>());
+}
