@@ -1,0 +1,341 @@
+//! Bindings, as `psrset` (to sets) and `pbind` (to processors) change and show them: one code for both.
+
+use crate::change::Changer;
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit, Failure, facet, read};
+use millpond_formats::{Target, binding as listing};
+use millpond_machine::facets::{LwpStatus, Rebinding};
+use millpond_machine::{Change, Machine, Refusal, Subject, Threads};
+use millpond_model::{CpuId, Lwp, LwpId, Pid, PsetId};
+use millpond_session::{Kind, Session, exec, own_pid};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt::Display;
+
+/// What a thread can be bound to.
+pub trait Bond: Copy + PartialEq + Display + Serialize {
+    /// What it is called in messages.
+    const NOUN: &'static str;
+    /// What it is called in JSON.
+    const KEY: &'static str;
+    /// What a thread is bound to.
+    fn of(lwp: &LwpStatus) -> Option<Self>;
+    /// Whether a refusal is about this very thing.
+    fn is_subject(self, subject: &Subject) -> bool;
+    /// Prepares a binding.
+    ///
+    /// # Errors
+    /// [`Refusal`] of the machine.
+    fn prepare(
+        threads: &dyn Threads,
+        pid: Pid,
+        lwps: Option<&[LwpId]>,
+        to: Option<Self>,
+    ) -> Result<Change<Vec<Rebinding<Self>>>, Refusal>;
+}
+
+impl Bond for PsetId {
+    const NOUN: &'static str = "set";
+    const KEY: &'static str = "set";
+
+    fn of(lwp: &LwpStatus) -> Option<Self> {
+        Some(lwp.set).filter(|set| !set.is_default())
+    }
+
+    fn is_subject(self, subject: &Subject) -> bool {
+        *subject == Subject::Pset(self)
+    }
+
+    fn prepare(
+        threads: &dyn Threads,
+        pid: Pid,
+        lwps: Option<&[LwpId]>,
+        to: Option<Self>,
+    ) -> Result<Change<Vec<Rebinding<Self>>>, Refusal> {
+        threads.prepare_bind_set(pid, lwps, to)
+    }
+}
+
+impl Bond for CpuId {
+    const NOUN: &'static str = "processor";
+    const KEY: &'static str = "processor";
+
+    fn of(lwp: &LwpStatus) -> Option<Self> {
+        lwp.cpu
+    }
+
+    fn is_subject(self, subject: &Subject) -> bool {
+        *subject == Subject::Processor(self)
+    }
+
+    fn prepare(
+        threads: &dyn Threads,
+        pid: Pid,
+        lwps: Option<&[LwpId]>,
+        to: Option<Self>,
+    ) -> Result<Change<Vec<Rebinding<Self>>>, Refusal> {
+        threads.prepare_bind_cpu(pid, lwps, to)
+    }
+}
+
+/// The threads facet, or why it is not there.
+///
+/// # Errors
+/// [`Failure::Refused`] when it is not there.
+pub fn threads(machine: &dyn Machine) -> Result<&dyn Threads, Failure> {
+    facet("bindings", machine.threads())
+}
+
+/// How a change of binding is told when it is refused.
+struct Phrase {
+    verb: &'static str,
+    suffix: String,
+}
+
+impl Phrase {
+    fn new<B: Bond>(to: Option<B>) -> Phrase {
+        match to {
+            Some(to) => Phrase { verb: "bind", suffix: format!(" to {} {to}", B::NOUN) },
+            None => Phrase { verb: "unbind", suffix: String::new() },
+        }
+    }
+
+    fn about(&self, noun: impl Display) -> String {
+        format!("{} {noun}{}", self.verb, self.suffix)
+    }
+}
+
+fn noun(target: &Target) -> String {
+    let kind = if target.lwps.is_some() { "thread" } else { "process" };
+    format!("{kind} {target}")
+}
+
+/// `-b` and `-u`: binds each target, or unbinds it where `to` is none. Targets are independent.
+///
+/// # Errors
+/// [`Failure`] when the machine has no bindings.
+pub fn bind<B: Bond>(
+    machine: &dyn Machine,
+    targets: &[Target],
+    to: Option<B>,
+    changer: &mut Changer<'_>,
+    ctx: &mut Ctx<'_>,
+) -> Result<(), Failure> {
+    let threads = threads(machine)?;
+    let phrase = Phrase::new(to);
+    for target in targets {
+        let main = phrase.about(noun(target));
+        let lwps = match chosen(threads, target, &main) {
+            Ok(lwps) => lwps,
+            Err(complaint) => {
+                changer.refuse(ctx, complaint);
+                continue;
+            }
+        };
+        if let Some(done) = rebind(threads, target.pid, lwps.as_deref(), to, &main, changer, ctx) {
+            for r in &done {
+                let line = listing::rebound(r.pid, r.lwp, r.from, r.to);
+                changer.report(ctx, Some(line), json_of(r));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn rebind<B: Bond>(
+    threads: &dyn Threads,
+    pid: Pid,
+    lwps: Option<&[LwpId]>,
+    to: Option<B>,
+    main: &str,
+    changer: &mut Changer<'_>,
+    ctx: &mut Ctx<'_>,
+) -> Option<Vec<Rebinding<B>>> {
+    let phrase = Phrase::new(to);
+    let names = |subject: &Subject| match subject {
+        Subject::Process(p) if *p == pid => Some(main.to_owned()),
+        Subject::Thread(lwp) => Some(phrase.about(format_args!("thread {lwp}"))),
+        subject if to.is_some_and(|to| to.is_subject(subject)) => Some(main.to_owned()),
+        _ => None,
+    };
+    changer.attempt(ctx, main, names, B::prepare(threads, pid, lwps, to))
+}
+
+fn json_of<B: Bond>(r: &Rebinding<B>) -> Value {
+    json!({ "pid": r.pid, "lwp": r.lwp, "bound": B::KEY, "from": r.from, "to": r.to })
+}
+
+/// The threads that a target names; none when it names the process.
+fn chosen(threads: &dyn Threads, target: &Target, main: &str) -> Result<Option<Vec<LwpId>>, Complaint> {
+    let Some(selection) = &target.lwps else { return Ok(None) };
+    let all =
+        threads.lwps(target.pid).map_err(|r| Complaint::refused(main, same_process(target, main), &r))?;
+    let lwps: Vec<LwpId> = all.iter().map(|s| s.lwp.lwp).filter(|lwp| selection.contains(*lwp)).collect();
+    if lwps.is_empty() {
+        return Err(Complaint::new(main, "no thread of the process has such a number"));
+    }
+    Ok(Some(lwps))
+}
+
+/// For refusals about the very process that a target names.
+fn same_process(target: &Target, main: &str) -> impl Fn(&Subject) -> Option<String> {
+    let (pid, main) = (target.pid, main.to_owned());
+    move |subject| (*subject == Subject::Process(pid)).then(|| main.clone())
+}
+
+/// `-U`: unbinds whatever is bound to one of `from`, or to anything where that is none. Silent on success.
+///
+/// # Errors
+/// [`Failure`] when the machine has no bindings, or they cannot be read.
+pub fn unbind_all<B: Bond>(
+    machine: &dyn Machine,
+    from: Option<&[B]>,
+    changer: &mut Changer<'_>,
+    ctx: &mut Ctx<'_>,
+) -> Result<(), Failure> {
+    let threads = threads(machine)?;
+    let affected = |s: &LwpStatus| B::of(s).is_some_and(|to| from.is_none_or(|from| from.contains(&to)));
+    let mut bound: BTreeMap<Pid, Vec<LwpId>> = BTreeMap::new();
+    for status in read("bindings", threads.bound())?.iter().filter(|s| affected(s)) {
+        bound.entry(status.lwp.pid).or_default().push(status.lwp.lwp);
+    }
+    for (pid, lwps) in bound {
+        // A process that is bound as a whole is unbound as a whole: not every machine binds single threads.
+        let whole = threads.lwps(pid).is_ok_and(|all| all.len() == lwps.len());
+        let main = format!("unbind process {pid}");
+        let some = if whole { None } else { Some(lwps.as_slice()) };
+        if let Some(done) = rebind::<B>(threads, pid, some, None, &main, changer, ctx) {
+            for r in &done {
+                changer.report(ctx, None, json_of(r));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One line of an answer.
+struct Answer<B> {
+    pid: Pid,
+    lwp: Option<LwpId>,
+    to: Option<B>,
+}
+
+fn show<B: Bond>(answers: &[Answer<B>], json: bool, ctx: &mut Ctx<'_>) {
+    if json {
+        let one = |a: &Answer<B>| json!({ "pid": a.pid, "lwp": a.lwp, B::KEY: a.to });
+        let bindings: Vec<Value> = answers.iter().map(one).collect();
+        ctx.json(&json!({ "bindings": bindings }));
+    } else {
+        for a in answers {
+            ctx.out.line(listing::bound(a.pid, a.lwp, a.to));
+        }
+    }
+}
+
+/// `-q`: what the targets are bound to; without targets, every process that has a bound thread.
+///
+/// # Errors
+/// [`Failure`] when the machine has no bindings, or they cannot be read.
+pub fn query<B: Bond>(
+    machine: &dyn Machine,
+    targets: &[Target],
+    json: bool,
+    ctx: &mut Ctx<'_>,
+) -> Result<Exit, Failure> {
+    let threads = threads(machine)?;
+    let mut exit = Exit::DONE;
+    let mut answers: Vec<Answer<B>> = Vec::new();
+    if targets.is_empty() {
+        for status in read("bindings", threads.bound())? {
+            let known = answers.last().is_some_and(|a| a.pid == status.lwp.pid);
+            if let (Some(to), false) = (B::of(&status), known) {
+                answers.push(Answer { pid: status.lwp.pid, lwp: None, to: Some(to) });
+            }
+        }
+    }
+    for target in targets {
+        match query_one(threads, target) {
+            Ok(found) => answers.extend(found),
+            Err(complaint) => {
+                ctx.complain(&complaint);
+                exit = Exit::REFUSED;
+            }
+        }
+    }
+    show(&answers, json, ctx);
+    Ok(exit)
+}
+
+/// A process is bound to what its first bound thread is bound to.
+fn query_one<B: Bond>(threads: &dyn Threads, target: &Target) -> Result<Vec<Answer<B>>, Complaint> {
+    let main = format!("query {}", noun(target));
+    let all =
+        threads.lwps(target.pid).map_err(|r| Complaint::refused(&main, same_process(target, &main), &r))?;
+    let Some(selection) = &target.lwps else {
+        return Ok(vec![Answer { pid: target.pid, lwp: None, to: all.iter().find_map(B::of) }]);
+    };
+    let one = |s: &LwpStatus| Answer { pid: s.lwp.pid, lwp: Some(s.lwp.lwp), to: B::of(s) };
+    let found: Vec<_> = all.iter().filter(|s| selection.contains(s.lwp.lwp)).map(one).collect();
+    if found.is_empty() {
+        return Err(Complaint::new(main, "no thread of the process has such a number"));
+    }
+    Ok(found)
+}
+
+/// `-Q`: the threads that are bound to one of `to`, or to anything where that is none.
+///
+/// # Errors
+/// [`Failure`] when the machine has no bindings, or they cannot be read.
+pub fn query_lwps<B: Bond>(
+    machine: &dyn Machine,
+    to: Option<&[B]>,
+    json: bool,
+    ctx: &mut Ctx<'_>,
+) -> Result<(), Failure> {
+    let threads = threads(machine)?;
+    let mut single: BTreeMap<Pid, bool> = BTreeMap::new();
+    let mut answers = Vec::new();
+    for status in read("bindings", threads.bound())? {
+        let Some(bond) = B::of(&status).filter(|b| to.is_none_or(|to| to.contains(b))) else { continue };
+        let Lwp { pid, lwp } = status.lwp;
+        // A process with a single thread is shown as the process. One that just exited counts as such.
+        let only = *single.entry(pid).or_insert_with(|| threads.lwps(pid).map_or(true, |all| all.len() == 1));
+        answers.push(Answer { pid, lwp: if only { None } else { Some(lwp) }, to: Some(bond) });
+    }
+    show(&answers, json, ctx);
+    Ok(())
+}
+
+/// `-e`: binds this process, then becomes the program, which inherits the binding. Comes back only when that
+/// is refused, or only shown.
+///
+/// # Errors
+/// [`Failure`] when the machine is not the one that we run on, or has no bindings.
+pub fn execute<B: Bond>(
+    session: &Session,
+    program: &OsString,
+    arguments: &[OsString],
+    to: Option<B>,
+    mut changer: Changer<'_>,
+    ctx: &mut Ctx<'_>,
+) -> Result<Exit, Failure> {
+    let machine = session.machine();
+    let name = program.to_string_lossy();
+    let pid = own_pid();
+    if session.kind() != Kind::Real {
+        let reason =
+            format!("nothing can be started on machine {}, which is not the one at hand", machine.name());
+        return Err(Complaint::new(format!("execute {name}"), reason).into());
+    }
+    let main = Phrase::new(to).about(format_args!("process {pid}"));
+    let bound = rebind(threads(machine)?, pid, None, to, &main, &mut changer, ctx).is_some();
+    let exit = changer.finish(ctx);
+    if !bound {
+        return Ok(exit);
+    }
+    ctx.out.flush();
+    let Err(reason) = exec(program, arguments);
+    Err(Complaint::new(format!("execute {name}"), reason).into())
+}

@@ -1,0 +1,116 @@
+//! Changes, from the prepared steps to the report: tried one after the other, told as text or as JSON, or
+//! only shown.
+
+use crate::args::Common;
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit, Failure};
+use millpond_machine::{Change, Machine, Refusal, Step, Subject, Writer};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// Makes the changes of one command.
+pub struct Changer<'m> {
+    /// The one writer of the machine; none when changes are only shown.
+    writer: Option<Writer<'m>>,
+    json: bool,
+    changes: Vec<Value>,
+    operations: Vec<Operation>,
+    refused: Vec<Complaint>,
+    notes: Vec<String>,
+}
+
+/// A change that is only shown.
+#[derive(Serialize)]
+struct Operation {
+    what: String,
+    steps: Vec<Step>,
+}
+
+impl<'m> Changer<'m> {
+    /// Becomes the writer of the machine, unless changes are only to be shown. What an earlier writer left
+    /// half-done is put back first, and told.
+    ///
+    /// # Errors
+    /// [`Failure::Refused`] when the machine lets nobody write.
+    pub fn open(machine: &'m dyn Machine, common: &Common, ctx: &mut Ctx<'_>) -> Result<Self, Failure> {
+        let writer = if common.dry_run { None } else { Some(Self::writer(machine, ctx)?) };
+        let json = common.json;
+        let (changes, operations, refused, notes) = Default::default();
+        Ok(Changer { writer, json, changes, operations, refused, notes })
+    }
+
+    fn writer(machine: &'m dyn Machine, ctx: &mut Ctx<'_>) -> Result<Writer<'m>, Failure> {
+        let writer = Writer::open(machine).map_err(|refusal| {
+            let main = format!("change machine {}", machine.name());
+            Failure::Refused(Complaint::refused(&main, |_| None, &refusal))
+        })?;
+        if let Some(repair) = writer.repaired() {
+            ctx.warn(repair);
+        }
+        Ok(writer)
+    }
+
+    /// Makes a prepared change and gives its outcome; `None` when it was refused (which is told) or only
+    /// shown. For `main` and `names` see [`Complaint::refused`].
+    pub fn attempt<T>(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        main: &str,
+        names: impl Fn(&Subject) -> Option<String>,
+        prepared: Result<Change<T>, Refusal>,
+    ) -> Option<T> {
+        let result = prepared.and_then(|change| match &self.writer {
+            Some(writer) => writer.commit(change).map(|done| (Some(done.outcome), done.notes)),
+            None => {
+                let Change { what, steps, notes, .. } = change;
+                if !self.json {
+                    steps.iter().for_each(|step| ctx.out.line(step));
+                }
+                self.operations.push(Operation { what, steps });
+                Ok((None, notes))
+            }
+        });
+        match result {
+            Ok((outcome, notes)) => {
+                for note in notes {
+                    ctx.warn(&note);
+                    self.notes.push(note);
+                }
+                outcome
+            }
+            Err(refusal) => {
+                self.refuse(ctx, Complaint::refused(main, names, &refusal));
+                None
+            }
+        }
+    }
+
+    /// Tells that something was not done.
+    pub fn refuse(&mut self, ctx: &mut Ctx<'_>, complaint: Complaint) {
+        ctx.complain(&complaint);
+        self.refused.push(complaint);
+    }
+
+    /// Tells that something was done: `line` as text (nothing where the command is silent), `value` in JSON.
+    pub fn report(&mut self, ctx: &mut Ctx<'_>, line: Option<String>, value: Value) {
+        match line {
+            _ if self.json => self.changes.push(value),
+            Some(line) => ctx.out.line(line),
+            None => {}
+        }
+    }
+
+    /// Ends the writing, and gives the status.
+    pub fn finish(self, ctx: &mut Ctx<'_>) -> Exit {
+        if self.json {
+            let Changer { changes, operations, refused, notes, .. } = &self;
+            let done = if self.writer.is_some() {
+                json!({ "changes": changes, "refused": refused, "notes": notes })
+            } else {
+                json!({ "dry_run": true, "operations": operations, "refused": refused, "notes": notes })
+            };
+            ctx.json(&done);
+        }
+        if self.refused.is_empty() { Exit::DONE } else { Exit::REFUSED }
+    }
+}

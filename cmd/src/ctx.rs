@@ -1,0 +1,134 @@
+//! What a command has to work with: where it writes, and how it comes to its machine.
+
+use crate::args::Common;
+use crate::failure::{Complaint, Failure};
+use millpond_session::{OpenOptions, Output, Session};
+use serde::Serialize;
+use std::convert::Infallible;
+use std::ops::Deref;
+
+/// Where a command writes, and the machine that it works on when none is named.
+pub struct Ctx<'a> {
+    /// Standard output: what was asked for.
+    pub out: Output<'a>,
+    /// Standard error: everything else.
+    pub err: Output<'a>,
+    given: Option<&'a Session>,
+    pub(crate) prog: String,
+}
+
+/// A machine that is open: one that was there, or one that was opened for this command.
+pub enum Held<'a> {
+    /// It was there.
+    Given(&'a Session),
+    /// It is ours.
+    Opened(Box<Session>),
+}
+
+impl Deref for Held<'_> {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        match self {
+            Held::Given(session) => session,
+            Held::Opened(session) => session,
+        }
+    }
+}
+
+impl<'a> Ctx<'a> {
+    /// A command that opens the real machine unless another one is named.
+    #[must_use]
+    pub fn new(out: Output<'a>, err: Output<'a>) -> Self {
+        Ctx { out, err, given: None, prog: "millpond".into() }
+    }
+
+    /// The same with a machine that is already open: what a shell and a test keep from one line to the next.
+    #[must_use]
+    pub fn with_session(mut self, session: &'a Session) -> Self {
+        self.given = Some(session);
+        self
+    }
+
+    /// Opens the machine for a command that only reads. An unfinished change is warned about.
+    ///
+    /// # Errors
+    /// [`Failure`] when there is no such machine.
+    pub fn reading(&mut self, common: &Common) -> Result<Held<'a>, Failure> {
+        let session = self.held(common)?;
+        match session.unfinished() {
+            Ok(None) => {}
+            Ok(Some(unfinished)) => {
+                let what = unfinished.operation.what;
+                self.warn(format_args!("a change was begun and not finished: {what}"));
+                self.hint("millpond doctor --repair");
+            }
+            Err(error) => self.warn(format_args!("the journal cannot be read: {error}")),
+        }
+        Ok(session)
+    }
+
+    /// Opens the machine for a command that changes it. A change that will be lost is said to be.
+    ///
+    /// # Errors
+    /// [`Failure`] when there is no such machine.
+    pub fn changing(&mut self, common: &Common) -> Result<Held<'a>, Failure> {
+        if common.dry_run {
+            return self.reading(common);
+        }
+        let session = self.held(common)?;
+        if !session.keeps_changes() {
+            let name = session.machine().name().to_owned();
+            self.warn(format_args!(
+                "the change is not kept: machine {name} is simulated for this command only"
+            ));
+        }
+        Ok(session)
+    }
+
+    /// Opens the machine and says nothing about it.
+    ///
+    /// # Errors
+    /// [`Failure`] when there is no such machine.
+    pub fn held(&mut self, common: &Common) -> Result<Held<'a>, Failure> {
+        if let (Some(given), None, None) = (self.given, &common.machine, &common.root) {
+            return Ok(Held::Given(given));
+        }
+        let name: Result<_, Infallible> = common.machine.as_deref().unwrap_or("real").parse();
+        let Ok(machine) = name;
+        let options = OpenOptions { machine, root: common.root.clone(), state: None };
+        Session::open(&options).map(|s| Held::Opened(Box::new(s))).map_err(|error| {
+            // The error is a whole sentence; its reason follows the first colon.
+            let text = error.to_string();
+            let text = text.strip_prefix("cannot ").unwrap_or(&text);
+            let (what, reason) = text.split_once(": ").unwrap_or((text, "it is not there"));
+            Failure::Refused(Complaint::new(what, reason))
+        })
+    }
+
+    /// Something that the user should know; `prog: ` stands before it.
+    pub fn warn(&mut self, text: impl std::fmt::Display) {
+        self.out.flush();
+        self.err.line(format_args!("{}: {text}", self.prog));
+    }
+
+    /// A remedy, on a line of its own.
+    pub fn hint(&mut self, hint: &str) {
+        self.err.line(format_args!("hint: {hint}"));
+    }
+
+    /// Something that was not done.
+    pub fn complain(&mut self, complaint: &Complaint) {
+        self.warn(complaint);
+        if let Some(hint) = &complaint.hint {
+            self.hint(hint);
+        }
+    }
+
+    /// One JSON document on a line of its own.
+    pub fn json(&mut self, value: &impl Serialize) {
+        // Structs, texts and numbers of ours: nothing that JSON could not hold.
+        let text = serde_json::to_string(value).unwrap_or_default();
+        self.out.line(text);
+    }
+}

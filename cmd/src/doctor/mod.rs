@@ -1,0 +1,244 @@
+//! Says what this machine can do for us and what not, and whether what was done to it is in order.
+//!
+//! Each ability is there, or is absent for a reason, with what would help. Then come the processor sets with
+//! their modes and whatever breaks them, and the change that somebody began and did not finish, if there is
+//! one: after a command was killed in the middle. Any later command that changes the machine puts such a
+//! change back first.
+//!
+//! # Options
+//!
+//! ```text
+//! --repair    put back what was begun and not finished, and bring the machine to what its sets want
+//! ```
+//!
+//! # JSON
+//!
+//! ```text
+//! {"machine":"real","facets":[{"name":"processor sets","present":true},
+//!                             {"name":"zones","present":false,"why":"…","what_would_help":null}],
+//!  "sets":[{"id":1,"mode":"own","processors":[1],"breaches":[]}],
+//!  "journal":"/run/millpond/journal","unfinished":null,"unsettled":[],
+//!  "repair":{"what":"…","findings":[{"knob":"…","finding":"put back"}],"settled":["…"]}}
+//! ```
+//!
+//! `repair` is there with `--repair` only; it is null when there was nothing to put back.
+//!
+//! # Status
+//!
+//! 0 when everything is in order (an absent ability is), 1 when something is unfinished, broken or not as the
+//! sets want it, or could not be repaired; 2 for what makes no sense.
+
+use crate::args::Parsed;
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit, Failure, read};
+use millpond_machine::{Absent, Finding, Machine, Repair, Writer};
+use millpond_model::Pset;
+use millpond_session::Session;
+use serde_json::{Value, json};
+
+pub(crate) const COMMAND: Command = Command {
+    name: "doctor",
+    applet: false,
+    summary: "say what the machine can do, and whether all is in order; repair it",
+    usage: &["[--repair]"],
+    letters: "",
+    longs: &["repair"],
+    source: include_str!("mod.rs"),
+    run,
+};
+
+/// One ability of a machine.
+type Facet = (&'static str, Result<(), Absent>);
+
+fn facets(machine: &dyn Machine) -> Vec<Facet> {
+    vec![
+        ("processors", machine.processors().map(drop)),
+        ("processor sets", machine.psets().map(drop)),
+        ("bindings", machine.threads().map(drop)),
+        ("zones", machine.zones().map(drop)),
+        ("interrupts", machine.interrupts().map(drop)),
+        ("counters", machine.counters().map(drop)),
+        ("sampling", machine.sampler().map(drop)),
+    ]
+}
+
+/// What was found.
+struct Diagnosis {
+    facets: Vec<Facet>,
+    sets: Vec<Pset>,
+    unfinished: Option<String>,
+    /// What the machine's sets want and it does not do, one step a line.
+    unsettled: Vec<String>,
+}
+
+impl Diagnosis {
+    fn of(session: &Session) -> Result<Diagnosis, Failure> {
+        let machine = session.machine();
+        let sets = match machine.psets() {
+            Ok(psets) => read("processor sets", psets.list())?,
+            Err(_) => Vec::new(),
+        };
+        let unfinished =
+            session.unfinished().map_err(|e| Complaint::new("read the journal", e.to_string()))?;
+        let settle = read("what the sets want", machine.settle())?;
+        Ok(Diagnosis {
+            facets: facets(machine),
+            sets,
+            unfinished: unfinished.map(|u| u.operation.what),
+            unsettled: settle.iter().map(ToString::to_string).collect(),
+        })
+    }
+
+    fn in_order(&self) -> bool {
+        let breached = self.sets.iter().any(|set| !set.breaches.is_empty());
+        self.unfinished.is_none() && self.unsettled.is_empty() && !breached
+    }
+
+    fn print(&self, session: &Session, ctx: &mut Ctx<'_>) {
+        ctx.out.line(format_args!("machine {}", session.machine().name()));
+        for (name, facet) in &self.facets {
+            match facet {
+                Ok(()) => ctx.out.line(format_args!("  {name:<14}  present")),
+                Err(absent) => {
+                    ctx.out.line(format_args!("  {name:<14}  absent: {}", absent.why));
+                    if let Some(help) = &absent.what_would_help {
+                        ctx.out.line(format_args!("  {:<14}  hint: {help}", ""));
+                    }
+                }
+            }
+        }
+        if let Some(path) = session.journal_path() {
+            ctx.out.line(format_args!("journal {}", path.display()));
+        }
+        if self.sets.is_empty() {
+            ctx.out.line("no processor sets");
+        }
+        for set in &self.sets {
+            let cpus = set.cpus();
+            let members = if cpus.is_empty() { "empty".to_owned() } else { format!("processors {cpus}") };
+            ctx.out.line(format_args!("processor set {}: {members}, mode {}", set.id, set.mode));
+            for breach in &set.breaches {
+                ctx.out.line(format_args!("  breach: {breach}"));
+            }
+        }
+        for step in &self.unsettled {
+            ctx.out.line(format_args!("not as the sets want it: {step}"));
+        }
+        if let Some(what) = &self.unfinished {
+            ctx.out.line(format_args!("begun and not finished: {what}"));
+        }
+        if self.in_order() {
+            ctx.out.line("all is in order");
+        } else {
+            ctx.hint("millpond doctor --repair");
+        }
+    }
+
+    fn json(&self, session: &Session) -> Value {
+        let facet = |(name, facet): &Facet| match facet {
+            Ok(()) => json!({ "name": name, "present": true }),
+            Err(Absent { why, what_would_help }) => {
+                json!({ "name": name, "present": false, "why": why, "what_would_help": what_would_help })
+            }
+        };
+        let set = |set: &Pset| json!({ "id": set.id, "mode": set.mode, "processors": set.members, "breaches": set.breaches });
+        json!({
+            "machine": session.machine().name(),
+            "facets": self.facets.iter().map(facet).collect::<Vec<_>>(),
+            "sets": self.sets.iter().map(set).collect::<Vec<_>>(),
+            "journal": session.journal_path(),
+            "unfinished": self.unfinished,
+            "unsettled": self.unsettled,
+        })
+    }
+}
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    if !parsed.operands.is_empty() {
+        return Err(Failure::Usage("doctor takes no operands".into()));
+    }
+    let session = ctx.held(&parsed.common)?;
+    let repaired =
+        if parsed.long("repair") && !parsed.common.dry_run { Some(repair(session.machine())?) } else { None };
+    let diagnosis = Diagnosis::of(&session)?;
+    let mut exit = if diagnosis.in_order() { Exit::DONE } else { Exit::REFUSED };
+    if let Some(repaired) = &repaired
+        && repaired.left_something()
+    {
+        exit = Exit::REFUSED;
+    }
+    if parsed.common.json {
+        let mut document = diagnosis.json(&session);
+        if let Some(repaired) = &repaired {
+            document["repair"] = repaired.json();
+        }
+        ctx.json(&document);
+    } else {
+        if let Some(repaired) = &repaired {
+            repaired.print(ctx);
+        }
+        diagnosis.print(&session, ctx);
+    }
+    Ok(exit)
+}
+
+/// What `--repair` did.
+struct Repaired {
+    repair: Option<Repair>,
+    settled: Vec<String>,
+}
+
+/// Becomes the writer, which puts back what was not finished, and settles the machine.
+fn repair(machine: &dyn Machine) -> Result<Repaired, Failure> {
+    let refused = |refusal| Failure::Refused(Complaint::refused("repair the machine", |_| None, &refusal));
+    let writer = Writer::open(machine).map_err(refused)?;
+    let repair = writer.repaired().cloned();
+    let wanted = machine.settle().map_err(refused)?;
+    writer.settle().map_err(refused)?;
+    Ok(Repaired { repair, settled: wanted.iter().map(ToString::to_string).collect() })
+}
+
+fn word(finding: &Finding) -> String {
+    match finding {
+        Finding::Untouched => "was not touched yet".into(),
+        Finding::PutBack => "put back".into(),
+        Finding::Gone => "its owner is gone".into(),
+        Finding::Foreign { is } => {
+            let is = is.as_deref().unwrap_or("absent");
+            format!("left alone: somebody else made it `{is}`")
+        }
+        Finding::Refused(why) => format!("cannot be put back: {why}"),
+    }
+}
+
+impl Repaired {
+    fn left_something(&self) -> bool {
+        let left = |f: &Finding| matches!(f, Finding::Refused(_) | Finding::Foreign { .. });
+        self.repair.iter().flat_map(|r| &r.findings).any(|(_, finding)| left(finding))
+    }
+
+    fn print(&self, ctx: &mut Ctx<'_>) {
+        match &self.repair {
+            None => ctx.out.line("nothing was unfinished"),
+            Some(repair) => {
+                ctx.out.line(repair);
+                for (knob, finding) in &repair.findings {
+                    ctx.out.line(format_args!("  {knob}: {}", word(finding)));
+                }
+            }
+        }
+        for step in &self.settled {
+            ctx.out.line(format_args!("brought to what the sets want: {step}"));
+        }
+    }
+
+    fn json(&self) -> Value {
+        let finding = |(knob, finding): &(_, Finding)| json!({ "knob": knob, "finding": word(finding) });
+        let repair = self.repair.as_ref().map(|r| {
+            let findings: Vec<_> = r.findings.iter().map(finding).collect();
+            json!({ "what": r.what, "findings": findings })
+        });
+        json!({ "unfinished": repair, "settled": self.settled })
+    }
+}

@@ -1,0 +1,190 @@
+//! How a command ends, and in which words it refuses.
+
+use millpond_machine::{Absent, Reason, Refusal, Subject};
+use serde::Serialize;
+use std::fmt;
+
+/// The status that a command ends with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Exit(pub u8);
+
+impl Exit {
+    /// Everything was done.
+    pub const DONE: Exit = Exit(0);
+    /// Something was refused; what could be done was done.
+    pub const REFUSED: Exit = Exit(1);
+    /// What was typed makes no sense; nothing was done.
+    pub const USAGE: Exit = Exit(2);
+
+    /// The worse of both.
+    #[must_use]
+    pub fn and(self, other: Exit) -> Exit {
+        self.max(other)
+    }
+}
+
+/// What ends a command before its time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// The options make no sense together; the usage is shown.
+    Usage(String),
+    /// An operand makes no sense.
+    Operand(String),
+    /// The machine, or the session, refuses.
+    Refused(Complaint),
+}
+
+/// One thing that was not done: `cannot assign processor 7: it is the last one in the default set`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Complaint {
+    /// Verb, noun and number: `assign processor 7`.
+    pub what: String,
+    /// The second half of the sentence.
+    pub reason: String,
+    /// What the user could do, where there is something.
+    pub hint: Option<String>,
+}
+
+impl Complaint {
+    /// Without a remedy.
+    #[must_use]
+    pub fn new(what: impl Into<String>, reason: impl Into<String>) -> Self {
+        Complaint { what: what.into(), reason: reason.into(), hint: None }
+    }
+
+    /// With a remedy.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// A refusal of `main`. `names` gives the better phrase for a subject that is a part of it (`assign
+    /// processor 7` when a set cannot be made because of processor 7); for any other subject `main` stays and
+    /// the subject is named with the reason.
+    #[must_use]
+    pub fn refused(main: &str, names: impl Fn(&Subject) -> Option<String>, refusal: &Refusal) -> Self {
+        let hint = refusal.hint.clone().or_else(|| remedy(&refusal.reason));
+        let reason = refusal.reason.to_string();
+        let (what, reason) = match &refusal.subject {
+            Subject::Operation => (main.to_owned(), reason),
+            subject => match names(subject) {
+                Some(what) => (what, reason),
+                None => (main.to_owned(), format!("{subject}: {reason}")),
+            },
+        };
+        Complaint { what, reason, hint }
+    }
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot {}: {}", self.what, self.reason)
+    }
+}
+
+/// What helps against a reason, in the words of the commands; a machine that knows better says so itself.
+fn remedy(reason: &Reason) -> Option<String> {
+    Some(match reason {
+        Reason::NoSuchPset => "psrset -i lists the sets that exist".into(),
+        Reason::LastOfDefault => "the system itself needs one; give another one back first: psrset -r".into(),
+        Reason::LastOfBusy(set) => format!("unbind them first: psrset -U {set}"),
+        Reason::NotActive(_) => "bring it on-line first: psradm -n".into(),
+        Reason::EmptyPset(_) => "assign processors to it first: psrset -a".into(),
+        Reason::BoundElsewhere { .. } => "unbind it from the processor first: pbind -u".into(),
+        Reason::ProcessorInOtherPset { of, .. } if of.is_default() => {
+            "unbind it from its set first: psrset -u".into()
+        }
+        Reason::ProcessorInOtherPset { of, .. } => format!("bind it to that set first: psrset -b {of}"),
+        Reason::ProcessInPset(_) => "bind the process".into(),
+        Reason::BoundThreads(_) => "unbind them first: pbind -U; or add -F".into(),
+        Reason::LastInterruptible => "let another one take interrupts first: psradm -n".into(),
+        Reason::NeedsForce => "add -F to force the change".into(),
+        Reason::NotPermitted => "this needs the rights of the superuser".into(),
+        Reason::Busy(_) => "try again when it is done".into(),
+        _ => return None,
+    })
+}
+
+impl Failure {
+    /// The status that it ends the command with.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        match self {
+            Failure::Usage(_) | Failure::Operand(_) => Exit::USAGE,
+            Failure::Refused(_) => Exit::REFUSED,
+        }
+    }
+}
+
+impl From<Complaint> for Failure {
+    fn from(complaint: Complaint) -> Self {
+        Failure::Refused(complaint)
+    }
+}
+
+/// A facet that the command cannot do without: `cannot use processor sets: …`.
+///
+/// # Errors
+/// [`Failure::Refused`] with why it is not there and what would help.
+pub fn facet<T>(noun: &str, facet: Result<T, Absent>) -> Result<T, Failure> {
+    facet.map_err(|absent| {
+        let Absent { why, what_would_help } = absent;
+        Failure::Refused(Complaint { what: format!("use {noun}"), reason: why, hint: what_would_help })
+    })
+}
+
+/// Something that the command must read: `cannot read processors: …`.
+///
+/// # Errors
+/// [`Failure::Refused`] with the machine's reason.
+pub fn read<T>(noun: &str, result: Result<T, Refusal>) -> Result<T, Failure> {
+    result.map_err(|r| Failure::Refused(Complaint::refused(&format!("read {noun}"), |_| None, &r)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millpond_model::{CpuId, PsetId};
+
+    fn names(subject: &Subject) -> Option<String> {
+        match subject {
+            Subject::Processor(cpu) => Some(format!("assign processor {cpu}")),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn the_subject_finds_its_place_in_the_sentence() {
+        let said = |subject, reason| {
+            Complaint::refused("create processor set", names, &Refusal::new(subject, reason)).to_string()
+        };
+        assert_eq!(
+            said(Subject::Processor(CpuId(7)), Reason::LastOfDefault),
+            "cannot assign processor 7: it is the last one in the default set"
+        );
+        assert_eq!(
+            said(Subject::Operation, Reason::NotPermitted),
+            "cannot create processor set: permission denied"
+        );
+        assert_eq!(
+            said(Subject::Pset(PsetId(3)), Reason::NoSuchPset),
+            "cannot create processor set: processor set 3: there is no such processor set"
+        );
+    }
+
+    #[test]
+    fn a_machines_own_remedy_comes_before_the_general_one() {
+        let refusal = Refusal::operation(Reason::NotPermitted);
+        let general = Complaint::refused("x", names, &refusal).hint;
+        assert_eq!(general.as_deref(), Some("this needs the rights of the superuser"));
+        let own = Complaint::refused("x", names, &refusal.hint("ask Kim")).hint;
+        assert_eq!(own.as_deref(), Some("ask Kim"));
+    }
+
+    #[test]
+    fn the_worse_of_two_ends_counts() {
+        assert_eq!(Exit::DONE.and(Exit::REFUSED), Exit::REFUSED);
+        assert_eq!(Exit::USAGE.and(Exit::REFUSED), Exit::USAGE);
+    }
+}

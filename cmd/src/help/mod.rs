@@ -1,0 +1,143 @@
+//! Lists the commands, or shows the manual of one of them.
+//!
+//! ```text
+//! $ millpond help
+//! $ millpond help psrset        the same as: psrset --help
+//! ```
+
+use crate::args::{COMMON, Parsed};
+use crate::command::{COMMANDS, Command};
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit, Failure};
+
+pub(crate) const COMMAND: Command = Command {
+    name: "help",
+    applet: false,
+    summary: "list the commands, or show the manual of one",
+    usage: &["[command]"],
+    letters: "",
+    longs: &[],
+    source: include_str!("mod.rs"),
+    run,
+};
+
+/// What the common options do, in the order of [`COMMON`].
+const COMMON_SUMMARIES: [(&str, &str); COMMON.len()] = [
+    ("--machine NAME", "the machine: real (as without), a simulated one, or like-host"),
+    ("--root DIR", "a captured machine: the directory that millpond capture made"),
+    ("--json", "answer in JSON"),
+    ("--dry-run", "show the steps that would be taken, one a line, and take none"),
+    ("--help", "this manual"),
+    ("--version", "the version"),
+];
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let words = parsed.words();
+    match words.as_slice() {
+        [] => ctx.out.text(&overview()),
+        [name] => match Command::named(name) {
+            Some(command) => ctx.out.text(&manual(command)),
+            None => {
+                let complaint =
+                    Complaint::new(format!("show the manual of {name}"), "there is no such command");
+                return Err(complaint.hint("millpond help lists them").into());
+            }
+        },
+        _ => return Err(Failure::Usage("one command at a time".into())),
+    }
+    Ok(Exit::DONE)
+}
+
+fn overview() -> String {
+    let width = COMMANDS.iter().map(|c| c.name.len()).max().unwrap_or(0);
+    let mut text = String::from("usage: millpond command [options] [operands]\n\n");
+    for command in COMMANDS {
+        text += &format!("  {:width$}  {}\n", command.name, command.summary);
+    }
+    let applets: Vec<&str> = COMMANDS.iter().filter(|c| c.applet).map(|c| c.name).collect();
+    let applets = applets.join(", ");
+    text + &format!(
+        "\nCan also be called by their own names: {applets}.\nmillpond help COMMAND shows a manual.\n"
+    )
+}
+
+/// The forms of a command, as they are shown when what was typed makes no sense.
+#[must_use]
+pub fn usage(command: &Command) -> String {
+    let prog = command.prog();
+    let mut text = String::new();
+    for (i, form) in command.usage.iter().enumerate() {
+        let head = if i == 0 { "usage:" } else { "      " };
+        text += format!("{head} {prog} {form}").trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// The manual of a command: the head of its module, with its usage in front and the common options behind.
+#[must_use]
+pub fn manual(command: &Command) -> String {
+    let mut text = format!("{}: {}\n\n{}\n", command.prog(), command.summary, usage(command));
+    let mut verbatim = false;
+    for line in command.source.lines().map_while(|l| l.strip_prefix("//!")) {
+        let line = line.strip_prefix(' ').unwrap_or(line);
+        if line.starts_with("```") {
+            verbatim = !verbatim;
+        } else if verbatim {
+            text += format!("    {line}").trim_end();
+            text.push('\n');
+        } else {
+            match line.strip_prefix("# ") {
+                Some(heading) => text += &heading.to_uppercase(),
+                None => text += &line.replace('`', ""),
+            }
+            text.push('\n');
+        }
+    }
+    text += "\nOPTIONS OF EVERY COMMAND\n\n";
+    for (option, what) in COMMON_SUMMARIES {
+        text += &format!("    {option:<14}  {what}\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_has_a_manual_that_begins_with_what_it_does() {
+        for command in COMMANDS {
+            let manual = manual(command);
+            let head = format!("{}: {}\n\nusage: {}", command.prog(), command.summary, command.prog());
+            assert!(manual.starts_with(&head), "{manual}");
+            assert!(manual.lines().count() > 12 + command.usage.len(), "{} says too little", command.name);
+            assert!(!manual.contains("```") && !manual.contains("//!"));
+        }
+    }
+
+    #[test]
+    fn every_option_letter_and_long_option_is_in_the_manual() {
+        for command in COMMANDS {
+            let manual = manual(command);
+            for letter in command.letters.chars().filter(|l| *l != ':') {
+                // Alone, or in a cluster behind another letter: `-pv` documents `v`.
+                let shown = manual
+                    .split(|c: char| c.is_whitespace() || "[],.".contains(c))
+                    .any(|word| word.starts_with('-') && !word.starts_with("--") && word.contains(letter));
+                assert!(shown, "{} -{letter} is not in the manual", command.name);
+            }
+            for long in command.longs {
+                let long = format!("--{}", long.trim_end_matches(':'));
+                assert!(manual.contains(&long), "{} {long} is not in the manual", command.name);
+            }
+        }
+    }
+
+    #[test]
+    fn the_common_options_are_all_explained() {
+        for (option, (shown, _)) in COMMON.iter().zip(COMMON_SUMMARIES) {
+            assert!(shown.starts_with(&format!("--{}", option.trim_end_matches(':'))), "{option}");
+        }
+    }
+}

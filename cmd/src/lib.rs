@@ -1,0 +1,45 @@
+//! The commands.
+//!
+//! # Nouns
+//!
+//! A [`Command`] has a name, one line about itself, its usage, the option letters that it takes, and a
+//! function. Each has a folder, and the head of the folder's module is its manual: what you read in the source
+//! is what `psrset --help` prints. An *applet* is a command that can be called by its own name, as on Solaris;
+//! the others are words behind `millpond`.
+//!
+//! # How a command runs
+//!
+//! ```text
+//!   words ──args::parse──▶ Parsed ──▶ command.run(&Parsed, &mut Ctx) ──▶ Exit, or a Failure that ends it
+//!                                        │ ctx.reading(..) or ctx.changing(..) opens the machine
+//!                                        │ change::Changer: prepare, commit (or show the steps), report
+//! ```
+//!
+//! Everything that a user typed is understood before anything is done: a word that makes no sense ends the
+//! command with status 2 and the machine untouched. After that operations are tried; one that is refused is
+//! told on standard error and makes the status 1, and the independent ones behind it are tried all the same.
+//!
+//! # Adding a command
+//!
+//! Make a folder with a `mod.rs` whose head is the manual, a `run` function, and a `COMMAND`; add it to
+//! [`COMMANDS`]; write its transcript under `tests/golden/transcripts` first.
+//!
+//! What this room does not do: it knows no kind of machine, opens no file, and prints only through [`Ctx`].
+
+mod args;
+mod bindings;
+mod change;
+mod command;
+mod ctx;
+mod doctor;
+mod failure;
+mod help;
+mod operands;
+mod pbind;
+mod psradm;
+mod psrinfo;
+mod psrset;
+
+pub use command::{COMMANDS, Command, run};
+pub use ctx::Ctx;
+pub use failure::Exit;

@@ -1,0 +1,228 @@
+//! Changes the state of processors: off-line, on-line, no-intr, spare, faulted.
+//!
+//! Each operand is an operation of its own: when one is refused the others are tried all the same. Operands
+//! are numbers, ranges (`0-3`, in which numbers that do not exist are ignored) and lists (`0-3,8`).
+//!
+//! # Options
+//!
+//! ```text
+//! -n      on-line: runs threads, takes interrupts
+//! -f      off-line: runs nothing. It stays in its processor set, and comes back to it
+//! -i      no-intr: runs threads, device interrupts are moved to other processors
+//! -s      spare: off-line, and management software may take it back into use
+//! -F      force: unbinds threads that are bound to the processor, and lets a faulted one leave its state;
+//!         alone: faulted
+//! -a      all processors
+//! -aS     of each core only the first processor stays; the others are disabled
+//! -v      say what was done
+//! ```
+//!
+//! ```text
+//! $ psradm -v -i 2-3
+//! processor 2 set to no-intr.
+//! processor 3 already no-intr.
+//! ```
+//!
+//! # Refusals
+//!
+//! The last processor on-line of the machine, the last one of its set, and the last one that takes interrupts
+//! stay as they are; and a processor with threads bound to it is not taken off-line unless by force. What
+//! cannot be moved away from a processor that becomes no-intr is named on standard error; that is no failure.
+//!
+//! # JSON
+//!
+//! ```text
+//! {"changes":[{"processor":2,"from":"on-line","to":"no-intr"}],
+//!  "refused":[{"what":"take processor 0 off-line","reason":"it is the last one on-line","hint":null}],"notes":[]}
+//! --dry-run: {"dry_run":true,"operations":[{"what":"…","steps":[…]}],"refused":[],"notes":[]}
+//! ```
+//!
+//! With `--dry-run` each operand is thought through from the present state, as if it were the only one.
+//!
+//! # Status
+//!
+//! 0, or 1 when something was refused (what could be done was done), or 2 for what makes no sense (nothing was
+//! done).
+
+use crate::args::Parsed;
+use crate::change::Changer;
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Exit, Failure, facet, read};
+use crate::operands;
+use millpond_formats::psradm as listing;
+use millpond_machine::facets::StateChange;
+use millpond_machine::{Processors, Subject};
+use millpond_model::{CpuId, CpuSet, State};
+use serde_json::json;
+
+pub(crate) const COMMAND: Command = Command {
+    name: "psradm",
+    applet: true,
+    summary: "change the state of processors",
+    usage: &[
+        "[-F] -f | -n | -i | -s [-v] processor ...",
+        "[-F] -a -f | -n | -i | -s [-v]",
+        "-F [-v] processor ...",
+        "-aS [-v]",
+    ],
+    letters: "afFinsSv",
+    longs: &[],
+    source: include_str!("mod.rs"),
+    run,
+};
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let usage = |why: &str| Err(Failure::Usage(why.to_owned()));
+    if parsed.has('S') && !parsed.has('a') {
+        return usage("-S must be used with -a");
+    }
+    let to = wanted(parsed)?;
+    if parsed.has('a') != parsed.operands.is_empty() {
+        return usage(if parsed.has('a') {
+            "cannot specify processors with -a"
+        } else {
+            "must specify at least one processor"
+        });
+    }
+    let operands = operands::cpus(&parsed.words())?;
+    let session = ctx.changing(&parsed.common)?;
+    let machine = session.machine();
+    let processors = facet("processors", machine.processors())?;
+    let mut changer = Changer::open(machine, &parsed.common, ctx)?;
+    let job = Job { processors, to, forced: parsed.has('F'), verbose: parsed.has('v') };
+    if to == State::Disabled {
+        job.disable_siblings(&mut changer, ctx)?;
+    } else if parsed.has('a') {
+        for cpu in operands::present(machine)?.iter() {
+            job.change(cpu, &mut changer, ctx);
+        }
+    } else {
+        for one in operands::expand(&operands, machine, |noun| phrase(noun, to))? {
+            match one {
+                Ok(cpu) => job.change(cpu, &mut changer, ctx),
+                Err(complaint) => changer.refuse(ctx, complaint),
+            }
+        }
+    }
+    Ok(changer.finish(ctx))
+}
+
+/// The state that the letters ask for.
+fn wanted(parsed: &Parsed) -> Result<State, Failure> {
+    let letters = [
+        ('f', State::OffLine),
+        ('n', State::OnLine),
+        ('i', State::NoIntr),
+        ('s', State::Spare),
+        ('S', State::Disabled),
+    ];
+    let mut asked = letters.iter().filter(|(letter, _)| parsed.has(*letter)).map(|(_, state)| *state);
+    match (asked.next(), asked.next()) {
+        (Some(State::Disabled), _) | (_, Some(State::Disabled))
+            if parsed.letters().any(|l| !"aSv".contains(l)) =>
+        {
+            Err(Failure::Usage("-S can only be used with -a and -v".into()))
+        }
+        (Some(state), None) => Ok(state),
+        (Some(_), Some(_)) => Err(Failure::Usage("options -f, -n, -i, and -s are mutually exclusive".into())),
+        (None, _) if parsed.has('F') => Ok(State::Faulted),
+        (None, _) => Err(Failure::Usage("option -f, -n, -s or -i must be specified".into())),
+    }
+}
+
+/// What is to be done, for messages: `take processor 3 off-line`.
+pub(crate) fn phrase(noun: &str, to: State) -> String {
+    match to {
+        State::OnLine => format!("bring {noun} on-line"),
+        State::OffLine => format!("take {noun} off-line"),
+        State::NoIntr => format!("set {noun} to no-intr"),
+        State::Disabled => format!("disable {noun}"),
+        other => format!("mark {noun} {other}"),
+    }
+}
+
+struct Job<'m> {
+    processors: &'m dyn Processors,
+    to: State,
+    forced: bool,
+    verbose: bool,
+}
+
+impl Job<'_> {
+    /// One processor.
+    fn change(&self, cpu: CpuId, changer: &mut Changer<'_>, ctx: &mut Ctx<'_>) {
+        let noun = |cpu: CpuId| phrase(&format!("processor {cpu}"), self.to);
+        let names = |subject: &Subject| match subject {
+            Subject::Processor(cpu) => Some(noun(*cpu)),
+            _ => None,
+        };
+        let prepared = self.processors.prepare_state(cpu, self.to, self.forced);
+        if let Some(done) = changer.attempt(ctx, &noun(cpu), names, prepared) {
+            report(done, self.verbose, changer, ctx);
+        }
+    }
+
+    /// `-aS`: all of them, or none.
+    fn disable_siblings(&self, changer: &mut Changer<'_>, ctx: &mut Ctx<'_>) -> Result<(), Failure> {
+        let topology = read("processors", self.processors.topology())?;
+        let spared: CpuSet = topology.cores().iter().filter_map(|core| core.cpus.lowest()).collect();
+        let siblings: Vec<CpuId> = (&topology.cpus() - &spared).iter().collect();
+        let names = |subject: &Subject| match subject {
+            Subject::Processor(cpu) => Some(phrase(&format!("processor {cpu}"), State::Disabled)),
+            _ => None,
+        };
+        let main = "disable simultaneous multi-threading";
+        let prepared = self.processors.prepare_states(&siblings, State::Disabled, true);
+        for done in changer.attempt(ctx, main, names, prepared).unwrap_or_default() {
+            report(done, self.verbose, changer, ctx);
+        }
+        Ok(())
+    }
+}
+
+fn report(done: StateChange, verbose: bool, changer: &mut Changer<'_>, ctx: &mut Ctx<'_>) {
+    let StateChange { cpu, from, to } = done;
+    let line = if from == to { listing::already(cpu, to) } else { listing::changed(cpu, to) };
+    let value = json!({ "processor": cpu, "from": from, "to": to });
+    changer.report(ctx, verbose.then_some(line), value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args;
+
+    fn letters(text: &str) -> Result<State, String> {
+        let words: Vec<_> = text.split_whitespace().map(Into::into).collect();
+        wanted(&args::parse(COMMAND.letters, &[], &words).unwrap()).map_err(|f| match f {
+            Failure::Usage(why) => why,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    #[test]
+    fn each_letter_asks_for_a_state() {
+        for (text, state) in [
+            ("-f 1", State::OffLine),
+            ("-n 1", State::OnLine),
+            ("-i 1", State::NoIntr),
+            ("-s 1", State::Spare),
+            ("-F 1", State::Faulted),
+            ("-F -f 1", State::OffLine),
+            ("-aS", State::Disabled),
+            ("-aSv", State::Disabled),
+        ] {
+            assert_eq!(letters(text), Ok(state), "{text}");
+        }
+    }
+
+    #[test]
+    fn letters_that_contradict_each_other_are_refused() {
+        let exclusive = Err("options -f, -n, -i, and -s are mutually exclusive".to_owned());
+        assert_eq!(letters("-f -n 1"), exclusive);
+        assert_eq!(letters("-is 1"), exclusive);
+        assert_eq!(letters("-v 1"), Err("option -f, -n, -s or -i must be specified".to_owned()));
+        assert_eq!(letters("-aSf"), Err("-S can only be used with -a and -v".to_owned()));
+    }
+}

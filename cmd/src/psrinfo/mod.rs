@@ -1,0 +1,269 @@
+//! Shows the processors of this machine: their states, what they are, and how they are packed.
+//!
+//! Without options each processor has a line with its number, its state, and since when it is in that state.
+//! Operands choose processors: numbers, ranges (`0-3`) and lists (`0-3,8`). The listing is always in
+//! ascending order.
+//!
+//! ```text
+//! $ psrinfo
+//! 0       on-line   since 11/20/2024 08:14:02
+//! 1       no-intr   since 11/20/2024 10:02:41
+//! 2       off-line  since 11/20/2024 10:05:17
+//! ```
+//!
+//! # Options
+//!
+//! ```text
+//! -v           a paragraph about each processor: clock and floating point unit as well
+//! -p           the number of chips that have a processor on-line
+//! -pv          the chips, with their cores and processors
+//! -s N         1 if processor N is on-line (and takes interrupts), else 0; for scripts
+//! -s -p N      1 if every processor of N's chip is on-line, else 0
+//! -t           the number of processors, whatever their state
+//! -tc, -tp     the number of cores, of chips
+//! -t -S STATE  the number of processors in a state: on-line, off-line, no-intr, spare, faulted,
+//!              powered-off, disabled, unknown, or all
+//! -r NAME      a property of all processors: smt_enabled, or all for every one
+//! ```
+//!
+//! # States
+//!
+//! A processor that is `on-line` runs threads and takes interrupts. `no-intr` runs threads and is sheltered
+//! from device interrupts. `off-line`, `spare` and `faulted` run nothing, see `psradm`.
+//!
+//! # JSON
+//!
+//! ```text
+//! {"machine":"real",
+//!  "processors":[{"id":0,"state":"on-line","since":"2024-11-20T08:14:02Z","core":0,"chip":0,"lgroup":0,
+//!                 "kind":"uniform","isa":"i386","clock_mhz":2600,"fpu":"i387 compatible"}],
+//!  "chips":[{"id":0,"processors":"0-3","cores":2,"implementation":"…","brand":"…"}]}
+//! -p, -tp: {"chips":1}    -tc: {"cores":2}    -t: {"processors":4}    -s: {"on_line":true}
+//! -r: {"smt_enabled":true}
+//! ```
+//!
+//! # Status
+//!
+//! 0, or 1 when a processor that was named does not exist (the others are shown), or 2 for what makes no sense.
+
+mod form;
+
+use crate::args::Parsed;
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit, Failure, facet, read};
+use crate::operands;
+use form::{Form, Total};
+use millpond_formats::{CpuOperand, print_iso, psrinfo as listing};
+use millpond_machine::facets::ProcessorStatus;
+use millpond_model::{ChipId, CpuId, CpuSet, State, Topology};
+use millpond_session::Session;
+use serde_json::json;
+
+pub(crate) const COMMAND: Command = Command {
+    name: "psrinfo",
+    applet: true,
+    summary: "show processors and their states",
+    usage: &[
+        "[-v] [-p] [processor ...]",
+        "-s [-p] processor",
+        "-t [-S state | -c | -p]",
+        "-r property | all",
+    ],
+    letters: "cpr:S:stv",
+    longs: &[],
+    source: include_str!("mod.rs"),
+    run,
+};
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let form = Form::of(parsed)?;
+    let operands = operands::cpus(&parsed.words())?;
+    let session = ctx.reading(&parsed.common)?;
+    let view = View { session: &session, json: parsed.common.json };
+    match form {
+        Form::Property(name) => view.property(&name, ctx),
+        Form::Total(total) => view.total(total, ctx),
+        Form::State => view.silent(&operands, false, ctx),
+        Form::StateOfChip => view.silent(&operands, true, ctx),
+        Form::List | Form::Details | Form::Chips | Form::ChipDetails => view.list(&form, &operands, ctx),
+    }
+}
+
+/// What is shown of which machine, and how.
+struct View<'s> {
+    session: &'s Session,
+    json: bool,
+}
+
+impl View<'_> {
+    fn states(&self) -> Result<Vec<ProcessorStatus>, Failure> {
+        read("processors", facet("processors", self.session.machine().processors())?.states())
+    }
+
+    fn topology(&self) -> Result<Topology, Failure> {
+        read("processors", facet("processors", self.session.machine().processors())?.topology())
+    }
+
+    /// `-r`.
+    fn property(&self, name: &str, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+        if !["smt_enabled", "all"].contains(&name) {
+            let reason = "there is no such property (there is smt_enabled)";
+            return Err(Complaint::new(format!("show property {name}"), reason).into());
+        }
+        let off: CpuSet =
+            self.states()?.iter().filter(|s| s.state == State::Disabled).map(|s| s.cpu).collect();
+        let threaded = self.topology()?.cores().iter().any(|core| (&core.cpus - &off).len() > 1);
+        if self.json {
+            ctx.json(&json!({ "smt_enabled": threaded }));
+        } else {
+            ctx.out.line(format_args!("smt_enabled={threaded}"));
+        }
+        Ok(Exit::DONE)
+    }
+
+    /// `-t`.
+    fn total(&self, total: Total, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+        let (noun, count) = match total {
+            Total::Processors => ("processors", self.states()?.len()),
+            Total::InState(state) => {
+                ("processors", self.states()?.iter().filter(|s| s.state == state).count())
+            }
+            Total::Cores => ("cores", self.topology()?.cores().len()),
+            Total::Chips => ("chips", self.topology()?.chips().len()),
+        };
+        self.number(noun, count, ctx);
+        Ok(Exit::DONE)
+    }
+
+    fn number(&self, noun: &str, count: usize, ctx: &mut Ctx<'_>) {
+        if self.json {
+            ctx.json(&json!({ noun: count }));
+        } else {
+            ctx.out.line(count);
+        }
+    }
+
+    /// `-s`: of one processor, or of all of its chip.
+    fn silent(&self, operands: &[CpuOperand], chip: bool, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+        let exactly_one = || Failure::Usage("must specify exactly one processor if -s used".into());
+        let states = self.states()?;
+        let (chosen, exit) = choose(operands, &states, ctx);
+        let mut cpus = chosen.iter();
+        let (cpu, more) = (cpus.next(), cpus.next());
+        let cpu = match (cpu, more, exit) {
+            (Some(cpu), None, _) => cpu,
+            (None, _, Exit::REFUSED) => return Ok(exit),
+            _ => return Err(exactly_one()),
+        };
+        let asked = if chip {
+            let topology = self.topology()?;
+            topology.processor(cpu).map(|p| topology.chip_cpus(p.chip)).unwrap_or_default()
+        } else {
+            [cpu].into_iter().collect()
+        };
+        let on_line = states.iter().filter(|s| asked.contains(s.cpu)).all(|s| s.state == State::OnLine);
+        if self.json {
+            ctx.json(&json!({ "on_line": on_line }));
+        } else {
+            ctx.out.line(u8::from(on_line));
+        }
+        Ok(exit)
+    }
+
+    /// The forms that list.
+    fn list(&self, form: &Form, operands: &[CpuOperand], ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+        let states = self.states()?;
+        let (chosen, exit) = choose(operands, &states, ctx);
+        let shown = || states.iter().filter(|s| chosen.contains(s.cpu));
+        if *form == Form::List && !self.json {
+            for s in shown() {
+                ctx.out.line(listing::line(s.cpu, s.state, s.since, self.session.zone()));
+            }
+            return Ok(exit);
+        }
+        let topology = self.topology()?;
+        let mut chips: Vec<ChipId> =
+            chosen.iter().filter_map(|cpu| topology.processor(cpu)).map(|p| p.chip).collect();
+        chips.sort();
+        chips.dedup();
+        match form {
+            Form::Chips => {
+                let on_line: CpuSet =
+                    states.iter().filter(|s| s.state == State::OnLine).map(|s| s.cpu).collect();
+                chips.retain(|chip| !topology.chip_cpus(*chip).is_disjoint(&on_line));
+                self.number("chips", chips.len(), ctx);
+            }
+            _ if self.json => ctx.json(&self.document(&topology, &chips, shown())),
+            Form::ChipDetails => {
+                for chip in chips {
+                    ctx.out.text(&listing::package(&topology, chip));
+                }
+            }
+            _ => {
+                let now = self.session.machine().clock().wall();
+                for s in shown() {
+                    if let Some(p) = topology.processor(s.cpu) {
+                        ctx.out.text(&listing::paragraph(p, s.state, s.since, now, self.session.zone()));
+                    }
+                }
+            }
+        }
+        Ok(exit)
+    }
+
+    fn document<'p>(
+        &self,
+        topology: &Topology,
+        chips: &[ChipId],
+        states: impl Iterator<Item = &'p ProcessorStatus>,
+    ) -> serde_json::Value {
+        let processors: Vec<_> = states
+            .filter_map(|s| topology.processor(s.cpu).map(|p| (s, p)))
+            .map(|(s, p)| {
+                json!({
+                    "id": s.cpu, "state": s.state, "since": print_iso(s.since), "core": p.core,
+                    "chip": p.chip, "lgroup": p.lgroup, "kind": p.kind, "isa": p.isa,
+                    "clock_mhz": p.clock_mhz, "fpu": p.fpu,
+                })
+            })
+            .collect();
+        let chip = |id: &ChipId| {
+            let cpus = topology.chip_cpus(*id);
+            let first = cpus.lowest().and_then(|cpu| topology.processor(cpu));
+            json!({
+                "id": id, "processors": cpus,
+                "cores": topology.cores().iter().filter(|c| c.chip == *id).count(),
+                "implementation": first.map(|p| &p.implementation), "brand": first.map(|p| &p.brand),
+            })
+        };
+        let chips: Vec<_> = chips.iter().map(chip).collect();
+        json!({ "machine": self.session.machine().name(), "processors": processors, "chips": chips })
+    }
+}
+
+/// The processors that operands choose, all of them without operands. What does not exist is complained
+/// about, and makes the status 1.
+fn choose(operands: &[CpuOperand], states: &[ProcessorStatus], ctx: &mut Ctx<'_>) -> (CpuSet, Exit) {
+    let present: CpuSet = states.iter().map(|s| s.cpu).collect();
+    if operands.is_empty() {
+        return (present, Exit::DONE);
+    }
+    let mut exit = Exit::DONE;
+    let mut refuse = |noun: String, reason: String| {
+        ctx.complain(&Complaint::new(format!("show {noun}"), reason));
+        exit = Exit::REFUSED;
+    };
+    let mut chosen: Vec<CpuId> = Vec::new();
+    for operand in operands {
+        match operand.expand(&present) {
+            Some(cpus) if cpus.iter().all(|cpu| present.contains(*cpu)) => chosen.extend(cpus),
+            Some(_) => refuse(format!("processor {operand}"), operands::no_such_processor(&present)),
+            None => refuse(
+                format!("processors {operand}"),
+                format!("there are no such processors (this machine has {present})"),
+            ),
+        }
+    }
+    (chosen.into_iter().collect(), exit)
+}

@@ -1,0 +1,305 @@
+//! Creates, changes and shows processor sets, and binds processes and threads to them.
+//!
+//! A processor belongs to exactly one set. Those that were never assigned are in the default set, which has no
+//! number here and is not listed; it always keeps a processor. A set that you make is exclusive: what is bound
+//! to it runs on its processors only, and nothing else runs there. With `--keep-others` a set confines what is
+//! bound to it and pushes nobody out.
+//!
+//! How firmly others are kept out depends on the machine and on what is bound; each set says it itself:
+//! `psrset -i -v` shows its mode.
+//!
+//! ```text
+//! own        exclusive: the machine keeps everybody else out
+//! in-place   exclusive, around a group of processes that stays where it stands
+//! steered    others were moved aside; newcomers may intrude until the next check
+//! shared     nobody was pushed out (--keep-others)
+//! affinity   there are no rights to do more: only what is bound knows about it
+//! ```
+//!
+//! Processors are numbers, ranges (`1-3`, in which numbers that do not exist are ignored) and lists (`1-3,8`).
+//! A process is named by its number; some of its threads by their numbers after a slash: `204/3`, `204/1-4`,
+//! `204/-4` (up to 4), `204/4-` (from 4 on), and lists of these separated by commas. On a Linux machine the
+//! number of a thread is its kernel thread number.
+//!
+//! # Sets
+//!
+//! ```text
+//! -c [PROCESSOR ...]         create a set; without processors, an empty one
+//! -a SET PROCESSOR ...       assign processors to a set, from wherever they are
+//! -r PROCESSOR ...           remove processors from their sets
+//! -d SET ...                 destroy sets: processors and processes go back to where they were
+//! -i [-v] [SET ...]          list sets with their active processors in order of arrival (the default);
+//!                            with -v, their modes, and what breaks them
+//! -p [PROCESSOR ...]         show the set of each processor; without operands, of all that are in one
+//! -f SET, -n SET             keep device interrupts away from the set's processors; let them come back
+//! -F                         with -c, -a, -r: unbind threads that are bound to the processors (pbind)
+//! --keep-others              with -c: push nobody out
+//! ```
+//!
+//! Creating a set, and each assignment or removal, is one operation: when one processor cannot come, nothing
+//! is changed and nothing is announced.
+//!
+//! # Bindings
+//!
+//! ```text
+//! -b SET PID[/LWPS] ...      bind; children and new threads inherit it, and it survives exec
+//! -b -z ZONE SET             bind all processes of a zone
+//! -u PID[/LWPS] ...          unbind: back to where it was
+//! -U [SET ...]               unbind all threads that are bound (to one of these)
+//! -q [PID[/LWPS] ...]        show the binding of each; without operands, of all that are bound
+//! -Q [SET ...]               show all threads that are bound (to one of these)
+//! -e SET COMMAND [ARG ...]   bind this process, then become COMMAND; SET 0 is the default set
+//! ```
+//!
+//! ```text
+//! $ psrset -c 1-3
+//! created processor set 1
+//! processor 1: was not assigned, now 1
+//! processor 2: was not assigned, now 1
+//! processor 3: was not assigned, now 1
+//! $ psrset -b 1 204
+//! process id 204: was not bound, now 1
+//! ```
+//!
+//! # JSON
+//!
+//! ```text
+//! -i: {"sets":[{"id":1,"processors":[1,2,3],"active":[1,2,3],"mode":"own","breaches":[]}],
+//!      "default":{"processors":[0]}}
+//! -p: {"processors":[{"id":1,"set":1},{"id":0,"set":null}]}
+//! -q, -Q: {"bindings":[{"pid":204,"lwp":null,"set":1}]}
+//! changes: {"changes":[{"created":1},{"removed":1},{"processor":1,"from":null,"to":1},
+//!                      {"pid":204,"lwp":null,"bound":"set","from":null,"to":1},{"zone":"web","set":1},
+//!                      {"processor":1,"from":"on-line","to":"no-intr"}],
+//!           "refused":[{"what":"assign processor 7","reason":"…","hint":null}],"notes":[]}
+//! --dry-run: {"dry_run":true,"operations":[{"what":"…","steps":[…]}],"refused":[],"notes":[]}
+//! ```
+//!
+//! # Status
+//!
+//! 0, or 1 when something was refused (what could be done was done), or 2 for what makes no sense (nothing was
+//! done). With `-e` it is that of COMMAND, or 2 when COMMAND could not be started in the set.
+
+mod sets;
+mod show;
+
+use crate::args::Parsed;
+use crate::bindings;
+use crate::change::Changer;
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Exit, Failure, facet};
+use crate::operands;
+use millpond_formats::psrset as listing;
+use millpond_machine::Subject;
+use millpond_model::PsetId;
+use serde_json::json;
+
+pub(crate) const COMMAND: Command = Command {
+    name: "psrset",
+    applet: true,
+    summary: "create processor sets, and bind processes to them",
+    usage: &[
+        "-c [-F] [--keep-others] [processor ...]",
+        "-d processor_set ...",
+        "-a [-F] processor_set processor ...",
+        "-r [-F] processor ...",
+        "-p [processor ...]",
+        "[-i] [-v] [processor_set ...]",
+        "-b processor_set pid[/lwps] ...",
+        "-b -z zone processor_set",
+        "-u pid[/lwps] ...",
+        "-U [processor_set ...]",
+        "-q [pid[/lwps] ...]",
+        "-Q [processor_set ...]",
+        "-e processor_set command [argument ...]",
+        "-f processor_set",
+        "-n processor_set",
+    ],
+    letters: "cdFarpibqQuUnfez:v",
+    longs: &["keep-others"],
+    source: include_str!("mod.rs"),
+    run,
+};
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let letter = operation(parsed)?;
+    let words = parsed.words();
+    match letter {
+        'c' | 'a' | 'r' => sets::move_processors(letter, &words, parsed, ctx),
+        'd' => {
+            let sets = some(operands::sets(&words)?, "must specify at least one processor set")?;
+            sets::destroy(&sets, parsed, ctx)
+        }
+        'f' | 'n' => {
+            let [set] = words.as_slice() else {
+                return Err(Failure::Usage("must specify exactly one processor set".into()));
+            };
+            sets::interrupts(operands::set(set)?, letter == 'n', parsed, ctx)
+        }
+        'p' => show::processors(&operands::cpus(&words)?, parsed, ctx),
+        'q' => {
+            let targets = operands::targets(&words)?;
+            let session = ctx.reading(&parsed.common)?;
+            bindings::query::<PsetId>(session.machine(), &targets, parsed.common.json, ctx)
+        }
+        'Q' => show::bound(&operands::sets(&words)?, parsed, ctx),
+        'b' => match parsed.value('z') {
+            Some(zone) => bind_zone(&zone, &words, parsed, ctx),
+            None => {
+                let (set, pids) = first(&words)?;
+                bind(pids, Some(operands::set(set)?), parsed, ctx)
+            }
+        },
+        'u' => bind(&words, None, parsed, ctx),
+        'U' => unbind_all(&operands::sets(&words)?, parsed, ctx),
+        'e' => Ok(execute(parsed, ctx)),
+        _ => show::sets(&operands::sets(&words)?, parsed, ctx),
+    }
+}
+
+/// The letter that says what is to be done; `i` when there is none.
+fn operation(parsed: &Parsed) -> Result<char, Failure> {
+    let usage = |why: &str| Err(Failure::Usage(why.to_owned()));
+    let mut operation = None;
+    let mut zones = 0;
+    for letter in parsed.letters() {
+        match letter {
+            'z' if operation != Some('b') => return usage("-z can only be used after -b"),
+            'z' if zones > 0 => return usage("-z can only be specified once"),
+            'z' => zones += 1,
+            'F' | 'v' => {}
+            _ if operation.is_some_and(|o| o != letter) => return usage("options are mutually exclusive"),
+            _ => operation = Some(letter),
+        }
+    }
+    let operation = operation.unwrap_or('i');
+    if parsed.has('F') && !"car".contains(operation) {
+        return usage("-F can only be used with -c, -a or -r");
+    }
+    if parsed.has('v') && operation != 'i' {
+        return usage("-v can only be used with -i");
+    }
+    if parsed.long("keep-others") && operation != 'c' {
+        return usage("--keep-others can only be used with -c");
+    }
+    Ok(operation)
+}
+
+fn some<T>(list: Vec<T>, otherwise: &str) -> Result<Vec<T>, Failure> {
+    if list.is_empty() { Err(Failure::Usage(otherwise.to_owned())) } else { Ok(list) }
+}
+
+fn first(words: &[String]) -> Result<(&String, &[String]), Failure> {
+    words.split_first().ok_or_else(|| Failure::Usage("must specify processor set".into()))
+}
+
+/// `-b` and `-u`.
+fn bind(words: &[String], to: Option<PsetId>, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let targets = some(operands::targets(words)?, "must specify at least one pid")?;
+    let session = ctx.changing(&parsed.common)?;
+    let mut changer = Changer::open(session.machine(), &parsed.common, ctx)?;
+    bindings::bind(session.machine(), &targets, to, &mut changer, ctx)?;
+    Ok(changer.finish(ctx))
+}
+
+/// `-b -z`.
+fn bind_zone(zone: &str, words: &[String], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let (set, more) = first(words)?;
+    if !more.is_empty() {
+        return Err(Failure::Usage("cannot specify extra pids with -z".into()));
+    }
+    let set = operands::set(set)?;
+    let session = ctx.changing(&parsed.common)?;
+    let zones = facet("zones", session.machine().zones())?;
+    let mut changer = Changer::open(session.machine(), &parsed.common, ctx)?;
+    let to = Some(set).filter(|set| !set.is_default());
+    let main = format!("bind zone {zone} to set {set}");
+    let names = |subject: &Subject| {
+        let ours = *subject == Subject::Zone(zone.to_owned()) || *subject == Subject::Pset(set);
+        ours.then(|| main.clone())
+    };
+    if changer.attempt(ctx, &main, names, zones.prepare_bind(zone, to)).is_some() {
+        changer.report(ctx, Some(listing::zone_bound(zone, set)), json!({ "zone": zone, "set": set }));
+    }
+    Ok(changer.finish(ctx))
+}
+
+/// `-U`.
+fn unbind_all(sets: &[PsetId], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let session = ctx.changing(&parsed.common)?;
+    let mut changer = Changer::open(session.machine(), &parsed.common, ctx)?;
+    let (known, unknown) = show::existing(sets, session.machine(), "unbind from")?;
+    unknown.into_iter().for_each(|complaint| changer.refuse(ctx, complaint));
+    let from = if sets.is_empty() { None } else { Some(known.as_slice()) };
+    bindings::unbind_all(session.machine(), from, &mut changer, ctx)?;
+    Ok(changer.finish(ctx))
+}
+
+/// `-e`. Every failure ends with status 2, so that it cannot be mistaken for the status of the command.
+fn execute(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Exit {
+    let mut begin = || {
+        let words = parsed.words();
+        let (set, _) = first(&words)?;
+        let set = operands::set(set)?;
+        let Some((program, arguments)) = parsed.operands[1..].split_first() else {
+            return Err(Failure::Usage("must specify command".into()));
+        };
+        let session = ctx.changing(&parsed.common)?;
+        let changer = Changer::open(session.machine(), &parsed.common, ctx)?;
+        let to = Some(set).filter(|set| !set.is_default());
+        bindings::execute(&session, program, arguments, to, changer, ctx)
+    };
+    match begin() {
+        Ok(Exit::DONE) => Exit::DONE,
+        Ok(_) => Exit::USAGE,
+        Err(failure) => {
+            crate::command::tell(&failure, &COMMAND, ctx);
+            Exit::USAGE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args;
+
+    fn letters(text: &str) -> Result<char, String> {
+        let words: Vec<_> = text.split_whitespace().map(Into::into).collect();
+        let parsed = args::parse(COMMAND.letters, COMMAND.longs, &words).unwrap();
+        operation(&parsed).map_err(|f| match f {
+            Failure::Usage(why) => why,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    #[test]
+    fn the_default_is_to_list() {
+        assert_eq!(letters(""), Ok('i'));
+        assert_eq!(letters("-v"), Ok('i'));
+        assert_eq!(letters("1 2"), Ok('i'));
+    }
+
+    #[test]
+    fn one_letter_says_what_is_done_and_others_modify_it() {
+        assert_eq!(letters("-cF 1"), Ok('c'));
+        assert_eq!(letters("-Fa 1 2"), Ok('a'));
+        assert_eq!(letters("-c --keep-others"), Ok('c'));
+        assert_eq!(letters("-b -z web 1"), Ok('b'));
+    }
+
+    #[test]
+    fn letters_that_do_not_go_together_are_refused() {
+        let refused = |text, why: &str| assert_eq!(letters(text), Err(why.to_owned()), "{text}");
+        refused("-cd 1", "options are mutually exclusive");
+        refused("-qQ", "options are mutually exclusive");
+        refused("-z web -b 1", "-z can only be used after -b");
+        refused("-u -z web", "-z can only be used after -b");
+        refused("-b -z web -z db 1", "-z can only be specified once");
+        refused("-dF 1", "-F can only be used with -c, -a or -r");
+        refused("-F", "-F can only be used with -c, -a or -r");
+        refused("-cv 1", "-v can only be used with -i");
+        refused("-a --keep-others 1 2", "--keep-others can only be used with -c");
+    }
+}

@@ -1,0 +1,153 @@
+//! The operations of `psrset` on sets and their processors.
+
+use crate::args::Parsed;
+use crate::change::Changer;
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit, Failure, facet, read};
+use crate::operands;
+use crate::psradm::phrase;
+use millpond_formats::psrset as listing;
+use millpond_machine::facets::{CreateOptions, Move};
+use millpond_machine::{Machine, Psets, Reason, Refusal, Subject};
+use millpond_model::{CpuId, PsetId, State};
+use serde_json::json;
+
+/// The sets facet, or why it is not there.
+pub(super) fn psets(machine: &dyn Machine) -> Result<&dyn Psets, Failure> {
+    facet("processor sets", machine.psets())
+}
+
+/// `-c`, `-a` and `-r`: one operation, all or nothing.
+pub(super) fn move_processors(
+    letter: char,
+    words: &[String],
+    parsed: &Parsed,
+    ctx: &mut Ctx<'_>,
+) -> Result<Exit, Failure> {
+    let (to, words) = if letter == 'a' {
+        let (set, words) = super::first(words)?;
+        (operands::set(set)?, words)
+    } else {
+        (PsetId::DEFAULT, words)
+    };
+    if words.is_empty() && letter != 'c' {
+        return Err(Failure::Usage("must specify at least one processor".into()));
+    }
+    let operands = operands::cpus(words)?;
+    let session = ctx.changing(&parsed.common)?;
+    let machine = session.machine();
+    let psets = psets(machine)?;
+    let mut changer = Changer::open(machine, &parsed.common, ctx)?;
+    let verb = if letter == 'r' { "remove" } else { "assign" };
+    let expanded = operands::expand(&operands, machine, |noun| format!("{verb} {noun}"))?;
+    let cpus: Vec<CpuId> = match expanded.into_iter().collect::<Result<_, Complaint>>() {
+        Ok(cpus) => cpus,
+        Err(complaint) => {
+            changer.refuse(ctx, complaint);
+            return Ok(changer.finish(ctx));
+        }
+    };
+    let main = match letter {
+        'c' => "create processor set".to_owned(),
+        'a' => format!("assign to processor set {to}"),
+        _ => "remove processors".to_owned(),
+    };
+    let names = |subject: &Subject| match subject {
+        Subject::Processor(cpu) => Some(format!("{verb} processor {cpu}")),
+        Subject::Pset(set) if *set == to => Some(main.clone()),
+        _ => None,
+    };
+    let forced = parsed.has('F');
+    if letter == 'c' {
+        let options = CreateOptions { keep_others: parsed.long("keep-others") };
+        let prepared = psets.prepare_create(&cpus, options, forced);
+        if let Some((set, moves)) = changer.attempt(ctx, &main, names, prepared) {
+            changer.report(ctx, Some(listing::created(set)), json!({ "created": set }));
+            report_moves(&cpus, set, &moves, &mut changer, ctx);
+        }
+    } else {
+        // The default set takes processors by -r only: `-a 0` would read like a set that could be listed.
+        let prepared = if letter == 'a' && to.is_default() {
+            let refusal = Refusal::new(Subject::Pset(to), Reason::DefaultPset);
+            Err(refusal.hint("remove processors from their set instead: psrset -r"))
+        } else {
+            psets.prepare_assign(to, &cpus, forced)
+        };
+        if let Some(moves) = changer.attempt(ctx, &main, names, prepared) {
+            report_moves(&cpus, to, &moves, &mut changer, ctx);
+        }
+    }
+    Ok(changer.finish(ctx))
+}
+
+/// One line for each processor that was named; those that were there already did not move.
+fn report_moves(cpus: &[CpuId], to: PsetId, moves: &[Move], changer: &mut Changer<'_>, ctx: &mut Ctx<'_>) {
+    for &cpu in cpus {
+        let from = moves.iter().find(|m| m.cpu == cpu).map_or(to, |m| m.from);
+        let json = json!({ "processor": cpu, "from": number(from), "to": number(to) });
+        changer.report(ctx, Some(listing::assigned(cpu, from, to)), json);
+    }
+}
+
+/// In JSON, no set is `null`.
+pub(super) fn number(set: PsetId) -> Option<PsetId> {
+    Some(set).filter(|set| !set.is_default())
+}
+
+/// `-d`: each set is an operation of its own.
+pub(super) fn destroy(sets: &[PsetId], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let session = ctx.changing(&parsed.common)?;
+    let psets = psets(session.machine())?;
+    let mut changer = Changer::open(session.machine(), &parsed.common, ctx)?;
+    for &set in sets {
+        let main = format!("remove processor set {set}");
+        let names = |subject: &Subject| (*subject == Subject::Pset(set)).then(|| main.clone());
+        if changer.attempt(ctx, &main, names, psets.prepare_destroy(set)).is_some() {
+            changer.report(ctx, Some(listing::removed(set)), json!({ "removed": set }));
+        }
+    }
+    Ok(changer.finish(ctx))
+}
+
+/// `-f` and `-n`: takes device interrupts away from the active processors of a set, or admits them again, in
+/// one operation. Silent on success.
+pub(super) fn interrupts(
+    set: PsetId,
+    admit: bool,
+    parsed: &Parsed,
+    ctx: &mut Ctx<'_>,
+) -> Result<Exit, Failure> {
+    let to = if admit { State::OnLine } else { State::NoIntr };
+    let session = ctx.changing(&parsed.common)?;
+    let machine = session.machine();
+    let psets = psets(machine)?;
+    let processors = facet("processors", machine.processors())?;
+    let mut changer = Changer::open(machine, &parsed.common, ctx)?;
+    let main = format!("set interrupt status for processor set {set}");
+    let Some(members) = read("processor sets", psets.list())?.into_iter().find(|s| s.id == set) else {
+        let complaint = Complaint::refused(&main, |_| Some(main.clone()), &unknown(set));
+        changer.refuse(ctx, complaint);
+        return Ok(changer.finish(ctx));
+    };
+    let active: Vec<CpuId> = read("processors", processors.states())?
+        .iter()
+        .filter(|s| s.state.runs_threads() && members.members.contains(&s.cpu))
+        .map(|s| s.cpu)
+        .collect();
+    let names = |subject: &Subject| match subject {
+        Subject::Processor(cpu) => Some(phrase(&format!("processor {cpu}"), to)),
+        _ => None,
+    };
+    let prepared = processors.prepare_states(&active, to, false);
+    for change in changer.attempt(ctx, &main, names, prepared).unwrap_or_default() {
+        let json = json!({ "processor": change.cpu, "from": change.from, "to": change.to });
+        changer.report(ctx, None, json);
+    }
+    Ok(changer.finish(ctx))
+}
+
+/// Why a set cannot be shown or changed by its number.
+pub(super) fn unknown(set: PsetId) -> Refusal {
+    let reason = if set.is_default() { Reason::DefaultPset } else { Reason::NoSuchPset };
+    Refusal::new(Subject::Pset(set), reason)
+}

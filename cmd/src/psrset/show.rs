@@ -1,0 +1,143 @@
+//! What `psrset` shows.
+
+use super::sets::{number, psets, unknown};
+use crate::args::Parsed;
+use crate::bindings;
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit, Failure, facet, read};
+use crate::operands;
+use millpond_formats::{CpuOperand, psrset as listing};
+use millpond_machine::Machine;
+use millpond_machine::facets::ProcessorStatus;
+use millpond_model::{CpuId, CpuSet, Pset, PsetId};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+fn states(machine: &dyn Machine) -> Result<Vec<ProcessorStatus>, Failure> {
+    read("processors", facet("processors", machine.processors())?.states())
+}
+
+/// `-i`.
+pub(super) fn sets(wanted: &[PsetId], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let session = ctx.reading(&parsed.common)?;
+    let machine = session.machine();
+    let all = read("processor sets", psets(machine)?.list())?;
+    let mut exit = Exit::DONE;
+    let mut shown: Vec<&Pset> = Vec::new();
+    for id in wanted {
+        match all.iter().find(|set| set.id == *id) {
+            Some(set) => shown.push(set),
+            None => {
+                let main = format!("show processor set {id}");
+                ctx.complain(&Complaint::refused(&main, |_| Some(main.clone()), &unknown(*id)));
+                exit = Exit::REFUSED;
+            }
+        }
+    }
+    if wanted.is_empty() {
+        shown.extend(&all);
+    }
+    if shown.is_empty() && !parsed.common.json {
+        return Ok(exit);
+    }
+    let states = states(machine)?;
+    let runs: CpuSet = states.iter().filter(|s| s.state.runs_threads()).map(|s| s.cpu).collect();
+    // An off-line member stays a member, and is not listed.
+    let active = |set: &Pset| -> Vec<CpuId> {
+        set.members.iter().copied().filter(|cpu| runs.contains(*cpu)).collect()
+    };
+    if parsed.common.json {
+        let one = |set: &&Pset| {
+            json!({
+                "id": set.id, "processors": set.members, "active": active(set), "mode": set.mode,
+                "breaches": set.breaches,
+            })
+        };
+        let taken: CpuSet = all.iter().flat_map(|set| set.members.iter().copied()).collect();
+        let free: Vec<CpuId> = states.iter().map(|s| s.cpu).filter(|cpu| !taken.contains(*cpu)).collect();
+        let sets: Vec<_> = shown.iter().map(one).collect();
+        ctx.json(&json!({ "sets": sets, "default": { "processors": free } }));
+        return Ok(exit);
+    }
+    for set in shown {
+        ctx.out.line(listing::set_line(set.id, &active(set)));
+        if parsed.has('v') {
+            ctx.out.text(&listing::set_details(set));
+        }
+    }
+    Ok(exit)
+}
+
+/// `-p`.
+pub(super) fn processors(
+    operands: &[CpuOperand],
+    parsed: &Parsed,
+    ctx: &mut Ctx<'_>,
+) -> Result<Exit, Failure> {
+    let session = ctx.reading(&parsed.common)?;
+    let machine = session.machine();
+    let sets = read("processor sets", psets(machine)?.list())?;
+    let members: BTreeMap<CpuId, PsetId> =
+        sets.iter().flat_map(|set| set.members.iter().map(|cpu| (*cpu, set.id))).collect();
+    let mut exit = Exit::DONE;
+    let mut shown: Vec<(CpuId, PsetId)> = Vec::new();
+    if operands.is_empty() {
+        shown.extend(members.iter().map(|(cpu, set)| (*cpu, *set)));
+    } else {
+        let present = operands::present(machine)?;
+        for one in operands::expand(operands, machine, |noun| format!("query {noun}"))? {
+            let complaint = match one {
+                Ok(cpu) if present.contains(cpu) => {
+                    shown.push((cpu, members.get(&cpu).copied().unwrap_or(PsetId::DEFAULT)));
+                    continue;
+                }
+                Ok(cpu) => {
+                    let reason = operands::no_such_processor(&present);
+                    Complaint::new(format!("query processor {cpu}"), reason)
+                }
+                Err(complaint) => complaint,
+            };
+            ctx.complain(&complaint);
+            exit = Exit::REFUSED;
+        }
+    }
+    if parsed.common.json {
+        let one = |(cpu, set): &(CpuId, PsetId)| json!({ "id": cpu, "set": number(*set) });
+        let processors: Vec<_> = shown.iter().map(one).collect();
+        ctx.json(&json!({ "processors": processors }));
+    } else {
+        for (cpu, set) in shown {
+            ctx.out.line(listing::assignment(cpu, set));
+        }
+    }
+    Ok(exit)
+}
+
+/// `-Q`.
+pub(super) fn bound(sets: &[PsetId], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let session = ctx.reading(&parsed.common)?;
+    let (known, unknown) = existing(sets, session.machine(), "query")?;
+    unknown.iter().for_each(|complaint| ctx.complain(complaint));
+    let of = if sets.is_empty() { None } else { Some(known.as_slice()) };
+    bindings::query_lwps(session.machine(), of, parsed.common.json, ctx)?;
+    Ok(if unknown.is_empty() { Exit::DONE } else { Exit::REFUSED })
+}
+
+/// Those of the sets that exist, and a complaint for each other one.
+pub(super) fn existing(
+    sets: &[PsetId],
+    machine: &dyn Machine,
+    verb: &str,
+) -> Result<(Vec<PsetId>, Vec<Complaint>), Failure> {
+    if sets.is_empty() {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    let all = read("processor sets", psets(machine)?.list())?;
+    let (known, other): (Vec<PsetId>, Vec<PsetId>) =
+        sets.iter().partition(|id| all.iter().any(|set| set.id == **id));
+    let complain = |id: PsetId| {
+        let main = format!("{verb} processor set {id}");
+        Complaint::refused(&main, |_| Some(main.clone()), &unknown(id))
+    };
+    Ok((known, other.into_iter().map(complain).collect()))
+}
