@@ -23,7 +23,7 @@
 //! simple: all or nothing.
 //!
 //! What a change *should* lead to is said twice: by the facet that prepared it, and by the laws' own few lines
-//! about moving processors and threads between sets ([`effect`](self)). The machine is compared with both.
+//! about moving processors and threads between sets. The machine is compared with both.
 //!
 //! # What callers must do
 //!
@@ -36,21 +36,26 @@
 //! It does not ask whether a machine is quick, nor where threads really ran: `allowed` is believed. Two writers
 //! at once and foreign writers are tested elsewhere, by name.
 
-mod checks;
+mod bench;
+mod change;
 mod command;
-mod effect;
+mod effects;
 mod fault;
 mod grounds;
 mod law;
 mod observed;
+mod operation;
 mod report;
+mod resolve;
 mod script;
+mod situation;
 mod subject;
 
+pub use bench::{Broken, Tally};
 pub use command::{Command, Edit, Fault, Pick, scripts};
 pub use law::Law;
 pub use report::{Failure, Report};
-pub use script::{Tally, Violation, run_script};
+pub use script::{Violation, run_script};
 pub use subject::{Abilities, Subject, Times};
 
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
@@ -87,19 +92,21 @@ fn explore(
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
     let tally = RefCell::new(Tally::default());
-    let broken = Cell::new(false);
-    let result = runner.run(&scripts(SCRIPT_LENGTH_MAX), |script| match run_one(&script) {
-        Ok(done) => {
-            // Once a law is broken we are only looking for a shorter script.
-            if !broken.get() {
-                tally.borrow_mut().add(done);
+    let sought: Cell<Option<Option<Law>>> = Cell::new(None);
+    let result = runner.run(&scripts(SCRIPT_LENGTH_MAX), |script| {
+        match (run_one(&script), sought.get()) {
+            (Ok(done), None) => tally.borrow_mut().add(done),
+            (Err(violation), None) => {
+                sought.set(Some(violation.law()));
+                return Err(TestCaseError::fail("a law was broken"));
             }
-            Ok(())
+            // From the first violation on we are looking for a shorter script that breaks the same law.
+            (Err(violation), Some(law)) if violation.law() == law => {
+                return Err(TestCaseError::fail("a law was broken"));
+            }
+            _ => {}
         }
-        Err(violation) => {
-            broken.set(true);
-            Err(TestCaseError::fail(violation.how))
-        }
+        Ok(())
     });
     let failure = match result {
         Ok(()) => None,

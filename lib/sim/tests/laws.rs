@@ -3,7 +3,9 @@
 mod common;
 
 use common::SimSubject;
-use millpond_machine::laws::{self, Law};
+use millpond_machine::Machine;
+use millpond_machine::laws::{self, Abilities, Law, Subject, Times};
+use millpond_model::{Lwp, Pid, State};
 use millpond_sim::SimMachine;
 
 /// Timeless machines count nothing.
@@ -34,4 +36,58 @@ fn a_machine_of_thirty_two_strands_obeys_every_law() {
 fn one_machine_obeys_every_law_through_many_scripts() {
     let mut subject = SimSubject(SimMachine::named("x4200").unwrap());
     laws::run_in_place(&mut subject, 200, 2).expect_all_but(&NOT_HERE);
+}
+
+/// A machine that can do less than it could.
+struct Modest(SimSubject<SimMachine>);
+
+impl Subject for Modest {
+    fn abilities(&self) -> Abilities {
+        let all = Abilities::all(&"0-2".parse().expect("it is a list"));
+        Abilities { states: vec![State::OnLine], exclusive: false, free_clock: false, ..all }
+    }
+    fn machine(&self) -> &dyn Machine {
+        self.0.machine()
+    }
+    fn snapshot(&self, times: Times) -> Result<String, String> {
+        self.0.snapshot(times)
+    }
+    fn spawn(&mut self) -> Result<Pid, String> {
+        self.0.spawn()
+    }
+    fn add_thread(&mut self, pid: Pid) -> Result<Lwp, String> {
+        self.0.add_thread(pid)
+    }
+    fn fork(&mut self, parent: Pid) -> Result<Pid, String> {
+        self.0.fork(parent)
+    }
+    fn exit(&mut self, pid: Pid) -> Result<(), String> {
+        self.0.exit(pid)
+    }
+}
+
+#[test]
+fn what_a_machine_cannot_do_is_not_asked_and_the_report_says_so() {
+    let report = laws::run(|| Modest(SimSubject(SimMachine::named("x4200").unwrap())), 50, 1);
+    report.expect_all_but(&[
+        Law::IdleIsNoLongerThanElapsed,
+        Law::OthersStayOutside,
+        Law::LastOnlineStays,
+        Law::LastInterruptibleStays,
+        Law::ShelteredFromInterrupts,
+        Law::StoppedKeepsItsSet,
+        Law::SinceChangesWithState,
+    ]);
+    let text = report.to_string();
+    for why in ["this machine makes no exclusive sets", "processors cannot be sheltered here", "nothing runs"]
+    {
+        assert!(text.contains(why), "{why}\n{text}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let run = |seed| laws::run(|| SimSubject(SimMachine::named("smartos-2").unwrap()), 20, seed);
+    assert_eq!(run(5).to_string(), run(5).to_string());
+    assert_ne!(run(5).tally, run(6).tally);
 }

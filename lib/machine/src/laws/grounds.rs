@@ -1,7 +1,7 @@
 //! The grounds on which a change may, and must, be refused in a given situation.
 
-use super::effect::Operation;
 use super::observed::Observed;
+use super::operation::Operation;
 use super::subject::Abilities;
 use crate::Reason;
 use millpond_model::{CpuId, CpuSet, Lwp, LwpId, Pid, PsetId, State, Transition, TransitionError};

@@ -3,35 +3,36 @@
 use super::subject::Abilities;
 use std::fmt;
 
-/// A law.
+/// A law. In the order in which they say something about the cause when several are broken at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "each is said in full by its name")]
 pub enum Law {
     OneSetEach,
-    DefaultSetRuns,
-    BoundStayInside,
-    OthersStayOutside,
-    LastOnlineStays,
-    LastInterruptibleStays,
-    ShelteredFromInterrupts,
-    IdleIsNoLongerThanElapsed,
-    DestroyReturnsProcessors,
     DestroyReturnsThreads,
+    DestroyReturnsProcessors,
     UnbindingRestores,
-    OrderOfArrival,
+    ChildrenInherit,
     LowestFreeNumber,
+    OrderOfArrival,
     StoppedKeepsItsSet,
     SinceChangesWithState,
-    ChildrenInherit,
-    DoesWhatItSays,
-    NothingElseChanges,
+    LastOnlineStays,
+    DefaultSetRuns,
+    LastInterruptibleStays,
+    ShelteredFromInterrupts,
+    BoundStayInside,
+    OthersStayOutside,
+    ReachWholeSet,
+    IdleIsNoLongerThanElapsed,
     RefusedForAReason,
-    ForbiddenIsRefused,
     RefusedChangesNothing,
     UnfinishedIsPutBack,
     FinishedStays,
-    TearDownRestores,
     TearDownForgets,
+    TearDownRestores,
+    DoesWhatItSays,
+    NothingElseChanges,
+    ForbiddenIsRefused,
 }
 
 /// What a law needs.
@@ -53,32 +54,33 @@ pub enum Need {
 
 impl Law {
     /// Every law, in the order of the report.
-    pub const ALL: [Law; 25] = [
+    pub const ALL: [Law; 26] = [
         Law::OneSetEach,
-        Law::DefaultSetRuns,
-        Law::BoundStayInside,
-        Law::OthersStayOutside,
-        Law::LastOnlineStays,
-        Law::LastInterruptibleStays,
-        Law::ShelteredFromInterrupts,
-        Law::IdleIsNoLongerThanElapsed,
-        Law::DestroyReturnsProcessors,
         Law::DestroyReturnsThreads,
+        Law::DestroyReturnsProcessors,
         Law::UnbindingRestores,
-        Law::OrderOfArrival,
+        Law::ChildrenInherit,
         Law::LowestFreeNumber,
+        Law::OrderOfArrival,
         Law::StoppedKeepsItsSet,
         Law::SinceChangesWithState,
-        Law::ChildrenInherit,
-        Law::DoesWhatItSays,
-        Law::NothingElseChanges,
+        Law::LastOnlineStays,
+        Law::DefaultSetRuns,
+        Law::LastInterruptibleStays,
+        Law::ShelteredFromInterrupts,
+        Law::BoundStayInside,
+        Law::OthersStayOutside,
+        Law::ReachWholeSet,
+        Law::IdleIsNoLongerThanElapsed,
         Law::RefusedForAReason,
-        Law::ForbiddenIsRefused,
         Law::RefusedChangesNothing,
         Law::UnfinishedIsPutBack,
         Law::FinishedStays,
-        Law::TearDownRestores,
         Law::TearDownForgets,
+        Law::TearDownRestores,
+        Law::DoesWhatItSays,
+        Law::NothingElseChanges,
+        Law::ForbiddenIsRefused,
     ];
 
     /// The law in words.
@@ -92,6 +94,7 @@ impl Law {
             Law::LastOnlineStays => "the last active processor of a set cannot be taken out of service",
             Law::LastInterruptibleStays => "a processor that takes interrupts remains",
             Law::ShelteredFromInterrupts => "no movable interrupt may go to a sheltered processor",
+            Law::ReachWholeSet => "a thread that is bound to no processor may run wherever its set does",
             Law::IdleIsNoLongerThanElapsed => "idle time never exceeds elapsed time",
             Law::DestroyReturnsProcessors => "destroying a set returns its processors to the default set",
             Law::DestroyReturnsThreads => "destroying a set returns its threads to where they were",

@@ -1,8 +1,9 @@
 //! What came of a run.
 
+use super::bench::Tally;
 use super::command::Command;
 use super::law::{Law, Need};
-use super::script::{Tally, Violation};
+use super::script::Violation;
 use super::subject::Abilities;
 use std::fmt;
 
@@ -56,10 +57,11 @@ impl Report {
         self.failure.is_none()
     }
 
-    /// The law that was broken.
+    /// The laws that were broken, the one that says most about the cause first.
     #[must_use]
-    pub fn broken(&self) -> Option<Law> {
-        self.failure.as_ref()?.violation.as_ref()?.law
+    pub fn broken(&self) -> Vec<Law> {
+        let violation = self.failure.as_ref().and_then(|f| f.violation.as_ref());
+        violation.map(|v| v.broken.iter().map(|(law, _)| *law).collect()).unwrap_or_default()
     }
 
     /// The laws that were never asked, each with the reason.
@@ -126,11 +128,12 @@ impl fmt::Display for Failure {
             return writeln!(f, "  the run could not go on: {why}");
         }
         let Some(violation) = &self.violation else { return Ok(()) };
-        match violation.law {
-            Some(law) => writeln!(f, "  BROKEN: {law}")?,
-            None => writeln!(f, "  the run could not go on:")?,
+        for (law, how) in &violation.broken {
+            writeln!(f, "  BROKEN: {law}\n          {how}")?;
         }
-        writeln!(f, "  {}", violation.how)?;
+        if let Some(how) = &violation.stuck {
+            writeln!(f, "  the run could not go on: {how}")?;
+        }
         writeln!(f, "  by this script:")?;
         for (line, n) in violation.trace.iter().zip(1..) {
             writeln!(f, "  {n:>3}. {line}")?;

@@ -2,7 +2,7 @@
 
 use millpond_machine::Machine;
 use millpond_machine::laws::{Abilities, Subject, Times};
-use millpond_model::{Lwp, LwpId, Nanos, Pid, WallTime};
+use millpond_model::{Lwp, LwpId, Pid, WallTime};
 use millpond_sim::SimMachine;
 
 /// A machine that is, or stands in front of, a simulated one.
@@ -40,13 +40,15 @@ impl<M: OnSim> Subject for SimSubject<M> {
     }
 
     fn snapshot(&self, times: Times) -> Result<String, String> {
-        let mut state = self.0.sim().view(Clone::clone);
-        state.time.now = Nanos(0);
-        state.tables.next_pid = Pid(u32::MAX);
+        let sim = self.0.sim();
+        let mut tables = sim.view(|s| s.tables.clone());
+        tables.next_pid = Pid(u32::MAX);
         if times == Times::LeftOut {
-            state.tables.processors.values_mut().for_each(|p| p.since = WallTime(0));
+            tables.processors.values_mut().for_each(|p| p.since = WallTime(0));
         }
-        Ok(state.save())
+        let rest = sim.view(|s| format!("{:?} {:?}", s.devices, s.zones));
+        let tables = serde_json::to_string(&tables).map_err(|error| error.to_string())?;
+        Ok(format!("{rest} {tables}"))
     }
 
     fn spawn(&mut self) -> Result<Pid, String> {

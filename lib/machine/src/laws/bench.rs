@@ -1,0 +1,95 @@
+//! The bench: counts each question that is put to a law, and keeps the answers that were no.
+
+use super::law::Law;
+use std::collections::BTreeMap;
+
+/// What was done and asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Scripts that ran to their end.
+    pub scripts: u64,
+    /// Commands, those that found nothing to do included.
+    pub commands: u64,
+    /// Changes that were made.
+    pub made: u64,
+    /// Refusals by reason.
+    pub refused: BTreeMap<String, u64>,
+    /// Faults that struck.
+    pub faults: u64,
+    /// Why idle time could not be asked about, if so.
+    pub no_counters: Option<String>,
+    asked: BTreeMap<Law, u64>,
+}
+
+impl Tally {
+    /// How often a law was asked.
+    #[must_use]
+    pub fn asked(&self, law: Law) -> u64 {
+        self.asked.get(&law).copied().unwrap_or(0)
+    }
+
+    /// Adds another one.
+    pub fn add(&mut self, other: Tally) {
+        self.scripts += other.scripts;
+        self.commands += other.commands;
+        self.made += other.made;
+        self.faults += other.faults;
+        self.no_counters = other.no_counters.or(self.no_counters.take());
+        other.refused.into_iter().for_each(|(k, n)| *self.refused.entry(k).or_default() += n);
+        other.asked.into_iter().for_each(|(k, n)| *self.asked.entry(k).or_default() += n);
+    }
+}
+
+/// A law that was broken, and how.
+pub type Broken = (Law, String);
+
+/// Where the laws are asked.
+#[derive(Debug, Default)]
+pub struct Bench {
+    /// What was asked how often.
+    pub tally: Tally,
+    broken: BTreeMap<Law, String>,
+}
+
+impl Bench {
+    /// One question. Of several answers that break the same law, the first is kept.
+    pub fn ask(&mut self, law: Law, kept: bool, how: impl FnOnce() -> String) {
+        *self.tally.asked.entry(law).or_default() += 1;
+        if !kept {
+            self.broken.entry(law).or_insert_with(how);
+        }
+    }
+
+    /// A question that is a plain equality of texts; `what` says what was compared.
+    pub fn same(&mut self, law: Law, what: &str, wanted: &str, is: &str) {
+        self.ask(law, wanted == is, || format!("{what}: {}", first_difference(wanted, is)));
+    }
+
+    /// The laws that were broken since the last verdict, the one that says most about the cause first.
+    pub fn verdict(&mut self) -> Result<(), Vec<Broken>> {
+        let broken: Vec<Broken> = std::mem::take(&mut self.broken).into_iter().collect();
+        if broken.is_empty() { Ok(()) } else { Err(broken) }
+    }
+}
+
+/// Two texts from shortly before their first difference.
+fn first_difference(wanted: &str, is: &str) -> String {
+    const BEFORE: usize = 60;
+    const SHOWN: usize = 160;
+    let at = wanted.chars().zip(is.chars()).take_while(|(a, b)| a == b).count();
+    let part = |text: &str| text.chars().skip(at.saturating_sub(BEFORE)).take(SHOWN).collect::<String>();
+    format!("it was `…{}…`, and is `…{}…`", part(wanted), part(is))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_is_shown_where_it_begins() {
+        let long = "a".repeat(100);
+        let text = first_difference(&format!("{long}b"), &format!("{long}c"));
+        assert!(text.contains("ab…`, and is"), "{text}");
+        assert!(text.len() < 200, "{text}");
+    }
+}

@@ -1,0 +1,113 @@
+//! Making a change through the interface, and holding what it says about itself against what was seen.
+
+use super::observed::Observed;
+use super::operation::Operation;
+use crate::facets::{CreateOptions, Move, Rebinding, StateChange};
+use crate::{Machine, Refusal, Writer};
+use millpond_model::{CpuId, Lwp, LwpId, Pid, PsetId};
+
+/// What a change, as it was made, says about itself.
+pub enum Done {
+    Moves(Option<PsetId>, Vec<Move>),
+    Destroyed,
+    Sets(Vec<Rebinding<PsetId>>),
+    Cpus(Vec<Rebinding<CpuId>>),
+    States(Vec<StateChange>),
+}
+
+/// Prepares and makes a change as a command would: as the one writer.
+pub fn attempt(machine: &dyn Machine, operation: &Operation) -> Result<Done, Refusal> {
+    let writer = Writer::open(machine)?;
+    match operation {
+        Operation::Create { cpus, shared, forced } => {
+            let options = CreateOptions { keep_others: *shared };
+            let (id, moves) =
+                writer.commit(machine.psets()?.prepare_create(cpus, options, *forced)?)?.outcome;
+            Ok(Done::Moves(Some(id), moves))
+        }
+        Operation::Assign { set, cpus, forced } => {
+            let change = machine.psets()?.prepare_assign(*set, cpus, *forced)?;
+            Ok(Done::Moves(None, writer.commit(change)?.outcome))
+        }
+        Operation::Destroy { set } => {
+            writer.commit(machine.psets()?.prepare_destroy(*set)?)?;
+            Ok(Done::Destroyed)
+        }
+        Operation::BindSet { pid, lwps, to } => {
+            let change = machine.threads()?.prepare_bind_set(*pid, lwps.as_deref(), *to)?;
+            Ok(Done::Sets(writer.commit(change)?.outcome))
+        }
+        Operation::BindCpu { pid, lwps, to } => {
+            let change = machine.threads()?.prepare_bind_cpu(*pid, lwps.as_deref(), *to)?;
+            Ok(Done::Cpus(writer.commit(change)?.outcome))
+        }
+        Operation::State { cpus, to, forced } => match cpus.as_slice() {
+            [cpu] => {
+                let change = machine.processors()?.prepare_state(*cpu, *to, *forced)?;
+                Ok(Done::States(vec![writer.commit(change)?.outcome]))
+            }
+            _ => {
+                let change = machine.processors()?.prepare_states(cpus, *to, *forced)?;
+                Ok(Done::States(writer.commit(change)?.outcome))
+            }
+        },
+    }
+}
+
+/// What is untrue of what a change says about itself.
+pub fn tells(done: &Done, operation: &Operation, before: &Observed) -> Option<String> {
+    let lie = |what: String| Some(what);
+    match (done, operation) {
+        (Done::Moves(id, moves), Operation::Create { cpus, .. } | Operation::Assign { cpus, .. }) => {
+            let to = match (id, operation) {
+                (Some(id), _) => *id,
+                (None, Operation::Assign { set, .. }) => *set,
+                _ => PsetId::DEFAULT,
+            };
+            let want: Vec<Move> =
+                cpus.iter().map(|cpu| Move { cpu: *cpu, from: before.set_of(*cpu), to }).collect();
+            if *moves == want { None } else { lie(format!("it said {moves:?}, true is {want:?}")) }
+        }
+        (Done::States(changes), Operation::State { cpus, to, .. }) => {
+            let from = |cpu: &CpuId| before.processors.get(cpu).map(|p| p.state);
+            let want: Vec<StateChange> = cpus
+                .iter()
+                .filter_map(|cpu| Some(StateChange { cpu: *cpu, from: from(cpu)?, to: *to }))
+                .collect();
+            if *changes == want { None } else { lie(format!("it said {changes:?}, true is {want:?}")) }
+        }
+        (Done::Sets(list), Operation::BindSet { pid, lwps, to }) => {
+            let was = |lwp: LwpId| {
+                let thread = before.threads.get(&Lwp { pid: *pid, lwp })?;
+                (!thread.set.is_default()).then_some(thread.set)
+            };
+            tells_rebinding(list, *pid, lwps.as_deref(), *to, &before.lwps(*pid), &was)
+        }
+        (Done::Cpus(list), Operation::BindCpu { pid, lwps, to }) => {
+            let was = |lwp: LwpId| before.threads.get(&Lwp { pid: *pid, lwp })?.cpu;
+            tells_rebinding(list, *pid, lwps.as_deref(), *to, &before.lwps(*pid), &was)
+        }
+        (Done::Destroyed, Operation::Destroy { .. }) => None,
+        _ => lie("it speaks of something else".into()),
+    }
+}
+
+/// One line for the process, which tells of one of its threads, or one line for each thread that was named.
+fn tells_rebinding<T: Copy + PartialEq + std::fmt::Debug>(
+    list: &[Rebinding<T>],
+    pid: Pid,
+    lwps: Option<&[LwpId]>,
+    to: Option<T>,
+    there: &[LwpId],
+    was: &dyn Fn(LwpId) -> Option<T>,
+) -> Option<String> {
+    let right = match lwps {
+        Some(lwps) => {
+            let want = lwps.iter().map(|lwp| Rebinding { pid, lwp: Some(*lwp), from: was(*lwp), to });
+            list.iter().copied().eq(want)
+        }
+        None => matches!(list, [one] if one.pid == pid && one.lwp.is_none() && one.to == to
+            && there.iter().any(|lwp| was(*lwp) == one.from)),
+    };
+    if right { None } else { Some(format!("it said {list:?}")) }
+}

@@ -1,0 +1,180 @@
+//! What a change, or a birth, led to: the machine before and after it.
+
+use super::bench::Bench;
+use super::law::Law;
+use super::observed::Observed;
+use super::operation::{Operation, Situation};
+use super::situation::reach_of;
+use super::subject::Subject;
+use crate::facets::LwpStatus;
+use millpond_model::{CpuId, CpuSet, Lwp, Pid, PsetId, WallTime};
+
+/// The machine before and after a change.
+pub struct Passage<'p> {
+    /// What was done.
+    pub operation: &'p Operation,
+    /// The machine before it.
+    pub before: &'p Observed,
+    /// The machine after it.
+    pub after: &'p Observed,
+    /// The processes of the script. Those of others may change by themselves.
+    pub ours: &'p [Pid],
+}
+
+impl Bench {
+    /// Asks everything that can be asked of a change that was made.
+    pub fn passage<S: Subject + ?Sized>(&mut self, subject: &S, p: &Passage<'_>) {
+        let ours = |pid: Pid| p.ours.contains(&pid);
+        let wanted = Situation::of(p.before, ours).after(p.operation);
+        let is = Situation::of(p.after, ours);
+        self.sets(p, &wanted, &is);
+        self.states(p, &wanted, &is);
+        self.threads(p, &wanted, &is);
+        self.allowed(subject, p);
+    }
+
+    fn sets(&mut self, p: &Passage<'_>, wanted: &Situation, is: &Situation) {
+        let numbers = |s: &Situation| s.sets.iter().map(|(id, _)| *id).collect::<Vec<_>>();
+        let (want, have) = (numbers(wanted), numbers(is));
+        let how = || format!("sets in order of creation were to be {want:?}, and are {have:?}");
+        match p.operation {
+            Operation::Create { .. } => self.ask(Law::LowestFreeNumber, want == have, how),
+            Operation::Destroy { .. } => self.ask(Law::DoesWhatItSays, want == have, how),
+            _ => self.ask(Law::NothingElseChanges, want == have, how),
+        }
+        for (id, want) in &wanted.sets {
+            let Some((_, have)) = is.sets.iter().find(|(other, _)| other == id) else { continue };
+            let (want_cpus, have_cpus) = (as_set(want), as_set(have));
+            let how = || format!("set {id} was to have {want_cpus}, and has {have_cpus}");
+            self.ask(law_of_members(p, *id, &have_cpus, &want_cpus), want_cpus == have_cpus, how);
+            if want_cpus == have_cpus {
+                self.ask(Law::OrderOfArrival, want == have, || {
+                    format!(
+                        "set {id} was to have its members in the order {want:?}, and has them as {have:?}"
+                    )
+                });
+            }
+        }
+        if let Operation::Destroy { set } = p.operation {
+            let kept: CpuSet = is.sets.iter().flat_map(|(_, m)| m.iter().copied()).collect();
+            let lost = &p.before.members(*set) & &kept;
+            self.ask(Law::DestroyReturnsProcessors, lost.is_empty(), || {
+                format!("processors {lost} of set {set} are not in the default set")
+            });
+        }
+    }
+
+    fn states(&mut self, p: &Passage<'_>, wanted: &Situation, is: &Situation) {
+        for (cpu, want) in &wanted.states {
+            let have = is.states.get(cpu);
+            let named = matches!(p.operation, Operation::State { cpus, .. } if cpus.contains(cpu));
+            let law = if named { Law::DoesWhatItSays } else { Law::NothingElseChanges };
+            self.ask(law, have == Some(want), || {
+                format!("processor {cpu} was to be {want}, and is {have:?}")
+            });
+        }
+        match p.operation {
+            Operation::State { cpus, to, .. } if !to.runs_threads() => {
+                for cpu in cpus.iter().filter(|c| p.before.active().contains(**c)) {
+                    let set = p.before.set_of(*cpu);
+                    let runs = |c: CpuId| is.states.get(&c).is_some_and(|s| s.runs_threads());
+                    let one_runs = p.before.members(set).iter().any(runs);
+                    self.ask(Law::LastOnlineStays, one_runs, || {
+                        format!("nothing runs in set {set} any more")
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn threads(&mut self, p: &Passage<'_>, wanted: &Situation, is: &Situation) {
+        for (lwp, want) in &wanted.threads {
+            let have = is.threads.get(lwp);
+            let law = restoring(p, *lwp).unwrap_or(if p.operation.names(*lwp) {
+                Law::DoesWhatItSays
+            } else {
+                Law::NothingElseChanges
+            });
+            self.ask(law, have == Some(want), || {
+                format!("thread {lwp} was to have set and processor {want:?}, and has {have:?}")
+            });
+        }
+    }
+
+    /// Threads that a change sets free may run where they would without it: neither less nor more.
+    fn allowed<S: Subject + ?Sized>(&mut self, subject: &S, p: &Passage<'_>) {
+        let free = |t: &&LwpStatus| p.ours.contains(&t.lwp.pid) && t.cpu.is_none();
+        for thread in p.after.threads.values().filter(free) {
+            let Some(law) = restoring(p, thread.lwp) else { continue };
+            let (least, most) = reach_of(subject, p.after, thread);
+            let right = least.is_subset(&thread.allowed) && thread.allowed.is_subset(&most);
+            self.ask(law, right, || {
+                let LwpStatus { lwp, allowed, .. } = thread;
+                format!("thread {lwp} may run on {allowed}; it should be {least} at least and {most} at most")
+            });
+        }
+    }
+
+    /// Since-times. `from` and `to` are the wall clock before and after; `strictly` when time passed before.
+    pub fn since(
+        &mut self,
+        before: &Observed,
+        after: &Observed,
+        (from, to): (WallTime, WallTime),
+        strictly: bool,
+    ) {
+        for (cpu, was) in &before.processors {
+            let Some(is) = after.processors.get(cpu) else { continue };
+            let kept = if was.state == is.state {
+                was.since == is.since
+            } else {
+                (from..=to).contains(&is.since) && !(strictly && was.since == is.since)
+            };
+            self.ask(Law::SinceChangesWithState, kept, || {
+                let (a, b) = (was.since.0, is.since.0);
+                format!("processor {cpu} was {} since {a}, and is {} since {b}", was.state, is.state)
+            });
+        }
+    }
+
+    /// What a new thread, or the first thread of a new process, has.
+    pub fn child(&mut self, seen: &Observed, creator: Lwp, child: Lwp) {
+        let look = |lwp: Lwp| seen.threads.get(&lwp).map(|t| (t.set, t.cpu, t.allowed.clone()));
+        let (of, has) = (look(creator), look(child));
+        self.ask(Law::ChildrenInherit, of.is_some() && of == has, || {
+            format!("thread {creator} has {of:?}, its child {child} has {has:?}")
+        });
+    }
+}
+
+/// The law about a thread that a change sets free.
+fn restoring(p: &Passage<'_>, lwp: Lwp) -> Option<Law> {
+    let was_in = p.before.threads.get(&lwp).map_or(PsetId::DEFAULT, |t| t.set);
+    match p.operation {
+        Operation::Destroy { set } if was_in == *set => Some(Law::DestroyReturnsThreads),
+        Operation::BindSet { to: None, .. } | Operation::BindCpu { to: None, .. }
+            if p.operation.names(lwp) =>
+        {
+            Some(Law::UnbindingRestores)
+        }
+        _ => None,
+    }
+}
+
+/// The law about which processors a set has after a change.
+fn law_of_members(p: &Passage<'_>, set: PsetId, have: &CpuSet, want: &CpuSet) -> Law {
+    match p.operation {
+        Operation::Destroy { .. } if !have.is_subset(want) => Law::DestroyReturnsProcessors,
+        Operation::State { .. } => Law::StoppedKeepsItsSet,
+        Operation::Create { .. } if p.before.set(set).is_none() => Law::DoesWhatItSays,
+        Operation::Assign { set: to, .. } if *to == set => Law::DoesWhatItSays,
+        // A donor that kept what it was to give.
+        Operation::Create { .. } | Operation::Assign { .. } if want.is_subset(have) => Law::DoesWhatItSays,
+        _ => Law::NothingElseChanges,
+    }
+}
+
+fn as_set(members: &[CpuId]) -> CpuSet {
+    members.iter().copied().collect()
+}

@@ -1,0 +1,101 @@
+//! From positions to numbers.
+
+use super::command::{Edit, Pick};
+use super::observed::Observed;
+use super::operation::Operation;
+use super::subject::Abilities;
+use millpond_model::{CpuId, LwpId, Pid, PsetId};
+
+/// What positions are positions in.
+pub struct Scene<'p> {
+    /// The machine as it is.
+    pub seen: &'p Observed,
+    /// What may be asked of it.
+    pub abilities: &'p Abilities,
+    /// The processes of the script.
+    pub processes: &'p [Pid],
+}
+
+impl Scene<'_> {
+    /// Gives positions their numbers. `None` where there is nothing to be named, or the machine cannot do it.
+    pub fn resolve(&self, edit: &Edit) -> Option<Operation> {
+        let thread = |pid: Pid, pick: &Option<Pick>| self.pick_thread(pid, *pick);
+        Some(match edit {
+            Edit::Create { cpus, shared, forced } => Operation::Create {
+                cpus: self.pick_cpus(cpus),
+                shared: (*shared && self.abilities.shared) || !self.abilities.exclusive,
+                forced: *forced,
+            },
+            Edit::Destroy { set } => Operation::Destroy { set: self.pick_set(*set)? },
+            Edit::Assign { set, cpus, forced } => {
+                let set = self.pick_set(*set)?;
+                Operation::Assign { set, cpus: self.pick_cpus(cpus), forced: *forced }
+            }
+            Edit::Remove { cpus, forced } => {
+                Operation::Assign { set: PsetId::DEFAULT, cpus: self.pick_cpus(cpus), forced: *forced }
+            }
+            Edit::BindSet { process, thread: t, set } => {
+                let pid = self.pick_process(*process)?;
+                Operation::BindSet { pid, lwps: thread(pid, t), to: Some(self.pick_set(*set)?) }
+            }
+            Edit::UnbindSet { process, thread: t } => {
+                let pid = self.pick_process(*process)?;
+                Operation::BindSet { pid, lwps: thread(pid, t), to: None }
+            }
+            Edit::BindCpu { process, thread: t, cpu } => {
+                let pid = self.pick_process(*process)?;
+                Operation::BindCpu { pid, lwps: thread(pid, t), to: Some(self.pick_cpu(*cpu)) }
+            }
+            Edit::UnbindCpu { process, thread: t } => {
+                let pid = self.pick_process(*process)?;
+                Operation::BindCpu { pid, lwps: thread(pid, t), to: None }
+            }
+            Edit::State { cpus, to, forced } => {
+                let possible = self.abilities.states.contains(to);
+                let state = Operation::State { cpus: self.pick_cpus(cpus), to: *to, forced: *forced };
+                return possible.then_some(state);
+            }
+        })
+    }
+
+    fn pick_cpus(&self, picks: &[Pick]) -> Vec<CpuId> {
+        let mut chosen: Vec<CpuId> = Vec::new();
+        for pick in picks {
+            let rest: Vec<CpuId> =
+                self.abilities.processors.iter().copied().filter(|cpu| !chosen.contains(cpu)).collect();
+            match (*pick, chosen.last()) {
+                (Pick::AGAIN, Some(last)) => chosen.push(*last),
+                (pick, _) if pick.is_position() => chosen.extend(pick.of(&rest)),
+                (pick, _) => chosen.push(self.pick_cpu(pick)),
+            }
+        }
+        chosen
+    }
+
+    fn pick_cpu(&self, pick: Pick) -> CpuId {
+        let last = self.seen.cpus().highest().map_or(0, |cpu| cpu.0);
+        pick.of(&self.abilities.processors).unwrap_or(CpuId(last + 1))
+    }
+
+    fn pick_set(&self, pick: Pick) -> Option<PsetId> {
+        let sets: Vec<PsetId> = self.seen.sets.iter().map(|s| s.id).collect();
+        match pick {
+            Pick::SPECIAL => Some(PsetId::DEFAULT),
+            Pick::UNKNOWN => Some(PsetId(sets.iter().map(|s| s.0).max().unwrap_or(0) + 1)),
+            position => position.of(&sets),
+        }
+    }
+
+    fn pick_process(&self, pick: Pick) -> Option<Pid> {
+        match pick {
+            Pick::SPECIAL => self.seen.kernel.first().copied(),
+            Pick::UNKNOWN => Some(self.seen.nobody()),
+            position => position.of(self.processes),
+        }
+    }
+
+    fn pick_thread(&self, pid: Pid, pick: Option<Pick>) -> Option<Vec<LwpId>> {
+        let unknown = LwpId(self.seen.nobody().0);
+        pick.map(|pick| vec![pick.of(&self.seen.lwps(pid)).unwrap_or(unknown)])
+    }
+}

@@ -1,0 +1,145 @@
+//! What must hold in every situation, whatever led to it.
+
+use super::bench::Bench;
+use super::law::Law;
+use super::observed::Observed;
+use super::subject::{Abilities, Subject};
+use crate::facets::{Interrupt, InterruptKind, LwpStatus};
+use millpond_model::{CpuSet, Nanos, Pid, Pset, PsetId, PsetMode, Sample, State};
+
+impl Bench {
+    /// Asks everything that can be asked of one situation. `ours` are the processes of the script.
+    pub fn situation<S: Subject + ?Sized>(
+        &mut self,
+        subject: &S,
+        seen: &Observed,
+        abilities: &Abilities,
+        ours: &[Pid],
+    ) {
+        self.membership(seen);
+        let runs = !seen.active_in(PsetId::DEFAULT).is_empty();
+        self.ask(Law::DefaultSetRuns, runs, || format!("active are {}", seen.active()));
+        self.bindings(seen);
+        if abilities.exclusive {
+            self.exclusion(seen);
+        }
+        self.reach(subject, seen, ours);
+        if abilities.can_shelter() {
+            let takers = seen.where_state(State::takes_interrupts);
+            let how = || "no processor takes interrupts".to_owned();
+            self.ask(Law::LastInterruptibleStays, !takers.is_empty(), how);
+            self.shelter(seen);
+        }
+    }
+
+    fn membership(&mut self, seen: &Observed) {
+        let mut taken = CpuSet::new();
+        for set in &seen.sets {
+            for cpu in &set.members {
+                let once = taken.insert(*cpu);
+                self.ask(Law::OneSetEach, once, || {
+                    format!("processor {cpu} is in set {} and once more", set.id)
+                });
+                let there = seen.processors.contains_key(cpu);
+                self.ask(Law::OneSetEach, there, || {
+                    format!("set {} has processor {cpu}, which is none", set.id)
+                });
+            }
+        }
+    }
+
+    fn bindings(&mut self, seen: &Observed) {
+        for thread in seen.threads.values() {
+            let LwpStatus { lwp, set, cpu, allowed } = thread;
+            if !set.is_default() {
+                let members = seen.members(*set);
+                let inside = !allowed.is_empty() && allowed.is_subset(&members);
+                self.ask(Law::BoundStayInside, inside, || {
+                    format!("thread {lwp} is bound to set {set} ({members}) and may run on {allowed}")
+                });
+            }
+            if let Some(cpu) = cpu {
+                let of = seen.set_of(*cpu);
+                let exact = *allowed == CpuSet::from_iter([*cpu]) && of == *set;
+                self.ask(Law::BoundStayInside, exact, || {
+                    format!("thread {lwp} of set {set} is bound to processor {cpu} of set {of} and may run on {allowed}")
+                });
+            }
+        }
+    }
+
+    fn exclusion(&mut self, seen: &Observed) {
+        // A set that admits to a breach does not claim to be exclusive now.
+        let claims = |s: &&Pset| s.mode.is_exclusive() && s.breaches.is_empty();
+        for set in seen.sets.iter().filter(claims) {
+            let members = set.cpus();
+            for thread in seen.threads.values().filter(|t| t.set != set.id) {
+                let outside = thread.allowed.is_disjoint(&members);
+                self.ask(Law::OthersStayOutside, outside, || {
+                    let LwpStatus { lwp, set: of, allowed, .. } = thread;
+                    format!("thread {lwp} of set {of} may run on {allowed}, set {} has {members}", set.id)
+                });
+            }
+        }
+    }
+
+    fn reach<S: Subject + ?Sized>(&mut self, subject: &S, seen: &Observed, ours: &[Pid]) {
+        let free = |t: &&LwpStatus| ours.contains(&t.lwp.pid) && t.cpu.is_none();
+        for thread in seen.threads.values().filter(free) {
+            let (least, _) = reach_of(subject, seen, thread);
+            self.ask(Law::ReachWholeSet, least.is_subset(&thread.allowed), || {
+                let LwpStatus { lwp, set, allowed, .. } = thread;
+                format!("thread {lwp} of set {set} may run on {allowed}; it should be {least} at least")
+            });
+        }
+    }
+
+    fn shelter(&mut self, seen: &Observed) {
+        let sheltered = seen.where_state(|s| s == State::NoIntr);
+        let steerable = |i: &&Interrupt| {
+            i.fixed.is_none() && matches!(i.kind, InterruptKind::Device | InterruptKind::Default)
+        };
+        for interrupt in seen.interrupts.iter().filter(steerable) {
+            let away = interrupt.allowed.is_disjoint(&sheltered);
+            self.ask(Law::ShelteredFromInterrupts, away, || {
+                let Interrupt { id, allowed, .. } = interrupt;
+                format!("interrupt {id} may go to {allowed}, sheltered are {sheltered}")
+            });
+        }
+    }
+
+    /// Two samples of counters; `tick` is the grain of the machine's account.
+    pub fn idle(&mut self, first: &Sample, second: &Sample, tick: Nanos) {
+        let elapsed = second.at - first.at;
+        for is in &second.cpus {
+            let Some(was) = first.cpus.iter().find(|c| c.cpu == is.cpu) else { continue };
+            let idle = is.ticks.idle - was.ticks.idle;
+            self.ask(Law::IdleIsNoLongerThanElapsed, idle <= elapsed + tick, || {
+                format!("processor {} was idle for {idle} within {elapsed}", is.cpu)
+            });
+        }
+    }
+}
+
+/// Where a thread that is bound to no processor must, and may, be able to run.
+pub fn reach_of<S: Subject + ?Sized>(subject: &S, seen: &Observed, thread: &LwpStatus) -> (CpuSet, CpuSet) {
+    let active = seen.active();
+    let mask = subject.own_mask(thread.lwp);
+    // A mask that leaves nothing is dropped by kernels.
+    let masked = |cpus: &CpuSet| match &mask {
+        Some(mask) if !mask.is_disjoint(cpus) => cpus & mask,
+        _ => cpus.clone(),
+    };
+    if !thread.set.is_default() {
+        let all = seen.active_in(thread.set);
+        return (masked(&all), all);
+    }
+    let outside = |closed: &dyn Fn(PsetMode) -> bool| {
+        let sets = seen.sets.iter().filter(|s| closed(s.mode));
+        &active - &sets.flat_map(|s| s.members.iter().copied()).collect()
+    };
+    // Others are asked out of a steered set; one who was not reached may still be there.
+    let least = outside(&|m| !matches!(m, PsetMode::Shared | PsetMode::Affinity));
+    let most = outside(&PsetMode::is_exclusive);
+    (masked(&least), masked(&most))
+}
