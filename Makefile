@@ -1,0 +1,52 @@
+# Thin: each target installs the system packages that it lacks (or says which), then calls cargo.
+#
+#   make demo      processor sets at work on this machine, in about a minute; then everything is put back
+#   make test      every test; ends with what ran, what was skipped and why
+#   make test-all  the same with more kernels and more random cases
+#   make check     formatting, lints, and the map of the house
+#   make install   PREFIX/bin/millpond and its names; DESTDIR is honoured, LINKS=no leaves the names out
+
+PREFIX  ?= /usr/local
+DESTDIR ?=
+LINKS   ?= yes
+ARGS    ?=
+CARGO   ?= cargo
+
+PACKAGES = sh xtask/packages.sh
+
+.PHONY: all build demo test test-all check install tools
+
+all: build
+
+build: tools
+	$(CARGO) build --release --bin millpond
+
+demo: tools
+	@$(CARGO) build --release --bin millpond
+	@$(CARGO) run --quiet --release --bin millpond -- demo $(ARGS)
+
+test: tools vm-tools
+	@$(CARGO) xtask test
+
+test-all: tools vm-tools
+	@$(CARGO) xtask test --all
+
+check: tools
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) test --quiet --package millpond-layering
+
+install: build
+	@$(CARGO) xtask install --prefix '$(PREFIX)' --destdir '$(DESTDIR)' --links '$(LINKS)'
+
+# A compiler for the few crates that link, and cargo, which Debian has too old.
+.PHONY: tools vm-tools
+tools:
+	@$(PACKAGES) cc=build-essential
+	@command -v $(CARGO) >/dev/null || { \
+	    echo 'make: there is no cargo here' >&2; \
+	    echo 'hint: install Rust 1.90 or later, see rustup.rs' >&2; exit 1; }
+
+# What boots real kernels. Without it the tests that need it are skipped, and say so.
+vm-tools:
+	@$(PACKAGES) --optional qemu-system-x86_64=qemu-system-x86 =busybox-static

@@ -1,0 +1,131 @@
+//! Cargo's messages: which executables a build made.
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::env;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A test executable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TestBinary {
+    /// The crate that it tests.
+    pub package: String,
+    /// The target: `millpond_model`, `laws`.
+    pub target: String,
+    /// The directory of the crate, in which tests run.
+    pub dir: PathBuf,
+    /// The file to run.
+    pub path: PathBuf,
+}
+
+/// What a build made.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Built {
+    /// Tests, in the order of their paths in the workspace.
+    pub tests: Vec<TestBinary>,
+    /// Programs by name.
+    pub programs: BTreeMap<String, PathBuf>,
+}
+
+/// Cargo could not build.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// It cannot be started.
+    #[error("cannot run cargo: {0}")]
+    Start(#[from] io::Error),
+    /// It says why itself.
+    #[error("cannot build: see cargo's words above")]
+    Build,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    reason: String,
+    #[serde(default)]
+    manifest_path: PathBuf,
+    target: Option<Target>,
+    profile: Option<Profile>,
+    executable: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+/// The `cargo` that runs us, or the one on the search path.
+pub fn cargo() -> Command {
+    Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Builds every test of the workspace, with cargo's progress on standard error.
+///
+/// # Errors
+/// [`BuildError`] when cargo cannot be started or does not succeed.
+pub fn build_tests() -> Result<Built, BuildError> {
+    let output = cargo()
+        .args(["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"])
+        .stderr(Stdio::inherit())
+        .output()?;
+    if !output.status.success() {
+        return Err(BuildError::Build);
+    }
+    Ok(parse_messages(&String::from_utf8_lossy(&output.stdout)))
+}
+
+/// Reads cargo's messages, one JSON object a line. What is no message is passed over.
+fn parse_messages(text: &str) -> Built {
+    let mut built = Built::default();
+    for message in text.lines().filter_map(|line| serde_json::from_str::<Message>(line).ok()) {
+        let (Some(path), Some(target)) = (message.executable, message.target) else { continue };
+        if message.reason != "compiler-artifact" {
+            continue;
+        }
+        if message.profile.is_some_and(|profile| profile.test) {
+            let dir = message.manifest_path.parent().unwrap_or(Path::new("")).to_path_buf();
+            let package = package_name(&message.manifest_path);
+            built.tests.push(TestBinary { package, target: target.name, dir, path });
+        } else if target.kind.iter().any(|kind| kind == "bin") {
+            built.programs.insert(target.name, path);
+        }
+    }
+    built.tests.sort_by(|a, b| (&a.dir, &a.target).cmp(&(&b.dir, &b.target)));
+    built
+}
+
+/// Where a crate stands says which it is: the last part of its directory.
+fn package_name(manifest: &Path) -> String {
+    let name = manifest.parent().and_then(Path::file_name).unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_and_programs_are_told_apart() {
+        let text = r#"{"reason":"compiler-artifact","manifest_path":"/w/lib/model/Cargo.toml","target":{"name":"millpond_model","kind":["lib"]},"profile":{"test":true},"executable":"/t/model-1"}
+{"reason":"compiler-artifact","manifest_path":"/w/lib/model/Cargo.toml","target":{"name":"millpond_model","kind":["lib"]},"profile":{"test":false},"executable":null}
+{"reason":"compiler-artifact","manifest_path":"/w/bin/millpond/Cargo.toml","target":{"name":"millpond","kind":["bin"]},"profile":{"test":false},"executable":"/t/millpond"}
+{"reason":"compiler-artifact","manifest_path":"/w/bin/millpond/Cargo.toml","target":{"name":"millpond","kind":["bin"]},"profile":{"test":true},"executable":"/t/millpond-2"}
+{"reason":"build-finished","success":true}
+not a message
+"#;
+        let built = parse_messages(text);
+        let tests: Vec<_> =
+            built.tests.iter().map(|t| (t.package.as_str(), t.path.to_str().unwrap())).collect();
+        assert_eq!(tests, [("millpond", "/t/millpond-2"), ("model", "/t/model-1")]);
+        assert_eq!(built.tests[1].dir, Path::new("/w/lib/model"));
+        assert_eq!(built.programs["millpond"], Path::new("/t/millpond"));
+        assert_eq!(built.programs.len(), 1);
+    }
+}

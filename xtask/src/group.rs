@@ -1,0 +1,77 @@
+//! The groups in which tests run, innermost rooms first: what fails first is nearest to the cause.
+
+/// One group of crates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Group {
+    /// Its name in the table.
+    pub name: &'static str,
+    /// Its crates, by the last part of their directories.
+    crates: &'static [&'static str],
+    /// Whether its words are shown while it runs: it takes long and has a progress of its own.
+    pub is_shown: bool,
+}
+
+/// Every group but the last, which takes what no other does.
+const GROUPS: [Group; 6] = [
+    Group { name: "house", crates: &["layering", "xtask"], is_shown: false },
+    Group { name: "values", crates: &["model", "formats", "observe", "report"], is_shown: false },
+    Group { name: "machines", crates: &["machine", "sim", "linux", "session"], is_shown: false },
+    Group { name: "workloads", crates: &["workloads"], is_shown: false },
+    Group { name: "kernels", crates: &["vm"], is_shown: true },
+    Group { name: "commands", crates: &["cmd", "millpond", "experiments"], is_shown: false },
+];
+
+/// What no group names: better run in a group without a name than not at all.
+const REST: Group = Group { name: "other", crates: &[], is_shown: false };
+
+/// The order in which groups run. Real kernels come last: they take longest.
+const ORDER: [&str; 7] = ["house", "values", "machines", "workloads", "commands", "other", "kernels"];
+
+/// The group of a crate.
+#[must_use]
+pub fn group_of(package: &str) -> Group {
+    GROUPS.into_iter().find(|group| group.crates.contains(&package)).unwrap_or(REST)
+}
+
+/// Sorts by group, in the order in which they run; the order within a group stays.
+#[must_use]
+pub fn grouped<T>(items: Vec<T>, package: impl Fn(&T) -> &str) -> Vec<(Group, Vec<T>)> {
+    let mut groups: Vec<(Group, Vec<T>)> = Vec::new();
+    for item in items {
+        let group = group_of(package(&item));
+        match groups.iter_mut().find(|(known, _)| *known == group) {
+            Some((_, members)) => members.push(item),
+            None => groups.push((group, vec![item])),
+        }
+    }
+    groups.sort_by_key(|(group, _)| ORDER.iter().position(|name| *name == group.name));
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_group_has_a_place_in_the_order() {
+        for group in GROUPS.iter().chain([&REST]) {
+            assert!(ORDER.contains(&group.name), "{}", group.name);
+        }
+    }
+
+    #[test]
+    fn crates_run_inside_out_and_none_is_forgotten() {
+        let found = grouped(vec!["vm", "attic", "cmd", "model", "formats", "layering"], |name| name);
+        let names: Vec<_> = found.iter().map(|(group, members)| (group.name, members.clone())).collect();
+        assert_eq!(
+            names,
+            [
+                ("house", vec!["layering"]),
+                ("values", vec!["model", "formats"]),
+                ("commands", vec!["cmd"]),
+                ("other", vec!["attic"]),
+                ("kernels", vec!["vm"]),
+            ]
+        );
+    }
+}

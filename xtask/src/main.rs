@@ -1,0 +1,87 @@
+//! `cargo xtask test [--all]` and `cargo xtask install`: what the Makefile calls, in one language with the rest.
+//!
+//! # Why
+//!
+//! `cargo test --workspace` runs everything but ends with the last crate's count, and what was skipped is lost in
+//! its scroll. Here the same executables run in groups, and the end says what ran, what was skipped and why.
+//!
+//! # How it works
+//!
+//! ```text
+//!   cargo test --no-run ──▶ messages ──▶ executables ──▶ groups ──▶ each run, its words tallied ──▶ table, one line
+//! ```
+//!
+//! Running the executables that cargo names, and not `cargo test -p` once per group, keeps the features of all crates as
+//! one build unified them: nothing is compiled twice.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
+
+mod cargo;
+mod group;
+mod install;
+mod tally;
+mod test;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask test [--all]
+       cargo xtask install [--prefix DIR] [--destdir DIR] [--links yes|no]";
+
+/// The command line, understood.
+enum Task {
+    Test { all: bool },
+    Install(install::Wish),
+}
+
+fn main() -> ExitCode {
+    let task = match read_arguments() {
+        Ok(task) => task,
+        Err(error) => {
+            eprintln!("xtask: {error}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    let done = match task {
+        Task::Test { all } => test::run(all),
+        Task::Install(wish) => install::run(&wish),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn read_arguments() -> Result<Task, lexopt::Error> {
+    use lexopt::prelude::*;
+    let mut parser = lexopt::Parser::from_env();
+    let word = match parser.next()? {
+        Some(Value(word)) => word.string()?,
+        Some(other) => return Err(other.unexpected()),
+        None => return Err("a task is missing".into()),
+    };
+    let mut task = match word.as_str() {
+        "test" => Task::Test { all: false },
+        "install" => Task::Install(install::Wish::default()),
+        other => return Err(format!("there is no task `{other}`").into()),
+    };
+    while let Some(arg) = parser.next()? {
+        match (&mut task, arg) {
+            (Task::Test { all }, Long("all")) => *all = true,
+            (Task::Install(wish), Long("prefix")) => wish.prefix = parser.value()?.into(),
+            (Task::Install(wish), Long("destdir")) => wish.destdir = parser.value()?.into(),
+            (Task::Install(wish), Long("links")) => {
+                wish.links = match parser.value()?.string()?.as_str() {
+                    "yes" => true,
+                    "no" => false,
+                    other => return Err(format!("--links is yes or no, not `{other}`").into()),
+                };
+            }
+            (_, other) => return Err(other.unexpected()),
+        }
+    }
+    Ok(task)
+}

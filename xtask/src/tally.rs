@@ -1,0 +1,112 @@
+//! What the words of a test executable say: how many passed, failed and were skipped, and why.
+//!
+//! Both harnesses in use end with `test result: ok. 5 passed; 0 failed; 1 ignored; …`. A test that finds that it cannot do its
+//! work here prints `skipped: NAME: WHY` and returns; the harness counts it as passed, this tally does not.
+
+/// Counts, and the reasons for skips.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Tests that ran and passed.
+    pub passed: u64,
+    /// Tests that failed, and executables that died.
+    pub failed: u64,
+    /// Tests that did not do their work.
+    pub skipped: u64,
+    /// `NAME: WHY` of each skip that said so.
+    pub reasons: Vec<String>,
+}
+
+impl Tally {
+    /// Reads the words of one executable, which ended well or not.
+    #[must_use]
+    pub fn of(output: &str, ended_well: bool) -> Tally {
+        let mut tally = Tally::default();
+        let mut ignored = 0;
+        for line in output.lines() {
+            if let Some(counts) = line.strip_prefix("test result: ") {
+                tally.passed += count(counts, "passed");
+                tally.failed += count(counts, "failed");
+                ignored += count(counts, "ignored");
+            } else if let Some(reason) = line.trim_start().strip_prefix("skipped: ") {
+                tally.reasons.push(reason.to_owned());
+            }
+        }
+        // Reasons beyond the ignored ones belong to tests that the harness saw pass.
+        let told = u64::try_from(tally.reasons.len()).unwrap_or(u64::MAX);
+        let seen_passing = told.saturating_sub(ignored).min(tally.passed);
+        tally.passed -= seen_passing;
+        tally.skipped = ignored + seen_passing;
+        if !ended_well && tally.failed == 0 {
+            tally.failed = 1;
+        }
+        tally
+    }
+
+    /// Adds another one's counts and reasons.
+    pub fn add(&mut self, other: &Tally) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+        self.reasons.extend(other.reasons.iter().cloned());
+    }
+}
+
+/// The number before `word` in `ok. 5 passed; 0 failed`.
+fn count(counts: &str, word: &str) -> u64 {
+    counts
+        .split([';', '.'])
+        .filter_map(|part| part.trim().strip_suffix(word))
+        .find_map(|number| number.trim().parse().ok())
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn tally(passed: u64, failed: u64, skipped: u64, reasons: &[&str]) -> Tally {
+        Tally { passed, failed, skipped, reasons: reasons.iter().map(|&r| r.to_owned()).collect() }
+    }
+
+    #[test]
+    fn the_last_line_of_the_harness_is_counted() {
+        let text = "running 7 tests\n\ntest result: ok. 6 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.05s\n";
+        assert_eq!(Tally::of(text, true), tally(6, 0, 1, &[]));
+    }
+
+    #[test]
+    fn several_results_are_summed() {
+        let text = "test result: ok. 1 passed; 0 failed; 0 ignored\ntest result: FAILED. 2 passed; 3 failed; 0 ignored\n";
+        assert_eq!(Tally::of(text, false), tally(3, 3, 0, &[]));
+    }
+
+    #[test]
+    fn a_test_that_says_it_was_skipped_did_not_pass() {
+        let text = "skipped: bind_on_v1: there is no cgroup v1 here\ntest result: ok. 4 passed; 0 failed; 0 ignored;\n";
+        assert_eq!(Tally::of(text, true), tally(3, 0, 1, &["bind_on_v1: there is no cgroup v1 here"]));
+    }
+
+    #[test]
+    fn the_reason_of_an_ignored_test_is_not_counted_twice() {
+        let text = "skipped: boots: there is no qemu\ntest result: ok. 4 passed; 0 failed; 2 ignored;\n";
+        assert_eq!(Tally::of(text, true), tally(4, 0, 2, &["boots: there is no qemu"]));
+    }
+
+    #[test]
+    fn an_executable_that_dies_without_a_word_has_failed() {
+        assert_eq!(Tally::of("running 3 tests\n", false), tally(0, 1, 0, &[]));
+    }
+
+    proptest! {
+        #[test]
+        fn no_test_is_lost_or_made_up(passed in 0_u64..999, failed in 0_u64..999, ignored in 0_u64..99, told in 0_usize..99) {
+            let text = format!(
+                "{}test result: ?. {passed} passed; {failed} failed; {ignored} ignored; 0 measured\n",
+                "skipped: a: b\n".repeat(told)
+            );
+            let tally = Tally::of(&text, failed == 0);
+            prop_assert_eq!(tally.passed + tally.failed + tally.skipped, passed + failed + ignored);
+        }
+    }
+}
