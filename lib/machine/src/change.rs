@@ -56,6 +56,12 @@ impl Step {
         Step { knob, before, after, baseline: Baseline::Ours, may_refuse: false }
     }
 
+    /// Whether the step only tells the journal to keep or to forget a baseline: the value stays as it is.
+    #[must_use]
+    pub fn is_note(&self) -> bool {
+        self.before == self.after
+    }
+
     /// The same step, remembering the original value.
     #[must_use]
     pub fn keeping(mut self) -> Self {

@@ -160,6 +160,9 @@ impl<'m> Writer<'m> {
 
     /// Applies one step. `false` when it was refused and may be.
     fn apply(&self, step: &Step, notes: &mut Vec<String>) -> Result<bool, Refusal> {
+        if step.is_note() {
+            return Ok(true);
+        }
         match self.machine.write(&step.knob, step.after.as_ref()) {
             Ok(()) => Ok(true),
             Err(KnobError::Gone) if step.may_refuse => Ok(false),
@@ -198,6 +201,9 @@ pub fn repair(machine: &dyn Machine) -> Result<Option<Repair>, Refusal> {
 }
 
 fn put_back_one(machine: &dyn Machine, step: &Step) -> Finding {
+    if step.is_note() {
+        return Finding::Untouched;
+    }
     let is = match machine.read(&step.knob) {
         Ok(value) => value,
         Err(KnobError::Gone) => return Finding::Gone,
