@@ -1,0 +1,133 @@
+#!/bin/sh
+# What a case may say. A case is a shell script, run as `sh -eu`: it passes when it comes to its end, and fails at the first command
+# that does. The words below are there to be clear about it.
+#
+#   ok                      end here, passed
+#   skip WHY                end here: this cannot be tried on this guest
+#   fail WHY                end here, failed
+#   want THIS THAT [WHAT]   THAT must be THIS
+#   want_file FILE TEXT     the file's content must be TEXT
+#   need COMMAND...         the command must succeed; what it says is in $said
+#   need_fail COMMAND...    the command must fail; what it says is in $said, its exit status in $status
+#   within SECONDS COMMAND...   the command must succeed before so many seconds are over (asks again and again)
+#   write FILE TEXT         write TEXT to a kernel file; a refusal fails the case with the reason
+#   kernel_at_least A B     is this kernel A.B or later?
+#   irqs_of TEXT            numbers of the interrupts whose line in /proc/interrupts has TEXT
+#   irq_count IRQ CPU       how often CPU took IRQ
+#   nics_apart              move eth0 and eth1 into network namespaces of their own, 10.77.0.1 and 10.77.0.2 on one wire
+#   in_a / in_b COMMAND...  run a command in one of these namespaces; their processes are $ns_a and $ns_b
+#
+# $OUT is a directory: files put there come back to the host. The working directory is empty and thrown away.
+# Everything left running is killed afterwards, and everything left changed is put back and reported.
+
+fail() {
+    printf 'failed %s\n' "$*" >>"$VERDICT"
+    printf 'failed: %s\n' "$*" >&2
+    trap - EXIT
+    exit 1
+}
+
+skip() {
+    printf 'skipped %s\n' "$*" >>"$VERDICT"
+    trap - EXIT
+    exit 0
+}
+
+ok() {
+    trap - EXIT
+    exit 0
+}
+
+want() {
+    [ "$1" = "$2" ] || fail "${3:-value}: want \`$1\`, got \`$2\`"
+}
+
+want_file() {
+    [ -e "$1" ] || fail "$1: want \`$2\`, got no such file"
+    want "$2" "$(cat "$1")" "$1"
+}
+
+need() {
+    status=0
+    said=$("$@" 2>&1) || status=$?
+    [ "$status" = 0 ] || fail "\`$*\` ended with status $status: $said"
+}
+
+need_fail() {
+    status=0
+    said=$("$@" 2>&1) || status=$?
+    [ "$status" != 0 ] || fail "\`$*\` succeeded: $said"
+}
+
+within() {
+    _until=$(($(_now_ms) + $1 * 1000))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        [ "$(_now_ms)" -lt "$_until" ] || fail "in time: \`$*\`"
+        usleep 20000
+    done
+}
+
+write() {
+    said=$(printf '%s\n' "$2" 2>&1 >"$1") || fail "cannot write \`$2\` to $1: ${said:-refused}"
+}
+
+kernel_at_least() {
+    _r=$(uname -r)
+    _major=${_r%%.*}
+    _r=${_r#*.}
+    _minor=${_r%%[!0-9]*}
+    [ "$_major" -gt "$1" ] || { [ "$_major" = "$1" ] && [ "$_minor" -ge "$2" ]; }
+}
+
+irqs_of() {
+    awk -v text="$1" 'index($0, text) && $1 ~ /^[0-9]+:$/ { sub(":", "", $1); print $1 }' /proc/interrupts
+}
+
+irq_count() {
+    awk -v irq="$1:" -v cpu="CPU$2" '
+        NR == 1 { for (i = 1; i <= NF; i++) if ($i == cpu) column = i + 1 }
+        $1 == irq { print $column }' /proc/interrupts
+}
+
+nics_apart() {
+    [ -e /sys/class/net/eth0 ] && [ -e /sys/class/net/eth1 ] || fail "this guest has no two network cards"
+    _apart eth0 10.77.0.1
+    ns_a=$_ns
+    _apart eth1 10.77.0.2
+    ns_b=$_ns
+}
+
+_apart() {
+    unshare -n sleep 100000 &
+    _ns=$!
+    within 10 _is_apart "$_ns"
+    ip link set "$1" netns "$_ns"
+    nsenter -t "$_ns" -n ip link set lo up
+    nsenter -t "$_ns" -n ip addr add "$2/24" dev "$1"
+    nsenter -t "$_ns" -n ip link set "$1" up
+}
+
+_is_apart() {
+    [ "$(readlink "/proc/$1/ns/net")" != "$(readlink /proc/self/ns/net)" ]
+}
+
+in_a() {
+    nsenter -t "$ns_a" -n "$@"
+}
+
+in_b() {
+    nsenter -t "$ns_b" -n "$@"
+}
+
+_now_ms() {
+    read -r _up _ </proc/uptime
+    echo "${_up%.*}${_up#*.}0"
+}
+
+_stopped() {
+    [ "$1" = 0 ] || printf 'failed a command ended with status %s\n' "$1" >>"$VERDICT"
+}
+
+trap '_stopped $?' EXIT
+. "$1"

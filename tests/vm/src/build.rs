@@ -1,0 +1,149 @@
+//! Finds programs of this workspace, built the way the running test was built.
+//!
+//! Cargo tells a test where the programs of its own package are, and of no other. So cargo is asked again, with the same profile,
+//! target directory and target; when nothing has changed that takes a fraction of a second.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Why a program of the workspace cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The running program does not lie where cargo puts tests.
+    #[error("cannot tell the target directory from {path}", path = .0.display())]
+    Place(PathBuf),
+    /// Cargo cannot be started.
+    #[error("cannot run cargo")]
+    Cargo(#[source] std::io::Error),
+    /// Cargo could not build it.
+    #[error("cannot build {what}: {why}")]
+    Build {
+        /// Package and target.
+        what: String,
+        /// Cargo's last words.
+        why: String,
+    },
+}
+
+/// Where and how the running program was built.
+#[derive(Debug, PartialEq, Eq)]
+struct Built {
+    target_dir: PathBuf,
+    /// The platform's directory, when cargo was told one.
+    platform: Option<String>,
+    profile: String,
+}
+
+/// The executable of a `[[bin]]` of another package, built if need be. `MILLPOND_BIN_NAME` (upper case, `-` as `_`) names a file to
+/// be taken instead.
+///
+/// # Errors
+/// Cargo cannot build it.
+pub fn cargo_binary(package: &str, binary: &str) -> Result<PathBuf, BuildError> {
+    if let Some(path) = from_environment(binary) {
+        return Ok(path);
+    }
+    executable(&["build", "-p", package, "--bin", binary], binary, "bin")
+}
+
+/// The executable of an integration test (`tests/TEST.rs`) of another package, built if need be: with `harness = false` it is a
+/// program to run in a guest. `MILLPOND_BIN_TEST` names a file to be taken instead.
+///
+/// # Errors
+/// Cargo cannot build it.
+pub fn cargo_test_binary(package: &str, test: &str) -> Result<PathBuf, BuildError> {
+    if let Some(path) = from_environment(test) {
+        return Ok(path);
+    }
+    executable(&["test", "--no-run", "-p", package, "--test", test], test, "test")
+}
+
+fn from_environment(name: &str) -> Option<PathBuf> {
+    let variable = format!("MILLPOND_BIN_{}", name.to_uppercase().replace('-', "_"));
+    std::env::var_os(variable).filter(|v| !v.is_empty()).map(PathBuf::from)
+}
+
+fn executable(args: &[&str], target: &str, kind: &str) -> Result<PathBuf, BuildError> {
+    let me = std::env::current_exe().map_err(BuildError::Cargo)?;
+    let built = built_from(&me, &|dir| dir.join("CACHEDIR.TAG").exists()).ok_or(BuildError::Place(me))?;
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    // The manifest of this package, and so its workspace, wherever the caller stands.
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).args(args);
+    command.args(["--message-format=json-render-diagnostics", "--profile", &built.profile]);
+    command.arg("--target-dir").arg(&built.target_dir).stdin(Stdio::null());
+    if let Some(platform) = &built.platform {
+        command.args(["--target", platform]);
+    }
+    let said = command.output().map_err(BuildError::Cargo)?;
+    let failed = |why: String| BuildError::Build { what: args.join(" "), why };
+    if !said.status.success() {
+        return Err(failed(String::from_utf8_lossy(&said.stderr).trim_end().to_owned()));
+    }
+    let out = String::from_utf8_lossy(&said.stdout).into_owned();
+    find_executable(&out, target, kind).ok_or_else(|| failed("cargo names no executable".to_owned()))
+}
+
+/// Reads cargo's messages: one JSON object on each line.
+fn find_executable(messages: &str, target: &str, kind: &str) -> Option<PathBuf> {
+    messages.lines().rev().find_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        let described = &message["target"];
+        let is_it = message["reason"] == "compiler-artifact"
+            && described["name"] == target
+            && described["kind"].as_array().is_some_and(|kinds| kinds.iter().any(|k| k == kind));
+        if is_it { message["executable"].as_str().map(PathBuf::from) } else { None }
+    })
+}
+
+/// Reads target directory, platform and profile from a path such as `target/debug/deps/vm-0123` or
+/// `target/PLATFORM/release/examples/run`. `is_target_dir` says whether a directory bears cargo's mark.
+fn built_from(program: &Path, is_target_dir: &dyn Fn(&Path) -> bool) -> Option<Built> {
+    let name = |path: &Path| path.file_name().map(|n| n.to_string_lossy().into_owned());
+    let mut dir = program.parent()?;
+    if name(dir).is_some_and(|n| n == "deps" || n == "examples") {
+        dir = dir.parent()?;
+    }
+    let profile = match name(dir)?.as_str() {
+        "debug" => "dev".to_owned(),
+        other => other.to_owned(),
+    };
+    let above = dir.parent()?;
+    if is_target_dir(above) {
+        return Some(Built { target_dir: above.to_owned(), platform: None, profile });
+    }
+    let target_dir = above.parent().filter(|d| is_target_dir(d))?.to_owned();
+    Some(Built { target_dir, platform: name(above), profile })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn profile_and_directories_are_read_from_the_path() {
+        let mark = |dir: &Path| dir == Path::new("/w/target");
+        let want = |platform: Option<&str>, profile: &str| {
+            Some(Built {
+                target_dir: "/w/target".into(),
+                platform: platform.map(str::to_owned),
+                profile: profile.into(),
+            })
+        };
+        assert_eq!(built_from(Path::new("/w/target/debug/deps/vm-01"), &mark), want(None, "dev"));
+        assert_eq!(built_from(Path::new("/w/target/release/millpond"), &mark), want(None, "release"));
+        let cross = Path::new("/w/target/x86_64-unknown-linux-gnu/bench/examples/run");
+        assert_eq!(built_from(cross, &mark), want(Some("x86_64-unknown-linux-gnu"), "bench"));
+        assert_eq!(built_from(Path::new("/usr/bin/vm"), &mark), None);
+    }
+
+    #[test]
+    fn the_executable_is_found_among_the_messages() {
+        let messages = r#"{"reason":"compiler-artifact","target":{"name":"millpond","kind":["lib"]},"executable":null}
+{"reason":"compiler-artifact","target":{"name":"millpond","kind":["bin"]},"executable":"/t/millpond"}
+{"reason":"build-finished","success":true}
+not json"#;
+        assert_eq!(find_executable(messages, "millpond", "bin"), Some("/t/millpond".into()));
+        assert_eq!(find_executable(messages, "other", "bin"), None);
+    }
+}

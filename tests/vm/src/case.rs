@@ -1,0 +1,116 @@
+//! A case: a shell script with a name, run in a guest. What a script may say is at the head of `guest/case.sh`.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Time for one case unless it asks for more; emulated, so mostly waiting for slow CPUs.
+const LIMIT_DEFAULT: Duration = Duration::from_secs(60);
+
+/// A script to run in a guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Case {
+    pub(crate) name: String,
+    pub(crate) script: String,
+    pub(crate) limit: Duration,
+}
+
+/// Why there is no such case.
+#[derive(Debug, thiserror::Error)]
+pub enum CaseError {
+    /// A name is letters, digits and `_`, so that it can be a file and a word on a line.
+    #[error("cannot name a case {0:?}: only letters, digits and _")]
+    Name(String),
+    /// A directory of scripts cannot be read.
+    #[error("cannot read {path}", path = .path.display())]
+    Read {
+        /// The file or directory.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+}
+
+impl Case {
+    /// A case from a script's text.
+    ///
+    /// # Errors
+    /// The name has other characters than letters, digits and `_`.
+    pub fn new(name: &str, script: impl Into<String>) -> Result<Self, CaseError> {
+        let is_word = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        if !is_word {
+            return Err(CaseError::Name(name.to_owned()));
+        }
+        Ok(Self { name: name.to_owned(), script: script.into(), limit: LIMIT_DEFAULT })
+    }
+
+    /// Every `NAME.sh` of a directory, by name. A line `# limit_s: N` in a script gives it N seconds instead of 60.
+    ///
+    /// # Errors
+    /// The directory or a script cannot be read, or a file's name is no name of a case.
+    pub fn all_in(directory: &Path) -> Result<Vec<Self>, CaseError> {
+        let read = |path: &Path| {
+            let path = path.to_owned();
+            move |source| CaseError::Read { path, source }
+        };
+        let mut cases = Vec::new();
+        for entry in fs::read_dir(directory).map_err(read(directory))? {
+            let path = entry.map_err(read(directory))?.path();
+            if path.extension().is_none_or(|e| e != "sh") {
+                continue;
+            }
+            let script = fs::read_to_string(&path).map_err(read(&path))?;
+            let limit = limit_in(&script);
+            let case = Self::new(&path.file_stem().unwrap_or_default().to_string_lossy(), script)?;
+            cases.push(match limit {
+                Some(limit) => case.limit(limit),
+                None => case,
+            });
+        }
+        cases.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(cases)
+    }
+
+    /// The same case with this much time (before `MILLPOND_VM_TIMEOUT_SCALE`).
+    #[must_use]
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+fn limit_in(script: &str) -> Option<Duration> {
+    let seconds = script.lines().find_map(|l| l.strip_prefix("# limit_s:"))?;
+    seconds.trim().parse().ok().map(Duration::from_secs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_word() {
+        assert!(Case::new("a_cpu_comes_back", "").is_ok());
+        for bad in ["", "a b", "a/b", "../x", "a\n"] {
+            assert!(matches!(Case::new(bad, ""), Err(CaseError::Name(_))), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_directory_gives_its_scripts_in_order_with_their_limits() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("b.sh"), "# what\n# limit_s: 200\ntrue\n").unwrap();
+        fs::write(dir.path().join("a.sh"), "true\n").unwrap();
+        fs::write(dir.path().join("README.md"), "").unwrap();
+        let cases = Case::all_in(dir.path()).unwrap();
+        let told: Vec<(&str, u64)> = cases.iter().map(|c| (c.name(), c.limit.as_secs())).collect();
+        assert_eq!(told, [("a", 60), ("b", 200)]);
+    }
+}

@@ -1,0 +1,325 @@
+//! A machine to be: what it is made of, and the emulator's command line for it.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::cache::Cache;
+use crate::capability::{self, Unavailable};
+use crate::case::Case;
+use crate::image::{Image, ImageError};
+use crate::kernels::Kernel;
+use crate::modules;
+use crate::report::{CaseResult, Report};
+use crate::run::{self, VmError};
+use crate::shape::Shape;
+
+/// How cgroups are laid out in the guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cgroup {
+    /// cgroup v2 at `/sys/fs/cgroup`, no controller enabled below the root.
+    V2,
+    /// v1 hierarchies at `/sys/fs/cgroup/cpuset`, `/sys/fs/cgroup/cpu,cpuacct` and so on, v2 without them at `/sys/fs/cgroup/unified`.
+    V1Hybrid,
+    /// Nothing mounted.
+    None,
+}
+
+/// A kind of network card.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nic {
+    /// virtio: one receive and one transmit interrupt, and one for changes.
+    Virtio,
+    /// vmxnet3: an interrupt for each CPU (up to 8), one more for events. Receives on the first only.
+    Vmxnet3,
+    /// Intel 82574L: receive, transmit and link interrupts. Not in cloud kernels.
+    E1000e,
+}
+
+/// How CPUs are emulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accel {
+    /// All CPUs in turn on one host thread.
+    TcgSingle,
+    /// A host thread for each CPU: for guests whose CPUs are all busy.
+    TcgMulti,
+    /// The host's own virtualisation, where it works.
+    Kvm,
+}
+
+/// A guest to boot. Made by [`Guest::new`] and refined by the methods that return it.
+#[derive(Debug, Clone)]
+pub struct Guest {
+    kernel: Kernel,
+    shape: Shape,
+    memory_mb: u32,
+    nics: Vec<Nic>,
+    has_disk: bool,
+    cgroup: Cgroup,
+    accel: Option<Accel>,
+    image: Image,
+    modules: Vec<String>,
+    command_line: String,
+    boot_limit: Duration,
+}
+
+/// Time for a boot. A boot takes some seconds; the rest is for a host that is busy with something else.
+const BOOT_LIMIT: Duration = Duration::from_secs(120);
+
+/// What a kernel and its caches need, and what each CPU adds.
+const MEMORY_MB: u32 = 384;
+const MEMORY_PER_CPU_MB: u32 = 24;
+
+/// Kernel options of every guest. A panic resets at once, which `-no-reboot` turns into an exit; an oops is a panic. Warnings
+/// reach the console, chatter does not: each character there costs an exit from emulation. No timer check, because an emulated
+/// timer may fail it on a busy host. The emulated TSC is the host's and does not jump; without the word the kernel distrusts
+/// it and reads a slow clock instead.
+const COMMAND_LINE: &str = "console=ttyS0 rdinit=/vm/init panic=-1 oops=panic quiet loglevel=5 log_buf_len=4M \
+                            no_timer_check tsc=reliable mitigations=off audit=0";
+
+impl Guest {
+    /// One CPU on one node, no network card, cgroup v2.
+    #[must_use]
+    pub fn new(kernel: Kernel, shape: Shape) -> Self {
+        let memory_mb = MEMORY_MB + MEMORY_PER_CPU_MB * shape.cpus() + 64 * shape.nodes();
+        Self {
+            kernel,
+            shape,
+            memory_mb,
+            nics: Vec::new(),
+            has_disk: false,
+            cgroup: Cgroup::V2,
+            accel: None,
+            image: Image::new(),
+            modules: Vec::new(),
+            command_line: String::new(),
+            boot_limit: BOOT_LIMIT,
+        }
+    }
+
+    /// Network cards `eth0`, `eth1`, … All are on one wire, which leads nowhere else.
+    #[must_use]
+    pub fn nics(mut self, nics: &[Nic]) -> Self {
+        self.nics = nics.to_vec();
+        self
+    }
+
+    /// A virtio disk `/dev/vda` of zeroes with a queue for each CPU. The kernel manages the affinity of their interrupts and
+    /// refuses to have it changed.
+    #[must_use]
+    pub fn disk(mut self) -> Self {
+        self.has_disk = true;
+        self
+    }
+
+    /// The cgroup layout.
+    #[must_use]
+    pub fn cgroup(mut self, cgroup: Cgroup) -> Self {
+        self.cgroup = cgroup;
+        self
+    }
+
+    /// How to emulate, instead of what `MILLPOND_VM_ACCEL` (`single`, `multi`, `kvm`) or habit says.
+    #[must_use]
+    pub fn accel(mut self, accel: Accel) -> Self {
+        self.accel = Some(accel);
+        self
+    }
+
+    /// Memory in all, dealt out evenly to the nodes.
+    #[must_use]
+    pub fn memory_mb(mut self, memory_mb: u32) -> Self {
+        self.memory_mb = memory_mb;
+        self
+    }
+
+    /// Programs and files for the guest, added to those it has.
+    #[must_use]
+    pub fn image(mut self, image: &Image) -> Self {
+        self.image = self.image.with(image.clone());
+        self
+    }
+
+    /// One more kernel module to load at boot, with what it needs.
+    #[must_use]
+    pub fn module(mut self, name: &str) -> Self {
+        self.modules.push(name.to_owned());
+        self
+    }
+
+    /// More words for the kernel's command line.
+    #[must_use]
+    pub fn command_line(mut self, words: &str) -> Self {
+        self.command_line.push(' ');
+        self.command_line.push_str(words);
+        self
+    }
+
+    /// Time from the emulator's start to the first case (before `MILLPOND_VM_TIMEOUT_SCALE`; default two minutes).
+    #[must_use]
+    pub fn boot_limit(mut self, limit: Duration) -> Self {
+        self.boot_limit = limit;
+        self
+    }
+
+    /// Boots once and runs the cases in order.
+    ///
+    /// # Errors
+    /// Nothing ran at all: no image, no emulator, the guest did not boot or refused its set-up. A guest that dies later gives a
+    /// report with [`Report::trouble`].
+    pub fn run_cases(&self, cases: &[Case], cache: &Cache) -> Result<Report, VmError> {
+        run::boot(self, cases, cache)
+    }
+
+    /// Boots once for one script.
+    ///
+    /// # Errors
+    /// As [`Guest::run_cases`], and when the guest dies in the script.
+    pub fn run(&self, script: &str, cache: &Cache) -> Result<CaseResult, VmError> {
+        let case = Case::new("script", script).map_err(VmError::Case)?;
+        let mut report = self.run_cases(&[case], cache)?;
+        match report.trouble.take() {
+            Some(trouble) => Err(trouble),
+            None => Ok(report.cases.remove(0)),
+        }
+    }
+
+    /// Time for a boot, unscaled.
+    pub(crate) fn time_to_boot(&self) -> Duration {
+        self.boot_limit
+    }
+
+    /// Everything that the guest sees, cases included. `scale` stretches their limits.
+    pub(crate) fn whole_image(&self, cases: &[Case], scale: f64, cache: &Cache) -> Result<Image, VmError> {
+        let mut modules = vec!["virtio_pci".to_owned(), "virtio_console".to_owned(), "veth".to_owned()];
+        modules.extend(self.nics.iter().map(|nic| nic.module().to_owned()));
+        modules.extend(self.has_disk.then(|| "virtio_blk".to_owned()));
+        modules.extend(self.modules.iter().cloned());
+        let modules = modules::resolve(&self.kernel, &modules, cache)?;
+
+        let mut image = base_image().map_err(VmError::Image)?.with(self.image.clone());
+        let mut list = String::new();
+        for module in modules {
+            let path = format!("/vm/modules.d/{}.ko", module.name);
+            image = image.copy(&path, &module.file, 0o644);
+            list.push_str(&path);
+            list.push('\n');
+        }
+        image = image.file("/vm/modules", list, 0o644).file("/vm/config", self.config(), 0o644);
+        for (number, case) in cases.iter().enumerate() {
+            let dir = format!("/vm/cases/{number:04}");
+            let limit_s = (case.limit.as_secs_f64() * scale).ceil();
+            image = image
+                .file(format!("{dir}/name"), case.name.as_str(), 0o644)
+                .file(format!("{dir}/limit_s"), format!("{limit_s}"), 0o644)
+                .file(format!("{dir}/script"), case.script.as_str(), 0o644);
+        }
+        Ok(image)
+    }
+
+    /// What the first process must know, as shell variables.
+    fn config(&self) -> String {
+        let cgroup = match self.cgroup {
+            Cgroup::V2 => "v2",
+            Cgroup::V1Hybrid => "v1-hybrid",
+            Cgroup::None => "none",
+        };
+        format!("cgroup={cgroup}\ncpus={}\nnics={}\n", self.shape.cpus(), self.nics.len())
+    }
+
+    /// The emulator's arguments. Results come out of its standard output, the console goes to a file.
+    pub(crate) fn arguments(&self, initrd: &Path, console: &Path, accel: Accel) -> Vec<OsString> {
+        let mut args: Vec<OsString> = Vec::new();
+        let mut add = |words: &[&str]| args.extend(words.iter().map(OsString::from));
+        add(&["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none"]);
+        add(&["-machine", "q35", "-accel", accel.argument(), "-cpu", "max"]);
+        for word in self.shape.arguments(self.memory_mb) {
+            add(&[word.as_str()]);
+        }
+        // Not the `stdio` kind: that one hangs up when standard input ends, and the guest's writes would block.
+        add(&["-chardev", "file,id=results,path=/dev/stdout", "-device", "virtio-serial-pci"]);
+        add(&["-device", "virtserialport,chardev=results,name=millpond.results"]);
+        for (number, nic) in self.nics.iter().enumerate() {
+            let port = format!("hubport,hubid=0,id=port{number}");
+            // No boot ROM: nothing boots from these, and its package need not be installed.
+            let card = format!(
+                "{},netdev=port{number},mac=52:54:00:77:00:{:02x},romfile=",
+                nic.device(),
+                number + 1
+            );
+            add(&["-netdev", &port, "-device", &card]);
+        }
+        if self.has_disk {
+            let disk = format!("virtio-blk-pci,drive=nothing,num-queues={}", self.shape.cpus());
+            add(&["-blockdev", "null-co,node-name=nothing,size=67108864,read-zeroes=on", "-device", &disk]);
+        }
+        add(&["-append", &format!("{COMMAND_LINE}{}", self.command_line)]);
+        args.extend(["-kernel".into(), self.kernel.vmlinuz.clone().into_os_string()]);
+        args.extend(["-initrd".into(), initrd.as_os_str().to_owned()]);
+        args.push("-chardev".into());
+        let mut chardev = OsString::from("file,id=console,path=");
+        chardev.push(console);
+        args.extend([chardev, "-serial".into(), "chardev:console".into()]);
+        args
+    }
+
+    /// The emulation for this guest: as told, else as the environment says, else in turn on one host thread: that boots fastest,
+    /// and leaves the other host CPUs to other guests.
+    pub(crate) fn chosen_accel(&self, environment: Option<&str>) -> Result<Accel, Unavailable> {
+        match (self.accel, environment) {
+            (Some(accel), _) => Ok(accel),
+            (None, None | Some("" | "single")) => Ok(Accel::TcgSingle),
+            (None, Some("multi")) => Ok(Accel::TcgMulti),
+            (None, Some("kvm")) => Ok(Accel::Kvm),
+            (None, Some(other)) => Err(Unavailable::new(
+                format!("there is no emulation {other:?}"),
+                "set MILLPOND_VM_ACCEL to single, multi or kvm",
+            )),
+        }
+    }
+}
+
+/// Busybox, the first process, and the few files that programs expect of any machine.
+fn base_image() -> Result<Image, ImageError> {
+    let busybox = capability::busybox()
+        .map_err(|why| ImageError::Libraries { program: "busybox".into(), why: why.to_string() })?;
+    let image = Image::new().program_at(Path::new("/bin/busybox"), &busybox)?;
+    Ok(image
+        .link("/bin/sh", "busybox")
+        .directory("/busybox")
+        .directory("/sys")
+        .directory("/.vm")
+        .file("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n", 0o644)
+        .file("/etc/group", "root:x:0:\nnogroup:x:65534:\n", 0o644)
+        .file("/etc/hosts", "127.0.0.1 localhost guest\n", 0o644)
+        .file("/vm/init", include_str!("../guest/init.sh"), 0o755)
+        .file("/vm/case.sh", include_str!("../guest/case.sh"), 0o755))
+}
+
+impl Nic {
+    fn device(self) -> &'static str {
+        match self {
+            Self::Virtio => "virtio-net-pci",
+            Self::Vmxnet3 => "vmxnet3",
+            Self::E1000e => "e1000e",
+        }
+    }
+
+    fn module(self) -> &'static str {
+        match self {
+            Self::Virtio => "virtio_net",
+            Self::Vmxnet3 => "vmxnet3",
+            Self::E1000e => "e1000e",
+        }
+    }
+}
+
+impl Accel {
+    fn argument(self) -> &'static str {
+        match self {
+            Self::TcgSingle => "tcg,thread=single",
+            Self::TcgMulti => "tcg,thread=multi",
+            Self::Kvm => "kvm",
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! One boot: writes the image, starts the emulator, listens to the guest, and ends it when its time is up.
+
+use std::fs;
+use std::io::{self, BufReader, BufWriter, Read, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::cache::Cache;
+use crate::capability::{self, Unavailable};
+use crate::case::{Case, CaseError};
+use crate::frames::{Frame, read_frame};
+use crate::guest::Guest;
+use crate::image::{ImageError, unpack_files};
+use crate::report::{CaseResult, Report, Verdict, log_of};
+
+/// Multiplies every deadline, for slow or busy hosts: `MILLPOND_VM_TIMEOUT_SCALE=3`.
+const SCALE: &str = "MILLPOND_VM_TIMEOUT_SCALE";
+
+/// Beyond a case's own limit: what the guest needs to end it, put itself back and tell.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// How a boot can fail. `log` is what the console showed.
+#[derive(Debug, thiserror::Error)]
+pub enum VmError {
+    /// Something that this machine lacks.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// The guest's files cannot be put together.
+    #[error(transparent)]
+    Image(ImageError),
+    /// There is no such case.
+    #[error(transparent)]
+    Case(CaseError),
+    /// The emulator cannot be started or listened to.
+    #[error("cannot run the emulator")]
+    Emulator(#[source] io::Error),
+    /// The emulator or the kernel ended before the first process could speak.
+    #[error("cannot boot the guest: {emulator}\n{log}")]
+    NoBoot {
+        /// What the emulator said.
+        emulator: String,
+        /// The console.
+        log: String,
+    },
+    /// The guest cannot be set up as asked.
+    #[error("cannot set up the guest: {why}")]
+    Refused {
+        /// Its own words.
+        why: String,
+    },
+    /// The kernel panicked.
+    #[error("cannot go on {stage}: the kernel panicked\n{log}")]
+    Panic {
+        /// What the guest was at.
+        stage: String,
+        /// The console.
+        log: String,
+    },
+    /// The guest did not come to the end of a stage in time.
+    #[error("cannot go on {stage}: no news for {limit_s} s\n{log}")]
+    Timeout {
+        /// What the guest was at.
+        stage: String,
+        /// The deadline, as scaled.
+        limit_s: u64,
+        /// The console.
+        log: String,
+    },
+    /// The emulator ended half-way, and the kernel did not panic.
+    #[error("cannot go on {stage}: the emulator ended: {emulator}\n{log}")]
+    Died {
+        /// What the guest was at.
+        stage: String,
+        /// What the emulator said.
+        emulator: String,
+        /// The console.
+        log: String,
+    },
+}
+
+/// Why listening ended.
+enum End {
+    Done,
+    Refused(String),
+    Silence,
+    Timeout { limit: Duration },
+}
+
+/// What was heard so far.
+struct Heard {
+    cases: Vec<CaseResult>,
+    dmesg: Option<String>,
+    boot_time: Option<Duration>,
+    /// The case that runs now.
+    current: Option<CaseResult>,
+}
+
+pub(crate) fn boot(guest: &Guest, cases: &[Case], cache: &Cache) -> Result<Report, VmError> {
+    capability::available()?;
+    let qemu = capability::qemu()?;
+    let accel = guest.chosen_accel(std::env::var("MILLPOND_VM_ACCEL").ok().as_deref())?;
+    let scale = scale_from(std::env::var(SCALE).ok().as_deref())?;
+    let start = Instant::now();
+    let place = tempfile::tempdir().map_err(VmError::Emulator)?;
+    let (initrd, console, errors) =
+        (place.path().join("initrd"), place.path().join("console"), place.path().join("errors"));
+    write_image(guest, cases, scale, cache, &initrd)?;
+    let image_time = start.elapsed();
+
+    let stderr = fs::File::create(&errors).map_err(VmError::Emulator)?;
+    let mut command = Command::new(qemu);
+    command.args(guest.arguments(&initrd, &console, accel));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr);
+    let mut emulator = Emulator(command.spawn().map_err(VmError::Emulator)?);
+    let frames = listen(emulator.0.stdout.take());
+    let mut heard = Heard { cases: Vec::new(), dmesg: None, boot_time: None, current: None };
+    let limits = Limits { boot: guest.time_to_boot().mul_f64(scale), cases, scale };
+    let end = follow(&frames, &limits, &mut heard);
+    emulator.end();
+
+    let log = read_lossy(&console);
+    let stage = match (&heard.current, &heard.boot_time) {
+        (Some(case), _) => format!("in case {}", case.name),
+        (None, Some(_)) => format!("after {} of {} cases", heard.cases.len(), cases.len()),
+        (None, None) => "booting".to_owned(),
+    };
+    let trouble = match end {
+        End::Done => None,
+        End::Refused(why) => return Err(VmError::Refused { why }),
+        End::Timeout { limit } => {
+            Some(VmError::Timeout { stage, limit_s: limit.as_secs(), log: log.clone() })
+        }
+        End::Silence if log.contains("Kernel panic") => Some(VmError::Panic { stage, log: log.clone() }),
+        End::Silence if heard.boot_time.is_none() => {
+            Some(VmError::NoBoot { emulator: read_lossy(&errors), log: log.clone() })
+        }
+        End::Silence => Some(VmError::Died { stage, emulator: read_lossy(&errors), log: log.clone() }),
+    };
+    match (trouble, heard.boot_time) {
+        (Some(trouble), None) => Err(trouble),
+        (trouble, boot_time) => {
+            let boot_time = boot_time.unwrap_or_default();
+            let kernel_log = heard.dmesg.take().unwrap_or(log);
+            let cases = in_order(cases, heard, &kernel_log);
+            Ok(Report { cases, trouble, kernel_log, image_time, boot_time, total_time: start.elapsed() })
+        }
+    }
+}
+
+fn write_image(
+    guest: &Guest,
+    cases: &[Case],
+    scale: f64,
+    cache: &Cache,
+    initrd: &Path,
+) -> Result<(), VmError> {
+    let image = guest.whole_image(cases, scale, cache)?;
+    let file = fs::File::create(initrd).map_err(|e| VmError::Image(ImageError::Write(e)))?;
+    let mut out = BufWriter::with_capacity(1 << 20, file);
+    image.write(&mut out).map_err(VmError::Image)?;
+    out.flush().map_err(|e| VmError::Image(ImageError::Write(e)))
+}
+
+/// The emulator's process, killed when forgotten.
+struct Emulator(Child);
+
+impl Emulator {
+    /// Ends it now. After a guest's last word nothing is of interest that it still does, and waiting for its power-off costs a second.
+    fn end(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Reads frames on a thread of its own, so that the listener can have deadlines. Ends with the emulator.
+fn listen(stdout: Option<ChildStdout>) -> Receiver<Frame> {
+    let (send, receive) = channel();
+    thread::spawn(move || {
+        let Some(stdout) = stdout else { return };
+        let mut from = BufReader::new(stdout);
+        // A frame cut short is the emulator's end: the console tells why.
+        while let Ok(Some(frame)) = read_frame(&mut from) {
+            if send.send(frame).is_err() {
+                break;
+            }
+        }
+        // Drain what is left, lest the emulator block.
+        let _ = io::copy(&mut from.by_ref(), &mut io::sink());
+    });
+    receive
+}
+
+/// Deadlines of a boot.
+struct Limits<'a> {
+    boot: Duration,
+    cases: &'a [Case],
+    scale: f64,
+}
+
+impl Limits<'_> {
+    /// Time until the end of the stage that began with the last news.
+    fn now(&self, heard: &Heard) -> Duration {
+        if heard.boot_time.is_none() {
+            return self.boot;
+        }
+        let running = heard.current.as_ref().and_then(|c| self.cases.iter().find(|case| case.name == c.name));
+        running.map_or(GRACE, |case| case.limit + GRACE).mul_f64(self.scale)
+    }
+}
+
+fn follow(frames: &Receiver<Frame>, limits: &Limits<'_>, heard: &mut Heard) -> End {
+    let start = Instant::now();
+    loop {
+        let limit = limits.now(heard);
+        let frame = match frames.recv_timeout(limit) {
+            Ok(frame) => frame,
+            Err(RecvTimeoutError::Timeout) => return End::Timeout { limit },
+            Err(RecvTimeoutError::Disconnected) => return End::Silence,
+        };
+        match frame.kind.as_str() {
+            "ready" => heard.boot_time = Some(start.elapsed()),
+            "refused" => return End::Refused(frame.text().trim_end().to_owned()),
+            "dmesg" => heard.dmesg = Some(frame.text()),
+            "done" => return End::Done,
+            "begin" => heard.current = Some(CaseResult::lost(&frame.name)),
+            "end" => {
+                if let Some(mut case) = heard.current.take() {
+                    finish(&mut case, &frame);
+                    heard.cases.push(case);
+                }
+            }
+            _ => {
+                if let Some(case) = &mut heard.current {
+                    add(case, &frame);
+                }
+            }
+        }
+    }
+}
+
+/// Puts one of a case's frames where it belongs.
+fn add(case: &mut CaseResult, frame: &Frame) {
+    match frame.kind.as_str() {
+        "stdout" => case.stdout = frame.text(),
+        "stderr" => case.stderr = frame.text(),
+        "left" => case.left = frame.text().lines().map(str::to_owned).collect(),
+        "verdict" => case.verdict = verdict_of(&frame.text()),
+        "files" => {
+            // What cannot be read back is reported as a failure when the case ends, by its absence.
+            case.files = unpack_files(&frame.body).unwrap_or_default();
+        }
+        _ => {}
+    }
+}
+
+/// What a case said of itself; the first word counts. Saying nothing is passing, unless its shell's status says otherwise.
+fn verdict_of(said: &str) -> Verdict {
+    let said = said.trim_end();
+    if said.starts_with("timed-out") {
+        Verdict::TimedOut
+    } else if let Some(why) = said.strip_prefix("failed ") {
+        Verdict::Failed(why.to_owned())
+    } else if let Some(why) = said.strip_prefix("skipped ") {
+        Verdict::Skipped(why.to_owned())
+    } else {
+        Verdict::Passed
+    }
+}
+
+fn finish(case: &mut CaseResult, end: &Frame) {
+    case.status = end.value("status").and_then(|v| v.parse().ok());
+    case.guest_ms = end.value("guest_ms").and_then(|v| v.parse().ok()).unwrap_or(0);
+    if matches!(case.verdict, Verdict::Passed | Verdict::Lost) {
+        case.verdict = match case.status {
+            Some(0) => Verdict::Passed,
+            Some(status) => Verdict::Failed(format!("its shell ended with status {status}")),
+            None => Verdict::Failed("it has no exit status".to_owned()),
+        };
+    }
+}
+
+/// A result for each case asked for: heard, half heard, or never begun.
+fn in_order(asked: &[Case], heard: Heard, kernel_log: &str) -> Vec<CaseResult> {
+    let mut known: Vec<CaseResult> = heard.cases;
+    known.extend(heard.current.map(|half| CaseResult { verdict: Verdict::Lost, ..half }));
+    let mut known = known.into_iter().peekable();
+    asked
+        .iter()
+        .map(|case| {
+            let result =
+                known.next_if(|r| r.name == case.name).unwrap_or_else(|| CaseResult::lost(&case.name));
+            CaseResult { kernel_log: log_of(kernel_log, &case.name), ..result }
+        })
+        .collect()
+}
+
+fn scale_from(text: Option<&str>) -> Result<f64, Unavailable> {
+    let Some(text) = text.filter(|t| !t.is_empty()) else { return Ok(1.0) };
+    text.parse().ok().filter(|scale| (0.01..=1000.0).contains(scale)).ok_or_else(|| {
+        Unavailable::new(format!("{SCALE} is {text:?}"), format!("set {SCALE} to a number from 0.01 to 1000"))
+    })
+}
+
+fn read_lossy(path: &Path) -> String {
+    fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: &str, name: &str, body: &str) -> Frame {
+        Frame { kind: kind.into(), name: name.into(), body: body.into() }
+    }
+
+    /// Follows frames that are all there, for cases a and b.
+    fn replay(frames: &[Frame]) -> (End, Heard) {
+        let (send, receive) = channel();
+        for frame in frames {
+            send.send(frame.clone()).unwrap();
+        }
+        drop(send);
+        let cases = [Case::new("a", "").unwrap(), Case::new("b", "").unwrap()];
+        let limits = Limits { boot: Duration::from_secs(9), cases: &cases, scale: 1.0 };
+        let mut heard = Heard { cases: Vec::new(), dmesg: None, boot_time: None, current: None };
+        (follow(&receive, &limits, &mut heard), heard)
+    }
+
+    fn results(heard: Heard) -> Vec<(String, Verdict)> {
+        let cases = [Case::new("a", "").unwrap(), Case::new("b", "").unwrap()];
+        in_order(&cases, heard, "").into_iter().map(|r| (r.name, r.verdict)).collect()
+    }
+
+    #[test]
+    fn a_case_that_says_nothing_passes_by_its_status() {
+        let (end, heard) = replay(&[
+            frame("ready", "-", ""),
+            frame("begin", "a", ""),
+            frame("verdict", "a", ""),
+            frame("end", "a", "status 0\nguest_ms 70\n"),
+            frame("begin", "b", ""),
+            frame("verdict", "b", ""),
+            frame("end", "b", "status 2\nguest_ms 1\n"),
+            frame("done", "-", ""),
+        ]);
+        assert!(matches!(end, End::Done));
+        assert_eq!(heard.cases[0].guest_ms, 70);
+        let why = "its shell ended with status 2".to_owned();
+        assert_eq!(results(heard), [("a".into(), Verdict::Passed), ("b".into(), Verdict::Failed(why))]);
+    }
+
+    #[test]
+    fn a_failure_wins_over_a_good_status() {
+        assert_eq!(
+            verdict_of("failed want 1\nfailed later\n"),
+            Verdict::Failed("want 1\nfailed later".into())
+        );
+        assert_eq!(verdict_of("skipped no cards\n"), Verdict::Skipped("no cards".into()));
+        assert_eq!(verdict_of("timed-out\n"), Verdict::TimedOut);
+    }
+
+    #[test]
+    fn a_guest_that_dies_keeps_what_it_told_and_loses_the_rest() {
+        let (end, heard) = replay(&[
+            frame("ready", "-", ""),
+            frame("begin", "a", ""),
+            frame("end", "a", "status 0\n"),
+            frame("begin", "b", ""),
+            frame("stdout", "b", "so far\n"),
+        ]);
+        assert!(matches!(end, End::Silence));
+        assert_eq!(heard.current.as_ref().unwrap().stdout, "so far\n");
+        assert_eq!(results(heard), [("a".into(), Verdict::Passed), ("b".into(), Verdict::Lost)]);
+    }
+
+    #[test]
+    fn a_guest_that_cannot_be_set_up_says_why() {
+        let (end, _) = replay(&[frame("refused", "-", "this kernel mounts no cgroup v1 cpuset\n")]);
+        assert!(matches!(end, End::Refused(why) if why == "this kernel mounts no cgroup v1 cpuset"));
+    }
+
+    #[test]
+    fn a_scale_is_a_sensible_number() {
+        assert_eq!(scale_from(None), Ok(1.0));
+        assert_eq!(scale_from(Some("2.5")), Ok(2.5));
+        for bad in ["0", "-1", "x", "inf", "NaN"] {
+            assert!(scale_from(Some(bad)).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,2 @@
+//! Cases on real kernels.
+fn main() {}
