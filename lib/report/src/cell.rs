@@ -1,0 +1,131 @@
+//! One value in a row, with the digits that a person should see.
+
+use serde_json::Value;
+use std::fmt;
+
+/// One value in a row.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cell {
+    /// Words.
+    Text(String),
+    /// A whole number.
+    Count(u64),
+    /// A number with this many digits behind the point.
+    Real(f64, usize),
+    /// Not there, or not to be had.
+    Missing,
+}
+
+impl Cell {
+    /// As JSON, with the digits of the text.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        match self {
+            Cell::Text(text) => Value::from(text.as_str()),
+            Cell::Count(count) => Value::from(*count),
+            // What is no number (infinite, undefined) is `null`, as for JSON itself.
+            Cell::Real(..) => self.to_string().parse::<f64>().map_or(Value::Null, Value::from),
+            Cell::Missing => Value::Null,
+        }
+    }
+
+    /// As one field of CSV, quoted where it must be.
+    #[must_use]
+    pub fn csv(&self) -> String {
+        let text = match self {
+            Cell::Missing => String::new(),
+            cell => cell.to_string(),
+        };
+        if text.contains(['"', ',', '\n', '\r']) {
+            format!("\"{}\"", text.replace('"', "\"\""))
+        } else {
+            text
+        }
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cell::Text(text) => f.pad(text),
+            Cell::Count(count) => f.pad(&count.to_string()),
+            Cell::Real(value, _) if !value.is_finite() => f.pad("-"),
+            Cell::Real(value, digits) => f.pad(&format!("{value:.digits$}")),
+            Cell::Missing => f.pad("-"),
+        }
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Cell::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Cell::Text(text)
+    }
+}
+
+impl From<u64> for Cell {
+    fn from(count: u64) -> Self {
+        Cell::Count(count)
+    }
+}
+
+impl From<u32> for Cell {
+    fn from(count: u32) -> Self {
+        Cell::Count(count.into())
+    }
+}
+
+impl From<(f64, usize)> for Cell {
+    fn from((value, digits): (f64, usize)) -> Self {
+        Cell::Real(value, digits)
+    }
+}
+
+impl<T: Into<Cell>> From<Option<T>> for Cell {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Cell::Missing, Into::into)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    #[test]
+    fn each_kind_has_its_three_dresses() {
+        let dresses = |cell: Cell| (cell.to_string(), cell.csv(), cell.json());
+        assert_eq!(dresses("a b".into()), ("a b".into(), "a b".into(), json!("a b")));
+        assert_eq!(dresses("a,\"b\"".into()), ("a,\"b\"".into(), "\"a,\"\"b\"\"\"".into(), json!("a,\"b\"")));
+        assert_eq!(dresses(7_u64.into()), ("7".into(), "7".into(), json!(7)));
+        assert_eq!(dresses((1066.464, 1).into()), ("1066.5".into(), "1066.5".into(), json!(1066.5)));
+        assert_eq!(dresses((2.5, 0).into()), ("2".into(), "2".into(), json!(2.0)));
+        assert_eq!(dresses(Cell::Missing), ("-".into(), String::new(), json!(null)));
+        assert_eq!(dresses(None::<u64>.into()), ("-".into(), String::new(), json!(null)));
+        assert_eq!(Cell::Real(f64::NAN, 2).json(), json!(null));
+    }
+
+    proptest! {
+        #[test]
+        fn text_and_json_of_a_number_never_disagree(value in -1e9..1e9_f64, digits in 0_usize..6) {
+            let cell = Cell::Real(value, digits);
+            prop_assert_eq!(cell.to_string().parse::<f64>().unwrap(), cell.json().as_f64().unwrap());
+        }
+
+        #[test]
+        fn a_field_of_csv_reads_back(text in "[a-c\",\n ]{0,12}") {
+            let field = Cell::from(text.as_str()).csv();
+            let read = match field.strip_prefix('"').and_then(|f| f.strip_suffix('"')) {
+                Some(quoted) => quoted.replace("\"\"", "\""),
+                None => field,
+            };
+            prop_assert_eq!(read, text);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Lines over a common axis: one a thing that changes.
+
+use crate::bars::legend;
+use crate::scale::Scale;
+use crate::svg::{Anchor, Picture, colour};
+
+/// One line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Line {
+    /// What changes.
+    pub name: String,
+    /// Places and values, by place.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// A chart of lines.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lines {
+    /// What it shows.
+    pub title: String,
+    /// What places are in (`s`).
+    pub unit_x: String,
+    /// What values are in.
+    pub unit_y: String,
+    /// Each in a colour of its own.
+    pub lines: Vec<Line>,
+}
+
+const WIDTH: f64 = 640.0;
+const HEIGHT: f64 = 320.0;
+const LEFT: f64 = 60.0;
+const RIGHT: f64 = 620.0;
+const TOP: f64 = 60.0;
+const FLOOR: f64 = 280.0;
+
+impl Lines {
+    /// The picture. Points that are no numbers are left out.
+    #[must_use]
+    pub fn svg(&self) -> String {
+        let points = || self.lines.iter().flat_map(|line| line.points.iter());
+        let across = Scale::covering(points().map(|point| point.0));
+        let up = Scale::covering(points().map(|point| point.1));
+        let mut picture = Picture::new(WIDTH, HEIGHT);
+        picture.text((LEFT, 20.0), Anchor::Start, &self.title);
+        legend(&mut picture, &self.lines.iter().map(|line| line.name.clone()).collect::<Vec<_>>());
+        for mark in up.marks() {
+            let y = up.place(mark, FLOOR, TOP);
+            picture.line((LEFT, y), (RIGHT, y), "#dddddd");
+            picture.text((LEFT - 6.0, y + 4.0), Anchor::End, &up.word(mark));
+        }
+        for mark in across.marks() {
+            let x = across.place(mark, LEFT, RIGHT);
+            picture.line((x, FLOOR), (x, FLOOR + 4.0), "#333333");
+            picture.text((x, FLOOR + 18.0), Anchor::Middle, &across.word(mark));
+        }
+        picture.text((LEFT - 6.0, TOP - 12.0), Anchor::End, &self.unit_y);
+        picture.text((RIGHT, FLOOR + 34.0), Anchor::End, &self.unit_x);
+        picture.line((LEFT, FLOOR), (RIGHT, FLOOR), "#333333");
+        for (index, line) in self.lines.iter().enumerate() {
+            let finite = line.points.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
+            let placed: Vec<(f64, f64)> =
+                finite.map(|(x, y)| (across.place(*x, LEFT, RIGHT), up.place(*y, FLOOR, TOP))).collect();
+            picture.polyline(&placed, colour(index));
+        }
+        picture.finish(&self.title)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_line_goes_through_its_points() {
+        let line = Line {
+            name: "eth0".into(),
+            points: vec![(0.0, 0.0), (5.0, 50.0), (10.0, 100.0), (7.0, f64::NAN)],
+        };
+        let lines =
+            Lines { title: "Mbit/s".into(), unit_x: "s".into(), unit_y: "Mbit/s".into(), lines: vec![line] };
+        // 10 s are 560 pixels, 100 Mbit/s are 220.
+        let svg = lines.svg();
+        assert!(svg.contains("<polyline points=\"60,280 340,170 620,60\" fill=\"none\""), "{svg}");
+        assert_eq!(svg, lines.svg());
+    }
+
+    proptest! {
+        #[test]
+        fn every_point_lies_in_the_picture(points in proptest::collection::vec((-1e6..1e6_f64, -1e6..1e6_f64), 1..20)) {
+            let lines = Lines {
+                title: String::new(),
+                unit_x: String::new(),
+                unit_y: String::new(),
+                lines: vec![Line { name: "a".into(), points }],
+            };
+            let svg = lines.svg();
+            let list = svg.split("points=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+            for point in list.split(' ') {
+                let (x, y) = point.split_once(',').unwrap();
+                prop_assert!((LEFT..=RIGHT).contains(&x.parse::<f64>().unwrap()));
+                prop_assert!((TOP..=FLOOR).contains(&y.parse::<f64>().unwrap()));
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! A table: heads, and rows below them.
+
+use crate::Cell;
+use serde_json::{Map, Value};
+
+/// On which side of its column a value stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Align {
+    /// Words.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// Heads and rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    heads: Vec<(String, Align)>,
+    rows: Vec<Vec<Cell>>,
+}
+
+/// What stands between two columns of text.
+const GAP: &str = "  ";
+
+impl Table {
+    /// A table without rows. The heads are the keys of its JSON.
+    #[must_use]
+    pub fn new(heads: &[(&str, Align)]) -> Table {
+        let heads = heads.iter().map(|(head, align)| ((*head).to_owned(), *align)).collect();
+        Table { heads, rows: Vec::new() }
+    }
+
+    /// Adds a row. One that is too short is filled with [`Cell::Missing`]; what is too much is dropped.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        let mut cells: Vec<Cell> = cells.into_iter().take(self.heads.len()).collect();
+        cells.resize(self.heads.len(), Cell::Missing);
+        self.rows.push(cells);
+    }
+
+    /// How many rows there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Columns as wide as what is in them, two spaces between; no space ends a line.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let rows: Vec<Vec<String>> =
+            self.rows.iter().map(|row| row.iter().map(Cell::to_string).collect()).collect();
+        let heads: Vec<String> = self.heads.iter().map(|(head, _)| head.clone()).collect();
+        let width = |column: usize| {
+            let all = std::iter::once(&heads).chain(&rows);
+            all.map(|row| row[column].chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+        let mut text = String::new();
+        for row in std::iter::once(&heads).chain(&rows) {
+            let cells = row.iter().zip(&widths).zip(&self.heads);
+            let padded: Vec<String> = cells
+                .map(|((cell, &width), (_, align))| match align {
+                    Align::Left => format!("{cell:<width$}"),
+                    Align::Right => format!("{cell:>width$}"),
+                })
+                .collect();
+            text += padded.join(GAP).trim_end();
+            text.push('\n');
+        }
+        text
+    }
+
+    /// Comma-separated, with the heads in the first line.
+    #[must_use]
+    pub fn csv(&self) -> String {
+        let heads: Vec<Cell> = self.heads.iter().map(|(head, _)| Cell::from(head.as_str())).collect();
+        let mut text = String::new();
+        for row in std::iter::once(&heads).chain(&self.rows) {
+            text += &row.iter().map(Cell::csv).collect::<Vec<_>>().join(",");
+            text.push('\n');
+        }
+        text
+    }
+
+    /// One object a row.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let object = |row: &Vec<Cell>| {
+            let fields = self.heads.iter().zip(row).map(|((head, _), cell)| (head.clone(), cell.json()));
+            Value::Object(fields.collect::<Map<_, _>>())
+        };
+        Value::Array(self.rows.iter().map(object).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn sample() -> Table {
+        let mut table = Table::new(&[("arm", Align::Left), ("Mop/s", Align::Right), ("note", Align::Left)]);
+        table.row(["fighting".into(), (80.04, 1).into(), "both, everywhere".into()]);
+        table.row(["apart".into(), (1001.96, 1).into()]);
+        table
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_what_is_in_them() {
+        let expected = "\
+arm        Mop/s  note
+fighting    80.0  both, everywhere
+apart     1002.0  -
+";
+        assert_eq!(sample().text(), expected);
+    }
+
+    #[test]
+    fn commas_separate_and_quotes_protect() {
+        assert_eq!(sample().csv(), "arm,Mop/s,note\nfighting,80.0,\"both, everywhere\"\napart,1002.0,\n");
+    }
+
+    #[test]
+    fn each_row_is_an_object() {
+        let expected = json!([
+            { "arm": "fighting", "Mop/s": 80.0, "note": "both, everywhere" },
+            { "arm": "apart", "Mop/s": 1002.0, "note": null },
+        ]);
+        assert_eq!(sample().json(), expected);
+    }
+
+    #[test]
+    fn a_row_has_as_many_cells_as_there_are_heads() {
+        let mut table = Table::new(&[("a", Align::Left)]);
+        assert!(table.is_empty());
+        table.row([1_u64.into(), 2_u64.into()]);
+        assert_eq!((table.text().as_str(), table.len()), ("a\n1\n", 1));
+    }
+
+    proptest! {
+        #[test]
+        fn a_right_column_ends_at_one_place(values in proptest::collection::vec(0_u64.., 1..20)) {
+            let mut table = Table::new(&[("x", Align::Left), ("value", Align::Right)]);
+            values.iter().for_each(|&value| table.row(["x".into(), value.into()]));
+            let text = table.text();
+            let widths: Vec<usize> = text.lines().map(str::len).collect();
+            prop_assert!(widths.iter().all(|w| *w == widths[0]), "{}", text);
+        }
+    }
+}
