@@ -50,6 +50,11 @@ impl Threads for SimMachine {
         Ok(draft.finish(what, outcome))
     }
 
+    fn prepare_start_in_default(&self, pid: Pid) -> Result<Change<()>, Refusal> {
+        // Every set pushes others out here, so leaving one is all there is to do.
+        Ok(self.prepare_bind_set(pid, None, None)?.map(|_| ()))
+    }
+
     fn prepare_bind_cpu(
         &self,
         pid: Pid,

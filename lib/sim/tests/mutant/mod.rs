@@ -412,6 +412,10 @@ impl Threads for Mutant {
         Ok(self.spoil(change))
     }
 
+    fn prepare_start_in_default(&self, pid: Pid) -> Result<Change<()>, Refusal> {
+        self.sim.prepare_start_in_default(pid)
+    }
+
     fn prepare_bind_cpu(
         &self,
         pid: Pid,

@@ -1,0 +1,247 @@
+//! The machine as a value: what comes with the program, saving and loading, knobs, the lock, the clock.
+
+use crate::hands::{Hands, lwp};
+use millpond_machine::facets::CreateOptions;
+use millpond_machine::{Clock, Knob, KnobError, Knobs, Machine, Processors, Psets, Reason, Threads, Writer};
+use millpond_model::{CpuId, Nanos, PsetId, PsetMode, State};
+use millpond_sim::{SimError, SimMachine, SimState, catalogue, state};
+use proptest::prelude::*;
+
+fn knob(text: &str) -> Knob {
+    Knob(text.into())
+}
+
+#[test]
+fn the_machines_that_come_with_the_program_are_as_they_were_built() {
+    let shape = |name: &str| {
+        let m = SimMachine::named(name).unwrap();
+        let t = m.topology().unwrap();
+        let strands = t.siblings(CpuId(0)).len();
+        (t.chips().len(), t.cores().len(), strands, t.cpus().to_string(), t.lgroups().len())
+    };
+    assert_eq!(shape("t2000"), (1, 8, 4, "0-31".into(), 1));
+    assert_eq!(shape("t2-64"), (1, 8, 8, "0-63".into(), 1));
+    assert_eq!(shape("x4200"), (2, 4, 1, "0-3".into(), 2));
+    assert_eq!(shape("smartos-2"), (1, 2, 1, "0-1".into(), 1));
+    let t2000 = SimMachine::named("t2000").unwrap().topology().unwrap();
+    assert_eq!(t2000.siblings(CpuId(6)).to_string(), "4-7", "strands of a core are neighbours");
+}
+
+#[test]
+fn every_machine_of_the_catalogue_can_be_had_and_says_its_name() {
+    for name in catalogue::NAMES {
+        let m = SimMachine::named(name).unwrap();
+        assert_eq!(m.name(), name);
+        m.view(SimState::check).unwrap();
+    }
+}
+
+#[test]
+fn a_name_that_is_none_lists_those_there_are() {
+    let error = SimMachine::named("e10k").map(|_| ()).unwrap_err();
+    assert!(matches!(error, SimError::NoSuchMachine { .. }));
+    assert_eq!(
+        error.to_string(),
+        "there is no simulated machine `e10k` (there are t2000, t2-64, x4200, smartos-2)"
+    );
+}
+
+#[test]
+fn a_machine_can_be_like_another_one() {
+    let topology = SimMachine::named("x4200").unwrap().topology().unwrap();
+    let like = SimMachine::like(topology.clone());
+    assert_eq!(like.topology().unwrap(), topology);
+    assert_eq!(like.name(), "like-host");
+}
+
+#[test]
+fn time_stands_still_until_somebody_waits() {
+    let m = SimMachine::named("t2000").unwrap();
+    assert_eq!((m.now(), m.wall()), (Nanos(0), state::BOOTED));
+    m.sleep_until(Nanos::from_millis(2500));
+    m.sleep_until(Nanos::from_millis(100));
+    assert_eq!(m.now(), Nanos::from_millis(2500));
+    assert_eq!((m.wall().0, m.booted()), (state::BOOTED.0 + 2, state::BOOTED));
+}
+
+#[test]
+fn there_is_one_writer_at_a_time() {
+    let m = SimMachine::named("t2000").unwrap();
+    let first = Writer::open(&m).unwrap();
+    assert_eq!(Writer::open(&m).map(|_| ()).unwrap_err().reason, Reason::Busy(None));
+    drop(first);
+    assert!(Writer::open(&m).is_ok());
+}
+
+#[test]
+fn counters_are_absent_with_a_reason_and_a_remedy() {
+    let m = SimMachine::named("t2000").unwrap();
+    for absent in [m.counters().map(|_| ()).unwrap_err(), m.sampler().map(|_| ()).unwrap_err()] {
+        assert!(absent.why.starts_with("nothing runs on this simulated machine"), "{absent}");
+        assert!(absent.what_would_help.is_some());
+    }
+}
+
+#[test]
+fn knobs_read_as_their_table_says() {
+    let m = Hands::on("x4200");
+    m.create(&[3, 1]).unwrap();
+    m.bind_lwp_set(204, 1, Some(1)).unwrap();
+    m.bind_lwp_cpu(204, 1, Some(3)).unwrap();
+    m.0.soften(lwp(204, 1));
+    let read = |text: &str| m.0.read(&knob(text)).unwrap();
+    assert_eq!(read("set/1").as_deref(), Some("exclusive 1"));
+    assert_eq!(read("set/2"), None);
+    assert_eq!(read("processor/0/set").as_deref(), Some("0"));
+    assert_eq!(read("processor/1/set").as_deref(), Some("1 2"));
+    assert_eq!(read("processor/3/state").as_deref(), Some("on-line since 1732090442"));
+    assert_eq!(read("lwp/204/1/set").as_deref(), Some("1 soft"));
+    assert_eq!(read("lwp/204/1/cpu").as_deref(), Some("3 soft"));
+    assert_eq!(read("lwp/204/2/cpu").as_deref(), Some("none"));
+    assert_eq!(read("lwp/9999/1/set"), None);
+    assert_eq!(m.0.read(&knob("fan/1")), Err(KnobError::Unknown("fan/1".into())));
+}
+
+#[test]
+fn what_makes_no_sense_is_not_written() {
+    let m = Hands::on("x4200");
+    m.create(&[3]).unwrap();
+    m.bind_set(204, Some(1)).unwrap();
+    let before = m.0.save();
+    let write = |name: &str, value: Option<&str>| {
+        m.0.write(&knob(name), value.map(str::to_owned).as_ref()).unwrap_err().to_string()
+    };
+    assert_eq!(write("set/1", None), "it still has processors");
+    assert_eq!(write("set/0", Some("exclusive 1")), "`exclusive 1` is no value for it");
+    assert_eq!(write("processor/3/set", Some("7 1")), "there is no processor set 7");
+    assert_eq!(write("processor/3/set", None), "processor/3/set cannot be removed");
+    assert_eq!(write("processor/3/state", Some("asleep since 1")), "`asleep since 1` is no value for it");
+    assert_eq!(write("lwp/204/1/cpu", Some("99")), "there is no processor 99");
+    assert_eq!(write("lwp/9999/1/cpu", Some("1")), "it is gone");
+    assert_eq!(write("lwp/0/1/set", Some("1")), "it is a kernel thread");
+    m.assign(0, &[]).unwrap();
+    assert_eq!(m.0.save(), before);
+}
+
+#[test]
+fn the_default_set_runs_at_every_moment_of_a_change() {
+    let m = SimMachine::named("smartos-2").unwrap();
+    m.write(&knob("processor/1/state"), Some(&"off-line since 5".into())).unwrap();
+    let last = m.write(&knob("processor/0/state"), Some(&"off-line since 5".into()));
+    assert_eq!(last.unwrap_err().to_string(), "it is the last one in the default set");
+}
+
+#[test]
+fn a_set_that_keeps_others_is_shared_and_they_may_still_run_there() {
+    let m = Hands::on("x4200");
+    let writer = Writer::open(&m.0).unwrap();
+    let options = CreateOptions { keep_others: true };
+    writer.commit(m.0.prepare_create(&[CpuId(3)], options, false).unwrap()).unwrap();
+    drop(writer);
+    m.bind_set(204, Some(1)).unwrap();
+    assert_eq!(Psets::list(&m.0).unwrap()[0].mode, PsetMode::Shared);
+    assert_eq!(m.thread(204, 1), "set 1, processor none, 3");
+    assert_eq!(m.thread(101, 1), "set 0, processor none, 0-3");
+}
+
+#[test]
+fn bindings_that_a_foreign_hand_left_without_a_set_are_settled() {
+    let m = Hands::on("x4200");
+    m.create(&[2, 3]).unwrap();
+    m.bind_set(204, Some(1)).unwrap();
+    m.bind_lwp_cpu(204, 2, Some(3)).unwrap();
+    m.0.edit(|s| {
+        s.tables.sets.clear();
+        s.tables.processors.values_mut().for_each(|p| p.set = PsetId::DEFAULT);
+        s.tables.processors.entry(CpuId(3)).and_modify(|p| p.state = State::OffLine);
+    });
+    let settled = Writer::open(&m.0).unwrap().settle().unwrap();
+    assert_eq!(settled.steps, 3);
+    assert_eq!(m.0.bound().unwrap(), []);
+    assert_eq!(m.0.settle().unwrap(), []);
+}
+
+#[test]
+fn what_is_loaded_must_make_sense() {
+    let load = |text: &str| SimMachine::load(text).map(|_| ()).unwrap_err().to_string();
+    assert_eq!(load("{"), "line 1, column 1: EOF while parsing an object");
+    let saved = SimMachine::named("smartos-2").unwrap().save();
+    assert_eq!(
+        load(&saved.replace("\"format\":1", "\"format\":7")),
+        "it was saved in format 7; this program understands format 1"
+    );
+    assert_eq!(
+        load(&saved.replacen("\"set\":0", "\"set\":3", 1)),
+        "processor 0 is in set 3, which does not exist"
+    );
+    assert_eq!(
+        load(&saved.replacen("\"processor\":1", "\"processor\":7", 1)),
+        "device e1000g0 interrupts processor 7, which does not exist"
+    );
+}
+
+/// A change that a command could make, refused or not.
+fn change(m: &Hands, what: (u8, u32, u32)) {
+    let (kind, a, b) = what;
+    // Refusals are welcome: the machine is then saved as it was.
+    let _ = match kind {
+        0 => m.create(&[a, b]).map(|_| ()),
+        1 => m.assign(a, &[b]).map(|_| ()),
+        2 => m.destroy(a),
+        3 => m.bind_lwp_set(204, a, Some(b)).map(|_| ()),
+        4 => m.bind_lwp_cpu(149, a, Some(b)).map(|_| ()),
+        5 => m.state(a, if b % 2 == 0 { State::NoIntr } else { State::OffLine }).map(|_| ()),
+        6 => {
+            m.0.fork(lwp(204, a));
+            Ok(())
+        }
+        _ => {
+            m.0.sleep_until(Nanos(m.0.now().0 + u64::from(a) * 1_000_000_007));
+            m.0.soften(lwp(204, b));
+            Ok(())
+        }
+    };
+}
+
+proptest! {
+    #[test]
+    fn loading_what_was_saved_gives_the_same_machine(
+        changes in proptest::collection::vec((0u8..8, 0u32..4, 0u32..4), 0..20)
+    ) {
+        let m = Hands::on("x4200");
+        changes.into_iter().for_each(|c| change(&m, c));
+        let text = m.0.save();
+        let again = SimMachine::load(&text).unwrap();
+        prop_assert_eq!(again.view(Clone::clone), m.0.view(Clone::clone));
+        prop_assert_eq!(again.save(), text);
+    }
+
+    #[test]
+    fn every_knob_takes_back_what_it_gave(
+        changes in proptest::collection::vec((0u8..8, 0u32..4, 0u32..4), 0..20)
+    ) {
+        let m = Hands::on("x4200");
+        changes.into_iter().for_each(|c| change(&m, c));
+        let before = m.0.save();
+        let names: Vec<String> = m.0.view(|s| {
+            let cpus = s.tables.processors.keys().flat_map(|c| [format!("processor/{c}/set"), format!("processor/{c}/state")]);
+            let sets = s.tables.sets.keys().map(|id| format!("set/{id}"));
+            let user = s.tables.lwps().filter(|(l, _)| !s.tables.processes[&l.pid].kernel);
+            let lwps = user.flat_map(|(l, _)| ["set", "cpu"].map(|w| format!("lwp/{}/{}/{w}", l.pid, l.lwp)));
+            cpus.chain(sets).chain(lwps).collect()
+        });
+        for name in names {
+            let value = m.0.read(&knob(&name)).unwrap();
+            prop_assert!(value.is_some(), "{}", name);
+            m.0.write(&knob(&name), value.as_ref()).unwrap();
+        }
+        prop_assert_eq!(m.0.save(), before);
+    }
+
+    #[test]
+    fn loading_and_describing_any_text_never_panics(text in "[\\[\\]{}\":,a-z0-9 ]{0,60}") {
+        let _ = SimMachine::load(&text);
+        let _ = SimMachine::described(&text, "any.json");
+        let _ = text.parse::<millpond_sim::knobs::Name>();
+    }
+}

@@ -1,0 +1,6 @@
+//! Simulated machines, rule by rule.
+
+mod hands;
+mod machine;
+mod sets;
+mod states;
