@@ -35,72 +35,61 @@
 //! [`Sample::missing`]: millpond_model::Sample::missing
 
 mod events;
+mod family;
 mod interrupts;
 #[cfg(test)]
 mod live;
 mod perf;
 mod placement;
 mod proc;
+mod records;
+mod ring;
+mod sampler;
 mod schedstat;
 mod stat;
 mod text;
 mod tracefs;
 mod watch;
 
-pub use placement::Placement;
-
-use crate::Root;
-use millpond_machine::facets::{CounterWatch, Counters, WatchOptions};
+use crate::{LinuxMachine, Root};
+use millpond_machine::facets::{CounterWatch, Counters, OccupancyWatch, Sampler, WatchOptions};
 use millpond_machine::{Absent, Refusal};
-use millpond_model::Sample;
-use std::fmt;
+use millpond_model::{Pid, Sample};
+use placement::{Placement, Placements};
+use std::cell::RefCell;
 
-/// The facet: counters of the machine under `root`, whose sets and shelters `placement` tells.
-pub struct LinuxCounters<F> {
-    root: Root,
-    placement: F,
-}
-
-impl<F: Fn() -> Result<Placement, Refusal>> LinuxCounters<F> {
-    /// `placement` is asked once per sample, so it should be quick.
-    #[must_use]
-    pub fn new(root: Root, placement: F) -> Self {
-        LinuxCounters { root, placement }
-    }
-}
-
-impl<F> fmt::Debug for LinuxCounters<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LinuxCounters").field("root", &self.root).finish_non_exhaustive()
-    }
-}
-
-impl<F: Fn() -> Result<Placement, Refusal>> Counters for LinuxCounters<F> {
+impl Counters for LinuxMachine {
     fn since_boot(&self) -> Result<Sample, Refusal> {
-        since_boot(&self.root, &(self.placement)()?)
+        proc::Tables::open(&self.os.root)?.since_boot(&self.placement()?)
     }
 
     fn watch(&self, options: WatchOptions) -> Result<Box<dyn CounterWatch + '_>, Absent> {
-        watch(&self.root, &self.placement, options)
+        Ok(Box::new(watch::LinuxWatch::start(&self.os.root, self.placements(), options)?))
     }
 }
 
-/// The counters since boot, from `/proc` alone.
-///
-/// # Errors
-/// [`Refusal`] when `/proc/stat` cannot be read or names no processor.
-pub fn since_boot(root: &Root, placement: &Placement) -> Result<Sample, Refusal> {
-    proc::Tables::open(root)?.since_boot(placement)
+impl Sampler for LinuxMachine {
+    fn watch(&self, pids: &[Pid], frequency_hz: u64) -> Result<Box<dyn OccupancyWatch + '_>, Absent> {
+        let root: &Root = &self.os.root;
+        Ok(Box::new(sampler::LinuxOccupancy::start(root, self.placements(), pids, frequency_hz)?))
+    }
 }
 
-/// Starts counting. `placement` is asked once per sample.
-///
-/// # Errors
-/// [`Absent`] on a captured machine, where nothing goes on.
-pub fn watch<'a>(
-    root: &Root,
-    placement: impl Fn() -> Result<Placement, Refusal> + 'a,
-    options: WatchOptions,
-) -> Result<Box<dyn CounterWatch + 'a>, Absent> {
-    Ok(Box::new(watch::LinuxWatch::start(root, Box::new(placement), options)?))
+impl LinuxMachine {
+    /// Tells who is where, again and again, and reads anew only what may have changed.
+    fn placements(&self) -> Placements<'_> {
+        let last = RefCell::new(None);
+        Box::new(move || {
+            let mark = self.placement_mark();
+            let mut last = last.borrow_mut();
+            if let Some((at, placement)) = &*last
+                && *at == mark
+            {
+                return Ok(Placement::clone(placement));
+            }
+            let placement = self.placement()?;
+            *last = Some((mark, placement.clone()));
+            Ok(placement)
+        })
+    }
 }

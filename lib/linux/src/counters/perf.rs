@@ -71,13 +71,23 @@ pub(super) fn read_group(leader: &OwnedFd, values: &mut [u64]) -> io::Result<usi
     // One word before the values tells how many there are.
     let mut words = [0u64; 32];
     let wanted = (values.len() + 1).min(words.len());
-    let bytes = rustix::io::read(leader, bytemuck(&mut words[..wanted]))?;
+    let bytes = rustix::io::read(leader, as_bytes(&mut words[..wanted]))?;
     let count = (bytes / size_of::<u64>()).saturating_sub(1).min(values.len());
     values[..count].copy_from_slice(&words[1..=count]);
     Ok(count)
 }
 
-fn bytemuck(words: &mut [u64]) -> &mut [u8] {
+/// Reads the single value of an event that is in no group.
+pub(super) fn read_value(event: &OwnedFd, value: &mut u64) -> io::Result<()> {
+    let mut words = [0u64; 1];
+    if rustix::io::read(event, as_bytes(&mut words))? < size_of::<u64>() {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
+    *value = words[0];
+    Ok(())
+}
+
+fn as_bytes(words: &mut [u64]) -> &mut [u8] {
     // SAFETY: every byte of a word may be read and written as a byte, and the length is that of the words.
     unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast::<u8>(), size_of_val(words)) }
 }

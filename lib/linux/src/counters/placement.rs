@@ -1,25 +1,67 @@
 //! Who is where: the sets of processors, and the processors that want to be left alone.
 
-use crate::Root;
+use crate::{LinuxMachine, Root};
+use millpond_machine::{Psets, Refusal};
 use millpond_model::{CpuId, CpuSet, PsetId};
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// The sets and shelters of a machine at an instant.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Placement {
+pub(super) struct Placement {
     /// The set of each processor that is in one.
-    pub set_of: BTreeMap<CpuId, PsetId>,
+    pub(super) set_of: BTreeMap<CpuId, PsetId>,
     /// The sets that exist besides the default one, ascending; an empty set is in here alone.
-    pub sets: Vec<PsetId>,
+    pub(super) sets: Vec<PsetId>,
     /// Processors that nobody may disturb: members of exclusive sets, and those without interrupts.
-    pub sheltered: CpuSet,
+    pub(super) sheltered: CpuSet,
 }
+
+/// Who is where, asked anew for each sample.
+pub(super) type Placements<'a> = Box<dyn Fn() -> Result<Placement, Refusal> + 'a>;
 
 impl Placement {
     /// The set of a processor.
-    #[must_use]
-    pub fn set_of(&self, cpu: CpuId) -> PsetId {
+    pub(super) fn set_of(&self, cpu: CpuId) -> PsetId {
         self.set_of.get(&cpu).copied().unwrap_or(PsetId::DEFAULT)
+    }
+}
+
+/// What a file looked like: enough to tell that somebody wrote to it or replaced it.
+type Look = Option<(u64, u64, u64, i64, i64)>;
+
+/// What the places looked like where a change of sets or shelters leaves its trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Mark([Look; 3]);
+
+fn look(path: &Path) -> Look {
+    let data = std::fs::metadata(path).ok()?;
+    Some((data.ino(), data.nlink(), data.size(), data.mtime(), data.mtime_nsec()))
+}
+
+impl LinuxMachine {
+    /// Reads the sets and shelters.
+    pub(super) fn placement(&self) -> Result<Placement, Refusal> {
+        let mut placement = Placement { sheltered: self.sheltered()?, ..Placement::default() };
+        for set in self.list()? {
+            if set.mode.is_exclusive() {
+                placement.sheltered = &placement.sheltered | &set.cpus();
+            }
+            placement.set_of.extend(set.members.iter().map(|cpu| (*cpu, set.id)));
+            placement.sets.push(set.id);
+        }
+        placement.sets.sort_unstable();
+        Ok(placement)
+    }
+
+    /// Whether [`LinuxMachine::placement`] could say something else than last time, at the price of three
+    /// looks: every change of ours is written to the journal and most to a record, and cgroups that others
+    /// make or remove change the number of links of the directory above.
+    pub(super) fn placement_mark(&self) -> Mark {
+        let root = &self.os.root;
+        let groups = self.os.hierarchy.mount().and_then(|mount| look(mount));
+        Mark([groups, look(&root.state.join("journal")), look(&root.state.join("records"))])
     }
 }
 

@@ -2,16 +2,13 @@
 
 use super::events::{self, Group, Plan};
 use super::perf;
-use super::placement::{Placement, set_apart_at_boot};
+use super::placement::{Placement, Placements, set_apart_at_boot};
 use super::proc::{Tables, now, own_cpu_time, wall};
 use crate::Root;
 use millpond_machine::facets::{CounterWatch, WatchOptions};
 use millpond_machine::{Absent, Refusal};
 use millpond_model::{COLUMNS, Column, CpuId, CpuSample, CpuSet, Nanos, Sample, Ticks};
 use std::collections::BTreeMap;
-
-/// Who is where, asked anew for each sample.
-pub(super) type Placements<'a> = Box<dyn Fn() -> Result<Placement, Refusal> + 'a>;
 
 /// What is known of a processor from sample to sample.
 #[derive(Debug, Default)]

@@ -3,12 +3,13 @@
 use crate::{Absent, Refusal};
 use millpond_model::{CpuId, Nanos, Pid};
 
-/// How often a process was seen on a processor.
+/// How often a program was seen on a processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sighting {
     /// The processor.
     pub cpu: CpuId,
-    /// The process.
+    /// The program: the watched process whose own or whose descendants' threads were seen. What descends from
+    /// several watched processes counts for the nearest.
     pub pid: Pid,
     /// In how many samples.
     pub samples: u64,
@@ -21,10 +22,12 @@ pub struct Residence {
     pub elapsed: Nanos,
     /// Samples that an uninterrupted run on one processor would have given in the interval: 100 %.
     pub full: u64,
-    /// One per process and processor where it was seen.
+    /// One per program and processor where it was seen.
     pub sightings: Vec<Sighting>,
     /// Samples that were lost.
     pub lost: u64,
+    /// The programs that still have a living process, ascending.
+    pub alive: Vec<Pid>,
 }
 
 /// The facet.

@@ -1,0 +1,270 @@
+//! Where a program runs: statistical samples of who is on each processor.
+//!
+//! A clock event per processor interrupts it some thousand times a second of the time that it is not idle,
+//! and puts down the process that it found. Samples of other processes are dropped here; which processes
+//! belong to a program is known from a scan at the beginning and from the kernel's records of forks, which
+//! stand in the same buffers. Clocks per thread would disturb less where a program has few threads, but they
+//! cost a descriptor per thread and processor, and slow each fork by as many copies.
+//!
+//! A sheltered processor is sampled only if one of the watched programs may run there.
+//!
+//! Buffers are emptied twice a second by a thread of its own, whatever interval the caller has.
+
+use super::events;
+use super::family::Family;
+use super::placement::{Placement, Placements, set_apart_at_boot};
+use super::proc::now;
+use super::records::{Record, parse_records};
+use super::ring::Ring;
+use super::stat::parse_stat;
+use super::text::ProcFile;
+use crate::Root;
+use millpond_machine::facets::{OccupancyWatch, Residence, Sighting};
+use millpond_machine::{Absent, Reason, Refusal};
+use millpond_model::{CpuId, CpuSet, Nanos, Pid};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How often the buffers are emptied. They hold three times as much.
+const EMPTY_EVERY: Duration = Duration::from_millis(500);
+
+/// What both the caller and the emptying thread work on.
+#[derive(Debug)]
+struct Samples {
+    rings: Vec<Ring>,
+    /// What was taken from each ring, kept for its room.
+    taken: Vec<Vec<u8>>,
+    family: Family,
+    counts: BTreeMap<(CpuId, Pid), u64>,
+    lost: u64,
+    /// Forks may be among what was lost: look for descendants anew.
+    doubtful: bool,
+    done: bool,
+}
+
+impl Samples {
+    /// Empties all buffers and counts what was in them.
+    fn empty(&mut self) {
+        self.taken.resize_with(self.rings.len(), Vec::new);
+        let mut forks = Vec::new();
+        for (ring, taken) in self.rings.iter_mut().zip(&mut self.taken) {
+            ring.take(taken);
+            parse_records(taken, |record| match record {
+                Record::Fork { pid, parent, time_ns } => forks.push((time_ns, pid, parent)),
+                Record::Lost { count } => {
+                    self.lost += count;
+                    self.doubtful = true;
+                }
+                Record::Sample { .. } => {}
+            });
+        }
+        // Parent and child may have been recorded on different processors: in order of time.
+        forks.sort_unstable();
+        for (_, pid, parent) in forks {
+            self.family.born(Pid(pid), Pid(parent));
+        }
+        for (ring, taken) in self.rings.iter().zip(&self.taken) {
+            let cpu = ring.cpu();
+            let (family, counts) = (&self.family, &mut self.counts);
+            parse_records(taken, |record| {
+                if let Record::Sample { pid } = record
+                    && let Some(program) = family.program_of(Pid(pid))
+                {
+                    *counts.entry((cpu, program)).or_default() += 1;
+                }
+            });
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Shared {
+    samples: Mutex<Samples>,
+    wake: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Samples> {
+        // Whoever panicked left counts behind, not broken promises.
+        self.samples.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The watch.
+pub(super) struct LinuxOccupancy<'a> {
+    placements: Placements<'a>,
+    root: Root,
+    apart: CpuSet,
+    stat: ProcFile,
+    given: Vec<Pid>,
+    period_ns: u64,
+    since: Nanos,
+    shared: Arc<Shared>,
+    emptier: Option<JoinHandle<()>>,
+}
+
+impl<'a> LinuxOccupancy<'a> {
+    /// Begins to sample.
+    pub(super) fn start(
+        root: &Root,
+        placements: Placements<'a>,
+        given: &[Pid],
+        frequency_hz: u64,
+    ) -> Result<Self, Absent> {
+        if !root.live {
+            return Err(Absent::because("it is a captured machine, where nothing runs"));
+        }
+        let stat = ProcFile::open(root, "stat").ok().flatten();
+        let stat = stat.ok_or_else(|| Absent::because("it has no /proc/stat"))?;
+        let samples = Samples {
+            rings: Vec::new(),
+            taken: Vec::new(),
+            family: Family::scan(root, given),
+            counts: BTreeMap::new(),
+            lost: 0,
+            doubtful: false,
+            done: false,
+        };
+        let mut watch = LinuxOccupancy {
+            placements,
+            root: root.clone(),
+            apart: set_apart_at_boot(root),
+            stat,
+            given: given.to_vec(),
+            period_ns: 1_000_000_000 / frequency_hz.max(1),
+            since: now(),
+            shared: Arc::new(Shared { samples: Mutex::new(samples), wake: Condvar::new() }),
+            emptier: None,
+        };
+        watch.follow().map_err(|refusal| Absent::because(refusal.reason.to_string()))?;
+        // Who was forked between the scan and the first sample is in no record: look again.
+        let seen_meanwhile = Family::scan(root, given);
+        watch.shared.lock().family.join(seen_meanwhile);
+        let shared = Arc::clone(&watch.shared);
+        let emptier = std::thread::Builder::new().name("occupancy".to_owned()).spawn(move || {
+            let mut samples = shared.lock();
+            while !samples.done {
+                samples =
+                    shared.wake.wait_timeout(samples, EMPTY_EVERY).unwrap_or_else(PoisonError::into_inner).0;
+                samples.empty();
+            }
+        });
+        watch.emptier = emptier.ok();
+        {
+            // What was seen while buffer after buffer was opened belongs to no interval.
+            let mut samples = watch.shared.lock();
+            samples.empty();
+            samples.counts.clear();
+            watch.since = now();
+        }
+        Ok(watch)
+    }
+
+    /// Samples the processors that are active now and may be disturbed, and no others.
+    fn follow(&mut self) -> Result<(), Refusal> {
+        let placement = (self.placements)()?;
+        let mut lines = Vec::new();
+        let text = self.stat.read().map_err(|error| {
+            Refusal::operation(Reason::Machine(format!("/proc/stat cannot be read: {error}")))
+        })?;
+        parse_stat(text, &mut lines);
+        let active: CpuSet = lines.iter().map(|(cpu, _)| *cpu).collect();
+        let mut samples = self.shared.lock();
+        let wanted = &active - &self.out_of_reach(&placement, &samples.family);
+        samples.rings.retain_mut(|ring| wanted.contains(ring.cpu()) && ring.is_alive());
+        let have: CpuSet = samples.rings.iter().map(Ring::cpu).collect();
+        let mut refused = None;
+        for cpu in (&wanted - &have).iter() {
+            match Ring::open(cpu, self.period_ns) {
+                Ok(ring) => samples.rings.push(ring),
+                Err(error) => refused = Some((cpu, error)),
+            }
+        }
+        match refused {
+            Some((cpu, error)) if samples.rings.is_empty() => Err(Refusal::operation(Reason::Machine(
+                format!("processor {cpu} cannot be sampled: {}", events::explain(&error)),
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sheltered processors where none of the programs may run.
+    fn out_of_reach(&self, placement: &Placement, family: &Family) -> CpuSet {
+        let sheltered = &placement.sheltered | &self.apart;
+        if sheltered.is_empty() {
+            return sheltered;
+        }
+        let mut allowed = CpuSet::new();
+        for pid in family.members() {
+            let tasks = self.root.proc.join(pid.to_string()).join("task");
+            for name in self.root.names(&tasks).unwrap_or_default() {
+                let status = self.root.read(&tasks.join(name).join("status")).ok().flatten();
+                let list = status.as_deref().and_then(parse_allowed);
+                allowed = &allowed | &list.unwrap_or_default();
+            }
+        }
+        &sheltered - &allowed
+    }
+}
+
+/// Where a thread may run, from its `status`.
+fn parse_allowed(status: &str) -> Option<CpuSet> {
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    list.trim().parse().ok()
+}
+
+impl OccupancyWatch for LinuxOccupancy<'_> {
+    fn collect(&mut self) -> Result<Residence, Refusal> {
+        let mut samples = self.shared.lock();
+        samples.empty();
+        let at = now();
+        let elapsed = at - self.since;
+        self.since = at;
+        let counts = std::mem::take(&mut samples.counts);
+        let lost = std::mem::take(&mut samples.lost);
+        if std::mem::take(&mut samples.doubtful) {
+            samples.family.join(Family::scan(&self.root, &self.given));
+        }
+        samples.family.bury(&self.root);
+        let alive = samples.family.alive();
+        drop(samples);
+        self.follow()?;
+        let sightings =
+            counts.into_iter().map(|((cpu, pid), samples)| Sighting { cpu, pid, samples }).collect();
+        Ok(Residence { elapsed, full: elapsed.0 / self.period_ns, sightings, lost, alive })
+    }
+}
+
+impl Drop for LinuxOccupancy<'_> {
+    fn drop(&mut self) {
+        self.shared.lock().done = true;
+        self.shared.wake.notify_all();
+        if let Some(emptier) = self.emptier.take() {
+            // It ends by itself; a panic of it was reported when it happened.
+            let _ = emptier.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_a_thread_may_run_is_read_from_its_status() {
+        let status = "Name:\tsh\nCpus_allowed:\t3\nCpus_allowed_list:\t0-1,4\nMems_allowed:\t1\n";
+        assert_eq!(parse_allowed(status).unwrap().to_string(), "0-1,4");
+        assert_eq!(parse_allowed("Name:\tsh\n"), None);
+    }
+
+    #[test]
+    fn a_captured_machine_has_nothing_to_sample() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::paper(dir.path());
+        let placements = Box::new(|| Ok(Placement::default()));
+        let absent = LinuxOccupancy::start(&root, placements, &[Pid(1)], 4997).err().unwrap();
+        assert_eq!(absent.why, "it is a captured machine, where nothing runs");
+    }
+}

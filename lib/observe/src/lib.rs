@@ -1,0 +1,28 @@
+//! Samples to frames: the arithmetic of the observers.
+//!
+//! A [`Sample`] holds raw counters at an instant; a [`Frame`] holds rates and shares of an interval, made of
+//! two samples, or of one for the time since boot. Commands draw rows from frames. Nothing here reads a clock
+//! or a machine, and nothing rounds: that is for whoever draws.
+//!
+//! # Rules
+//!
+//! * An event's rate is per second of the *processor's own* time: what its states add up to between the two
+//!   samples, stolen time included. A processor whose clock did not tick (samples closer than a tick) falls
+//!   back on the time between the samples, and that being nothing, on a second.
+//! * Shares are percent of that time. They add up to 100 unless there was no time at all.
+//! * Whatever goes back counts as nothing: rates and shares are never negative.
+//! * A set's rates are the sums of its members' rates; its shares are those of its members' time taken
+//!   together, so that they add up to 100 like those of a processor. A column that one member lacks is lacking
+//!   in the set: part of a sum is not a sum.
+//! * Solaris takes the first member's time for the whole set. The figures differ from ours only where members'
+//!   times differ, and there its shares may add up to more than 100.
+//! * Stolen time does not exist on Solaris. [`Shares`] keep it; [`Shares::without_steal`] gives what a guest
+//!   that knows nothing of its hypervisor would show: shares of the time that it had.
+//!
+//! [`Sample`]: millpond_model::Sample
+
+mod change;
+mod frame;
+
+pub use change::{Change, Scope, changes};
+pub use frame::{CpuFrame, Frame, Interval, SetFrame, Shares};
