@@ -26,12 +26,14 @@ mod journal;
 mod output;
 mod place;
 mod process;
+mod stop;
 mod zone;
 
 pub use journal::FileJournal;
 use journal::Shared;
 pub use output::{Output, reason};
 pub use process::{exec, own_pid};
+pub use stop::stop_on_signal;
 
 use jiff::tz::TimeZone;
 use millpond_linux::{LinuxMachine, Root};

@@ -1,0 +1,51 @@
+//! Being asked to stop: the signals that a terminal or a service manager sends, as a flag.
+
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What a terminal sends when it is interrupted or closed, and what a service manager sends.
+const SIGNALS: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+
+/// A handler has no other way to reach the program than a static.
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn note(_signal: libc::c_int) {
+    ASKED.store(true, Ordering::Relaxed);
+}
+
+/// From now on an interrupt, a termination and a hang-up do not end the program, but set the flag that is returned and
+/// end a wait on the machine's clock. Whoever calls this must look at the flag, and put back what it changed. A signal
+/// that is ignored (`nohup`) stays ignored.
+pub fn stop_on_signal() -> &'static AtomicBool {
+    for signal in SIGNALS {
+        // SAFETY: an action of zeros is a valid one (the default, with an empty mask).
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        // SAFETY: the signal exists; a null new action only reads; the old one is ours.
+        let known = unsafe { libc::sigaction(signal, ptr::null(), &raw mut action) } == 0;
+        if !known || action.sa_sigaction == libc::SIG_IGN {
+            continue;
+        }
+        let handler: extern "C" fn(libc::c_int) = note;
+        action.sa_sigaction = handler as libc::sighandler_t;
+        // Without SA_RESTART, so that a wait ends.
+        action.sa_flags = 0;
+        // SAFETY: the handler has the signature that a plain action calls, lives as long as the program, and does
+        // nothing but store to an atomic, which is allowed in a handler.
+        let _ = unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
+    }
+    &ASKED
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_sets_the_flag_and_ends_nothing() {
+        let asked = stop_on_signal();
+        assert!(!asked.load(Ordering::Relaxed));
+        // SAFETY: sends a signal to this thread, whose handler is the one installed above.
+        assert_eq!(unsafe { libc::raise(libc::SIGTERM) }, 0);
+        assert!(asked.load(Ordering::Relaxed));
+    }
+}
