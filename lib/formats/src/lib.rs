@@ -21,6 +21,7 @@
 
 pub mod binding;
 mod lwps;
+pub mod mpstat;
 mod operands;
 pub mod psradm;
 pub mod psrinfo;
