@@ -59,62 +59,74 @@ pub use script::{Violation, run_script};
 pub use subject::{Abilities, Subject, Times};
 
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 
 /// How many commands a script has at most.
 const SCRIPT_LENGTH_MAX: usize = 40;
 
-/// How many shorter scripts are tried when a law is broken.
+/// How many shorter scripts are tried when a law is broken, where machines are cheap.
 const SHRINKS_MAX: u32 = 4096;
+
+/// How many on a machine of which there is one, and where a script may take a second.
+const SHRINKS_IN_PLACE_MAX: u32 = 256;
 
 /// Runs `cases` random scripts, each on a machine of its own. The same seed gives the same scripts.
 pub fn run<S: Subject>(make: impl Fn() -> S, cases: u32, seed: u64) -> Report {
     let abilities = make().abilities();
-    explore(cases, seed, &abilities, |script| run_script(&mut make(), script))
+    let plan = Plan { cases, seed, shrinks_max: SHRINKS_MAX };
+    explore(&plan, &abilities, |script| run_script(&mut make(), script))
 }
 
 /// Runs `cases` random scripts one after the other on one machine, which each of them leaves as it was.
 pub fn run_in_place<S: Subject>(subject: &mut S, cases: u32, seed: u64) -> Report {
     let abilities = subject.abilities();
     let subject = RefCell::new(subject);
-    explore(cases, seed, &abilities, |script| run_script(&mut **subject.borrow_mut(), script))
+    let plan = Plan { cases, seed, shrinks_max: SHRINKS_IN_PLACE_MAX };
+    explore(&plan, &abilities, |script| run_script(&mut **subject.borrow_mut(), script))
+}
+
+struct Plan {
+    cases: u32,
+    seed: u64,
+    shrinks_max: u32,
 }
 
 fn explore(
-    cases: u32,
-    seed: u64,
+    plan: &Plan,
     abilities: &Abilities,
     run_one: impl Fn(&[Command]) -> Result<Tally, Box<Violation>>,
 ) -> Report {
+    let Plan { cases, seed, shrinks_max } = *plan;
     let config =
-        Config { cases, failure_persistence: None, max_shrink_iters: SHRINKS_MAX, ..Config::default() };
+        Config { cases, failure_persistence: None, max_shrink_iters: shrinks_max, ..Config::default() };
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
     let tally = RefCell::new(Tally::default());
-    let sought: Cell<Option<Option<Law>>> = Cell::new(None);
+    let first: RefCell<Option<(Vec<Command>, Violation)>> = RefCell::new(None);
+    let broken = || Err(TestCaseError::fail("a law was broken"));
     let result = runner.run(&scripts(SCRIPT_LENGTH_MAX), |script| {
-        match (run_one(&script), sought.get()) {
+        let sought = first.borrow().as_ref().map(|(_, violation)| violation.law());
+        match (run_one(&script), sought) {
             (Ok(done), None) => tally.borrow_mut().add(done),
             (Err(violation), None) => {
-                sought.set(Some(violation.law()));
-                return Err(TestCaseError::fail("a law was broken"));
+                *first.borrow_mut() = Some((script, *violation));
+                return broken();
             }
             // From the first violation on we are looking for a shorter script that breaks the same law.
-            (Err(violation), Some(law)) if violation.law() == law => {
-                return Err(TestCaseError::fail("a law was broken"));
-            }
+            (Err(violation), Some(law)) if violation.law() == law => return broken(),
             _ => {}
         }
         Ok(())
     });
-    let failure = match result {
-        Ok(()) => None,
-        Err(TestError::Abort(why)) => Some(Failure::aborted(why.message().to_owned())),
-        Err(TestError::Fail(_, script)) => match run_one(&script) {
-            Err(violation) => Some(Failure::of(script, *violation)),
-            Ok(_) => Some(Failure::aborted(format!("it broke a law once and not again: {script:?}"))),
-        },
+    let failure = match (result, first.into_inner()) {
+        (Err(TestError::Fail(_, script)), Some((long, was))) => Some(match run_one(&script) {
+            Err(violation) => Failure::of(script, *violation),
+            // What does not happen again is shown as it was when it happened.
+            Ok(_) => Failure::once(long, was),
+        }),
+        (Err(error), _) => Some(Failure::aborted(error.to_string())),
+        (Ok(()), _) => None,
     };
     Report::new(seed, tally.into_inner(), abilities, failure)
 }

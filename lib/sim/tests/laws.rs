@@ -7,6 +7,8 @@ use millpond_machine::Machine;
 use millpond_machine::laws::{self, Abilities, Law, Subject, Times};
 use millpond_model::{Lwp, Pid, State};
 use millpond_sim::SimMachine;
+use std::cell::Cell;
+use std::rc::Rc;
 
 /// Timeless machines count nothing.
 const NOT_HERE: [Law; 1] = [Law::IdleIsNoLongerThanElapsed];
@@ -38,8 +40,18 @@ fn one_machine_obeys_every_law_through_many_scripts() {
     laws::run_in_place(&mut subject, 200, 2).expect_all_but(&NOT_HERE);
 }
 
-/// A machine that can do less than it could.
-struct Modest(SimSubject<SimMachine>);
+/// A machine that can do less than it could, and is seen wrongly when `wrong_in` looks have been counted down.
+struct Modest {
+    inner: SimSubject<SimMachine>,
+    wrong_in: Rc<Cell<i32>>,
+}
+
+impl Modest {
+    fn new(wrong_in: &Rc<Cell<i32>>) -> Self {
+        let machine = SimMachine::named("x4200").expect("it comes with the program");
+        Modest { inner: SimSubject(machine), wrong_in: Rc::clone(wrong_in) }
+    }
+}
 
 impl Subject for Modest {
     fn abilities(&self) -> Abilities {
@@ -47,28 +59,30 @@ impl Subject for Modest {
         Abilities { states: vec![State::OnLine], exclusive: false, free_clock: false, ..all }
     }
     fn machine(&self) -> &dyn Machine {
-        self.0.machine()
+        self.inner.machine()
     }
     fn snapshot(&self, times: Times) -> Result<String, String> {
-        self.0.snapshot(times)
+        self.wrong_in.set(self.wrong_in.get() - 1);
+        if self.wrong_in.get() == 0 { Ok("a mirage".into()) } else { self.inner.snapshot(times) }
     }
     fn spawn(&mut self) -> Result<Pid, String> {
-        self.0.spawn()
+        self.inner.spawn()
     }
     fn add_thread(&mut self, pid: Pid) -> Result<Lwp, String> {
-        self.0.add_thread(pid)
+        self.inner.add_thread(pid)
     }
     fn fork(&mut self, parent: Pid) -> Result<Pid, String> {
-        self.0.fork(parent)
+        self.inner.fork(parent)
     }
     fn exit(&mut self, pid: Pid) -> Result<(), String> {
-        self.0.exit(pid)
+        self.inner.exit(pid)
     }
 }
 
 #[test]
 fn what_a_machine_cannot_do_is_not_asked_and_the_report_says_so() {
-    let report = laws::run(|| Modest(SimSubject(SimMachine::named("x4200").unwrap())), 50, 1);
+    let never = Rc::new(Cell::new(-1));
+    let report = laws::run(|| Modest::new(&never), 50, 1);
     report.expect_all_but(&[
         Law::IdleIsNoLongerThanElapsed,
         Law::OthersStayOutside,
@@ -82,6 +96,17 @@ fn what_a_machine_cannot_do_is_not_asked_and_the_report_says_so() {
     for why in ["this machine makes no exclusive sets", "processors cannot be sheltered here", "nothing runs"]
     {
         assert!(text.contains(why), "{why}\n{text}");
+    }
+}
+
+#[test]
+fn what_happens_only_once_is_shown_as_it_happened() {
+    let soon = Rc::new(Cell::new(200));
+    let report = laws::run(|| Modest::new(&soon), 50, 1);
+    let text = report.to_string();
+    assert!(!report.kept());
+    for part in ["a mirage", "it did not happen again", "as code: run_script("] {
+        assert!(text.contains(part), "{part}\n{text}");
     }
 }
 

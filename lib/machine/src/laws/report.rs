@@ -26,17 +26,23 @@ pub struct Failure {
     pub script: Vec<Command>,
     /// Which law, when and how.
     pub violation: Option<Violation>,
+    /// Whether it happened again when the script was run again.
+    pub repeats: bool,
     /// Why the run could not go on.
     pub aborted: Option<String>,
 }
 
 impl Failure {
     pub(super) fn of(script: Vec<Command>, violation: Violation) -> Self {
-        Failure { script, violation: Some(violation), aborted: None }
+        Failure { script, violation: Some(violation), repeats: true, aborted: None }
+    }
+
+    pub(super) fn once(script: Vec<Command>, violation: Violation) -> Self {
+        Failure { repeats: false, ..Failure::of(script, violation) }
     }
 
     pub(super) fn aborted(why: String) -> Self {
-        Failure { script: Vec::new(), violation: None, aborted: Some(why) }
+        Failure { script: Vec::new(), violation: None, repeats: false, aborted: Some(why) }
     }
 }
 
@@ -133,6 +139,9 @@ impl fmt::Display for Failure {
         }
         if let Some(how) = &violation.stuck {
             writeln!(f, "  the run could not go on: {how}")?;
+        }
+        if !self.repeats {
+            writeln!(f, "  it did not happen again, so that the script could not be cut down")?;
         }
         writeln!(f, "  by this script:")?;
         for (line, n) in violation.trace.iter().zip(1..) {

@@ -1,20 +1,16 @@
 //! A simulated machine behind a front that spoils one thing.
 
+mod facets;
 mod journal;
 
 use crate::common::OnSim;
 use journal::SpoiledJournal;
-use millpond_machine::facets::{
-    CounterWatch, CreateOptions, Interrupt, LwpStatus, Move, Process, ProcessorStatus, Rebinding,
-    StateChange, WatchOptions,
-};
+use millpond_machine::facets::{LwpStatus, Move};
 use millpond_machine::{
     Absent, Change, Clock, Counters, Guard, Interrupts, Journal, Knob, KnobError, Knobs, Machine, Processors,
     Psets, Reason, Refusal, Sampler, Step, Threads, Value, Zones,
 };
-use millpond_model::{
-    CpuId, CpuSample, CpuSet, Lwp, LwpId, Nanos, Pid, Pset, PsetId, Sample, State, Ticks, Topology,
-};
+use millpond_model::{CpuId, Lwp, Pid, PsetId, State};
 use millpond_sim::{SimMachine, SimState};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -255,198 +251,5 @@ impl Knobs for Mutant {
     }
     fn boot_id(&self) -> String {
         self.sim.boot_id()
-    }
-}
-
-impl Processors for Mutant {
-    fn topology(&self) -> Result<Topology, Refusal> {
-        self.sim.topology()
-    }
-
-    fn states(&self) -> Result<Vec<ProcessorStatus>, Refusal> {
-        let mut states = self.sim.states()?;
-        for status in &mut states {
-            match self.defect {
-                Defect::SinceStandsStill => status.since = self.sim.booted(),
-                Defect::SinceIsAlwaysNow => status.since = self.sim.wall(),
-                _ => {}
-            }
-        }
-        Ok(states)
-    }
-
-    fn prepare_state(&self, cpu: CpuId, to: State, forced: bool) -> Result<Change<StateChange>, Refusal> {
-        let prepare = |m: &SimMachine| m.prepare_state(cpu, to, forced);
-        let mut change = match (self.defect, prepare(&self.sim)) {
-            (Defect::StopsTheLastOfASet, Err(Refusal { reason: Reason::LastOnlineOf(_), .. })) => {
-                self.prepared_on(|s| add_member(s, cpu), prepare)?
-            }
-            (Defect::SheltersTheLast, Err(Refusal { reason: Reason::LastInterruptible, .. })) => {
-                self.prepared_on(add_processor, prepare)?
-            }
-            (_, result) => self.leave_a_trace(result)?,
-        };
-        if self.is(Defect::StoppingLeavesTheSet) && !to.runs_threads() {
-            let knob = Knob(format!("processor/{cpu}/set"));
-            let before = self.sim.read(&knob).ok().flatten();
-            change.steps.push(Step::new(knob, before, Some("0".into())));
-        }
-        Ok(self.spoil(change))
-    }
-
-    fn prepare_states(
-        &self,
-        cpus: &[CpuId],
-        to: State,
-        forced: bool,
-    ) -> Result<Change<Vec<StateChange>>, Refusal> {
-        let prepare = |m: &SimMachine| m.prepare_states(cpus, to, forced);
-        match prepare(&self.sim) {
-            Err(Refusal { reason: Reason::LastInterruptible, .. }) if self.is(Defect::SheltersTheLast) => {
-                self.prepared_on(add_processor, prepare)
-            }
-            result => self.leave_a_trace(result).map(|c| self.spoil(c)),
-        }
-    }
-}
-
-impl Psets for Mutant {
-    fn list(&self) -> Result<Vec<Pset>, Refusal> {
-        let mut sets = Psets::list(&self.sim)?;
-        match self.defect {
-            Defect::SortsMembers => sets.iter_mut().for_each(|s| s.members.sort()),
-            Defect::ListsAProcessorTwice => {
-                let first = sets.iter().find_map(|s| s.members.first().copied());
-                if let (Some(cpu), Some(last)) = (first, sets.last_mut()) {
-                    last.members.push(cpu);
-                }
-            }
-            _ => {}
-        }
-        Ok(sets)
-    }
-
-    fn prepare_create(
-        &self,
-        cpus: &[CpuId],
-        options: CreateOptions,
-        forced: bool,
-    ) -> Result<Change<(PsetId, Vec<Move>)>, Refusal> {
-        if self.is(Defect::CountsOn) {
-            // As if every lower number were taken.
-            let highest = Psets::list(&self.sim)?.iter().map(|s| s.id.0).max().unwrap_or(0);
-            let record = millpond_sim::tables::SetRecord { shared: false, serial: 0 };
-            let fill = |s: &mut SimState| {
-                (1..=highest).for_each(|id| {
-                    s.tables.sets.entry(PsetId(id)).or_insert(record);
-                });
-            };
-            return self.prepared_on(fill, |m| m.prepare_create(cpus, options, forced));
-        }
-        self.leave_a_trace(self.sim.prepare_create(cpus, options, forced)).map(|c| self.spoil(c))
-    }
-
-    fn prepare_assign(
-        &self,
-        set: PsetId,
-        cpus: &[CpuId],
-        forced: bool,
-    ) -> Result<Change<Vec<Move>>, Refusal> {
-        if self.is(Defect::TakesNamesTwice)
-            && let [first, second] = cpus
-            && first == second
-        {
-            let mut change = self.sim.prepare_assign(set, &[*second], forced)?;
-            change.outcome.extend(change.outcome.clone());
-            return Ok(change);
-        }
-        if self.is(Defect::RefusesAtWhim) && cpus.contains(&CpuId(2)) {
-            return Err(Refusal::operation(Reason::LastOfDefault));
-        }
-        self.leave_a_trace(self.spoil_moves(|m| m.prepare_assign(set, cpus, forced)))
-    }
-
-    fn prepare_destroy(&self, set: PsetId) -> Result<Change<()>, Refusal> {
-        let mut change = self.leave_a_trace(self.sim.prepare_destroy(set))?;
-        let heir = Psets::list(&self.sim)?.iter().map(|s| s.id).find(|id| *id != set);
-        match (self.defect, heir) {
-            (Defect::DestroyGivesProcessorsAway, Some(heir)) => {
-                for step in change.steps.iter_mut().filter(|s| s.knob.0.starts_with("processor/")) {
-                    step.after = Some(format!("{heir} 1000"));
-                }
-            }
-            (Defect::DestroyLeaksThreads, _) => change.steps.retain(|s| !s.knob.0.starts_with("lwp/")),
-            (Defect::DestroyingLeavesAScar, _) => {
-                self.sim.edit(|s| s.zones.push("scar".into()));
-            }
-            _ => {}
-        }
-        Ok(self.spoil(change))
-    }
-}
-
-impl Threads for Mutant {
-    fn processes(&self) -> Result<Vec<Process>, Refusal> {
-        self.sim.processes()
-    }
-    fn lwps(&self, pid: Pid) -> Result<Vec<LwpStatus>, Refusal> {
-        self.sim.lwps(pid).map(|t| self.spoil_threads(t))
-    }
-    fn bound(&self) -> Result<Vec<LwpStatus>, Refusal> {
-        self.sim.bound().map(|t| self.spoil_threads(t))
-    }
-
-    fn prepare_bind_set(
-        &self,
-        pid: Pid,
-        lwps: Option<&[LwpId]>,
-        to: Option<PsetId>,
-    ) -> Result<Change<Vec<Rebinding<PsetId>>>, Refusal> {
-        let mut change = self.leave_a_trace(self.sim.prepare_bind_set(pid, lwps, to))?;
-        if to.is_none() {
-            self.freed.borrow_mut().extend(self.sim.lwps(pid)?.iter().map(|t| t.lwp));
-            if self.is(Defect::UnbindingDoesNothing) {
-                change.steps.clear();
-            }
-        }
-        Ok(self.spoil(change))
-    }
-
-    fn prepare_start_in_default(&self, pid: Pid) -> Result<Change<()>, Refusal> {
-        self.sim.prepare_start_in_default(pid)
-    }
-
-    fn prepare_bind_cpu(
-        &self,
-        pid: Pid,
-        lwps: Option<&[LwpId]>,
-        to: Option<CpuId>,
-    ) -> Result<Change<Vec<Rebinding<CpuId>>>, Refusal> {
-        self.leave_a_trace(self.sim.prepare_bind_cpu(pid, lwps, to)).map(|c| self.spoil(c))
-    }
-}
-
-impl Interrupts for Mutant {
-    fn list(&self) -> Result<Vec<Interrupt>, Refusal> {
-        let mut list = Interrupts::list(&self.sim)?;
-        if self.is(Defect::InterruptsStay) {
-            list.iter_mut().for_each(|i| i.allowed = CpuSet::first(4));
-        }
-        Ok(list)
-    }
-}
-
-impl Counters for Mutant {
-    fn since_boot(&self) -> Result<Sample, Refusal> {
-        let (at, wall) = (self.sim.now(), self.sim.wall());
-        let factor = if self.is(Defect::IdlesTooMuch) { 2 } else { 1 };
-        let ticks = Ticks { idle: Nanos(at.0 * factor), ..Ticks::default() };
-        let cpu = |cpu| CpuSample { cpu, set: PsetId::DEFAULT, events: [None; 11], ticks };
-        let cpus = CpuSet::first(4).iter().map(cpu).collect();
-        Ok(Sample { at, wall, cpus, sets: Vec::new(), missing: Vec::new() })
-    }
-
-    fn watch(&self, _: WatchOptions) -> Result<Box<dyn CounterWatch + '_>, Absent> {
-        Err(Absent::because("a mutant is not watched"))
     }
 }
