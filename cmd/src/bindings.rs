@@ -5,7 +5,7 @@ use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use millpond_formats::{Target, binding as listing};
 use millpond_machine::facets::{LwpStatus, Rebinding};
-use millpond_machine::{Change, Machine, Refusal, Subject, Threads};
+use millpond_machine::{Change, Machine, Reason, Refusal, Subject, Threads};
 use millpond_model::{CpuId, Lwp, LwpId, Pid, PsetId};
 use millpond_session::{Kind, Session, exec, own_pid};
 use serde::Serialize;
@@ -160,7 +160,15 @@ fn rebind<B: Bond>(
         subject if to.is_some_and(|to| to.is_subject(subject)) => Some(main.to_owned()),
         _ => None,
     };
-    changer.attempt(ctx, main, names, B::prepare(threads, pid, lwps, to))
+    let made = B::prepare(threads, pid, lwps, to).and_then(|change| changer.make(ctx, change));
+    // A machine that stumbled over a process which exits at that moment can only name what it stumbled over.
+    let made = made.map_err(|refusal| match (&refusal.reason, threads.lwps(pid)) {
+        (Reason::Machine(_), Err(now)) if now.reason == Reason::NoSuchProcess => {
+            Refusal::new(Subject::Process(pid), Reason::ExitedMeanwhile)
+        }
+        _ => refusal,
+    });
+    changer.unless_refused(ctx, main, names, made)
 }
 
 fn json_of<B: Bond>(r: &Rebinding<B>) -> Value {
@@ -330,7 +338,12 @@ pub fn execute<B: Bond>(
         return Err(Complaint::new(format!("execute {name}"), reason).into());
     }
     let main = Phrase::new(to).about(format_args!("process {pid}"));
-    let bound = rebind(threads(machine)?, pid, None, to, &main, &mut changer, ctx).is_some();
+    let bound = if to.is_none() {
+        let change = threads(machine)?.prepare_start_in_default(pid);
+        changer.attempt(ctx, &main, |_| None, change).is_some()
+    } else {
+        rebind(threads(machine)?, pid, None, to, &main, &mut changer, ctx).is_some()
+    };
     let exit = changer.finish(ctx);
     if !bound {
         return Ok(exit);

@@ -59,30 +59,48 @@ impl<'m> Changer<'m> {
         names: impl Fn(&Subject) -> Option<String>,
         prepared: Result<Change<T>, Refusal>,
     ) -> Option<T> {
-        let result = prepared.and_then(|change| match &self.writer {
-            Some(writer) => writer.commit(change).map(|done| (Some(done.outcome), done.notes)),
+        let made = prepared.and_then(|change| self.make(ctx, change));
+        self.unless_refused(ctx, main, names, made)
+    }
+
+    /// The outcome; `None` when it was refused, which is told.
+    pub fn unless_refused<T>(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        main: &str,
+        names: impl Fn(&Subject) -> Option<String>,
+        made: Result<Option<T>, Refusal>,
+    ) -> Option<T> {
+        made.unwrap_or_else(|refusal| {
+            self.refuse(ctx, Complaint::refused(main, names, &refusal));
+            None
+        })
+    }
+
+    /// Makes a prepared change, or only shows it. Notes are told.
+    ///
+    /// # Errors
+    /// [`Refusal`] of the machine, which nobody was told yet.
+    pub fn make<T>(&mut self, ctx: &mut Ctx<'_>, change: Change<T>) -> Result<Option<T>, Refusal> {
+        let (outcome, notes) = match &self.writer {
+            Some(writer) => {
+                let done = writer.commit(change)?;
+                (Some(done.outcome), done.notes)
+            }
             None => {
                 let Change { what, steps, notes, .. } = change;
                 if !self.json {
                     steps.iter().for_each(|step| ctx.out.line(step));
                 }
                 self.operations.push(Operation { what, steps });
-                Ok((None, notes))
+                (None, notes)
             }
-        });
-        match result {
-            Ok((outcome, notes)) => {
-                for note in notes {
-                    ctx.warn(&note);
-                    self.notes.push(note);
-                }
-                outcome
-            }
-            Err(refusal) => {
-                self.refuse(ctx, Complaint::refused(main, names, &refusal));
-                None
-            }
+        };
+        for note in notes {
+            ctx.warn(&note);
+            self.notes.push(note);
         }
+        Ok(outcome)
     }
 
     /// Tells that something was not done.

@@ -64,8 +64,9 @@ impl Complaint {
     /// the subject is named with the reason.
     #[must_use]
     pub fn refused(main: &str, names: impl Fn(&Subject) -> Option<String>, refusal: &Refusal) -> Self {
-        let hint = refusal.hint.clone().or_else(|| remedy(&refusal.reason));
-        let reason = refusal.reason.to_string();
+        let reason = &refusal.reason;
+        let hint = remedy(reason).or_else(|| refusal.hint.clone()).or_else(|| last_resort(reason));
+        let reason = reason.to_string();
         let (what, reason) = match &refusal.subject {
             Subject::Operation => (main.to_owned(), reason),
             subject => match names(subject) {
@@ -83,27 +84,36 @@ impl fmt::Display for Complaint {
     }
 }
 
-/// What helps against a reason, in the words of the commands; a machine that knows better says so itself.
+/// What helps against a reason, in the words of the commands. These come before what a machine suggests, so
+/// that the same refusal reads the same on every machine.
 fn remedy(reason: &Reason) -> Option<String> {
     Some(match reason {
         Reason::NoSuchPset => "psrset -i lists the sets that exist".into(),
         Reason::LastOfDefault => "the system itself needs one; give another one back first: psrset -r".into(),
         Reason::LastOfBusy(set) => format!("unbind them first: psrset -U {set}"),
         Reason::NotActive(_) => "bring it on-line first: psradm -n".into(),
-        Reason::EmptyPset(_) => "assign processors to it first: psrset -a".into(),
+        Reason::EmptyPset(set) => format!("assign processors to it first: psrset -a {set}"),
         Reason::BoundElsewhere { .. } => "unbind it from the processor first: pbind -u".into(),
         Reason::ProcessorInOtherPset { of, .. } if of.is_default() => {
             "unbind it from its set first: psrset -u".into()
         }
         Reason::ProcessorInOtherPset { of, .. } => format!("bind it to that set first: psrset -b {of}"),
-        Reason::ProcessInPset(_) => "bind the process".into(),
-        Reason::BoundThreads(_) => "unbind them first: pbind -U; or add -F".into(),
+        Reason::BoundThreads(_) => "unbind them first: pbind -u; or add -F".into(),
         Reason::LastInterruptible => "let another one take interrupts first: psradm -n".into(),
         Reason::NeedsForce => "add -F to force the change".into(),
-        Reason::NotPermitted => "this needs the rights of the superuser".into(),
-        Reason::Busy(_) => "try again when it is done".into(),
         _ => return None,
     })
+}
+
+/// What helps where the machine suggests nothing.
+fn last_resort(reason: &Reason) -> Option<String> {
+    let hint = match reason {
+        Reason::ProcessInPset(_) => "bind the process",
+        Reason::NotPermitted => "this needs the rights of the superuser",
+        Reason::Busy(_) => "try again when it is done",
+        _ => return None,
+    };
+    Some(hint.to_owned())
 }
 
 impl Failure {
@@ -174,12 +184,12 @@ mod tests {
     }
 
     #[test]
-    fn a_machines_own_remedy_comes_before_the_general_one() {
-        let refusal = Refusal::operation(Reason::NotPermitted);
-        let general = Complaint::refused("x", names, &refusal).hint;
-        assert_eq!(general.as_deref(), Some("this needs the rights of the superuser"));
-        let own = Complaint::refused("x", names, &refusal.hint("ask Kim")).hint;
-        assert_eq!(own.as_deref(), Some("ask Kim"));
+    fn a_command_knows_its_letters_better_than_the_machine_and_the_machine_everything_else() {
+        let hint = |reason| Complaint::refused("x", names, &Refusal::operation(reason).hint("ask Kim")).hint;
+        assert_eq!(hint(Reason::NeedsForce).as_deref(), Some("add -F to force the change"));
+        assert_eq!(hint(Reason::NotPermitted).as_deref(), Some("ask Kim"));
+        let bare = Complaint::refused("x", names, &Refusal::operation(Reason::NotPermitted)).hint;
+        assert_eq!(bare.as_deref(), Some("this needs the rights of the superuser"));
     }
 
     #[test]

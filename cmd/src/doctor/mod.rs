@@ -14,14 +14,14 @@
 //! # JSON
 //!
 //! ```text
-//! {"machine":"real","facets":[{"name":"processor sets","present":true},
-//!                             {"name":"zones","present":false,"why":"…","what_would_help":null}],
-//!  "sets":[{"id":1,"mode":"own","processors":[1],"breaches":[]}],
-//!  "journal":"/run/millpond/journal","unfinished":null,"unsettled":[],
-//!  "repair":{"what":"…","findings":[{"knob":"…","finding":"put back"}],"settled":["…"]}}
+//! {"facets":[{"name":"processor sets","present":true},
+//!            {"name":"zones","present":false,"what_would_help":null,"why":"…"}],
+//!  "journal":"/run/millpond/journal","machine":"real",
+//!  "repair":{"settled":["…"],"unfinished":{"findings":[{"finding":"put back","knob":"…"}],"what":"…"}},
+//!  "sets":[{"breaches":[],"id":1,"mode":"own","processors":[1]}],"unfinished":null,"unsettled":[]}
 //! ```
 //!
-//! `repair` is there with `--repair` only; it is null when there was nothing to put back.
+//! `repair` is there with `--repair` only; `unfinished` in it is null when there was nothing to put back.
 //!
 //! # Status
 //!

@@ -30,11 +30,10 @@
 //! # JSON
 //!
 //! ```text
-//! -q, -Q: {"bindings":[{"pid":204,"lwp":null,"processor":2}]}
-//! changes: {"changes":[{"pid":204,"lwp":null,"bound":"processor","from":null,"to":2}],
-//!           "refused":[{"what":"bind process 9 to processor 2","reason":"there is no such process","hint":null}],
-//!           "notes":[]}
-//! --dry-run: {"dry_run":true,"operations":[{"what":"…","steps":[…]}],"refused":[],"notes":[]}
+//! -q, -Q: {"bindings":[{"lwp":null,"pid":204,"processor":2}]}
+//! changes: {"changes":[{"bound":"processor","from":null,"lwp":null,"pid":204,"to":2}],"notes":[],
+//!           "refused":[{"hint":null,"reason":"there is no such process","what":"bind process 9 to processor 2"}]}
+//! --dry-run: {"dry_run":true,"notes":[],"operations":[{"steps":[…],"what":"…"}],"refused":[]}
 //! ```
 //!
 //! # Status

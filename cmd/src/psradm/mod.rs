@@ -32,9 +32,9 @@
 //! # JSON
 //!
 //! ```text
-//! {"changes":[{"processor":2,"from":"on-line","to":"no-intr"}],
-//!  "refused":[{"what":"take processor 0 off-line","reason":"it is the last one on-line","hint":null}],"notes":[]}
-//! --dry-run: {"dry_run":true,"operations":[{"what":"…","steps":[…]}],"refused":[],"notes":[]}
+//! {"changes":[{"from":"on-line","processor":2,"to":"no-intr"}],"notes":[],
+//!  "refused":[{"hint":null,"reason":"it is the last one on-line","what":"take processor 0 off-line"}]}
+//! --dry-run: {"dry_run":true,"notes":[],"operations":[{"steps":[…],"what":"…"}],"refused":[]}
 //! ```
 //!
 //! With `--dry-run` each operand is thought through from the present state, as if it were the only one.

@@ -34,10 +34,9 @@
 //! # JSON
 //!
 //! ```text
-//! {"machine":"real",
-//!  "processors":[{"id":0,"state":"on-line","since":"2024-11-20T08:14:02Z","core":0,"chip":0,"lgroup":0,
-//!                 "kind":"uniform","isa":"i386","clock_mhz":2600,"fpu":"i387 compatible"}],
-//!  "chips":[{"id":0,"processors":"0-3","cores":2,"implementation":"…","brand":"…"}]}
+//! {"chips":[{"brand":"…","cores":2,"id":0,"implementation":"…","processors":"0-3"}],"machine":"real",
+//!  "processors":[{"chip":0,"clock_mhz":2600,"core":0,"fpu":"i387 compatible","id":0,"isa":"i386",
+//!                 "kind":"uniform","lgroup":0,"since":"2024-11-20T08:14:02Z","state":"on-line"}]}
 //! -p, -tp: {"chips":1}    -tc: {"cores":2}    -t: {"processors":4}    -s: {"on_line":true}
 //! -r: {"smt_enabled":true}
 //! ```

@@ -64,15 +64,15 @@
 //! # JSON
 //!
 //! ```text
-//! -i: {"sets":[{"id":1,"processors":[1,2,3],"active":[1,2,3],"mode":"own","breaches":[]}],
-//!      "default":{"processors":[0]}}
+//! -i: {"default":{"processors":[0]},
+//!      "sets":[{"active":[1,2,3],"breaches":[],"id":1,"mode":"own","processors":[1,2,3]}]}
 //! -p: {"processors":[{"id":1,"set":1},{"id":0,"set":null}]}
-//! -q, -Q: {"bindings":[{"pid":204,"lwp":null,"set":1}]}
-//! changes: {"changes":[{"created":1},{"removed":1},{"processor":1,"from":null,"to":1},
-//!                      {"pid":204,"lwp":null,"bound":"set","from":null,"to":1},{"zone":"web","set":1},
-//!                      {"processor":1,"from":"on-line","to":"no-intr"}],
-//!           "refused":[{"what":"assign processor 7","reason":"…","hint":null}],"notes":[]}
-//! --dry-run: {"dry_run":true,"operations":[{"what":"…","steps":[…]}],"refused":[],"notes":[]}
+//! -q, -Q: {"bindings":[{"lwp":null,"pid":204,"set":1}]}
+//! changes: {"changes":[{"created":1},{"removed":1},{"from":null,"processor":1,"to":1},
+//!                      {"bound":"set","from":null,"lwp":null,"pid":204,"to":1},{"set":1,"zone":"web"},
+//!                      {"from":"on-line","processor":1,"to":"no-intr"}],
+//!           "notes":[],"refused":[{"hint":null,"reason":"…","what":"assign processor 7"}]}
+//! --dry-run: {"dry_run":true,"notes":[],"operations":[{"steps":[…],"what":"…"}],"refused":[]}
 //! ```
 //!
 //! # Status

@@ -1,0 +1,157 @@
+//! The machine under the commands: a simulated one to which things can be done behind their back.
+
+use millpond_machine::{
+    Absent, Clock, Counters, Guard, Interrupts, Journal, JournalError, Knob, KnobError, Knobs, Machine,
+    MemoryJournal, Operation, Processors, Psets, Refusal, Sampler, Step, Threads, Value, Zones,
+};
+use millpond_model::Pid;
+use millpond_sim::SimMachine;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// What is about to be done behind the back of the commands.
+#[derive(Default)]
+pub struct Mischief {
+    /// The journal's disk is full.
+    pub full: Cell<bool>,
+    /// A process ends at a moment of the next change.
+    pub exits: RefCell<Option<(String, Pid)>>,
+    /// Every write is refused.
+    pub refuses: RefCell<Option<KnobError>>,
+}
+
+/// A simulated machine with mischief.
+#[derive(Clone)]
+pub struct Stage {
+    sim: Rc<SimMachine>,
+    journal: Rc<StageJournal>,
+    /// What is about to happen.
+    pub mischief: Rc<Mischief>,
+}
+
+struct StageJournal {
+    memory: MemoryJournal,
+    mischief: Rc<Mischief>,
+    sim: Rc<SimMachine>,
+}
+
+impl Stage {
+    /// Sets the machine up.
+    pub fn new(sim: SimMachine) -> Self {
+        let (sim, mischief) = (Rc::new(sim), Rc::new(Mischief::default()));
+        let journal = StageJournal {
+            memory: MemoryJournal::default(),
+            mischief: Rc::clone(&mischief),
+            sim: Rc::clone(&sim),
+        };
+        Stage { sim, journal: Rc::new(journal), mischief }
+    }
+
+    /// The machine itself.
+    pub fn sim(&self) -> &SimMachine {
+        &self.sim
+    }
+}
+
+impl Machine for Stage {
+    fn name(&self) -> &str {
+        self.sim.name()
+    }
+    fn clock(&self) -> &dyn Clock {
+        self.sim.clock()
+    }
+    fn journal(&self) -> &dyn Journal {
+        &*self.journal
+    }
+    fn processors(&self) -> Result<&dyn Processors, Absent> {
+        self.sim.processors()
+    }
+    fn psets(&self) -> Result<&dyn Psets, Absent> {
+        self.sim.psets()
+    }
+    fn threads(&self) -> Result<&dyn Threads, Absent> {
+        self.sim.threads()
+    }
+    fn zones(&self) -> Result<&dyn Zones, Absent> {
+        self.sim.zones()
+    }
+    fn interrupts(&self) -> Result<&dyn Interrupts, Absent> {
+        self.sim.interrupts()
+    }
+    fn counters(&self) -> Result<&dyn Counters, Absent> {
+        self.sim.counters()
+    }
+    fn sampler(&self) -> Result<&dyn Sampler, Absent> {
+        self.sim.sampler()
+    }
+}
+
+impl Knobs for Stage {
+    fn read(&self, knob: &Knob) -> Result<Option<Value>, KnobError> {
+        self.sim.read(knob)
+    }
+    fn write(&self, knob: &Knob, value: Option<&Value>) -> Result<(), KnobError> {
+        match &*self.mischief.refuses.borrow() {
+            Some(error) => Err(error.clone()),
+            None => self.sim.write(knob, value),
+        }
+    }
+    fn settle(&self) -> Result<Vec<Step>, Refusal> {
+        self.sim.settle()
+    }
+    fn lock(&self) -> Result<Box<dyn Guard>, Refusal> {
+        self.sim.lock()
+    }
+    fn boot_id(&self) -> String {
+        self.sim.boot_id()
+    }
+}
+
+impl StageJournal {
+    fn space(&self) -> Result<(), JournalError> {
+        if self.mischief.full.get() {
+            Err(JournalError("journal: No space left on device".into()))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Journal for StageJournal {
+    fn begin(&self, what: &str, boot: &str, steps: &[Step]) -> Result<(), JournalError> {
+        self.space()?;
+        self.memory.begin(what, boot, steps)
+    }
+    fn extend(&self, steps: &[Step]) -> Result<(), JournalError> {
+        self.space()?;
+        self.memory.extend(steps)
+    }
+    fn refused(&self, knob: &Knob) -> Result<(), JournalError> {
+        self.memory.refused(knob)
+    }
+    fn commit(&self) -> Result<(), JournalError> {
+        self.memory.commit()
+    }
+    fn abort(&self) -> Result<(), JournalError> {
+        self.memory.abort()
+    }
+    fn unfinished(&self) -> Result<Option<Operation>, JournalError> {
+        self.memory.unfinished()
+    }
+    fn baseline(&self, knob: &Knob) -> Option<Option<Value>> {
+        self.memory.baseline(knob)
+    }
+    fn baselines(&self) -> BTreeMap<Knob, Option<Value>> {
+        self.memory.baselines()
+    }
+    fn forget_other_boots(&self, boot: &str) -> Result<(), JournalError> {
+        self.memory.forget_other_boots(boot)
+    }
+    fn moment(&self, name: &str) {
+        let due = self.mischief.exits.borrow().as_ref().is_some_and(|(moment, _)| moment == name);
+        if let Some((_, pid)) = due.then(|| self.mischief.exits.take()).flatten() {
+            self.sim.exit(pid);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Transcripts as values: the lines of a file, understood.
+
+/// One thing that happens, with what is expected of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Line {
+    /// Something is done to the machine.
+    Do {
+        /// Its place in the file, from 1.
+        at: usize,
+        /// The words behind `@`.
+        words: Vec<String>,
+    },
+    /// A command.
+    Run {
+        /// Its place in the file, from 1.
+        at: usize,
+        /// The words behind `$`.
+        words: Vec<String>,
+        /// Its standard output.
+        out: Vec<String>,
+        /// Its standard error.
+        err: Vec<String>,
+        /// Whether it may write more to standard error.
+        err_open: bool,
+        /// Its status.
+        status: u8,
+    },
+}
+
+/// A line that is not of the form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScriptError {
+    /// Its place in the file, from 1.
+    pub at: usize,
+    /// What is wrong with it.
+    pub why: &'static str,
+}
+
+/// Understands a transcript.
+///
+/// # Errors
+/// [`ScriptError`] for the first line that is not of the form.
+pub fn parse(text: &str) -> Result<Vec<Line>, ScriptError> {
+    let mut lines = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let at = index + 1;
+        let bad = |why| Err(ScriptError { at, why });
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let (mark, rest) = match line.split_at_checked(2) {
+            Some((mark, rest)) if mark.ends_with(' ') => (mark.trim_end(), rest),
+            _ => (line, ""),
+        };
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        match mark {
+            "@" => lines.push(Line::Do { at, words: words(rest) }),
+            "$" => lines.push(Line::Run {
+                at,
+                words: words(rest),
+                out: Vec::new(),
+                err: Vec::new(),
+                err_open: false,
+                status: 0,
+            }),
+            _ => {
+                let Some(Line::Run { out, err, err_open, status, .. }) = lines.last_mut() else {
+                    return bad("output without a command");
+                };
+                match mark {
+                    "!" if rest == "..." => *err_open = true,
+                    "!" if *err_open => return bad("standard error was left open above"),
+                    "!" => err.push(rest.to_owned()),
+                    "=" => match rest.parse() {
+                        Ok(code) => *status = code,
+                        Err(_) => return bad("a status is a number"),
+                    },
+                    "|" => out.push(String::new()),
+                    _ => out.push(line.to_owned()),
+                }
+            }
+        }
+    }
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transcript_is_a_list_of_doings_and_commands() {
+        let text =
+            "# about\n@ machine x4200\n\n$ psrinfo -s 0\n1\n$ psrset  -d 7\n! no\n! ...\n= 1\n$ x\n|\n\ty\n";
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let run = |at, text, out: &[&str], err: &[&str], err_open, status| Line::Run {
+            at,
+            words: words(text),
+            out: out.iter().map(|l| (*l).to_owned()).collect(),
+            err: err.iter().map(|l| (*l).to_owned()).collect(),
+            err_open,
+            status,
+        };
+        assert_eq!(
+            parse(text).unwrap(),
+            [
+                Line::Do { at: 2, words: words("machine x4200") },
+                run(4, "psrinfo -s 0", &["1"], &[], false, 0),
+                run(6, "psrset -d 7", &[], &["no"], true, 1),
+                run(10, "x", &["", "\ty"], &[], false, 0),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_not_of_the_form_is_named_by_its_line() {
+        let refused = |text| parse(text).unwrap_err();
+        assert_eq!(refused("\nhello\n"), ScriptError { at: 2, why: "output without a command" });
+        assert_eq!(refused("$ x\n= one\n"), ScriptError { at: 2, why: "a status is a number" });
+        assert_eq!(refused("$ x\n! ...\n! y\n").at, 3);
+    }
+}
