@@ -28,6 +28,7 @@
 //! [`Knobs::settle`]: millpond_machine::Knobs::settle
 
 mod affinity;
+mod caps;
 mod capture;
 mod clock;
 mod hierarchy;
@@ -47,6 +48,7 @@ mod topology;
 mod view;
 mod zones;
 
+pub use caps::Cap;
 pub use capture::{Captured, capture};
 pub use hierarchy::Hierarchy;
 pub use knob::{LinuxKnob, TaskId, Tree};

@@ -22,6 +22,7 @@
 //!
 //! This room and `linux` are the only ones that may hold a path that begins with `/`.
 
+mod caps;
 mod journal;
 mod output;
 mod place;
@@ -31,8 +32,9 @@ mod zone;
 
 pub use journal::FileJournal;
 use journal::Shared;
+pub use millpond_linux::Cap;
 pub use output::{Output, reason};
-pub use process::{exec, own_pid};
+pub use process::{exec, own_pid, own_program};
 pub use stop::stop_on_signal;
 
 use jiff::tz::TimeZone;

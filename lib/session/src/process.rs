@@ -5,12 +5,21 @@ use millpond_model::Pid;
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
 
 /// The number of this process.
 #[must_use]
 pub fn own_pid() -> Pid {
     Pid(std::process::id())
+}
+
+/// The file of the program that is running: what starts another one like it.
+///
+/// # Errors
+/// The system's reason, in words.
+pub fn own_program() -> Result<PathBuf, String> {
+    std::env::current_exe().map_err(|error| reason(&error))
 }
 
 /// Becomes another program: same process, same bindings. Comes back only when that fails.
