@@ -1,7 +1,7 @@
 //! A draft: a copy of the tables on which a change is tried out step by step while it is prepared, by the same
 //! code that will make it. So each rule is asked in the situation that the steps before it have led to.
 
-use crate::knobs::{self, Name, bond_value, place_value, set_value, state_value};
+use crate::knobs::{self, Name, aside_value, bond_value, place_value, set_value, state_value};
 use crate::tables::{Bond, SetRecord, Tables};
 use millpond_machine::facets::{Move, StateChange};
 use millpond_machine::{Change, Reason, Refusal, Step, Subject, Value};
@@ -46,6 +46,11 @@ impl Draft {
     /// Binds a thread to a processor, or to none.
     pub fn bind_cpu(&mut self, lwp: Lwp, to: Option<Bond<CpuId>>, may_vanish: bool) -> Result<(), Refusal> {
         self.step(Name::LwpCpu(lwp), Some(bond_value(to)), may_vanish)
+    }
+
+    /// Keeps a thread out of sets that push nobody out.
+    pub fn keep_aside(&mut self, lwp: Lwp) -> Result<(), Refusal> {
+        self.step(Name::LwpAside(lwp), Some(aside_value(true)), true)
     }
 
     /// Puts a processor at the end of a set, without asking any rule.

@@ -7,6 +7,7 @@
 //! | `processor/3/state` | `on-line since 1732090442`: seconds of the wall clock |
 //! | `lwp/204/1/set` | `none`, `1` or `1 soft` |
 //! | `lwp/204/1/cpu` | `none`, `3` or `3 soft` |
+//! | `lwp/204/1/aside` | `no`, or `yes`: it keeps out of sets that push nobody out |
 //!
 //! Order and time stand in the values, so that putting a value back puts everything back. Writing checks what
 //! must hold at every moment of a change; what must hold at its end is checked while it is prepared.
@@ -30,6 +31,8 @@ pub enum Name {
     LwpSet(Lwp),
     /// The processor that a thread is bound to.
     LwpCpu(Lwp),
+    /// Whether a thread keeps out of sets that push nobody out.
+    LwpAside(Lwp),
 }
 
 impl Name {
@@ -48,6 +51,7 @@ impl fmt::Display for Name {
             Name::ProcessorState(cpu) => write!(f, "processor/{cpu}/state"),
             Name::LwpSet(lwp) => write!(f, "lwp/{}/{}/set", lwp.pid, lwp.lwp),
             Name::LwpCpu(lwp) => write!(f, "lwp/{}/{}/cpu", lwp.pid, lwp.lwp),
+            Name::LwpAside(lwp) => write!(f, "lwp/{}/{}/aside", lwp.pid, lwp.lwp),
         }
     }
 }
@@ -70,6 +74,7 @@ fn parse_name(text: &str) -> Option<Name> {
         ["processor", cpu, "state"] => Some(Name::ProcessorState(cpu.parse().ok()?)),
         ["lwp", pid, id, "set"] => Some(Name::LwpSet(lwp(pid, id)?)),
         ["lwp", pid, id, "cpu"] => Some(Name::LwpCpu(lwp(pid, id)?)),
+        ["lwp", pid, id, "aside"] => Some(Name::LwpAside(lwp(pid, id)?)),
         _ => None,
     }
 }
@@ -101,6 +106,12 @@ pub fn bond_value<T: fmt::Display>(bond: Option<Bond<T>>) -> Value {
     }
 }
 
+/// The value of whether a thread keeps aside.
+#[must_use]
+pub fn aside_value(aside: bool) -> Value {
+    if aside { "yes".into() } else { "no".into() }
+}
+
 /// The present value; `None` when there is no such set, processor or thread.
 #[must_use]
 pub fn read(tables: &Tables, name: Name) -> Option<Value> {
@@ -110,6 +121,7 @@ pub fn read(tables: &Tables, name: Name) -> Option<Value> {
         Name::ProcessorState(cpu) => tables.processors.get(&cpu).map(|p| state_value(p.state, p.since)),
         Name::LwpSet(lwp) => tables.lwp(lwp).map(|l| bond_value(l.set)),
         Name::LwpCpu(lwp) => tables.lwp(lwp).map(|l| bond_value(l.cpu)),
+        Name::LwpAside(lwp) => tables.lwp(lwp).map(|l| aside_value(l.aside)),
     }
 }
 
@@ -142,6 +154,11 @@ pub fn write(tables: &mut Tables, name: Name, value: Option<&Value>) -> Result<(
                 return Err(KnobError::Refused(format!("there is no processor {}", bond.to)));
             }
             writable(tables, lwp)?.cpu = bond;
+            Ok(())
+        }
+        (Name::LwpAside(lwp), Some(value)) => {
+            let aside = [false, true].into_iter().find(|aside| aside_value(*aside) == *value);
+            writable(tables, lwp)?.aside = aside.ok_or_else(|| malformed(value))?;
             Ok(())
         }
     }

@@ -40,6 +40,7 @@
 //! | rules of states, sets and bindings (hard and soft), numbers, order, inheritance | exact (reference §1, §2, §4, §5), except below |
 //! | a set whose creation fails half-way | never made: a change is all or nothing |
 //! | a loop of five clock ticks before bound threads refuse a change | refused at once |
+//! | sets that push nobody out, and what is started aside of them | an addition of ours, with the same meaning as on Linux |
 //! | privileges, zones' own views, pools switched on | absent: everybody is root in the global zone |
 //! | where a device interrupts | approximate: its own processor, else the next that takes interrupts |
 //! | execution, scheduling, counters, latencies | absent: no thread ever runs |

@@ -66,6 +66,9 @@ pub struct LwpRecord {
     pub set: Option<Bond<PsetId>>,
     /// The processor it is bound to, if any.
     pub cpu: Option<Bond<CpuId>>,
+    /// Whether it keeps out of sets that push nobody out.
+    #[serde(default)]
+    pub aside: bool,
 }
 
 /// What a thread is bound to, and how firmly.
@@ -168,12 +171,13 @@ impl Tables {
     }
 
     /// Where a thread may run: its processor, the active members of its set, or, unbound, every active
-    /// processor of the default set and of the sets that are shared.
+    /// processor of the default set and (unless it keeps aside) of the sets that are shared.
     #[must_use]
     pub fn allowed(&self, record: &LwpRecord) -> CpuSet {
         match (record.cpu, record.set) {
             (Some(cpu), _) => CpuSet::from_iter([cpu.to]),
             (None, Some(set)) => self.active(set.to),
+            (None, None) if record.aside => self.active(PsetId::DEFAULT),
             (None, None) => self.where_cpu(|p| {
                 p.state.runs_threads()
                     && (p.set.is_default() || self.sets.get(&p.set).is_some_and(|s| s.shared))

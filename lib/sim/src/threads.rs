@@ -51,8 +51,14 @@ impl Threads for SimMachine {
     }
 
     fn prepare_start_in_default(&self, pid: Pid) -> Result<Change<()>, Refusal> {
-        // Every set pushes others out here, so leaving one is all there is to do.
-        Ok(self.prepare_bind_set(pid, None, None)?.map(|_| ()))
+        let mut draft = self.draft();
+        let targets = Targets::find(&draft.tables, pid, None)?;
+        for (lwp, record) in &targets.found {
+            check_cpu_stays_inside(&draft.tables, targets.subject(*lwp), record, None)?;
+            draft.bind_set(*lwp, None, false)?;
+            draft.keep_aside(*lwp)?;
+        }
+        Ok(draft.finish(format!("start {} in the default set", targets.noun()), ()))
     }
 
     fn prepare_bind_cpu(

@@ -3,7 +3,7 @@
 use crate::hands::{Hands, lwp};
 use millpond_machine::facets::CreateOptions;
 use millpond_machine::{Clock, Knob, KnobError, Knobs, Machine, Processors, Psets, Reason, Threads, Writer};
-use millpond_model::{CpuId, Nanos, PsetId, PsetMode, State};
+use millpond_model::{CpuId, Nanos, Pid, PsetId, PsetMode, State};
 use millpond_sim::{SimError, SimMachine, SimState, catalogue, state};
 use proptest::prelude::*;
 
@@ -145,6 +145,23 @@ fn a_set_that_keeps_others_is_shared_and_they_may_still_run_there() {
 }
 
 #[test]
+fn what_is_started_in_the_default_set_keeps_out_of_shared_sets_with_its_children() {
+    let m = Hands::on("x4200");
+    let writer = Writer::open(&m.0).unwrap();
+    let options = CreateOptions { keep_others: true };
+    writer.commit(m.0.prepare_create(&[CpuId(3)], options, false).unwrap()).unwrap();
+    drop(writer);
+    m.bind_set(204, Some(1)).unwrap();
+    let change = m.0.prepare_start_in_default(Pid(204)).unwrap();
+    Writer::open(&m.0).unwrap().commit(change).unwrap();
+    assert_eq!(m.thread(204, 2), "set 0, processor none, 0-2");
+    let child = m.0.fork(lwp(204, 2)).unwrap();
+    assert_eq!(m.thread(child.0, 1), "set 0, processor none, 0-2");
+    let refused = m.0.prepare_start_in_default(Pid(0)).unwrap_err();
+    assert_eq!(refused.to_string(), "process 0: it is a kernel thread");
+}
+
+#[test]
 fn bindings_that_a_foreign_hand_left_without_a_set_are_settled() {
     let m = Hands::on("x4200");
     m.create(&[2, 3]).unwrap();
@@ -227,7 +244,7 @@ proptest! {
             let cpus = s.tables.processors.keys().flat_map(|c| [format!("processor/{c}/set"), format!("processor/{c}/state")]);
             let sets = s.tables.sets.keys().map(|id| format!("set/{id}"));
             let user = s.tables.lwps().filter(|(l, _)| !s.tables.processes[&l.pid].kernel);
-            let lwps = user.flat_map(|(l, _)| ["set", "cpu"].map(|w| format!("lwp/{}/{}/{w}", l.pid, l.lwp)));
+            let lwps = user.flat_map(|(l, _)| ["set", "cpu", "aside"].map(|w| format!("lwp/{}/{}/{w}", l.pid, l.lwp)));
             cpus.chain(sets).chain(lwps).collect()
         });
         for name in names {
