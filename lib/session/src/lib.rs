@@ -23,6 +23,7 @@
 //! This room and `linux` are the only ones that may hold a path that begins with `/`.
 
 mod caps;
+mod capture;
 mod journal;
 mod output;
 mod place;
@@ -30,6 +31,7 @@ mod process;
 mod stop;
 mod zone;
 
+pub use capture::Captured;
 pub use journal::FileJournal;
 use journal::Shared;
 pub use millpond_linux::Cap;
@@ -129,6 +131,8 @@ pub struct Session {
     kind: Kind,
     keeps_changes: bool,
     journal: Option<Rc<FileJournal>>,
+    /// Where the machine's files are, if it has any.
+    root: Option<Root>,
     zone: OnceCell<TimeZone>,
 }
 
@@ -153,7 +157,14 @@ impl Session {
     /// A simulated machine that somebody else keeps for longer than a command.
     #[must_use]
     pub fn with(machine: Box<dyn Machine>) -> Session {
-        Session { machine, kind: Kind::Simulated, keeps_changes: true, journal: None, zone: OnceCell::new() }
+        Session {
+            machine,
+            kind: Kind::Simulated,
+            keeps_changes: true,
+            journal: None,
+            root: None,
+            zone: OnceCell::new(),
+        }
     }
 
     /// The same session in another time zone than the environment's.
@@ -238,10 +249,11 @@ fn real(options: &OpenOptions) -> Result<Session, OpenError> {
     let journal = Rc::new(FileJournal::in_dir(&root.state));
     let shared: Box<dyn Journal> = Box::new(Shared(Rc::clone(&journal)));
     Ok(Session {
-        machine: Box::new(LinuxMachine::open(root, shared)),
+        machine: Box::new(LinuxMachine::open(root.clone(), shared)),
         kind,
         keeps_changes: true,
         journal: Some(journal),
+        root: Some(root),
         zone: OnceCell::new(),
     })
 }

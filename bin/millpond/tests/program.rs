@@ -1,0 +1,271 @@
+//! The program as a whole, as a shell runs it: names, statuses, streams, the environment, and death.
+
+#![allow(clippy::unwrap_used)]
+
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::symlink;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_millpond");
+
+fn millpond() -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.env_clear().env("TZ", "UTC0").env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command
+}
+
+fn run<W: AsRef<OsStr>>(words: impl IntoIterator<Item = W>) -> Output {
+    millpond().args(words).output().unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn the_name_or_the_first_word_picks_the_command() {
+    let dir = tempfile::tempdir().unwrap();
+    let psrinfo = dir.path().join("psrinfo");
+    symlink(PROGRAM, &psrinfo).unwrap();
+    let by_name = Command::new(&psrinfo).args(["--machine", "x4200", "-t"]).output().unwrap();
+    assert_eq!(out(&by_name), "4\n");
+    assert_eq!(out(&run(["psrinfo", "--machine", "x4200", "-t"])), "4\n");
+    let unknown = dir.path().join("anything");
+    symlink(PROGRAM, &unknown).unwrap();
+    assert_eq!(
+        out(&Command::new(&unknown).args(["psrinfo", "--machine", "x4200", "-t"]).output().unwrap()),
+        "4\n"
+    );
+}
+
+#[test]
+fn words_that_pick_nothing_are_refused() {
+    let none = run([] as [&str; 0]);
+    assert_eq!(
+        (none.status.code(), err(&none).as_str()),
+        (Some(2), "millpond: which command?\nhint: millpond help lists them\n")
+    );
+    let wrong = run(["psrsett"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert_eq!(err(&wrong), "millpond: there is no command `psrsett`\nhint: millpond help lists them\n");
+}
+
+#[test]
+fn help_and_version_are_there_for_all() {
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(out(&run(["--version"])), format!("millpond {version}\n"));
+    assert_eq!(out(&run(["psrset", "--version"])), format!("psrset {version}\n"));
+    let overview = out(&run(["help"]));
+    assert!(overview.contains("\n  psrset ") && overview.contains("\n  doctor "), "{overview}");
+    assert_eq!(out(&run(["--help"])), overview);
+    let manual = out(&run(["psrset", "--help"]));
+    assert!(manual.starts_with("psrset: ") && manual.contains("\nusage: psrset -c"), "{manual}");
+    assert_eq!(out(&run(["help", "psrset"])), manual);
+    assert_eq!(run(["help", "nothing"]).status.code(), Some(1));
+}
+
+#[test]
+fn each_end_has_its_status() {
+    let status = |words: &[&str]| run(words).status.code();
+    assert_eq!(status(&["psrset", "--machine", "x4200", "-c", "1"]), Some(0));
+    assert_eq!(status(&["psrset", "--machine", "x4200", "-c", "9"]), Some(1));
+    assert_eq!(status(&["psrset", "--machine", "x4200", "-cd"]), Some(2));
+}
+
+#[test]
+fn a_reader_that_went_away_is_success() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let ended = millpond().args(["psrinfo", "--machine", "t2000"]).stdout(writer).output().unwrap();
+    assert_eq!((ended.status.code(), err(&ended).as_str()), (Some(0), ""));
+}
+
+#[test]
+fn output_that_cannot_be_written_is_a_failure() {
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let ended = millpond().args(["psrinfo", "--machine", "x4200"]).stdout(full).output().unwrap();
+    assert_eq!(ended.status.code(), Some(1));
+    assert_eq!(err(&ended), "psrinfo: cannot write output: No space left on device\n");
+}
+
+#[test]
+fn times_are_in_the_zone_of_the_environment() {
+    let line = |tz: &str| {
+        let ended = millpond().args(["psrinfo", "--machine", "x4200", "0"]).env("TZ", tz).output().unwrap();
+        out(&ended)
+    };
+    assert_eq!(line("UTC0"), "0\ton-line   since 11/20/2024 08:14:02\n");
+    assert_eq!(line("XYZ-3"), "0\ton-line   since 11/20/2024 11:14:02\n");
+}
+
+/// A machine of four processors with two programs on it, made by hand: cgroup version 1.
+struct Captured(tempfile::TempDir);
+
+impl Captured {
+    fn new() -> Self {
+        let made = Captured(tempfile::tempdir().unwrap());
+        made.file("proc/stat", "btime 1732090442\n");
+        made.file(
+            "proc/cpuinfo",
+            "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Some CPU\nfpu\t\t: yes\n",
+        );
+        made.file("proc/sys/kernel/osrelease", "6.17.0\n");
+        made.file("proc/sys/kernel/random/boot_id", "one\n");
+        for name in ["possible", "present", "online"] {
+            made.file(&format!("sys/devices/system/cpu/{name}"), "0-3\n");
+        }
+        for cpu in 0..4 {
+            let dir = format!("sys/devices/system/cpu/cpu{cpu}");
+            made.file(&format!("{dir}/topology/core_cpus_list"), &format!("{cpu}\n"));
+            made.file(&format!("{dir}/topology/physical_package_id"), "0\n");
+            made.file(&format!("{dir}/online"), "1\n");
+        }
+        made.file("proc/irq/default_smp_affinity", "f\n");
+        made.file("cgroup/cpuset/cpuset.cpus", "0-3\n");
+        made.file("cgroup/cpuset/cpuset.mems", "0\n");
+        made.file("cgroup/cpuset/cgroup.procs", "1\n77\n");
+        made.file("cgroup/cpuset/tasks", "1\n77\n");
+        fs::create_dir_all(made.dir().join("state")).unwrap();
+        for pid in [1, 77] {
+            let stat = format!("{pid} (some) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {} 0 0\n", 1000 + pid);
+            made.file(&format!("proc/{pid}/stat"), &stat);
+            made.file(&format!("proc/{pid}/task/{pid}/stat"), &stat);
+            made.file(&format!("proc/{pid}/cgroup"), "1:cpuset:/\n");
+            made.file(&format!("proc/{pid}/task/{pid}/cgroup"), "1:cpuset:/\n");
+            made.file(&format!("proc/{pid}/status"), &format!("Name:\tsome\nTgid:\t{pid}\n"));
+        }
+        made
+    }
+
+    fn dir(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn file(&self, path: &str, text: &str) {
+        let path = self.dir().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.dir().join("state/journal")
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = millpond();
+        command.arg(words[0]).arg("--root").arg(self.dir()).args(&words[1..]);
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+}
+
+#[test]
+fn a_captured_machine_is_shown_and_changed_under_its_root() {
+    let captured = Captured::new();
+    assert_eq!(out(&captured.run(&["psrinfo", "1"])), "1\ton-line   since 11/20/2024 08:14:02\n");
+    let made = captured.run(&["psrset", "-c", "2-3"]);
+    assert_eq!(err(&made), "");
+    assert!(out(&made).starts_with("created processor set 1\n"), "{}", out(&made));
+    assert_eq!(out(&captured.run(&["psrset", "-b", "1", "77"])), "process id 77: was not bound, now 1\n");
+    assert_eq!(out(&captured.run(&["psrset"])), "user processor set 1: processors 2 3\n");
+    assert_eq!(out(&captured.run(&["psrset", "-q"])), "process id 77: 1\n");
+    assert_eq!(out(&captured.run(&["psrset", "-d", "1"])), "removed processor set 1\n");
+
+    let length = || fs::metadata(captured.journal()).unwrap().len();
+    assert_eq!(captured.run(&["psradm", "-i", "3"]).status.code(), Some(0));
+    assert!(length() > 0, "the place where interrupts went is remembered");
+    assert_eq!(out(&captured.run(&["psradm", "-v", "-n", "3"])), "processor 3 brought on-line.\n");
+    assert_eq!(length(), 0, "nothing is left to remember");
+}
+
+#[test]
+fn a_command_that_is_killed_anywhere_is_repaired_by_the_next_one() {
+    for moment in ["begin", "intended", "step-1", "step-3", "applied", "committed"] {
+        let captured = Captured::new();
+        let killed =
+            captured.command(&["psrset", "-c", "3"]).env("MILLPOND_KILL_AT", moment).output().unwrap();
+        assert_eq!(killed.status.signal(), Some(9), "{moment}: {}", err(&killed));
+
+        let done = moment == "committed";
+        let begun = !done && moment != "begin";
+        let read = captured.run(&["psrinfo", "-t"]);
+        assert_eq!((read.status.code(), out(&read).as_str()), (Some(0), "4\n"), "{moment}");
+        let warned = "psrinfo: a change was begun and not finished: create processor set 1\n\
+                      hint: millpond doctor --repair\n";
+        assert_eq!(err(&read), if begun { warned } else { "" }, "{moment}");
+
+        let repaired = captured.run(&["doctor", "--repair"]);
+        assert_eq!(repaired.status.code(), Some(0), "{moment}: {}{}", out(&repaired), err(&repaired));
+        let sets = if done { "user processor set 1: processor 3\n" } else { "" };
+        let read = captured.run(&["psrset"]);
+        assert_eq!((out(&read).as_str(), err(&read).as_str()), (sets, ""), "{moment}");
+        if !done {
+            assert_eq!(fs::read_to_string(captured.journal()).unwrap_or_default(), "", "{moment}");
+        }
+    }
+}
+
+#[test]
+fn a_journal_without_space_refuses_the_change() {
+    let captured = Captured::new();
+    symlink("/dev/full", captured.journal()).unwrap();
+    let refused = captured.run(&["psrset", "-c", "3"]);
+    assert_eq!((refused.status.code(), out(&refused).as_str()), (Some(1), ""));
+    let journal = captured.journal();
+    assert_eq!(
+        err(&refused),
+        format!(
+            "psrset: cannot create processor set: the journal cannot be written: {}: No space left on device\n\
+             hint: nothing was changed; free some space and try again\n",
+            journal.display()
+        )
+    );
+    assert_eq!(out(&captured.run(&["psrset"])), "");
+}
+
+#[test]
+fn a_journal_that_is_not_understood_is_a_warning_to_readers_and_stops_writers() {
+    let captured = Captured::new();
+    fs::write(captured.journal(), "hello\n").unwrap();
+    let read = captured.run(&["psrinfo", "-t"]);
+    assert_eq!((read.status.code(), out(&read).as_str()), (Some(0), "4\n"));
+    let place = format!("{}:1: not a journal record", captured.journal().display());
+    assert_eq!(err(&read), format!("psrinfo: the journal cannot be read: {place}\n"));
+    let write = captured.run(&["psrset", "-c", "3"]);
+    assert_eq!(write.status.code(), Some(1));
+    assert!(err(&write).contains(&place), "{}", err(&write));
+}
+
+#[test]
+fn the_machine_at_hand_is_shown_and_captured() {
+    let processors = out(&run(["psrinfo", "-t"]));
+    let state = tempfile::tempdir().unwrap();
+    let into = tempfile::tempdir().unwrap();
+    let copy = into.path().join("copy");
+    let captured = millpond().env("MILLPOND_STATE", state.path()).arg("capture").arg(&copy).output().unwrap();
+    assert_eq!(captured.status.code(), Some(0), "{}", err(&captured));
+    assert!(out(&captured).starts_with("captured "));
+    let shown = run([OsStr::new("psrinfo"), OsStr::new("--root"), copy.as_os_str(), OsStr::new("-t")]);
+    assert_eq!(out(&shown), processors);
+    let again = millpond().env("MILLPOND_STATE", state.path()).arg("capture").arg(&copy).output().unwrap();
+    assert_eq!(again.status.code(), Some(1));
+    assert!(err(&again).contains("the directory is not empty"), "{}", err(&again));
+}
+
+#[test]
+fn standard_error_may_be_closed() {
+    let nowhere = File::open("/dev/null").unwrap();
+    let ended =
+        millpond().args(["psrset", "--machine", "x4200", "-c", "1"]).stderr(nowhere).output().unwrap();
+    assert_eq!(ended.status.code(), Some(0));
+}
