@@ -74,6 +74,13 @@ pub trait Threads {
         to: Option<PsetId>,
     ) -> Result<Change<Vec<Rebinding<PsetId>>>, Refusal>;
 
+    /// Prepares that a process which we start, and what descends from it, keeps to the default set, also where
+    /// a set pushes nobody out and others run on its processors too.
+    ///
+    /// # Errors
+    /// [`Refusal`]: no such process, a kernel thread, no rights.
+    fn prepare_start_in_default(&self, pid: Pid) -> Result<Change<()>, Refusal>;
+
     /// Prepares binding a process, or the named threads of it, to a processor of its set; `None` unbinds and
     /// restores what was allowed before.
     ///
