@@ -3,7 +3,7 @@
 use crate::args::{self, Parsed};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
-use crate::{capture, doctor, help, pbind, psradm, psrinfo, psrset};
+use crate::{capture, doctor, help, mpstat, occupancy, pbind, psradm, psrinfo, psrset};
 use millpond_session::reason;
 use std::ffi::OsString;
 use std::path::Path;
@@ -29,8 +29,17 @@ pub struct Command {
 }
 
 /// Every command, in the order in which help shows them.
-pub const COMMANDS: &[Command] =
-    &[psrinfo::COMMAND, psradm::COMMAND, psrset::COMMAND, pbind::COMMAND, doctor::COMMAND, capture::COMMAND, help::COMMAND];
+pub const COMMANDS: &[Command] = &[
+    psrinfo::COMMAND,
+    psradm::COMMAND,
+    psrset::COMMAND,
+    pbind::COMMAND,
+    mpstat::COMMAND,
+    occupancy::COMMAND,
+    doctor::COMMAND,
+    capture::COMMAND,
+    help::COMMAND,
+];
 
 impl Command {
     /// The command of that name.

@@ -1,0 +1,123 @@
+//! What `mpstat` is asked for: the rules of its options.
+
+use crate::args::Parsed;
+use crate::failure::Failure;
+use crate::interval::Repetition;
+use millpond_formats::mpstat::Table;
+use millpond_model::PsetId;
+use millpond_observe::Scope;
+
+/// What stands before each report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stamp {
+    /// Seconds since 1970.
+    Seconds,
+    /// As `date` shows it.
+    Date,
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Which table.
+    pub table: Table,
+    /// Only this set.
+    pub set: Option<PsetId>,
+    /// No lines about changes.
+    pub quiet: bool,
+    /// The time before each report.
+    pub stamp: Option<Stamp>,
+    /// Explanations.
+    pub verbose: bool,
+    /// Stolen time as a column.
+    pub steal: bool,
+    /// Count on fenced processors, too.
+    pub touch_fenced: bool,
+    /// In JSON.
+    pub json: bool,
+    /// How often; once when not given.
+    pub repetition: Option<Repetition>,
+}
+
+impl Options {
+    /// Understands what was typed.
+    ///
+    /// # Errors
+    /// [`Failure`] with the rule that was broken.
+    pub fn of(parsed: &Parsed) -> Result<Options, Failure> {
+        if parsed.has('p') && parsed.has('P') {
+            return Err(Failure::Usage("options -p and -P are mutually exclusive".to_owned()));
+        }
+        let set =
+            parsed.value('P').map(|text| text.parse().map_err(|error| Failure::Operand(format!("{error}"))));
+        let stamp = match parsed.value('T').as_deref() {
+            None => None,
+            Some("u") => Some(Stamp::Seconds),
+            Some("d") => Some(Stamp::Date),
+            Some(other) => return Err(Failure::Usage(format!("-T takes u or d, not `{other}`"))),
+        };
+        Ok(Options {
+            table: match (parsed.has('a'), parsed.has('p')) {
+                (true, _) => Table::Sets,
+                (false, true) => Table::ProcessorsAndSets,
+                (false, false) => Table::Processors,
+            },
+            set: set.transpose()?,
+            quiet: parsed.has('q'),
+            stamp,
+            verbose: parsed.has('v'),
+            steal: parsed.long("steal"),
+            touch_fenced: parsed.long("touch-fenced"),
+            json: parsed.common.json,
+            repetition: Repetition::parse(&parsed.words())?,
+        })
+    }
+
+    /// Which changes are noticed: those of sets only where sets are shown or chosen.
+    pub fn scope(&self) -> Scope {
+        if self.table == Table::Processors && self.set.is_none() { Scope::Processors } else { Scope::Sets }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::args;
+    use millpond_model::Nanos;
+
+    pub(crate) fn options(text: &str) -> Result<Options, Failure> {
+        let words: Vec<_> = text.split_whitespace().map(Into::into).collect();
+        Options::of(&args::parse(super::super::COMMAND.letters, super::super::COMMAND.longs, &words)?)
+    }
+
+    #[test]
+    fn sets_win_over_the_column_of_sets() {
+        assert_eq!(options("-ap").unwrap().table, Table::Sets);
+        assert_eq!(options("-p").unwrap().table, Table::ProcessorsAndSets);
+        assert_eq!(options("").unwrap().table, Table::Processors);
+    }
+
+    #[test]
+    fn sets_are_noticed_where_they_matter() {
+        assert_eq!(options("").unwrap().scope(), Scope::Processors);
+        for text in ["-a", "-p", "-P 0"] {
+            assert_eq!(options(text).unwrap().scope(), Scope::Sets, "{text}");
+        }
+    }
+
+    #[test]
+    fn everything_has_its_place() {
+        let options = options("-aqv -P 3 -T d --steal --touch-fenced --json 0.5 4").unwrap();
+        assert_eq!((options.set, options.stamp), (Some(PsetId(3)), Some(Stamp::Date)));
+        assert!(options.quiet && options.verbose && options.steal && options.touch_fenced && options.json);
+        let repetition = Repetition { interval: Nanos::from_millis(500), count: Some(4) };
+        assert_eq!(options.repetition, Some(repetition));
+    }
+
+    #[test]
+    fn broken_rules_are_usage_errors() {
+        for text in ["-p -P 1", "-T x", "-P x", "-P -1", "0", "5 x", "1 2 3", "-Z"] {
+            assert!(matches!(options(text), Err(Failure::Usage(_) | Failure::Operand(_))), "{text}");
+        }
+    }
+}

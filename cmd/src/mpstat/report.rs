@@ -1,0 +1,243 @@
+//! One report: a frame as a table, or as JSON.
+
+use super::options::{Options, Stamp};
+use jiff::tz::TimeZone;
+use millpond_formats::mpstat::{self as listing, Row, Table};
+use millpond_formats::print_iso;
+use millpond_model::COLUMNS;
+use millpond_observe::{Change, Frame, Interval};
+use serde_json::{Map, Value, json};
+
+/// With a single processor there is a head only so often.
+const HEAD_EVERY: u32 = 20;
+
+/// Draws reports. Knows how many it drew: not each has a head.
+pub struct Reports<'z> {
+    table: Table,
+    options: Options,
+    zone: &'z TimeZone,
+    drawn: u32,
+}
+
+impl<'z> Reports<'z> {
+    /// None is drawn yet.
+    pub fn new(options: &Options, zone: &'z TimeZone) -> Self {
+        Reports { table: options.table, options: options.clone(), zone, drawn: 0 }
+    }
+
+    /// A report: lines about changes, the time, the head, the rows; or one line of JSON. `frame` has all
+    /// active processors, whichever are shown.
+    pub fn draw(&mut self, frame: &Frame, changes: &[Change]) -> String {
+        let many = frame.cpus.len() > 1;
+        let shown = self.options.set.map(|set| frame.clone().of_set(set));
+        let shown = shown.as_ref().unwrap_or(frame);
+        if self.options.json {
+            let mut line = self.json(shown, changes).to_string();
+            line.push('\n');
+            return line;
+        }
+        let mut lines = Vec::new();
+        if !self.options.quiet {
+            lines.extend(changes.iter().map(change_line));
+        }
+        match self.options.stamp {
+            Some(Stamp::Seconds) => lines.push(listing::stamp_seconds(frame.wall)),
+            Some(Stamp::Date) => lines.push(listing::stamp_date(frame.wall, self.zone)),
+            None => {}
+        }
+        if many || self.drawn.is_multiple_of(HEAD_EVERY) {
+            lines.push(listing::head(self.table, self.options.steal));
+        }
+        self.drawn = self.drawn.wrapping_add(1);
+        if self.table == Table::Sets {
+            let sets = shown.sets();
+            lines.extend(sets.iter().map(|s| self.row(s.set.0, &s.interval, Some(s.size))));
+        } else {
+            let set = |set: u32| (self.table == Table::ProcessorsAndSets).then_some(set);
+            lines.extend(shown.cpus.iter().map(|c| self.row(c.cpu.0, &c.interval, set(c.set.0))));
+        }
+        lines.iter().fold(String::new(), |text, line| text + line + "\n")
+    }
+
+    fn row(&self, id: u32, interval: &Interval, last: Option<u32>) -> String {
+        let all = interval.shares;
+        let shares = if self.options.steal { all } else { all.without_steal() };
+        listing::row(&Row {
+            id,
+            rates: interval.rates,
+            shares: [shares.user, shares.sys, shares.wait, shares.idle],
+            steal: self.options.steal.then_some(all.steal),
+            last,
+        })
+    }
+
+    fn json(&self, shown: &Frame, changes: &[Change]) -> Value {
+        let mut report = Map::new();
+        report.insert("time".into(), json!(print_iso(shown.wall)));
+        report.insert("interval_s".into(), json!(shown.elapsed.map(|e| rounded(e.as_secs_f64()))));
+        report.insert("changes".into(), changes.iter().map(change_json).collect());
+        if self.table == Table::Sets {
+            let sets = shown
+                .sets()
+                .into_iter()
+                .map(|s| figures([("set", json!(s.set)), ("size", json!(s.size))], &s.interval));
+            report.insert("sets".into(), sets.collect());
+        } else {
+            let cpus = shown
+                .cpus
+                .iter()
+                .map(|c| figures([("cpu", json!(c.cpu)), ("set", json!(c.set))], &c.interval));
+            report.insert("processors".into(), cpus.collect());
+        }
+        report.insert("missing".into(), json!(shown.missing));
+        Value::Object(report)
+    }
+}
+
+fn figures(first: [(&str, Value); 2], interval: &Interval) -> Value {
+    let mut row = Map::new();
+    row.extend(first.map(|(key, value)| (key.to_owned(), value)));
+    for column in COLUMNS {
+        row.insert(column.word().to_owned(), json!(interval.rate(column).map(rounded)));
+    }
+    let shares = interval.shares;
+    let shares = [
+        ("usr", shares.user),
+        ("sys", shares.sys),
+        ("wt", shares.wait),
+        ("idl", shares.idle),
+        ("st", shares.steal),
+    ];
+    row.extend(shares.map(|(key, share)| (key.to_owned(), json!(rounded(share)))));
+    Value::Object(row)
+}
+
+/// Three decimals are more than the figures are good for.
+fn rounded(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}
+
+fn change_line(change: &Change) -> String {
+    match change {
+        Change::Moved { cpu, from, to } => listing::moved(*cpu, *from, *to),
+        Change::Added(cpus) => listing::added(cpus),
+        Change::Removed(cpus) => listing::removed(cpus),
+        Change::Created(set) => listing::set_created(*set),
+        Change::Destroyed(set) => listing::set_destroyed(*set),
+    }
+}
+
+fn change_json(change: &Change) -> Value {
+    match change {
+        Change::Moved { cpu, from, to } => json!({"moved": cpu, "from": from, "to": to}),
+        Change::Added(cpus) => json!({"added": cpus}),
+        Change::Removed(cpus) => json!({"removed": cpus}),
+        Change::Created(set) => json!({"created": set}),
+        Change::Destroyed(set) => json!({"destroyed": set}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::options::tests::options;
+    use super::*;
+    use millpond_model::{CpuId, CpuSample, Nanos, PsetId, Sample, Ticks, WallTime};
+
+    /// Four processors, each with its number times ten events in every column and 10 s of time.
+    fn frame(cpus: &[(u32, u32)]) -> Frame {
+        let s = Nanos::from_secs;
+        let cpus = cpus.iter().map(|(cpu, set)| CpuSample {
+            cpu: CpuId(*cpu),
+            set: PsetId(*set),
+            events: [Some(u64::from(*cpu) * 100); COLUMNS.len()],
+            ticks: Ticks { user: s(2), sys: s(1), wait: s(0), idle: s(5), steal: s(2) },
+        });
+        Frame::since_boot(&Sample {
+            at: s(10),
+            wall: WallTime(1_732_090_442),
+            cpus: cpus.collect(),
+            sets: vec![],
+            missing: vec!["mjf: no".into()],
+        })
+    }
+
+    fn draw(text: &str, frame: &Frame) -> String {
+        Reports::new(&options(text).unwrap(), &TimeZone::UTC).draw(frame, &[])
+    }
+
+    #[test]
+    fn a_row_per_processor_or_set_or_only_one_set() {
+        let frame = frame(&[(0, 0), (1, 0), (2, 1), (3, 1)]);
+        assert_eq!(
+            draw("", &frame),
+            "\
+CPU minf mjf xcal  intr ithr  csw icsw migr smtx  srw syscl  usr sys  wt idl
+  0    0   0    0     0    0    0    0    0    0    0     0   25  12   0  62
+  1   10  10   10    10   10   10   10   10   10   10    10   25  12   0  62
+  2   20  20   20    20   20   20   20   20   20   20    20   25  12   0  62
+  3   30  30   30    30   30   30   30   30   30   30    30   25  12   0  62
+"
+        );
+        assert_eq!(
+            draw("-a --steal", &frame),
+            "\
+SET minf mjf xcal  intr ithr  csw icsw migr smtx  srw syscl  usr sys  wt idl  st sze
+  0   10  10   10    10   10   10   10   10   10   10    10   20  10   0  50  20   2
+  1   50  50   50    50   50   50   50   50   50   50    50   20  10   0  50  20   2
+"
+        );
+        assert_eq!(
+            draw("-T u -P 1", &frame),
+            "\
+1732090442
+CPU minf mjf xcal  intr ithr  csw icsw migr smtx  srw syscl  usr sys  wt idl
+  2   20  20   20    20   20   20   20   20   20   20    20   25  12   0  62
+  3   30  30   30    30   30   30   30   30   30   30    30   25  12   0  62
+"
+        );
+        assert_eq!(draw("-p", &frame).lines().nth(3).unwrap().split_whitespace().last(), Some("1"));
+    }
+
+    #[test]
+    fn changes_come_first_unless_they_are_not_wanted() {
+        let frame = frame(&[(0, 0), (1, 1)]);
+        let change = [
+            Change::Moved { cpu: CpuId(1), from: PsetId::DEFAULT, to: PsetId(1) },
+            Change::Created(PsetId(1)),
+        ];
+        let with = |text| Reports::new(&options(text).unwrap(), &TimeZone::UTC).draw(&frame, &change);
+        assert!(with("-p -T u").starts_with(
+            "<<processor 1 moved from pset: 0 to: 1>>\n<<pset created: 1>>\n1732090442\nCPU minf"
+        ));
+        assert!(with("-pq").starts_with("CPU minf"));
+    }
+
+    #[test]
+    fn one_processor_has_a_head_every_twenty_reports() {
+        let frame = frame(&[(0, 0)]);
+        let zone = TimeZone::UTC;
+        let mut reports = Reports::new(&options("").unwrap(), &zone);
+        let heads: Vec<bool> = (0..41).map(|_| reports.draw(&frame, &[]).starts_with("CPU")).collect();
+        let with: Vec<usize> = (0..41).filter(|i| heads[*i]).collect();
+        assert_eq!(with, [0, 20, 40]);
+    }
+
+    #[test]
+    fn json_keeps_stolen_time_and_says_what_is_missing() {
+        let frame = frame(&[(1, 0), (2, 1)]);
+        let text = draw("--json -P 1", &frame);
+        let report: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(report["time"], "2024-11-20T08:14:02Z");
+        assert_eq!(report["interval_s"], Value::Null);
+        assert_eq!(report["missing"], json!(["mjf: no"]));
+        assert_eq!(report["processors"].as_array().unwrap().len(), 1);
+        let row = &report["processors"][0];
+        assert_eq!((row["cpu"].as_u64(), row["set"].as_u64()), (Some(2), Some(1)));
+        assert_eq!(
+            (row["syscl"].as_f64(), row["usr"].as_f64(), row["st"].as_f64()),
+            (Some(20.0), Some(20.0), Some(20.0))
+        );
+        let report: Value = serde_json::from_str(&draw("--json -a", &frame)).unwrap();
+        assert_eq!(report["sets"][1]["size"], 1);
+    }
+}

@@ -1,0 +1,158 @@
+//! The table of `occupancy`: a row per program, a column per processor.
+
+use super::programs::Program;
+use millpond_machine::facets::Residence;
+use millpond_model::CpuId;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// On larger machines only processors on which a program was seen have a column.
+const COLUMNS_MAX: usize = 32;
+/// With a single program there is a head only so often.
+const HEAD_EVERY: u32 = 20;
+/// The column of programs.
+const NAME_WIDTH: usize = 16;
+
+/// Draws tables. Knows the last head: it is not repeated for a single row unless it changes.
+#[derive(Debug, Default)]
+pub struct Tables {
+    shown: Vec<CpuId>,
+    since_head: u32,
+}
+
+impl Tables {
+    /// The table of one interval, each line with its end.
+    pub fn draw(&mut self, programs: &[Program], residence: &Residence, active: &[CpuId]) -> String {
+        let columns = columns(residence, active);
+        let mut text = String::new();
+        if programs.len() > 1 || columns != self.shown || self.since_head.is_multiple_of(HEAD_EVERY) {
+            text += &format!("{:NAME_WIDTH$}", "PROGRAM");
+            for cpu in &columns {
+                text += &format!(" {cpu:5}");
+            }
+            text += "   all\n";
+            self.since_head = 0;
+        }
+        self.since_head += 1;
+        for program in programs {
+            text += &format!("{:NAME_WIDTH$}", program.name);
+            for cpu in &columns {
+                text += &format!(" {:5.1}", percent(samples(program, residence, Some(*cpu)), residence));
+            }
+            text += &format!(" {:5.1}\n", percent(samples(program, residence, None), residence));
+        }
+        self.shown = columns;
+        text
+    }
+}
+
+fn columns(residence: &Residence, active: &[CpuId]) -> Vec<CpuId> {
+    let seen: BTreeSet<CpuId> = residence.sightings.iter().map(|s| s.cpu).collect();
+    if active.len() > COLUMNS_MAX {
+        return seen.into_iter().collect();
+    }
+    // One that went off-line at the end of the interval was seen, too.
+    active.iter().copied().chain(seen).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// The samples of a program on one processor, or on all.
+fn samples(program: &Program, residence: &Residence, cpu: Option<CpuId>) -> u64 {
+    let ours = residence.sightings.iter().filter(|s| program.pids.contains(&s.pid));
+    ours.filter(|s| cpu.is_none_or(|cpu| s.cpu == cpu)).map(|s| s.samples).sum()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "percents need three digits")]
+fn percent(samples: u64, residence: &Residence) -> f64 {
+    if residence.full == 0 { 0.0 } else { 100.0 * samples as f64 / residence.full as f64 }
+}
+
+/// The same for programs.
+pub fn json(programs: &[Program], residence: &Residence) -> Value {
+    let cpus: BTreeSet<CpuId> = residence.sightings.iter().map(|s| s.cpu).collect();
+    let program = |program: &Program| {
+        let processor = |cpu: &CpuId| {
+            let samples = samples(program, residence, Some(*cpu));
+            let percent = (percent(samples, residence) * 10.0).round() / 10.0;
+            (samples > 0).then(|| json!({"cpu": cpu, "samples": samples, "percent": percent}))
+        };
+        let processors: Vec<Value> = cpus.iter().filter_map(processor).collect();
+        json!({"program": program.name, "pids": program.pids, "processors": processors})
+    };
+    json!({
+        "interval_s": (residence.elapsed.as_secs_f64() * 1000.0).round() / 1000.0,
+        "samples_full": residence.full,
+        "lost": residence.lost,
+        "programs": programs.iter().map(program).collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millpond_machine::facets::Sighting;
+    use millpond_model::{Nanos, Pid};
+
+    fn residence(sightings: &[(u32, u32, u64)]) -> Residence {
+        let sightings = sightings.iter();
+        Residence {
+            elapsed: Nanos::from_secs(1),
+            full: 1000,
+            sightings: sightings
+                .map(|(cpu, pid, samples)| Sighting { cpu: CpuId(*cpu), pid: Pid(*pid), samples: *samples })
+                .collect(),
+            lost: 0,
+            alive: vec![Pid(1)],
+        }
+    }
+
+    fn program(name: &str, pids: &[u32]) -> Program {
+        Program { name: name.into(), pids: pids.iter().copied().map(Pid).collect() }
+    }
+
+    fn cpus(count: u32) -> Vec<CpuId> {
+        (0..count).map(CpuId).collect()
+    }
+
+    #[test]
+    fn each_program_has_a_row_and_each_processor_a_column() {
+        let programs = [program("cg", &[4, 5]), program("4711", &[4711])];
+        let residence = residence(&[(0, 4, 300), (0, 5, 12), (1, 4, 500), (1, 4711, 967)]);
+        assert_eq!(
+            Tables::default().draw(&programs, &residence, &cpus(2)),
+            "\
+PROGRAM              0     1   all
+cg                31.2  50.0  81.2
+4711               0.0  96.7  96.7
+"
+        );
+    }
+
+    #[test]
+    fn a_single_program_has_its_head_when_columns_change_and_every_twenty_rows() {
+        let programs = [program("cg", &[4])];
+        let mut tables = Tables::default();
+        let mut heads = Vec::new();
+        for i in 0..45 {
+            let count = if i < 22 { 2 } else { 3 };
+            if tables.draw(&programs, &residence(&[]), &cpus(count)).starts_with("PROGRAM") {
+                heads.push(i);
+            }
+        }
+        assert_eq!(heads, [0, 20, 22, 42]);
+    }
+
+    #[test]
+    fn a_large_machine_shows_where_programs_were_seen() {
+        let programs = [program("cg", &[4])];
+        let text = Tables::default().draw(&programs, &residence(&[(70, 4, 1000)]), &cpus(128));
+        assert_eq!(text, "PROGRAM             70   all\ncg               100.0 100.0\n");
+    }
+
+    #[test]
+    fn json_lists_only_where_a_program_was_seen() {
+        let programs = [program("cg", &[4])];
+        let value = json(&programs, &residence(&[(0, 4, 512), (1, 9, 5)]));
+        assert_eq!(value["programs"][0]["processors"], json!([{"cpu": 0, "samples": 512, "percent": 51.2}]));
+        assert_eq!((value["interval_s"].as_f64(), value["samples_full"].as_u64()), (Some(1.0), Some(1000)));
+    }
+}
