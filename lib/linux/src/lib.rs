@@ -31,6 +31,8 @@ mod affinity;
 mod caps;
 mod capture;
 mod clock;
+mod cooperative;
+mod counters;
 mod hierarchy;
 mod knob;
 mod machine;

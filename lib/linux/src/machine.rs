@@ -27,6 +27,7 @@ pub struct LinuxMachine {
     pub(crate) os: Os,
     pub(crate) journal: Box<dyn Journal>,
     clock: LinuxClock,
+    cgroups: bool,
 }
 
 impl LinuxMachine {
@@ -34,7 +35,9 @@ impl LinuxMachine {
     #[must_use]
     pub fn open(root: Root, journal: Box<dyn Journal>) -> Self {
         let clock = LinuxClock::new(&root);
-        LinuxMachine { os: Os::new(root), journal, clock }
+        let os = Os::new(root);
+        let cgroups = os.may_write_groups();
+        LinuxMachine { os, journal, clock, cgroups }
     }
 
     /// The files of the machine.
@@ -45,7 +48,7 @@ impl LinuxMachine {
 
     /// Whether sets can be enforced by cgroups, or only by masks.
     pub(crate) fn has_cgroups(&self) -> bool {
-        self.os.hierarchy.mount().is_some()
+        self.cgroups
     }
 
     fn file(&self, tree: Tree, path: &str) -> Result<PathBuf, KnobError> {
@@ -143,13 +146,17 @@ impl Knobs for LinuxMachine {
             }
             LinuxKnob::Record(name) => {
                 let file = self.os.record_file(&name);
+                let dir = file.parent().unwrap_or(&file);
                 let result = match value {
-                    None => match fs::remove_file(file) {
+                    None => match fs::remove_file(&file) {
                         Err(error) if is_gone(&error) => Ok(()),
-                        result => result,
+                        result => {
+                            // The last record takes the directory along; while there are others it stays.
+                            let _ = fs::remove_dir(dir);
+                            result
+                        }
                     },
-                    Some(value) => fs::create_dir_all(file.parent().unwrap_or(&file))
-                        .and_then(|()| fs::write(&file, value)),
+                    Some(value) => fs::create_dir_all(dir).and_then(|()| fs::write(&file, value)),
                 };
                 result.map_err(knob_error)
             }
@@ -167,11 +174,12 @@ impl Knobs for LinuxMachine {
             steps = plan(&view, &Wanted { sets, moves: Vec::new() });
         }
         steps.extend(self.shelter_steps(&self.sheltered()?)?);
+        steps.extend(self.forgotten());
         Ok(steps)
     }
 
     fn lock(&self) -> Result<Box<dyn Guard>, Refusal> {
-        let dir = self.os.hierarchy.mount().cloned().filter(|_| self.os.root.live);
+        let dir = self.os.hierarchy.mount().cloned().filter(|_| self.os.root.live && self.cgroups);
         let dir = dir.unwrap_or_else(|| self.os.root.state.clone());
         if !dir.exists() {
             fs::create_dir_all(&dir).map_err(|e| Refusal::operation(Reason::Journal(e.to_string())))?;
@@ -227,7 +235,6 @@ impl Machine for LinuxMachine {
     }
 
     fn psets(&self) -> Result<&dyn Psets, Absent> {
-        self.cgroups_or_absent()?;
         Ok(self)
     }
 
@@ -245,11 +252,11 @@ impl Machine for LinuxMachine {
     }
 
     fn counters(&self) -> Result<&dyn Counters, Absent> {
-        Err(Absent::because("not wired"))
+        Ok(self)
     }
 
     fn sampler(&self) -> Result<&dyn Sampler, Absent> {
-        Err(Absent::because("not wired"))
+        Ok(self)
     }
 }
 

@@ -51,6 +51,14 @@ impl Os {
         self.kernel >= (6, 2)
     }
 
+    /// Whether we may make and change cgroups in the hierarchy. Those who may not can still read them.
+    #[must_use]
+    pub fn may_write_groups(&self) -> bool {
+        use rustix::fs::{Access, access};
+        let Some(mount) = self.hierarchy.mount() else { return false };
+        !self.root.live || access(mount.join("cgroup.procs"), Access::WRITE_OK).is_ok()
+    }
+
     /// A cgroup's directory.
     ///
     /// # Errors

@@ -18,7 +18,7 @@
 use crate::knob::{LinuxKnob, TaskId};
 use crate::names::{self, DEFAULT_GROUP};
 use crate::view::{SetLabel, View, ancestors, control, is_within};
-use millpond_machine::{Step, Value};
+use millpond_machine::{Baseline, Step, Value};
 use millpond_model::{CpuSet, PsetId, PsetMode};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,8 +48,6 @@ struct Other {
     path: String,
     now: CpuSet,
     want: CpuSet,
-    /// What it may be before the cgroups above it have changed.
-    room: CpuSet,
     /// The list that is wanted is the original one.
     released: bool,
 }
@@ -220,10 +218,12 @@ impl<'a> Planner<'a> {
     fn leaf(&mut self, group: &str, (name, whole): (String, bool), origin: &str) -> String {
         let path = format!("{group}/{name}");
         let above = self.targets.get(group).map(|t| t.cpus.clone()).unwrap_or_default();
-        let cpus = if !self.view.v1 {
+        let cpus = if names::is_started(&path) {
+            self.default.clone()
+        } else if !self.view.v1 {
             CpuSet::new()
         } else if group == DEFAULT_GROUP {
-            self.default.clone()
+            self.open()
         } else {
             above
         };
@@ -232,12 +232,16 @@ impl<'a> Planner<'a> {
         path
     }
 
+    /// Where everybody may run: also in sets that push nobody out.
+    fn open(&self) -> CpuSet {
+        &self.view.online - &self.exclusive
+    }
+
     fn aim_default(&mut self) {
         let prefix = format!("{DEFAULT_GROUP}/");
         let needed = self.targets.keys().any(|p| p.starts_with(&prefix));
         if needed {
-            let target =
-                Target { cpus: self.default.clone(), controller: !self.view.v1, ..Target::default() };
+            let target = Target { cpus: self.open(), controller: !self.view.v1, ..Target::default() };
             self.targets.insert(DEFAULT_GROUP.to_owned(), target);
         }
     }
@@ -357,18 +361,16 @@ impl<'a> Planner<'a> {
             let above = wants.get(parent).cloned().unwrap_or_else(|| self.default.clone());
             let mut want = self.other_wants(path, &original, &above);
             if self.view.v1 {
-                want = &want & &self.view.online;
+                let wished = &want & &self.view.online;
+                // A group whose processors all left shares its parent's, or the kernel would move its tasks.
+                want = if wished.is_empty() && !want.is_empty() { above } else { wished };
             }
             wants.insert(path.clone(), want.clone());
             if want != group.cpus {
-                // Version 1 keeps a list within its parent's at every moment.
-                let above = self.view.groups.get(parent).filter(|_| self.view.v1);
-                let room = above.map_or_else(|| want.clone(), |g| g.cpus.clone());
                 let released = want == original;
-                result.push(Other { path: path.clone(), now: group.cpus.clone(), want, room, released });
+                result.push(Other { path: path.clone(), now: group.cpus.clone(), want, released });
             } else if kept.is_some() && want == original {
-                let (now, room) = (want.clone(), want.clone());
-                result.push(Other { path: path.clone(), now, want, room, released: true });
+                result.push(Other { path: path.clone(), now: want.clone(), want, released: true });
             }
         }
         result
@@ -493,33 +495,45 @@ impl<'a> Planner<'a> {
         }
     }
 
+    /// Version 1 wants each list within its parent's at every moment, so lists that gain something are
+    /// widened first, from the top down, and then narrowed from the bottom up. On version 2 only overlaps
+    /// matter: what is lost goes first, what is gained comes last (`grow_others`).
     fn shrink_others(&mut self, others: &mut [Other]) {
-        for other in others.iter_mut().rev() {
-            let mut less = &other.now & &other.want;
-            if less.is_empty() && other.want.is_subset(&other.room) {
-                less = other.want.clone();
+        for other in others.iter_mut().filter(|_| self.view.v1) {
+            let wide = &other.now | &other.want;
+            if wide != other.now {
+                let step = Self::step_other(other, &wide);
+                self.steps.push(step);
+                other.now = wide;
             }
-            if less != other.now && !less.is_empty() {
-                self.write_other(other, &less);
+        }
+        for other in others.iter_mut().rev() {
+            let rest = &other.now & &other.want;
+            let less = if self.view.v1 || rest.is_empty() { other.want.clone() } else { rest };
+            if less != other.now {
+                let step = Self::step_other(other, &less);
+                self.steps.push(step);
                 other.now = less;
-                // What is left to do, or to remember, is for the growing.
-                other.released &= other.now != other.want;
             }
         }
     }
 
     fn grow_others(&mut self, others: &[Other]) {
         for other in others {
-            if other.now != other.want || other.released {
-                self.write_other(other, &other.want);
+            // Also where nothing is left to write, a list that is the original one again is forgotten.
+            let forget = other.released
+                && !self.steps.iter().any(|s| {
+                    s.knob == control(&other.path, "cpuset.cpus").knob() && s.baseline == Baseline::Release
+                });
+            if other.now != other.want || forget {
+                self.steps.push(Self::step_other(other, &other.want));
             }
         }
     }
 
-    fn write_other(&mut self, other: &Other, value: &CpuSet) {
+    fn step_other(other: &Other, value: &CpuSet) -> Step {
         let step = Step::new(control(&other.path, "cpuset.cpus").knob(), list(&other.now), list(value));
-        let last = other.released && *value == other.want;
-        self.steps.push(if last { step.releasing() } else { step.keeping() });
+        if other.released && *value == other.want { step.releasing() } else { step.keeping() }
     }
 
     fn shrink_ours(&mut self) {

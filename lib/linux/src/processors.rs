@@ -7,6 +7,7 @@
 use crate::LinuxMachine;
 use crate::knob::{LinuxKnob, Tree};
 use crate::os::knob_error;
+use crate::plan::{Wanted, plan};
 use millpond_machine::facets::{ProcessorStatus, StateChange};
 use millpond_machine::{Change, Machine, Processors, Psets, Reason, Refusal, Step, Subject};
 use millpond_model::{CpuId, CpuSet, PsetId, State, Topology, Transition, TransitionError, WallTime};
@@ -47,7 +48,7 @@ impl LinuxMachine {
         if left(&|_| true) == 0 {
             return refuse(Reason::LastOnline);
         }
-        let sets = if self.has_cgroups() { Psets::list(self)? } else { Vec::new() };
+        let sets = Psets::list(self)?;
         let own = sets.iter().find(|s| s.members.contains(&cpu));
         let in_same = |s: &&ProcessorStatus| match own {
             Some(set) => set.members.contains(&s.cpu),
@@ -77,6 +78,24 @@ impl LinuxMachine {
         };
         let after = if on { "1" } else { "0" };
         Ok(Step::new(LinuxKnob::File(Tree::Sys, path).knob(), Some(is), Some(after.to_owned())))
+    }
+
+    /// What must be done before processors go off-line: bindings that nobody will see any more are noted. And
+    /// version 1 deletes an off-line processor from every list for good, so the lists are narrowed by us first:
+    /// then the original ones are remembered, and a refusal can be undone.
+    fn before_stopping(&self, stopped: &CpuSet) -> Result<Vec<Step>, Refusal> {
+        if stopped.is_empty() || !self.has_cgroups() {
+            return Ok(Vec::new());
+        }
+        let (mut view, sets) = self.live_sets()?;
+        let left = &view.online - stopped;
+        let lonely = Self::left_with_one((&sets, &view.online), (&sets, &left));
+        let mut steps = self.adopted(&lonely)?;
+        if view.v1 {
+            view.online = left;
+            steps.extend(plan(&view, &Wanted { sets, moves: Vec::new() }));
+        }
+        Ok(steps)
     }
 
     fn state_steps(
@@ -171,14 +190,20 @@ impl Processors for LinuxMachine {
         let mut steps = Vec::new();
         let mut changes = Vec::new();
         for cpu in cpus.iter().copied() {
-            let (more, change) = self.state_steps(&states, cpu, to, forced)?;
+            let (more, mut change) = self.state_steps(&states, cpu, to, forced)?;
             steps.extend(more);
+            // One that is named twice was what it was before the first time.
+            change.from =
+                changes.iter().find(|c: &&StateChange| c.cpu == cpu).map_or(change.from, |c| c.from);
             changes.push(change);
             // The next one is judged as if this one were done.
             states.iter_mut().filter(|s| s.cpu == cpu).for_each(|s| s.state = to);
         }
         let sheltered: CpuSet =
             states.iter().filter(|s| !s.state.takes_interrupts()).map(|s| s.cpu).collect();
+        let stopped: CpuSet =
+            changes.iter().filter(|c| c.from.runs_threads() && !c.to.runs_threads()).map(|c| c.cpu).collect();
+        steps.splice(0..0, self.before_stopping(&stopped)?).for_each(drop);
         if !steps.is_empty() {
             // Interrupts leave before the processor does, and come back after it.
             let steering = self.shelter_steps(&sheltered)?;

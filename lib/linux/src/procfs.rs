@@ -96,6 +96,13 @@ impl Os {
             .and_then(|text| text.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())))
     }
 
+    /// The parent of a process; `None` when it does not exist.
+    #[must_use]
+    pub fn parent_of(&self, pid: u32) -> Option<u32> {
+        let text = self.root.read(&self.task_dir(pid, None).join("stat")).ok()??;
+        text.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
+    }
+
     /// The cgroup of a process or thread in the cpuset hierarchy.
     ///
     /// # Errors

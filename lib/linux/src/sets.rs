@@ -32,6 +32,23 @@ impl LinuxMachine {
         sets.iter().find(|(_, s)| s.members.contains(&cpu)).map_or(PsetId::DEFAULT, |(id, _)| *id)
     }
 
+    /// The sets, the default one included, that have one active processor in `to` and had more in `from`.
+    pub(crate) fn left_with_one(
+        from: (&BTreeMap<PsetId, SetLabel>, &CpuSet),
+        to: (&BTreeMap<PsetId, SetLabel>, &CpuSet),
+    ) -> BTreeSet<PsetId> {
+        let count = |(sets, online): (&BTreeMap<PsetId, SetLabel>, &CpuSet), id: PsetId| {
+            let of = |set: &SetLabel| (&set.cpus() & online).len();
+            if id.is_default() {
+                online.len() - sets.values().map(of).sum::<usize>()
+            } else {
+                sets.get(&id).map_or(0, of)
+            }
+        };
+        let all = from.0.keys().copied().chain([PsetId::DEFAULT]);
+        all.filter(|id| count(from, *id) > 1 && count(to, *id) == 1).collect()
+    }
+
     /// Checks one processor that should change sets.
     fn check_move(
         &self,
@@ -103,6 +120,7 @@ impl LinuxMachine {
     ) -> Result<(Vec<Move>, Vec<Step>), Refusal> {
         let states: BTreeMap<CpuId, State> = self.states()?.into_iter().map(|s| (s.cpu, s.state)).collect();
         let busy: BTreeSet<PsetId> = view.tasks.iter().filter_map(|t| names::owner(&t.at)).collect();
+        let before = sets.clone();
         let mut seen = CpuSet::new();
         let (mut moves, mut steps) = (Vec::new(), Vec::new());
         for cpu in cpus.iter().copied() {
@@ -121,12 +139,17 @@ impl LinuxMachine {
             }
             moves.push(Move { cpu, from, to });
         }
+        let lonely = Self::left_with_one((&before, &view.online), (&*sets, &view.online));
+        steps.extend(self.adopted(&lonely)?);
         Ok((moves, steps))
     }
 }
 
 impl Psets for LinuxMachine {
     fn list(&self) -> Result<Vec<Pset>, Refusal> {
+        if !self.has_cgroups() {
+            return Ok(self.cooperative_list());
+        }
         let view = self.view_for(false)?;
         let mut sets: Vec<(u64, Pset)> = Vec::new();
         for (id, label) in view.sets() {
@@ -144,6 +167,9 @@ impl Psets for LinuxMachine {
         options: CreateOptions,
         forced: bool,
     ) -> Result<Change<(PsetId, Vec<Move>)>, Refusal> {
+        if !self.has_cgroups() {
+            return self.cooperative_create(cpus, options);
+        }
         let exclusive = !options.keep_others;
         let (mut view, mut sets) = self.live_sets()?;
         if exclusive && view.v1 {
@@ -158,7 +184,6 @@ impl Psets for LinuxMachine {
         let mode = if exclusive { PsetMode::Own } else { PsetMode::Shared };
         sets.insert(id, SetLabel { members: Vec::new(), mode, zones: Vec::new(), serial });
         let (moves, mut steps) = self.moved(&view, &mut sets, id, cpus, forced)?;
-        steps.extend(self.forgotten());
         steps.extend(plan(&view, &Wanted { sets, moves: Vec::new() }));
         Ok(Change::new(format!("create processor set {id}"), steps, (id, moves)))
     }
@@ -169,6 +194,9 @@ impl Psets for LinuxMachine {
         cpus: &[CpuId],
         forced: bool,
     ) -> Result<Change<Vec<Move>>, Refusal> {
+        if !self.has_cgroups() {
+            return self.cooperative_assign(set, cpus);
+        }
         let (view, mut sets) = self.live_sets()?;
         if !set.is_default() && !sets.contains_key(&set) {
             return Err(Refusal::new(Subject::Pset(set), Reason::NoSuchPset));
@@ -184,6 +212,9 @@ impl Psets for LinuxMachine {
     }
 
     fn prepare_destroy(&self, set: PsetId) -> Result<Change<()>, Refusal> {
+        if !self.has_cgroups() {
+            return self.cooperative_destroy(set);
+        }
         let (view, mut sets) = self.live_sets()?;
         if sets.remove(&set).is_none() {
             let reason = if set.is_default() { Reason::DefaultPset } else { Reason::NoSuchPset };
@@ -198,8 +229,7 @@ impl Psets for LinuxMachine {
             .collect::<BTreeSet<_>>()
             .into_iter()
             .collect();
-        let mut steps = plan(&view, &Wanted { sets, moves: Vec::new() });
-        steps.extend(self.forgotten());
+        let steps = plan(&view, &Wanted { sets, moves: Vec::new() });
         let mut change = Change::new(format!("remove processor set {set}"), steps, ());
         for origin in lost {
             change.notes.push(format!("{origin} is gone: its tasks return to the root"));

@@ -82,18 +82,49 @@ impl LinuxMachine {
         bound
     }
 
-    fn status(&self, task: TaskId) -> Result<LwpStatus, KnobError> {
-        let place = self.os.place(task.pid, Some(task.leader())).map_err(knob_error)?;
-        let set = place.as_deref().and_then(names::owner).unwrap_or(PsetId::DEFAULT);
-        let allowed = self.os.mask(task)?;
-        let mut cpu = None;
-        if allowed.len() == 1 {
-            // In a set of one processor everybody has such a mask; only ours is a binding then.
+    /// Whether a mask of one processor is a binding: it is where the thread's set has more of them, whoever
+    /// set it, for that is what others see of it too. A wider mask of somebody else's that sets happen to
+    /// squeeze into one processor looks just the same; the kernel does not tell the two apart.
+    fn is_binding(&self, task: TaskId) -> Result<bool, KnobError> {
+        // In a set of one processor everybody has such a mask; only ours is a binding then, and what a child
+        // inherited from it is not seen before the set grows.
+        if !self.has_cgroups() {
+            let set = self.cooperative_sets().remove(&self.cooperative_set_of(task.pid));
+            let cpus = set.map_or_else(|| self.os.online(), |s| Ok(s.cpus()))?;
+            return Ok(cpus.len() > 1);
+        }
+        let ours = self.journal.baseline(&LinuxKnob::Mask(task).knob()).is_some();
+        Ok(ours || self.cpuset_of(task)?.len() > 1)
+    }
+
+    /// Notes of the bindings that nobody will see any more because their set is left with one processor: those
+    /// that were inherited, and those that others made. Remembered, they are seen.
+    pub(crate) fn adopted(&self, left_with_one: &BTreeSet<PsetId>) -> Result<Vec<Step>, Refusal> {
+        if left_with_one.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut notes = Vec::new();
+        for thread in self.bound()?.into_iter().filter(|t| t.cpu.is_some() && left_with_one.contains(&t.set))
+        {
+            let Ok((task, _)) = self.os.identify(thread.lwp.pid, Some(thread.lwp.lwp.0)) else { continue };
             let knob = LinuxKnob::Mask(task).knob();
-            if self.cpuset_of(task)?.len() > 1 || self.journal.baseline(&knob).is_some() {
-                cpu = allowed.lowest();
+            if self.journal.baseline(&knob).is_none() {
+                let all = Some(ALL.to_owned());
+                notes.push(Step::new(knob, all.clone(), all).keeping());
             }
         }
+        Ok(notes)
+    }
+
+    fn status(&self, task: TaskId) -> Result<LwpStatus, KnobError> {
+        let place = self.os.place(task.pid, Some(task.leader())).map_err(knob_error)?;
+        let set = if self.has_cgroups() {
+            place.as_deref().and_then(names::owner).unwrap_or(PsetId::DEFAULT)
+        } else {
+            self.cooperative_set_of(task.pid)
+        };
+        let allowed = self.os.mask(task)?;
+        let cpu = if allowed.len() == 1 && self.is_binding(task)? { allowed.lowest() } else { None };
         let lwp = Lwp { pid: Pid(task.pid), lwp: LwpId(task.leader()) };
         Ok(LwpStatus { lwp, set, cpu, allowed })
     }
@@ -163,6 +194,9 @@ impl Threads for LinuxMachine {
         to: Option<PsetId>,
     ) -> Result<Change<Vec<Rebinding<PsetId>>>, Refusal> {
         let tasks = self.selected(pid, lwps)?;
+        if !self.has_cgroups() && !to.is_some_and(PsetId::is_default) {
+            return self.cooperative_bind(pid, lwps.is_none(), to);
+        }
         let (view, sets) = self.live_sets()?;
         let place = |task: TaskId| -> Result<String, Refusal> {
             let at = self.os.place(task.pid, Some(task.leader())).ok().flatten();
@@ -175,7 +209,10 @@ impl Threads for LinuxMachine {
         }
         let destination = match to {
             None => Destination::Home,
-            Some(set) if set.is_default() => Destination::Default,
+            Some(set) if set.is_default() => {
+                return Err(Refusal::new(Subject::Process(pid), Reason::DefaultPset)
+                    .hint(format!("unbind it to return it there (psrset -u {pid})")));
+            }
             Some(set) => {
                 let Some(label) = sets.get(&set) else {
                     return Err(Refusal::new(Subject::Process(pid), Reason::NoSuchPset)
@@ -218,14 +255,32 @@ impl Threads for LinuxMachine {
                 moves.push((*task, place(*task)?, destination));
             }
         }
-        let mut steps = plan(&view, &Wanted { sets, moves });
-        steps.extend(self.forgotten());
-        let outcome = rebindings(pid, lwps.is_none(), &from, to.filter(|s| !s.is_default()));
+        let steps = plan(&view, &Wanted { sets, moves });
+        let outcome = rebindings(pid, lwps.is_none(), &from, to);
         let what = match to {
             Some(set) => format!("bind process {pid} to set {set}"),
             None => format!("unbind process {pid} from its set"),
         };
         Ok(Change::new(what, steps, outcome))
+    }
+
+    fn prepare_start_in_default(&self, pid: Pid) -> Result<Change<()>, Refusal> {
+        if !self.has_cgroups() {
+            // Without rights a process keeps out of the sets of its own accord.
+            return Ok(self.cooperative_bind(pid, true, None)?.map(|_| ()));
+        }
+        let (whole, stat) = self.os.identify(pid, None)?;
+        if stat.kernel {
+            return Err(Refusal::new(Subject::Process(pid), Reason::KernelThread));
+        }
+        let at = self.os.place(pid.0, None).ok().flatten();
+        let Some(at) = at else {
+            return Err(Refusal::new(Subject::Process(pid), Reason::ExitedMeanwhile));
+        };
+        let (view, sets) = self.live_sets()?;
+        let moves = vec![(whole, at, Destination::Default)];
+        let steps = plan(&view, &Wanted { sets, moves });
+        Ok(Change::new(format!("start process {pid} in the default set"), steps, ()))
     }
 
     fn prepare_bind_cpu(
@@ -249,9 +304,9 @@ impl Threads for LinuxMachine {
                 Some(_) => {}
             }
         }
-        let sets = if self.has_cgroups() { Psets::list(self)? } else { Vec::new() };
+        let sets = Psets::list(self)?;
         let mut from = Vec::new();
-        let mut steps = self.forgotten();
+        let mut steps = Vec::new();
         for (task, _) in &tasks {
             let gone = |_| Refusal::new(Subject::Process(pid), Reason::ExitedMeanwhile);
             let status = self.status(*task).map_err(gone)?;
@@ -266,9 +321,19 @@ impl Threads for LinuxMachine {
             let before = self.mask_value(*task, &knob).map_err(gone)?;
             if let Some(cpu) = to {
                 let after = cpu.to_string();
+                if status.cpu.is_some() && self.journal.baseline(&knob).is_none() {
+                    // Bound already, by inheritance or by somebody else: what unbinding leads back to is
+                    // no binding, not that one.
+                    let all = Some(ALL.to_owned());
+                    steps.push(Step::new(knob.clone(), all.clone(), all).keeping());
+                }
                 if before != after {
                     steps.push(Step::new(knob, Some(before), Some(after)).keeping());
                 }
+            } else if status.cpu.is_some() && !self.has_cgroups() && !status.set.is_default() {
+                // The mask that makes it a member comes back, and what it was before stays remembered.
+                let of = sets.iter().find(|s| s.id == status.set).map(|s| s.cpus().to_string());
+                steps.push(Step::new(knob, Some(before), of));
             } else if status.cpu.is_some() {
                 let original = self.journal.baseline(&knob).flatten().unwrap_or_else(|| ALL.to_owned());
                 steps.push(Step::new(knob, Some(before), Some(original)).releasing());

@@ -104,7 +104,12 @@ impl Zones for LinuxMachine {
             return Err(refuse(Reason::ManagedElsewhere(who.to_owned())).hint(hint));
         }
         let (view, mut sets) = self.live_sets()?;
-        let view = View::read_with(&self.os, self.journal.as_ref(), !view.tasks.is_empty(), &[path.clone()])?;
+        let view = View::read_with(
+            &self.os,
+            self.journal.as_ref(),
+            !view.tasks.is_empty(),
+            std::slice::from_ref(&path),
+        )?;
         for set in sets.values_mut() {
             set.zones.retain(|z| *z != path);
         }

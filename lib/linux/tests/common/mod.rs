@@ -96,10 +96,78 @@ impl HandMade {
     }
 
     fn note(&self, file: &str, number: u32) {
-        let path = self.dir.path().join(self.group_root()).join(file);
-        if let Ok(text) = fs::read_to_string(&path) {
-            fs::write(path, format!("{text}{number}\n")).unwrap();
+        self.note_in("/", file, number, true);
+    }
+
+    /// Adds a number to a list of tasks of a cgroup, or takes it away.
+    fn note_in(&self, group: &str, file: &str, number: u32, add: bool) {
+        let dir = self.dir.path().join(self.group_root()).join(group.trim_start_matches('/'));
+        let Ok(text) = fs::read_to_string(dir.join(file)) else { return };
+        let mut numbers: Vec<u32> =
+            text.lines().map(|l| l.parse().unwrap()).filter(|n| *n != number).collect();
+        if add {
+            numbers.push(number);
+            numbers.sort_unstable();
         }
+        fs::write(dir.join(file), numbers.iter().map(|n| format!("{n}\n")).collect::<String>()).unwrap();
+    }
+
+    fn group_of(&self, pid: u32, tid: u32) -> String {
+        let line = self.read(&format!("proc/{pid}/task/{tid}/cgroup"));
+        line.rsplit_once(':').unwrap().1.to_owned()
+    }
+
+    /// A thread or a process that stands where its creator stands, and may run where that may.
+    pub fn born(&self, pid: u32, tid: u32, creator: (u32, u32)) {
+        let group = self.group_of(creator.0, creator.1);
+        let mask = self.read(&format!("proc/{}/task/{}/mask", creator.0, creator.1));
+        if pid == tid {
+            self.process(pid, &[pid], "child", 0);
+            let stat = self
+                .read(&format!("proc/{pid}/stat"))
+                .replace(" S 1 1 1 ", &format!(" S {} 1 1 ", creator.0));
+            for path in [format!("proc/{pid}/stat"), format!("proc/{pid}/task/{pid}/stat")] {
+                self.file(&path, &(stat.clone() + "\n"));
+            }
+        } else {
+            let stat = self.read(&format!("proc/{pid}/stat"));
+            let stat = stat.replacen(&pid.to_string(), &tid.to_string(), 1);
+            let stat = stat.replace(&format!(" {} 0 0", 1000 + pid), &format!(" {} 0 0", 1000 + tid));
+            for path in [format!("proc/{pid}/task/{tid}/stat"), format!("proc/{tid}/stat")] {
+                self.file(&path, &(stat.clone() + "\n"));
+            }
+            self.file(&format!("proc/{tid}/status"), &format!("Name:\tchild\nTgid:\t{pid}\n"));
+        }
+        for file in ["tasks", "cgroup.threads"] {
+            self.note_in("/", file, tid, false);
+            self.note_in(&group, file, tid, true);
+        }
+        let line = if self.v1 { format!("1:cpuset:{group}\n") } else { format!("0::{group}\n") };
+        self.file(&format!("proc/{pid}/task/{tid}/cgroup"), &line);
+        if pid == tid {
+            self.note_in("/", "cgroup.procs", pid, false);
+            self.note_in(&group, "cgroup.procs", pid, true);
+            self.file(&format!("proc/{pid}/cgroup"), &line);
+        }
+        if mask != "(absent)" {
+            self.file(&format!("proc/{pid}/task/{tid}/mask"), &mask);
+        }
+    }
+
+    /// A process ends.
+    pub fn exit(&self, pid: u32) {
+        let proc = self.dir.path().join("proc");
+        for entry in fs::read_dir(proc.join(pid.to_string()).join("task")).unwrap() {
+            let tid: u32 = entry.unwrap().file_name().to_str().unwrap().parse().unwrap();
+            let group = self.group_of(pid, tid);
+            for file in ["tasks", "cgroup.threads", "cgroup.procs"] {
+                self.note_in(&group, file, tid, false);
+            }
+            if tid != pid {
+                fs::remove_dir_all(proc.join(tid.to_string())).unwrap();
+            }
+        }
+        fs::remove_dir_all(proc.join(pid.to_string())).unwrap();
     }
 
     pub fn machine(&self) -> LinuxMachine {

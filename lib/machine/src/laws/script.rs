@@ -153,6 +153,9 @@ impl<S: Subject + ?Sized> Player<'_, S> {
             Command::Thread { process } => {
                 let Some(pid) = process.of(&self.notes.processes) else { return Ok(()) };
                 let creator = self.first_thread(pid)?;
+                if self.would_hide(creator) {
+                    return Ok(());
+                }
                 let child = self.subject.add_thread(pid)?;
                 self.say(format!("thread {creator} starts thread {child}"));
                 self.look()?;
@@ -161,6 +164,9 @@ impl<S: Subject + ?Sized> Player<'_, S> {
             Command::Fork { process } => {
                 let Some(parent) = process.of(&self.notes.processes) else { return Ok(()) };
                 let creator = self.first_thread(parent)?;
+                if self.would_hide(creator) {
+                    return Ok(());
+                }
                 let pid = self.subject.fork(parent)?;
                 self.say(format!("thread {creator} forks process {pid}"));
                 self.notes.processes.push(pid);
@@ -202,6 +208,13 @@ impl<S: Subject + ?Sized> Player<'_, S> {
         Scene { seen: &self.seen, abilities, processes }.resolve(edit)
     }
 
+    /// Whether a child would inherit a binding that this machine cannot see.
+    fn would_hide(&self, creator: Lwp) -> bool {
+        let Some(thread) = self.seen.threads.get(&creator) else { return false };
+        let alone = self.seen.active_in(thread.set).len() == 1;
+        !self.abilities.sees_lone_heirs && alone && thread.cpu.is_some()
+    }
+
     fn first_thread(&self, pid: Pid) -> Result<Lwp, String> {
         let lwp = self.seen.lwps(pid).first().copied();
         lwp.map(|lwp| Lwp { pid, lwp }).ok_or_else(|| format!("process {pid} cannot be seen"))
@@ -225,6 +238,8 @@ impl<S: Subject + ?Sized> Player<'_, S> {
         let situation = |seen: &Observed| {
             let mut situation = Situation::of(seen, |pid| processes.contains(&pid));
             situation.threads.retain(|lwp, _| in_both(lwp));
+            let lone = situation.threads.iter_mut().filter(|(lwp, _)| seen.lone.contains(lwp));
+            lone.for_each(|(_, binding)| binding.1 = None);
             format!("{situation:?}")
         };
         bench.same(Law::NothingElseChanges, "all others", &situation(&self.seen), &situation(&after));

@@ -79,6 +79,12 @@ pub struct Abilities {
     pub shared: bool,
     /// Whether the threads of one process can be bound to different sets.
     pub thread_sets: bool,
+    /// Whether a thread that is bound to the only active processor of its set can be told from one that is
+    /// bound to none. Where not, nothing is asked about that difference.
+    pub lone_bindings: bool,
+    /// Whether a child of a thread that is bound to a processor is seen to be bound where its set has no other
+    /// processor. A machine that knows bindings by masks alone cannot see that; there none is born.
+    pub sees_lone_heirs: bool,
     /// Whether waiting costs nothing, so that time can pass between commands.
     pub free_clock: bool,
     /// By how much the machine's account of idle time may be ahead.
@@ -95,6 +101,8 @@ impl Abilities {
             exclusive: true,
             shared: true,
             thread_sets: true,
+            sees_lone_heirs: true,
+            lone_bindings: true,
             free_clock: true,
             tick: Nanos(0),
         }
