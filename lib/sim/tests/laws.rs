@@ -56,7 +56,13 @@ impl Modest {
 impl Subject for Modest {
     fn abilities(&self) -> Abilities {
         let all = Abilities::all(&"0-2".parse().expect("it is a list"));
-        Abilities { states: vec![State::OnLine], exclusive: false, free_clock: false, ..all }
+        Abilities {
+            states: vec![State::OnLine],
+            exclusive: false,
+            lone_bindings: false,
+            free_clock: false,
+            ..all
+        }
     }
     fn machine(&self) -> &dyn Machine {
         self.inner.machine()
