@@ -18,6 +18,8 @@ use std::fmt::Display;
 pub trait Bond: Copy + PartialEq + Display + Serialize {
     /// What it is called in messages.
     const NOUN: &'static str;
+    /// Where a program is that is started there, in messages.
+    const PLACE: &'static str;
     /// What it is called in JSON.
     const KEY: &'static str;
     /// What a thread is bound to.
@@ -34,10 +36,19 @@ pub trait Bond: Copy + PartialEq + Display + Serialize {
         lwps: Option<&[LwpId]>,
         to: Option<Self>,
     ) -> Result<Change<Vec<Rebinding<Self>>>, Refusal>;
+
+    /// Prepares where a process starts that is to become another program; `None` where nobody is bound.
+    ///
+    /// # Errors
+    /// [`Refusal`] of the machine.
+    fn prepare_start(threads: &dyn Threads, pid: Pid, to: Option<Self>) -> Result<Change<()>, Refusal> {
+        Self::prepare(threads, pid, None, to).map(|change| change.map(drop))
+    }
 }
 
 impl Bond for PsetId {
     const NOUN: &'static str = "set";
+    const PLACE: &'static str = "in set";
     const KEY: &'static str = "set";
 
     fn of(lwp: &LwpStatus) -> Option<Self> {
@@ -56,10 +67,18 @@ impl Bond for PsetId {
     ) -> Result<Change<Vec<Rebinding<Self>>>, Refusal> {
         threads.prepare_bind_set(pid, lwps, to)
     }
+
+    fn prepare_start(threads: &dyn Threads, pid: Pid, to: Option<Self>) -> Result<Change<()>, Refusal> {
+        match to {
+            None => threads.prepare_start_in_default(pid),
+            set => threads.prepare_bind_set(pid, None, set).map(|change| change.map(drop)),
+        }
+    }
 }
 
 impl Bond for CpuId {
     const NOUN: &'static str = "processor";
+    const PLACE: &'static str = "on processor";
     const KEY: &'static str = "processor";
 
     fn of(lwp: &LwpStatus) -> Option<Self> {
@@ -337,13 +356,15 @@ pub fn execute<B: Bond>(
             format!("nothing can be started on machine {}, which is not the one at hand", machine.name());
         return Err(Complaint::new(format!("execute {name}"), reason).into());
     }
-    let main = Phrase::new(to).about(format_args!("process {pid}"));
-    let bound = if to.is_none() {
-        let change = threads(machine)?.prepare_start_in_default(pid);
-        changer.attempt(ctx, &main, |_| None, change).is_some()
-    } else {
-        rebind(threads(machine)?, pid, None, to, &main, &mut changer, ctx).is_some()
+    let main = match to {
+        Some(to) => format!("execute {name} {} {to}", B::PLACE),
+        None => format!("execute {name} in the default set"),
     };
+    let names = |subject: &Subject| {
+        let ours = *subject == Subject::Process(pid) || to.is_some_and(|to| to.is_subject(subject));
+        ours.then(|| main.clone())
+    };
+    let bound = changer.attempt(ctx, &main, names, B::prepare_start(threads(machine)?, pid, to)).is_some();
     let exit = changer.finish(ctx);
     if !bound {
         return Ok(exit);

@@ -262,6 +262,44 @@ fn the_machine_at_hand_is_shown_and_captured() {
     assert!(err(&again).contains("the directory is not empty"), "{}", err(&again));
 }
 
+/// A processor that this test itself may use.
+fn some_processor() -> String {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let list = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
+    list.split(['-', ',']).next().unwrap().to_owned()
+}
+
+#[test]
+fn a_program_is_started_where_it_is_bound_and_its_status_is_the_commands() {
+    let state = tempfile::tempdir().unwrap();
+    let cpu = some_processor();
+    let script = "sed -n s/^Cpus_allowed_list:.//p /proc/self/status; exit 7";
+    let mut command = millpond();
+    command.env("MILLPOND_STATE", state.path()).args(["pbind", "-e", &cpu, "sh", "-c", script]);
+    let started = command.output().unwrap();
+    assert_eq!(
+        (started.status.code(), out(&started), err(&started)),
+        (Some(7), format!("{cpu}\n"), String::new())
+    );
+
+    let mut command = millpond();
+    command.env("MILLPOND_STATE", state.path()).args(["pbind", "-e", &cpu, "no-such-program"]);
+    let refused = command.output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(err(&refused), "pbind: cannot execute no-such-program: No such file or directory\n");
+
+    // A status of ours that no program has by accident.
+    let refused = millpond()
+        .env("MILLPOND_STATE", state.path())
+        .args(["psrset", "-e", "999", "true"])
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        err(&refused).starts_with("psrset: cannot execute true in set 999: there is no such processor set\n")
+    );
+}
+
 #[test]
 fn standard_error_may_be_closed() {
     let nowhere = File::open("/dev/null").unwrap();
