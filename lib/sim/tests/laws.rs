@@ -59,7 +59,7 @@ impl Subject for Modest {
         Abilities {
             states: vec![State::OnLine],
             exclusive: false,
-            lone_bindings: false,
+            sees_lone_heirs: false,
             free_clock: false,
             ..all
         }

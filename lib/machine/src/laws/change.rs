@@ -81,15 +81,10 @@ pub fn tells(done: &Done, operation: &Operation, before: &Observed) -> Option<St
                 let thread = before.threads.get(&Lwp { pid: *pid, lwp })?;
                 (!thread.set.is_default()).then_some(thread.set)
             };
-            tells_rebinding(list, *pid, lwps.as_deref(), *to, &before.lwps(*pid), &|lwp, from| {
-                was(lwp) == from
-            })
+            tells_rebinding(list, *pid, lwps.as_deref(), *to, &before.lwps(*pid), &was)
         }
         (Done::Cpus(list), Operation::BindCpu { pid, lwps, to }) => {
-            let was = |lwp: LwpId, from: Option<CpuId>| {
-                let lwp = Lwp { pid: *pid, lwp };
-                before.lone.contains(&lwp) || before.threads.get(&lwp).is_some_and(|t| t.cpu == from)
-            };
+            let was = |lwp: LwpId| before.threads.get(&Lwp { pid: *pid, lwp })?.cpu;
             tells_rebinding(list, *pid, lwps.as_deref(), *to, &before.lwps(*pid), &was)
         }
         (Done::Destroyed, Operation::Destroy { .. }) => None,
@@ -104,17 +99,15 @@ fn tells_rebinding<T: Copy + PartialEq + std::fmt::Debug>(
     lwps: Option<&[LwpId]>,
     to: Option<T>,
     there: &[LwpId],
-    was: &dyn Fn(LwpId, Option<T>) -> bool,
+    was: &dyn Fn(LwpId) -> Option<T>,
 ) -> Option<String> {
     let right = match lwps {
         Some(lwps) => {
-            let right = |(lwp, r): (&LwpId, &Rebinding<T>)| {
-                r.pid == pid && r.lwp == Some(*lwp) && r.to == to && was(*lwp, r.from)
-            };
-            list.len() == lwps.len() && lwps.iter().zip(list).all(right)
+            let want = lwps.iter().map(|lwp| Rebinding { pid, lwp: Some(*lwp), from: was(*lwp), to });
+            list.iter().copied().eq(want)
         }
         None => matches!(list, [one] if one.pid == pid && one.lwp.is_none() && one.to == to
-            && there.iter().any(|lwp| was(*lwp, one.from))),
+            && there.iter().any(|lwp| was(*lwp) == one.from)),
     };
     if right { None } else { Some(format!("it said {list:?}")) }
 }

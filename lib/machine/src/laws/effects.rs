@@ -96,8 +96,7 @@ impl Bench {
             } else {
                 Law::NothingElseChanges
             });
-            let unclear = p.before.lone.contains(lwp) || p.after.lone.contains(lwp);
-            self.ask(law, have.is_some_and(|have| have.0 == want.0 && (unclear || have.1 == want.1)), || {
+            self.ask(law, have == Some(want), || {
                 format!("thread {lwp} was to have set and processor {want:?}, and has {have:?}")
             });
         }
@@ -141,8 +140,7 @@ impl Bench {
 
     /// What a new thread, or the first thread of a new process, has.
     pub fn child(&mut self, seen: &Observed, creator: Lwp, child: Lwp) {
-        let cpu = |t: &LwpStatus| t.cpu.filter(|_| !seen.lone.contains(&t.lwp));
-        let look = |lwp: Lwp| seen.threads.get(&lwp).map(|t| (t.set, cpu(t), t.allowed.clone()));
+        let look = |lwp: Lwp| seen.threads.get(&lwp).map(|t| (t.set, t.cpu, t.allowed.clone()));
         let (of, has) = (look(creator), look(child));
         self.ask(Law::ChildrenInherit, of.is_some() && of == has, || {
             format!("thread {creator} has {of:?}, its child {child} has {has:?}")

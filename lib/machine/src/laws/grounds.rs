@@ -146,7 +146,7 @@ impl Grounds {
             let named = lwps.is_none_or(|l| l.contains(&thread.lwp.lwp));
             match thread.cpu {
                 Some(cpu) if named && seen.set_of(cpu) != set => {
-                    self.when(!seen.lone.contains(&thread.lwp), Reason::BoundElsewhere { cpu, set });
+                    self.must.push(Reason::BoundElsewhere { cpu, set });
                 }
                 _ => {}
             }
@@ -186,11 +186,6 @@ impl Grounds {
         }
     }
 
-    /// A ground that is sure, or depends on what cannot be seen.
-    fn when(&mut self, sure: bool, reason: Reason) {
-        if sure { self.must.push(reason) } else { self.may.push(reason) }
-    }
-
     /// A set that is named is one that users made.
     fn set(&mut self, seen: &Observed, set: PsetId) {
         if set.is_default() {
@@ -210,8 +205,7 @@ impl Grounds {
     fn bound_threads(&mut self, seen: &Observed, cpu: CpuId, forced: bool) {
         let bound: Vec<Lwp> = seen.bound_to_cpu(cpu).map(|t| t.lwp).collect();
         if !bound.is_empty() && !forced {
-            let sure = bound.iter().any(|lwp| !seen.lone.contains(lwp));
-            self.when(sure, Reason::BoundThreads(bound));
+            self.must.push(Reason::BoundThreads(bound));
         }
     }
 }

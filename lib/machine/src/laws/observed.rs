@@ -15,8 +15,6 @@ pub struct Observed {
     pub sets: Vec<Pset>,
     /// Every thread that is not of the kernel.
     pub threads: BTreeMap<Lwp, LwpStatus>,
-    /// Those of them that cannot be asked whether they are bound to a processor.
-    pub lone: BTreeSet<Lwp>,
     /// Processes that are parts of the kernel.
     pub kernel: BTreeSet<Pid>,
     /// What can be steered, where that can be seen.
@@ -59,21 +57,15 @@ impl Observed {
             Ok(facet) => facet.list().map_err(say("interrupts"))?,
             Err(_) => Vec::new(),
         };
-        let mut seen = Observed {
+        Ok(Observed {
             processors: states.into_iter().map(|s| (s.cpu, s)).collect(),
             sets,
             threads,
-            lone: BTreeSet::new(),
             kernel,
             interrupts,
             baselines: machine.journal().baselines(),
             snapshot: subject.snapshot(Times::Shown)?,
-        };
-        if !subject.abilities().lone_bindings {
-            let is_lone = |t: &&LwpStatus| seen.active_in(t.set).len() == 1;
-            seen.lone = seen.threads.values().filter(is_lone).map(|t| t.lwp).collect();
-        }
-        Ok(seen)
+        })
     }
 
     /// The set that a processor is in.

@@ -238,8 +238,6 @@ impl<S: Subject + ?Sized> Player<'_, S> {
         let situation = |seen: &Observed| {
             let mut situation = Situation::of(seen, |pid| processes.contains(&pid));
             situation.threads.retain(|lwp, _| in_both(lwp));
-            let lone = situation.threads.iter_mut().filter(|(lwp, _)| seen.lone.contains(lwp));
-            lone.for_each(|(_, binding)| binding.1 = None);
             format!("{situation:?}")
         };
         bench.same(Law::NothingElseChanges, "all others", &situation(&self.seen), &situation(&after));

@@ -79,9 +79,6 @@ pub struct Abilities {
     pub shared: bool,
     /// Whether the threads of one process can be bound to different sets.
     pub thread_sets: bool,
-    /// Whether a thread that is bound to the only active processor of its set can be told from one that is
-    /// bound to none. Where not, nothing is asked about that difference.
-    pub lone_bindings: bool,
     /// Whether a child of a thread that is bound to a processor is seen to be bound where its set has no other
     /// processor. A machine that knows bindings by masks alone cannot see that; there none is born.
     pub sees_lone_heirs: bool,
@@ -102,7 +99,6 @@ impl Abilities {
             shared: true,
             thread_sets: true,
             sees_lone_heirs: true,
-            lone_bindings: true,
             free_clock: true,
             tick: Nanos(0),
         }
