@@ -114,6 +114,7 @@ impl<'a> Ctx<'a> {
 
     /// A remedy, on a line of its own.
     pub fn hint(&mut self, hint: &str) {
+        self.out.flush();
         self.err.line(format_args!("hint: {hint}"));
     }
 

@@ -116,7 +116,11 @@ impl Diagnosis {
         }
         for set in &self.sets {
             let cpus = set.cpus();
-            let members = if cpus.is_empty() { "empty".to_owned() } else { format!("processors {cpus}") };
+            let members = match cpus.len() {
+                0 => "empty".to_owned(),
+                1 => format!("processor {cpus}"),
+                _ => format!("processors {cpus}"),
+            };
             ctx.out.line(format_args!("processor set {}: {members}, mode {}", set.id, set.mode));
             for breach in &set.breaches {
                 ctx.out.line(format_args!("  breach: {breach}"));

@@ -36,5 +36,6 @@ mod machine;
 mod play;
 mod script;
 
+pub use machine::Stage;
 pub use play::{Played, play};
 pub use script::{Line, ScriptError, parse};

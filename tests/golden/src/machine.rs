@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 /// What is about to be done behind the back of the commands.
 #[derive(Default)]
-pub struct Mischief {
+pub(crate) struct Mischief {
     /// The journal's disk is full.
     pub full: Cell<bool>,
     /// A process ends at a moment of the next change.
@@ -26,8 +26,7 @@ pub struct Mischief {
 pub struct Stage {
     sim: Rc<SimMachine>,
     journal: Rc<StageJournal>,
-    /// What is about to happen.
-    pub mischief: Rc<Mischief>,
+    pub(crate) mischief: Rc<Mischief>,
 }
 
 struct StageJournal {
@@ -38,6 +37,7 @@ struct StageJournal {
 
 impl Stage {
     /// Sets the machine up.
+    #[must_use]
     pub fn new(sim: SimMachine) -> Self {
         let (sim, mischief) = (Rc::new(sim), Rc::new(Mischief::default()));
         let journal = StageJournal {
@@ -49,6 +49,7 @@ impl Stage {
     }
 
     /// The machine itself.
+    #[must_use]
     pub fn sim(&self) -> &SimMachine {
         &self.sim
     }

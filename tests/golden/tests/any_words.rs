@@ -1,0 +1,146 @@
+//! Whatever is typed: no command panics, a status tells the truth, and what is only shown is not done.
+
+use millpond_cmd::{Ctx, run};
+use millpond_golden::Stage;
+use millpond_session::{Output, Session};
+use millpond_sim::SimMachine;
+use proptest::prelude::*;
+use proptest::sample::select;
+use std::ffi::OsString;
+
+/// Words that mean something to at least one of the commands, and some that mean nothing to any.
+const WORDS: [&str; 44] = [
+    "-a",
+    "-b",
+    "-c",
+    "-d",
+    "-e",
+    "-f",
+    "-F",
+    "-i",
+    "-n",
+    "-p",
+    "-q",
+    "-Q",
+    "-r",
+    "-s",
+    "-S",
+    "-t",
+    "-u",
+    "-U",
+    "-v",
+    "-z",
+    "-cF",
+    "-aS",
+    "-pv",
+    "-Fa",
+    "--json",
+    "--keep-others",
+    "--help",
+    "-x",
+    "--nothing",
+    "0",
+    "1",
+    "2",
+    "3",
+    "9",
+    "1-3",
+    "0,2",
+    "2-9",
+    "204",
+    "101",
+    "204/1",
+    "149/2-",
+    "zone1",
+    "all",
+    "",
+];
+
+fn any_line() -> impl Strategy<Value = Vec<&'static str>> {
+    let command = select(vec!["psrinfo", "psradm", "psrset", "pbind"]);
+    let words = proptest::collection::vec(select(WORDS.to_vec()), 0..5);
+    (command, words).prop_map(|(command, mut words)| {
+        words.insert(0, command);
+        words
+    })
+}
+
+struct Told {
+    out: String,
+    status: u8,
+}
+
+fn tell(stage: &Stage, words: &[&str]) -> Told {
+    let session = Session::with(Box::new(stage.clone()));
+    let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+    let mut out = Vec::new();
+    let mut ctx = Ctx::new(Output::to(&mut out), Output::to(std::io::sink())).with_session(&session);
+    let status = run(&words, &mut ctx).0;
+    drop(ctx);
+    Told { out: String::from_utf8(out).unwrap(), status }
+}
+
+/// A machine with two sets and some bindings, so that words have something to meet.
+fn machine() -> Stage {
+    let stage = Stage::new(SimMachine::named("x4200").unwrap());
+    for line in ["psrset -c 2-3", "psrset -c", "psrset -b 1 204 149/1", "pbind -b 2 204/2", "pbind -b 0 101"]
+    {
+        assert_eq!(tell(&stage, &line.split(' ').collect::<Vec<_>>()).status, 0, "{line}");
+    }
+    stage
+}
+
+proptest! {
+    #[test]
+    fn a_status_tells_whether_anything_was_done(lines in proptest::collection::vec(any_line(), 1..6)) {
+        let stage = machine();
+        for line in lines {
+            let before = stage.sim().save();
+            let told = tell(&stage, &line);
+            prop_assert!(told.status <= 2, "{:?}", line);
+            if told.status == 2 {
+                prop_assert_eq!(stage.sim().save(), before, "{:?} makes no sense and did something", line);
+                prop_assert_eq!(told.out, "", "{:?} makes no sense and said something", line);
+            }
+            stage.sim().view(|s| s.check()).map_err(TestCaseError::fail)?;
+        }
+    }
+
+    #[test]
+    fn what_is_only_shown_is_not_done(line in any_line()) {
+        let stage = machine();
+        let before = stage.sim().save();
+        let mut line = line;
+        line.insert(1, "--dry-run");
+        tell(&stage, &line);
+        prop_assert_eq!(stage.sim().save(), before);
+    }
+
+    #[test]
+    fn an_answer_in_json_is_one_document_on_a_line_of_its_own(line in any_line()) {
+        let stage = machine();
+        let mut line = line;
+        line.insert(1, "--json");
+        let told = tell(&stage, &line);
+        if line.contains(&"--help") || told.status == 2 {
+            return Ok(());
+        }
+        // A refusal before anything was tried has nothing to answer.
+        if told.status == 1 && told.out.is_empty() {
+            return Ok(());
+        }
+        prop_assert!(serde_json::from_str::<serde_json::Value>(&told.out).is_ok(), "{:?}: {}", line, told.out);
+        prop_assert_eq!(told.out.lines().count(), 1);
+    }
+
+    #[test]
+    fn a_refused_set_leaves_nothing_behind(words in proptest::collection::vec(select(WORDS.to_vec()), 0..4)) {
+        let stage = machine();
+        let before = stage.sim().save();
+        let mut line = vec!["psrset", "-c"];
+        line.extend(words);
+        if tell(&stage, &line).status != 0 {
+            prop_assert_eq!(stage.sim().save(), before, "{:?}", line);
+        }
+    }
+}
