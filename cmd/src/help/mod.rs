@@ -4,6 +4,19 @@
 //! $ millpond help
 //! $ millpond help psrset        the same as: psrset --help
 //! ```
+//!
+//! # Environment
+//!
+//! ```text
+//! MILLPOND_STATE   the directory of our records of the machine, with the journal of changes. Without it, the
+//!                  system's for the superuser, and a directory of their own for everybody else
+//! TZ               the time zone in which times are shown
+//! ```
+//!
+//! # Status
+//!
+//! Of every command: 0 when it was done, 1 when something was refused (what could be done was done), 2 when
+//! what was typed makes no sense (nothing was done). The manual of a command says where it differs.
 
 use crate::args::{COMMON, Parsed};
 use crate::command::{COMMANDS, Command};
