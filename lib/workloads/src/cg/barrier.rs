@@ -1,0 +1,283 @@
+//! The two barriers: one that spins, one that blocks.
+//!
+//! The spinning one is the subject of the published experiment. It burns its processor until the last thread arrives; when that
+//! thread waits for the very processor, a whole quantum passes for nothing. It must therefore neither yield
+//! nor fall asleep after a while, however tempting. The blocking one gives the processor away.
+//!
+//! A barrier can be *broken*, for good, by a thread that will never arrive (it panicked, or could not be started). Every
+//! `wait` then returns [`Broken`], so that a failure never leaves threads spinning.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+/// How threads wait for each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BarrierKind {
+    /// Burning the processor, never giving it away.
+    Spinning,
+    /// Asleep, by a condition variable.
+    Blocking,
+}
+
+impl BarrierKind {
+    /// Both kinds.
+    pub const ALL: [Self; 2] = [Self::Spinning, Self::Blocking];
+}
+
+impl fmt::Display for BarrierKind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(match self {
+            Self::Spinning => "spinning",
+            Self::Blocking => "blocking",
+        })
+    }
+}
+
+/// The text was none of the kinds.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cannot use barrier {0}: it is none of spinning, blocking")]
+pub struct UnknownBarrier(String);
+
+impl FromStr for BarrierKind {
+    type Err = UnknownBarrier;
+
+    fn from_str(text: &str) -> Result<Self, UnknownBarrier> {
+        let found = Self::ALL.into_iter().find(|kind| kind.to_string() == text);
+        found.ok_or_else(|| UnknownBarrier(text.to_owned()))
+    }
+}
+
+/// The barrier was broken: somebody will never arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Broken;
+
+/// A barrier for a fixed number of threads, used again and again.
+// The variants differ in size by the padding of the spinning one, and there is one barrier per team: nothing to save by a box.
+#[expect(clippy::large_enum_variant)]
+#[derive(Debug)]
+pub(super) enum Barrier {
+    Spinning(Spinning),
+    Blocking(Blocking),
+}
+
+impl Barrier {
+    /// For `threads` threads, at least one.
+    pub(super) fn new(kind: BarrierKind, threads: usize) -> Self {
+        match kind {
+            BarrierKind::Spinning => Self::Spinning(Spinning::new(threads)),
+            BarrierKind::Blocking => Self::Blocking(Blocking::new(threads)),
+        }
+    }
+
+    /// Returns when all threads are here. What they wrote before is visible to all after.
+    pub(super) fn wait(&self) -> Result<(), Broken> {
+        match self {
+            Self::Spinning(barrier) => barrier.wait(),
+            Self::Blocking(barrier) => barrier.wait(),
+        }
+    }
+
+    /// Lets everybody go, now and in future, with [`Broken`].
+    pub(super) fn break_up(&self) {
+        match self {
+            Self::Spinning(barrier) => barrier.turn.0.store(BROKEN, Ordering::Release),
+            Self::Blocking(barrier) => {
+                let mut state = barrier.state.lock().unwrap_or_else(PoisonError::into_inner);
+                state.turn = BROKEN;
+                barrier.turned.notify_all();
+            }
+        }
+    }
+}
+
+/// Breaks the barrier when its holder unwinds.
+pub(super) struct BreakOnPanic<'a>(pub(super) &'a Barrier);
+
+impl Drop for BreakOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.break_up();
+        }
+    }
+}
+
+/// The turn of a broken barrier. Turns are counted from zero and never get here.
+const BROKEN: usize = usize::MAX;
+
+/// On a cache line (and the one that is fetched with it) of its own: arriving must not disturb those who watch the turn.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Padded(AtomicUsize);
+
+/// Counts arrivals; the last one resets the count and advances the turn that the others watch.
+#[derive(Debug)]
+pub(super) struct Spinning {
+    threads: usize,
+    arrived: Padded,
+    turn: Padded,
+}
+
+impl Spinning {
+    fn new(threads: usize) -> Self {
+        Self { threads, arrived: Padded(AtomicUsize::new(0)), turn: Padded(AtomicUsize::new(0)) }
+    }
+
+    fn wait(&self) -> Result<(), Broken> {
+        let turn = self.turn.0.load(Ordering::Acquire);
+        if turn == BROKEN {
+            return Err(Broken);
+        }
+        if self.threads == 1 {
+            return Ok(());
+        }
+        if self.arrived.0.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
+            self.arrived.0.store(0, Ordering::Relaxed);
+            // Exchanged, not stored: a barrier that was broken meanwhile must stay broken.
+            let turned = self.turn.0.compare_exchange(turn, turn + 1, Ordering::AcqRel, Ordering::Acquire);
+            return turned.map(drop).map_err(|_| Broken);
+        }
+        loop {
+            match self.turn.0.load(Ordering::Acquire) {
+                BROKEN => return Err(Broken),
+                // The hint frees the pipeline for a sibling strand; it does not give the processor away.
+                now if now == turn => std::hint::spin_loop(),
+                _ => return Ok(()),
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Blocking {
+    threads: usize,
+    state: Mutex<BlockingState>,
+    turned: Condvar,
+}
+
+#[derive(Debug)]
+struct BlockingState {
+    arrived: usize,
+    turn: usize,
+}
+
+impl Blocking {
+    fn new(threads: usize) -> Self {
+        Self { threads, state: Mutex::new(BlockingState { arrived: 0, turn: 0 }), turned: Condvar::new() }
+    }
+
+    fn wait(&self) -> Result<(), Broken> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = state.turn;
+        if turn == BROKEN {
+            return Err(Broken);
+        }
+        state.arrived += 1;
+        if state.arrived == self.threads {
+            state.arrived = 0;
+            state.turn += 1;
+            self.turned.notify_all();
+            return Ok(());
+        }
+        while state.turn == turn {
+            state = self.turned.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.turn == BROKEN { Err(Broken) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::thread;
+
+    /// `threads` threads add to a counter and meet, `rounds` times; after each meeting all must see everybody's addition.
+    fn nobody_runs_ahead(kind: BarrierKind, threads: usize, rounds: usize) {
+        let (barrier, counter) = (Barrier::new(kind, threads), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    for round in 1..=rounds {
+                        counter.fetch_add(1, Ordering::Relaxed);
+                        barrier.wait().unwrap();
+                        assert_eq!(counter.load(Ordering::Relaxed), round * threads);
+                        barrier.wait().unwrap();
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn nobody_passes_a_spinning_barrier_before_all_arrived() {
+        // Few rounds: beyond the processors at hand each of them costs a time slice, which is the point of this barrier.
+        nobody_runs_ahead(BarrierKind::Spinning, 1, 100);
+        nobody_runs_ahead(BarrierKind::Spinning, 2, 100);
+        nobody_runs_ahead(BarrierKind::Spinning, 3, 5);
+    }
+
+    #[test]
+    fn nobody_passes_a_blocking_barrier_before_all_arrived() {
+        for threads in 1..=8 {
+            nobody_runs_ahead(BarrierKind::Blocking, threads, 100);
+        }
+    }
+
+    #[test]
+    fn a_broken_barrier_lets_everybody_go_now_and_later() {
+        for kind in BarrierKind::ALL {
+            let barrier = Barrier::new(kind, 3);
+            thread::scope(|scope| {
+                let waiting = [scope.spawn(|| barrier.wait()), scope.spawn(|| barrier.wait())];
+                barrier.break_up();
+                for thread in waiting {
+                    assert_eq!(thread.join().unwrap(), Err(Broken));
+                }
+            });
+            assert_eq!(barrier.wait(), Err(Broken));
+        }
+    }
+
+    #[test]
+    fn a_barrier_for_one_never_waits_but_can_be_broken() {
+        for kind in BarrierKind::ALL {
+            let barrier = Barrier::new(kind, 1);
+            assert_eq!(barrier.wait(), Ok(()));
+            assert_eq!(barrier.wait(), Ok(()));
+            barrier.break_up();
+            assert_eq!(barrier.wait(), Err(Broken));
+        }
+    }
+
+    #[test]
+    fn a_panic_breaks_the_barrier() {
+        let barrier = Barrier::new(BarrierKind::Spinning, 2);
+        let joined = thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let _guard = BreakOnPanic(&barrier);
+                panic!("as the test wants");
+            });
+            let waited = barrier.wait();
+            (waited, thread.join().is_err())
+        });
+        assert_eq!(joined, (Err(Broken), true));
+    }
+
+    #[test]
+    fn an_unknown_kind_is_refused_by_name() {
+        let error = "yielding".parse::<BarrierKind>().unwrap_err();
+        assert_eq!(error.to_string(), "cannot use barrier yielding: it is none of spinning, blocking");
+    }
+
+    proptest! {
+        #[test]
+        fn a_kind_reads_back_as_itself(kind in prop::sample::select(&BarrierKind::ALL[..])) {
+            prop_assert_eq!(kind.to_string().parse::<BarrierKind>().unwrap(), kind);
+            prop_assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{kind}\""));
+        }
+    }
+}

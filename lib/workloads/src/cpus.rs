@@ -1,0 +1,85 @@
+//! Which processors the calling thread may use, on machines of any size.
+
+use crate::Error;
+use std::io;
+
+/// A mask of this many bytes covers every kernel that can be built today (8,192 processors) 64 times over.
+const MASK_BYTES_MAX: usize = 1 << 16;
+
+/// The processors that the calling thread may run on, ascending, by the kernel's numbers.
+///
+/// The call is made raw with a buffer that grows, because the C library's set ends at 1,024 processors and the kernel answers
+/// `EINVAL` to a buffer that is smaller than its own mask.
+///
+/// # Errors
+///
+/// [`Error::ReadAllowedCpus`] when the kernel refuses for any other reason (a system call filter).
+pub fn allowed_cpus() -> Result<Vec<u32>, Error> {
+    let mut mask = vec![0_u64; 16];
+    loop {
+        match read_affinity(&mut mask) {
+            Ok(bytes) => return Ok(cpus_of(&mask[..bytes.div_ceil(8)])),
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) && mask.len() * 8 < MASK_BYTES_MAX => {
+                mask = vec![0; mask.len() * 2];
+            }
+            Err(source) => return Err(Error::ReadAllowedCpus { source }),
+        }
+    }
+}
+
+/// How many processors the calling thread may run on: never less than one.
+pub(crate) fn allowed_cpu_count() -> Result<usize, Error> {
+    Ok(allowed_cpus()?.len().max(1))
+}
+
+/// Fills `mask` and returns how many bytes of it the kernel wrote.
+fn read_affinity(mask: &mut [u64]) -> io::Result<usize> {
+    // SAFETY: the kernel writes at most the length that it is given, which is the length of the slice that the pointer
+    // comes from; every bit pattern is a u64; pid 0 is the calling thread.
+    let bytes =
+        unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, size_of_val(mask), mask.as_mut_ptr()) };
+    usize::try_from(bytes).map_err(|_| io::Error::last_os_error())
+}
+
+/// The numbers of the bits that are set, in words of the machine's own byte order (as the kernel keeps them).
+fn cpus_of(mask: &[u64]) -> Vec<u32> {
+    let bits = (0_u32..).zip(mask.iter().flat_map(|word| (0..64).map(move |bit| word >> bit & 1 == 1)));
+    bits.filter_map(|(cpu, is_set)| is_set.then_some(cpu)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_calling_thread_may_use_at_least_one_processor_and_the_list_ascends() {
+        let cpus = allowed_cpus().unwrap();
+        assert!(!cpus.is_empty());
+        assert!(cpus.is_sorted_by(|a, b| a < b));
+    }
+
+    #[test]
+    fn the_list_agrees_with_the_standard_library_about_the_count() {
+        // The standard library also looks at quotas, so it may say less, never more.
+        assert!(std::thread::available_parallelism().unwrap().get() <= allowed_cpu_count().unwrap());
+    }
+
+    #[test]
+    fn a_buffer_that_is_too_small_is_refused_with_einval_which_the_growth_relies_on() {
+        let error = read_affinity(&mut []).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
+    }
+
+    proptest! {
+        #[test]
+        fn every_set_of_processors_beyond_1024_reads_back_as_itself(cpus in prop::collection::btree_set(0_u32..4096, 0..64)) {
+            let mut mask = vec![0_u64; 64];
+            for cpu in &cpus {
+                mask[*cpu as usize / 64] |= 1 << (cpu % 64);
+            }
+            prop_assert_eq!(cpus_of(&mask).into_iter().collect::<BTreeSet<_>>(), cpus);
+        }
+    }
+}

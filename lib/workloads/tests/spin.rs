@@ -1,0 +1,72 @@
+//! Spinning as its callers see it.
+
+use millpond_workloads::allowed_cpus;
+use millpond_workloads::spin::{Duty, SpinEvent, SpinResult, SpinSpec, run};
+use std::num::NonZeroU32;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+fn spec(threads: u32, duration_ms: Option<u64>) -> SpinSpec {
+    let duration = duration_ms.map(Duration::from_millis);
+    SpinSpec { threads: NonZeroU32::new(threads), duration, duty: None, interval: None }
+}
+
+#[test]
+fn each_thread_reports_its_iterations_and_no_more_processor_time_than_has_passed() {
+    let result = run(&spec(3, Some(100)), &AtomicBool::new(false), &mut |_| ()).unwrap();
+    assert_eq!(result.threads.len(), 3);
+    assert!(result.seconds >= 0.1 && !result.stopped);
+    for thread in &result.threads {
+        assert!(thread.cpu_seconds > 0.0 && thread.cpu_seconds <= result.seconds, "{result:?}");
+    }
+    assert_eq!(result.iterations(), result.threads.iter().map(|thread| thread.iterations).sum::<u64>());
+}
+
+#[test]
+fn without_a_count_there_are_as_many_threads_as_allowed_processors() {
+    let spec = SpinSpec { threads: None, ..spec(1, Some(1)) };
+    let result = run(&spec, &AtomicBool::new(false), &mut |_| ()).unwrap();
+    assert_eq!(result.threads.len(), allowed_cpus().unwrap().len());
+}
+
+#[test]
+fn without_a_duration_it_spins_until_it_is_stopped_and_tells_progress() {
+    let stop = AtomicBool::new(false);
+    let spec = SpinSpec { interval: Some(Duration::from_millis(1)), ..spec(1, None) };
+    let mut progress = 0;
+    let result = run(&spec, &stop, &mut |event| {
+        if let SpinEvent::Progress { iterations, .. } = event {
+            progress = iterations;
+            stop.store(iterations > 0, Ordering::Relaxed);
+        }
+    })
+    .unwrap();
+    assert!(result.stopped);
+    assert!(progress > 0 && result.iterations() >= progress);
+}
+
+#[test]
+fn a_tenth_of_the_time_takes_no_more_processor_than_that_and_some_slack() {
+    let duty = Duty::new(10, Duration::from_millis(50)).unwrap();
+    let spec = SpinSpec { duty: Some(duty), ..spec(1, Some(500)) };
+    let result = run(&spec, &AtomicBool::new(false), &mut |_| ()).unwrap();
+    // Of the wall clock a thread may spin a tenth at most; half leaves room for calls and for clocks that tick coarsely.
+    assert!(result.iterations() > 0);
+    assert!(result.cpu_seconds() < result.seconds / 2.0, "{result:?}");
+}
+
+#[test]
+fn a_panic_in_the_callback_ends_the_threads() {
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let _ = run(&spec(2, None), &AtomicBool::new(false), &mut |_| panic!("as the test wants"));
+    }));
+    assert!(outcome.is_err());
+}
+
+#[test]
+fn a_result_reads_back_from_json() {
+    let result = run(&spec(1, Some(1)), &AtomicBool::new(false), &mut |_| ()).unwrap();
+    let back: SpinResult = serde_json::from_str(&serde_json::to_string(&result).unwrap()).unwrap();
+    assert_eq!(back.iterations(), result.iterations());
+}
