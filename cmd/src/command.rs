@@ -3,7 +3,7 @@
 use crate::args::{self, Parsed};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
-use crate::{capture, doctor, help, mpstat, occupancy, pbind, psradm, psrinfo, psrset};
+use crate::{capture, demo, doctor, help, load, mpstat, occupancy, pbind, psradm, psrinfo, psrset};
 use millpond_session::reason;
 use std::ffi::OsString;
 use std::path::Path;
@@ -38,6 +38,8 @@ pub const COMMANDS: &[Command] = &[
     occupancy::COMMAND,
     doctor::COMMAND,
     capture::COMMAND,
+    load::COMMAND,
+    demo::COMMAND,
     help::COMMAND,
 ];
 

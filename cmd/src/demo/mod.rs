@@ -1,0 +1,141 @@
+//! Shows on this machine what processor sets are worth: two programs that share it, mixed and apart.
+//!
+//! Two jobs run whose threads spin for each other. First one is alone in a set of its own; then both fight for all
+//! processors; then again with a cap on the processor time of each; then apart, each on half of the machine; and
+//! at last one is alone once more. For each arm you see how fast each job was and on which processors its threads were
+//! seen, and at the end the comparison.
+//!
+//! The demo touches nothing that it did not start: its sets push nobody out (see `psrset -c --keep-others`), and
+//! everything is put back, also after an interrupt. It wants the rights of the superuser; without them sets are kept
+//! by the programs themselves, and caps are left out.
+//!
+//! # Options
+//!
+//! ```text
+//! --seconds N   how long both jobs run together in each arm (9)
+//! --svg         draw the Mop/s of each job in each arm, in place of the text
+//! ```
+//!
+//! ```text
+//! $ millpond demo | tail -1
+//! speed-up: 12.4x (each job at 0.98 of alone)
+//! ```
+//!
+//! # JSON
+//!
+//! ```text
+//! {"machine":{"processors":2,...},
+//!  "arms":[{"kind":"fighting","sentence":"…","left_out":null,"unseen":null,
+//!           "jobs":[{"name":"a","threads":2,"mops":80.1,"iterations":164,"verified":true,
+//!                    "seen":[{"cpu":0,"least":21.0,"mean":36.2,"most":51.0}]}]}],
+//!  "speed_up":{"over_fighting":12.4,"over_capped":9.9,"of_alone":0.98}}
+//! ```
+//!
+//! # Status
+//!
+//! 0, or 1 when it could not be done or was interrupted, or 2 for what makes no sense.
+
+use crate::args::Parsed;
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit, Failure};
+use millpond_experiments::demo::{self, Event, Options};
+use millpond_session::{own_program, stop_on_signal};
+use serde_json::json;
+use std::sync::atomic::Ordering;
+
+pub(crate) const COMMAND: Command = Command {
+    name: "demo",
+    applet: false,
+    summary: "show on this machine what processor sets are worth",
+    usage: &["[--seconds N] [--svg]"],
+    letters: "",
+    longs: &["seconds:", "svg"],
+    source: include_str!("mod.rs"),
+    run,
+};
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let seconds = match parsed.long_value("seconds") {
+        None => None,
+        Some(text) => match text.parse::<u64>() {
+            Ok(seconds) if (1..=3600).contains(&seconds) => Some(seconds),
+            _ => {
+                return Err(Failure::Operand(format!(
+                    "cannot use --seconds {text}: it is not within 1 and 3600"
+                )));
+            }
+        },
+    };
+    let (json, svg) = (parsed.common.json, parsed.long("svg"));
+    if json && svg {
+        return Err(Failure::Usage("options --json and --svg are mutually exclusive".into()));
+    }
+    let session = ctx.changing(&parsed.common)?;
+    if parsed.common.dry_run {
+        let (facts, sentences) = demo::outline(&session).map_err(failed)?;
+        if json {
+            ctx.json(&json!({ "dry_run": true, "machine": facts, "arms": sentences }));
+        } else {
+            ctx.out.text(&facts.text());
+            sentences.iter().for_each(|sentence| ctx.out.line(sentence));
+        }
+        return Ok(Exit::DONE);
+    }
+    let program = own_program().map_err(|why| Complaint::new("run the demo", why))?;
+    let stop = stop_on_signal();
+    let mut options = Options::new(&program, stop);
+    if let Some(seconds) = seconds {
+        options.together_seconds = seconds;
+        options.alone_seconds = seconds.div_ceil(2);
+    }
+    let text = !json && !svg;
+    let result = demo::run(&session, &options, &mut |event| {
+        tell(event, text, &options, ctx);
+        if ctx.out.is_closed() {
+            stop.store(true, Ordering::Relaxed);
+        }
+    });
+    let demo = match result {
+        // Nobody reads any more, which is no failure of ours.
+        Err(millpond_experiments::Failure::Stopped) if ctx.out.is_closed() => return Ok(Exit::DONE),
+        result => result.map_err(failed)?,
+    };
+    if json {
+        ctx.json(&demo.json());
+    } else if svg {
+        ctx.out.text(&demo.svg());
+    } else {
+        ctx.out.text(&demo.summary());
+    }
+    Ok(Exit::DONE)
+}
+
+/// Tells people as it goes: on standard output where the text is what was asked for, else on standard error.
+fn tell(event: Event<'_>, text: bool, options: &Options<'_>, ctx: &mut Ctx<'_>) {
+    let told = match event {
+        Event::Machine(facts) => format!("{}about {} seconds\n\n", facts.text(), options.total_seconds() + 2),
+        Event::Begin(sentence) => format!("{sentence}\n"),
+        Event::Done(arm) => arm.text() + "\n",
+        Event::Note(note) => return ctx.warn(note),
+    };
+    if text {
+        ctx.out.text(&told);
+        ctx.out.flush();
+    } else if matches!(event, Event::Machine(_) | Event::Begin(_)) {
+        ctx.err.text(&told);
+    }
+}
+
+/// What ended the demo, in the words of commands.
+fn failed(failure: millpond_experiments::Failure) -> Failure {
+    use millpond_experiments::Failure::{Program, Refused};
+    match failure {
+        Refused { what, refusal } => Complaint::refused(&what, |_| None, &refusal).into(),
+        Program { program, why } => Complaint::new(format!("run job {program}"), why).into(),
+        other => {
+            let hint = other.hint().map(str::to_owned);
+            Complaint { hint, ..Complaint::new("run the demo", other.to_string()) }.into()
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! `load cg`.
+
+use super::options::{seconds, value};
+use super::{Job, Load};
+use crate::args::Parsed;
+use crate::ctx::Ctx;
+use crate::failure::{Exit, Failure};
+use millpond_workloads::cg::{self, BarrierKind, CgEvent, CgSpec, Class, Verification};
+use serde_json::json;
+
+pub(super) const LOAD: Load =
+    Load { name: "cg", longs: &["class:", "threads:", "barrier:", "malleable", "seconds:"], run };
+
+fn run(options: &Parsed, job: &Job, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let spec = CgSpec {
+        threads: value(options, "threads")?,
+        barrier: barrier(options)?,
+        malleable: options.long("malleable"),
+        duration: seconds(options, "seconds")?,
+        ..CgSpec::new(value(options, "class")?.unwrap_or(Class::S))
+    };
+    let result =
+        cg::run(&spec, job.stop, &mut |event| tell(event, &spec, job, ctx)).map_err(|e| job.failed(&e))?;
+    job.result(ctx, &cg::summary(&result), &result);
+    Ok(if result.verification == Verification::Failed { Exit::REFUSED } else { Exit::DONE })
+}
+
+/// How the threads wait, in the verbs of the command line or in the words of the load.
+fn barrier(options: &Parsed) -> Result<BarrierKind, Failure> {
+    match options.long_value("barrier").as_deref() {
+        None | Some("spin") => Ok(BarrierKind::Spinning),
+        Some("block") => Ok(BarrierKind::Blocking),
+        Some(_) => Ok(value(options, "barrier")?.unwrap_or(BarrierKind::Spinning)),
+    }
+}
+
+fn tell(event: CgEvent, spec: &CgSpec, job: &Job, ctx: &mut Ctx<'_>) {
+    match event {
+        CgEvent::Ready { nonzeros, threads, setup_seconds } => {
+            job.text(ctx, &cg::header(spec.class, threads, spec.barrier));
+            let value = json!({ "nonzeros": nonzeros, "threads": threads, "setup_seconds": setup_seconds });
+            job.event(ctx, "ready", value);
+            job.wait_to_begin();
+        }
+        CgEvent::Started => job.event(ctx, "started", json!({})),
+        CgEvent::Iteration(iteration) => {
+            // The first repetition has the traditional trace; the others would only say it again.
+            if iteration.repetition == 1 {
+                job.text(ctx, &(iteration.line() + "\n"));
+            }
+            job.event(ctx, "iteration", json!(iteration));
+        }
+        CgEvent::Repetition { repetition, zeta, verified, seconds } => {
+            let value =
+                json!({ "repetition": repetition, "zeta": zeta, "verified": verified, "seconds": seconds });
+            job.event(ctx, "repetition", value);
+        }
+        CgEvent::Resized { from, to, seconds } => {
+            job.text(ctx, &format!("{seconds:.3} s: {from} threads, now {to}\n"));
+            job.event(ctx, "resized", json!({ "from": from, "to": to, "seconds": seconds }));
+        }
+    }
+}

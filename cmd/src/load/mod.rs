@@ -1,0 +1,227 @@
+//! Runs a load that shows what sharing and separating processors does to real programs.
+//!
+//! A load runs where it may run, and takes as many threads as it may use processors, so it shows what a set
+//! is worth: `psrset -e 1 millpond load cg` beside `millpond load cg`. An interrupt ends it early, and it still
+//! reports. Options stand behind the name of the load.
+//!
+//! # Cg
+//!
+//! NPB CG: the smallest eigenvalue of a sparse matrix. Its threads wait for each other at a barrier every few
+//! microseconds, so that it suffers more than anything else when its processors are not its own. The answer is
+//! checked against the published one.
+//!
+//! ```text
+//! --class S|W|A|B              the size of the problem (S)
+//! --threads N                  how many threads (as many as the processors it may use)
+//! --barrier spin|block         how they wait: burning the processor, or giving it away (spin)
+//! --malleable                  look again between iterations how many processors there are
+//! --seconds T                  repeat until this time is over (one repetition)
+//! ```
+//!
+//! ```text
+//! $ millpond load cg --class S
+//! CG class S: 1400 rows, 15 iterations, 2 threads, spinning barrier
+//!  iter             residual                 zeta
+//!     1 2.50000000000000E-13      9.9986441579000
+//!   ...
+//! zeta 8.5971775078648 (reference 8.5971775078648): verified
+//! 15 iterations in 0.062 s: 1066.46 Mop/s total
+//! ```
+//!
+//! # Options of every load
+//!
+//! ```text
+//! --on-input    get ready when a line comes on standard input, begin when another one comes, end when it ends
+//! --events      with --json: tell what happens meanwhile, one object a line, before the result
+//! ```
+//!
+//! With `--on-input` whoever starts several loads binds them first (each is one thread until the first line),
+//! begins them together, and none outlives its starter.
+//!
+//! # JSON
+//!
+//! ```text
+//! {"load":"cg","result":{"class":"S","threads":2,"barrier":"spinning","mops_total":1066.464,"zeta":8.5971775078648,
+//!  "verification":"passed","stopped":false,...}}
+//! --events: {"event":"started","load":"cg"}
+//! ```
+//!
+//! # Status
+//!
+//! 0, or 1 when the load failed or its answer was wrong, or 2 for what makes no sense.
+
+mod cg;
+mod options;
+
+use crate::args::{self, Parsed};
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit, Failure};
+use crate::help;
+use millpond_session::stop_on_signal;
+use millpond_workloads::Error;
+use serde_json::{Value, json};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+
+pub(crate) const COMMAND: Command = Command {
+    name: "load",
+    applet: false,
+    summary: "run a load that shows what processor sets are worth",
+    usage: &["cg [--class S|W|A|B] [--threads N] [--barrier spin|block] [--malleable] [--seconds T]"],
+    letters: "",
+    longs: &[],
+    source: include_str!("mod.rs"),
+    run,
+};
+
+/// One load: its options, and what runs it.
+struct Load {
+    name: &'static str,
+    longs: &'static [&'static str],
+    run: fn(&Parsed, &Job, &mut Ctx<'_>) -> Result<Exit, Failure>,
+}
+
+const LOADS: &[Load] = &[cg::LOAD];
+
+/// Options of every load.
+const SHARED: [&str; 2] = ["on-input", "events"];
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let names = || LOADS.iter().map(|load| load.name).collect::<Vec<_>>().join(", ");
+    let Some((name, rest)) = parsed.operands.split_first() else {
+        return Err(Failure::Usage(format!("which load? known are {}", names())));
+    };
+    let Some(load) = LOADS.iter().find(|load| *name == load.name) else {
+        let name = name.to_string_lossy();
+        return Err(Failure::Usage(format!("there is no load `{name}`: known are {}", names())));
+    };
+    let longs: Vec<&str> = load.longs.iter().chain(&SHARED).copied().collect();
+    let options = args::parse("", &longs, rest)?;
+    if options.common.help {
+        ctx.out.text(&help::manual(&COMMAND));
+        return Ok(Exit::DONE);
+    }
+    if let Some(extra) = options.words().first() {
+        return Err(Failure::Usage(format!(
+            "load {name} takes no operand, and was given `{extra}`",
+            name = load.name
+        )));
+    }
+    for common in [&parsed.common, &options.common] {
+        let named = common.machine.as_deref().filter(|name| *name != "real");
+        if let Some(other) = named.or(common.root.as_ref().map(|_| "of a captured tree")) {
+            let what = format!("run load {} on machine {other}", load.name);
+            return Err(Complaint::new(what, "programs run on the real machine only").into());
+        }
+    }
+    let json = parsed.common.json || options.common.json;
+    let mut job = Job {
+        name: load.name,
+        json,
+        events: options.long("events") && json,
+        stop: stop_on_signal(),
+        lines: None,
+    };
+    if options.long("on-input") {
+        job.lines = follow_input(job.stop);
+        if job.lines.is_none() {
+            return Ok(Exit::DONE);
+        }
+    }
+    (load.run)(&options, &job, ctx)
+}
+
+/// How a load is run and reports.
+struct Job {
+    name: &'static str,
+    json: bool,
+    events: bool,
+    stop: &'static AtomicBool,
+    /// A message for each line of standard input after the first, where they say when to begin.
+    lines: Option<Receiver<()>>,
+}
+
+/// Waits for the first line of standard input, then follows the others; none when it ended without one. Its end, later,
+/// stops the load. No thread is started before the line came: whoever binds this process before binds all of it.
+fn follow_input(stop: &'static AtomicBool) -> Option<Receiver<()>> {
+    let mut line = String::new();
+    let mut next = move || io::stdin().read_line(&mut line).is_ok_and(|bytes| bytes > 0);
+    if !next() {
+        return None;
+    }
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || {
+        while next() {
+            // Nobody listens any more once the load has begun.
+            let _ = sender.send(());
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    Some(lines)
+}
+
+impl Job {
+    /// Called by a load that is ready: waits for the word to begin, if there will be one.
+    fn wait_to_begin(&self) {
+        if let Some(lines) = &self.lines {
+            // An end of input instead has stopped the load, or is about to.
+            let _ = lines.recv();
+        }
+    }
+
+    /// Stops the load when nobody reads any more what it tells.
+    fn mind_reader(&self, ctx: &mut Ctx<'_>) {
+        ctx.out.flush();
+        if ctx.out.is_closed() {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells what happens, if that is wanted.
+    fn event(&self, ctx: &mut Ctx<'_>, event: &str, mut value: Value) {
+        if self.events {
+            value["event"] = event.into();
+            value["load"] = self.name.into();
+            ctx.json(&value);
+            self.mind_reader(ctx);
+        }
+    }
+
+    /// Tells a line or more for people.
+    fn text(&self, ctx: &mut Ctx<'_>, text: &str) {
+        if !self.json {
+            ctx.out.text(text);
+            self.mind_reader(ctx);
+        }
+    }
+
+    /// Tells what came of it.
+    fn result(&self, ctx: &mut Ctx<'_>, text: &str, result: &impl serde::Serialize) {
+        self.text(ctx, text);
+        if self.json {
+            ctx.json(&json!({ "load": self.name, "result": result }));
+        }
+    }
+
+    /// What a load says when it cannot run.
+    fn failed(&self, error: &Error) -> Failure {
+        let mut causes = Vec::new();
+        let mut cause = std::error::Error::source(error);
+        while let Some(next) = cause {
+            causes.push(next.to_string());
+            cause = next.source();
+        }
+        // The error is a whole sentence of its own; without a cause its second half is the reason.
+        let text = error.to_string();
+        let text = text.strip_prefix("cannot ").unwrap_or(&text);
+        let complaint = match (causes.is_empty(), text.split_once(": ")) {
+            (false, _) => Complaint::new(text, causes.join(": ")),
+            (true, Some((what, why))) => Complaint::new(what, why),
+            (true, None) => Complaint::new(format!("run load {}", self.name), text),
+        };
+        Complaint { hint: error.hint(), ..complaint }.into()
+    }
+}

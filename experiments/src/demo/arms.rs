@@ -1,0 +1,199 @@
+//! The arms: programs started, placed, begun together, watched and ended; then everything is put back.
+
+use super::ground::Home;
+use super::watch::Watch;
+use super::{Arm, ArmKind, Event, JobResult, Options};
+use crate::Failure;
+use crate::program::Program;
+use crate::sets::MadeSet;
+use millpond_machine::{Absent, Writer};
+use millpond_model::{CpuId, CpuSet, Nanos, Pid, PsetId};
+use millpond_session::{Cap, Session};
+use millpond_workloads::cg::{CgResult, Verification};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Longer than any arm: the jobs are ended, not awaited.
+const JOB_WORDS: [&str; 7] = ["cg", "--class", "S", "--barrier", "spin", "--seconds", "3600"];
+
+/// What all arms have in common.
+pub(super) struct Stage<'a, 't> {
+    pub session: &'a Session,
+    pub options: &'a Options<'a>,
+    pub homes: [Home; 2],
+    pub free: Vec<CpuId>,
+    pub tell: &'t mut dyn FnMut(Event<'_>),
+}
+
+/// What was done for the programs of an arm. Fields are dropped in this order: a set goes when nobody is in it any more.
+#[derive(Default)]
+struct Placed<'m> {
+    programs: Vec<Program>,
+    _caps: Vec<Cap>,
+    sets: Vec<MadeSet<'m>>,
+}
+
+impl<'a> Stage<'a, '_> {
+    /// Plays one arm and puts everything back.
+    pub fn play(&mut self, kind: ArmKind) -> Result<Arm, Failure> {
+        let sentence = sentence(kind, &self.homes, &self.free);
+        (self.tell)(Event::Begin(&sentence));
+        let arm = match self.place(kind)? {
+            Ok(placed) => self.perform(kind, sentence, placed)?,
+            Err(absent) => Arm::left_out(kind, sentence, &absent),
+        };
+        (self.tell)(Event::Done(&arm));
+        Ok(arm)
+    }
+
+    /// Starts the programs of an arm and places them; or says why the arm is not possible here.
+    fn place(&mut self, kind: ArmKind) -> Result<Result<Placed<'a>, Absent>, Failure> {
+        let mut placed = Placed::default();
+        for name in kind.jobs() {
+            placed.programs.push(Program::start(name, self.options.program, &JOB_WORDS)?);
+        }
+        match kind {
+            ArmKind::Fighting => {}
+            ArmKind::Capped => {
+                for program in &placed.programs {
+                    match self.session.cap(program.pid(), cap_percent(&self.homes)) {
+                        Ok(cap) => placed._caps.push(cap),
+                        Err(absent) => return Ok(Err(absent)),
+                    }
+                }
+            }
+            ArmKind::Alone | ArmKind::Apart => {
+                let pids: Vec<Pid> = placed.programs.iter().map(Program::pid).collect();
+                for (pid, home) in pids.into_iter().zip(self.homes.clone()) {
+                    let set = match home {
+                        Home::Default(_) => PsetId::DEFAULT,
+                        Home::Set(cpus) => {
+                            let note = &mut |note: &str| (self.tell)(Event::Note(note));
+                            let made = MadeSet::make(self.session.machine(), &cpus, note)?;
+                            let id = made.id();
+                            placed.sets.push(made);
+                            id
+                        }
+                    };
+                    self.bind(pid, set)?;
+                }
+            }
+        }
+        Ok(Ok(placed))
+    }
+
+    /// Binds a program that we started to a set, or keeps it to what no set has.
+    fn bind(&mut self, pid: Pid, set: PsetId) -> Result<(), Failure> {
+        let machine = self.session.machine();
+        let threads = machine.threads().map_err(Failure::NotHere)?;
+        let what = || format!("bind process {pid} to set {set}");
+        let writer = Writer::open(machine).map_err(Failure::refused(what()))?;
+        let change = if set.is_default() {
+            threads.prepare_start_in_default(pid)
+        } else {
+            threads.prepare_bind_set(pid, None, Some(set)).map(|change| change.map(drop))
+        };
+        let done =
+            writer.commit(change.map_err(Failure::refused(what()))?).map_err(Failure::refused(what()))?;
+        done.notes.iter().for_each(|note| (self.tell)(Event::Note(note)));
+        Ok(())
+    }
+
+    /// Runs what was placed, and takes it away again.
+    fn perform(&mut self, kind: ArmKind, sentence: String, mut placed: Placed<'a>) -> Result<Arm, Failure> {
+        let stop = self.options.stop;
+        let programs = &mut placed.programs;
+        for program in programs.iter_mut() {
+            program.go()?;
+        }
+        let mut threads = Vec::new();
+        for program in programs.iter_mut() {
+            let ready = program.wait_for("ready", stop)?;
+            threads.push(ready["threads"].as_u64().unwrap_or(0));
+        }
+        let mut watch = Watch::begin(self.session.machine(), programs);
+        for program in programs.iter_mut() {
+            program.go()?;
+        }
+        for program in programs.iter_mut() {
+            program.wait_for("started", stop)?;
+        }
+        let seconds =
+            if kind == ArmKind::Alone { self.options.alone_seconds } else { self.options.together_seconds };
+        self.wait(seconds, &mut watch)?;
+        programs.iter_mut().for_each(Program::finish);
+        let mut jobs = Vec::new();
+        for (program, threads) in programs.iter_mut().zip(threads) {
+            let result = cg_result(program, stop)?;
+            let seen = watch.of(program.pid());
+            jobs.push(JobResult {
+                name: program.name.clone(),
+                threads,
+                mops: result.mops_total,
+                iterations: result.iterations,
+                verified: (result.verification != Verification::NotReached).then(|| result.is_verified()),
+                seen,
+            });
+        }
+        let unseen = watch.unseen();
+        drop(watch);
+        placed.programs.clear();
+        for set in placed.sets.drain(..) {
+            set.end()?;
+        }
+        Ok(Arm { kind, sentence, jobs, left_out: None, unseen })
+    }
+
+    /// Lets the programs run, and looks each second where.
+    fn wait(&mut self, seconds: u64, watch: &mut Watch<'_>) -> Result<(), Failure> {
+        let clock = self.session.machine().clock();
+        watch.restart();
+        let start = clock.now();
+        for second in 1..=seconds {
+            let deadline = start + Nanos::from_secs(second);
+            while clock.now() < deadline {
+                clock.sleep_until(deadline);
+                if self.options.stop.load(Ordering::Relaxed) {
+                    return Err(Failure::Stopped);
+                }
+            }
+            watch.collect();
+        }
+        Ok(())
+    }
+}
+
+/// What is done in an arm, in a sentence.
+pub(super) fn sentence(kind: ArmKind, homes: &[Home; 2], free: &[CpuId]) -> String {
+    let all: CpuSet = free.iter().copied().collect();
+    let [a, b] = homes;
+    match kind {
+        ArmKind::Alone => format!("alone: a in a set of its own ({})", processors(&a.cpus())),
+        ArmKind::Fighting => format!("fighting: a and b on all of them ({})", processors(&all)),
+        ArmKind::Capped => {
+            format!("capped: the same, each job limited to {} % of one processor's time", cap_percent(homes))
+        }
+        ArmKind::Apart => {
+            let b_home = match b {
+                Home::Set(_) => format!("b in another ({})", processors(&b.cpus())),
+                Home::Default(_) => format!("b on what is left ({})", processors(&b.cpus())),
+            };
+            format!("apart: a in a set of its own ({}), {b_home}", processors(&a.cpus()))
+        }
+    }
+}
+
+/// As much time as the processors of a home have.
+fn cap_percent(homes: &[Home; 2]) -> u32 {
+    u32::try_from(homes[0].cpus().len()).unwrap_or(u32::MAX / 100) * 100
+}
+
+fn cg_result(program: &mut Program, stop: &AtomicBool) -> Result<CgResult, Failure> {
+    let value = program.result(stop)?;
+    serde_json::from_value(value)
+        .map_err(|error| Failure::Program { program: program.name.clone(), why: error.to_string() })
+}
+
+/// `processor 1`, `processors 0-1`.
+fn processors(cpus: &CpuSet) -> String {
+    format!("processor{} {cpus}", if cpus.len() == 1 { "" } else { "s" })
+}

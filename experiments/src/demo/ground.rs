@@ -1,0 +1,116 @@
+//! The ground on which the demo is played: which processors it may use, and who lives where.
+
+use super::Facts;
+use crate::Failure;
+use millpond_machine::Absent;
+use millpond_model::{CpuId, CpuSet, Processor};
+use millpond_session::{Session, own_pid};
+
+/// Where a job lives when both are apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Home {
+    /// In a set of these processors.
+    Set(Vec<CpuId>),
+    /// In the default set, which then has these.
+    Default(Vec<CpuId>),
+}
+
+impl Home {
+    /// Its processors, by number.
+    #[must_use]
+    pub fn cpus(&self) -> CpuSet {
+        let (Home::Set(cpus) | Home::Default(cpus)) = self;
+        cpus.iter().copied().collect()
+    }
+}
+
+/// Homes of equal size for two jobs, from processors in the order of where they stand; none for fewer than two. From three on both
+/// are sets, at opposite ends, and at least one processor stays for everybody else: the first, which is most likely to have
+/// the interrupts.
+#[must_use]
+pub fn plan_homes(free: &[CpuId]) -> Option<[Home; 2]> {
+    match free {
+        [] | [_] => None,
+        [first, second] => Some([Home::Set(vec![*second]), Home::Default(vec![*first])]),
+        all => {
+            let size = (all.len() - 1) / 2;
+            let far = all[all.len() - size..].to_vec();
+            let near = all[1..=size].to_vec();
+            Some([Home::Set(far), Home::Set(near)])
+        }
+    }
+}
+
+/// Looks at the machine: what it is, and which processors of the default set this process may use, in the order of where they
+/// stand.
+pub(super) fn read(session: &Session) -> Result<(Facts, Vec<CpuId>), Failure> {
+    let machine = session.machine();
+    let absent = |absent: Absent| Failure::NotHere(absent);
+    let processors = machine.processors().map_err(absent)?;
+    let topology = processors.topology().map_err(Failure::refused("read processors"))?;
+    let states = processors.states().map_err(Failure::refused("read processors"))?;
+    let sets = machine.psets().map_err(absent)?.list().map_err(Failure::refused("read processor sets"))?;
+    let own = machine.threads().map_err(absent)?;
+    let own = own.lwps(own_pid()).map_err(Failure::refused("read this process"))?;
+
+    let taken: CpuSet = sets.iter().flat_map(|set| set.members.iter().copied()).collect();
+    let allowed: CpuSet = own.iter().flat_map(|lwp| lwp.allowed.iter()).collect();
+    let runs = |cpu| states.iter().any(|status| status.cpu == cpu && status.state.runs_threads());
+    let mut standing: Vec<&Processor> = topology.processors().iter().collect();
+    standing.sort_by_key(|p| (p.lgroup, p.chip, p.core, p.id));
+    let free: Vec<CpuId> = standing
+        .iter()
+        .map(|p| p.id)
+        .filter(|&cpu| runs(cpu) && allowed.contains(cpu) && !taken.contains(cpu))
+        .collect();
+    let facts = Facts {
+        processors: topology.processors().len(),
+        cores: topology.cores().len(),
+        chips: topology.chips().len(),
+        lgroups: topology.lgroups().len(),
+        brand: topology.processors().first().map(|p| p.brand.clone()).unwrap_or_default(),
+        sets: sets.len(),
+        free: free.iter().copied().collect::<CpuSet>().to_string(),
+    };
+    Ok((facts, free))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn cpus(numbers: &[u32]) -> Vec<CpuId> {
+        numbers.iter().copied().map(CpuId).collect()
+    }
+
+    #[test]
+    fn with_two_processors_one_job_has_a_set_and_the_other_what_is_left() {
+        let homes = plan_homes(&cpus(&[0, 1])).unwrap();
+        assert_eq!(homes, [Home::Set(cpus(&[1])), Home::Default(cpus(&[0]))]);
+    }
+
+    #[test]
+    fn with_more_both_have_sets_at_opposite_ends() {
+        let homes = plan_homes(&cpus(&[0, 4, 1, 5, 2, 6, 3, 7])).unwrap();
+        assert_eq!(homes, [Home::Set(cpus(&[6, 3, 7])), Home::Set(cpus(&[4, 1, 5]))]);
+    }
+
+    #[test]
+    fn one_processor_cannot_be_shared_out() {
+        assert_eq!(plan_homes(&cpus(&[])), None);
+        assert_eq!(plan_homes(&cpus(&[3])), None);
+    }
+
+    proptest! {
+        #[test]
+        fn homes_are_of_one_size_apart_and_leave_one_for_the_others(count in 2_u32..300) {
+            let all = cpus(&(0..count).collect::<Vec<_>>());
+            let [a, b] = plan_homes(&all).unwrap();
+            prop_assert_eq!(a.cpus().len(), b.cpus().len());
+            prop_assert!(a.cpus().is_disjoint(&b.cpus()));
+            let in_sets: usize = [&a, &b].iter().filter(|h| matches!(h, Home::Set(_))).map(|h| h.cpus().len()).sum();
+            prop_assert!(in_sets < all.len());
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The demo: two programs that share this machine, in four arms.
+//!
+//! # Claim
+//!
+//! Threads that spin for each other need processors of their own. Two such programs on all processors of a machine hinder
+//! each other many times over, since each wait for a thread that is not running lasts for time slices. Caps on the time that
+//! each gets do not help, because the trouble is where threads run and not how much time they have. Apart, each on half of the
+//! machine, each is about as fast as if it were alone there. Published: about 80 Mop/s per program mixed, about 1,000 apart, on a
+//! machine of two processors.
+//!
+//! # Arms
+//!
+//! ```text
+//!   alone      one job in a set of its own, nothing else going on          k threads on k processors
+//!   fighting   both jobs on all processors                                 n threads each on n
+//!   capped     the same, each limited to the time of k processors          n threads each on n
+//!   apart      each job on k processors of its own                         k threads each on k
+//!   alone      once more, so that a drift of the machine shows
+//! ```
+//!
+//! With two processors k is 1: one job gets a set, the other stays in the default set, on what is left. With more, both get sets of
+//! the same size, at opposite ends of the topology, and the default set keeps at least one processor. Sets are made with *keep
+//! others*: nobody else is pushed out, slowed or moved.
+//!
+//! In each arm the programs are started, bound or capped while they are a single thread, told to get ready, and begun
+//! together; they run until told to end, and each tells its own Mop/s of the time since it began. Meanwhile samples show
+//! where they run.
+//!
+//! # What follows
+//!
+//! The speed-up is the sum of Mop/s apart over that of the fight. *Of alone* is the slower job apart over the mean of both
+//! runs alone. A machine of one processor has nothing to share out, and the demo says so.
+
+mod arms;
+mod ground;
+mod report;
+mod watch;
+
+pub use ground::{Home, plan_homes};
+pub use report::{Arm, ArmKind, Demo, Facts, JobResult, Seen, SpeedUp};
+
+use crate::Failure;
+use millpond_machine::Absent;
+use millpond_model::CpuId;
+use millpond_session::{Kind, Session};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use arms::Stage;
+
+/// How the demo is run.
+#[derive(Debug, Clone, Copy)]
+pub struct Options<'a> {
+    /// The program that has `load cg`: ours.
+    pub program: &'a Path,
+    /// Set from outside when it should stop.
+    pub stop: &'a AtomicBool,
+    /// How long both jobs run together, in each arm.
+    pub together_seconds: u64,
+    /// How long one runs alone, each of two times.
+    pub alone_seconds: u64,
+}
+
+impl<'a> Options<'a> {
+    /// The usual times: about 40 seconds in all.
+    #[must_use]
+    pub fn new(program: &'a Path, stop: &'a AtomicBool) -> Self {
+        Options { program, stop, together_seconds: 9, alone_seconds: 5 }
+    }
+
+    /// How long the jobs will run in all.
+    #[must_use]
+    pub fn total_seconds(&self) -> u64 {
+        3 * self.together_seconds + 2 * self.alone_seconds
+    }
+}
+
+/// What happens while it runs.
+#[derive(Debug, Clone, Copy)]
+pub enum Event<'a> {
+    /// The machine was looked at.
+    Machine(&'a Facts),
+    /// An arm begins; its sentence.
+    Begin(&'a str),
+    /// An arm is over, or was left out.
+    Done(&'a Arm),
+    /// The machine said something about a change.
+    Note(&'a str),
+}
+
+/// The order in which arms are played.
+const ARMS: [ArmKind; 5] =
+    [ArmKind::Alone, ArmKind::Fighting, ArmKind::Capped, ArmKind::Apart, ArmKind::Alone];
+
+/// What would be done here: the machine, and a sentence for each arm. Nothing is started and nothing changed.
+///
+/// # Errors
+/// [`Failure`] when the demo is not possible here.
+pub fn outline(session: &Session) -> Result<(Facts, Vec<String>), Failure> {
+    let (facts, free) = look(session)?;
+    let homes = homes(&free)?;
+    Ok((facts, ARMS.into_iter().map(|kind| arms::sentence(kind, &homes, &free)).collect()))
+}
+
+/// Runs the demo.
+///
+/// # Errors
+/// [`Failure`]; the machine is as it was.
+pub fn run(
+    session: &Session,
+    options: &Options<'_>,
+    tell: &mut dyn FnMut(Event<'_>),
+) -> Result<Demo, Failure> {
+    let (facts, free) = look(session)?;
+    tell(Event::Machine(&facts));
+    let homes = homes(&free)?;
+    let mut stage = Stage { session, options, homes, free, tell };
+    let mut arms = Vec::new();
+    for kind in ARMS {
+        arms.push(stage.play(kind)?);
+    }
+    Ok(Demo::new(facts, arms))
+}
+
+fn look(session: &Session) -> Result<(Facts, Vec<CpuId>), Failure> {
+    if session.kind() != Kind::Real {
+        let why = format!("machine {} runs no programs of ours", session.machine().name());
+        return Err(Failure::NotHere(Absent::because(why)));
+    }
+    ground::read(session)
+}
+
+fn homes(free: &[CpuId]) -> Result<[Home; 2], Failure> {
+    plan_homes(free).ok_or_else(|| {
+        let why =
+            format!("there is nothing to share out: it may use {} of this machine's processors", free.len());
+        let help = "run it on a machine with two processors or more, or give some back: psrset -d";
+        Failure::NotHere(Absent::with_help(why, help))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millpond_session::OpenOptions;
+
+    #[test]
+    fn a_simulated_machine_runs_no_demo() {
+        let options = OpenOptions { machine: "t2000".parse().unwrap(), ..OpenOptions::default() };
+        let session = Session::open(&options).unwrap();
+        let failure = outline(&session).unwrap_err();
+        assert_eq!(failure.to_string(), "machine t2000 runs no programs of ours");
+    }
+
+    #[test]
+    fn what_would_be_done_is_told_without_doing_it() {
+        let two = [CpuId(0), CpuId(1)];
+        let homes = homes(&two).unwrap();
+        let told: Vec<String> = ARMS.into_iter().map(|kind| arms::sentence(kind, &homes, &two)).collect();
+        let expected = [
+            "alone: a in a set of its own (processor 1)",
+            "fighting: a and b on all of them (processors 0-1)",
+            "capped: the same, each job limited to 100 % of one processor's time",
+            "apart: a in a set of its own (processor 1), b on what is left (processor 0)",
+            "alone: a in a set of its own (processor 1)",
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn one_processor_is_not_enough() {
+        let failure = super::homes(&[CpuId(0)]).unwrap_err();
+        assert_eq!(
+            failure.to_string(),
+            "there is nothing to share out: it may use 1 of this machine's processors"
+        );
+        assert!(failure.hint().is_some());
+    }
+}

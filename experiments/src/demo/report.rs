@@ -1,0 +1,460 @@
+//! What came of the demo: arms, jobs, and the one line at the end.
+
+use millpond_machine::Absent;
+use millpond_model::CpuId;
+use millpond_report::{Align, Bars, Cell, Group, Table};
+use serde::Serialize;
+use serde_json::Value;
+
+/// The machine, as far as the demo cares.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Facts {
+    /// Processors, off-line ones too.
+    pub processors: usize,
+    /// Cores they are on.
+    pub cores: usize,
+    /// Chips they are on.
+    pub chips: usize,
+    /// Locality groups they are in.
+    pub lgroups: usize,
+    /// What the maker calls them.
+    pub brand: String,
+    /// Processor sets that exist.
+    pub sets: usize,
+    /// Processors that the demo may use, as a list.
+    pub free: String,
+}
+
+/// Which arm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ArmKind {
+    /// One job, with nothing else going on.
+    Alone,
+    /// Both on all processors.
+    Fighting,
+    /// The same with limits on their time.
+    Capped,
+    /// Each on its own processors.
+    Apart,
+}
+
+/// Where a job was seen: percent of samples on one processor, second by second.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Seen {
+    /// The processor.
+    pub cpu: CpuId,
+    /// In the second in which it was seen least.
+    pub least: f64,
+    /// Over all seconds.
+    pub mean: f64,
+    /// In the second in which it was seen most.
+    pub most: f64,
+}
+
+/// What one job did in one arm.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct JobResult {
+    /// `a` or `b`.
+    pub name: String,
+    /// How many threads it started.
+    pub threads: u64,
+    /// Nominal millions of operations per second.
+    pub mops: f64,
+    /// Outer iterations.
+    pub iterations: u64,
+    /// Whether its answers were right; none when it came to no answer.
+    pub verified: Option<bool>,
+    /// Where it was seen.
+    pub seen: Vec<Seen>,
+}
+
+/// One arm.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Arm {
+    /// Which.
+    pub kind: ArmKind,
+    /// What was done.
+    pub sentence: String,
+    /// What its jobs did.
+    pub jobs: Vec<JobResult>,
+    /// Why it was left out, if it was.
+    pub left_out: Option<String>,
+    /// Why it is not known where the jobs ran.
+    pub unseen: Option<String>,
+}
+
+/// The comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct SpeedUp {
+    /// Both apart over both fighting.
+    pub over_fighting: f64,
+    /// Both apart over both capped.
+    pub over_capped: Option<f64>,
+    /// The slower one apart over one alone.
+    pub of_alone: f64,
+}
+
+/// Everything.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Demo {
+    /// The machine.
+    pub machine: Facts,
+    /// The arms in the order in which they were played.
+    pub arms: Vec<Arm>,
+    /// None where an arm that it needs is missing.
+    pub speed_up: Option<SpeedUp>,
+}
+
+impl ArmKind {
+    /// The jobs of the arm.
+    #[must_use]
+    pub fn jobs(self) -> &'static [&'static str] {
+        if self == ArmKind::Alone { &["a"] } else { &["a", "b"] }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            ArmKind::Alone => "alone",
+            ArmKind::Fighting => "fighting",
+            ArmKind::Capped => "capped",
+            ArmKind::Apart => "apart",
+        }
+    }
+}
+
+impl Seen {
+    /// From the percents of each second.
+    #[must_use]
+    pub fn over(cpu: CpuId, seconds: &[f64]) -> Seen {
+        let count = u32::try_from(seconds.len().max(1)).map_or(f64::MAX, f64::from);
+        Seen {
+            cpu,
+            least: seconds.iter().copied().fold(f64::INFINITY, f64::min).min(100.0),
+            mean: seconds.iter().sum::<f64>() / count,
+            most: seconds.iter().copied().fold(0.0, f64::max),
+        }
+    }
+}
+
+impl Facts {
+    /// The first lines of the demo.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let sets = match self.sets {
+            0 => "no processor sets".to_owned(),
+            1 => "one processor set".to_owned(),
+            more => format!("{more} processor sets"),
+        };
+        let brand = if self.brand.is_empty() { String::new() } else { format!(" ({})", self.brand) };
+        format!(
+            "machine: {} on {}, {}, {}{brand}; {sets}; the demo may use {}\n\
+             jobs: a and b, NPB CG class S, whose threads spin for each other; one thread per processor they may use\n",
+            counted(self.processors, "processor"),
+            counted(self.cores, "core"),
+            counted(self.chips, "chip"),
+            counted(self.lgroups, "lgroup"),
+            self.free,
+        )
+    }
+}
+
+impl Arm {
+    /// An arm that is not possible here.
+    #[must_use]
+    pub fn left_out(kind: ArmKind, sentence: String, absent: &Absent) -> Arm {
+        Arm { kind, sentence, jobs: Vec::new(), left_out: Some(absent.to_string()), unseen: None }
+    }
+
+    /// Mop/s of all jobs; none when it was left out.
+    #[must_use]
+    pub fn mops(&self) -> Option<f64> {
+        self.left_out.is_none().then(|| self.jobs.iter().map(|job| job.mops).sum())
+    }
+
+    /// What came of it, below its sentence.
+    #[must_use]
+    pub fn text(&self) -> String {
+        if let Some(why) = &self.left_out {
+            return format!("  left out: {why}\n");
+        }
+        let heads = [
+            ("job", Align::Left),
+            ("threads", Align::Right),
+            ("Mop/s", Align::Right),
+            ("seen on processor, percent of samples a second", Align::Left),
+        ];
+        let mut table = Table::new(&heads);
+        for job in &self.jobs {
+            let place = if self.unseen.is_some() { Cell::Missing } else { places(&job.seen).into() };
+            table.row([job.name.as_str().into(), job.threads.into(), (job.mops, 1).into(), place]);
+        }
+        let mut text: String = table.text().lines().map(|line| format!("  {line}\n")).collect();
+        if let Some(why) = &self.unseen {
+            text += &format!("  where they ran is not known: {why}\n");
+        }
+        for job in self.jobs.iter().filter(|job| job.verified == Some(false)) {
+            text += &format!("  the answer of {} was WRONG\n", job.name);
+        }
+        text
+    }
+}
+
+/// A job alone that has less of its processors than this is not alone.
+const IDLE_PERCENT: f64 = 90.0;
+
+/// Most processors that are listed one by one.
+const LISTED_MAX: usize = 8;
+
+/// `0: 21-51, 1: 22-49`; of many processors the range over all of them.
+fn places(seen: &[Seen]) -> String {
+    let range = |least: f64, most: f64| {
+        let (least, most) = (format!("{least:.0}"), format!("{most:.0}"));
+        if least == most { most } else { format!("{least}-{most}") }
+    };
+    // Less than half a percent in every second is the start of a program, or its end.
+    let seen: Vec<&Seen> = seen.iter().filter(|place| place.most >= 0.5).collect();
+    if seen.len() > LISTED_MAX {
+        let cpus: millpond_model::CpuSet = seen.iter().map(|place| place.cpu).collect();
+        let least = seen.iter().map(|place| place.least).fold(f64::INFINITY, f64::min);
+        let most = seen.iter().map(|place| place.most).fold(0.0, f64::max);
+        return format!("{cpus}: {} each", range(least, most));
+    }
+    let each: Vec<String> =
+        seen.iter().map(|place| format!("{}: {}", place.cpu, range(place.least, place.most))).collect();
+    if each.is_empty() { "nowhere".to_owned() } else { each.join(", ") }
+}
+
+impl Demo {
+    /// Compares the arms.
+    #[must_use]
+    pub fn new(machine: Facts, arms: Vec<Arm>) -> Demo {
+        let speed_up = compare(&arms);
+        Demo { machine, arms, speed_up }
+    }
+
+    /// The last table and the last line.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let heads = [
+            ("arm", Align::Left),
+            ("a Mop/s", Align::Right),
+            ("b Mop/s", Align::Right),
+            ("of alone", Align::Right),
+        ];
+        let mut table = Table::new(&heads);
+        let alone = alone(&self.arms);
+        for arm in &self.arms {
+            let job = |index: usize| Cell::from(arm.jobs.get(index).map(|job| (job.mops, 1)));
+            let slower = arm.jobs.iter().map(|job| job.mops).reduce(f64::min);
+            let share = slower.zip(alone).map(|(mops, alone)| (mops / alone, 2));
+            table.row([arm.kind.word().into(), job(0), job(1), share.into()]);
+        }
+        let mut text = table.text();
+        if let Some(share) = self.idle_percent().filter(|share| *share < IDLE_PERCENT) {
+            text += &format!(
+                "the machine was not idle: alone, a had {share:.0} % of its processors, and the rest went to others\n"
+            );
+        }
+        match &self.speed_up {
+            Some(speed_up) => {
+                if let Some(over) = speed_up.over_capped {
+                    text += &format!("over caps: {over:.1}x\n");
+                }
+                text += &format!(
+                    "speed-up: {:.1}x (each job at {:.2} of alone)\n",
+                    speed_up.over_fighting, speed_up.of_alone
+                );
+            }
+            None => text += "speed-up: not known, since an arm was left out\n",
+        }
+        text
+    }
+
+    /// How much of its processors the job that ran alone had, on average.
+    fn idle_percent(&self) -> Option<f64> {
+        let alone = self.arms.iter().filter(|arm| arm.kind == ArmKind::Alone && arm.unseen.is_none());
+        let seen: Vec<f64> =
+            alone.flat_map(|arm| &arm.jobs).flat_map(|job| &job.seen).map(|seen| seen.mean).collect();
+        let count = u32::try_from(seen.len()).ok().filter(|count| *count > 0)?;
+        Some(seen.iter().sum::<f64>() / f64::from(count))
+    }
+
+    /// Everything, for programs.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+
+    /// Mop/s of each job in each arm.
+    #[must_use]
+    pub fn svg(&self) -> String {
+        let groups = self.arms.iter().map(|arm| Group {
+            name: arm.kind.word().to_owned(),
+            values: (0..2).map(|index| arm.jobs.get(index).map(|job| job.mops)).collect(),
+        });
+        let bars = Bars {
+            title: "Two programs that share a machine".into(),
+            unit: "Mop/s".into(),
+            series: vec!["job a".into(), "job b".into()],
+            groups: groups.collect(),
+        };
+        bars.svg()
+    }
+}
+
+/// The mean Mop/s of the arms in which one job ran alone.
+fn alone(arms: &[Arm]) -> Option<f64> {
+    let alone: Vec<f64> =
+        arms.iter().filter(|arm| arm.kind == ArmKind::Alone).filter_map(Arm::mops).collect();
+    let count = u32::try_from(alone.len()).ok().filter(|count| *count > 0)?;
+    Some(alone.iter().sum::<f64>() / f64::from(count)).filter(|mops| *mops > 0.0)
+}
+
+fn compare(arms: &[Arm]) -> Option<SpeedUp> {
+    let of = |kind| arms.iter().find(|arm| arm.kind == kind);
+    let mops = |kind| of(kind).and_then(Arm::mops).filter(|mops| *mops > 0.0);
+    let (apart, fighting, alone) = (mops(ArmKind::Apart)?, mops(ArmKind::Fighting)?, alone(arms)?);
+    let slower = of(ArmKind::Apart)?.jobs.iter().map(|job| job.mops).reduce(f64::min)?;
+    Some(SpeedUp {
+        over_fighting: apart / fighting,
+        over_capped: mops(ArmKind::Capped).map(|capped| apart / capped),
+        of_alone: slower / alone,
+    })
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn job(name: &str, threads: u64, mops: f64, seen: &[(u32, &[f64])]) -> JobResult {
+        let seen = seen.iter().map(|(cpu, seconds)| Seen::over(CpuId(*cpu), seconds)).collect();
+        JobResult { name: name.into(), threads, mops, iterations: 100, verified: Some(true), seen }
+    }
+
+    fn arm(kind: ArmKind, jobs: Vec<JobResult>) -> Arm {
+        Arm { kind, sentence: kind.word().into(), jobs, left_out: None, unseen: None }
+    }
+
+    fn published() -> Vec<Arm> {
+        vec![
+            arm(ArmKind::Alone, vec![job("a", 1, 1010.0, &[(1, &[100.0])])]),
+            arm(
+                ArmKind::Fighting,
+                vec![
+                    job("a", 2, 80.0, &[(0, &[21.4, 50.6]), (1, &[49.0, 23.0])]),
+                    job("b", 2, 80.0, &[(0, &[51.0, 48.0]), (1, &[50.0, 50.2])]),
+                ],
+            ),
+            arm(ArmKind::Capped, vec![job("a", 2, 100.0, &[]), job("b", 2, 100.0, &[])]),
+            arm(ArmKind::Apart, vec![job("a", 1, 1000.0, &[]), job("b", 1, 980.0, &[])]),
+            arm(ArmKind::Alone, vec![job("a", 1, 990.0, &[])]),
+        ]
+    }
+
+    fn facts() -> Facts {
+        let brand = "Opteron 2210".into();
+        Facts { processors: 2, cores: 2, chips: 1, lgroups: 1, brand, sets: 0, free: "0-1".into() }
+    }
+
+    #[test]
+    fn an_arm_is_a_table_of_its_jobs() {
+        let expected = "  \
+  job  threads  Mop/s  seen on processor, percent of samples a second
+  a          2   80.0  0: 21-51, 1: 23-49
+  b          2   80.0  0: 48-51, 1: 50
+";
+        assert_eq!(published()[1].text(), expected);
+    }
+
+    #[test]
+    fn many_processors_are_told_together() {
+        let seen: Vec<Seen> =
+            (0..64).map(|cpu| Seen::over(CpuId(cpu), &[40.0 + f64::from(cpu) / 10.0])).collect();
+        assert_eq!(places(&seen), "0-63: 40-46 each");
+    }
+
+    #[test]
+    fn the_end_compares_the_arms() {
+        let demo = Demo::new(facts(), published());
+        let expected = "\
+arm       a Mop/s  b Mop/s  of alone
+alone      1010.0        -      1.01
+fighting     80.0     80.0      0.08
+capped      100.0    100.0      0.10
+apart      1000.0    980.0      0.98
+alone       990.0        -      0.99
+over caps: 9.9x
+speed-up: 12.4x (each job at 0.98 of alone)
+";
+        assert_eq!(demo.summary(), expected);
+        assert_eq!(demo.json()["speed_up"]["of_alone"], 0.98);
+        assert_eq!(demo.json()["arms"][1]["jobs"][0]["seen"][0]["cpu"], 0);
+        assert!(demo.svg().contains("<title>fighting, job b: 80.0 Mop/s</title>"));
+    }
+
+    #[test]
+    fn a_machine_that_was_not_idle_is_told() {
+        let mut arms = published();
+        arms[4].jobs[0].seen = vec![Seen::over(CpuId(1), &[60.0])];
+        let summary = Demo::new(facts(), arms).summary();
+        let said = "the machine was not idle: alone, a had 80 % of its processors, and the rest went to others\nover caps";
+        assert!(summary.contains(said), "{summary}");
+    }
+
+    #[test]
+    fn an_arm_that_is_not_possible_says_why_and_is_not_compared() {
+        let absent = Absent::because("there is no cgroup controller for processor time");
+        let mut arms = published();
+        arms[2] = Arm::left_out(ArmKind::Capped, String::new(), &absent);
+        assert_eq!(arms[2].text(), "  left out: there is no cgroup controller for processor time\n");
+        let demo = Demo::new(facts(), arms.clone());
+        assert_eq!(demo.speed_up.unwrap().over_capped, None);
+        assert!(demo.summary().contains("capped          -        -         -\n"), "{}", demo.summary());
+        arms[1] = Arm::left_out(ArmKind::Fighting, String::new(), &absent);
+        assert!(
+            Demo::new(facts(), arms).summary().ends_with("speed-up: not known, since an arm was left out\n")
+        );
+    }
+
+    #[test]
+    fn what_was_not_seen_or_was_wrong_is_told() {
+        let mut arm = published().remove(1);
+        arm.unseen = Some("no perf events here".into());
+        arm.jobs[1].verified = Some(false);
+        let expected = "  \
+  job  threads  Mop/s  seen on processor, percent of samples a second
+  a          2   80.0  -
+  b          2   80.0  -
+  where they ran is not known: no perf events here
+  the answer of b was WRONG
+";
+        assert_eq!(arm.text(), expected);
+    }
+
+    #[test]
+    fn the_machine_is_told_in_two_lines() {
+        let text = facts().text();
+        let first = text.lines().next().unwrap();
+        assert_eq!(
+            first,
+            "machine: 2 processors on 2 cores, 1 chip, 1 lgroup (Opteron 2210); no processor sets; the demo may use 0-1"
+        );
+        assert_eq!(text.lines().count(), 2);
+    }
+
+    proptest! {
+        #[test]
+        fn the_mean_lies_between_the_least_and_the_most(seconds in proptest::collection::vec(0.0..100.0_f64, 1..20)) {
+            let seen = Seen::over(CpuId(0), &seconds);
+            prop_assert!(seen.least <= seen.mean + 1e-9 && seen.mean <= seen.most + 1e-9);
+        }
+    }
+}

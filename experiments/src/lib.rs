@@ -1,0 +1,31 @@
+//! Experiments: real programs on a machine, and what was published of the same.
+//!
+//! # Theory
+//!
+//! An experiment has a claim, arms that differ in one thing, and numbers that can be laid beside somebody else's. Each
+//! has a folder: what it does to the machine, what it measures, the published numbers as data, and a report. They are run by
+//! commands of the same name, which only choose where the report goes.
+//!
+//! | experiment | claim |
+//! |---|---|
+//! | [`demo`] | two programs that spin for each other are worth several times more apart than mixed, and caps do not help |
+//!
+//! # What callers may rely on
+//!
+//! * An experiment starts its own programs and touches nobody else's: sets are made with *keep others*, caps and bindings are
+//!   for processes that it started.
+//! * Whatever it changed is put back when it returns, for whatever reason, and its programs are gone. A program of it ends
+//!   with its standard input, so that even a killed experiment leaves none behind.
+//! * It is asked to stop by a flag, looks at it at least once a second, and returns [`Failure::Stopped`].
+//! * What cannot be done here is said in a sentence and left out; nothing is made up in its place.
+//!
+//! # What it does not do
+//!
+//! It knows no kernel and no kind of machine, opens no file, and prints nothing: what happens is told to a callback.
+
+pub mod demo;
+mod failure;
+mod program;
+mod sets;
+
+pub use failure::Failure;
