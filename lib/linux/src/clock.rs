@@ -4,20 +4,21 @@ use crate::Root;
 use millpond_machine::Clock;
 use millpond_model::{Nanos, WallTime};
 use rustix::time::{ClockId, Timespec, clock_gettime};
+use std::cell::OnceCell;
 
 /// The clock of the machine that we run on; a captured machine shares it.
 #[derive(Debug)]
 pub struct LinuxClock {
-    booted: WallTime,
+    root: Root,
+    booted: OnceCell<WallTime>,
 }
 
 impl LinuxClock {
-    /// Reads when the machine was booted, from the `btime` line of `/proc/stat`.
+    /// The clock of a root. When the machine was booted is read, from the `btime` line of its `stat` file, when
+    /// somebody asks.
     #[must_use]
     pub fn new(root: &Root) -> Self {
-        let stat = root.read(&root.proc.join("stat")).ok().flatten().unwrap_or_default();
-        let booted = stat.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok());
-        LinuxClock { booted: WallTime(booted.unwrap_or(0)) }
+        LinuxClock { root: root.clone(), booted: OnceCell::new() }
     }
 }
 
@@ -33,7 +34,11 @@ impl Clock for LinuxClock {
     }
 
     fn booted(&self) -> WallTime {
-        self.booted
+        *self.booted.get_or_init(|| {
+            let stat = self.root.read(&self.root.proc.join("stat")).ok().flatten().unwrap_or_default();
+            let booted = stat.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok());
+            WallTime(booted.unwrap_or(0))
+        })
     }
 
     fn sleep_until(&self, deadline: Nanos) {

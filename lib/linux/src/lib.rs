@@ -36,6 +36,7 @@ mod counters;
 mod hierarchy;
 mod knob;
 mod machine;
+mod masks;
 mod names;
 mod os;
 mod paper;

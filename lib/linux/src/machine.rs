@@ -116,7 +116,7 @@ impl Knobs for LinuxMachine {
                 }
                 _ => Err(KnobError::Gone),
             },
-            LinuxKnob::Mask(task) => self.mask_value(task, knob).map(Some),
+            LinuxKnob::Mask(task) => self.mask_value(task).map(Some),
             LinuxKnob::Record(name) => self.os.root.read(&self.os.record_file(&name)).map_err(knob_error),
         }
     }
@@ -171,9 +171,10 @@ impl Knobs for LinuxMachine {
             if self.os.hierarchy.is_v1() && sets.values().any(|s| s.mode.is_exclusive()) {
                 view = View::read(&self.os, self.journal.as_ref(), true)?;
             }
-            steps = plan(&view, &Wanted { sets, moves: Vec::new() });
+            steps = self.noting_masks(&view, plan(&view, &Wanted { sets, moves: Vec::new() }))?;
         }
         steps.extend(self.shelter_steps(&self.sheltered()?)?);
+        steps.extend(self.settle_masks());
         steps.extend(self.forgotten());
         Ok(steps)
     }

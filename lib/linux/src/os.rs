@@ -59,6 +59,12 @@ impl Os {
         !self.root.live || access(mount.join("cgroup.procs"), Access::WRITE_OK).is_ok()
     }
 
+    /// Whether we may steer interrupts and take processors off-line.
+    #[must_use]
+    pub fn may_administrate(&self) -> bool {
+        !self.root.live || rustix::process::geteuid().is_root()
+    }
+
     /// A cgroup's directory.
     ///
     /// # Errors

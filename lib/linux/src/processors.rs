@@ -93,7 +93,8 @@ impl LinuxMachine {
         let mut steps = self.adopted(&lonely)?;
         if view.v1 {
             view.online = left;
-            steps.extend(plan(&view, &Wanted { sets, moves: Vec::new() }));
+            let narrowed = plan(&view, &Wanted { sets, moves: Vec::new() });
+            steps.extend(self.noting_masks(&view, narrowed)?);
         }
         Ok(steps)
     }
@@ -187,6 +188,10 @@ impl Processors for LinuxMachine {
         forced: bool,
     ) -> Result<Change<Vec<StateChange>>, Refusal> {
         let mut states = self.states()?;
+        if let Some(first) = cpus.first().filter(|_| !self.os.may_administrate()) {
+            return Err(Refusal::new(Subject::Processor(*first), Reason::NotPermitted)
+                .hint("states are changed by an administrator"));
+        }
         let mut steps = Vec::new();
         let mut changes = Vec::new();
         for cpu in cpus.iter().copied() {

@@ -96,6 +96,15 @@ impl Os {
             .and_then(|text| text.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())))
     }
 
+    /// Whether we may change where a process runs: it is ours, or we are the administrator.
+    #[must_use]
+    pub fn may_control(&self, pid: u32) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        let us = rustix::process::geteuid().as_raw();
+        let owner = std::fs::metadata(self.task_dir(pid, None)).map(|m| m.uid());
+        !self.root.live || us == 0 || owner.is_ok_and(|owner| owner == us)
+    }
+
     /// The parent of a process; `None` when it does not exist.
     #[must_use]
     pub fn parent_of(&self, pid: u32) -> Option<u32> {

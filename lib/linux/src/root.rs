@@ -5,7 +5,7 @@
 //! to one group leaves the other, a new group has files) are done by `paper`.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// The four trees that a machine consists of.
@@ -53,7 +53,7 @@ impl Root {
     /// # Errors
     /// Whatever else keeps it from being read.
     pub fn read(&self, path: &Path) -> io::Result<Option<String>> {
-        match fs::read(path) {
+        match read_whole(path) {
             Ok(bytes) => {
                 let mut text = String::from_utf8_lossy(&bytes).into_owned();
                 if text.ends_with('\n') {
@@ -83,6 +83,26 @@ impl Root {
         names.sort();
         Ok(names)
     }
+}
+
+/// Kernel files say that they are empty and are mostly short: one buffer of a page saves the growing.
+fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = fs::File::open(path)?;
+    let mut bytes = vec![0; 4096];
+    let mut filled = 0;
+    loop {
+        match file.read(&mut bytes[filled..]) {
+            Ok(0) => break,
+            Ok(more) => filled += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        if filled == bytes.len() {
+            bytes.resize(filled * 4, 0);
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
 }
 
 /// Whether an error says that the file, or the thread or device behind it, does not exist.

@@ -184,7 +184,7 @@ impl Psets for LinuxMachine {
         let mode = if exclusive { PsetMode::Own } else { PsetMode::Shared };
         sets.insert(id, SetLabel { members: Vec::new(), mode, zones: Vec::new(), serial });
         let (moves, mut steps) = self.moved(&view, &mut sets, id, cpus, forced)?;
-        steps.extend(plan(&view, &Wanted { sets, moves: Vec::new() }));
+        steps.extend(self.noting_masks(&view, plan(&view, &Wanted { sets, moves: Vec::new() }))?);
         Ok(Change::new(format!("create processor set {id}"), steps, (id, moves)))
     }
 
@@ -202,7 +202,7 @@ impl Psets for LinuxMachine {
             return Err(Refusal::new(Subject::Pset(set), Reason::NoSuchPset));
         }
         let (moves, mut steps) = self.moved(&view, &mut sets, set, cpus, forced)?;
-        steps.extend(plan(&view, &Wanted { sets, moves: Vec::new() }));
+        steps.extend(self.noting_masks(&view, plan(&view, &Wanted { sets, moves: Vec::new() }))?);
         let what = if set.is_default() {
             "take processors out of their sets".to_owned()
         } else {
@@ -229,7 +229,7 @@ impl Psets for LinuxMachine {
             .collect::<BTreeSet<_>>()
             .into_iter()
             .collect();
-        let steps = plan(&view, &Wanted { sets, moves: Vec::new() });
+        let steps = self.noting_masks(&view, plan(&view, &Wanted { sets, moves: Vec::new() }))?;
         let mut change = Change::new(format!("remove processor set {set}"), steps, ());
         for origin in lost {
             change.notes.push(format!("{origin} is gone: its tasks return to the root"));

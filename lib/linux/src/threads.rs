@@ -2,33 +2,31 @@
 
 use crate::LinuxMachine;
 use crate::knob::{LinuxKnob, TaskId};
+use crate::masks::ALL;
 use crate::names;
 use crate::os::knob_error;
 use crate::plan::{Destination, Wanted, plan};
 use crate::procfs::Stat;
 use millpond_machine::facets::{LwpStatus, Process, Rebinding};
 use millpond_machine::{
-    Change, Knob, KnobError, Processors, Psets, Reason, Refusal, Step, Subject, Threads, Value,
+    Change, KnobError, Processors, Psets, Reason, Refusal, Step, Subject, Threads, Value,
 };
-use millpond_model::{CpuId, CpuSet, Lwp, LwpId, Pid, PsetId};
+use millpond_model::{CpuId, CpuSet, Lwp, LwpId, Pid, Pset, PsetId};
 use std::collections::BTreeSet;
-
-/// The value of a mask knob for a thread that may use all of its cpuset.
-const ALL: &str = "all";
 
 impl LinuxMachine {
     /// The value of a mask knob. The kernel cannot tell "no mask" from "a mask of the whole cpuset"; what
     /// equals the cpuset is taken for none, except for our own binding in a cpuset of one processor.
-    pub(crate) fn mask_value(&self, task: TaskId, knob: &Knob) -> Result<Value, KnobError> {
+    pub(crate) fn mask_value(&self, task: TaskId) -> Result<Value, KnobError> {
         let mask = self.os.mask(task)?;
-        let ours = mask.len() == 1 && self.journal.baseline(knob).is_some();
+        let ours = mask.len() == 1 && self.is_ours(task);
         if !ours && mask == self.cpuset_of(task)? {
             return Ok(ALL.to_owned());
         }
         Ok(mask.to_string())
     }
 
-    fn cpuset_of(&self, task: TaskId) -> Result<CpuSet, KnobError> {
+    pub(crate) fn cpuset_of(&self, task: TaskId) -> Result<CpuSet, KnobError> {
         match self.os.place(task.pid, Some(task.leader())).map_err(knob_error)? {
             Some(place) => self.os.effective(&place),
             None => self.os.online(),
@@ -40,6 +38,10 @@ impl LinuxMachine {
         let (_, leader) = self.os.identify(pid, None)?;
         if leader.kernel {
             return Err(Refusal::new(Subject::Process(pid), Reason::KernelThread));
+        }
+        if !self.os.may_control(pid.0) {
+            return Err(Refusal::new(Subject::Process(pid), Reason::NotPermitted)
+                .hint("it belongs to another user: ask an administrator"));
         }
         let machine_error = |e: std::io::Error| crate::view::about(pid.0, Reason::Machine(e.to_string()));
         let tids = self.os.tids(pid.0).map_err(machine_error)?;
@@ -93,8 +95,7 @@ impl LinuxMachine {
             let cpus = set.map_or_else(|| self.os.online(), |s| Ok(s.cpus()))?;
             return Ok(cpus.len() > 1);
         }
-        let ours = self.journal.baseline(&LinuxKnob::Mask(task).knob()).is_some();
-        Ok(ours || self.cpuset_of(task)?.len() > 1)
+        Ok(self.is_ours(task) || self.cpuset_of(task)?.len() > 1)
     }
 
     /// Notes of the bindings that nobody will see any more because their set is left with one processor: those
@@ -114,6 +115,55 @@ impl LinuxMachine {
             }
         }
         Ok(notes)
+    }
+
+    fn check_active(&self, cpu: CpuId) -> Result<(), Refusal> {
+        let states = self.states()?;
+        let refuse = |reason| Err(Refusal::new(Subject::Processor(cpu), reason));
+        match states.iter().find(|s| s.cpu == cpu) {
+            None => refuse(Reason::NoSuchProcessor { present: states.iter().map(|s| s.cpu).collect() }),
+            Some(s) if !s.state.runs_threads() => refuse(Reason::NotActive(s.state)),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// The steps that bind one thread to a processor, or unbind it.
+    fn rebinding_steps(
+        &self,
+        task: TaskId,
+        status: &LwpStatus,
+        set: Option<&Pset>,
+        to: Option<CpuId>,
+    ) -> Result<Vec<Step>, KnobError> {
+        let knob = LinuxKnob::Mask(task).knob();
+        let before = self.mask_value(task)?;
+        let mut steps = self.remember_binding(task, to.map(|cpu| cpu.to_string()));
+        if let Some(cpu) = to {
+            let after = cpu.to_string();
+            if status.cpu.is_some() && self.journal.baseline(&knob).is_none() {
+                // Bound already, by inheritance or by somebody else: what unbinding leads back to is no
+                // binding, not that one.
+                let all = Some(ALL.to_owned());
+                steps.push(Step::new(knob.clone(), all.clone(), all).keeping());
+            }
+            if before != after {
+                steps.push(Step::new(knob, Some(before), Some(after)).keeping());
+            }
+            return Ok(steps);
+        }
+        if status.cpu.is_none() {
+            return Ok(steps);
+        }
+        if !self.has_cgroups() && !status.set.is_default() {
+            // The mask that makes it a member comes back, and what it was before stays remembered.
+            steps.push(Step::new(knob, Some(before), set.map(|s| s.cpus().to_string())));
+            return Ok(steps);
+        }
+        let original = self.journal.baseline(&knob).flatten().unwrap_or_else(|| ALL.to_owned());
+        let whole = self.is_whole(&original, &self.cpuset_of(task)?);
+        let step = Step::new(knob, Some(before), Some(original));
+        steps.push(if whole { step.releasing() } else { step.keeping() });
+        Ok(steps)
     }
 
     fn status(&self, task: TaskId) -> Result<LwpStatus, KnobError> {
@@ -255,7 +305,7 @@ impl Threads for LinuxMachine {
                 moves.push((*task, place(*task)?, destination));
             }
         }
-        let steps = plan(&view, &Wanted { sets, moves });
+        let steps = self.noting_masks(&view, plan(&view, &Wanted { sets, moves }))?;
         let outcome = rebindings(pid, lwps.is_none(), &from, to);
         let what = match to {
             Some(set) => format!("bind process {pid} to set {set}"),
@@ -279,7 +329,7 @@ impl Threads for LinuxMachine {
         };
         let (view, sets) = self.live_sets()?;
         let moves = vec![(whole, at, Destination::Default)];
-        let steps = plan(&view, &Wanted { sets, moves });
+        let steps = self.noting_masks(&view, plan(&view, &Wanted { sets, moves }))?;
         Ok(Change::new(format!("start process {pid} in the default set"), steps, ()))
     }
 
@@ -291,18 +341,7 @@ impl Threads for LinuxMachine {
     ) -> Result<Change<Vec<Rebinding<CpuId>>>, Refusal> {
         let tasks = self.selected(pid, lwps)?;
         if let Some(cpu) = to {
-            let states = self.states()?;
-            let subject = Subject::Processor(cpu);
-            match states.iter().find(|s| s.cpu == cpu) {
-                None => {
-                    let present = states.iter().map(|s| s.cpu).collect();
-                    return Err(Refusal::new(subject, Reason::NoSuchProcessor { present }));
-                }
-                Some(s) if !s.state.runs_threads() => {
-                    return Err(Refusal::new(subject, Reason::NotActive(s.state)));
-                }
-                Some(_) => {}
-            }
+            self.check_active(cpu)?;
         }
         let sets = Psets::list(self)?;
         let mut from = Vec::new();
@@ -317,27 +356,8 @@ impl Threads for LinuxMachine {
                     return Err(Refusal::new(Subject::Process(pid), reason));
                 }
             }
-            let knob = LinuxKnob::Mask(*task).knob();
-            let before = self.mask_value(*task, &knob).map_err(gone)?;
-            if let Some(cpu) = to {
-                let after = cpu.to_string();
-                if status.cpu.is_some() && self.journal.baseline(&knob).is_none() {
-                    // Bound already, by inheritance or by somebody else: what unbinding leads back to is
-                    // no binding, not that one.
-                    let all = Some(ALL.to_owned());
-                    steps.push(Step::new(knob.clone(), all.clone(), all).keeping());
-                }
-                if before != after {
-                    steps.push(Step::new(knob, Some(before), Some(after)).keeping());
-                }
-            } else if status.cpu.is_some() && !self.has_cgroups() && !status.set.is_default() {
-                // The mask that makes it a member comes back, and what it was before stays remembered.
-                let of = sets.iter().find(|s| s.id == status.set).map(|s| s.cpus().to_string());
-                steps.push(Step::new(knob, Some(before), of));
-            } else if status.cpu.is_some() {
-                let original = self.journal.baseline(&knob).flatten().unwrap_or_else(|| ALL.to_owned());
-                steps.push(Step::new(knob, Some(before), Some(original)).releasing());
-            }
+            let set = sets.iter().find(|s| s.id == status.set);
+            steps.extend(self.rebinding_steps(*task, &status, set, to).map_err(gone)?);
             from.push((*task, status.cpu));
         }
         if lwps.is_none() {

@@ -104,6 +104,9 @@ impl<'m> Writer<'m> {
                 journal.moment("applied");
                 if let Err(error) = journal.commit() {
                     self.put_back(&applied);
+                    // Ending needs no space, so this can succeed where the commit did not; if it does not
+                    // either, the next writer finds everything as it was before.
+                    let _ = journal.abort();
                     return Err(cannot_journal(error));
                 }
                 journal.moment("committed");

@@ -119,7 +119,11 @@ impl State {
             return Ok(Transition::Nothing);
         }
         match (self, to) {
-            (_, PoweredOff | Unknown | Disabled) | (Unknown, _) => impossible,
+            (_, PoweredOff | Unknown) | (Unknown, _) => impossible,
+            // Switching off SMT siblings is a forced change of processors in service.
+            (OnLine | NoIntr, Disabled) if forced => Ok(Transition::Stop),
+            (OffLine, Disabled) if forced => Ok(Transition::Mark),
+            (_, Disabled) => impossible,
             (Disabled, OnLine | NoIntr) if forced => Ok(Transition::Start { then_shelter: to == NoIntr }),
             (Disabled, _) => impossible,
             (Faulted, OnLine | NoIntr | OffLine | Spare) if !forced => Err(TransitionError::NeedsForce),
@@ -198,6 +202,15 @@ mod tests {
             State::Faulted.transition(State::OnLine, true),
             Ok(Transition::Start { then_shelter: false })
         );
+    }
+
+    #[test]
+    fn a_strand_is_switched_off_by_force_only_and_a_spare_one_not_at_all() {
+        assert!(State::OnLine.transition(State::Disabled, false).is_err());
+        assert_eq!(State::OnLine.transition(State::Disabled, true), Ok(Transition::Stop));
+        assert_eq!(State::OffLine.transition(State::Disabled, true), Ok(Transition::Mark));
+        assert!(State::Spare.transition(State::Disabled, true).is_err());
+        assert!(State::Faulted.transition(State::Disabled, true).is_err());
     }
 
     #[test]

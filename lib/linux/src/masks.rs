@@ -1,0 +1,189 @@
+//! Affinity masks on kernels that forget them (before 6.2).
+//!
+//! There every change of a thread's cpuset, by a move or by a new list, replaces its mask by the cpuset's. So
+//! before a plan squeezes a thread whose mask is narrower, the mask is noted as a baseline, and whenever the
+//! machine settles each noted mask is put back as far as the cpuset allows, and forgotten once it is whole.
+//! Our own bindings are masks too; what they are is then kept in a record `bind.TID.START`, since the mask
+//! itself may be gone.
+//!
+//! Since 6.2 the kernel does all of this by itself, and nothing here takes a step.
+
+use crate::knob::{LinuxKnob, TaskId, Tree};
+use crate::os::knob_error;
+use crate::view::View;
+use crate::{LinuxMachine, names};
+use millpond_machine::{Knob, KnobError, Refusal, Step};
+use millpond_model::CpuSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The value of a mask knob for a thread that may use all of its cpuset.
+pub(crate) const ALL: &str = "all";
+
+/// The record of a binding of ours.
+fn bind_record(task: TaskId) -> String {
+    format!("bind.{}.{}", task.leader(), task.start)
+}
+
+impl LinuxMachine {
+    fn forgets_masks(&self) -> bool {
+        self.has_cgroups() && !self.os.remembers_masks()
+    }
+
+    /// Whether a mask of one processor is a binding of ours.
+    pub(crate) fn is_ours(&self, task: TaskId) -> bool {
+        if self.forgets_masks() {
+            return self.os.record_file(&bind_record(task)).exists();
+        }
+        self.journal.baseline(&LinuxKnob::Mask(task).knob()).is_some()
+    }
+
+    /// The steps that keep a binding of ours in mind; `None` for one that ends.
+    pub(crate) fn remember_binding(&self, task: TaskId, cpu: Option<String>) -> Vec<Step> {
+        if !self.forgets_masks() {
+            return Vec::new();
+        }
+        let name = bind_record(task);
+        let before = self.os.root.read(&self.os.record_file(&name)).ok().flatten();
+        if before == cpu { Vec::new() } else { vec![Step::new(LinuxKnob::Record(name).knob(), before, cpu)] }
+    }
+
+    /// Whether a mask that is put back now would be whole, so that its baseline can be forgotten.
+    pub(crate) fn is_whole(&self, original: &str, cpuset: &CpuSet) -> bool {
+        if !self.forgets_masks() {
+            return true;
+        }
+        match original {
+            ALL => self
+                .os
+                .cpu_list("present")
+                .is_ok_and(|all| all.is_subset(&self.os.online().unwrap_or_default())),
+            list => list.parse::<CpuSet>().is_ok_and(|list| list.is_subset(cpuset)),
+        }
+    }
+
+    /// Puts notes of the masks in front of steps that would erase them.
+    pub(crate) fn noting_masks(&self, view: &View, steps: Vec<Step>) -> Result<Vec<Step>, Refusal> {
+        if !self.forgets_masks() {
+            return Ok(steps);
+        }
+        let mut groups: BTreeSet<String> = BTreeSet::new();
+        let mut tasks: BTreeSet<TaskId> = BTreeSet::new();
+        for step in &steps {
+            match LinuxKnob::parse(&step.knob) {
+                Ok(LinuxKnob::Place(task)) => tasks.extend(self.threads_of(task)),
+                Ok(LinuxKnob::File(Tree::Cgroup, file)) => {
+                    let group = file.rsplit_once('/').map_or("/", |(group, _)| group);
+                    groups.insert(if group.is_empty() { "/".to_owned() } else { group.to_owned() });
+                    if file.ends_with(".partition") {
+                        groups.insert("/".to_owned());
+                    }
+                }
+                _ => {}
+            }
+        }
+        for group in groups.iter().filter(|g| view.groups.contains_key(*g)) {
+            tasks.extend(self.tasks_in(group));
+        }
+        let mut notes = Vec::new();
+        for task in tasks {
+            let knob = LinuxKnob::Mask(task).knob();
+            let (Ok(mask), Ok(cpuset)) = (self.os.mask(task), self.cpuset_of(task)) else { continue };
+            if mask != cpuset && !view.baselines.contains_key(&knob) {
+                let mask = Some(mask.to_string());
+                notes.push(Step::new(knob, mask.clone(), mask).keeping());
+            }
+        }
+        notes.extend(steps);
+        Ok(notes)
+    }
+
+    fn threads_of(&self, task: TaskId) -> Vec<TaskId> {
+        let tids = match task.tid {
+            Some(tid) => vec![tid],
+            None => self.os.tids(task.pid).unwrap_or_default(),
+        };
+        tids.into_iter().filter_map(|tid| self.user_task(task.pid, tid)).collect()
+    }
+
+    fn tasks_in(&self, group: &str) -> Vec<TaskId> {
+        let Ok(dir) = self.os.group(group) else { return Vec::new() };
+        let text = self.os.root.read(&dir.join(self.os.threads_file())).ok().flatten().unwrap_or_default();
+        text.split_ascii_whitespace()
+            .filter_map(|tid| {
+                let tid = tid.parse().ok()?;
+                self.user_task(self.os.process_of(tid).ok()??, tid)
+            })
+            .collect()
+    }
+
+    fn user_task(&self, pid: u32, tid: u32) -> Option<TaskId> {
+        let stat = self.os.stat(pid, Some(tid)).ok()??;
+        (!stat.kernel && !stat.dead).then_some(TaskId { pid, tid: Some(tid), start: stat.start })
+    }
+
+    /// What is left to do about noted masks.
+    pub(crate) fn settle_masks(&self) -> Vec<Step> {
+        if !self.forgets_masks() {
+            return Vec::new();
+        }
+        let mut steps: Vec<Step> = self.stale_bindings();
+        for (knob, original) in self.journal.baselines() {
+            let Ok(LinuxKnob::Mask(task)) = LinuxKnob::parse(&knob) else { continue };
+            // One that has ended is forgotten elsewhere.
+            steps.extend(self.settle_mask(task, &knob, original.as_deref().unwrap_or(ALL)).ok().flatten());
+        }
+        steps
+    }
+
+    fn settle_mask(&self, task: TaskId, knob: &Knob, original: &str) -> Result<Option<Step>, KnobError> {
+        let cpuset = self.cpuset_of(task)?;
+        let mask = self.os.mask(task)?;
+        let bound = self.os.root.read(&self.os.record_file(&bind_record(task))).map_err(knob_error)?;
+        let before = Some(self.mask_value(task)?);
+        if let Some(cpu) = bound {
+            let wanted: CpuSet = cpu.parse().unwrap_or_default();
+            let lost = wanted.is_subset(&cpuset) && mask != wanted;
+            return Ok(lost.then(|| Step::new(knob.clone(), before, Some(cpu)).tolerant()));
+        }
+        let place = self.os.place(task.pid, task.tid).map_err(knob_error)?;
+        // Inside a set a mask of somebody else's is set aside, and comes back with the thread.
+        if place.as_deref().and_then(names::owner).is_some_and(|set| !set.is_default()) {
+            return Ok(None);
+        }
+        let target = match original {
+            ALL => cpuset.clone(),
+            list => {
+                let both = &list.parse().unwrap_or_default() & &cpuset;
+                if both.is_empty() { cpuset.clone() } else { both }
+            }
+        };
+        let whole = self.is_whole(original, &cpuset);
+        if mask == target && !whole {
+            return Ok(None);
+        }
+        let step = Step::new(knob.clone(), before, Some(original.to_owned())).tolerant();
+        Ok(Some(if whole { step.releasing() } else { step.keeping() }))
+    }
+
+    fn stale_bindings(&self) -> Vec<Step> {
+        let dir = self.os.root.state.join("records");
+        let alive: BTreeMap<String, TaskId> = self
+            .journal
+            .baselines()
+            .into_keys()
+            .filter_map(|knob| match LinuxKnob::parse(&knob) {
+                Ok(LinuxKnob::Mask(task)) if self.os.mask(task).is_ok() => Some((bind_record(task), task)),
+                _ => None,
+            })
+            .collect();
+        let names = self.os.root.names(&dir).unwrap_or_default();
+        names
+            .into_iter()
+            .filter(|name| name.starts_with("bind.") && !alive.contains_key(name))
+            .map(|name| {
+                let before = self.os.root.read(&self.os.record_file(&name)).ok().flatten();
+                Step::new(LinuxKnob::Record(name).knob(), before, None)
+            })
+            .collect()
+    }
+}
