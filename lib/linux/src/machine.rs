@@ -61,7 +61,12 @@ impl LinuxMachine {
 
     fn write_file(&self, tree: Tree, path: &str, value: Option<&Value>) -> Result<(), KnobError> {
         let file = self.file(tree, path)?;
-        self.os.write(&file, &written(&self.os, path, value)).map_err(|e| shelter::explain(path, e))?;
+        self.os.write(&file, &written(&self.os, path, value)).map_err(|error| {
+            if error != KnobError::Gone {
+                self.os.remember_refusal(tree, path);
+            }
+            shelter::explain(path, error)
+        })?;
         // A partition that cannot be had is accepted and then declared invalid: look.
         if path.ends_with(".partition") {
             let is = self.read_file(tree, path)?;

@@ -219,6 +219,10 @@ impl Processors for LinuxMachine {
             }
         }
         let list: CpuSet = cpus.iter().copied().collect();
-        Ok(Change::new(format!("make processors {list} {to}"), steps, changes))
+        let mut change = Change::new(format!("make processors {list} {to}"), steps, changes);
+        if to == State::NoIntr && !change.steps.is_empty() {
+            change.notes = self.unsheltered(&list);
+        }
+        Ok(change)
     }
 }

@@ -10,7 +10,10 @@ use millpond_machine::facets::{Interrupt, InterruptKind};
 use millpond_machine::{Interrupts, KnobError, Refusal, Step, Value};
 use millpond_model::CpuSet;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The name of an interrupt that no driver has asked for.
+const UNUSED: &str = "unused";
 
 /// One thing that can be steered, with its knob.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +68,21 @@ impl LinuxMachine {
         Ok(steps)
     }
 
+    /// What can not be steered although it goes, or could go, to a processor that is to be sheltered: a line
+    /// for each, by name.
+    pub(crate) fn unsheltered(&self, sheltered: &CpuSet) -> Vec<String> {
+        let reaches = |i: &Interrupt| !i.effective.as_ref().unwrap_or(&i.allowed).is_disjoint(sheltered);
+        self.steered()
+            .into_iter()
+            .map(|s| s.what)
+            .filter(|i| i.name != UNUSED && reaches(i))
+            .filter_map(|i| {
+                let stays = i.effective.as_ref().unwrap_or(&i.allowed);
+                Some(format!("interrupt {} ({}) stays on {stays}: {}", i.id, i.name, i.fixed.as_ref()?))
+            })
+            .collect()
+    }
+
     /// Everything that can or could be steered.
     pub(crate) fn steered(&self) -> Vec<Steered> {
         let os = &self.os;
@@ -80,7 +98,8 @@ impl LinuxMachine {
             let Some(mut thing) = steered(os, Tree::Proc, path, InterruptKind::Device) else { continue };
             thing.what.id = number.to_string();
             thing.what.effective = list(os, &dir.join("effective_affinity_list"));
-            thing.what.fixed = read_only(&dir.join("smp_affinity_list"));
+            thing.what.fixed = read_only(&dir.join("smp_affinity_list"))
+                .or_else(|| os.refused(&thing.knob).then(|| "it refused to move".to_owned()));
             thing.what.name = name;
             all.push(thing);
         }
@@ -97,6 +116,29 @@ impl LinuxMachine {
         }
         all.extend(packet_steering(os));
         all
+    }
+}
+
+impl Os {
+    fn refusals(&self) -> PathBuf {
+        self.root.state.join("refused")
+    }
+
+    /// Whether an interrupt refused to move before, in this boot. Until 6.11 nothing else tells one that is
+    /// bound to a processor, or managed by its driver, from one that can be moved.
+    fn refused(&self, knob: &LinuxKnob) -> bool {
+        let known = self.root.read(&self.refusals()).ok().flatten().unwrap_or_default();
+        let name = knob.knob().0;
+        known.lines().any(|line| line == name)
+    }
+
+    /// Remembers that an interrupt refused. Losing this memory costs another try, so errors do not matter.
+    pub(crate) fn remember_refusal(&self, tree: Tree, path: &str) {
+        let knob = LinuxKnob::File(tree, path.to_owned());
+        if path.starts_with("irq/") && !self.refused(&knob) {
+            let known = self.root.read(&self.refusals()).ok().flatten().unwrap_or_default();
+            let _ = std::fs::write(self.refusals(), format!("{known}\n{}", knob.knob().0).trim_start());
+        }
     }
 }
 
@@ -138,7 +180,7 @@ fn steered(os: &Os, tree: Tree, path: String, kind: InterruptKind) -> Option<Ste
 fn device_name(os: &Os, dir: &Path) -> String {
     let actions: Vec<String> =
         os.root.names(dir).unwrap_or_default().into_iter().filter(|n| dir.join(n).is_dir()).collect();
-    if actions.is_empty() { "unused".to_owned() } else { actions.join(", ") }
+    if actions.is_empty() { UNUSED.to_owned() } else { actions.join(", ") }
 }
 
 /// Since 6.12 an interrupt that its driver manages has a file without write permission.

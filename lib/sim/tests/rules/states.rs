@@ -108,10 +108,14 @@ fn marks_change_among_stopped_processors_without_more_checks() {
 #[test]
 fn states_that_nobody_can_ask_for_are_refused() {
     let m = x4200();
-    for state in [State::PoweredOff, State::Disabled, State::Unknown] {
+    for state in [State::PoweredOff, State::Unknown] {
         let why = format!("processor 3: a processor that is on-line cannot become {state}");
         assert_eq!(refusal(m.force_state(3, state)), why);
     }
+    let why = "processor 3: a processor that is on-line cannot become disabled";
+    assert_eq!(refusal(m.state(3, State::Disabled)), why);
+    m.force_state(3, State::Disabled).unwrap();
+    assert_eq!(m.state_of(3), State::Disabled);
 }
 
 #[test]
