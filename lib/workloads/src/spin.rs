@@ -217,7 +217,10 @@ fn spin(duty: Option<Duty>, deadline: Option<Instant>, is_over: &AtomicBool, don
             continue;
         }
         for _ in 0..CHUNK {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            // Shifts and exclusive ors in turn: several rounds cannot be folded into one by a clever compiler.
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
         }
         state = black_box(state);
         iterations += CHUNK;

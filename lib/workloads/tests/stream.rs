@@ -32,7 +32,8 @@ fn assert_moved_both_ways(result: &StreamResult) {
 fn a_loopback_stream_moves_bytes_both_ways_for_its_duration() {
     let result = run(&short(), Route::Loopback, &is_running(), &mut |_| ()).unwrap();
     assert_moved_both_ways(&result);
-    assert!(result.out_flow.seconds >= 0.19 && result.in_flow.seconds >= 0.19, "{result:?}");
+    // The server counts from before it says go, and the client sends from then on for the whole time.
+    assert!(result.out_flow.seconds >= 0.2, "{result:?}");
     assert!(result.here.ip().is_loopback() && result.there.ip().is_loopback());
 }
 

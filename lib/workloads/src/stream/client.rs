@@ -42,9 +42,10 @@ pub(super) fn exchange(
     stop: &AtomicBool,
     on_event: &mut dyn FnMut(StreamEvent<'_>),
 ) -> Result<StreamResult, Error> {
+    let started = Instant::now();
     let (here, there) = ends(&connected.out)?;
     on_event(StreamEvent::Connected { here, there });
-    let (out_flow, in_flow, stopped) = flow::exchange(spec, &connected, stop, on_event)?;
+    let (out_flow, in_flow, stopped) = flow::exchange(spec, &connected, started, stop, on_event)?;
     let (write_bytes, is_spinning) = (spec.write_bytes.get(), spec.is_spinning);
     Ok(StreamResult { here, there, write_bytes, is_spinning, out_flow, in_flow, stopped })
 }

@@ -16,6 +16,10 @@ const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// The same after a stop.
 const SILENCE_STOPPED_MAX: Duration = Duration::from_secs(2);
 
+/// How much earlier than ours the other end's time may be over. When its data end earlier than that, it was stopped, and
+/// so do ours.
+const SKEW_MAX: Duration = Duration::from_secs(1);
+
 /// How much a receiver asks for at once.
 const READ_BYTES: usize = 256 << 10;
 
@@ -34,35 +38,39 @@ pub(super) struct Connected {
 /// What both threads see.
 #[derive(Debug, Default)]
 struct Book {
-    /// No more shall be sent: the duration is over somewhere, or somebody stopped.
+    /// No more shall be sent, since the other end sends no more.
     is_over: AtomicBool,
     was_stopped: AtomicBool,
     out_bytes: AtomicU64,
     in_bytes: AtomicU64,
 }
 
-/// Sends and receives for the duration of `spec`: what was sent, what was received, and whether it was stopped.
+/// Sends and receives for the duration of `spec`, counted from `started`: what was sent, what was received, and whether it was
+/// stopped.
 pub(super) fn exchange(
     spec: &StreamSpec,
     connected: &Connected,
+    started: Instant,
     stop: &AtomicBool,
     on_event: &mut dyn FnMut(StreamEvent<'_>),
 ) -> Result<(Flow, Flow, bool), Error> {
-    let (book, started) = (Book::default(), Instant::now());
+    let book = Book::default();
     thread::scope(|scope| {
         let _end = (SetOnDrop(&book.is_over), SetOnDrop(&book.was_stopped));
         let (alive, ended) = channel::<()>();
         let alive_too = alive.clone();
         let sending = thread::Builder::new().name("stream-out".to_owned()).spawn_scoped(scope, || {
             let _alive = alive;
-            let _end = SetOnDrop(&book.is_over);
             send(spec, &connected.out, started, &book)
         });
         let sending = sending.map_err(|source| Error::StartThread { index: 0, of: 2, source })?;
         let receiving = thread::Builder::new().name("stream-in".to_owned()).spawn_scoped(scope, || {
             let _alive = alive_too;
-            let _end = SetOnDrop(&book.is_over);
-            receive(&connected.incoming, started, &book)
+            let received = receive(&connected.incoming, started, &book);
+            if received.is_err() || started.elapsed() + SKEW_MAX < spec.duration {
+                book.is_over.store(true, Ordering::Relaxed);
+            }
+            received
         });
         let receiving = receiving.map_err(|source| Error::StartThread { index: 1, of: 2, source })?;
         let mut progress = |seconds| {

@@ -13,8 +13,8 @@
 //! ```
 //!
 //! Both ends send for the duration, then shut their way down. What is reported for a way is what its *receiver* had, over the
-//! time from go to the end of the data: bytes in a sender's buffer are not yet a stream. When one way ends early (a stop at
-//! either end, a lost peer), the other end stops sending too.
+//! time from go to the end of the data: bytes in a sender's buffer are not yet a stream. When one way ends long before its time (a
+//! stop at either end, a lost peer), the other end stops sending too.
 //!
 //! The ends may be in one process ([`run`]): over the loopback, between two addresses of the machine, or between two network
 //! namespaces that exist for the time of the run. Or they may be on two machines: [`Server`] there, [`connect`] here.

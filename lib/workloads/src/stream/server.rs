@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a connection may take to send its greeting.
-const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
+const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long the first connection of a stream waits for the second.
 const PAIR_TIMEOUT: Duration = Duration::from_secs(10);
@@ -140,12 +140,14 @@ fn serve_one(
     let failed = |source| Error::Stream { verb: "begin", source };
     // The client's first connection is the one on which we receive.
     let (here, there) = ends(&connected.incoming)?;
+    // Before go: what the client sends from then on is counted from here, so that no rate is too good.
+    let started = Instant::now();
     for mut socket in [&connected.out, &connected.incoming] {
         socket.write_all(&[GO]).map_err(failed)?;
     }
     on_event(StreamEvent::Connected { here, there });
     let spec = terms.spec(interval);
-    let (out_flow, in_flow, stopped) = flow::exchange(&spec, &connected, stop, on_event)?;
+    let (out_flow, in_flow, stopped) = flow::exchange(&spec, &connected, started, stop, on_event)?;
     let (write_bytes, is_spinning) = (terms.write_bytes.get(), terms.is_spinning);
     Ok(StreamResult { here, there, write_bytes, is_spinning, out_flow, in_flow, stopped })
 }
