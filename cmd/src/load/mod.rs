@@ -28,6 +28,48 @@
 //! 15 iterations in 0.062 s: 1066.46 Mop/s total
 //! ```
 //!
+//! # Hackbench
+//!
+//! Groups of tasks that pass small messages, for the cost of wake-ups and switches.
+//!
+//! ```text
+//! --groups N               how many groups (10)
+//! --pairs N                senders, and as many receivers, in each (20)
+//! --loops N                messages from each sender to each receiver of its group (100)
+//! --bytes N                length of a message (100)
+//! --tasks process|thread   what a task is (process)
+//! --transport pipe|socket  what messages pass through (socket)
+//! --fifo                   take the first real-time priority, so as to stay in control of many tasks
+//! ```
+//!
+//! # Stream
+//!
+//! A two-way TCP stream, as much as will go each way at once: its interrupts make work for the processors that take
+//! them. Both ends are here, over the loopback, unless you say otherwise.
+//!
+//! ```text
+//! --seconds T       how long (10)
+//! --bytes N         how much each write offers (131072)
+//! --spin            senders never sleep; with small writes, some hundred thousand system calls a second
+//! --interval T      tell the bytes so often
+//! --namespaces      between two network namespaces, made for the time of the run
+//! --server ADDR     serve streams at this address and port, until stopped
+//! --connect ADDR    stream with the server there
+//! --from ADDRESS    with --connect: from this address of ours
+//! ```
+//!
+//! # Spin
+//!
+//! Threads that burn processor time: what each got of it.
+//!
+//! ```text
+//! --threads N    how many (as many as the processors it may use)
+//! --seconds T    how long (until stopped)
+//! --duty N       burn this percent of the time
+//! --period T     of periods of this length (0.02)
+//! --interval T   tell the iterations so often
+//! ```
+//!
 //! # Options of every load
 //!
 //! ```text
@@ -51,7 +93,12 @@
 //! 0, or 1 when the load failed or its answer was wrong, or 2 for what makes no sense.
 
 mod cg;
+mod hackbench;
 mod options;
+mod spin;
+mod stream;
+#[cfg(test)]
+mod tests;
 
 use crate::args::{self, Parsed};
 use crate::command::Command;
@@ -70,7 +117,12 @@ pub(crate) const COMMAND: Command = Command {
     name: "load",
     applet: false,
     summary: "run a load that shows what processor sets are worth",
-    usage: &["cg [--class S|W|A|B] [--threads N] [--barrier spin|block] [--malleable] [--seconds T]"],
+    usage: &[
+        "cg [--class S|W|A|B] [--threads N] [--barrier spin|block] [--malleable] [--seconds T]",
+        "hackbench [--groups N] [--pairs N] [--loops N] [--bytes N] [--tasks KIND] [--transport KIND] [--fifo]",
+        "stream [--seconds T] [--bytes N] [--spin] [--namespaces | --server ADDR | --connect ADDR [--from ADDRESS]]",
+        "spin [--threads N] [--seconds T] [--duty N [--period T]] [--interval T]",
+    ],
     letters: "",
     longs: &[],
     source: include_str!("mod.rs"),
@@ -84,7 +136,7 @@ struct Load {
     run: fn(&Parsed, &Job, &mut Ctx<'_>) -> Result<Exit, Failure>,
 }
 
-const LOADS: &[Load] = &[cg::LOAD];
+const LOADS: &[Load] = &[cg::LOAD, hackbench::LOAD, stream::LOAD, spin::LOAD];
 
 /// Options of every load.
 const SHARED: [&str; 2] = ["on-input", "events"];

@@ -1,0 +1,45 @@
+//! `load spin`.
+
+use super::options::{seconds, value};
+use super::{Job, Load};
+use crate::args::Parsed;
+use crate::ctx::Ctx;
+use crate::failure::{Exit, Failure};
+use millpond_workloads::spin::{self, Duty, SpinEvent, SpinSpec};
+use serde_json::json;
+
+pub(super) const LOAD: Load =
+    Load { name: "spin", longs: &["threads:", "seconds:", "duty:", "period:", "interval:"], run };
+
+fn run(options: &Parsed, job: &Job, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let spec = SpinSpec {
+        threads: value(options, "threads")?,
+        duration: seconds(options, "seconds")?,
+        duty: duty(options)?,
+        interval: seconds(options, "interval")?,
+    };
+    job.event(ctx, "ready", json!({}));
+    job.wait_to_begin();
+    let mut tell = |event| match event {
+        SpinEvent::Started { threads } => job.event(ctx, "started", json!({ "threads": threads })),
+        SpinEvent::Progress { seconds, iterations } => {
+            job.text(ctx, &format!("{seconds:.1} s: {iterations} iterations\n"));
+            job.event(ctx, "progress", json!({ "seconds": seconds, "iterations": iterations }));
+        }
+    };
+    let result = spin::run(&spec, job.stop, &mut tell).map_err(|error| job.failed(&error))?;
+    job.result(ctx, &result.report(), &result);
+    Ok(Exit::DONE)
+}
+
+fn duty(options: &Parsed) -> Result<Option<Duty>, Failure> {
+    let period = seconds(options, "period")?;
+    let Some(percent) = value::<u8>(options, "duty")? else {
+        return match period {
+            Some(_) => Err(Failure::Usage("option --period needs --duty".into())),
+            None => Ok(None),
+        };
+    };
+    let duty = Duty::new(percent, period.unwrap_or(Duty::PERIOD_DEFAULT));
+    duty.map(Some).map_err(|bad| Failure::Operand(bad.to_string()))
+}

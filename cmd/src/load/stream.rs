@@ -1,0 +1,121 @@
+//! `load stream`.
+
+use super::options::{seconds, value};
+use super::{Job, Load};
+use crate::args::Parsed;
+use crate::ctx::Ctx;
+use crate::failure::{Exit, Failure};
+use millpond_workloads::stream::{self, Route, Server, StreamEvent, StreamResult, StreamSpec};
+use serde_json::json;
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU32;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+pub(super) const LOAD: Load = Load {
+    name: "stream",
+    longs: &["seconds:", "bytes:", "spin", "interval:", "namespaces", "server:", "connect:", "from:"],
+    run,
+};
+
+/// How long a stream goes on when no time is given.
+const SECONDS_DEFAULT: Duration = Duration::from_secs(10);
+
+/// Where the ends are.
+enum Ends {
+    /// Both here.
+    Here(Route),
+    /// We wait for the others.
+    Server(SocketAddr),
+    /// The other one waits there; ours is at this address, if it matters.
+    Client(SocketAddr, Option<IpAddr>),
+}
+
+fn run(options: &Parsed, job: &Job, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let ends = ends(options)?;
+    let spec = StreamSpec {
+        write_bytes: value::<NonZeroU32>(options, "bytes")?.unwrap_or(StreamSpec::WRITE_BYTES_DEFAULT),
+        is_spinning: options.long("spin"),
+        interval: seconds(options, "interval")?,
+        ..StreamSpec::new(seconds(options, "seconds")?.unwrap_or(SECONDS_DEFAULT))
+    };
+    let result = match ends {
+        Ends::Server(address) => return serve(address, &spec, job, ctx),
+        Ends::Here(route) => {
+            ready(job, ctx, None);
+            stream::run(&spec, route, job.stop, &mut |event| tell(&event, job, ctx))
+        }
+        Ends::Client(server, from) => {
+            ready(job, ctx, None);
+            stream::connect(&spec, server, from, job.stop, &mut |event| tell(&event, job, ctx))
+        }
+    };
+    let result = result.map_err(|error| job.failed(&error))?;
+    report(&result, job, ctx);
+    Ok(Exit::DONE)
+}
+
+fn ends(options: &Parsed) -> Result<Ends, Failure> {
+    let (server, client) = (value(options, "server")?, value(options, "connect")?);
+    let from = value(options, "from")?;
+    match (server, client, options.long("namespaces")) {
+        (None, Some(client), false) => Ok(Ends::Client(client, from)),
+        _ if from.is_some() => Err(Failure::Usage("option --from needs --connect".into())),
+        (None, None, false) => Ok(Ends::Here(Route::Loopback)),
+        (None, None, true) => Ok(Ends::Here(Route::Namespaces)),
+        (Some(server), None, false) => Ok(Ends::Server(server)),
+        _ => {
+            Err(Failure::Usage("options --server, --connect and --namespaces are mutually exclusive".into()))
+        }
+    }
+}
+
+/// Serves streams one after the other until it is stopped.
+fn serve(address: SocketAddr, spec: &StreamSpec, job: &Job, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let server = Server::bind(address).map_err(|error| job.failed(&error))?;
+    job.text(ctx, &format!("serving at {}\n", server.address()));
+    ready(job, ctx, Some(server.address()));
+    let mut exit = Exit::DONE;
+    while !job.stop.load(Ordering::Relaxed) {
+        match server.serve(spec.interval, job.stop, &mut |event| tell(&event, job, ctx)) {
+            Ok(Some(result)) => report(&result, job, ctx),
+            Ok(None) => {}
+            Err(error) => {
+                // A client that went away is one stream less; the next one is served.
+                match job.failed(&error) {
+                    Failure::Refused(complaint) => ctx.complain(&complaint),
+                    failure => return Err(failure),
+                }
+                exit = Exit::REFUSED;
+            }
+        }
+    }
+    Ok(exit)
+}
+
+fn ready(job: &Job, ctx: &mut Ctx<'_>, address: Option<SocketAddr>) {
+    job.event(ctx, "ready", json!({ "address": address }));
+    job.wait_to_begin();
+}
+
+fn tell(event: &StreamEvent<'_>, job: &Job, ctx: &mut Ctx<'_>) {
+    match event {
+        StreamEvent::Connected { here, there } => {
+            job.event(ctx, "started", json!({ "here": here, "there": there }));
+        }
+        StreamEvent::Progress { seconds, out_bytes, in_bytes } => {
+            job.text(ctx, &format!("{seconds:.1} s: {out_bytes} bytes out, {in_bytes} bytes in\n"));
+            let value = json!({ "seconds": seconds, "out_bytes": out_bytes, "in_bytes": in_bytes });
+            job.event(ctx, "progress", value);
+        }
+        StreamEvent::Refused { peer, reason } => {
+            ctx.warn(format_args!("{peer} was turned away: {reason}"));
+            job.event(ctx, "refused", json!({ "peer": peer, "reason": reason }));
+        }
+    }
+}
+
+fn report(result: &StreamResult, job: &Job, ctx: &mut Ctx<'_>) {
+    job.result(ctx, &result.report(), result);
+    job.mind_reader(ctx);
+}
