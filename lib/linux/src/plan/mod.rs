@@ -1,0 +1,157 @@
+//! The enforcement plan: from the tree as it is and the sets that are wanted to an ordered list of steps.
+//!
+//! A pure function: it reads nothing and knows no path of a file system. The order is what makes each step
+//! acceptable to the kernel at its moment:
+//!
+//! 1. the controller, and new cgroups, parents first;
+//! 2. cgroups of sets that end: tasks out, flags and lists reset, directories removed;
+//! 3. partitions that lose all their processors give up their flag;
+//! 4. lists shrink, children before parents — other people's first, for an overlap kills a partition;
+//! 5. lists grow, parents before children, and labels follow;
+//! 6. partition flags are set;
+//! 7. tasks move;
+//! 8. other people's lists grow back, parents first;
+//! 9. the controller is given back when nobody uses it any more.
+//!
+//! A plan for a machine that already is as wanted is empty.
+
+mod others;
+mod ours;
+mod tasks;
+mod zones;
+
+use crate::knob::{LinuxKnob, TaskId};
+use crate::names;
+use crate::view::{SetLabel, View};
+use millpond_machine::{Step, Value};
+use millpond_model::{CpuSet, PsetId, PsetMode};
+use std::collections::BTreeMap;
+
+/// Where a task should go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Destination {
+    /// Into a set.
+    Set(PsetId),
+    /// Into the default set, in a cgroup of ours, because we start it.
+    Default,
+    /// Back to where it came from.
+    Home,
+}
+
+/// What is wanted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The sets.
+    pub sets: BTreeMap<PsetId, SetLabel>,
+    /// Tasks that change places, with where each is now. Others stay, unless their set ends.
+    pub moves: Vec<(TaskId, String, Destination)>,
+}
+
+/// Somebody else's cgroup whose list must change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Other {
+    path: String,
+    now: CpuSet,
+    want: CpuSet,
+    /// The list that is wanted is the original one.
+    released: bool,
+}
+
+/// What a cgroup of ours should be.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Target {
+    cpus: CpuSet,
+    partition: bool,
+    controller: bool,
+    label: Option<String>,
+    origin: Option<String>,
+}
+
+/// The steps from `view` to `wanted`, in order.
+#[must_use]
+pub fn plan(view: &View, wanted: &Wanted) -> Vec<Step> {
+    Planner::new(view, wanted).steps()
+}
+
+struct Planner<'a> {
+    view: &'a View,
+    wanted: &'a Wanted,
+    /// Processors that nobody else may use.
+    exclusive: CpuSet,
+    /// Processors of the default set.
+    default: CpuSet,
+    modes: BTreeMap<PsetId, PsetMode>,
+    /// Standing cgroups that are bound as they are, with their set.
+    zones: BTreeMap<String, PsetId>,
+    targets: BTreeMap<String, Target>,
+    moves: Vec<(TaskId, String, String)>,
+    steps: Vec<Step>,
+}
+
+impl<'a> Planner<'a> {
+    fn new(view: &'a View, wanted: &'a Wanted) -> Self {
+        let union = |filter: fn(&SetLabel) -> bool| {
+            wanted.sets.values().filter(|s| filter(s)).fold(CpuSet::new(), |all, s| &all | &s.cpus())
+        };
+        let taken = union(|_| true);
+        let modes = wanted
+            .sets
+            .iter()
+            .map(|(id, s)| (*id, view.mode(s, will_have_tasks(view, wanted, *id))))
+            .collect();
+        let zones = wanted.sets.iter().flat_map(|(id, s)| s.zones.iter().map(|z| (z.clone(), *id))).collect();
+        Planner {
+            modes,
+            zones,
+            view,
+            wanted,
+            exclusive: union(|s| s.mode != PsetMode::Shared),
+            default: &view.online - &taken,
+            targets: BTreeMap::new(),
+            moves: Vec::new(),
+            steps: Vec::new(),
+        }
+    }
+
+    fn steps(mut self) -> Vec<Step> {
+        self.aim_sets();
+        self.aim_tasks();
+        self.aim_default();
+        self.create();
+        self.dissolve();
+        self.release_flags();
+        self.release_zones();
+        let mut others = self.others();
+        self.shrink_others(&mut others);
+        self.shrink_ours();
+        self.grow_ours();
+        self.flag();
+        self.move_tasks();
+        self.claim_zones();
+        self.grow_others(&others);
+        self.give_back_zone_controllers();
+        self.give_back_controller();
+        self.steps
+    }
+
+    fn push(&mut self, knob: &LinuxKnob, before: Option<Value>, after: Option<Value>) {
+        if before != after {
+            self.steps.push(Step::new(knob.knob(), before, after));
+        }
+    }
+}
+
+/// Whether a set will have members in its own cgroup once the moves are made.
+fn will_have_tasks(view: &View, wanted: &Wanted, id: PsetId) -> bool {
+    let leaves = |task: TaskId| {
+        wanted.moves.iter().any(|(t, _, to)| {
+            *to != Destination::Set(id) && (*t == task || (t.tid.is_none() && t.pid == task.pid))
+        })
+    };
+    let stays = view.tasks.iter().any(|t| names::owner(&t.at) == Some(id) && !leaves(t.id));
+    stays || wanted.moves.iter().any(|(_, _, to)| *to == Destination::Set(id))
+}
+
+fn list(cpus: &CpuSet) -> Option<Value> {
+    (!cpus.is_empty()).then(|| cpus.to_string())
+}
