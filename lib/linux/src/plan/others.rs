@@ -1,0 +1,117 @@
+//! Other people's cgroups: which lists must change so that the sets can be, and how they come back.
+
+use super::{Other, Planner, list};
+use crate::names;
+use crate::view::{control, is_within};
+use millpond_machine::{Baseline, Step};
+use millpond_model::{CpuSet, PsetMode};
+use std::collections::BTreeMap;
+
+impl Planner<'_> {
+    /// Whether some set can only be enforced by asking everybody else aside.
+    pub(super) fn steering(&self) -> bool {
+        self.modes.values().any(|m| *m == PsetMode::Steered)
+    }
+
+    /// Other people's cgroups whose lists are not as they should be.
+    pub(super) fn others(&self) -> Vec<Other> {
+        let mut result: Vec<Other> = Vec::new();
+        let mut wants: BTreeMap<String, CpuSet> = BTreeMap::new();
+        for (path, group) in &self.view.groups {
+            if path == "/" || names::owner(path).is_some() {
+                continue;
+            }
+            let kept = self.view.baseline(&control(path, "cpuset.cpus"));
+            let original: CpuSet = match kept {
+                Some(kept) => kept.as_deref().and_then(|t| t.parse().ok()).unwrap_or_default(),
+                None => group.cpus.clone(),
+            };
+            let parent = path.rsplit_once('/').map_or("", |(p, _)| p);
+            let above = wants.get(parent).cloned().unwrap_or_else(|| self.default.clone());
+            let mut want = self.other_wants(path, &original, &above);
+            if self.view.v1 {
+                let wished = &want & &self.view.online;
+                // A group whose processors all left shares its parent's, or the kernel would move its tasks.
+                want = if wished.is_empty() && !want.is_empty() { above } else { wished };
+            }
+            wants.insert(path.clone(), want.clone());
+            if want != group.cpus {
+                let released = want == original;
+                result.push(Other { path: path.clone(), now: group.cpus.clone(), want, released });
+            } else if kept.is_some() && want == original {
+                result.push(Other { path: path.clone(), now: want.clone(), want, released: true });
+            }
+        }
+        result
+    }
+
+    /// What somebody else's list should be, given its original and what its parent will have.
+    pub(super) fn other_wants(&self, path: &str, original: &CpuSet, above: &CpuSet) -> CpuSet {
+        if let Some((zone, set)) = self.zones.iter().find(|(zone, _)| is_within(path, zone)) {
+            let cpus = &self.wanted.sets[set].cpus();
+            let inside = original & cpus;
+            return match self.modes[set] {
+                PsetMode::InPlace => original.clone(),
+                _ if path == zone || (self.view.v1 && inside.is_empty()) => cpus.clone(),
+                _ if self.view.v1 => inside,
+                _ => original.clone(),
+            };
+        }
+        // A cgroup above a zone must leave the zone its processors.
+        if self.zones.keys().any(|zone| is_within(zone, path)) {
+            return original.clone();
+        }
+        if original.is_empty() {
+            // It inherits, which only must not be where others are merely asked aside.
+            let top = self.view.groups.contains_key(path) && !self.view.v1 && self.steering();
+            return if top { self.default.clone() } else { CpuSet::new() };
+        }
+        let narrows = self.view.v1 || self.view.overlap_kills || self.steering();
+        if !narrows || original.is_disjoint(&self.exclusive) {
+            return original.clone();
+        }
+        let rest = original - &self.exclusive;
+        if rest.is_empty() { above.clone() } else { rest }
+    }
+
+    /// Version 1 wants each list within its parent's at every moment, so lists that gain something are
+    /// widened first, from the top down, and then narrowed from the bottom up. On version 2 only overlaps
+    /// matter: what is lost goes first, what is gained comes last (`grow_others`).
+    pub(super) fn shrink_others(&mut self, others: &mut [Other]) {
+        for other in others.iter_mut().filter(|_| self.view.v1) {
+            let wide = &other.now | &other.want;
+            if wide != other.now {
+                let step = Self::step_other(other, &wide);
+                self.steps.push(step);
+                other.now = wide;
+            }
+        }
+        for other in others.iter_mut().rev() {
+            let rest = &other.now & &other.want;
+            let less = if self.view.v1 || rest.is_empty() { other.want.clone() } else { rest };
+            if less != other.now {
+                let step = Self::step_other(other, &less);
+                self.steps.push(step);
+                other.now = less;
+            }
+        }
+    }
+
+    pub(super) fn grow_others(&mut self, others: &[Other]) {
+        for other in others {
+            // Also where nothing is left to write, a list that is the original one again is forgotten.
+            let forget = other.released
+                && !self.steps.iter().any(|s| {
+                    s.knob == control(&other.path, "cpuset.cpus").knob() && s.baseline == Baseline::Release
+                });
+            if other.now != other.want || forget {
+                self.steps.push(Self::step_other(other, &other.want));
+            }
+        }
+    }
+
+    pub(super) fn step_other(other: &Other, value: &CpuSet) -> Step {
+        let step = Step::new(control(&other.path, "cpuset.cpus").knob(), list(&other.now), list(value));
+        if other.released && *value == other.want { step.releasing() } else { step.keeping() }
+    }
+}

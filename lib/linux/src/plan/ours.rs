@@ -1,0 +1,178 @@
+//! Cgroups of ours: what they should be, and the steps that make them so.
+
+use super::{Planner, Target, list};
+use crate::knob::LinuxKnob;
+use crate::names::{self, DEFAULT_GROUP};
+use crate::view::control;
+use millpond_machine::Step;
+use millpond_model::{CpuSet, PsetMode};
+use std::collections::BTreeSet;
+
+impl Planner<'_> {
+    pub(super) fn aim_sets(&mut self) {
+        for (id, label) in &self.wanted.sets {
+            let active = &label.cpus() & &self.view.online;
+            let target = Target {
+                // Version 1 forgets off-line processors by itself and refuses to be told about them.
+                cpus: match self.modes[id] {
+                    // The zone's own cgroup has them; ours only holds the label.
+                    PsetMode::InPlace => CpuSet::new(),
+                    _ if self.view.v1 => active.clone(),
+                    _ => label.cpus(),
+                },
+                partition: self.view.partitions && self.modes[id] == PsetMode::Own && !active.is_empty(),
+                controller: !self.view.v1,
+                label: Some(label.text()),
+                origin: None,
+            };
+            self.targets.insert(names::set_group(*id), target);
+        }
+    }
+
+    /// Where everybody may run: also in sets that push nobody out.
+    pub(super) fn open(&self) -> CpuSet {
+        &self.view.online - &self.exclusive
+    }
+
+    pub(super) fn aim_default(&mut self) {
+        let prefix = format!("{DEFAULT_GROUP}/");
+        let needed = self.targets.keys().any(|p| p.starts_with(&prefix));
+        if needed {
+            let target = Target { cpus: self.open(), controller: !self.view.v1, ..Target::default() };
+            self.targets.insert(DEFAULT_GROUP.to_owned(), target);
+        }
+    }
+
+    pub(super) fn create(&mut self) {
+        let on = Some("on".to_owned());
+        let root_controller = self.view.groups.get("/").is_some_and(|g| g.controller);
+        if !self.view.v1 && !self.targets.is_empty() && !root_controller {
+            let knob = LinuxKnob::Controller("/".into()).knob();
+            self.steps.push(Step::new(knob, None, on.clone()).keeping());
+        }
+        self.enable_above_zones();
+        for (path, target) in self.targets.clone() {
+            let is = self.view.groups.get(&path);
+            if is.is_none() {
+                self.push(&LinuxKnob::Dir(path.clone()), None, Some("present".into()));
+                self.push(&LinuxKnob::Label(path.clone(), "origin".into()), None, target.origin);
+            }
+            if target.controller && !is.is_some_and(|g| g.controller) {
+                self.push(&LinuxKnob::Controller(path.clone()), None, on.clone());
+            }
+            if self.view.v1 {
+                let before = is.and_then(|g| g.mems.clone());
+                if before.is_none() {
+                    self.push(&control(&path, "cpuset.mems"), before, Some(self.view.mems.clone()));
+                }
+            }
+        }
+    }
+
+    /// Cgroups of ours that nobody wants: tasks out first, then children before parents.
+    pub(super) fn dissolve(&mut self) {
+        let dying: Vec<String> = self
+            .view
+            .groups
+            .keys()
+            .filter(|p| names::owner(p).is_some() && !self.targets.contains_key(*p))
+            .cloned()
+            .collect();
+        let out: Vec<_> = self.moves.extract_if(.., |(_, at, _)| dying.contains(at)).collect();
+        // A home that is to be made in the same plan has no processors yet.
+        for path in out.iter().map(|(_, _, to)| to.clone()).collect::<BTreeSet<_>>() {
+            self.grow_one(&path);
+        }
+        for (task, at, to) in out {
+            self.move_task(task, at, to);
+        }
+        for path in dying.iter().rev() {
+            let group = self.view.groups[path].clone();
+            self.push(&control(path, "cpuset.cpus.partition"), group.partition, None);
+            let cpus = list(&group.cpus);
+            self.push(&control(path, "cpuset.cpus"), cpus, None);
+            self.push(&control(path, "cpuset.mems"), group.mems, None);
+            if group.controller {
+                self.push(&LinuxKnob::Controller(path.clone()), Some("on".into()), None);
+            }
+            self.push(&LinuxKnob::Label(path.clone(), "set".into()), group.label, None);
+            if let Some(origin) = group.origin.filter(|_| path.contains('~')) {
+                self.push(&LinuxKnob::Label(path.clone(), "origin".into()), Some(origin), None);
+            }
+            self.push(&LinuxKnob::Dir(path.clone()), Some("present".into()), None);
+        }
+    }
+
+    /// A list that a task needs before the general growth, with those above it.
+    pub(super) fn grow_one(&mut self, path: &str) {
+        let Some((parent, _)) = path.rsplit_once('/') else { return };
+        if names::owner(path).is_none() {
+            return;
+        }
+        for path in [parent, path] {
+            let wanted = self.targets.get(path).map(|t| t.cpus.clone()).unwrap_or_default();
+            let is = self.view.groups.get(path).map(|g| g.cpus.clone()).unwrap_or_default();
+            if is.is_empty() && !wanted.is_empty() {
+                self.push(&control(path, "cpuset.cpus"), None, list(&wanted));
+            }
+        }
+    }
+
+    pub(super) fn release_flags(&mut self) {
+        for (path, target) in &self.targets {
+            let flag = self.view.groups.get(path).and_then(|g| g.partition.clone());
+            if flag.is_some() && !target.partition {
+                let step = Step::new(control(path, "cpuset.cpus.partition").knob(), flag, None);
+                self.steps.push(step);
+            }
+        }
+    }
+
+    pub(super) fn shrink_ours(&mut self) {
+        for (path, target) in self.targets.clone().iter().rev() {
+            let is = self.view.groups.get(path).map(|g| g.cpus.clone()).unwrap_or_default();
+            let less = &is & &target.cpus;
+            if less != is && (!less.is_empty() || target.cpus.is_empty()) {
+                self.push(&control(path, "cpuset.cpus"), list(&is), list(&less));
+            }
+        }
+    }
+
+    pub(super) fn grow_ours(&mut self) {
+        for (path, target) in self.targets.clone() {
+            let group = self.view.groups.get(&path).cloned().unwrap_or_default();
+            let less = &group.cpus & &target.cpus;
+            // Where nothing stays, the shrinking step was left out: one write replaces the list.
+            let is = if less.is_empty() { group.cpus.clone() } else { less };
+            let grown = self
+                .steps
+                .iter()
+                .any(|s| s.knob == control(&path, "cpuset.cpus").knob() && s.after == list(&target.cpus));
+            if is != target.cpus && !grown && !target.cpus.is_empty() {
+                self.push(&control(&path, "cpuset.cpus"), list(&is), list(&target.cpus));
+            }
+            self.push(&LinuxKnob::Label(path.clone(), "set".into()), group.label, target.label);
+        }
+    }
+
+    pub(super) fn flag(&mut self) {
+        for (path, target) in self.targets.clone() {
+            let flag = self.view.groups.get(&path).and_then(|g| g.partition.clone());
+            if target.partition {
+                self.push(&control(&path, "cpuset.cpus.partition"), flag, Some("root".into()));
+            }
+        }
+    }
+
+    pub(super) fn give_back_controller(&mut self) {
+        let knob = LinuxKnob::Controller("/".into());
+        let kept = self.view.baseline(&knob).is_some();
+        let used = self.view.groups.iter().any(|(path, g)| {
+            path != "/" && names::owner(path).is_none() && (!g.cpus.is_empty() || g.partition.is_some())
+        });
+        if kept && self.targets.is_empty() {
+            let (before, after) = (Some("on".to_owned()), if used { Some("on".to_owned()) } else { None });
+            self.steps.push(Step::new(knob.knob(), before, after).releasing());
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Tasks: where each belongs, and how it gets there.
+
+use super::{Destination, Planner, Target};
+use crate::knob::{LinuxKnob, TaskId};
+use crate::names::{self, DEFAULT_GROUP};
+use millpond_machine::Step;
+use millpond_model::CpuSet;
+use std::collections::BTreeMap;
+
+impl Planner<'_> {
+    pub(super) fn aim_tasks(&mut self) {
+        let whole: BTreeMap<u32, Destination> = self
+            .wanted
+            .moves
+            .iter()
+            .filter(|(t, ..)| t.tid.is_none())
+            .map(|(t, _, to)| (t.pid, *to))
+            .collect();
+        let single: BTreeMap<u32, Destination> =
+            self.wanted.moves.iter().filter_map(|(t, _, to)| Some((t.tid?, *to))).collect();
+        for task in &self.view.tasks {
+            // What the user named is aimed below; here are those who stay, or must follow their set's end.
+            let named = whole.contains_key(&task.id.pid) || single.contains_key(&task.id.leader());
+            if !named {
+                self.aim_task(task.id, &task.at, None, task.pinned);
+            }
+        }
+        for (task, at, to) in &self.wanted.moves {
+            self.aim_task(*task, at, Some(*to), false);
+        }
+    }
+
+    pub(super) fn aim_task(&mut self, id: TaskId, at: &str, to: Option<Destination>, pinned: bool) {
+        let owner = names::owner(at);
+        let origin = self.origin_of(at);
+        let to = to.unwrap_or(match owner {
+            Some(set) if set.is_default() && names::is_started(at) && !self.wanted.sets.is_empty() => {
+                Destination::Default
+            }
+            Some(set) if self.wanted.sets.contains_key(&set) => Destination::Set(set),
+            _ => Destination::Home,
+        });
+        let place = match to {
+            Destination::Set(set) => self.leaf(&names::set_group(set), names::leaf(&origin), &origin),
+            Destination::Default if self.wanted.sets.is_empty() => self.home(&origin),
+            Destination::Default => self.leaf(DEFAULT_GROUP, names::started_leaf(&origin), &origin),
+            Destination::Home => self.home(&origin),
+        };
+        if place == at {
+            return;
+        }
+        if !pinned {
+            self.moves.push((id, at.to_owned(), place));
+        }
+    }
+
+    /// Where the task came from: the leaf of ours that it is in says it, else it is there still.
+    pub(super) fn origin_of(&self, at: &str) -> String {
+        if names::owner(at).is_none() {
+            return at.to_owned();
+        }
+        let known = self.view.groups.get(at).and_then(|g| g.origin.clone());
+        known.filter(|o| self.view.is_home(o)).unwrap_or_else(|| "/".to_owned())
+    }
+
+    /// Where a task of the default set lives: where it came from, except that version 1 cannot narrow its
+    /// root cgroup.
+    pub(super) fn home(&mut self, origin: &str) -> String {
+        if self.view.v1 && origin == "/" && !self.exclusive.is_empty() {
+            return self.leaf(DEFAULT_GROUP, names::leaf("/"), "/");
+        }
+        origin.to_owned()
+    }
+
+    pub(super) fn leaf(&mut self, group: &str, (name, whole): (String, bool), origin: &str) -> String {
+        let path = format!("{group}/{name}");
+        let above = self.targets.get(group).map(|t| t.cpus.clone()).unwrap_or_default();
+        let cpus = if names::is_started(&path) {
+            self.default.clone()
+        } else if !self.view.v1 {
+            CpuSet::new()
+        } else if group == DEFAULT_GROUP {
+            self.open()
+        } else {
+            above
+        };
+        let target = Target { cpus, origin: (!whole).then(|| origin.to_owned()), ..Target::default() };
+        self.targets.insert(path.clone(), target);
+        path
+    }
+
+    pub(super) fn move_tasks(&mut self) {
+        for (task, at, to) in std::mem::take(&mut self.moves) {
+            self.move_task(task, at, to);
+        }
+    }
+
+    pub(super) fn move_task(&mut self, task: TaskId, at: String, to: String) {
+        // Only what the user named must succeed; a task that is cleared away may have ended.
+        let named = self.wanted.moves.iter().any(|(t, _, _)| *t == task);
+        let step = Step::new(LinuxKnob::Place(task).knob(), Some(at), Some(to));
+        self.steps.push(if named { step } else { step.tolerant() });
+    }
+}

@@ -1,0 +1,101 @@
+//! Zones: standing cgroups that are partitions where they are.
+
+use super::{Planner, list};
+use crate::knob::LinuxKnob;
+use crate::names;
+use crate::view::{ancestors, control};
+use millpond_machine::Step;
+use millpond_model::{CpuSet, PsetMode};
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Planner<'_> {
+    /// `cpuset.cpus.exclusive` as it should be, for zones that are partitions where they stand and for the
+    /// cgroups above them.
+    pub(super) fn exclusive_wants(&self) -> BTreeMap<String, CpuSet> {
+        let mut wants: BTreeMap<String, CpuSet> = BTreeMap::new();
+        for (zone, set) in self.zones.iter().filter(|(_, set)| self.modes[set] == PsetMode::InPlace) {
+            let cpus = self.wanted.sets[set].cpus();
+            for path in ancestors(zone).into_iter().chain([zone.clone()]) {
+                let entry = wants.entry(path).or_default();
+                *entry = &*entry | &cpus;
+            }
+        }
+        wants
+    }
+
+    pub(super) fn is_standing_partition(&self, path: &str) -> bool {
+        let set = self.zones.get(path);
+        set.is_some_and(|s| {
+            self.modes[s] == PsetMode::InPlace
+                && !(&self.wanted.sets[s].cpus() & &self.view.online).is_empty()
+        })
+    }
+
+    /// Zones that end, or lose processors, from the bottom up: first the flag, then the lists.
+    pub(super) fn release_zones(&mut self) {
+        let wants = self.exclusive_wants();
+        let foreign: Vec<String> =
+            self.view.groups.keys().filter(|p| names::owner(p).is_none()).cloned().collect();
+        for path in foreign.into_iter().rev() {
+            let group = self.view.groups[&path].clone();
+            let flag = control(&path, "cpuset.cpus.partition");
+            if self.view.baseline(&flag).is_some() && !self.is_standing_partition(&path) {
+                self.steps.push(Step::new(flag.knob(), group.partition, None).releasing());
+            }
+            let knob = control(&path, "cpuset.cpus.exclusive");
+            if self.view.baseline(&knob).is_none() {
+                continue;
+            }
+            let want = wants.get(&path).cloned().unwrap_or_default();
+            let less = &group.exclusive & &want;
+            if want.is_empty() {
+                self.steps.push(Step::new(knob.knob(), list(&group.exclusive), None).releasing());
+            } else if less != group.exclusive && !less.is_empty() {
+                self.steps.push(Step::new(knob.knob(), list(&group.exclusive), list(&less)).keeping());
+            }
+        }
+    }
+
+    /// Zones that begin, or gain processors, from the top down: first the lists, then the flag.
+    pub(super) fn claim_zones(&mut self) {
+        for (path, want) in self.exclusive_wants() {
+            let group = self.view.groups.get(&path).cloned().unwrap_or_default();
+            let less = &group.exclusive & &want;
+            let is = if less.is_empty() { group.exclusive.clone() } else { less };
+            if is != want {
+                let knob = control(&path, "cpuset.cpus.exclusive").knob();
+                self.steps.push(Step::new(knob, list(&is), list(&want)).keeping());
+            }
+            if self.is_standing_partition(&path) && group.partition.as_deref() != Some("root") {
+                let knob = control(&path, "cpuset.cpus.partition").knob();
+                self.steps.push(Step::new(knob, group.partition, Some("root".into())).keeping());
+            }
+        }
+    }
+
+    /// A zone has control files only where every cgroup above it enables the controller.
+    pub(super) fn enable_above_zones(&mut self) {
+        if self.view.v1 {
+            return;
+        }
+        let above: BTreeSet<String> = self.zones.keys().flat_map(|z| ancestors(z)).collect();
+        for path in above {
+            if !self.view.groups.get(&path).is_some_and(|g| g.controller) {
+                let knob = LinuxKnob::Controller(path).knob();
+                self.steps.push(Step::new(knob, None, Some("on".into())).keeping());
+            }
+        }
+    }
+
+    pub(super) fn give_back_zone_controllers(&mut self) {
+        let above: BTreeSet<String> = self.zones.keys().flat_map(|z| ancestors(z)).collect();
+        for (path, group) in self.view.groups.iter().rev() {
+            let knob = LinuxKnob::Controller(path.clone());
+            let kept = path != "/" && names::owner(path).is_none() && self.view.baseline(&knob).is_some();
+            if kept && !above.contains(path) {
+                let before = group.controller.then(|| "on".to_owned());
+                self.steps.push(Step::new(knob.knob(), before, None).releasing());
+            }
+        }
+    }
+}
