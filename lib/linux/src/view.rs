@@ -162,10 +162,10 @@ impl View {
                 view.groups.insert(path.clone(), read_group(os, &path)?);
             }
         }
-        view.partitions = !v1 && {
+        view.partitions = !v1 && may_hold_partitions(os, &mount) && {
             let any = view.groups.keys().find(|p| *p != "/");
-            // Without the controller there is no file to ask; every kernel that offers cpuset on version 2
-            // (5.0) is older than partitions by nothing that is still in use.
+            // Without the controller there is no file to ask; but every kernel with cpusets on version 2 that
+            // is still in use has partitions.
             match any.filter(|_| view.groups["/"].controller) {
                 Some(path) => os.group(path).is_ok_and(|d| d.join("cpuset.cpus.partition").exists()),
                 None => true,
@@ -276,7 +276,7 @@ impl View {
     pub fn mode(&self, label: &SetLabel, has_tasks: bool) -> PsetMode {
         match (label.mode, label.zones.len()) {
             (PsetMode::Shared, _) => PsetMode::Shared,
-            (_, 0) => PsetMode::Own,
+            (_, 0) if self.v1 || self.partitions => PsetMode::Own,
             (_, 1) if !has_tasks && self.remote_partitions => PsetMode::InPlace,
             _ => PsetMode::Steered,
         }
@@ -299,6 +299,13 @@ impl View {
     pub fn baseline(&self, knob: &LinuxKnob) -> Option<&Option<Value>> {
         self.baselines.get(&knob.knob())
     }
+}
+
+/// Whether partitions can stand below the root that we see. The root of the machine has no such file; that of
+/// a namespace has one, and holds partitions only if it is one itself.
+fn may_hold_partitions(os: &Os, mount: &std::path::Path) -> bool {
+    let flag = os.root.read(&mount.join("cpuset.cpus.partition")).ok().flatten();
+    flag.is_none_or(|flag| matches!(flag.trim(), "root" | "isolated"))
 }
 
 /// The cgroups above a path, topmost first, without the root: `/a` and `/a/b` for `/a/b/c`.

@@ -335,3 +335,23 @@ fn a_writer_that_dies_anywhere_is_repaired_to_the_byte() {
         }
     }
 }
+
+#[test]
+fn inside_a_namespace_that_is_no_partition_a_set_is_steered() {
+    let made = HandMade::new(4, false);
+    made.file("cgroup/cpuset.cpus.partition", "member\n");
+    made.file("cgroup/cgroup.subtree_control", "cpuset\n");
+    for (name, text) in [("cpuset.cpus", ""), ("cpuset.cpus.partition", "member\n"), ("cgroup.procs", "")] {
+        made.file(&format!("cgroup/other/{name}"), text);
+    }
+    let before = made.snapshot();
+    let machine = made.machine();
+    create(&machine, &[3], EXCLUSIVE).unwrap();
+    let set = machine.psets().unwrap().list().unwrap().remove(0);
+    assert_eq!(set.mode, PsetMode::Steered);
+    assert_eq!(set.breaches, ["new groups may intrude until the next check"]);
+    assert_eq!(made.read("cgroup/mpset1/cpuset.cpus.partition"), "member");
+    assert_eq!(made.read("cgroup/other/cpuset.cpus"), "0-2");
+    destroy(&machine, 1).unwrap();
+    assert_eq!(made.snapshot(), before);
+}
