@@ -31,12 +31,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         .cgroup(cgroup)
         .nics(&[Nic::Virtio, Nic::Virtio])
         .image(&image);
-    let case = millpond_vm::Case::new("by_hand", std::fs::read_to_string(script)?)?
-        .limit(Duration::from_secs(900));
+    let case =
+        millpond_vm::Case::new("by_hand", std::fs::read_to_string(script)?)?.limit(Duration::from_secs(900));
     let report = guest.run_cases(&[case], &cache)?;
     for case in &report.cases {
         println!("{}{}", case.stdout, case.stderr);
-        println!("# {:?}, status {:?}, {} ms, left: {:?}", case.verdict, case.status, case.guest_ms, case.left);
+        println!(
+            "# {:?}, status {:?}, {} ms, left: {:?}",
+            case.verdict, case.status, case.guest_ms, case.left
+        );
     }
     println!("# boot {:?}, all {:?}", report.boot_time, report.total_time);
     if let Some(trouble) = &report.trouble {

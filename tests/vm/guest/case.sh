@@ -14,8 +14,12 @@
 #   kernel_at_least A B     is this kernel A.B or later?
 #   irqs_of TEXT            numbers of the interrupts whose line in /proc/interrupts has TEXT
 #   irq_count IRQ CPU       how often CPU took IRQ
-#   nics_apart              move eth0 and eth1 into network namespaces of their own, 10.77.0.1 and 10.77.0.2 on one wire
-#   in_a / in_b COMMAND...  run a command in one of these namespaces; their processes are $ns_a and $ns_b
+#   irqs_are_remapped       does a new mask count at once? (else when the interrupt next occurs)
+#   nics_apart              move eth0, eth1 (and eth2) into network namespaces of their own, 10.77.0.1, .2 (and .3) on one wire
+#   in_a / in_b / in_c COMMAND...  run a command in one of these namespaces; $ns_a, $ns_b, $ns_c are processes in them
+#
+# Of the guest it knows $cpus $sockets $cores $threads $nodes $nics $cgroup (v2, v1-hybrid, none).
+# A line `# limit_s: N` gives it N seconds; with a line `# leaves: nothing` it fails when something must be put back after it.
 #
 # $OUT is a directory: files put there come back to the host. The working directory is empty and thrown away.
 # Everything left running is killed afterwards, and everything left changed is put back and reported.
@@ -69,7 +73,7 @@ within() {
 }
 
 write() {
-    said=$(printf '%s\n' "$2" 2>&1 >"$1") || fail "cannot write \`$2\` to $1: ${said:-refused}"
+    said=$({ printf '%s\n' "$2" >"$1"; } 2>&1) || fail "cannot write \`$2\` to $1: ${said:-refused}"
 }
 
 kernel_at_least() {
@@ -90,12 +94,20 @@ irq_count() {
         $1 == irq { print $column }' /proc/interrupts
 }
 
+irqs_are_remapped() {
+    grep -q ' IR-' /proc/interrupts
+}
+
 nics_apart() {
     [ -e /sys/class/net/eth0 ] && [ -e /sys/class/net/eth1 ] || fail "this guest has no two network cards"
     _apart eth0 10.77.0.1
     ns_a=$_ns
     _apart eth1 10.77.0.2
     ns_b=$_ns
+    if [ -e /sys/class/net/eth2 ]; then
+        _apart eth2 10.77.0.3
+        ns_c=$_ns
+    fi
 }
 
 _apart() {
@@ -118,6 +130,10 @@ in_a() {
 
 in_b() {
     nsenter -t "$ns_b" -n "$@"
+}
+
+in_c() {
+    nsenter -t "$ns_c" -n "$@"
 }
 
 _now_ms() {

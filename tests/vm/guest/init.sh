@@ -113,14 +113,15 @@ knobs() {
     done
 }
 
-# A line `pid/name mask` for each kernel thread whose CPUs a case may change; workers are the kernel's own business.
+# A line `pid/name mask` for each kernel thread whose CPUs a case may change. Workers are the kernel's own business, and the threads
+# of interrupts follow these.
 kernel_threads() {
     grep -s -E '^(Name|Kthread|VmSize|Cpus_allowed):' /proc/[0-9]*/status | awk '
         { split($1, part, ":"); split(part[1], dir, "/"); pid = dir[3] }
         part[2] == "Name" { name[pid] = $2 }
         part[2] == "VmSize" { user[pid] = 1 }
         part[2] == "Cpus_allowed" { mask[pid] = $2 }
-        END { for (pid in mask) if (pid > 1 && !user[pid] && name[pid] !~ /^kworker/) print pid "/" name[pid], mask[pid] }' | sort
+        END { for (pid in mask) if (pid > 1 && !user[pid] && name[pid] !~ /^(kworker|irq)[/]/) print pid "/" name[pid], mask[pid] }' | sort
 }
 
 remember() {
@@ -262,7 +263,9 @@ run_case() { # directory
 }
 
 mount_all 2>/.vm-mount
+set -a
 . /vm/config
+set +a
 load_modules
 open_port
 [ ! -s /.vm-mount ] || refuse "mounting: $(cat /.vm-mount)"

@@ -14,6 +14,7 @@ pub struct Case {
     pub(crate) name: String,
     pub(crate) script: String,
     pub(crate) limit: Duration,
+    pub(crate) must_leave_nothing: bool,
 }
 
 /// Why there is no such case.
@@ -33,7 +34,8 @@ pub enum CaseError {
 }
 
 impl Case {
-    /// A case from a script's text.
+    /// A case from a script's text. A line `# limit_s: N` gives it N seconds instead of 60; with a line `# leaves: nothing` it fails when
+    /// the guest had something to put back after it.
     ///
     /// # Errors
     /// The name has other characters than letters, digits and `_`.
@@ -42,10 +44,16 @@ impl Case {
         if !is_word {
             return Err(CaseError::Name(name.to_owned()));
         }
-        Ok(Self { name: name.to_owned(), script: script.into(), limit: LIMIT_DEFAULT })
+        let script = script.into();
+        Ok(Self {
+            name: name.to_owned(),
+            limit: limit_in(&script).unwrap_or(LIMIT_DEFAULT),
+            must_leave_nothing: script.lines().any(|l| l.trim_end() == "# leaves: nothing"),
+            script,
+        })
     }
 
-    /// Every `NAME.sh` of a directory, by name. A line `# limit_s: N` in a script gives it N seconds instead of 60.
+    /// Every `NAME.sh` of a directory, by name.
     ///
     /// # Errors
     /// The directory or a script cannot be read, or a file's name is no name of a case.
@@ -61,12 +69,7 @@ impl Case {
                 continue;
             }
             let script = fs::read_to_string(&path).map_err(read(&path))?;
-            let limit = limit_in(&script);
-            let case = Self::new(&path.file_stem().unwrap_or_default().to_string_lossy(), script)?;
-            cases.push(match limit {
-                Some(limit) => case.limit(limit),
-                None => case,
-            });
+            cases.push(Self::new(&path.file_stem().unwrap_or_default().to_string_lossy(), script)?);
         }
         cases.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(cases)
@@ -101,6 +104,12 @@ mod tests {
         for bad in ["", "a b", "a/b", "../x", "a\n"] {
             assert!(matches!(Case::new(bad, ""), Err(CaseError::Name(_))), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_script_says_what_it_must_leave() {
+        assert!(Case::new("a", "true\n# leaves: nothing\n").unwrap().must_leave_nothing);
+        assert!(!Case::new("a", "echo '# leaves: nothing at all'\n").unwrap().must_leave_nothing);
     }
 
     #[test]

@@ -298,7 +298,13 @@ fn in_order(asked: &[Case], heard: Heard, kernel_log: &str) -> Vec<CaseResult> {
         .map(|case| {
             let result =
                 known.next_if(|r| r.name == case.name).unwrap_or_else(|| CaseResult::lost(&case.name));
-            CaseResult { kernel_log: log_of(kernel_log, &case.name), ..result }
+            let verdict = match result.verdict {
+                Verdict::Passed if case.must_leave_nothing && !result.left.is_empty() => {
+                    Verdict::Failed(format!("it left behind: {}", result.left.join("; ")))
+                }
+                other => other,
+            };
+            CaseResult { verdict, kernel_log: log_of(kernel_log, &case.name), ..result }
         })
         .collect()
 }
@@ -366,6 +372,19 @@ mod tests {
         );
         assert_eq!(verdict_of("skipped no cards\n"), Verdict::Skipped("no cards".into()));
         assert_eq!(verdict_of("timed-out\n"), Verdict::TimedOut);
+    }
+
+    #[test]
+    fn what_must_leave_nothing_fails_when_it_does() {
+        let (_, heard) = replay(&[
+            frame("ready", "-", ""),
+            frame("begin", "a", ""),
+            frame("left", "a", "cpu 3 off-line\n"),
+            frame("end", "a", "status 0\n"),
+        ]);
+        let case = Case::new("a", "# leaves: nothing\n").unwrap();
+        let verdict = in_order(&[case], heard, "").remove(0).verdict;
+        assert_eq!(verdict, Verdict::Failed("it left behind: cpu 3 off-line".into()));
     }
 
     #[test]

@@ -116,6 +116,17 @@ impl Shape {
         told.map_or(if from == to { 10 } else { 20 }, |(_, _, distance)| *distance)
     }
 
+    /// All counts by name, for the guest's own checks.
+    pub(crate) fn counts(&self) -> [(&'static str, u32); 5] {
+        [
+            ("cpus", self.cpus()),
+            ("sockets", self.sockets),
+            ("cores", self.cores),
+            ("threads", self.threads),
+            ("nodes", self.nodes),
+        ]
+    }
+
     /// The emulator's arguments for CPUs, memory and nodes.
     pub(crate) fn arguments(&self, memory_mb: u32) -> Vec<String> {
         let each_mb = memory_mb.div_ceil(self.nodes);

@@ -1,2 +1,27 @@
-//! Cases on real kernels.
-fn main() {}
+//! Cases on real kernels: each group is one boot, each case one test. See `cases/` for the scripts and `groups.rs` for who runs where.
+//!
+//! `MILLPOND_VM=all` adds the groups that `make test` leaves out; `MILLPOND_REQUIRE=vm` makes a failure of what would be skipped.
+//! A filter boots only the groups that have a matching case.
+#![allow(clippy::print_stdout, reason = "a test harness reports on standard output")]
+
+#[path = "vm/groups.rs"]
+mod groups;
+#[path = "vm/itself.rs"]
+mod itself;
+#[path = "vm/runner.rs"]
+mod runner;
+
+use std::process::ExitCode;
+
+use libtest_mimic::Arguments;
+
+fn main() -> ExitCode {
+    let args = Arguments::from_args();
+    match groups::all(std::env::var("MILLPOND_VM").is_ok_and(|v| v == "all")) {
+        Ok(groups) => runner::run(&args, groups),
+        Err(why) => {
+            println!("vm: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}

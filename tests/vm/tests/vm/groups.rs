@@ -1,0 +1,165 @@
+//! Which cases run on which kernels. A group is one boot.
+
+use std::path::{Path, PathBuf};
+
+use millpond_vm::{
+    Case, CaseError, Cgroup, Guest, Image, Kernel, KernelId, Nic, Report, Series, Shape, ShapeError,
+    cargo_binary,
+};
+
+use crate::itself;
+
+/// A test about a whole boot rather than one case of it.
+pub type Check = (&'static str, fn(&Report) -> Result<(), String>);
+
+/// One boot and what it proves.
+pub struct Group {
+    /// First half of each test's name.
+    pub name: String,
+    pub kernel: KernelId,
+    pub shape: Shape,
+    /// What else the guest is made of.
+    pub refine: fn(Guest) -> Result<Guest, String>,
+    pub cases: Vec<Case>,
+    pub checks: Vec<Check>,
+    /// Whether each case is a test by itself. If not, its verdict is for the checks to judge.
+    pub judges_cases: bool,
+}
+
+impl Group {
+    /// The guest to boot, once its kernel is there.
+    pub fn guest(&self, kernel: Kernel) -> Result<Guest, String> {
+        (self.refine)(Guest::new(kernel, self.shape.clone()))
+    }
+}
+
+/// The cases of directories below `cases/`; of one that is not there, none: an empty directory does not survive a clone.
+fn cases(directories: &[&str]) -> Result<Vec<Case>, CaseError> {
+    let root: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
+    let mut found = Vec::new();
+    for directory in directories.iter().map(|name| root.join(name)).filter(|path| path.is_dir()) {
+        found.extend(Case::all_in(&directory)?);
+    }
+    Ok(found)
+}
+
+/// Three cards on one wire, the third with many queues, and a disk.
+const CARDS: [Nic; 3] = [Nic::Virtio, Nic::Virtio, Nic::Vmxnet3];
+
+/// Like a server: cgroup v2, interrupts remapped.
+fn v2(guest: Guest) -> Result<Guest, String> {
+    Ok(guest.cgroup(Cgroup::V2).nics(&CARDS).disk().interrupt_remapping())
+}
+
+/// Like a small virtual machine: v1 cpusets, no remapping.
+fn v1(guest: Guest) -> Result<Guest, String> {
+    Ok(guest.cgroup(Cgroup::V1Hybrid).nics(&CARDS).disk())
+}
+
+/// Our commands under their names, the laws, and the words that the cases about them share.
+fn commands(guest: Guest) -> Result<Guest, String> {
+    let said = |e: &dyn std::error::Error| e.to_string();
+    let millpond = cargo_binary("millpond", "millpond").map_err(|e| said(&e))?;
+    let laws = cargo_binary("millpond-live-laws", "live-laws").map_err(|e| said(&e))?;
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
+    let mut image = Image::new().program("millpond", &millpond).map_err(|e| said(&e))?;
+    image = image.program("live-laws", &laws).map_err(|e| said(&e))?;
+    for name in ["psrset", "psradm", "psrinfo", "pbind", "mpstat"] {
+        image = image.link(Path::new("/usr/local/bin").join(name), "millpond");
+    }
+    for words in ["words.sh", "killing.sh"] {
+        image = image.copy(Path::new("/").join(words), cases.join(words), 0o644);
+    }
+    Ok(guest.image(&image))
+}
+
+/// [`v2`] with our commands.
+fn commands_v2(guest: Guest) -> Result<Guest, String> {
+    commands(v2(guest)?)
+}
+
+/// The same where a killed command dies at each of its steps, not only at some.
+fn commands_v2_thorough(guest: Guest) -> Result<Guest, String> {
+    Ok(commands_v2(guest)?.image(&Image::new().file("/thorough", "", 0o644)))
+}
+
+/// [`v1`] with our commands.
+fn commands_v1(guest: Guest) -> Result<Guest, String> {
+    commands(v1(guest)?)
+}
+
+/// A small machine that carries this very test program, to see that a host-built program runs there.
+fn with_this_program(guest: Guest) -> Result<Guest, String> {
+    let me = std::env::current_exe().map_err(|e| e.to_string())?;
+    Ok(guest.image(&Image::new().program("itself", &me).map_err(|e| e.to_string())?))
+}
+
+/// The groups of `make test`, and with `wants_all` those of `make test-all` too.
+///
+/// # Errors
+/// A case or a shape that cannot be: a mistake in the tests.
+pub fn all(wants_all: bool) -> Result<Vec<Group>, Box<dyn std::error::Error>> {
+    let on_v2 =
+        |name: &str, series, shape: Result<Shape, ShapeError>| -> Result<Group, Box<dyn std::error::Error>> {
+            Ok(Group {
+                name: name.to_owned(),
+                kernel: KernelId::cloud(series),
+                shape: shape?,
+                refine: v2,
+                cases: cases(&["any", "v2"])?,
+                checks: Vec::new(),
+                judges_cases: true,
+            })
+        };
+    let commands_on_v2 = |name: &str, series, shape: Result<Shape, ShapeError>| {
+        on_v2(name, series, shape).and_then(|group| {
+            Ok(Group { refine: commands_v2, cases: cases(&["millpond", "millpond-v2"])?, ..group })
+        })
+    };
+    let mut groups = vec![
+        commands_on_v2("6.17-commands", Series::V6_17, Shape::flat(8, 2))?,
+        Group {
+            name: "6.1-v1-commands".to_owned(),
+            kernel: KernelId::cloud(Series::V6_1),
+            shape: Shape::flat(4, 1)?,
+            refine: commands_v1,
+            cases: cases(&["millpond", "millpond-v1"])?,
+            checks: Vec::new(),
+            judges_cases: true,
+        },
+        on_v2("6.17", Series::V6_17, Shape::flat(8, 2))?,
+        Group {
+            name: "6.1-v1".to_owned(),
+            kernel: KernelId::cloud(Series::V6_1),
+            shape: Shape::flat(4, 1)?,
+            refine: v1,
+            cases: cases(&["any", "v1"])?,
+            checks: Vec::new(),
+            judges_cases: true,
+        },
+        Group {
+            name: "itself".to_owned(),
+            kernel: KernelId::cloud(Series::V6_17),
+            shape: Shape::flat(2, 1)?,
+            refine: with_this_program,
+            cases: itself::cases()?,
+            checks: itself::CHECKS.to_vec(),
+            judges_cases: false,
+        },
+    ];
+    if wants_all {
+        groups.push(on_v2("6.12", Series::V6_12, Shape::flat(8, 2))?);
+        groups.push(on_v2("7.2", Series::V7_2, Shape::flat(8, 2))?);
+        groups.push(on_v2("6.17-32cpus", Series::V6_17, Shape::new(4, 4, 2, 4))?);
+        groups.push(commands_on_v2("6.12-commands", Series::V6_12, Shape::flat(8, 2))?);
+        groups.push(commands_on_v2("7.2-commands", Series::V7_2, Shape::flat(8, 2))?);
+        groups.push(commands_on_v2("6.17-32cpus-commands", Series::V6_17, Shape::new(4, 4, 2, 4))?);
+        let thorough = commands_on_v2("6.17-commands-thorough", Series::V6_17, Shape::flat(8, 2))?;
+        groups.push(Group {
+            refine: commands_v2_thorough,
+            cases: thorough.cases.into_iter().filter(|c| c.name().contains("sigkill")).collect(),
+            ..thorough
+        });
+    }
+    Ok(groups)
+}
