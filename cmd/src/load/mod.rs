@@ -56,6 +56,8 @@
 //! --server ADDR     serve streams at this address and port, until stopped
 //! --connect ADDR    stream with the server there
 //! --from ADDRESS    with --connect: from this address of ours
+//! --nic DEVICE      take this network device away from the system for the time of the run; needs --address
+//! --address A/BITS  the device's address then, with its network: 10.0.0.1/30
 //! ```
 //!
 //! # Spin
@@ -120,7 +122,7 @@ pub(crate) const COMMAND: Command = Command {
     usage: &[
         "cg [--class S|W|A|B] [--threads N] [--barrier spin|block] [--malleable] [--seconds T]",
         "hackbench [--groups N] [--pairs N] [--loops N] [--bytes N] [--tasks KIND] [--transport KIND] [--fifo]",
-        "stream [--seconds T] [--bytes N] [--spin] [--namespaces | --server ADDR | --connect ADDR [--from ADDRESS]]",
+        "stream [--seconds T] [--bytes N] [--spin] [--namespaces | --server ADDR | --connect ADDR [--from ADDRESS]] [--nic DEVICE --address A/BITS]",
         "spin [--threads N] [--seconds T] [--duty N [--period T]] [--interval T]",
     ],
     letters: "",

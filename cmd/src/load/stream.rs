@@ -5,7 +5,7 @@ use super::{Job, Load};
 use crate::args::Parsed;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
-use millpond_workloads::stream::{self, Route, Server, StreamEvent, StreamResult, StreamSpec};
+use millpond_workloads::stream::{self, Place, Route, Server, StreamEvent, StreamResult, StreamSpec};
 use serde_json::json;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
@@ -14,7 +14,18 @@ use std::time::Duration;
 
 pub(super) const LOAD: Load = Load {
     name: "stream",
-    longs: &["seconds:", "bytes:", "spin", "interval:", "namespaces", "server:", "connect:", "from:"],
+    longs: &[
+        "seconds:",
+        "bytes:",
+        "spin",
+        "interval:",
+        "namespaces",
+        "server:",
+        "connect:",
+        "from:",
+        "nic:",
+        "address:",
+    ],
     run,
 };
 
@@ -39,6 +50,7 @@ fn run(options: &Parsed, job: &Job, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> 
         interval: seconds(options, "interval")?,
         ..StreamSpec::new(seconds(options, "seconds")?.unwrap_or(SECONDS_DEFAULT))
     };
+    take_nic(options, job)?;
     let result = match ends {
         Ends::Server(address) => return serve(address, &spec, job, ctx),
         Ends::Here(route) => {
@@ -67,6 +79,15 @@ fn ends(options: &Parsed) -> Result<Ends, Failure> {
         _ => {
             Err(Failure::Usage("options --server, --connect and --namespaces are mutually exclusive".into()))
         }
+    }
+}
+
+/// Takes a network device into a namespace of this load's own, if one is named.
+fn take_nic(options: &Parsed, job: &Job) -> Result<(), Failure> {
+    match (options.long_value("nic"), value::<Place>(options, "address")?) {
+        (None, None) => Ok(()),
+        (Some(nic), Some(place)) => stream::take_device(&nic, place).map_err(|error| job.failed(&error)),
+        _ => Err(Failure::Usage("options --nic and --address need each other".into())),
     }
 }
 

@@ -97,6 +97,11 @@ fn what_makes_no_sense_is_refused_before_anything_runs() {
         ("cg --seconds 0", "cannot use --seconds 0: it is no time to run for"),
         ("spin --period 1", "option --period needs --duty"),
         ("spin --duty 101", "cannot spin 101 percent of the time: it is not within 1 and 100"),
+        ("stream --nic eth0", "options --nic and --address need each other"),
+        (
+            "stream --nic eth0 --address 10.0.0.1",
+            "cannot use address 10.0.0.1: it is not of the form 10.0.0.1/30",
+        ),
         ("stream --from 127.0.0.1", "option --from needs --connect"),
         (
             "stream --namespaces --server 127.0.0.1:0",

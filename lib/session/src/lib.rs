@@ -24,6 +24,7 @@
 
 mod caps;
 mod capture;
+mod interrupts;
 mod journal;
 mod output;
 mod place;
@@ -34,7 +35,7 @@ mod zone;
 pub use capture::Captured;
 pub use journal::FileJournal;
 use journal::Shared;
-pub use millpond_linux::Cap;
+pub use millpond_linux::{Cap, InterruptCount};
 pub use output::{Output, reason};
 pub use process::{exec, own_pid, own_program};
 pub use stop::stop_on_signal;

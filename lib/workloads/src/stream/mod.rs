@@ -23,6 +23,7 @@
 //! `write_bytes` it makes system calls by the hundred thousand each second: the thread of the published experiment did so.
 
 mod client;
+mod device;
 mod flow;
 mod greeting;
 mod namespaces;
@@ -31,6 +32,7 @@ mod report;
 mod server;
 
 pub use client::connect;
+pub use device::{BadPlace, Place, take_device};
 pub use namespaces::Namespaces;
 pub use server::Server;
 

@@ -106,7 +106,7 @@ fn new_namespace() -> Result<(OwnedFd, Netlink), Error> {
 }
 
 /// The network namespace that a socket belongs to.
-fn namespace_of(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+pub(super) fn namespace_of(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     /// From the kernel's `sockios.h`; not in the C library's headers.
     const SIOCGSKNS: libc::c_ulong = 0x894C;
     // SAFETY: this request takes no argument and returns a new descriptor.

@@ -45,6 +45,13 @@ impl Netlink {
         )
     }
 
+    /// Moves a device of this namespace to another one. It is down there and has no addresses.
+    pub(super) fn move_device(&mut self, device: u32, other: BorrowedFd<'_>) -> io::Result<()> {
+        let mut body = link_header(device, 0, 0);
+        body.extend(attribute(libc::IFLA_NET_NS_FD, &other.as_raw_fd().to_ne_bytes()));
+        self.request(libc::RTM_NEWLINK, 0, &body)
+    }
+
     /// Gives a device an address.
     pub(super) fn add_address(&mut self, device: u32, address: Ipv4Addr, prefix_bits: u8) -> io::Result<()> {
         let body = device_address(device, address, prefix_bits);

@@ -1,0 +1,120 @@
+//! Interrupts by name and processor, from `/proc/interrupts`: for whoever wants to know who disturbs a processor. What
+//! only wants to know how much is counted elsewhere, and faster.
+
+use crate::Root;
+use millpond_model::CpuId;
+use std::collections::BTreeMap;
+use std::io;
+
+/// How often processors were interrupted by one cause since boot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InterruptCount {
+    /// The cause, in the kernel's words: `Local timer interrupts`, or a device (`virtio0-input.0`).
+    pub name: String,
+    /// Whether it is the kernel's own business, and comes from no device that could be steered.
+    pub is_internal: bool,
+    /// The counts, by processor.
+    pub counts: BTreeMap<CpuId, u64>,
+}
+
+/// Reads all causes that the machine under `root` counts.
+///
+/// # Errors
+/// What keeps the file from being read; that it is not there is no error, but an empty list.
+pub fn interrupt_counts(root: &Root) -> io::Result<Vec<InterruptCount>> {
+    Ok(parse(&root.read(&root.proc.join("interrupts"))?.unwrap_or_default()))
+}
+
+/// One row a cause: a label, a count for each processor of the head line, words. Rows that count for the machine as
+/// a whole (`ERR`, `MIS`) have fewer counts than there are processors, and are left out where that shows.
+fn parse(text: &str) -> Vec<InterruptCount> {
+    let mut lines = text.lines();
+    let heads = lines.next().unwrap_or_default().split_ascii_whitespace();
+    let cpus: Vec<CpuId> =
+        heads.filter_map(|head| head.strip_prefix("CPU")?.parse().ok()).map(CpuId).collect();
+    lines.filter_map(|line| parse_row(line, &cpus)).collect()
+}
+
+fn parse_row(line: &str, cpus: &[CpuId]) -> Option<InterruptCount> {
+    let (label, rest) = line.split_once(':')?;
+    let label = label.trim();
+    let words: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let numbers = words.get(..cpus.len())?;
+    let counts = cpus.iter().copied().zip(numbers.iter().map(|word| word.parse::<u64>()));
+    let counts = counts.map(|(cpu, count)| Some((cpu, count.ok()?))).collect::<Option<BTreeMap<_, _>>>()?;
+    let behind = &words[cpus.len()..];
+    let is_internal = !label.starts_with(|c: char| c.is_ascii_digit());
+    if matches!(label, "ERR" | "Err" | "MIS") {
+        return None;
+    }
+    let name = match (is_internal, behind) {
+        (_, []) => label.to_owned(),
+        (true, words) => words.join(" "),
+        // Chip, number and trigger come first, the device or devices last.
+        (false, words) => device(words).unwrap_or_else(|| format!("interrupt {label}")),
+    };
+    Some(InterruptCount { name, is_internal, counts })
+}
+
+/// The devices of a row, behind the words of its chip: `PCI-MSIX-0000:00:01.0 0-edge virtio0-config`, `IO-APIC 4-edge
+/// ttyS0`, `GICv3 27 Level arch_timer`, `PCI-MSI 524288-edge eth0, eth1`.
+fn device(words: &[&str]) -> Option<String> {
+    let is_trigger = |word: &&str| {
+        let word = word.to_ascii_lowercase();
+        word.ends_with("edge") || word.ends_with("level") || word.ends_with("fasteoi")
+    };
+    let first = words.iter().rposition(|word| is_trigger(&word)).map_or(1, |at| at + 1);
+    let devices = words.get(first..).filter(|words| !words.is_empty())?;
+    Some(devices.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    // The shape of a virtual x86 machine on kernel 6.18.
+    const X86: &str = "           CPU0       CPU1       \n\
+        \x20 4:          0         15  IO-APIC   4-edge      ttyS0\n\
+        \x2025:          2          7 PCI-MSIX-0000:00:01.0   0-edge      virtio0-input.0\n\
+        \x2026:          0          1 PCI-MSI 524288-edge      nvme0q0, nvme1q0\n\
+        \x2027:          3          0   IO-APIC\n\
+        NMI:          0          0   Non-maskable interrupts\n\
+        LOC:      38936      44849   Local timer interrupts\n\
+        ERR:          5\n\
+        MIS:          0\n";
+
+    #[test]
+    fn causes_have_the_names_that_the_kernel_gives_them() {
+        let found: Vec<(String, bool, u64, u64)> = parse(X86)
+            .into_iter()
+            .map(|row| (row.name, row.is_internal, row.counts[&CpuId(0)], row.counts[&CpuId(1)]))
+            .collect();
+        let expected = [
+            ("ttyS0", false, 0, 15),
+            ("virtio0-input.0", false, 2, 7),
+            ("nvme0q0, nvme1q0", false, 0, 1),
+            ("interrupt 27", false, 3, 0),
+            ("Non-maskable interrupts", true, 0, 0),
+            ("Local timer interrupts", true, 38936, 44849),
+        ];
+        assert_eq!(found, expected.map(|(name, internal, a, b)| (name.to_owned(), internal, a, b)));
+    }
+
+    #[test]
+    fn on_arm_the_trigger_is_a_word_of_its_own() {
+        let rows = parse(
+            "   CPU0 CPU3\n 11: 500 600 GICv3 27 Level arch_timer\nIPI0: 3 4 Rescheduling interrupts\n",
+        );
+        let names: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.is_internal)).collect();
+        assert_eq!(names, [("arch_timer", false), ("Rescheduling interrupts", true)]);
+        assert_eq!(rows[0].counts[&CpuId(3)], 600);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_survived(text in "( *CPU[0-9]{1,4}){0,3}\n( *[A-Z0-9]{1,3}:( +[0-9a-z-]{1,6}){0,6}\n){0,4}") {
+            let _ = parse(&text);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! A network device of the machine, taken into a namespace of this process's own.
+//!
+//! Between two devices of one machine a stream takes the short way through the kernel, unless each end is in a namespace of
+//! its own with one of them. As with [`Namespaces`](super::Namespaces) nothing has a name: when the last thread that is in the
+//! namespace ends, the kernel takes it down and gives a real device back to where it came from.
+
+use super::namespaces::namespace_of;
+use super::netlink::Netlink;
+use crate::Error;
+use crate::clock::STOP_POLL;
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+use std::ffi::CString;
+use std::fmt;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+use std::str::FromStr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The loopback's number in every namespace.
+const LOOPBACK: u32 = 1;
+
+/// How long a device may be on its way back from the namespace of a process that has just ended.
+const RETURN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// An address with its network, as in `10.0.0.1/30`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The device's own address.
+    pub address: Ipv4Addr,
+    /// Bits of the network part.
+    pub prefix_bits: u8,
+}
+
+/// The text was no address with its network.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cannot use address {0}: it is not of the form 10.0.0.1/30")]
+pub struct BadPlace(String);
+
+impl FromStr for Place {
+    type Err = BadPlace;
+
+    fn from_str(text: &str) -> Result<Self, BadPlace> {
+        let bad = || BadPlace(text.to_owned());
+        let (address, bits) = text.split_once('/').ok_or_else(bad)?;
+        let address = address.parse().map_err(|_| bad())?;
+        let prefix_bits = bits.parse().ok().filter(|bits| *bits <= 32).ok_or_else(bad)?;
+        Ok(Self { address, prefix_bits })
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}/{}", self.address, self.prefix_bits)
+    }
+}
+
+/// Moves the calling thread, and whatever threads it starts later, into a new network namespace with the device called `name` in
+/// it, which has the address of `place` and is up. Waits a little for a device that is on its way back from such a namespace.
+///
+/// Meant for the first thread of a process before it starts others. After an error the thread may be in a namespace without the
+/// device.
+///
+/// # Errors
+///
+/// [`Error::Namespace`], which names the step that the kernel refused.
+pub fn take_device(name: &str, place: Place) -> Result<(), Error> {
+    let refused = |step| move |source| Error::Namespace { step, source };
+    let mut outside = Netlink::open().map_err(refused("open a netlink socket"))?;
+    let device = await_device(name).map_err(refused("find the network device"))?;
+    // SAFETY: only the network namespace of this thread changes; descriptors and memory stay shared, so no invariant of other
+    // code is touched.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
+        .map_err(|errno| refused("make a network namespace")(errno.into()))?;
+    let mut inside = Netlink::open().map_err(refused("open a netlink socket"))?;
+    let own = namespace_of(inside.as_fd()).map_err(refused("make a network namespace"))?;
+    outside.move_device(device, own.as_fd()).map_err(refused("take the network device"))?;
+    // Its number may be another one here.
+    let device = find_device(name).map_err(refused("find the network device"))?;
+    inside
+        .add_address(device, place.address, place.prefix_bits)
+        .map_err(refused("give the device its address"))?;
+    for device in [LOOPBACK, device] {
+        inside.set_up(device).map_err(refused("bring up the network device"))?;
+    }
+    Ok(())
+}
+
+fn await_device(name: &str) -> io::Result<u32> {
+    let since = Instant::now();
+    loop {
+        match find_device(name) {
+            Err(_) if since.elapsed() < RETURN_TIMEOUT => thread::sleep(STOP_POLL),
+            found => return found,
+        }
+    }
+}
+
+/// The number of a device in the calling thread's namespace.
+fn find_device(name: &str) -> io::Result<u32> {
+    let name = CString::new(name)?;
+    // SAFETY: the name is a string that ends with a zero and lives through the call.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        device => Ok(device),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Server, StreamSpec, connect};
+    use super::*;
+    use crate::clock::SetOnDrop;
+    use proptest::prelude::*;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn what_is_no_place_is_named() {
+        for text in ["10.0.0.1", "10.0.0.1/33", "10.0.0/8", "/8", "::1/64"] {
+            let bad = text.parse::<Place>().unwrap_err();
+            assert_eq!(
+                bad.to_string(),
+                format!("cannot use address {text}: it is not of the form 10.0.0.1/30")
+            );
+        }
+    }
+
+    #[test]
+    fn the_loopback_is_found_by_its_name() {
+        assert_eq!(find_device("lo").unwrap(), LOOPBACK);
+        assert!(find_device("no-such-device").is_err());
+    }
+
+    /// Takes a device and does something in its namespace, in a thread of its own.
+    fn with_device<T: Send>(name: &str, place: &str, task: impl FnOnce() -> T + Send) -> T {
+        let place = place.parse().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| take_device(name, place).map(|()| task()).unwrap()).join().unwrap()
+        })
+    }
+
+    #[test]
+    fn two_devices_of_a_machine_have_a_stream_between_their_namespaces() {
+        // A machine of our own: a namespace with a cable whose both ends are in it.
+        let machine = || {
+            // SAFETY: as in `take_device`; this thread is the test's own.
+            unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.map_err(io::Error::from)?;
+            let mut netlink = Netlink::open()?;
+            let here = namespace_of(netlink.as_fd())?;
+            netlink.add_cable(100, 101, here.as_fd())
+        };
+        let test = "two_devices_of_a_machine_have_a_stream_between_their_namespaces";
+        thread::scope(|scope| {
+            let outcome = scope.spawn(|| {
+                if let Err(error) = machine() {
+                    println!("skipped: {test}: {error}");
+                    return;
+                }
+                let server = with_device("veth0", "10.0.0.1/30", || {
+                    Server::bind("10.0.0.1:0".parse().unwrap()).unwrap()
+                });
+                let (is_over, spec) = (AtomicBool::new(false), StreamSpec::new(Duration::from_millis(100)));
+                let result = thread::scope(|scope| {
+                    scope.spawn(|| server.serve(None, &is_over, &mut |_| ()));
+                    let _end = SetOnDrop(&is_over);
+                    with_device("veth1", "10.0.0.2/30", || {
+                        connect(&spec, server.address(), None, &is_over, &mut |_| ()).unwrap()
+                    })
+                });
+                assert!(result.out_flow.bytes > 0 && result.in_flow.bytes > 0, "{result:?}");
+                assert_eq!(result.here.ip().to_string(), "10.0.0.2");
+            });
+            outcome.join().unwrap();
+        });
+    }
+
+    proptest! {
+        #[test]
+        fn a_place_reads_back(address: u32, prefix_bits in 0_u8..=32) {
+            let place = Place { address: Ipv4Addr::from(address), prefix_bits };
+            prop_assert_eq!(place.to_string().parse::<Place>().unwrap(), place);
+        }
+    }
+}
