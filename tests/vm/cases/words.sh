@@ -1,0 +1,105 @@
+# Words for the cases about millpond's commands, which say `. /words.sh`. Programs of the image: millpond under its names, live-laws.
+#
+#   state FILE [PID...]     all that a command may change, as text: the cpuset tree, masks of interrupts and of kernel work, who is on-line,
+#                           where these processes are, and the sets, bindings and processors as the commands show them (but not since when)
+#   same FILE FILE WHEN     both must be equal, byte for byte
+#   refused STATUS COMMAND...   the command must end with that status and say exactly what stands on the standard input
+#   says TEXT COMMAND...    what the command says (whatever its status) must contain the text
+#   silent TEXT COMMAND...  and here must not
+#   spin N                  N processes that do nothing but compute; their numbers are in $spinners
+#   running_on              a line `PID CPU` for each thread of a user that computes at the moment
+#   set_of PID              the number of the set whose cgroup the process is in; 0 for none
+#   in_order                doctor must find nothing
+#
+# $root is the top of the cpuset tree.
+
+root=/sys/fs/cgroup
+[ "$cgroup" = v2 ] || root=/sys/fs/cgroup/cpuset
+
+state() {
+    _file=$1
+    shift
+    {
+        find $root -type d | sort
+        find $root \( -name cpuset.cpus -o -name cpuset.mems -o -name 'cpuset.cpus.*' -o -name cpuset.effective_cpus \
+            -o -name cgroup.subtree_control \) -type f | sort | xargs grep -sH ''
+        grep -sH '' /proc/irq/default_smp_affinity /proc/irq/[0-9]*/smp_affinity /sys/devices/virtual/workqueue/cpumask \
+            /sys/devices/virtual/workqueue/*/cpumask /sys/class/net/*/queues/*/rps_cpus /sys/devices/system/cpu/online || true
+        for _pid in "$@"; do
+            grep -H -e cpuset -e '^0:' "/proc/$_pid/cgroup"
+            grep -H Cpus_allowed_list "/proc/$_pid/task/"*/status
+        done
+        psrset -i -v
+        psrset -Q
+        pbind -Q
+        psrinfo | awk '{ print $1, $2 }'
+    } >"$_file" 2>"$_file.said" || fail "cannot tell the state: $(cat "$_file.said")"
+    [ ! -s "$_file.said" ] || fail "while the state was told: $(cat "$_file.said")"
+}
+
+same() {
+    cmp -s "$1" "$2" || fail "$3: $(diff "$1" "$2" | head -n 40)"
+}
+
+refused() {
+    _status=$1
+    shift
+    _want=$(cat)
+    need_fail "$@"
+    want "$_want" "$said" "\`$*\`"
+    want "$_status" "$status" "status of \`$*\`"
+}
+
+says() {
+    _text=$1
+    shift
+    status=0
+    said=$("$@" 2>&1) || status=$?
+    case $said in
+    *"$_text"*) ;;
+    *) fail "\`$*\` should say \`$_text\`, but says: $said" ;;
+    esac
+}
+
+silent() {
+    _text=$1
+    shift
+    status=0
+    said=$("$@" 2>&1) || status=$?
+    case $said in
+    *"$_text"*) fail "\`$*\` says: $said" ;;
+    esac
+}
+
+spin() {
+    spinners=
+    _n=0
+    while [ $_n -lt "$1" ]; do
+        sh -c 'while :; do :; done' &
+        spinners="$spinners $!"
+        _n=$((_n + 1))
+    done
+}
+
+# A thread of the kernel has flag 0x200000; a word of a name in parentheses may be a space.
+running_on() {
+    cat /proc/[0-9]*/task/[0-9]*/stat 2>/dev/null | awk '
+        { pid = $1; sub(/^.*\) /, ""); if ($1 == "R" && int($7 / 2097152) % 2 == 0) print pid, $37 }'
+}
+
+set_of() {
+    _at=$(sed -n -e 's/^[0-9]*:cpuset:\/mpset\([0-9]*\).*/\1/p' -e 's/^0::\/mpset\([0-9]*\).*/\1/p' "/proc/$1/cgroup")
+    echo "${_at:-0}"
+}
+
+in_order() {
+    need doctor
+    case $said in
+    *"all is in order"*) ;;
+    *) fail "doctor says: $said" ;;
+    esac
+}
+
+doctor() {
+    millpond doctor "$@"
+}
