@@ -63,7 +63,7 @@ fn device(words: &[&str]) -> Option<String> {
         let word = word.to_ascii_lowercase();
         word.ends_with("edge") || word.ends_with("level") || word.ends_with("fasteoi")
     };
-    let first = words.iter().rposition(|word| is_trigger(word)).map_or(1, |at| at + 1);
+    let first = words.iter().rposition(is_trigger).map_or(1, |at| at + 1);
     let devices = words.get(first..).filter(|words| !words.is_empty())?;
     Some(devices.join(" "))
 }
