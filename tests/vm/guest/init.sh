@@ -121,7 +121,7 @@ kernel_threads() {
         part[2] == "Name" { name[pid] = $2 }
         part[2] == "VmSize" { user[pid] = 1 }
         part[2] == "Cpus_allowed" { mask[pid] = $2 }
-        END { for (pid in mask) if (pid > 1 && !user[pid] && name[pid] !~ /^(kworker|irq)[/]/) print pid "/" name[pid], mask[pid] }' | sort
+        END { for (pid in mask) if (pid > 1 && !user[pid] && name[pid] !~ /^(kworker|irq)\//) print pid "/" name[pid], mask[pid] }' | sort
 }
 
 remember() {
