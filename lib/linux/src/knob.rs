@@ -9,6 +9,8 @@
 //! | `label:/mpset1#set` | an extended attribute `user.millpond.set` | its text |
 //! | `place:204@8123` | the cgroup of a process (with its start time); `place:204/205@8123` of one thread | a path |
 //! | `mask:204/205@8123` | the affinity mask of a thread | a CPU list, or `all` when it equals its cpuset |
+//! | `unit:/mpset1.slice` | the transient slice of systemd whose cgroup that is | `present` |
+//! | `allowed:/system.slice` | the property `AllowedCPUs` of the unit whose cgroup that is | a CPU list |
 //! | `record:processor.3` | a record in the state directory | its text |
 //!
 //! A value of `None` resets: an empty list, `member`, no attribute, no record, no directory.
@@ -96,6 +98,10 @@ pub enum LinuxKnob {
     Place(TaskId),
     /// A thread's affinity mask.
     Mask(TaskId),
+    /// A transient slice of systemd.
+    Unit(String),
+    /// The processors that a unit of systemd is allowed.
+    Allowed(String),
     /// A record in the state directory.
     Record(String),
 }
@@ -111,6 +117,8 @@ impl LinuxKnob {
             LinuxKnob::Label(path, key) => format!("label:{path}#{key}"),
             LinuxKnob::Place(task) => format!("place:{task}"),
             LinuxKnob::Mask(task) => format!("mask:{task}"),
+            LinuxKnob::Unit(path) => format!("unit:{path}"),
+            LinuxKnob::Allowed(path) => format!("allowed:{path}"),
             LinuxKnob::Record(name) => format!("record:{name}"),
         })
     }
@@ -134,6 +142,8 @@ impl LinuxKnob {
             }
             "place" => LinuxKnob::Place(rest.parse().map_err(|()| unknown())?),
             "mask" => LinuxKnob::Mask(rest.parse().map_err(|()| unknown())?),
+            "unit" => LinuxKnob::Unit(rest.to_owned()),
+            "allowed" => LinuxKnob::Allowed(rest.to_owned()),
             "record" => LinuxKnob::Record(rest.to_owned()),
             _ => return Err(unknown()),
         })
@@ -207,6 +217,8 @@ mod tests {
             path.prop_map(|p| LinuxKnob::File(Tree::Proc, p)),
             path.prop_map(|p| LinuxKnob::File(Tree::Sys, p)),
             path.prop_map(LinuxKnob::Controller),
+            path.prop_map(LinuxKnob::Unit),
+            path.prop_map(LinuxKnob::Allowed),
             (path, "[a-z]{1,8}").prop_map(|(p, k)| LinuxKnob::Label(p, k)),
             any_task().prop_map(LinuxKnob::Place),
             any_task().prop_map(LinuxKnob::Mask),

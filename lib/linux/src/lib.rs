@@ -15,8 +15,8 @@
 //! ```
 //!
 //! On version 2 an exclusive set is a local partition: the kernel itself takes its processors from the root
-//! cgroup. On version 1 nothing keeps others out, so whoever can be moved is moved to `/mpdefault`, and every
-//! other cgroup's list is narrowed. A second look at the tree after each change ([`Knobs::settle`] of
+//! cgroup; where systemd owns the tree it is asked for it (`systemd`). On version 1 nothing keeps others out,
+//! so whoever can be moved is moved to `/mpdefault`, and every other cgroup's list is narrowed. A second look at the tree after each change ([`Knobs::settle`] of
 //! `millpond-machine`) finds what appeared meanwhile.
 //!
 //! # What it deliberately does not do
@@ -47,6 +47,7 @@ mod procfs;
 mod root;
 mod sets;
 mod shelter;
+mod systemd;
 mod threads;
 mod topology;
 mod view;

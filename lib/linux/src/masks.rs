@@ -78,6 +78,9 @@ impl LinuxMachine {
                         groups.insert("/".to_owned());
                     }
                 }
+                Ok(LinuxKnob::Allowed(group)) => {
+                    groups.insert(group);
+                }
                 _ => {}
             }
         }

@@ -8,12 +8,23 @@
 //!   /mpdefault/own+      tasks that we started in the default set
 //! ```
 //!
+//! Where systemd owns the tree the groups are its units, and each process that moves has a scope:
+//!
+//! ```text
+//!   /mpset1.slice/mpset1-204-1.scope        process 204 and what it started; label `origin`: where it came from
+//!   /mpdefault.slice/mpdefault-99-1.scope   what we started in the default set
+//! ```
+//!
 //! Forks stay in the leaf of their parent, so where a task came from is kernel state and needs no record.
 
 use millpond_model::PsetId;
 
 /// The cgroup of what we start, or had to move, in the default set.
 pub const DEFAULT_GROUP: &str = "/mpdefault";
+/// The same, where systemd owns the tree.
+pub const DEFAULT_SLICE: &str = "/mpdefault.slice";
+const SLICE_SUFFIX: &str = ".slice";
+const SCOPE_SUFFIX: &str = ".scope";
 const SET_PREFIX: &str = "/mpset";
 const LEAF_PREFIX: &str = "from";
 const STARTED_PREFIX: &str = "own";
@@ -26,10 +37,47 @@ pub fn set_group(id: PsetId) -> String {
     format!("{SET_PREFIX}{id}")
 }
 
+/// The cgroup of a set where systemd owns the tree.
+#[must_use]
+pub fn set_slice(id: PsetId) -> String {
+    format!("{SET_PREFIX}{id}{SLICE_SUFFIX}")
+}
+
+/// The scope for a process in a slice of ours. `n` tells apart those of one process.
+#[must_use]
+pub fn scope(slice: &str, pid: u32, n: usize) -> String {
+    let stem = slice.trim_start_matches('/').trim_end_matches(SLICE_SUFFIX);
+    format!("{slice}/{stem}-{pid}-{n}{SCOPE_SUFFIX}")
+}
+
+/// Whether a cgroup is a scope in a slice of ours.
+#[must_use]
+pub fn is_scope(path: &str) -> bool {
+    let mut parts = path.trim_start_matches('/').split('/');
+    let (top, scope) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let is_ours = top.ends_with(SLICE_SUFFIX) && owner(path).is_some();
+    is_ours && scope.ends_with(SCOPE_SUFFIX) && parts.next().is_none()
+}
+
+/// The unit of systemd's system manager whose cgroup a path is. What lies below a unit that is no slice is the
+/// unit's own.
+#[must_use]
+pub fn unit(path: &str) -> Option<String> {
+    let (above, name) = path.rsplit_once('/')?;
+    if !above.split('/').skip(1).all(|part| part.ends_with(SLICE_SUFFIX)) {
+        return None;
+    }
+    let kind = name.rsplit_once('.')?.1;
+    let is_unit = matches!(kind, "slice" | "service" | "scope" | "socket" | "mount" | "swap");
+    // A name that could be taken for a control file is escaped.
+    is_unit.then(|| name.strip_prefix('_').unwrap_or(name).to_owned())
+}
+
 /// Whose cgroup a path is: a set's (also below it), the default one's, or nobody's of ours.
 #[must_use]
 pub fn owner(path: &str) -> Option<PsetId> {
     let top = path.trim_start_matches('/').split('/').next()?;
+    let top = top.strip_suffix(SLICE_SUFFIX).unwrap_or(top);
     if format!("/{top}") == DEFAULT_GROUP {
         return Some(PsetId::DEFAULT);
     }
@@ -54,7 +102,11 @@ pub fn started_leaf(origin: &str) -> (String, bool) {
 /// Whether a cgroup holds what we started in the default set.
 #[must_use]
 pub fn is_started(path: &str) -> bool {
-    path.strip_prefix(DEFAULT_GROUP).is_some_and(|leaf| leaf.starts_with(&format!("/{STARTED_PREFIX}")))
+    let scope = is_scope(path) && path.starts_with(DEFAULT_SLICE);
+    scope
+        || path
+            .strip_prefix(DEFAULT_GROUP)
+            .is_some_and(|leaf| leaf.starts_with(&format!("/{STARTED_PREFIX}")))
 }
 
 fn leaf_with(prefix: &str, origin: &str) -> (String, bool) {
@@ -116,6 +168,17 @@ mod tests {
         assert_eq!(owner("/mpdefault"), Some(PsetId::DEFAULT));
         for foreign in ["/", "/mpset", "/mpset0", "/mpsetx", "/docker/mpset1", "/mpset1.slice2"] {
             assert_eq!(owner(foreign), None, "{foreign}");
+        }
+        assert_eq!(owner("/mpset3.slice/mpset3-7-1.scope"), Some(PsetId(3)));
+        assert_eq!(owner("/mpdefault.slice"), Some(PsetId::DEFAULT));
+        assert_eq!(scope(&set_slice(PsetId(3)), 7, 1), "/mpset3.slice/mpset3-7-1.scope");
+        assert!(is_scope("/mpset3.slice/mpset3-7-1.scope") && !is_scope("/mpset3.slice"));
+        assert!(!is_scope("/mpset3/a.scope") && !is_scope("/user.slice/a.scope"));
+        assert!(is_started("/mpdefault.slice/mpdefault-7-1.scope"));
+        assert_eq!(unit("/system.slice/a.service").as_deref(), Some("a.service"));
+        assert_eq!(unit("/init.scope").as_deref(), Some("init.scope"));
+        for none in ["/", "/docker", "/user.slice/user@0.service/app.slice", "/mpset1/from+a.service"] {
+            assert_eq!(unit(none), None, "{none}");
         }
         assert_eq!(leaf("/").0, "from+");
         assert_eq!(origin("from+"), Some("/".into()));

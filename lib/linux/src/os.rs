@@ -23,6 +23,8 @@ pub struct Os {
     pub hierarchy: Hierarchy,
     /// Kernel version, major and minor.
     pub kernel: (u32, u32),
+    /// systemd owns the tree.
+    pub systemd: bool,
     width: u32,
 }
 
@@ -36,7 +38,8 @@ impl Os {
         let width = possible.highest().map_or(1, |cpu| cpu.0 + 1);
         let release = root.read(&root.proc.join("sys/kernel/osrelease")).ok().flatten();
         let kernel = release.as_deref().and_then(parse_release).unwrap_or((0, 0));
-        Os { root, hierarchy, kernel, width }
+        let systemd = crate::systemd::detect(&root, &hierarchy);
+        Os { root, hierarchy, kernel, systemd, width }
     }
 
     /// How many processors the kernel could have: the width of its masks.
@@ -259,7 +262,8 @@ impl Os {
         self.root.state.join("records").join(name)
     }
 
-    fn still(&self, task: TaskId) -> Result<(), KnobError> {
+    /// Whether a task is the one that was meant.
+    pub(crate) fn still(&self, task: TaskId) -> Result<(), KnobError> {
         match self.stat(task.pid, task.tid).map_err(knob_error)? {
             Some(stat) if stat.start == task.start && !stat.dead => Ok(()),
             _ => Err(KnobError::Gone),

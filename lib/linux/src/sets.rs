@@ -241,7 +241,7 @@ impl Psets for LinuxMachine {
 /// Where the tree is not as the set's mode promises.
 fn breaches(view: &View, id: PsetId, label: &SetLabel, mode: PsetMode) -> Vec<String> {
     let active = &label.cpus() & &view.online;
-    let own = names::set_group(id);
+    let own = view.set_group(id);
     let place = match mode {
         PsetMode::InPlace => label.zones.first().unwrap_or(&own),
         _ => &own,
@@ -259,7 +259,8 @@ fn breaches(view: &View, id: PsetId, label: &SetLabel, mode: PsetMode) -> Vec<St
     }
     let wanted = if view.v1 { active } else { label.cpus() };
     let is = if mode == PsetMode::InPlace { &group.exclusive } else { &group.cpus };
-    if *is != wanted {
+    // A slice without processors of its own shares those of the default set.
+    if *is != wanted && !(view.systemd && wanted.is_empty()) {
         breaches.push(format!("its processors are `{is}` instead of `{wanted}`"));
     }
     if mode == PsetMode::Steered && !view.v1 {

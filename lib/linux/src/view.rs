@@ -81,6 +81,10 @@ pub struct View {
     pub remote_partitions: bool,
     /// An overlapping sibling makes a partition invalid (until 6.19).
     pub overlap_kills: bool,
+    /// systemd owns the tree.
+    pub systemd: bool,
+    /// Every processor that there could be.
+    pub possible: CpuSet,
     /// On-line processors.
     pub online: CpuSet,
     /// The root's memory nodes (version 1).
@@ -134,6 +138,8 @@ impl View {
         let mut view = View {
             v1,
             overlap_kills: os.kernel < (7, 0),
+            systemd: os.systemd,
+            possible: os.cpu_list("possible").map_err(|e| ("the list of possible processors".into(), e))?,
             online: os.online().map_err(|e| ("the list of on-line processors".into(), e))?,
             baselines: journal.baselines(),
             ..View::default()
@@ -223,6 +229,10 @@ impl View {
             return Ok(Some(origin));
         }
         let leaf = format!("{path}/{name}");
+        if names::is_scope(&leaf) {
+            let origin = os.label(&leaf, "origin").map_err(|e| (leaf, e))?;
+            return Ok(Some(origin.unwrap_or_else(|| "/".to_owned())));
+        }
         if !name.contains('~') || !os.group(&leaf).is_ok_and(|d| d.is_dir()) {
             return Ok(None);
         }
@@ -292,6 +302,30 @@ impl View {
     #[must_use]
     pub fn is_home(&self, origin: &str) -> bool {
         origin == "/" || self.origins.contains(origin) || self.groups.contains_key(origin)
+    }
+
+    /// The cgroup of a set.
+    #[must_use]
+    pub fn set_group(&self, id: PsetId) -> String {
+        if self.systemd { names::set_slice(id) } else { names::set_group(id) }
+    }
+
+    /// The knob of a cgroup's processors.
+    #[must_use]
+    pub fn cpus_knob(&self, path: &str) -> LinuxKnob {
+        match names::unit(path).filter(|_| self.systemd) {
+            Some(_) => LinuxKnob::Allowed(path.to_owned()),
+            None => control(path, "cpuset.cpus"),
+        }
+    }
+
+    /// The knob of a cgroup of ours as a whole.
+    #[must_use]
+    pub fn group_knob(&self, path: &str) -> LinuxKnob {
+        match names::unit(path).filter(|_| self.systemd) {
+            Some(_) => LinuxKnob::Unit(path.to_owned()),
+            None => LinuxKnob::Dir(path.to_owned()),
+        }
     }
 
     /// The original value of a control file, where we changed it.

@@ -2,7 +2,7 @@
 
 use super::{Other, Planner, list};
 use crate::names;
-use crate::view::{control, is_within};
+use crate::view::is_within;
 use millpond_machine::{Baseline, Step};
 use millpond_model::{CpuSet, PsetMode};
 use std::collections::BTreeMap;
@@ -21,23 +21,29 @@ impl Planner<'_> {
             if path == "/" || names::owner(path).is_some() {
                 continue;
             }
-            let kept = self.view.baseline(&control(path, "cpuset.cpus"));
+            let kept = self.view.baseline(&self.view.cpus_knob(path));
+            let now = if kept.is_none() { self.unasked(&group.cpus) } else { group.cpus.clone() };
             let original: CpuSet = match kept {
                 Some(kept) => kept.as_deref().and_then(|t| t.parse().ok()).unwrap_or_default(),
-                None => group.cpus.clone(),
+                None => now.clone(),
             };
             let parent = path.rsplit_once('/').map_or("", |(p, _)| p);
             let above = wants.get(parent).cloned().unwrap_or_else(|| self.default.clone());
-            let mut want = self.other_wants(path, &original, &above);
+            let mut want = if self.view.systemd {
+                let inherits = kept.is_none() && group.cpus.is_empty();
+                self.unit_wants(path, &original, inherits, &above)
+            } else {
+                self.other_wants(path, &original, &above)
+            };
             if self.view.v1 {
                 let wished = &want & &self.view.online;
                 // A group whose processors all left shares its parent's, or the kernel would move its tasks.
                 want = if wished.is_empty() && !want.is_empty() { above } else { wished };
             }
             wants.insert(path.clone(), want.clone());
-            if want != group.cpus {
+            if want != now {
                 let released = want == original;
-                result.push(Other { path: path.clone(), now: group.cpus.clone(), want, released });
+                result.push(Other { path: path.clone(), now, want, released });
             } else if kept.is_some() && want == original {
                 result.push(Other { path: path.clone(), now: want.clone(), want, released: true });
             }
@@ -74,6 +80,45 @@ impl Planner<'_> {
         if rest.is_empty() { above.clone() } else { rest }
     }
 
+    /// The list of a unit that we have asked nothing of. One that names every processor is what is left where a
+    /// property was reset and the kernel kept the list: it stands for none.
+    fn unasked(&self, list: &CpuSet) -> CpuSet {
+        let is_left = self.view.systemd && self.view.possible.is_subset(list);
+        if is_left { CpuSet::new() } else { list.clone() }
+    }
+
+    /// The same where systemd owns the tree. There the list is also what keeps the controller for a zone, and once
+    /// we gave a unit a list it cannot be relied on that the kernel takes it away again (`inherits`: it has none).
+    fn unit_wants(&self, path: &str, original: &CpuSet, inherits: bool, above: &CpuSet) -> CpuSet {
+        let whole = if original.is_empty() { &self.view.possible } else { original };
+        if let Some((zone, set)) = self.zones.iter().find(|(zone, _)| is_within(path, zone)) {
+            return match self.modes[set] {
+                _ if path != zone => original.clone(),
+                PsetMode::InPlace => whole.clone(),
+                _ => self.wanted.sets[set].cpus(),
+            };
+        }
+        if self.zones.keys().any(|zone| is_within(zone, path)) {
+            return original.clone();
+        }
+        if self.steering() && original.is_empty() {
+            return self.default.clone();
+        }
+        let kills = self.view.overlap_kills && !inherits && self.is_beside_partition(path);
+        if !(kills || self.steering()) || whole.is_disjoint(&self.exclusive) {
+            return original.clone();
+        }
+        let rest = whole - &self.exclusive;
+        if rest.is_empty() { above.clone() } else { rest }
+    }
+
+    /// Whether a partition may stand in the same cgroup as this one: a set's in the root, or a zone's.
+    fn is_beside_partition(&self, path: &str) -> bool {
+        let parent = |path: &str| path.rsplit_once('/').map(|(p, _)| p.to_owned());
+        parent(path).is_some_and(|p| p.is_empty())
+            || self.exclusive_wants().keys().any(|zone| parent(zone) == parent(path))
+    }
+
     /// Version 1 wants each list within its parent's at every moment, so lists that gain something are
     /// widened first, from the top down, and then narrowed from the bottom up. On version 2 only overlaps
     /// matter: what is lost goes first, what is gained comes last (`grow_others`).
@@ -81,7 +126,7 @@ impl Planner<'_> {
         for other in others.iter_mut().filter(|_| self.view.v1) {
             let wide = &other.now | &other.want;
             if wide != other.now {
-                let step = Self::step_other(other, &wide);
+                let step = self.step_other(other, &wide);
                 self.steps.push(step);
                 other.now = wide;
             }
@@ -90,7 +135,7 @@ impl Planner<'_> {
             let rest = &other.now & &other.want;
             let less = if self.view.v1 || rest.is_empty() { other.want.clone() } else { rest };
             if less != other.now {
-                let step = Self::step_other(other, &less);
+                let step = self.step_other(other, &less);
                 self.steps.push(step);
                 other.now = less;
             }
@@ -102,16 +147,16 @@ impl Planner<'_> {
             // Also where nothing is left to write, a list that is the original one again is forgotten.
             let forget = other.released
                 && !self.steps.iter().any(|s| {
-                    s.knob == control(&other.path, "cpuset.cpus").knob() && s.baseline == Baseline::Release
+                    s.knob == self.view.cpus_knob(&other.path).knob() && s.baseline == Baseline::Release
                 });
             if other.now != other.want || forget {
-                self.steps.push(Self::step_other(other, &other.want));
+                self.steps.push(self.step_other(other, &other.want));
             }
         }
     }
 
-    pub(super) fn step_other(other: &Other, value: &CpuSet) -> Step {
-        let step = Step::new(control(&other.path, "cpuset.cpus").knob(), list(&other.now), list(value));
+    fn step_other(&self, other: &Other, value: &CpuSet) -> Step {
+        let step = Step::new(self.view.cpus_knob(&other.path).knob(), list(&other.now), list(value));
         if other.released && *value == other.want { step.releasing() } else { step.keeping() }
     }
 }

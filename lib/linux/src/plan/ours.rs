@@ -3,7 +3,7 @@
 use super::{Planner, Target, list};
 use crate::knob::LinuxKnob;
 use crate::names::{self, DEFAULT_GROUP};
-use crate::view::control;
+use crate::view::{control, is_within};
 use millpond_machine::Step;
 use millpond_model::{CpuSet, PsetMode};
 use std::collections::BTreeSet;
@@ -16,7 +16,8 @@ impl Planner<'_> {
                 // Version 1 forgets off-line processors by itself and refuses to be told about them.
                 cpus: match self.modes[id] {
                     // The zone's own cgroup has them; ours only holds the label.
-                    PsetMode::InPlace => CpuSet::new(),
+                    PsetMode::InPlace => self.idle(),
+                    _ if label.members.is_empty() => self.idle(),
                     _ if self.view.v1 => active.clone(),
                     _ => label.cpus(),
                 },
@@ -25,8 +26,14 @@ impl Planner<'_> {
                 label: Some(label.text()),
                 origin: None,
             };
-            self.targets.insert(names::set_group(*id), target);
+            self.targets.insert(self.view.set_group(*id), target);
         }
+    }
+
+    /// The list of a cgroup that has no processors of its own. systemd keeps the controller only for units that
+    /// have a list, so there it is the default set's.
+    fn idle(&self) -> CpuSet {
+        if self.view.systemd { self.default.clone() } else { CpuSet::new() }
     }
 
     /// Where everybody may run: also in sets that push nobody out.
@@ -44,21 +51,22 @@ impl Planner<'_> {
     }
 
     pub(super) fn create(&mut self) {
-        let on = Some("on".to_owned());
         let root_controller = self.view.groups.get("/").is_some_and(|g| g.controller);
-        if !self.view.v1 && !self.targets.is_empty() && !root_controller {
+        if !self.view.v1 && !self.view.systemd && !self.targets.is_empty() && !root_controller {
             let knob = LinuxKnob::Controller("/".into()).knob();
-            self.steps.push(Step::new(knob, None, on.clone()).keeping());
+            self.steps.push(Step::new(knob, None, Some("on".into())).keeping());
         }
-        self.enable_above_zones();
+        if !self.view.systemd {
+            self.enable_above_zones();
+        }
         for (path, target) in self.targets.clone() {
             let is = self.view.groups.get(&path);
             if is.is_none() {
-                self.push(&LinuxKnob::Dir(path.clone()), None, Some("present".into()));
-                self.push(&LinuxKnob::Label(path.clone(), "origin".into()), None, target.origin);
+                self.push(&self.view.group_knob(&path), None, Some("present".into()));
+                self.push(&LinuxKnob::Label(path.clone(), "origin".into()), None, target.origin.clone());
             }
-            if target.controller && !is.is_some_and(|g| g.controller) {
-                self.push(&LinuxKnob::Controller(path.clone()), None, on.clone());
+            if !self.view.systemd {
+                self.anchor(&path, &target);
             }
             if self.view.v1 {
                 let before = is.and_then(|g| g.mems.clone());
@@ -69,16 +77,28 @@ impl Planner<'_> {
         }
     }
 
+    /// Enables the controller below a cgroup of ours. Where systemd owns the tree this also makes the kernel refuse to
+    /// take the controller away; it can only be done once systemd has given it, with the list.
+    fn anchor(&mut self, path: &str, target: &Target) {
+        let is = self.view.groups.get(path);
+        if target.controller && !is.is_some_and(|g| g.controller) {
+            self.push(&LinuxKnob::Controller(path.to_owned()), None, Some("on".into()));
+        }
+    }
+
     /// Cgroups of ours that nobody wants: tasks out first, then children before parents.
     pub(super) fn dissolve(&mut self) {
         let dying: Vec<String> = self
             .view
             .groups
             .keys()
-            .filter(|p| names::owner(p).is_some() && !self.targets.contains_key(*p))
+            // A scope ends by itself when it is empty.
+            .filter(|p| names::owner(p).is_some() && !names::is_scope(p))
+            .filter(|p| !self.targets.contains_key(*p))
             .cloned()
             .collect();
-        let out: Vec<_> = self.moves.extract_if(.., |(_, at, _)| dying.contains(at)).collect();
+        let out: Vec<_> =
+            self.moves.extract_if(.., |(_, at, _)| dying.iter().any(|d| is_within(at, d))).collect();
         // A home that is to be made in the same plan has no processors yet.
         for path in out.iter().map(|(_, _, to)| to.clone()).collect::<BTreeSet<_>>() {
             self.grow_one(&path);
@@ -90,7 +110,7 @@ impl Planner<'_> {
             let group = self.view.groups[path].clone();
             self.push(&control(path, "cpuset.cpus.partition"), group.partition, None);
             let cpus = list(&group.cpus);
-            self.push(&control(path, "cpuset.cpus"), cpus, None);
+            self.push(&self.view.cpus_knob(path), cpus, None);
             self.push(&control(path, "cpuset.mems"), group.mems, None);
             if group.controller {
                 self.push(&LinuxKnob::Controller(path.clone()), Some("on".into()), None);
@@ -99,7 +119,7 @@ impl Planner<'_> {
             if let Some(origin) = group.origin.filter(|_| path.contains('~')) {
                 self.push(&LinuxKnob::Label(path.clone(), "origin".into()), Some(origin), None);
             }
-            self.push(&LinuxKnob::Dir(path.clone()), Some("present".into()), None);
+            self.push(&self.view.group_knob(path), Some("present".into()), None);
         }
     }
 
@@ -113,7 +133,7 @@ impl Planner<'_> {
             let wanted = self.targets.get(path).map(|t| t.cpus.clone()).unwrap_or_default();
             let is = self.view.groups.get(path).map(|g| g.cpus.clone()).unwrap_or_default();
             if is.is_empty() && !wanted.is_empty() {
-                self.push(&control(path, "cpuset.cpus"), None, list(&wanted));
+                self.push(&self.view.cpus_knob(path), None, list(&wanted));
             }
         }
     }
@@ -133,7 +153,7 @@ impl Planner<'_> {
             let is = self.view.groups.get(path).map(|g| g.cpus.clone()).unwrap_or_default();
             let less = &is & &target.cpus;
             if less != is && (!less.is_empty() || target.cpus.is_empty()) {
-                self.push(&control(path, "cpuset.cpus"), list(&is), list(&less));
+                self.push(&self.view.cpus_knob(path), list(&is), list(&less));
             }
         }
     }
@@ -147,9 +167,12 @@ impl Planner<'_> {
             let grown = self
                 .steps
                 .iter()
-                .any(|s| s.knob == control(&path, "cpuset.cpus").knob() && s.after == list(&target.cpus));
+                .any(|s| s.knob == self.view.cpus_knob(&path).knob() && s.after == list(&target.cpus));
             if is != target.cpus && !grown && !target.cpus.is_empty() {
-                self.push(&control(&path, "cpuset.cpus"), list(&is), list(&target.cpus));
+                self.push(&self.view.cpus_knob(&path), list(&is), list(&target.cpus));
+            }
+            if self.view.systemd {
+                self.anchor(&path, &target);
             }
             self.push(&LinuxKnob::Label(path.clone(), "set".into()), group.label, target.label);
         }

@@ -2,7 +2,8 @@
 
 use super::{Destination, Planner, Target};
 use crate::knob::{LinuxKnob, TaskId};
-use crate::names::{self, DEFAULT_GROUP};
+use crate::names::{self, DEFAULT_GROUP, DEFAULT_SLICE};
+use crate::view::is_within;
 use millpond_machine::Step;
 use millpond_model::CpuSet;
 use std::collections::BTreeMap;
@@ -41,8 +42,10 @@ impl Planner<'_> {
             _ => Destination::Home,
         });
         let place = match to {
+            Destination::Set(set) if self.view.systemd => self.scope(&names::set_slice(set), id, at),
             Destination::Set(set) => self.leaf(&names::set_group(set), names::leaf(&origin), &origin),
             Destination::Default if self.wanted.sets.is_empty() => self.home(&origin),
+            Destination::Default if self.view.systemd => self.scope(DEFAULT_SLICE, id, at),
             Destination::Default => self.leaf(DEFAULT_GROUP, names::started_leaf(&origin), &origin),
             Destination::Home => self.home(&origin),
         };
@@ -89,6 +92,19 @@ impl Planner<'_> {
         path
     }
 
+    /// The scope of a task in a slice of ours: the one that it is in, or one of its own.
+    fn scope(&mut self, slice: &str, id: TaskId, at: &str) -> String {
+        if slice == DEFAULT_SLICE {
+            let target = Target { cpus: self.default.clone(), controller: true, ..Target::default() };
+            self.targets.insert(slice.to_owned(), target);
+        }
+        if is_within(at, slice) {
+            return at.to_owned();
+        }
+        let free = (1..).map(|n| names::scope(slice, id.pid, n));
+        free.into_iter().find(|path| !self.view.groups.contains_key(path)).unwrap_or_default()
+    }
+
     pub(super) fn move_tasks(&mut self) {
         for (task, at, to) in std::mem::take(&mut self.moves) {
             self.move_task(task, at, to);
@@ -98,7 +114,11 @@ impl Planner<'_> {
     pub(super) fn move_task(&mut self, task: TaskId, at: String, to: String) {
         // Only what the user named must succeed; a task that is cleared away may have ended.
         let named = self.wanted.moves.iter().any(|(t, _, _)| *t == task);
-        let step = Step::new(LinuxKnob::Place(task).knob(), Some(at), Some(to));
-        self.steps.push(if named { step } else { step.tolerant() });
+        let mut steps = vec![Step::new(LinuxKnob::Place(task).knob(), Some(at.clone()), Some(to.clone()))];
+        if names::is_scope(&to) {
+            let label = LinuxKnob::Label(to, "origin".into()).knob();
+            steps.push(Step::new(label, None, Some(self.origin_of(&at))));
+        }
+        self.steps.extend(steps.into_iter().map(|step| if named { step } else { step.tolerant() }));
     }
 }

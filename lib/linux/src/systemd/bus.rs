@@ -1,0 +1,167 @@
+//! systemd over D-Bus. The administrator speaks to it directly, through the socket that it keeps for that, so that no
+//! message bus need run; others by the system's bus.
+
+use super::Manager;
+use millpond_machine::KnobError;
+use millpond_model::{CpuId, CpuSet};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+use zbus::connection::Builder;
+use zbus::wire::{OwnedObjectPath, OwnedVariant, Variant};
+use zbus::{Connection, Error, Message, block_on};
+
+const SOCKET: &str = "/run/systemd/private";
+const SERVICE: &str = "org.freedesktop.systemd1";
+const OBJECT: &str = "/org/freedesktop/systemd1";
+const MANAGER: &str = "org.freedesktop.systemd1.Manager";
+/// How long an answer may take.
+const TIMEOUT: Duration = Duration::from_secs(25);
+/// How long a scope's name may stay taken after its last process left.
+const REAPING: Duration = Duration::from_secs(5);
+
+pub(super) struct Bus {
+    connection: Connection,
+    /// `None` where systemd itself is at the other end.
+    destination: Option<&'static str>,
+}
+
+type Properties<'a> = Vec<(&'a str, Variant<'a>)>;
+
+impl Bus {
+    pub fn connect() -> Result<Self, KnobError> {
+        let direct = UnixStream::connect(SOCKET).ok().and_then(|stream| {
+            let builder = Builder::unix_stream(stream).p2p().method_timeout(TIMEOUT);
+            Some(Bus { connection: block_on(builder.build()).ok()?, destination: None })
+        });
+        if let Some(bus) = direct {
+            return Ok(bus);
+        }
+        let connection = block_on(Builder::system().method_timeout(TIMEOUT).build())
+            .map_err(|e| KnobError::Refused(format!("systemd cannot be reached: {e}")))?;
+        Ok(Bus { connection, destination: Some(SERVICE) })
+    }
+
+    fn call<B>(&self, path: &str, interface: &str, method: &str, body: &B) -> Result<Message, Error>
+    where
+        B: serde::Serialize + zbus::wire::DynamicType,
+    {
+        block_on(self.connection.call_method(self.destination, path, Some(interface), method, body))
+    }
+
+    fn start(&self, unit: &str, properties: Properties<'_>) -> Result<(), Error> {
+        let auxiliary: Vec<(&str, Properties<'_>)> = Vec::new();
+        self.call(OBJECT, MANAGER, "StartTransientUnit", &(unit, "fail", properties, auxiliary)).map(drop)
+    }
+}
+
+impl Manager for Bus {
+    fn start_slice(&self, unit: &str) -> Result<(), KnobError> {
+        let description = Variant::from("Processors of a millpond set");
+        self.start(unit, vec![("Description", description)]).map_err(knob)
+    }
+
+    fn start_scope(&self, unit: &str, slice: &str, pid: u32) -> Result<(), KnobError> {
+        let start = Instant::now();
+        loop {
+            let properties = vec![
+                ("Description", Variant::from("A process in a millpond set")),
+                ("PIDs", Variant::from(vec![pid])),
+                ("Slice", Variant::from(slice)),
+                ("CollectMode", Variant::from("inactive-or-failed")),
+            ];
+            match self.start(unit, properties) {
+                // The last one of this name is empty and not forgotten yet.
+                Err(error) if is(&error, "UnitExists") && start.elapsed() < REAPING => {
+                    std::thread::sleep(super::POLL);
+                }
+                result => return result.map_err(knob),
+            }
+        }
+    }
+
+    fn adopt(&self, unit: &str, pid: u32) -> Result<(), KnobError> {
+        self.call(OBJECT, MANAGER, "AttachProcessesToUnit", &(unit, "", vec![pid])).map(drop).map_err(knob)
+    }
+
+    fn stop(&self, unit: &str) -> Result<(), KnobError> {
+        self.call(OBJECT, MANAGER, "StopUnit", &(unit, "fail")).map(drop).map_err(knob)
+    }
+
+    fn allowed(&self, unit: &str) -> Result<Option<CpuSet>, KnobError> {
+        let reply = self.call(OBJECT, MANAGER, "GetUnit", &(unit,)).map_err(knob)?;
+        let path: OwnedObjectPath = reply.body().deserialize().map_err(knob)?;
+        let interface = interface(unit);
+        let get = (interface.as_str(), "AllowedCPUs");
+        let reply = self.call(path.as_str(), "org.freedesktop.DBus.Properties", "Get", &get).map_err(knob)?;
+        let value: OwnedVariant = reply.body().deserialize().map_err(knob)?;
+        let bytes: Vec<u8> =
+            Variant::from(value).try_into().map_err(|e: zbus::wire::Error| knob(e.into()))?;
+        let cpus = from_bytes(&bytes);
+        Ok((!cpus.is_empty()).then_some(cpus))
+    }
+
+    fn allow(&self, unit: &str, cpus: Option<&CpuSet>) -> Result<(), KnobError> {
+        let bytes = cpus.map(to_bytes).unwrap_or_default();
+        let properties: Properties<'_> = vec![("AllowedCPUs", Variant::from(bytes))];
+        self.call(OBJECT, MANAGER, "SetUnitProperties", &(unit, true, properties)).map(drop).map_err(knob)
+    }
+}
+
+/// The interface of a unit of this name.
+fn interface(unit: &str) -> String {
+    let kind = unit.rsplit('.').next().unwrap_or_default();
+    let (first, rest) = kind.split_at_checked(1).unwrap_or_default();
+    format!("{SERVICE}.{}{rest}", first.to_ascii_uppercase())
+}
+
+fn is(error: &Error, name: &str) -> bool {
+    matches!(error, Error::MethodError(is, ..) if is.as_str().rsplit('.').next() == Some(name))
+}
+
+fn knob(error: Error) -> KnobError {
+    match &error {
+        _ if is(&error, "NoSuchUnit") || is(&error, "NoSuchProcess") => KnobError::Gone,
+        _ if is(&error, "AccessDenied") || is(&error, "InteractiveAuthorizationRequired") => {
+            KnobError::NotPermitted
+        }
+        Error::MethodError(_, Some(text), _) => KnobError::Refused(format!("systemd says: {text}")),
+        _ => KnobError::Refused(format!("systemd cannot be asked: {error}")),
+    }
+}
+
+/// systemd's form of a CPU set: processor 0 is the lowest bit of the first byte.
+fn to_bytes(cpus: &CpuSet) -> Vec<u8> {
+    let mut bytes = vec![0; cpus.highest().map_or(0, |cpu| cpu.0 as usize / 8 + 1)];
+    for cpu in cpus.iter() {
+        bytes[cpu.0 as usize / 8] |= 1 << (cpu.0 % 8);
+    }
+    bytes
+}
+
+fn from_bytes(bytes: &[u8]) -> CpuSet {
+    let bits = bytes.iter().zip(0u32..).flat_map(|(byte, index)| {
+        (0..8).filter(move |bit| byte >> bit & 1 == 1).map(move |bit| CpuId(index * 8 + bit))
+    });
+    bits.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_set_survives_systemds_form(cpus in proptest::collection::btree_set(0u32..300, 0..40)) {
+            let cpus: CpuSet = cpus.into_iter().map(CpuId).collect();
+            prop_assert_eq!(from_bytes(&to_bytes(&cpus)), cpus);
+        }
+    }
+
+    #[test]
+    fn the_first_processor_is_the_lowest_bit() {
+        let cpus: CpuSet = "0,2,9".parse().unwrap();
+        assert_eq!(to_bytes(&cpus), [0b101, 0b10]);
+        assert_eq!(interface("mpset1.slice"), "org.freedesktop.systemd1.Slice");
+    }
+}

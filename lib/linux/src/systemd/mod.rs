@@ -1,0 +1,247 @@
+//! Hosts whose cgroup tree belongs to systemd.
+//!
+//! # Why
+//!
+//! On such a host systemd is the one writer of the version 2 tree: it takes back controllers that nobody of its
+//! own asked for, and with the controller go all partitions. So nothing is made or narrowed behind its back.
+//!
+//! # Nouns
+//!
+//! * Our **slice** (`mpset1.slice`, `mpdefault.slice`) is a set's cgroup: a transient unit directly below the root.
+//! * A **scope** in it (`mpset1-204-1.scope`) holds a process that was moved in, with what it starts afterwards. Its
+//!   label `origin` says where the process came from. systemd removes it when it is empty.
+//! * A **standing unit** is everybody else's. Its list is its property `AllowedCPUs`, changed for this boot only.
+//! * The [`Manager`] is who is asked: systemd itself on a live root, [`paper::PaperManager`] on a paper one.
+//!
+//! # How it works
+//!
+//! ```text
+//!   unit:/mpset1.slice        StartTransientUnit, StopUnit        present, or not
+//!   allowed:/mpset1.slice     SetUnitProperties (runtime)         AllowedCPUs
+//!   place:204@8123            StartTransientUnit of a scope, AttachProcessesToUnit
+//!   cg:…/cpuset.cpus.partition, cg:…/cpuset.cpus.exclusive        by us: systemd writes neither
+//! ```
+//!
+//! systemd answers before it has acted, so each change waits for the kernel to show it, for a while.
+//!
+//! # What follows
+//!
+//! Stopping a slice kills what runs in it: it is only stopped while nothing does, and nothing can be born there then.
+//! A property is undone in three steps, because a kernel refuses to empty the list of a unit that has tasks: the full
+//! list explicitly, the property reset, and the drop-in removed that remembers it.
+
+#[cfg(feature = "systemd")]
+mod bus;
+mod paper;
+
+use crate::knob::TaskId;
+use crate::os::knob_error;
+use crate::{Hierarchy, Os, Root, is_gone, names};
+use millpond_machine::KnobError;
+use millpond_model::CpuSet;
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How long systemd may take to do what it has agreed to.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often we look whether it has.
+const POLL: Duration = Duration::from_millis(1);
+
+/// The requests that we make of systemd's manager. Units are called by name.
+pub(crate) trait Manager {
+    /// Starts a transient slice directly below the root.
+    fn start_slice(&self, unit: &str) -> Result<(), KnobError>;
+    /// Starts a transient scope in a slice, with a process in it.
+    fn start_scope(&self, unit: &str, slice: &str, pid: u32) -> Result<(), KnobError>;
+    /// Moves a process into a unit that runs.
+    fn adopt(&self, unit: &str, pid: u32) -> Result<(), KnobError>;
+    /// Stops a unit, and with it whatever runs in it.
+    fn stop(&self, unit: &str) -> Result<(), KnobError>;
+    /// The property `AllowedCPUs`; `None` when it is not set. [`KnobError::Gone`] when there is no such unit.
+    fn allowed(&self, unit: &str) -> Result<Option<CpuSet>, KnobError>;
+    /// Sets or resets it, for this boot.
+    fn allow(&self, unit: &str, cpus: Option<&CpuSet>) -> Result<(), KnobError>;
+}
+
+/// Where the system's run-time files are: beside `/proc`.
+fn run_dir(root: &Root) -> PathBuf {
+    root.proc.with_file_name("run")
+}
+
+/// Whether systemd owns the tree: it is the first process, was booted as the system's manager, and the cpuset
+/// controller is in the version 2 tree. The version 1 hierarchies it leaves alone.
+pub(crate) fn detect(root: &Root, hierarchy: &Hierarchy) -> bool {
+    matches!(hierarchy, Hierarchy::V2(mount) if *mount == root.cgroup)
+        && run_dir(root).join("systemd/system").is_dir()
+        && root.read(&root.proc.join("1/comm")).ok().flatten().is_some_and(|comm| comm == "systemd")
+}
+
+impl Os {
+    fn manager(&self) -> Result<Box<dyn Manager + '_>, KnobError> {
+        if !self.root.live {
+            return Ok(Box::new(paper::PaperManager::new(self)));
+        }
+        #[cfg(feature = "systemd")]
+        return Ok(Box::new(bus::Bus::connect()?));
+        #[cfg(not(feature = "systemd"))]
+        Err(KnobError::Refused("systemd owns the cgroup tree, and this program was built without it".into()))
+    }
+
+    /// Starts the transient slice whose cgroup `path` is.
+    pub(crate) fn make_unit(&self, path: &str) -> Result<(), KnobError> {
+        let dir = self.group(path)?;
+        if dir.is_dir() {
+            return Ok(());
+        }
+        self.manager()?.start_slice(&unit(path)?)?;
+        wait_for(|| Ok(dir.is_dir()), || format!("systemd has not made {path}"))
+    }
+
+    /// Stops it, unless something runs in it.
+    pub(crate) fn remove_unit(&self, path: &str) -> Result<(), KnobError> {
+        let dir = self.group(path)?;
+        if !dir.is_dir() {
+            return Ok(());
+        }
+        if self.is_populated(path)? {
+            return Err(KnobError::Refused("processes still run in it".into()));
+        }
+        match self.manager()?.stop(&unit(path)?) {
+            // systemd does not know it: a directory that somebody made by hand.
+            Err(KnobError::Gone) => return self.remove_group(path),
+            result => result?,
+        }
+        wait_for(|| Ok(!dir.is_dir()), || format!("systemd has not removed {path}"))
+    }
+
+    /// Whether a process is in a cgroup or below it.
+    fn is_populated(&self, path: &str) -> Result<bool, KnobError> {
+        let dir = self.group(path)?;
+        let read = |name: &str| self.root.read(&dir.join(name)).map_err(knob_error);
+        if let Some(events) = read("cgroup.events")? {
+            return Ok(events.lines().any(|l| l == "populated 1"));
+        }
+        if read("cgroup.procs")?.is_some_and(|t| !t.trim().is_empty()) {
+            return Ok(true);
+        }
+        for name in self.root.names(&dir).map_err(knob_error)? {
+            if dir.join(&name).is_dir() && self.is_populated(&format!("{path}/{name}"))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The processors that a unit is allowed by its own property.
+    pub(crate) fn allowed_cpus(&self, path: &str) -> Result<Option<CpuSet>, KnobError> {
+        self.manager()?.allowed(&unit(path)?)
+    }
+
+    /// Sets the property, or undoes it.
+    pub(crate) fn allow_cpus(&self, path: &str, cpus: Option<&CpuSet>) -> Result<(), KnobError> {
+        let name = unit(path)?;
+        let manager = self.manager()?;
+        let Some(cpus) = cpus else {
+            if names::owner(path).is_none() {
+                let all = self.cpu_list("possible")?;
+                manager.allow(&name, Some(&all))?;
+                self.wait_for_list(path, &all)?;
+                manager.allow(&name, None)?;
+                self.forget_drop_in(&name)?;
+            } else {
+                manager.allow(&name, None)?;
+            }
+            return match manager.allowed(&name) {
+                Ok(None) | Err(KnobError::Gone) => Ok(()),
+                Ok(Some(is)) => Err(KnobError::Refused(format!("systemd still has AllowedCPUs={is}"))),
+                Err(error) => Err(error),
+            };
+        };
+        manager.allow(&name, Some(cpus))?;
+        self.wait_for_list(path, cpus)
+    }
+
+    fn wait_for_list(&self, path: &str, wanted: &CpuSet) -> Result<(), KnobError> {
+        let dir = self.group(path)?;
+        // A unit that does not run has no cgroup to show it.
+        if !dir.is_dir() {
+            return Ok(());
+        }
+        let file = dir.join("cpuset.cpus");
+        let read = || -> Result<CpuSet, KnobError> {
+            let text = self.root.read(&file).map_err(knob_error)?.unwrap_or_default();
+            Ok(text.parse().unwrap_or_default())
+        };
+        wait_for(
+            || Ok(read()? == *wanted),
+            || format!("its processors are `{}` instead of `{wanted}`", read().unwrap_or_default()),
+        )
+    }
+
+    /// Removes the drop-in in which systemd remembers a property that we set for this boot.
+    fn forget_drop_in(&self, unit: &str) -> Result<(), KnobError> {
+        let dir = run_dir(&self.root).join("systemd/system.control").join(format!("{unit}.d"));
+        match fs::remove_file(dir.join("50-AllowedCPUs.conf")) {
+            Err(error) if !is_gone(&error) => return Err(knob_error(error)),
+            _ => {}
+        }
+        // It stays where it holds somebody else's settings.
+        let _ = fs::remove_dir(&dir);
+        Ok(())
+    }
+
+    /// Moves a process: into a scope of ours, which is started where there is none yet, or to where it came from.
+    pub(crate) fn place_by_systemd(&self, task: TaskId, path: &str) -> Result<(), KnobError> {
+        self.still(task)?;
+        if !names::is_scope(path) {
+            let adopted = names::unit(path).is_some_and(|unit| {
+                let adopt = || self.manager()?.adopt(&unit, task.pid);
+                adopt().is_ok() && self.wait_for_place(task, path).is_ok()
+            });
+            // What lies below a unit is its own; and a slice adopts nobody.
+            return if adopted { Ok(()) } else { self.attach(task, path) };
+        }
+        let scope = unit(path)?;
+        let slice = path.rsplit_once('/').map_or("", |(slice, _)| slice);
+        let manager = self.manager()?;
+        if self.group(path)?.is_dir() {
+            manager.adopt(&scope, task.pid)?;
+        } else {
+            manager.start_scope(&scope, &unit(slice)?, task.pid)?;
+        }
+        self.wait_for_place(task, path)
+    }
+
+    fn wait_for_place(&self, task: TaskId, path: &str) -> Result<(), KnobError> {
+        let read = || {
+            self.still(task)?;
+            self.place(task.pid, None).map_err(knob_error)
+        };
+        wait_for(
+            || Ok(read()?.as_deref() == Some(path)),
+            || {
+                let at = read().ok().flatten().unwrap_or_default();
+                format!("systemd has not moved the process: it is in {at}")
+            },
+        )
+    }
+}
+
+fn unit(path: &str) -> Result<String, KnobError> {
+    names::unit(path).ok_or_else(|| KnobError::Unknown(format!("the unit of {path}")))
+}
+
+fn wait_for(
+    mut is_done: impl FnMut() -> Result<bool, KnobError>,
+    complaint: impl FnOnce() -> String,
+) -> Result<(), KnobError> {
+    let start = Instant::now();
+    while !is_done()? {
+        if start.elapsed() > PATIENCE {
+            return Err(KnobError::Refused(complaint()));
+        }
+        std::thread::sleep(POLL);
+    }
+    Ok(())
+}

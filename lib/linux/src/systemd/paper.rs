@@ -1,0 +1,155 @@
+//! What systemd does, for a root that is only files: it makes and removes the cgroups of units, keeps `AllowedCPUs` in
+//! drop-ins, gives the controller to whom a property needs it and takes it from everybody else, and removes the
+//! scopes that are empty.
+
+use super::{Manager, run_dir};
+use crate::knob::TaskId;
+use crate::os::knob_error;
+use crate::{Os, is_gone, names, paper};
+use millpond_machine::KnobError;
+use millpond_model::CpuSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub(super) struct PaperManager<'a> {
+    os: &'a Os,
+}
+
+impl<'a> PaperManager<'a> {
+    pub fn new(os: &'a Os) -> Self {
+        let manager = PaperManager { os };
+        manager.reap();
+        manager
+    }
+
+    /// The cgroup of a unit that runs.
+    fn path_of(&self, unit: &str) -> Option<String> {
+        let mut todo = vec![String::new()];
+        while let Some(above) = todo.pop() {
+            for path in self.children(&above) {
+                if names::unit(&path).as_deref() == Some(unit) {
+                    return Some(path);
+                }
+                todo.push(path);
+            }
+        }
+        None
+    }
+
+    fn children(&self, above: &str) -> Vec<String> {
+        let Ok(dir) = self.os.group(above) else { return Vec::new() };
+        let names = self.os.root.names(&dir).unwrap_or_default();
+        names.into_iter().filter(|n| dir.join(n).is_dir()).map(|n| format!("{above}/{n}")).collect()
+    }
+
+    fn drop_in(&self, unit: &str) -> PathBuf {
+        run_dir(&self.os.root).join(format!("systemd/system.control/{unit}.d/50-AllowedCPUs.conf"))
+    }
+
+    fn property(&self, unit: &str) -> Option<CpuSet> {
+        let text = fs::read_to_string(self.drop_in(unit)).ok()?;
+        let cpus: CpuSet = text.lines().rev().find_map(|l| l.strip_prefix("AllowedCPUs="))?.parse().ok()?;
+        (!cpus.is_empty()).then_some(cpus)
+    }
+
+    /// Gives and takes the controller, from the bottom up; what the kernel does not let go of stays.
+    fn realize(&self, above: &str) -> Result<bool, KnobError> {
+        let mut wanted = false;
+        let mut anchored = false;
+        for path in self.children(above) {
+            let property = names::unit(&path).is_some_and(|u| self.property(&u).is_some());
+            wanted |= self.realize(&path)? || property;
+            anchored |= self.has_controller(&path)?;
+        }
+        let has = self.has_controller(above)?;
+        let file = self.os.group(above)?.join("cgroup.subtree_control");
+        if wanted && !has {
+            self.os.write(&file, "+cpuset")?;
+        } else if has && !wanted && !anchored && names::owner(above).is_none() {
+            self.os.write(&file, "-cpuset")?;
+        }
+        Ok(wanted)
+    }
+
+    fn has_controller(&self, path: &str) -> Result<bool, KnobError> {
+        let file = self.os.group(path)?.join("cgroup.subtree_control");
+        let text = self.os.root.read(&file).map_err(knob_error)?.unwrap_or_default();
+        Ok(text.split_ascii_whitespace().any(|c| c == "cpuset"))
+    }
+
+    fn reap(&self) {
+        for slice in self.children("").into_iter().filter(|p| names::owner(p).is_some()) {
+            for scope in self.children(&slice).into_iter().filter(|p| names::is_scope(p)) {
+                // One that is not empty refuses.
+                let _ = self.os.remove_group(&scope);
+            }
+        }
+    }
+
+    fn is_empty(&self, path: &str) -> bool {
+        self.os.is_populated(path).is_ok_and(|populated| !populated)
+    }
+}
+
+impl Manager for PaperManager<'_> {
+    fn start_slice(&self, unit: &str) -> Result<(), KnobError> {
+        paper::make_group(self.os, &format!("/{unit}"))
+    }
+
+    fn start_scope(&self, unit: &str, slice: &str, pid: u32) -> Result<(), KnobError> {
+        let above = self.path_of(slice).ok_or(KnobError::Gone)?;
+        let path = format!("{above}/{unit}");
+        paper::make_group(self.os, &path)?;
+        self.adopt(unit, pid)
+    }
+
+    fn adopt(&self, unit: &str, pid: u32) -> Result<(), KnobError> {
+        let path = self.path_of(unit).filter(|p| !p.ends_with(".slice")).ok_or(KnobError::Gone)?;
+        let stat = self.os.stat(pid, None).map_err(knob_error)?.ok_or(KnobError::Gone)?;
+        paper::attach(self.os, TaskId { pid, tid: None, start: stat.start }, &path)?;
+        self.reap();
+        Ok(())
+    }
+
+    fn stop(&self, unit: &str) -> Result<(), KnobError> {
+        let path = self.path_of(unit).ok_or(KnobError::Gone)?;
+        remove(&self.drop_in(unit))?;
+        for child in self.children(&path) {
+            self.os.remove_group(&child)?;
+        }
+        self.os.remove_group(&path)?;
+        self.realize("").map(drop)
+    }
+
+    fn allowed(&self, unit: &str) -> Result<Option<CpuSet>, KnobError> {
+        self.path_of(unit).ok_or(KnobError::Gone)?;
+        Ok(self.property(unit))
+    }
+
+    fn allow(&self, unit: &str, cpus: Option<&CpuSet>) -> Result<(), KnobError> {
+        let file = self.drop_in(unit);
+        let text = cpus.map(ToString::to_string).unwrap_or_default();
+        fs::create_dir_all(file.parent().unwrap_or(&file)).map_err(knob_error)?;
+        fs::write(&file, format!("[Slice]\nAllowedCPUs=\nAllowedCPUs={text}\n")).map_err(knob_error)?;
+        let Some(path) = self.path_of(unit) else { return Ok(()) };
+        self.realize("")?;
+        let list = self.os.group(&path)?.join("cpuset.cpus");
+        match cpus {
+            // The kernel refuses to empty the list of a unit that has tasks, and systemd goes on.
+            None if list.exists() && self.is_empty(&path) => self.os.write(&list, ""),
+            None => Ok(()),
+            Some(_) => self.os.write(&list, &text),
+        }
+    }
+}
+
+fn remove(file: &Path) -> Result<(), KnobError> {
+    match fs::remove_file(file) {
+        Err(error) if !is_gone(&error) => return Err(knob_error(error)),
+        _ => {}
+    }
+    if let Some(dir) = file.parent() {
+        let _ = fs::remove_dir(dir);
+    }
+    Ok(())
+}
