@@ -36,10 +36,13 @@ pub fn parse_stat(text: &str) -> Option<Stat> {
     let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
     let number = |n: usize| fields.get(n).and_then(|f| f.parse::<u64>().ok());
     let flags = number(6)?;
+    let kernel = flags & PF_KTHREAD != 0;
+    // The one that makes the others has no parent, and no flag that says it: the kernel keeps it in the root.
+    let maker = kernel && number(1) == Some(0);
     Some(Stat {
         comm,
-        kernel: flags & PF_KTHREAD != 0,
-        pinned: flags & PF_NO_SETAFFINITY != 0,
+        kernel,
+        pinned: maker || flags & PF_NO_SETAFFINITY != 0,
         start: number(19)?,
         policy: number(38).unwrap_or(0),
         dead: matches!(fields.first(), Some(&"Z" | &"X")),
@@ -165,6 +168,8 @@ mod tests {
         assert!(stat.kernel && stat.pinned);
         let stat = parse_stat(&line(PF_KTHREAD)).unwrap();
         assert!(stat.kernel && !stat.pinned);
+        let maker = format!("2 (kthreadd) S 0 0 0 0 -1 {PF_KTHREAD} 0 0 0 0 0 0 0 0 20 0 1 0 3");
+        assert!(parse_stat(&maker).unwrap().pinned);
     }
 
     proptest! {
