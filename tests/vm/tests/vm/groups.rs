@@ -64,6 +64,8 @@ fn commands(guest: Guest) -> Result<Guest, String> {
     let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
     let mut image = Image::new().program("millpond", &millpond).map_err(|e| said(&e))?;
     image = image.program("live-laws", &laws).map_err(|e| said(&e))?;
+    // Busybox has no flock here; every Debian has this one.
+    image = image.program("flock", Path::new("/usr/bin/flock")).map_err(|e| said(&e))?;
     for name in ["psrset", "psradm", "psrinfo", "pbind", "mpstat"] {
         image = image.link(Path::new("/usr/local/bin").join(name), "millpond");
     }

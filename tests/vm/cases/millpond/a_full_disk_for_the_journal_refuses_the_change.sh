@@ -1,0 +1,21 @@
+# leaves: nothing
+. /words.sh
+mkdir tiny
+mount -t tmpfs -o size=4k,nr_inodes=3 tmpfs tiny
+dd if=/dev/zero of=tiny/full bs=4096 count=2 2>/dev/null || true
+export MILLPOND_STATE=$PWD/tiny
+state before
+refused 1 psrset -c 2 <<END
+psrset: cannot create processor set: the journal cannot be written: $PWD/tiny/journal: No space left on device
+hint: nothing was changed; free some space and try again
+END
+state now
+same before now "after the refusal"
+rm tiny/full
+need psrset -c 2
+in_order
+need psrset -d 1
+unset MILLPOND_STATE
+umount tiny
+state now
+same before now "at the end"

@@ -1,0 +1,33 @@
+# limit_s: 120
+# leaves: nothing
+. /words.sh
+spin $((2 * cpus))
+others=$spinners
+spin 3
+members=$spinners
+need psrset -c 2-3
+need psrset -b 1 $members
+in_order
+# Those who run at this very moment, again and again; everybody's CPU is that where it runs.
+on_members=0
+elsewhere=0
+n=0
+while [ $n -lt 60 ]; do
+    running_on >seen
+    while read -r pid cpu; do
+        case " $members " in
+        *" $pid "*)
+            case $cpu in 2 | 3) on_members=$((on_members + 1)) ;; *) fail "member $pid runs on $cpu" ;; esac
+            ;;
+        *)
+            case $cpu in 2 | 3) fail "process $pid runs on processor $cpu of the set: $(cat /proc/$pid/stat)" ;; esac
+            elsewhere=$((elsewhere + 1))
+            ;;
+        esac
+    done <seen
+    n=$((n + 1))
+done
+echo "$on_members sightings of members, $elsewhere of others"
+[ $on_members -ge 60 ] && [ $elsewhere -ge 120 ] || fail "too few sightings: $on_members and $elsewhere"
+need psrset -d 1
+kill $members $others

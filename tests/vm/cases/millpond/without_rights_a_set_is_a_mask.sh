@@ -1,0 +1,48 @@
+# leaves: nothing
+. /words.sh
+state before
+mkdir home
+chmod 777 home
+cat >as_nobody <<'END'
+set -eu
+export MILLPOND_STATE=$PWD/home/state
+sleep 1000 &
+pid=$!
+psrset -c 2-3 >home/made 2>home/note
+psrset -b 1 $pid
+grep Cpus_allowed_list /proc/$pid/status
+psrset -i -v
+psradm -f 1 2>&1 || echo "status $?"
+psrset -b 1 1 2>&1 || echo "status $?"
+psrset -u $pid
+grep Cpus_allowed_list /proc/$pid/status
+psrset -b 1 $pid
+psrset -d 1
+grep Cpus_allowed_list /proc/$pid/status
+kill $pid
+END
+cp as_nobody home/script
+need su -s /bin/sh nobody -c 'sh home/script'
+want "psrset: there are no rights to cgroups: members are confined, nobody is pushed out" "$(cat home/note)" "the note"
+echo "$said" | sed 's/process id [0-9]*/process id N/' >told
+all=0-$((cpus - 1))
+cat >expected <<END
+process id N: was not bound, now 1
+Cpus_allowed_list:	2-3
+user processor set 1: processors 2 3
+  mode affinity
+psradm: cannot take processor 1 off-line: permission denied
+hint: states are changed by an administrator
+status 1
+psrset: cannot bind process 1 to set 1: permission denied
+hint: it belongs to another user: ask an administrator
+status 1
+process id N: was 1, now not bound
+Cpus_allowed_list:	$all
+process id N: was not bound, now 1
+removed processor set 1
+Cpus_allowed_list:	$all
+END
+same expected told "what nobody was told"
+state now
+same before now "at the end"
