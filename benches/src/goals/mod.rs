@@ -1,0 +1,26 @@
+//! The goals, one file for each group of lines.
+
+mod demo;
+mod sample;
+mod start;
+mod tools;
+
+use crate::line::Line;
+use crate::trial::Bench;
+
+/// A group of goals.
+#[derive(Clone, Copy)]
+pub struct Group {
+    /// Its name, for `--only`.
+    pub name: &'static str,
+    /// Measures it.
+    pub measure: fn(&Bench) -> Vec<Line>,
+}
+
+/// All of them, in the order in which they are run.
+pub const GROUPS: [Group; 4] = [
+    Group { name: "start", measure: start::measure },
+    Group { name: "tools", measure: tools::measure },
+    Group { name: "sample", measure: sample::measure },
+    Group { name: "demo", measure: demo::measure },
+];

@@ -1,0 +1,78 @@
+//! Making and destroying a set on this machine, beside the tools that Linux administrators use for it.
+//!
+//! The sets are empty, have names of their own and push nobody out; nothing that we did not start is moved. `cset` makes
+//! and destroys a cpuset. `tuna` has no sets: the nearest that it does without touching others is to move one thread, ours, to a
+//! processor and back.
+
+use crate::line::{Goal, Line, Pairs};
+use crate::trial::{Bench, Beside, Trouble, find_program, run_ms};
+use std::process::Command;
+
+const NAME: &str = "psrset -c, psrset -d (empty, keeping others)";
+const GOAL: Goal = Goal::RatioAtMost(0.1);
+const CSET: &str = "cset set -c, cset set -d";
+const TUNA: &str = "tuna -m of one thread, there and back";
+/// One that nobody else has.
+const CPUSET: &str = "millpond-bench";
+
+/// The lines of this goal.
+pub fn measure(bench: &Bench) -> Vec<Line> {
+    let line = |peer, result: Result<Pairs, Trouble>| match result {
+        Ok(pairs) => Line::of(NAME, peer, "ms", &pairs, GOAL),
+        Err(why) => Line::unresolvable(NAME, peer, GOAL, why),
+    };
+    vec![line(CSET, beside_cset(bench)), line(TUNA, beside_tuna(bench))]
+}
+
+/// The last of the processors that this process may use: a set of it leaves the others where they are.
+fn processor() -> Result<String, Trouble> {
+    let mine = rustix::thread::sched_getaffinity(None).map_err(|error| error.to_string())?;
+    let last = (0..rustix::thread::CpuSet::MAX_CPU).rev().find(|&cpu| mine.is_set(cpu));
+    last.filter(|&cpu| cpu > 0).map(|cpu| cpu.to_string()).ok_or_else(|| "it takes two processors".into())
+}
+
+fn ours_ms(bench: &Bench, cpu: &str) -> Result<f64, Trouble> {
+    let made = run_ms(&mut bench.command(&["psrset", "--keep-others", "-c", cpu]))?;
+    Ok(made + run_ms(&mut bench.command(&["psrset", "-d", "1"]))?)
+}
+
+/// No sets may be there: ours would not be the first, and would not be number 1.
+fn must_be_free(bench: &Bench) -> Result<(), Trouble> {
+    let output = bench.command(&["psrset"]).output().map_err(|error| error.to_string())?;
+    if output.stdout.is_empty() { Ok(()) } else { Err("there are processor sets already".into()) }
+}
+
+fn beside_cset(bench: &Bench) -> Result<Pairs, Trouble> {
+    let (cset, cpu) = (find_program("cset")?, processor()?);
+    if !std::path::Path::new("/sys/fs/cgroup/cpuset/cpuset.cpus").exists() {
+        return Err("cset works with cgroup v1 only, and would mount it here".into());
+    }
+    must_be_free(bench)?;
+    let run = || -> Result<f64, Trouble> {
+        let made = run_ms(Command::new(&cset).args(["set", "-s", CPUSET, "-c", &cpu]))?;
+        Ok(made + run_ms(Command::new(&cset).args(["set", "-d", CPUSET]))?)
+    };
+    let mut pairs = Pairs::default();
+    for _ in 0..bench.pairs {
+        let ours = ours_ms(bench, &cpu)?;
+        pairs.push(ours, run()?);
+    }
+    Ok(pairs)
+}
+
+fn beside_tuna(bench: &Bench) -> Result<Pairs, Trouble> {
+    let (tuna, cpu) = (find_program("tuna")?, processor()?);
+    must_be_free(bench)?;
+    let sleeper = Beside::start(Command::new("sleep").arg("3600"))?;
+    let thread = format!("--threads={}", sleeper.pid());
+    let run = || -> Result<f64, Trouble> {
+        let there = run_ms(Command::new(&tuna).args([&format!("--cpus={cpu}"), &thread, "--move"]))?;
+        Ok(there + run_ms(Command::new(&tuna).args([&format!("--cpus=0,{cpu}"), &thread, "--move"]))?)
+    };
+    let mut pairs = Pairs::default();
+    for _ in 0..bench.pairs {
+        let ours = ours_ms(bench, &cpu)?;
+        pairs.push(ours, run()?);
+    }
+    Ok(pairs)
+}

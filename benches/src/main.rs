@@ -1,0 +1,112 @@
+//! Measures what Millpond promises about speed: one line per goal.
+//!
+//! # Why
+//!
+//! A promise about speed that nobody measures is an opinion. Each goal has a number, and is measured beside a peer or a
+//! floor in the same run, in pairs, one right after the other: a figure of one machine says little, a ratio says much.
+//!
+//! # How to read a line
+//!
+//! ```text
+//! name | ours | peer: its figure | ratio | 95 % interval | pairs | goal | result
+//! ```
+//! Ours and the peer's figure are medians; the ratio is the median of the ratios within pairs, ours over the peer's. A goal is
+//! *met* when the whole interval keeps it, *MISSED* when the whole interval breaks it, else *unresolvable*; so is what cannot
+//! be measured on the machine at hand, with the reason. Nothing is left out because it looks bad.
+//!
+//! # What it does to the machine
+//!
+//! It makes sets that push nobody out, starts programs of its own, and takes all of it away. What would touch others (exclusive sets,
+//! interrupts) is measured in a virtual machine, where only ratios mean anything.
+//!
+//! ```text
+//! millpond-benches [--pairs N] [--only NAME]... [--json]
+//! ```
+//! The binary under test is the `millpond` beside this program, or `--millpond PROGRAM`.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it is for a person to read")]
+
+mod goals;
+mod line;
+mod stats;
+mod trial;
+
+use goals::GROUPS;
+use line::{HEAD, Line};
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use trial::Bench;
+
+/// As many as the rules of the house want.
+const PAIRS: usize = 20;
+
+struct Words {
+    only: Vec<String>,
+    pairs: usize,
+    json: bool,
+    millpond: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("bench: {why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
+    let words = parse()?;
+    let own = std::env::current_exe()?;
+    let scratch = tempfile::tempdir()?;
+    let millpond = words.millpond.unwrap_or_else(|| own.with_file_name("millpond"));
+    let bench = Bench { millpond, own, pairs: words.pairs, scratch: scratch.path().to_owned() };
+    if !bench.millpond.is_file() {
+        return Err(format!("there is no {}\nhint: make build", bench.millpond.display()).into());
+    }
+    if !words.json {
+        println!("{HEAD}");
+    }
+    let mut lines: Vec<Line> = Vec::new();
+    for group in GROUPS {
+        if !words.only.is_empty() && !words.only.iter().any(|name| name == group.name) {
+            continue;
+        }
+        eprintln!("bench: {}", group.name);
+        for line in (group.measure)(&bench) {
+            if !words.json {
+                println!("{}", line.text());
+            }
+            lines.push(line);
+        }
+    }
+    if words.json {
+        println!("{}", serde_json::to_string(&lines.iter().map(Line::json).collect::<Vec<_>>())?);
+    }
+    Ok(())
+}
+
+fn parse() -> Result<Words, Box<dyn Error>> {
+    use lexopt::prelude::{Long, ValueExt};
+    let mut words = Words { only: Vec::new(), pairs: PAIRS, json: false, millpond: None };
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("json") => words.json = true,
+            Long("pairs") => words.pairs = parser.value()?.parse()?,
+            Long("millpond") => words.millpond = Some(parser.value()?.into()),
+            Long("only") => {
+                let name = parser.value()?.string()?;
+                if !GROUPS.iter().any(|group| group.name == name) {
+                    let names: Vec<&str> = GROUPS.iter().map(|group| group.name).collect();
+                    return Err(format!("there is no goal {name}\nhint: {}", names.join(", ")).into());
+                }
+                words.only.push(name);
+            }
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    Ok(words)
+}

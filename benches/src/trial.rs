@@ -1,0 +1,129 @@
+//! What all goals have in common: the programs they start, the clocks they read, and what can go wrong.
+
+use millpond_model::Nanos;
+use std::fmt::Display;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+/// Why a goal could not be measured.
+pub type Trouble = String;
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub struct Bench {
+    /// The binary under test.
+    pub millpond: PathBuf,
+    /// This program, for guests.
+    pub own: PathBuf,
+    /// How many pairs.
+    pub pairs: usize,
+    /// A directory that goes away.
+    pub scratch: PathBuf,
+}
+
+impl Bench {
+    /// A command of ours, with a state directory of its own and nothing to read.
+    #[must_use]
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.millpond);
+        command.args(words).env("MILLPOND_STATE", self.scratch.join("state")).stdin(Stdio::null());
+        command
+    }
+}
+
+/// Whether an operation worked, in words.
+///
+/// # Errors
+/// Its name with the reason.
+pub fn told<T, E: Display>(what: &str, result: Result<T, E>) -> Result<T, Trouble> {
+    result.map_err(|error| format!("cannot {what}: {error}"))
+}
+
+/// The program of that name on the search path.
+///
+/// # Errors
+/// That there is none.
+pub fn find_program(name: &str) -> Result<PathBuf, Trouble> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file());
+    found.ok_or_else(|| format!("there is no {name} here"))
+}
+
+/// Runs a command to its end with its output thrown away, and tells the milliseconds from before it was started.
+///
+/// # Errors
+/// It could not be started, or failed: with the first line that it complained.
+pub fn run_ms(command: &mut Command) -> Result<f64, Trouble> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let begin = Instant::now();
+    let mut child =
+        told(&format!("start {name}"), command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn())?;
+    let status = told(&format!("wait for {name}"), child.wait())?;
+    let ms = begin.elapsed().as_secs_f64() * 1e3;
+    if status.success() {
+        return Ok(ms);
+    }
+    let mut said = String::new();
+    if let Some(pipe) = &mut child.stderr {
+        let _ = pipe.read_to_string(&mut said);
+    }
+    Err(format!("{name} failed ({status}): {}", said.lines().next().unwrap_or("it said nothing")))
+}
+
+/// A program that runs beside us, and is gone when this is dropped.
+pub struct Beside(Child);
+
+impl Beside {
+    /// Starts it, with its output thrown away.
+    ///
+    /// # Errors
+    /// It could not be started.
+    pub fn start(command: &mut Command) -> Result<Beside, Trouble> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        told(&format!("start {name}"), quiet.spawn()).map(Beside)
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// The processor time that it has used, all threads together.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn cpu_time(&self) -> Result<Nanos, Trouble> {
+        // A threaded program would need the sum over its tasks; the watchers that are measured have one thread,
+        // and the kernel keeps this number exactly, where `/proc/PID/stat` has ticks.
+        let mut total = 0_u64;
+        let tasks = told("read its threads", fs::read_dir(format!("/proc/{}/task", self.pid())))?;
+        for task in tasks.flatten() {
+            let text = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+            total += text.split(' ').next().and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
+        }
+        if total == 0 { Err(format!("process {} is gone", self.pid())) } else { Ok(Nanos(total)) }
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Compiles the bare peer, statically.
+///
+/// # Errors
+/// There is no compiler, or no static C library.
+pub fn build_bare(scratch: &Path) -> Result<PathBuf, Trouble> {
+    let (source, program) = (scratch.join("bare.c"), scratch.join("bare"));
+    told("write the bare peer", fs::write(&source, include_str!("../peer/bare.c")))?;
+    run_ms(Command::new("cc").args(["-O2", "-static", "-o"]).arg(&program).arg(&source))?;
+    Ok(program)
+}
