@@ -13,6 +13,7 @@ use millpond_machine::{
     Absent, Clock, Counters, Guard, Interrupts, Journal, Knob, KnobError, Knobs, Machine, Processors, Psets,
     Reason, Refusal, Sampler, Step, Threads, Value, Zones,
 };
+use millpond_model::CpuSet;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -95,7 +96,16 @@ impl LinuxMachine {
     pub(crate) fn forgotten(&self) -> Vec<Step> {
         let mut steps = Vec::new();
         for knob in self.journal.baselines().into_keys() {
-            let gone = match LinuxKnob::parse(&knob) {
+            let parsed = LinuxKnob::parse(&knob);
+            if let Ok(LinuxKnob::Allowed(path)) = &parsed {
+                // A unit that has ended would come back with what we asked of it.
+                if self.os.group(path).is_ok_and(|d| !d.exists()) {
+                    let full = self.os.cpu_list("possible").ok().map(|cpus| cpus.to_string());
+                    steps.push(Step::new(knob, full, None).releasing().tolerant());
+                }
+                continue;
+            }
+            let gone = match parsed {
                 Ok(LinuxKnob::Mask(task)) => matches!(self.os.mask(task), Err(KnobError::Gone)),
                 Ok(LinuxKnob::Controller(path)) => self.os.group(&path).is_ok_and(|d| !d.exists()),
                 Ok(LinuxKnob::File(tree, path)) => self.file(tree, &path).is_ok_and(|f| !f.exists()),
@@ -123,6 +133,8 @@ impl Knobs for LinuxMachine {
                 _ => Err(KnobError::Gone),
             },
             LinuxKnob::Mask(task) => self.mask_value(task).map(Some),
+            LinuxKnob::Unit(path) => Ok(self.os.group(&path)?.is_dir().then(|| "present".to_owned())),
+            LinuxKnob::Allowed(path) => Ok(self.os.allowed_cpus(&path)?.map(|cpus| cpus.to_string())),
             LinuxKnob::Record(name) => self.os.root.read(&self.os.record_file(&name)).map_err(knob_error),
         }
     }
@@ -142,6 +154,18 @@ impl Knobs for LinuxMachine {
                 self.os.write(&file, if value.is_some() { "+cpuset" } else { "-cpuset" })
             }
             LinuxKnob::Label(path, key) => self.os.set_label(&path, &key, value.map(String::as_str)),
+            LinuxKnob::Unit(path) if value.is_some() => self.os.make_unit(&path),
+            LinuxKnob::Unit(path) => self.os.remove_unit(&path),
+            LinuxKnob::Allowed(path) => {
+                let cpus: Option<CpuSet> = match value {
+                    Some(text) => Some(text.parse().map_err(|_| KnobError::Unknown(knob.0.clone()))?),
+                    None => None,
+                };
+                self.os.allow_cpus(&path, cpus.as_ref())
+            }
+            LinuxKnob::Place(task) if self.os.systemd => {
+                self.os.place_by_systemd(task, value.map_or("/", |v| v))
+            }
             LinuxKnob::Place(task) => self.os.attach(task, value.map_or("/", |v| v)),
             LinuxKnob::Mask(task) => {
                 let mask = match value.map(String::as_str) {
