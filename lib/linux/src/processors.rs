@@ -10,7 +10,7 @@ use crate::os::knob_error;
 use crate::plan::{Wanted, plan};
 use millpond_machine::facets::{ProcessorStatus, StateChange};
 use millpond_machine::{Change, Machine, Processors, Psets, Reason, Refusal, Step, Subject};
-use millpond_model::{CpuId, CpuSet, PsetId, State, Topology, Transition, TransitionError, WallTime};
+use millpond_model::{CpuId, CpuSet, State, Topology, Transition, TransitionError, WallTime};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,7 +57,7 @@ impl LinuxMachine {
         if left(&in_same) == 0 {
             return match own {
                 Some(set) => refuse(Reason::LastOnlineOf(set.id)),
-                None => refuse(Reason::LastOnlineOf(PsetId::DEFAULT)),
+                None => refuse(Reason::LastOfDefault),
             };
         }
         if left(&|s| s.state.takes_interrupts()) == 0 {
