@@ -11,9 +11,9 @@ if kernel_at_least 7 0; then
 else
     says "breach: the kernel does not keep others out: its partition is \`root invalid" doctor
     want 1 $status "status of doctor"
-    says "not as the sets want it: /other/cpuset.cpus: 1-2 -> 1" doctor
+    says "not as the sets want it: cg:/other/cpuset.cpus: 1-2 -> 1" doctor
     says "breach: the kernel does not keep others out" psrset -i -v
-    says "brought to what the sets want: /other/cpuset.cpus: 1-2 -> 1" doctor --repair
+    says "brought to what the sets want: cg:/other/cpuset.cpus: 1-2 -> 1" doctor --repair
     want 0 $status "status of doctor --repair: $said"
     want_file $root/mpset1/cpuset.cpus.partition root
     want_file $root/mpset1/cpuset.cpus.effective 2-3

@@ -17,9 +17,9 @@ export root pid
 need unshare -m sh -eu inside
 cat >expected <<END
 $ psrset -c 3
+psrset: there are no rights to cgroups: members are confined, nobody is pushed out
 created processor set 1
 processor 3: was not assigned, now 1
-psrset: there are no rights to cgroups: members are confined, nobody is pushed out
 = 0
 $ psrset -b 1 $pid
 process id $pid: was not bound, now 1

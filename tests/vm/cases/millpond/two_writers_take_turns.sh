@@ -9,7 +9,7 @@ within 10 sh -c "! flock -n $root true"
 need psrinfo
 need psrset
 refused 1 psrset -c 2 <<'END'
-psrset: cannot change the machine: another change is under way
+psrset: cannot change machine real: another change is under way
 hint: wait for it, or look for a stopped millpond process
 END
 state now

@@ -14,9 +14,9 @@ hint: assign processors to it first: psrset -a 1
 END
 need psrset -a 1 2
 refused 1 psrset -b 1 $dead $kernel $pid <<END
-process id $pid: was not bound, now 1
 psrset: cannot bind process $dead to set 1: there is no such process
 psrset: cannot bind process $kernel to set 1: it is a kernel thread
+process id $pid: was not bound, now 1
 END
 refused 1 pbind -b 0 $pid <<END
 pbind: cannot bind process $pid to processor 0: processor 0 is in set 0, the thread in set 1

@@ -30,7 +30,7 @@ cat >expected <<END
 process id N: was not bound, now 1
 Cpus_allowed_list:	2-3
 user processor set 1: processors 2 3
-  mode affinity
+	mode affinity (not exclusive)
 psradm: cannot take processor 1 off-line: permission denied
 hint: states are changed by an administrator
 status 1
