@@ -103,8 +103,9 @@ check_machine() {
 }
 
 # --- putting back ---------------------------------------------------------------------------------------------------
+# Under emulation a process costs some ten milliseconds, so what is looked at after every case is looked at by few of them.
 
-# Kernel files that a case may change, one per line; each is remembered at boot.
+# Kernel files that a case may change; each is remembered at boot.
 knobs() {
     for file in /proc/irq/default_smp_affinity /proc/irq/[0-9]*/smp_affinity /sys/devices/virtual/workqueue/cpumask \
         /sys/devices/virtual/workqueue/*/cpumask /sys/class/net/*/queues/*/rps_cpus /sys/class/net/*/queues/*/xps_cpus \
@@ -113,25 +114,40 @@ knobs() {
     done
 }
 
-# A line `pid/name mask` for each kernel thread whose CPUs a case may change. Workers are the kernel's own business, and the threads
-# of interrupts follow these.
+# Lines `file value`, `pid/thread mask`, `link` and `device directory` of the machine as it is now, into files of that ending.
+snapshot() { # ending
+    xargs grep -s -H '' </.vm/knob_files | sed 's/:/ /' >/.vm/knobs.$1
+    kernel_threads >/.vm/threads.$1
+    ls /sys/class/net >/.vm/links.$1
+    awk '{ print $2, $1 }' /proc/mounts >/.vm/mounts.$1
+}
+
+# A line for each kernel thread whose CPUs a case may change. Workers are the kernel's own business, and the threads of
+# interrupts follow these.
 kernel_threads() {
-    grep -s -E '^(Name|Kthread|VmSize|Cpus_allowed):' /proc/[0-9]*/status | awk '
+    grep -s -E '^(Name|VmSize|Cpus_allowed):' /proc/[0-9]*/status | awk '
         { split($1, part, ":"); split(part[1], dir, "/"); pid = dir[3] }
         part[2] == "Name" { name[pid] = $2 }
         part[2] == "VmSize" { user[pid] = 1 }
         part[2] == "Cpus_allowed" { mask[pid] = $2 }
-        END { for (pid in mask) if (pid > 1 && !user[pid] && name[pid] !~ /^(kworker|irq)\//) print pid "/" name[pid], mask[pid] }' | sort
+        END { for (pid in mask) if (pid > 1 && !user[pid] && name[pid] !~ /^kworker/ && name[pid] !~ /^irq/) print pid "/" name[pid], mask[pid] }'
+}
+
+# Lines `key now was` of what differs between two snapshots of one kind; `gone` for what is no more.
+changed() { # kind
+    awk 'NR == FNR { was[$1] = $2; next }
+        $1 in was { if (was[$1] != $2) print $1, $2, was[$1]; delete was[$1] }
+        END { for (key in was) print key, "gone", was[key] }' /.vm/$1.boot /.vm/$1.now
+}
+
+# Lines of the second snapshot that the first does not have.
+added() { # kind
+    awk 'NR == FNR { had[$0] = 1; next } !($0 in had)' /.vm/$1.boot /.vm/$1.now
 }
 
 remember() {
-    knobs | while read -r file; do
-        value=
-        read -r value 2>/dev/null <"$file" && echo "$file $value"
-    done >/.vm/knobs
-    kernel_threads >/.vm/threads
-    ls /sys/class/net >/.vm/links
-    cat /proc/mounts >/.vm/mounts
+    knobs >/.vm/knob_files
+    snapshot boot
 }
 
 left() {
@@ -154,72 +170,77 @@ remove_cgroup() {
     done
 }
 
-put_back() {
-    : >/.vm/left
-    kill_all
-    for file in /sys/devices/system/cpu/cpu[0-9]*/online; do
-        state=1
-        [ ! -e "$file" ] || read -r state <"$file"
-        [ "$state" = 1 ] && continue
-        cpu=${file#/sys/devices/system/cpu/cpu}
-        left "cpu ${cpu%/online} off-line"
-        echo 1 >"$file" || left "cpu ${cpu%/online} cannot be brought back"
+put_back_cgroups() { # root of a hierarchy
+    # Not a pipe: kill_all would end the other side of it.
+    find "$1" -mindepth 1 -depth -type d >/.vm/directories
+    while read -r dir; do
+        left "cgroup $dir"
+        remove_cgroup "$dir"
+    done </.vm/directories
+    controllers=
+    [ ! -e "$1/cgroup.subtree_control" ] || read -r controllers <"$1/cgroup.subtree_control"
+    for controller in $controllers; do
+        left "controller $controller in $1"
+        echo "-$controller" >"$1/cgroup.subtree_control"
     done
-    for root in /sys/fs/cgroup /sys/fs/cgroup/*; do
-        [ -e "$root/cgroup.procs" ] && [ ! -e "$root/cgroup.type" ] || continue
-        case $cgroup$root in
-        v2/sys/fs/cgroup | v1-hybrid/sys/fs/cgroup/*) ;;
-        *) continue ;;
-        esac
-        [ ! -L "$root" ] || continue
-        # Not a pipe: kill_all would end the other side of it.
-        find "$root" -mindepth 1 -depth -type d >/.vm/directories
-        while read -r dir; do
-            left "cgroup $dir"
-            remove_cgroup "$dir"
-        done </.vm/directories
-        [ -e "$root/cgroup.subtree_control" ] || continue
-        for controller in $(cat "$root/cgroup.subtree_control"); do
-            left "controller $controller in $root"
-            echo "-$controller" >"$root/cgroup.subtree_control"
+}
+
+# Cards come home when their namespace is gone, a little later than its last process.
+await_cards() {
+    for link in $(cat /.vm/links.boot); do
+        tries=0
+        until [ -e "/sys/class/net/$link" ]; do
+            tries=$((tries + 1))
+            [ $tries -lt 500 ] || { left "link $link is away"; return; }
+            usleep 20000
         done
     done
-    # Cards come home when their namespace is gone.
-    tries=0
-    while [ $tries -lt 200 ]; do
-        away=
-        while read -r link; do [ -e "/sys/class/net/$link" ] || away=$link; done </.vm/links
-        [ -n "$away" ] || break
-        tries=$((tries + 1))
-        usleep 20000
-    done
-    [ -z "${away:-}" ] || left "link $away is away"
-    for link in $(ls /sys/class/net); do
-        grep -qx "$link" /.vm/links && continue
+}
+
+put_back() {
+    kill_all
+    online=
+    read -r online </sys/devices/system/cpu/online
+    if [ "$online" != "$all_online" ]; then
+        for file in /sys/devices/system/cpu/cpu[0-9]*/online; do
+            read -r state <"$file"
+            [ "$state" = 1 ] && continue
+            cpu=${file#/sys/devices/system/cpu/cpu}
+            left "cpu ${cpu%/online} off-line"
+            echo 1 >"$file" || left "cpu ${cpu%/online} cannot be brought back"
+        done
+    fi
+    case $cgroup in
+    v2) put_back_cgroups /sys/fs/cgroup ;;
+    v1-hybrid)
+        for root in /sys/fs/cgroup/*; do
+            [ -L "$root" ] || [ ! -e "$root/cgroup.procs" ] || put_back_cgroups "$root"
+        done
+        ;;
+    esac
+    await_cards
+    snapshot now
+    added links >/.vm/links
+    while read -r link; do
         left "link $link"
         ip link del "$link" 2>/dev/null
-    done
-    while read -r file was; do
-        now=
-        [ ! -e "$file" ] || read -r now 2>/dev/null <"$file" || continue
-        [ "$now" = "$was" ] && continue
-        left "$file ${now:-gone}, was $was"
-        echo "$was" 2>/dev/null >"$file"
+    done </.vm/links
+    changed knobs >/.vm/knobs
+    while read -r file now was; do
+        left "$file $now, was $was"
+        [ "$now" = gone ] || echo "$was" 2>/dev/null >"$file"
     done </.vm/knobs
-    kernel_threads >/.vm/threads.now
-    while read -r thread was; do
-        now=$(grep -F "$thread " /.vm/threads.now) || continue
-        now=${now##* }
-        [ "$now" = "$was" ] && continue
+    changed threads >/.vm/threads
+    while read -r thread now was; do
+        [ "$now" != gone ] || continue
         left "thread $thread $now, was $was"
         taskset -p "$was" "${thread%%/*}" >/dev/null 2>&1
     done </.vm/threads
-    tac /proc/mounts >/.vm/mounts.now
-    while read -r dev dir rest; do
-        grep -qF "$dev $dir " /.vm/mounts && continue
+    added mounts | tac >/.vm/mounts
+    while read -r dir device; do
         left "mount $dir"
         umount -l "$dir"
-    done </.vm/mounts.now
+    done </.vm/mounts
     rm -rf /run/* /tmp/* /dev/shm/*
 }
 
@@ -231,14 +252,14 @@ now_ms() {
 }
 
 run_case() { # directory
-    name=$(cat "$1/name")
-    limit_s=$(cat "$1/limit_s")
+    read -r name <"$1/name"
+    read -r limit_s <"$1/limit_s"
     rm -rf /case /out
-    mkdir -p /case /out
+    mkdir /case /out
     : >/.vm/verdict
-    : >/.vm/nothing
+    : >/.vm/left
     echo "<4>millpond-vm: begin $name" >/dev/kmsg
-    frame begin "$name" /.vm/nothing
+    echo "MPVM begin $name 0" >&7
     from=$(now_ms)
     (
         cd /case
@@ -250,14 +271,13 @@ run_case() { # directory
     [ "$took" -lt $((limit_s * 1000)) ] || [ "$status" -lt 128 ] || echo timed-out >/.vm/verdict
     put_back 2>/.vm/put_back
     while read -r line; do left "trouble: $line"; done </.vm/put_back
-    frame stdout "$name" /.vm/stdout
-    frame stderr "$name" /.vm/stderr
-    frame left "$name" /.vm/left
+    for kind in stdout stderr left verdict; do
+        [ ! -s /.vm/$kind ] || frame $kind "$name" /.vm/$kind
+    done
     if [ -n "$(ls -A /out)" ]; then
         (cd /out && find . | cpio -o -H newc >/.vm/files 2>/dev/null)
         frame files "$name" /.vm/files
     fi
-    frame verdict "$name" /.vm/verdict
     printf 'status %s\nguest_ms %s\n' "$status" "$took" >/.vm/end
     frame end "$name" /.vm/end
 }
@@ -274,6 +294,7 @@ hostname guest
 ip link set lo up
 check_machine
 remember
+read -r all_online </sys/devices/system/cpu/online
 cat /proc/uptime >/.vm/ready
 frame ready - /.vm/ready
 for dir in /vm/cases/*; do
@@ -281,5 +302,5 @@ for dir in /vm/cases/*; do
 done
 dmesg >/.vm/dmesg
 frame dmesg - /.vm/dmesg
-frame done - /.vm/nothing
+echo "MPVM done - 0" >&7
 power_off

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Time for one case unless it asks for more; emulated, so mostly waiting for slow CPUs.
-const LIMIT_DEFAULT: Duration = Duration::from_secs(60);
+const LIMIT_DEFAULT: Duration = Duration::from_secs(120);
 
 /// A script to run in a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub enum CaseError {
 }
 
 impl Case {
-    /// A case from a script's text. A line `# limit_s: N` gives it N seconds instead of 60; with a line `# leaves: nothing` it fails when
+    /// A case from a script's text. A line `# limit_s: N` gives it N seconds instead of 120; with a line `# leaves: nothing` it fails when
     /// the guest had something to put back after it.
     ///
     /// # Errors
@@ -120,6 +120,6 @@ mod tests {
         fs::write(dir.path().join("README.md"), "").unwrap();
         let cases = Case::all_in(dir.path()).unwrap();
         let told: Vec<(&str, u64)> = cases.iter().map(|c| (c.name(), c.limit.as_secs())).collect();
-        assert_eq!(told, [("a", 60), ("b", 200)]);
+        assert_eq!(told, [("a", 120), ("b", 200)]);
     }
 }

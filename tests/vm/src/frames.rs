@@ -6,8 +6,8 @@
 //!
 //! `guest/init.sh` writes them. Kinds, in the order in which they come:
 //! `refused -` (the set-up asked for cannot be had; the body says why; the end) or `ready -`; then for each case
-//! `begin NAME`, `stdout NAME`, `stderr NAME`, `files NAME` (a newc archive, left out when empty), `left NAME` (a line for each thing
-//! put back), `verdict NAME` (empty, or what the case said of itself), `end NAME` (lines `key value`); then `dmesg -` and `done -`.
+//! `begin NAME`; those of `stdout NAME`, `stderr NAME`, `left NAME` (a line for each thing put back), `verdict NAME` (what the case said of
+//! itself) and `files NAME` (a newc archive) that have anything in them; `end NAME` (lines `key value`); then `dmesg -` and `done -`.
 
 use std::io::{self, BufRead};
 

@@ -64,8 +64,9 @@ pub struct Guest {
     boot_limit: Duration,
 }
 
-/// Time for a boot. A boot takes some seconds; the rest is for a host that is busy with something else.
-const BOOT_LIMIT: Duration = Duration::from_secs(120);
+/// Time for a boot. A boot takes some seconds; the rest is for a host that is busy with something else. Only a guest that hangs
+/// ever waits for it.
+const BOOT_LIMIT: Duration = Duration::from_secs(300);
 
 /// Everything that can be emulated, except what is emulated wrongly: in QEMU 7.2 a `cmpxchg16b` without a lock prefix leaves flags that no
 /// CPU has, and an interrupt just then carries them into the kernel. Debian's 6.12.107, whose allocator uses that instruction,
@@ -170,7 +171,7 @@ impl Guest {
         self
     }
 
-    /// Time from the emulator's start to the first case (before `MILLPOND_VM_TIMEOUT_SCALE`; default two minutes).
+    /// Time from the emulator's start to the first case (before `MILLPOND_VM_TIMEOUT_SCALE`; default five minutes).
     #[must_use]
     pub fn boot_limit(mut self, limit: Duration) -> Self {
         self.boot_limit = limit;
@@ -225,8 +226,8 @@ impl Guest {
             let dir = format!("/vm/cases/{number:04}");
             let limit_s = (case.limit.as_secs_f64() * scale).ceil();
             image = image
-                .file(format!("{dir}/name"), case.name.as_str(), 0o644)
-                .file(format!("{dir}/limit_s"), format!("{limit_s}"), 0o644)
+                .file(format!("{dir}/name"), format!("{}\n", case.name), 0o644)
+                .file(format!("{dir}/limit_s"), format!("{limit_s}\n"), 0o644)
                 .file(format!("{dir}/script"), case.script.as_str(), 0o644);
         }
         Ok(image)
@@ -338,10 +339,11 @@ impl Nic {
 }
 
 impl Accel {
+    /// Translated code may take 256 MB; QEMU's own choice is up to 1 GB for each guest, and several run at once.
     fn argument(self) -> &'static str {
         match self {
-            Self::TcgSingle => "tcg,thread=single",
-            Self::TcgMulti => "tcg,thread=multi",
+            Self::TcgSingle => "tcg,thread=single,tb-size=256",
+            Self::TcgMulti => "tcg,thread=multi,tb-size=256",
             Self::Kvm => "kvm",
         }
     }

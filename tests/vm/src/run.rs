@@ -20,7 +20,7 @@ use crate::report::{CaseResult, Report, Verdict, log_of};
 const SCALE: &str = "MILLPOND_VM_TIMEOUT_SCALE";
 
 /// Beyond a case's own limit: what the guest needs to end it, put itself back and tell.
-const GRACE: Duration = Duration::from_secs(60);
+const GRACE: Duration = Duration::from_secs(120);
 
 /// How a boot can fail. `log` is what the console showed.
 #[derive(Debug, thiserror::Error)]
@@ -114,7 +114,7 @@ pub(crate) fn boot(guest: &Guest, cases: &[Case], cache: &Cache) -> Result<Repor
     let mut command = Command::new(qemu);
     command.args(guest.arguments(&initrd, &console, accel));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr);
-    let mut emulator = Emulator(command.spawn().map_err(VmError::Emulator)?);
+    let mut emulator = Emulator::start(&mut command).map_err(VmError::Emulator)?;
     let frames = listen(emulator.0.stdout.take());
     let mut heard = Heard { cases: Vec::new(), dmesg: None, boot_time: None, current: None };
     let limits = Limits { boot: guest.time_to_boot().mul_f64(scale), cases, scale };
@@ -168,6 +168,17 @@ fn write_image(
 struct Emulator(Child);
 
 impl Emulator {
+    /// Starts it such that it dies with the calling thread, even when that is killed: a guest that hangs would else run for ever.
+    fn start(command: &mut Command) -> io::Result<Self> {
+        use std::os::unix::process::CommandExt as _;
+        let die_with_us =
+            || Ok(rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?);
+        // SAFETY: the closure runs in the child between fork and exec, where only what is safe in a signal handler may be called:
+        // it makes one system call (prctl), takes no lock and allocates nothing.
+        unsafe { command.pre_exec(die_with_us) };
+        command.spawn().map(Self)
+    }
+
     /// Ends it now. After a guest's last word nothing is of interest that it still does, and waiting for its power-off costs a second.
     fn end(&mut self) {
         let _ = self.0.kill();
