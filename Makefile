@@ -4,6 +4,7 @@
 #   make test      every test; ends with what ran, what was skipped and why
 #   make test-all  the same with more kernels and more random cases
 #   make check     formatting, lints, and the map of the house
+#   make bench     each promise about speed beside a peer measured in the same run
 #   make install   PREFIX/bin/millpond and its names; DESTDIR is honoured, LINKS=no leaves the names out
 
 PREFIX  ?= /usr/local
@@ -14,7 +15,7 @@ CARGO   ?= cargo
 
 PACKAGES = sh xtask/packages.sh
 
-.PHONY: all build demo test test-all check install tools
+.PHONY: all build demo test test-all check bench install tools
 
 all: build
 
@@ -35,6 +36,11 @@ check: tools
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) test --quiet --package millpond-layering
+
+bench: tools
+	@$(PACKAGES) --optional mpstat=sysstat cset=cpuset tuna=tuna
+	@$(CARGO) build --release --bin millpond
+	@$(CARGO) run --quiet --release --package millpond-benches -- $(ARGS)
 
 install: build
 	@$(CARGO) xtask install --prefix '$(PREFIX)' --destdir '$(DESTDIR)' --links '$(LINKS)'

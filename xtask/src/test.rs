@@ -52,10 +52,8 @@ fn run_group(group: Group, binaries: &[TestBinary], built: &Built, all: bool) ->
         for (name, path) in &built.programs {
             command.env(format!("CARGO_BIN_EXE_{name}"), path);
         }
-        if !group.is_shown {
-            // So that a test that skips itself is heard.
-            command.arg("--show-output");
-        }
+        // So that a test that skips itself is heard.
+        command.arg("--show-output");
         let told = run_one(command, all, group.is_shown);
         if told.tally.failed > 0 {
             failures.push((format!("{} of {}", binary.target, place(&binary.dir)), told.output));
