@@ -47,6 +47,7 @@ mod procfs;
 mod root;
 mod sets;
 mod shelter;
+mod stragglers;
 mod systemd;
 mod threads;
 mod topology;

@@ -67,7 +67,7 @@ impl LinuxMachine {
             if error != KnobError::Gone {
                 self.os.remember_refusal(tree, path);
             }
-            shelter::explain(path, error)
+            shelter::explain(&self.os, path, error)
         })?;
         // A partition that cannot be had is accepted and then declared invalid: look.
         if path.ends_with(".partition") {
@@ -143,12 +143,17 @@ impl Knobs for LinuxMachine {
         match LinuxKnob::parse(knob)? {
             LinuxKnob::Dir(path) => match value {
                 Some(_) => self.os.make_group(&path),
-                None => match self.os.remove_group(&path) {
+                None => match self.ending(&path, || self.os.remove_group(&path)) {
                     Err(KnobError::Gone) => Ok(()),
                     result => result,
                 },
             },
-            LinuxKnob::File(tree, path) => self.write_file(tree, &path, value),
+            LinuxKnob::File(tree, path) => match path.strip_suffix("/cpuset.cpus") {
+                Some(group) if value.is_none() && tree == Tree::Cgroup => {
+                    self.ending(group, || self.write_file(tree, &path, value))
+                }
+                _ => self.write_file(tree, &path, value),
+            },
             LinuxKnob::Controller(path) => {
                 let file = self.os.group(&path)?.join("cgroup.subtree_control");
                 self.os.write(&file, if value.is_some() { "+cpuset" } else { "-cpuset" })

@@ -197,17 +197,19 @@ fn value(cpus: &CpuSet) -> Option<Value> {
     (!cpus.is_empty()).then(|| cpus.to_string())
 }
 
-/// Says in words what an error of an interrupt's file means.
-pub(crate) fn explain(path: &str, error: KnobError) -> KnobError {
-    if !path.starts_with("irq/") {
+/// Says in words what an error of an interrupt's file means, and whose interrupt it is.
+pub(crate) fn explain(os: &Os, path: &str, error: KnobError) -> KnobError {
+    let Some(dir) = path.strip_prefix("irq/").and_then(|rest| rest.strip_suffix("/smp_affinity_list")) else {
         return error;
-    }
+    };
+    let name = device_name(os, &os.root.proc.join("irq").join(dir));
+    let who = if name == UNUSED { "it" } else { &name };
     match error {
-        KnobError::NotPermitted => KnobError::Refused(
-            "it cannot be moved: the kernel manages it, or it belongs to one processor".into(),
-        ),
+        KnobError::NotPermitted => KnobError::Refused(format!(
+            "{who} cannot be moved: the kernel manages it, or it belongs to one processor"
+        )),
         KnobError::Refused(why) if why.contains("Input/output error") => {
-            KnobError::Refused("it cannot be moved: the kernel manages it".into())
+            KnobError::Refused(format!("{who} cannot be moved: the kernel manages it"))
         }
         other => other,
     }
