@@ -26,6 +26,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it is for a person to read")]
 
 mod goals;
+mod guest;
 mod line;
 mod stats;
 mod trial;
@@ -58,6 +59,13 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), Box<dyn Error>> {
+    let inside: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(("guest", words)) = inside.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        if let Some(value) = guest::run(words)? {
+            println!("{value}");
+        }
+        return Ok(());
+    }
     let words = parse()?;
     let own = std::env::current_exe()?;
     let scratch = tempfile::tempdir()?;

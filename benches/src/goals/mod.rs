@@ -1,6 +1,7 @@
 //! The goals, one file for each group of lines.
 
 mod demo;
+mod inside;
 mod sample;
 mod start;
 mod tools;
@@ -18,9 +19,10 @@ pub struct Group {
 }
 
 /// All of them, in the order in which they are run.
-pub const GROUPS: [Group; 4] = [
+pub const GROUPS: [Group; 5] = [
     Group { name: "start", measure: start::measure },
     Group { name: "tools", measure: tools::measure },
     Group { name: "sample", measure: sample::measure },
+    Group { name: "inside", measure: inside::measure },
     Group { name: "demo", measure: demo::measure },
 ];

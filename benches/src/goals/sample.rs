@@ -5,7 +5,7 @@
 //! end are outside, and each second is a pair.
 
 use crate::line::{Goal, Line, Pairs};
-use crate::trial::{Bench, Beside, Trouble, find_program, told};
+use crate::trial::{Bench, Beside, Trouble, find_program, run_ms, told};
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Read;
@@ -27,7 +27,7 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
     };
     let mut lines = vec![here];
     for cpus in [128, 1024] {
-        let name = format!("mpstat: one sample of {cpus} processors (tables of a made-up machine)");
+        let name = format!("mpstat: the report since boot of {cpus} processors (a made-up machine)");
         lines.push(match beside_floor(bench, cpus) {
             Ok(pairs) => Line::of(&name, FLOOR, "us", &pairs, Goal::None),
             Err(why) => Line::unresolvable(&name, FLOOR, Goal::None, why),
@@ -50,17 +50,44 @@ fn beside_sysstat(bench: &Bench) -> Result<Pairs, Trouble> {
     each_second(bench.pairs, &ours, || peer.cpu_time().map(|time| time.0))
 }
 
+/// A captured machine has only its one report since boot, so what is counted is that report: a whole run, less a run on a
+/// machine of one processor, which is the start of the program.
 fn beside_floor(bench: &Bench, cpus: u32) -> Result<Pairs, Trouble> {
-    let root = bench.scratch.join(format!("machine-{cpus}"));
+    let (root, small) = (bench.scratch.join(format!("machine-{cpus}")), bench.scratch.join("machine-1"));
     told("make up a machine", make_up(&root, cpus))?;
-    let words = ["mpstat", "--root", root.to_str().unwrap_or_default(), "1"];
-    let ours = Beside::start(&mut bench.command(&words))?;
-    sleep(Duration::from_millis(1500));
-    let mut total = 0;
-    each_second(bench.pairs, &ours, || {
-        total += read_all(&root)?;
-        Ok(total)
-    })
+    told("make up a machine", make_up(&small, 1))?;
+    let mut pairs = Pairs::default();
+    for _ in 0..bench.pairs {
+        let ours = report_us(bench, &root)? - report_us(bench, &small)?;
+        pairs.push(ours, us(read_all(&root)?));
+    }
+    Ok(pairs)
+}
+
+/// Processor time of a whole run on the machine under `root`.
+fn report_us(bench: &Bench, root: &Path) -> Result<f64, Trouble> {
+    let before = children_us();
+    run_ms(&mut bench.command(&["mpstat", "--root", root.to_str().unwrap_or_default()]))?;
+    Ok(children_us() - before)
+}
+
+/// Processor time of all children that have ended and were waited for.
+fn children_us() -> f64 {
+    // SAFETY: all zeroes is a valid value of this structure of integers, and it is live while it is filled.
+    let usage = unsafe {
+        let mut usage = std::mem::zeroed::<libc::rusage>();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
+        usage
+    };
+    let part = |time: libc::timeval| {
+        let whole = Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or(0));
+        (whole + Duration::from_micros(u64::try_from(time.tv_usec).unwrap_or(0))).as_secs_f64() * 1e6
+    };
+    part(usage.ru_utime) + part(usage.ru_stime)
+}
+
+fn us(ns: u64) -> f64 {
+    Duration::from_nanos(ns).as_secs_f64() * 1e6
 }
 
 /// A pair each second, from what ours and the peer have used until then. In microseconds.
@@ -69,7 +96,6 @@ fn each_second(
     ours: &Beside,
     mut peer: impl FnMut() -> Result<u64, Trouble>,
 ) -> Result<Pairs, Trouble> {
-    let us = |ns: u64| Duration::from_nanos(ns).as_secs_f64() * 1e6;
     let begin = Instant::now();
     let (mut ours_before, mut peer_before) = (ours.cpu_time()?.0, peer()?);
     let mut result = Pairs::default();

@@ -1,0 +1,125 @@
+//! What a fenced processor feels while sets are made, resized and destroyed elsewhere.
+//!
+//! Processor 3 is a set of its own with a thread in it that wakes up each millisecond. Meanwhile, in turns: sets of processors 1
+//! and 2 are made, resized and destroyed, by our commands; a bare partition of the same processors is resized by
+//! bare writes, as many as there were commands and for as long; nothing happens, for as long. A pair is the worst lateness of the first and the
+//! second.
+
+use super::CGROUP;
+use crate::line::Pairs;
+use crate::trial::{Trouble, run_ms, told};
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Sets that are made in all, if there is time.
+const SETS: usize = 1000;
+/// An emulated machine may be slow: how long sets are made in all.
+const BUDGET: Duration = Duration::from_secs(60);
+
+/// What was felt.
+pub struct Felt {
+    /// Worst lateness in microseconds: beside our commands, and beside bare writes.
+    pub pairs: Pairs,
+    /// The worst of each idle turn, in microseconds.
+    pub idle: Vec<f64>,
+    /// Sets that were made, resized and destroyed.
+    pub sets: usize,
+}
+
+/// Measures it in so many turns.
+///
+/// # Errors
+/// A set cannot be made, or the thread that wakes up cannot be asked.
+pub fn measure(pairs: usize) -> Result<Felt, Trouble> {
+    run_ms(Command::new("psrset").args(["-c", "3"]))?;
+    let mut sleeper = Sleeper::start()?;
+    let mut felt = Felt { pairs: Pairs::default(), idle: Vec::new(), sets: 0 };
+    let turn = BUDGET.div_f64(f64::from(u32::try_from(pairs.max(1)).unwrap_or(u32::MAX)));
+    let each = SETS.div_ceil(pairs.max(1));
+    for _ in 0..pairs {
+        let begin = Instant::now();
+        sleeper.take_us()?;
+        let mut sets = 0;
+        while sets < each && (sets == 0 || begin.elapsed() < turn) {
+            change_set()?;
+            sets += 1;
+        }
+        felt.sets += sets;
+        let took = begin.elapsed();
+        let ours = sleeper.take_us()?;
+        let peer = with_bare_writes(sets * 3, took, &mut sleeper)?;
+        sleep(took);
+        felt.idle.push(sleeper.take_us()?);
+        felt.pairs.push(ours, peer);
+    }
+    drop(sleeper);
+    run_ms(Command::new("psrset").args(["-d", "1"]))?;
+    Ok(felt)
+}
+
+fn change_set() -> Result<(), Trouble> {
+    run_ms(Command::new("psrset").args(["-c", "1"]))?;
+    run_ms(Command::new("psrset").args(["-a", "2", "2"]))?;
+    run_ms(Command::new("psrset").args(["-d", "2"]))?;
+    Ok(())
+}
+
+/// As many writes in the same time: `cpuset.cpus` of a partition, one processor more, one less.
+fn with_bare_writes(writes: usize, took: Duration, sleeper: &mut Sleeper) -> Result<f64, Trouble> {
+    let dir = Path::new(CGROUP).join("bare");
+    told("make a cgroup", fs::create_dir(&dir))?;
+    told("give it processors", fs::write(dir.join("cpuset.cpus"), "1"))?;
+    told("make it a partition", fs::write(dir.join("cpuset.cpus.partition"), "root"))?;
+    sleeper.take_us()?;
+    let begin = Instant::now();
+    for write in 1..=writes {
+        let cpus = if write % 2 == 0 { "1" } else { "1-2" };
+        told("resize it", fs::write(dir.join("cpuset.cpus"), cpus))?;
+        let share = u32::try_from(write).unwrap_or(u32::MAX);
+        let due = took.mul_f64(f64::from(share) / f64::from(u32::try_from(writes).unwrap_or(u32::MAX)));
+        sleep(due.saturating_sub(begin.elapsed()));
+    }
+    let worst = sleeper.take_us()?;
+    told("remove it", fs::remove_dir(&dir))?;
+    Ok(worst)
+}
+
+/// The thread that wakes up, in a program of its own in set 1.
+struct Sleeper {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Sleeper {
+    fn start() -> Result<Sleeper, Trouble> {
+        let own = told("find this program", std::env::current_exe())?;
+        let mut command = Command::new("psrset");
+        command.args(["-e", "1"]).arg(own).args(["guest", "lateness", "3"]);
+        let mut child = told("start it", command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn())?;
+        match (child.stdin.take(), child.stdout.take()) {
+            (Some(input), Some(output)) => Ok(Sleeper { child, input, output: BufReader::new(output) }),
+            _ => Err("it has no pipes".into()),
+        }
+    }
+
+    /// The worst lateness since this was asked last, in microseconds.
+    fn take_us(&mut self) -> Result<f64, Trouble> {
+        told("ask for the lateness", self.input.write_all(b"\n").and_then(|()| self.input.flush()))?;
+        let mut line = String::new();
+        told("read the lateness", self.output.read_line(&mut line))?;
+        let ns: f64 = line.trim().parse().map_err(|_| format!("the sleeper said `{}`", line.trim()))?;
+        Ok(ns / 1e3)
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
