@@ -51,7 +51,7 @@
 //! # What it does not do
 //!
 //! No KVM unless asked for (`MILLPOND_VM_ACCEL=kvm`): a `/dev/kvm` that opens is no proof of one that works. No distribution in
-//! the guest, no network to the host, no disk but an empty one, no second try of a boot that failed: a flaky boot is a bug to look at.
+//! the guest (systemd alone can be had, [`obtain_systemd`]), no network to the host, no disk but an empty one, no second try of a boot that failed: a flaky boot is a bug to look at.
 //! Time in a guest is not time: compare counts and ratios, never seconds.
 
 mod apt;
@@ -69,6 +69,7 @@ mod report;
 mod run;
 mod shape;
 mod sources;
+mod userland;
 
 pub use build::{BuildError, cargo_binary, cargo_test_binary};
 pub use cache::Cache;
@@ -80,3 +81,4 @@ pub use kernels::{Flavour, Kernel, KernelId, Series, UnknownKernel, obtain};
 pub use report::{CaseResult, Report, Verdict};
 pub use run::VmError;
 pub use shape::{Shape, ShapeError};
+pub use userland::obtain_systemd;

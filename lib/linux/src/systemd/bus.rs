@@ -1,54 +1,41 @@
 //! systemd over D-Bus. The administrator speaks to it directly, through the socket that it keeps for that, so that no
-//! message bus need run; others by the system's bus.
+//! message bus need run.
 
 use super::Manager;
+use super::wire::{Answer, Conversation, Trouble};
 use millpond_machine::KnobError;
 use millpond_model::{CpuId, CpuSet};
-use std::os::unix::net::UnixStream;
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
-use zbus::connection::Builder;
-use zbus::wire::{OwnedObjectPath, OwnedVariant, Variant};
-use zbus::{Connection, Error, Message, block_on};
+use zbus::wire::{DynamicType, OwnedObjectPath, OwnedVariant, Variant};
 
 const SOCKET: &str = "/run/systemd/private";
 const SERVICE: &str = "org.freedesktop.systemd1";
 const OBJECT: &str = "/org/freedesktop/systemd1";
 const MANAGER: &str = "org.freedesktop.systemd1.Manager";
-/// How long an answer may take.
-const TIMEOUT: Duration = Duration::from_secs(25);
 /// How long a scope's name may stay taken after its last process left.
 const REAPING: Duration = Duration::from_secs(5);
 
 pub(super) struct Bus {
-    connection: Connection,
-    /// `None` where systemd itself is at the other end.
-    destination: Option<&'static str>,
+    conversation: RefCell<Conversation>,
 }
 
 type Properties<'a> = Vec<(&'a str, Variant<'a>)>;
 
 impl Bus {
     pub fn connect() -> Result<Self, KnobError> {
-        let direct = UnixStream::connect(SOCKET).ok().and_then(|stream| {
-            let builder = Builder::unix_stream(stream).p2p().method_timeout(TIMEOUT);
-            Some(Bus { connection: block_on(builder.build()).ok()?, destination: None })
-        });
-        if let Some(bus) = direct {
-            return Ok(bus);
-        }
-        let connection = block_on(Builder::system().method_timeout(TIMEOUT).build())
-            .map_err(|e| KnobError::Refused(format!("systemd cannot be reached: {e}")))?;
-        Ok(Bus { connection, destination: Some(SERVICE) })
+        let conversation = Conversation::open(SOCKET).map_err(knob)?;
+        Ok(Bus { conversation: RefCell::new(conversation) })
     }
 
-    fn call<B>(&self, path: &str, interface: &str, method: &str, body: &B) -> Result<Message, Error>
+    fn call<B>(&self, path: &str, interface: &str, method: &str, body: &B) -> Result<Answer, Trouble>
     where
-        B: serde::Serialize + zbus::wire::DynamicType,
+        B: serde::Serialize + DynamicType,
     {
-        block_on(self.connection.call_method(self.destination, path, Some(interface), method, body))
+        self.conversation.borrow_mut().call(path, interface, method, body)
     }
 
-    fn start(&self, unit: &str, properties: Properties<'_>) -> Result<(), Error> {
+    fn start(&self, unit: &str, properties: Properties<'_>) -> Result<(), Trouble> {
         let auxiliary: Vec<(&str, Properties<'_>)> = Vec::new();
         self.call(OBJECT, MANAGER, "StartTransientUnit", &(unit, "fail", properties, auxiliary)).map(drop)
     }
@@ -89,11 +76,11 @@ impl Manager for Bus {
 
     fn allowed(&self, unit: &str) -> Result<Option<CpuSet>, KnobError> {
         let reply = self.call(OBJECT, MANAGER, "GetUnit", &(unit,)).map_err(knob)?;
-        let path: OwnedObjectPath = reply.body().deserialize().map_err(knob)?;
+        let path: OwnedObjectPath = reply.read().map_err(knob)?;
         let interface = interface(unit);
         let get = (interface.as_str(), "AllowedCPUs");
         let reply = self.call(path.as_str(), "org.freedesktop.DBus.Properties", "Get", &get).map_err(knob)?;
-        let value: OwnedVariant = reply.body().deserialize().map_err(knob)?;
+        let value: OwnedVariant = reply.read().map_err(knob)?;
         let bytes: Vec<u8> =
             Variant::from(value).try_into().map_err(|e: zbus::wire::Error| knob(e.into()))?;
         let cpus = from_bytes(&bytes);
@@ -114,18 +101,18 @@ fn interface(unit: &str) -> String {
     format!("{SERVICE}.{}{rest}", first.to_ascii_uppercase())
 }
 
-fn is(error: &Error, name: &str) -> bool {
-    matches!(error, Error::MethodError(is, ..) if is.as_str().rsplit('.').next() == Some(name))
+fn is(trouble: &Trouble, name: &str) -> bool {
+    matches!(trouble, Trouble::Refused(is, _) if is.rsplit('.').next() == Some(name))
 }
 
-fn knob(error: Error) -> KnobError {
-    match &error {
-        _ if is(&error, "NoSuchUnit") || is(&error, "NoSuchProcess") => KnobError::Gone,
-        _ if is(&error, "AccessDenied") || is(&error, "InteractiveAuthorizationRequired") => {
+fn knob(trouble: Trouble) -> KnobError {
+    match &trouble {
+        _ if is(&trouble, "NoSuchUnit") || is(&trouble, "NoSuchProcess") => KnobError::Gone,
+        _ if is(&trouble, "AccessDenied") || is(&trouble, "InteractiveAuthorizationRequired") => {
             KnobError::NotPermitted
         }
-        Error::MethodError(_, Some(text), _) => KnobError::Refused(format!("systemd says: {text}")),
-        _ => KnobError::Refused(format!("systemd cannot be asked: {error}")),
+        Trouble::Refused(_, words) => KnobError::Refused(format!("systemd says: {words}")),
+        Trouble::Broken(why) => KnobError::Refused(format!("systemd cannot be asked: {why}")),
     }
 }
 

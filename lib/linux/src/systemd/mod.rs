@@ -33,6 +33,8 @@
 #[cfg(feature = "systemd")]
 mod bus;
 mod paper;
+#[cfg(feature = "systemd")]
+mod wire;
 
 use crate::knob::TaskId;
 use crate::os::knob_error;
