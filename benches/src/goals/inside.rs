@@ -5,7 +5,7 @@
 use crate::line::{Goal, Line, Pairs};
 use crate::stats::median_of;
 use crate::trial::{Bench, Trouble, build_bare, told};
-use millpond_vm::{Cache, Case, CaseResult, Cgroup, Guest, Image, Shape, Verdict, available, obtain};
+use millpond_vm::{Cache, Case, CaseResult, Cgroup, Guest, Image, Nic, Shape, Verdict, available, obtain};
 use serde_json::Value;
 use std::thread::available_parallelism;
 use std::time::Duration;
@@ -25,8 +25,10 @@ const NEIGHBOUR_HERE: (&str, &str, Goal) = (
     "as many bare writes",
     Goal::RatioAtMost(1.0),
 );
-const QUIET: (&str, &str, Goal) =
-    ("ticks until the last foreign thread and interrupt left a set (in a virtual machine)", "-", Goal::None);
+const QUIET_THREADS: &str =
+    "ticks from psrset -c until the last foreign thread ran in the set (in a virtual machine)";
+const QUIET_INTERRUPTS: &str =
+    "ticks from psrset -c, psrset -f until the last device interrupt there (in a virtual machine)";
 
 const KERNEL: &str = "6.17";
 const LIMIT: Duration = Duration::from_secs(400);
@@ -34,14 +36,16 @@ const LIMIT: Duration = Duration::from_secs(400);
 /// The lines of these goals.
 pub fn measure(bench: &Bench) -> Vec<Line> {
     let mut lines = match boot(bench) {
-        Ok(values) => lines_of(&values),
-        Err(why) => [CHANGE, NEIGHBOUR]
-            .map(|(name, peer, goal)| Line::unresolvable(name, peer, goal, why.clone()))
-            .to_vec(),
+        Ok((values, quiet)) => [lines_of(&values), quiet_lines(quiet)].concat(),
+        Err(why) => {
+            let mut lines = [CHANGE, NEIGHBOUR]
+                .map(|(name, peer, goal)| Line::unresolvable(name, peer, goal, why.clone()))
+                .to_vec();
+            lines.extend(quiet_lines(Err(why)));
+            lines
+        }
     };
     lines.push(here());
-    let (name, peer, goal) = QUIET;
-    lines.push(Line::unresolvable(name, peer, goal, "not measured yet"));
     lines
 }
 
@@ -58,8 +62,10 @@ fn here() -> Line {
     Line::unresolvable(name, peer, goal, why)
 }
 
-/// What the two measurements said in the guest.
-fn boot(bench: &Bench) -> Result<[Result<Value, Trouble>; 2], Trouble> {
+/// What two measurements said in the guest as JSON, and the third as lines.
+type Said = ([Result<Value, Trouble>; 2], Result<String, Trouble>);
+
+fn boot(bench: &Bench) -> Result<Said, Trouble> {
     told("use virtual machines", available())?;
     let cache = told("find the cache", Cache::from_environment())?;
     let series = told("choose a kernel", KERNEL.parse())?;
@@ -69,28 +75,57 @@ fn boot(bench: &Bench) -> Result<[Result<Value, Trouble>; 2], Trouble> {
     let image = told("make an image", image.program("millpond-benches", &bench.own))?
         .link("/usr/local/bin/psrset", "millpond")
         .copy("/usr/local/bin/bare", bare, 0o755);
-    let guest =
-        Guest::new(kernel, told("shape a machine", Shape::flat(4, 1))?).cgroup(Cgroup::V2).image(&image);
+    let guest = Guest::new(kernel, told("shape a machine", Shape::flat(4, 1))?)
+        .cgroup(Cgroup::V2)
+        .nics(&[Nic::Virtio, Nic::Virtio])
+        .image(&image);
     let case = |name: &str| {
         let script = format!("millpond-benches guest {name} {}\n", bench.pairs);
         told("write a case", Case::new(name, script)).map(|case| case.limit(LIMIT))
     };
-    let report =
-        told("run a virtual machine", guest.run_cases(&[case("change")?, case("neighbour")?], &cache))?;
+    let rounds = format!("ROUNDS={}\n{}", bench.pairs, include_str!("../guest/quiet.sh"));
+    let quiet = told("write a case", Case::new("quiet", rounds))?.limit(LIMIT);
+    let cases = [case("change")?, case("neighbour")?, quiet];
+    let report = told("run a virtual machine", guest.run_cases(&cases, &cache))?;
     match &report.cases[..] {
-        [change, neighbour] => Ok([said(change), said(neighbour)]),
+        [change, neighbour, quiet] => {
+            let parse = |text: String| told("read what the guest said", serde_json::from_str(&text));
+            let json = [said(change).and_then(parse), said(neighbour).and_then(parse)];
+            Ok((json, said(quiet)))
+        }
         _ => Err("the virtual machine lost a case".into()),
     }
 }
 
-fn said(case: &CaseResult) -> Result<Value, Trouble> {
+fn said(case: &CaseResult) -> Result<String, Trouble> {
     match &case.verdict {
-        Verdict::Passed => told("read what the guest said", serde_json::from_str(&case.stdout)),
+        Verdict::Passed => Ok(case.stdout.clone()),
         verdict => {
             let why = case.stderr.lines().last().unwrap_or("it said nothing");
             Err(format!("in the virtual machine: {verdict:?}: {why}"))
         }
     }
+}
+
+/// A line for threads and one for interrupts, from rounds of `THREADS INTERRUPTS`.
+fn quiet_lines(rounds: Result<String, Trouble>) -> Vec<Line> {
+    let names = [QUIET_THREADS, QUIET_INTERRUPTS];
+    let text = match rounds {
+        Ok(text) => text,
+        Err(why) => {
+            return names.map(|name| Line::unresolvable(name, "no peer", Goal::None, why.clone())).to_vec();
+        }
+    };
+    let column = |at: usize| -> Vec<f64> {
+        text.lines().filter_map(|line| line.split(' ').nth(at)?.trim().parse().ok()).collect()
+    };
+    let line = |(at, name)| {
+        let pairs = Pairs { ours: column(at), peer: Vec::new() };
+        let most = pairs.ours.iter().copied().fold(0.0, f64::max);
+        let line = Line::of(name, "no peer", "ticks", &pairs, Goal::None);
+        line.noting(format!("{} rounds, at most {most:.1} ticks", pairs.ours.len()))
+    };
+    names.into_iter().enumerate().map(line).collect()
 }
 
 fn lines_of(values: &[Result<Value, Trouble>; 2]) -> Vec<Line> {
@@ -146,6 +181,15 @@ mod tests {
             "{}",
             lines[1].text()
         );
+    }
+
+    #[test]
+    fn rounds_of_a_quiet_set_become_two_lines() {
+        let lines = quiet_lines(Ok("3.50 0.00\n4.50 1.00\n4.00 0.50\n".into()));
+        let told = "| 4.00 ticks | no peer: - | - | - | 0 pairs | - | no goal (3 rounds, at most 4.5 ticks)";
+        assert!(lines[0].text().ends_with(told), "{}", lines[0].text());
+        assert!(lines[1].text().contains("| 0.500 ticks |"), "{}", lines[1].text());
+        assert_eq!(quiet_lines(Err("no guest".into()))[1].note, "no guest");
     }
 
     #[test]

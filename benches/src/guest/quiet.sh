@@ -1,0 +1,51 @@
+# Counts, in a guest, how many scheduler ticks pass from the command that makes a set to the last foreign thread that came
+# to run there, and to the last interrupt of a device there. One line for each round: THREADS INTERRUPTS, in ticks.
+# ROUNDS is set by whoever runs this.
+set -u
+jiffies() { awk '/^timestamp/ { print $2; exit }' /proc/schedstat; }
+uptime_cs() { awk '{ print $1 * 100 }' /proc/uptime; }
+
+# Eight threads for four processors, and interrupts of two cards on one wire.
+for n in 1 2 3 4 5 6 7 8; do
+    sh -c 'while :; do :; done' &
+done
+for card in eth0 eth1; do ip link set $card up 2>/dev/null || true; done
+ip addr add 192.0.2.1/24 dev eth0 2>/dev/null && ping -i 0.01 -I eth0 224.0.0.1 >/dev/null 2>&1 &
+
+# How long a tick is, in microseconds.
+from=$(jiffies) since=$(uptime_cs)
+sleep 2
+tick_us=$(( ($(uptime_cs) - since) * 10000 / ($(jiffies) - from) ))
+
+cd /sys/kernel/tracing
+echo mono >trace_clock
+echo 4096 >buffer_size_kb
+round=0
+while [ $round -lt "$ROUNDS" ]; do
+    round=$((round + 1))
+    for list in /proc/irq/*/smp_affinity_list; do echo 2-3 2>/dev/null >$list || true; done
+    echo 1 >events/sched/sched_switch/enable
+    echo 1 >events/irq/irq_handler_entry/enable
+    sleep 1
+    echo >trace
+    begin=$(awk '/^now at/ { print $3; exit }' /proc/timer_list)
+    psrset -c 2 3 >/dev/null
+    psrset -f 1 >/dev/null
+    sleep 1
+    echo 0 >events/sched/sched_switch/enable
+    echo 0 >events/irq/irq_handler_entry/enable
+    # What a processor cannot do without is no foreigner: threads named NAME/N and the idle one.
+    cat per_cpu/cpu2/trace per_cpu/cpu3/trace | awk -v begin="$begin" -v tick="$tick_us" '
+        /^#/ { next }
+        { at = 0; for (i = 1; i <= NF; i++) if ($i ~ /^[0-9]+\.[0-9]+:$/) { at = $i + 0; break } }
+        /sched_switch:/ {
+            match($0, /next_comm=.* next_pid=/); name = substr($0, RSTART + 10, RLENGTH - 20)
+            if (name !~ /\/[0-9]+(:|-|$)/ && at > threads) threads = at
+        }
+        /irq_handler_entry:/ { if (at > interrupts) interrupts = at }
+        function ticks(at) { at = (at - begin / 1e9) * 1e6 / tick; return at < 0 ? 0 : at }
+        END { printf "%.2f %.2f\n", ticks(threads), ticks(interrupts) }'
+    psrset -n 1 >/dev/null
+    psrset -d 1 >/dev/null
+done
+kill $(jobs -p) 2>/dev/null || true
