@@ -11,6 +11,9 @@ use serde_json::{Map, Value, json};
 /// With a single processor there is a head only so often.
 const HEAD_EVERY: u32 = 20;
 
+/// What a line takes, more or less.
+const TEXT_BYTES: usize = 96;
+
 /// Draws reports. Knows how many it drew: not each has a head.
 pub struct Reports<'z> {
     table: Table,
@@ -36,39 +39,44 @@ impl<'z> Reports<'z> {
             line.push('\n');
             return line;
         }
-        let mut lines = Vec::new();
+        let mut text = String::with_capacity(TEXT_BYTES * (shown.cpus.len() + 1));
         if !self.options.quiet {
-            lines.extend(changes.iter().map(change_line));
+            changes.iter().for_each(|change| push_line(&mut text, &change_line(change)));
         }
         match self.options.stamp {
-            Some(Stamp::Seconds) => lines.push(listing::stamp_seconds(frame.wall)),
-            Some(Stamp::Date) => lines.push(listing::stamp_date(frame.wall, self.zone)),
+            Some(Stamp::Seconds) => push_line(&mut text, &listing::stamp_seconds(frame.wall)),
+            Some(Stamp::Date) => push_line(&mut text, &listing::stamp_date(frame.wall, self.zone)),
             None => {}
         }
         if many || self.drawn.is_multiple_of(HEAD_EVERY) {
-            lines.push(listing::head(self.table, self.options.steal));
+            push_line(&mut text, &listing::head(self.table, self.options.steal));
         }
         self.drawn = self.drawn.wrapping_add(1);
         if self.table == Table::Sets {
-            let sets = shown.sets();
-            lines.extend(sets.iter().map(|s| self.row(s.set.0, &s.interval, Some(s.size))));
+            for set in shown.sets() {
+                self.push_row(&mut text, set.set.0, &set.interval, Some(set.size));
+            }
         } else {
-            let set = |set: u32| (self.table == Table::ProcessorsAndSets).then_some(set);
-            lines.extend(shown.cpus.iter().map(|c| self.row(c.cpu.0, &c.interval, set(c.set.0))));
+            for cpu in &shown.cpus {
+                let set = (self.table == Table::ProcessorsAndSets).then_some(cpu.set.0);
+                self.push_row(&mut text, cpu.cpu.0, &cpu.interval, set);
+            }
         }
-        lines.iter().fold(String::new(), |text, line| text + line + "\n")
+        text
     }
 
-    fn row(&self, id: u32, interval: &Interval, last: Option<u32>) -> String {
+    fn push_row(&self, text: &mut String, id: u32, interval: &Interval, last: Option<u32>) {
         let all = interval.shares;
         let shares = if self.options.steal { all } else { all.without_steal() };
-        listing::row(&Row {
+        let row = Row {
             id,
             rates: interval.rates,
             shares: [shares.user, shares.sys, shares.wait, shares.idle],
             steal: self.options.steal.then_some(all.steal),
             last,
-        })
+        };
+        listing::push_row(&row, text);
+        text.push('\n');
     }
 
     fn json(&self, shown: &Frame, changes: &[Change]) -> Value {
@@ -92,6 +100,11 @@ impl<'z> Reports<'z> {
         report.insert("missing".into(), json!(shown.missing));
         Value::Object(report)
     }
+}
+
+fn push_line(text: &mut String, line: &str) {
+    text.push_str(line);
+    text.push('\n');
 }
 
 fn figures(first: [(&str, Value); 2], interval: &Interval) -> Value {

@@ -50,31 +50,41 @@ pub fn head(table: Table, steal: bool) -> String {
     format!("{first} minf mjf xcal  intr ithr  csw icsw migr smtx  srw syscl  usr sys  wt idl{steal}{last}")
 }
 
-/// A row of a table, without its line end.
-#[must_use]
-pub fn row(row: &Row) -> String {
-    let mut line = String::with_capacity(96);
+/// A row of a table, without its line end, at the end of `text`.
+pub fn push_row(row: &Row, text: &mut String) {
     // Writing to a text cannot fail.
-    let _ = write_row(row, &mut line);
-    line
+    let _ = write_row(row, text);
 }
 
 fn write_row(row: &Row, line: &mut String) -> std::fmt::Result {
     write!(line, "{:3}", row.id)?;
     for (rate, width) in row.rates.iter().zip(WIDTHS) {
         match rate {
-            Some(rate) => write!(line, " {rate:width$.0}"),
+            Some(rate) => write!(line, " {:width$}", whole(*rate)),
             None => write!(line, " {:>width$}", "-"),
         }?;
     }
     line.push(' ');
     for share in row.shares.iter().chain(&row.steal) {
-        write!(line, " {share:3.0}")?;
+        write!(line, " {:3}", whole(*share))?;
     }
     if let Some(last) = row.last {
         write!(line, " {last:3}")?;
     }
     Ok(())
+}
+
+/// Rounded as C rounds: halves to the even neighbour. (Printing a fraction with no decimals does the same, at
+/// ten times the price, which an observer should not pay.)
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "figures are finite and not negative"
+)]
+fn whole(figure: f64) -> u64 {
+    let floor = figure as u64;
+    let rest = figure - floor as f64;
+    if rest > 0.5 || (rest == 0.5 && floor % 2 == 1) { floor + 1 } else { floor }
 }
 
 /// `<<processor 3 moved from pset: 0 to: 1>>`
@@ -129,6 +139,12 @@ pub fn stamp_date(at: WallTime, zone: &TimeZone) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn row(row: &Row) -> String {
+        let mut text = String::new();
+        push_row(row, &mut text);
+        text
+    }
 
     fn plain(id: u32, rates: [u32; 11], shares: [u32; 4], last: Option<u32>) -> String {
         let rates = rates.map(|r| Some(f64::from(r)));
@@ -218,6 +234,13 @@ CPU minf mjf xcal  intr ithr  csw icsw migr smtx  srw syscl  usr sys  wt idl  st
     }
 
     proptest! {
+        #[test]
+        fn figures_are_rounded_as_printing_would(figure in 0.0f64..1e12, half in 0u32..100_000) {
+            prop_assert_eq!(whole(figure).to_string(), format!("{figure:.0}"));
+            let half = f64::from(half) + 0.5;
+            prop_assert_eq!(whole(half).to_string(), format!("{half:.0}"));
+        }
+
         #[test]
         fn rows_have_as_many_fields_as_their_head(
             id in 0u32..10_000,

@@ -5,6 +5,7 @@ use super::tracefs::Tracefs;
 use crate::Root;
 use millpond_model::{COLUMNS, Column, CpuId};
 use perf_event_open_sys::bindings as sys;
+use std::cell::OnceCell;
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -51,7 +52,8 @@ const CATALOGUE: [Entry; 11] = [
         "sched_switch",
         Some(c"prev_pid != 0 && (prev_state == 0 || prev_state == 256)"),
     ),
-    tracepoint(&[Column::Ithr], "sched", "sched_switch", Some(c"next_comm ~ \"irq/*\"")),
+    // Interrupts whose handler woke a thread to go on with them.
+    tracepoint(&[Column::Ithr], "irq", "irq_handler_exit", Some(c"ret & 2")),
     // A nudge to look at the run queue has no function to call: it is no cross call.
     tracepoint(&[Column::Xcal], "ipi", "ipi_send_cpu", Some(c"callback != 0")),
     tracepoint(&[Column::Xcal], "ipi", "ipi_send_cpumask", Some(c"callback != 0")),
@@ -87,18 +89,19 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Looks the catalogue up on this kernel by opening a first group, on a processor that may be touched. The
-    /// group is not started yet.
-    pub(super) fn make(root: &Root, on: CpuId) -> (Plan, Group) {
+    /// Looks the wanted columns up on this kernel by opening a first group, on a processor that may be touched.
+    /// The group is not started yet.
+    pub(super) fn make(root: &Root, on: CpuId, wanted: impl Fn(Column) -> bool) -> (Plan, Group) {
         let mut plan = Plan { planned: Vec::new(), reasons: Default::default() };
         let mut members: Vec<OwnedFd> = Vec::new();
-        let tracefs = Tracefs::open(root);
-        for entry in &CATALOGUE {
+        let tracefs = OnceCell::new();
+        for entry in CATALOGUE.iter().filter(|entry| entry.columns.iter().any(|column| wanted(*column))) {
             let found = match entry.source {
                 Source::Software(config, _) => Ok((Event::Software(u64::from(config)), None)),
                 Source::Tracepoint(category, name, filter) => tracefs
+                    .get_or_init(|| Tracefs::open(root))
                     .as_ref()
-                    .map_err(Clone::clone)
+                    .map_err(String::clone)
                     .and_then(|tracefs| tracefs.id(category, name))
                     .map(|id| (Event::Tracepoint(id), filter)),
             };
@@ -121,7 +124,17 @@ impl Plan {
         (plan, Group { members })
     }
 
-    /// Why a column cannot be counted; `None` when it can.
+    /// Whether there is anything to count.
+    pub(super) fn is_empty(&self) -> bool {
+        self.planned.is_empty()
+    }
+
+    /// Whether a column is counted.
+    pub(super) fn counts(&self, column: Column) -> bool {
+        self.reason(column).is_none() && self.planned.iter().any(|p| p.columns.contains(&column))
+    }
+
+    /// Why a column cannot be counted; `None` when it can, or was not wanted.
     pub(super) fn reason(&self, column: Column) -> Option<&str> {
         self.reasons[column.index()].as_deref()
     }
@@ -152,7 +165,7 @@ impl Plan {
         }
         for column in COLUMNS {
             // Part of a column is no column, except where it only adds to another source.
-            if column != ADDS_TO_SOFTIRQS && self.reason(column).is_some() {
+            if column != ADDS_TO_SOFTIRQS && !self.counts(column) {
                 columns[column.index()] = None;
             }
         }

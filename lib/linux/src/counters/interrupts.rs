@@ -24,6 +24,14 @@ pub(super) struct InterruptCounts {
     pub(super) calls: ColumnSums,
 }
 
+impl InterruptCounts {
+    /// Forgets everything.
+    pub(super) fn forget(&mut self) {
+        self.all.forget();
+        self.calls.forget();
+    }
+}
+
 /// Takes `/proc/interrupts` in place of what `into` held.
 pub(super) fn parse_interrupts(text: &[u8], into: &mut InterruptCounts) {
     let mut cursor = Cursor::new(text);

@@ -1,1 +1,273 @@
-//! Counters and samples on the machine that runs the tests.
+//! Counters and samples on the machine that runs the tests: what threads do is counted where they do it.
+//!
+//! Relations only, never times: a thread that makes so many system calls must be found to have made so many at
+//! least. What the machine or the rights of the tests do not allow is skipped, and says why.
+
+use super::placement::{Placement, Placements};
+use super::sampler::LinuxOccupancy;
+use super::watch::LinuxWatch;
+use crate::{Os, Root};
+use millpond_machine::Absent;
+use millpond_machine::facets::{CounterWatch, OccupancyWatch, WatchOptions};
+use millpond_model::{Column, CpuId, CpuSet, Pid, Sample};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::thread::{CpuSet as Mask, sched_getaffinity, sched_setaffinity};
+use std::io::{Read, Write, pipe};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const MANY: u64 = 20_000;
+const SOME: u64 = 500;
+
+fn machine() -> Os {
+    Os::new(Root::live(PathBuf::from("/nonexistent")))
+}
+
+fn nobody() -> Placements<'static> {
+    Box::new(|| Ok(Rc::default()))
+}
+
+/// Where the tests may run.
+fn cpus() -> Vec<CpuId> {
+    let mask = sched_getaffinity(None).unwrap();
+    (0..1024u32).filter(|cpu| mask.is_set(*cpu as usize)).map(CpuId).collect()
+}
+
+fn move_to(cpu: CpuId) {
+    let mut mask = Mask::new();
+    mask.set(cpu.0 as usize);
+    sched_setaffinity(None, &mask).unwrap();
+}
+
+/// Runs something on one processor.
+fn on<R: Send>(cpu: CpuId, work: impl FnOnce() -> R + Send) -> R {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(move || {
+            move_to(cpu);
+            work()
+        });
+        thread.join().unwrap()
+    })
+}
+
+fn counted(before: &Sample, after: &Sample, cpu: CpuId, column: Column) -> Option<u64> {
+    let of = |sample: &Sample| sample.cpus.iter().find(|c| c.cpu == cpu)?.events[column.index()];
+    Some(of(after)? - of(before)?)
+}
+
+/// Whether a column is counted here; says so if it is not.
+fn is_counted(sample: &Sample, column: Column) -> bool {
+    let counted = sample.cpus.iter().all(|cpu| cpu.events[column.index()].is_some());
+    if !counted {
+        eprintln!("skipped: {column} is not counted here: {:?}", sample.missing);
+    }
+    counted
+}
+
+/// Does something and checks that it was counted.
+fn expect(watch: &mut dyn CounterWatch, cpu: CpuId, column: Column, least: u64, work: impl FnOnce() + Send) {
+    let before = watch.sample().unwrap();
+    if is_counted(&before, column) {
+        on(cpu, work);
+        let after = watch.sample().unwrap();
+        let counted = counted(&before, &after, cpu, column).unwrap();
+        assert!(counted >= least, "{column} of processor {cpu}: {counted}, and at least {least} happened");
+    }
+}
+
+fn call_system() {
+    for _ in 0..MANY {
+        // The C library may remember process numbers; it does not remember this one.
+        let _ = rustix::process::getppid();
+    }
+}
+
+fn touch_pages() {
+    let page = rustix::param::page_size();
+    let len = page * usize::try_from(SOME).unwrap();
+    // SAFETY: a new private mapping, which only this function knows, and which is removed at its end.
+    unsafe {
+        let base =
+            mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
+                .unwrap();
+        // A large page would take the place of many faults.
+        let _ = madvise(base, len, Advice::LinuxNoHugepage);
+        for offset in (0..len).step_by(page) {
+            base.cast::<u8>().add(offset).write_volatile(1);
+        }
+        munmap(base, len).unwrap();
+    }
+}
+
+/// Two threads on one processor that wake each other in turns.
+fn play_ping_pong() {
+    let (mut ping_out, mut ping_in) = pipe().unwrap();
+    let (mut pong_out, mut pong_in) = pipe().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut ball = [0u8];
+            while ping_out.read_exact(&mut ball).is_ok() {
+                pong_in.write_all(&ball).unwrap();
+            }
+        });
+        let mut ball = [0u8];
+        for _ in 0..SOME {
+            ping_in.write_all(&ball).unwrap();
+            pong_out.read_exact(&mut ball).unwrap();
+        }
+        drop(ping_in);
+    });
+}
+
+type Start = fn(&Os) -> Result<LinuxWatch<'_>, Absent>;
+
+fn both() -> [(&'static str, Start); 2] {
+    [
+        ("programs", |os| LinuxWatch::start(os, nobody(), WatchOptions::default())),
+        ("events", |os| LinuxWatch::start_without_programs(os, nobody())),
+    ]
+}
+
+#[test]
+fn what_threads_do_is_counted_on_their_processor() {
+    let os = machine();
+    for (name, start) in both() {
+        let mut watch = start(&os).unwrap();
+        for cpu in cpus().into_iter().take(4) {
+            eprintln!("{name}, processor {cpu}");
+            expect(&mut watch, cpu, Column::Syscl, MANY, call_system);
+            expect(&mut watch, cpu, Column::Minf, SOME, touch_pages);
+            expect(&mut watch, cpu, Column::Csw, 2 * SOME, play_ping_pong);
+        }
+    }
+}
+
+#[test]
+fn a_thread_that_is_sent_to_and_fro_is_counted_where_it_arrives() {
+    let os = machine();
+    let [first, second, ..] = cpus()[..] else {
+        eprintln!("skipped: there is one processor only");
+        return;
+    };
+    for (_, start) in both() {
+        let mut watch = start(&os).unwrap();
+        expect(&mut watch, second, Column::Migr, SOME, || {
+            for _ in 0..=SOME {
+                move_to(first);
+                move_to(second);
+            }
+        });
+    }
+}
+
+#[test]
+fn calls_to_other_processors_are_counted_where_they_are_made() {
+    let os = machine();
+    let [first, second, ..] = cpus()[..] else {
+        eprintln!("skipped: there is one processor only");
+        return;
+    };
+    for (_, start) in both() {
+        let mut watch = start(&os).unwrap();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                move_to(second);
+                while !done.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+            // Memory that another processor may have in its translations is taken away: it must be told.
+            expect(&mut watch, first, Column::Xcal, 1, || (0..200).for_each(|_| touch_pages()));
+            done.store(true, Ordering::Relaxed);
+        });
+    }
+}
+
+/// Programs begin before and end after events: whatever events count, programs count as well.
+#[test]
+fn programs_and_events_count_the_same() {
+    let os = machine();
+    let mut programs = LinuxWatch::start(&os, nobody(), WatchOptions::default()).unwrap();
+    let mut events = LinuxWatch::start_without_programs(&os, nobody()).unwrap();
+    let outer = programs.sample().unwrap();
+    let inner = events.sample().unwrap();
+    for cpu in cpus() {
+        on(cpu, || {
+            call_system();
+            play_ping_pong();
+        });
+    }
+    let inner = (inner, events.sample().unwrap());
+    let outer = (outer, programs.sample().unwrap());
+    // Not `csw`: the event counts a few switches in a thousand twice, the tracepoint does not.
+    for column in [Column::Icsw, Column::Syscl, Column::Smtx, Column::Srw, Column::Xcal] {
+        if is_counted(&outer.0, column) && is_counted(&inner.0, column) {
+            for cpu in outer.1.cpus.iter().map(|c| c.cpu) {
+                let outer = counted(&outer.0, &outer.1, cpu, column);
+                let inner = counted(&inner.0, &inner.1, cpu, column);
+                assert!(
+                    outer >= inner,
+                    "{column} of processor {cpu}: {outer:?} by programs, {inner:?} by events"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn involuntary_switches_are_switches_and_time_does_not_go_back() {
+    let os = machine();
+    let mut watch = LinuxWatch::start(&os, nobody(), WatchOptions::default()).unwrap();
+    let before = watch.sample().unwrap();
+    on(cpus()[0], play_ping_pong);
+    let after = watch.sample().unwrap();
+    for (old, new) in before.cpus.iter().zip(&after.cpus) {
+        assert_eq!(old.cpu, new.cpu);
+        assert!(new.ticks.idle >= old.ticks.idle && new.ticks.total() >= old.ticks.total());
+        if is_counted(&before, Column::Icsw) {
+            let of = |column| counted(&before, &after, new.cpu, column);
+            assert!(of(Column::Icsw) <= of(Column::Csw));
+        }
+    }
+}
+
+#[test]
+fn sheltered_processors_have_rows_from_tables_only() {
+    let os = machine();
+    let all: Vec<CpuId> = cpus();
+    let sheltered = CpuSet::from_iter(all.last().copied());
+    let placements = move || Ok(Rc::new(Placement { sheltered: sheltered.clone(), ..Placement::default() }));
+    let mut watch = LinuxWatch::start(&os, Box::new(placements), WatchOptions::default()).unwrap();
+    let sample = watch.sample().unwrap();
+    let row = sample.cpus.iter().find(|c| Some(&c.cpu) == all.last()).unwrap();
+    assert_eq!(row.events[Column::Syscl.index()], None);
+    assert!(row.events[Column::Intr.index()].is_some() && row.events[Column::Ithr.index()].is_some());
+    assert!(sample.missing.iter().any(|why| why.contains("left alone")), "{:?}", sample.missing);
+    let options = WatchOptions { touch_fenced: true };
+    let mut watch = LinuxWatch::start(&os, nobody(), options).unwrap();
+    is_counted(&watch.sample().unwrap(), Column::Syscl);
+}
+
+#[test]
+fn samples_find_a_program_and_its_children_where_they_run() {
+    let os = machine();
+    let own = Pid(std::process::id());
+    let mut watch = match LinuxOccupancy::start(&os.root, nobody(), &[own], 4997) {
+        Ok(watch) => watch,
+        Err(absent) => return eprintln!("skipped: {absent}"),
+    };
+    for cpu in cpus().into_iter().take(2) {
+        watch.collect().unwrap();
+        // A child that does not exist yet, and works for as long as it takes to count so far.
+        on(cpu, || {
+            let script = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+            assert!(std::process::Command::new("sh").args(["-c", script]).status().unwrap().success());
+        });
+        let residence = watch.collect().unwrap();
+        assert!(residence.sightings.iter().all(|s| s.pid == own));
+        assert!(residence.sightings.iter().any(|s| s.cpu == cpu && s.samples > 0), "{residence:?}");
+        assert_eq!(residence.alive, [own]);
+    }
+}

@@ -34,11 +34,13 @@
 //!
 //! [`Sample::missing`]: millpond_model::Sample::missing
 
+mod bpf;
 mod events;
 mod family;
 mod interrupts;
 #[cfg(test)]
 mod live;
+mod meter;
 mod perf;
 mod placement;
 mod proc;
@@ -49,14 +51,13 @@ mod schedstat;
 mod stat;
 mod text;
 mod tracefs;
+mod traces;
 mod watch;
 
 use crate::{LinuxMachine, Root};
 use millpond_machine::facets::{CounterWatch, Counters, OccupancyWatch, Sampler, WatchOptions};
 use millpond_machine::{Absent, Refusal};
 use millpond_model::{Pid, Sample};
-use placement::{Placement, Placements};
-use std::cell::RefCell;
 
 impl Counters for LinuxMachine {
     fn since_boot(&self) -> Result<Sample, Refusal> {
@@ -64,7 +65,7 @@ impl Counters for LinuxMachine {
     }
 
     fn watch(&self, options: WatchOptions) -> Result<Box<dyn CounterWatch + '_>, Absent> {
-        Ok(Box::new(watch::LinuxWatch::start(&self.os.root, self.placements(), options)?))
+        Ok(Box::new(watch::LinuxWatch::start(&self.os, self.placements(), options)?))
     }
 }
 
@@ -72,24 +73,5 @@ impl Sampler for LinuxMachine {
     fn watch(&self, pids: &[Pid], frequency_hz: u64) -> Result<Box<dyn OccupancyWatch + '_>, Absent> {
         let root: &Root = &self.os.root;
         Ok(Box::new(sampler::LinuxOccupancy::start(root, self.placements(), pids, frequency_hz)?))
-    }
-}
-
-impl LinuxMachine {
-    /// Tells who is where, again and again, and reads anew only what may have changed.
-    fn placements(&self) -> Placements<'_> {
-        let last = RefCell::new(None);
-        Box::new(move || {
-            let mark = self.placement_mark();
-            let mut last = last.borrow_mut();
-            if let Some((at, placement)) = &*last
-                && *at == mark
-            {
-                return Ok(Placement::clone(placement));
-            }
-            let placement = self.placement()?;
-            *last = Some((mark, placement.clone()));
-            Ok(placement)
-        })
     }
 }

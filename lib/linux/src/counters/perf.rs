@@ -51,6 +51,27 @@ pub(super) fn open(
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Opens a software event that runs a program each `period` times it comes.
+pub(super) fn open_with_program(
+    config: u32,
+    period: u64,
+    cpu: CpuId,
+    program: &OwnedFd,
+) -> io::Result<OwnedFd> {
+    let mut attr = attributes(Event::Software(u64::from(config)));
+    attr.__bindgen_anon_1.sample_period = period;
+    attr.set_disabled(1);
+    let fd = open(&mut attr, cpu, None)?;
+    let program = u32::try_from(program.as_raw_fd()).unwrap_or(u32::MAX);
+    // SAFETY: takes a number and touches no memory of ours.
+    let done = unsafe { sys::ioctls::SET_BPF(fd.as_raw_fd(), program) };
+    if done < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    enable_group(&fd)?;
+    Ok(fd)
+}
+
 /// Lets a tracepoint counter count only what passes the filter.
 pub(super) fn set_filter(fd: &OwnedFd, filter: &CStr) -> io::Result<()> {
     // SAFETY: the text is terminated, and the kernel copies it without writing to it.

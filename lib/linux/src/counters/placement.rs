@@ -1,11 +1,12 @@
 //! Who is where: the sets of processors, and the processors that want to be left alone.
 
+use super::traces::Traces;
 use crate::{LinuxMachine, Root};
 use millpond_machine::{Psets, Refusal};
 use millpond_model::{CpuId, CpuSet, PsetId};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::rc::Rc;
 
 /// The sets and shelters of a machine at an instant.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -18,26 +19,14 @@ pub(super) struct Placement {
     pub(super) sheltered: CpuSet,
 }
 
-/// Who is where, asked anew for each sample.
-pub(super) type Placements<'a> = Box<dyn Fn() -> Result<Placement, Refusal> + 'a>;
+/// Who is where, asked anew for each sample. The same value again means that nothing has changed.
+pub(super) type Placements<'a> = Box<dyn Fn() -> Result<Rc<Placement>, Refusal> + 'a>;
 
 impl Placement {
     /// The set of a processor.
     pub(super) fn set_of(&self, cpu: CpuId) -> PsetId {
         self.set_of.get(&cpu).copied().unwrap_or(PsetId::DEFAULT)
     }
-}
-
-/// What a file looked like: enough to tell that somebody wrote to it or replaced it.
-type Look = Option<(u64, u64, u64, i64, i64)>;
-
-/// What the places looked like where a change of sets or shelters leaves its trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Mark([Look; 3]);
-
-fn look(path: &Path) -> Look {
-    let data = std::fs::metadata(path).ok()?;
-    Some((data.ino(), data.nlink(), data.size(), data.mtime(), data.mtime_nsec()))
 }
 
 impl LinuxMachine {
@@ -55,13 +44,21 @@ impl LinuxMachine {
         Ok(placement)
     }
 
-    /// Whether [`LinuxMachine::placement`] could say something else than last time, at the price of three
-    /// looks: every change of ours is written to the journal and most to a record, and cgroups that others
-    /// make or remove change the number of links of the directory above.
-    pub(super) fn placement_mark(&self) -> Mark {
-        let root = &self.os.root;
-        let groups = self.os.hierarchy.mount().and_then(|mount| look(mount));
-        Mark([groups, look(&root.state.join("journal")), look(&root.state.join("records"))])
+    /// Tells who is where, again and again, and reads it anew only when something stirred.
+    pub(super) fn placements(&self) -> Placements<'_> {
+        let groups = self.os.hierarchy.mount().cloned();
+        let traces = Traces::watch(self.os.root.state.clone(), groups);
+        let last: RefCell<Option<Rc<Placement>>> = RefCell::default();
+        Box::new(move || {
+            let still = traces.as_ref().is_ok_and(|traces| !traces.stirred());
+            let mut last = last.borrow_mut();
+            if let Some(placement) = last.as_ref().filter(|_| still) {
+                return Ok(Rc::clone(placement));
+            }
+            let now = Rc::new(self.placement()?);
+            let same = last.as_ref().filter(|last| **last == now).map(Rc::clone);
+            Ok(Rc::clone(last.insert(same.unwrap_or(now))))
+        })
     }
 }
 

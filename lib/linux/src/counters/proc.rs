@@ -59,21 +59,30 @@ impl Tables {
         })
     }
 
-    /// Reads all tables anew.
-    pub(super) fn read(&mut self) -> Result<(), Refusal> {
-        parse_stat(self.stat.read().map_err(|error| refuse("stat", &error))?, &mut self.active);
+    /// Reads anew which processors are active, and where their time went. Forgets the other tables.
+    pub(super) fn read_active(&mut self) -> Result<(), Refusal> {
+        parse_stat(self.stat.read_piece().map_err(|error| refuse("stat", &error))?, &mut self.active);
         if self.active.is_empty() {
             return Err(Refusal::operation(Reason::Machine("/proc/stat names no processor".to_owned())));
         }
-        if let Some(file) = &mut self.interrupts {
+        self.taken.forget();
+        self.deferred.forget();
+        self.slices.clear();
+        Ok(())
+    }
+
+    /// Reads the tables that hold these columns.
+    pub(super) fn read_columns(&mut self, wanted: impl Fn(Column) -> bool) -> Result<(), Refusal> {
+        if let Some(file) = self.interrupts.as_mut().filter(|_| wanted(Column::Intr) || wanted(Column::Xcal))
+        {
             let text = file.read().map_err(|error| refuse("interrupts", &error))?;
             parse_interrupts(text, &mut self.taken);
         }
-        if let Some(file) = &mut self.softirqs {
+        if let Some(file) = self.softirqs.as_mut().filter(|_| wanted(Column::Ithr)) {
             let text = file.read().map_err(|error| refuse("softirqs", &error))?;
             parse_softirqs(text, &mut self.deferred);
         }
-        if let Some(file) = &mut self.schedstat {
+        if let Some(file) = self.schedstat.as_mut().filter(|_| wanted(Column::Csw)) {
             let text = file.read().map_err(|error| refuse("schedstat", &error))?;
             parse_schedstat(text, &mut self.slices);
         }
@@ -101,36 +110,31 @@ impl Tables {
         self.taken.calls.of(cpu, index)
     }
 
-    /// Whether received calls are told.
-    pub(super) fn has_calls(&self) -> bool {
-        self.taken.calls.rows > 0
-    }
-
-    /// Why columns that come from tables are not there, one sentence per table.
-    pub(super) fn missing(&self) -> Vec<String> {
-        let mut missing = Vec::new();
-        if self.taken.all.rows == 0 {
-            missing.push("intr: this machine has no /proc/interrupts".to_owned());
+    /// Whether the tables that were read hold a column.
+    pub(super) fn has(&self, column: Column) -> bool {
+        match column {
+            Column::Intr => self.taken.all.rows > 0,
+            Column::Ithr => self.deferred.rows > 0,
+            Column::Csw => !self.slices.is_empty(),
+            Column::Xcal => self.taken.calls.rows > 0,
+            _ => false,
         }
-        if self.deferred.rows == 0 {
-            missing.push("ithr: this machine has no /proc/softirqs".to_owned());
-        }
-        missing
-    }
-
-    /// Whether switches are counted without anybody watching.
-    pub(super) fn has_slices(&self) -> bool {
-        !self.slices.is_empty()
     }
 
     /// The sample since boot.
     pub(super) fn since_boot(&mut self, placement: &Placement) -> Result<Sample, Refusal> {
-        self.read()?;
+        self.read_active()?;
+        self.read_columns(|column| column != Column::Xcal)?;
+        let mut missing = Vec::new();
+        for (column, file) in [(Column::Intr, "interrupts"), (Column::Ithr, "softirqs")] {
+            if !self.has(column) {
+                missing.push(format!("{column}: this machine has no /proc/{file}"));
+            }
+        }
         let mut only_watched: Vec<&str> = ONLY_WATCHED.iter().map(|column| column.word()).collect();
-        if !self.has_slices() {
+        if !self.has(Column::Csw) {
             only_watched.push(Column::Csw.word());
         }
-        let mut missing = self.missing();
         missing.push(format!(
             "{}: the kernel does not keep them per processor; they are counted while mpstat runs",
             only_watched.join(", ")

@@ -166,7 +166,7 @@ impl<'a> LinuxOccupancy<'a> {
     fn follow(&mut self) -> Result<(), Refusal> {
         let placement = (self.placements)()?;
         let mut lines = Vec::new();
-        let text = self.stat.read().map_err(|error| {
+        let text = self.stat.read_piece().map_err(|error| {
             Refusal::operation(Reason::Machine(format!("/proc/stat cannot be read: {error}")))
         })?;
         parse_stat(text, &mut lines);
@@ -251,6 +251,7 @@ impl Drop for LinuxOccupancy<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::rc::Rc;
 
     #[test]
     fn where_a_thread_may_run_is_read_from_its_status() {
@@ -263,7 +264,7 @@ mod tests {
     fn a_captured_machine_has_nothing_to_sample() {
         let dir = tempfile::tempdir().unwrap();
         let root = Root::paper(dir.path());
-        let placements = Box::new(|| Ok(Placement::default()));
+        let placements = Box::new(|| Ok(Rc::default()));
         let absent = LinuxOccupancy::start(&root, placements, &[Pid(1)], 4997).err().unwrap();
         assert_eq!(absent.why, "it is a captured machine, where nothing runs");
     }

@@ -33,6 +33,16 @@ impl ProcFile {
 
     /// The whole text as it is now.
     pub(super) fn read(&mut self) -> io::Result<&[u8]> {
+        // The kernel hands out what it has ready, often less than there is room for: only 0 is the end.
+        self.read_until(|_, count| count == 0)
+    }
+
+    /// The whole text of a file that the kernel makes in one piece: where it leaves room it has ended.
+    pub(super) fn read_piece(&mut self) -> io::Result<&[u8]> {
+        self.read_until(|room, count| count < room)
+    }
+
+    fn read_until(&mut self, ended: impl Fn(usize, usize) -> bool) -> io::Result<&[u8]> {
         if self.buffer.is_empty() {
             self.buffer.resize(BUFFER_BYTES, 0);
         }
@@ -41,10 +51,14 @@ impl ProcFile {
             if filled == self.buffer.len() {
                 self.buffer.resize(filled * 2, 0);
             }
-            // The kernel hands out what it has ready, often less than there is room for: only 0 is the end.
+            let room = self.buffer.len() - filled;
             match self.file.read_at(&mut self.buffer[filled..], filled as u64) {
-                Ok(0) => return Ok(&self.buffer[..filled]),
-                Ok(count) => filled += count,
+                Ok(count) => {
+                    filled += count;
+                    if ended(room, count) {
+                        return Ok(&self.buffer[..filled]);
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -159,6 +173,13 @@ impl ColumnSums {
         self.sums.resize(self.cpus.len(), 0);
     }
 
+    /// Forgets everything.
+    pub(super) fn forget(&mut self) {
+        self.cpus.clear();
+        self.sums.clear();
+        self.rows = 0;
+    }
+
     /// Adds a row: one number per processor. A row with fewer numbers belongs to no processor and is left out.
     pub(super) fn add_row(&mut self, cursor: &mut Cursor<'_>) {
         let start = *cursor;
@@ -228,9 +249,11 @@ mod tests {
         std::fs::write(&path, &long).unwrap();
         let mut file = ProcFile::open_at(&path).unwrap().unwrap();
         assert_eq!(file.read().unwrap(), long.as_bytes());
+        assert_eq!(file.read_piece().unwrap(), long.as_bytes());
         let mut writer = std::fs::OpenOptions::new().write(true).truncate(true).open(&path).unwrap();
         writer.write_all(b"short").unwrap();
         assert_eq!(file.read().unwrap(), b"short");
+        assert_eq!(file.read_piece().unwrap(), b"short");
         assert!(ProcFile::open_at(&dir.path().join("absent")).unwrap().is_none());
     }
 

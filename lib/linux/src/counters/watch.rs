@@ -1,55 +1,41 @@
 //! A watch: counters that run for as long as somebody looks, joined with the tables of `/proc`.
 
+use super::bpf::SharedCounters;
 use super::events::{self, Group, Plan};
+use super::meter::Meters;
 use super::perf;
 use super::placement::{Placement, Placements, set_apart_at_boot};
 use super::proc::{Tables, now, own_cpu_time, wall};
-use crate::Root;
+use crate::Os;
 use millpond_machine::facets::{CounterWatch, WatchOptions};
 use millpond_machine::{Absent, Refusal};
-use millpond_model::{COLUMNS, Column, CpuId, CpuSample, CpuSet, Nanos, Sample, Ticks};
+use millpond_model::{COLUMNS, Column, CpuId, CpuSample, CpuSet, Nanos, Sample};
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+/// The tables of `/proc` as a source of figures. Each group of events is a source of its own.
+const TABLES: u32 = 0;
+/// The programs in the kernel.
+const PROGRAMS: u32 = 1;
+
+/// Columns that no table has.
+const ONLY_COUNTED: &str = "minf, mjf, xcal, icsw, migr, smtx, srw, syscl";
 
 /// What is known of a processor from sample to sample.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Watched {
-    /// Its counters; none on a sheltered processor, and where nothing can be counted.
-    group: Option<Group>,
-    /// What the group said last; all 0 when it was opened.
-    seen: [u64; COLUMNS.len()],
-    /// Sum of what groups said since the watch began: goes on where the last group left off.
-    totals: [u64; COLUMNS.len()],
-    /// Time slices that the tables named last.
-    slices: Option<u64>,
-    /// Time by use as last reported.
-    ticks: Ticks,
+    cpu: CpuId,
+    /// Its events; none on a sheltered processor, and where there is nothing for them to count.
+    group: Option<(u32, Group)>,
+    /// The event that a program in the kernel waits for, held for as long as it should.
+    held: Option<OwnedFd>,
+    meters: Meters,
 }
 
 impl Watched {
-    fn begin(&mut self, group: Group) {
-        self.group = Some(group);
-        self.seen = [0; COLUMNS.len()];
-    }
-
-    /// Adds what happened since the last look, for the columns that the group has.
-    fn advance(&mut self, counted: &[Option<u64>; COLUMNS.len()]) {
-        for ((total, seen), now) in self.totals.iter_mut().zip(&mut self.seen).zip(counted) {
-            let now = now.unwrap_or(*seen);
-            *total = total.saturating_add(now.saturating_sub(*seen));
-            *seen = now;
-        }
-    }
-
-    /// The kernel's idle and waiting times are known to step back by a tick; ours do not.
-    fn advance_ticks(&mut self, now: Ticks) -> Ticks {
-        self.ticks = Ticks {
-            user: now.user.max(self.ticks.user),
-            sys: now.sys.max(self.ticks.sys),
-            wait: now.wait.max(self.ticks.wait),
-            idle: now.idle.max(self.ticks.idle),
-            steal: now.steal.max(self.ticks.steal),
-        };
-        self.ticks
+    fn new(cpu: CpuId) -> Self {
+        Watched { cpu, group: None, held: None, meters: Meters::default() }
     }
 }
 
@@ -59,108 +45,173 @@ pub(super) struct LinuxWatch<'a> {
     options: WatchOptions,
     apart: CpuSet,
     tables: Tables,
-    root: Root,
-    /// Made when the first processor that may be touched is seen.
+    os: &'a Os,
+    /// The programs in the kernel, or why there are none. Opened when the first processor is seen that may be
+    /// touched.
+    shared: Option<Result<SharedCounters, String>>,
+    /// The events for what the programs do not count.
     plan: Option<Plan>,
-    watched: BTreeMap<CpuId, Watched>,
+    /// One per active processor, in the order of the tables.
+    watched: Vec<Watched>,
+    last_source: u32,
+    /// What the last look was made for: as long as that stays, nothing is opened or closed.
+    placement: Rc<Placement>,
+    from_tables: [bool; COLUMNS.len()],
+    missing: Vec<String>,
+    /// Processors that are left alone.
     untouched: CpuSet,
-    /// Processors whose counters could not be opened, with the reason.
+    /// Processors whose events could not be opened, with the reason.
     unopened: BTreeMap<CpuId, String>,
-    cost: Nanos,
+    /// This thread's processor time when the watch began.
+    began: Nanos,
     samples: u32,
 }
 
 impl<'a> LinuxWatch<'a> {
     /// Opens everything and takes a first look, so that counting begins now.
     pub(super) fn start(
-        root: &Root,
+        os: &'a Os,
         placements: Placements<'a>,
         options: WatchOptions,
     ) -> Result<Self, Absent> {
-        if !root.live {
+        if !os.root.live {
             return Err(Absent::with_help(
                 "it is a captured machine, where nothing goes on",
                 "leave out the interval to see the figures since boot",
             ));
         }
-        let tables = Tables::open(root).map_err(|refusal| Absent::because(refusal.reason.to_string()))?;
+        let absent = |refusal: Refusal| Absent::because(refusal.reason.to_string());
         let mut watch = LinuxWatch {
             placements,
             options,
-            apart: set_apart_at_boot(root),
-            tables,
-            root: root.clone(),
+            apart: set_apart_at_boot(&os.root),
+            tables: Tables::open(&os.root).map_err(absent)?,
+            os,
+            shared: None,
             plan: None,
-            watched: BTreeMap::new(),
+            watched: Vec::new(),
+            last_source: PROGRAMS,
+            placement: Rc::default(),
+            from_tables: [false; COLUMNS.len()],
+            missing: Vec::new(),
             untouched: CpuSet::new(),
             unopened: BTreeMap::new(),
-            cost: Nanos(0),
+            began: Nanos(0),
             samples: 0,
         };
+        watch.take().map_err(absent)?;
+        watch.began = own_cpu_time();
+        Ok(watch)
+    }
+
+    /// Counts by events whatever programs could count.
+    #[cfg(test)]
+    pub(super) fn start_without_programs(os: &'a Os, placements: Placements<'a>) -> Result<Self, Absent> {
+        let mut watch = Self::start(os, placements, WatchOptions::default())?;
+        watch.shared = Some(Err("this is a test".to_owned()));
+        watch.plan = None;
+        watch.watched.clear();
         watch.take().map_err(|refusal| Absent::because(refusal.reason.to_string()))?;
         Ok(watch)
     }
 
     fn take(&mut self) -> Result<Sample, Refusal> {
         let placement = (self.placements)()?;
-        self.tables.read()?;
+        self.tables.read_active()?;
         let at = now();
-        self.follow(&placement);
-        let mut cpus = Vec::with_capacity(self.tables.active().len());
-        for index in 0..self.tables.active().len() {
-            let mut row = self.tables.row(index, &placement);
-            self.count(&mut row, index);
-            cpus.push(row);
+        let active = self.tables.active();
+        let same = Rc::ptr_eq(&placement, &self.placement)
+            && active.iter().map(|(cpu, _)| *cpu).eq(self.watched.iter().map(|watched| watched.cpu));
+        if !same {
+            self.placement = placement;
+            self.follow();
         }
-        Ok(Sample { at, wall: wall(), cpus, sets: placement.sets, missing: self.missing() })
+        let from_tables = self.from_tables;
+        self.tables.read_columns(|column| from_tables[column.index()])?;
+        let cpus: Vec<CpuSample> = (0..self.watched.len()).map(|index| self.row(index)).collect();
+        if !same {
+            self.missing = self.find_missing();
+        }
+        let (sets, missing) = (self.placement.sets.clone(), self.missing.clone());
+        Ok(Sample { at, wall: wall(), cpus, sets, missing })
     }
 
     /// Begins and ends counting where processors came, left, or were sheltered since the last look.
-    fn follow(&mut self, placement: &Placement) {
+    fn follow(&mut self) {
         let active: CpuSet = self.tables.active().iter().map(|(cpu, _)| *cpu).collect();
         self.untouched = if self.options.touch_fenced {
             CpuSet::new()
         } else {
-            &(&placement.sheltered | &self.apart) & &active
+            &(&self.placement.sheltered | &self.apart) & &active
         };
-        self.unopened.retain(|cpu, _| active.contains(*cpu));
-        for (cpu, watched) in &mut self.watched {
-            if watched.group.is_some() && (!active.contains(*cpu) || self.untouched.contains(*cpu)) {
-                watched.group = None;
-            }
-        }
-        let to_open: Vec<CpuId> = (&active - &self.untouched)
-            .iter()
-            .filter(|cpu| self.watched.get(cpu).is_none_or(|w| w.group.is_none()))
-            .filter(|cpu| !self.unopened.contains_key(cpu))
-            .collect();
+        let touched = &active - &self.untouched;
+        self.unopened.retain(|cpu, _| touched.contains(*cpu));
+        let mut known: BTreeMap<CpuId, Watched> = self.watched.drain(..).map(|w| (w.cpu, w)).collect();
         for cpu in active.iter() {
-            self.watched.entry(cpu).or_default();
+            let mut watched = known.remove(&cpu).unwrap_or_else(|| Watched::new(cpu));
+            if !touched.contains(cpu) {
+                watched.group = None;
+                watched.held = None;
+            }
+            self.watched.push(watched);
         }
-        if !to_open.is_empty() {
-            perf::allow_descriptors((active.len() as u64).saturating_mul(events::DESCRIPTORS_PER_CPU));
-            self.open(&to_open);
+        if !touched.is_empty() {
+            let os = self.os;
+            self.shared.get_or_insert_with(|| SharedCounters::open(os));
+            self.hold_events(&touched);
+            self.open_events(&touched);
+        }
+        self.from_tables = COLUMNS.map(|column| self.wants_from_tables(column));
+    }
+
+    /// Opens the events that programs wait for. One that is refused gives the column to the others.
+    fn hold_events(&mut self, touched: &CpuSet) {
+        let Some(Ok(shared)) = &mut self.shared else { return };
+        let missing = self.watched.iter_mut().filter(|w| w.held.is_none() && touched.contains(w.cpu));
+        for watched in missing {
+            match shared.open_on(watched.cpu) {
+                Ok(held) => watched.held = held,
+                // It went off-line since the table was read.
+                Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
+                Err(_) => return shared.give_up_events(),
+            }
         }
     }
 
-    /// Opens the counters of all, then starts them together: opening takes long, and a watch should begin
-    /// everywhere at one time.
-    fn open(&mut self, cpus: &[CpuId]) {
-        let mut groups = Vec::with_capacity(cpus.len());
-        for cpu in cpus {
-            let opened = match &self.plan {
-                Some(plan) => plan.open(*cpu),
-                None => {
-                    let (plan, group) = Plan::make(&self.root, *cpu);
-                    self.plan = Some(plan);
-                    Ok(group)
-                }
-            };
-            groups.push((*cpu, opened));
+    /// Opens events where they are needed and not open, then starts them together: opening takes long, and a
+    /// watch should begin everywhere at one time.
+    fn open_events(&mut self, touched: &CpuSet) {
+        if self.plan.as_ref().is_some_and(Plan::is_empty) {
+            return;
+        }
+        let wants = |w: &&Watched| {
+            w.group.is_none() && touched.contains(w.cpu) && !self.unopened.contains_key(&w.cpu)
+        };
+        let without: Vec<CpuId> = self.watched.iter().filter(wants).map(|w| w.cpu).collect();
+        let Some(first) = without.first().copied() else { return };
+        perf::allow_descriptors((self.watched.len() as u64).saturating_mul(events::DESCRIPTORS_PER_CPU));
+        let mut made = None;
+        if self.plan.is_none() {
+            let shared = self.shared();
+            let wanted = |column| shared.is_none_or(|shared| !shared.has(column));
+            let (plan, group) = Plan::make(&self.os.root, first, wanted);
+            made = Some(group).filter(|_| !plan.is_empty());
+            self.plan = Some(plan);
+        }
+        let Some(plan) = self.plan.as_ref().filter(|plan| !plan.is_empty()) else { return };
+        let mut groups = Vec::with_capacity(without.len());
+        for cpu in without {
+            let group = made.take_if(|_| cpu == first);
+            groups.push((cpu, group.map_or_else(|| plan.open(cpu), Ok)));
         }
         for (cpu, opened) in groups {
             match opened.and_then(|group| group.start().map(|()| group)) {
-                Ok(group) => self.watched.entry(cpu).or_default().begin(group),
+                Ok(group) => {
+                    self.last_source += 1;
+                    if let Ok(at) = self.watched.binary_search_by_key(&cpu, |w| w.cpu) {
+                        self.watched[at].group = Some((self.last_source, group));
+                    }
+                }
                 Err(error) => {
                     self.unopened.insert(cpu, events::explain(&error));
                 }
@@ -168,68 +219,102 @@ impl<'a> LinuxWatch<'a> {
         }
     }
 
-    /// Adds what the events of a processor say to its row.
-    fn count(&mut self, row: &mut CpuSample, index: usize) {
-        let counted = self.read_group(row.cpu).or_else(|| self.reopen(row.cpu));
-        let watched = self.watched.entry(row.cpu).or_default();
-        let slices = row.events[Column::Csw.index()];
-        if let Some(counted) = counted {
-            watched.advance(&counted);
-            for column in COLUMNS {
-                let total = counted[column.index()].map(|_| watched.totals[column.index()]);
-                row.events[column.index()] = match column {
-                    // Threads of interrupts come on top of the deferred work that the table counts.
-                    Column::Intr | Column::Ithr => row.events[column.index()],
-                    _ => total,
-                };
+    fn shared(&self) -> Option<&SharedCounters> {
+        self.shared.as_ref()?.as_ref().ok()
+    }
+
+    /// Whether programs or events count a column on processors that may be touched.
+    fn counts(&self, column: Column) -> bool {
+        self.shared().is_some_and(|shared| shared.has(column))
+            || (column != Column::Ithr && self.plan.as_ref().is_some_and(|plan| plan.counts(column)))
+    }
+
+    /// Whether a column of some processor must come from a table.
+    fn wants_from_tables(&self, column: Column) -> bool {
+        match column {
+            Column::Intr | Column::Ithr | Column::Csw => {
+                !self.untouched.is_empty() || !self.unopened.is_empty() || !self.counts(column)
             }
-        } else if let Some((now, before)) = slices.zip(watched.slices) {
-            let csw = &mut watched.totals[Column::Csw.index()];
-            *csw = csw.saturating_add(now.saturating_sub(before));
-        }
-        if counted.is_none() && slices.is_some() {
-            row.events[Column::Csw.index()] = Some(watched.totals[Column::Csw.index()]);
-        }
-        watched.slices = slices;
-        if let Some(deferred) = &mut row.events[Column::Ithr.index()] {
-            *deferred = deferred.saturating_add(watched.totals[Column::Ithr.index()]);
-        }
-        row.ticks = watched.advance_ticks(row.ticks);
-        if self.plan.as_ref().is_some_and(|plan| plan.reason(Column::Xcal).is_some()) {
-            row.events[Column::Xcal.index()] = self.tables.calls_received(row.cpu, index);
+            // Received instead of sent, and only if sent cannot be told.
+            Column::Xcal => self.reason(column).is_some(),
+            _ => false,
         }
     }
 
-    fn read_group(&self, cpu: CpuId) -> Option<[Option<u64>; COLUMNS.len()]> {
-        let group = self.watched.get(&cpu)?.group.as_ref()?;
-        self.plan.as_ref()?.read(group).ok().flatten()
+    /// Why neither programs nor events count a column.
+    fn reason(&self, column: Column) -> Option<&str> {
+        if self.shared().is_some_and(|shared| shared.has(column)) {
+            return None;
+        }
+        self.plan.as_ref().and_then(|plan| plan.reason(column))
     }
 
-    /// A group that cannot be read belongs to a processor that was off-line since the last look, too short
-    /// to be missed in the tables: counts on with a new one.
-    fn reopen(&mut self, cpu: CpuId) -> Option<[Option<u64>; COLUMNS.len()]> {
-        self.watched.get_mut(&cpu)?.group.take()?;
-        self.open(&[cpu]);
-        self.read_group(cpu)
+    /// Everything about the processor that stands at `index` of the tables.
+    fn row(&mut self, index: usize) -> CpuSample {
+        let mut row = self.tables.row(index, &self.placement);
+        let touched = !self.untouched.contains(row.cpu);
+        let programs = self.shared().filter(|_| touched).map(|shared| shared.read(row.cpu));
+        let events = self.read_events(index);
+        let calls = self.tables.calls_received(row.cpu, index);
+        let meters = &mut self.watched[index].meters;
+        for column in COLUMNS {
+            let at = column.index();
+            let from_programs = programs.and_then(|counted| counted[at]);
+            let from_events = events.as_ref().and_then(|(source, counted)| Some((*source, counted[at]?)));
+            let from_table = if column == Column::Xcal { calls } else { row.events[at] };
+            let figure = match (from_programs, from_events, from_table) {
+                (Some(count), _, _) => Some((PROGRAMS, count)),
+                // Interrupts handed to threads come on top of the deferred work that the table counts.
+                (None, Some((source, threads)), deferred) if column == Column::Ithr => {
+                    deferred.map(|deferred| (source, deferred.saturating_add(threads)))
+                }
+                (None, Some(counted), _) => Some(counted),
+                (None, None, table) => table.map(|figure| (TABLES, figure)),
+            };
+            row.events[at] = figure.map(|(source, value)| meters.advance(column, source, value));
+        }
+        row.ticks = meters.advance_ticks(row.ticks);
+        row
+    }
+
+    /// What the events of a processor say. Those of a processor that was off-line since the last look, too
+    /// short to be missed in the tables, are gone: counts on with new ones.
+    fn read_events(&mut self, index: usize) -> Option<(u32, [Option<u64>; COLUMNS.len()])> {
+        for _ in 0..2 {
+            let (source, group) = self.watched[index].group.as_ref()?;
+            if let Ok(Some(counted)) = self.plan.as_ref()?.read(group) {
+                return Some((*source, counted));
+            }
+            self.watched[index].group = None;
+            let only = CpuSet::from_iter([self.watched[index].cpu]);
+            self.open_events(&only);
+        }
+        None
     }
 
     /// What is missing and why, one sentence per reason.
-    fn missing(&self) -> Vec<String> {
-        let mut missing = self.tables.missing();
+    fn find_missing(&self) -> Vec<String> {
         let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for column in COLUMNS {
-            let reason = self.plan.as_ref().and_then(|plan| plan.reason(column));
-            if let Some(reason) = reason.filter(|_| self.is_absent(column)) {
+            let gone = !self.counts(column) && !self.tables.has(column);
+            let reason = self.reason(column).or(match column {
+                Column::Intr => Some("this machine has no /proc/interrupts"),
+                Column::Ithr => Some("this machine has no /proc/softirqs"),
+                _ => None,
+            });
+            if let Some(reason) = reason.filter(|_| gone) {
                 reasons.entry(reason).or_default().push(column.word());
             }
         }
-        missing
-            .extend(reasons.into_iter().map(|(reason, columns)| format!("{}: {reason}", columns.join(", "))));
+        let mut missing: Vec<String> = reasons
+            .into_iter()
+            .map(|(reason, columns)| format!("{}: {reason}", columns.join(", ")))
+            .collect();
         if !self.untouched.is_empty() {
-            let kept = if self.tables.has_slices() { "" } else { ", csw" };
+            let csw = if self.tables.has(Column::Csw) { "" } else { ", csw" };
             missing.push(format!(
-                "minf, mjf, xcal, icsw, migr, smtx, srw, syscl{kept} of processors {}: reading their counters \
-                 would interrupt them (--touch-fenced reads them)",
+                "{ONLY_COUNTED}{csw} of processors {}: they are fenced or sheltered, and left alone \
+                 (--touch-fenced counts there, too)",
                 self.untouched
             ));
         }
@@ -239,63 +324,72 @@ impl<'a> LinuxWatch<'a> {
         missing
     }
 
-    /// Whether a column that has no events has no other source either.
-    fn is_absent(&self, column: Column) -> bool {
-        match column {
-            Column::Intr | Column::Ithr => false,
-            Column::Csw => !self.tables.has_slices(),
-            Column::Xcal => !self.tables.has_calls(),
-            _ => true,
-        }
-    }
-
+    /// Where a column comes from.
     fn origin(&self, column: Column) -> String {
-        let reason = self.plan.as_ref().and_then(|plan| plan.reason(column));
+        if let Some(shared) = self.shared().filter(|shared| shared.has(column)) {
+            return format!("counted in the kernel at {}", shared.origin(column));
+        }
+        let reason = self.reason(column);
         match (column, reason) {
-            (Column::Intr, _) => "rows of /proc/interrupts (without TLB, MCP, RTR, ERR, MIS)".to_owned(),
-            (Column::Ithr, None) => {
-                format!("device rows of /proc/softirqs + {}", events::origin(column))
-            }
+            (Column::Intr, _) => "/proc/interrupts (without TLB, MCP, RTR, ERR, MIS)".to_owned(),
+            (Column::Ithr, None) => format!("devices in /proc/softirqs + {}", events::origin(column)),
             (Column::Ithr, Some(reason)) => {
-                format!("device rows of /proc/softirqs, without interrupt threads: {reason}")
+                format!("devices in /proc/softirqs, without interrupt threads: {reason}")
             }
-            (Column::Xcal, Some(reason)) if self.tables.has_calls() => {
+            (Column::Xcal, Some(reason)) if self.tables.has(column) => {
                 format!("calls received (/proc/interrupts) instead of sent: {reason}")
             }
-            (Column::Csw, Some(reason)) if self.tables.has_slices() => {
+            (Column::Csw, Some(reason)) if self.tables.has(column) => {
                 format!("time slices (/proc/schedstat), without switches to idle: {reason}")
             }
             (_, Some(reason)) => format!("not counted: {reason}"),
-            (_, None) => events::origin(column),
+            (_, None) => format!("perf event {}", events::origin(column)),
         }
+    }
+
+    /// How counting is done, and to whom not.
+    fn manner(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        match &self.shared {
+            Some(Ok(_)) => {
+                lines.push("counts made in the kernel are read without interrupting anybody".into())
+            }
+            Some(Err(why)) => lines.push(format!("perf events are used because {why}")),
+            None => {}
+        }
+        if self.plan.as_ref().is_some_and(|plan| !plan.is_empty()) {
+            lines.push("reading perf events interrupts their processor once per report".into());
+        }
+        if !self.untouched.is_empty() {
+            lines.push(format!(
+                "processors {} are left alone: their rows are made of /proc; beginning and ending to watch \
+                 interrupts them a few times all the same",
+                self.untouched
+            ));
+        }
+        lines
     }
 }
 
 impl CounterWatch for LinuxWatch<'_> {
     fn sample(&mut self) -> Result<Sample, Refusal> {
-        let before = own_cpu_time();
-        let sample = self.take();
-        self.cost = self.cost + (own_cpu_time() - before);
         self.samples += 1;
-        sample
+        self.take()
     }
 
     fn explain(&self) -> Vec<String> {
         let mut lines: Vec<String> =
             COLUMNS.iter().map(|column| format!("{column:<5} {}", self.origin(*column))).collect();
         lines.push(
-            "usr sys wt idl  /proc/stat (user + nice, system + irq + softirq, iowait, idle)".to_owned(),
+            "usr sys wt idl: /proc/stat (user + nice, system + irq + softirq, iowait, idle)".to_owned(),
         );
-        if !self.untouched.is_empty() {
+        lines.extend(self.manner());
+        // Whatever this thread did meanwhile is part of the price. The first sample is dear: all is touched for
+        // the first time.
+        let cost = own_cpu_time() - self.began;
+        if let Some(mean) = cost.0.checked_div(u64::from(self.samples)).filter(|_| self.samples > 1) {
             lines.push(format!(
-                "processors {} are left alone: their rows come from /proc; starting and ending the watch \
-                 interrupts them a few times all the same",
-                self.untouched
-            ));
-        }
-        if let Some(mean) = self.cost.0.checked_div(u64::from(self.samples)) {
-            lines.push(format!(
-                "watching costs {}.{:03} ms of processor time per sample (mean of {})",
+                "watching cost {}.{:03} ms of processor time per sample (mean of {})",
                 mean / 1_000_000,
                 mean / 1000 % 1000,
                 self.samples
@@ -308,52 +402,14 @@ impl CounterWatch for LinuxWatch<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn totals_never_go_back_and_hold_what_every_group_counted(
-            groups in proptest::collection::vec(proptest::collection::vec(0u64..1000, 1..5), 1..5)
-        ) {
-            let mut watched = Watched::default();
-            let (mut expected, mut last) = (0, 0);
-            for increments in groups {
-                watched.seen = [0; COLUMNS.len()];
-                let mut value = 0;
-                for increment in increments {
-                    value += increment;
-                    expected += increment;
-                    let mut counted = [None; COLUMNS.len()];
-                    counted[Column::Syscl.index()] = Some(value);
-                    watched.advance(&counted);
-                    let total = watched.totals[Column::Syscl.index()];
-                    prop_assert!(total >= last);
-                    last = total;
-                }
-            }
-            prop_assert_eq!(last, expected);
-            prop_assert_eq!(watched.totals[Column::Csw.index()], 0);
-        }
-
-        #[test]
-        fn time_by_use_never_goes_back(times in proptest::collection::vec(proptest::array::uniform5(0u64..100), 2..6)) {
-            let mut watched = Watched::default();
-            let mut last = Ticks::default();
-            for time in times {
-                let [user, sys, wait, idle, steal] = time.map(Nanos);
-                let now = watched.advance_ticks(Ticks { user, sys, wait, idle, steal });
-                prop_assert!(now.idle >= last.idle && now.total() >= last.total());
-                last = now;
-            }
-        }
-    }
+    use crate::Root;
 
     #[test]
     fn a_captured_machine_cannot_be_watched() {
         let dir = tempfile::tempdir().unwrap();
-        let root = Root::paper(dir.path());
-        let placements = || Ok(Placement::default());
-        let absent = LinuxWatch::start(&root, Box::new(placements), WatchOptions::default()).err().unwrap();
+        let os = Os::new(Root::paper(dir.path()));
+        let placements = || Ok(Rc::default());
+        let absent = LinuxWatch::start(&os, Box::new(placements), WatchOptions::default()).err().unwrap();
         assert_eq!(absent.why, "it is a captured machine, where nothing goes on");
     }
 }

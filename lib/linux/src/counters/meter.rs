@@ -1,0 +1,98 @@
+//! Meters that never go back, whatever they are fed from.
+//!
+//! A figure of a processor may come from one source now and from another later: a group of events is opened
+//! anew after the processor was off-line, or a table takes over when the processor is fenced. Figures of
+//! different sources are not comparable, so only differences within one source are added up.
+
+use millpond_model::{COLUMNS, Column, Ticks};
+
+/// The meter of one column.
+#[derive(Debug, Clone, Copy, Default)]
+struct Meter {
+    /// The source that fed it last, and what that said.
+    last: Option<(u32, u64)>,
+    total: u64,
+}
+
+/// The meters of one processor.
+#[derive(Debug, Default)]
+pub(super) struct Meters {
+    columns: [Meter; COLUMNS.len()],
+    ticks: Ticks,
+}
+
+impl Meters {
+    /// What the source says now; gives what the meter says. It begins at 0, and stands still when the source
+    /// is another one than last time.
+    pub(super) fn advance(&mut self, column: Column, source: u32, value: u64) -> u64 {
+        let meter = &mut self.columns[column.index()];
+        if let Some((_, before)) = meter.last.filter(|(last, _)| *last == source) {
+            meter.total = meter.total.saturating_add(value.saturating_sub(before));
+        }
+        meter.last = Some((source, value));
+        meter.total
+    }
+
+    /// Time by use as the kernel tells it, whose idle and waiting times are known to step back by a tick.
+    pub(super) fn advance_ticks(&mut self, now: Ticks) -> Ticks {
+        self.ticks = Ticks {
+            user: now.user.max(self.ticks.user),
+            sys: now.sys.max(self.ticks.sys),
+            wait: now.wait.max(self.ticks.wait),
+            idle: now.idle.max(self.ticks.idle),
+            steal: now.steal.max(self.ticks.steal),
+        };
+        self.ticks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millpond_model::Nanos;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_meter_never_goes_back_and_holds_what_each_source_added(
+            feeds in proptest::collection::vec((0u32..3, proptest::collection::vec(0u64..1000, 1..5)), 1..6)
+        ) {
+            let mut meters = Meters::default();
+            let (mut expected, mut last, mut fed) = (0, 0, None);
+            for (source, values) in feeds {
+                for value in values {
+                    if let Some((_, before)) = fed.filter(|(from, _)| *from == source) {
+                        expected += u64::saturating_sub(value, before);
+                    }
+                    fed = Some((source, value));
+                    let total = meters.advance(Column::Syscl, source, value);
+                    prop_assert!(total >= last);
+                    last = total;
+                }
+            }
+            prop_assert_eq!(last, expected);
+            prop_assert_eq!(meters.advance(Column::Csw, 0, 7), 0);
+        }
+
+        #[test]
+        fn time_by_use_never_goes_back(times in proptest::collection::vec(proptest::array::uniform5(0u64..100), 2..6)) {
+            let mut meters = Meters::default();
+            let mut last = Ticks::default();
+            for time in times {
+                let [user, sys, wait, idle, steal] = time.map(Nanos);
+                let now = meters.advance_ticks(Ticks { user, sys, wait, idle, steal });
+                prop_assert!(now.idle >= last.idle && now.total() >= last.total());
+                last = now;
+            }
+        }
+    }
+
+    #[test]
+    fn a_change_of_source_is_no_event() {
+        let mut meters = Meters::default();
+        assert_eq!(meters.advance(Column::Csw, 2, 100), 0);
+        assert_eq!(meters.advance(Column::Csw, 2, 130), 30);
+        assert_eq!(meters.advance(Column::Csw, 0, 9_000_000), 30);
+        assert_eq!(meters.advance(Column::Csw, 0, 9_000_005), 35);
+    }
+}
