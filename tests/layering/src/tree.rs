@@ -1,5 +1,6 @@
 //! The tree as it lies on disk: cargo's metadata, and every Rust file of ours.
 
+use crate::Scan;
 use crate::arrows::Metadata;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,8 @@ pub struct SourceFile {
     pub path: String,
     /// What it says.
     pub text: String,
+    /// Whether it is a module that exists for tests only (`#[cfg(test)] mod live;` says so elsewhere), or below one.
+    pub is_test: bool,
 }
 
 /// Everything that the checks look at.
@@ -50,8 +53,33 @@ impl House {
         let mut files = Vec::new();
         read_sources(&root, &root, &mut files)?;
         files.sort_by(|a, b| a.path.cmp(&b.path));
+        mark_tests(&mut files);
         Ok(House { metadata, files })
     }
+}
+
+/// Marks the modules that other files declare for tests only.
+pub fn mark_tests(files: &mut [SourceFile]) {
+    let tests: Vec<String> = files.iter().flat_map(test_modules).collect();
+    for file in files {
+        let is_below =
+            |test: &String| file.path == format!("{test}.rs") || file.path.starts_with(&format!("{test}/"));
+        file.is_test |= tests.iter().any(is_below);
+    }
+}
+
+/// Where the test modules that a file declares stand, without the end of the name: `lib/linux/src/counters/live`.
+fn test_modules(file: &SourceFile) -> Vec<String> {
+    let scan = Scan::of(&file.text);
+    let dir = match file.path.rsplit_once('/') {
+        Some((dir, "lib.rs" | "main.rs" | "mod.rs")) => dir.to_owned(),
+        _ => file.path.trim_end_matches(".rs").to_owned(),
+    };
+    let lines = scan.code.iter().enumerate().filter(|(at, _)| scan.is_test_line(at + 1));
+    lines
+        .filter_map(|(_, code)| code.trim().rsplit_once("mod ")?.1.strip_suffix(';'))
+        .map(|name| format!("{dir}/{name}"))
+        .collect()
 }
 
 fn read_metadata(cargo: &str, dir: &Path) -> Result<Metadata, ReadError> {
@@ -83,8 +111,33 @@ fn read_sources(root: &Path, dir: &Path, files: &mut Vec<SourceFile>) -> Result<
         } else if name.ends_with(".rs") {
             let text = fs::read_to_string(&path).map_err(failed(&path))?;
             let path = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
-            files.push(SourceFile { path, text });
+            files.push(SourceFile { path, text, is_test: false });
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_that_is_declared_for_tests_is_a_test() {
+        let file =
+            |path: &str, text: &str| SourceFile { path: path.into(), text: text.into(), is_test: false };
+        let mut files = [
+            file("lib/a/src/lib.rs", "//! A.\nmod b;\n#[cfg(test)]\nmod live;\n"),
+            file(
+                "lib/a/src/b.rs",
+                "//! B.\n#[cfg(test)] pub mod deep;\n#[cfg(test)]\nmod tests {\n    fn x() {}\n}\n",
+            ),
+            file("lib/a/src/live.rs", ""),
+            file("lib/a/src/live/more.rs", ""),
+            file("lib/a/src/alive.rs", ""),
+            file("lib/a/src/b/deep.rs", ""),
+        ];
+        mark_tests(&mut files);
+        let tests: Vec<bool> = files.iter().map(|file| file.is_test).collect();
+        assert_eq!(tests, [false, false, true, true, false, true]);
+    }
 }
