@@ -3,7 +3,7 @@
 use crate::args::{self, Parsed};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
-use crate::{capture, demo, doctor, help, load, mpstat, occupancy, pbind, psradm, psrinfo, psrset};
+use crate::{capture, demo, doctor, experiment, help, load, mpstat, occupancy, pbind, psradm, psrinfo, psrset};
 use millpond_session::reason;
 use std::ffi::OsString;
 use std::path::Path;
@@ -40,6 +40,7 @@ pub const COMMANDS: &[Command] = &[
     capture::COMMAND,
     load::COMMAND,
     demo::COMMAND,
+    experiment::COMMAND,
     help::COMMAND,
 ];
 

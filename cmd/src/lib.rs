@@ -34,6 +34,7 @@ mod command;
 mod ctx;
 mod demo;
 mod doctor;
+mod experiment;
 mod failure;
 mod help;
 mod interval;

@@ -9,6 +9,7 @@
 //! | experiment | claim |
 //! |---|---|
 //! | [`demo`] | two programs that spin for each other are worth several times more apart than mixed, and caps do not help |
+//! | [`e1`] | processors that are sheltered from interrupts are still, and the network's processor is elsewhere |
 //!
 //! # What callers may rely on
 //!
@@ -24,8 +25,11 @@
 //! It knows no kernel and no kind of machine, opens no file, and prints nothing: what happens is told to a callback.
 
 pub mod demo;
+pub mod e1;
 mod failure;
+mod ground;
 mod program;
 mod sets;
 
 pub use failure::Failure;
+pub use ground::Facts;

@@ -1,11 +1,14 @@
-//! A processor set that lives as long as an arm of an experiment.
+//! What an experiment does to the machine, for as long as a value lives: processor sets, and shelter from interrupts.
 
 use crate::Failure;
 use millpond_machine::facets::CreateOptions;
 use millpond_machine::{Machine, Writer};
-use millpond_model::{CpuId, PsetId};
+use millpond_model::{CpuId, Pid, PsetId, State};
 
-/// A set that we made, which pushes nobody out. Dropping it destroys it, quietly; [`MadeSet::end`] says what goes wrong.
+/// How sets are made on a machine that is not the experiment's alone.
+pub(crate) const KEEP_OTHERS: CreateOptions = CreateOptions { keep_others: true };
+
+/// A set that we made. Dropping it destroys it, quietly; [`MadeSet::end`] says what goes wrong.
 pub(crate) struct MadeSet<'m> {
     machine: &'m dyn Machine,
     id: PsetId,
@@ -17,12 +20,12 @@ impl<'m> MadeSet<'m> {
     pub fn make(
         machine: &'m dyn Machine,
         cpus: &[CpuId],
+        options: CreateOptions,
         note: &mut dyn FnMut(&str),
     ) -> Result<Self, Failure> {
         let psets = machine.psets().map_err(Failure::NotHere)?;
         let what = "create processor set";
         let writer = Writer::open(machine).map_err(Failure::refused(what))?;
-        let options = CreateOptions { keep_others: true };
         let change = psets.prepare_create(cpus, options, false).map_err(Failure::refused(what))?;
         let done = writer.commit(change).map_err(Failure::refused(what))?;
         done.notes.iter().for_each(|text| note(text));
@@ -58,6 +61,83 @@ impl Drop for MadeSet<'_> {
     }
 }
 
+/// Binds a program that we started to a set, or keeps it to what no set has.
+pub(crate) fn bind(
+    machine: &dyn Machine,
+    pid: Pid,
+    set: PsetId,
+    note: &mut dyn FnMut(&str),
+) -> Result<(), Failure> {
+    let threads = machine.threads().map_err(Failure::NotHere)?;
+    let what = || format!("bind process {pid} to set {set}");
+    let writer = Writer::open(machine).map_err(Failure::refused(what()))?;
+    let change = if set.is_default() {
+        threads.prepare_start_in_default(pid)
+    } else {
+        threads.prepare_bind_set(pid, None, Some(set)).map(|change| change.map(drop))
+    };
+    let done = writer.commit(change.map_err(Failure::refused(what()))?).map_err(Failure::refused(what()))?;
+    done.notes.iter().for_each(|text| note(text));
+    Ok(())
+}
+
+/// Processors that we sheltered from interrupts. Dropping it lets them take interrupts again, quietly;
+/// [`Shelter::end`] says what goes wrong.
+pub(crate) struct Shelter<'m> {
+    machine: &'m dyn Machine,
+    cpus: Vec<CpuId>,
+}
+
+impl<'m> Shelter<'m> {
+    /// Makes the processors no-intr.
+    pub fn make(
+        machine: &'m dyn Machine,
+        cpus: &[CpuId],
+        note: &mut dyn FnMut(&str),
+    ) -> Result<Self, Failure> {
+        set_states(machine, cpus, State::NoIntr, note)?;
+        Ok(Shelter { machine, cpus: cpus.to_vec() })
+    }
+
+    /// Makes them on-line again.
+    pub fn end(mut self) -> Result<(), Failure> {
+        let cpus = std::mem::take(&mut self.cpus);
+        set_states(self.machine, &cpus, State::OnLine, &mut |_| ())
+    }
+}
+
+impl Drop for Shelter<'_> {
+    fn drop(&mut self) {
+        if !self.cpus.is_empty() {
+            // As for sets: what ended the experiment is told.
+            let _ = set_states(self.machine, &self.cpus, State::OnLine, &mut |_| ());
+        }
+    }
+}
+
+/// The steps that sheltering the processors would take, one a line.
+pub(crate) fn shelter_steps(machine: &dyn Machine, cpus: &[CpuId]) -> Result<Vec<String>, Failure> {
+    let processors = machine.processors().map_err(Failure::NotHere)?;
+    let what = "shelter processors from interrupts";
+    let change = processors.prepare_states(cpus, State::NoIntr, false).map_err(Failure::refused(what))?;
+    Ok(change.steps.iter().map(ToString::to_string).collect())
+}
+
+fn set_states(
+    machine: &dyn Machine,
+    cpus: &[CpuId],
+    to: State,
+    note: &mut dyn FnMut(&str),
+) -> Result<(), Failure> {
+    let what = || format!("make processors {to}");
+    let processors = machine.processors().map_err(Failure::NotHere)?;
+    let writer = Writer::open(machine).map_err(Failure::refused(what()))?;
+    let change = processors.prepare_states(cpus, to, false).map_err(Failure::refused(what()))?;
+    let done = writer.commit(change).map_err(Failure::refused(what()))?;
+    done.notes.iter().for_each(|text| note(text));
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,7 +153,8 @@ mod tests {
         let session = session();
         let sets = || session.machine().psets().unwrap().list().unwrap().len();
         for ends_itself in [true, false] {
-            let set = MadeSet::make(session.machine(), &[CpuId(1), CpuId(2)], &mut |_| ()).unwrap();
+            let set =
+                MadeSet::make(session.machine(), &[CpuId(1), CpuId(2)], KEEP_OTHERS, &mut |_| ()).unwrap();
             assert_eq!((sets(), set.id()), (1, PsetId(1)));
             if ends_itself {
                 set.end().unwrap();
@@ -85,9 +166,36 @@ mod tests {
     }
 
     #[test]
+    fn processors_are_sheltered_until_the_shelter_is_ended_or_dropped() {
+        let session = session();
+        let cpus = [CpuId(4), CpuId(5)];
+        let sheltered = || {
+            let states = session.machine().processors().unwrap().states().unwrap();
+            states
+                .iter()
+                .filter(|status| status.state == State::NoIntr)
+                .map(|status| status.cpu)
+                .collect::<Vec<_>>()
+        };
+        assert!(!shelter_steps(session.machine(), &cpus).unwrap().is_empty());
+        assert_eq!(sheltered(), []);
+        for ends_itself in [true, false] {
+            let shelter = Shelter::make(session.machine(), &cpus, &mut |_| ()).unwrap();
+            assert_eq!(sheltered(), cpus);
+            if ends_itself {
+                shelter.end().unwrap();
+            } else {
+                drop(shelter);
+            }
+            assert_eq!(sheltered(), []);
+        }
+    }
+
+    #[test]
     fn a_set_that_cannot_be_made_is_refused_in_words() {
         let session = session();
-        let failure = MadeSet::make(session.machine(), &[CpuId(999)], &mut |_| ()).err().unwrap();
+        let failure =
+            MadeSet::make(session.machine(), &[CpuId(999)], KEEP_OTHERS, &mut |_| ()).err().unwrap();
         assert!(failure.to_string().starts_with("cannot create processor set: processor 999: "), "{failure}");
     }
 }

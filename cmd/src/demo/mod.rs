@@ -55,6 +55,9 @@ pub(crate) const COMMAND: Command = Command {
     run,
 };
 
+/// What it does, as a complaint says it.
+const MAIN: &str = "run the demo";
+
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let seconds = match parsed.long_value("seconds") {
         None => None,
@@ -73,16 +76,16 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     }
     let session = ctx.changing(&parsed.common)?;
     if parsed.common.dry_run {
-        let (facts, sentences) = demo::outline(&session).map_err(failed)?;
+        let (facts, sentences) = demo::outline(&session).map_err(|failure| failed(MAIN, failure))?;
         if json {
             ctx.json(&json!({ "dry_run": true, "machine": facts, "arms": sentences }));
         } else {
-            ctx.out.text(&facts.text());
+            ctx.out.line(format_args!("machine: {}\njobs: {}", facts.text(), demo::JOBS));
             sentences.iter().for_each(|sentence| ctx.out.line(sentence));
         }
         return Ok(Exit::DONE);
     }
-    let program = own_program().map_err(|why| Complaint::new("run the demo", why))?;
+    let program = own_program().map_err(|why| Complaint::new(MAIN, why))?;
     let stop = stop_on_signal();
     let mut options = Options::new(&program, stop);
     if let Some(seconds) = seconds {
@@ -99,7 +102,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let demo = match result {
         // Nobody reads any more, which is no failure of ours.
         Err(millpond_experiments::Failure::Stopped) if ctx.out.is_closed() => return Ok(Exit::DONE),
-        result => result.map_err(failed)?,
+        result => result.map_err(|failure| failed(MAIN, failure))?,
     };
     if json {
         ctx.json(&demo.json());
@@ -114,7 +117,10 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
 /// Tells people as it goes: on standard output where the text is what was asked for, else on standard error.
 fn tell(event: Event<'_>, text: bool, options: &Options<'_>, ctx: &mut Ctx<'_>) {
     let told = match event {
-        Event::Machine(facts) => format!("{}about {} seconds\n\n", facts.text(), options.total_seconds() + 2),
+        Event::Machine(facts) => {
+            let seconds = options.total_seconds() + 2;
+            format!("machine: {}\njobs: {}\nabout {seconds} seconds\n\n", facts.text(), demo::JOBS)
+        }
         Event::Begin(sentence) => format!("{sentence}\n"),
         Event::Done(arm) => arm.text() + "\n",
         Event::Note(note) => return ctx.warn(note),
@@ -127,15 +133,15 @@ fn tell(event: Event<'_>, text: bool, options: &Options<'_>, ctx: &mut Ctx<'_>) 
     }
 }
 
-/// What ended the demo, in the words of commands.
-fn failed(failure: millpond_experiments::Failure) -> Failure {
+/// What ended an experiment, in the words of commands.
+pub(crate) fn failed(what: &str, failure: millpond_experiments::Failure) -> Failure {
     use millpond_experiments::Failure::{Program, Refused};
     match failure {
         Refused { what, refusal } => Complaint::refused(&what, |_| None, &refusal).into(),
-        Program { program, why } => Complaint::new(format!("run job {program}"), why).into(),
+        Program { program, why } => Complaint::new(format!("run {program}"), why).into(),
         other => {
             let hint = other.hint().map(str::to_owned);
-            Complaint { hint, ..Complaint::new("run the demo", other.to_string()) }.into()
+            Complaint { hint, ..Complaint::new(what, other.to_string()) }.into()
         }
     }
 }

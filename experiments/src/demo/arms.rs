@@ -1,12 +1,12 @@
 //! The arms: programs started, placed, begun together, watched and ended; then everything is put back.
 
-use super::ground::Home;
+use super::homes::Home;
 use super::watch::Watch;
 use super::{Arm, ArmKind, Event, JobResult, Options};
 use crate::Failure;
 use crate::program::Program;
-use crate::sets::MadeSet;
-use millpond_machine::{Absent, Writer};
+use crate::sets::{self, KEEP_OTHERS, MadeSet};
+use millpond_machine::Absent;
 use millpond_model::{CpuId, CpuSet, Nanos, Pid, PsetId};
 use millpond_session::{Cap, Session};
 use millpond_workloads::cg::{CgResult, Verification};
@@ -49,7 +49,7 @@ impl<'a> Stage<'a, '_> {
     fn place(&mut self, kind: ArmKind) -> Result<Result<Placed<'a>, Absent>, Failure> {
         let mut placed = Placed::default();
         for name in kind.jobs() {
-            placed.programs.push(Program::start(name, self.options.program, &JOB_WORDS)?);
+            placed.programs.push(Program::start(&format!("job {name}"), self.options.program, &JOB_WORDS)?);
         }
         match kind {
             ArmKind::Fighting => {}
@@ -68,34 +68,17 @@ impl<'a> Stage<'a, '_> {
                         Home::Default(_) => PsetId::DEFAULT,
                         Home::Set(cpus) => {
                             let note = &mut |note: &str| (self.tell)(Event::Note(note));
-                            let made = MadeSet::make(self.session.machine(), &cpus, note)?;
+                            let made = MadeSet::make(self.session.machine(), &cpus, KEEP_OTHERS, note)?;
                             let id = made.id();
                             placed.sets.push(made);
                             id
                         }
                     };
-                    self.bind(pid, set)?;
+                    sets::bind(self.session.machine(), pid, set, &mut |note| (self.tell)(Event::Note(note)))?;
                 }
             }
         }
         Ok(Ok(placed))
-    }
-
-    /// Binds a program that we started to a set, or keeps it to what no set has.
-    fn bind(&mut self, pid: Pid, set: PsetId) -> Result<(), Failure> {
-        let machine = self.session.machine();
-        let threads = machine.threads().map_err(Failure::NotHere)?;
-        let what = || format!("bind process {pid} to set {set}");
-        let writer = Writer::open(machine).map_err(Failure::refused(what()))?;
-        let change = if set.is_default() {
-            threads.prepare_start_in_default(pid)
-        } else {
-            threads.prepare_bind_set(pid, None, Some(set)).map(|change| change.map(drop))
-        };
-        let done =
-            writer.commit(change.map_err(Failure::refused(what()))?).map_err(Failure::refused(what()))?;
-        done.notes.iter().for_each(|note| (self.tell)(Event::Note(note)));
-        Ok(())
     }
 
     /// Runs what was placed, and takes it away again.
@@ -122,11 +105,11 @@ impl<'a> Stage<'a, '_> {
         self.wait(seconds, &mut watch)?;
         programs.iter_mut().for_each(Program::finish);
         let mut jobs = Vec::new();
-        for (program, threads) in programs.iter_mut().zip(threads) {
+        for ((program, threads), name) in programs.iter_mut().zip(threads).zip(kind.jobs()) {
             let result = cg_result(program, stop)?;
             let seen = watch.of(program.pid());
             jobs.push(JobResult {
-                name: program.name.clone(),
+                name: (*name).to_owned(),
                 threads,
                 mops: result.mops_total,
                 iterations: result.iterations,

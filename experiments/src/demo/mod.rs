@@ -32,14 +32,15 @@
 //! runs alone. A machine of one processor has nothing to share out, and the demo says so.
 
 mod arms;
-mod ground;
+mod homes;
 mod report;
 mod watch;
 
-pub use ground::{Home, plan_homes};
-pub use report::{Arm, ArmKind, Demo, Facts, JobResult, Seen, SpeedUp};
+pub use homes::{Home, plan_homes};
+pub use report::{Arm, ArmKind, Demo, JobResult, Seen, SpeedUp};
 
 use crate::Failure;
+use crate::ground::{self, Facts};
 use millpond_machine::Absent;
 use millpond_model::CpuId;
 use millpond_session::{Kind, Session};
@@ -74,6 +75,10 @@ impl<'a> Options<'a> {
         3 * self.together_seconds + 2 * self.alone_seconds
     }
 }
+
+/// The jobs, in a line.
+pub const JOBS: &str =
+    "a and b, NPB CG class S, whose threads spin for each other; one thread per processor they may use";
 
 /// What happens while it runs.
 #[derive(Debug, Clone, Copy)]

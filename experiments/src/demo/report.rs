@@ -1,29 +1,11 @@
 //! What came of the demo: arms, jobs, and the one line at the end.
 
+use crate::ground::Facts;
 use millpond_machine::Absent;
 use millpond_model::CpuId;
 use millpond_report::{Align, Bars, Cell, Group, Table};
 use serde::Serialize;
 use serde_json::Value;
-
-/// The machine, as far as the demo cares.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Facts {
-    /// Processors, off-line ones too.
-    pub processors: usize,
-    /// Cores they are on.
-    pub cores: usize,
-    /// Chips they are on.
-    pub chips: usize,
-    /// Locality groups they are in.
-    pub lgroups: usize,
-    /// What the maker calls them.
-    pub brand: String,
-    /// Processor sets that exist.
-    pub sets: usize,
-    /// Processors that the demo may use, as a list.
-    pub free: String,
-}
 
 /// Which arm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -136,28 +118,6 @@ impl Seen {
             mean: seconds.iter().sum::<f64>() / count,
             most: seconds.iter().copied().fold(0.0, f64::max),
         }
-    }
-}
-
-impl Facts {
-    /// The first lines of the demo.
-    #[must_use]
-    pub fn text(&self) -> String {
-        let sets = match self.sets {
-            0 => "no processor sets".to_owned(),
-            1 => "one processor set".to_owned(),
-            more => format!("{more} processor sets"),
-        };
-        let brand = if self.brand.is_empty() { String::new() } else { format!(" ({})", self.brand) };
-        format!(
-            "machine: {} on {}, {}, {}{brand}; {sets}; the demo may use {}\n\
-             jobs: a and b, NPB CG class S, whose threads spin for each other; one thread per processor they may use\n",
-            counted(self.processors, "processor"),
-            counted(self.cores, "core"),
-            counted(self.chips, "chip"),
-            counted(self.lgroups, "lgroup"),
-            self.free,
-        )
     }
 }
 
@@ -325,10 +285,6 @@ fn compare(arms: &[Arm]) -> Option<SpeedUp> {
     })
 }
 
-fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -437,17 +393,6 @@ speed-up: 12.4x (each job at 0.98 of alone)
   the answer of b was WRONG
 ";
         assert_eq!(arm.text(), expected);
-    }
-
-    #[test]
-    fn the_machine_is_told_in_two_lines() {
-        let text = facts().text();
-        let first = text.lines().next().unwrap();
-        assert_eq!(
-            first,
-            "machine: 2 processors on 2 cores, 1 chip, 1 lgroup (Opteron 2210); no processor sets; the demo may use 0-1"
-        );
-        assert_eq!(text.lines().count(), 2);
     }
 
     proptest! {

@@ -1,10 +1,6 @@
-//! The ground on which the demo is played: which processors it may use, and who lives where.
+//! Who lives where when both jobs are apart.
 
-use super::Facts;
-use crate::Failure;
-use millpond_machine::Absent;
-use millpond_model::{CpuId, CpuSet, Processor};
-use millpond_session::{Session, own_pid};
+use millpond_model::{CpuId, CpuSet};
 
 /// Where a job lives when both are apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,40 +35,6 @@ pub fn plan_homes(free: &[CpuId]) -> Option<[Home; 2]> {
             Some([Home::Set(far), Home::Set(near)])
         }
     }
-}
-
-/// Looks at the machine: what it is, and which processors of the default set this process may use, in the order of where they
-/// stand.
-pub(super) fn read(session: &Session) -> Result<(Facts, Vec<CpuId>), Failure> {
-    let machine = session.machine();
-    let absent = |absent: Absent| Failure::NotHere(absent);
-    let processors = machine.processors().map_err(absent)?;
-    let topology = processors.topology().map_err(Failure::refused("read processors"))?;
-    let states = processors.states().map_err(Failure::refused("read processors"))?;
-    let sets = machine.psets().map_err(absent)?.list().map_err(Failure::refused("read processor sets"))?;
-    let own = machine.threads().map_err(absent)?;
-    let own = own.lwps(own_pid()).map_err(Failure::refused("read this process"))?;
-
-    let taken: CpuSet = sets.iter().flat_map(|set| set.members.iter().copied()).collect();
-    let allowed: CpuSet = own.iter().flat_map(|lwp| lwp.allowed.iter()).collect();
-    let runs = |cpu| states.iter().any(|status| status.cpu == cpu && status.state.runs_threads());
-    let mut standing: Vec<&Processor> = topology.processors().iter().collect();
-    standing.sort_by_key(|p| (p.lgroup, p.chip, p.core, p.id));
-    let free: Vec<CpuId> = standing
-        .iter()
-        .map(|p| p.id)
-        .filter(|&cpu| runs(cpu) && allowed.contains(cpu) && !taken.contains(cpu))
-        .collect();
-    let facts = Facts {
-        processors: topology.processors().len(),
-        cores: topology.cores().len(),
-        chips: topology.chips().len(),
-        lgroups: topology.lgroups().len(),
-        brand: topology.processors().first().map(|p| p.brand.clone()).unwrap_or_default(),
-        sets: sets.len(),
-        free: free.iter().copied().collect::<CpuSet>().to_string(),
-    };
-    Ok((facts, free))
 }
 
 #[cfg(test)]

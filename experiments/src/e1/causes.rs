@@ -1,0 +1,106 @@
+//! Who interrupted the processors of the set, by name: an answer to the question that the published text leaves open.
+
+use millpond_model::CpuSet;
+use millpond_session::InterruptCount;
+use serde::Serialize;
+
+/// One cause of interrupts on the processors of the set.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Cause {
+    /// In the words of the machine.
+    pub name: String,
+    /// Whether it is the kernel's own business, which no steering of devices keeps away.
+    pub is_internal: bool,
+    /// How often a second, on all processors of the set together.
+    pub rate: f64,
+}
+
+/// What interrupted the processors of `set` between two looks, most first; what did not is left out.
+#[must_use]
+pub fn causes(before: &[InterruptCount], after: &[InterruptCount], set: &CpuSet, seconds: f64) -> Vec<Cause> {
+    let total = |count: &InterruptCount| -> u64 {
+        count.counts.iter().filter(|(cpu, _)| set.contains(**cpu)).map(|(_, count)| count).sum()
+    };
+    let earlier = |name: &str| -> u64 { before.iter().filter(|count| count.name == name).map(total).sum() };
+    let mut causes: Vec<Cause> = Vec::new();
+    for count in after {
+        if causes.iter().any(|cause| cause.name == count.name) {
+            continue;
+        }
+        let now: u64 = after.iter().filter(|other| other.name == count.name).map(total).sum();
+        let events = u32::try_from(now.saturating_sub(earlier(&count.name))).unwrap_or(u32::MAX);
+        let rate = if seconds > 0.0 { f64::from(events) / seconds } else { 0.0 };
+        causes.push(Cause { name: count.name.clone(), is_internal: count.is_internal, rate });
+    }
+    causes.retain(|cause| cause.rate > 0.0);
+    causes.sort_by(|a, b| b.rate.total_cmp(&a.rate).then_with(|| a.name.cmp(&b.name)));
+    causes
+}
+
+/// Why processors of a no-intr set show interrupts, from what was counted while a program ran in the set.
+#[must_use]
+pub fn answer(causes: &[Cause]) -> String {
+    let total: f64 = causes.iter().map(|cause| cause.rate).sum();
+    if total <= 0.0 {
+        return "nothing interrupted the processors of the set".to_owned();
+    }
+    let named: Vec<String> = causes
+        .iter()
+        .take(4)
+        .map(|cause| format!("{} ({:.0} %)", cause.name, 100.0 * cause.rate / total))
+        .collect();
+    let devices: Vec<&str> = causes.iter().filter(|c| !c.is_internal).map(|c| c.name.as_str()).collect();
+    let rest = if devices.is_empty() {
+        "none of it came from a device: shelter steers devices away, but not the clock of a processor that runs a \
+         thread, nor the calls of other processors that wake that thread when a packet came for it"
+            .to_owned()
+    } else {
+        format!("devices among them: {}", devices.join(", "))
+    };
+    format!(
+        "the processors of the set were interrupted {total:.0} times a second: {}; {rest}",
+        named.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millpond_model::CpuId;
+
+    fn count(name: &str, is_internal: bool, counts: [u64; 3]) -> InterruptCount {
+        let counts = counts.into_iter().zip(0..).map(|(count, cpu)| (CpuId(cpu), count)).collect();
+        InterruptCount { name: name.into(), is_internal, counts }
+    }
+
+    #[test]
+    fn only_the_sets_processors_count_and_the_most_comes_first() {
+        let before = [count("eth0", false, [5, 5, 5]), count("clock", true, [100, 100, 100])];
+        let after = [
+            count("eth0", false, [9, 5, 900]),
+            count("clock", true, [200, 300, 100]),
+            count("calls", true, [0, 20, 50]),
+            count("nothing", true, [0, 0, 7]),
+        ];
+        let set = [CpuId(0), CpuId(1)].into_iter().collect();
+        let found = causes(&before, &after, &set, 2.0);
+        let listed: Vec<_> = found.iter().map(|cause| (cause.name.as_str(), cause.rate)).collect();
+        assert_eq!(listed, [("clock", 150.0), ("calls", 10.0), ("eth0", 2.0)]);
+        assert_eq!(
+            answer(&found),
+            "the processors of the set were interrupted 162 times a second: clock (93 %), calls (6 %), eth0 (1 %); \
+             devices among them: eth0"
+        );
+    }
+
+    #[test]
+    fn where_no_device_is_among_them_the_reason_is_told() {
+        let found = [Cause { name: "Local timer interrupts".into(), is_internal: true, rate: 250.0 }];
+        let said = answer(&found);
+        assert!(said.starts_with(
+            "the processors of the set were interrupted 250 times a second: Local timer interrupts (100 %); \
+             none of it came from a device: "
+        ));
+        assert_eq!(answer(&[]), "nothing interrupted the processors of the set");
+    }
+}

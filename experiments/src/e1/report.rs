@@ -1,0 +1,309 @@
+//! What came of it: each phase beside the published one.
+
+use super::causes::{self, Cause};
+use super::published::{Figures, Published};
+use crate::Facts;
+use millpond_formats::mpstat::{self, Table as Listing};
+use millpond_observe::Frame;
+use millpond_report::{Align, Bars, Cell, Group, Table};
+use millpond_workloads::stream::StreamResult;
+use serde::Serialize;
+use serde_json::Value;
+
+/// One phase.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Phase {
+    /// What was done, in a sentence.
+    pub sentence: String,
+    /// What the stream reported.
+    pub stream: StreamResult,
+    /// The figures that have published ones beside them.
+    pub figures: Figures,
+    /// All processors, as `mpstat -p` shows them.
+    pub mpstat: String,
+    /// What interrupted the processors of the set; of those that will be in it, in the first phase.
+    pub causes: Vec<Cause>,
+    /// What could not be done here.
+    pub left_out: Vec<String>,
+}
+
+/// Everything.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct E1 {
+    /// The machine.
+    pub machine: Facts,
+    /// The processors of the set.
+    pub set: String,
+    /// Whether the machine was the experiment's own.
+    pub full: bool,
+    /// The three phases.
+    pub phases: Vec<Phase>,
+    /// What the listing of processors says at the end.
+    pub afterwards: String,
+}
+
+/// The rows of `mpstat -p` for an interval.
+#[must_use]
+pub(super) fn listing(frame: &Frame) -> String {
+    let mut text = mpstat::head(Listing::ProcessorsAndSets, false) + "\n";
+    for cpu in &frame.cpus {
+        let shares = cpu.interval.shares.without_steal();
+        let row = mpstat::Row {
+            id: cpu.cpu.0,
+            rates: cpu.interval.rates,
+            shares: [shares.user, shares.sys, shares.wait, shares.idle],
+            steal: None,
+            last: Some(cpu.set.0),
+        };
+        mpstat::push_row(&row, &mut text);
+        text.push('\n');
+    }
+    text
+}
+
+impl Phase {
+    /// The phase beside the published one.
+    #[must_use]
+    pub fn text(&self, published: &Figures) -> String {
+        let mut text = self.stream.report();
+        text += &self.mpstat;
+        text += &beside(published, &self.figures).text();
+        for (role, cpu) in [("network's", self.figures.network.cpu), ("stream's", self.figures.stream.cpu)] {
+            if let Some(cpu) = cpu {
+                text += &format!("the {role} processor here: {cpu}\n");
+            }
+        }
+        let heads = std::iter::once("left out: ").chain(std::iter::repeat(""));
+        for (why, head) in self.left_out.iter().zip(heads) {
+            text += &format!("{head}{why}\n");
+        }
+        text
+    }
+}
+
+/// Published and ours, with their ratio; figures that neither has are left out.
+fn beside(published: &Figures, here: &Figures) -> Table {
+    let heads = [
+        ("figure", Align::Left),
+        ("published", Align::Right),
+        ("here", Align::Right),
+        ("here/published", Align::Right),
+    ];
+    let mut table = Table::new(&heads);
+    for ((name, theirs), (_, ours)) in published.listed().into_iter().zip(here.listed()) {
+        if theirs.is_none() && ours.is_none() {
+            continue;
+        }
+        let ratio =
+            theirs.zip(ours).filter(|(theirs, _)| *theirs != 0.0).map(|(theirs, ours)| (ours / theirs, 2));
+        let digits = |figure: Option<f64>| Cell::from(figure.map(|figure| (figure, 0)));
+        table.row([name.into(), digits(theirs), digits(ours), ratio.into()]);
+    }
+    table
+}
+
+impl E1 {
+    /// What follows from the phases together.
+    #[must_use]
+    pub fn summary(&self, published: &Published) -> String {
+        let mut text = format!("published: {}\n", published.machine);
+        if let (Some([theirs_out, theirs_in]), Some([out, into])) = (published.ways(1), self.slow_down()) {
+            text += &format!(
+                "predicted for phase 3 there, from what phase 3 is of phase 2 here: {:.0} Mbits/sec out, {:.0} in\n",
+                theirs_out * out,
+                theirs_in * into
+            );
+        }
+        if let Some(phase) = self.phases.get(2) {
+            text += &format!("why a no-intr set shows interrupts: {}\n", causes::answer(&phase.causes));
+        }
+        for (claim, holds) in self.claims() {
+            text += &format!("{}: {claim}\n", if holds { "as published" } else { "not as published" });
+        }
+        text + &self.afterwards
+    }
+
+    /// How fast each way of phase 3 was, as a share of phase 2.
+    fn slow_down(&self) -> Option<[f64; 2]> {
+        let ways =
+            |phase: &Phase| [phase.stream.out_flow, phase.stream.in_flow].map(|flow| flow.mbits_per_second());
+        let (second, third) = (ways(self.phases.get(1)?), ways(self.phases.get(2)?));
+        (second[0] > 0.0 && second[1] > 0.0).then(|| [third[0] / second[0], third[1] / second[1]])
+    }
+
+    /// The published claims, and whether they hold here. Those about interrupts are made only where these were steered.
+    #[must_use]
+    pub fn claims(&self) -> Vec<(&'static str, bool)> {
+        let mut claims = Vec::new();
+        let [_, second, third] = self.phases.as_slice() else { return claims };
+        let in_set = |cpu: Option<u32>| {
+            let set: Option<millpond_model::CpuSet> = self.set.parse().ok();
+            cpu.zip(set).map(|(cpu, set)| set.contains(millpond_model::CpuId(cpu)))
+        };
+        if self.full {
+            let quiet = second.figures.set.idl_least.is_some_and(|idle| idle >= 99.0);
+            claims.push(("in phase 2 the processors of the set are idle", quiet));
+            let no_device = |phase: &Phase| phase.causes.iter().all(|cause| cause.is_internal);
+            claims.push(("in phase 2 no device interrupts them", no_device(second)));
+            claims.push(("in phase 3 no device interrupts them", no_device(third)));
+            let outside = in_set(third.figures.network.cpu) == Some(false);
+            claims.push(("in phase 3 the network's processor is outside the set", outside));
+        }
+        claims.push((
+            "in phase 2 the stream runs outside the set",
+            in_set(second.figures.stream.cpu) == Some(false),
+        ));
+        claims.push(("in phase 3 it runs inside", in_set(third.figures.stream.cpu) == Some(true)));
+        claims
+    }
+
+    /// Everything, for programs.
+    #[must_use]
+    pub fn json(&self, published: &Published) -> Value {
+        let mut value = serde_json::to_value(self).unwrap_or_default();
+        value["published"] = serde_json::to_value(&published.phases).unwrap_or_default();
+        let claims = self.claims().into_iter().map(|(claim, holds)| (claim.to_owned(), holds.into()));
+        value["claims"] = Value::Object(claims.collect());
+        value
+    }
+
+    /// The stream's ways in each phase, here.
+    #[must_use]
+    pub fn svg(&self) -> String {
+        let groups = self.phases.iter().zip(1..).map(|(phase, number)| Group {
+            name: format!("phase {number}"),
+            values: [phase.stream.out_flow, phase.stream.in_flow]
+                .map(|f| Some(f.mbits_per_second()))
+                .to_vec(),
+        });
+        let bars = Bars {
+            title: "A two-way stream and processor sets".into(),
+            unit: "Mbits/s".into(),
+            series: vec!["out".into(), "in".into()],
+            groups: groups.collect(),
+        };
+        bars.svg()
+    }
+}
+
+impl Published {
+    /// Both ways of a phase, counted from 0.
+    fn ways(&self, phase: usize) -> Option<[f64; 2]> {
+        let phase = self.phases.get(phase)?;
+        Some([phase.out_mbits?, phase.in_mbits?])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::roles::{observed, tests::frame};
+    use super::*;
+    use millpond_model::CpuId;
+    use millpond_workloads::stream::Flow;
+
+    fn phase(mbits: f64, causes: Vec<Cause>) -> Phase {
+        let bytes = 1_250_000 * format!("{mbits:.0}").parse::<u64>().unwrap();
+        let flow = Flow { bytes, seconds: 10.0, calls: 1 };
+        let stream = StreamResult {
+            here: "10.0.0.2:40000".parse().unwrap(),
+            there: "10.0.0.1:5001".parse().unwrap(),
+            write_bytes: 1024,
+            is_spinning: true,
+            out_flow: flow,
+            in_flow: flow,
+            stopped: true,
+        };
+        let set = [CpuId(0), CpuId(1)].into_iter().collect();
+        let figures =
+            Figures { out_mbits: Some(mbits), in_mbits: Some(mbits), ..observed(&frame(), &set, None) };
+        Phase {
+            sentence: String::new(),
+            stream,
+            figures,
+            mpstat: listing(&frame()),
+            causes,
+            left_out: vec!["this".into()],
+        }
+    }
+
+    fn e1(full: bool) -> E1 {
+        let clock = Cause { name: "Local timer interrupts".into(), is_internal: true, rate: 250.0 };
+        let machine = Facts {
+            processors: 5,
+            cores: 5,
+            chips: 1,
+            lgroups: 1,
+            brand: String::new(),
+            sets: 0,
+            free: "0-4".into(),
+        };
+        let phases = vec![phase(1000.0, vec![]), phase(900.0, vec![]), phase(450.0, vec![clock])];
+        E1 { machine, set: "0-1".into(), full, phases, afterwards: "all is as it was\n".into() }
+    }
+
+    #[test]
+    fn a_phase_stands_beside_the_published_one() {
+        let text = e1(true).phases[1].text(&Published::read().phases[1]);
+        let expected = "\
+stream 10.0.0.2:40000 <-> 10.0.0.1:5001, writes of 1024 bytes, spinning
+  out     10.0 s      1.048 GBytes      900.0 Mbits/sec
+   in     10.0 s      1.048 GBytes      900.0 Mbits/sec
+CPU minf mjf xcal  intr ithr  csw icsw migr smtx  srw syscl  usr sys  wt idl set
+  0    0   0    0     1    0    0    0    0    0    0     0    0   0   0 100   0
+  1    0   0    0     0    0    0    0    0    0    0     0    1   0   0  99   0
+  2    0   0    0 42492 42200  900    0    0    0    0    10   45  15   0  40   0
+  3    0   0    0   855   20  500    0    0    0    0 530000   75  25   0   0   0
+  4    0   0    0  2485    5  100    0    0    0    0    50   15   5   0  80   0
+figure                     published    here  here/published
+stream out, Mbits/sec            481     900            1.87
+stream in, Mbits/sec             436     900            2.06
+network's processor: intr      42492   42492            1.00
+network's processor: ithr      42200   42200            1.00
+network's processor: xcal          -       0               -
+network's processor: sys           -      15               -
+stream's processor: syscl          -  530000               -
+stream's processor: usr            -      75               -
+stream's processor: sys            -      25               -
+stream's processor: idl            -       0               -
+set: intr, most                    1       1            1.00
+set: csw, most                     0       0               -
+set: idl, least                  100      99            0.99
+others: intr, least              855    2485            2.91
+others: intr, most              2485    2485            1.00
+the network's processor here: 2
+the stream's processor here: 3
+left out: this
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn the_end_predicts_answers_and_judges() {
+        let text = e1(true).summary(&Published::read());
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[0],
+            "published: Sun T2000: 8 cores x 4 strands = 32 processors, one gigabit link; 2006"
+        );
+        assert_eq!(
+            lines[1],
+            "predicted for phase 3 there, from what phase 3 is of phase 2 here: 240 Mbits/sec out, 218 in"
+        );
+        assert!(lines[2].starts_with(
+            "why a no-intr set shows interrupts: the processors of the set were interrupted 250 times"
+        ));
+        assert_eq!(lines[3], "as published: in phase 2 the processors of the set are idle");
+        assert_eq!(lines[8], "not as published: in phase 3 it runs inside");
+        assert_eq!(lines[9], "all is as it was");
+    }
+
+    #[test]
+    fn where_interrupts_were_not_steered_nothing_is_claimed_about_them() {
+        let claims: Vec<&str> = e1(false).claims().into_iter().map(|(claim, _)| claim).collect();
+        assert_eq!(claims, ["in phase 2 the stream runs outside the set", "in phase 3 it runs inside"]);
+        let json = e1(false).json(&Published::read());
+        assert_eq!(json["claims"]["in phase 3 it runs inside"], false);
+        assert_eq!(json["published"][0]["out_mbits"], 540.0);
+        assert!(e1(false).svg().contains("<title>phase 3, in: 450.0 Mbits/s</title>"));
+    }
+}

@@ -1,0 +1,104 @@
+//! The ground on which an experiment stands: the machine, and which of its processors may be used.
+
+use crate::Failure;
+use millpond_machine::Absent;
+use millpond_model::{CpuId, CpuSet, Processor};
+use millpond_session::{Session, own_pid};
+use serde::Serialize;
+
+/// The machine, as far as an experiment cares.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Facts {
+    /// Processors, off-line ones too.
+    pub processors: usize,
+    /// Cores they are on.
+    pub cores: usize,
+    /// Chips they are on.
+    pub chips: usize,
+    /// Locality groups they are in.
+    pub lgroups: usize,
+    /// What the maker calls them.
+    pub brand: String,
+    /// Processor sets that exist.
+    pub sets: usize,
+    /// Processors of the default set that this program may use, as a list.
+    pub free: String,
+}
+
+impl Facts {
+    /// What it is, in a line without its end.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let sets = match self.sets {
+            0 => "no processor sets".to_owned(),
+            more => counted(more, "processor set"),
+        };
+        let brand = if self.brand.is_empty() { String::new() } else { format!(" ({})", self.brand) };
+        format!(
+            "{} on {}, {}, {}{brand}; {sets}; {} can be used",
+            counted(self.processors, "processor"),
+            counted(self.cores, "core"),
+            counted(self.chips, "chip"),
+            counted(self.lgroups, "lgroup"),
+            self.free,
+        )
+    }
+}
+
+/// Looks at the machine: what it is, and which processors of the default set this process may use, in the order of where they
+/// stand.
+pub(crate) fn read(session: &Session) -> Result<(Facts, Vec<CpuId>), Failure> {
+    let machine = session.machine();
+    let absent = |absent: Absent| Failure::NotHere(absent);
+    let processors = machine.processors().map_err(absent)?;
+    let topology = processors.topology().map_err(Failure::refused("read processors"))?;
+    let states = processors.states().map_err(Failure::refused("read processors"))?;
+    let sets = machine.psets().map_err(absent)?.list().map_err(Failure::refused("read processor sets"))?;
+    let own = machine.threads().map_err(absent)?;
+    let own = own.lwps(own_pid()).map_err(Failure::refused("read this process"))?;
+
+    let taken: CpuSet = sets.iter().flat_map(|set| set.members.iter().copied()).collect();
+    let allowed: CpuSet = own.iter().flat_map(|lwp| lwp.allowed.iter()).collect();
+    let runs = |cpu| states.iter().any(|status| status.cpu == cpu && status.state.runs_threads());
+    let mut standing: Vec<&Processor> = topology.processors().iter().collect();
+    standing.sort_by_key(|p| (p.lgroup, p.chip, p.core, p.id));
+    let free: Vec<CpuId> = standing
+        .iter()
+        .map(|p| p.id)
+        .filter(|&cpu| runs(cpu) && allowed.contains(cpu) && !taken.contains(cpu))
+        .collect();
+    let facts = Facts {
+        processors: topology.processors().len(),
+        cores: topology.cores().len(),
+        chips: topology.chips().len(),
+        lgroups: topology.lgroups().len(),
+        brand: topology.processors().first().map(|p| p.brand.clone()).unwrap_or_default(),
+        sets: sets.len(),
+        free: free.iter().copied().collect::<CpuSet>().to_string(),
+    };
+    Ok((facts, free))
+}
+
+/// `1 core`, `2 cores`.
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_is_told_in_a_line() {
+        let brand = "Opteron 2210".into();
+        let facts =
+            Facts { processors: 2, cores: 2, chips: 1, lgroups: 1, brand, sets: 0, free: "0-1".into() };
+        assert_eq!(
+            facts.text(),
+            "2 processors on 2 cores, 1 chip, 1 lgroup (Opteron 2210); no processor sets; 0-1 can be used"
+        );
+        let facts =
+            Facts { processors: 1, cores: 1, brand: String::new(), sets: 2, free: "0".into(), ..facts };
+        assert_eq!(facts.text(), "1 processor on 1 core, 1 chip, 1 lgroup; 2 processor sets; 0 can be used");
+    }
+}
