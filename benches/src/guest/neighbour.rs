@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// Sets that are made in all, if there is time.
 const SETS: usize = 1000;
 /// An emulated machine may be slow: how long sets are made in all.
-const BUDGET: Duration = Duration::from_secs(60);
+const BUDGET: Duration = Duration::from_secs(25);
 
 /// What was felt.
 pub struct Felt {
