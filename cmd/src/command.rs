@@ -3,7 +3,9 @@
 use crate::args::{self, Parsed};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
-use crate::{capture, demo, doctor, experiment, help, load, mpstat, occupancy, pbind, psradm, psrinfo, psrset};
+use crate::{
+    capture, demo, doctor, experiment, help, load, mpstat, occupancy, pbind, psradm, psrinfo, psrset,
+};
 use millpond_session::reason;
 use std::ffi::OsString;
 use std::path::Path;
