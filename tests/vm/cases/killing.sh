@@ -1,10 +1,10 @@
 # For the cases that kill a command half-way: . /killing.sh
 #
-#   killed_anywhere UNDO COMMAND...   runs the command, killed at each of its moments in turn. After each death doctor must warn; after
+#   killed_anywhere UNDO COMMAND...   runs the command, killed at each of its moments in turn. After each death doctor, or a command that reads, must warn; after
 #                                     the repair everything must be as before, byte for byte, or as after when the death came too late.
 #                                     UNDO is a line of shell that takes the command back. $watched are processes that matter.
 #
-# A command of many steps is killed at the first four, and then at some that are evenly spread; where there is a file /thorough at each.
+# A command of many steps is killed at the first three, and then at some that are evenly spread; where there is a file /thorough at each.
 
 . /words.sh
 watched=
@@ -22,14 +22,14 @@ killed_anywhere() {
     # The journal was written for each step; that many there are.
     steps=$("$@" --dry-run --json 2>/dev/null | tr '{' '\n' | grep -c '"knob"') || steps=1
     stride=1
-    [ "$thorough" = yes ] || stride=$(((steps + 5) / 6))
+    [ "$thorough" = yes ] || stride=$(((steps + 3) / 4))
     deaths=0
     for moment in begin intended; do
         killed_at $moment "$@" || fail "\`$*\` outlived $moment"
     done
     step=1
     while killed_at step-$step "$@"; do
-        [ $step -ge 4 ] && step=$((step + stride)) || step=$((step + 1))
+        [ $step -ge 3 ] && step=$((step + stride)) || step=$((step + 1))
     done
     for moment in applied committed; do
         killed_at $moment "$@" || fail "\`$*\` outlived $moment"
@@ -59,25 +59,25 @@ killed_at() {
     want 137 $status "status of \`$*\` killed at $at ($said)"
     deaths=$((deaths + 1))
     case $at in
-    begin) in_order ;;
+    begin) ;;
     committed)
-        in_order
         state now 1 $watched
         same after now "\`$*\` killed at $at"
         take_back
         return 0
         ;;
     *)
-        says "begun and not finished: " doctor
-        want 1 $status "status of doctor after a death at $at"
         if [ $((deaths % 2)) = 0 ]; then
+            says "begun and not finished: " doctor
+            want 1 $status "status of doctor after a death at $at"
             says "an unfinished change was put back: " doctor --repair
             want 0 $status "status of doctor --repair after a death at $at: $said"
         else
+            says "a change was begun and not finished: " psrset
+            want 0 $status "status of psrset after a death at $at"
             says "an unfinished change was put back: " psradm -n 0
             want 0 $status "status of the next command after a death at $at: $said"
         fi
-        in_order
         ;;
     esac
     state now 1 $watched

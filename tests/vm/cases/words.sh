@@ -1,7 +1,7 @@
 # Words for the cases about millpond's commands, which say `. /words.sh`. Programs of the image: millpond under its names, live-laws.
 #
 #   state FILE [PID...]     all that a command may change, as text: the cpuset tree, masks of interrupts and of kernel work, who is on-line,
-#                           where these processes are, and the sets, bindings and processors as the commands show them (but not since when)
+#                           where these processes are and may run, and the sets and processors as the commands show them (but not since when)
 #   same FILE FILE WHEN     both must be equal, byte for byte
 #   refused STATUS COMMAND...   the command must end with that status and say exactly what stands on the standard input
 #   says TEXT COMMAND...    what the command says (whatever its status) must contain the text
@@ -30,8 +30,6 @@ state() {
             grep -H Cpus_allowed_list "/proc/$_pid/task/"*/status
         done
         psrset -i -v
-        psrset -Q
-        pbind -Q
         psrinfo | awk '{ print $1, $2 }'
     } >"$_file" 2>"$_file.said" || fail "cannot tell the state: $(cat "$_file.said")"
     [ ! -s "$_file.said" ] || fail "while the state was told: $(cat "$_file.said")"
