@@ -69,6 +69,13 @@ impl LinuxMachine {
             }
             shelter::explain(&self.os, path, error)
         })?;
+        // An interrupt that nobody uses may accept a list and keep its old one.
+        if path.starts_with("irq/") && self.read_file(tree, path)?.as_ref() != value {
+            self.os.remember_refusal(tree, path);
+            return Err(KnobError::Refused(
+                "it cannot be moved: it accepts the change and stays where it is".into(),
+            ));
+        }
         // A partition that cannot be had is accepted and then declared invalid: look.
         if path.ends_with(".partition") {
             let is = self.read_file(tree, path)?;

@@ -123,14 +123,14 @@ snapshot() { # ending
 }
 
 # A line for each kernel thread whose CPUs a case may change. Workers are the kernel's own business, and the threads of
-# interrupts follow these.
+# interrupts follow these. The memory daemons of a node are given all CPUs when a partition ends (until 6.19).
 kernel_threads() {
     grep -s -E '^(Name|VmSize|Cpus_allowed):' /proc/[0-9]*/status | awk '
         { split($1, part, ":"); split(part[1], dir, "/"); pid = dir[3] }
         part[2] == "Name" { name[pid] = $2 }
         part[2] == "VmSize" { user[pid] = 1 }
         part[2] == "Cpus_allowed" { mask[pid] = $2 }
-        END { for (pid in mask) if (pid > 1 && !user[pid] && name[pid] !~ /^kworker/ && name[pid] !~ /^irq/ && name[pid] !~ /_wq$/) print pid "/" name[pid], mask[pid] }'
+        END { for (pid in mask) if (pid > 1 && !user[pid] && name[pid] !~ /^kworker/ && name[pid] !~ /^irq/ && name[pid] !~ /_wq$/ && name[pid] !~ /^k(swapd|compactd)/) print pid "/" name[pid], mask[pid] }'
 }
 
 # Lines `key now was` of what differs between two snapshots of one kind; `gone` for what is no more.

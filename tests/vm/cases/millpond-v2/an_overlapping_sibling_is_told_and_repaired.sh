@@ -23,3 +23,5 @@ fi
 need psrset -d 1
 want_file $root/other/cpuset.cpus 1-2
 rmdir $root/other
+# The controller was kept for the sibling's list; now nobody has one.
+need doctor --repair
