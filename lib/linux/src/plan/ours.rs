@@ -193,9 +193,9 @@ impl Planner<'_> {
         let used = self.view.groups.iter().any(|(path, g)| {
             path != "/" && names::owner(path).is_none() && (!g.cpus.is_empty() || g.partition.is_some())
         });
-        if kept && self.targets.is_empty() {
-            let (before, after) = (Some("on".to_owned()), if used { Some("on".to_owned()) } else { None });
-            self.steps.push(Step::new(knob.knob(), before, after).releasing());
+        // Somebody else may use it by now; then it is given back at the first check after that ended.
+        if kept && self.targets.is_empty() && !used {
+            self.steps.push(Step::new(knob.knob(), Some("on".to_owned()), None).releasing());
         }
     }
 }
