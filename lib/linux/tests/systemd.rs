@@ -43,7 +43,7 @@ fn process_in(made: &HandMade, pid: u32, unit: &str) {
             root.lines().filter(|l| *l != pid.to_string()).map(|l| format!("{l}\n")).collect();
         made.file(&format!("cgroup/{file}"), &others);
         let there = made.read(&format!("cgroup{unit}/{file}"));
-        made.file(&format!("cgroup{unit}/{file}"), format!("{there}\n{pid}\n").trim_start());
+        made.file(&format!("cgroup{unit}/{file}"), &format!("{there}\n{pid}\n").trim_start().to_owned());
     }
     for file in [format!("proc/{pid}/cgroup"), format!("proc/{pid}/task/{pid}/cgroup")] {
         made.file(&file, &format!("0::{unit}\n"));
@@ -97,7 +97,6 @@ fn a_set_is_a_slice_of_its_own() {
     create(&machine, &[2, 3]);
     assert_eq!(made.read("cgroup/mpset1.slice/cpuset.cpus"), "2-3");
     assert_eq!(made.read("cgroup/mpset1.slice/cpuset.cpus.partition"), "root");
-    assert_eq!(made.read("cgroup/mpset1.slice/cgroup.subtree_control"), "cpuset", "the kernel anchor");
     assert_eq!(made.read("cgroup/cgroup.subtree_control"), "cpuset", "given by systemd");
     assert!(machine.journal().baselines().is_empty(), "nothing of anybody else's was changed");
     assert_eq!(only(&machine), (PsetMode::Own, vec![]));
@@ -266,6 +265,24 @@ fn a_list_that_somebody_gave_a_unit_comes_back() {
     assert_eq!(made.read("cgroup/user.slice/cpuset.cpus"), "0-3");
     assert!(made.read(drop_in).ends_with("AllowedCPUs=0-3"));
     assert!(machine.journal().baselines().is_empty());
+}
+
+#[test]
+fn a_service_that_ended_does_not_come_back_with_our_list() {
+    let made = managed("6.17.0\n");
+    let machine = made.machine();
+    create(&machine, &[2, 3]);
+    bind_zone(&machine, "a.service", Some(1));
+    bind_zone(&machine, "b.service", Some(1));
+    let drop_in = made.dir.path().join("run/systemd/system.control/a.service.d");
+    assert!(drop_in.exists());
+    bind_zone(&machine, "a.service", None);
+    std::fs::remove_dir_all(made.dir.path().join("cgroup/system.slice/a.service")).unwrap();
+    Writer::open(&machine).unwrap().settle().unwrap();
+    assert!(!drop_in.exists());
+    assert_eq!(machine.settle().unwrap(), vec![]);
+    destroy(&machine, 1);
+    assert!(machine.journal().baselines().is_empty() && no_drop_ins(&made));
 }
 
 #[test]

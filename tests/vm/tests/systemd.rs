@@ -39,9 +39,7 @@ fn live_together(series: Series) {
     let report = guest.run_cases(&Case::all_in(&cases).unwrap(), &cache).unwrap();
     for case in &report.cases {
         println!("vm: systemd: {series:?}: {}: {:?}", case.name, case.verdict);
-        if case.verdict != Verdict::Passed {
-            println!("{}\n{}", case.stdout, case.stderr);
-        }
+        println!("{}{}", case.stdout, case.stderr);
     }
     assert!(report.trouble.is_none(), "{:?}", report.trouble);
     let bad: Vec<&str> =

@@ -22,7 +22,7 @@ impl Planner<'_> {
                     _ => label.cpus(),
                 },
                 partition: self.view.partitions && self.modes[id] == PsetMode::Own && !active.is_empty(),
-                controller: !self.view.v1,
+                controller: self.is_hand_made(),
                 label: Some(label.text()),
                 origin: None,
             };
@@ -36,6 +36,12 @@ impl Planner<'_> {
         if self.view.systemd { self.default.clone() } else { CpuSet::new() }
     }
 
+    /// Whether the controller is enabled below cgroups of ours. systemd takes it back there at its next reload, and
+    /// keeps it above for the sake of their lists.
+    fn is_hand_made(&self) -> bool {
+        !self.view.v1 && !self.view.systemd
+    }
+
     /// Where everybody may run: also in sets that push nobody out.
     pub(super) fn open(&self) -> CpuSet {
         &self.view.online - &self.exclusive
@@ -45,7 +51,7 @@ impl Planner<'_> {
         let prefix = format!("{DEFAULT_GROUP}/");
         let needed = self.targets.keys().any(|p| p.starts_with(&prefix));
         if needed {
-            let target = Target { cpus: self.open(), controller: !self.view.v1, ..Target::default() };
+            let target = Target { cpus: self.open(), controller: self.is_hand_made(), ..Target::default() };
             self.targets.insert(DEFAULT_GROUP.to_owned(), target);
         }
     }
@@ -65,8 +71,8 @@ impl Planner<'_> {
                 self.push(&self.view.group_knob(&path), None, Some("present".into()));
                 self.push(&LinuxKnob::Label(path.clone(), "origin".into()), None, target.origin.clone());
             }
-            if !self.view.systemd {
-                self.anchor(&path, &target);
+            if target.controller && !is.is_some_and(|g| g.controller) {
+                self.push(&LinuxKnob::Controller(path.clone()), None, Some("on".into()));
             }
             if self.view.v1 {
                 let before = is.and_then(|g| g.mems.clone());
@@ -74,15 +80,6 @@ impl Planner<'_> {
                     self.push(&control(&path, "cpuset.mems"), before, Some(self.view.mems.clone()));
                 }
             }
-        }
-    }
-
-    /// Enables the controller below a cgroup of ours. Where systemd owns the tree this also makes the kernel refuse to
-    /// take the controller away; it can only be done once systemd has given it, with the list.
-    fn anchor(&mut self, path: &str, target: &Target) {
-        let is = self.view.groups.get(path);
-        if target.controller && !is.is_some_and(|g| g.controller) {
-            self.push(&LinuxKnob::Controller(path.to_owned()), None, Some("on".into()));
         }
     }
 
@@ -112,7 +109,7 @@ impl Planner<'_> {
             let cpus = list(&group.cpus);
             self.push(&self.view.cpus_knob(path), cpus, None);
             self.push(&control(path, "cpuset.mems"), group.mems, None);
-            if group.controller {
+            if group.controller && self.is_hand_made() {
                 self.push(&LinuxKnob::Controller(path.clone()), Some("on".into()), None);
             }
             self.push(&LinuxKnob::Label(path.clone(), "set".into()), group.label, None);
@@ -170,9 +167,6 @@ impl Planner<'_> {
                 .any(|s| s.knob == self.view.cpus_knob(&path).knob() && s.after == list(&target.cpus));
             if is != target.cpus && !grown && !target.cpus.is_empty() {
                 self.push(&self.view.cpus_knob(&path), list(&is), list(&target.cpus));
-            }
-            if self.view.systemd {
-                self.anchor(&path, &target);
             }
             self.push(&LinuxKnob::Label(path.clone(), "set".into()), group.label, target.label);
         }

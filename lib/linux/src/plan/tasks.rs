@@ -95,7 +95,7 @@ impl Planner<'_> {
     /// The scope of a task in a slice of ours: the one that it is in, or one of its own.
     fn scope(&mut self, slice: &str, id: TaskId, at: &str) -> String {
         if slice == DEFAULT_SLICE {
-            let target = Target { cpus: self.default.clone(), controller: true, ..Target::default() };
+            let target = Target { cpus: self.default.clone(), ..Target::default() };
             self.targets.insert(slice.to_owned(), target);
         }
         if is_within(at, slice) {

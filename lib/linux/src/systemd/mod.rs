@@ -46,7 +46,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// How long systemd may take to do what it has agreed to.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 /// How often we look whether it has.
 const POLL: Duration = Duration::from_millis(1);
 
@@ -145,15 +145,19 @@ impl Os {
         let name = unit(path)?;
         let manager = self.manager()?;
         let Some(cpus) = cpus else {
-            if names::owner(path).is_none() {
-                let all = self.cpu_list("possible")?;
-                manager.allow(&name, Some(&all))?;
-                self.wait_for_list(path, &all)?;
-                manager.allow(&name, None)?;
-                self.forget_drop_in(&name)?;
-            } else {
-                manager.allow(&name, None)?;
+            if names::owner(path).is_some() {
+                // It is about to be stopped, which takes the list along.
+                return Ok(());
             }
+            let all = self.cpu_list("possible")?;
+            match manager.allow(&name, Some(&all)) {
+                // It was a transient one, or its file was removed: only our drop-in can be left.
+                Err(KnobError::Gone) => return self.forget_drop_in(&name),
+                result => result?,
+            }
+            self.wait_for_list(path, &all)?;
+            manager.allow(&name, None)?;
+            self.forget_drop_in(&name)?;
             return match manager.allowed(&name) {
                 Ok(None) | Err(KnobError::Gone) => Ok(()),
                 Ok(Some(is)) => Err(KnobError::Refused(format!("systemd still has AllowedCPUs={is}"))),

@@ -10,8 +10,8 @@ use zbus::message::Message;
 use zbus::wire::serialized::{Context, Data};
 use zbus::wire::{DynamicType, Endian, Type, Variant};
 
-/// How long an answer may take.
-const TIMEOUT: Duration = Duration::from_secs(25);
+/// How long an answer may take: the first process may be waiting for the kernel to rearrange itself.
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// The largest message that the protocol allows.
 const MESSAGE_BYTES_MAX: usize = 128 << 20;
 /// The part of a header that has a fixed length, with the length of the fields after it.
@@ -34,7 +34,10 @@ pub(super) enum Trouble {
 
 impl From<io::Error> for Trouble {
     fn from(error: io::Error) -> Self {
-        Trouble::Broken(error.to_string())
+        match error.kind() {
+            io::ErrorKind::WouldBlock => Trouble::Broken(format!("no answer for {} s", TIMEOUT.as_secs())),
+            _ => Trouble::Broken(error.to_string()),
+        }
     }
 }
 

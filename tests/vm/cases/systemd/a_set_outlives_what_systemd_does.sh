@@ -6,6 +6,7 @@ is_whole() { # cpus
     want_file $set/cpuset.cpus.effective "$1"
     want_file $set/cpuset.cpus.partition root
     want "$1" "$(cpus_of $sleeper)" 'where the process may run'
+    echo "$1 after $(cut -d' ' -f1 /proc/uptime) s"
 }
 
 need psrset -c 2 3
@@ -37,6 +38,8 @@ need psrset -r 2
 is_whole 3-4
 need systemctl stop other.service
 is_whole 3-4
+need psrset -e 1 cat /proc/self/cgroup
+case $said in 0::/mpset1.slice/mpset1-*-1.scope) ;; *) fail "what is started in the set is in $said" ;; esac
 need psrset -i -v
 echo "$said"
 
