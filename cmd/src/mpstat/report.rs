@@ -49,7 +49,8 @@ impl<'z> Reports<'z> {
             None => {}
         }
         if many || self.drawn.is_multiple_of(HEAD_EVERY) {
-            push_line(&mut text, &listing::head(self.table, self.options.steal));
+            listing::push_head(self.table, self.options.steal, &mut text);
+            text.push('\n');
         }
         self.drawn = self.drawn.wrapping_add(1);
         if self.table == Table::Sets {

@@ -28,7 +28,7 @@ pub(super) struct Stage<'a, 't> {
 #[derive(Default)]
 struct Placed<'m> {
     programs: Vec<Program>,
-    _caps: Vec<Cap>,
+    caps: Vec<Cap>,
     sets: Vec<MadeSet<'m>>,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Stage<'a, '_> {
             ArmKind::Capped => {
                 for program in &placed.programs {
                     match self.session.cap(program.pid(), cap_percent(&self.homes)) {
-                        Ok(cap) => placed._caps.push(cap),
+                        Ok(cap) => placed.caps.push(cap),
                         Err(absent) => return Ok(Err(absent)),
                     }
                 }
@@ -120,6 +120,7 @@ impl<'a> Stage<'a, '_> {
         let unseen = watch.unseen();
         drop(watch);
         placed.programs.clear();
+        placed.caps.clear();
         for set in placed.sets.drain(..) {
             set.end()?;
         }

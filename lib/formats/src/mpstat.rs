@@ -38,16 +38,17 @@ pub struct Row {
 /// Widths of the event columns.
 const WIDTHS: [usize; COLUMNS.len()] = [4, 3, 4, 5, 4, 4, 4, 4, 4, 4, 5];
 
-/// The head of a table, without its line end.
-#[must_use]
-pub fn head(table: Table, steal: bool) -> String {
+/// The head of a table, without its line end, at the end of `text`.
+pub fn push_head(table: Table, steal: bool, text: &mut String) {
     let (first, last) = match table {
         Table::Processors => ("CPU", ""),
         Table::ProcessorsAndSets => ("CPU", " set"),
         Table::Sets => ("SET", " sze"),
     };
-    let steal = if steal { "  st" } else { "" };
-    format!("{first} minf mjf xcal  intr ithr  csw icsw migr smtx  srw syscl  usr sys  wt idl{steal}{last}")
+    text.push_str(first);
+    text.push_str(" minf mjf xcal  intr ithr  csw icsw migr smtx  srw syscl  usr sys  wt idl");
+    text.push_str(if steal { "  st" } else { "" });
+    text.push_str(last);
 }
 
 /// A row of a table, without its line end, at the end of `text`.
@@ -139,6 +140,12 @@ pub fn stamp_date(at: WallTime, zone: &TimeZone) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn head(table: Table, steal: bool) -> String {
+        let mut text = String::new();
+        push_head(table, steal, &mut text);
+        text
+    }
 
     fn row(row: &Row) -> String {
         let mut text = String::new();

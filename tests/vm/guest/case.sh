@@ -118,6 +118,12 @@ _apart() {
     nsenter -t "$_ns" -n ip link set lo up
     nsenter -t "$_ns" -n ip addr add "$2/24" dev "$1"
     nsenter -t "$_ns" -n ip link set "$1" up
+    within 30 _is_linked "$_ns" "$1"
+}
+
+# Some cards need seconds to agree with their wire.
+_is_linked() {
+    nsenter -t "$1" -n ip link show dev "$2" | grep -q LOWER_UP
 }
 
 _is_apart() {

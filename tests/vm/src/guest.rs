@@ -41,7 +41,8 @@ pub enum Nic {
 pub enum Accel {
     /// All CPUs in turn on one host thread.
     TcgSingle,
-    /// A host thread for each CPU: for guests whose CPUs are all busy.
+    /// A host thread for each CPU: for guests of few CPUs that are all busy. More host threads than host CPUs make the guest's spinning
+    /// ones wait for each other: 32 on 2 did not boot in five minutes.
     TcgMulti,
     /// The host's own virtualisation, where it works.
     Kvm,

@@ -48,6 +48,12 @@
 //! The cache is filled in a directory aside and renamed into place under a lock, so two users may share it and any of
 //! them can be killed.
 //!
+//! # What the environment may say
+//!
+//! `MILLPOND_CACHE` where kernels are kept · `MILLPOND_VM_REFRESH=1` look for newer ones · `MILLPOND_REQUIRE=vm` no skips ·
+//! `MILLPOND_VM_TIMEOUT_SCALE=3` longer deadlines · `MILLPOND_VM_ACCEL=single|multi|kvm` how to emulate · `MILLPOND_QEMU` another emulator ·
+//! `MILLPOND_BIN_NAME` a program to take instead of building NAME.
+//!
 //! # What it does not do
 //!
 //! No KVM unless asked for (`MILLPOND_VM_ACCEL=kvm`): a `/dev/kvm` that opens is no proof of one that works. No distribution in

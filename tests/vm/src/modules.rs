@@ -23,7 +23,6 @@ pub(crate) struct Module {
 /// is taken to be built in: a guest that lacks something essential says so when it boots.
 pub(crate) fn resolve(kernel: &Kernel, wanted: &[String], cache: &Cache) -> Result<Vec<Module>, Unavailable> {
     let files = index(&kernel.modules.join("kernel"));
-    let lock = cache.lock(&format!("modules-{}", kernel.key))?;
     let dir = cache.path("modules").join(&kernel.key);
     let plain = |name: &str| -> Result<Option<PathBuf>, Unavailable> {
         files.get(name).map(|packed| decompressed(packed, name, &dir, cache)).transpose()
@@ -32,7 +31,6 @@ pub(crate) fn resolve(kernel: &Kernel, wanted: &[String], cache: &Cache) -> Resu
     for name in wanted {
         visit(&canonical(name), &plain, &mut ordered)?;
     }
-    drop(lock);
     Ok(ordered)
 }
 
@@ -86,7 +84,8 @@ fn index(dir: &Path) -> BTreeMap<String, PathBuf> {
     found
 }
 
-/// The module as the kernel takes it; decompressed once into the cache.
+/// The module as the kernel takes it; decompressed once into the cache. Two who do it at once write the same, each aside and then
+/// renamed; who may only read the cache finds it done.
 fn decompressed(packed: &Path, name: &str, dir: &Path, cache: &Cache) -> Result<PathBuf, Unavailable> {
     let (program, args): (PathBuf, &[&str]) = match packed.extension().and_then(|e| e.to_str()) {
         Some("xz") => (capability::busybox()?, &["xz", "-dc"]),

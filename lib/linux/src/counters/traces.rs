@@ -50,7 +50,8 @@ impl Traces {
 
     /// Whether anything happened since the last call.
     pub(super) fn stirred(&self) -> bool {
-        let mut events = [0u8; 4096];
+        // Room for one event at least: a head and the longest name.
+        let mut events = [0u8; 512];
         let mut stirred = false;
         loop {
             match read(&self.inotify, &mut events) {
