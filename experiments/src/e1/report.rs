@@ -45,7 +45,9 @@ pub struct E1 {
 /// The rows of `mpstat -p` for an interval.
 #[must_use]
 pub(super) fn listing(frame: &Frame) -> String {
-    let mut text = mpstat::head(Listing::ProcessorsAndSets, false) + "\n";
+    let mut text = String::new();
+    mpstat::push_head(Listing::ProcessorsAndSets, false, &mut text);
+    text.push('\n');
     for cpu in &frame.cpus {
         let shares = cpu.interval.shares.without_steal();
         let row = mpstat::Row {
