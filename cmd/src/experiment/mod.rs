@@ -20,7 +20,7 @@
 //! --svg          draw the stream's speed in each phase, in place of the text
 //! ```
 //!
-//! With `--machine vm` you are told how to run it on a virtual machine.
+//! With `--machine vm` you are told the command that boots a virtual machine with two network devices and runs it there.
 //!
 //! # JSON
 //!
@@ -28,9 +28,10 @@
 //! {"machine":{...},"set":"0-3","full":true,
 //!  "phases":[{"sentence":"…","stream":{"out_flow":{"bytes":…,"seconds":…},...},
 //!             "figures":{"out_mbits":812.0,"network":{"cpu":4,"intr":…,"ithr":…},"set":{"idl_least":99.9},...},
-//!             "mpstat":"…","causes":[{"name":"Local timer interrupts","is_internal":true,"rate":250.0}],
+//!             "mpstat":"…","causes":[{"name":"eth0-rx","is_internal":false,"rate":0.0,"elsewhere":650.0}],
 //!             "left_out":[]}],
-//!  "published":[{"out_mbits":540.0,...}],"claims":{"in phase 3 it runs inside":true},"afterwards":"…"}
+//!  "published":[{"out_mbits":540.0,...}],"claims":{"in phase 3 it runs inside":true},
+//!  "afterwards":{"same_states":true,"renewed":"0-3"}}
 //! ```
 //!
 //! # Status
@@ -89,9 +90,13 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         ));
     }
     if common.machine.as_deref() == Some("vm") {
-        let complaint =
-            Complaint::new("run experiment e1 on machine vm", "virtual machines are started by the tests");
-        return Err(complaint.hint("make test boots one with two network cards, and runs e1 in it").into());
+        let complaint = Complaint::new(
+            "run experiment e1 on machine vm",
+            "virtual machines are booted from the source tree",
+        );
+        return Err(complaint
+            .hint("there: cargo run --release -p millpond-vm --example e1 -- --seconds 10")
+            .into());
     }
     let nics = given.long_value("nics");
     let nics = nics.as_deref().map(pair).transpose()?;
@@ -200,7 +205,7 @@ mod tests {
         assert_eq!(exit, Exit::REFUSED);
         assert_eq!(
             why,
-            "millpond experiment: cannot run experiment e1 on machine vm: virtual machines are started by the tests"
+            "millpond experiment: cannot run experiment e1 on machine vm: virtual machines are booted from the source tree"
         );
     }
 }

@@ -13,27 +13,34 @@ pub struct Cause {
     pub is_internal: bool,
     /// How often a second, on all processors of the set together.
     pub rate: f64,
+    /// How often a second, on all other processors together.
+    pub elsewhere: f64,
 }
 
-/// What interrupted the processors of `set` between two looks, most first; what did not is left out.
+/// What interrupted the processors of `set` between two looks, and the devices that interrupted others; most on the set first.
 #[must_use]
 pub fn causes(before: &[InterruptCount], after: &[InterruptCount], set: &CpuSet, seconds: f64) -> Vec<Cause> {
-    let total = |count: &InterruptCount| -> u64 {
-        count.counts.iter().filter(|(cpu, _)| set.contains(**cpu)).map(|(_, count)| count).sum()
+    let total = |counts: &[InterruptCount], name: &str, on_set: bool| -> u64 {
+        let named = counts.iter().filter(|count| count.name == name).flat_map(|count| &count.counts);
+        named.filter(|(cpu, _)| set.contains(**cpu) == on_set).map(|(_, count)| count).sum()
     };
-    let earlier = |name: &str| -> u64 { before.iter().filter(|count| count.name == name).map(total).sum() };
+    let rate = |name: &str, on_set: bool| {
+        let events = total(after, name, on_set).saturating_sub(total(before, name, on_set));
+        let events = u32::try_from(events).unwrap_or(u32::MAX);
+        if seconds > 0.0 { f64::from(events) / seconds } else { 0.0 }
+    };
     let mut causes: Vec<Cause> = Vec::new();
     for count in after {
-        if causes.iter().any(|cause| cause.name == count.name) {
-            continue;
+        if causes.iter().all(|cause| cause.name != count.name) {
+            let (rate, elsewhere) = (rate(&count.name, true), rate(&count.name, false));
+            causes.push(Cause { name: count.name.clone(), is_internal: count.is_internal, rate, elsewhere });
         }
-        let now: u64 = after.iter().filter(|other| other.name == count.name).map(total).sum();
-        let events = u32::try_from(now.saturating_sub(earlier(&count.name))).unwrap_or(u32::MAX);
-        let rate = if seconds > 0.0 { f64::from(events) / seconds } else { 0.0 };
-        causes.push(Cause { name: count.name.clone(), is_internal: count.is_internal, rate });
     }
-    causes.retain(|cause| cause.rate > 0.0);
-    causes.sort_by(|a, b| b.rate.total_cmp(&a.rate).then_with(|| a.name.cmp(&b.name)));
+    causes.retain(|cause| cause.rate > 0.0 || (!cause.is_internal && cause.elsewhere > 0.0));
+    causes.sort_by(|a, b| {
+        let by_rate = b.rate.total_cmp(&a.rate).then(b.elsewhere.total_cmp(&a.elsewhere));
+        by_rate.then_with(|| a.name.cmp(&b.name))
+    });
     causes
 }
 
@@ -44,12 +51,13 @@ pub fn answer(causes: &[Cause]) -> String {
     if total <= 0.0 {
         return "nothing interrupted the processors of the set".to_owned();
     }
+    let causes = causes.iter().filter(|cause| cause.rate > 0.0);
     let named: Vec<String> = causes
-        .iter()
+        .clone()
         .take(4)
         .map(|cause| format!("{} ({:.0} %)", cause.name, 100.0 * cause.rate / total))
         .collect();
-    let devices: Vec<&str> = causes.iter().filter(|c| !c.is_internal).map(|c| c.name.as_str()).collect();
+    let devices: Vec<&str> = causes.filter(|c| !c.is_internal).map(|c| c.name.as_str()).collect();
     let rest = if devices.is_empty() {
         "none of it came from a device: shelter steers devices away, but not the clock of a processor that runs a \
          thread, nor the calls of other processors that wake that thread when a packet came for it"
@@ -81,11 +89,17 @@ mod tests {
             count("clock", true, [200, 300, 100]),
             count("calls", true, [0, 20, 50]),
             count("nothing", true, [0, 0, 7]),
+            count("eth1", false, [0, 0, 8]),
+            count("disk", false, [0, 0, 0]),
         ];
         let set = [CpuId(0), CpuId(1)].into_iter().collect();
         let found = causes(&before, &after, &set, 2.0);
-        let listed: Vec<_> = found.iter().map(|cause| (cause.name.as_str(), cause.rate)).collect();
-        assert_eq!(listed, [("clock", 150.0), ("calls", 10.0), ("eth0", 2.0)]);
+        let listed: Vec<_> =
+            found.iter().map(|cause| (cause.name.as_str(), cause.rate, cause.elsewhere)).collect();
+        assert_eq!(
+            listed,
+            [("clock", 150.0, 0.0), ("calls", 10.0, 25.0), ("eth0", 2.0, 447.5), ("eth1", 0.0, 4.0)]
+        );
         assert_eq!(
             answer(&found),
             "the processors of the set were interrupted 162 times a second: clock (93 %), calls (6 %), eth0 (1 %); \
@@ -94,8 +108,17 @@ mod tests {
     }
 
     #[test]
+    fn a_device_that_interrupts_others_is_no_cause_here() {
+        let clock = Cause { name: "clock".into(), is_internal: true, rate: 2.0, elsewhere: 0.0 };
+        let card = Cause { name: "eth0".into(), is_internal: false, rate: 0.0, elsewhere: 900.0 };
+        assert!(answer(&[clock, card.clone()]).contains("2 times a second: clock (100 %); none of it came"));
+        assert_eq!(answer(&[card]), "nothing interrupted the processors of the set");
+    }
+
+    #[test]
     fn where_no_device_is_among_them_the_reason_is_told() {
-        let found = [Cause { name: "Local timer interrupts".into(), is_internal: true, rate: 250.0 }];
+        let found =
+            [Cause { name: "Local timer interrupts".into(), is_internal: true, rate: 250.0, elsewhere: 1.0 }];
         let said = answer(&found);
         assert!(said.starts_with(
             "the processors of the set were interrupted 250 times a second: Local timer interrupts (100 %); \

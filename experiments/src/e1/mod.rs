@@ -29,7 +29,8 @@
 //!
 //! The network's processor (most work of devices), the stream's (most system calls), the set's and the others, each beside the
 //! published figures. Phase 3's throughput was not published; it is predicted. The published text asks why processors of a no-intr
-//! set show interrupts in phase 3: here they are counted by name.
+//! set show interrupts in phase 3: here they are counted by name. And devices are followed from phase to phase: where each interrupted,
+//! on the set or elsewhere.
 
 mod causes;
 mod phases;
@@ -39,7 +40,7 @@ mod roles;
 
 pub use causes::Cause;
 pub use published::{Figures, Published, Range, Row};
-pub use report::{E1, Phase};
+pub use report::{Afterwards, E1, Phase};
 
 use crate::Failure;
 use crate::ground::{self, Facts};

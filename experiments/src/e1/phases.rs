@@ -1,7 +1,7 @@
 //! The three phases: what is done to the machine, the stream, and what is counted meanwhile.
 
 use super::causes::{Cause, causes};
-use super::report::{E1, Phase, listing};
+use super::report::{Afterwards, E1, Phase, listing};
 use super::roles::observed;
 use super::{Event, Figures, Options};
 use crate::program::Program;
@@ -207,19 +207,13 @@ impl Lab<'_, '_> {
     }
 
     /// The published experiment ends with a listing: all on-line, with new times on the set's processors only.
-    fn afterwards(&self, before: &[ProcessorStatus]) -> Result<String, Failure> {
+    fn afterwards(&self, before: &[ProcessorStatus]) -> Result<Afterwards, Failure> {
         let after = self.states()?;
         let as_before = |status: &ProcessorStatus| {
             before.iter().any(|old| old.cpu == status.cpu && old.state == status.state)
         };
-        let states = if after.iter().all(as_before) {
-            "the same states as before"
-        } else {
-            "OTHER states than before"
-        };
         let renewed: CpuSet = after.iter().filter(|new| !before.contains(new)).map(|new| new.cpu).collect();
-        let times = if renewed.is_empty() { "none".to_owned() } else { renewed.to_string() };
-        Ok(format!("afterwards: all processors have {states}; new times: {times}\n"))
+        Ok(Afterwards { same_states: after.iter().all(as_before), renewed: renewed.to_string() })
     }
 }
 

@@ -21,7 +21,7 @@ pub struct Phase {
     pub figures: Figures,
     /// All processors, as `mpstat -p` shows them.
     pub mpstat: String,
-    /// What interrupted the processors of the set; of those that will be in it, in the first phase.
+    /// What interrupted the processors of the set (of those that will be in it, in the first phase), and where else devices did.
     pub causes: Vec<Cause>,
     /// What could not be done here.
     pub left_out: Vec<String>,
@@ -39,7 +39,26 @@ pub struct E1 {
     /// The three phases.
     pub phases: Vec<Phase>,
     /// What the listing of processors says at the end.
-    pub afterwards: String,
+    pub afterwards: Afterwards,
+}
+
+/// Processors when everything was put back, beside how they were at first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Afterwards {
+    /// Every processor has the state that it had.
+    pub same_states: bool,
+    /// Those that have it since another time, as a list.
+    pub renewed: String,
+}
+
+impl Afterwards {
+    /// In a line.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let states = if self.same_states { "the same states as before" } else { "OTHER states than before" };
+        let times = if self.renewed.is_empty() { "none" } else { &self.renewed };
+        format!("afterwards: all processors have {states}; new times: {times}\n")
+    }
 }
 
 /// The rows of `mpstat -p` for an interval.
@@ -63,13 +82,43 @@ pub(super) fn listing(frame: &Frame) -> String {
     text
 }
 
+/// Most devices that are shown in a phase.
+const DEVICES_SHOWN_MAX: usize = 12;
+
 impl Phase {
+    /// Devices that interrupted any processor.
+    fn devices(&self) -> impl Iterator<Item = &Cause> {
+        self.causes.iter().filter(|cause| !cause.is_internal)
+    }
+
+    /// Where devices interrupted, those first that did so on the set; nothing where none did.
+    fn places(&self) -> String {
+        let heads = [
+            ("interrupts of devices, a second", Align::Left),
+            ("on the set", Align::Right),
+            ("elsewhere", Align::Right),
+        ];
+        let mut table = Table::new(&heads);
+        for device in self.devices().take(DEVICES_SHOWN_MAX) {
+            let [on_set, elsewhere] = [device.rate, device.elsewhere].map(|rate| Cell::from((rate, 0)));
+            table.row([device.name.as_str().into(), on_set, elsewhere]);
+        }
+        match self.devices().count() {
+            0 => String::new(),
+            count if count > DEVICES_SHOWN_MAX => {
+                table.text() + &format!("and {} more\n", count - DEVICES_SHOWN_MAX)
+            }
+            _ => table.text(),
+        }
+    }
+
     /// The phase beside the published one.
     #[must_use]
     pub fn text(&self, published: &Figures) -> String {
         let mut text = self.stream.report();
         text += &self.mpstat;
         text += &beside(published, &self.figures).text();
+        text += &self.places();
         for (role, cpu) in [("network's", self.figures.network.cpu), ("stream's", self.figures.stream.cpu)] {
             if let Some(cpu) = cpu {
                 text += &format!("the {role} processor here: {cpu}\n");
@@ -122,7 +171,7 @@ impl E1 {
         for (claim, holds) in self.claims() {
             text += &format!("{}: {claim}\n", if holds { "as published" } else { "not as published" });
         }
-        text + &self.afterwards
+        text + &self.afterwards.text()
     }
 
     /// How fast each way of phase 3 was, as a share of phase 2.
@@ -137,7 +186,7 @@ impl E1 {
     #[must_use]
     pub fn claims(&self) -> Vec<(&'static str, bool)> {
         let mut claims = Vec::new();
-        let [_, second, third] = self.phases.as_slice() else { return claims };
+        let [first, second, third] = self.phases.as_slice() else { return claims };
         let in_set = |cpu: Option<u32>| {
             let set: Option<millpond_model::CpuSet> = self.set.parse().ok();
             cpu.zip(set).map(|(cpu, set)| set.contains(millpond_model::CpuId(cpu)))
@@ -145,8 +194,13 @@ impl E1 {
         if self.full {
             let quiet = second.figures.set.idl_least.is_some_and(|idle| idle >= 99.0);
             claims.push(("in phase 2 the processors of the set are idle", quiet));
-            let no_device = |phase: &Phase| phase.causes.iter().all(|cause| cause.is_internal);
+            let no_device = |phase: &Phase| phase.devices().all(|device| device.rate <= 0.0);
             claims.push(("in phase 2 no device interrupts them", no_device(second)));
+            if let Some(most) = first.devices().find(|device| device.rate > 0.0) {
+                let moved = second.devices().find(|device| device.name == most.name);
+                let moved = moved.is_some_and(|device| device.rate <= 0.0 && device.elsewhere > 0.0);
+                claims.push(("in phase 2 the device that interrupted them most does so elsewhere", moved));
+            }
             claims.push(("in phase 3 no device interrupts them", no_device(third)));
             let outside = in_set(third.figures.network.cpu) == Some(false);
             claims.push(("in phase 3 the network's processor is outside the set", outside));
@@ -156,6 +210,11 @@ impl E1 {
             in_set(second.figures.stream.cpu) == Some(false),
         ));
         claims.push(("in phase 3 it runs inside", in_set(third.figures.stream.cpu) == Some(true)));
+        claims.push(("afterwards all processors have the states that they had", self.afterwards.same_states));
+        if self.full {
+            let only_set = self.afterwards.renewed == self.set;
+            claims.push(("afterwards the processors of the set have new times, and no others", only_set));
+        }
         claims
     }
 
@@ -229,7 +288,8 @@ mod tests {
     }
 
     fn e1(full: bool) -> E1 {
-        let clock = Cause { name: "Local timer interrupts".into(), is_internal: true, rate: 250.0 };
+        let clock =
+            Cause { name: "Local timer interrupts".into(), is_internal: true, rate: 250.0, elsewhere: 0.0 };
         let machine = Facts {
             processors: 5,
             cores: 5,
@@ -239,8 +299,19 @@ mod tests {
             sets: 0,
             free: "0-4".into(),
         };
-        let phases = vec![phase(1000.0, vec![]), phase(900.0, vec![]), phase(450.0, vec![clock])];
-        E1 { machine, set: "0-1".into(), full, phases, afterwards: "all is as it was\n".into() }
+        let card = |rate, elsewhere| Cause { name: "eth0".into(), is_internal: false, rate, elsewhere };
+        let phases = vec![
+            phase(1000.0, vec![card(700.0, 20.0)]),
+            phase(900.0, vec![card(0.0, 650.0)]),
+            phase(450.0, vec![clock, card(0.0, 600.0)]),
+        ];
+        E1 {
+            machine,
+            set: "0-1".into(),
+            full,
+            phases,
+            afterwards: Afterwards { same_states: true, renewed: "0-1".into() },
+        }
     }
 
     #[test]
@@ -272,6 +343,8 @@ set: csw, most                     0       0               -
 set: idl, least                  100      99            0.99
 others: intr, least              855    2485            2.91
 others: intr, most              2485    2485            1.00
+interrupts of devices, a second  on the set  elsewhere
+eth0                                      0        650
 the network's processor here: 2
 the stream's processor here: 3
 left out: this
@@ -295,14 +368,67 @@ left out: this
             "why a no-intr set shows interrupts: the processors of the set were interrupted 250 times"
         ));
         assert_eq!(lines[3], "as published: in phase 2 the processors of the set are idle");
-        assert_eq!(lines[8], "not as published: in phase 3 it runs inside");
-        assert_eq!(lines[9], "all is as it was");
+        assert_eq!(
+            lines[5],
+            "as published: in phase 2 the device that interrupted them most does so elsewhere"
+        );
+        assert_eq!(lines[9], "not as published: in phase 3 it runs inside");
+        assert_eq!(lines[10], "as published: afterwards all processors have the states that they had");
+        assert_eq!(
+            lines[11],
+            "as published: afterwards the processors of the set have new times, and no others"
+        );
+        assert_eq!(lines[12], "afterwards: all processors have the same states as before; new times: 0-1");
+    }
+
+    #[test]
+    fn what_was_not_put_back_is_told() {
+        let mut e1 = e1(true);
+        e1.afterwards = Afterwards { same_states: false, renewed: String::new() };
+        assert_eq!(
+            e1.afterwards.text(),
+            "afterwards: all processors have OTHER states than before; new times: none\n"
+        );
+        let broken = e1.claims().into_iter().filter(|(name, holds)| name.starts_with("afterwards") && !holds);
+        assert_eq!(broken.count(), 2);
+    }
+
+    #[test]
+    fn an_interrupt_that_stays_or_stops_coming_has_not_moved() {
+        let claim = "in phase 2 the device that interrupted them most does so elsewhere";
+        let with = |second: Option<(f64, f64)>| {
+            let mut e1 = e1(true);
+            let name = || "eth0".into();
+            let cause = |(rate, elsewhere)| Cause { name: name(), is_internal: false, rate, elsewhere };
+            e1.phases[1].causes = second.into_iter().map(cause).collect();
+            e1.claims().into_iter().find(|(name, _)| *name == claim).unwrap().1
+        };
+        assert!(with(Some((0.0, 650.0))));
+        assert!(!with(Some((1.0, 650.0))));
+        assert!(!with(None));
+        let mut none_to_move = e1(true);
+        none_to_move.phases[0].causes.clear();
+        assert!(none_to_move.claims().iter().all(|(name, _)| *name != claim));
+    }
+
+    #[test]
+    fn many_devices_are_counted_and_not_shown() {
+        let disk =
+            |n: u32| Cause { name: format!("nvme0q{n}"), is_internal: false, rate: 1.0, elsewhere: 0.0 };
+        let places = phase(1000.0, (0..15).map(disk).collect()).places();
+        assert_eq!((places.lines().count(), places.lines().last()), (14, Some("and 3 more")));
+        assert_eq!(phase(1000.0, vec![]).places(), "");
     }
 
     #[test]
     fn where_interrupts_were_not_steered_nothing_is_claimed_about_them() {
         let claims: Vec<&str> = e1(false).claims().into_iter().map(|(claim, _)| claim).collect();
-        assert_eq!(claims, ["in phase 2 the stream runs outside the set", "in phase 3 it runs inside"]);
+        let expected = [
+            "in phase 2 the stream runs outside the set",
+            "in phase 3 it runs inside",
+            "afterwards all processors have the states that they had",
+        ];
+        assert_eq!(claims, expected);
         let json = e1(false).json(&Published::read());
         assert_eq!(json["claims"]["in phase 3 it runs inside"], false);
         assert_eq!(json["published"][0]["out_mbits"], 540.0);
