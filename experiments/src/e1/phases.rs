@@ -7,7 +7,7 @@ use super::{Event, Figures, Options};
 use crate::program::Program;
 use crate::sets::{self, MadeSet, Shelter};
 use crate::{Facts, Failure};
-use millpond_machine::facets::{CreateOptions, ProcessorStatus, WatchOptions};
+use millpond_machine::facets::{CounterWatch, CreateOptions, OccupancyWatch, ProcessorStatus, WatchOptions};
 use millpond_model::{CpuId, CpuSet, Nanos, Pid, PsetId};
 use millpond_observe::Frame;
 use millpond_session::Session;
@@ -137,9 +137,11 @@ impl Lab<'_, '_> {
         }
         near.go()?;
         near.wait_for("ready", self.options.stop)?;
+        // Beginning to watch takes its time, and interrupts every processor: before there is a stream.
+        let watches = self.watches(near.pid())?;
         near.go()?;
         near.wait_for("started", self.options.stop)?;
-        let measured = self.measure(near.pid())?;
+        let measured = self.measure(watches)?;
         near.finish();
         let result = near.result(self.options.stop)?;
         let stream: StreamResult = serde_json::from_value(result)
@@ -153,23 +155,31 @@ impl Lab<'_, '_> {
         Ok(phase)
     }
 
-    /// Counts what processors do while the stream runs, whose near end is `near`.
-    fn measure(&self, near: Pid) -> Result<Measured, Failure> {
+    /// Begins to watch processors, and the stream's near end.
+    fn watches(&self, near: Pid) -> Result<Watches<'_>, Failure> {
         let machine = self.session.machine();
         let counters = machine.counters().map_err(Failure::NotHere)?;
-        // Where there are no samples, the system calls tell where it ran.
-        let mut sightings = machine.sampler().and_then(|sampler| sampler.watch(&[near], FREQUENCY_HZ)).ok();
         // Read twice in a phase: that costs a sheltered processor two interrupts, which is less than not knowing.
-        let mut watch = counters.watch(WatchOptions { touch_fenced: true }).map_err(Failure::NotHere)?;
+        let counts = counters.watch(WatchOptions { touch_fenced: true }).map_err(Failure::NotHere)?;
+        // Where there are no samples, the system calls tell where it ran.
+        let sightings = machine.sampler().and_then(|sampler| sampler.watch(&[near], FREQUENCY_HZ)).ok();
+        Ok(Watches { counts, sightings })
+    }
+
+    /// Counts what processors do while the stream runs.
+    fn measure(&self, watches: Watches<'_>) -> Result<Measured, Failure> {
+        let Watches { mut counts, mut sightings } = watches;
         self.wait(WARM_UP)?;
         let names_before = self.session.interrupt_counts().map_err(Failure::NotHere)?;
-        let before = watch.sample().map_err(Failure::refused("read counters"))?;
+        // Where it ran until now is of no interest; what cannot be collected now cannot be later.
+        let _ = sightings.as_mut().map(|watch| watch.collect());
+        let before = counts.sample().map_err(Failure::refused("read counters"))?;
         self.wait(Nanos::from_secs(self.options.seconds))?;
-        let after = watch.sample().map_err(Failure::refused("read counters"))?;
-        let names_after = self.session.interrupt_counts().map_err(Failure::NotHere)?;
+        let after = counts.sample().map_err(Failure::refused("read counters"))?;
         let seen = sightings.as_mut().and_then(|watch| watch.collect().ok()).and_then(|residence| {
             residence.sightings.into_iter().max_by_key(|sighting| sighting.samples).map(|most| most.cpu)
         });
+        let names_after = self.session.interrupt_counts().map_err(Failure::NotHere)?;
         let frame = Frame::between(&before, &after);
         let (cpus, seconds) = (self.cpus(), (after.at - before.at).as_secs_f64());
         let causes = causes(&names_before, &names_after, &cpus, seconds);
@@ -215,6 +225,12 @@ impl Lab<'_, '_> {
         let renewed: CpuSet = after.iter().filter(|new| !before.contains(new)).map(|new| new.cpu).collect();
         Ok(Afterwards { same_states: after.iter().all(as_before), renewed: renewed.to_string() })
     }
+}
+
+/// What counts in a phase.
+struct Watches<'m> {
+    counts: Box<dyn CounterWatch + 'm>,
+    sightings: Option<Box<dyn OccupancyWatch + 'm>>,
 }
 
 /// What was counted in a phase.

@@ -10,6 +10,8 @@
 #   running_on              a line `PID CPU` for each thread of a user that computes at the moment
 #   set_of PID              the number of the set whose cgroup the process is in; 0 for none
 #   in_order                doctor must find nothing
+#   irqs_of_cards CARD...   numbers of the interrupts of network cards; a card has them all only once it was up
+#   counts_of IRQ... -- CPU...   how often these processors took these interrupts, all together
 #
 # $root is the top of the cpuset tree.
 
@@ -100,4 +102,24 @@ in_order() {
 
 doctor() {
     millpond doctor "$@"
+}
+
+# Of a virtio card it is the parent that stands on the bus.
+irqs_of_cards() {
+    for _card in "$@"; do
+        for _dir in /sys/class/net/$_card/device/msi_irqs /sys/class/net/$_card/device/../msi_irqs; do
+            [ ! -d "$_dir" ] || ls "$_dir"
+        done
+    done | sort -n
+}
+
+counts_of() {
+    awk -v words="$*" '
+        BEGIN {
+            n = split(words, word, " ")
+            for (i = 1; i <= n; i++) if (word[i] == "--") behind = 1; else if (behind) cpu["CPU" word[i]] = 1; else irq[word[i] ":"] = 1
+        }
+        NR == 1 { for (i = 1; i <= NF; i++) if ($i in cpu) column[i + 1] = 1 }
+        $1 in irq { for (i in column) sum += $i }
+        END { print sum + 0 }' /proc/interrupts
 }
