@@ -7,7 +7,7 @@ use crate::names;
 use crate::os::knob_error;
 use crate::plan::{Wanted, plan};
 use crate::shelter;
-use crate::view::{View, is_within};
+use crate::view::is_within;
 use crate::{Os, Root, is_gone};
 use millpond_machine::{
     Absent, Clock, Counters, Guard, Interrupts, Journal, Knob, KnobError, Knobs, Machine, Processors, Psets,
@@ -208,11 +208,7 @@ impl Knobs for LinuxMachine {
     fn settle(&self) -> Result<Vec<Step>, Refusal> {
         let mut steps = Vec::new();
         if self.has_cgroups() {
-            let mut view = View::read(&self.os, self.journal.as_ref(), false)?;
-            let sets = view.sets();
-            if self.os.hierarchy.is_v1() && sets.values().any(|s| s.mode.is_exclusive()) {
-                view = View::read(&self.os, self.journal.as_ref(), true)?;
-            }
+            let (view, sets) = self.live_sets()?;
             steps = self.noting_masks(&view, plan(&view, &Wanted { sets, moves: Vec::new() }))?;
             if are_remains(&steps) {
                 steps.clear();

@@ -89,6 +89,31 @@ impl Os {
         Ok(tids)
     }
 
+    /// Every thread that the cpuset hierarchy lists, by cgroup. Those that end while this is read may be among them.
+    ///
+    /// # Errors
+    /// When the hierarchy cannot be read.
+    pub fn threads_by_group(&self) -> io::Result<Vec<(String, Vec<u32>)>> {
+        let mut found = Vec::new();
+        let mut left = vec!["/".to_owned()];
+        while let Some(path) = left.pop() {
+            let Some(dir) = self.hierarchy.dir(&path) else { break };
+            // A cgroup that is removed meanwhile lists nothing.
+            let text = self.root.read(&dir.join(self.threads_file()))?.unwrap_or_default();
+            found
+                .push((path.clone(), text.split_ascii_whitespace().filter_map(|t| t.parse().ok()).collect()));
+            let above = path.trim_end_matches('/');
+            left.extend(self.root.dirs(&dir)?.into_iter().map(|name| format!("{above}/{name}")));
+        }
+        Ok(found)
+    }
+
+    /// Whether a thread's mask may hold one processor only: `false` where the kernel says at once that it holds more.
+    #[must_use]
+    pub fn may_have_one_processor(&self, tid: u32) -> bool {
+        !self.root.live || crate::affinity::get(tid, self.width()).is_ok_and(|mask| mask.len() == 1)
+    }
+
     /// The process that a thread belongs to.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use crate::LinuxMachine;
 use crate::names;
 use crate::plan::{Wanted, plan};
-use crate::view::{SetLabel, View};
+use crate::view::{RootTasks, SetLabel, View};
 use millpond_machine::facets::CreateOptions;
 use millpond_machine::facets::Move;
 use millpond_machine::{Change, Processors, Psets, Reason, Refusal, Step, Subject, Threads};
@@ -11,19 +11,15 @@ use millpond_model::{CpuId, CpuSet, Pset, PsetId, PsetMode, State};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl LinuxMachine {
-    /// The tree for a change: with the root's tasks where an exclusive set must move them.
-    pub(crate) fn view_for(&self, exclusive: bool) -> Result<View, Refusal> {
-        let all = exclusive && self.os.hierarchy.is_v1();
-        View::read(&self.os, self.journal.as_ref(), all)
+    /// The tree as it is.
+    pub(crate) fn view(&self, root: RootTasks) -> Result<View, Refusal> {
+        View::read(&self.os, self.journal.as_ref(), root)
     }
 
-    /// The live sets and whether one of them is exclusive.
+    /// The tree for a change, and the live sets.
     pub(crate) fn live_sets(&self) -> Result<(View, BTreeMap<PsetId, SetLabel>), Refusal> {
-        let view = self.view_for(false)?;
+        let view = self.view(RootTasks::ForLiveSets)?;
         let sets = view.sets();
-        if self.os.hierarchy.is_v1() && sets.values().any(|s| s.mode.is_exclusive()) {
-            return Ok((self.view_for(true)?, sets));
-        }
         Ok((view, sets))
     }
 
@@ -150,7 +146,7 @@ impl Psets for LinuxMachine {
         if !self.has_cgroups() {
             return Ok(self.cooperative_list());
         }
-        let view = self.view_for(false)?;
+        let view = self.view(RootTasks::Unlisted)?;
         let mut sets: Vec<(u64, Pset)> = Vec::new();
         for (id, label) in view.sets() {
             let mode = view.mode(&label, view.has_tasks(id));
@@ -171,10 +167,8 @@ impl Psets for LinuxMachine {
             return self.cooperative_create(cpus, options);
         }
         let exclusive = !options.keep_others;
-        let (mut view, mut sets) = self.live_sets()?;
-        if exclusive && view.v1 {
-            view = self.view_for(true)?;
-        }
+        let view = self.view(if exclusive { RootTasks::Listed } else { RootTasks::ForLiveSets })?;
+        let mut sets = view.sets();
         let limit = self.states()?.len() * 2;
         if sets.len() >= limit {
             return Err(Refusal::operation(Reason::TooManySets(limit)));

@@ -39,7 +39,9 @@ impl LinuxMachine {
     /// The steps that steer everything away from `sheltered`, or back.
     pub(crate) fn shelter_steps(&self, sheltered: &CpuSet) -> Result<Vec<Step>, Refusal> {
         let baselines = self.journal.baselines();
-        let steering = baselines.keys().any(|k| !matches!(LinuxKnob::parse(k), Ok(LinuxKnob::Mask(_))));
+        let steering = baselines
+            .keys()
+            .any(|k| matches!(LinuxKnob::parse(k), Ok(LinuxKnob::File(Tree::Proc | Tree::Sys, _))));
         if sheltered.is_empty() && !steering {
             return Ok(Vec::new());
         }

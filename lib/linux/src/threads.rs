@@ -117,6 +117,15 @@ impl LinuxMachine {
         Ok(notes)
     }
 
+    /// A thread that is bound to a processor or to a set, if it is, by its number alone.
+    fn bound_thread(&self, tid: u32) -> Option<LwpStatus> {
+        // Threads of the kernel are the most of those with one processor; and `/proc/TID` works for every thread.
+        let stat = self.os.stat(tid, None).ok()??;
+        let pid = if stat.kernel { None } else { self.os.process_of(tid).ok()? };
+        let status = self.status(TaskId { pid: pid?, tid: Some(tid), start: stat.start }).ok()?;
+        is_bound(&status).then_some(status)
+    }
+
     fn check_active(&self, cpu: CpuId) -> Result<(), Refusal> {
         let states = self.states()?;
         let refuse = |reason| Err(Refusal::new(Subject::Processor(cpu), reason));
@@ -180,6 +189,10 @@ impl LinuxMachine {
     }
 }
 
+fn is_bound(thread: &LwpStatus) -> bool {
+    thread.cpu.is_some() || !thread.set.is_default()
+}
+
 /// One line of the outcome: for the process as a whole where all its threads were meant.
 fn rebindings<T: Copy + PartialEq>(
     pid: Pid,
@@ -229,10 +242,22 @@ impl Threads for LinuxMachine {
 
     fn bound(&self) -> Result<Vec<LwpStatus>, Refusal> {
         let mut bound = Vec::new();
+        if self.has_cgroups() {
+            // The cgroups list all threads; and only who is in one of ours, or has a mask of one processor, can be bound.
+            let machine = |e: std::io::Error| Refusal::operation(Reason::Machine(e.to_string()));
+            for (path, tids) in self.os.threads_by_group().map_err(machine)? {
+                let in_set = names::owner(&path).is_some_and(|set| !set.is_default());
+                let candidates =
+                    tids.into_iter().filter(|tid| in_set || self.os.may_have_one_processor(*tid));
+                bound.extend(candidates.filter_map(|tid| self.bound_thread(tid)));
+            }
+            bound.sort_by_key(|l| l.lwp);
+            return Ok(bound);
+        }
         for process in self.processes()?.into_iter().filter(|p| !p.kernel) {
             // One that ends while we look is not bound.
             let Ok(lwps) = self.lwps(process.pid) else { continue };
-            bound.extend(lwps.into_iter().filter(|l| l.cpu.is_some() || !l.set.is_default()));
+            bound.extend(lwps.into_iter().filter(is_bound));
         }
         Ok(bound)
     }

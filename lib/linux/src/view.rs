@@ -70,6 +70,17 @@ pub struct TaskAt {
     pub pinned: bool,
 }
 
+/// Whether the tasks of the root cgroup are listed too. Only version 1 needs them, where an exclusive set must move them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RootTasks {
+    /// No.
+    Unlisted,
+    /// If one of the live sets is exclusive.
+    ForLiveSets,
+    /// An exclusive set is to be made.
+    Listed,
+}
+
 /// The tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct View {
@@ -81,6 +92,8 @@ pub struct View {
     pub remote_partitions: bool,
     /// An overlapping sibling makes a partition invalid (until 6.19).
     pub overlap_kills: bool,
+    /// A partition whose cgroup is removed gives its processors back before the removal returns (since 6.15), not some time after.
+    pub prompt_removal: bool,
     /// systemd owns the tree.
     pub systemd: bool,
     /// Every processor that there could be.
@@ -100,13 +113,12 @@ pub struct View {
 }
 
 impl View {
-    /// Reads the tree. `all_tasks` also lists the tasks of the root cgroup, which only an exclusive set on
-    /// version 1 needs.
+    /// Reads the tree.
     ///
     /// # Errors
     /// [`Refusal`] when something cannot be read.
-    pub fn read(os: &Os, journal: &dyn Journal, all_tasks: bool) -> Result<View, Refusal> {
-        Self::read_with(os, journal, all_tasks, &[])
+    pub fn read(os: &Os, journal: &dyn Journal, root: RootTasks) -> Result<View, Refusal> {
+        Self::read_with(os, journal, root, &[])
     }
 
     /// The same, with the neighbourhood of further cgroups that may become zones.
@@ -116,10 +128,10 @@ impl View {
     pub fn read_with(
         os: &Os,
         journal: &dyn Journal,
-        all_tasks: bool,
+        root: RootTasks,
         zones: &[String],
     ) -> Result<View, Refusal> {
-        Self::try_read(os, journal, all_tasks, zones).map_err(|(what, error)| {
+        Self::try_read(os, journal, root, zones).map_err(|(what, error)| {
             let reason = match error {
                 KnobError::NotPermitted => Reason::NotPermitted,
                 other => Reason::Machine(format!("{what} cannot be read: {other}")),
@@ -131,13 +143,14 @@ impl View {
     fn try_read(
         os: &Os,
         journal: &dyn Journal,
-        all_tasks: bool,
+        root: RootTasks,
         zones: &[String],
     ) -> Result<View, (String, KnobError)> {
         let v1 = os.hierarchy.is_v1();
         let mut view = View {
             v1,
             overlap_kills: os.kernel < (7, 0),
+            prompt_removal: os.kernel >= (6, 15),
             systemd: os.systemd,
             possible: os.cpu_list("possible").map_err(|e| ("the list of possible processors".into(), e))?,
             online: os.online().map_err(|e| ("the list of on-line processors".into(), e))?,
@@ -154,11 +167,8 @@ impl View {
                 os.root.read(&mount.join("cpuset.mems")).map_err(at("cpuset.mems"))?.unwrap_or_default();
         }
         view.groups.insert("/".into(), read_group(os, "/")?);
-        for name in os.root.names(&mount).map_err(at("/"))? {
+        for name in os.root.dirs(&mount).map_err(at("/"))? {
             let path = format!("/{name}");
-            if !mount.join(&name).is_dir() {
-                continue;
-            }
             let ours = names::owner(&path).is_some();
             if ours {
                 view.read_ours(os, &path)?;
@@ -184,7 +194,12 @@ impl View {
                 view.read_along(os, &zone)?;
             }
         }
-        if all_tasks && v1 {
+        let listed = match root {
+            RootTasks::Unlisted => false,
+            RootTasks::ForLiveSets => v1 && view.sets().values().any(|s| s.mode.is_exclusive()),
+            RootTasks::Listed => v1,
+        };
+        if listed {
             view.read_tasks(os, "/")?;
         }
         Ok(view)
@@ -194,9 +209,9 @@ impl View {
     fn read_along(&mut self, os: &Os, zone: &str) -> Result<(), (String, KnobError)> {
         for above in ancestors(zone) {
             let dir = os.group(&above).map_err(|e| (above.clone(), e))?;
-            for name in os.root.names(&dir).map_err(|e| (above.clone(), knob_error(e)))? {
+            for name in os.root.dirs(&dir).map_err(|e| (above.clone(), knob_error(e)))? {
                 let path = format!("{above}/{name}");
-                if dir.join(&name).is_dir() && !self.groups.contains_key(&path) {
+                if !self.groups.contains_key(&path) {
                     self.groups.insert(path.clone(), read_group(os, &path)?);
                 }
             }
@@ -210,8 +225,8 @@ impl View {
         self.groups.insert(path.to_owned(), group);
         self.read_tasks(os, path)?;
         let dir = os.group(path).map_err(|e| (path.to_owned(), e))?;
-        for name in os.root.names(&dir).map_err(|e| (path.to_owned(), knob_error(e)))? {
-            let Some(origin) = self.leaf_origin(os, path, &name)? else { continue };
+        for name in os.root.dirs(&dir).map_err(|e| (path.to_owned(), knob_error(e)))? {
+            let Some(origin) = leaf_origin(os, path, &name)? else { continue };
             let leaf = format!("{path}/{name}");
             let mut group = read_group(os, &leaf)?;
             if origin == "/" || os.group(&origin).is_ok_and(|d| d.is_dir()) {
@@ -224,28 +239,11 @@ impl View {
         Ok(())
     }
 
-    fn leaf_origin(&self, os: &Os, path: &str, name: &str) -> Result<Option<String>, (String, KnobError)> {
-        if let Some(origin) = names::origin(name) {
-            return Ok(Some(origin));
-        }
-        let leaf = format!("{path}/{name}");
-        if names::is_scope(&leaf) {
-            let origin = os.label(&leaf, "origin").map_err(|e| (leaf, e))?;
-            return Ok(Some(origin.unwrap_or_else(|| "/".to_owned())));
-        }
-        if !name.contains('~') || !os.group(&leaf).is_ok_and(|d| d.is_dir()) {
-            return Ok(None);
-        }
-        os.label(&leaf, "origin").map_err(|e| (leaf, e))
-    }
-
     fn read_below(&mut self, os: &Os, path: &str) -> Result<(), (String, KnobError)> {
         self.groups.insert(path.to_owned(), read_group(os, path)?);
         let dir = os.group(path).map_err(|e| (path.to_owned(), e))?;
-        for name in os.root.names(&dir).map_err(|e| (path.to_owned(), knob_error(e)))? {
-            if dir.join(&name).is_dir() {
-                self.read_below(os, &format!("{path}/{name}"))?;
-            }
+        for name in os.root.dirs(&dir).map_err(|e| (path.to_owned(), knob_error(e)))? {
+            self.read_below(os, &format!("{path}/{name}"))?;
         }
         Ok(())
     }
@@ -376,6 +374,22 @@ fn read_group(os: &Os, path: &str) -> Result<Group, (String, KnobError)> {
         label: None,
         origin: None,
     })
+}
+
+/// Where the tasks of a leaf of ours came from; `None` for a cgroup that is no leaf of ours.
+fn leaf_origin(os: &Os, path: &str, name: &str) -> Result<Option<String>, (String, KnobError)> {
+    if let Some(origin) = names::origin(name) {
+        return Ok(Some(origin));
+    }
+    let leaf = format!("{path}/{name}");
+    if names::is_scope(&leaf) {
+        let origin = os.label(&leaf, "origin").map_err(|e| (leaf, e))?;
+        return Ok(Some(origin.unwrap_or_else(|| "/".to_owned())));
+    }
+    if !name.contains('~') {
+        return Ok(None);
+    }
+    os.label(&leaf, "origin").map_err(|e| (leaf, e))
 }
 
 /// Identifies a listed task; `None` when it has ended meanwhile.

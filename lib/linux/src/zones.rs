@@ -8,7 +8,7 @@ use crate::LinuxMachine;
 use crate::names;
 use crate::os::knob_error;
 use crate::plan::{Wanted, plan};
-use crate::view::View;
+use crate::view::{RootTasks, View};
 use millpond_machine::facets::Zone;
 use millpond_machine::{Change, Reason, Refusal, Subject, Zones};
 use millpond_model::PsetId;
@@ -54,7 +54,7 @@ fn manager(path: &str) -> Option<(&'static str, &'static str)> {
 impl LinuxMachine {
     /// Every cgroup that is a zone, with its path.
     fn zone_paths(&self) -> Result<Vec<(String, Zone)>, Refusal> {
-        let view = self.view_for(false)?;
+        let view = self.view(RootTasks::Unlisted)?;
         let sets = view.sets();
         let mut found = Vec::new();
         self.collect_zones("", 0, &mut found)?;
@@ -73,9 +73,9 @@ impl LinuxMachine {
         let whole = if path.is_empty() { "/" } else { path };
         let broken = |e| Refusal::operation(Reason::Machine(format!("{whole} cannot be read: {e}")));
         let dir = self.os.group(whole).map_err(broken)?;
-        for name in self.os.root.names(&dir).map_err(|e| broken(knob_error(e)))? {
+        for name in self.os.root.dirs(&dir).map_err(|e| broken(knob_error(e)))? {
             let child = format!("{path}/{name}");
-            if dir.join(&name).is_dir() && names::owner(&child).is_none() {
+            if names::owner(&child).is_none() {
                 found.push(child.clone());
                 if depth < DEPTH_MAX {
                     self.collect_zones(&child, depth + 1, found)?;
@@ -103,13 +103,9 @@ impl Zones for LinuxMachine {
         if let Some((who, hint)) = manager(&path) {
             return Err(refuse(Reason::ManagedElsewhere(who.to_owned())).hint(hint));
         }
-        let (view, mut sets) = self.live_sets()?;
-        let view = View::read_with(
-            &self.os,
-            self.journal.as_ref(),
-            !view.tasks.is_empty(),
-            std::slice::from_ref(&path),
-        )?;
+        let further = std::slice::from_ref(&path);
+        let view = View::read_with(&self.os, self.journal.as_ref(), RootTasks::ForLiveSets, further)?;
+        let mut sets = view.sets();
         for set in sets.values_mut() {
             set.zones.retain(|z| *z != path);
         }

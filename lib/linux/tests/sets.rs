@@ -4,7 +4,7 @@ mod common;
 
 use common::HandMade;
 use millpond_machine::facets::CreateOptions;
-use millpond_machine::{Machine, MemoryJournal, Reason, Refusal, Writer};
+use millpond_machine::{Knobs, Machine, MemoryJournal, Reason, Refusal, Writer};
 use millpond_model::{CpuId, LwpId, Pid, PsetId, PsetMode, State};
 
 const EXCLUSIVE: CreateOptions = CreateOptions { keep_others: false };
@@ -55,6 +55,45 @@ fn an_exclusive_set_on_version_2_is_a_partition_under_the_root() {
     destroy(&machine, 1).unwrap();
     assert_eq!(made.snapshot(), before);
     assert!(machine.journal().baselines().is_empty());
+}
+
+/// The knobs that removing set 1 writes, on a machine with that kernel.
+fn written_to_remove(release: &str, v1: bool) -> Vec<String> {
+    let made = HandMade::new(4, v1);
+    made.file("proc/sys/kernel/osrelease", release);
+    let machine = made.machine();
+    create(&machine, &[2, 1], EXCLUSIVE).unwrap();
+    let change = machine.psets().unwrap().prepare_destroy(PsetId(1)).unwrap();
+    change.steps.iter().filter(|s| !s.falls && !s.is_note()).map(|s| s.knob.to_string()).collect()
+}
+
+#[test]
+fn what_goes_with_a_directory_is_not_written_first() {
+    assert_eq!(written_to_remove("6.17.0\n", false), ["dir:/mpset1", "controller:/"]);
+    // Before 6.15 a partition that is removed keeps its processors for some time.
+    let slow = ["cg:/mpset1/cpuset.cpus.partition", "dir:/mpset1", "controller:/"];
+    assert_eq!(written_to_remove("6.12.0\n", false), slow);
+}
+
+#[test]
+fn a_removal_that_was_killed_half_way_comes_back_whole() {
+    for (release, v1) in [("6.17.0\n", false), ("6.12.0\n", false), ("6.1.0\n", true)] {
+        let made = HandMade::new(4, v1);
+        made.file("proc/sys/kernel/osrelease", release);
+        let machine = made.machine();
+        create(&machine, &[2, 1], EXCLUSIVE).unwrap();
+        bind(&machine, 1, Some(1)).unwrap();
+        let before = made.snapshot();
+        let change = machine.psets().unwrap().prepare_destroy(PsetId(1)).unwrap();
+        for killed_after in 0..=change.steps.len() {
+            machine.journal().begin(&change.what, &machine.boot_id(), &change.steps).unwrap();
+            for step in change.steps[..killed_after].iter().filter(|s| !s.falls && !s.is_note()) {
+                machine.write(&step.knob, step.after.as_ref()).unwrap();
+            }
+            assert!(Writer::open(&machine).unwrap().repaired().is_some());
+            assert_eq!(made.snapshot(), before, "{release} killed after {killed_after} steps");
+        }
+    }
 }
 
 #[test]

@@ -47,13 +47,17 @@ pub struct Step {
     /// for what may resist (a managed interrupt) and for what may vanish (a thread).
     #[serde(default)]
     pub may_refuse: bool,
+    /// The value falls by itself with a later step of the same change, as the files of a directory do: it is not written, only put
+    /// back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub falls: bool,
 }
 
 impl Step {
     /// A step on a knob of our own that must succeed.
     #[must_use]
     pub fn new(knob: Knob, before: Option<Value>, after: Option<Value>) -> Self {
-        Step { knob, before, after, baseline: Baseline::Ours, may_refuse: false }
+        Step { knob, before, after, baseline: Baseline::Ours, may_refuse: false, falls: false }
     }
 
     /// Whether the step only tells the journal to keep or to forget a baseline: the value stays as it is.
@@ -73,6 +77,13 @@ impl Step {
     #[must_use]
     pub fn releasing(mut self) -> Self {
         self.baseline = Baseline::Release;
+        self
+    }
+
+    /// The same step, which a later one of the same change takes along.
+    #[must_use]
+    pub fn falling(mut self) -> Self {
+        self.falls = true;
         self
     }
 
@@ -136,9 +147,10 @@ mod tests {
             after in proptest::option::of(".{0,12}"),
             kind in 0u8..3,
             may_refuse in any::<bool>(),
+            falls in any::<bool>(),
         ) {
             let baseline = [Baseline::Ours, Baseline::Keep, Baseline::Release][usize::from(kind)];
-            let step = Step { knob: Knob(knob), before, after, baseline, may_refuse };
+            let step = Step { knob: Knob(knob), before, after, baseline, may_refuse, falls };
             let text = serde_json::to_string(&step).unwrap();
             prop_assert!(!text.contains('\n'));
             prop_assert_eq!(serde_json::from_str::<Step>(&text).unwrap(), step);

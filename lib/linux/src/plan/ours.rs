@@ -105,7 +105,9 @@ impl Planner<'_> {
         }
         for path in dying.iter().rev() {
             let group = self.view.groups[path].clone();
+            let first = self.steps.len();
             self.push(&control(path, "cpuset.cpus.partition"), group.partition, None);
+            let flags = self.steps.len();
             let cpus = list(&group.cpus);
             self.push(&self.view.cpus_knob(path), cpus, None);
             self.push(&control(path, "cpuset.mems"), group.mems, None);
@@ -115,6 +117,11 @@ impl Planner<'_> {
             self.push(&LinuxKnob::Label(path.clone(), "set".into()), group.label, None);
             if let Some(origin) = group.origin.filter(|_| path.contains('~')) {
                 self.push(&LinuxKnob::Label(path.clone(), "origin".into()), Some(origin), None);
+            }
+            if !self.view.systemd {
+                // All of it goes with the directory; but a flag only where the kernel is prompt about it.
+                let first = if self.view.prompt_removal { first } else { flags };
+                self.steps[first..].iter_mut().for_each(|step| step.falls = true);
             }
             self.push(&self.view.group_knob(path), Some("present".into()), None);
         }
