@@ -52,6 +52,7 @@ mod systemd;
 mod threads;
 mod topology;
 mod view;
+mod words;
 mod zones;
 
 pub use caps::Cap;

@@ -8,6 +8,7 @@ use crate::os::knob_error;
 use crate::plan::{Wanted, plan};
 use crate::shelter;
 use crate::view::is_within;
+use crate::words;
 use crate::{Os, Root, is_gone};
 use millpond_machine::{
     Absent, Clock, Counters, Guard, Interrupts, Journal, Knob, KnobError, Knobs, Machine, Processors, Psets,
@@ -82,7 +83,7 @@ impl LinuxMachine {
             if is.as_ref() != value {
                 let is = is.unwrap_or_else(|| "member".into());
                 let _ = self.os.write(&file, "member");
-                return Err(KnobError::Refused(format!("the kernel says `{is}`")));
+                return Err(words::partition_refused(path, &is));
             }
         }
         Ok(())
@@ -218,6 +219,10 @@ impl Knobs for LinuxMachine {
         steps.extend(self.settle_masks());
         steps.extend(self.forgotten());
         Ok(steps)
+    }
+
+    fn called(&self, knob: &Knob) -> String {
+        words::called(&self.os, knob)
     }
 
     fn lock(&self) -> Result<Box<dyn Guard>, Refusal> {

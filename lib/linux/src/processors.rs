@@ -69,9 +69,11 @@ impl LinuxMachine {
     fn online_step(&self, cpu: CpuId, on: bool) -> Result<Step, Refusal> {
         let path = format!("devices/system/cpu/cpu{cpu}/online");
         let file = self.os.root.sys.join(&path);
-        let is = self.os.root.read(&file).map_err(|e| {
-            Refusal::new(Subject::Processor(cpu), knob_error(e).into_reason(&record_knob(cpu).knob()))
-        })?;
+        let is = self
+            .os
+            .root
+            .read(&file)
+            .map_err(|e| knob_error(e).into_refusal(Subject::Processor(cpu), "its `online` file"))?;
         let Some(is) = is else {
             let why = "this kernel cannot take it off-line: it has no `online` file";
             return Err(Refusal::new(Subject::Processor(cpu), Reason::Machine(why.into())));

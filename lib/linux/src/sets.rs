@@ -3,7 +3,8 @@
 use crate::LinuxMachine;
 use crate::names;
 use crate::plan::{Wanted, plan};
-use crate::view::{RootTasks, SetLabel, View};
+use crate::view::{Group, RootTasks, SetLabel, View};
+use crate::words;
 use millpond_machine::facets::CreateOptions;
 use millpond_machine::facets::Move;
 use millpond_machine::{Change, Processors, Psets, Reason, Refusal, Step, Subject, Threads};
@@ -232,6 +233,17 @@ impl Psets for LinuxMachine {
     }
 }
 
+/// The neighbour that lists processors of a partition and thereby ends it, in words.
+fn overlap(view: &View, place: &str, active: &CpuSet) -> Option<String> {
+    let above = |path: &str| path.rsplit_once('/').map(|(above, _)| above.to_owned());
+    let both = |group: &Group| &group.cpus & active;
+    let (path, group) = view.groups.iter().find(|(path, group)| {
+        let near = path.as_str() != place && path.as_str() != "/" && above(path) == above(place);
+        view.overlap_kills && near && !both(group).is_empty()
+    })?;
+    Some(format!("{} lists {} as well", words::group(path), words::processors(&both(group))))
+}
+
 /// Where the tree is not as the set's mode promises.
 fn breaches(view: &View, id: PsetId, label: &SetLabel, mode: PsetMode) -> Vec<String> {
     let active = &label.cpus() & &view.online;
@@ -240,15 +252,16 @@ fn breaches(view: &View, id: PsetId, label: &SetLabel, mode: PsetMode) -> Vec<St
         PsetMode::InPlace => label.zones.first().unwrap_or(&own),
         _ => &own,
     };
-    let Some(group) = view.groups.get(place) else { return vec![format!("{place} is gone")] };
+    let Some(group) = view.groups.get(place) else { return vec![format!("{} is gone", words::group(place))] };
     let mut breaches = Vec::new();
     if mode.is_exclusive() && !active.is_empty() && !view.v1 {
         match group.partition.as_deref() {
             Some("root" | "isolated") => {}
-            other => breaches.push(format!(
-                "the kernel does not keep others out: its partition is `{}`",
-                other.unwrap_or("member")
-            )),
+            other => {
+                let why = overlap(view, place, &active)
+                    .unwrap_or_else(|| words::partition(other.unwrap_or("member")).0);
+                breaches.push(format!("the kernel does not keep others out: {why}"));
+            }
         }
     }
     let wanted = if view.v1 { active } else { label.cpus() };

@@ -95,7 +95,7 @@ impl LinuxMachine {
         numbers.sort_unstable();
         for number in numbers {
             let dir = irq.join(number.to_string());
-            let name = device_name(os, &dir);
+            let name = device_name(os, &number.to_string());
             let path = format!("irq/{number}/smp_affinity_list");
             let Some(mut thing) = steered(os, Tree::Proc, path, InterruptKind::Device) else { continue };
             thing.what.id = number.to_string();
@@ -179,7 +179,9 @@ fn steered(os: &Os, tree: Tree, path: String, kind: InterruptKind) -> Option<Ste
     Some(Steered { knob: LinuxKnob::File(tree, path), what })
 }
 
-fn device_name(os: &Os, dir: &Path) -> String {
+/// Who uses an interrupt, by its number.
+pub(crate) fn device_name(os: &Os, number: &str) -> String {
+    let dir = &os.root.proc.join("irq").join(number);
     let actions: Vec<String> =
         os.root.names(dir).unwrap_or_default().into_iter().filter(|n| dir.join(n).is_dir()).collect();
     if actions.is_empty() { UNUSED.to_owned() } else { actions.join(", ") }
@@ -199,19 +201,17 @@ fn value(cpus: &CpuSet) -> Option<Value> {
     (!cpus.is_empty()).then(|| cpus.to_string())
 }
 
-/// Says in words what an error of an interrupt's file means, and whose interrupt it is.
-pub(crate) fn explain(os: &Os, path: &str, error: KnobError) -> KnobError {
-    let Some(dir) = path.strip_prefix("irq/").and_then(|rest| rest.strip_suffix("/smp_affinity_list")) else {
+/// Says in words what an error of an interrupt's file means.
+pub(crate) fn explain(path: &str, error: KnobError) -> KnobError {
+    if !(path.starts_with("irq/") && path.ends_with("/smp_affinity_list")) {
         return error;
-    };
-    let name = device_name(os, &os.root.proc.join("irq").join(dir));
-    let who = if name == UNUSED { "it" } else { &name };
+    }
     match error {
-        KnobError::NotPermitted => KnobError::Refused(format!(
-            "{who} cannot be moved: the kernel manages it, or it belongs to one processor"
-        )),
+        KnobError::NotPermitted => KnobError::Refused(
+            "it cannot be moved: the kernel manages it, or it belongs to one processor".into(),
+        ),
         KnobError::Refused(why) if why.contains("Input/output error") => {
-            KnobError::Refused(format!("{who} cannot be moved: the kernel manages it"))
+            KnobError::Refused("it cannot be moved: the kernel manages it".into())
         }
         other => other,
     }

@@ -230,7 +230,8 @@ impl Threads for LinuxMachine {
                 Ok(status) => lwps.push(status),
                 Err(KnobError::Gone) => {}
                 Err(error) => {
-                    return Err(crate::view::about(pid.0, error.into_reason(&LinuxKnob::Mask(task).knob())));
+                    let what = crate::words::called(&self.os, &LinuxKnob::Mask(task).knob());
+                    return Err(error.into_refusal(Subject::Process(pid), &what));
                 }
             }
         }

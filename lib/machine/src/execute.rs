@@ -2,7 +2,9 @@
 //!
 //! It makes no choice of its own. Which steps, in which order, is decided by the facet that prepared them.
 
-use crate::{Change, Guard, Journal, JournalError, Knob, KnobError, Machine, Reason, Refusal, Step, Value};
+use crate::{
+    Change, Guard, Journal, JournalError, Knob, KnobError, Machine, Reason, Refusal, Step, Subject, Value,
+};
 use std::fmt;
 
 /// How often a machine may be found unsettled after a change before we give up. Each round catches the
@@ -153,8 +155,10 @@ impl<'m> Writer<'m> {
                 return Ok(());
             }
             if round == SETTLE_ROUNDS_MAX {
-                let why = format!("it is still not settled after {SETTLE_ROUNDS_MAX} rounds: {}", steps[0]);
-                return Err(Refusal::operation(Reason::Machine(why)));
+                let what = self.machine.called(&steps[0].knob);
+                let why = format!("it is still not settled after {SETTLE_ROUNDS_MAX} rounds: {what}");
+                return Err(Refusal::operation(Reason::Machine(why))
+                    .hint("somebody else keeps changing it: stop them, or try again"));
             }
             journal.extend(&steps).map_err(cannot_journal)?;
         }
@@ -170,10 +174,10 @@ impl<'m> Writer<'m> {
             Ok(()) => Ok(true),
             Err(KnobError::Gone) if step.may_refuse => Ok(false),
             Err(error) if step.may_refuse => {
-                notes.push(format!("{}: {error}", step.knob));
+                notes.push(error.note(&self.machine.called(&step.knob)));
                 Ok(false)
             }
-            Err(error) => Err(Refusal::operation(error.into_reason(&step.knob))),
+            Err(error) => Err(error.into_refusal(Subject::Operation, &self.machine.called(&step.knob))),
         }
     }
 

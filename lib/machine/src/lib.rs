@@ -47,7 +47,7 @@ pub use change::{Baseline, Change, Knob, Step, Value};
 pub use execute::{Committed, Finding, Repair, Writer, repair};
 pub use facets::{Clock, Counters, Interrupts, Processors, Psets, Sampler, Threads, Zones};
 pub use journal::{Journal, JournalError, MemoryJournal, Operation, fold};
-pub use refusal::{KnobError, Reason, Refusal, Subject};
+pub use refusal::{Holder, KnobError, Reason, Refusal, Subject};
 
 /// A machine: real, captured in a directory, or simulated.
 pub trait Machine: Knobs {
@@ -116,6 +116,12 @@ pub trait Knobs {
     /// # Errors
     /// [`Refusal`] when the machine cannot be read.
     fn settle(&self) -> Result<Vec<Step>, Refusal>;
+
+    /// What people call a knob, for messages: `the processors of set 1`, `interrupt 24 (eth0-rx-0)`. Where the
+    /// machine has no better word, the knob's own text.
+    fn called(&self, knob: &Knob) -> String {
+        knob.to_string()
+    }
 
     /// Keeps every other writer out until the guard is dropped. Waits for a writer that is at work, but not
     /// for ever.

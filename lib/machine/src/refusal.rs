@@ -135,8 +135,8 @@ pub enum Reason {
     #[error("{0} is read-only")]
     ReadOnly(String),
     /// Another writer holds the machine.
-    #[error("another change is under way{}", .0.map(|p| format!(" (process {p})")).unwrap_or_default())]
-    Busy(Option<Pid>),
+    #[error("another change is under way{}", .0.as_ref().map(|h| format!(" ({h})")).unwrap_or_default())]
+    Busy(Option<Holder>),
     /// The journal cannot be written, so nothing was touched.
     #[error("the journal cannot be written: {0}")]
     Journal(String),
@@ -159,6 +159,22 @@ pub enum Reason {
     /// Not on this machine.
     #[error("{0}")]
     Absent(crate::Absent),
+}
+
+/// Who is changing the machine: `process 812: create processor set 1`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// The process.
+    pub pid: Pid,
+    /// What it does, as far as it has said so.
+    pub what: Option<String>,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {}", self.pid)?;
+        self.what.as_ref().map_or(Ok(()), |what| write!(f, ": {what}"))
+    }
 }
 
 fn list(lwps: &[Lwp]) -> String {
@@ -234,21 +250,45 @@ pub enum KnobError {
     /// The machine says no, for a reason of its own.
     #[error("{0}")]
     Refused(String),
+    /// The machine says no, and it is known what would help. The words stand by themselves.
+    #[error("{why}")]
+    Prevented {
+        /// The reason, as half a sentence.
+        why: String,
+        /// The remedy.
+        hint: String,
+    },
     /// The text names no knob of this machine (a journal of another version).
     #[error("`{0}` is no knob of this machine")]
     Unknown(String),
 }
 
 impl KnobError {
-    /// As the reason of a refusal that concerns `knob`.
+    /// As a refusal about `subject` that concerns a knob, which people call `what`.
     #[must_use]
-    pub fn into_reason(self, knob: &crate::Knob) -> Reason {
+    pub fn into_refusal(self, subject: Subject, what: &str) -> Refusal {
         match self {
-            KnobError::NotPermitted => Reason::NotPermitted,
-            KnobError::ReadOnly => Reason::ReadOnly(knob.to_string()),
-            KnobError::Gone => Reason::Machine(format!("{knob} is gone")),
-            KnobError::Refused(why) => Reason::Machine(format!("{knob}: {why}")),
-            KnobError::Unknown(text) => Reason::Machine(format!("`{text}` is no knob of this machine")),
+            KnobError::NotPermitted => Refusal::new(subject, Reason::NotPermitted),
+            KnobError::ReadOnly => Refusal::new(subject, Reason::ReadOnly(what.to_owned())).hint(
+                "it lies on a file system that is mounted read-only, as in a container: mount it for writing",
+            ),
+            KnobError::Gone => Refusal::new(subject, Reason::Machine(format!("{what} is gone")))
+                .hint("somebody else removed it meanwhile; try again"),
+            KnobError::Refused(why) => Refusal::new(subject, Reason::Machine(format!("{what}: {why}"))),
+            KnobError::Prevented { why, hint } => Refusal::new(subject, Reason::Machine(why)).hint(hint),
+            KnobError::Unknown(text) => {
+                Refusal::new(subject, Reason::Machine(format!("`{text}` is no knob of this machine")))
+                    .hint("the journal was written by another version of this program; use that one")
+            }
+        }
+    }
+
+    /// The note of a refusal that is tolerated.
+    #[must_use]
+    pub fn note(&self, what: &str) -> String {
+        match self {
+            KnobError::Prevented { why, hint } => format!("{why}; {hint}"),
+            other => format!("{what}: {other}"),
         }
     }
 }
@@ -268,7 +308,26 @@ mod tests {
             Reason::BoundThreads((1..7).map(lwp).collect()).to_string(),
             "threads are bound to it: 9/1, 9/2, 9/3, 9/4, 2 more"
         );
-        assert_eq!(Reason::Busy(Some(Pid(4))).to_string(), "another change is under way (process 4)");
+        let holder =
+            |what: Option<&str>| Reason::Busy(Some(Holder { pid: Pid(4), what: what.map(Into::into) }));
+        assert_eq!(holder(None).to_string(), "another change is under way (process 4)");
+        assert_eq!(
+            holder(Some("remove processor set 2")).to_string(),
+            "another change is under way (process 4: remove processor set 2)"
+        );
+    }
+
+    #[test]
+    fn a_knob_that_fails_is_called_by_its_name_and_brings_its_remedy_along() {
+        let said = |error: KnobError| {
+            let refusal = error.into_refusal(Subject::Operation, "the list of set 1");
+            (refusal.reason.to_string(), refusal.hint.is_some())
+        };
+        assert_eq!(said(KnobError::Gone), ("the list of set 1 is gone".into(), true));
+        assert_eq!(said(KnobError::Refused("no".into())), ("the list of set 1: no".into(), false));
+        let prevented = KnobError::Prevented { why: "no".into(), hint: "ask".into() };
+        assert_eq!(prevented.note("the list of set 1"), "no; ask");
+        assert_eq!(said(prevented), ("no".into(), true));
     }
 
     #[test]

@@ -187,7 +187,7 @@ impl Draft {
             return Ok(());
         }
         knobs::write(&mut self.tables, name, after.as_ref())
-            .map_err(|error| Refusal::operation(error.into_reason(&name.knob())))?;
+            .map_err(|error| error.into_refusal(Subject::Operation, &name.called()))?;
         let step = Step::new(name.knob(), before, after);
         self.steps.push(if may_refuse { step.tolerant() } else { step });
         Ok(())

@@ -41,6 +41,19 @@ impl Name {
     pub fn knob(self) -> Knob {
         Knob(self.to_string())
     }
+
+    /// What people call it.
+    #[must_use]
+    pub fn called(self) -> String {
+        match self {
+            Name::Set(set) => format!("processor set {set}"),
+            Name::ProcessorSet(cpu) => format!("the set of processor {cpu}"),
+            Name::ProcessorState(cpu) => format!("the state of processor {cpu}"),
+            Name::LwpSet(lwp) => format!("the set of thread {lwp}"),
+            Name::LwpCpu(lwp) => format!("the processor of thread {lwp}"),
+            Name::LwpAside(lwp) => format!("the place of thread {lwp}"),
+        }
+    }
 }
 
 impl fmt::Display for Name {

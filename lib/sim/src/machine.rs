@@ -3,7 +3,7 @@
 
 use crate::description::DescriptionError;
 use crate::draft::Draft;
-use crate::knobs;
+use crate::knobs::{self, Name};
 use crate::state::{self, LoadError, SimState};
 use crate::tables::{LwpRecord, Tables};
 use crate::{catalogue, description};
@@ -260,6 +260,10 @@ impl Knobs for SimMachine {
             }
         }
         Ok(draft.into_steps())
+    }
+
+    fn called(&self, knob: &Knob) -> String {
+        knob.0.parse().map_or_else(|_| knob.to_string(), Name::called)
     }
 
     fn lock(&self) -> Result<Box<dyn Guard>, Refusal> {

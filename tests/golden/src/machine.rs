@@ -101,6 +101,9 @@ impl Knobs for Stage {
     fn settle(&self) -> Result<Vec<Step>, Refusal> {
         self.sim.settle()
     }
+    fn called(&self, knob: &Knob) -> String {
+        self.sim.called(knob)
+    }
     fn lock(&self) -> Result<Box<dyn Guard>, Refusal> {
         self.sim.lock()
     }

@@ -1,0 +1,219 @@
+//! What people call things: knobs, and what the kernel says of partitions, in the words of the field.
+//!
+//! A message names a set, a processor, a thread, an interrupt or a group; the file behind it is for the journal
+//! and for `--dry-run`. Every name here is singular, so that `… is gone` and `… is read-only` can follow.
+
+use crate::knob::{LinuxKnob, TaskId, Tree};
+use crate::{Os, names, shelter};
+use millpond_machine::{Knob, KnobError};
+use millpond_model::{CpuSet, PsetId};
+
+/// What the knob of a text in the journal is called.
+#[must_use]
+pub(crate) fn called(os: &Os, knob: &Knob) -> String {
+    match LinuxKnob::parse(knob) {
+        Ok(knob) => name_of(os, &knob),
+        Err(_) => knob.to_string(),
+    }
+}
+
+fn name_of(os: &Os, knob: &LinuxKnob) -> String {
+    match knob {
+        LinuxKnob::Dir(path) | LinuxKnob::Unit(path) => group(path),
+        LinuxKnob::File(Tree::Cgroup, path) => cgroup_file(path),
+        LinuxKnob::File(Tree::Proc, path) => proc_file(os, path),
+        LinuxKnob::File(Tree::Sys, path) => sys_file(path),
+        LinuxKnob::Controller(path) => format!("the cpuset controller below {}", group(path)),
+        LinuxKnob::Label(path, _) => format!("the label of {}", group(path)),
+        LinuxKnob::Place(id) => task(os, *id),
+        LinuxKnob::Mask(id) => format!("the affinity mask of {}", task(os, *id)),
+        LinuxKnob::Allowed(path) => format!("the processor list of {}", group(path)),
+        LinuxKnob::Balancer => "irqbalance".to_owned(),
+        LinuxKnob::Record(name) => format!("the record {name} in the state directory"),
+    }
+}
+
+/// A cgroup: `set 1` for what a set lives in, `the default set's group`, `group /docker`.
+#[must_use]
+pub(crate) fn group(path: &str) -> String {
+    match names::owner(path) {
+        _ if path.is_empty() || path == "/" => "the root group".to_owned(),
+        None => format!("group {path}"),
+        Some(set) => {
+            let inner = path.trim_start_matches('/').split_once('/').map(|(_, leaf)| leaf);
+            let of = if set == PsetId::DEFAULT { "the default set".to_owned() } else { format!("set {set}") };
+            match inner {
+                None => of,
+                Some(_) => format!("group {path} of {of}"),
+            }
+        }
+    }
+}
+
+fn cgroup_file(path: &str) -> String {
+    let (above, file) = path.rsplit_once('/').unwrap_or(("/", path));
+    let of = group(above);
+    match file {
+        "cpuset.cpus" => format!("the processor list of {of}"),
+        "cpuset.cpus.exclusive" => format!("the exclusive processor list of {of}"),
+        "cpuset.cpus.partition" => format!("the partition of {of}"),
+        "cpuset.mems" => format!("the memory node list of {of}"),
+        other => format!("{other} of {of}"),
+    }
+}
+
+fn proc_file(os: &Os, path: &str) -> String {
+    match path.strip_prefix("irq/") {
+        Some("default_smp_affinity") => "the place of new interrupts".to_owned(),
+        Some(rest) => {
+            let number = rest.split('/').next().unwrap_or(rest);
+            format!("interrupt {number} ({})", shelter::device_name(os, number))
+        }
+        None => format!("/proc/{path}"),
+    }
+}
+
+fn sys_file(path: &str) -> String {
+    let parts: Vec<&str> = path.split('/').collect();
+    match parts.as_slice() {
+        ["devices", "system", "cpu", cpu, "online"] => {
+            format!("the switch of processor {}", cpu.trim_start_matches("cpu"))
+        }
+        ["devices", "virtual", "workqueue", "cpumask"] => "the place of unbound work".to_owned(),
+        ["devices", "virtual", "workqueue", queue, "cpumask"] => format!("the place of work in {queue}"),
+        ["class", "net", interface, "queues", queue, _] => {
+            format!("the packet steering of {interface}/{queue}")
+        }
+        _ => format!("/sys/{path}"),
+    }
+}
+
+fn task(os: &Os, id: TaskId) -> String {
+    let name = os.stat(id.pid, id.tid).ok().flatten().filter(|s| s.start == id.start);
+    let name = name.map(|s| format!(" ({})", s.comm)).unwrap_or_default();
+    match id.tid {
+        Some(tid) => format!("thread {}/{tid}{name}", id.pid),
+        None => format!("process {}{name}", id.pid),
+    }
+}
+
+/// What the kernel says of a partition that does not hold, in words, with what would help: `is` as the file
+/// reads (`root invalid (Cpu list in cpuset.cpus not exclusive)`, `member`), without its `root` or `isolated`.
+#[must_use]
+pub(crate) fn partition(is: &str) -> (String, &'static str) {
+    let reason = is.split_once('(').map(|(_, rest)| rest.trim_end_matches(')').trim());
+    let (why, hint) = match reason {
+        None if !is.contains("invalid") => {
+            ("somebody switched its partition off", "millpond doctor --repair switches it on again")
+        }
+        None => (
+            "the kernel gives no reason; another group lists the same processors, or the set has none on-line",
+            "find the group with grep . /sys/fs/cgroup/*/cpuset.cpus, or bring a processor on-line (psradm -n)",
+        ),
+        Some("Cpu list in cpuset.cpus not exclusive") => (
+            "another group lists the same processors, or no processor would be left for the others",
+            "take them out of that group's cpuset.cpus, or leave the default set one more",
+        ),
+        Some("Invalid cpu list in cpuset.cpus.exclusive") => {
+            ("another partition has the same processors for itself", "take them out of that partition first")
+        }
+        Some("cpuset.cpus and cpuset.cpus.exclusive are empty") => {
+            ("its processor list was emptied", "assign processors to it (psrset -a)")
+        }
+        Some("Parent is not a partition root" | "Parent is an invalid partition root") => (
+            "the group above it is no partition of its own",
+            "run this outside the container, or make the group above a partition",
+        ),
+        Some("Parent unable to distribute cpu downstream") => {
+            ("no processor would be left in the group above it", "leave the default set one more processor")
+        }
+        Some("No cpu available due to hotplug") => {
+            ("none of its processors is on-line", "bring one on-line (psradm -n)")
+        }
+        Some("partition config conflicts with housekeeping setup") => (
+            "the kernel was started with isolcpus= or nohz_full= for some of these processors",
+            "choose other processors, or start the kernel without these options",
+        ),
+        Some("Enable partition not permitted") => {
+            ("the right to make partitions is missing", "this needs the rights of the superuser")
+        }
+        Some("Have remote partition underneath") => (
+            "a group further down has some of these processors for itself",
+            "end that group's partition first",
+        ),
+        Some(other) => return (format!("the kernel says: {other}"), "choose other processors"),
+    };
+    (why.to_owned(), hint)
+}
+
+/// The refusal of a partition that the kernel accepted and then declared invalid: `path` is that of its file.
+#[must_use]
+pub(crate) fn partition_refused(path: &str, is: &str) -> KnobError {
+    let (why, hint) = partition(is);
+    let of = group(path.rsplit_once('/').map_or("/", |(above, _)| above));
+    KnobError::Prevented {
+        why: format!("the kernel does not keep others out of {of}: {why}"),
+        hint: hint.to_owned(),
+    }
+}
+
+/// `processor 2`, `processors 2-3`.
+#[must_use]
+pub(crate) fn processors(cpus: &CpuSet) -> String {
+    format!("processor{} {cpus}", if cpus.len() == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Root;
+
+    #[test]
+    fn knobs_are_called_by_what_they_belong_to() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("proc/irq/24/eth0-rx-0")).unwrap();
+        let os = Os::new(Root::paper(dir.path()));
+        for (knob, name) in [
+            ("dir:/mpset1", "set 1"),
+            ("unit:/mpset2.slice", "set 2"),
+            ("dir:/mpset1/from+", "group /mpset1/from+ of set 1"),
+            ("cg:/mpset1/cpuset.cpus", "the processor list of set 1"),
+            ("cg:/docker/cpuset.cpus", "the processor list of group /docker"),
+            ("cg:/cpuset.cpus", "the processor list of the root group"),
+            ("cg:/mpset3/cpuset.cpus.partition", "the partition of set 3"),
+            ("cg:/mpdefault/cpuset.mems", "the memory node list of the default set"),
+            ("controller:/", "the cpuset controller below the root group"),
+            ("label:/mpset1#set", "the label of set 1"),
+            ("allowed:/system.slice", "the processor list of group /system.slice"),
+            ("proc:irq/24/smp_affinity_list", "interrupt 24 (eth0-rx-0)"),
+            ("proc:irq/default_smp_affinity", "the place of new interrupts"),
+            ("sys:devices/system/cpu/cpu3/online", "the switch of processor 3"),
+            ("sys:devices/virtual/workqueue/cpumask", "the place of unbound work"),
+            ("sys:devices/virtual/workqueue/writeback/cpumask", "the place of work in writeback"),
+            ("sys:class/net/eth0/queues/rx-0/rps_cpus", "the packet steering of eth0/rx-0"),
+            ("place:7@5", "process 7"),
+            ("mask:7/9@5", "the affinity mask of thread 7/9"),
+            ("irqbalance:banned", "irqbalance"),
+            ("record:set.1", "the record set.1 in the state directory"),
+            ("hello", "hello"),
+        ] {
+            assert_eq!(called(&os, &Knob(knob.into())), name);
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_says_of_a_partition_is_said_in_words_with_a_remedy() {
+        for (is, word) in [
+            ("member", "switched its partition off"),
+            ("root invalid", "no reason"),
+            ("root invalid (Cpu list in cpuset.cpus not exclusive)", "another group lists the same"),
+            ("isolated invalid (Parent is not a partition root)", "the group above"),
+            ("root invalid (No cpu available due to hotplug)", "on-line"),
+            ("root invalid (Something new)", "the kernel says: Something new"),
+        ] {
+            let (why, hint) = partition(is);
+            assert!(why.contains(word) && !hint.is_empty(), "{is}: {why}");
+            assert!(!why.contains("invalid"), "{why}");
+        }
+    }
+}
