@@ -33,6 +33,7 @@ mod capture;
 mod clock;
 mod cooperative;
 mod counters;
+mod deadline;
 mod hierarchy;
 mod interrupt_names;
 mod knob;

@@ -68,7 +68,7 @@ impl LinuxMachine {
             if error != KnobError::Gone {
                 self.os.remember_refusal(tree, path);
             }
-            shelter::explain(&self.os, path, error)
+            self.explain_busy(path, shelter::explain(path, error))
         })?;
         // An interrupt that nobody uses may accept a list and keep its old one.
         if path.starts_with("irq/") && self.read_file(tree, path)?.as_ref() != value {
@@ -179,13 +179,21 @@ impl Knobs for LinuxMachine {
             LinuxKnob::Place(task) if self.os.systemd => {
                 self.os.place_by_systemd(task, value.map_or("/", |v| v))
             }
-            LinuxKnob::Place(task) => self.os.attach(task, value.map_or("/", |v| v)),
+            LinuxKnob::Place(task) => {
+                let result = self.os.attach(task, value.map_or("/", |v| v));
+                result.map_err(|error| self.explain_busy_task(task, error))
+            }
             LinuxKnob::Mask(task) => {
                 let mask = match value.map(String::as_str) {
                     None | Some("all") => None,
                     Some(text) => Some(text.parse().map_err(|_| KnobError::Unknown(knob.0.clone()))?),
                 };
-                self.os.set_mask(task, mask.as_ref())
+                let result = self.os.set_mask(task, mask.as_ref());
+                result.map_err(|error| self.explain_busy_task(task, error))
+            }
+            LinuxKnob::Balancer => {
+                let cpus = value.map_or(Ok(CpuSet::new()), |list| list.parse());
+                self.os.leave_alone(&cpus.map_err(|_| KnobError::Unknown(knob.0.clone()))?)
             }
             LinuxKnob::Record(name) => {
                 let file = self.os.record_file(&name);

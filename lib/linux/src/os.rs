@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 /// The prefix of our extended attributes.
 const LABEL_PREFIX: &str = "user.millpond.";
 
+/// What the kernel says when something is in use. It does not say by whom.
+pub(crate) const BUSY: &str = "the kernel says that it is in use";
+
 /// A machine's files, and the way to change them.
 #[derive(Debug)]
 pub struct Os {
@@ -285,7 +288,7 @@ pub fn knob_error(error: io::Error) -> KnobError {
         Some(libc::EACCES | libc::EPERM) => KnobError::NotPermitted,
         Some(libc::EROFS) => KnobError::ReadOnly,
         Some(libc::ENOSPC) => KnobError::Refused("the kernel has no room for it (no space left)".into()),
-        Some(libc::EBUSY) => KnobError::Refused("the kernel says that it is in use".into()),
+        Some(libc::EBUSY) => KnobError::Refused(BUSY.into()),
         Some(libc::EINVAL) => KnobError::Refused("the kernel says that it is not valid".into()),
         _ => KnobError::Refused(error.to_string()),
     }

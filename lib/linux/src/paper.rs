@@ -5,7 +5,7 @@
 //! lists. It schedules nothing, counts nothing and refuses only what the control files themselves refuse.
 
 use crate::knob::TaskId;
-use crate::os::knob_error;
+use crate::os::{BUSY, knob_error};
 use crate::{Os, is_gone};
 use millpond_machine::KnobError;
 use millpond_model::{CpuId, CpuSet};
@@ -64,7 +64,7 @@ fn check_cpus(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
     }
     for child in child_dirs(dir) {
         if !read_cpus(&child).is_subset(&wanted) {
-            return Err(refused("the kernel says that it is in use"));
+            return Err(refused(BUSY));
         }
     }
     Ok(())
@@ -116,6 +116,18 @@ fn give_cpuset(dir: &Path, enabled: bool) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Whether a thread of the deadline class may run on a processor. A kernel counts whether what is left would do
+/// for it; paper knows no shares, and keeps the processor.
+fn is_promised(os: &Os, cpu: CpuId) -> bool {
+    let threads = |pid: u32| os.tids(pid).unwrap_or_default().into_iter().map(move |tid| (pid, tid));
+    os.pids().unwrap_or_default().into_iter().flat_map(threads).any(|(pid, tid)| {
+        os.stat(pid, Some(tid)).ok().flatten().is_some_and(|stat| {
+            let task = TaskId { pid, tid: Some(tid), start: stat.start };
+            stat.policy == 6 && allowed(os, task).is_ok_and(|cpus| cpus.contains(cpu))
+        })
+    })
+}
+
 fn write_online(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
     let cpu = path
         .parent()
@@ -127,8 +139,8 @@ fn write_online(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
         online.insert(cpu);
     } else {
         online.remove(cpu);
-        if online.is_empty() {
-            return Err(refused("the kernel says that it is in use"));
+        if online.is_empty() || is_promised(os, cpu) {
+            return Err(refused(BUSY));
         }
         if let (true, Some(root)) = (os.hierarchy.is_v1(), os.hierarchy.mount()) {
             forget_cpu(root, cpu).map_err(knob_error)?;
@@ -181,7 +193,7 @@ pub(crate) fn remove_group(dir: &Path) -> Result<(), KnobError> {
         .iter()
         .any(|f| fs::read_to_string(dir.join(f)).is_ok_and(|t| !t.trim().is_empty()));
     if busy || !child_dirs(dir).is_empty() {
-        return Err(refused("the kernel says that it is in use"));
+        return Err(refused(BUSY));
     }
     match fs::remove_dir_all(dir) {
         Err(error) if is_gone(&error) => Err(KnobError::Gone),

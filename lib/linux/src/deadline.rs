@@ -1,0 +1,138 @@
+//! Threads of the class SCHED_DEADLINE, which keep processors from leaving.
+//!
+//! The kernel has promised them a share of the processors that they run on. Whatever would take so many of
+//! these away that the promise breaks is refused as "in use", without a name: a processor that goes off-line, a
+//! list or a partition that shrinks, the move of such a thread itself. Here the names are found.
+
+use crate::LinuxMachine;
+use crate::knob::TaskId;
+use crate::os::BUSY;
+use crate::view::is_within;
+use millpond_machine::KnobError;
+use millpond_model::{CpuId, CpuSet};
+
+/// `policy` of a thread in that class.
+const SCHED_DEADLINE: u64 = 6;
+
+/// How many are named.
+const NAMED_MAX: usize = 4;
+
+/// One such thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Promised {
+    task: TaskId,
+    name: String,
+}
+
+impl LinuxMachine {
+    /// Every thread of a user in the class. The kernel's own do not count in its promise.
+    fn promised(&self) -> Vec<Promised> {
+        let os = &self.os;
+        let mut found = Vec::new();
+        for pid in os.pids().unwrap_or_default() {
+            for tid in os.tids(pid).unwrap_or_default() {
+                let Ok(Some(stat)) = os.stat(pid, Some(tid)) else { continue };
+                if stat.policy == SCHED_DEADLINE && !stat.kernel && !stat.dead {
+                    let task = TaskId { pid, tid: Some(tid), start: stat.start };
+                    found.push(Promised { task, name: stat.comm });
+                }
+            }
+        }
+        found
+    }
+
+    fn may_run_on(&self, thread: &Promised, cpus: &CpuSet) -> bool {
+        self.os.mask(thread.task).is_ok_and(|mask| !mask.is_disjoint(cpus))
+    }
+
+    /// Names the threads for whose sake the kernel refused to write the file `path` of a tree. Other errors, and
+    /// files that have nothing to do with it, stay as they are.
+    pub(crate) fn explain_busy(&self, path: &str, error: KnobError) -> KnobError {
+        if error != KnobError::Refused(BUSY.into()) {
+            return error;
+        }
+        if let Some(cpu) = switch_of(path) {
+            let cpus = CpuSet::from_iter([cpu]);
+            let found: Vec<_> = self.promised().into_iter().filter(|t| self.may_run_on(t, &cpus)).collect();
+            return prevented(&found).unwrap_or_else(|| KnobError::Prevented {
+                why: "the kernel keeps it on-line".into(),
+                hint: "it may be the last one of its set: take it out first (psrset -r)".into(),
+            });
+        }
+        let Some((group, "cpuset.cpus" | "cpuset.cpus.exclusive" | "cpuset.cpus.partition")) =
+            path.rsplit_once('/')
+        else {
+            return error;
+        };
+        let all = self.promised();
+        let inside = |t: &&Promised| {
+            let at = self.os.place(t.task.pid, t.task.tid).ok().flatten();
+            at.is_some_and(|at| is_within(&at, group))
+        };
+        let within: Vec<Promised> = all.iter().filter(inside).cloned().collect();
+        prevented(if within.is_empty() { &all } else { &within }).unwrap_or(error)
+    }
+
+    /// The same where the task itself should move.
+    pub(crate) fn explain_busy_task(&self, task: TaskId, error: KnobError) -> KnobError {
+        if !matches!(&error, KnobError::Refused(why) if why.ends_with(BUSY)) {
+            return error;
+        }
+        let found: Vec<_> = self.promised().into_iter().filter(|t| is_of(t.task, task)).collect();
+        prevented(&found).unwrap_or(error)
+    }
+}
+
+/// Whether a thread is the one that is meant, or of the process that is meant.
+fn is_of(thread: TaskId, meant: TaskId) -> bool {
+    thread.pid == meant.pid && (meant.tid.is_none() || meant.tid == thread.tid)
+}
+
+/// The processor whose switch a file of sysfs is.
+fn switch_of(path: &str) -> Option<CpuId> {
+    path.strip_prefix("devices/system/cpu/cpu")?.strip_suffix("/online")?.parse().ok().map(CpuId)
+}
+
+/// The refusal that names them; `None` where there are none.
+fn prevented(threads: &[Promised]) -> Option<KnobError> {
+    let first = threads.first()?;
+    let name = |t: &Promised| format!("{}/{} ({})", t.task.pid, t.task.leader(), t.name);
+    let mut names: Vec<String> = threads.iter().take(NAMED_MAX).map(name).collect();
+    if threads.len() > NAMED_MAX {
+        names.push(format!("{} more", threads.len() - NAMED_MAX));
+    }
+    let who = if threads.len() == 1 { "thread" } else { "threads" };
+    Some(KnobError::Prevented {
+        why: format!("the kernel has promised its time to {who} {} (SCHED_DEADLINE)", names.join(", ")),
+        hint: format!("end them, or give them another class first: chrt -o -p 0 {}", first.task.leader()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_for_whom_the_kernel_refuses_are_named() {
+        let thread =
+            |tid: u32| Promised { task: TaskId { pid: 7, tid: Some(tid), start: 1 }, name: "radar".into() };
+        assert_eq!(prevented(&[]), None);
+        let one = prevented(&[thread(9)]).unwrap();
+        assert_eq!(
+            one.to_string(),
+            "the kernel has promised its time to thread 7/9 (radar) (SCHED_DEADLINE)"
+        );
+        let many = prevented(&(7..13).map(thread).collect::<Vec<_>>()).unwrap();
+        assert_eq!(
+            many.to_string(),
+            "the kernel has promised its time to threads 7/7 (radar), 7/8 (radar), 7/9 (radar), 7/10 (radar), \
+             2 more (SCHED_DEADLINE)"
+        );
+    }
+
+    #[test]
+    fn only_the_switch_of_a_processor_is_one() {
+        assert_eq!(switch_of("devices/system/cpu/cpu12/online"), Some(CpuId(12)));
+        assert_eq!(switch_of("devices/system/cpu/online"), None);
+    }
+}
