@@ -37,6 +37,7 @@ mod deadline;
 mod hierarchy;
 mod interrupt_names;
 mod knob;
+mod lock;
 mod machine;
 mod masks;
 mod names;

@@ -15,15 +15,8 @@ use millpond_machine::{
     Reason, Refusal, Sampler, Step, Threads, Value, Zones,
 };
 use millpond_model::CpuSet;
-use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use std::fs;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-
-/// How long a writer waits for another one.
-const LOCK_WAIT_MS_MAX: u64 = 10_000;
-/// How often it looks.
-const LOCK_POLL_MS: u64 = 10;
 
 /// A Linux machine under a root.
 pub struct LinuxMachine {
@@ -239,25 +232,7 @@ impl Knobs for LinuxMachine {
         if !dir.exists() {
             fs::create_dir_all(&dir).map_err(|e| Refusal::operation(Reason::Journal(e.to_string())))?;
         }
-        let fd = rustix::fs::open(&dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-            .map_err(|e| {
-                let error = knob_error(e.into());
-                Refusal::operation(error.into_reason(&Knob(dir.display().to_string())))
-            })?;
-        for _ in 0..LOCK_WAIT_MS_MAX / LOCK_POLL_MS {
-            match flock(&fd, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(Box::new(Lock { _fd: fd })),
-                Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {
-                    let step = millpond_model::Nanos::from_millis(LOCK_POLL_MS);
-                    self.clock.sleep_until(self.clock.now() + step);
-                }
-                Err(error) => {
-                    return Err(Refusal::operation(Reason::Machine(format!("it cannot be locked: {error}"))));
-                }
-            }
-        }
-        Err(Refusal::operation(Reason::Busy(None))
-            .hint("wait for it, or look for a stopped millpond process"))
+        self.lock_dir(&dir)
     }
 
     fn boot_id(&self) -> String {
@@ -285,12 +260,6 @@ fn are_remains(steps: &[Step]) -> bool {
     };
     steps.iter().all(|s| leaves.iter().any(|leaf| concerns(&s.knob, leaf)))
 }
-
-struct Lock {
-    _fd: OwnedFd,
-}
-
-impl Guard for Lock {}
 
 impl Machine for LinuxMachine {
     fn name(&self) -> &'static str {

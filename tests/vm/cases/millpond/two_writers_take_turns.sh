@@ -8,9 +8,9 @@ holder=$!
 within 10 sh -c "! flock -n $root true"
 need psrinfo
 need psrset
-refused 1 psrset -c 2 <<'END'
-psrset: cannot change machine real: another change is under way
-hint: wait for it, or look for a stopped millpond process
+refused 1 psrset -c 2 <<END
+psrset: cannot change machine real: another change is under way (process $holder)
+hint: wait for it; if process $holder hangs, end it: what it began is put back
 END
 state now
 same before now "after the refusal"

@@ -1,0 +1,246 @@
+//! The one writer's lock: waiting for it in turn, for as long as whoever holds it gets on.
+//!
+//! The kernel keeps those who wait in a queue, so the waiting is done by a call that blocks, on a thread of its
+//! own; nobody polls, and nobody is overtaken for long. Meanwhile the holder is looked at now and then. While
+//! it works, or gives way to the next one, waiting goes on; one that does not stir for a while is told by
+//! number, with what it had said it was about to do.
+
+use crate::LinuxMachine;
+use crate::os::knob_error;
+use millpond_machine::{Guard, Holder, Reason, Refusal, Subject};
+use millpond_model::Pid;
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, major, minor};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// How long a holder may lie still before we give up.
+const STILL_MAX: Duration = Duration::from_secs(20);
+/// How long we wait in all. Hundreds of writers have had their turn by then.
+const WAIT_MAX: Duration = Duration::from_secs(600);
+/// How often the holder is looked at.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// The lock. It is given back when this is dropped, and when the process ends.
+struct Lock {
+    _fd: OwnedFd,
+}
+
+impl Guard for Lock {}
+
+/// What is seen of the holder. Two equal ones mean that it did nothing in between.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Sign {
+    /// Who, where that is known.
+    pid: Option<u32>,
+    /// What its process has used so far.
+    used: Option<String>,
+    /// What it does, and how many steps that has.
+    doing: Option<(String, usize)>,
+}
+
+impl Sign {
+    fn holder(self) -> Option<Holder> {
+        Some(Holder { pid: Pid(self.pid?), what: self.doing.map(|(what, _)| what) })
+    }
+}
+
+/// How long one waits.
+#[derive(Debug, Clone)]
+struct Patience {
+    still_max: Duration,
+    wait_max: Duration,
+    still: Duration,
+    waited: Duration,
+    last: Sign,
+}
+
+impl Patience {
+    fn new(still_max: Duration, wait_max: Duration) -> Self {
+        let (still, waited, last) = Default::default();
+        Patience { still_max, wait_max, still, waited, last }
+    }
+
+    /// Whether to wait on, `passed` after the last look.
+    fn goes_on(&mut self, sign: Sign, passed: Duration) -> bool {
+        self.waited += passed;
+        self.still = if sign == self.last { self.still + passed } else { Duration::ZERO };
+        self.last = sign;
+        self.still < self.still_max && self.waited < self.wait_max
+    }
+}
+
+impl LinuxMachine {
+    /// Locks a directory for this writer.
+    ///
+    /// # Errors
+    /// [`Reason::Busy`] when the holder does not stir, and when the directory cannot be locked at all.
+    pub(crate) fn lock_dir(&self, dir: &Path) -> Result<Box<dyn Guard>, Refusal> {
+        self.lock_patiently(dir, Patience::new(STILL_MAX, WAIT_MAX))
+    }
+
+    fn lock_patiently(&self, dir: &Path, mut patience: Patience) -> Result<Box<dyn Guard>, Refusal> {
+        let cannot = |error: rustix::io::Errno| {
+            knob_error(error.into()).into_refusal(Subject::Operation, &dir.display().to_string())
+        };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(dir, flags, Mode::empty()).map_err(cannot)?;
+        match flock(&fd, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(Box::new(Lock { _fd: fd })),
+            Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(cannot(error)),
+        }
+        let looked = fd.try_clone().map_err(|e| Refusal::operation(Reason::Machine(e.to_string())))?;
+        let turn = queue(fd)?;
+        loop {
+            match turn.recv_timeout(LOOK.min(patience.still_max)) {
+                Ok(locked) => return Ok(Box::new(Lock { _fd: locked.map_err(cannot)? })),
+                Err(RecvTimeoutError::Timeout) => {
+                    let sign = self.sign_of(looked.as_fd());
+                    if !patience.goes_on(sign.clone(), LOOK) {
+                        return Err(given_up(sign.holder()));
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Refusal::operation(Reason::Machine("waiting for the lock ended".into())));
+                }
+            }
+        }
+    }
+
+    /// What can be seen of whoever holds the lock of a directory.
+    fn sign_of(&self, dir: BorrowedFd<'_>) -> Sign {
+        let root = &self.os.root;
+        let locks = root.read(&root.proc.join("locks")).ok().flatten().unwrap_or_default();
+        let pid = fstat(dir).ok().and_then(|stat| {
+            holder_in(
+                &locks,
+                &format!("{:02x}:{:02x}:{}", major(stat.st_dev), minor(stat.st_dev), stat.st_ino),
+            )
+        });
+        let used = pid.and_then(|pid| root.read(&root.proc.join(format!("{pid}/stat"))).ok()?);
+        let running = self.journal.unfinished().ok().flatten();
+        let running = running.filter(|o| pid.is_none_or(|pid| o.pid == Pid(pid)));
+        let pid = pid.or(running.as_ref().map(|o| o.pid.0));
+        Sign { pid, used, doing: running.map(|o| (o.what, o.steps.len())) }
+    }
+}
+
+/// Waits on a thread of its own. When nobody wants the lock any more, it is given back at once.
+fn queue(fd: OwnedFd) -> Result<Receiver<Result<OwnedFd, rustix::io::Errno>>, Refusal> {
+    let (tell, turn) = channel();
+    let wait = move || {
+        let result = loop {
+            match flock(&fd, FlockOperation::LockExclusive) {
+                Err(rustix::io::Errno::INTR) => {}
+                result => break result,
+            }
+        };
+        // Where nobody listens any more, this drops the lock.
+        let _ = tell.send(result.map(|()| fd));
+    };
+    let started = std::thread::Builder::new().name("lock".into()).spawn(wait);
+    started
+        .map_err(|e| Refusal::operation(Reason::Machine(format!("there is no thread to wait on: {e}"))))?;
+    Ok(turn)
+}
+
+fn given_up(holder: Option<Holder>) -> Refusal {
+    let hint = holder.as_ref().map_or_else(
+        || "wait for it, or look for a stopped millpond process".to_owned(),
+        |h| format!("wait for it; if process {} hangs, end it: what it began is put back", h.pid),
+    );
+    Refusal::operation(Reason::Busy(holder)).hint(hint)
+}
+
+/// The process that holds the lock of a file, of the text of `/proc/locks`: `4: FLOCK  ADVISORY  WRITE 812 00:1a:1
+/// 0 EOF`. Lines of those that wait have an arrow in front. A holder in another container has no number here.
+fn holder_in(locks: &str, file: &str) -> Option<u32> {
+    locks.lines().find_map(|line| match *line.split_ascii_whitespace().collect::<Vec<_>>().as_slice() {
+        [_, "FLOCK", _, _, pid, at, ..] if at == file => pid.parse().ok().filter(|pid| *pid > 0),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Root;
+    use millpond_machine::{Journal, MemoryJournal};
+
+    const STEP: Duration = Duration::from_secs(1);
+
+    fn sign(pid: u32, used: &str) -> Sign {
+        Sign { pid: Some(pid), used: Some(used.into()), doing: None }
+    }
+
+    #[test]
+    fn waiting_goes_on_while_holders_change_or_work_and_ends_when_one_lies_still() {
+        let mut patience = Patience::new(STEP * 10, STEP * 1000);
+        for n in 0..300 {
+            assert!(patience.goes_on(sign(n / 5, "0"), STEP), "holder {n} has had its turn");
+        }
+        for used in 0..300 {
+            assert!(patience.goes_on(sign(7, &used.to_string()), STEP), "it works");
+        }
+        let still = (0..20).take_while(|_| patience.goes_on(sign(7, "299"), STEP)).count();
+        assert_eq!(still, 9);
+        let mut patience = Patience::new(STEP * 10, STEP * 100);
+        assert_eq!((0..).take_while(|n| patience.goes_on(sign(*n, "0"), STEP)).count(), 99, "not for ever");
+    }
+
+    #[test]
+    fn the_kernel_tells_who_holds_a_lock_and_who_only_waits() {
+        let locks = "1: FLOCK  ADVISORY  WRITE 812 00:1a:1 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 9 00:1a:1 0 EOF\n\
+                     2: POSIX  ADVISORY  WRITE 7 00:1a:2 0 EOF\n3: FLOCK  ADVISORY  WRITE 0 00:1a:3 0 EOF\n";
+        assert_eq!(holder_in(locks, "00:1a:1"), Some(812));
+        assert_eq!(holder_in(locks, "00:1a:2"), None);
+        assert_eq!(holder_in(locks, "00:1a:3"), None, "it is in another container");
+    }
+
+    fn machine(dir: &Path) -> LinuxMachine {
+        let journal = MemoryJournal::default();
+        journal.begin("create processor set 1", "boot", &[]).unwrap();
+        LinuxMachine::open(Root::paper(dir), Box::new(journal))
+    }
+
+    #[test]
+    fn who_is_given_up_is_told_by_number_and_work() {
+        let dir = tempfile::tempdir().unwrap();
+        let machine = machine(dir.path());
+        let held = machine.lock_dir(dir.path()).unwrap();
+        std::fs::create_dir_all(dir.path().join("proc")).unwrap();
+        let said = || {
+            let refused = machine.lock_patiently(dir.path(), Patience::new(Duration::from_millis(1), STEP));
+            refused.err().unwrap().reason.to_string()
+        };
+        // The journal of a memory has no writer: it says 0.
+        assert_eq!(said(), "another change is under way (process 0: create processor set 1)");
+        std::os::unix::fs::symlink("/proc/locks", dir.path().join("proc/locks")).unwrap();
+        let own = std::process::id();
+        assert_eq!(said(), format!("another change is under way (process {own})"));
+        drop(held);
+        machine.lock_dir(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn everybody_gets_a_turn() {
+        let dir = tempfile::tempdir().unwrap();
+        let holders = std::sync::atomic::AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    let machine = machine(dir.path());
+                    for _ in 0..50 {
+                        let held = machine.lock_dir(dir.path()).unwrap();
+                        let before = holders.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                        assert_eq!(before, 0, "two hold it at once");
+                        holders.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                        drop(held);
+                    }
+                });
+            }
+        });
+    }
+}
