@@ -1,7 +1,8 @@
 //! Says what this machine can do for us and what not, and whether what was done to it is in order.
 //!
 //! Each ability is there, or is absent for a reason, with what would help. Then come the processor sets with
-//! their modes and whatever breaks them, and the change that somebody began and did not finish, if there is
+//! their modes and whatever breaks them, the interrupts that come to sheltered processors because nothing can move
+//! them, and the change that somebody began and did not finish, if there is
 //! one: after a command was killed in the middle. Any later command that changes the machine puts such a
 //! change back first.
 //!
@@ -18,7 +19,8 @@
 //!            {"name":"zones","present":false,"what_would_help":null,"why":"…"}],
 //!  "journal":"/run/millpond/journal","machine":"real",
 //!  "repair":{"settled":["…"],"unfinished":{"findings":[{"finding":"put back","knob":"…"}],"what":"…"}},
-//!  "sets":[{"breaches":[],"id":1,"mode":"own","processors":[1]}],"unfinished":null,"unsettled":[]}
+//!  "sets":[{"breaches":[],"id":1,"mode":"own","processors":[1]}],"staying":["interrupt 25 (req.0) stays on 1: …"],
+//!  "unfinished":null,"unsettled":[]}
 //! ```
 //!
 //! `repair` is there with `--repair` only; `unfinished` in it is null when there was nothing to put back.
@@ -70,6 +72,8 @@ struct Diagnosis {
     unfinished: Option<String>,
     /// What the machine's sets want and it does not do, one step a line.
     unsettled: Vec<String>,
+    /// What comes to sheltered processors and cannot be moved. Nothing is out of order with that.
+    staying: Vec<String>,
 }
 
 impl Diagnosis {
@@ -87,6 +91,10 @@ impl Diagnosis {
             sets,
             unfinished: unfinished.map(|u| u.operation.what),
             unsettled: settle.iter().map(ToString::to_string).collect(),
+            staying: match machine.interrupts() {
+                Ok(interrupts) => read("interrupts", interrupts.staying())?,
+                Err(_) => Vec::new(),
+            },
         })
     }
 
@@ -126,6 +134,9 @@ impl Diagnosis {
                 ctx.out.line(format_args!("  breach: {breach}"));
             }
         }
+        for line in &self.staying {
+            ctx.out.line(line);
+        }
         for step in &self.unsettled {
             ctx.out.line(format_args!("not as the sets want it: {step}"));
         }
@@ -154,6 +165,7 @@ impl Diagnosis {
             "journal": session.journal_path(),
             "unfinished": self.unfinished,
             "unsettled": self.unsettled,
+            "staying": self.staying,
         })
     }
 }

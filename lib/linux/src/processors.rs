@@ -222,8 +222,11 @@ impl Processors for LinuxMachine {
         }
         let list: CpuSet = cpus.iter().copied().collect();
         let mut change = Change::new(format!("make processors {list} {to}"), steps, changes);
-        if to == State::NoIntr && !change.steps.is_empty() {
-            change.notes = self.unsheltered(&list);
+        if !change.steps.is_empty() {
+            let quiet = if to == State::NoIntr { list } else { CpuSet::new() };
+            let (lines, told) = self.news_of_staying(&quiet, &sheltered)?;
+            change.notes = lines;
+            change.steps.extend(told);
         }
         Ok(change)
     }

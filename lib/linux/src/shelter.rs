@@ -7,13 +7,27 @@
 use crate::knob::{LinuxKnob, Tree, canonical};
 use crate::{LinuxMachine, Os};
 use millpond_machine::facets::{Interrupt, InterruptKind};
-use millpond_machine::{Interrupts, KnobError, Refusal, Step, Value};
+use millpond_machine::{Interrupts, KnobError, Processors, Refusal, Step, Value};
 use millpond_model::CpuSet;
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// The name of an interrupt that no driver has asked for.
 const UNUSED: &str = "unused";
+
+/// Why an interrupt that refused once is not tried again.
+const REFUSED: &str = "it refused to move";
+
+/// The record of what was told to stay on sheltered processors.
+const TOLD: &str = "told";
+
+/// Something that stays on a processor that is to be sheltered.
+struct Staying {
+    id: String,
+    refused: bool,
+    line: String,
+}
 
 /// One thing that can be steered, with its knob.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,9 +84,12 @@ impl LinuxMachine {
         Ok(steps)
     }
 
-    /// What can not be steered although it goes, or could go, to a processor that is to be sheltered: a line
-    /// for each, by name.
-    pub(crate) fn unsheltered(&self, sheltered: &CpuSet) -> Vec<String> {
+    /// What can not be steered although it goes, or could go, to a processor that is to be sheltered: what it is
+    /// told by, whether it refused (and so was told when it did), and a line that names it.
+    fn staying(&self, sheltered: &CpuSet) -> Vec<Staying> {
+        if sheltered.is_empty() {
+            return Vec::new();
+        }
         let reaches = |i: &Interrupt| !i.effective.as_ref().unwrap_or(&i.allowed).is_disjoint(sheltered);
         self.steered()
             .into_iter()
@@ -80,9 +97,39 @@ impl LinuxMachine {
             .filter(|i| i.name != UNUSED && reaches(i))
             .filter_map(|i| {
                 let stays = i.effective.as_ref().unwrap_or(&i.allowed);
-                Some(format!("interrupt {} ({}) stays on {stays}: {}", i.id, i.name, i.fixed.as_ref()?))
+                let fixed = i.fixed.as_ref()?;
+                Some(Staying {
+                    line: format!("interrupt {} ({}) stays on {stays}: {fixed}", i.id, i.name),
+                    refused: fixed == REFUSED,
+                    id: i.id,
+                })
             })
+            .chain(self.deaf_balancer().map(|line| Staying { id: "irqbalance".into(), refused: false, line }))
             .collect()
+    }
+
+    /// What stays on processors that become sheltered and was not told yet, and the step that notes that it was.
+    /// What has been told is forgotten when nothing is sheltered any more.
+    pub(crate) fn news_of_staying(
+        &self,
+        list: &CpuSet,
+        sheltered: &CpuSet,
+    ) -> Result<(Vec<String>, Option<Step>), Refusal> {
+        let record = LinuxKnob::Record(TOLD.to_owned());
+        let before = self.os.root.read(&self.os.record_file(TOLD)).ok().flatten();
+        let mut told: BTreeSet<String> =
+            before.iter().flat_map(|t| t.split_ascii_whitespace()).map(str::to_owned).collect();
+        let is_first = self.sheltered()?.is_empty();
+        let mut lines = Vec::new();
+        for stays in self.staying(list) {
+            if told.insert(stays.id) && (is_first || !stays.refused) {
+                lines.push(stays.line);
+            }
+        }
+        let after = told.into_iter().collect::<Vec<_>>().join(" ");
+        let after = Some(after).filter(|t| !t.is_empty() && !sheltered.is_empty());
+        let step = (before != after).then(|| Step::new(record.knob(), before, after));
+        Ok((lines, step))
     }
 
     /// Everything that can or could be steered.
@@ -101,7 +148,7 @@ impl LinuxMachine {
             thing.what.id = number.to_string();
             thing.what.effective = list(os, &dir.join("effective_affinity_list"));
             thing.what.fixed = read_only(&dir.join("smp_affinity_list"))
-                .or_else(|| os.refused(&thing.knob).then(|| "it refused to move".to_owned()));
+                .or_else(|| os.refused(&thing.knob).then(|| REFUSED.to_owned()));
             thing.what.name = name;
             all.push(thing);
         }
@@ -220,6 +267,16 @@ pub(crate) fn explain(path: &str, error: KnobError) -> KnobError {
 impl Interrupts for LinuxMachine {
     fn list(&self) -> Result<Vec<Interrupt>, Refusal> {
         Ok(self.steered().into_iter().map(|s| s.what).collect())
+    }
+
+    fn staying(&self) -> Result<Vec<String>, Refusal> {
+        let quiet: CpuSet = self
+            .states()?
+            .iter()
+            .filter(|s| s.state.runs_threads() && !s.state.takes_interrupts())
+            .map(|s| s.cpu)
+            .collect();
+        Ok(LinuxMachine::staying(self, &quiet).into_iter().map(|s| s.line).collect())
     }
 }
 

@@ -21,6 +21,11 @@ impl Interrupts for SimMachine {
             s.devices.iter().map(interrupt).collect()
         }))
     }
+
+    /// Every interrupt of a simulated machine can be moved.
+    fn staying(&self) -> Result<Vec<String>, Refusal> {
+        Ok(Vec::new())
+    }
 }
 
 /// The first of `takers` at or after `home`, going round.

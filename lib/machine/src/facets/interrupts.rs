@@ -40,4 +40,10 @@ pub trait Interrupts {
     /// # Errors
     /// [`Refusal`] when the machine cannot be read.
     fn list(&self) -> Result<Vec<Interrupt>, Refusal>;
+
+    /// What comes to sheltered processors all the same, a line for each that names it and says why.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the machine cannot be read.
+    fn staying(&self) -> Result<Vec<String>, Refusal>;
 }

@@ -190,6 +190,10 @@ impl Interrupts for Mutant {
         }
         Ok(list)
     }
+
+    fn staying(&self) -> Result<Vec<String>, Refusal> {
+        self.sim.staying()
+    }
 }
 
 impl Counters for Mutant {
