@@ -11,6 +11,7 @@
 //! | `mask:204/205@8123` | the affinity mask of a thread | a CPU list, or `all` when it equals its cpuset |
 //! | `unit:/mpset1.slice` | the transient slice of systemd whose cgroup that is | `present` |
 //! | `allowed:/system.slice` | the property `AllowedCPUs` of the unit whose cgroup that is | a CPU list |
+//! | `irqbalance:banned` | the processors that the daemon irqbalance leaves alone | a CPU list |
 //! | `record:processor.3` | a record in the state directory | its text |
 //!
 //! A value of `None` resets: an empty list, `member`, no attribute, no record, no directory.
@@ -102,6 +103,8 @@ pub enum LinuxKnob {
     Unit(String),
     /// The processors that a unit of systemd is allowed.
     Allowed(String),
+    /// The processors that irqbalance leaves alone.
+    Balancer,
     /// A record in the state directory.
     Record(String),
 }
@@ -119,6 +122,7 @@ impl LinuxKnob {
             LinuxKnob::Mask(task) => format!("mask:{task}"),
             LinuxKnob::Unit(path) => format!("unit:{path}"),
             LinuxKnob::Allowed(path) => format!("allowed:{path}"),
+            LinuxKnob::Balancer => "irqbalance:banned".to_owned(),
             LinuxKnob::Record(name) => format!("record:{name}"),
         })
     }
@@ -144,6 +148,7 @@ impl LinuxKnob {
             "mask" => LinuxKnob::Mask(rest.parse().map_err(|()| unknown())?),
             "unit" => LinuxKnob::Unit(rest.to_owned()),
             "allowed" => LinuxKnob::Allowed(rest.to_owned()),
+            "irqbalance" if rest == "banned" => LinuxKnob::Balancer,
             "record" => LinuxKnob::Record(rest.to_owned()),
             _ => return Err(unknown()),
         })
@@ -213,6 +218,7 @@ mod tests {
         let path = "(/[a-z+@.#:0-9-]{1,12}){1,3}";
         prop_oneof![
             path.prop_map(LinuxKnob::Dir),
+            Just(LinuxKnob::Balancer),
             path.prop_map(|p| LinuxKnob::File(Tree::Cgroup, p)),
             path.prop_map(|p| LinuxKnob::File(Tree::Proc, p)),
             path.prop_map(|p| LinuxKnob::File(Tree::Sys, p)),

@@ -36,6 +36,7 @@ mod counters;
 mod deadline;
 mod hierarchy;
 mod interrupt_names;
+mod irqbalance;
 mod knob;
 mod lock;
 mod machine;

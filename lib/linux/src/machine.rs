@@ -108,6 +108,8 @@ impl LinuxMachine {
             }
             let gone = match parsed {
                 Ok(LinuxKnob::Mask(task)) => matches!(self.os.mask(task), Err(KnobError::Gone)),
+                // One that is started again has its own list.
+                Ok(LinuxKnob::Balancer) => matches!(self.os.left_alone(), Err(KnobError::Gone)),
                 Ok(LinuxKnob::Controller(path)) => self.os.group(&path).is_ok_and(|d| !d.exists()),
                 Ok(LinuxKnob::File(tree, path)) => self.file(tree, &path).is_ok_and(|f| !f.exists()),
                 _ => false,
@@ -136,6 +138,10 @@ impl Knobs for LinuxMachine {
             LinuxKnob::Mask(task) => self.mask_value(task).map(Some),
             LinuxKnob::Unit(path) => Ok(self.os.group(&path)?.is_dir().then(|| "present".to_owned())),
             LinuxKnob::Allowed(path) => Ok(self.os.allowed_cpus(&path)?.map(|cpus| cpus.to_string())),
+            LinuxKnob::Balancer => self.os.left_alone().map(|cpus| {
+                let list = cpus.to_string();
+                (!list.is_empty()).then_some(list)
+            }),
             LinuxKnob::Record(name) => self.os.root.read(&self.os.record_file(&name)).map_err(knob_error),
         }
     }

@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// The four trees that a machine consists of.
+/// The trees that a machine consists of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root {
     /// Process information (`/proc`).
@@ -17,6 +17,8 @@ pub struct Root {
     pub sys: PathBuf,
     /// The mount point under which the cgroup hierarchies stand (`/sys/fs/cgroup`).
     pub cgroup: PathBuf,
+    /// What runs: sockets of daemons (`/run`).
+    pub run: PathBuf,
     /// Our own state: journal and records (`/run/millpond`).
     pub state: PathBuf,
     /// Whether a kernel stands behind the files.
@@ -31,6 +33,7 @@ impl Root {
             proc: PathBuf::from("/proc"),
             sys: PathBuf::from("/sys"),
             cgroup: PathBuf::from("/sys/fs/cgroup"),
+            run: PathBuf::from("/run"),
             state,
             live: true,
         }
@@ -43,6 +46,7 @@ impl Root {
             proc: dir.join("proc"),
             sys: dir.join("sys"),
             cgroup: dir.join("cgroup"),
+            run: dir.join("run"),
             state: dir.join("state"),
             live: false,
         }

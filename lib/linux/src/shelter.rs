@@ -53,16 +53,20 @@ impl LinuxMachine {
     /// The steps that steer everything away from `sheltered`, or back.
     pub(crate) fn shelter_steps(&self, sheltered: &CpuSet) -> Result<Vec<Step>, Refusal> {
         let baselines = self.journal.baselines();
-        let steering = baselines
-            .keys()
-            .any(|k| matches!(LinuxKnob::parse(k), Ok(LinuxKnob::File(Tree::Proc | Tree::Sys, _))));
+        let steering = baselines.keys().any(|k| {
+            matches!(
+                LinuxKnob::parse(k),
+                Ok(LinuxKnob::File(Tree::Proc | Tree::Sys, _) | LinuxKnob::Balancer)
+            )
+        });
         if sheltered.is_empty() && !steering {
             return Ok(Vec::new());
         }
         let online = self.os.online().map_err(|e| {
             Refusal::operation(millpond_machine::Reason::Machine(format!("the on-line processors: {e}")))
         })?;
-        let mut steps = Vec::new();
+        // First of all the one who would undo the rest.
+        let mut steps: Vec<Step> = self.balancer_step(sheltered, &baselines).into_iter().collect();
         for thing in self.steered() {
             if thing.what.fixed.is_some() {
                 continue;
