@@ -4,17 +4,61 @@
 //! record `member.PID@START` and their descendants. Nobody is pushed out and nobody else knows: members get
 //! the set's processors as their affinity mask, within what the user may use at all. Records of processes
 //! that ended count no more.
+//!
+//! The sets of the machine, which somebody with rights made, are read from their cgroups like everybody's: they
+//! are shown, keep their processors and their members, and can be changed by nobody here. A number that one of
+//! them has is not given out. If one is made later with the number of a record, the number is the
+//! machine's: the set of the record is shown by the next free one, for as long as that lasts ([`shown`]).
 
 use crate::knob::{LinuxKnob, TaskId};
-use crate::view::SetLabel;
-use crate::{LinuxMachine, affinity};
+use crate::view::{SetLabel, View};
+use crate::{LinuxMachine, affinity, names, words};
 use millpond_machine::facets::{CreateOptions, Move, Rebinding};
-use millpond_machine::{Change, Knob, Processors, Reason, Refusal, Step, Subject};
+use millpond_machine::{Change, Knob, KnobError, Processors, Reason, Refusal, Step, Subject};
 use millpond_model::{CpuId, CpuSet, Pid, Pset, PsetId, PsetMode};
 use std::collections::{BTreeMap, BTreeSet};
 
-fn set_knob(id: PsetId) -> Knob {
-    LinuxKnob::Record(format!("set.{id}")).knob()
+/// Of the number in its record to the number by which a set is shown. `recorded` are all records; `real` the
+/// numbers of the machine's sets, which come first.
+fn shown(recorded: &BTreeSet<PsetId>, real: &BTreeSet<PsetId>) -> BTreeMap<PsetId, PsetId> {
+    let mut taken: Vec<PsetId> = recorded.union(real).copied().collect();
+    let mut free = || {
+        let id = Pset::free_id(&taken);
+        taken.push(id);
+        id
+    };
+    recorded.iter().map(|id| (*id, if real.contains(id) { free() } else { *id })).collect()
+}
+
+/// The sets of one user, as they are or should be.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Own {
+    /// By the number that is shown.
+    sets: BTreeMap<PsetId, SetLabel>,
+    /// From the number that is shown to that of the record.
+    recorded: BTreeMap<PsetId, PsetId>,
+}
+
+impl Own {
+    fn new(records: BTreeMap<PsetId, SetLabel>, real: &BTreeSet<PsetId>) -> Own {
+        let numbers = shown(&records.keys().copied().collect(), real);
+        let recorded = numbers.iter().map(|(record, shown)| (*shown, *record)).collect();
+        Own { sets: records.into_iter().map(|(id, set)| (numbers[&id], set)).collect(), recorded }
+    }
+
+    /// The number in the record of a set.
+    fn record(&self, shown: PsetId) -> PsetId {
+        self.recorded.get(&shown).copied().unwrap_or(shown)
+    }
+
+    /// The number by which the set of a record is shown.
+    fn shown(&self, record: PsetId) -> PsetId {
+        self.recorded.iter().find(|(_, r)| **r == record).map_or(record, |(shown, _)| *shown)
+    }
+
+    fn set_knob(&self, shown: PsetId) -> Knob {
+        LinuxKnob::Record(format!("set.{}", self.record(shown))).knob()
+    }
 }
 
 fn member_knob(process: TaskId) -> Knob {
@@ -31,9 +75,9 @@ impl LinuxMachine {
         let mine = affinity::get(0, self.os.width());
         // Our own mask may have been narrowed by a set of ours that this program was started in.
         let mine = mine.map_err(|e| Refusal::operation(Reason::Machine(e.to_string())))?;
-        let sets = self.cooperative_sets();
-        let inside = sets.values().find(|s| !s.cpus().is_empty() && mine.is_subset(&s.cpus()));
-        Ok(if inside.is_some() { online } else { mine })
+        let own = self.own()?;
+        let inside = own.sets.values().any(|s| !s.cpus().is_empty() && mine.is_subset(&s.cpus()));
+        Ok(if inside { online } else { mine })
     }
 
     fn record_texts(&self, prefix: &str) -> Vec<(String, String)> {
@@ -44,15 +88,76 @@ impl LinuxMachine {
         names.iter().filter_map(read).collect()
     }
 
+    /// The sets of the machine.
+    fn real_sets(&self) -> Result<BTreeMap<PsetId, SetLabel>, Refusal> {
+        Ok(self.live_sets()?.1)
+    }
+
     /// The sets of this user.
-    pub(crate) fn cooperative_sets(&self) -> BTreeMap<PsetId, SetLabel> {
-        self.record_texts("set.")
+    fn own(&self) -> Result<Own, Refusal> {
+        Ok(self.own_beside(&self.real_sets()?))
+    }
+
+    fn own_beside(&self, real: &BTreeMap<PsetId, SetLabel>) -> Own {
+        let records = self
+            .record_texts("set.")
             .into_iter()
             .filter_map(|(id, text)| Some((id.parse().ok()?, serde_json::from_str(&text).ok()?)))
-            .collect()
+            .collect();
+        Own::new(records, &real.keys().copied().collect())
+    }
+
+    /// Whether a set is one of this user's, and not of the machine's.
+    pub(crate) fn is_cooperative(&self, set: PsetId) -> bool {
+        !self.has_cgroups() && self.own().is_ok_and(|own| own.sets.contains_key(&set))
+    }
+
+    /// The set of a process for those without rights: the machine's that its cgroup belongs to, else their own.
+    pub(crate) fn set_without_rights(&self, pid: u32, place: Option<&str>) -> PsetId {
+        let real = place.and_then(names::owner).filter(|set| !set.is_default());
+        real.unwrap_or_else(|| self.cooperative_set_of(pid))
+    }
+
+    /// Where a thread might run if it were not bound to a processor, for those without rights.
+    pub(crate) fn cpus_without_rights(&self, task: TaskId) -> Result<CpuSet, KnobError> {
+        let own = self.own().map(|own| own.sets).unwrap_or_default();
+        match own.get(&self.cooperative_set_of(task.pid)) {
+            Some(set) => Ok(set.cpus()),
+            None => self.cpuset_of(task),
+        }
+    }
+
+    /// Why a set of the machine, or what is in it, is not changed here.
+    fn not_ours(&self, subject: Subject, set: PsetId) -> Refusal {
+        match self.os.may_write_groups() {
+            Err(KnobError::ReadOnly) => KnobError::ReadOnly.into_refusal(subject, &self.tree()),
+            _ => Refusal::new(subject, Reason::NotPermitted)
+                .hint(format!("set {set} is the machine's: only the superuser changes it")),
+        }
+    }
+
+    /// The cgroup tree, by name.
+    fn tree(&self) -> String {
+        let mount = self.os.hierarchy.mount().map(|mount| mount.display().to_string());
+        format!("the cgroup tree {}", mount.unwrap_or_default())
+    }
+
+    /// What a user is told who makes a set.
+    fn why_by_masks(&self) -> String {
+        let how = "members are confined, nobody is pushed out";
+        match self.os.may_write_groups() {
+            Err(KnobError::ReadOnly) => {
+                format!(
+                    "{} is read-only: {how}; mount it for writing, for sets that keep others out",
+                    self.tree()
+                )
+            }
+            _ => format!("there are no rights to cgroups: {how}"),
+        }
     }
 
     /// The processes that were bound, with their sets. Those that ended are left out.
+    /// The numbers are those of the records.
     fn bound_processes(&self) -> BTreeMap<u32, (TaskId, PsetId)> {
         self.record_texts("member.")
             .into_iter()
@@ -64,9 +169,14 @@ impl LinuxMachine {
             .collect()
     }
 
-    /// The set of a process: its own record, or that of the nearest ancestor that has one.
+    /// The set of a process: its own record, or that of the nearest ancestor that has one. By the number shown.
     pub(crate) fn cooperative_set_of(&self, pid: u32) -> PsetId {
-        let bound = self.bound_processes();
+        let record = self.record_of(pid, &self.bound_processes());
+        if record.is_default() { record } else { self.own().map_or(record, |own| own.shown(record)) }
+    }
+
+    /// The same by the number of the record.
+    fn record_of(&self, pid: u32, bound: &BTreeMap<u32, (TaskId, PsetId)>) -> PsetId {
         let mut at = pid;
         // A chain of parents ends at the first process; the bound only guards against a torn reading.
         for _ in 0..1000 {
@@ -81,13 +191,19 @@ impl LinuxMachine {
         PsetId::DEFAULT
     }
 
-    /// Every process of a set.
-    fn cooperative_members(&self, set: PsetId) -> Vec<u32> {
-        if self.bound_processes().is_empty() {
+    /// Every process of a set. Those that somebody moved into a set of the machine are no members any more.
+    fn cooperative_members(&self, own: &Own, set: PsetId) -> Vec<u32> {
+        let bound = self.bound_processes();
+        if bound.is_empty() {
             return Vec::new();
         }
+        let record = own.record(set);
+        let is_real = |pid: u32| {
+            let place = self.os.place(pid, None).ok().flatten();
+            place.as_deref().and_then(names::owner).is_some_and(|set| !set.is_default())
+        };
         let pids = self.os.pids().unwrap_or_default();
-        pids.into_iter().filter(|pid| self.cooperative_set_of(*pid) == set).collect()
+        pids.into_iter().filter(|pid| self.record_of(*pid, &bound) == record && !is_real(*pid)).collect()
     }
 
     /// The steps that give all threads of a process a mask; `None` gives back the original one.
@@ -111,11 +227,15 @@ impl LinuxMachine {
 
     fn cooperative_checked(
         &self,
-        sets: &mut BTreeMap<PsetId, SetLabel>,
+        real: &BTreeMap<PsetId, SetLabel>,
+        own: &mut Own,
         to: PsetId,
         cpus: &[CpuId],
     ) -> Result<Vec<Move>, Refusal> {
         let usable = self.usable()?;
+        let before = own.clone();
+        let sets = &mut own.sets;
+        let machines = real.values().fold(CpuSet::new(), |all, s| &all | &s.cpus());
         let mut seen = BTreeSet::new();
         let mut moves = Vec::new();
         for cpu in cpus.iter().copied() {
@@ -127,6 +247,12 @@ impl LinuxMachine {
                 let present = self.states()?.iter().map(|s| s.cpu).collect();
                 return refuse(Reason::NoSuchProcessor { present });
             }
+            if let Some((set, _)) = real.iter().find(|(_, s)| s.members.contains(&cpu)) {
+                return refuse(Reason::Machine(format!("it is in set {set}, which is the machine's")))
+                    .map_err(|r: Refusal| {
+                        r.hint("choose another one; only the superuser takes it out of there")
+                    });
+            }
             if !usable.contains(cpu) {
                 let why = format!("it is not among those that you may use ({usable})");
                 return refuse(Reason::Machine(why));
@@ -135,14 +261,14 @@ impl LinuxMachine {
             if from != to {
                 if let Some(set) = sets.get_mut(&from) {
                     set.members.retain(|c| *c != cpu);
-                    if set.members.is_empty() && !self.cooperative_members(from).is_empty() {
+                    if set.members.is_empty() && !self.cooperative_members(&before, from).is_empty() {
                         return refuse(Reason::LastOfBusy(from));
                     }
                 }
                 if let Some(set) = sets.get_mut(&to) {
                     set.members.push(cpu);
                 }
-                let taken = sets.values().fold(CpuSet::new(), |all, s| &all | &s.cpus());
+                let taken = sets.values().fold(machines.clone(), |all, s| &all | &s.cpus());
                 if (&usable - &taken).is_empty() {
                     return refuse(Reason::LastOfDefault);
                 }
@@ -152,24 +278,25 @@ impl LinuxMachine {
         Ok(moves)
     }
 
-    /// The steps from the sets as they are to `sets`: records, and the masks of members.
-    fn cooperative_steps(&self, sets: &BTreeMap<PsetId, SetLabel>) -> Vec<Step> {
-        let is = self.cooperative_sets();
+    /// The steps from the sets as they are to `own`: records, and the masks of members.
+    fn cooperative_steps(&self, is: &Own, own: &Own) -> Vec<Step> {
         let mut steps = Vec::new();
-        for id in is.keys().chain(sets.keys()).collect::<BTreeSet<_>>() {
-            let (before, after) = (is.get(id), sets.get(id));
+        for id in is.sets.keys().chain(own.sets.keys()).collect::<BTreeSet<_>>() {
+            let (before, after) = (is.sets.get(id), own.sets.get(id));
             if before == after {
                 continue;
             }
-            steps.push(Step::new(set_knob(*id), before.map(SetLabel::text), after.map(SetLabel::text)));
+            let knob = is.set_knob(*id);
+            steps.push(Step::new(knob, before.map(SetLabel::text), after.map(SetLabel::text)));
             if before.map(SetLabel::cpus) == after.map(SetLabel::cpus) {
                 continue;
             }
-            for pid in self.cooperative_members(*id) {
+            for pid in self.cooperative_members(is, *id) {
                 steps.extend(self.mask_steps(pid, after.map(SetLabel::cpus).as_ref()));
             }
             if after.is_none() {
-                for (task, set) in self.bound_processes().into_values().filter(|(_, set)| set == id) {
+                let record = is.record(*id);
+                for (task, set) in self.bound_processes().into_values().filter(|(_, set)| *set == record) {
                     steps.push(Step::new(member_knob(task), Some(set.to_string()), None));
                 }
             }
@@ -177,15 +304,25 @@ impl LinuxMachine {
         steps
     }
 
-    pub(crate) fn cooperative_list(&self) -> Vec<Pset> {
-        let mut sets: Vec<(u64, Pset)> = self
-            .cooperative_sets()
-            .into_iter()
-            .map(|(id, s)| {
-                let set = Pset { id, members: s.members, mode: PsetMode::Affinity, breaches: Vec::new() };
-                (s.serial, set)
-            })
-            .collect();
+    pub(crate) fn cooperative_list(&self, view: &View) -> Vec<Pset> {
+        let real = view.sets();
+        let own = self.own_beside(&real);
+        let mut sets: Vec<(u64, Pset)> = Vec::new();
+        for (id, label) in own.sets.clone() {
+            let mut breaches = Vec::new();
+            let record = own.record(id);
+            if record != id {
+                breaches.push(format!("it was set {record}, until the machine got a set of that number"));
+            }
+            for (other, of) in &real {
+                let both = &of.cpus() & &label.cpus();
+                if !both.is_empty() {
+                    breaches.push(format!("{} went to set {other} of the machine", words::processors(&both)));
+                }
+            }
+            let set = Pset { id, members: label.members, mode: PsetMode::Affinity, breaches };
+            sets.push((label.serial, set));
+        }
         sets.sort_by_key(|(serial, set)| (*serial, set.id));
         sets.into_iter().map(|(_, set)| set).collect()
     }
@@ -195,17 +332,18 @@ impl LinuxMachine {
         cpus: &[CpuId],
         _options: CreateOptions,
     ) -> Result<Change<(PsetId, Vec<Move>)>, Refusal> {
-        let mut sets = self.cooperative_sets();
-        let id = Pset::free_id(&sets.keys().copied().collect::<Vec<_>>());
-        let serial = sets.values().map(|s| s.serial + 1).max().unwrap_or(1);
+        let real = self.real_sets()?;
+        let is = self.own_beside(&real);
+        let mut own = is.clone();
+        let taken = own.sets.keys().chain(own.recorded.values()).chain(real.keys()).copied();
+        let id = Pset::free_id(&taken.collect::<Vec<_>>());
+        let serial = own.sets.values().map(|s| s.serial + 1).max().unwrap_or(1);
         let label = SetLabel { members: Vec::new(), mode: PsetMode::Affinity, zones: Vec::new(), serial };
-        sets.insert(id, label);
-        let moves = self.cooperative_checked(&mut sets, id, cpus)?;
-        let steps = self.cooperative_steps(&sets);
+        own.sets.insert(id, label);
+        let moves = self.cooperative_checked(&real, &mut own, id, cpus)?;
+        let steps = self.cooperative_steps(&is, &own);
         let mut change = Change::new(format!("create processor set {id}"), steps, (id, moves));
-        change
-            .notes
-            .push("there are no rights to cgroups: members are confined, nobody is pushed out".into());
+        change.notes.push(self.why_by_masks());
         Ok(change)
     }
 
@@ -214,21 +352,32 @@ impl LinuxMachine {
         set: PsetId,
         cpus: &[CpuId],
     ) -> Result<Change<Vec<Move>>, Refusal> {
-        let mut sets = self.cooperative_sets();
-        if !set.is_default() && !sets.contains_key(&set) {
+        let real = self.real_sets()?;
+        let is = self.own_beside(&real);
+        let mut own = is.clone();
+        if real.contains_key(&set) {
+            return Err(self.not_ours(Subject::Pset(set), set));
+        }
+        if !set.is_default() && !own.sets.contains_key(&set) {
             return Err(Refusal::new(Subject::Pset(set), Reason::NoSuchPset));
         }
-        let moves = self.cooperative_checked(&mut sets, set, cpus)?;
-        Ok(Change::new(format!("assign processors to set {set}"), self.cooperative_steps(&sets), moves))
+        let moves = self.cooperative_checked(&real, &mut own, set, cpus)?;
+        let steps = self.cooperative_steps(&is, &own);
+        Ok(Change::new(format!("assign processors to set {set}"), steps, moves))
     }
 
     pub(crate) fn cooperative_destroy(&self, set: PsetId) -> Result<Change<()>, Refusal> {
-        let mut sets = self.cooperative_sets();
-        if sets.remove(&set).is_none() {
+        let real = self.real_sets()?;
+        let is = self.own_beside(&real);
+        let mut own = is.clone();
+        if own.sets.remove(&set).is_none() {
+            if real.contains_key(&set) {
+                return Err(self.not_ours(Subject::Pset(set), set));
+            }
             let reason = if set.is_default() { Reason::DefaultPset } else { Reason::NoSuchPset };
             return Err(Refusal::new(Subject::Pset(set), reason));
         }
-        Ok(Change::new(format!("remove processor set {set}"), self.cooperative_steps(&sets), ()))
+        Ok(Change::new(format!("remove processor set {set}"), self.cooperative_steps(&is, &own), ()))
     }
 
     /// Binds a whole process; single threads of one process share a set here.
@@ -239,17 +388,29 @@ impl LinuxMachine {
         to: Option<PsetId>,
     ) -> Result<Change<Vec<Rebinding<PsetId>>>, Refusal> {
         let subject = Subject::Process(pid);
+        let real = self.real_sets()?;
+        let own = self.own_beside(&real);
+        let place = self.os.place(pid.0, None).ok().flatten();
+        if let Some(set) = place.as_deref().and_then(names::owner).filter(|s| !s.is_default()) {
+            return if to == Some(set) {
+                Ok(Change::new("", Vec::new(), vec![Rebinding { pid, lwp: None, from: to, to }]))
+            } else {
+                Err(self.not_ours(subject, set))
+            };
+        }
         let from = Some(self.cooperative_set_of(pid.0)).filter(|s| !s.is_default());
         if !whole {
             let reason = Reason::ProcessInPset(from.unwrap_or(PsetId::DEFAULT));
             return Err(Refusal::new(subject, reason).hint("bind the process"));
         }
         let to = to.filter(|s| !s.is_default());
-        let sets = self.cooperative_sets();
+        if let Some(set) = to.filter(|set| real.contains_key(set)) {
+            return Err(self.not_ours(subject, set));
+        }
         let mask = match to {
             None => None,
             Some(id) => {
-                let Some(set) = sets.get(&id) else {
+                let Some(set) = own.sets.get(&id) else {
                     return Err(Refusal::new(subject, Reason::NoSuchPset).hint("psrset -i lists the sets"));
                 };
                 if set.members.is_empty() {
@@ -261,16 +422,41 @@ impl LinuxMachine {
         };
         let (process, _) = self.os.identify(pid, None)?;
         let mut steps = Vec::new();
-        let own = self.bound_processes().get(&pid.0).map(|(_, set)| set.to_string());
+        let record = self.bound_processes().get(&pid.0).map(|(_, set)| set.to_string());
         if from != to {
             steps.extend(self.mask_steps(pid.0, mask.as_ref()));
             // Leaving an ancestor's set is a record too.
-            let after = to.or(from.map(|_| PsetId::DEFAULT)).map(|id| id.to_string());
-            let after = if to.is_none() && own.is_some() { None } else { after };
-            steps.push(Step::new(member_knob(process), own, after));
+            let after = to.or(from.map(|_| PsetId::DEFAULT)).map(|id| own.record(id).to_string());
+            let after = if to.is_none() && record.is_some() { None } else { after };
+            steps.push(Step::new(member_knob(process), record, after));
         }
         let what = to
             .map_or_else(|| format!("unbind process {pid}"), |id| format!("bind process {pid} to set {id}"));
         Ok(Change::new(what, steps, vec![Rebinding { pid, lwp: None, from, to }]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn numbers() -> impl Strategy<Value = BTreeSet<PsetId>> {
+        proptest::collection::btree_set((1u32..9).prop_map(PsetId), 0..6)
+    }
+
+    proptest! {
+        #[test]
+        fn no_two_sets_are_shown_by_one_number_and_without_need_none_changes(recorded in numbers(), real in numbers()) {
+            let shown = shown(&recorded, &real);
+            prop_assert_eq!(shown.keys().copied().collect::<BTreeSet<_>>(), recorded.clone());
+            let as_shown: BTreeSet<PsetId> = shown.values().copied().collect();
+            prop_assert_eq!(as_shown.len(), recorded.len());
+            prop_assert!(as_shown.is_disjoint(&real));
+            prop_assert!(!as_shown.contains(&PsetId::DEFAULT));
+            for (record, shown) in shown {
+                prop_assert!(record == shown || real.contains(&record));
+            }
+        }
     }
 }

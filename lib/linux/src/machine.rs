@@ -32,7 +32,7 @@ impl LinuxMachine {
     pub fn open(root: Root, journal: Box<dyn Journal>) -> Self {
         let clock = LinuxClock::new(&root);
         let os = Os::new(root);
-        let cgroups = os.may_write_groups();
+        let cgroups = os.may_write_groups().is_ok();
         LinuxMachine { os, journal, clock, cgroups }
     }
 

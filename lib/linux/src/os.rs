@@ -57,12 +57,25 @@ impl Os {
         self.kernel >= (6, 2)
     }
 
-    /// Whether we may make and change cgroups in the hierarchy. Those who may not can still read them.
-    #[must_use]
-    pub fn may_write_groups(&self) -> bool {
+    /// Whether we may make and change cgroups in the hierarchy. Those who may not can still read them. On paper
+    /// the permission bits say it: a directory that nobody may write stands for a read-only mount.
+    ///
+    /// # Errors
+    /// [`KnobError::NotPermitted`], [`KnobError::ReadOnly`]; [`KnobError::Gone`] where there is no hierarchy.
+    pub fn may_write_groups(&self) -> Result<(), KnobError> {
         use rustix::fs::{Access, access};
-        let Some(mount) = self.hierarchy.mount() else { return false };
-        !self.root.live || access(mount.join("cgroup.procs"), Access::WRITE_OK).is_ok()
+        use std::os::unix::fs::PermissionsExt;
+        let mount = self.hierarchy.mount().ok_or(KnobError::Gone)?;
+        let procs = mount.join("cgroup.procs");
+        if self.root.live {
+            return access(procs, Access::WRITE_OK).map_err(|e| knob_error(e.into()));
+        }
+        let locked = |path: &Path| fs::metadata(path).is_ok_and(|m| m.permissions().mode() & 0o222 == 0);
+        match (locked(mount), locked(&procs)) {
+            (true, _) => Err(KnobError::ReadOnly),
+            (_, true) => Err(KnobError::NotPermitted),
+            _ => Ok(()),
+        }
     }
 
     /// Whether we may steer interrupts and take processors off-line.

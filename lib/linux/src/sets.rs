@@ -144,9 +144,6 @@ impl LinuxMachine {
 
 impl Psets for LinuxMachine {
     fn list(&self) -> Result<Vec<Pset>, Refusal> {
-        if !self.has_cgroups() {
-            return Ok(self.cooperative_list());
-        }
         let view = self.view(RootTasks::Unlisted)?;
         let mut sets: Vec<(u64, Pset)> = Vec::new();
         for (id, label) in view.sets() {
@@ -155,7 +152,12 @@ impl Psets for LinuxMachine {
             sets.push((label.serial, Pset { id, members: label.members, mode, breaches }));
         }
         sets.sort_by_key(|(serial, set)| (*serial, set.id));
-        Ok(sets.into_iter().map(|(_, set)| set).collect())
+        let mut sets: Vec<Pset> = sets.into_iter().map(|(_, set)| set).collect();
+        if !self.has_cgroups() {
+            // Those of the machine come first; one's own are known to nobody else.
+            sets.extend(self.cooperative_list(&view));
+        }
+        Ok(sets)
     }
 
     fn prepare_create(

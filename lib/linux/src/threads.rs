@@ -91,9 +91,7 @@ impl LinuxMachine {
         // In a set of one processor everybody has such a mask; only ours is a binding then, and what a child
         // inherited from it is not seen before the set grows.
         if !self.has_cgroups() {
-            let set = self.cooperative_sets().remove(&self.cooperative_set_of(task.pid));
-            let cpus = set.map_or_else(|| self.os.online(), |s| Ok(s.cpus()))?;
-            return Ok(cpus.len() > 1);
+            return Ok(self.cpus_without_rights(task)?.len() > 1);
         }
         Ok(self.is_ours(task) || self.cpuset_of(task)?.len() > 1)
     }
@@ -163,7 +161,7 @@ impl LinuxMachine {
         if status.cpu.is_none() {
             return Ok(steps);
         }
-        if !self.has_cgroups() && !status.set.is_default() {
+        if self.is_cooperative(status.set) {
             // The mask that makes it a member comes back, and what it was before stays remembered.
             steps.push(Step::new(knob, Some(before), set.map(|s| s.cpus().to_string())));
             return Ok(steps);
@@ -180,7 +178,7 @@ impl LinuxMachine {
         let set = if self.has_cgroups() {
             place.as_deref().and_then(names::owner).unwrap_or(PsetId::DEFAULT)
         } else {
-            self.cooperative_set_of(task.pid)
+            self.set_without_rights(task.pid, place.as_deref())
         };
         let allowed = self.os.mask(task)?;
         let cpu = if allowed.len() == 1 && self.is_binding(task)? { allowed.lowest() } else { None };
