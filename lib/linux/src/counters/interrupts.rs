@@ -15,7 +15,7 @@ const NOT_INTERRUPTS: [&[u8]; 6] = [b"TLB", b"MCP", b"RTR", b"ERR", b"Err", b"MI
 /// Solaris leaves out its clock.
 const DEVICE_SOFTIRQS: [&[u8]; 6] = [b"HI", b"NET_TX", b"NET_RX", b"BLOCK", b"IRQ_POLL", b"TASKLET"];
 
-/// What `/proc/interrupts` says.
+/// What `/proc/interrupts` says. It comes in pieces.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct InterruptCounts {
     /// Interrupts of every kind that each processor took.
@@ -30,24 +30,31 @@ impl InterruptCounts {
         self.all.forget();
         self.calls.forget();
     }
-}
 
-/// Takes `/proc/interrupts` in place of what `into` held.
-pub(super) fn parse_interrupts(text: &[u8], into: &mut InterruptCounts) {
-    let mut cursor = Cursor::new(text);
-    into.calls.start(&mut cursor.clone());
-    into.all.start(&mut cursor);
-    while !cursor.at_end() {
-        if let Some(label) = cursor.label()
-            && !NOT_INTERRUPTS.contains(&label)
-        {
-            let mut row = cursor;
-            into.all.add_row(&mut cursor);
-            if is_call(label, cursor) {
-                into.calls.add_row(&mut row);
-            }
+    /// Takes the next lines. The first of them all is the head.
+    pub(super) fn take(&mut self, lines: &[u8]) {
+        let mut cursor = Cursor::new(lines);
+        if self.all.start(&mut cursor) {
+            self.calls.start_like(&self.all);
         }
-        cursor.rest_of_line();
+        while !cursor.at_end() {
+            if let Some(label) = cursor.label()
+                && !NOT_INTERRUPTS.contains(&label)
+            {
+                let mut row = cursor;
+                self.all.add_row(&mut cursor);
+                if is_call(label, cursor) {
+                    self.calls.add_row(&mut row);
+                }
+            }
+            cursor.rest_of_line();
+        }
+    }
+
+    /// No more lines will come.
+    pub(super) fn finish(&mut self) {
+        self.all.finish();
+        self.calls.finish();
     }
 }
 
@@ -58,9 +65,9 @@ fn is_call(label: &[u8], mut behind: Cursor<'_>) -> bool {
             && behind.rest_of_line().to_ascii_lowercase().windows(13).any(|part| part == b"function call"))
 }
 
-/// Takes the device rows of `/proc/softirqs` in place of what `into` held.
-pub(super) fn parse_softirqs(text: &[u8], into: &mut ColumnSums) {
-    let mut cursor = Cursor::new(text);
+/// Takes the next lines of `/proc/softirqs`, the first of which is the head: the rows of devices.
+pub(super) fn take_softirqs(lines: &[u8], into: &mut ColumnSums) {
+    let mut cursor = Cursor::new(lines);
     into.start(&mut cursor);
     while !cursor.at_end() {
         if cursor.label().is_some_and(|label| DEVICE_SOFTIRQS.contains(&label)) {
@@ -78,8 +85,16 @@ mod tests {
 
     fn interrupts(text: &str) -> InterruptCounts {
         let mut counts = InterruptCounts::default();
-        parse_interrupts(text.as_bytes(), &mut counts);
+        counts.take(text.as_bytes());
+        counts.finish();
         counts
+    }
+
+    fn softirqs(text: &[u8]) -> ColumnSums {
+        let mut sums = ColumnSums::default();
+        take_softirqs(text, &mut sums);
+        sums.finish();
+        sums
     }
 
     // The shape of a virtual x86 machine on kernel 6.18.
@@ -143,16 +158,54 @@ mod tests {
             \x20      BLOCK:          0      62365\n    IRQ_POLL:          0          0\n\
             \x20    TASKLET:         28          2\n       SCHED:      21151      22399\n\
             \x20    HRTIMER:          0          0\n         RCU:      13233      16295\n";
-        let mut sums = ColumnSums::default();
-        parse_softirqs(text.as_bytes(), &mut sums);
-        assert_eq!(sums.sums, [1 + 4 + 2888 + 28, 5038 + 62365 + 2]);
+        assert_eq!(softirqs(text.as_bytes()).sums, [1 + 4 + 2888 + 28, 5038 + 62365 + 2]);
+    }
+
+    #[test]
+    fn pieces_make_the_same_as_the_whole() {
+        let whole = interrupts(X86);
+        for (at, _) in X86.match_indices('\n') {
+            let (first, second) = X86.split_at(at + 1);
+            let mut counts = InterruptCounts::default();
+            counts.take(first.as_bytes());
+            counts.take(second.as_bytes());
+            counts.finish();
+            assert_eq!(
+                (&counts.all.sums, &counts.calls.sums),
+                (&whole.all.sums, &whole.calls.sums),
+                "{first}"
+            );
+            assert_eq!(counts.all.rows, whole.all.rows);
+        }
+    }
+
+    /// As many rows as take all ways: of one width, of another, shifted, too short.
+    #[test]
+    fn a_long_table_counts_as_its_rows_do() {
+        let head = "           CPU0       CPU1       CPU2\n";
+        let (mut text, mut expected) = (head.to_owned(), [0u64; 3]);
+        for row in 0..200u64 {
+            let figures = [row * 1_000_003, 4_294_967_295 - row, row % 7];
+            let width = if row % 50 == 49 { 12 } else { 10 };
+            text.push_str(&format!("{row:>4}:"));
+            for (figure, sum) in figures.iter().zip(&mut expected) {
+                text.push_str(&format!(" {figure:>width$}"));
+                *sum += figure;
+            }
+            text.push_str("  IR-PCI-MSIX-0000:c2:00.0    1-edge      nvme0q1\n");
+            if row % 30 == 7 {
+                text.push_str(" BAD:         12         13  14-edge\n");
+            }
+        }
+        assert_eq!(interrupts(&text).all.sums, expected);
+        assert_eq!(interrupts(&text).all.rows, 200);
     }
 
     proptest! {
         #[test]
         fn any_text_is_survived(text in proptest::collection::vec(any::<u8>(), 0..300)) {
             interrupts(&String::from_utf8_lossy(&text));
-            parse_softirqs(&text, &mut ColumnSums::default());
+            softirqs(&text);
         }
 
         #[test]

@@ -35,6 +35,7 @@
 //! [`Sample::missing`]: millpond_model::Sample::missing
 
 mod bpf;
+mod digits;
 mod events;
 mod family;
 mod interrupts;

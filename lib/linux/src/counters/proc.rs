@@ -1,10 +1,10 @@
 //! The tables of `/proc` joined by processor: everything that the kernel keeps by itself.
 
-use super::interrupts::{InterruptCounts, parse_interrupts, parse_softirqs};
+use super::interrupts::{InterruptCounts, take_softirqs};
 use super::placement::Placement;
-use super::schedstat::parse_schedstat;
+use super::schedstat::TimeSlices;
 use super::stat::parse_stat;
-use super::text::{ColumnSums, ProcFile};
+use super::text::{Buffer, ColumnSums, ProcFile};
 use crate::Root;
 use millpond_machine::{Reason, Refusal};
 use millpond_model::{COLUMNS, Column, CpuId, CpuSample, Nanos, Sample, Ticks, WallTime};
@@ -30,10 +30,11 @@ pub(super) struct Tables {
     interrupts: Option<ProcFile>,
     softirqs: Option<ProcFile>,
     schedstat: Option<ProcFile>,
+    buffer: Buffer,
     active: Vec<(CpuId, Ticks)>,
     taken: InterruptCounts,
     deferred: ColumnSums,
-    slices: Vec<(CpuId, u64)>,
+    slices: TimeSlices,
 }
 
 fn refuse(what: &str, error: &io::Error) -> Refusal {
@@ -52,39 +53,45 @@ impl Tables {
             interrupts: optional("interrupts"),
             softirqs: optional("softirqs"),
             schedstat: optional("schedstat"),
+            buffer: Buffer::default(),
             active: Vec::new(),
             taken: InterruptCounts::default(),
             deferred: ColumnSums::default(),
-            slices: Vec::new(),
+            slices: TimeSlices::default(),
         })
     }
 
     /// Reads anew which processors are active, and where their time went. Forgets the other tables.
     pub(super) fn read_active(&mut self) -> Result<(), Refusal> {
-        parse_stat(self.stat.read_piece().map_err(|error| refuse("stat", &error))?, &mut self.active);
+        let text = self.stat.read_piece(&mut self.buffer).map_err(|error| refuse("stat", &error))?;
+        parse_stat(text, &mut self.active);
         if self.active.is_empty() {
             return Err(Refusal::operation(Reason::Machine("/proc/stat names no processor".to_owned())));
         }
         self.taken.forget();
         self.deferred.forget();
-        self.slices.clear();
+        self.slices.forget();
         Ok(())
     }
 
     /// Reads the tables that hold these columns.
     pub(super) fn read_columns(&mut self, wanted: impl Fn(Column) -> bool) -> Result<(), Refusal> {
-        if let Some(file) = self.interrupts.as_mut().filter(|_| wanted(Column::Intr) || wanted(Column::Xcal))
+        let buffer = &mut self.buffer;
+        if let Some(file) = self.interrupts.as_ref().filter(|_| wanted(Column::Intr) || wanted(Column::Xcal))
         {
-            let text = file.read().map_err(|error| refuse("interrupts", &error))?;
-            parse_interrupts(text, &mut self.taken);
+            let read = file.read_lines(buffer, |lines| self.taken.take(lines));
+            read.map_err(|error| refuse("interrupts", &error))?;
+            self.taken.finish();
         }
-        if let Some(file) = self.softirqs.as_mut().filter(|_| wanted(Column::Ithr)) {
-            let text = file.read().map_err(|error| refuse("softirqs", &error))?;
-            parse_softirqs(text, &mut self.deferred);
+        if let Some(file) = self.softirqs.as_ref().filter(|_| wanted(Column::Ithr)) {
+            let read = file.read_lines(buffer, |lines| take_softirqs(lines, &mut self.deferred));
+            read.map_err(|error| refuse("softirqs", &error))?;
+            self.deferred.finish();
         }
-        if let Some(file) = self.schedstat.as_mut().filter(|_| wanted(Column::Csw)) {
-            let text = file.read().map_err(|error| refuse("schedstat", &error))?;
-            parse_schedstat(text, &mut self.slices);
+        if let Some(file) = self.schedstat.as_ref().filter(|_| wanted(Column::Csw)) {
+            let read = file.read_lines(buffer, |lines| self.slices.take(lines));
+            read.map_err(|error| refuse("schedstat", &error))?;
+            self.slices.finish();
         }
         Ok(())
     }
@@ -100,8 +107,7 @@ impl Tables {
         let mut events = [None; COLUMNS.len()];
         events[Column::Intr.index()] = self.taken.all.of(cpu, index);
         events[Column::Ithr.index()] = self.deferred.of(cpu, index);
-        events[Column::Csw.index()] =
-            self.slices.binary_search_by_key(&cpu, |(c, _)| *c).ok().map(|at| self.slices[at].1);
+        events[Column::Csw.index()] = self.slices.of(cpu, index);
         CpuSample { cpu, set: placement.set_of(cpu), events, ticks }
     }
 

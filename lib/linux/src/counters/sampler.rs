@@ -17,7 +17,7 @@ use super::proc::now;
 use super::records::{Record, parse_records};
 use super::ring::Ring;
 use super::stat::parse_stat;
-use super::text::ProcFile;
+use super::text::{Buffer, ProcFile};
 use crate::Root;
 use millpond_machine::facets::{OccupancyWatch, Residence, Sighting};
 use millpond_machine::{Absent, Reason, Refusal};
@@ -98,6 +98,7 @@ pub(super) struct LinuxOccupancy<'a> {
     root: Root,
     apart: CpuSet,
     stat: ProcFile,
+    buffer: Buffer,
     given: Vec<Pid>,
     period_ns: u64,
     since: Nanos,
@@ -132,6 +133,7 @@ impl<'a> LinuxOccupancy<'a> {
             root: root.clone(),
             apart: set_apart_at_boot(root),
             stat,
+            buffer: Buffer::default(),
             given: given.to_vec(),
             period_ns: 1_000_000_000 / frequency_hz.max(1),
             since: now(),
@@ -166,7 +168,7 @@ impl<'a> LinuxOccupancy<'a> {
     fn follow(&mut self) -> Result<(), Refusal> {
         let placement = (self.placements)()?;
         let mut lines = Vec::new();
-        let text = self.stat.read_piece().map_err(|error| {
+        let text = self.stat.read_piece(&mut self.buffer).map_err(|error| {
             Refusal::operation(Reason::Machine(format!("/proc/stat cannot be read: {error}")))
         })?;
         parse_stat(text, &mut lines);

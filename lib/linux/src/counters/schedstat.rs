@@ -10,27 +10,60 @@ const OLDEST_VERSION: u64 = 15;
 /// it (they are counted only while `kernel.sched_schedstats` is on), so it is a lower bound of `csw`.
 const SLICES_FIELD: usize = 9;
 
-/// Takes the time slices of each processor, ascending, in place of what `into` held.
-pub(super) fn parse_schedstat(text: &[u8], into: &mut Vec<(CpuId, u64)>) {
-    into.clear();
-    let mut cursor = Cursor::new(text);
-    let mut understood = false;
-    while !cursor.at_end() {
-        match cursor.word() {
-            Some(b"version") => understood = cursor.number().is_some_and(|v| v >= OLDEST_VERSION),
-            Some(word) if understood => {
-                let cpu = word.strip_prefix(b"cpu").and_then(parse_u32);
-                let mut slices = None;
-                if cpu.is_some() {
-                    slices = (0..SLICES_FIELD).map_while(|_| cursor.number()).nth(SLICES_FIELD - 1);
-                }
-                into.extend(cpu.map(CpuId).zip(slices));
-            }
-            _ => {}
-        }
-        cursor.rest_of_line();
+/// The time slices of processors. The table comes in pieces.
+#[derive(Debug, Default)]
+pub(super) struct TimeSlices {
+    understood: bool,
+    /// Ascending, when the table has been finished.
+    of: Vec<(CpuId, u64)>,
+}
+
+impl TimeSlices {
+    /// Forgets everything.
+    pub(super) fn forget(&mut self) {
+        self.understood = false;
+        self.of.clear();
     }
-    into.sort_unstable_by_key(|(cpu, _)| *cpu);
+
+    /// Takes the next lines.
+    pub(super) fn take(&mut self, lines: &[u8]) {
+        let mut cursor = Cursor::new(lines);
+        while !cursor.at_end() {
+            match cursor.word() {
+                Some(b"version") => self.understood = cursor.number().is_some_and(|v| v >= OLDEST_VERSION),
+                Some(word) if self.understood => {
+                    let cpu = word.strip_prefix(b"cpu").and_then(parse_u32);
+                    let mut slices = None;
+                    if cpu.is_some() {
+                        slices = (0..SLICES_FIELD).map_while(|_| cursor.number()).nth(SLICES_FIELD - 1);
+                    }
+                    self.of.extend(cpu.map(CpuId).zip(slices));
+                }
+                _ => {}
+            }
+            cursor.rest_of_line();
+        }
+    }
+
+    /// No more lines will come.
+    pub(super) fn finish(&mut self) {
+        if !self.of.is_sorted_by_key(|(cpu, _)| *cpu) {
+            self.of.sort_unstable_by_key(|(cpu, _)| *cpu);
+        }
+    }
+
+    /// Whether the table has none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.of.is_empty()
+    }
+
+    /// Those of a processor. `hint` is where it is likely to stand.
+    pub(super) fn of(&self, cpu: CpuId, hint: usize) -> Option<u64> {
+        match self.of.get(hint) {
+            Some((there, slices)) if *there == cpu => Some(*slices),
+            _ => self.of.binary_search_by_key(&cpu, |(c, _)| *c).ok().map(|at| self.of[at].1),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -39,9 +72,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn parse(text: &str) -> Vec<(u32, u64)> {
-        let mut slices = Vec::new();
-        parse_schedstat(text.as_bytes(), &mut slices);
-        slices.into_iter().map(|(cpu, n)| (cpu.0, n)).collect()
+        let mut slices = TimeSlices::default();
+        slices.take(text.as_bytes());
+        slices.finish();
+        slices.of.into_iter().map(|(cpu, n)| (cpu.0, n)).collect()
     }
 
     #[test]
@@ -49,6 +83,19 @@ mod tests {
         let text = "version 17\ntimestamp 4295\ncpu0 0 0 0 0 0 0 81 92 310\n\
                     domain0 MC 3 1 2 3 4 5 6 7 8 9 10 11\ncpu2 0 0 0 0 0 0 1 2 44\n";
         assert_eq!(parse(text), [(0, 310), (2, 44)]);
+    }
+
+    #[test]
+    fn a_processor_is_found_wherever_it_stands() {
+        let mut slices = TimeSlices::default();
+        slices.take(b"version 17\ncpu4 0 0 0 0 0 0 81 92 310\n");
+        slices.take(b"cpu2 0 0 0 0 0 0 1 2 44\n");
+        slices.finish();
+        let of = |cpu, hint| slices.of(CpuId(cpu), hint);
+        assert_eq!(
+            (of(2, 0), of(4, 1), of(4, 0), of(2, 7), of(3, 1)),
+            (Some(44), Some(310), Some(310), Some(44), None)
+        );
     }
 
     #[test]
