@@ -51,13 +51,12 @@ pub fn answer(causes: &[Cause]) -> String {
     if total <= 0.0 {
         return "nothing interrupted the processors of the set".to_owned();
     }
-    let causes = causes.iter().filter(|cause| cause.rate > 0.0);
-    let named: Vec<String> = causes
-        .clone()
-        .take(4)
-        .map(|cause| format!("{} ({:.0} %)", cause.name, 100.0 * cause.rate / total))
-        .collect();
-    let devices: Vec<&str> = causes.filter(|c| !c.is_internal).map(|c| c.name.as_str()).collect();
+    let percent = |cause: &Cause| 100.0 * cause.rate / total;
+    let most = causes.iter().filter(|cause| percent(cause) >= 0.5).take(4);
+    let named: Vec<String> = most.map(|cause| format!("{} ({:.0} %)", cause.name, percent(cause))).collect();
+    let devices = causes.iter().filter(|cause| !cause.is_internal && cause.rate > 0.0);
+    let devices: Vec<String> =
+        devices.map(|cause| format!("{} ({:.1} a second)", cause.name, cause.rate)).collect();
     let rest = if devices.is_empty() {
         "none of it came from a device: shelter steers devices away, but not the clock of a processor that runs a \
          thread, nor the calls of other processors that wake that thread when a packet came for it"
@@ -103,7 +102,7 @@ mod tests {
         assert_eq!(
             answer(&found),
             "the processors of the set were interrupted 162 times a second: clock (93 %), calls (6 %), eth0 (1 %); \
-             devices among them: eth0"
+             devices among them: eth0 (2.0 a second)"
         );
     }
 

@@ -100,7 +100,7 @@ impl Phase {
         ];
         let mut table = Table::new(&heads);
         for cause in self.causes.iter().take(CAUSES_SHOWN_MAX) {
-            let [on_set, elsewhere] = [cause.rate, cause.elsewhere].map(|rate| Cell::from((rate, 0)));
+            let [on_set, elsewhere] = [cause.rate, cause.elsewhere].map(|rate| Cell::from((rate, 1)));
             table.row([cause.name.as_str().into(), on_set, elsewhere]);
         }
         match self.causes.len() {
@@ -166,7 +166,11 @@ impl E1 {
             );
         }
         if let Some(phase) = self.phases.get(2) {
-            text += &format!("why a no-intr set shows interrupts: {}\n", causes::answer(&phase.causes));
+            let asked = match self.full {
+                true => "why a no-intr set shows interrupts",
+                false => "why a set that takes interrupts shows them",
+            };
+            text += &format!("{asked}: {}\n", causes::answer(&phase.causes));
         }
         for (claim, holds) in self.claims() {
             text += &format!("{}: {claim}\n", if holds { "as published" } else { "not as published" });
@@ -344,7 +348,7 @@ set: idl, least                  100      99            0.99
 others: intr, least              855    2485            2.91
 others: intr, most              2485    2485            1.00
 interrupts a second, by cause  on the set  elsewhere
-eth0                                    0        650
+eth0                                  0.0      650.0
 the network's processor here: 2
 the stream's processor here: 3
 left out: this
