@@ -207,30 +207,40 @@ fn told(error: &dyn std::error::Error) -> String {
 
 /// What ran, what was skipped, and why.
 fn table(runs: &[Arc<Run>]) {
-    println!("{:<16} {:>4} {:>7} {:>8}  notes", "vm group", "ran", "skipped", "seconds");
+    println!("{:<22} {:>4} {:>7} {:>8}  notes", "vm group", "ran", "skipped", "seconds");
     for run in runs {
         let name = &run.group.name;
         match run.outcome.get() {
             None => {}
-            Some(Outcome::Failed(_)) => println!("{name:<16} {:>4} {:>7} {:>8}  FAILED to boot", 0, 0, "-"),
+            Some(Outcome::Failed(_)) => println!("{name:<22} {:>4} {:>7} {:>8}  FAILED to boot", 0, 0, "-"),
             Some(Outcome::Skipped(why)) => {
-                println!("{name:<16} {:>4} {:>7} {:>8}  SKIPPED: {}", 0, run.items().len(), "-", why.why);
-                println!("{:<39}  hint: {}", "", why.what_would_help);
+                println!("{name:<22} {:>4} {:>7} {:>8}  SKIPPED: {}", 0, run.items().len(), "-", why.why);
+                println!("{:<45}  hint: {}", "", why.what_would_help);
             }
             Some(Outcome::Booted(report)) => {
                 let skipped =
                     report.cases.iter().filter(|c| matches!(c.verdict, Verdict::Skipped(_))).count();
                 let seconds = report.total_time.as_secs_f64();
-                println!("{name:<16} {:>4} {skipped:>7} {seconds:>8.1}", report.cases.len() - skipped);
+                let slowest = slowest(&report.cases);
+                println!(
+                    "{name:<22} {:>4} {skipped:>7} {seconds:>8.1}  {slowest}",
+                    report.cases.len() - skipped
+                );
                 for case in &report.cases {
                     if let Verdict::Skipped(why) = &case.verdict {
-                        println!("{:<39}  skipped {}: {why}", "", case.name);
+                        println!("{:<45}  skipped {}: {why}", "", case.name);
                     }
                     for line in case.kernel_complaints() {
-                        println!("{:<39}  kernel in {}: {line}", "", case.name);
+                        println!("{:<45}  kernel in {}: {line}", "", case.name);
                     }
                 }
             }
         }
     }
+}
+
+/// The case that took longest, where one took long.
+fn slowest(cases: &[CaseResult]) -> String {
+    let case = cases.iter().max_by_key(|case| case.guest_ms).filter(|case| case.guest_ms >= 10_000);
+    case.map(|case| format!("longest: {} ({} s)", case.name, case.guest_ms / 1000)).unwrap_or_default()
 }
