@@ -21,7 +21,7 @@ impl Hierarchy {
     #[must_use]
     pub fn detect(root: &Root) -> Self {
         let offers = |dir: &PathBuf| {
-            let text = root.read(&dir.join("cgroup.controllers")).ok().flatten().unwrap_or_default();
+            let text = root.read_value(&dir.join("cgroup.controllers")).ok().flatten().unwrap_or_default();
             text.split_ascii_whitespace().any(|c| c == "cpuset")
         };
         let v1 = root.cgroup.join("cpuset");

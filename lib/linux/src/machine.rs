@@ -15,6 +15,7 @@ use millpond_machine::{
     Reason, Refusal, Sampler, Step, Threads, Value, Zones,
 };
 use millpond_model::CpuSet;
+use std::cell::OnceCell;
 use std::fs;
 use std::path::PathBuf;
 
@@ -24,6 +25,7 @@ pub struct LinuxMachine {
     pub(crate) journal: Box<dyn Journal>,
     clock: LinuxClock,
     cgroups: bool,
+    boot: OnceCell<String>,
 }
 
 impl LinuxMachine {
@@ -33,7 +35,7 @@ impl LinuxMachine {
         let clock = LinuxClock::new(&root);
         let os = Os::new(root);
         let cgroups = os.may_write_groups().is_ok();
-        LinuxMachine { os, journal, clock, cgroups }
+        LinuxMachine { os, journal, clock, cgroups, boot: OnceCell::new() }
     }
 
     /// The files of the machine.
@@ -83,13 +85,13 @@ impl LinuxMachine {
     }
 
     fn read_file(&self, tree: Tree, path: &str) -> Result<Option<Value>, KnobError> {
-        let text = self.os.root.read(&self.file(tree, path)?).map_err(knob_error)?;
+        let text = self.os.root.read_value(&self.file(tree, path)?).map_err(knob_error)?;
         Ok(text.and_then(|text| canonical(path, text.trim_end())))
     }
 
     fn controller(&self, path: &str) -> Result<Option<Value>, KnobError> {
         let file = self.os.group(path)?.join("cgroup.subtree_control");
-        let text = self.os.root.read(&file).map_err(knob_error)?.unwrap_or_default();
+        let text = self.os.root.read_value(&file).map_err(knob_error)?.unwrap_or_default();
         Ok(text.split_ascii_whitespace().any(|c| c == "cpuset").then(|| "on".to_owned()))
     }
 
@@ -101,8 +103,8 @@ impl LinuxMachine {
             if let Ok(LinuxKnob::Allowed(path)) = &parsed {
                 // A unit that has ended would come back with what we asked of it.
                 if self.os.group(path).is_ok_and(|d| !d.exists()) {
-                    let full = self.os.cpu_list("possible").ok().map(|cpus| cpus.to_string());
-                    steps.push(Step::new(knob, full, None).releasing().tolerant());
+                    let full = self.os.possible().to_string();
+                    steps.push(Step::new(knob, Some(full), None).releasing().tolerant());
                 }
                 continue;
             }
@@ -242,8 +244,12 @@ impl Knobs for LinuxMachine {
     }
 
     fn boot_id(&self) -> String {
-        let file = self.os.root.proc.join("sys/kernel/random/boot_id");
-        self.os.root.read(&file).ok().flatten().unwrap_or_default()
+        let read = || {
+            let file = self.os.root.proc.join("sys/kernel/random/boot_id");
+            self.os.root.read_value(&file).ok().flatten().unwrap_or_default()
+        };
+        // Who asks runs in the boot that is asked for; a paper machine may be booted under us.
+        if self.os.root.live { self.boot.get_or_init(read).clone() } else { read() }
     }
 }
 

@@ -28,6 +28,7 @@ pub struct Os {
     pub kernel: (u32, u32),
     /// systemd owns the tree.
     pub systemd: bool,
+    possible: CpuSet,
     width: u32,
 }
 
@@ -36,13 +37,19 @@ impl Os {
     #[must_use]
     pub fn new(root: Root) -> Self {
         let hierarchy = Hierarchy::detect(&root);
-        let possible = root.read(&root.sys.join("devices/system/cpu/possible")).ok().flatten();
+        let possible = root.read_value(&root.sys.join("devices/system/cpu/possible")).ok().flatten();
         let possible: CpuSet = possible.and_then(|t| t.parse().ok()).unwrap_or_default();
         let width = possible.highest().map_or(1, |cpu| cpu.0 + 1);
-        let release = root.read(&root.proc.join("sys/kernel/osrelease")).ok().flatten();
+        let release = root.read_value(&root.proc.join("sys/kernel/osrelease")).ok().flatten();
         let kernel = release.as_deref().and_then(parse_release).unwrap_or((0, 0));
         let systemd = crate::systemd::detect(&root, &hierarchy);
-        Os { root, hierarchy, kernel, systemd, width }
+        Os { root, hierarchy, kernel, systemd, possible, width }
+    }
+
+    /// The processors that the kernel could have: the same from boot to boot.
+    #[must_use]
+    pub fn possible(&self) -> &CpuSet {
+        &self.possible
     }
 
     /// How many processors the kernel could have: the width of its masks.
@@ -244,7 +251,7 @@ impl Os {
         }
         let dir = self.group(path)?;
         let file = if self.hierarchy.is_v1() { "cpuset.effective_cpus" } else { "cpuset.cpus.effective" };
-        if let Some(text) = self.root.read(&dir.join(file)).map_err(knob_error)? {
+        if let Some(text) = self.root.read_value(&dir.join(file)).map_err(knob_error)? {
             return text.parse().map_err(|e| KnobError::Refused(format!("{file}: {e}")));
         }
         // Without the controller a cgroup shares its parent's processors.
@@ -268,7 +275,7 @@ impl Os {
     /// [`KnobError`] when it cannot be read.
     pub fn cpu_list(&self, name: &str) -> Result<CpuSet, KnobError> {
         let path = self.root.sys.join("devices/system/cpu").join(name);
-        let text = self.root.read(&path).map_err(knob_error)?.unwrap_or_default();
+        let text = self.root.read_value(&path).map_err(knob_error)?.unwrap_or_default();
         text.parse().map_err(|e| KnobError::Refused(format!("{name}: {e}")))
     }
 

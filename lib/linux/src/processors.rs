@@ -12,6 +12,7 @@ use millpond_machine::facets::{ProcessorStatus, StateChange};
 use millpond_machine::{Change, Machine, Processors, Psets, Reason, Refusal, Step, Subject};
 use millpond_model::{CpuId, CpuSet, State, Topology, Transition, TransitionError, WallTime};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
@@ -31,13 +32,36 @@ impl LinuxMachine {
         Some((text, record))
     }
 
+    /// The state of each processor, without its time.
+    pub(crate) fn states_now(&self) -> Result<BTreeMap<CpuId, State>, Refusal> {
+        let (present, online) = (self.processor_list("present")?, self.processor_list("online")?);
+        let recorded = self.os.root.state.join("records").exists();
+        let state = |cpu| {
+            let kept = if recorded { self.record_if_true(cpu, online.contains(cpu)) } else { None };
+            kept.map_or(if online.contains(cpu) { State::OnLine } else { State::OffLine }, |r| r.state)
+        };
+        Ok(present.iter().map(|cpu| (cpu, state(cpu))).collect())
+    }
+
+    fn processor_list(&self, name: &str) -> Result<CpuSet, Refusal> {
+        self.os
+            .cpu_list(name)
+            .map_err(|e| Refusal::operation(Reason::Machine(format!("the list of {name} processors: {e}"))))
+    }
+
+    /// The record of a processor, unless the kernel says that it was overtaken.
+    fn record_if_true(&self, cpu: CpuId, on: bool) -> Option<Record> {
+        self.record(cpu).map(|(_, record)| record).filter(|record| record.state.runs_threads() == on)
+    }
+
     /// The processors that device interrupts are kept away from: those that are no-intr, and those that we
     /// took off-line, so that their interrupts find back when they return.
     pub(crate) fn sheltered(&self) -> Result<CpuSet, Refusal> {
         if !self.os.root.state.join("records").exists() {
             return Ok(CpuSet::new());
         }
-        Ok(self.states()?.iter().filter(|s| !s.state.takes_interrupts()).map(|s| s.cpu).collect())
+        let states = self.states_now()?;
+        Ok(states.into_iter().filter(|(_, state)| !state.takes_interrupts()).map(|(cpu, _)| cpu).collect())
     }
 
     fn check_stop(&self, states: &[ProcessorStatus], cpu: CpuId) -> Result<(), Refusal> {
@@ -154,19 +178,13 @@ impl Processors for LinuxMachine {
     }
 
     fn states(&self) -> Result<Vec<ProcessorStatus>, Refusal> {
-        let read = |name: &str| {
-            self.os.cpu_list(name).map_err(|e| {
-                Refusal::operation(Reason::Machine(format!("the list of {name} processors: {e}")))
-            })
-        };
-        let (present, online) = (read("present")?, read("online")?);
+        let (present, online) = (self.processor_list("present")?, self.processor_list("online")?);
         let recorded = self.os.root.state.join("records").exists();
         Ok(present
             .iter()
             .map(|cpu| {
                 let on = online.contains(cpu);
-                let record = if recorded { self.record(cpu) } else { None };
-                let record = record.map(|(_, r)| r).filter(|r| r.state.runs_threads() == on);
+                let record = if recorded { self.record_if_true(cpu, on) } else { None };
                 record.map_or_else(
                     || {
                         let state = if on { State::OnLine } else { State::OffLine };

@@ -63,7 +63,7 @@ impl Os {
     /// # Errors
     /// Whatever else keeps it from being read.
     pub fn stat(&self, pid: u32, tid: Option<u32>) -> io::Result<Option<Stat>> {
-        let text = self.root.read(&self.task_dir(pid, tid).join("stat"))?;
+        let text = self.root.read_value(&self.task_dir(pid, tid).join("stat"))?;
         Ok(text.and_then(|text| parse_stat(&text)))
     }
 
@@ -119,7 +119,7 @@ impl Os {
     /// # Errors
     /// When procfs cannot be read.
     pub fn process_of(&self, tid: u32) -> io::Result<Option<u32>> {
-        let status = self.root.read(&self.root.proc.join(tid.to_string()).join("status"))?;
+        let status = self.root.read_value(&self.root.proc.join(tid.to_string()).join("status"))?;
         Ok(status
             .and_then(|text| text.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())))
     }
@@ -145,7 +145,9 @@ impl Os {
     /// # Errors
     /// When procfs cannot be read.
     pub fn place(&self, pid: u32, tid: Option<u32>) -> io::Result<Option<String>> {
-        let Some(text) = self.root.read(&self.task_dir(pid, tid).join("cgroup"))? else { return Ok(None) };
+        let Some(text) = self.root.read_value(&self.task_dir(pid, tid).join("cgroup"))? else {
+            return Ok(None);
+        };
         Ok(self.hierarchy.find(&text))
     }
 

@@ -70,6 +70,25 @@ impl Root {
         }
     }
 
+    /// Reads a file that holds one value, as [`Root::read`] does: what the kernel has written in one piece needs no second reading to
+    /// see that it has ended.
+    ///
+    /// # Errors
+    /// As for [`Root::read`].
+    pub fn read_value(&self, path: &Path) -> io::Result<Option<String>> {
+        let mut bytes = [0; 4096];
+        let first = fs::File::open(path).and_then(|mut file| file.read(&mut bytes));
+        match first {
+            Ok(filled) if filled < bytes.len() => {
+                let text = String::from_utf8_lossy(&bytes[..filled]);
+                Ok(Some(text.strip_suffix('\n').unwrap_or(&text).to_owned()))
+            }
+            Err(error) if is_gone(&error) => Ok(None),
+            // It is longer, or was interrupted.
+            _ => self.read(path),
+        }
+    }
+
     /// The directories in a directory, sorted by name. Empty when it does not exist. Kernel file systems say what each entry is while
     /// they list it, so nothing is looked at again.
     ///

@@ -7,7 +7,7 @@ use crate::view::{Group, RootTasks, SetLabel, View};
 use crate::words;
 use millpond_machine::facets::CreateOptions;
 use millpond_machine::facets::Move;
-use millpond_machine::{Change, Processors, Psets, Reason, Refusal, Step, Subject, Threads};
+use millpond_machine::{Change, Psets, Reason, Refusal, Step, Subject, Threads};
 use millpond_model::{CpuId, CpuSet, Pset, PsetId, PsetMode, State};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -110,12 +110,12 @@ impl LinuxMachine {
     fn moved(
         &self,
         view: &View,
+        states: &BTreeMap<CpuId, State>,
         sets: &mut BTreeMap<PsetId, SetLabel>,
         to: PsetId,
         cpus: &[CpuId],
         forced: bool,
     ) -> Result<(Vec<Move>, Vec<Step>), Refusal> {
-        let states: BTreeMap<CpuId, State> = self.states()?.into_iter().map(|s| (s.cpu, s.state)).collect();
         let busy: BTreeSet<PsetId> = view.tasks.iter().filter_map(|t| names::owner(&t.at)).collect();
         let before = sets.clone();
         let mut seen = CpuSet::new();
@@ -124,7 +124,7 @@ impl LinuxMachine {
             if !seen.insert(cpu) {
                 return Err(Refusal::new(Subject::Processor(cpu), Reason::NamedTwice));
             }
-            steps.extend(self.check_move(sets, &states, &busy, to, cpu, forced)?);
+            steps.extend(self.check_move(sets, states, &busy, to, cpu, forced)?);
             let from = Self::set_of(sets, cpu);
             if from != to {
                 if let Some(set) = sets.get_mut(&from) {
@@ -172,7 +172,8 @@ impl Psets for LinuxMachine {
         let exclusive = !options.keep_others;
         let view = self.view(if exclusive { RootTasks::Listed } else { RootTasks::ForLiveSets })?;
         let mut sets = view.sets();
-        let limit = self.states()?.len() * 2;
+        let states = self.states_now()?;
+        let limit = states.len() * 2;
         if sets.len() >= limit {
             return Err(Refusal::operation(Reason::TooManySets(limit)));
         }
@@ -180,7 +181,7 @@ impl Psets for LinuxMachine {
         let serial = sets.values().map(|s| s.serial + 1).max().unwrap_or(1);
         let mode = if exclusive { PsetMode::Own } else { PsetMode::Shared };
         sets.insert(id, SetLabel { members: Vec::new(), mode, zones: Vec::new(), serial });
-        let (moves, mut steps) = self.moved(&view, &mut sets, id, cpus, forced)?;
+        let (moves, mut steps) = self.moved(&view, &states, &mut sets, id, cpus, forced)?;
         steps.extend(self.noting_masks(&view, plan(&view, &Wanted { sets, moves: Vec::new() }))?);
         Ok(Change::new(format!("create processor set {id}"), steps, (id, moves)))
     }
@@ -198,7 +199,7 @@ impl Psets for LinuxMachine {
         if !set.is_default() && !sets.contains_key(&set) {
             return Err(Refusal::new(Subject::Pset(set), Reason::NoSuchPset));
         }
-        let (moves, mut steps) = self.moved(&view, &mut sets, set, cpus, forced)?;
+        let (moves, mut steps) = self.moved(&view, &self.states_now()?, &mut sets, set, cpus, forced)?;
         steps.extend(self.noting_masks(&view, plan(&view, &Wanted { sets, moves: Vec::new() }))?);
         let what = if set.is_default() {
             "take processors out of their sets".to_owned()

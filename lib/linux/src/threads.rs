@@ -8,9 +8,7 @@ use crate::os::knob_error;
 use crate::plan::{Destination, Wanted, plan};
 use crate::procfs::Stat;
 use millpond_machine::facets::{LwpStatus, Process, Rebinding};
-use millpond_machine::{
-    Change, KnobError, Processors, Psets, Reason, Refusal, Step, Subject, Threads, Value,
-};
+use millpond_machine::{Change, KnobError, Psets, Reason, Refusal, Step, Subject, Threads, Value};
 use millpond_model::{CpuId, CpuSet, Lwp, LwpId, Pid, Pset, PsetId};
 use std::collections::BTreeSet;
 
@@ -125,11 +123,11 @@ impl LinuxMachine {
     }
 
     fn check_active(&self, cpu: CpuId) -> Result<(), Refusal> {
-        let states = self.states()?;
+        let states = self.states_now()?;
         let refuse = |reason| Err(Refusal::new(Subject::Processor(cpu), reason));
-        match states.iter().find(|s| s.cpu == cpu) {
-            None => refuse(Reason::NoSuchProcessor { present: states.iter().map(|s| s.cpu).collect() }),
-            Some(s) if !s.state.runs_threads() => refuse(Reason::NotActive(s.state)),
+        match states.get(&cpu) {
+            None => refuse(Reason::NoSuchProcessor { present: states.keys().copied().collect() }),
+            Some(state) if !state.runs_threads() => refuse(Reason::NotActive(*state)),
             Some(_) => Ok(()),
         }
     }

@@ -1,9 +1,9 @@
 //! What a plan is made from: the cgroup tree as it is, read once.
 
+use crate::Os;
 use crate::knob::{LinuxKnob, TaskId, Tree, canonical};
 use crate::names;
 use crate::os::knob_error;
-use crate::{Os, is_gone};
 use millpond_machine::{Journal, Knob, KnobError, Reason, Refusal, Subject, Value};
 use millpond_model::{CpuId, CpuSet, PsetId, PsetMode};
 use serde::{Deserialize, Serialize};
@@ -152,7 +152,7 @@ impl View {
             overlap_kills: os.kernel < (7, 0),
             prompt_removal: os.kernel >= (6, 15),
             systemd: os.systemd,
-            possible: os.cpu_list("possible").map_err(|e| ("the list of possible processors".into(), e))?,
+            possible: os.possible().clone(),
             online: os.online().map_err(|e| ("the list of on-line processors".into(), e))?,
             baselines: journal.baselines(),
             ..View::default()
@@ -163,8 +163,11 @@ impl View {
             move |e: std::io::Error| (what.clone(), knob_error(e))
         };
         if v1 {
-            view.mems =
-                os.root.read(&mount.join("cpuset.mems")).map_err(at("cpuset.mems"))?.unwrap_or_default();
+            view.mems = os
+                .root
+                .read_value(&mount.join("cpuset.mems"))
+                .map_err(at("cpuset.mems"))?
+                .unwrap_or_default();
         }
         view.groups.insert("/".into(), read_group(os, "/")?);
         for name in os.root.dirs(&mount).map_err(at("/"))? {
@@ -336,7 +339,7 @@ impl View {
 /// Whether partitions can stand below the root that we see. The root of the machine has no such file; that of
 /// a namespace has one, and holds partitions only if it is one itself.
 fn may_hold_partitions(os: &Os, mount: &std::path::Path) -> bool {
-    let flag = os.root.read(&mount.join("cpuset.cpus.partition")).ok().flatten();
+    let flag = os.root.read_value(&mount.join("cpuset.cpus.partition")).ok().flatten();
     flag.is_none_or(|flag| matches!(flag.trim(), "root" | "isolated"))
 }
 
@@ -354,26 +357,28 @@ pub fn is_within(path: &str, top: &str) -> bool {
 
 fn read_group(os: &Os, path: &str) -> Result<Group, (String, KnobError)> {
     let dir = os.group(path).map_err(|e| (path.to_owned(), e))?;
-    let read = |name: &str| match os.root.read(&dir.join(name)) {
-        Ok(text) => Ok(text.and_then(|t| canonical(name, t.trim_end()))),
-        Err(error) if is_gone(&error) => Ok(None),
+    let read = |name: &str| match os.root.read_value(&dir.join(name)) {
+        Ok(text) => Ok(text),
         Err(error) => Err((format!("{path}/{name}"), knob_error(error))),
     };
-    let cpus = read("cpuset.cpus")?.and_then(|t| t.parse().ok()).unwrap_or_default();
-    let v1 = os.hierarchy.is_v1();
-    let subtree = if v1 { None } else { read("cgroup.subtree_control")? };
-    Ok(Group {
-        cpus,
-        mems: if v1 { read("cpuset.mems")? } else { None },
-        partition: if v1 { None } else { read("cpuset.cpus.partition")? },
-        exclusive: match if v1 { None } else { read("cpuset.cpus.exclusive")? } {
-            Some(text) => text.parse().unwrap_or_default(),
-            None => CpuSet::new(),
-        },
-        controller: subtree.is_some_and(|t| t.split_ascii_whitespace().any(|c| c == "cpuset")),
-        label: None,
-        origin: None,
-    })
+    let value = |name: &str| Ok(read(name)?.and_then(|t| canonical(name, t.trim_end())));
+    let list = |text: Option<Value>| text.and_then(|t| t.parse().ok()).unwrap_or_default();
+    let mut group = Group::default();
+    // Where the controller is not enabled there are no files of its own.
+    let cpus = read("cpuset.cpus")?;
+    let has_cpusets = cpus.is_some();
+    group.cpus = list(cpus.and_then(|t| canonical("cpuset.cpus", t.trim_end())));
+    if os.hierarchy.is_v1() {
+        group.mems = value("cpuset.mems")?;
+        return Ok(group);
+    }
+    if has_cpusets {
+        group.partition = value("cpuset.cpus.partition")?;
+        group.exclusive = list(value("cpuset.cpus.exclusive")?);
+    }
+    let subtree = read("cgroup.subtree_control")?;
+    group.controller = subtree.is_some_and(|t| t.split_ascii_whitespace().any(|c| c == "cpuset"));
+    Ok(group)
 }
 
 /// Where the tasks of a leaf of ours came from; `None` for a cgroup that is no leaf of ours.

@@ -1,5 +1,7 @@
 //! Sets on roots made by hand, in both cgroup versions.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::HandMade;

@@ -76,7 +76,7 @@ fn run_dir(root: &Root) -> PathBuf {
 pub(crate) fn detect(root: &Root, hierarchy: &Hierarchy) -> bool {
     matches!(hierarchy, Hierarchy::V2(mount) if *mount == root.cgroup)
         && run_dir(root).join("systemd/system").is_dir()
-        && root.read(&root.proc.join("1/comm")).ok().flatten().is_some_and(|comm| comm == "systemd")
+        && root.read_value(&root.proc.join("1/comm")).ok().flatten().is_some_and(|comm| comm == "systemd")
 }
 
 impl Os {
@@ -149,7 +149,7 @@ impl Os {
                 // It is about to be stopped, which takes the list along.
                 return Ok(());
             }
-            let all = self.cpu_list("possible")?;
+            let all = self.possible().clone();
             match manager.allow(&name, Some(&all)) {
                 // It was a transient one, or its file was removed: only our drop-in can be left.
                 Err(KnobError::Gone) => return self.forget_drop_in(&name),

@@ -37,7 +37,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use std::cell::{RefCell, RefMut};
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -185,8 +185,14 @@ impl FileJournal {
 
     /// Opens the file for appending behind `end`.
     fn open(&self, end: u64) -> io::Result<File> {
-        make_dir(&self.dir)?;
-        let file = OpenOptions::new().append(true).create(true).mode(0o644).open(&self.path)?;
+        let open = || OpenOptions::new().append(true).create(true).mode(0o644).open(&self.path);
+        let file = if end > 0 {
+            // It was read from there, so the directory is.
+            open()?
+        } else {
+            make_dir(&self.dir)?;
+            open()?
+        };
         if file.metadata()?.len() > end {
             file.set_len(end)?;
         }
@@ -343,7 +349,10 @@ fn missing(error: &io::Error) -> bool {
 
 /// When a process started, in the machine's own count; `None` when there is no such process.
 fn start_of(pid: Pid) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut bytes = [0; 1024];
+    // The kernel gives it in one piece, and the field that is wanted stands at its beginning.
+    let filled = File::open(format!("/proc/{pid}/stat")).and_then(|mut file| file.read(&mut bytes)).ok()?;
+    let stat = String::from_utf8_lossy(&bytes[..filled]);
     // The name, in parentheses, may itself contain blanks and parentheses; field 22 counts from before it.
     let (_, fields) = stat.rsplit_once(')')?;
     fields.split_ascii_whitespace().nth(19)?.parse().ok()
