@@ -32,12 +32,11 @@ impl TimeSlices {
             match cursor.word() {
                 Some(b"version") => self.understood = cursor.number().is_some_and(|v| v >= OLDEST_VERSION),
                 Some(word) if self.understood => {
-                    let cpu = word.strip_prefix(b"cpu").and_then(parse_u32);
-                    let mut slices = None;
-                    if cpu.is_some() {
-                        slices = (0..SLICES_FIELD).map_while(|_| cursor.number()).nth(SLICES_FIELD - 1);
+                    if let Some(cpu) = word.strip_prefix(b"cpu").and_then(parse_u32) {
+                        let slices = slices(cursor.rest_of_line());
+                        self.of.extend(slices.map(|slices| (CpuId(cpu), slices)));
+                        continue;
                     }
-                    self.of.extend(cpu.map(CpuId).zip(slices));
                 }
                 _ => {}
             }
@@ -64,6 +63,30 @@ impl TimeSlices {
             _ => self.of.binary_search_by_key(&cpu, |(c, _)| *c).ok().map(|at| self.of[at].1),
         }
     }
+}
+
+/// The time slices among the numbers behind a processor's name.
+fn slices(numbers: &[u8]) -> Option<u64> {
+    if let Some(last) = last_of_nine(numbers) {
+        return Cursor::new(last).number();
+    }
+    let mut cursor = Cursor::new(numbers);
+    (0..SLICES_FIELD).map_while(|_| cursor.number()).nth(SLICES_FIELD - 1)
+}
+
+/// The last of exactly nine numbers with a blank before each, which is what kernels write: the others, most of
+/// the line, need not be read. Nothing when anything else stands there.
+fn last_of_nine(numbers: &[u8]) -> Option<&[u8]> {
+    let count = |wanted: fn(&u8) -> bool| numbers.iter().filter(|byte| wanted(byte)).count();
+    let blanks = count(|byte| *byte == b' ');
+    let beginnings =
+        numbers.iter().zip(numbers.get(1..)?).filter(|(a, b)| **a == b' ' && b.is_ascii_digit()).count();
+    let right = blanks == SLICES_FIELD
+        && beginnings == SLICES_FIELD
+        && blanks + count(u8::is_ascii_digit) == numbers.len()
+        && numbers[0] == b' ';
+    let last = numbers.iter().rposition(|byte| *byte == b' ')?;
+    right.then(|| &numbers[last..])
 }
 
 #[cfg(test)]
@@ -103,6 +126,30 @@ mod tests {
         assert_eq!(parse("version 14\ncpu0 1 2 3 4 5 6 7 8 9\n"), []);
         assert_eq!(parse("version 15\ncpu0 1 2 3 4 5 6 7 8\n"), []);
         assert_eq!(parse(""), []);
+    }
+
+    #[test]
+    fn only_nine_plain_numbers_are_passed_over() {
+        assert_eq!(last_of_nine(b" 1 2 3 4 5 6 7 8 90"), Some(&b" 90"[..]));
+        let others = [
+            "",
+            " ",
+            " 1 2 3 4 5 6 7 8",
+            " 1 2 3 4 5 6 7 8 9 10",
+            " 1 2 3 4 5 6 7 8 9x",
+            " 1  2 3 4 5 6 7 8 ",
+            "0 1 2 3 4 5 6 7 8 9",
+            " 1 2 3 4 5 6 7 8  9",
+            " 1 2 3 4 5 6 7 8 9\r",
+            " 1 2 3 4 5 6 7 8 9 ",
+        ];
+        for text in others {
+            assert_eq!(last_of_nine(text.as_bytes()), None, "{text:?}");
+        }
+        assert_eq!(
+            parse("version 17\ncpu0 1 2 3 4 5 6 7 8 9 10\ncpu1 1 2 3 4  5 6 7 8 9\r\n"),
+            [(0, 9), (1, 9)]
+        );
     }
 
     proptest! {
