@@ -81,10 +81,16 @@ spin() {
     done
 }
 
-# A thread of the kernel has flag 0x200000; a word of a name in parentheses may be a space.
+# A thread of the kernel has flag 0x200000; a name in parentheses may have spaces. Without a single new process: where all
+# processors compute, each would wait for its turn on an emulated machine.
 running_on() {
-    cat /proc/[0-9]*/task/[0-9]*/stat 2>/dev/null | awk '
-        { pid = $1; sub(/^.*\) /, ""); if ($1 == "R" && int($7 / 2097152) % 2 == 0) print pid, $37 }'
+    for _stat in /proc/[0-9]*/task/[0-9]*/stat; do
+        { read -r _line <"$_stat"; } 2>/dev/null || continue
+        case ${_line##*) } in R*) ;; *) continue ;; esac
+        _thread=${_line%% *}
+        set -- ${_line##*) }
+        [ $(($7 / 2097152 % 2)) = 1 ] || echo "$_thread ${37}"
+    done
 }
 
 set_of() {
