@@ -15,16 +15,21 @@ CARGO   ?= cargo
 
 PACKAGES = sh xtask/packages.sh
 
+# Where the C library can be linked in, it is: a command starts in half the time when it has nothing to look for.
+TARGET   = $(or $(CARGO_TARGET_DIR),target)
+HAS_LIBC_A = $(filter /%,$(shell cc -print-file-name=libc.a 2>/dev/null))
+RELEASE  = $(CARGO) rustc --release --package millpond --bin millpond -- $(if $(HAS_LIBC_A),-C target-feature=+crt-static)
+
 .PHONY: all build demo test test-all check bench install tools
 
 all: build
 
 build: tools
-	$(CARGO) build --release --bin millpond
+	$(RELEASE)
 
 demo: tools
-	@$(CARGO) build --release --bin millpond
-	@$(CARGO) run --quiet --release --bin millpond -- demo $(ARGS)
+	@$(RELEASE)
+	@$(TARGET)/release/millpond demo $(ARGS)
 
 test: tools vm-tools
 	@$(CARGO) xtask test
@@ -37,10 +42,11 @@ check: tools
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) test --quiet --package millpond-layering
 
-bench: tools
+bench: tools vm-tools
 	@$(PACKAGES) --optional mpstat=sysstat cset=cpuset tuna=tuna
-	@$(CARGO) build --release --bin millpond
-	@$(CARGO) run --quiet --release --package millpond-benches -- $(ARGS)
+	@$(CARGO) build --release --package millpond-benches
+	@$(RELEASE)
+	@$(TARGET)/release/millpond-benches $(ARGS)
 
 install: build
 	@$(CARGO) xtask install --prefix '$(PREFIX)' --destdir '$(DESTDIR)' --links '$(LINKS)'

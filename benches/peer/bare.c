@@ -1,6 +1,8 @@
-/* The least that a command could do: a set as a cgroup v2 partition, by nothing but the writes that the kernel needs.
+/* The least that a command could do: a set as a cgroup v2 partition, or as a version 1 cpuset that pushes nobody out, by nothing but
+ * the writes that the kernel needs.
  *
- *     bare create ROOT NAME CPUS      bare destroy ROOT NAME
+ *     bare create ROOT NAME CPUS               bare destroy ROOT NAME
+ *     bare create-v1 ROOT NAME CPUS NODES      bare destroy-v1 ROOT NAME
  *
  * Linked statically, so that starting it costs about as little as starting a program can. */
 #include <fcntl.h>
@@ -48,6 +50,17 @@ int main(int argc, char **argv)
         char path[512];
         snprintf(path, sizeof path, "%s/%s", argv[2], argv[3]);
         return rmdir(path) != 0 || put(argv[2], ".", "cgroup.subtree_control", "-cpuset");
+    }
+    if (argc == 6 && strcmp(argv[1], "create-v1") == 0) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/%s", argv[2], argv[3]);
+        return mkdir(path, 0755) || put(argv[2], argv[3], "cpuset.mems", argv[5])
+            || put(argv[2], argv[3], "cpuset.cpus", argv[4]);
+    }
+    if (argc == 4 && strcmp(argv[1], "destroy-v1") == 0) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/%s", argv[2], argv[3]);
+        return rmdir(path);
     }
     return 2;
 }

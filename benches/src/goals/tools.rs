@@ -5,23 +5,30 @@
 //! processor and back.
 
 use crate::line::{Goal, Line, Pairs};
-use crate::trial::{Bench, Beside, Trouble, find_program, run_ms};
+use crate::trial::{Bench, Beside, Trouble, build_bare, find_program, run_ms};
 use std::process::Command;
 
 const NAME: &str = "psrset -c, psrset -d (empty, keeping others)";
 const GOAL: Goal = Goal::RatioAtMost(0.1);
 const CSET: &str = "cset set -c, cset set -d";
+const BARE: &str = "the bare writes, as a static program";
+const V1: &str = "/sys/fs/cgroup/cpuset";
 const TUNA: &str = "tuna -m of one thread, there and back";
 /// One that nobody else has.
 const CPUSET: &str = "millpond-bench";
 
 /// The lines of this goal.
 pub fn measure(bench: &Bench) -> Vec<Line> {
-    let line = |peer, result: Result<Pairs, Trouble>| match result {
-        Ok(pairs) => Line::of(NAME, peer, "ms", &pairs, GOAL),
-        Err(why) => Line::unresolvable(NAME, peer, GOAL, why),
+    let line = |peer, goal, result: Result<Pairs, Trouble>| match result {
+        Ok(pairs) => Line::of(NAME, peer, "ms", &pairs, goal),
+        Err(why) => Line::unresolvable(NAME, peer, goal, why),
     };
-    vec![line(CSET, beside_cset(bench)), line(TUNA, beside_tuna(bench))]
+    vec![
+        line(CSET, GOAL, beside_cset(bench)),
+        line(TUNA, GOAL, beside_tuna(bench)),
+        // The goal beside bare writes is about exclusive sets; this is how near the start and the reading bring us on real processors.
+        line(BARE, Goal::None, beside_bare(bench)),
+    ]
 }
 
 /// The last of the processors that this process may use: a set of it leaves the others where they are.
@@ -42,9 +49,27 @@ fn must_be_free(bench: &Bench) -> Result<(), Trouble> {
     if output.stdout.is_empty() { Ok(()) } else { Err("there are processor sets already".into()) }
 }
 
+fn beside_bare(bench: &Bench) -> Result<Pairs, Trouble> {
+    let cpu = processor()?;
+    let nodes = std::fs::read_to_string(format!("{V1}/cpuset.mems"))
+        .map_err(|_| "there is no version 1 cpuset hierarchy here".to_owned())?;
+    must_be_free(bench)?;
+    let bare = build_bare(&bench.scratch)?;
+    let run = || -> Result<f64, Trouble> {
+        let made = run_ms(Command::new(&bare).args(["create-v1", V1, CPUSET, &cpu, nodes.trim()]))?;
+        Ok(made + run_ms(Command::new(&bare).args(["destroy-v1", V1, CPUSET]))?)
+    };
+    let mut pairs = Pairs::default();
+    for _ in 0..bench.pairs {
+        let ours = ours_ms(bench, &cpu)?;
+        pairs.push(ours, run()?);
+    }
+    Ok(pairs)
+}
+
 fn beside_cset(bench: &Bench) -> Result<Pairs, Trouble> {
     let (cset, cpu) = (find_program("cset")?, processor()?);
-    if !std::path::Path::new("/sys/fs/cgroup/cpuset/cpuset.cpus").exists() {
+    if !std::path::Path::new(V1).join("cpuset.cpus").exists() {
         return Err("cset works with cgroup v1 only, and would mount it here".into());
     }
     must_be_free(bench)?;

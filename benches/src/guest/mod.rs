@@ -2,12 +2,14 @@
 //!
 //! ```text
 //! millpond-benches guest change PAIRS       psrset -c and -d as programs, beside the bare writes as a program
+//! millpond-benches guest library PAIRS      the same without a start of programs: a machine that is kept open
 //! millpond-benches guest neighbour PAIRS    wake-ups on a fenced processor while sets change elsewhere
 //! millpond-benches guest lateness CPU       wakes up at each millisecond; tells the worst lateness for each line read
 //! ```
 
 mod change;
 mod lateness;
+mod library;
 mod neighbour;
 
 use crate::line::Pairs;
@@ -25,6 +27,7 @@ pub fn run(words: &[String]) -> Result<Option<Value>, Trouble> {
     let number = |word: &str| word.parse::<usize>().map_err(|error| format!("{word}: {error}"));
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["change", pairs] => change::measure(number(pairs)?).map(|pairs| Some(value(&pairs))),
+        ["library", pairs] => library::measure(number(pairs)?).map(|pairs| Some(value(&pairs))),
         ["neighbour", pairs] => neighbour::measure(number(pairs)?)
             .map(|felt| Some(json!({ "pairs": value(&felt.pairs), "idle": felt.idle, "sets": felt.sets }))),
         ["lateness", cpu] => lateness::serve(number(cpu)?).map(|()| None),
