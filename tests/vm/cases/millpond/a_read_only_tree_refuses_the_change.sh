@@ -1,12 +1,14 @@
 # leaves: nothing
 # In a mount namespace of its own the tree is read-only, as in most containers: there our rights to cgroups end, and this is said.
+# The sets of the machine are seen from there, and cannot be changed.
 . /words.sh
 sleep 1000 &
 pid=$!
+need psrset -c 2
 state before $pid
 cat >inside <<'END'
 mount -o remount,ro,bind $root
-for words in "psrset -c 3" "psrset -b 1 $pid" "psrset -d 1" "psrset -d 1"; do
+for words in "psrset -d 1" "psrset -c 2" "psrset -c 3" "psrset" "psrset -b 2 $pid" "psrset -b 1 $pid" "psrset -d 2" "psrset -d 2"; do
     echo "$ $words"
     status=0
     $words 2>&1 || status=$?
@@ -15,20 +17,38 @@ done
 END
 export root pid
 need unshare -m sh -eu inside
+tree="the cgroup tree $root is read-only"
+remedy="hint: it lies on a file system that is mounted read-only, as in a container: mount it for writing"
 cat >expected <<END
+$ psrset -d 1
+psrset: cannot remove processor set 1: $tree
+$remedy
+= 1
+$ psrset -c 2
+psrset: cannot assign processor 2: it is in set 1, which is the machine's
+hint: choose another one; only the superuser takes it out of there
+= 1
 $ psrset -c 3
-psrset: there are no rights to cgroups: members are confined, nobody is pushed out
-created processor set 1
-processor 3: was not assigned, now 1
+psrset: $tree: members are confined, nobody is pushed out; mount it for writing, for sets that keep others out
+created processor set 2
+processor 3: was not assigned, now 2
+= 0
+$ psrset
+user processor set 1: processor 2
+user processor set 2: processor 3
+= 0
+$ psrset -b 2 $pid
+process id $pid: was not bound, now 2
 = 0
 $ psrset -b 1 $pid
-process id $pid: was not bound, now 1
+psrset: cannot bind process $pid to set 1: $tree
+$remedy
+= 1
+$ psrset -d 2
+removed processor set 2
 = 0
-$ psrset -d 1
-removed processor set 1
-= 0
-$ psrset -d 1
-psrset: cannot remove processor set 1: there is no such processor set
+$ psrset -d 2
+psrset: cannot remove processor set 2: there is no such processor set
 hint: psrset -i lists the sets that exist
 = 1
 END
@@ -37,4 +57,5 @@ same expected told "what was said inside"
 state now $pid
 same before now "after it all"
 in_order
+need psrset -d 1
 kill $pid

@@ -46,3 +46,52 @@ END
 same expected told "what nobody was told"
 state now
 same before now "at the end"
+# A set of the machine is seen without rights, and left alone.
+sleep 1000 &
+member=$!
+need psrset -c 1
+need psrset -b 1 $member
+cat >home/script <<END
+export MILLPOND_STATE=$PWD/home/state
+for words in "psrset" "psrset -q $member" "psrset -c 1" "psrset -c 2" "psrset -i -v" "psrset -d 1" "psrset -a 1 3" "psrset -d 2"; do
+    echo "$ \$words"
+    \$words 2>&1 || echo "= \$?"
+done
+END
+need su -s /bin/sh nobody -c 'sh home/script'
+echo "$said" >told
+cat >expected <<END
+$ psrset
+user processor set 1: processor 1
+$ psrset -q $member
+process id $member: 1
+$ psrset -c 1
+psrset: cannot assign processor 1: it is in set 1, which is the machine's
+hint: choose another one; only the superuser takes it out of there
+= 1
+$ psrset -c 2
+psrset: there are no rights to cgroups: members are confined, nobody is pushed out
+created processor set 2
+processor 2: was not assigned, now 2
+$ psrset -i -v
+user processor set 1: processor 1
+	mode own (exclusive)
+user processor set 2: processor 2
+	mode affinity (not exclusive)
+$ psrset -d 1
+psrset: cannot remove processor set 1: permission denied
+hint: set 1 is the machine's: only the superuser changes it
+= 1
+$ psrset -a 1 3
+psrset: cannot assign to processor set 1: permission denied
+hint: set 1 is the machine's: only the superuser changes it
+= 1
+$ psrset -d 2
+removed processor set 2
+END
+same expected told "what nobody was told beside a set of the machine"
+kill $member
+wait $member || true
+need psrset -d 1
+state now
+same before now "at the very end"
