@@ -2,7 +2,8 @@
 #
 #   make demo      processor sets at work on this machine, in about a minute; then everything is put back
 #   make test      every test; ends with what ran, what was skipped and why
-#   make test-all  the same with more kernels and more random cases
+#   make test-all  the same with more kernels and more random cases, and the slow matrix: loom, fuzz, sanitizers,
+#                  valgrind, miri; ARGS='--only fuzz,miri' chooses
 #   make check     formatting, lints, and the map of the house
 #   make bench     each promise about speed beside a peer measured in the same run
 #   make install   PREFIX/bin/millpond and its names; DESTDIR is honoured, LINKS=no leaves the names out
@@ -34,8 +35,8 @@ demo: tools
 test: tools vm-tools
 	@$(CARGO) xtask test
 
-test-all: tools vm-tools
-	@$(CARGO) xtask test --all
+test-all: tools vm-tools matrix-tools
+	@$(CARGO) xtask test --all $(ARGS)
 
 check: tools
 	$(CARGO) fmt --all --check
@@ -52,7 +53,7 @@ install: build
 	@$(CARGO) xtask install --prefix '$(PREFIX)' --destdir '$(DESTDIR)' --links '$(LINKS)'
 
 # A compiler for the few crates that link, and cargo, which Debian has too old.
-.PHONY: tools vm-tools
+.PHONY: tools vm-tools matrix-tools
 tools:
 	@$(PACKAGES) cc=build-essential
 	@command -v $(CARGO) >/dev/null || { \
@@ -62,3 +63,8 @@ tools:
 # What boots real kernels. Without it the tests that need it are skipped, and say so.
 vm-tools:
 	@$(PACKAGES) --optional qemu-system-x86_64=qemu-system-x86 =busybox-static
+
+# What the slow matrix uses. Groups that lack theirs are skipped, and say so.
+matrix-tools:
+	@$(PACKAGES) --optional valgrind=valgrind c++=g++
+	@sh xtask/nightly.sh

@@ -212,6 +212,29 @@ mod tests {
         assert_eq!(refused("--json=1"), "option --json takes no value, and was given `1`");
     }
 
+    #[test]
+    fn fuzz_command_lines() {
+        use std::os::unix::ffi::OsStringExt;
+        let seeds: [&[u8]; 3] = [
+            b"-cF\0--keep-others\01\02",
+            b"--json\0--interval=5\0-bzweb\0--\0-e",
+            b"-z\0--machine\0t2000\0-Q\0\xff",
+        ];
+        millpond_fuzz::check("cmd-args", &seeds, |bytes| {
+            let words = bytes.split(|byte| *byte == 0).map(|word| OsString::from_vec(word.to_vec()));
+            let words: Vec<OsString> = words.collect();
+            match parse(PSRSET, &["keep-others", "interval:"], &words) {
+                Ok(parsed) => {
+                    // Operands are the last words, as they were typed.
+                    assert!(words.ends_with(&parsed.operands));
+                    assert!(parsed.letters().all(|letter| letter != ':' && PSRSET.contains(letter)));
+                }
+                Err(Failure::Usage(why)) => assert!(!why.is_empty()),
+                Err(other) => panic!("{other:?}"),
+            }
+        });
+    }
+
     proptest! {
         #[test]
         fn parsing_any_words_never_panics(text in proptest::collection::vec(".{0,8}", 0..6)) {

@@ -137,6 +137,18 @@ mod tests {
         assert_eq!(cadence.next(Nanos(6100)), Nanos(7100));
     }
 
+    #[test]
+    fn fuzz_intervals() {
+        let seeds = ["5", "0.25 3", "1 0", "1e3", "inf", "1000000000 18446744073709551615"];
+        millpond_fuzz::check_text("cmd-intervals", &seeds, |text| {
+            if let Ok(Some(repetition)) = parse(text) {
+                assert!(repetition.interval > Nanos(0));
+                let mut cadence = Cadence::begin(repetition, Nanos(0));
+                assert!(cadence.next(Nanos(7)) > Nanos(7));
+            }
+        });
+    }
+
     proptest! {
         #[test]
         fn the_next_report_is_ahead_by_a_quarter_at_least_and_five_quarters_at_most(

@@ -82,7 +82,7 @@ pub fn build_tests() -> Result<Built, BuildError> {
 }
 
 /// Reads cargo's messages, one JSON object a line. What is no message is passed over.
-fn parse_messages(text: &str) -> Built {
+pub fn parse_messages(text: &str) -> Built {
     let mut built = Built::default();
     for message in text.lines().filter_map(|line| serde_json::from_str::<Message>(line).ok()) {
         let (Some(path), Some(target)) = (message.executable, message.target) else { continue };

@@ -1,4 +1,4 @@
-//! `cargo xtask test [--all]` and `cargo xtask install`: what the Makefile calls, in one language with the rest.
+//! `cargo xtask test [--all] [--only GROUP,…]` and `cargo xtask install`: what the Makefile calls, in one language with the rest.
 //!
 //! # Why
 //!
@@ -19,17 +19,19 @@
 mod cargo;
 mod group;
 mod install;
+mod matrix;
+mod table;
 mod tally;
 mod test;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask test [--all]
+const USAGE: &str = "usage: cargo xtask test [--all] [--only GROUP,…]
        cargo xtask install [--prefix DIR] [--destdir DIR] [--links yes|no]";
 
 /// The command line, understood.
 enum Task {
-    Test { all: bool },
+    Test(test::Wish),
     Install(install::Wish),
 }
 
@@ -42,7 +44,7 @@ fn main() -> ExitCode {
         }
     };
     let done = match task {
-        Task::Test { all } => test::run(all),
+        Task::Test(wish) => test::run(&wish),
         Task::Install(wish) => install::run(&wish),
     };
     match done {
@@ -64,13 +66,16 @@ fn read_arguments() -> Result<Task, lexopt::Error> {
         None => return Err("a task is missing".into()),
     };
     let mut task = match word.as_str() {
-        "test" => Task::Test { all: false },
+        "test" => Task::Test(test::Wish::default()),
         "install" => Task::Install(install::Wish::default()),
         other => return Err(format!("there is no task `{other}`").into()),
     };
     while let Some(arg) = parser.next()? {
         match (&mut task, arg) {
-            (Task::Test { all }, Long("all")) => *all = true,
+            (Task::Test(wish), Long("all")) => wish.all = true,
+            (Task::Test(wish), Long("only")) => {
+                wish.only = parser.value()?.string()?.split(',').map(str::to_owned).collect();
+            }
             (Task::Install(wish), Long("prefix")) => wish.prefix = parser.value()?.into(),
             (Task::Install(wish), Long("destdir")) => wish.destdir = parser.value()?.into(),
             (Task::Install(wish), Long("links")) => {
@@ -82,6 +87,11 @@ fn read_arguments() -> Result<Task, lexopt::Error> {
             }
             (_, other) => return Err(other.unexpected()),
         }
+    }
+    if let Task::Test(wish) = &task
+        && let Some(name) = wish.unknown()
+    {
+        return Err(format!("there is no group `{name}` here (see CONTRIBUTING.md)").into());
     }
     Ok(task)
 }

@@ -2,43 +2,84 @@
 
 use crate::cargo::{BuildError, Built, TestBinary, build_tests, cargo};
 use crate::group::{Group, grouped};
+use crate::matrix;
+use crate::table::{Row, last_line, seconds, table, total};
 use crate::tally::Tally;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Set for every test: how many random cases a property gets when everything is to be run.
 const CASES_ALL: &str = "2048";
 
-/// One row of the last table.
-struct Row {
-    name: &'static str,
-    tally: Tally,
-    time: Duration,
+/// The group of the examples in the documentation.
+const DOCUMENTS: &str = "documents";
+
+/// What is to be run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// The slow matrix as well, with more kernels and more random cases.
+    pub all: bool,
+    /// Only these groups; every one when it is empty.
+    pub only: Vec<String>,
 }
 
-/// Runs everything; true when nothing failed.
+impl Wish {
+    fn wants(&self, group: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|name| name == group)
+    }
+
+    /// The first word of `only` that names no group.
+    #[must_use]
+    pub fn unknown(&self) -> Option<&String> {
+        let is_known = |name: &str| {
+            crate::group::ORDER.contains(&name)
+                || name == DOCUMENTS
+                || (self.all && matrix::GROUPS.iter().any(|group| group.name == name))
+        };
+        self.only.iter().find(|name| !is_known(name))
+    }
+}
+
+/// Runs everything that is wished for; true when nothing failed.
 ///
 /// # Errors
 /// [`BuildError`] when the tests cannot be built.
-pub fn run(all: bool) -> Result<bool, BuildError> {
-    println!("building the tests");
-    let start = Instant::now();
-    let built = build_tests()?;
-    println!("built in {}\n", seconds(start.elapsed()));
-    let mut rows = Vec::new();
-    let programs = built.clone();
-    for (group, binaries) in grouped(built.tests, |test| &test.package) {
-        rows.push(run_group(group, &binaries, &programs, all));
+pub fn run(wish: &Wish) -> Result<bool, BuildError> {
+    let slow: Vec<_> = matrix::GROUPS.iter().filter(|group| wish.all && wish.wants(group.name)).collect();
+    if wish.all {
+        matrix::announce(&slow);
     }
-    rows.push(run_documents(all));
+    let is_quick = |name: &&str| wish.wants(name);
+    let needs_tests = crate::group::ORDER.iter().any(is_quick) || slow.iter().any(|group| group.needs_tests);
+    let built = if needs_tests { build()? } else { Built::default() };
+    let mut rows = Vec::new();
+    for (group, binaries) in grouped(built.tests.clone(), |test| &test.package) {
+        if wish.wants(group.name) {
+            rows.push(run_group(group, &binaries, &built, wish.all));
+        }
+    }
+    if wish.wants(DOCUMENTS) {
+        rows.push(run_documents(wish.all));
+    }
+    for group in slow {
+        rows.push(matrix::run(group, &built));
+    }
     print!("{}", table(&rows));
     let total = total(&rows);
     println!("{}", last_line(&total));
     Ok(total.failed == 0)
+}
+
+fn build() -> Result<Built, BuildError> {
+    println!("building the tests");
+    let start = Instant::now();
+    let built = build_tests()?;
+    println!("built in {}\n", seconds(start.elapsed()));
+    Ok(built)
 }
 
 fn run_group(group: Group, binaries: &[TestBinary], built: &Built, all: bool) -> Row {
@@ -47,14 +88,13 @@ fn run_group(group: Group, binaries: &[TestBinary], built: &Built, all: bool) ->
     let mut tally = Tally::default();
     let mut failures = Vec::new();
     for binary in binaries {
-        let mut command = Command::new(&binary.path);
-        command.current_dir(&binary.dir).env("CARGO_MANIFEST_DIR", &binary.dir);
-        for (name, path) in &built.programs {
-            command.env(format!("CARGO_BIN_EXE_{name}"), path);
-        }
+        let mut command = as_test(binary, built);
         // So that a test that skips itself is heard.
         command.arg("--show-output");
-        let told = run_one(command, all, group.is_shown);
+        if all {
+            command.env("MILLPOND_VM", "all").env("PROPTEST_CASES", CASES_ALL);
+        }
+        let told = run_one(command, group.is_shown);
         if told.tally.failed > 0 {
             failures.push((format!("{} of {}", binary.target, place(&binary.dir)), told.output));
         }
@@ -65,29 +105,52 @@ fn run_group(group: Group, binaries: &[TestBinary], built: &Built, all: bool) ->
     row
 }
 
+/// The executable as cargo would run it.
+#[must_use]
+pub fn as_test(binary: &TestBinary, built: &Built) -> Command {
+    under(Command::new(&binary.path), binary, built)
+}
+
+/// A command that is to run the executable, in the place and with the variables that cargo gives it.
+#[must_use]
+pub fn under(mut command: Command, binary: &TestBinary, built: &Built) -> Command {
+    command.current_dir(&binary.dir).env("CARGO_MANIFEST_DIR", &binary.dir);
+    for (name, path) in &built.programs {
+        command.env(format!("CARGO_BIN_EXE_{name}"), path);
+    }
+    command
+}
+
 /// The examples in the documentation.
 fn run_documents(all: bool) -> Row {
     let start = Instant::now();
-    begin("documents", false);
+    begin(DOCUMENTS, false);
     let mut command = cargo();
     command.args(["test", "--quiet", "--workspace", "--doc"]);
-    let told = run_one(command, all, false);
-    let row = Row { name: "documents", tally: told.tally, time: start.elapsed() };
+    if all {
+        command.env("PROPTEST_CASES", CASES_ALL);
+    }
+    let told = run_one(command, false);
+    let row = Row { name: DOCUMENTS, tally: told.tally, time: start.elapsed() };
     let failed = row.tally.failed > 0;
-    end(&row, false, &failed.then(|| ("documents".to_owned(), told.output)).into_iter().collect::<Vec<_>>());
+    end(&row, false, &failed.then(|| (DOCUMENTS.to_owned(), told.output)).into_iter().collect::<Vec<_>>());
     row
 }
 
 /// What one executable said and how it counts.
-struct Told {
-    output: String,
-    tally: Tally,
+#[derive(Debug)]
+pub struct Told {
+    /// Its words, both streams in one.
+    pub output: String,
+    /// What they say, read as those of a harness.
+    pub tally: Tally,
+    /// Whether it ended with status 0.
+    pub ended_well: bool,
 }
 
-fn run_one(mut command: Command, all: bool, is_shown: bool) -> Told {
-    if all {
-        command.env("MILLPOND_VM", "all").env("PROPTEST_CASES", CASES_ALL);
-    }
+/// Runs one program to its end.
+#[must_use]
+pub fn run_one(mut command: Command, is_shown: bool) -> Told {
     let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let (output, ended_well) = match spawned {
         Err(error) => (format!("cannot run {}: {error}\n", command.get_program().display()), false),
@@ -103,7 +166,7 @@ fn run_one(mut command: Command, all: bool, is_shown: bool) -> Told {
             (output, ended_well)
         }
     };
-    Told { tally: Tally::of(&output, ended_well), output }
+    Told { tally: Tally::of(&output, ended_well), output, ended_well }
 }
 
 /// Collects what comes out of a pipe line by line, and shows it meanwhile if wanted.
@@ -130,26 +193,19 @@ fn follow(
     })
 }
 
-fn begin(name: &str, is_shown: bool) {
+/// Says that a group begins.
+pub fn begin(name: &str, is_shown: bool) {
     print!("{name:<10}{}", if is_shown { "\n" } else { "" });
     let _ = io::stdout().flush();
 }
 
-fn end(row: &Row, is_shown: bool, failures: &[(String, String)]) {
+/// Says what came of it, and everything that its failures said.
+pub fn end(row: &Row, is_shown: bool, failures: &[(String, String)]) {
     let name = if is_shown { row.name } else { "" };
-    println!("{}{}", if is_shown { format!("{name:<10}") } else { String::new() }, counts(row));
+    println!("{}{}", if is_shown { format!("{name:<10}") } else { String::new() }, row.counts());
     for (name, output) in failures {
         println!("\n---- failed: {name}\n{output}----\n");
     }
-}
-
-fn counts(row: &Row) -> String {
-    let Tally { passed, failed, skipped, .. } = row.tally;
-    format!("{passed:>6} passed {failed:>4} failed {skipped:>4} skipped {:>9}", seconds(row.time))
-}
-
-fn seconds(time: Duration) -> String {
-    format!("{:.1} s", time.as_secs_f64())
 }
 
 /// The crate's directory, short.
@@ -159,82 +215,13 @@ fn place(dir: &Path) -> String {
     parts.join("/")
 }
 
-fn total(rows: &[Row]) -> Tally {
-    let mut total = Tally::default();
-    for row in rows {
-        total.add(&row.tally);
-    }
-    total
-}
-
-/// What ran, what was skipped, and why.
-fn table(rows: &[Row]) -> String {
-    let mut text =
-        format!("\n{:<10}{:>8}{:>8}{:>9}{:>11}  why skipped\n", "group", "ran", "failed", "skipped", "time");
-    for row in rows {
-        let Tally { passed, failed, skipped, reasons } = &row.tally;
-        let why = match (*skipped, reasons.as_slice()) {
-            (0, _) => String::new(),
-            (_, []) => "not said".into(),
-            (_, [only]) => only.clone(),
-            (_, [..]) => "see below".into(),
-        };
-        let line = format!(
-            "{:<10}{:>8}{failed:>8}{skipped:>9}{:>11}  {why}",
-            row.name,
-            passed + failed,
-            seconds(row.time)
-        );
-        text += line.trim_end();
-        text.push('\n');
-    }
-    for row in rows.iter().filter(|row| row.tally.reasons.len() > 1) {
-        for reason in &row.tally.reasons {
-            text += &format!("skipped in {}: {reason}\n", row.name);
-        }
-    }
-    text.push('\n');
-    text
-}
-
-/// The one line that machines read.
-fn last_line(total: &Tally) -> String {
-    format!("{} passed, {} failed, {} skipped", total.passed, total.failed, total.skipped)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn row(name: &'static str, passed: u64, failed: u64, reasons: &[&str]) -> Row {
-        let reasons: Vec<String> = reasons.iter().map(|&r| r.to_owned()).collect();
-        let skipped = u64::try_from(reasons.len()).unwrap();
-        Row { name, tally: Tally { passed, failed, skipped, reasons }, time: Duration::from_millis(1250) }
-    }
-
-    #[test]
-    fn the_table_says_what_ran_what_was_skipped_and_why() {
-        let rows = [
-            row("values", 214, 0, &[]),
-            row("machines", 90, 1, &["v1: no cgroup v1 here"]),
-            row("kernels", 0, 0, &["6.17: there is no qemu", "6.1: there is no qemu"]),
-        ];
-        let expected = "
-group          ran  failed  skipped       time  why skipped
-values         214       0        0      1.2 s
-machines        91       1        1      1.2 s  v1: no cgroup v1 here
-kernels          0       0        2      1.2 s  see below
-skipped in kernels: 6.17: there is no qemu
-skipped in kernels: 6.1: there is no qemu
-
-";
-        assert_eq!(table(&rows), expected);
-        assert_eq!(last_line(&total(&rows)), "304 passed, 1 failed, 3 skipped");
-    }
-
     #[test]
     fn a_program_that_cannot_be_run_has_failed() {
-        let told = run_one(Command::new("/nonexistent/test"), false, false);
+        let told = run_one(Command::new("/nonexistent/test"), false);
         assert_eq!(told.tally.failed, 1);
         assert!(told.output.starts_with("cannot run /nonexistent/test: "), "{}", told.output);
     }
@@ -246,7 +233,16 @@ skipped in kernels: 6.1: there is no qemu
             "-c",
             "echo 'skipped: a: b' >&2; echo 'test result: ok. 2 passed; 0 failed; 0 ignored'; exit 3",
         ]);
-        let told = run_one(command, false, false);
+        let told = run_one(command, false);
         assert_eq!((told.tally.passed, told.tally.failed, told.tally.skipped), (1, 1, 1));
+        assert!(!told.ended_well);
+    }
+
+    #[test]
+    fn only_groups_that_there_are_can_be_wished_for() {
+        let wish = |all, names: &[&str]| Wish { all, only: names.iter().map(|&n| n.to_owned()).collect() };
+        assert_eq!(wish(true, &["values", "documents", "fuzz"]).unknown(), None);
+        assert_eq!(wish(false, &["values", "fuzz"]).unknown().map(String::as_str), Some("fuzz"));
+        assert!(wish(true, &[]).wants("fuzz") && !wish(true, &["miri"]).wants("fuzz"));
     }
 }

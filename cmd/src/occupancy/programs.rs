@@ -126,6 +126,16 @@ mod tests {
         assert_eq!(refused("mg"), "cannot watch program mg: no process has that name");
     }
 
+    #[test]
+    fn fuzz_programs() {
+        millpond_fuzz::check_text("cmd-programs", &["cg", "4711 4712 0.5 3", "4711,cg 2"], |text| {
+            if let Ok(operands) = parse(text) {
+                assert!(!operands.programs.is_empty());
+                assert!(operands.repetition.is_none_or(|r| r.interval <= INTERVAL_MAX));
+            }
+        });
+    }
+
     proptest! {
         #[test]
         fn any_words_are_survived(words in proptest::collection::vec(".{0,8}", 0..5)) {

@@ -153,6 +153,18 @@ mod tests {
         assert_eq!("204/1-2-3".parse::<Target>(), lwp(5, "1-2-3"));
     }
 
+    #[test]
+    fn fuzz_targets() {
+        let seeds = ["204", "204/1,5-6,9-", "204/-2", "204/4-2", "4294967295/4294967295-"];
+        millpond_fuzz::check_text("formats-targets", &seeds, |word| match word.parse::<Target>() {
+            Ok(target) => assert_eq!(target.to_string().parse(), Ok(target)),
+            Err(TargetError::Lwp { column, .. }) => {
+                assert!((1..=word.len() + 1).contains(&column), "column {column}");
+            }
+            Err(TargetError::Pid { .. }) => {}
+        });
+    }
+
     proptest! {
         #[test]
         fn parsing_any_word_never_panics(word in ".{0,24}") {

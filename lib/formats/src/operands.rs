@@ -121,6 +121,23 @@ mod tests {
         assert!(matches!(parse_cpus("1,0-3:5/2"), Err(ListError::BadStride { column: 7, .. })));
     }
 
+    #[test]
+    fn fuzz_operands() {
+        let seeds = ["0", "1,2-3", "0-31:1/2", "7,3-1", "1048576"];
+        millpond_fuzz::check_text("formats-operands", &seeds, |word| match parse_cpus(word) {
+            Ok(operands) => {
+                let printed: Vec<String> = operands.iter().map(ToString::to_string).collect();
+                assert_eq!(parse_cpus(&printed.join(",")), Ok(operands));
+            }
+            Err(
+                ListError::NotANumber { column, .. }
+                | ListError::Backwards { column, .. }
+                | ListError::TooLarge { column, .. }
+                | ListError::BadStride { column, .. },
+            ) => assert!((1..=word.len() + 1).contains(&column), "column {column}"),
+        });
+    }
+
     proptest! {
         #[test]
         fn parsing_any_word_never_panics(word in ".{0,24}") {

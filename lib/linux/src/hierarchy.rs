@@ -93,4 +93,15 @@ mod tests {
         assert_eq!(Hierarchy::None(Absent::because("x")).find(HYBRID), None);
         assert_eq!(Hierarchy::V2(PathBuf::new()).find("0::/gone (deleted)"), Some("/gone".into()));
     }
+
+    #[test]
+    fn fuzz_cgroups_of_processes() {
+        millpond_fuzz::check_text("linux-cgroups", &[HYBRID, "0::/gone (deleted)\n"], |text| {
+            for hierarchy in [Hierarchy::V1(PathBuf::new()), Hierarchy::V2(PathBuf::new())] {
+                if let Some(path) = hierarchy.find(text) {
+                    assert!(text.contains(&path));
+                }
+            }
+        });
+    }
 }

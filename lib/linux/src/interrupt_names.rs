@@ -111,6 +111,19 @@ mod tests {
         assert_eq!(rows[0].counts[&CpuId(3)], 600);
     }
 
+    #[test]
+    fn fuzz_names_of_interrupts() {
+        let arm = "   CPU0 CPU3\n 11: 500 600 GICv3 27 Level arch_timer\nIPI0: 3 4 Rescheduling interrupts\n";
+        millpond_fuzz::check_text("linux-interrupt-names", &[X86, arm], |text| {
+            for row in parse(text) {
+                assert!(
+                    !row.name.is_empty() || text.lines().any(|line| line.trim_start().starts_with(':')),
+                    "{row:?}"
+                );
+            }
+        });
+    }
+
     proptest! {
         #[test]
         fn any_text_is_survived(text in "( *CPU[0-9]{1,4}){0,3}\n( *[A-Z0-9]{1,3}:( +[0-9a-z-]{1,6}){0,6}\n){0,4}") {

@@ -232,6 +232,30 @@ mod tests {
         ]
     }
 
+    #[test]
+    fn fuzz_knobs() {
+        let seeds = [
+            "dir:/mpset1",
+            "cg:/docker/cpuset.cpus",
+            "proc:irq/24/smp_affinity_list",
+            "label:/mpset1#set",
+            "place:204/205@8123",
+            "mask:204@8123",
+        ];
+        millpond_fuzz::check_text("linux-knobs", &seeds, |text| {
+            if let Ok(knob) = LinuxKnob::parse(&Knob(text.to_owned())) {
+                assert_eq!(LinuxKnob::parse(&knob.knob()), Ok(knob));
+            }
+            // A value in its one spelling stays as it is.
+            for path in ["/a/cpuset.cpus", "irq/default_smp_affinity", "/a/cpuset.cpus.partition"] {
+                let once = canonical(path, text);
+                if form(path) != Form::Mask {
+                    assert_eq!(once.as_deref().and_then(|value| canonical(path, value)), once, "{path}");
+                }
+            }
+        });
+    }
+
     proptest! {
         #[test]
         fn every_knob_survives_the_journal(knob in any_knob()) {

@@ -145,6 +145,29 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[test]
+    fn fuzz_paths_of_cgroups() {
+        let seeds = [
+            "/mpset3/from+a%2Bb+c",
+            "/mpdefault/own+",
+            "/mpset3.slice/mpset3-7-1.scope",
+            "/system.slice/_a.service",
+            "from~0123456789abcdef",
+        ];
+        millpond_fuzz::check_text("linux-cgroup-paths", &seeds, |path| {
+            let (leaf, whole) = leaf(path);
+            assert!(leaf.len() <= LEAF_MAX && !leaf.contains('/'));
+            if whole && path.starts_with('/') {
+                assert_eq!(origin(&leaf).as_deref(), Some(path));
+            }
+            if let Some(origin) = origin(path) {
+                assert!(origin.starts_with('/'));
+            }
+            assert!(!is_scope(path) || owner(path).is_some());
+            assert!(unit(path).is_none_or(|unit| path.ends_with(&unit)));
+        });
+    }
+
     proptest! {
         #[test]
         fn a_leaf_names_its_origin(origin_path in "(/[a-zA-Z0-9+%.:@_-]{1,20}){1,6}") {

@@ -199,6 +199,19 @@ mod tests {
         assert!(parse_stat(&maker).unwrap().pinned);
     }
 
+    #[test]
+    fn fuzz_stat_of_a_thread() {
+        let seeds = [
+            "7 (a) b (c)) S 1 7 7 0 -1 4194560 1 0 0 0 5 6 0 0 20 0 1 0 8123 100 10 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 1 0 6 0 0 0",
+            "2 (kthreadd) S 0 0 0 0 -1 2097216 0 0 0 0 0 0 0 0 20 0 1 0 3",
+        ];
+        millpond_fuzz::check_text("linux-task-stat", &seeds, |text| {
+            if let Some(stat) = parse_stat(text) {
+                assert!(text.contains(&format!("({})", stat.comm)), "{stat:?}");
+            }
+        });
+    }
+
     proptest! {
         #[test]
         fn parsing_any_text_never_panics(text in "[0-9a-z() -]{0,60}") {

@@ -433,4 +433,22 @@ mod tests {
         assert_eq!(ancestors("/a"), Vec::<String>::new());
         assert!(is_within("/a/b", "/a") && is_within("/a", "/a") && !is_within("/ab", "/a"));
     }
+
+    #[test]
+    fn fuzz_labels_of_sets() {
+        let seeds = [
+            r#"{"members":[1,3],"mode":"own","zones":["/system.slice/a.service"],"serial":4}"#,
+            r#"{"members":[],"mode":"shared","serial":18446744073709551615}"#,
+        ];
+        millpond_fuzz::check_text("linux-labels", &seeds, |text| {
+            let mut view = View::default();
+            let group = Group { label: Some(text.to_owned()), ..Group::default() };
+            view.groups.insert("/mpset1".to_owned(), group);
+            for label in view.sets().into_values() {
+                assert_eq!(serde_json::from_str::<SetLabel>(&label.text()).ok(), Some(label.clone()));
+                let highest = label.cpus().highest();
+                assert!(highest.is_none_or(|cpu| cpu.0 <= millpond_model::CPU_MAX), "{highest:?}");
+            }
+        });
+    }
 }

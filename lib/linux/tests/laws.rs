@@ -118,10 +118,10 @@ const NOT_HERE: [Law; 1] = [Law::IdleIsNoLongerThanElapsed];
 
 #[test]
 fn a_hand_made_machine_of_version_2_obeys_every_law() {
-    laws::run(|| Paper::new(PROCESSORS, false), CASES, 1).expect_all_but(&NOT_HERE);
+    laws::run(|| Paper::new(PROCESSORS, false), laws::cases(CASES), 1).expect_all_but(&NOT_HERE);
 }
 
 #[test]
 fn a_hand_made_machine_of_version_1_obeys_every_law() {
-    laws::run(|| Paper::new(PROCESSORS, true), CASES, 1).expect_all_but(&NOT_HERE);
+    laws::run(|| Paper::new(PROCESSORS, true), laws::cases(CASES), 1).expect_all_but(&NOT_HERE);
 }

@@ -70,6 +70,13 @@ const SHRINKS_MAX: u32 = 4096;
 /// How many on a machine of which there is one, and where a script may take a second.
 const SHRINKS_IN_PLACE_MAX: u32 = 256;
 
+/// The number of cases for a run that has time for `usual` ones: as many times more as `MILLPOND_LAWS` in the environment says.
+#[must_use]
+pub fn cases(usual: u32) -> u32 {
+    let times = std::env::var("MILLPOND_LAWS").ok().and_then(|text| text.parse().ok());
+    usual.saturating_mul(times.unwrap_or(1))
+}
+
 /// Runs `cases` random scripts, each on a machine of its own. The same seed gives the same scripts.
 pub fn run<S: Subject>(make: impl Fn() -> S, cases: u32, seed: u64) -> Report {
     let abilities = make().abilities();

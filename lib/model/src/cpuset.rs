@@ -3,15 +3,11 @@
 //! Words of 64 bits, lowest processor in the lowest bit. The last word is never zero, so that equal sets
 //! are equal values whatever was once in them.
 
-use crate::CpuId;
+use crate::{CPU_MAX, CpuId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::ops::{BitAnd, BitOr, Sub};
 use std::str::FromStr;
-
-/// The highest processor number that a list may name. Linux builds at most 8,192; the margin is for
-/// simulated machines. It bounds what a typing error such as `0-4000000000` can allocate.
-const CPU_MAX: u32 = 1 << 20;
 
 /// A set of processors.
 #[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -414,6 +410,20 @@ mod tests {
 
     fn set(of: &BTreeSet<u32>) -> CpuSet {
         of.iter().copied().map(CpuId).collect()
+    }
+
+    #[test]
+    fn fuzz_lists_and_masks() {
+        let seeds = ["0-3,8", "0 2-5 7", "0-15:2/8", "ff", "00000002,00000001", "0-1048576:1/64"];
+        millpond_fuzz::check_text("model-cpus", &seeds, |text| {
+            if let Ok(set) = text.parse::<CpuSet>() {
+                assert_eq!(set.to_string().parse(), Ok(set.clone()));
+                assert_eq!(set.to_solaris().parse(), Ok(set));
+            }
+            if let Ok(set) = CpuSet::from_mask(text) {
+                assert_eq!(CpuSet::from_mask(&set.to_mask(0)), Ok(set));
+            }
+        });
     }
 
     proptest! {

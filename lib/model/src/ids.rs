@@ -1,8 +1,12 @@
 //! Identifiers: one type per noun, so that a processor number can never be taken for a set number.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 use std::str::FromStr;
+
+/// The highest processor number that a list or a record may name. Linux builds at most 8,192; the margin is for
+/// simulated machines. It bounds what a typing error such as `0-4000000000` can allocate.
+pub const CPU_MAX: u32 = 1 << 20;
 
 /// A text that is not an identifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -15,15 +19,26 @@ pub struct ParseIdError {
 }
 
 macro_rules! id {
-    ($(#[$doc:meta])* $name:ident, $noun:literal) => {
+    ($(#[$doc:meta])* $name:ident, $noun:literal $(, at most $max:expr)?) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
         #[serde(transparent)]
         pub struct $name(pub u32);
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 fmt::Display::fmt(&self.0, f)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let value = u32::deserialize(deserializer)?;
+                $(if value > $max {
+                    let what = format!("{} {value} is beyond {}", $noun, $max);
+                    return Err(serde::de::Error::custom(what));
+                })?
+                Ok($name(value))
             }
         }
 
@@ -43,7 +58,8 @@ macro_rules! id {
 id!(
     /// A processor, numbered as the machine numbers it. Numbers may have holes.
     CpuId,
-    "processor number"
+    "processor number",
+    at most CPU_MAX
 );
 id!(
     /// A core: strands that share execution units. Numbered across the whole machine by us, from 0, in
@@ -125,6 +141,14 @@ mod tests {
         fn parsing_any_text_never_panics(text in ".{0,20}") {
             let _ = text.parse::<CpuId>();
         }
+    }
+
+    #[test]
+    fn a_record_cannot_name_a_processor_that_no_list_could() {
+        assert_eq!(serde_json::from_str::<CpuId>("1048576").unwrap(), CpuId(CPU_MAX));
+        let error = serde_json::from_str::<CpuId>("1048577").unwrap_err();
+        assert!(error.to_string().starts_with("processor number 1048577 is beyond 1048576"), "{error}");
+        assert_eq!(serde_json::from_str::<Pid>("4294967295").unwrap(), Pid(u32::MAX));
     }
 
     #[test]

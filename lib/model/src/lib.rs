@@ -19,7 +19,7 @@ mod time;
 mod topology;
 
 pub use cpuset::{CpuSet, ListError};
-pub use ids::{ChipId, CoreId, CpuId, LgrpId, Lwp, LwpId, ParseIdError, Pid, PsetId};
+pub use ids::{CPU_MAX, ChipId, CoreId, CpuId, LgrpId, Lwp, LwpId, ParseIdError, Pid, PsetId};
 pub use pset::{Pset, PsetMode};
 pub use sample::{COLUMNS, Column, CpuSample, Sample, Ticks};
 pub use state::{PARSEABLE_STATES, State, Transition, TransitionError};

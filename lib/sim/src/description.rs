@@ -23,9 +23,13 @@ use millpond_model::{
     WallTime,
 };
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// More processors than any machine has had; it bounds what a typing error can allocate.
 const PROCESSORS_MAX: u32 = 16_384;
+
+/// The same for threads, of all described processes together.
+const THREADS_MAX: u32 = 65_536;
 
 /// Why a machine file cannot be used, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -85,7 +89,7 @@ struct ProcessorDescription {
     brand: String,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CacheDescription {
     level: u32,
@@ -177,6 +181,7 @@ fn expand(d: &Description) -> Result<SimState, Wrong> {
         }
         state.devices.push(Device { name: name.clone(), processor: *processor });
     }
+    let mut threads: u32 = 0;
     for zone in &d.zones {
         if state.zones.contains(&zone.name) {
             return Err(("zones", format!("zone {} is described twice", zone.name)));
@@ -185,6 +190,11 @@ fn expand(d: &Description) -> Result<SimState, Wrong> {
         for process in &zone.processes {
             if process.threads == 0 {
                 return Err(("processes", format!("process {} has no thread", process.name)));
+            }
+            threads = threads.saturating_add(process.threads);
+            if threads > THREADS_MAX {
+                let what = format!("process {} goes beyond {THREADS_MAX} threads in all", process.name);
+                return Err(("processes", what));
             }
             let pid = state.tables.next_pid;
             let record = state::process(&process.name, false, &zone.name, process.threads);
@@ -196,7 +206,8 @@ fn expand(d: &Description) -> Result<SimState, Wrong> {
 }
 
 fn topology(d: &Description) -> Result<Topology, Wrong> {
-    let count = u64::from(d.chips) * u64::from(d.cores_per_chip) * u64::from(d.strands_per_core);
+    let count = u64::from(d.chips) * u64::from(d.cores_per_chip);
+    let count = count.saturating_mul(u64::from(d.strands_per_core));
     if count == 0 || count > u64::from(PROCESSORS_MAX) {
         let what =
             format!("chips, cores and strands make {count} processors; 1 to {PROCESSORS_MAX} are possible");
@@ -257,19 +268,21 @@ fn lgroup_of_chip(d: &Description) -> Result<Vec<LgrpId>, Wrong> {
 
 fn caches(d: &Description, processors: &[Processor]) -> Vec<Cache> {
     let mut caches = Vec::new();
-    for c in &d.caches {
-        for p in processors {
-            let shares = |q: &&Processor| match c.shared_by {
-                Sharing::Core => q.core == p.core,
-                Sharing::Chip => q.chip == p.chip,
-            };
-            let cpus = processors.iter().filter(shares).map(|q| q.id).collect();
-            let cache = Cache { level: c.level, kind: c.kind, size_kib: c.size_kib, cpus };
-            // Every sharer describes the same cache; one is enough.
-            if !caches.contains(&cache) {
-                caches.push(cache);
-            }
+    for (index, c) in d.caches.iter().enumerate() {
+        // Described twice is there once.
+        if d.caches[..index].contains(c) {
+            continue;
         }
+        let mut sharers: BTreeMap<u32, CpuSet> = BTreeMap::new();
+        for p in processors {
+            let by = match c.shared_by {
+                Sharing::Core => p.core.0,
+                Sharing::Chip => p.chip.0,
+            };
+            sharers.entry(by).or_default().insert(p.id);
+        }
+        let cache = |cpus| Cache { level: c.level, kind: c.kind, size_kib: c.size_kib, cpus };
+        caches.extend(sharers.into_values().map(cache));
     }
     caches
 }
@@ -386,6 +399,12 @@ mod tests {
             "small.json:3:3: chips, cores and strands make 0 processors; 1 to 16384 are possible"
         );
         assert_eq!(
+            error(&SMALL.replace(": 2", ": 4294967295")),
+            "small.json:3:3: chips, cores and strands make 18446744073709551615 processors; 1 to 16384 are possible"
+        );
+        let crowd = with(r#""zones": [{"name": "web", "processes": [{"name": "httpd", "threads": 65537}]}]"#);
+        assert_eq!(error(&crowd), "small.json:4:29: process httpd goes beyond 65536 threads in all");
+        assert_eq!(
             error(&with(r#""booted": "yesterday""#)),
             "small.json:4:3: `yesterday` is no time; write 2024-11-20 08:14:02 (UTC)"
         );
@@ -399,5 +418,23 @@ mod tests {
         for wrong in ["2023-02-29 00:00:00", "2024-13-01 00:00:00", "2024-01-01", "2024-01-01 24:00:00"] {
             assert_eq!(parse_time(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn fuzz_descriptions_of_machines() {
+        let full = with(
+            r#""booted": "2024-11-20 08:14:02", "numbering": "strand-major",
+  "caches": [{"level": 2, "kind": "unified", "size_kib": 64, "shared_by": "chip"}],
+  "lgroups": [{"chips": [0], "memory_kib": 9}, {"chips": [1]}], "distances": [[10, 20], [20, 10]],
+  "devices": [{"name": "e1000g0", "processor": 1}],
+  "zones": [{"name": "web", "processes": [{"name": "httpd", "threads": 2}]}]"#,
+        );
+        millpond_fuzz::check_text("sim-descriptions", &[SMALL, &full], |text| match parse(text, "x") {
+            Ok(state) => assert_eq!(state.check(), Ok(())),
+            Err(error) => {
+                let lines = text.lines().count().max(1);
+                assert!((1..=lines + 1).contains(&error.line), "{error}");
+            }
+        });
     }
 }

@@ -208,3 +208,19 @@ fn usual() -> BTreeMap<Pid, ProcessRecord> {
     .map(|(pid, name, kernel, threads)| (Pid(pid), process(name, kernel, "global", threads)))
     .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SimMachine;
+
+    #[test]
+    fn fuzz_saved_machines() {
+        let saved = SimMachine::named("smartos-2").unwrap().save();
+        millpond_fuzz::check_text("sim-saved", &[&saved], |text| {
+            if let Ok(state) = SimState::load(text) {
+                assert_eq!(SimState::load(&state.save()).map(|again| again.save()).ok(), Some(state.save()));
+            }
+        });
+    }
+}

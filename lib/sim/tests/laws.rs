@@ -15,7 +15,7 @@ const NOT_HERE: [Law; 1] = [Law::IdleIsNoLongerThanElapsed];
 
 fn obeys(name: &str, cases: u32) {
     let make = || SimSubject(SimMachine::named(name).expect("it comes with the program"));
-    let report = laws::run(make, cases, 1);
+    let report = laws::run(make, laws::cases(cases), 1);
     report.expect_all_but(&NOT_HERE);
 }
 
@@ -37,7 +37,7 @@ fn a_machine_of_thirty_two_strands_obeys_every_law() {
 #[test]
 fn one_machine_obeys_every_law_through_many_scripts() {
     let mut subject = SimSubject(SimMachine::named("x4200").unwrap());
-    laws::run_in_place(&mut subject, 200, 2).expect_all_but(&NOT_HERE);
+    laws::run_in_place(&mut subject, laws::cases(200), 2).expect_all_but(&NOT_HERE);
 }
 
 /// A machine that can do less than it could, and is seen wrongly when `wrong_in` looks have been counted down.

@@ -7,8 +7,8 @@
 //!
 //! A room may know every room further left, never one of its own column. Beside the columns: only `session` knows
 //! which machines exist, so nobody else knows `linux` and `sim`; `bpf` is known by `linux` alone, and is alone in speaking
-//! libbpf; `workloads`, `bpf` and `rt` know no other room. Crates under `tests/`, `benches/` and `fuzz/`, and `xtask`, may know
-//! everything and are known by nobody.
+//! libbpf; `workloads`, `bpf` and `rt` know no other room. Crates under `tests/` and `benches/`, and `xtask`, may know
+//! everything and are known by nobody. `fuzz` is an instrument: it knows no room, and everybody's tests may use it.
 
 use crate::Breach;
 use serde::Deserialize;
@@ -65,10 +65,13 @@ const KNOWN_ONLY_BY: [(&str, &[&str]); 4] = [
 ];
 
 /// Rooms that know no other room of ours.
-const ISLANDS: [&str; 3] = ["workloads", "bpf", "rt"];
+const ISLANDS: [&str; 4] = ["workloads", "bpf", "rt", INSTRUMENT];
+
+/// What tests are made with: nobody's product may know it, everybody's tests may.
+const INSTRUMENT: &str = "fuzz";
 
 /// Where a crate stands that proves or builds the others.
-const OUTSIDE: [&str; 4] = ["tests", "benches", "fuzz", "xtask"];
+const OUTSIDE: [&str; 3] = ["tests", "benches", "xtask"];
 
 /// Every arrow that the map does not have.
 #[must_use]
@@ -84,6 +87,7 @@ pub fn check(metadata: &Metadata) -> Vec<Breach> {
         }
         for dependency in &package.dependencies {
             let forbidden = match dependency.path.as_deref().and_then(|path| room(root, Path::new(path))) {
+                Some(INSTRUMENT) if dependency.kind.as_deref() == Some("dev") => false,
                 Some(to) => !may_know(from, to),
                 None => !may_use(from, &dependency.name),
             };
@@ -175,7 +179,8 @@ mod tests {
 
     /// A house in which every arrow is one of the map's.
     const SOUND: &[(&str, &[&str])] = &[
-        ("lib/model", &["@serde"]),
+        ("fuzz", &["@libfuzzer-sys"]),
+        ("lib/model", &["@serde", "dev:fuzz"]),
         ("lib/formats", &["lib/model"]),
         ("lib/machine", &["lib/model"]),
         ("lib/report", &["lib/model"]),
@@ -229,6 +234,8 @@ mod tests {
             ("lib/rt", "lib/model"),
             ("cmd", "lib/rt"),
             ("lib/model", "tests/vm"),
+            ("lib/model", "fuzz"),
+            ("fuzz", "lib/model"),
             ("cmd", "xtask"),
         ] {
             let expected = format!("{}: must not depend on {}", crate_name(from), crate_name(to));

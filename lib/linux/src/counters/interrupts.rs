@@ -201,6 +201,39 @@ mod tests {
         assert_eq!(interrupts(&text).all.rows, 200);
     }
 
+    #[test]
+    fn fuzz_interrupts_and_soft_interrupts() {
+        let soft = "                    CPU0       CPU1\n  HI:  1  0\n  TIMER:  9310  11864\n  NET_RX:  2888  5038\n";
+        let arm =
+            "   CPU0 CPU3\n 11: 500 600 GICv3 27 Level arch_timer\nIPI1: 3 4 Function call interrupts\n";
+        millpond_fuzz::check(
+            "linux-interrupts",
+            &[X86.as_bytes(), arm.as_bytes(), soft.as_bytes()],
+            |text| {
+                let text = String::from_utf8_lossy(text);
+                let counts = interrupts(&text);
+                assert_eq!(counts.all.cpus.len(), counts.all.sums.len());
+                assert!(counts.calls.rows <= counts.all.rows);
+                let sums = softirqs(text.as_bytes());
+                assert_eq!(sums.cpus, counts.all.cpus, "both tables have the same head");
+                // However the lines come, they mean the same.
+                let (mut counts_by_line, mut sums_by_line) =
+                    (InterruptCounts::default(), ColumnSums::default());
+                for line in text.split_inclusive('\n') {
+                    counts_by_line.take(line.as_bytes());
+                    take_softirqs(line.as_bytes(), &mut sums_by_line);
+                }
+                counts_by_line.finish();
+                sums_by_line.finish();
+                assert_eq!(
+                    (counts_by_line.all.sums, counts_by_line.calls.sums),
+                    (counts.all.sums, counts.calls.sums)
+                );
+                assert_eq!(sums_by_line.sums, sums.sums);
+            },
+        );
+    }
+
     proptest! {
         #[test]
         fn any_text_is_survived(text in proptest::collection::vec(any::<u8>(), 0..300)) {

@@ -113,6 +113,15 @@ mod tests {
         assert_eq!(parse(&cut), []);
     }
 
+    #[test]
+    fn fuzz_records_of_samples() {
+        let fork: Vec<u8> = record(FORK, &[200, 100, 200, 101, 55, 0]);
+        let mixed: Vec<u8> = [record(SAMPLE, &[100, 101]), record(LOST, &[9, 0, 3, 0]), fork].concat();
+        millpond_fuzz::check("linux-records", &[&mixed, &record(LOST_SAMPLES, &[4, 0])], |bytes| {
+            assert!(parse(bytes).len() <= bytes.len() / HEAD_BYTES);
+        });
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {

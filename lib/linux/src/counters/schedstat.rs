@@ -152,6 +152,19 @@ mod tests {
         );
     }
 
+    #[test]
+    fn fuzz_time_slices() {
+        let seeds = [
+            "version 17\ntimestamp 4295\ncpu0 0 0 0 0 0 0 81 92 310\ndomain0 MC 3 1 2 3\ncpu2 0 0 0 0 0 0 1 2 44\n",
+            "version 14\ncpu0 1 2 3 4 5 6 7 8 9\n",
+        ];
+        millpond_fuzz::check_text("linux-schedstat", &seeds, |text| {
+            let rows = parse(text);
+            assert!(rows.is_sorted_by_key(|(cpu, _)| *cpu));
+            assert!(rows.is_empty() || text.contains("version"));
+        });
+    }
+
     proptest! {
         #[test]
         fn any_text_is_survived(text in ".{0,200}", lines in "(version 1[0-9]\n)?(cpu[0-9]{0,3}( [0-9x]{0,20}){0,11}\n){0,4}") {

@@ -79,6 +79,20 @@ mod tests {
         assert_eq!(ticks.total(), Nanos::from_millis(40));
     }
 
+    #[test]
+    fn fuzz_times() {
+        let seeds: [&[u8]; 2] = [
+            b"cpu  10 0 0 0 0 0 0 0 0 0\ncpu0 1 2 4 100 8 16 32 64 1 1\ncpu12 7 0 0 50 0 0 0 0 0 0\nintr 5 1 2\nctxt 8\n",
+            b"cpu3 1 1 1 1\ncpu1 2 2 2 18446744073709551615",
+        ];
+        millpond_fuzz::check("linux-stat", &seeds, |text| {
+            let rows = parse(text);
+            assert!(rows.is_sorted_by(|(a, _), (b, _)| a < b), "{rows:?}");
+            // What is shown is made of sums and differences of these.
+            assert!(rows.iter().all(|(_, ticks)| ticks.total() >= ticks.idle));
+        });
+    }
+
     proptest! {
         #[test]
         fn any_text_is_survived(text in proptest::collection::vec(any::<u8>(), 0..200)) {

@@ -67,6 +67,8 @@ pub(super) struct Running {
     pub start: Option<u64>,
     /// Where its first line begins.
     pub at: u64,
+    /// The boot that the lines before it belong to. No writer of ours leaves lines of two boots, but a file may hold them.
+    pub boot_before: Option<String>,
 }
 
 /// A line that does not belong where it stands.
@@ -120,9 +122,9 @@ impl Contents {
     pub fn take(&mut self, record: Record, length: u64) {
         match record {
             Record::Begin { what, boot, pid, start, steps } => {
-                self.boot = Some(boot.clone());
+                let boot_before = self.boot.replace(boot.clone());
                 let operation = Operation { what, boot, pid, steps };
-                self.running = Some(Running { operation, start, at: self.end });
+                self.running = Some(Running { operation, start, at: self.end, boot_before });
             }
             Record::Extend { steps } => {
                 if let Some(running) = &mut self.running {
@@ -172,8 +174,8 @@ impl Contents {
 
     /// As if the unfinished operation had never begun; `None` when there is none.
     pub fn without_running(&self) -> Option<Contents> {
-        let end = self.running.as_ref()?.at;
-        let boot = if end == 0 { None } else { self.boot.clone() };
+        let running = self.running.as_ref()?;
+        let (end, boot) = (running.at, running.boot_before.clone());
         let baselines = self.baselines.clone();
         Some(Contents { end, summary: self.summary, boot, running: None, baselines })
     }

@@ -271,3 +271,50 @@ proptest! {
         let _ = Contents::parse(&text);
     }
 }
+
+#[test]
+fn fuzz_journal_files() {
+    let text = |records: &[Record]| records.iter().map(Record::line).collect::<String>();
+    let begin = Record::Begin {
+        what: "make a set".into(),
+        boot: BOOT.into(),
+        pid: Pid(7),
+        start: Some(8123),
+        steps: vec![step("a", "1", "2").keeping(), step("b", "3", "4").tolerant()],
+    };
+    let extend = Record::Extend { steps: vec![step("a", "2", "1").releasing()] };
+    let baselines = BTreeMap::from([(knob("c"), Some("0-3".to_owned())), (knob("d"), None)]);
+    let summary = Record::Summary { boot: BOOT.into(), baselines };
+    let refused = Record::Refused { knob: knob("b") };
+    let whole = text(&[summary.clone(), begin.clone(), refused, Record::Commit, begin.clone(), extend]);
+    let of_two_boots = text(&[summary, begin.clone()]).replacen(BOOT, "boot-0", 1);
+    let torn = format!("{}{}", text(&[begin, Record::Commit]), "{\"begin\":{\"what\":");
+    millpond_fuzz::check(
+        "session-journal",
+        &[whole.as_bytes(), torn.as_bytes(), of_two_boots.as_bytes()],
+        |bytes| {
+            let contents = match Contents::parse(bytes) {
+                Ok(contents) => contents,
+                Err(bad) => {
+                    assert!((1..=bytes.split(|b| *b == b'\n').count()).contains(&bad.line), "{bad:?}");
+                    return;
+                }
+            };
+            // What counts is whole lines; it means the same without what stands behind it.
+            let end = usize::try_from(contents.end).unwrap();
+            assert!(bytes[..end].is_empty() || bytes[..end].ends_with(b"\n"));
+            assert!(!bytes[end..].contains(&b'\n'));
+            assert_eq!(Contents::parse(&bytes[..end]).as_ref(), Ok(&contents));
+            // One baseline is what all of them say of its knob.
+            let folded = contents.folded();
+            for name in folded.keys().chain(contents.baselines.keys()) {
+                assert_eq!(contents.baseline(name), folded.get(name).cloned());
+            }
+            // Cutting off what has no end leaves what the lines before it say.
+            if let Some(then) = contents.without_running() {
+                let at = usize::try_from(then.end).unwrap();
+                assert_eq!(Contents::parse(&bytes[..at]), Ok(then));
+            }
+        },
+    );
+}

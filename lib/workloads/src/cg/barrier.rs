@@ -7,11 +7,22 @@
 //! A barrier can be *broken*, for good, by a thread that will never arrive (it panicked, or could not be started). Every
 //! `wait` then returns [`Broken`], so that a failure never leaves threads spinning.
 
+#[cfg(loom)]
+use loom::hint::spin_loop;
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicUsize, Ordering};
+#[cfg(loom)]
+use loom::sync::{Condvar, Mutex};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+#[cfg(not(loom))]
+use std::hint::spin_loop;
 use std::str::FromStr;
+use std::sync::PoisonError;
+#[cfg(not(loom))]
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+#[cfg(not(loom))]
+use std::sync::{Condvar, Mutex};
 
 /// How threads wait for each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -144,7 +155,7 @@ impl Spinning {
             match self.turn.0.load(Ordering::Acquire) {
                 BROKEN => return Err(Broken),
                 // The hint frees the pipeline for a sibling strand; it does not give the processor away.
-                now if now == turn => std::hint::spin_loop(),
+                now if now == turn => spin_loop(),
                 _ => return Ok(()),
             }
         }
@@ -189,7 +200,7 @@ impl Blocking {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use proptest::prelude::*;
@@ -278,6 +289,107 @@ mod tests {
         fn a_kind_reads_back_as_itself(kind in prop::sample::select(&BarrierKind::ALL[..])) {
             prop_assert_eq!(kind.to_string().parse::<BarrierKind>().unwrap(), kind);
             prop_assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{kind}\""));
+        }
+    }
+}
+
+/// Every order in which the threads could run, within loom's bounds: `RUSTFLAGS="--cfg loom" cargo test -p millpond-workloads barrier`.
+#[cfg(all(test, loom))]
+mod orders {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::model::Builder;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// What threads share. The cell is plain memory: loom fails where a read of it is not ordered behind the write.
+    struct Shared {
+        barrier: Barrier,
+        written: Vec<UnsafeCell<usize>>,
+    }
+
+    impl Shared {
+        fn new(kind: BarrierKind, threads: usize) -> Arc<Self> {
+            let written = (0..threads).map(|_| UnsafeCell::new(0)).collect();
+            Arc::new(Self { barrier: Barrier::new(kind, threads), written })
+        }
+
+        /// Writes into the thread's own cell, waits, and reads everybody's, `rounds` times.
+        fn meet(&self, me: usize, rounds: usize) {
+            for round in 1..=rounds {
+                // SAFETY: between two meetings each cell is written by its own thread alone; loom checks it.
+                self.written[me].with_mut(|cell| unsafe { *cell = round });
+                self.barrier.wait().unwrap();
+                for cell in &self.written {
+                    // SAFETY: nobody writes before all have met again.
+                    assert_eq!(cell.with(|cell| unsafe { *cell }), round);
+                }
+                self.barrier.wait().unwrap();
+            }
+        }
+    }
+
+    fn every_order(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+        let mut builder = Builder::new();
+        builder.preemption_bound = Some(preemptions);
+        builder.check(model);
+    }
+
+    fn all_meet(kind: BarrierKind, threads: usize, rounds: usize, preemptions: usize) {
+        every_order(preemptions, move || {
+            let shared = Shared::new(kind, threads);
+            let others: Vec<_> = (1..threads)
+                .map(|me| {
+                    let shared = Arc::clone(&shared);
+                    thread::spawn(move || shared.meet(me, rounds))
+                })
+                .collect();
+            shared.meet(0, rounds);
+            for other in others {
+                other.join().unwrap();
+            }
+        });
+    }
+
+    // Two threads, of which at most one spins at a time: of two that spin loom tries out for ever who looks next.
+    #[test]
+    fn what_was_written_before_a_spinning_barrier_is_seen_behind_it_in_every_order() {
+        all_meet(BarrierKind::Spinning, 2, 2, 3);
+    }
+
+    #[test]
+    fn what_was_written_before_a_blocking_barrier_is_seen_behind_it_in_every_order() {
+        all_meet(BarrierKind::Blocking, 2, 2, 3);
+        all_meet(BarrierKind::Blocking, 3, 1, 2);
+    }
+
+    #[test]
+    fn a_barrier_that_is_broken_at_any_moment_lets_everybody_go() {
+        for kind in BarrierKind::ALL {
+            every_order(3, move || {
+                let shared = Shared::new(kind, 2);
+                let waiting = Arc::clone(&shared);
+                let waiter = thread::spawn(move || waiting.barrier.wait());
+                shared.barrier.break_up();
+                assert_eq!(waiter.join().unwrap(), Err(Broken));
+                assert_eq!(shared.barrier.wait(), Err(Broken));
+            });
+        }
+    }
+
+    #[test]
+    fn a_barrier_that_is_broken_by_one_who_has_just_passed_stays_broken() {
+        for kind in BarrierKind::ALL {
+            every_order(3, move || {
+                let shared = Shared::new(kind, 2);
+                let waiting = Arc::clone(&shared);
+                let waiter = thread::spawn(move || waiting.barrier.wait());
+                assert_eq!(shared.barrier.wait(), Ok(()));
+                shared.barrier.break_up();
+                // The other one met us; whether it still learns so depends on when it looks.
+                let _ = waiter.join().unwrap();
+                assert_eq!(shared.barrier.wait(), Err(Broken));
+            });
         }
     }
 }

@@ -159,6 +159,23 @@ mod tests {
         assert_eq!(text(&bytes), "it speaks version 2 of the protocol, and this is version 1");
     }
 
+    #[test]
+    fn fuzz_greetings() {
+        let terms = Terms {
+            id: 7,
+            write_bytes: NonZeroU32::MIN,
+            is_spinning: true,
+            duration: Duration::from_millis(1500),
+        };
+        let good = [Way::Out, Way::In].map(|way| Greeting { way, terms }.encode());
+        millpond_fuzz::check("workloads-greeting", &[&good[0], &good[1]], |bytes| {
+            let Some(bytes) = bytes.first_chunk() else { return };
+            if let Ok(greeting) = Greeting::decode(bytes) {
+                assert_eq!(&greeting.encode(), bytes);
+            }
+        });
+    }
+
     proptest! {
         #[test]
         fn a_greeting_reads_back_as_itself(greeting in greeting()) {

@@ -162,6 +162,16 @@ mod tests {
         assert_eq!(parse_answer(&answer[..16], 7).unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 
+    #[test]
+    fn fuzz_answers_of_the_kernel() {
+        let good = message(flags(libc::NLMSG_ERROR), 0, 1, &(-libc::EPERM).to_ne_bytes());
+        millpond_fuzz::check("workloads-netlink", &[&good], |answer| {
+            if parse_answer(answer, 1).is_ok() {
+                assert_eq!(answer[16..20], [0; 4]);
+            }
+        });
+    }
+
     proptest! {
         #[test]
         fn messages_say_their_own_length(body in prop::collection::vec(any::<u8>(), 0..200), sequence: u32) {

@@ -1,0 +1,20 @@
+#!/bin/sh
+# Gets the parts of a nightly toolchain that `make test-all` can use: miri, and the sources of the standard library.
+#
+# Nothing is asked of the network when they are there. The exit status is always 0: what is lacking is said when the groups run.
+set -u
+
+command -v rustup >/dev/null 2>&1 || exit 0
+
+has() {
+    rustup component list --installed --toolchain nightly 2>/dev/null | grep -q "^$1"
+}
+
+has miri && has rust-src && exit 0
+echo 'make: getting a nightly toolchain with miri and rust-src' >&2
+if rustup toolchain list | grep -q '^nightly'; then
+    timeout 300 rustup component add miri rust-src --toolchain nightly >&2
+else
+    timeout 300 rustup toolchain install nightly --profile minimal --component miri,rust-src >&2
+fi || echo 'make: cannot get it; miri and the thread sanitizer will be skipped' >&2
+exit 0

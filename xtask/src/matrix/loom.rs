@@ -1,0 +1,18 @@
+//! The barrier in every order that its threads could run in. Needs a stable compiler only.
+
+use super::{Outcome, Suite, run_suites, target_dir, tools};
+use crate::cargo::{Built, cargo};
+
+const SUITES: [Suite; 1] = [Suite { package: "millpond-workloads", only: &["barrier::orders"], skip: &[] }];
+
+pub(super) fn run(_: &Built) -> Outcome {
+    run_suites(&SUITES, |suite| {
+        let mut command = cargo();
+        tools::with_flags(&mut command, &["--cfg loom"]);
+        command.arg("test").arg("--target-dir").arg(target_dir("loom"));
+        // The orders are many: an optimised build goes through them ten times faster.
+        command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "2");
+        suite.arguments(&mut command);
+        command
+    })
+}

@@ -1,0 +1,177 @@
+//! What this machine has: toolchains, their parts, programs.
+
+use crate::cargo::cargo;
+use serde::Deserialize;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::LazyLock;
+
+/// No step of the matrix may take longer, in seconds: what hangs has failed.
+const STEP_SECONDS: &str = "900";
+
+/// What cargo says of the workspace, as far as it matters here.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct Metadata {
+    /// Its crates.
+    pub packages: Vec<Package>,
+    /// Where it builds.
+    pub target_directory: PathBuf,
+}
+
+/// One crate.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Package {
+    /// Its name.
+    pub name: String,
+    /// What it depends on, of all kinds.
+    pub dependencies: Vec<Dependency>,
+}
+
+/// One arrow.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Dependency {
+    /// Where it points.
+    pub name: String,
+}
+
+/// What cargo says of the workspace; nothing when it says nothing.
+pub fn metadata() -> &'static Metadata {
+    static METADATA: LazyLock<Metadata> = LazyLock::new(|| {
+        let mut command = cargo();
+        command.args(["metadata", "--no-deps", "--format-version", "1"]);
+        words(&mut command).and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+    });
+    &METADATA
+}
+
+/// What a program says, if it ends well.
+pub fn words(command: &mut Command) -> Option<String> {
+    let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    output.status.success().then_some(text)
+}
+
+/// Whether the search path has a program.
+pub fn has_program(name: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|dir| dir.join(name).is_file())
+}
+
+/// A compiler and what comes with it.
+#[derive(Debug, Clone)]
+pub struct Toolchain {
+    /// Where it lies.
+    sysroot: PathBuf,
+    /// What it makes programs for, when not told otherwise.
+    pub host: String,
+}
+
+impl Toolchain {
+    fn of(mut rustc: impl FnMut() -> Command) -> Option<Toolchain> {
+        let sysroot = words(rustc().args(["--print", "sysroot"]))?.trim().into();
+        let version = words(rustc().arg("-vV"))?;
+        let host = version.lines().find_map(|line| line.strip_prefix("host: "))?.to_owned();
+        Some(Toolchain { sysroot, host })
+    }
+
+    /// The one that builds this workspace.
+    pub fn usual() -> Option<Toolchain> {
+        Toolchain::of(|| Command::new("rustc"))
+    }
+
+    /// A nightly one, where rustup has one.
+    pub fn nightly() -> Option<Toolchain> {
+        Toolchain::of(|| nightly("rustc"))
+    }
+
+    /// Whether it has the runtime of a sanitizer (`asan`, `tsan`).
+    pub fn has_sanitizer(&self, name: &str) -> bool {
+        let dir = self.sysroot.join("lib/rustlib").join(&self.host).join("lib");
+        let end = format!("_rt.{name}.a");
+        names(&dir).any(|file| file.ends_with(&end))
+    }
+
+    /// Whether it has the sources of the standard library.
+    pub fn has_sources(&self) -> bool {
+        self.sysroot.join("lib/rustlib/src/rust/library/std").is_dir()
+    }
+}
+
+fn names(dir: &Path) -> impl Iterator<Item = String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned())
+}
+
+/// A program of the nightly toolchain.
+pub fn nightly(program: &str) -> Command {
+    let mut command = Command::new("rustup");
+    command.args(["run", "nightly", program]);
+    // These name the toolchain that runs us.
+    for name in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// The same command, ended when it takes too long.
+pub fn limited(command: &Command) -> Command {
+    let mut limited = Command::new("timeout");
+    limited.args(["--kill-after=10", STEP_SECONDS]).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    if let Some(dir) = command.get_current_dir() {
+        limited.current_dir(dir);
+    }
+    limited
+}
+
+/// Flags for every crate that is built, in place of whatever the environment says.
+pub fn with_flags(command: &mut Command, flags: &[&str]) {
+    command.env_remove("CARGO_ENCODED_RUSTFLAGS").env("RUSTFLAGS", flags.join(" "));
+}
+
+/// How many processors we may use.
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limited_command_is_the_same_one() {
+        let mut command = Command::new("env");
+        command.arg("-0").env("MILLPOND_X", "1").env_remove("HOME").current_dir("/");
+        let limited = limited(&command);
+        assert_eq!(limited.get_program(), "timeout");
+        assert_eq!(limited.get_args().collect::<Vec<_>>()[2..], ["env", "-0"]);
+        assert_eq!(limited.get_envs().count(), 2);
+        assert_eq!(limited.get_current_dir(), Some(Path::new("/")));
+    }
+
+    #[test]
+    fn what_hangs_is_ended() {
+        let mut command = Command::new("timeout");
+        command.args(["--kill-after=1", "0.1", "sleep", "60"]);
+        assert_eq!(words(&mut command), None);
+    }
+
+    #[test]
+    fn programs_are_found_on_the_search_path() {
+        assert!(has_program("sh") && !has_program("no-such-program-here"));
+    }
+
+    #[test]
+    fn the_workspace_is_known() {
+        let metadata = metadata();
+        assert!(metadata.packages.iter().any(|package| package.name == "millpond-xtask"));
+        assert!(metadata.target_directory.is_absolute());
+    }
+}

@@ -1,0 +1,59 @@
+//! Valgrind's memcheck over the executables of the other groups: it sees what is handed to system calls, too.
+//!
+//! Its tools for threads are of no use here: they take atomic accesses, and the locks of Rust's library, for races. Loom, miri and the
+//! thread sanitizer look for those.
+
+use super::{Outcome, tools};
+use crate::cargo::Built;
+use crate::table::seconds;
+use crate::test::{run_one, under};
+use std::process::Command;
+use std::time::Instant;
+
+/// The executables with `unsafe` code, and what valgrind cannot run of them.
+const TARGETS: [(&str, &[&str]); 3] = [
+    ("millpond_workloads", &[]),
+    // It knows neither BPF programs nor the newer calls for mounts.
+    ("millpond_linux", &["live::"]),
+    ("millpond_session", &[]),
+];
+
+/// Everything takes some thirty times longer.
+const CASES: &str = "4";
+
+pub(super) fn lacks() -> Option<String> {
+    let why = "there is no valgrind (apt-get install valgrind)";
+    (!tools::has_program("valgrind")).then(|| why.to_owned())
+}
+
+pub(super) fn run(built: &Built) -> Outcome {
+    let mut outcome = Outcome::default();
+    for (target, skip) in TARGETS {
+        let Some(binary) = built.tests.iter().find(|test| test.target == target) else {
+            outcome.fail(target, "there is no such test executable\n".into());
+            continue;
+        };
+        let start = Instant::now();
+        let mut command = Command::new("valgrind");
+        command.args([
+            "--quiet",
+            "--error-exitcode=99",
+            "--leak-check=full",
+            "--errors-for-leak-kinds=definite",
+        ]);
+        command.arg(&binary.path);
+        for name in skip.iter().chain(&["fuzz_"]) {
+            command.args(["--skip", name]);
+        }
+        command.env("PROPTEST_CASES", CASES);
+        let told = run_one(tools::limited(&under(command, binary, built)), false);
+        println!(
+            "  {target:<24}{:>6} passed {:>4} failed {:>9}",
+            told.tally.passed,
+            told.tally.failed,
+            seconds(start.elapsed())
+        );
+        outcome.add(target, told);
+    }
+    outcome
+}

@@ -1,0 +1,108 @@
+//! The rows of the last table: what ran, what was skipped and why.
+
+use crate::tally::Tally;
+use std::time::Duration;
+
+/// What came of one group.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The group.
+    pub name: &'static str,
+    /// Its counts.
+    pub tally: Tally,
+    /// How long it took.
+    pub time: Duration,
+}
+
+impl Row {
+    /// Its counts as the line that stands behind its name while the others still run.
+    #[must_use]
+    pub fn counts(&self) -> String {
+        let Tally { passed, failed, skipped, .. } = self.tally;
+        format!("{passed:>6} passed {failed:>4} failed {skipped:>4} skipped {:>9}", seconds(self.time))
+    }
+}
+
+/// A time as rows show it.
+#[must_use]
+pub fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+/// All rows' counts in one.
+#[must_use]
+pub fn total(rows: &[Row]) -> Tally {
+    let mut total = Tally::default();
+    for row in rows {
+        total.add(&row.tally);
+    }
+    total
+}
+
+/// What ran, what was skipped, and why.
+#[must_use]
+pub fn table(rows: &[Row]) -> String {
+    let mut text =
+        format!("\n{:<10}{:>8}{:>8}{:>9}{:>11}  why skipped\n", "group", "ran", "failed", "skipped", "time");
+    for row in rows {
+        let Tally { passed, failed, skipped, reasons } = &row.tally;
+        let why = match (*skipped, reasons.as_slice()) {
+            (0, _) => String::new(),
+            (_, []) => "not said".into(),
+            (_, [only]) => only.clone(),
+            (_, [..]) => "see below".into(),
+        };
+        let line = format!(
+            "{:<10}{:>8}{failed:>8}{skipped:>9}{:>11}  {why}",
+            row.name,
+            passed + failed,
+            seconds(row.time)
+        );
+        text += line.trim_end();
+        text.push('\n');
+    }
+    for row in rows.iter().filter(|row| row.tally.reasons.len() > 1) {
+        for reason in &row.tally.reasons {
+            text += &format!("skipped in {}: {reason}\n", row.name);
+        }
+    }
+    text.push('\n');
+    text
+}
+
+/// The one line that machines read.
+#[must_use]
+pub fn last_line(total: &Tally) -> String {
+    format!("{} passed, {} failed, {} skipped", total.passed, total.failed, total.skipped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &'static str, passed: u64, failed: u64, reasons: &[&str]) -> Row {
+        let reasons: Vec<String> = reasons.iter().map(|&r| r.to_owned()).collect();
+        let skipped = u64::try_from(reasons.len()).unwrap();
+        Row { name, tally: Tally { passed, failed, skipped, reasons }, time: Duration::from_millis(1250) }
+    }
+
+    #[test]
+    fn the_table_says_what_ran_what_was_skipped_and_why() {
+        let rows = [
+            row("values", 214, 0, &[]),
+            row("machines", 90, 1, &["v1: no cgroup v1 here"]),
+            row("kernels", 0, 0, &["6.17: there is no qemu", "6.1: there is no qemu"]),
+        ];
+        let expected = "
+group          ran  failed  skipped       time  why skipped
+values         214       0        0      1.2 s
+machines        91       1        1      1.2 s  v1: no cgroup v1 here
+kernels          0       0        2      1.2 s  see below
+skipped in kernels: 6.17: there is no qemu
+skipped in kernels: 6.1: there is no qemu
+
+";
+        assert_eq!(table(&rows), expected);
+        assert_eq!(last_line(&total(&rows)), "304 passed, 1 failed, 3 skipped");
+    }
+}
