@@ -216,7 +216,7 @@ mod tests {
     fn fuzz_command_lines() {
         use std::os::unix::ffi::OsStringExt;
         let seeds: [&[u8]; 3] = [
-            b"-cF\0--keep-others\01\02",
+            b"-cF\0--keep-others\x001\x002",
             b"--json\0--interval=5\0-bzweb\0--\0-e",
             b"-z\0--machine\0t2000\0-Q\0\xff",
         ];

@@ -43,7 +43,7 @@ fn process_in(made: &HandMade, pid: u32, unit: &str) {
             root.lines().filter(|l| *l != pid.to_string()).map(|l| format!("{l}\n")).collect();
         made.file(&format!("cgroup/{file}"), &others);
         let there = made.read(&format!("cgroup{unit}/{file}"));
-        made.file(&format!("cgroup{unit}/{file}"), &format!("{there}\n{pid}\n").trim_start().to_owned());
+        made.file(&format!("cgroup{unit}/{file}"), format!("{there}\n{pid}\n").trim_start());
     }
     for file in [format!("proc/{pid}/cgroup"), format!("proc/{pid}/task/{pid}/cgroup")] {
         made.file(&file, &format!("0::{unit}\n"));
