@@ -200,7 +200,8 @@ impl Blocking {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
     use proptest::prelude::*;
