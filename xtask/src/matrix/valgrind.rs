@@ -10,11 +10,16 @@ use crate::test::{run_one, under};
 use std::process::Command;
 use std::time::Instant;
 
-/// The executables with `unsafe` code, and what valgrind cannot run of them.
+/// The executables with `unsafe` code, and parts of the names of tests that valgrind cannot run.
+///
+/// A stream that has a quarter of a second carries nothing at its pace. It knows neither BPF programs nor mounts without a place. Where time is
+/// read or pages are counted, rustix looks for the kernel's own code in our memory, which valgrind hides from it in a way that ends the process.
 const TARGETS: [(&str, &[&str]); 3] = [
-    ("millpond_workloads", &[]),
-    // It knows neither BPF programs nor the newer calls for mounts.
-    ("millpond_linux", &["live::"]),
+    ("millpond_workloads", &["stream::device"]),
+    (
+        "millpond_linux",
+        &["counters::live", "counters::sampler", "counters::watch", "counters::proc", "caps::"],
+    ),
     ("millpond_session", &[]),
 ];
 
@@ -39,6 +44,7 @@ pub(super) fn run(built: &Built) -> Outcome {
             "--quiet",
             "--error-exitcode=99",
             "--leak-check=full",
+            "--show-leak-kinds=definite",
             "--errors-for-leak-kinds=definite",
         ]);
         command.arg(&binary.path);
