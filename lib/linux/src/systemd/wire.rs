@@ -78,12 +78,14 @@ impl Conversation {
         let mut conversation = Conversation { stream };
         let user = rustix::process::geteuid().as_raw().to_string();
         let hex: String = user.bytes().map(|b| format!("{b:02x}")).collect();
-        write!(conversation.stream, "\0AUTH EXTERNAL {hex}\r\n")?;
+        // In one piece, and no request before the answer: a request that systemd reads together with the last of these lines it
+        // leaves lying until more comes, while we wait for its answer.
+        let greeting = format!("\0AUTH EXTERNAL {hex}\r\nBEGIN\r\n");
+        conversation.stream.write_all(greeting.as_bytes())?;
         let line = conversation.read_line()?;
         if !line.starts_with("OK ") {
             return Err(Trouble::Broken(format!("it does not know us: {line}")));
         }
-        write!(conversation.stream, "BEGIN\r\n")?;
         Ok(conversation)
     }
 
@@ -146,5 +148,38 @@ impl Conversation {
             }
             _ => None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn a_greeting_comes_in_one_piece_and_no_request_before_it_is_answered() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("private");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut read = || {
+                let mut bytes = [0; 4096];
+                let count = stream.read(&mut bytes).unwrap();
+                stream.write_all(b"OK 0123456789abcdef\r\n").unwrap();
+                bytes[..count].to_vec()
+            };
+            (read(), read())
+        });
+        let mut conversation = Conversation::open(socket.to_str().unwrap()).unwrap();
+        // The server ends without an answer.
+        assert!(conversation.call("/a", "b.c", "D", &()).is_err());
+        let (greeting, request) = server.join().unwrap();
+        let greeting = String::from_utf8(greeting).unwrap();
+        assert!(
+            greeting.starts_with("\0AUTH EXTERNAL ") && greeting.ends_with("\r\nBEGIN\r\n"),
+            "{greeting:?}"
+        );
+        assert!(matches!(request.first(), Some(b'l' | b'B')), "{request:?}");
     }
 }
