@@ -12,7 +12,7 @@ need psrset -b -z two.service 1
 want 2-3 "$(cpus_of $one)" one
 want 2-3 "$(cpus_of $two)" two
 want 0-1,4-7 "$(cpus_of $bystander)" bystander
-want 0-1,4-7 "$(systemctl show -P AllowedCPUs init.scope)" init.scope
+want '0-1 4-7' "$(systemctl show -P AllowedCPUs init.scope)" init.scope
 want 0-1,4-7 "$(cpus_of 1)" systemd
 need systemctl daemon-reload
 want 2-3 "$(cpus_of $one)" 'one after a reload'
