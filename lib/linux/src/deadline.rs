@@ -3,6 +3,10 @@
 //! The kernel has promised them a share of the processors that they run on. Whatever would take so many of
 //! these away that the promise breaks is refused as "in use", without a name: a processor that goes off-line, a
 //! list or a partition that shrinks, the move of such a thread itself. Here the names are found.
+//!
+//! A thread that ends gives its share back, soon after. So does one that leaves the class while it computes.
+//! When one leaves it that has slept for a while, the kernel (seen on 6.17) keeps the promise to nobody, even
+//! after that thread's end, until it counts anew: a partition that is made does that. So the hint warns of it.
 
 use crate::LinuxMachine;
 use crate::knob::TaskId;
@@ -104,7 +108,10 @@ fn prevented(threads: &[Promised]) -> Option<KnobError> {
     let who = if threads.len() == 1 { "thread" } else { "threads" };
     Some(KnobError::Prevented {
         why: format!("the kernel has promised its time to {who} {} (SCHED_DEADLINE)", names.join(", ")),
-        hint: format!("end them, or give them another class first: chrt -o -p 0 {}", first.task.leader()),
+        hint: format!(
+            "end them; or give them another class while they compute, not while they sleep: chrt -o -p 0 {}",
+            first.task.leader()
+        ),
     })
 }
 

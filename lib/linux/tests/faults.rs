@@ -40,7 +40,8 @@ fn who_has_a_promise_of_the_deadline_class_is_named() {
         said,
         (
             "the kernel has promised its time to thread 7/9 (radar) (SCHED_DEADLINE)".to_owned(),
-            "end them, or give them another class first: chrt -o -p 0 9".to_owned()
+            "end them; or give them another class while they compute, not while they sleep: chrt -o -p 0 9"
+                .to_owned()
         )
     );
     assert_eq!(made.snapshot(), before, "nothing is half-done");

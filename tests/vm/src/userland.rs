@@ -1,5 +1,5 @@
 //! systemd for a guest: Debian's package and what it needs, unpacked in the cache, and the few files that make it the first process
-//! of a guest which runs cases as one of its services.
+//! of a guest which runs cases as one of its services. And irqbalance, a daemon that other cases need.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -59,6 +59,29 @@ pub fn obtain_systemd(cache: &Cache, note: &dyn Fn(&str)) -> Result<PathBuf, Una
     note("systemd: downloading it with what it needs");
     let debs = apt.download_with_dependencies("systemd")?;
     cache.publish(&lock, Path::new("userland/systemd"), |dir| unpack(&debs, dir))
+}
+
+/// Gets the daemon irqbalance: from the cache, else from Debian's archive. Its libraries are the host's own. `note` hears about long
+/// work.
+///
+/// # Errors
+/// Why it cannot be had and what would help.
+pub fn obtain_irqbalance(cache: &Cache, note: &dyn Fn(&str)) -> Result<PathBuf, Unavailable> {
+    let place = cache.path("userland/irqbalance");
+    let program = place.join("usr/sbin/irqbalance");
+    if program.is_file() {
+        return Ok(program);
+    }
+    let lock = cache.lock("userland-irqbalance")?;
+    if !program.is_file() {
+        let scratch = cache.scratch("apt-irqbalance.")?;
+        let apt = Apt::new(scratch.path(), SUITE)?;
+        note(&format!("irqbalance: downloading it from {}", apt.archive()));
+        apt.update()?;
+        let debs = apt.download(&["irqbalance".to_owned()])?;
+        cache.publish(&lock, Path::new("userland/irqbalance"), |dir| unpack(&debs, dir))?;
+    }
+    Ok(program)
 }
 
 fn unpack(debs: &[PathBuf], dir: &Path) -> Result<(), Unavailable> {

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use millpond_vm::{
-    Case, CaseError, Cgroup, Guest, Image, Kernel, KernelId, Nic, Report, Series, Shape, ShapeError,
-    cargo_binary,
+    Cache, Case, CaseError, Cgroup, Guest, Image, Kernel, KernelId, Nic, Report, Series, Shape, ShapeError,
+    cargo_binary, obtain_irqbalance,
 };
 
 use crate::itself;
@@ -66,6 +66,15 @@ fn commands(guest: Guest) -> Result<Guest, String> {
     image = image.program("live-laws", &laws).map_err(|e| said(&e))?;
     // Busybox has no flock here; every Debian has this one.
     image = image.program("flock", Path::new("/usr/bin/flock")).map_err(|e| said(&e))?;
+    // Nor has it a chrt that knows the deadline class.
+    image = image.program("chrt", Path::new("/usr/bin/chrt")).map_err(|e| said(&e))?;
+    // Where the daemon or one of its libraries cannot be had, the case that needs it says so.
+    let cache = Cache::from_environment().map_err(|e| said(&e))?;
+    if let Ok(daemon) = obtain_irqbalance(&cache, &|note| println!("vm: {note}"))
+        && let Ok(more) = image.clone().program("irqbalance", &daemon)
+    {
+        image = more;
+    }
     for name in ["psrset", "psradm", "psrinfo", "pbind", "mpstat"] {
         image = image.link(Path::new("/usr/local/bin").join(name), "millpond");
     }

@@ -1,0 +1,50 @@
+# limit_s: 90
+# leaves: nothing
+# A thread of the class SCHED_DEADLINE has its time promised; the kernel lets no processor go that it needs for that. What is promised
+# here is more than all processors but one can give, and without any one of the threads it is not.
+. /words.sh
+promised() {
+    chrt -d -T 84000000 -D 100000000 -P 100000000 0 "$@" &
+    within 20 sh -c "chrt -p $! | grep -q SCHED_DEADLINE"
+}
+state before
+# One computes, the others sleep.
+promised sh -c 'while :; do :; done'
+first=$!
+sleepers=
+n=1
+while [ $n -lt "$cpus" ]; do
+    promised sleep 1000
+    sleepers="$sleepers $!"
+    n=$((n + 1))
+done
+need_fail psradm -f 1
+want 1 $status "status of psradm -f"
+echo "$said"
+case $said in
+"psradm: cannot take processor 1 off-line: the kernel has promised its time to threads $first/$first (sh), "*" (SCHED_DEADLINE)
+hint: end them; or give them another class while they compute, not while they sleep: chrt -o -p 0 $first") ;;
+*) fail "psradm says: $said" ;;
+esac
+state now
+same before now "after the refusal"
+# What the hint says helps: another class for one that computes. Its promise ends with its period.
+need chrt -o -p 0 "$first"
+within 20 psradm -f 1
+need psradm -n 1
+kill "$first"
+wait "$first" || true
+# And so does the end of one that sleeps.
+promised sleep 1000
+last=$!
+need_fail psradm -f 1
+kill "$last"
+wait "$last" || true
+within 20 psradm -f 1
+need psradm -n 1
+for sleeper in $sleepers; do
+    kill "$sleeper"
+    wait "$sleeper" || true
+done
+state again
+same before again "at the end"
