@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Instant;
 
 /// How many times more scripts.
-const TIMES: u32 = 10;
+const TIMES: u32 = 5;
 
 /// Every executable of this name holds a machine to its laws.
 const TARGET: &str = "laws";
