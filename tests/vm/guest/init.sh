@@ -130,7 +130,7 @@ kernel_threads() {
         part[2] == "Name" { name[pid] = $2 }
         part[2] == "VmSize" { user[pid] = 1 }
         part[2] == "Cpus_allowed" { mask[pid] = $2 }
-        END { for (pid in mask) if (pid > 1 && !user[pid] && name[pid] !~ /^kworker/ && name[pid] !~ /^irq/ && name[pid] !~ /_wq$/ && name[pid] !~ /^k(swapd|compactd)/) print pid "/" name[pid], mask[pid] }'
+        END { for (pid in mask) if (pid > 1 && !user[pid] && name[pid] !~ /^kworker/ && name[pid] !~ /^irq/ && name[pid] !~ /_wq$/ && name[pid] !~ /^(kswapd|kcompactd|rcu_exp_par_gp)/) print pid "/" name[pid], mask[pid] }'
 }
 
 # Lines `key now was` of what differs between two snapshots of one kind; `gone` for what is no more.
