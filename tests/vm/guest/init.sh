@@ -123,7 +123,8 @@ snapshot() { # ending
 }
 
 # A line for each kernel thread whose CPUs a case may change. Workers are the kernel's own business, and the threads of
-# interrupts follow these. The memory daemons of a node are given all CPUs when a partition ends (until 6.19).
+# interrupts follow these. The memory daemons of a node are given all CPUs when a partition ends (until 6.19), and so are RCU's
+# workers for each sixteen CPUs.
 kernel_threads() {
     grep -s -E '^(Name|VmSize|Cpus_allowed):' /proc/[0-9]*/status | awk '
         { split($1, part, ":"); split(part[1], dir, "/"); pid = dir[3] }
