@@ -29,8 +29,9 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long the daemon may think. It answers between two rounds of its work, which take milliseconds.
-const ANSWER: Duration = Duration::from_secs(2);
+/// How long the daemon may think. It answers between two rounds of its work, which take milliseconds; but where
+/// nobody listens any more when it answers, the signal ends it.
+const ANSWER: Duration = Duration::from_secs(10);
 
 /// A round, where it does not say.
 const ROUND: Duration = Duration::from_secs(10);
@@ -105,6 +106,12 @@ impl Memo {
         let (pid, start) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
         Some(Memo { pid, start, list: words.next()?.parse().ok()? })
     }
+}
+
+/// Whether a process is stopped, of the text of its `stat`.
+fn is_stopped(stat: &str) -> bool {
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().next());
+    matches!(state, Some("T" | "t"))
 }
 
 /// What is sent to set the list.
@@ -190,17 +197,32 @@ impl Os {
         files.chain(abstract_sockets(&text)).find(lives)
     }
 
+    /// Whether a daemon runs, which gives each interrupt a place among the processors that are left to it.
+    pub(crate) fn is_balanced(&self) -> bool {
+        self.balancer().is_some()
+    }
+
     /// The processors that the daemon leaves alone.
     ///
     /// # Errors
     /// [`KnobError::Gone`] when there is none; [`KnobError::Prevented`] when it does not answer.
     pub(crate) fn left_alone(&self) -> Result<CpuSet, KnobError> {
         let daemon = self.balancer().ok_or(KnobError::Gone)?;
-        let answer = daemon.asked()?;
+        let answer = self.asked(&daemon)?;
         match self.memo(&daemon) {
             Some((memo, age)) if age < answer.round * 2 => Ok(memo.list),
             _ => Ok(answer.banned),
         }
+    }
+
+    /// What a daemon says of itself. One that is stopped is not asked: it would answer when it goes on, when nobody
+    /// listens any more, and the signal of such an answer ends it.
+    fn asked(&self, daemon: &Balancer) -> Result<Answer, KnobError> {
+        let stat = self.root.read(&self.root.proc.join(format!("{}/stat", daemon.pid))).ok().flatten();
+        if stat.is_some_and(|text| is_stopped(&text)) {
+            return Err(daemon.deaf("it is stopped"));
+        }
+        daemon.asked()
     }
 
     fn memo_file(&self) -> PathBuf {
@@ -221,7 +243,7 @@ impl Os {
     /// As for [`Os::left_alone`], and when it does not take the list.
     pub(crate) fn leave_alone(&self, cpus: &CpuSet) -> Result<(), KnobError> {
         let daemon = self.balancer().ok_or(KnobError::Gone)?;
-        let answer = daemon.asked()?;
+        let answer = self.asked(&daemon)?;
         if let Some((memo, age)) = self.memo(&daemon)
             && memo.list == *cpus
             && answer.banned != *cpus
@@ -308,6 +330,13 @@ mod tests {
     fn a_list_is_sent_as_a_list_and_none_by_name() {
         assert_eq!(request(&"2-3,5".parse().unwrap()), "settings cpus 2-3,5");
         assert_eq!(request(&CpuSet::new()), "settings cpus NULL");
+    }
+
+    #[test]
+    fn a_stopped_process_is_known_by_its_state() {
+        assert!(is_stopped("270 (irqbalance) T 1 270 1"));
+        assert!(!is_stopped("270 (a) T) S 1 270 1"));
+        assert!(!is_stopped(""));
     }
 
     #[test]

@@ -67,6 +67,7 @@ impl LinuxMachine {
         })?;
         // First of all the one who would undo the rest.
         let mut steps: Vec<Step> = self.balancer_step(sheltered, &baselines).into_iter().collect();
+        let is_balanced = self.os.is_balanced();
         for thing in self.steered() {
             if thing.what.fixed.is_some() {
                 continue;
@@ -78,6 +79,11 @@ impl LinuxMachine {
                 None => thing.what.allowed.clone(),
             };
             let want = wanted(&original, sheltered, &online, thing.what.kind);
+            let is_placed = is_balanced && thing.what.kind == InterruptKind::Device && want != original;
+            if is_placed && !thing.what.allowed.is_empty() && thing.what.allowed.is_subset(&want) {
+                // Where among the others is the daemon's business.
+                continue;
+            }
             if want != thing.what.allowed {
                 let step = Step::new(knob, value(&thing.what.allowed), value(&want)).tolerant();
                 steps.push(if want == original { step.releasing() } else { step.keeping() });
