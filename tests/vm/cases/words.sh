@@ -81,15 +81,20 @@ spin() {
     done
 }
 
-# A thread of the kernel has flag 0x200000; a name in parentheses may have spaces. Without a single new process: where all
-# processors compute, each would wait for its turn on an emulated machine.
+# A thread of the kernel has flag 0x200000; a name in parentheses may have spaces. Who was the kernel's at the first look is not looked
+# at again. Without a single new process: where all processors compute, each would wait for its turn on an emulated machine.
 running_on() {
-    for _stat in /proc/[0-9]*/task/[0-9]*/stat; do
-        { read -r _line <"$_stat"; } 2>/dev/null || continue
-        case ${_line##*) } in R*) ;; *) continue ;; esac
-        _thread=${_line%% *}
-        set -- ${_line##*) }
-        [ $(($7 / 2097152 % 2)) = 1 ] || echo "$_thread ${37}"
+    [ -n "${_kernels:-}" ] || _kernels=$(cat /proc/[0-9]*/stat 2>/dev/null | awk '
+        { pid = $1; sub(/^.*\) /, ""); if (int($7 / 2097152) % 2 == 1) printf " %s", pid } END { print " " }')
+    for _dir in /proc/[0-9]*; do
+        case $_kernels in *" ${_dir#/proc/} "*) continue ;; esac
+        for _stat in "$_dir"/task/[0-9]*/stat; do
+            { read -r _line <"$_stat"; } 2>/dev/null || continue
+            case ${_line##*) } in R*) ;; *) continue ;; esac
+            _thread=${_line%% *}
+            set -- ${_line##*) }
+            [ $(($7 / 2097152 % 2)) = 1 ] || echo "$_thread ${37}"
+        done
     done
 }
 

@@ -13,7 +13,7 @@ in_order
 on_members=0
 elsewhere=0
 n=0
-while [ $n -lt 60 ]; do
+while [ $n -lt 60 ] && { [ $on_members -lt 60 ] || [ $elsewhere -lt 60 ]; }; do
     running_on >seen
     while read -r pid cpu; do
         case " $members " in
