@@ -1,4 +1,5 @@
-//! What is measured in a virtual machine: exclusive sets, which on the machine at hand would push others out.
+//! What is measured in a virtual machine: exclusive sets, which on the machine at hand would push others out. What a neighbour feels
+//! of sets that push nobody out is measured on the machine itself (`neighbour`).
 //!
 //! One boot of Debian's 6.17 kernel with 4 emulated processors and cgroup v2 serves both goals.
 
@@ -7,7 +8,6 @@ use crate::stats::median_of;
 use crate::trial::{Bench, Trouble, build_bare, told};
 use millpond_vm::{Cache, Case, CaseResult, Cgroup, Guest, Image, Nic, Shape, Verdict, available, obtain};
 use serde_json::Value;
-use std::thread::available_parallelism;
 use std::time::Duration;
 
 const CHANGE: (&str, &str, Goal) = (
@@ -25,11 +25,6 @@ const NEIGHBOUR: (&str, &str, Goal) = (
     "as many bare writes",
     Goal::RatioAtMost(1.0),
 );
-const NEIGHBOUR_HERE: (&str, &str, Goal) = (
-    "worst wake-up on a fenced processor while sets come and go (on this machine)",
-    "as many bare writes",
-    Goal::RatioAtMost(1.0),
-);
 const QUIET_THREADS: &str =
     "ticks from psrset -c until the last foreign thread ran in the set (in a virtual machine)";
 const QUIET_INTERRUPTS: &str =
@@ -40,7 +35,7 @@ const LIMIT: Duration = Duration::from_secs(400);
 
 /// The lines of these goals.
 pub fn measure(bench: &Bench) -> Vec<Line> {
-    let mut lines = match boot(bench) {
+    match boot(bench) {
         Ok((values, quiet)) => [lines_of(&values), quiet_lines(quiet)].concat(),
         Err(why) => {
             let mut lines = [CHANGE, LIBRARY, NEIGHBOUR]
@@ -49,22 +44,7 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
             lines.extend(quiet_lines(Err(why)));
             lines
         }
-    };
-    lines.push(here());
-    lines
-}
-
-fn here() -> Line {
-    let (name, peer, goal) = NEIGHBOUR_HERE;
-    let cpus = available_parallelism().map_or(1, usize::from);
-    let why = if cpus < 4 {
-        format!(
-            "it takes four processors (one fenced, two that change sets, one for the rest), here are {cpus}"
-        )
-    } else {
-        "a fence on this machine would push out others".into()
-    };
-    Line::unresolvable(name, peer, goal, why)
+    }
 }
 
 /// What three measurements said in the guest as JSON, and the fourth as lines.

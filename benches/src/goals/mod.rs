@@ -2,6 +2,7 @@
 
 mod demo;
 mod inside;
+mod neighbour;
 mod sample;
 mod start;
 mod tools;
@@ -19,9 +20,10 @@ pub struct Group {
 }
 
 /// All of them, in the order in which they are run.
-pub const GROUPS: [Group; 5] = [
+pub const GROUPS: [Group; 6] = [
     Group { name: "start", measure: start::measure },
     Group { name: "tools", measure: tools::measure },
+    Group { name: "neighbour", measure: neighbour::measure },
     Group { name: "sample", measure: sample::measure },
     Group { name: "inside", measure: inside::measure },
     Group { name: "demo", measure: demo::measure },

@@ -10,7 +10,7 @@
 mod change;
 mod lateness;
 mod library;
-mod neighbour;
+pub mod neighbour;
 
 use crate::line::Pairs;
 use crate::trial::Trouble;

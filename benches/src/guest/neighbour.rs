@@ -36,7 +36,9 @@ pub struct Felt {
 /// A set cannot be made, or the thread that wakes up cannot be asked.
 pub fn measure(pairs: usize) -> Result<Felt, Trouble> {
     run_ms(Command::new("psrset").args(["-c", "3"]))?;
-    let mut sleeper = Sleeper::start()?;
+    let mut command = Command::new("psrset");
+    command.args(["-e", "1"]).arg(told("find this program", std::env::current_exe())?);
+    let mut sleeper = Sleeper::start(command, 3)?;
     let mut felt = Felt { pairs: Pairs::default(), idle: Vec::new(), sets: 0 };
     let turn = BUDGET.div_f64(f64::from(u32::try_from(pairs.max(1)).unwrap_or(u32::MAX)));
     let each = SETS.div_ceil(pairs.max(1));
@@ -88,18 +90,20 @@ fn with_bare_writes(writes: usize, took: Duration, sleeper: &mut Sleeper) -> Res
     Ok(worst)
 }
 
-/// The thread that wakes up, in a program of its own in set 1.
-struct Sleeper {
+/// The thread that wakes up, in a program of its own.
+pub struct Sleeper {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
 }
 
 impl Sleeper {
-    fn start() -> Result<Sleeper, Trouble> {
-        let own = told("find this program", std::env::current_exe())?;
-        let mut command = Command::new("psrset");
-        command.args(["-e", "1"]).arg(own).args(["guest", "lateness", "3"]);
+    /// Starts it on a processor. `command` is this program, or what becomes it.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start(mut command: Command, cpu: usize) -> Result<Sleeper, Trouble> {
+        command.args(["guest", "lateness", &cpu.to_string()]);
         let mut child = told("start it", command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn())?;
         match (child.stdin.take(), child.stdout.take()) {
             (Some(input), Some(output)) => Ok(Sleeper { child, input, output: BufReader::new(output) }),
@@ -108,7 +112,10 @@ impl Sleeper {
     }
 
     /// The worst lateness since this was asked last, in microseconds.
-    fn take_us(&mut self) -> Result<f64, Trouble> {
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn take_us(&mut self) -> Result<f64, Trouble> {
         told("ask for the lateness", self.input.write_all(b"\n").and_then(|()| self.input.flush()))?;
         let mut line = String::new();
         told("read the lateness", self.output.read_line(&mut line))?;

@@ -116,7 +116,7 @@ impl LinuxMachine {
         let (mut view, sets) = self.live_sets()?;
         let left = &view.online - stopped;
         let lonely = Self::left_with_one((&sets, &view.online), (&sets, &left));
-        let mut steps = self.adopted(&lonely)?;
+        let mut steps = self.adopted(&lonely, &self.bound_to_processors()?);
         if view.v1 {
             view.online = left;
             let narrowed = plan(&view, &Wanted { sets, moves: Vec::new() });
@@ -158,7 +158,7 @@ impl LinuxMachine {
             Transition::Start { .. } => steps.push(self.online_step(cpu, true)?),
             Transition::Stop => {
                 self.check_stop(states, cpu)?;
-                steps.extend(self.release_bound(cpu, forced)?);
+                steps.extend(self.release_bound(&self.bound_to_processors()?, cpu, forced)?);
                 steps.push(self.online_step(cpu, false)?);
             }
         }

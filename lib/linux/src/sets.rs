@@ -6,10 +6,21 @@ use crate::plan::{Wanted, plan};
 use crate::view::{Group, RootTasks, SetLabel, View};
 use crate::words;
 use millpond_machine::facets::CreateOptions;
-use millpond_machine::facets::Move;
+use millpond_machine::facets::{LwpStatus, Move};
 use millpond_machine::{Change, Psets, Reason, Refusal, Step, Subject, Threads};
-use millpond_model::{CpuId, CpuSet, Pset, PsetId, PsetMode, State};
+use millpond_model::{CpuId, CpuSet, Lwp, Pset, PsetId, PsetMode, State};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// What a move of processors is judged by, and where they go.
+struct Moving<'a> {
+    states: &'a BTreeMap<CpuId, State>,
+    /// Sets with threads.
+    busy: BTreeSet<PsetId>,
+    /// Threads that are bound to a processor.
+    bound: Vec<LwpStatus>,
+    to: PsetId,
+    forced: bool,
+}
 
 impl LinuxMachine {
     /// The tree as it is.
@@ -49,22 +60,20 @@ impl LinuxMachine {
     /// Checks one processor that should change sets.
     fn check_move(
         &self,
+        moving: &Moving<'_>,
         sets: &BTreeMap<PsetId, SetLabel>,
-        states: &BTreeMap<CpuId, State>,
-        busy: &BTreeSet<PsetId>,
-        to: PsetId,
         cpu: CpuId,
-        forced: bool,
     ) -> Result<Vec<Step>, Refusal> {
+        let Moving { states, busy, bound, to, forced } = moving;
         let refuse = |reason| Err(Refusal::new(Subject::Processor(cpu), reason));
         let from = Self::set_of(sets, cpu);
         let Some(state) = states.get(&cpu) else {
             return refuse(Reason::NoSuchProcessor { present: states.keys().copied().collect() });
         };
-        if from == to {
+        if from == *to {
             return Ok(Vec::new());
         }
-        if !state.runs_threads() && !to.is_default() {
+        if !state.runs_threads() {
             return refuse(Reason::NotActive(*state));
         }
         let taken: BTreeSet<CpuId> = sets.values().flat_map(|s| s.members.iter().copied()).collect();
@@ -84,13 +93,18 @@ impl LinuxMachine {
                     .hint(format!("unbind them first (psrset -U {from})")));
             }
         }
-        self.release_bound(cpu, forced)
+        self.release_bound(bound, cpu, *forced)
     }
 
-    /// What must be done about threads that we bound to a processor which leaves: unbind them by force, or
-    /// refuse. Masks that others set are not ours to break: the kernel sets them aside and brings them back.
-    pub(crate) fn release_bound(&self, cpu: CpuId, forced: bool) -> Result<Vec<Step>, Refusal> {
-        let bound = self.bound_by_us(cpu);
+    /// What must be done about threads that are bound to a processor which leaves: unbind them by force, or refuse. It does not matter
+    /// who bound them: the kernel cannot tell, and their owners would be as surprised.
+    pub(crate) fn release_bound(
+        &self,
+        bound: &[LwpStatus],
+        cpu: CpuId,
+        forced: bool,
+    ) -> Result<Vec<Step>, Refusal> {
+        let bound: Vec<Lwp> = bound.iter().filter(|t| t.cpu == Some(cpu)).map(|t| t.lwp).collect();
         if bound.is_empty() {
             return Ok(Vec::new());
         }
@@ -116,7 +130,9 @@ impl LinuxMachine {
         cpus: &[CpuId],
         forced: bool,
     ) -> Result<(Vec<Move>, Vec<Step>), Refusal> {
-        let busy: BTreeSet<PsetId> = view.tasks.iter().filter_map(|t| names::owner(&t.at)).collect();
+        let busy = view.tasks.iter().filter_map(|t| names::owner(&t.at)).collect();
+        let bound = if cpus.is_empty() { Vec::new() } else { self.bound_to_processors()? };
+        let moving = Moving { states, busy, bound, to, forced };
         let before = sets.clone();
         let mut seen = CpuSet::new();
         let (mut moves, mut steps) = (Vec::new(), Vec::new());
@@ -124,7 +140,7 @@ impl LinuxMachine {
             if !seen.insert(cpu) {
                 return Err(Refusal::new(Subject::Processor(cpu), Reason::NamedTwice));
             }
-            steps.extend(self.check_move(sets, states, &busy, to, cpu, forced)?);
+            steps.extend(self.check_move(&moving, sets, cpu)?);
             let from = Self::set_of(sets, cpu);
             if from != to {
                 if let Some(set) = sets.get_mut(&from) {
@@ -137,7 +153,7 @@ impl LinuxMachine {
             moves.push(Move { cpu, from, to });
         }
         let lonely = Self::left_with_one((&before, &view.online), (&*sets, &view.online));
-        steps.extend(self.adopted(&lonely)?);
+        steps.extend(self.adopted(&lonely, &moving.bound));
         Ok((moves, steps))
     }
 }

@@ -69,17 +69,12 @@ impl LinuxMachine {
         Ok(tasks)
     }
 
-    /// The threads that we bound to a processor and that still are, ascending.
-    pub(crate) fn bound_by_us(&self, cpu: CpuId) -> Vec<Lwp> {
-        let mut bound = Vec::new();
-        for knob in self.journal.baselines().into_keys() {
-            let Ok(LinuxKnob::Mask(task)) = LinuxKnob::parse(&knob) else { continue };
-            if self.status(task).is_ok_and(|s| s.cpu == Some(cpu)) {
-                bound.push(Lwp { pid: Pid(task.pid), lwp: LwpId(task.leader()) });
-            }
-        }
-        bound.sort();
-        bound
+    /// The threads that are bound to a processor, whoever bound them; except our own, which ends with the command.
+    pub(crate) fn bound_to_processors(&self) -> Result<Vec<LwpStatus>, Refusal> {
+        let own = Pid(std::process::id());
+        let live = self.os.root.live;
+        let bound = self.bound()?.into_iter();
+        Ok(bound.filter(|t| t.cpu.is_some() && !(live && t.lwp.pid == own)).collect())
     }
 
     /// Whether a mask of one processor is a binding: it is where the thread's set has more of them, whoever
@@ -96,13 +91,9 @@ impl LinuxMachine {
 
     /// Notes of the bindings that nobody will see any more because their set is left with one processor: those
     /// that were inherited, and those that others made. Remembered, they are seen.
-    pub(crate) fn adopted(&self, left_with_one: &BTreeSet<PsetId>) -> Result<Vec<Step>, Refusal> {
-        if left_with_one.is_empty() {
-            return Ok(Vec::new());
-        }
+    pub(crate) fn adopted(&self, left_with_one: &BTreeSet<PsetId>, bound: &[LwpStatus]) -> Vec<Step> {
         let mut notes = Vec::new();
-        for thread in self.bound()?.into_iter().filter(|t| t.cpu.is_some() && left_with_one.contains(&t.set))
-        {
+        for thread in bound.iter().filter(|t| left_with_one.contains(&t.set)) {
             let Ok((task, _)) = self.os.identify(thread.lwp.pid, Some(thread.lwp.lwp.0)) else { continue };
             let knob = LinuxKnob::Mask(task).knob();
             if self.journal.baseline(&knob).is_none() {
@@ -110,7 +101,7 @@ impl LinuxMachine {
                 notes.push(Step::new(knob, all.clone(), all).keeping());
             }
         }
-        Ok(notes)
+        notes
     }
 
     /// A thread that is bound to a processor or to a set, if it is, by its number alone.
@@ -294,10 +285,8 @@ impl Threads for LinuxMachine {
                     return Err(Refusal::new(Subject::Process(pid), Reason::EmptyPset(set))
                         .hint(format!("assign a processor first (psrset -a {set} …)")));
                 }
-                let baselines = self.journal.baselines();
-                for (task, _) in
-                    tasks.iter().filter(|(t, _)| baselines.contains_key(&LinuxKnob::Mask(*t).knob()))
-                {
+                // Whoever bound it, or whatever it inherited that from.
+                for (task, _) in &tasks {
                     let cpu = self.status(*task).ok().and_then(|s| s.cpu);
                     if let Some(cpu) = cpu.filter(|c| !label.members.contains(c)) {
                         let reason = Reason::BoundElsewhere { cpu, set };

@@ -185,7 +185,7 @@ fn a_number_that_the_machine_takes_later_is_the_machines() {
     made.process(20, &[20], "mine", 0);
     rights(&made, false, true);
     let user = made.machine();
-    create(&user, &[4]);
+    create(&user, &[4, 5]);
     bind(&user, 20, Some(1));
     rights(&made, true, true);
     let root = made.machine();

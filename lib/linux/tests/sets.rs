@@ -7,7 +7,7 @@ mod common;
 use common::HandMade;
 use millpond_machine::facets::CreateOptions;
 use millpond_machine::{Knobs, Machine, MemoryJournal, Reason, Refusal, Writer};
-use millpond_model::{CpuId, LwpId, Pid, PsetId, PsetMode, State};
+use millpond_model::{CpuId, Lwp, LwpId, Pid, PsetId, PsetMode, State};
 
 const EXCLUSIVE: CreateOptions = CreateOptions { keep_others: false };
 const SHARED: CreateOptions = CreateOptions { keep_others: true };
@@ -75,6 +75,38 @@ fn what_goes_with_a_directory_is_not_written_first() {
     // Before 6.15 a partition that is removed keeps its processors for some time.
     let slow = ["cg:/mpset1/cpuset.cpus.partition", "dir:/mpset1", "controller:/"];
     assert_eq!(written_to_remove("6.12.0\n", false), slow);
+}
+
+#[test]
+fn whoever_bound_a_thread_its_processor_stays() {
+    for v1 in [false, true] {
+        let made = HandMade::new(4, v1);
+        made.process(20, &[20], "pinned", 0);
+        made.file("proc/20/task/20/mask", "2");
+        let machine = made.machine();
+        let refusal = create(&machine, &[2], SHARED).unwrap_err();
+        let lwp = Lwp { pid: Pid(20), lwp: LwpId(20) };
+        assert_eq!(refusal.reason, Reason::BoundThreads(vec![lwp]));
+        create(&machine, &[1], SHARED).unwrap();
+        bind_cpu(&machine, 20, None).unwrap();
+        create(&machine, &[2], SHARED).unwrap();
+    }
+}
+
+#[test]
+fn a_child_of_a_bound_thread_is_not_bound_to_a_set_without_its_processor() {
+    for v1 in [false, true] {
+        let made = HandMade::new(4, v1);
+        made.process(103, &[103], "parent", 0);
+        let machine = made.machine();
+        create(&machine, &[2], SHARED).unwrap();
+        bind_cpu(&machine, 103, Some(3)).unwrap();
+        made.born(105, 105, (103, 103));
+        let refusal = bind(&machine, 105, Some(1)).unwrap_err();
+        assert_eq!(refusal.reason, Reason::BoundElsewhere { cpu: CpuId(3), set: PsetId(1) });
+        bind_cpu(&machine, 105, None).unwrap();
+        bind(&machine, 105, Some(1)).unwrap();
+    }
 }
 
 #[test]

@@ -1,0 +1,104 @@
+//! What a neighbour on this machine feels: a thread of the real-time class that wakes up each millisecond on the last processor, while
+//! sets of the first one are made and destroyed by commands that run there.
+//!
+//! Nobody may be pushed out of a machine that is not ours, so the processor of the neighbour is not fenced off, and the sets push nobody
+//! out either. In turns: our commands; programs that do only the writes, as many and for as long; nothing, for as long.
+
+use crate::guest::neighbour::Sleeper;
+use crate::line::{Goal, Line, Pairs};
+use crate::stats::median_of;
+use crate::trial::{Bench, Trouble, build_bare, find_program, run_ms, told};
+use rustix::thread::{CpuSet, sched_getaffinity};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::Instant;
+
+const NAME: &str = "worst wake-up of a neighbour while sets come and go (on this machine)";
+const PEER: &str = "as many sets by bare writes";
+const GOAL: Goal = Goal::RatioAtMost(1.0);
+/// Sets in all.
+const SETS: usize = 1000;
+/// The version 1 hierarchy.
+const ROOT: &str = "/sys/fs/cgroup/cpuset";
+/// One that nobody else has.
+const GROUP: &str = "millpond-bench";
+
+/// The lines of this goal.
+pub fn measure(bench: &Bench) -> Vec<Line> {
+    match felt(bench) {
+        Ok((pairs, idle)) => {
+            let line = Line::of(NAME, PEER, "us", &pairs, GOAL);
+            vec![line.noting(format!(
+                "{SETS} sets made and destroyed; with nothing going on: {:.0} us",
+                median_of(&idle)
+            ))]
+        }
+        Err(why) => vec![Line::unresolvable(NAME, PEER, GOAL, why)],
+    }
+}
+
+fn felt(bench: &Bench) -> Result<(Pairs, Vec<f64>), Trouble> {
+    let mine = told("ask where we may run", sched_getaffinity(None))?;
+    let usable: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| mine.is_set(cpu)).collect();
+    let (&[first, ..], Some(&last)) = (&usable[..], usable.last()) else {
+        return Err("there is no processor".into());
+    };
+    if first == last {
+        return Err("it takes two processors".into());
+    }
+    let nodes = fs::read_to_string(Path::new(ROOT).join("cpuset.mems"));
+    let nodes = nodes.map_err(
+        |_| "it takes a version 1 cpuset hierarchy: elsewhere sets cannot be made without pushing others out",
+    )?;
+    let taskset = find_program("taskset")?;
+    let bare = build_bare(&bench.scratch)?;
+    let mut sleeper = Sleeper::start(Command::new(&bench.own), last)?;
+    // What we start stays away from the neighbour.
+    let away = |program: &Path, words: &[&str]| {
+        let mut command = Command::new(&taskset);
+        command.arg("-c").arg(first.to_string()).arg(program).args(words);
+        run_ms(command.env("MILLPOND_STATE", bench.scratch.join("state"))).map(|_| ())
+    };
+    let cpu = first.to_string();
+    let sets = || {
+        away(&bench.millpond, &["psrset", "--keep-others", "-c", &cpu])?;
+        away(&bench.millpond, &["psrset", "-d", "1"])
+    };
+    let bare = || {
+        away(&bare, &["create-v1", ROOT, GROUP, &cpu, nodes.trim()])?;
+        away(&bare, &["destroy-v1", ROOT, GROUP])
+    };
+    turns(bench.pairs, &mut sleeper, &sets, &bare)
+}
+
+/// In turns: sets by our commands; as many by bare writes, spread over as much time; nothing, for as long.
+fn turns(
+    rounds: usize,
+    sleeper: &mut Sleeper,
+    ours: &dyn Fn() -> Result<(), Trouble>,
+    bare: &dyn Fn() -> Result<(), Trouble>,
+) -> Result<(Pairs, Vec<f64>), Trouble> {
+    let (mut pairs, mut idle) = (Pairs::default(), Vec::new());
+    let each = SETS.div_ceil(rounds.max(1));
+    for _ in 0..rounds {
+        sleeper.take_us()?;
+        let begin = Instant::now();
+        (0..each).try_for_each(|_| ours())?;
+        let took = begin.elapsed();
+        let felt = sleeper.take_us()?;
+        let begin = Instant::now();
+        for set in 1..=each {
+            bare()?;
+            let part = |n: usize| f64::from(u32::try_from(n).unwrap_or(u32::MAX));
+            let due = took.mul_f64(part(set) / part(each));
+            sleep(due.saturating_sub(begin.elapsed()));
+        }
+        let peer = sleeper.take_us()?;
+        sleep(took);
+        idle.push(sleeper.take_us()?);
+        pairs.push(felt, peer);
+    }
+    Ok((pairs, idle))
+}
