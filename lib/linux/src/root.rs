@@ -89,46 +89,40 @@ impl Root {
         }
     }
 
+    /// The names in a directory, sorted. Empty when it does not exist.
+    ///
+    /// # Errors
+    /// Whatever else keeps it from being read.
+    pub fn names(&self, dir: &Path) -> io::Result<Vec<String>> {
+        listed(dir, |_| true)
+    }
+
     /// The directories in a directory, sorted by name. Empty when it does not exist. Kernel file systems say what each entry is while
     /// they list it, so nothing is looked at again.
     ///
     /// # Errors
     /// Whatever else keeps it from being read.
     pub fn dirs(&self, dir: &Path) -> io::Result<Vec<String>> {
-        let entries = match fs::read_dir(dir) {
-            Ok(entries) => entries,
-            Err(error) if is_gone(&error) => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
-        let mut names = Vec::new();
-        for entry in entries {
-            let entry = entry?;
-            // One that is removed while it is listed is none.
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                names.push(entry.file_name().to_string_lossy().into_owned());
-            }
-        }
-        names.sort();
-        Ok(names)
+        // One that is removed while it is listed is none.
+        listed(dir, |entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
     }
+}
 
-    /// The names in a directory, sorted. Empty when it does not exist.
-    ///
-    /// # Errors
-    /// Whatever else keeps it from being read.
-    pub fn names(&self, dir: &Path) -> io::Result<Vec<String>> {
-        let entries = match fs::read_dir(dir) {
-            Ok(entries) => entries,
-            Err(error) if is_gone(&error) => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
-        let mut names = Vec::new();
-        for entry in entries {
-            names.push(entry?.file_name().to_string_lossy().into_owned());
+fn listed(dir: &Path, wanted: impl Fn(&fs::DirEntry) -> bool) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if is_gone(&error) => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        if wanted(&entry) {
+            names.push(entry.file_name().to_string_lossy().into_owned());
         }
-        names.sort();
-        Ok(names)
     }
+    names.sort();
+    Ok(names)
 }
 
 /// Kernel files say that they are empty and are mostly short: one buffer of a page saves the growing.
