@@ -245,6 +245,12 @@ fn sheltered_processors_have_rows_from_tables_only() {
     assert_eq!(row.events[Column::Syscl.index()], None);
     assert!(row.events[Column::Intr.index()].is_some() && row.events[Column::Ithr.index()].is_some());
     assert!(sample.missing.iter().any(|why| why.contains("left alone")), "{:?}", sample.missing);
+    let is_received = watch.explain().iter().any(|line| line.contains("instead of sent"));
+    assert_eq!(
+        row.events[Column::Xcal.index()].is_some(),
+        is_received,
+        "calls are sent or received for all alike"
+    );
     let options = WatchOptions { touch_fenced: true };
     let mut watch = LinuxWatch::start(&os, nobody(), options).unwrap();
     is_counted(&watch.sample().unwrap(), Column::Syscl);

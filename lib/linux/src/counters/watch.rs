@@ -255,7 +255,9 @@ impl<'a> LinuxWatch<'a> {
         let touched = !self.untouched.contains(row.cpu);
         let programs = self.shared().filter(|_| touched).map(|shared| shared.read(row.cpu));
         let events = self.read_events(index);
-        let calls = self.tables.calls_received(row.cpu, index);
+        // The same for all processors: where calls are counted as they are sent, those of one left alone are not known.
+        let is_received = self.wants_from_tables(Column::Xcal);
+        let calls = self.tables.calls_received(row.cpu, index).filter(|_| is_received);
         let meters = &mut self.watched[index].meters;
         for column in COLUMNS {
             let at = column.index();
