@@ -19,12 +19,16 @@ state now 1
 same made now "when it is back"
 # Both, and the last one too.
 need psrset -c 1
-write /sys/devices/system/cpu/cpu1/online 0
-need psrset -i 2
-want "user processor set 2: empty" "$said"
-write /sys/devices/system/cpu/cpu1/online 1
-need psradm -n 0
-in_order
+if { echo 0 >/sys/devices/system/cpu/cpu1/online; } 2>/dev/null; then
+    need psrset -i 2
+    want "user processor set 2: empty" "$said"
+    write /sys/devices/system/cpu/cpu1/online 1
+    need psradm -n 0
+    in_order
+else
+    # 6.12 counts the time of its fair server among what is promised, and refuses where a partition would have no processor left.
+    case $(uname -r) in 6.12.*) echo "this kernel keeps the last processor of a partition" ;; *) fail "processor 1 stays on-line" ;; esac
+fi
 need psrset -d 2
 state now 1
 same made now "after the second set"
