@@ -10,7 +10,7 @@
 //! what it was told is written down first, in the state directory, and believed for two rounds; then its answer
 //! counts again.
 
-use crate::knob::LinuxKnob;
+use crate::knob::{LinuxKnob, list_value};
 use crate::os::knob_error;
 use crate::{LinuxMachine, Os, words};
 use millpond_machine::{Knob, KnobError, Step, Value};
@@ -264,10 +264,6 @@ impl Os {
     }
 }
 
-fn value(cpus: &CpuSet) -> Option<Value> {
-    (!cpus.is_empty()).then(|| cpus.to_string())
-}
-
 impl LinuxMachine {
     /// The step that makes the daemon leave the sheltered processors alone, or no longer. None where there is no
     /// daemon, or where it cannot be asked.
@@ -290,7 +286,7 @@ impl LinuxMachine {
         if want == is && (want != original || kept.is_none()) {
             return None;
         }
-        let step = Step::new(knob, value(&is), value(&want)).tolerant();
+        let step = Step::new(knob, list_value(&is), list_value(&want)).tolerant();
         Some(if want == original { step.releasing() } else { step.keeping() })
     }
 

@@ -190,6 +190,11 @@ pub(crate) fn canonical(path: &str, text: &str) -> Option<Value> {
     }
 }
 
+/// The value of a knob that holds processors; none of them is no value.
+pub(crate) fn list_value(cpus: &CpuSet) -> Option<Value> {
+    (!cpus.is_empty()).then(|| cpus.to_string())
+}
+
 /// The text to write into a file for a value.
 pub(crate) fn written(os: &Os, path: &str, value: Option<&Value>) -> String {
     let Some(value) = value else {

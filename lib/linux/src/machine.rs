@@ -2,7 +2,7 @@
 
 use crate::clock::LinuxClock;
 use crate::hierarchy::Hierarchy;
-use crate::knob::{LinuxKnob, Tree, canonical, written};
+use crate::knob::{LinuxKnob, Tree, canonical, list_value, written};
 use crate::names;
 use crate::os::knob_error;
 use crate::plan::{Wanted, plan};
@@ -142,10 +142,7 @@ impl Knobs for LinuxMachine {
             LinuxKnob::Mask(task) => self.mask_value(task).map(Some),
             LinuxKnob::Unit(path) => Ok(self.os.group(&path)?.is_dir().then(|| "present".to_owned())),
             LinuxKnob::Allowed(path) => Ok(self.os.allowed_cpus(&path)?.map(|cpus| cpus.to_string())),
-            LinuxKnob::Balancer => self.os.left_alone().map(|cpus| {
-                let list = cpus.to_string();
-                (!list.is_empty()).then_some(list)
-            }),
+            LinuxKnob::Balancer => self.os.left_alone().map(|cpus| list_value(&cpus)),
             LinuxKnob::Record(name) => self.os.root.read(&self.os.record_file(&name)).map_err(knob_error),
         }
     }

@@ -8,7 +8,7 @@ use crate::LinuxMachine;
 use crate::knob::{LinuxKnob, Tree};
 use crate::os::knob_error;
 use crate::plan::{Wanted, plan};
-use millpond_machine::facets::{ProcessorStatus, StateChange};
+use millpond_machine::facets::{LwpStatus, ProcessorStatus, StateChange};
 use millpond_machine::{Change, Machine, Processors, Psets, Reason, Refusal, Step, Subject};
 use millpond_model::{CpuId, CpuSet, State, Topology, Transition, TransitionError, WallTime};
 use serde::{Deserialize, Serialize};
@@ -32,15 +32,24 @@ impl LinuxMachine {
         Some((text, record))
     }
 
-    /// The state of each processor, without its time.
-    pub(crate) fn states_now(&self) -> Result<BTreeMap<CpuId, State>, Refusal> {
+    /// The state of each processor, with its time where we know it.
+    fn known_states(&self) -> Result<Vec<(CpuId, State, Option<WallTime>)>, Refusal> {
         let (present, online) = (self.processor_list("present")?, self.processor_list("online")?);
         let recorded = self.os.root.state.join("records").exists();
-        let state = |cpu| {
-            let kept = if recorded { self.record_if_true(cpu, online.contains(cpu)) } else { None };
-            kept.map_or(if online.contains(cpu) { State::OnLine } else { State::OffLine }, |r| r.state)
+        let known = |cpu| {
+            let on = online.contains(cpu);
+            let record = if recorded { self.record_if_true(cpu, on) } else { None };
+            match record {
+                Some(record) => (cpu, record.state, Some(record.since)),
+                None => (cpu, if on { State::OnLine } else { State::OffLine }, None),
+            }
         };
-        Ok(present.iter().map(|cpu| (cpu, state(cpu))).collect())
+        Ok(present.iter().map(known).collect())
+    }
+
+    /// The state of each processor, without its time.
+    pub(crate) fn states_now(&self) -> Result<BTreeMap<CpuId, State>, Refusal> {
+        Ok(self.known_states()?.into_iter().map(|(cpu, state, _)| (cpu, state)).collect())
     }
 
     fn processor_list(&self, name: &str) -> Result<CpuSet, Refusal> {
@@ -109,14 +118,14 @@ impl LinuxMachine {
     /// What must be done before processors go off-line: bindings that nobody will see any more are noted. And
     /// version 1 deletes an off-line processor from every list for good, so the lists are narrowed by us first:
     /// then the original ones are remembered, and a refusal can be undone.
-    fn before_stopping(&self, stopped: &CpuSet) -> Result<Vec<Step>, Refusal> {
+    fn before_stopping(&self, stopped: &CpuSet, bound: &[LwpStatus]) -> Result<Vec<Step>, Refusal> {
         if stopped.is_empty() || !self.has_cgroups() {
             return Ok(Vec::new());
         }
         let (mut view, sets) = self.live_sets()?;
         let left = &view.online - stopped;
         let lonely = Self::left_with_one((&sets, &view.online), (&sets, &left));
-        let mut steps = self.adopted(&lonely, &self.bound_to_processors()?);
+        let mut steps = self.adopted(&lonely, bound);
         if view.v1 {
             view.online = left;
             let narrowed = plan(&view, &Wanted { sets, moves: Vec::new() });
@@ -128,6 +137,7 @@ impl LinuxMachine {
     fn state_steps(
         &self,
         states: &[ProcessorStatus],
+        bound: &[LwpStatus],
         cpu: CpuId,
         to: State,
         forced: bool,
@@ -158,7 +168,7 @@ impl LinuxMachine {
             Transition::Start { .. } => steps.push(self.online_step(cpu, true)?),
             Transition::Stop => {
                 self.check_stop(states, cpu)?;
-                steps.extend(self.release_bound(&self.bound_to_processors()?, cpu, forced)?);
+                steps.extend(self.release_bound(bound, cpu, forced)?);
                 steps.push(self.online_step(cpu, false)?);
             }
         }
@@ -178,22 +188,12 @@ impl Processors for LinuxMachine {
     }
 
     fn states(&self) -> Result<Vec<ProcessorStatus>, Refusal> {
-        let (present, online) = (self.processor_list("present")?, self.processor_list("online")?);
-        let recorded = self.os.root.state.join("records").exists();
-        Ok(present
-            .iter()
-            .map(|cpu| {
-                let on = online.contains(cpu);
-                let record = if recorded { self.record_if_true(cpu, on) } else { None };
-                record.map_or_else(
-                    || {
-                        let state = if on { State::OnLine } else { State::OffLine };
-                        ProcessorStatus { cpu, state, since: self.clock().booted() }
-                    },
-                    |r| ProcessorStatus { cpu, state: r.state, since: r.since },
-                )
-            })
-            .collect())
+        let status = |(cpu, state, since): (CpuId, State, Option<WallTime>)| ProcessorStatus {
+            cpu,
+            state,
+            since: since.unwrap_or_else(|| self.clock().booted()),
+        };
+        Ok(self.known_states()?.into_iter().map(status).collect())
     }
 
     fn prepare_state(&self, cpu: CpuId, to: State, forced: bool) -> Result<Change<StateChange>, Refusal> {
@@ -214,8 +214,12 @@ impl Processors for LinuxMachine {
         }
         let mut steps = Vec::new();
         let mut changes = Vec::new();
+        // All threads are looked at once, and only where a processor may stop.
+        let runs = |s: &ProcessorStatus| s.state.runs_threads() && cpus.contains(&s.cpu);
+        let stops = !to.runs_threads() && states.iter().any(runs);
+        let bound = if stops { self.bound_to_processors()? } else { Vec::new() };
         for cpu in cpus.iter().copied() {
-            let (more, mut change) = self.state_steps(&states, cpu, to, forced)?;
+            let (more, mut change) = self.state_steps(&states, &bound, cpu, to, forced)?;
             steps.extend(more);
             // One that is named twice was what it was before the first time.
             change.from =
@@ -228,7 +232,7 @@ impl Processors for LinuxMachine {
             states.iter().filter(|s| !s.state.takes_interrupts()).map(|s| s.cpu).collect();
         let stopped: CpuSet =
             changes.iter().filter(|c| c.from.runs_threads() && !c.to.runs_threads()).map(|c| c.cpu).collect();
-        steps.splice(0..0, self.before_stopping(&stopped)?).for_each(drop);
+        steps.splice(0..0, self.before_stopping(&stopped, &bound)?).for_each(drop);
         if !steps.is_empty() {
             // Interrupts leave before the processor does, and come back after it.
             let steering = self.shelter_steps(&sheltered)?;

@@ -4,10 +4,10 @@
 //! sheltered processors; where nothing would be left, all processors that are not sheltered. The last release
 //! of a shelter therefore restores every list, and a device that appears later is steered at the next check.
 
-use crate::knob::{LinuxKnob, Tree, canonical};
+use crate::knob::{LinuxKnob, Tree, canonical, list_value};
 use crate::{LinuxMachine, Os};
 use millpond_machine::facets::{Interrupt, InterruptKind};
-use millpond_machine::{Interrupts, KnobError, Processors, Refusal, Step, Value};
+use millpond_machine::{Interrupts, KnobError, Processors, Refusal, Step};
 use millpond_model::CpuSet;
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -85,10 +85,10 @@ impl LinuxMachine {
                 continue;
             }
             if want != thing.what.allowed {
-                let step = Step::new(knob, value(&thing.what.allowed), value(&want)).tolerant();
+                let step = Step::new(knob, list_value(&thing.what.allowed), list_value(&want)).tolerant();
                 steps.push(if want == original { step.releasing() } else { step.keeping() });
             } else if want == original && kept.is_some() {
-                steps.push(Step::new(knob, value(&want), value(&want)).releasing());
+                steps.push(Step::new(knob, list_value(&want), list_value(&want)).releasing());
             }
         }
         Ok(steps)
@@ -252,10 +252,6 @@ fn read_only(file: &Path) -> Option<String> {
 
 fn list(os: &Os, path: &Path) -> Option<CpuSet> {
     os.root.read(path).ok().flatten()?.parse().ok()
-}
-
-fn value(cpus: &CpuSet) -> Option<Value> {
-    (!cpus.is_empty()).then(|| cpus.to_string())
 }
 
 /// Says in words what an error of an interrupt's file means.

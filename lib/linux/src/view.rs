@@ -362,19 +362,19 @@ fn read_group(os: &Os, path: &str) -> Result<Group, (String, KnobError)> {
         Err(error) => Err((format!("{path}/{name}"), knob_error(error))),
     };
     let value = |name: &str| Ok(read(name)?.and_then(|t| canonical(name, t.trim_end())));
-    let list = |text: Option<Value>| text.and_then(|t| t.parse().ok()).unwrap_or_default();
+    let list = |text: Option<String>| text.and_then(|t| t.trim_end().parse().ok()).unwrap_or_default();
     let mut group = Group::default();
     // Where the controller is not enabled there are no files of its own.
     let cpus = read("cpuset.cpus")?;
     let has_cpusets = cpus.is_some();
-    group.cpus = list(cpus.and_then(|t| canonical("cpuset.cpus", t.trim_end())));
+    group.cpus = list(cpus);
     if os.hierarchy.is_v1() {
         group.mems = value("cpuset.mems")?;
         return Ok(group);
     }
     if has_cpusets {
         group.partition = value("cpuset.cpus.partition")?;
-        group.exclusive = list(value("cpuset.cpus.exclusive")?);
+        group.exclusive = list(read("cpuset.cpus.exclusive")?);
     }
     let subtree = read("cgroup.subtree_control")?;
     group.controller = subtree.is_some_and(|t| t.split_ascii_whitespace().any(|c| c == "cpuset"));

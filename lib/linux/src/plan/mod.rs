@@ -151,7 +151,3 @@ fn will_have_tasks(view: &View, wanted: &Wanted, id: PsetId) -> bool {
     let stays = view.tasks.iter().any(|t| names::owner(&t.at) == Some(id) && !leaves(t.id));
     stays || wanted.moves.iter().any(|(_, _, to)| *to == Destination::Set(id))
 }
-
-fn list(cpus: &CpuSet) -> Option<Value> {
-    (!cpus.is_empty()).then(|| cpus.to_string())
-}

@@ -1,6 +1,7 @@
 //! Other people's cgroups: which lists must change so that the sets can be, and how they come back.
 
-use super::{Other, Planner, list};
+use super::{Other, Planner};
+use crate::knob::list_value;
 use crate::names;
 use crate::view::is_within;
 use millpond_machine::{Baseline, Step};
@@ -156,7 +157,8 @@ impl Planner<'_> {
     }
 
     fn step_other(&self, other: &Other, value: &CpuSet) -> Step {
-        let step = Step::new(self.view.cpus_knob(&other.path).knob(), list(&other.now), list(value));
+        let step =
+            Step::new(self.view.cpus_knob(&other.path).knob(), list_value(&other.now), list_value(value));
         if other.released && *value == other.want { step.releasing() } else { step.keeping() }
     }
 }

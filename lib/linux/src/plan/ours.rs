@@ -1,7 +1,7 @@
 //! Cgroups of ours: what they should be, and the steps that make them so.
 
-use super::{Planner, Target, list};
-use crate::knob::LinuxKnob;
+use super::{Planner, Target};
+use crate::knob::{LinuxKnob, list_value};
 use crate::names::{self, DEFAULT_GROUP};
 use crate::view::{control, is_within};
 use millpond_machine::Step;
@@ -108,7 +108,7 @@ impl Planner<'_> {
             let first = self.steps.len();
             self.push(&control(path, "cpuset.cpus.partition"), group.partition, None);
             let flags = self.steps.len();
-            let cpus = list(&group.cpus);
+            let cpus = list_value(&group.cpus);
             self.push(&self.view.cpus_knob(path), cpus, None);
             self.push(&control(path, "cpuset.mems"), group.mems, None);
             if group.controller && self.is_hand_made() {
@@ -137,7 +137,7 @@ impl Planner<'_> {
             let wanted = self.targets.get(path).map(|t| t.cpus.clone()).unwrap_or_default();
             let is = self.view.groups.get(path).map(|g| g.cpus.clone()).unwrap_or_default();
             if is.is_empty() && !wanted.is_empty() {
-                self.push(&self.view.cpus_knob(path), None, list(&wanted));
+                self.push(&self.view.cpus_knob(path), None, list_value(&wanted));
             }
         }
     }
@@ -157,7 +157,7 @@ impl Planner<'_> {
             let is = self.view.groups.get(path).map(|g| g.cpus.clone()).unwrap_or_default();
             let less = &is & &target.cpus;
             if less != is && (!less.is_empty() || target.cpus.is_empty()) {
-                self.push(&self.view.cpus_knob(path), list(&is), list(&less));
+                self.push(&self.view.cpus_knob(path), list_value(&is), list_value(&less));
             }
         }
     }
@@ -171,9 +171,9 @@ impl Planner<'_> {
             let grown = self
                 .steps
                 .iter()
-                .any(|s| s.knob == self.view.cpus_knob(&path).knob() && s.after == list(&target.cpus));
+                .any(|s| s.knob == self.view.cpus_knob(&path).knob() && s.after == list_value(&target.cpus));
             if is != target.cpus && !grown && !target.cpus.is_empty() {
-                self.push(&self.view.cpus_knob(&path), list(&is), list(&target.cpus));
+                self.push(&self.view.cpus_knob(&path), list_value(&is), list_value(&target.cpus));
             }
             self.push(&LinuxKnob::Label(path.clone(), "set".into()), group.label, target.label);
         }

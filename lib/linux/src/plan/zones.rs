@@ -1,7 +1,7 @@
 //! Zones: standing cgroups that are partitions where they are.
 
-use super::{Planner, list};
-use crate::knob::LinuxKnob;
+use super::Planner;
+use crate::knob::{LinuxKnob, list_value};
 use crate::names;
 use crate::view::{ancestors, control};
 use millpond_machine::Step;
@@ -49,9 +49,10 @@ impl Planner<'_> {
             let want = wants.get(&path).cloned().unwrap_or_default();
             let less = &group.exclusive & &want;
             if want.is_empty() {
-                self.steps.push(Step::new(knob.knob(), list(&group.exclusive), None).releasing());
+                self.steps.push(Step::new(knob.knob(), list_value(&group.exclusive), None).releasing());
             } else if less != group.exclusive && !less.is_empty() {
-                self.steps.push(Step::new(knob.knob(), list(&group.exclusive), list(&less)).keeping());
+                self.steps
+                    .push(Step::new(knob.knob(), list_value(&group.exclusive), list_value(&less)).keeping());
             }
         }
     }
@@ -64,7 +65,7 @@ impl Planner<'_> {
             let is = if less.is_empty() { group.exclusive.clone() } else { less };
             if is != want {
                 let knob = control(&path, "cpuset.cpus.exclusive").knob();
-                self.steps.push(Step::new(knob, list(&is), list(&want)).keeping());
+                self.steps.push(Step::new(knob, list_value(&is), list_value(&want)).keeping());
             }
             if self.is_standing_partition(&path) && group.partition.as_deref() != Some("root") {
                 let knob = control(&path, "cpuset.cpus.partition").knob();

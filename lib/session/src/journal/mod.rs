@@ -185,14 +185,11 @@ impl FileJournal {
 
     /// Opens the file for appending behind `end`.
     fn open(&self, end: u64) -> io::Result<File> {
-        let open = || OpenOptions::new().append(true).create(true).mode(0o644).open(&self.path);
-        let file = if end > 0 {
-            // It was read from there, so the directory is.
-            open()?
-        } else {
+        // What was read from there has its directory.
+        if end == 0 {
             make_dir(&self.dir)?;
-            open()?
-        };
+        }
+        let file = OpenOptions::new().append(true).create(true).mode(0o644).open(&self.path)?;
         if file.metadata()?.len() > end {
             file.set_len(end)?;
         }

@@ -161,29 +161,29 @@ pub fn all(wants_all: bool) -> Result<Vec<Group>, Box<dyn std::error::Error>> {
             Ok(Group { refine: commands_v2, cases: cases(&["millpond", "millpond-v2"])?, ..group })
         })
     };
-    let commands_on_v1 = Group {
-        name: "6.1-v1-commands".to_owned(),
+    let on_v1 = Group {
+        name: "6.1-v1".to_owned(),
         kernel: KernelId::cloud(Series::V6_1),
         shape: Shape::flat(4, 1)?,
-        refine: commands_v1,
-        cases: cases(&["millpond", "millpond-v1"])?,
+        refine: v1,
+        cases: cases(&["any", "v1"])?,
         checks: Vec::new(),
         judges_cases: true,
+    };
+    let commands_on_v1 = Group {
+        name: "6.1-v1-commands".to_owned(),
+        refine: commands_v1,
+        cases: cases(&["millpond", "millpond-v1"])?,
+        shape: on_v1.shape.clone(),
+        checks: Vec::new(),
+        ..on_v1
     };
     let commands_on_6_17 = commands_on_v2("6.17-commands", Series::V6_17, Shape::flat(8, 2))?;
     let mut groups = vec![
         shared_out(commands_on_6_17, &LEFT_TO_V1, wants_all),
         shared_out(commands_on_v1, &LEFT_TO_V2, wants_all),
         on_v2("6.17", Series::V6_17, Shape::flat(8, 2))?,
-        Group {
-            name: "6.1-v1".to_owned(),
-            kernel: KernelId::cloud(Series::V6_1),
-            shape: Shape::flat(4, 1)?,
-            refine: v1,
-            cases: cases(&["any", "v1"])?,
-            checks: Vec::new(),
-            judges_cases: true,
-        },
+        on_v1,
         Group {
             name: "itself".to_owned(),
             kernel: KernelId::cloud(Series::V6_17),
