@@ -39,27 +39,22 @@ static int is_root(const char *root, const char *name)
 
 int main(int argc, char **argv)
 {
-    if (argc == 5 && strcmp(argv[1], "create") == 0) {
-        char path[512];
+    char path[512] = "";
+    if (argc > 3)
         snprintf(path, sizeof path, "%s/%s", argv[2], argv[3]);
+    if (argc == 5 && strcmp(argv[1], "create") == 0) {
         return put(argv[2], ".", "cgroup.subtree_control", "+cpuset") || mkdir(path, 0755)
             || put(argv[2], argv[3], "cpuset.cpus", argv[4])
             || put(argv[2], argv[3], "cpuset.cpus.partition", "root") || !is_root(argv[2], argv[3]);
     }
     if (argc == 4 && strcmp(argv[1], "destroy") == 0) {
-        char path[512];
-        snprintf(path, sizeof path, "%s/%s", argv[2], argv[3]);
         return rmdir(path) != 0 || put(argv[2], ".", "cgroup.subtree_control", "-cpuset");
     }
     if (argc == 6 && strcmp(argv[1], "create-v1") == 0) {
-        char path[512];
-        snprintf(path, sizeof path, "%s/%s", argv[2], argv[3]);
         return mkdir(path, 0755) || put(argv[2], argv[3], "cpuset.mems", argv[5])
             || put(argv[2], argv[3], "cpuset.cpus", argv[4]);
     }
     if (argc == 4 && strcmp(argv[1], "destroy-v1") == 0) {
-        char path[512];
-        snprintf(path, sizeof path, "%s/%s", argv[2], argv[3]);
         return rmdir(path);
     }
     return 2;

@@ -92,7 +92,7 @@ fn said(case: &CaseResult) -> Result<String, Trouble> {
     }
 }
 
-/// A line for threads and one for interrupts, from rounds of `THREADS INTERRUPTS`.
+/// A line for threads and one for interrupts, from rounds of `THREADS INTERRUPTS MADE STILL` (see the script).
 fn quiet_lines(rounds: Result<String, Trouble>) -> Vec<Line> {
     let names = [QUIET_THREADS, QUIET_INTERRUPTS];
     let text = match rounds {
@@ -101,14 +101,23 @@ fn quiet_lines(rounds: Result<String, Trouble>) -> Vec<Line> {
             return names.map(|name| Line::unresolvable(name, "no peer", Goal::None, why.clone())).to_vec();
         }
     };
-    let column = |at: usize| -> Vec<f64> {
-        text.lines().filter_map(|line| line.split(' ').nth(at)?.trim().parse().ok()).collect()
-    };
+    let rounds: Vec<Vec<f64>> = text
+        .lines()
+        .map(|line| line.split(' ').filter_map(|word| word.trim().parse().ok()).collect::<Vec<f64>>())
+        .filter(|round| round.len() == 4)
+        .collect();
+    let column = |at: usize| rounds.iter().map(|round| round[at]).collect::<Vec<f64>>();
     let line = |(at, name)| {
         let pairs = Pairs { ours: column(at), peer: Vec::new() };
         let most = pairs.ours.iter().copied().fold(0.0, f64::max);
+        // The command that is to keep them out had ended by the column two to the right.
+        let after = rounds.iter().filter(|round| round[at] > round[at + 2]).count();
         let line = Line::of(name, "no peer", "ticks", &pairs, Goal::None);
-        line.noting(format!("{} rounds, at most {most:.1} ticks", pairs.ours.len()))
+        line.noting(format!(
+            "{} rounds, at most {most:.1} ticks; the commands had ended after {:.0} ticks; in {after} rounds one came later",
+            rounds.len(),
+            median_of(&column(at + 2))
+        ))
     };
     names.into_iter().enumerate().map(line).collect()
 }
@@ -171,10 +180,17 @@ mod tests {
 
     #[test]
     fn rounds_of_a_quiet_set_become_two_lines() {
-        let lines = quiet_lines(Ok("3.50 0.00\n4.50 1.00\n4.00 0.50\n".into()));
-        let told = "| 4.00 ticks | no peer: - | - | - | 0 pairs | - | no goal (3 rounds, at most 4.5 ticks)";
+        let said = "3.50 0.00 5.00 9.00\n4.50 1.00 4.00 9.00\n4.00 0.50 5.00 9.00\n";
+        let lines = quiet_lines(Ok(said.into()));
+        let told = "| 4.00 ticks | no peer: - | - | - | 0 pairs | - | no goal (3 rounds, at most 4.5 ticks; \
+                    the commands had ended after 5 ticks; in 1 rounds one came later)";
         assert!(lines[0].text().ends_with(told), "{}", lines[0].text());
         assert!(lines[1].text().contains("| 0.500 ticks |"), "{}", lines[1].text());
+        assert!(
+            lines[1].text().ends_with("after 9 ticks; in 0 rounds one came later)"),
+            "{}",
+            lines[1].text()
+        );
         assert_eq!(quiet_lines(Err("no guest".into()))[1].note, "no guest");
     }
 

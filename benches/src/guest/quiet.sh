@@ -1,5 +1,6 @@
 # Counts, in a guest, how many scheduler ticks pass from the command that makes a set to the last foreign thread that came
-# to run there, and to the last interrupt of a device there. One line for each round: THREADS INTERRUPTS, in ticks.
+# to run there, and to the last interrupt of a device there. One line for each round, in ticks:
+# THREADS INTERRUPTS MADE STILL, where MADE is when `psrset -c` had ended, and STILL when `psrset -f` had.
 # ROUNDS is set by whoever runs this.
 set -u
 jiffies() { awk '/^timestamp/ { print $2; exit }' /proc/schedstat; }
@@ -18,7 +19,6 @@ sleep 2
 tick_us=$(( ($(uptime_cs) - since) * 10000 / ($(jiffies) - from) ))
 
 cd /sys/kernel/tracing
-echo mono >trace_clock
 echo 4096 >buffer_size_kb
 round=0
 while [ $round -lt "$ROUNDS" ]; do
@@ -28,23 +28,30 @@ while [ $round -lt "$ROUNDS" ]; do
     echo 1 >events/irq/irq_handler_entry/enable
     sleep 1
     echo >trace
-    begin=$(awk '/^now at/ { print $3; exit }' /proc/timer_list)
+    echo begin >trace_marker
     psrset -c 2 3 >/dev/null
+    echo made >trace_marker
     psrset -f 1 >/dev/null
+    echo still >trace_marker
     sleep 1
     echo 0 >events/sched/sched_switch/enable
     echo 0 >events/irq/irq_handler_entry/enable
     # What a processor cannot do without is no foreigner: threads named NAME/N and the idle one.
-    cat per_cpu/cpu2/trace per_cpu/cpu3/trace | awk -v begin="$begin" -v tick="$tick_us" '
+    awk -v tick="$tick_us" '
         /^#/ { next }
         { at = 0; for (i = 1; i <= NF; i++) if ($i ~ /^[0-9]+\.[0-9]+:$/) { at = $i + 0; break } }
+        /tracing_mark_write:/ { if (!($NF in mark)) mark[$NF] = at; next }
+        !/ \[00[23]\] / { next }
         /sched_switch:/ {
             match($0, /next_comm=.* next_pid=/); name = substr($0, RSTART + 10, RLENGTH - 20)
-            if (name !~ /\/[0-9]+(:|-|$)/ && at > threads) threads = at
+            if (name !~ /\/[0-9]+(:|-|$)/) threads = at
         }
-        /irq_handler_entry:/ { if (at > interrupts) interrupts = at }
-        function ticks(at) { at = (at - begin / 1e9) * 1e6 / tick; return at < 0 ? 0 : at }
-        END { printf "%.2f %.2f\n", ticks(threads), ticks(interrupts) }'
+        /irq_handler_entry:/ { interrupts = at }
+        function ticks(at) { at = (at - mark["begin"]) * 1e6 / tick; return at < 0 ? 0 : at }
+        END {
+            if (!("begin" in mark) || !("made" in mark) || !("still" in mark)) { print "the marks were lost" >"/dev/stderr"; exit 1 }
+            printf "%.2f %.2f %.2f %.2f\n", ticks(threads), ticks(interrupts), ticks(mark["made"]), ticks(mark["still"])
+        }' trace || exit 1
     psrset -n 1 >/dev/null
     psrset -d 1 >/dev/null
 done

@@ -60,7 +60,10 @@ impl LinuxMachine {
             let found: Vec<_> = self.promised().into_iter().filter(|t| self.may_run_on(t, &cpus)).collect();
             return prevented(&found).unwrap_or_else(|| KnobError::Prevented {
                 why: "the kernel keeps it on-line".into(),
-                hint: "try again in a moment; or take it out of its set first (psrset -r)".into(),
+                hint: "try again in a moment; or take it out of its set first (psrset -r); where a SCHED_DEADLINE thread \
+                       has ended just now, make a set and destroy it (psrset -c, psrset -d): the kernel then \
+                       counts its promises anew"
+                    .into(),
             });
         }
         let Some((group, "cpuset.cpus" | "cpuset.cpus.exclusive" | "cpuset.cpus.partition")) =

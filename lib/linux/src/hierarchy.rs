@@ -15,6 +15,11 @@ pub enum Hierarchy {
     None(Absent),
 }
 
+/// Whether a list of controllers, as `cgroup.controllers` and `cgroup.subtree_control` give it, names cpusets.
+pub(crate) fn lists_cpuset(text: &str) -> bool {
+    text.split_ascii_whitespace().any(|controller| controller == "cpuset")
+}
+
 impl Hierarchy {
     /// Looks where the controller is. On a hybrid host version 1 owns it, and the version 2 tree does not
     /// offer it.
@@ -22,7 +27,7 @@ impl Hierarchy {
     pub fn detect(root: &Root) -> Self {
         let offers = |dir: &PathBuf| {
             let text = root.read_value(&dir.join("cgroup.controllers")).ok().flatten().unwrap_or_default();
-            text.split_ascii_whitespace().any(|c| c == "cpuset")
+            lists_cpuset(&text)
         };
         let v1 = root.cgroup.join("cpuset");
         if v1.join("cpuset.cpus").exists() {

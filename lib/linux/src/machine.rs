@@ -1,7 +1,7 @@
 //! The machine: its facets in one place, and its knobs.
 
 use crate::clock::LinuxClock;
-use crate::hierarchy::Hierarchy;
+use crate::hierarchy::{Hierarchy, lists_cpuset};
 use crate::knob::{LinuxKnob, Tree, canonical, list_value, written};
 use crate::names;
 use crate::os::knob_error;
@@ -94,7 +94,7 @@ impl LinuxMachine {
     fn controller(&self, path: &str) -> Result<Option<Value>, KnobError> {
         let file = self.os.group(path)?.join("cgroup.subtree_control");
         let text = self.os.root.read_value(&file).map_err(knob_error)?.unwrap_or_default();
-        Ok(text.split_ascii_whitespace().any(|c| c == "cpuset").then(|| "on".to_owned()))
+        Ok(lists_cpuset(&text).then(|| "on".to_owned()))
     }
 
     /// What all baselines and records of things that are gone would need to be forgotten.

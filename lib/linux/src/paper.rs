@@ -4,6 +4,7 @@
 //! its control files, a partition takes its processors from its parent, an off-line processor leaves the
 //! lists. It schedules nothing, counts nothing and refuses only what the control files themselves refuse.
 
+use crate::hierarchy::lists_cpuset;
 use crate::knob::TaskId;
 use crate::os::{BUSY, knob_error};
 use crate::{Os, is_gone};
@@ -183,7 +184,7 @@ pub(crate) fn make_group(os: &Os, path: &str) -> Result<(), KnobError> {
     if !os.hierarchy.is_v1() {
         let parent = dir.parent().unwrap_or(&dir);
         let on = fs::read_to_string(parent.join("cgroup.subtree_control")).unwrap_or_default();
-        give_cpuset(&dir, on.split_ascii_whitespace().any(|c| c == "cpuset")).map_err(knob_error)?;
+        give_cpuset(&dir, lists_cpuset(&on)).map_err(knob_error)?;
     }
     Ok(())
 }

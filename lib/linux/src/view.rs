@@ -1,6 +1,7 @@
 //! What a plan is made from: the cgroup tree as it is, read once.
 
 use crate::Os;
+use crate::hierarchy::lists_cpuset;
 use crate::knob::{LinuxKnob, TaskId, Tree, canonical};
 use crate::names;
 use crate::os::knob_error;
@@ -377,7 +378,7 @@ fn read_group(os: &Os, path: &str) -> Result<Group, (String, KnobError)> {
         group.exclusive = list(read("cpuset.cpus.exclusive")?);
     }
     let subtree = read("cgroup.subtree_control")?;
-    group.controller = subtree.is_some_and(|t| t.split_ascii_whitespace().any(|c| c == "cpuset"));
+    group.controller = subtree.is_some_and(|text| lists_cpuset(&text));
     Ok(group)
 }
 

@@ -3,6 +3,7 @@
 //! scopes that are empty.
 
 use super::{Manager, run_dir};
+use crate::hierarchy::lists_cpuset;
 use crate::knob::TaskId;
 use crate::os::knob_error;
 use crate::{Os, is_gone, names, paper};
@@ -74,7 +75,7 @@ impl<'a> PaperManager<'a> {
     fn has_controller(&self, path: &str) -> Result<bool, KnobError> {
         let file = self.os.group(path)?.join("cgroup.subtree_control");
         let text = self.os.root.read(&file).map_err(knob_error)?.unwrap_or_default();
-        Ok(text.split_ascii_whitespace().any(|c| c == "cpuset"))
+        Ok(lists_cpuset(&text))
     }
 
     fn reap(&self) {
