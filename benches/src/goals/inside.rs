@@ -8,6 +8,7 @@ use crate::stats::median_of;
 use crate::trial::{Bench, Trouble, build_bare, told};
 use millpond_vm::{Cache, Case, CaseResult, Cgroup, Guest, Image, Nic, Shape, Verdict, available, obtain};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 const CHANGE: (&str, &str, Goal) = (
@@ -92,34 +93,49 @@ fn said(case: &CaseResult) -> Result<String, Trouble> {
     }
 }
 
-/// A line for threads and one for interrupts, from rounds of `THREADS INTERRUPTS MADE STILL` (see the script).
+/// One round of the script: in ticks, and the last foreign thread's name.
+struct Round {
+    threads: f64,
+    interrupts: f64,
+    made: f64,
+    still: f64,
+    name: String,
+}
+
+fn round(line: &str) -> Option<Round> {
+    let mut words = line.split(' ').map(str::trim);
+    let mut number = || words.next()?.parse().ok();
+    let (threads, interrupts, made, still) = (number()?, number()?, number()?, number()?);
+    Some(Round { threads, interrupts, made, still, name: words.next()?.to_owned() })
+}
+
+/// A line for threads and one for interrupts, from rounds of `THREADS INTERRUPTS MADE STILL NAME` (see the script).
 fn quiet_lines(rounds: Result<String, Trouble>) -> Vec<Line> {
-    let names = [QUIET_THREADS, QUIET_INTERRUPTS];
-    let text = match rounds {
-        Ok(text) => text,
+    let rounds: Vec<Round> = match rounds {
+        Ok(text) => text.lines().filter_map(round).collect(),
         Err(why) => {
-            return names.map(|name| Line::unresolvable(name, "no peer", Goal::None, why.clone())).to_vec();
+            let line = |name| Line::unresolvable(name, "no peer", Goal::None, why.clone());
+            return [QUIET_THREADS, QUIET_INTERRUPTS].map(line).to_vec();
         }
     };
-    let rounds: Vec<Vec<f64>> = text
-        .lines()
-        .map(|line| line.split(' ').filter_map(|word| word.trim().parse().ok()).collect::<Vec<f64>>())
-        .filter(|round| round.len() == 4)
-        .collect();
-    let column = |at: usize| rounds.iter().map(|round| round[at]).collect::<Vec<f64>>();
-    let line = |(at, name)| {
-        let pairs = Pairs { ours: column(at), peer: Vec::new() };
+    let line = |name, last: fn(&Round) -> f64, ended: fn(&Round) -> f64, who: fn(&Round) -> &str| {
+        let pairs = Pairs { ours: rounds.iter().map(last).collect(), peer: Vec::new() };
         let most = pairs.ours.iter().copied().fold(0.0, f64::max);
-        // The command that is to keep them out had ended by the column two to the right.
-        let after = rounds.iter().filter(|round| round[at] > round[at + 2]).count();
-        let line = Line::of(name, "no peer", "ticks", &pairs, Goal::None);
-        line.noting(format!(
-            "{} rounds, at most {most:.1} ticks; the commands had ended after {:.0} ticks; in {after} rounds one came later",
+        let late: Vec<&Round> = rounds.iter().filter(|round| last(round) > ended(round)).collect();
+        let names: BTreeSet<&str> = late.iter().map(|round| who(round)).filter(|n| !n.is_empty()).collect();
+        let named =
+            if names.is_empty() { String::new() } else { format!(": {}", Vec::from_iter(names).join(", ")) };
+        Line::of(name, "no peer", "ticks", &pairs, Goal::None).noting(format!(
+            "{} rounds, at most {most:.1} ticks; the commands had ended after {:.0}; rounds in which one came later: {}{named}",
             rounds.len(),
-            median_of(&column(at + 2))
+            median_of(&rounds.iter().map(ended).collect::<Vec<f64>>()),
+            late.len(),
         ))
     };
-    names.into_iter().enumerate().map(line).collect()
+    vec![
+        line(QUIET_THREADS, |r| r.threads, |r| r.made, |r| &r.name),
+        line(QUIET_INTERRUPTS, |r| r.interrupts, |r| r.still, |_| ""),
+    ]
 }
 
 fn lines_of(values: &[Result<Value, Trouble>; 3]) -> Vec<Line> {
@@ -180,14 +196,14 @@ mod tests {
 
     #[test]
     fn rounds_of_a_quiet_set_become_two_lines() {
-        let said = "3.50 0.00 5.00 9.00\n4.50 1.00 4.00 9.00\n4.00 0.50 5.00 9.00\n";
+        let said = "3.50 0.00 5.00 9.00 psrset\n4.50 1.00 4.00 9.00 kworker\n4.00 0.50 5.00 9.00 psrset\n";
         let lines = quiet_lines(Ok(said.into()));
         let told = "| 4.00 ticks | no peer: - | - | - | 0 pairs | - | no goal (3 rounds, at most 4.5 ticks; \
-                    the commands had ended after 5 ticks; in 1 rounds one came later)";
+                    the commands had ended after 5; rounds in which one came later: 1: kworker)";
         assert!(lines[0].text().ends_with(told), "{}", lines[0].text());
         assert!(lines[1].text().contains("| 0.500 ticks |"), "{}", lines[1].text());
         assert!(
-            lines[1].text().ends_with("after 9 ticks; in 0 rounds one came later)"),
+            lines[1].text().ends_with("after 9; rounds in which one came later: 0)"),
             "{}",
             lines[1].text()
         );

@@ -1,6 +1,7 @@
 # Counts, in a guest, how many scheduler ticks pass from the command that makes a set to the last foreign thread that came
 # to run there, and to the last interrupt of a device there. One line for each round, in ticks:
-# THREADS INTERRUPTS MADE STILL, where MADE is when `psrset -c` had ended, and STILL when `psrset -f` had.
+# THREADS INTERRUPTS MADE STILL NAME, where MADE is when `psrset -c` had ended, STILL when `psrset -f` had, and NAME
+# that last foreign thread.
 # ROUNDS is set by whoever runs this.
 set -u
 jiffies() { awk '/^timestamp/ { print $2; exit }' /proc/schedstat; }
@@ -44,13 +45,14 @@ while [ $round -lt "$ROUNDS" ]; do
         !/ \[00[23]\] / { next }
         /sched_switch:/ {
             match($0, /next_comm=.* next_pid=/); name = substr($0, RSTART + 10, RLENGTH - 20)
-            if (name !~ /\/[0-9]+(:|-|$)/) threads = at
+            if (name !~ /\/[0-9]+(:|-|$)/) { threads = at; last = name }
         }
         /irq_handler_entry:/ { interrupts = at }
         function ticks(at) { at = (at - mark["begin"]) * 1e6 / tick; return at < 0 ? 0 : at }
         END {
             if (!("begin" in mark) || !("made" in mark) || !("still" in mark)) { print "the marks were lost" >"/dev/stderr"; exit 1 }
-            printf "%.2f %.2f %.2f %.2f\n", ticks(threads), ticks(interrupts), ticks(mark["made"]), ticks(mark["still"])
+            gsub(" ", "_", last)
+            printf "%.2f %.2f %.2f %.2f %s\n", ticks(threads), ticks(interrupts), ticks(mark["made"]), ticks(mark["still"]), last
         }' trace || exit 1
     psrset -n 1 >/dev/null
     psrset -d 1 >/dev/null
