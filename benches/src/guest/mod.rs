@@ -29,7 +29,7 @@ pub fn run(words: &[String]) -> Result<Option<Value>, Trouble> {
         ["change", pairs] => change::measure(number(pairs)?).map(|pairs| Some(value(&pairs))),
         ["library", pairs] => library::measure(number(pairs)?).map(|pairs| Some(value(&pairs))),
         ["neighbour", pairs] => neighbour::measure(number(pairs)?)
-            .map(|felt| Some(json!({ "pairs": value(&felt.pairs), "idle": felt.idle, "sets": felt.sets }))),
+            .map(|felt| Some(json!({ "pairs": value(&felt.pairs), "looking": felt.looking, "idle": felt.idle, "sets": felt.sets }))),
         ["lateness", cpu] => lateness::serve(number(cpu)?).map(|()| None),
         _ => Err(format!("no such measurement: {}", words.join(" "))),
     }

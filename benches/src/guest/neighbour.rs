@@ -2,8 +2,9 @@
 //!
 //! Processor 3 is a set of its own with a thread in it that wakes up each millisecond. Meanwhile, in turns: sets of processors 1
 //! and 2 are made, resized and destroyed, by our commands; a bare partition of the same processors is resized by
-//! bare writes, as many as there were commands and for as long; nothing happens, for as long. A pair is the worst lateness of the first and the
-//! second.
+//! bare writes, as many as there were commands and for as long; as many commands only look (`psrset -q`); nothing happens, for
+//! as long. A pair is the worst lateness of the first and the second. Emulated processors share few real ones, so that whoever
+//! computes anywhere delays all: the third turn says how much of the first one's lateness is that.
 
 use super::CGROUP;
 use crate::line::Pairs;
@@ -24,6 +25,8 @@ const BUDGET: Duration = Duration::from_secs(25);
 pub struct Felt {
     /// Worst lateness in microseconds: beside our commands, and beside bare writes.
     pub pairs: Pairs,
+    /// The worst of each turn with commands that only look, in microseconds.
+    pub looking: Vec<f64>,
     /// The worst of each idle turn, in microseconds.
     pub idle: Vec<f64>,
     /// Sets that were made, resized and destroyed.
@@ -39,7 +42,7 @@ pub fn measure(pairs: usize) -> Result<Felt, Trouble> {
     let mut command = Command::new("psrset");
     command.args(["-e", "1"]).arg(told("find this program", std::env::current_exe())?);
     let mut sleeper = Sleeper::start(command, 3)?;
-    let mut felt = Felt { pairs: Pairs::default(), idle: Vec::new(), sets: 0 };
+    let mut felt = Felt { pairs: Pairs::default(), looking: Vec::new(), idle: Vec::new(), sets: 0 };
     let turn = BUDGET.div_f64(f64::from(u32::try_from(pairs.max(1)).unwrap_or(u32::MAX)));
     let each = SETS.div_ceil(pairs.max(1));
     for _ in 0..pairs {
@@ -54,6 +57,10 @@ pub fn measure(pairs: usize) -> Result<Felt, Trouble> {
         let took = begin.elapsed();
         let ours = sleeper.take_us()?;
         let peer = with_bare_writes(sets * 3, took, &mut sleeper)?;
+        for _ in 0..sets * 3 {
+            run_ms(Command::new("psrset").arg("-q"))?;
+        }
+        felt.looking.push(sleeper.take_us()?);
         sleep(took);
         felt.idle.push(sleeper.take_us()?);
         felt.pairs.push(ours, peer);
