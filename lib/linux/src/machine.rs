@@ -18,6 +18,13 @@ use millpond_model::CpuSet;
 use std::cell::OnceCell;
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
+
+/// How often one looks whether an interrupt took its list.
+const LOOKS: u32 = 5;
+
+/// How long one waits between two looks; what moves has moved by then.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 /// A Linux machine under a root.
 pub struct LinuxMachine {
@@ -60,15 +67,14 @@ impl LinuxMachine {
     fn write_file(&self, tree: Tree, path: &str, value: Option<&Value>) -> Result<(), KnobError> {
         let file = self.file(tree, path)?;
         self.os.write(&file, &written(&self.os, path, value)).map_err(|error| {
-            if error != KnobError::Gone {
+            if shelter::is_final(&error) {
                 self.os.remember_refusal(tree, path);
             }
             self.explain_busy(path, shelter::explain(path, error))
         })?;
         // An interrupt that nobody uses may accept a list and keep its old one.
         // Where a daemon places interrupts, it may have been there before we look.
-        if path.starts_with("irq/") && !self.os.is_balanced() && self.read_file(tree, path)?.as_ref() != value
-        {
+        if path.starts_with("irq/") && !self.os.is_balanced() && !self.has_taken(tree, path, value)? {
             self.os.remember_refusal(tree, path);
             return Err(KnobError::Refused(
                 "it cannot be moved: it accepts the change and stays where it is".into(),
@@ -89,6 +95,19 @@ impl LinuxMachine {
     fn read_file(&self, tree: Tree, path: &str) -> Result<Option<Value>, KnobError> {
         let text = self.os.root.read_value(&self.file(tree, path)?).map_err(knob_error)?;
         Ok(text.and_then(|text| canonical(path, text.trim_end())))
+    }
+
+    /// Whether a list that was accepted is there. An interrupt that is just moving shows its old one for an instant.
+    fn has_taken(&self, tree: Tree, path: &str, value: Option<&Value>) -> Result<bool, KnobError> {
+        for look in 0..LOOKS {
+            if look > 0 {
+                std::thread::sleep(BETWEEN_LOOKS);
+            }
+            if self.read_file(tree, path)?.as_ref() == value {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn controller(&self, path: &str) -> Result<Option<Value>, KnobError> {

@@ -19,6 +19,9 @@ const UNUSED: &str = "unused";
 /// Why an interrupt that refused once is not tried again.
 const REFUSED: &str = "it refused to move";
 
+/// What the kernel answers where an interrupt can never be moved.
+const NOT_AT_ALL: &str = "Input/output error";
+
 /// The record of what was told to stay on sheltered processors.
 const TOLD: &str = "told";
 
@@ -254,6 +257,15 @@ fn list(os: &Os, path: &Path) -> Option<CpuSet> {
     os.root.read(path).ok().flatten()?.parse().ok()
 }
 
+/// Whether an error says that an interrupt can never be moved, and not only just now.
+pub(crate) fn is_final(error: &KnobError) -> bool {
+    match error {
+        KnobError::NotPermitted => true,
+        KnobError::Refused(why) => why.contains(NOT_AT_ALL),
+        _ => false,
+    }
+}
+
 /// Says in words what an error of an interrupt's file means.
 pub(crate) fn explain(path: &str, error: KnobError) -> KnobError {
     if !(path.starts_with("irq/") && path.ends_with("/smp_affinity_list")) {
@@ -263,7 +275,7 @@ pub(crate) fn explain(path: &str, error: KnobError) -> KnobError {
         KnobError::NotPermitted => KnobError::Refused(
             "it cannot be moved: the kernel manages it, or it belongs to one processor".into(),
         ),
-        KnobError::Refused(why) if why.contains("Input/output error") => {
+        KnobError::Refused(why) if why.contains(NOT_AT_ALL) => {
             KnobError::Refused("it cannot be moved: the kernel manages it".into())
         }
         other => other,
@@ -312,6 +324,18 @@ mod tests {
             let want = wanted(&original, &CpuSet::new(), &CpuSet::first(8), InterruptKind::Device);
             prop_assert_eq!(want, original);
         }
+    }
+
+    #[test]
+    fn only_a_lasting_no_is_remembered() {
+        use crate::os::{BUSY, knob_error};
+        use std::io::Error;
+        assert!(is_final(&knob_error(Error::from_raw_os_error(libc::EIO))));
+        assert!(is_final(&knob_error(Error::from_raw_os_error(libc::EPERM))));
+        for just_now in [libc::EBUSY, libc::ENOSPC, libc::EINVAL, libc::ENOENT] {
+            assert!(!is_final(&knob_error(Error::from_raw_os_error(just_now))), "{just_now}");
+        }
+        assert!(!is_final(&KnobError::Refused(BUSY.into())));
     }
 
     #[test]
