@@ -11,6 +11,7 @@
 //! message names them, can be printed and parsed here.
 
 mod cpuset;
+mod dispatch;
 mod ids;
 mod pset;
 mod sample;
@@ -19,6 +20,10 @@ mod time;
 mod topology;
 
 pub use cpuset::{CpuSet, ListError};
+pub use dispatch::{
+    CLASSES, Class, DispatchTables, FX_LEVELS, NoSuchClass, Quantum, QuantumTable, RT_LEVELS, TS_LEVELS, TableError,
+    TsRow, TsTable,
+};
 pub use ids::{CPU_MAX, ChipId, CoreId, CpuId, LgrpId, Lwp, LwpId, ParseIdError, Pid, PsetId};
 pub use pset::{Pset, PsetMode};
 pub use sample::{COLUMNS, Column, CpuSample, Sample, Ticks};

@@ -1,0 +1,275 @@
+//! Scheduling classes and their dispatch tables, in clock ticks, as the kernel keeps them.
+//!
+//! A *class* decides how the priority of its threads moves; a *dispatch table* holds the numbers by which it decides.
+//! Class priorities are levels of a table; the *global* priority, 0 to 169, is what the dispatcher compares.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// A scheduling class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Class {
+    /// The kernel's own threads.
+    Sys,
+    /// Time sharing: hogs sink, sleepers rise.
+    Ts,
+    /// Fixed priority: time slices without movement.
+    Fx,
+    /// Real time: above all others but interrupts.
+    Rt,
+    /// Interactive: time sharing with a boost for who is in the foreground. Its table is that of [`Class::Ts`].
+    Ia,
+}
+
+/// Every class, in the order of loading that listings show.
+pub const CLASSES: [Class; 5] = [Class::Sys, Class::Ts, Class::Fx, Class::Rt, Class::Ia];
+
+impl Class {
+    /// Its name.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Class::Sys => "SYS",
+            Class::Ts => "TS",
+            Class::Fx => "FX",
+            Class::Rt => "RT",
+            Class::Ia => "IA",
+        }
+    }
+
+    /// Whether it moves threads by the time-sharing table.
+    #[must_use]
+    pub fn is_time_sharing(self) -> bool {
+        matches!(self, Class::Ts | Class::Ia)
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+/// A word that names no class.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no class; there are SYS, TS, FX, RT and IA")]
+pub struct NoSuchClass(pub String);
+
+impl FromStr for Class {
+    type Err = NoSuchClass;
+
+    /// Upper case only, as the commands have it.
+    fn from_str(text: &str) -> Result<Self, NoSuchClass> {
+        let found = CLASSES.into_iter().find(|class| class.word() == text);
+        found.ok_or_else(|| NoSuchClass(text.to_owned()))
+    }
+}
+
+/// Levels of the time-sharing table, 0 to 59.
+pub const TS_LEVELS: usize = 60;
+/// Levels of the real-time table, 0 to 59.
+pub const RT_LEVELS: usize = 60;
+/// Levels of the fixed-priority table, 0 to 60.
+pub const FX_LEVELS: usize = 61;
+
+/// A row of the time-sharing table. Which level finds the row is said for each column (reference §1.6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TsRow {
+    /// Slice, in ticks; by the system's part of the priority.
+    pub quantum: u32,
+    /// New system part when the slice runs out; by the system's part.
+    pub tqexp: u8,
+    /// New system part on sleep, wake-up or return from a trap after a long wait; by the system's part.
+    pub slpret: u8,
+    /// Seconds since the slice began that count as a long wait when exceeded; by the user-mode priority.
+    pub maxwait: u32,
+    /// New system part given by the update each second after a long wait; by the system's part.
+    pub lwait: u8,
+}
+
+/// The table of TS and IA.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Vec<TsRow>", into = "Vec<TsRow>")]
+pub struct TsTable(Vec<TsRow>);
+
+/// How long a thread runs before it must go to the end of its queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Quantum {
+    /// So many clock ticks, at least one.
+    Ticks(u32),
+    /// For ever.
+    Infinite,
+}
+
+/// A table of time slices by level: that of RT ([`RT_LEVELS`]) or of FX ([`FX_LEVELS`]).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Vec<Quantum>", into = "Vec<Quantum>")]
+pub struct QuantumTable(Vec<Quantum>);
+
+/// A table that the kernel refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TableError {
+    /// It has too few or too many rows.
+    #[error("it has {found} rows")]
+    Rows {
+        /// How many it has.
+        found: usize,
+    },
+    /// A value is not possible there.
+    #[error("the value of {column} at level {level} is out of range")]
+    Value {
+        /// The column's name without the class.
+        column: &'static str,
+        /// The row.
+        level: usize,
+    },
+}
+
+impl TsTable {
+    /// A table from its rows, by the checks of the kernel: slices of at least one tick, levels below
+    /// [`TS_LEVELS`].
+    ///
+    /// # Errors
+    /// [`TableError`] with the first value that is wrong.
+    pub fn new(rows: Vec<TsRow>) -> Result<Self, TableError> {
+        if rows.len() != TS_LEVELS {
+            return Err(TableError::Rows { found: rows.len() });
+        }
+        for (level, row) in rows.iter().enumerate() {
+            let wrong = |column| Err(TableError::Value { column, level });
+            if row.quantum == 0 {
+                return wrong("quantum");
+            }
+            for (column, value) in [("tqexp", row.tqexp), ("slpret", row.slpret), ("lwait", row.lwait)] {
+                if usize::from(value) >= TS_LEVELS {
+                    return wrong(column);
+                }
+            }
+        }
+        Ok(TsTable(rows))
+    }
+
+    /// All rows, by level.
+    #[must_use]
+    pub fn rows(&self) -> &[TsRow] {
+        &self.0
+    }
+
+    /// The row of a level; levels beyond the last have the last one's.
+    #[must_use]
+    pub fn row(&self, level: u8) -> &TsRow {
+        &self.0[usize::from(level).min(TS_LEVELS - 1)]
+    }
+}
+
+impl TryFrom<Vec<TsRow>> for TsTable {
+    type Error = TableError;
+    fn try_from(rows: Vec<TsRow>) -> Result<Self, TableError> {
+        TsTable::new(rows)
+    }
+}
+
+impl From<TsTable> for Vec<TsRow> {
+    fn from(table: TsTable) -> Self {
+        table.0
+    }
+}
+
+impl QuantumTable {
+    /// A table from its rows. Any slice of at least one tick is possible.
+    ///
+    /// # Errors
+    /// [`TableError`] with the first value that is wrong, or the number of rows.
+    pub fn new(rows: Vec<Quantum>) -> Result<Self, TableError> {
+        if rows.len() != RT_LEVELS && rows.len() != FX_LEVELS {
+            return Err(TableError::Rows { found: rows.len() });
+        }
+        match rows.iter().position(|row| *row == Quantum::Ticks(0)) {
+            Some(level) => Err(TableError::Value { column: "quantum", level }),
+            None => Ok(QuantumTable(rows)),
+        }
+    }
+
+    /// All rows, by level.
+    #[must_use]
+    pub fn rows(&self) -> &[Quantum] {
+        &self.0
+    }
+
+    /// The slice of a level; levels beyond the last have the last one's.
+    #[must_use]
+    pub fn row(&self, level: u8) -> Quantum {
+        self.0[usize::from(level).min(self.0.len() - 1)]
+    }
+}
+
+impl TryFrom<Vec<Quantum>> for QuantumTable {
+    type Error = TableError;
+    fn try_from(rows: Vec<Quantum>) -> Result<Self, TableError> {
+        QuantumTable::new(rows)
+    }
+}
+
+impl From<QuantumTable> for Vec<Quantum> {
+    fn from(table: QuantumTable) -> Self {
+        table.0
+    }
+}
+
+/// All tables of a machine.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DispatchTables {
+    /// That of TS and IA.
+    pub ts: TsTable,
+    /// That of RT, [`RT_LEVELS`] rows.
+    pub rt: QuantumTable,
+    /// That of FX, [`FX_LEVELS`] rows.
+    pub fx: QuantumTable,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ROW: TsRow = TsRow { quantum: 4, tqexp: 0, slpret: 59, maxwait: 0, lwait: 59 };
+
+    proptest! {
+        #[test]
+        fn tables_survive_being_saved(
+            rows in proptest::collection::vec((1u32..500, 0u8..60, 0u8..60, 0u32..40_000, 0u8..60), TS_LEVELS)
+        ) {
+            let row = |(quantum, tqexp, slpret, maxwait, lwait)| TsRow { quantum, tqexp, slpret, maxwait, lwait };
+            let table = TsTable::new(rows.into_iter().map(row).collect()).unwrap();
+            let saved = serde_json::to_string(&table).unwrap();
+            prop_assert_eq!(serde_json::from_str::<TsTable>(&saved).unwrap(), table);
+        }
+
+        #[test]
+        fn words_are_the_names_of_classes(text in "[A-Z]{2,3}") {
+            prop_assert_eq!(text.parse::<Class>().is_ok(), CLASSES.iter().any(|c| c.word() == text));
+        }
+    }
+
+    #[test]
+    fn a_table_has_exactly_its_rows() {
+        assert_eq!(TsTable::new(vec![ROW; 59]), Err(TableError::Rows { found: 59 }));
+        assert_eq!(QuantumTable::new(vec![Quantum::Infinite; 62]), Err(TableError::Rows { found: 62 }));
+        assert!(QuantumTable::new(vec![Quantum::Infinite; FX_LEVELS]).is_ok());
+    }
+
+    #[test]
+    fn values_that_the_kernel_refuses_are_named() {
+        let mut rows = vec![ROW; TS_LEVELS];
+        rows[7].tqexp = 60;
+        assert_eq!(TsTable::new(rows), Err(TableError::Value { column: "tqexp", level: 7 }));
+        let mut rows = vec![ROW; TS_LEVELS];
+        rows[59].quantum = 0;
+        assert_eq!(TsTable::new(rows), Err(TableError::Value { column: "quantum", level: 59 }));
+    }
+}
