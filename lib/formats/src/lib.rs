@@ -20,9 +20,11 @@
 //! What this room does not do: it reads no file, asks no machine, and writes no error messages.
 
 pub mod binding;
+pub mod dispadmin;
 mod lwps;
 pub mod mpstat;
 mod operands;
+pub mod priocntl;
 pub mod psradm;
 pub mod psrinfo;
 pub mod psrset;

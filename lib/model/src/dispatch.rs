@@ -232,6 +232,39 @@ pub struct DispatchTables {
     pub fx: QuantumTable,
 }
 
+/// The table of one class.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClassTable {
+    /// That of TS and IA.
+    Ts(TsTable),
+    /// That of RT.
+    Rt(QuantumTable),
+    /// That of FX.
+    Fx(QuantumTable),
+}
+
+impl DispatchTables {
+    /// The table of a class; `None` for [`Class::Sys`], which has none.
+    #[must_use]
+    pub fn of(&self, class: Class) -> Option<ClassTable> {
+        match class {
+            Class::Sys => None,
+            Class::Ts | Class::Ia => Some(ClassTable::Ts(self.ts.clone())),
+            Class::Rt => Some(ClassTable::Rt(self.rt.clone())),
+            Class::Fx => Some(ClassTable::Fx(self.fx.clone())),
+        }
+    }
+
+    /// Puts a table in the place of the one that is there.
+    pub fn set(&mut self, table: ClassTable) {
+        match table {
+            ClassTable::Ts(table) => self.ts = table,
+            ClassTable::Rt(table) => self.rt = table,
+            ClassTable::Fx(table) => self.fx = table,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

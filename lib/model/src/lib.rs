@@ -10,6 +10,7 @@
 //! forms of the listings live in `formats`; only identifiers and CPU lists, which are needed wherever a
 //! message names them, can be printed and parsed here.
 
+mod class_params;
 mod cpuset;
 mod dispatch;
 mod ids;
@@ -19,10 +20,13 @@ mod state;
 mod time;
 mod topology;
 
+pub use class_params::{
+    Clamped, ClassParams, ClassRequest, NoSuchParams, OutOfRange, most_favoured, nice_of_upri, upri_of_nice,
+};
 pub use cpuset::{CpuSet, ListError};
 pub use dispatch::{
-    CLASSES, Class, DispatchTables, FX_LEVELS, NoSuchClass, Quantum, QuantumTable, RT_LEVELS, TS_LEVELS, TableError,
-    TsRow, TsTable,
+    CLASSES, Class, ClassTable, DispatchTables, FX_LEVELS, NoSuchClass, Quantum, QuantumTable, RT_LEVELS,
+    TS_LEVELS, TableError, TsRow, TsTable,
 };
 pub use ids::{CPU_MAX, ChipId, CoreId, CpuId, LgrpId, Lwp, LwpId, ParseIdError, Pid, PsetId};
 pub use pset::{Pset, PsetMode};

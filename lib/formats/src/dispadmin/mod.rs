@@ -1,0 +1,114 @@
+//! Dispatch tables as text: what `dispadmin` lists, prints and loads.
+//!
+//! A *table file* says first in which *resolution* it speaks (`RES=1000`: a unit is 1/1000 second), then one row for
+//! each level, from 0 on. The kernel keeps slices in clock *ticks*, of which there are `hz` in a second; both
+//! ways are rounded up (reference §1.4), so that 7 ms loaded at 100 ticks a second are one tick and print as 10.
+//! [`parse_table`] accepts what the Solaris command and then its kernel accept, and [`print_table`] writes the same form.
+//!
+//! The standard tables are files beside this source, in milliseconds of a machine with 100 ticks a second.
+
+mod parse;
+mod print;
+mod units;
+
+pub use parse::{Fault, TableFileError, parse_table};
+pub use print::{PrintError, print_table};
+pub(crate) use units::to_ticks;
+
+use millpond_model::{CLASSES, Class, ClassTable, DispatchTables, FX_LEVELS, RT_LEVELS, TS_LEVELS};
+
+/// Units in a second where none are asked for: milliseconds.
+pub const RES_DEFAULT: u32 = 1000;
+/// The finest resolution: nanoseconds.
+pub const RES_MAX: u32 = 1_000_000_000;
+/// Clock ticks in a second of a machine that says nothing else. The standard tables are written for it.
+pub const HZ_DEFAULT: u32 = 100;
+
+/// How a slice without end is written.
+const INFINITE: i64 = -2;
+
+const TS_STANDARD: &str = include_str!("../../tables/ts_dptbl_standard.txt");
+const TS_EXTENDED: &str = include_str!("../../tables/ts_dptbl_extended.txt");
+const RT_STANDARD: &str = include_str!("../../tables/rt_dptbl.txt");
+const FX_STANDARD: &str = include_str!("../../tables/fx_dptbl.txt");
+
+/// The tables of a machine that was just booted; `extended` is its tunable `ts_dispatch_extended`.
+///
+/// They are kept in ticks and are the same for every clock rate: with 1000 ticks a second all slices are a tenth as
+/// long (reference §0). So `_hz` changes nothing.
+///
+/// # Panics
+/// Never: a test reads each of the files.
+#[must_use]
+pub fn default_tables(extended: bool, _hz: u32) -> DispatchTables {
+    let ts = if extended { TS_EXTENDED } else { TS_STANDARD };
+    let read = |class, text| parse_table(class, text, HZ_DEFAULT);
+    match (read(Class::Ts, ts), read(Class::Rt, RT_STANDARD), read(Class::Fx, FX_STANDARD)) {
+        (Ok(ClassTable::Ts(ts)), Ok(ClassTable::Rt(rt)), Ok(ClassTable::Fx(fx))) => {
+            DispatchTables { ts, rt, fx }
+        }
+        wrong => unreachable!("a standard table is wrong: {wrong:?}"),
+    }
+}
+
+/// A class with its description: `TS`, a tab, `(Time Sharing)`.
+#[must_use]
+pub fn described(class: Class) -> String {
+    let what = match class {
+        Class::Sys => "System Class",
+        Class::Ts => "Time Sharing",
+        Class::Fx => "Fixed Priority",
+        Class::Rt => "Real Time",
+        Class::Ia => "Interactive",
+    };
+    format!("{class}\t({what})")
+}
+
+/// `-l`: the classes, in the order in which they were loaded. Several lines, each with its end.
+#[must_use]
+pub fn listing(classes: &[Class]) -> String {
+    let rows: String = classes.iter().map(|class| described(*class) + "\n").collect();
+    format!("CONFIGURED CLASSES\n==================\n\n{rows}")
+}
+
+/// Which classes have a table: `TS, FX, RT and IA`.
+fn with_tables() -> String {
+    let words: Vec<&str> = CLASSES.iter().filter(|c| Layout::of(**c).is_some()).map(|c| c.word()).collect();
+    match words.split_last() {
+        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// What the table of a class looks like.
+struct Layout {
+    /// What stands before the names of its columns.
+    prefix: &'static str,
+    /// The names of its columns, without that.
+    columns: &'static [&'static str],
+    /// One row for each level.
+    rows: usize,
+}
+
+impl Layout {
+    /// `None` for a class that has no table.
+    fn of(class: Class) -> Option<Layout> {
+        const TIME_SHARING: &[&str] = &["quantum", "tqexp", "slpret", "maxwait", "lwait"];
+        const QUANTA: &[&str] = &["quantum"];
+        Some(match class {
+            Class::Sys => return None,
+            Class::Ts => Layout { prefix: "ts", columns: TIME_SHARING, rows: TS_LEVELS },
+            Class::Ia => Layout { prefix: "ia", columns: TIME_SHARING, rows: TS_LEVELS },
+            Class::Rt => Layout { prefix: "rt", columns: QUANTA, rows: RT_LEVELS },
+            Class::Fx => Layout { prefix: "fx", columns: QUANTA, rows: FX_LEVELS },
+        })
+    }
+
+    /// The name of a column: `ts_quantum`.
+    fn column(&self, at: usize) -> String {
+        format!("{}_{}", self.prefix, self.columns.get(at).copied().unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests;
