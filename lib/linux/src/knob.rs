@@ -9,6 +9,7 @@
 //! | `label:/mpset1#set` | an extended attribute `user.millpond.set` | its text |
 //! | `place:204@8123` | the cgroup of a process (with its start time); `place:204/205@8123` of one thread | a path |
 //! | `mask:204/205@8123` | the affinity mask of a thread | a CPU list, or `all` when it equals its cpuset |
+//! | `policy:204/205@8123` | how the kernel schedules a thread | `other -3`, `rr 11`: see `policy` |
 //! | `unit:/mpset1.slice` | the transient slice of systemd whose cgroup that is | `present` |
 //! | `allowed:/system.slice` | the property `AllowedCPUs` of the unit whose cgroup that is | a CPU list |
 //! | `irqbalance:banned` | the processors that the daemon irqbalance leaves alone | a CPU list |
@@ -99,6 +100,8 @@ pub enum LinuxKnob {
     Place(TaskId),
     /// A thread's affinity mask.
     Mask(TaskId),
+    /// How a thread is scheduled.
+    Policy(TaskId),
     /// A transient slice of systemd.
     Unit(String),
     /// The processors that a unit of systemd is allowed.
@@ -120,6 +123,7 @@ impl LinuxKnob {
             LinuxKnob::Label(path, key) => format!("label:{path}#{key}"),
             LinuxKnob::Place(task) => format!("place:{task}"),
             LinuxKnob::Mask(task) => format!("mask:{task}"),
+            LinuxKnob::Policy(task) => format!("policy:{task}"),
             LinuxKnob::Unit(path) => format!("unit:{path}"),
             LinuxKnob::Allowed(path) => format!("allowed:{path}"),
             LinuxKnob::Balancer => "irqbalance:banned".to_owned(),
@@ -146,6 +150,7 @@ impl LinuxKnob {
             }
             "place" => LinuxKnob::Place(rest.parse().map_err(|()| unknown())?),
             "mask" => LinuxKnob::Mask(rest.parse().map_err(|()| unknown())?),
+            "policy" => LinuxKnob::Policy(rest.parse().map_err(|()| unknown())?),
             "unit" => LinuxKnob::Unit(rest.to_owned()),
             "allowed" => LinuxKnob::Allowed(rest.to_owned()),
             "irqbalance" if rest == "banned" => LinuxKnob::Balancer,
@@ -233,6 +238,7 @@ mod tests {
             (path, "[a-z]{1,8}").prop_map(|(p, k)| LinuxKnob::Label(p, k)),
             any_task().prop_map(LinuxKnob::Place),
             any_task().prop_map(LinuxKnob::Mask),
+            any_task().prop_map(LinuxKnob::Policy),
             "[a-z.0-9]{1,12}".prop_map(LinuxKnob::Record),
         ]
     }

@@ -11,8 +11,8 @@ use crate::view::is_within;
 use crate::words;
 use crate::{Os, Root, is_gone};
 use millpond_machine::{
-    Absent, Clock, Counters, Guard, Interrupts, Journal, Knob, KnobError, Knobs, Machine, Processors, Psets,
-    Reason, Refusal, Sampler, Step, Threads, Value, Zones,
+    Absent, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, Knob, KnobError, Knobs, Machine,
+    Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Zones,
 };
 use millpond_model::CpuSet;
 use std::cell::OnceCell;
@@ -159,6 +159,7 @@ impl Knobs for LinuxMachine {
                 _ => Err(KnobError::Gone),
             },
             LinuxKnob::Mask(task) => self.mask_value(task).map(Some),
+            LinuxKnob::Policy(task) => self.policy(task).map(|policy| Some(policy.to_string())),
             LinuxKnob::Unit(path) => Ok(self.os.group(&path)?.is_dir().then(|| "present".to_owned())),
             LinuxKnob::Allowed(path) => Ok(self.os.allowed_cpus(&path)?.map(|cpus| cpus.to_string())),
             LinuxKnob::Balancer => self.os.left_alone().map(|cpus| list_value(&cpus)),
@@ -209,6 +210,11 @@ impl Knobs for LinuxMachine {
                 };
                 let result = self.os.set_mask(task, mask.as_ref());
                 result.map_err(|error| self.explain_busy_task(task, error))
+            }
+            LinuxKnob::Policy(task) => {
+                let unknown = || KnobError::Unknown(knob.0.clone());
+                let to = value.and_then(|text| text.parse().ok()).ok_or_else(unknown)?;
+                self.set_policy(task, to)
             }
             LinuxKnob::Balancer => {
                 let cpus = value.map_or(Ok(CpuSet::new()), |list| list.parse());
@@ -330,6 +336,10 @@ impl Machine for LinuxMachine {
     }
 
     fn sampler(&self) -> Result<&dyn Sampler, Absent> {
+        Ok(self)
+    }
+
+    fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent> {
         Ok(self)
     }
 }

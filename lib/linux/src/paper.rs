@@ -7,6 +7,7 @@
 use crate::hierarchy::lists_cpuset;
 use crate::knob::TaskId;
 use crate::os::{BUSY, knob_error};
+use crate::policy::Policy;
 use crate::{Os, is_gone};
 use millpond_machine::KnobError;
 use millpond_model::{CpuId, CpuSet};
@@ -311,6 +312,22 @@ pub(crate) fn set_mask(os: &Os, task: TaskId, mask: Option<&CpuSet>) -> Result<(
             result => result.map_err(knob_error),
         },
     }
+}
+
+/// What was set here; on paper the `stat` of a thread stays as it was written.
+pub(crate) fn policy(os: &Os, task: TaskId) -> Option<Policy> {
+    if os.root.live {
+        return None;
+    }
+    fs::read_to_string(policy_file(os, task)).ok()?.parse().ok()
+}
+
+pub(crate) fn set_policy(os: &Os, task: TaskId, to: Policy) -> Result<(), KnobError> {
+    fs::write(policy_file(os, task), to.to_string()).map_err(knob_error)
+}
+
+fn policy_file(os: &Os, task: TaskId) -> PathBuf {
+    mask_file(os, task).with_file_name("policy")
 }
 
 fn read_cpus(dir: &Path) -> CpuSet {

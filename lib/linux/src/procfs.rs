@@ -23,6 +23,16 @@ pub struct Stat {
     pub start: u64,
     /// Scheduling policy.
     pub policy: u64,
+    /// How nice it is, -20 to 19.
+    pub nice: i64,
+    /// Its priority under SCHED_FIFO and SCHED_RR, 1 to 99; else 0.
+    pub priority: u64,
+    /// Its parent.
+    pub ppid: Option<u32>,
+    /// Its process group.
+    pub pgid: Option<u32>,
+    /// Its session.
+    pub sid: Option<u32>,
     /// A zombie: it runs no more.
     pub dead: bool,
 }
@@ -35,6 +45,7 @@ pub fn parse_stat(text: &str) -> Option<Stat> {
     let comm = head.split_once('(')?.1.to_owned();
     let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
     let number = |n: usize| fields.get(n).and_then(|f| f.parse::<u64>().ok());
+    let id = |n: usize| number(n).and_then(|id| u32::try_from(id).ok());
     let flags = number(6)?;
     let kernel = flags & PF_KTHREAD != 0;
     // The one that makes the others has no parent, and no flag that says it: the kernel keeps it in the root.
@@ -45,6 +56,11 @@ pub fn parse_stat(text: &str) -> Option<Stat> {
         pinned: maker || flags & PF_NO_SETAFFINITY != 0,
         start: number(19)?,
         policy: number(38).unwrap_or(0),
+        nice: fields.get(16).and_then(|f| f.parse().ok()).unwrap_or(0),
+        priority: number(37).unwrap_or(0),
+        ppid: id(1),
+        pgid: id(2),
+        sid: id(3),
         dead: matches!(fields.first(), Some(&"Z" | &"X")),
     })
 }
@@ -124,6 +140,18 @@ impl Os {
             .and_then(|text| text.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())))
     }
 
+    /// The effective user and group of a process.
+    #[must_use]
+    pub fn owner_of(&self, pid: u32) -> (Option<u32>, Option<u32>) {
+        let text =
+            self.root.read(&self.task_dir(pid, None).join("status")).ok().flatten().unwrap_or_default();
+        let effective = |key: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+            line.split_ascii_whitespace().nth(1)?.parse().ok()
+        };
+        (effective("Uid:"), effective("Gid:"))
+    }
+
     /// Whether we may change where a process runs: it is ours, or we are the administrator.
     #[must_use]
     pub fn may_control(&self, pid: u32) -> bool {
@@ -179,12 +207,13 @@ mod tests {
 
     #[test]
     fn a_name_may_hold_blanks_and_parentheses() {
-        let text = "7 (a) b (c)) S 1 7 7 0 -1 4194560 1 0 0 0 5 6 0 0 20 0 1 0 8123 100 10 \
-                    18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 1 0 6 0 0 0";
+        let text = "7 (a) b (c)) S 1 7 9 0 -1 4194560 1 0 0 0 5 6 0 0 15 -5 1 0 8123 100 10 \
+                    18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 1 40 6 0 0 0";
         let stat = parse_stat(text).unwrap();
         assert_eq!(stat.comm, "a) b (c)");
         assert_eq!(stat.start, 8123);
-        assert_eq!(stat.policy, 6);
+        assert_eq!((stat.policy, stat.nice, stat.priority), (6, -5, 40));
+        assert_eq!((stat.ppid, stat.pgid, stat.sid), (Some(1), Some(7), Some(9)));
         assert!(!stat.kernel && !stat.pinned && !stat.dead);
     }
 

@@ -32,7 +32,7 @@ impl LinuxMachine {
     }
 
     /// The threads of a process that a request means, identified.
-    fn selected(&self, pid: Pid, lwps: Option<&[LwpId]>) -> Result<Vec<(TaskId, Stat)>, Refusal> {
+    pub(crate) fn selected(&self, pid: Pid, lwps: Option<&[LwpId]>) -> Result<Vec<(TaskId, Stat)>, Refusal> {
         let (_, leader) = self.os.identify(pid, None)?;
         if leader.kernel {
             return Err(Refusal::new(Subject::Process(pid), Reason::KernelThread));

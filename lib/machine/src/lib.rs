@@ -45,7 +45,7 @@ mod refusal;
 pub use absent::Absent;
 pub use change::{Baseline, Change, Knob, Step, Value};
 pub use execute::{Committed, Finding, Repair, Writer, repair};
-pub use facets::{Clock, Counters, Interrupts, Processors, Psets, Sampler, Threads, Zones};
+pub use facets::{Clock, Counters, Dispatcher, Interrupts, Processors, Psets, Sampler, Threads, Zones};
 pub use journal::{Journal, JournalError, MemoryJournal, Operation, fold};
 pub use refusal::{Holder, KnobError, Reason, Refusal, Subject};
 
@@ -93,6 +93,11 @@ pub trait Machine: Knobs {
     /// # Errors
     /// [`Absent`] when there is no such facet here.
     fn sampler(&self) -> Result<&dyn Sampler, Absent>;
+    /// Scheduling classes, their tables, and which processes are in them.
+    ///
+    /// # Errors
+    /// [`Absent`] when there is no such facet here.
+    fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent>;
 }
 
 /// The part of a machine that the executor uses: single values with names.

@@ -12,12 +12,14 @@
 //!   "lgroups":  [ { "chips": [0], "memory_kib": 2040832 }, { "chips": [1] } ],
 //!   "distances": [ [10, 20], [20, 10] ],
 //!   "devices":  [ { "name": "e1000g0", "processor": 1 } ],
+//!   "tunables": { "hz": 100, "ts_dispatch_extended": 0 },
 //!   "zones":    [ { "name": "web", "processes": [ { "name": "httpd", "threads": 2 } ] } ] }
 //! ```
 //!
 //! Without `lgroups` all processors and memory are in one group. Unknown fields are errors.
 
 use crate::state::{self, BOOTED, Device, SimState};
+use crate::tables::{HZ_MAX, Tunables};
 use millpond_model::{
     Cache, CacheKind, ChipId, CoreId, CoreKind, CpuId, CpuSet, Lgroup, LgrpId, Pid, Processor, Topology,
     WallTime,
@@ -68,6 +70,8 @@ struct Description {
     devices: Vec<DeviceDescription>,
     #[serde(default)]
     zones: Vec<ZoneDescription>,
+    #[serde(default)]
+    tunables: Tunables,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -181,6 +185,12 @@ fn expand(d: &Description) -> Result<SimState, Wrong> {
         }
         state.devices.push(Device { name: name.clone(), processor: *processor });
     }
+    if !(1..=HZ_MAX).contains(&d.tunables.hz) {
+        let what = format!("hz is {}; 1 to {HZ_MAX} ticks in a second are possible", d.tunables.hz);
+        return Err(("hz", what));
+    }
+    state.tunables = d.tunables;
+    state.tables.dispatch = d.tunables.tables();
     let mut threads: u32 = 0;
     for zone in &d.zones {
         if state.zones.contains(&zone.name) {
@@ -377,6 +387,15 @@ mod tests {
     }
 
     #[test]
+    fn a_tunable_chooses_the_table_for_large_servers() {
+        let slice = |line: &str| parse(&with(line), "").unwrap().tables.dispatch.ts.row(29).quantum;
+        assert_eq!(slice(r#""numbering": "core-major""#), 12);
+        assert_eq!(slice(r#""tunables": {"ts_dispatch_extended": -1}"#), 12);
+        assert_eq!(slice(r#""tunables": {"ts_dispatch_extended": 0, "hz": 1000}"#), 12);
+        assert_eq!(slice(r#""tunables": {"ts_dispatch_extended": 1}"#), 36);
+    }
+
+    #[test]
     fn mistakes_are_reported_with_their_place() {
         assert_eq!(error("{"), "small.json:1:1: EOF while parsing an object");
         let unknown = error(&with(r#""nodes": 2"#));
@@ -401,6 +420,10 @@ mod tests {
         assert_eq!(
             error(&SMALL.replace(": 2", ": 4294967295")),
             "small.json:3:3: chips, cores and strands make 18446744073709551615 processors; 1 to 16384 are possible"
+        );
+        assert_eq!(
+            error(&with(r#""tunables": {"hz": 0}"#)),
+            "small.json:4:16: hz is 0; 1 to 10000 ticks in a second are possible"
         );
         let crowd = with(r#""zones": [{"name": "web", "processes": [{"name": "httpd", "threads": 65537}]}]"#);
         assert_eq!(error(&crowd), "small.json:4:29: process httpd goes beyond 65536 threads in all");
@@ -427,6 +450,7 @@ mod tests {
   "caches": [{"level": 2, "kind": "unified", "size_kib": 64, "shared_by": "chip"}],
   "lgroups": [{"chips": [0], "memory_kib": 9}, {"chips": [1]}], "distances": [[10, 20], [20, 10]],
   "devices": [{"name": "e1000g0", "processor": 1}],
+  "tunables": {"hz": 1000, "ts_dispatch_extended": 1},
   "zones": [{"name": "web", "processes": [{"name": "httpd", "threads": 2}]}]"#,
         );
         millpond_fuzz::check_text("sim-descriptions", &[SMALL, &full], |text| match parse(text, "x") {

@@ -1,11 +1,16 @@
 //! A draft: a copy of the tables on which a change is tried out step by step while it is prepared, by the same
 //! code that will make it. So each rule is asked in the situation that the steps before it have led to.
 
-use crate::knobs::{self, Name, aside_value, bond_value, place_value, set_value, state_value};
+use crate::dispatcher::{TableName, row_values};
+use crate::knobs::{
+    self, Name, aside_value, bond_value, default_class_value, place_value, set_value, state_value,
+};
 use crate::tables::{Bond, SetRecord, Tables};
 use millpond_machine::facets::{Move, StateChange};
 use millpond_machine::{Change, Reason, Refusal, Step, Subject, Value};
-use millpond_model::{CpuId, CpuSet, Lwp, PsetId, State, Transition, TransitionError, WallTime};
+use millpond_model::{
+    Class, ClassParams, ClassTable, CpuId, CpuSet, Lwp, PsetId, State, Transition, TransitionError, WallTime,
+};
 
 /// A change in the making.
 pub struct Draft {
@@ -51,6 +56,25 @@ impl Draft {
     /// Keeps a thread out of sets that push nobody out.
     pub fn keep_aside(&mut self, lwp: Lwp) -> Result<(), Refusal> {
         self.step(Name::LwpAside(lwp), Some(aside_value(true)), true)
+    }
+
+    /// Puts a thread into a class, with parameters that the class has.
+    pub fn reclass(&mut self, lwp: Lwp, to: &ClassParams) -> Result<(), Refusal> {
+        self.step(Name::LwpClass(lwp), Some(to.to_string()), false)
+    }
+
+    /// Puts a table in the place of the one that is there, row by row.
+    pub fn set_table(&mut self, table: &ClassTable) -> Result<(), Refusal> {
+        let name = TableName::of(table);
+        for (level, row) in (0..).zip(row_values(table)) {
+            self.step(Name::DispatchRow(name, level), Some(row), false)?;
+        }
+        Ok(())
+    }
+
+    /// Sets the class in which everything starts from the next boot on.
+    pub fn set_default_class(&mut self, class: Class) -> Result<(), Refusal> {
+        self.step(Name::DefaultClass, Some(default_class_value(Some(class))), false)
     }
 
     /// Puts a processor at the end of a set, without asking any rule.

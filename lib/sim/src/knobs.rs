@@ -7,14 +7,18 @@
 //! | `processor/3/state` | `on-line since 1732090442`: seconds of the wall clock |
 //! | `lwp/204/1/set` | `none`, `1` or `1 soft` |
 //! | `lwp/204/1/cpu` | `none`, `3` or `3 soft` |
+//! | `lwp/204/1/class` | `TS 0 -10`: its class and parameters |
+//! | `dispatch/TS/12` | `16 2 51 0 51`, for RT and FX `8` or `infinite`: a row of a table, slices in ticks |
+//! | `dispatch/default` | `none` or `FX` |
 //! | `lwp/204/1/aside` | `no`, or `yes`: it keeps out of sets that push nobody out |
 //!
 //! Order and time stand in the values, so that putting a value back puts everything back. Writing checks what
 //! must hold at every moment of a change; what must hold at its end is checked while it is prepared.
 
+use crate::dispatcher::{TableName, read_row, write_row};
 use crate::tables::{Bond, SetRecord, Tables};
 use millpond_machine::{Knob, KnobError, Value};
-use millpond_model::{CpuId, Lwp, LwpId, Pid, PsetId, State, WallTime};
+use millpond_model::{Class, ClassParams, CpuId, Lwp, LwpId, Pid, PsetId, State, WallTime};
 use std::fmt;
 use std::str::FromStr;
 
@@ -33,6 +37,12 @@ pub enum Name {
     LwpCpu(Lwp),
     /// Whether a thread keeps out of sets that push nobody out.
     LwpAside(Lwp),
+    /// The class of a thread, and its parameters in it.
+    LwpClass(Lwp),
+    /// A row of a dispatch table.
+    DispatchRow(TableName, u8),
+    /// The class in which everything starts from the next boot on.
+    DefaultClass,
 }
 
 impl Name {
@@ -52,6 +62,9 @@ impl Name {
             Name::LwpSet(lwp) => format!("the set of thread {lwp}"),
             Name::LwpCpu(lwp) => format!("the processor of thread {lwp}"),
             Name::LwpAside(lwp) => format!("the place of thread {lwp}"),
+            Name::LwpClass(lwp) => format!("the class of thread {lwp}"),
+            Name::DispatchRow(table, level) => format!("level {level} of the dispatch table of {table}"),
+            Name::DefaultClass => "the default class".to_owned(),
         }
     }
 }
@@ -65,6 +78,9 @@ impl fmt::Display for Name {
             Name::LwpSet(lwp) => write!(f, "lwp/{}/{}/set", lwp.pid, lwp.lwp),
             Name::LwpCpu(lwp) => write!(f, "lwp/{}/{}/cpu", lwp.pid, lwp.lwp),
             Name::LwpAside(lwp) => write!(f, "lwp/{}/{}/aside", lwp.pid, lwp.lwp),
+            Name::LwpClass(lwp) => write!(f, "lwp/{}/{}/class", lwp.pid, lwp.lwp),
+            Name::DispatchRow(table, level) => write!(f, "dispatch/{table}/{level}"),
+            Name::DefaultClass => f.write_str("dispatch/default"),
         }
     }
 }
@@ -88,6 +104,9 @@ fn parse_name(text: &str) -> Option<Name> {
         ["lwp", pid, id, "set"] => Some(Name::LwpSet(lwp(pid, id)?)),
         ["lwp", pid, id, "cpu"] => Some(Name::LwpCpu(lwp(pid, id)?)),
         ["lwp", pid, id, "aside"] => Some(Name::LwpAside(lwp(pid, id)?)),
+        ["lwp", pid, id, "class"] => Some(Name::LwpClass(lwp(pid, id)?)),
+        ["dispatch", "default"] => Some(Name::DefaultClass),
+        ["dispatch", table, level] => Some(Name::DispatchRow(table.parse().ok()?, level.parse().ok()?)),
         _ => None,
     }
 }
@@ -125,6 +144,12 @@ pub fn aside_value(aside: bool) -> Value {
     if aside { "yes".into() } else { "no".into() }
 }
 
+/// The value of the default class.
+#[must_use]
+pub fn default_class_value(class: Option<Class>) -> Value {
+    class.map_or_else(|| "none".into(), |class| class.word().into())
+}
+
 /// The present value; `None` when there is no such set, processor or thread.
 #[must_use]
 pub fn read(tables: &Tables, name: Name) -> Option<Value> {
@@ -135,6 +160,9 @@ pub fn read(tables: &Tables, name: Name) -> Option<Value> {
         Name::LwpSet(lwp) => tables.lwp(lwp).map(|l| bond_value(l.set)),
         Name::LwpCpu(lwp) => tables.lwp(lwp).map(|l| bond_value(l.cpu)),
         Name::LwpAside(lwp) => tables.lwp(lwp).map(|l| aside_value(l.aside)),
+        Name::LwpClass(lwp) => tables.lwp(lwp).map(|l| l.class.to_string()),
+        Name::DispatchRow(table, level) => read_row(&tables.dispatch, table, level),
+        Name::DefaultClass => Some(default_class_value(tables.default_class)),
     }
 }
 
@@ -172,6 +200,24 @@ pub fn write(tables: &mut Tables, name: Name, value: Option<&Value>) -> Result<(
         (Name::LwpAside(lwp), Some(value)) => {
             let aside = [false, true].into_iter().find(|aside| aside_value(*aside) == *value);
             writable(tables, lwp)?.aside = aside.ok_or_else(|| malformed(value))?;
+            Ok(())
+        }
+        (Name::LwpClass(lwp), Some(value)) => {
+            let class: ClassParams = value.parse().map_err(|_| malformed(value))?;
+            if class == ClassParams::Sys {
+                return Err(KnobError::Refused("nobody enters SYS".into()));
+            }
+            writable(tables, lwp)?.class = class;
+            Ok(())
+        }
+        (Name::DispatchRow(table, level), Some(value)) => {
+            write_row(&mut tables.dispatch, table, level, value).ok_or_else(|| malformed(value))
+        }
+        (Name::DefaultClass, Some(value)) => {
+            tables.default_class = match value.as_str() {
+                "none" => None,
+                word => Some(word.parse().map_err(|_| malformed(value))?),
+            };
             Ok(())
         }
     }

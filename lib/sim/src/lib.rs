@@ -43,10 +43,13 @@
 //! | sets that push nobody out, and what is started aside of them | an addition of ours, with the same meaning as on Linux |
 //! | privileges, zones' own views, pools switched on | absent: everybody is root in the global zone |
 //! | where a device interrupts | approximate: its own processor, else the next that takes interrupts |
+//! | classes and parameters of threads, dispatch tables | exact (reference §1, §2), except that everybody is root |
+//! | parents, process groups, sessions, users of processes | absent: everything is the superuser's |
 //! | execution, scheduling, counters, latencies | absent: no thread ever runs |
 
 pub mod catalogue;
 mod description;
+mod dispatcher;
 pub mod draft;
 mod interrupts;
 pub mod knobs;

@@ -8,8 +8,8 @@ use crate::state::{self, LoadError, SimState};
 use crate::tables::{LwpRecord, Tables};
 use crate::{catalogue, description};
 use millpond_machine::{
-    Absent, Clock, Counters, Guard, Interrupts, Journal, Knob, KnobError, Knobs, Machine, MemoryJournal,
-    Processors, Psets, Reason, Refusal, Sampler, Step, Subject, Threads, Value, Zones,
+    Absent, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, Knob, KnobError, Knobs, Machine,
+    MemoryJournal, Processors, Psets, Reason, Refusal, Sampler, Step, Subject, Threads, Value, Zones,
 };
 use millpond_model::{CpuId, Lwp, LwpId, Nanos, Pid, PsetId, Topology, WallTime};
 use std::cell::{Cell, RefCell};
@@ -217,6 +217,10 @@ impl Machine for SimMachine {
             "nothing runs on this simulated machine, so there is nothing to see",
             "use --machine real to watch programs on the machine at hand",
         ))
+    }
+
+    fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent> {
+        Ok(self)
     }
 }
 

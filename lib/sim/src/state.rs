@@ -1,7 +1,7 @@
 //! The whole of a simulated machine as plain data, saved and loaded as JSON.
 
-use crate::tables::{LwpRecord, ProcessRecord, ProcessorRecord, Tables};
-use millpond_model::{CpuId, LwpId, Nanos, Pid, PsetId, State, Topology, WallTime};
+use crate::tables::{HZ_MAX, LwpRecord, ProcessRecord, ProcessorRecord, Tables, Tunables};
+use millpond_model::{ClassParams, CpuId, LwpId, Nanos, Pid, PsetId, State, Topology, WallTime};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -30,6 +30,9 @@ pub struct SimState {
     pub topology: Topology,
     /// What interrupts it.
     pub devices: Vec<Device>,
+    /// What was set before it booted.
+    #[serde(default)]
+    pub tunables: Tunables,
     /// Its zones, `global` first. Processes name theirs.
     pub zones: Vec<String>,
     /// What commands can change.
@@ -104,8 +107,16 @@ impl SimState {
             time: Time { booted, now: Nanos(0) },
             topology,
             devices: Vec::new(),
+            tunables: Tunables::default(),
             zones: vec!["global".into()],
-            tables: Tables { processors, sets: BTreeMap::new(), processes: usual(), next_pid: FIRST_PID },
+            tables: Tables {
+                processors,
+                sets: BTreeMap::new(),
+                processes: usual(),
+                next_pid: FIRST_PID,
+                dispatch: Tunables::default().tables(),
+                default_class: None,
+            },
         }
     }
 
@@ -149,6 +160,9 @@ impl SimState {
         if t.active(PsetId::DEFAULT).is_empty() {
             return Err("the default set has no processor that runs".into());
         }
+        if !(1..=HZ_MAX).contains(&self.tunables.hz) {
+            return Err(format!("hz is {}; 1 to {HZ_MAX} ticks in a second are possible", self.tunables.hz));
+        }
         for (cpu, p) in &t.processors {
             if !t.has_set(p.set) {
                 return Err(format!("processor {cpu} is in set {}, which does not exist", p.set));
@@ -183,10 +197,12 @@ impl SimState {
     }
 }
 
-/// A process with so many threads, none of them bound.
+/// A process with so many threads, none of them bound; those of the kernel are in SYS, others in TS.
 #[must_use]
 pub fn process(name: &str, kernel: bool, zone: &str, threads: u32) -> ProcessRecord {
-    let lwps = (1..=threads).map(|n| (LwpId(n), LwpRecord::default())).collect();
+    let class = if kernel { ClassParams::Sys } else { ClassParams::default() };
+    let record = LwpRecord { class, ..LwpRecord::default() };
+    let lwps = (1..=threads).map(|n| (LwpId(n), record)).collect();
     ProcessRecord { name: name.to_owned(), kernel, zone: zone.to_owned(), lwps }
 }
 

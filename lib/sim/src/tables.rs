@@ -1,8 +1,12 @@
 //! What commands can change: processors, sets, and processes with their threads. Plain data and questions
 //! about it; the rules of change are elsewhere.
 
+use millpond_formats::dispadmin::{HZ_DEFAULT, default_tables};
 use millpond_machine::facets::{LwpStatus, Process};
-use millpond_model::{CpuId, CpuSet, Lwp, LwpId, Pid, Pset, PsetId, PsetMode, State, WallTime};
+use millpond_model::{
+    Class, ClassParams, CpuId, CpuSet, DispatchTables, Lwp, LwpId, Pid, Pset, PsetId, PsetMode, State,
+    WallTime,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -18,6 +22,44 @@ pub struct Tables {
     pub processes: BTreeMap<Pid, ProcessRecord>,
     /// The number that the next process gets. Numbers are never given twice.
     pub next_pid: Pid,
+    /// The dispatch tables, in ticks.
+    #[serde(default = "standard_tables")]
+    pub dispatch: DispatchTables,
+    /// The class in which everything starts from the next boot on, where it was set.
+    #[serde(default)]
+    pub default_class: Option<Class>,
+}
+
+fn standard_tables() -> DispatchTables {
+    Tunables::default().tables()
+}
+
+/// What is set before a machine boots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tunables {
+    /// Clock ticks in a second, 1 to [`HZ_MAX`].
+    pub hz: u32,
+    /// -1, as it stands before boot, or 0: the standard time-sharing table. Anything else: the one for large servers.
+    pub ts_dispatch_extended: i32,
+}
+
+/// More clock ticks in a second than any machine has had.
+pub const HZ_MAX: u32 = 10_000;
+
+impl Default for Tunables {
+    fn default() -> Self {
+        Tunables { hz: HZ_DEFAULT, ts_dispatch_extended: -1 }
+    }
+}
+
+impl Tunables {
+    /// The dispatch tables of a machine that was booted with them.
+    #[must_use]
+    pub fn tables(&self) -> DispatchTables {
+        let extended = !matches!(self.ts_dispatch_extended, -1 | 0);
+        default_tables(extended, self.hz)
+    }
 }
 
 /// A processor's place and state.
@@ -58,7 +100,7 @@ pub struct ProcessRecord {
     pub lwps: BTreeMap<LwpId, LwpRecord>,
 }
 
-/// A thread's bindings. Those that are *hard* keep a processor where it is, those that are *soft* give way.
+/// A thread's class and bindings. Bindings that are *hard* keep a processor where it is, those that are *soft* give way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LwpRecord {
@@ -69,6 +111,9 @@ pub struct LwpRecord {
     /// Whether it keeps out of sets that push nobody out.
     #[serde(default)]
     pub aside: bool,
+    /// Its class, and its parameters in it.
+    #[serde(default)]
+    pub class: ClassParams,
 }
 
 /// What a thread is bound to, and how firmly.

@@ -1,8 +1,8 @@
 //! The machine under the commands: a simulated one to which things can be done behind their back.
 
 use millpond_machine::{
-    Absent, Clock, Counters, Guard, Interrupts, Journal, JournalError, Knob, KnobError, Knobs, Machine,
-    MemoryJournal, Operation, Processors, Psets, Refusal, Sampler, Step, Threads, Value, Zones,
+    Absent, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, JournalError, Knob, KnobError, Knobs,
+    Machine, MemoryJournal, Operation, Processors, Psets, Refusal, Sampler, Step, Threads, Value, Zones,
 };
 use millpond_model::Pid;
 use millpond_sim::SimMachine;
@@ -85,6 +85,9 @@ impl Machine for Stage {
     }
     fn sampler(&self) -> Result<&dyn Sampler, Absent> {
         self.sim.sampler()
+    }
+    fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent> {
+        self.sim.dispatcher()
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod clock;
 mod counters;
+mod dispatcher;
 mod interrupts;
 mod processors;
 mod psets;
@@ -11,6 +12,7 @@ mod zones;
 
 pub use clock::Clock;
 pub use counters::{CounterWatch, Counters, WatchOptions};
+pub use dispatcher::{Dispatcher, ProcessIds, Reclassed, Scheduled};
 pub use interrupts::{Interrupt, InterruptKind, Interrupts};
 pub use processors::{ProcessorStatus, Processors, StateChange};
 pub use psets::{CreateOptions, Move, Psets};

@@ -1,7 +1,7 @@
 //! A machine that stands between the executor and the real one, and lets something go wrong.
 
 use super::command::Fault;
-use crate::facets::{Clock, Counters, Interrupts, Processors, Psets, Sampler, Threads, Zones};
+use crate::facets::{Clock, Counters, Dispatcher, Interrupts, Processors, Psets, Sampler, Threads, Zones};
 use crate::{
     Absent, Guard, Journal, JournalError, Knob, KnobError, Knobs, Machine, Operation, Refusal, Step, Value,
 };
@@ -113,6 +113,9 @@ impl Machine for Faulty<'_> {
     }
     fn sampler(&self) -> Result<&dyn Sampler, Absent> {
         self.machine.sampler()
+    }
+    fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent> {
+        self.machine.dispatcher()
     }
 }
 

@@ -7,8 +7,8 @@ use crate::common::OnSim;
 use journal::SpoiledJournal;
 use millpond_machine::facets::{LwpStatus, Move};
 use millpond_machine::{
-    Absent, Change, Clock, Counters, Guard, Interrupts, Journal, Knob, KnobError, Knobs, Machine, Processors,
-    Psets, Reason, Refusal, Sampler, Step, Threads, Value, Zones,
+    Absent, Change, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, Knob, KnobError, Knobs, Machine,
+    Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Zones,
 };
 use millpond_model::{CpuId, Lwp, Pid, PsetId, State};
 use millpond_sim::{SimMachine, SimState};
@@ -212,6 +212,9 @@ impl Machine for Mutant {
     }
     fn sampler(&self) -> Result<&dyn Sampler, Absent> {
         self.sim.sampler()
+    }
+    fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent> {
+        self.sim.dispatcher()
     }
 }
 

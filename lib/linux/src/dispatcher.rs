@@ -1,0 +1,307 @@
+//! The Dispatcher facet: what the kernel's own policies make of the classes.
+//!
+//! | class | here |
+//! |---|---|
+//! | SYS | threads of the kernel |
+//! | RT | SCHED_RR and SCHED_FIFO (whose slice is infinite); level 0 is the kernel's priority 1, level 59 is 60 and above. SCHED_DEADLINE shows as level 59 |
+//! | TS | SCHED_OTHER, SCHED_BATCH, SCHED_EXT: three points of user priority for each of nice; the limit shows as the priority itself. SCHED_IDLE shows as -60 |
+//! | FX, IA | nothing |
+//!
+//! Nothing runs by dispatch tables here: the tables are those that a Solaris machine would have, they cannot be changed, and
+//! [`Dispatcher::live`] says so. What would make them live is a scheduler of our own under sched_ext.
+
+use crate::LinuxMachine;
+use crate::knob::{LinuxKnob, TaskId};
+use crate::os::knob_error;
+use crate::paper;
+use crate::policy::{self, Policy};
+use millpond_formats::dispadmin::{HZ_DEFAULT, default_tables};
+use millpond_machine::facets::{ProcessIds, Reclassed, Scheduled};
+use millpond_machine::{Absent, Change, Dispatcher, KnobError, Reason, Refusal, Step, Subject};
+use millpond_model::{
+    Class, ClassParams, ClassRequest, ClassTable, DispatchTables, Pid, Quantum, most_favoured, nice_of_upri,
+    upri_of_nice,
+};
+
+/// What RT has at least and at most.
+const RT_LAST: u8 = 59;
+/// The slice of SCHED_RR where the kernel does not say it, in milliseconds.
+const RR_SLICE_MS: u32 = 100;
+
+impl LinuxMachine {
+    /// How the kernel schedules a thread.
+    pub(crate) fn policy(&self, task: TaskId) -> Result<Policy, KnobError> {
+        let stat = self.os.stat(task.pid, task.tid).map_err(knob_error)?;
+        let stat = stat.filter(|stat| stat.start == task.start && !stat.dead).ok_or(KnobError::Gone)?;
+        if let Some(kept) = paper::policy(&self.os, task) {
+            return Ok(kept);
+        }
+        let unknown =
+            || KnobError::Refused(format!("the kernel has a policy {} that is unknown here", stat.policy));
+        Policy::of(stat.policy, stat.nice, stat.priority).ok_or_else(unknown)
+    }
+
+    /// Has the kernel schedule a thread in another way.
+    pub(crate) fn set_policy(&self, task: TaskId, to: Policy) -> Result<(), KnobError> {
+        self.os.still(task)?;
+        if !self.os.root.live {
+            return paper::set_policy(&self.os, task, to);
+        }
+        policy::set(task.leader(), to).map_err(knob_error)
+    }
+
+    /// The slice of SCHED_RR, which is one for all threads, in ticks of the tables.
+    fn slice_of_rr(&self) -> Quantum {
+        let file = self.os.root.proc.join("sys/kernel/sched_rr_timeslice_ms");
+        let text = self.os.root.read_value(&file).ok().flatten().unwrap_or_default();
+        let ms = text.trim().parse().ok().filter(|ms| (1..=1_000_000).contains(ms)).unwrap_or(RR_SLICE_MS);
+        Quantum::Ticks((ms * HZ_DEFAULT).div_ceil(1000))
+    }
+
+    /// The class of every thread of a process, that of the first one first.
+    fn classes_of(&self, pid: u32, rr: Quantum) -> Vec<ClassParams> {
+        let tids = self.os.tids(pid).unwrap_or_default();
+        let stats = tids.into_iter().filter_map(|tid| {
+            let stat = self.os.stat(pid, Some(tid)).ok()??;
+            let task = TaskId { pid, tid: Some(tid), start: stat.start };
+            let kept = paper::policy(&self.os, task);
+            kept.or_else(|| Policy::of(stat.policy, stat.nice, stat.priority))
+                .map(|policy| class_of(policy, rr))
+        });
+        stats.collect()
+    }
+
+    fn scheduled_one(&self, pid: u32, rr: Quantum) -> Option<Scheduled> {
+        let stat = self.os.stat(pid, None).ok()??;
+        if stat.dead {
+            return None;
+        }
+        let threads = if stat.kernel { vec![ClassParams::Sys] } else { self.classes_of(pid, rr) };
+        let params = most_favoured(threads)?;
+        let (uid, gid) = self.os.owner_of(pid);
+        let ids = ProcessIds { ppid: stat.ppid, pgid: stat.pgid, sid: stat.sid, uid, gid, zoneid: None };
+        Some(Scheduled { pid: Pid(pid), kernel: stat.kernel, params, ids })
+    }
+
+    fn not_live(&self) -> Absent {
+        let help = if self.os.root.sys.join("kernel/sched_ext").is_dir() {
+            "this kernel has sched_ext: a scheduler that runs by the tables could be loaded, which this version of Millpond does not bring yet; on a simulated machine they are live: --machine t2000"
+        } else {
+            "a kernel with sched_ext (CONFIG_SCHED_CLASS_EXT, since 6.12) could run by them, with a scheduler that this version of Millpond does not bring yet; on a simulated machine they are live: --machine t2000"
+        };
+        Absent::with_help("this kernel schedules by rules of its own, not by dispatch tables", help)
+    }
+
+    fn no_class(&self, pid: Pid, class: Class) -> Refusal {
+        let why = format!("this kernel has nothing that is like class {class}");
+        let help = self.not_live().what_would_help.unwrap_or_default();
+        let absent = Absent::with_help(why, format!("use TS or RT; {help}"));
+        Refusal::new(Subject::Process(pid), Reason::Absent(absent))
+    }
+}
+
+/// The class that a policy stands for. `rr` is the slice of SCHED_RR.
+fn class_of(policy: Policy, rr: Quantum) -> ClassParams {
+    let ts = |upri| ClassParams::Ts { uprilim: upri, upri };
+    let rt = |priority: u8, quantum| {
+        let pri = i8::try_from(priority.saturating_sub(1).min(RT_LAST)).unwrap_or_default();
+        ClassParams::Rt { pri, quantum, tqsig: 0 }
+    };
+    match policy {
+        Policy::Other(nice) | Policy::Batch(nice) | Policy::Ext(nice) => ts(upri_of_nice(nice)),
+        Policy::Idle(_) => ts(-60),
+        Policy::Fifo(priority) => rt(priority, Quantum::Infinite),
+        Policy::Rr(priority) => rt(priority, rr),
+        Policy::Deadline => rt(RT_LAST + 1, Quantum::Infinite),
+    }
+}
+
+/// The policy that a thread gets which has `now`, and what the user should know about it.
+///
+/// # Errors
+/// Why the kernel has no such thing.
+fn policy_for(request: &ClassRequest, now: Policy) -> Result<(Policy, Option<String>), Absent> {
+    if now == Policy::Deadline {
+        return Err(Absent::because("the kernel has promised it time (SCHED_DEADLINE)"));
+    }
+    match *request {
+        ClassRequest::Ts { uprilim: Some(_), .. } => {
+            Err(Absent::with_help("this kernel keeps no limit beside the priority", "leave out -m"))
+        }
+        ClassRequest::Ts { upri: Some(asked), .. } => {
+            let nice = nice_of_upri(i8::try_from(asked.clamp(-60, 60)).unwrap_or_default());
+            let got = upri_of_nice(nice);
+            let note = (i32::from(got) != asked).then(|| {
+                format!("user priority {asked} becomes {got}: this kernel has steps of 3, from -57 to 60")
+            });
+            let to = if let Policy::Batch(_) = now { Policy::Batch(nice) } else { Policy::Other(nice) };
+            Ok((to, note))
+        }
+        ClassRequest::Ts { .. } if class_of(now, Quantum::Infinite).class() == Class::Ts => Ok((now, None)),
+        ClassRequest::Ts { .. } => Ok((Policy::Other(0), None)),
+        ClassRequest::Rt { quantum: Some(_), .. } => Err(Absent::with_help(
+            "this kernel has one slice for all threads of class RT",
+            "leave out -t; the slice is that of sysctl kernel.sched_rr_timeslice_ms",
+        )),
+        ClassRequest::Rt { tqsig: Some(1..), .. } => {
+            Err(Absent::with_help("this kernel sends no signal at the end of a slice", "leave out -q"))
+        }
+        ClassRequest::Rt { pri, .. } => {
+            let level = pri.map(|pri| u8::try_from(pri.clamp(0, RT_LAST.into())).unwrap_or_default() + 1);
+            Ok((
+                match now {
+                    Policy::Fifo(was) => Policy::Fifo(level.unwrap_or(was)),
+                    Policy::Rr(was) => Policy::Rr(level.unwrap_or(was)),
+                    _ => Policy::Rr(level.unwrap_or(1)),
+                },
+                None,
+            ))
+        }
+        ClassRequest::Fx { .. } | ClassRequest::Ia { .. } => Err(Absent::because("there is no such class")),
+    }
+}
+
+impl Dispatcher for LinuxMachine {
+    fn classes(&self) -> Vec<Class> {
+        vec![Class::Sys, Class::Ts, Class::Rt]
+    }
+
+    fn made_by(&self) -> String {
+        "RT is the kernel's SCHED_RR and SCHED_FIFO, TS is nice; SCHED_DEADLINE shows as RT 59, SCHED_IDLE as TS -60; \
+         there is no FX and no IA"
+            .to_owned()
+    }
+
+    fn ticks_per_second(&self) -> u32 {
+        HZ_DEFAULT
+    }
+
+    fn tables(&self) -> Result<DispatchTables, Refusal> {
+        Ok(default_tables(false, HZ_DEFAULT))
+    }
+
+    fn live(&self) -> Result<(), Absent> {
+        Err(self.not_live())
+    }
+
+    fn default_class(&self) -> Result<Option<Class>, Refusal> {
+        Ok(None)
+    }
+
+    fn scheduled(&self) -> Result<Vec<Scheduled>, Refusal> {
+        let rr = self.slice_of_rr();
+        let machine = |e: std::io::Error| Refusal::operation(Reason::Machine(e.to_string()));
+        let pids = self.os.pids().map_err(machine)?;
+        Ok(pids.into_iter().filter_map(|pid| self.scheduled_one(pid, rr)).collect())
+    }
+
+    fn prepare_set_table(&self, _: ClassTable) -> Result<Change<()>, Refusal> {
+        Err(self.not_live().into())
+    }
+
+    fn prepare_default_class(&self, _: Class) -> Result<Change<Option<Class>>, Refusal> {
+        let why = "everything starts in the class of its parent here";
+        Err(Absent::with_help(why, "start it with priocntl -e -c CLASS").into())
+    }
+
+    fn prepare_class(&self, pid: Pid, request: &ClassRequest) -> Result<Change<Reclassed>, Refusal> {
+        let class = request.class();
+        let refuse = |reason| Refusal::new(Subject::Process(pid), reason);
+        let tasks = self.selected(pid, None)?;
+        if matches!(class, Class::Fx | Class::Ia) {
+            return Err(self.no_class(pid, class));
+        }
+        let rr = self.slice_of_rr();
+        let (mut steps, mut notes) = (Vec::new(), Vec::new());
+        let (mut from, mut to) = (Vec::new(), Vec::new());
+        for (task, _) in tasks {
+            let knob = LinuxKnob::Policy(task).knob();
+            let now = match self.policy(task) {
+                // A thread that ends while its process is looked at is no error of the request.
+                Err(KnobError::Gone) => continue,
+                now => now.map_err(|e| e.into_refusal(Subject::Process(pid), "its class"))?,
+            };
+            // The range is that of the class; there is no limit that could be exceeded.
+            request
+                .apply(class_of(now, rr), &default_tables(false, HZ_DEFAULT))
+                .map_err(|error| refuse(Reason::Machine(error.to_string())))?;
+            let (after, note) = policy_for(request, now).map_err(|absent| refuse(Reason::Absent(absent)))?;
+            notes.extend(note.filter(|note| !notes.contains(note)));
+            if now != after {
+                steps.push(Step::new(knob, Some(now.to_string()), Some(after.to_string())));
+            }
+            from.push(class_of(now, rr));
+            to.push(class_of(after, rr));
+        }
+        let (Some(from), Some(to)) = (most_favoured(from), most_favoured(to)) else {
+            return Err(refuse(Reason::ExitedMeanwhile));
+        };
+        let outcome = Reclassed { pid, from, to, clamped: None };
+        Ok(Change { notes, ..Change::new(format!("put process {pid} into class {class}"), steps, outcome) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RR: Quantum = Quantum::Ticks(10);
+
+    fn shown(policy: &str) -> String {
+        class_of(policy.parse().unwrap(), RR).to_string()
+    }
+
+    fn ts(uprilim: Option<i32>, upri: Option<i32>) -> ClassRequest {
+        ClassRequest::Ts { uprilim, upri }
+    }
+
+    fn rt(pri: Option<i32>) -> ClassRequest {
+        ClassRequest::Rt { pri, quantum: None, tqsig: None }
+    }
+
+    fn becomes(request: ClassRequest, now: &str) -> String {
+        policy_for(&request, now.parse().unwrap()).unwrap().0.to_string()
+    }
+
+    #[test]
+    fn each_policy_shows_as_the_class_that_is_nearest() {
+        assert_eq!(shown("other 0"), "TS 0 0");
+        assert_eq!(shown("batch 10"), "TS -30 -30");
+        assert_eq!(shown("other -20"), "TS 60 60");
+        assert_eq!(shown("idle 0"), "TS -60 -60");
+        assert_eq!(shown("rr 1"), "RT 0 10 0");
+        assert_eq!(shown("fifo 60"), "RT 59 infinite 0");
+        assert_eq!(shown("fifo 99"), "RT 59 infinite 0");
+        assert_eq!(shown("deadline 0"), "RT 59 infinite 0");
+    }
+
+    #[test]
+    fn what_is_not_named_stays_and_what_is_entered_has_its_default() {
+        assert_eq!(becomes(ts(None, None), "batch 5"), "batch 5");
+        assert_eq!(becomes(ts(None, None), "idle 0"), "idle 0");
+        assert_eq!(becomes(ts(None, None), "rr 5"), "other 0");
+        assert_eq!(becomes(ts(None, Some(-30)), "idle 0"), "other 10");
+        assert_eq!(becomes(ts(None, Some(-30)), "batch 0"), "batch 10");
+        assert_eq!(becomes(rt(None), "other 5"), "rr 1");
+        assert_eq!(becomes(rt(None), "fifo 50"), "fifo 50");
+        assert_eq!(becomes(rt(Some(59)), "fifo 50"), "fifo 60");
+        assert_eq!(becomes(rt(Some(10)), "idle 0"), "rr 11");
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_have_is_refused_and_what_it_rounds_is_told() {
+        let refused = |request, now: &str| policy_for(&request, now.parse().unwrap()).unwrap_err().why;
+        assert_eq!(refused(ts(Some(0), None), "other 0"), "this kernel keeps no limit beside the priority");
+        assert_eq!(refused(rt(None), "deadline 0"), "the kernel has promised it time (SCHED_DEADLINE)");
+        let slice = ClassRequest::Rt { pri: None, quantum: Some(RR), tqsig: None };
+        assert_eq!(refused(slice, "rr 1"), "this kernel has one slice for all threads of class RT");
+        let signal = ClassRequest::Rt { pri: None, quantum: None, tqsig: Some(9) };
+        assert_eq!(refused(signal, "rr 1"), "this kernel sends no signal at the end of a slice");
+        let note = |upri| policy_for(&ts(None, Some(upri)), Policy::Other(0)).unwrap().1;
+        assert_eq!(
+            note(10).as_deref(),
+            Some("user priority 10 becomes 9: this kernel has steps of 3, from -57 to 60")
+        );
+        assert_eq!(note(-30), None);
+    }
+}
