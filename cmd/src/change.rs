@@ -109,6 +109,11 @@ impl<'m> Changer<'m> {
         self.refused.push(complaint);
     }
 
+    /// Remembers that something was not done, of which the command has told in other words.
+    pub fn remember_refusal(&mut self, complaint: Complaint) {
+        self.refused.push(complaint);
+    }
+
     /// Tells that something was done: `line` as text (nothing where the command is silent), `value` in JSON.
     pub fn report(&mut self, ctx: &mut Ctx<'_>, line: Option<String>, value: Value) {
         match line {

@@ -4,7 +4,8 @@ use crate::args::{self, Parsed};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use crate::{
-    capture, demo, doctor, experiment, help, load, mpstat, occupancy, pbind, psradm, psrinfo, psrset,
+    capture, demo, dispadmin, doctor, experiment, help, load, mpstat, occupancy, pbind, priocntl, psradm,
+    psrinfo, psrset,
 };
 use millpond_session::reason;
 use std::ffi::OsString;
@@ -36,6 +37,8 @@ pub const COMMANDS: &[Command] = &[
     psradm::COMMAND,
     psrset::COMMAND,
     pbind::COMMAND,
+    dispadmin::COMMAND,
+    priocntl::COMMAND,
     mpstat::COMMAND,
     occupancy::COMMAND,
     doctor::COMMAND,
@@ -51,6 +54,11 @@ impl Command {
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Command> {
         COMMANDS.iter().find(|c| c.name == name)
+    }
+
+    /// Whether misuse has the text and the status of Solaris: those two of its commands whose messages are kept.
+    fn keeps_its_messages(&self) -> bool {
+        matches!(self.name, "dispadmin" | "priocntl")
     }
 
     /// What stands before its messages.
@@ -125,13 +133,22 @@ fn dispatch(command: &'static Command, words: &[OsString], ctx: &mut Ctx<'_>) ->
     });
     result.unwrap_or_else(|failure| {
         tell(&failure, command, ctx);
-        failure.exit()
+        if command.keeps_its_messages() { failure.exit().min(Exit::REFUSED) } else { failure.exit() }
     })
 }
 
 /// Tells what ended a command before its time.
 pub(crate) fn tell(failure: &Failure, command: &Command, ctx: &mut Ctx<'_>) {
     match failure {
+        Failure::Usage(why) if command.keeps_its_messages() => {
+            ctx.out.flush();
+            ctx.err.text(&help::usage_of_solaris(command));
+            ctx.hint(why);
+        }
+        Failure::Said(text, hint) => {
+            ctx.warn(text);
+            hint.iter().for_each(|hint| ctx.hint(hint));
+        }
         Failure::Usage(why) => {
             ctx.warn(why);
             ctx.err.text(&help::usage(command));

@@ -32,6 +32,8 @@ pub enum Failure {
     Operand(String),
     /// The machine, or the session, refuses.
     Refused(Complaint),
+    /// The message of Solaris, to the byte, and what the user could do.
+    Said(String, Option<String>),
 }
 
 /// One thing that was not done: `cannot assign processor 7: it is the last one in the default set`.
@@ -122,7 +124,7 @@ impl Failure {
     pub fn exit(&self) -> Exit {
         match self {
             Failure::Usage(_) | Failure::Operand(_) => Exit::USAGE,
-            Failure::Refused(_) => Exit::REFUSED,
+            Failure::Refused(_) | Failure::Said(..) => Exit::REFUSED,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// The names under which the binary answers.
-const APPLETS: [&str; 5] = ["psrinfo", "psradm", "psrset", "pbind", "mpstat"];
+const APPLETS: [&str; 7] = ["psrinfo", "psradm", "psrset", "pbind", "dispadmin", "priocntl", "mpstat"];
 
 /// The one file that is installed.
 const PROGRAM: &str = "millpond";

@@ -62,6 +62,8 @@ fn facets(machine: &dyn Machine) -> Vec<Facet> {
         ("interrupts", machine.interrupts().map(drop)),
         ("counters", machine.counters().map(drop)),
         ("sampling", machine.sampler().map(drop)),
+        ("classes", machine.dispatcher().map(drop)),
+        ("live tables", machine.dispatcher().and_then(|dispatcher| dispatcher.live())),
     ]
 }
 

@@ -87,6 +87,14 @@ pub fn usage(command: &Command) -> String {
     text
 }
 
+/// The same as Solaris prints it.
+#[must_use]
+pub fn usage_of_solaris(command: &Command) -> String {
+    let prog = command.prog();
+    let forms: Vec<String> = command.usage.iter().map(|form| format!("\t{prog} {form}\n")).collect();
+    format!("usage:{}", forms.concat())
+}
+
 /// The manual of a command: the head of its module, with its usage in front and the common options behind.
 #[must_use]
 pub fn manual(command: &Command) -> String {

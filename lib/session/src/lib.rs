@@ -30,6 +30,7 @@ mod output;
 mod place;
 mod process;
 mod stop;
+mod text;
 mod zone;
 
 pub use capture::Captured;
@@ -39,6 +40,7 @@ pub use millpond_linux::{Cap, InterruptCount};
 pub use output::{Output, reason};
 pub use process::{exec, own_pid, own_program};
 pub use stop::stop_on_signal;
+pub use text::read_text;
 
 use jiff::tz::TimeZone;
 use millpond_linux::{LinuxMachine, Root};

@@ -12,6 +12,7 @@
 //! ! hint: anything                  what it writes to standard error
 //! ! ...                             and whatever else it writes there
 //! |                                 an empty line of output
+//! | # a comment                     a line of output that would mean something else here
 //! = 1                               its status, where that is not 0
 //! ```
 //!

@@ -75,7 +75,7 @@ pub fn parse(text: &str) -> Result<Vec<Line>, ScriptError> {
                         Ok(code) => *status = code,
                         Err(_) => return bad("a status is a number"),
                     },
-                    "|" => out.push(String::new()),
+                    "|" => out.push(rest.to_owned()),
                     _ => out.push(line.to_owned()),
                 }
             }

@@ -1,0 +1,222 @@
+//! Lists the scheduling classes, shows and replaces their dispatch tables, and names the default class.
+//!
+//! A dispatch table says for each level of a class how long a thread runs before it goes to the end of its queue, and, in
+//! TS and IA, which level it gets when that time is over, when it has slept, and when it has waited for too long. TS and
+//! IA share a table. SYS has none.
+//!
+//! The machine keeps slices in clock ticks. Tables are shown and read in units of 1/RES second, and both ways are rounded
+//! up: at 100 ticks a second, 7 ms become one tick and are shown as 10.
+//!
+//! # Options
+//!
+//! ```text
+//! -l                   list the classes; what makes them here is told on standard error
+//! -c CLASS -g          show the table of CLASS; -r RES: in units of 1/RES second (without: 1000, milliseconds)
+//! -c CLASS -s FILE     replace the table of CLASS by that in FILE, until the machine boots again
+//! -d [CLASS]           show, or set, the class in which everything starts from the next boot on
+//! -u                   nothing: the machine itself keeps the default class
+//! ```
+//!
+//! ```text
+//! $ dispadmin -c RT -g >rt.txt
+//! $ dispadmin -c RT -s rt.txt
+//! $ head -6 rt.txt
+//! # Real Time Dispatcher Configuration
+//! RES=1000
+//!
+//! # TIME QUANTUM                    PRIORITY
+//! # (rt_quantum)                      LEVEL
+//!       1000                    #        0
+//! ```
+//!
+//! # On a Linux machine
+//!
+//! The kernel schedules by rules of its own. The tables are those that a Solaris machine would have; they are shown with a
+//! line on standard error that begins with # not live, and cannot be replaced.
+//!
+//! # JSON
+//!
+//! Slices are in ticks.
+//!
+//! ```text
+//! -l: {"classes":["SYS","TS"],"made_by":"…"}
+//! -g: {"class":"RT","live":true,"rows":[{"ticks":100},"infinite"],"ticks_per_second":100}
+//! -d: {"default":null}
+//! changes: {"changes":[{"class":"TS","table":"ts.txt"}],"notes":[],"refused":[]}; with -d: {"default":"FX","from":null}
+//! ```
+//!
+//! # Status
+//!
+//! 0, or 1 for everything else, as on Solaris.
+
+use crate::args::Parsed;
+use crate::change::Changer;
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Exit, Failure, facet, read};
+use millpond_formats::dispadmin::{RES_DEFAULT, described, listing, parse_table, print_table};
+use millpond_machine::Dispatcher;
+use millpond_model::{CLASSES, Class, ClassTable, DispatchTables};
+use millpond_session::read_text;
+use serde_json::{Value, json};
+use std::path::Path;
+
+pub(crate) const COMMAND: Command = Command {
+    name: "dispadmin",
+    applet: true,
+    summary: "list scheduling classes, show and replace dispatch tables",
+    usage: &["-l", "-c class [class-specific options]", "-d [class]"],
+    letters: "lduc:gr:s:",
+    longs: &[],
+    source: include_str!("mod.rs"),
+    run,
+};
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let words = parsed.words();
+    let asked: Vec<char> = "ldugs".chars().filter(|letter| parsed.has(*letter)).collect();
+    let misuse = |why: &str| Err(Failure::Usage(why.to_owned()));
+    let [asked] = asked[..] else {
+        return misuse(match asked[..] {
+            [] if parsed.has('c') => "with -c, add -g to show the table or -s FILE to replace it",
+            [] => "one of -l, -d and -c is needed",
+            _ => "-l, -d, -g, -s and -u exclude each other",
+        });
+    };
+    match (asked, parsed.value('c')) {
+        ('g' | 's', None) => return misuse("-g and -s need the class: -c CLASS"),
+        ('l' | 'd' | 'u', Some(_)) => return misuse("-c goes with -g or -s"),
+        _ if parsed.has('r') && asked != 'g' => return misuse("-r goes with -g"),
+        _ if words.len() > usize::from(asked == 'd') => return misuse("there are too many words"),
+        ('g', Some(class)) => show(read_class(&class)?, parsed, ctx),
+        ('s', Some(class)) => replace(read_class(&class)?, parsed, ctx),
+        ('d', _) => match words.first() {
+            None => show_default(parsed, ctx),
+            Some(class) => set_default(read_class(class)?, parsed, ctx),
+        },
+        ('u', _) => Ok(Exit::DONE),
+        _ => list(parsed, ctx),
+    }
+}
+
+/// A class by its name.
+///
+/// # Errors
+/// [`Failure::Said`] as on Solaris.
+pub(crate) fn read_class(word: &str) -> Result<Class, Failure> {
+    word.parse().map_err(|_| {
+        let text = format!("Invalid or unconfigured class {word}");
+        let words: Vec<&str> = CLASSES.iter().map(|class| class.word()).collect();
+        let upper = word.to_uppercase();
+        let hint = if words.contains(&upper.as_str()) {
+            format!("classes are written in capitals: {upper}")
+        } else {
+            format!("the classes are {}", words.join(", "))
+        };
+        Failure::Said(text, Some(hint))
+    })
+}
+
+fn list(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let session = ctx.reading(&parsed.common)?;
+    let dispatcher = facet("scheduling classes", session.machine().dispatcher())?;
+    let (classes, made_by) = (dispatcher.classes(), dispatcher.made_by());
+    if parsed.common.json {
+        ctx.json(&json!({ "classes": classes, "made_by": made_by }));
+    } else {
+        ctx.out.text(&listing(&classes));
+        note(&made_by, ctx);
+    }
+    Ok(Exit::DONE)
+}
+
+/// A comment on what standard output says, for people: it begins as comments in a table do.
+pub(crate) fn note(text: &str, ctx: &mut Ctx<'_>) {
+    ctx.out.flush();
+    ctx.err.line(format_args!("# {text}"));
+}
+
+fn show(class: Class, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let session = ctx.reading(&parsed.common)?;
+    let dispatcher = facet("scheduling classes", session.machine().dispatcher())?;
+    let tables = read("dispatch tables", dispatcher.tables())?;
+    let hz = dispatcher.ticks_per_second();
+    // What is no number is refused as 0 is.
+    let res = parsed.value('r').map_or(RES_DEFAULT, |word| word.parse().unwrap_or(0));
+    let text = print_table(class, &tables, res, hz)
+        .map_err(|error| Failure::Said(error.to_string(), Some(error.hint())))?;
+    if parsed.common.json {
+        let live = dispatcher.live().is_ok();
+        let rows = rows(class, &tables);
+        ctx.json(&json!({ "class": class, "live": live, "rows": rows, "ticks_per_second": hz }));
+        return Ok(Exit::DONE);
+    }
+    ctx.out.text(&text);
+    if let Err(absent) = dispatcher.live() {
+        note(&format!("not live: {}", absent.why), ctx);
+        absent.what_would_help.iter().for_each(|help| ctx.hint(help));
+    }
+    Ok(Exit::DONE)
+}
+
+fn rows(class: Class, tables: &DispatchTables) -> Value {
+    match tables.of(class) {
+        Some(ClassTable::Ts(table)) => json!(table),
+        Some(ClassTable::Rt(table) | ClassTable::Fx(table)) => json!(table),
+        None => Value::Null,
+    }
+}
+
+fn replace(class: Class, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let file = parsed.value('s').unwrap_or_default();
+    let text = read_text(Path::new(&file)).map_err(|why| {
+        Failure::Said(format!("Can't open {file} for input"), Some(format!("{file}: {why}")))
+    })?;
+    let session = ctx.changing(&parsed.common)?;
+    let dispatcher = facet("scheduling classes", session.machine().dispatcher())?;
+    let table = parse_table(class, &text, dispatcher.ticks_per_second())
+        .map_err(|error| Failure::Said(error.to_string(), Some(error.hint(&file))))?;
+    let mut changer = Changer::open(session.machine(), &parsed.common, ctx)?;
+    let main = format!("replace the dispatch table of {class}");
+    let made = changer.attempt(ctx, &main, |_| None, dispatcher.prepare_set_table(table));
+    if made.is_some() {
+        changer.report(ctx, None, json!({ "class": class, "table": file }));
+    }
+    Ok(changer.finish(ctx))
+}
+
+fn default_class(dispatcher: &dyn Dispatcher) -> Result<Option<Class>, Failure> {
+    read("the default class", dispatcher.default_class())
+}
+
+fn show_default(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let session = ctx.reading(&parsed.common)?;
+    let dispatcher = facet("scheduling classes", session.machine().dispatcher())?;
+    let class = default_class(dispatcher)?;
+    if parsed.common.json {
+        ctx.json(&json!({ "default": class }));
+        return Ok(Exit::DONE);
+    }
+    let Some(class) = class else {
+        let hint = "everything starts in TS, or in the class of its parent; dispadmin -d CLASS sets another";
+        return Err(Failure::Said("Default scheduling class is not set".into(), Some(hint.into())));
+    };
+    ctx.out.line(described(class));
+    Ok(Exit::DONE)
+}
+
+fn set_default(class: Class, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    if class == Class::Sys {
+        let hint = "SYS is for the kernel's own threads";
+        return Err(Failure::Said(format!("Invalid or unconfigured class {class}"), Some(hint.into())));
+    }
+    let session = ctx.changing(&parsed.common)?;
+    let dispatcher = facet("scheduling classes", session.machine().dispatcher())?;
+    let mut changer = Changer::open(session.machine(), &parsed.common, ctx)?;
+    let main = format!("make {class} the default class");
+    let made = changer.attempt(ctx, &main, |_| None, dispatcher.prepare_default_class(class));
+    if let Some(from) = made {
+        changer.report(ctx, None, json!({ "default": class, "from": from }));
+    }
+    Ok(changer.finish(ctx))
+}

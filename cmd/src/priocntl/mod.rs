@@ -1,0 +1,295 @@
+//! Shows the scheduling class and parameters of processes, changes them, and starts commands in a class.
+//!
+//! A process of TS, IA or FX has a user priority (-60 to 60, in FX 0 to 60) and a limit that it does not exceed; one of RT has a
+//! priority, 0 to 59. Those of RT and FX have a time slice of their own. Children and new threads inherit all of it. What is
+//! not named stays as it is in the class that a process is in; on entering a class the limit is 0, the priority the limit, and
+//! the slice that of the dispatch table (see dispadmin).
+//!
+//! Processes are chosen by ids of one type: pid (the default), ppid, pgid, sid, class, uid, gid, projid, taskid, zoneid, ctid, or all.
+//! Without ids those of this command itself are meant. Parts of the kernel are never chosen, and init is changed
+//! only by -i pid 1.
+//!
+//! # Options
+//!
+//! ```text
+//! -l                          list the classes
+//! -d [-i TYPE] [ID ...]       show processes, by class
+//! -s [-c CLASS] [OPTIONS] [-i TYPE] [ID ...]   change processes; without -c they must all be in one class, and stay there
+//! -e [-c CLASS] [OPTIONS] COMMAND [ARG ...]    become COMMAND, in the class (without -c: in that of this command)
+//! ```
+//!
+//! Options of the classes:
+//!
+//! ```text
+//! TS  -m LIMIT  -p PRIORITY
+//! IA  -m LIMIT  -p PRIORITY  -t MODE    1: in the foreground, 0: not
+//! FX  -m LIMIT  -p PRIORITY  -t SLICE  -r RES    in units of 1/RES second; without -r milliseconds
+//! RT  -p PRIORITY  -t SLICE  -r RES  -q SIGNAL   sent when a slice runs out; 0 for none
+//! ```
+//!
+//! ```text
+//! $ priocntl -s -c RT -p 10 204
+//! $ priocntl -d 204
+//! REAL TIME PROCESSES:
+//!     PID   RTPRI       TQNTM    TQSIG
+//!     204      10         800        0
+//! ```
+//!
+//! # On a Linux machine
+//!
+//! RT is SCHED_RR (and SCHED_FIFO, whose slice shows as RT_TQINF): level 0 is the kernel's priority 1, level 59 its 60 and above. TS is
+//! SCHED_OTHER and its like: three points of user priority are one of nice, and the limit shows as the priority. There is no FX, no
+//! IA, no limit, no slice and no signal of a process's own; asking for them is refused.
+//!
+//! # JSON
+//!
+//! Slices are in ticks.
+//!
+//! ```text
+//! -l: {"classes":["SYS","TS"]}
+//! -d: {"processes":[{"class":"RT","pid":204,"pri":10,"quantum":{"ticks":80},"tqsig":0}]}
+//! changes: {"changes":[{"from":{…},"pid":204,"to":{…}}],"notes":[],"refused":[…]}
+//! ```
+//!
+//! # Status
+//!
+//! 0, or 1 for everything else, as on Solaris. With -e it is that of COMMAND.
+
+mod choice;
+mod options;
+
+use crate::args::Parsed;
+use crate::change::Changer;
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::dispadmin::{note, read_class};
+use crate::failure::{Complaint, Exit, Failure, facet, read};
+use choice::Choice;
+use millpond_formats::priocntl::{heading, listing, row};
+use millpond_machine::facets::Scheduled;
+use millpond_machine::{Dispatcher, Reason, Refusal, Subject};
+use millpond_model::{CLASSES, Class, ClassParams, ClassRequest, Pid};
+use millpond_session::{Kind, exec, own_pid};
+use options::Options;
+use serde_json::{Value, json};
+
+pub(crate) const COMMAND: Command = Command {
+    name: "priocntl",
+    applet: true,
+    summary: "show and change the scheduling class of processes",
+    usage: &[
+        "-l",
+        "-d [-i idtype] [idlist]",
+        "-s [-c class] [c.s.o.] [-i idtype] [idlist]",
+        "-e [-c class] [c.s.o.] command [argument(s)]",
+    ],
+    letters: "ldsec:i:m:p:t:r:q:",
+    longs: &[],
+    source: include_str!("mod.rs"),
+    run,
+};
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let misuse = |why: &str| Err(Failure::Usage(why.to_owned()));
+    let asked: Vec<char> = "ldse".chars().filter(|letter| parsed.has(*letter)).collect();
+    let options = Options::of(parsed);
+    let class = parsed.value('c').map(|word| read_class(&word)).transpose()?;
+    match asked[..] {
+        ['l'] if parsed.operands.is_empty() && !parsed.has('i') && !parsed.has('c') && options.is_empty() => {
+            list(parsed, ctx)
+        }
+        ['l'] => misuse("-l stands alone"),
+        ['d'] if class.is_some() || !options.is_empty() => misuse("-d takes -i and ids, and nothing else"),
+        ['d'] => show(&Choice::read(parsed, ctx)?, parsed, ctx),
+        ['s'] => set(class, &options, &Choice::read(parsed, ctx)?, parsed, ctx),
+        ['e'] if parsed.has('i') => misuse("-i does not go with -e"),
+        ['e'] if parsed.operands.is_empty() => misuse("-e needs a command"),
+        ['e'] => execute(class, &options, parsed, ctx),
+        [] => misuse("one of -l, -d, -s and -e is needed"),
+        _ => misuse("-l, -d, -s and -e exclude each other"),
+    }
+}
+
+fn list(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let session = ctx.reading(&parsed.common)?;
+    let dispatcher = facet("scheduling classes", session.machine().dispatcher())?;
+    let classes = dispatcher.classes();
+    if parsed.common.json {
+        ctx.json(&json!({ "classes": classes }));
+    } else {
+        ctx.out.text(&listing(&classes));
+        label(dispatcher, ctx);
+    }
+    Ok(Exit::DONE)
+}
+
+/// Where the classes are not what their names say, it is told what they are.
+fn label(dispatcher: &dyn Dispatcher, ctx: &mut Ctx<'_>) {
+    if dispatcher.live().is_err() {
+        note(&dispatcher.made_by(), ctx);
+    }
+}
+
+fn not_found(why: Option<String>) -> Failure {
+    Failure::Said("Process(es) not found.".into(), why)
+}
+
+fn show(choice: &Choice, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let session = ctx.reading(&parsed.common)?;
+    let dispatcher = facet("scheduling classes", session.machine().dispatcher())?;
+    let all = read("processes", dispatcher.scheduled())?;
+    let chosen = choice.among(&all, session.kind()).map_err(not_found)?;
+    let hz = dispatcher.ticks_per_second();
+    if parsed.common.json {
+        let processes: Vec<Value> = chosen.iter().map(|s| json_of(s.pid, &s.params)).collect();
+        ctx.json(&json!({ "processes": processes }));
+        return Ok(Exit::DONE);
+    }
+    for class in CLASSES {
+        let of_class: Vec<&Scheduled> =
+            chosen.iter().filter(|s| s.params.class() == class).copied().collect();
+        if !of_class.is_empty() {
+            ctx.out.text(heading(class));
+        }
+        of_class.iter().for_each(|s| ctx.out.line(row(s.pid, &s.params, hz)));
+    }
+    label(dispatcher, ctx);
+    Ok(Exit::DONE)
+}
+
+fn set(
+    class: Option<Class>,
+    options: &Options,
+    choice: &Choice,
+    parsed: &Parsed,
+    ctx: &mut Ctx<'_>,
+) -> Result<Exit, Failure> {
+    let session = ctx.changing(&parsed.common)?;
+    let dispatcher = facet("scheduling classes", session.machine().dispatcher())?;
+    let all = read("processes", dispatcher.scheduled())?;
+    let chosen: Vec<&Scheduled> = choice.among(&all, session.kind()).map_err(not_found)?;
+    let chosen: Vec<&Scheduled> =
+        chosen.into_iter().filter(|s| s.pid != Pid(1) || choice.names(Pid(1))).collect();
+    let Some(first) = chosen.first() else {
+        return Err(not_found(Some("init is changed only by -i pid 1".into())));
+    };
+    let class = match class {
+        Some(class) => class,
+        None if chosen.iter().all(|s| s.params.class() == first.params.class()) => first.params.class(),
+        None => {
+            let hint = "choose those of one class, or name the class that all should have: -c CLASS";
+            return Err(Failure::Said(
+                "Specified processes from different classes.".into(),
+                Some(hint.into()),
+            ));
+        }
+    };
+    let request = options.request(class, dispatcher.ticks_per_second())?;
+    let mut changer = Changer::open(session.machine(), &parsed.common, ctx)?;
+    let mut denied = false;
+    for process in chosen {
+        denied |= !change(dispatcher, process.pid, &request, &mut changer, ctx);
+    }
+    let exit = changer.finish(ctx);
+    Ok(if denied { exit.and(Exit::REFUSED) } else { exit })
+}
+
+/// Changes one process; `false` when it was refused, which is told.
+fn change(
+    dispatcher: &dyn Dispatcher,
+    pid: Pid,
+    request: &ClassRequest,
+    changer: &mut Changer<'_>,
+    ctx: &mut Ctx<'_>,
+) -> bool {
+    let made = dispatcher.prepare_class(pid, request).and_then(|change| changer.make(ctx, change));
+    match made {
+        Ok(Some(done)) => {
+            if let Some(over) = done.clamped {
+                let (asked, limit) = (over.asked, over.limit);
+                ctx.warn(format_args!(
+                    "Specified user priority {asked} exceeds limit {limit}; set to {limit} (pid {pid})"
+                ));
+                ctx.hint("-m raises the limit");
+            }
+            let value = json!({ "pid": pid, "from": json_of(pid, &done.from), "to": json_of(pid, &done.to) });
+            changer.report(ctx, None, value);
+            true
+        }
+        Ok(None) => true,
+        Err(refusal) => {
+            // A machine that stumbled over a process which exits at that moment can only name what it stumbled over.
+            let gone = || dispatcher.scheduled().is_ok_and(|all| all.iter().all(|s| s.pid != pid));
+            let refusal = match &refusal.reason {
+                Reason::Machine(_) if gone() => Refusal::new(Subject::Process(pid), Reason::ExitedMeanwhile),
+                _ => refusal,
+            };
+            let main = format!("put process {pid} into class {}", request.class());
+            let same = |subject: &Subject| (*subject == Subject::Process(pid)).then(|| main.clone());
+            let complaint = Complaint::refused(&main, same, &refusal);
+            if refusal.reason == Reason::NotPermitted {
+                ctx.warn(format_args!("Permissions error encountered on pid {pid}."));
+                complaint.hint.iter().for_each(|hint| ctx.hint(hint));
+                changer.remember_refusal(complaint);
+            } else {
+                changer.refuse(ctx, complaint);
+            }
+            false
+        }
+    }
+}
+
+fn execute(
+    class: Option<Class>,
+    options: &Options,
+    parsed: &Parsed,
+    ctx: &mut Ctx<'_>,
+) -> Result<Exit, Failure> {
+    let session = ctx.changing(&parsed.common)?;
+    let (program, arguments) = parsed.operands.split_at(1);
+    let name = program[0].to_string_lossy().into_owned();
+    let machine = session.machine();
+    if session.kind() != Kind::Real {
+        let reason =
+            format!("nothing can be started on machine {}, which is not the one at hand", machine.name());
+        return Err(Complaint::new(format!("execute {name}"), reason).into());
+    }
+    let dispatcher = facet("scheduling classes", machine.dispatcher())?;
+    let class = match class {
+        Some(class) => class,
+        None => {
+            let all = read("processes", dispatcher.scheduled())?;
+            let own = all.iter().find(|s| s.pid == own_pid()).ok_or_else(|| not_found(None))?;
+            own.params.class()
+        }
+    };
+    let request = options.request(class, dispatcher.ticks_per_second())?;
+    let mut changer = Changer::open(machine, &parsed.common, ctx)?;
+    let done = change(dispatcher, own_pid(), &request, &mut changer, ctx);
+    let exit = changer.finish(ctx);
+    if !done || parsed.common.dry_run {
+        return Ok(exit);
+    }
+    ctx.out.flush();
+    let Err(reason) = exec(&program[0], arguments);
+    Err(Complaint::new(format!("execute {name}"), reason).into())
+}
+
+fn json_of(pid: Pid, params: &ClassParams) -> Value {
+    let class = params.class();
+    match *params {
+        ClassParams::Sys => json!({ "pid": pid, "class": class }),
+        ClassParams::Ts { uprilim, upri } => {
+            json!({ "pid": pid, "class": class, "uprilim": uprilim, "upri": upri })
+        }
+        ClassParams::Ia { uprilim, upri, foreground } => {
+            json!({ "pid": pid, "class": class, "uprilim": uprilim, "upri": upri, "foreground": foreground })
+        }
+        ClassParams::Fx { uprilim, upri, quantum } => {
+            json!({ "pid": pid, "class": class, "uprilim": uprilim, "upri": upri, "quantum": quantum })
+        }
+        ClassParams::Rt { pri, quantum, tqsig } => {
+            json!({ "pid": pid, "class": class, "pri": pri, "quantum": quantum, "tqsig": tqsig })
+        }
+    }
+}
