@@ -84,17 +84,22 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         });
     };
     match (asked, parsed.value('c')) {
-        ('g' | 's', None) => return misuse("-g and -s need the class: -c CLASS"),
-        ('l' | 'd' | 'u', Some(_)) => return misuse("-c goes with -g or -s"),
-        _ if parsed.has('r') && asked != 'g' => return misuse("-r goes with -g"),
-        _ if words.len() > usize::from(asked == 'd') => return misuse("there are too many words"),
+        ('g' | 's', None) => misuse("-g and -s need the class: -c CLASS"),
+        ('l' | 'd' | 'u', Some(_)) => misuse("-c goes with -g or -s"),
+        _ if parsed.has('r') && asked != 'g' => misuse("-r goes with -g"),
+        _ if words.len() > usize::from(asked == 'd') => misuse("there are too many words"),
         ('g', Some(class)) => show(read_class(&class)?, parsed, ctx),
         ('s', Some(class)) => replace(read_class(&class)?, parsed, ctx),
         ('d', _) => match words.first() {
             None => show_default(parsed, ctx),
             Some(class) => set_default(read_class(class)?, parsed, ctx),
         },
-        ('u', _) => Ok(Exit::DONE),
+        ('u', _) => {
+            if parsed.common.json {
+                ctx.json(&json!({ "changes": [], "notes": [], "refused": [] }));
+            }
+            Ok(Exit::DONE)
+        }
         _ => list(parsed, ctx),
     }
 }

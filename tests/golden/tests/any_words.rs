@@ -11,7 +11,7 @@ use proptest::sample::select;
 use std::ffi::OsString;
 
 /// Words that mean something to at least one of the commands, and some that mean nothing to any.
-const WORDS: [&str; 44] = [
+const WORDS: [&str; 52] = [
     "-a",
     "-b",
     "-c",
@@ -20,6 +20,9 @@ const WORDS: [&str; 44] = [
     "-f",
     "-F",
     "-i",
+    "-g",
+    "-l",
+    "-m",
     "-n",
     "-p",
     "-q",
@@ -54,12 +57,17 @@ const WORDS: [&str; 44] = [
     "204/1",
     "149/2-",
     "zone1",
+    "TS",
+    "RT",
+    "FX",
+    "class",
+    "pid",
     "all",
     "",
 ];
 
 fn any_line() -> impl Strategy<Value = Vec<&'static str>> {
-    let command = select(vec!["psrinfo", "psradm", "psrset", "pbind"]);
+    let command = select(vec!["psrinfo", "psradm", "psrset", "pbind", "dispadmin", "priocntl"]);
     let words = proptest::collection::vec(select(WORDS.to_vec()), 0..5);
     (command, words).prop_map(|(command, mut words)| {
         words.insert(0, command);
