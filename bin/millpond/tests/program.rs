@@ -217,6 +217,43 @@ fn a_command_that_is_killed_anywhere_is_repaired_by_the_next_one() {
 }
 
 #[test]
+fn tables_that_the_kernel_does_not_run_by_are_shown_as_such_and_not_replaced() {
+    let captured = Captured::new();
+    let shown = captured.run(&["dispadmin", "-c", "RT", "-g"]);
+    let head = "# Real Time Dispatcher Configuration\nRES=1000\n\n# TIME QUANTUM                    PRIORITY\n\
+                # (rt_quantum)                      LEVEL\n      1000                    #        0\n";
+    assert!(out(&shown).starts_with(head) && out(&shown).lines().count() == 65, "{}", out(&shown));
+    assert_eq!(shown.status.code(), Some(0));
+    let why =
+        "this kernel schedules by rules of its own, not by dispatch tables\nhint: a kernel with sched_ext";
+    assert!(err(&shown).starts_with(&format!("# not live: {why}")), "{}", err(&shown));
+
+    let table = captured.dir().join("rt.txt");
+    fs::write(&table, &shown.stdout).unwrap();
+    let refused = captured.run(&["dispadmin", "-c", "RT", "-s", table.to_str().unwrap()]);
+    assert_eq!((refused.status.code(), out(&refused).as_str()), (Some(1), ""));
+    let told = format!("dispadmin: cannot replace the dispatch table of RT: {why}");
+    assert!(err(&refused).starts_with(&told), "{}", err(&refused));
+}
+
+#[test]
+fn a_change_of_class_that_is_killed_is_put_back_by_the_next_command() {
+    let rows = |row: &str| format!("TIME SHARING PROCESSES:\n    PID    TSUPRILIM    TSUPRI\n{row}\n");
+    let captured = Captured::new();
+    let shown = |captured: &Captured| out(&captured.run(&["priocntl", "-d", "77"]));
+    assert_eq!(shown(&captured), rows("     77        0           0"));
+    assert_eq!(captured.run(&["priocntl", "-s", "-p", "-30", "77"]).status.code(), Some(0));
+    assert_eq!(shown(&captured), rows("     77      -30         -30"));
+    let mut command = captured.command(&["priocntl", "-s", "-c", "RT", "77"]);
+    let killed = command.env("MILLPOND_KILL_AT", "step-1").output().unwrap();
+    assert_eq!(killed.status.signal(), Some(9), "{}", err(&killed));
+    assert!(shown(&captured).starts_with("REAL TIME PROCESSES:\n"));
+    let repaired = captured.run(&["doctor", "--repair"]);
+    assert!(out(&repaired).contains("into class RT\n  policy:77/77@1077: put back\n"), "{}", out(&repaired));
+    assert_eq!(shown(&captured), rows("     77      -30         -30"));
+}
+
+#[test]
 fn a_journal_without_space_refuses_the_change() {
     let captured = Captured::new();
     symlink("/dev/full", captured.journal()).unwrap();

@@ -85,9 +85,9 @@ impl LinuxMachine {
 
     fn not_live(&self) -> Absent {
         let help = if self.os.root.sys.join("kernel/sched_ext").is_dir() {
-            "this kernel has sched_ext: a scheduler that runs by the tables could be loaded, which this version of Millpond does not bring yet; on a simulated machine they are live: --machine t2000"
+            "this kernel has sched_ext: a scheduler for the classes and their tables could be loaded, which this version of Millpond does not bring yet; on a simulated machine they are live: --machine t2000"
         } else {
-            "a kernel with sched_ext (CONFIG_SCHED_CLASS_EXT, since 6.12) could run by them, with a scheduler that this version of Millpond does not bring yet; on a simulated machine they are live: --machine t2000"
+            "a kernel with sched_ext (CONFIG_SCHED_CLASS_EXT, since 6.12) can load a scheduler for the classes and their tables, which this version of Millpond does not bring yet; on a simulated machine they are live: --machine t2000"
         };
         Absent::with_help("this kernel schedules by rules of its own, not by dispatch tables", help)
     }

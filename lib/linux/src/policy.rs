@@ -159,14 +159,16 @@ mod tests {
     }
 
     #[test]
-    fn our_own_policy_can_be_set_to_what_it_is() {
-        // SAFETY: asks for the policy of this thread; no memory is handed over.
-        let policy = unsafe { libc::sched_getscheduler(0) };
-        if policy == 0 {
-            // SAFETY: likewise for how nice it is.
-            let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
-            set(0, Policy::of(0, nice.into(), 0).unwrap()).unwrap();
-        }
+    fn a_thread_of_ours_gets_another_policy_and_the_kernel_shows_it() {
+        let changed = std::thread::spawn(|| {
+            let tid = u32::try_from(rustix::thread::gettid().as_raw_pid()).unwrap();
+            set(tid, Policy::Batch(19)).unwrap();
+            let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat")).unwrap();
+            let stat = crate::procfs::parse_stat(&text).unwrap();
+            Policy::of(stat.policy, stat.nice, stat.priority)
+        });
+        assert_eq!(changed.join().unwrap(), Some(Policy::Batch(19)));
+        assert!(set(4_194_305, Policy::Other(0)).is_err(), "there is no such thread");
     }
 
     #[test]
