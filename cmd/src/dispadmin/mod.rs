@@ -177,10 +177,15 @@ fn replace(class: Class, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Fai
     let text = read_text(Path::new(&file)).map_err(|why| {
         Failure::Said(format!("Can't open {file} for input"), Some(format!("{file}: {why}")))
     })?;
+    // The table is understood before anything is said about changing the machine.
+    let hz = {
+        let session = ctx.held(&parsed.common)?;
+        facet("scheduling classes", session.machine().dispatcher())?.ticks_per_second()
+    };
+    let table = parse_table(class, &text, hz)
+        .map_err(|error| Failure::Said(error.to_string(), Some(error.hint(&file))))?;
     let session = ctx.changing(&parsed.common)?;
     let dispatcher = facet("scheduling classes", session.machine().dispatcher())?;
-    let table = parse_table(class, &text, dispatcher.ticks_per_second())
-        .map_err(|error| Failure::Said(error.to_string(), Some(error.hint(&file))))?;
     let mut changer = Changer::open(session.machine(), &parsed.common, ctx)?;
     let main = format!("replace the dispatch table of {class}");
     let made = changer.attempt(ctx, &main, |_| None, dispatcher.prepare_set_table(table));

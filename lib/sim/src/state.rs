@@ -175,6 +175,9 @@ impl SimState {
             if !self.zones.contains(&p.zone) {
                 return Err(format!("process {pid} is in zone `{}`, which does not exist", p.zone));
             }
+            if !p.kernel && p.lwps.values().any(|lwp| lwp.class == ClassParams::Sys) {
+                return Err(format!("process {pid} is in class SYS, and no part of the kernel"));
+            }
             if *pid >= t.next_pid {
                 return Err(format!("process {pid} exists, and {} is to be the next one", t.next_pid));
             }
@@ -229,6 +232,26 @@ fn usual() -> BTreeMap<Pid, ProcessRecord> {
 mod tests {
     use super::*;
     use crate::SimMachine;
+
+    #[test]
+    fn a_machine_that_was_saved_before_there_were_classes_has_the_standard_ones() {
+        let machine = SimMachine::named("t2000").unwrap();
+        let mut saved: serde_json::Value = serde_json::from_str(&machine.save()).unwrap();
+        saved.as_object_mut().unwrap().remove("tunables");
+        let tables = saved["tables"].as_object_mut().unwrap();
+        tables.remove("dispatch");
+        tables.remove("default_class");
+        let old = SimState::load(&saved.to_string()).unwrap();
+        assert_eq!(old.save(), machine.save());
+    }
+
+    #[test]
+    fn only_parts_of_the_kernel_are_in_its_class() {
+        let saved = SimMachine::named("t2000").unwrap().save();
+        let wrong = saved.replace("TS 0 0", "SYS");
+        let error = SimState::load(&wrong).unwrap_err();
+        assert_eq!(error.to_string(), "process 1 is in class SYS, and no part of the kernel");
+    }
 
     #[test]
     fn fuzz_saved_machines() {
