@@ -61,7 +61,12 @@ impl Choice {
                 for word in words {
                     match word.parse() {
                         Ok(id) => ids.insert(id),
-                        Err(_) => return misuse(format!("`{word}` is no {idtype}: it is not a number")),
+                        Err(_) => {
+                            return misuse(format!(
+                                "`{word}` is no {idtype}, which is a number from 0 to {}",
+                                u32::MAX
+                            ));
+                        }
                     };
                 }
                 Ok(Choice::Numbers(idtype, ids))
