@@ -52,6 +52,7 @@ mod description;
 mod dispatcher;
 pub mod draft;
 mod interrupts;
+pub mod kernel;
 pub mod knobs;
 mod machine;
 mod processors;

@@ -1,0 +1,209 @@
+//! What all classes have in common, and which class's rule an event calls (reference §3.1).
+
+use super::queue::IDLE;
+use super::thread::{ClassState, RunState};
+use super::{Kernel, Start, Thread};
+
+/// At which end of its level a thread enters a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// Before its equals.
+    Front,
+    /// After its equals.
+    Back,
+}
+
+impl Kernel {
+    /// Starts a thread: it becomes runnable at once, and may run before this returns to [`Kernel::run_until`]'s caller
+    /// only when time moves.
+    pub fn start(&mut self, start: Start) -> u32 {
+        let mut thread = Thread::new(start.class, start.sys_pri, start.program);
+        (thread.bound, thread.part, thread.cpu) = (start.bound, start.part, start.bound.unwrap_or(start.cpu));
+        thread.beats = self.beats();
+        thread.pri = self.class_pri(&thread);
+        let thread = self.adopt(thread);
+        let home = self.choose_home(thread);
+        self.t(thread).home = home;
+        self.set_runnable(thread);
+        thread
+    }
+
+    /// Gives a thread a number.
+    pub(super) fn adopt(&mut self, thread: Thread) -> u32 {
+        match self.free.pop() {
+            Some(number) => {
+                *self.t(number) = thread;
+                number
+            }
+            None => {
+                self.threads.push(thread);
+                u32::try_from(self.threads.len() - 1).unwrap_or(u32::MAX)
+            }
+        }
+    }
+
+    /// The global priority that a thread's class gives it now.
+    pub(super) fn class_pri(&self, thread: &Thread) -> i16 {
+        match &thread.class {
+            ClassState::Sys => thread.pri,
+            ClassState::Ts(state) => i16::from(state.umdpri),
+            ClassState::Fx(state) => i16::from(state.pri),
+            ClassState::Rt(state) => super::thread::RT_BASE + i16::from(state.pri),
+        }
+    }
+
+    /// Gives a thread another global priority. One that is in a queue goes to the given end of its new level, even
+    /// if the level is the old one; `true` says that this was so.
+    pub(super) fn change_pri(&mut self, thread: u32, pri: i16, end: End) -> bool {
+        match self.thread(thread).state {
+            RunState::Queued(_) => {
+                self.dequeue(thread);
+                self.t(thread).pri = pri;
+                self.enqueue(thread, end);
+                true
+            }
+            RunState::Running => {
+                self.t(thread).pri = pri;
+                let (cpu, pri) = (self.thread(thread).cpu, self.thread(thread).effective());
+                self.cpus[cpu as usize].dispatch_pri = pri;
+                false
+            }
+            RunState::Asleep | RunState::Gone => {
+                self.t(thread).pri = pri;
+                false
+            }
+        }
+    }
+
+    /// The priority that a thread inherits changes; its class does not notice.
+    pub fn inherit(&mut self, thread: u32, pri: Option<i16>) {
+        let pri = pri.unwrap_or(IDLE);
+        if let RunState::Queued(_) = self.thread(thread).state {
+            self.dequeue(thread);
+            self.t(thread).inherited = pri;
+            self.enqueue(thread, End::Back);
+            return;
+        }
+        self.t(thread).inherited = pri;
+        if self.thread(thread).state == RunState::Running {
+            let (cpu, pri) = (self.thread(thread).cpu, self.thread(thread).effective());
+            self.cpus[cpu as usize].dispatch_pri = pri;
+            self.surrender_if_worse(thread);
+        }
+    }
+
+    /// A clock tick found the thread on a processor.
+    pub(super) fn class_tick(&mut self, thread: u32) {
+        match self.thread(thread).class {
+            ClassState::Sys => {}
+            ClassState::Ts(_) => self.ts_tick(thread),
+            ClassState::Fx(_) => self.fx_tick(thread),
+            ClassState::Rt(_) => self.rt_tick(thread),
+        }
+    }
+
+    /// The thread leaves its processor against its will: it is put into a queue.
+    pub(super) fn class_preempt(&mut self, thread: u32) {
+        match self.thread(thread).class {
+            ClassState::Sys => self.enqueue(thread, End::Front),
+            ClassState::Ts(_) => self.ts_preempt(thread),
+            ClassState::Fx(_) => self.fx_preempt(thread),
+            ClassState::Rt(_) => self.rt_preempt(thread),
+        }
+    }
+
+    /// The thread is about to sleep.
+    pub(super) fn class_sleep(&mut self, thread: u32) {
+        if let ClassState::Ts(_) = self.thread(thread).class {
+            self.ts_boost_if_due(thread);
+        }
+    }
+
+    /// The thread may run again, or for the first time: it is put into a queue.
+    pub(super) fn set_runnable(&mut self, thread: u32) {
+        self.catch_up(thread as usize);
+        match self.thread(thread).class {
+            ClassState::Sys => self.enqueue(thread, End::Back),
+            ClassState::Ts(_) => self.ts_wakeup(thread),
+            ClassState::Fx(_) => self.fx_wakeup(thread),
+            ClassState::Rt(_) => self.rt_wakeup(thread),
+        }
+    }
+
+    /// The thread returns to user mode and something awaits it.
+    pub(super) fn class_trapret(&mut self, thread: u32) {
+        self.t(thread).trapret = false;
+        if let ClassState::Ts(_) = self.thread(thread).class {
+            self.ts_boost_if_due(thread);
+            self.surrender_if_worse(thread);
+        }
+    }
+
+    /// The thread lets others go first: it is put into a queue.
+    pub(super) fn class_yield(&mut self, thread: u32) {
+        let t = self.t(thread);
+        (t.hold, t.asked_to_yield) = (false, false);
+        match self.thread(thread).class {
+            ClassState::Sys => {}
+            ClassState::Ts(_) => self.ts_yield(thread),
+            ClassState::Fx(_) => self.fx_yield(thread),
+            ClassState::Rt(_) => {}
+        }
+        self.enqueue(thread, End::Back);
+    }
+
+    /// What a child of the thread starts with: its class, in the state that a child has.
+    pub(super) fn class_fork(&self, parent: u32) -> ClassState {
+        match self.thread(parent).class {
+            ClassState::Sys => ClassState::Sys,
+            ClassState::Ts(state) => ClassState::Ts(self.ts_child(state)),
+            ClassState::Fx(state) => ClassState::Fx(self.fx_child(state)),
+            ClassState::Rt(state) => ClassState::Rt(self.rt_child(state)),
+        }
+    }
+
+    /// The parent after its child was set running. `true`: it went into a queue and leaves its processor.
+    pub(super) fn class_forkret(&mut self, parent: u32) -> bool {
+        match self.thread(parent).class {
+            ClassState::Sys | ClassState::Rt(_) => false,
+            ClassState::Ts(_) => {
+                self.ts_forkret(parent);
+                true
+            }
+            ClassState::Fx(_) => {
+                self.fx_forkret(parent);
+                true
+            }
+        }
+    }
+
+    /// Whether a runnable thread goes before its equals: it ran during this very tick.
+    pub(super) fn end_by_tick(&self, thread: u32) -> End {
+        if self.thread(thread).left_tick == Some(self.lbolt()) { End::Front } else { End::Back }
+    }
+
+    /// Asks the processor of a running thread to switch.
+    pub(super) fn surrender(&mut self, thread: u32) {
+        let number = self.thread(thread).cpu;
+        let best = self.best_here(number);
+        let kernel_too = best >= self.tunables.kpreempt_pri;
+        let cpu = &mut self.cpus[number as usize];
+        cpu.runrun = true;
+        cpu.kprunrun |= kernel_too;
+        self.asked.insert(number);
+    }
+
+    /// Asks the processor to switch if a thread that runs is now worse than one that waits for this processor.
+    pub(super) fn surrender_if_worse(&mut self, thread: u32) {
+        let t = self.thread(thread);
+        if t.state == RunState::Running && t.effective() < self.best_here(t.cpu) {
+            self.surrender(thread);
+        }
+    }
+
+    /// The best priority that waits for a processor: in its queue or in that of its partition.
+    pub(super) fn best_here(&self, cpu: u32) -> i16 {
+        let kp = self.kp_queue(self.cpus[cpu as usize].part);
+        self.queues[cpu as usize].best.max(self.queues[kp as usize].best)
+    }
+}

@@ -1,0 +1,32 @@
+//! The clock tick (reference §3.9, §3.11): it charges whoever runs, and once a second updates the waits.
+
+use super::Kernel;
+use super::heap::Source;
+
+impl Kernel {
+    /// The clock ticks while somebody runs.
+    pub(super) fn wind_clock(&mut self) {
+        if self.busy.is_empty() {
+            self.heap.cancel(Source::Clock);
+        } else if self.heap.at(Source::Clock).is_none() {
+            let next = (self.lbolt() + 1) * self.tick();
+            self.heap.set(Source::Clock, next);
+        }
+    }
+
+    /// One tick.
+    pub(super) fn clock(&mut self) {
+        let start = self.tick_start;
+        let cpus: Vec<u32> = self.busy.range(start..).chain(self.busy.range(..start)).copied().collect();
+        self.tick_start = (start + 1) % u32::try_from(self.cpus.len()).unwrap_or(1).max(1);
+        for cpu in cpus {
+            if let Some(thread) = self.cpus[cpu as usize].running {
+                self.class_tick(thread);
+            }
+        }
+        if self.lbolt().is_multiple_of(u64::from(self.tunables.hz)) {
+            self.ts_update();
+        }
+        self.wind_clock();
+    }
+}

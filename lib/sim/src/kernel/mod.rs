@@ -1,0 +1,344 @@
+//! The kernel of a simulated machine: threads, dispatch queues, classes and the clock.
+//!
+//! # Nouns
+//!
+//! A [`Thread`] has a class, which gives it a *global priority*, 0 to 169. Threads that could run wait in dispatch
+//! queues: one for each processor, and one for each *partition* (a processor set, or what is left) for those that may
+//! preempt the kernel. A processor runs the best of its own queue and its partition's, and takes one from
+//! elsewhere before it idles. What a class does on each event is in the files of the classes ([`ts`], [`fx`],
+//! [`rt`]); where a thread waits and what a processor takes is in [`queues`] and [`choose`].
+//!
+//! ```text
+//!   Heap ──next event──▶ clock tick ─▶ class tick of whoever runs, once a second the update
+//!                        timer      ─▶ class wake-up ─▶ queue ─▶ ask a processor to switch
+//!                        burst ends ─▶ the program's next action: compute, sleep, wait, fork …
+//!                            │
+//!                            └─ then every processor that was asked switches, if it may
+//! ```
+//!
+//! # What callers must know
+//!
+//! * Time is in nanoseconds and moves by [`Kernel::run_until`] alone. Everything is plain data; two kernels that
+//!   are equal have the same future.
+//! * At one instant things happen in the order of the reference's §3.11: the clock, timers and wake-ups by number of
+//!   their thread, ends of bursts by number of their processor, and then the switches.
+//! * The clock ticks only while somebody runs. Threads that sleep learn of the updates of each second when they
+//!   wake up ([`ts`]), so that a machine that does nothing costs nothing.
+//!
+//! # How true
+//!
+//! | What | How true |
+//! |---|---|
+//! | TS, IA, FX and RT: events, tables, priorities | exact (reference §3.2–§3.7, the rules of 2019) |
+//! | dispatch queues, kp queue, asking to switch, preemption of user mode and of the kernel | exact (§3.9) |
+//! | choice of a processor, balance of a level with the neighbour, stealing and not stealing yet | exact, except that the hardware's groups count by core only |
+//! | order of threads in the update of each second | approximate: an address is 512 times a thread's number |
+//! | a switch takes no time | absent: costs come with the hardware |
+//! | processor caps, FSS, SDC, the swapper, stopped threads | absent |
+
+mod choose;
+mod classes;
+mod clock;
+mod fx;
+mod heap;
+mod program;
+mod queue;
+mod queues;
+mod rt;
+mod run;
+mod thread;
+mod ts;
+
+#[cfg(test)]
+mod tests;
+
+pub use heap::{Heap, Source};
+pub use program::{Action, Program};
+pub use queue::{IDLE, LEVELS, Queue};
+pub use run::Halt;
+pub use thread::{ClassState, FxState, RtState, RunState, Thread, TsState, nice_of_upri, upri_of_nice};
+
+use millpond_model::DispatchTables;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeSet, VecDeque};
+
+/// Nanoseconds in a second.
+const SECOND: u64 = 1_000_000_000;
+
+/// What is tuned when a machine boots.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tunables {
+    /// Clock ticks per second.
+    pub hz: u32,
+    /// A thread is at home in a processor's cache for so many ticks after it left.
+    pub rechoose_interval: u64,
+    /// A thread that waits where it last ran is not taken elsewhere for so many nanoseconds. 0: it is at once.
+    pub nosteal_nsec: u64,
+    /// Priorities from here on preempt the kernel, and wait in the queue of the partition.
+    pub kpreempt_pri: i16,
+    /// How many ticks a thread may hold off preemption beyond its slice.
+    pub hold_ticks: i64,
+}
+
+impl Default for Tunables {
+    fn default() -> Self {
+        Tunables { hz: 100, rechoose_interval: 3, nosteal_nsec: 100_000, kpreempt_pri: 99, hold_ticks: 2 }
+    }
+}
+
+/// A processor as the dispatcher sees it. Its queue has its index.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cpu {
+    /// The thread that it runs.
+    pub running: Option<u32>,
+    /// The priority of that thread, [`IDLE`] for none.
+    pub dispatch_pri: i16,
+    /// It was asked to switch, once it is in user mode.
+    pub runrun: bool,
+    /// It was asked to switch, also in the kernel.
+    pub kprunrun: bool,
+    /// The priority of a thread that is on its way here by the queue of the partition.
+    pub chosen_level: i16,
+    /// Its partition.
+    pub part: u32,
+    /// Its lgroup.
+    pub lgroup: u32,
+    /// Its core.
+    pub core: u32,
+    /// Whether it runs threads.
+    pub active: bool,
+    /// When its time was last accounted, in nanoseconds.
+    pub since: u64,
+    /// Nanoseconds in user mode.
+    pub user: u64,
+    /// Nanoseconds in the kernel.
+    pub sys: u64,
+    /// Nanoseconds without a thread.
+    pub idle: u64,
+    /// Switches from one thread to another, or to none.
+    pub switches: u64,
+    /// Preemptions.
+    pub involuntary: u64,
+    /// Threads that came from another processor.
+    pub migrations: u64,
+}
+
+/// A partition: a processor set, or the default one. The queue for kernel preemption comes after those of all
+/// processors.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Partition {
+    /// Its active processors, ascending.
+    pub cpus: Vec<u32>,
+}
+
+/// What threads wait at.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Channel {
+    /// Posts that nobody waited for yet.
+    posts: u64,
+    /// Threads that wait, in order of arrival.
+    waiting: VecDeque<u32>,
+}
+
+/// The kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kernel {
+    /// What was tuned.
+    pub tunables: Tunables,
+    tables: DispatchTables,
+    now: u64,
+    heap: Heap,
+    cpus: Vec<Cpu>,
+    queues: Vec<Queue>,
+    parts: Vec<Partition>,
+    /// For each lgroup the lgroups at growing distances: itself, then wider and wider groups without what was before.
+    levels: Vec<Vec<Vec<u32>>>,
+    threads: Vec<Thread>,
+    free: Vec<u32>,
+    channels: Vec<Channel>,
+    /// Processors that have something to decide.
+    asked: BTreeSet<u32>,
+    /// Processors that run a thread.
+    busy: BTreeSet<u32>,
+    /// The processor at which the next tick begins.
+    tick_start: u32,
+    /// The list at which the next update begins.
+    update_start: u32,
+}
+
+/// How a machine's processors stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    /// For each processor its lgroup and its core.
+    pub cpus: Vec<(u32, u32)>,
+    /// For each lgroup the distances to all.
+    pub distances: Vec<Vec<u32>>,
+}
+
+impl Layout {
+    /// So many processors, each a core of its own, in one lgroup.
+    #[must_use]
+    pub fn flat(cpus: u32) -> Self {
+        Layout { cpus: (0..cpus).map(|core| (0, core)).collect(), distances: vec![vec![10]] }
+    }
+}
+
+/// How a thread starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Start {
+    /// Its class with what that remembers; see [`Kernel::ts_entry`] and its like.
+    pub class: ClassState,
+    /// The global priority of a thread of the class SYS; others have theirs from their class.
+    pub sys_pri: i16,
+    /// The only processor that it may run on.
+    pub bound: Option<u32>,
+    /// Its partition.
+    pub part: u32,
+    /// The processor on whose queue it is put first.
+    pub cpu: u32,
+    /// What it executes.
+    pub program: Program,
+}
+
+impl Start {
+    /// In the default partition, bound to nothing, beginning at processor 0.
+    #[must_use]
+    pub fn new(class: ClassState, program: Program) -> Self {
+        Start { class, sys_pri: 60, bound: None, part: 0, cpu: 0, program }
+    }
+}
+
+impl Kernel {
+    /// A kernel that was just booted: all processors idle and in the default partition.
+    #[must_use]
+    pub fn new(layout: &Layout, tables: DispatchTables, tunables: Tunables) -> Self {
+        let cpu = |&(lgroup, core): &(u32, u32)| Cpu {
+            running: None,
+            dispatch_pri: IDLE,
+            runrun: false,
+            kprunrun: false,
+            chosen_level: IDLE,
+            part: 0,
+            lgroup,
+            core,
+            active: true,
+            since: 0,
+            user: 0,
+            sys: 0,
+            idle: 0,
+            switches: 0,
+            involuntary: 0,
+            migrations: 0,
+        };
+        let cpus: Vec<Cpu> = layout.cpus.iter().map(cpu).collect();
+        let all = (0u32..).take(cpus.len()).collect();
+        Kernel {
+            tunables,
+            tables,
+            now: 0,
+            heap: Heap::default(),
+            queues: vec![Queue::default(); cpus.len() + 1],
+            parts: vec![Partition { cpus: all }],
+            levels: layout.distances.iter().map(|row| levels(row)).collect(),
+            cpus,
+            threads: Vec::new(),
+            free: Vec::new(),
+            channels: Vec::new(),
+            asked: BTreeSet::new(),
+            busy: BTreeSet::new(),
+            tick_start: 0,
+            update_start: 0,
+        }
+    }
+
+    /// Since boot, in nanoseconds.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Clock ticks since boot.
+    #[must_use]
+    pub fn lbolt(&self) -> u64 {
+        self.now / self.tick()
+    }
+
+    /// Updates of each second since boot.
+    fn beats(&self) -> u64 {
+        self.lbolt() / u64::from(self.tunables.hz)
+    }
+
+    /// Nanoseconds of a clock tick.
+    fn tick(&self) -> u64 {
+        SECOND / u64::from(self.tunables.hz.max(1))
+    }
+
+    /// The dispatch tables.
+    #[must_use]
+    pub fn tables(&self) -> &DispatchTables {
+        &self.tables
+    }
+
+    /// Loads other tables. What threads have of their slices stays as it is.
+    pub fn set_tables(&mut self, tables: DispatchTables) {
+        // Sleepers see the seconds until now by the table that was.
+        for thread in 0..self.threads.len() {
+            self.catch_up(thread);
+        }
+        self.tables = tables;
+    }
+
+    /// All processors.
+    #[must_use]
+    pub fn cpus(&self) -> &[Cpu] {
+        &self.cpus
+    }
+
+    /// The queue of a processor.
+    #[must_use]
+    pub fn queue(&self, cpu: u32) -> &Queue {
+        &self.queues[cpu as usize]
+    }
+
+    /// All threads; those that are [`RunState::Gone`] have no meaning.
+    #[must_use]
+    pub fn threads(&self) -> &[Thread] {
+        &self.threads
+    }
+
+    /// One thread.
+    #[must_use]
+    pub fn thread(&self, thread: u32) -> &Thread {
+        &self.threads[thread as usize]
+    }
+
+    fn t(&mut self, thread: u32) -> &mut Thread {
+        &mut self.threads[thread as usize]
+    }
+
+    /// The number of a partition's queue for kernel preemption.
+    fn kp_queue(&self, part: u32) -> u32 {
+        u32::try_from(self.cpus.len()).unwrap_or(u32::MAX).saturating_add(part)
+    }
+
+    /// A new channel; gives its number.
+    pub fn channel(&mut self) -> u32 {
+        self.channels.push(Channel::default());
+        u32::try_from(self.channels.len() - 1).unwrap_or(u32::MAX)
+    }
+}
+
+/// The rings around an lgroup: which lgroups are at each distance, nearest first.
+fn levels(distances: &[u32]) -> Vec<Vec<u32>> {
+    let rings: BTreeSet<u32> = distances.iter().copied().collect();
+    let at = |ring: u32| {
+        let lgroups = distances.iter().zip(0u32..).filter(move |(d, _)| **d == ring);
+        lgroups.map(|(_, lgroup)| lgroup).collect()
+    };
+    rings.into_iter().map(at).collect()
+}

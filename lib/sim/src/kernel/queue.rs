@@ -1,0 +1,192 @@
+//! A dispatch queue: a list of threads for each global priority, first in, first out. Every processor has one; every
+//! partition has one more, for threads that may preempt the kernel (the kp queue, reference §3.9).
+
+use super::thread::Thread;
+use serde::{Deserialize, Serialize};
+
+/// Global priorities, 0 to 169.
+pub const LEVELS: usize = 170;
+
+/// The priority of nothing at all: an idle processor, an empty queue.
+pub const IDLE: i16 = -1;
+
+/// Stands for "no thread" in links.
+pub const NONE: u32 = u32::MAX;
+
+/// The threads of one priority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Level {
+    head: u32,
+    tail: u32,
+    len: u32,
+}
+
+const EMPTY: Level = Level { head: NONE, tail: NONE, len: 0 };
+
+/// The queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Queue {
+    levels: Vec<Level>,
+    /// Which levels have threads.
+    map: [u64; 3],
+    /// Threads in it.
+    len: u32,
+    /// The best priority in it, [`IDLE`] for none.
+    pub best: i16,
+    /// No thread of it that is bound to no processor has a better priority than this.
+    pub best_unbound: i16,
+    /// Nobody takes threads away from here before then, in nanoseconds.
+    pub steal_after: u64,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Queue {
+            levels: vec![EMPTY; LEVELS],
+            map: [0; 3],
+            len: 0,
+            best: IDLE,
+            best_unbound: IDLE,
+            steal_after: 0,
+        }
+    }
+}
+
+impl Queue {
+    /// Threads in it.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Threads of one priority in it.
+    #[must_use]
+    pub fn len_at(&self, pri: i16) -> u32 {
+        self.levels[index(pri)].len
+    }
+
+    /// Enters a thread that is in no queue. Gives whether it is better than all that were there.
+    pub fn insert(&mut self, threads: &mut [Thread], thread: u32, front: bool) -> bool {
+        let t = &threads[thread as usize];
+        let (pri, bound) = (t.effective(), t.bound.is_some());
+        let at = index(pri);
+        let level = &mut self.levels[at];
+        let (prev, next) = if front { (NONE, level.head) } else { (level.tail, NONE) };
+        let t = &mut threads[thread as usize];
+        (t.prev, t.next) = (prev, next);
+        match prev {
+            NONE => level.head = thread,
+            prev => threads[prev as usize].next = thread,
+        }
+        match next {
+            NONE => level.tail = thread,
+            next => threads[next as usize].prev = thread,
+        }
+        level.len += 1;
+        self.map[at / 64] |= 1 << (at % 64);
+        self.len += 1;
+        if !bound {
+            self.best_unbound = self.best_unbound.max(pri);
+        }
+        let better = pri > self.best;
+        self.best = self.best.max(pri);
+        better
+    }
+
+    /// Takes a thread out that is in this queue.
+    pub fn remove(&mut self, threads: &mut [Thread], thread: u32) {
+        let t = &mut threads[thread as usize];
+        let (pri, prev, next) = (t.effective(), t.prev, t.next);
+        (t.prev, t.next) = (NONE, NONE);
+        let at = index(pri);
+        let level = &mut self.levels[at];
+        match prev {
+            NONE => level.head = next,
+            prev => threads[prev as usize].next = next,
+        }
+        match next {
+            NONE => level.tail = prev,
+            next => threads[next as usize].prev = prev,
+        }
+        level.len -= 1;
+        self.len -= 1;
+        if level.len == 0 {
+            self.map[at / 64] &= !(1 << (at % 64));
+            if pri == self.best {
+                self.best = self.highest_at_most(pri);
+            }
+        }
+        self.best_unbound = self.best_unbound.min(self.best);
+    }
+
+    /// The first thread of the best priority.
+    #[must_use]
+    pub fn first(&self) -> Option<u32> {
+        if self.best == IDLE { None } else { Some(self.levels[index(self.best)].head) }
+    }
+
+    /// The first thread of the best priority that has one bound to no processor. Corrects
+    /// [`Queue::best_unbound`].
+    pub fn first_unbound(&mut self, threads: &[Thread]) -> Option<u32> {
+        let mut pri = self.highest_at_most(self.best_unbound);
+        while pri != IDLE {
+            let mut at = self.levels[index(pri)].head;
+            while at != NONE {
+                let t = &threads[at as usize];
+                if t.bound.is_none() {
+                    self.best_unbound = pri;
+                    return Some(at);
+                }
+                at = t.next;
+            }
+            pri = self.highest_at_most(pri - 1);
+        }
+        self.best_unbound = IDLE;
+        None
+    }
+
+    /// Every thread, best first.
+    pub fn threads<'a>(&'a self, threads: &'a [Thread]) -> impl Iterator<Item = u32> + 'a {
+        let levels = self.levels.iter().rev().filter(|level| level.len > 0);
+        levels.flat_map(move |level| {
+            std::iter::successors(Some(level.head), |at| {
+                Some(threads[*at as usize].next).filter(|next| *next != NONE)
+            })
+        })
+    }
+
+    /// The highest priority at or below `pri` that has threads.
+    fn highest_at_most(&self, pri: i16) -> i16 {
+        if pri < 0 {
+            return IDLE;
+        }
+        let at = index(pri);
+        let mut word = at / 64;
+        let mut bits = self.map[word] & (u64::MAX >> (63 - at % 64));
+        loop {
+            if bits != 0 {
+                let bit = 63 - bits.leading_zeros();
+                return i16::try_from(word * 64 + bit as usize).unwrap_or(IDLE);
+            }
+            if word == 0 {
+                return IDLE;
+            }
+            word -= 1;
+            bits = self.map[word];
+        }
+    }
+}
+
+/// The place of a priority among the levels.
+#[expect(clippy::cast_sign_loss, reason = "priorities of threads are never negative")]
+fn index(pri: i16) -> usize {
+    debug_assert!((0..170).contains(&pri), "priority {pri}");
+    pri.max(0) as usize
+}

@@ -1,0 +1,145 @@
+//! Into a queue and out of one: where a thread waits, whom that asks to switch, and what a processor takes next
+//! (reference §3.9).
+
+use super::Kernel;
+use super::classes::End;
+use super::heap::Source;
+use super::queue::IDLE;
+use super::thread::RunState;
+
+/// From this priority on, a level's queue is made as long as the neighbour's; below, two longer is fine.
+const MATCH_FROM: i16 = 16;
+
+impl Kernel {
+    /// Puts a thread that is in no queue into the one where it should wait.
+    pub(super) fn enqueue(&mut self, thread: u32, end: End) {
+        let t = self.thread(thread);
+        let pri = t.effective();
+        if t.bound.is_none() && pri >= self.tunables.kpreempt_pri {
+            return self.enqueue_kp(thread, end);
+        }
+        let cpu = match (t.bound, end) {
+            (Some(cpu), _) => cpu,
+            (None, End::Back) => self.choose_back(thread, pri),
+            (None, End::Front) => self.choose_front(thread, pri),
+        };
+        self.insert(thread, cpu, end);
+        self.t(thread).cpu = cpu;
+        if self.cpus[cpu as usize].running.is_none() {
+            self.asked.insert(cpu);
+        } else {
+            self.poke_idle(thread, cpu);
+        }
+    }
+
+    /// Into a processor's queue. A new best asks that processor to switch.
+    fn insert(&mut self, thread: u32, cpu: u32, end: End) {
+        let pri = self.thread(thread).effective();
+        let better = self.queues[cpu as usize].insert(&mut self.threads, thread, end == End::Front);
+        let now = self.now;
+        let t = self.t(thread);
+        (t.state, t.queued_at) = (RunState::Queued(cpu), now);
+        if better {
+            self.resched(cpu, pri);
+        }
+    }
+
+    /// Into the queue of the partition. The processor with the least to lose is told.
+    fn enqueue_kp(&mut self, thread: u32, end: End) {
+        let t = self.thread(thread);
+        let (pri, part, hint) = (t.effective(), t.part, t.cpu);
+        let queue = self.kp_queue(part);
+        self.queues[queue as usize].insert(&mut self.threads, thread, end == End::Front);
+        let now = self.now;
+        let t = self.t(thread);
+        (t.state, t.queued_at) = (RunState::Queued(queue), now);
+        let cpu = self.lowest(hint, thread, pri);
+        let chosen = &mut self.cpus[cpu as usize].chosen_level;
+        *chosen = pri.max(*chosen);
+        self.resched(cpu, pri);
+        if self.cpus[cpu as usize].running.is_none() {
+            self.asked.insert(cpu);
+        }
+    }
+
+    /// Takes a thread out of the queue that it is in.
+    pub(super) fn dequeue(&mut self, thread: u32) {
+        if let RunState::Queued(queue) = self.thread(thread).state {
+            self.queues[queue as usize].remove(&mut self.threads, thread);
+        }
+    }
+
+    /// Asks a processor to switch to something of priority `pri`, unless what it runs is as good.
+    pub(super) fn resched(&mut self, number: u32, pri: i16) {
+        let kernel_too = pri >= self.tunables.kpreempt_pri;
+        let cpu = &mut self.cpus[number as usize];
+        if cpu.running.is_none() || pri <= cpu.dispatch_pri {
+            return;
+        }
+        cpu.runrun = true;
+        cpu.kprunrun |= kernel_too;
+        self.asked.insert(number);
+    }
+
+    /// The queue's processor for a thread that goes behind its equals.
+    fn choose_back(&self, thread: u32, pri: i16) -> u32 {
+        let t = self.thread(thread);
+        let last = &self.cpus[t.cpu as usize];
+        if last.part != t.part || !last.active {
+            return self.lowest(t.cpu, thread, pri);
+        }
+        let at_home = self.is_warm(thread) && last.lgroup == t.home;
+        let cpu = if at_home { t.cpu } else { self.lowest(t.cpu, thread, pri) };
+        self.balanced(cpu, pri)
+    }
+
+    /// The neighbour, where that has clearly less to do at this priority.
+    fn balanced(&self, cpu: u32, pri: i16) -> u32 {
+        let mut len = i64::from(self.queues[cpu as usize].len_at(pri));
+        if pri >= MATCH_FROM {
+            len -= 2;
+        }
+        if len <= 0 {
+            return cpu;
+        }
+        let neighbour = self.neighbour(cpu);
+        if i64::from(self.queues[neighbour as usize].len_at(pri)) < len { neighbour } else { cpu }
+    }
+
+    /// The queue's processor for a thread that goes before its equals.
+    fn choose_front(&self, thread: u32, pri: i16) -> u32 {
+        let t = self.thread(thread);
+        let last = &self.cpus[t.cpu as usize];
+        let crowded = pri < self.queues[t.cpu as usize].best && !self.is_warm(thread);
+        if last.part == t.part && last.active && last.lgroup == t.home && !crowded {
+            t.cpu
+        } else {
+            self.lowest(t.cpu, thread, pri)
+        }
+    }
+
+    /// What a processor runs next: out of its partition's queue, its own, or another's. The thread is in no queue any
+    /// more.
+    pub(super) fn next_thread(&mut self, cpu: u32) -> Option<u32> {
+        // Whatever it did comes to no end here any more.
+        self.heap.cancel(Source::Cpu(cpu));
+        let kp = self.kp_queue(self.cpus[cpu as usize].part);
+        let (own_best, kp_best) = (self.queues[cpu as usize].best, self.queues[kp as usize].best);
+        let from = if kp_best != IDLE && kp_best >= own_best {
+            Some(kp)
+        } else if own_best == IDLE {
+            None
+        } else {
+            Some(cpu)
+        };
+        let thread = match from {
+            Some(queue) => self.queues[queue as usize].first(),
+            None => self.stealable(cpu),
+        };
+        let state = &mut self.cpus[cpu as usize];
+        (state.runrun, state.kprunrun, state.chosen_level) = (false, false, IDLE);
+        let thread = thread?;
+        self.dequeue(thread);
+        Some(thread)
+    }
+}

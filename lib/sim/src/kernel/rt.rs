@@ -1,0 +1,63 @@
+//! The class RT (reference §3.7): above everything but interrupts.
+
+use super::Kernel;
+use super::classes::End;
+use super::fx::slice;
+use super::thread::{ClassState, RtState, RunState};
+use millpond_model::Quantum;
+
+impl Kernel {
+    /// What a thread that enters RT starts with.
+    #[must_use]
+    pub fn rt_entry(&self, pri: u8, quantum: Option<Quantum>, signal: u8) -> ClassState {
+        let pri = pri.min(59);
+        let quantum = quantum.unwrap_or_else(|| self.tables.rt.row(pri));
+        ClassState::Rt(RtState { pri, quantum, timeleft: slice(quantum), signal, signalled: 0, back: false })
+    }
+
+    fn rt(&mut self, thread: u32) -> &mut RtState {
+        match &mut self.threads[thread as usize].class {
+            ClassState::Rt(state) => state,
+            other => unreachable!("a thread of {other:?} in the rules of RT"),
+        }
+    }
+
+    pub(super) fn rt_tick(&mut self, thread: u32) {
+        let t = self.thread(thread);
+        let better = t.state == RunState::Running && t.effective() < self.best_here(t.cpu);
+        let state = self.rt(thread);
+        let mut ended = false;
+        if state.quantum != Quantum::Infinite {
+            state.timeleft -= 1;
+            ended = state.timeleft == 0;
+        }
+        if !ended && !better {
+            return;
+        }
+        if ended && state.signal != 0 {
+            state.signalled += 1;
+        }
+        state.back = true;
+        self.surrender(thread);
+    }
+
+    pub(super) fn rt_preempt(&mut self, thread: u32) {
+        let state = self.rt(thread);
+        if state.back {
+            (state.timeleft, state.back) = (slice(state.quantum), false);
+            self.enqueue(thread, End::Back);
+        } else {
+            self.enqueue(thread, End::Front);
+        }
+    }
+
+    pub(super) fn rt_wakeup(&mut self, thread: u32) {
+        let state = self.rt(thread);
+        (state.timeleft, state.back) = (slice(state.quantum), false);
+        self.enqueue(thread, End::Back);
+    }
+
+    pub(super) fn rt_child(&self, parent: RtState) -> RtState {
+        RtState { timeleft: slice(parent.quantum), back: false, signalled: 0, ..parent }
+    }
+}

@@ -1,0 +1,262 @@
+//! Time moves: events happen, programs go on, processors switch.
+
+use super::Kernel;
+use super::heap::Source;
+use super::program::{Action, Program};
+use super::queue::IDLE;
+use super::thread::{RunState, Thread};
+use serde::{Deserialize, Serialize};
+
+/// So many actions of one thread that take no time are more than any program means.
+const STEPS_MAX: u32 = 100_000;
+
+/// So many events of one instant are more than any workload means, for each thread and processor.
+const EVENTS_MAX: u64 = 1_000;
+
+/// The ways in which a simulated machine dies. Its state is kept for looking at; it cannot go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "kebab-case")]
+pub enum Halt {
+    /// A thread's program goes round and round without taking any time.
+    #[error("thread {thread} goes round without taking any time")]
+    EndlessProgram {
+        /// The thread's number.
+        thread: u32,
+    },
+    /// Threads wake one another for ever without taking any time.
+    #[error("threads wake one another for ever at {at} ns without taking any time")]
+    EndlessInstant {
+        /// Since boot, in nanoseconds.
+        at: u64,
+    },
+}
+
+impl Kernel {
+    /// Lets everything happen that is due until `until`, in nanoseconds since boot, that instant included.
+    ///
+    /// # Errors
+    /// [`Halt`] when the machine died.
+    pub fn run_until(&mut self, until: u64) -> Result<(), Halt> {
+        let (mut instant, mut events) = (self.now, 0u64);
+        let most = EVENTS_MAX * (self.threads.len() + self.cpus.len() + 1) as u64;
+        self.settle();
+        while let Some(at) = self.heap.next_at().filter(|at| *at <= until) {
+            if at > instant {
+                (instant, events) = (at, 0);
+            }
+            self.now = at;
+            while let Some(source) = self.heap.pop_due(at) {
+                events += 1;
+                match source {
+                    Source::Clock => self.clock(),
+                    Source::Thread(thread) => self.set_runnable(thread),
+                    Source::Cpu(cpu) => self.burst_ended(cpu)?,
+                }
+            }
+            if events > most {
+                return Err(Halt::EndlessInstant { at });
+            }
+            self.settle();
+        }
+        self.now = until.max(self.now);
+        for cpu in (0u32..).take(self.cpus.len()) {
+            self.account(cpu);
+        }
+        Ok(())
+    }
+
+    /// Every processor that was asked switches, if it may.
+    fn settle(&mut self) {
+        while let Some(cpu) = self.asked.pop_first() {
+            let Some(thread) = self.cpus[cpu as usize].running else {
+                if let Some(next) = self.next_thread(cpu) {
+                    self.switch(cpu, None, Some(next));
+                }
+                continue;
+            };
+            let in_kernel = self.thread(thread).in_kernel;
+            if self.thread(thread).trapret && !in_kernel {
+                self.class_trapret(thread);
+            }
+            let asked = &self.cpus[cpu as usize];
+            if asked.kprunrun || (asked.runrun && !in_kernel) {
+                self.account(cpu);
+                self.cpus[cpu as usize].involuntary += 1;
+                self.class_preempt(thread);
+                let next = self.next_thread(cpu);
+                self.switch(cpu, Some(thread), next);
+            }
+        }
+    }
+
+    /// A processor goes from one thread to another. The old one was put where it belongs by whoever calls.
+    fn switch(&mut self, number: u32, from: Option<u32>, to: Option<u32>) {
+        self.account(number);
+        let lbolt = self.lbolt();
+        if from != to {
+            if let Some(from) = from {
+                let t = self.t(from);
+                (t.left_tick, t.ran_on) = (Some(lbolt), Some(number));
+            }
+            let moved = to.and_then(|to| self.thread(to).ran_on).is_some_and(|last| last != number);
+            let cpu = &mut self.cpus[number as usize];
+            cpu.switches += 1;
+            cpu.migrations += u64::from(moved);
+        }
+        let cpu = &mut self.cpus[number as usize];
+        cpu.running = to;
+        cpu.dispatch_pri = IDLE;
+        match to {
+            None => {
+                self.busy.remove(&number);
+            }
+            Some(to) => {
+                let t = self.t(to);
+                (t.state, t.cpu) = (RunState::Running, number);
+                let (pri, wanted) = (t.effective(), t.trapret);
+                self.cpus[number as usize].dispatch_pri = pri;
+                self.busy.insert(number);
+                self.set_end(number, to);
+                if wanted {
+                    self.asked.insert(number);
+                }
+            }
+        }
+        self.wind_clock();
+    }
+
+    /// Enters the end of the running thread's burst into the heap.
+    fn set_end(&mut self, cpu: u32, thread: u32) {
+        let left = self.thread(thread).left;
+        if left == u64::MAX {
+            self.heap.cancel(Source::Cpu(cpu));
+        } else {
+            self.heap.set(Source::Cpu(cpu), self.now.saturating_add(left));
+        }
+    }
+
+    /// Counts a processor's time until now.
+    fn account(&mut self, number: u32) {
+        let cpu = &mut self.cpus[number as usize];
+        let passed = self.now - cpu.since;
+        cpu.since = self.now;
+        let Some(thread) = cpu.running else {
+            cpu.idle += passed;
+            return;
+        };
+        let t = &mut self.threads[thread as usize];
+        if t.in_kernel {
+            cpu.sys += passed;
+            t.sys += passed;
+        } else {
+            cpu.user += passed;
+            t.user += passed;
+        }
+        if t.left != u64::MAX {
+            t.left = t.left.saturating_sub(passed);
+        }
+    }
+
+    /// What a processor did has come to its end. One that idles looks again for something to take.
+    fn burst_ended(&mut self, cpu: u32) -> Result<(), Halt> {
+        self.account(cpu);
+        match self.cpus[cpu as usize].running {
+            Some(thread) => self.step(cpu, thread),
+            None => {
+                self.asked.insert(cpu);
+                Ok(())
+            }
+        }
+    }
+
+    /// The running thread goes on with its program until that takes time.
+    fn step(&mut self, cpu: u32, thread: u32) -> Result<(), Halt> {
+        for _ in 0..STEPS_MAX {
+            match self.t(thread).program.step() {
+                Action::User(0) | Action::Kernel(0) => {}
+                Action::User(time) => {
+                    let t = self.t(thread);
+                    (t.in_kernel, t.left) = (false, time);
+                    // On its way back to user mode it does what it was asked to.
+                    self.asked.insert(cpu);
+                    self.set_end(cpu, thread);
+                    return Ok(());
+                }
+                Action::Kernel(time) => {
+                    let t = self.t(thread);
+                    (t.in_kernel, t.left) = (true, time);
+                    self.set_end(cpu, thread);
+                    return Ok(());
+                }
+                Action::Sleep(time) => {
+                    let wake = self.now.saturating_add(time);
+                    self.heap.set(Source::Thread(thread), wake);
+                    self.sleep(cpu, thread);
+                    return Ok(());
+                }
+                Action::Wait(channel) => {
+                    let channel = &mut self.channels[channel as usize];
+                    if channel.posts == 0 {
+                        channel.waiting.push_back(thread);
+                        self.sleep(cpu, thread);
+                        return Ok(());
+                    }
+                    channel.posts -= 1;
+                }
+                Action::Post(channel) => {
+                    let channel = &mut self.channels[channel as usize];
+                    match channel.waiting.pop_front() {
+                        Some(waiter) => self.set_runnable(waiter),
+                        None => channel.posts += 1,
+                    }
+                }
+                Action::Yield => {
+                    self.class_yield(thread);
+                    self.leave(cpu, thread);
+                    return Ok(());
+                }
+                Action::Hold(hold) => self.t(thread).hold = hold,
+                Action::Fork(program) => {
+                    if self.fork(thread, program) {
+                        self.leave(cpu, thread);
+                        return Ok(());
+                    }
+                }
+                Action::Exit => {
+                    self.t(thread).state = RunState::Gone;
+                    self.free.push(thread);
+                    self.leave(cpu, thread);
+                    return Ok(());
+                }
+            }
+        }
+        Err(Halt::EndlessProgram { thread })
+    }
+
+    /// The running thread goes to sleep.
+    fn sleep(&mut self, cpu: u32, thread: u32) {
+        self.class_sleep(thread);
+        self.t(thread).state = RunState::Asleep;
+        self.leave(cpu, thread);
+    }
+
+    /// The running thread leaves its processor of its own will.
+    fn leave(&mut self, cpu: u32, thread: u32) {
+        let next = self.next_thread(cpu);
+        self.switch(cpu, Some(thread), next);
+    }
+
+    /// A child starts. `true`: the parent went into a queue behind it.
+    fn fork(&mut self, parent: u32, program: Program) -> bool {
+        let class = self.class_fork(parent);
+        let p = self.thread(parent);
+        let mut child = Thread::new(class, p.pri, program);
+        (child.bound, child.part, child.cpu, child.beats) = (p.bound, p.part, p.cpu, p.beats);
+        child.pri = self.class_pri(&child);
+        let child = self.adopt(child);
+        let home = self.choose_home(child);
+        self.t(child).home = home;
+        self.set_runnable(child);
+        self.class_forkret(parent)
+    }
+}

@@ -1,0 +1,173 @@
+use super::*;
+use proptest::prelude::*;
+
+/// One thread leaves its processor for a better one while another processor idles.
+fn displaced(layout: &Layout) -> (Kernel, u32) {
+    let mut k = Kernel::new(layout, standard(), Tunables::default());
+    let hog = k.ts_start_at(0, Program::hog());
+    let mut start =
+        Start::new(k.ts_entry(0, false), Program::once(vec![Action::Sleep(TICK), Action::User(u64::MAX)]));
+    start.bound = Some(0);
+    k.start(start);
+    (k, hog)
+}
+
+#[test]
+fn v16_who_waits_where_it_last_ran_is_left_for_a_tenth_of_a_millisecond() {
+    let (mut k, hog) = displaced(&Layout::flat(2));
+    k.run_until(TICK + 40_000).unwrap();
+    assert_eq!((k.on(1), k.queue(0).first()), (None, Some(hog)));
+    k.run_until(TICK + 99_999).unwrap();
+    assert_eq!(k.on(1), None);
+    k.run_until(TICK + 100_000).unwrap();
+    assert_eq!((k.on(1), k.cpus()[1].migrations), (Some(hog), 1));
+}
+
+#[test]
+fn v16_a_strand_of_the_same_core_takes_it_at_once() {
+    let one_core = Layout { cpus: vec![(0, 0), (0, 0)], distances: vec![vec![10]] };
+    let (mut k, hog) = displaced(&one_core);
+    k.run_until(TICK).unwrap();
+    assert_eq!(k.on(1), Some(hog));
+}
+
+#[test]
+fn v16_who_never_ran_there_is_taken_at_once() {
+    let mut k = kernel(2, standard());
+    let mut busy = Start::new(k.rt_entry(0, None, 0), Program::hog());
+    busy.bound = Some(0);
+    k.start(busy);
+    let mut short = Start::new(k.rt_entry(0, None, 0), Program::once(vec![Action::User(TICK / 2)]));
+    short.bound = Some(1);
+    k.start(short);
+    let new = k.ts_start(Program::hog());
+    k.run_until(TICK / 2).unwrap();
+    assert_eq!(k.on(1), Some(new));
+}
+
+#[test]
+fn equal_hogs_share_a_processor_equally() {
+    let mut k = kernel(1, standard());
+    let hogs: Vec<u32> = (0..3).map(|_| k.ts_start(Program::hog())).collect();
+    k.run_until(300 * 100 * TICK).unwrap();
+    for hog in &hogs {
+        let share = k.thread(*hog).user / (100 * TICK);
+        assert!((95..=105).contains(&share), "{share} of 300 s");
+    }
+}
+
+#[test]
+fn hogs_spread_over_all_processors() {
+    let mut k = kernel(8, standard());
+    let hogs: Vec<u32> = (0..8).map(|_| k.ts_start(Program::hog())).collect();
+    k.run_until(10 * 100 * TICK).unwrap();
+    assert!(hogs.iter().all(|hog| k.thread(*hog).user > 990 * TICK));
+    assert!(k.cpus().iter().all(|cpu| cpu.idle < 10 * TICK));
+}
+
+#[test]
+fn a_machine_that_only_sleeps_has_nothing_to_do() {
+    let mut k = kernel(128, standard());
+    for _ in 0..1_000 {
+        k.ts_start(Program::once(vec![Action::Sleep(u64::MAX / 2)]));
+    }
+    k.run_until(1).unwrap();
+    k.run_until(365 * 86_400 * super::super::SECOND).unwrap();
+    assert_eq!(k.heap.next_at(), Some(u64::MAX / 2));
+}
+
+#[test]
+fn threads_that_wake_one_another_for_ever_stop_the_machine() {
+    let mut k = kernel(2, standard());
+    let (ping, pong) = (k.channel(), k.channel());
+    k.ts_start(Program::repeat(vec![Action::Post(ping), Action::Wait(pong)]));
+    k.ts_start(Program::repeat(vec![Action::Wait(ping), Action::Post(pong)]));
+    let halt = k.run_until(TICK).unwrap_err();
+    assert!(matches!(halt, Halt::EndlessInstant { at: 0 } | Halt::EndlessProgram { .. }), "{halt}");
+}
+
+/// A program that does a bit of everything.
+fn program() -> impl Strategy<Value = Program> {
+    let action = prop_oneof![
+        (1u64..50_000_000).prop_map(Action::User),
+        (1u64..20_000_000).prop_map(Action::Kernel),
+        (1u64..90_000_000).prop_map(Action::Sleep),
+        Just(Action::Yield),
+        any::<bool>().prop_map(Action::Hold),
+        (0u32..3).prop_map(Action::Wait),
+        (0u32..3).prop_map(Action::Post),
+        Just(Action::Fork(Program::once(vec![Action::User(7_000_000), Action::Exit]))),
+    ];
+    proptest::collection::vec(action, 1..8).prop_map(|mut actions| {
+        actions.push(Action::User(1_000_000));
+        Program::repeat(actions)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever runs: time adds up, everybody is in one place, and a saved machine has the same future.
+    #[test]
+    fn a_kernel_keeps_its_books(
+        programs in proptest::collection::vec((program(), 0u8..4, 0u8..60), 1..12),
+        cpus in 1u32..6,
+        stops in proptest::collection::vec(1u64..700_000_000, 1..5)
+    ) {
+        let mut k = kernel(cpus, standard());
+        for _ in 0..3 {
+            k.channel();
+        }
+        for (program, class, pri) in programs {
+            let class = match class {
+                0 => k.ts_entry(0, false),
+                1 => k.ts_entry(0, true),
+                2 => k.fx_entry(pri, None),
+                _ => k.rt_entry(pri, None, 0),
+            };
+            k.start(Start::new(class, program));
+        }
+        let mut until = 0;
+        for stop in stops {
+            until += stop;
+            let saved = serde_json::to_string(&k).unwrap();
+            let mut again: Kernel = serde_json::from_str(&saved).unwrap();
+            k.run_until(until).unwrap();
+            again.run_until(until).unwrap();
+            prop_assert!(k == again, "the futures differ");
+            check(&k)?;
+        }
+    }
+}
+
+fn check(k: &Kernel) -> Result<(), TestCaseError> {
+    for cpu in k.cpus() {
+        prop_assert_eq!(cpu.user + cpu.sys + cpu.idle, k.now());
+    }
+    let busy: u64 = k.cpus().iter().map(|c| c.user + c.sys).sum();
+    let used: u64 = k.threads().iter().map(|t| t.user + t.sys).sum();
+    prop_assert!(used <= busy, "threads that have ended took the rest");
+    let mut waiting = 0;
+    for (number, queue) in (0u32..).zip(&k.queues) {
+        let here: Vec<u32> = queue.threads(k.threads()).collect();
+        prop_assert_eq!(here.len(), queue.len() as usize);
+        let best = here.first().map_or(IDLE, |t| k.thread(*t).effective());
+        prop_assert_eq!(best, queue.best);
+        for thread in here {
+            prop_assert_eq!(k.thread(thread).state, RunState::Queued(number));
+            waiting += 1;
+        }
+    }
+    let queued = k.threads().iter().filter(|t| matches!(t.state, RunState::Queued(_))).count();
+    prop_assert_eq!(queued, waiting);
+    for (number, cpu) in (0u32..).zip(k.cpus()) {
+        if let Some(running) = cpu.running {
+            prop_assert_eq!(k.thread(running).state, RunState::Running);
+            prop_assert_eq!(k.thread(running).cpu, number);
+            prop_assert_eq!(cpu.dispatch_pri, k.thread(running).effective());
+        }
+    }
+    let running = k.threads().iter().filter(|t| t.state == RunState::Running).count();
+    prop_assert_eq!(running, k.cpus().iter().filter(|c| c.running.is_some()).count());
+    Ok(())
+}

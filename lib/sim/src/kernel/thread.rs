@@ -1,0 +1,251 @@
+//! A thread as the dispatcher sees it, and what its class remembers about it.
+
+use super::program::Program;
+use super::queue::{IDLE, NONE};
+use millpond_model::{Class, Quantum};
+use serde::{Deserialize, Serialize};
+
+/// The nice value that neither favours nor harms.
+pub const NICE_NEUTRAL: i8 = 20;
+/// The nice value that harms most.
+pub const NICE_MAX: i8 = 39;
+/// The highest user part of a time-sharing priority; the lowest is its negative.
+pub const UPRI_MAX: i8 = 60;
+/// The highest level of the time-sharing table.
+pub const TS_TOP: u8 = 59;
+/// The system part of the priority of a thread that enters a time-sharing class.
+pub const TS_ENTRY: u8 = 29;
+/// The global priority of RT level 0.
+pub const RT_BASE: i16 = 100;
+/// What being in the foreground is worth in the class IA.
+pub const IA_BOOST: i8 = 10;
+
+/// A thread.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Thread {
+    /// What its class remembers.
+    pub class: ClassState,
+    /// The global priority that its class gives it.
+    pub pri: i16,
+    /// The priority that it inherits from those that wait for it, [`IDLE`] for none.
+    pub inherited: i16,
+    /// What it is doing.
+    pub state: RunState,
+    /// The processor that it runs on, or whose queue it waits in, or where it was when it fell asleep.
+    pub cpu: u32,
+    /// The processor it last left; `None` before it ever ran.
+    pub ran_on: Option<u32>,
+    /// The tick during which it last left a processor; `None` before it ever ran.
+    pub left_tick: Option<u64>,
+    /// The only processor that it may run on, if it is bound to one.
+    pub bound: Option<u32>,
+    /// The partition (processor set) that it may run in.
+    pub part: u32,
+    /// Its home: the lgroup from which processors are looked for.
+    pub home: u32,
+    /// Since when it is in a queue, in nanoseconds.
+    pub queued_at: u64,
+    /// Its neighbours in its queue.
+    pub prev: u32,
+    /// Its neighbours in its queue.
+    pub next: u32,
+    /// Something awaits it on its way back to user mode.
+    pub trapret: bool,
+    /// It asked not to be preempted for a moment.
+    pub hold: bool,
+    /// It was asked to yield soon, since it was not preempted.
+    pub asked_to_yield: bool,
+    /// The updates of each second that it has seen.
+    pub beats: u64,
+    /// It executes in the kernel.
+    pub in_kernel: bool,
+    /// What is left of its present burst, in nanoseconds; `u64::MAX` never ends.
+    pub left: u64,
+    /// Processor time so far in user mode, in nanoseconds.
+    pub user: u64,
+    /// Processor time so far in the kernel, in nanoseconds.
+    pub sys: u64,
+    /// What it executes.
+    pub program: Program,
+}
+
+/// What a thread is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunState {
+    /// It waits for something.
+    Asleep,
+    /// It waits in the queue of that number: of a processor, or beyond those of a partition.
+    Queued(u32),
+    /// It is on its processor.
+    Running,
+    /// It has ended. Its place may be given to a new thread.
+    Gone,
+}
+
+/// What a class remembers about a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClassState {
+    /// Of the kernel: nothing, its priority never moves.
+    Sys,
+    /// Time sharing, or interactive.
+    Ts(TsState),
+    /// Fixed priority.
+    Fx(FxState),
+    /// Real time.
+    Rt(RtState),
+}
+
+/// Of TS and IA (reference §3.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TsState {
+    /// The system's part of the priority, a level.
+    pub cpupri: u8,
+    /// The user's part.
+    pub upri: i8,
+    /// What the user's part may be at most.
+    pub uprilim: i8,
+    /// What being in the foreground or in the background adds; 0 in TS.
+    pub boost: i8,
+    /// The sum of these, a level: what makes the global priority.
+    pub umdpri: u8,
+    /// Ticks left of the slice. May go below zero in the kernel.
+    pub timeleft: i64,
+    /// Updates since the slice began.
+    pub dispwait: u32,
+    /// 0 to [`NICE_MAX`].
+    pub nice: i8,
+    /// Whether it goes to the back of its queue when it is next preempted, with a full slice.
+    pub back: bool,
+    /// `Some` in IA: whether it is in the foreground.
+    pub foreground: Option<bool>,
+    /// The priority to return to after it was allowed to hold off preemption.
+    pub restore: Option<i16>,
+}
+
+/// Of FX (reference §3.6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FxState {
+    /// Its level, the user's priority.
+    pub pri: u8,
+    /// What that may be at most.
+    pub uprilim: u8,
+    /// Its slice.
+    pub quantum: Quantum,
+    /// Ticks left of it.
+    pub timeleft: i64,
+    /// 0 to [`NICE_MAX`].
+    pub nice: i8,
+    /// See [`TsState::back`].
+    pub back: bool,
+}
+
+/// Of RT (reference §3.7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RtState {
+    /// Its level.
+    pub pri: u8,
+    /// Its slice.
+    pub quantum: Quantum,
+    /// Ticks left of it.
+    pub timeleft: i64,
+    /// The signal that it gets when its slice ends; 0 for none.
+    pub signal: u8,
+    /// How many it got.
+    pub signalled: u64,
+    /// See [`TsState::back`].
+    pub back: bool,
+}
+
+impl Thread {
+    /// The priority that the dispatcher compares: its class's, or the inherited one where that is better.
+    #[must_use]
+    pub fn effective(&self) -> i16 {
+        self.pri.max(self.inherited)
+    }
+
+    /// Its class.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self.class {
+            ClassState::Sys => Class::Sys,
+            ClassState::Ts(TsState { foreground: None, .. }) => Class::Ts,
+            ClassState::Ts(_) => Class::Ia,
+            ClassState::Fx(_) => Class::Fx,
+            ClassState::Rt(_) => Class::Rt,
+        }
+    }
+
+    /// A thread that sleeps and belongs nowhere yet.
+    #[must_use]
+    pub fn new(class: ClassState, pri: i16, program: Program) -> Self {
+        Thread {
+            class,
+            pri,
+            inherited: IDLE,
+            state: RunState::Asleep,
+            cpu: 0,
+            ran_on: None,
+            left_tick: None,
+            bound: None,
+            part: 0,
+            home: 0,
+            queued_at: 0,
+            prev: NONE,
+            next: NONE,
+            trapret: false,
+            hold: false,
+            asked_to_yield: false,
+            beats: 0,
+            in_kernel: false,
+            left: 0,
+            user: 0,
+            sys: 0,
+            program,
+        }
+    }
+}
+
+/// The user's part of a time-sharing priority for a nice value: three points for each (reference §0).
+#[must_use]
+pub fn upri_of_nice(nice: i8) -> i8 {
+    let nice = i32::from(nice.clamp(0, NICE_MAX)) - i32::from(NICE_NEUTRAL);
+    i8::try_from(-(nice * i32::from(UPRI_MAX)) / i32::from(NICE_NEUTRAL)).unwrap_or(0)
+}
+
+/// The nice value for a user's part (reference §2.2, rule 6).
+#[must_use]
+pub fn nice_of_upri(upri: i8) -> i8 {
+    let nice = i32::from(NICE_NEUTRAL) - i32::from(upri) * i32::from(NICE_NEUTRAL) / i32::from(UPRI_MAX);
+    i8::try_from(nice.clamp(0, i32::from(NICE_MAX))).unwrap_or(NICE_NEUTRAL)
+}
+
+impl TsState {
+    /// The level that results from its parts.
+    #[must_use]
+    pub fn level(&self) -> u8 {
+        let sum = i16::from(self.cpupri) + i16::from(self.upri) + i16::from(self.boost);
+        u8::try_from(sum.clamp(0, i16::from(TS_TOP))).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// V6 of the reference.
+    #[test]
+    fn nice_values_move_the_users_part_by_three_points_each() {
+        assert_eq!(upri_of_nice(NICE_NEUTRAL + 10), -30);
+        assert_eq!(upri_of_nice(NICE_NEUTRAL - 20), 60);
+        assert_eq!(upri_of_nice(NICE_NEUTRAL + 19), -57);
+        assert_eq!(nice_of_upri(60), 0);
+        assert_eq!(nice_of_upri(-60), 39);
+        assert_eq!(nice_of_upri(0), NICE_NEUTRAL);
+    }
+}

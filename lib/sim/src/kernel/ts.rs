@@ -1,0 +1,341 @@
+//! The classes TS and IA (reference §3.2–§3.5).
+//!
+//! Their threads have a priority in two parts, the system's and the user's. The system's part falls when a slice runs out,
+//! and rises when a thread waited longer than its level allows. Seconds are counted by the update; those that
+//! sleep while an update happens are counted when they next matter ([`Kernel::catch_up`]), with the same result.
+
+use super::Kernel;
+use super::classes::End;
+use super::thread::{
+    ClassState, IA_BOOST, RunState, TS_ENTRY, TS_TOP, TsState, UPRI_MAX, nice_of_upri, upri_of_nice,
+};
+use millpond_model::TsTable;
+
+/// The lists over which the update goes, by number of thread.
+const UPDATE_LISTS: u32 = 16;
+
+impl Kernel {
+    /// What a thread that enters TS starts with; in IA it starts in the foreground.
+    #[must_use]
+    pub fn ts_entry(&self, upri: i8, interactive: bool) -> ClassState {
+        let upri = upri.clamp(-UPRI_MAX, UPRI_MAX);
+        let mut state = TsState {
+            cpupri: TS_ENTRY,
+            upri,
+            uprilim: upri.max(0),
+            boost: if interactive { IA_BOOST } else { 0 },
+            umdpri: 0,
+            timeleft: i64::from(self.tables.ts.row(TS_ENTRY).quantum),
+            dispwait: 0,
+            nice: nice_of_upri(upri),
+            back: false,
+            foreground: interactive.then_some(true),
+            restore: None,
+        };
+        state.umdpri = state.level();
+        ClassState::Ts(state)
+    }
+
+    fn ts(&mut self, thread: u32) -> &mut TsState {
+        match &mut self.threads[thread as usize].class {
+            ClassState::Ts(state) => state,
+            other => unreachable!("a thread of {other:?} in the rules of TS"),
+        }
+    }
+
+    fn ts_seen(&self, thread: u32) -> &TsState {
+        match &self.threads[thread as usize].class {
+            ClassState::Ts(state) => state,
+            other => unreachable!("a thread of {other:?} in the rules of TS"),
+        }
+    }
+
+    /// The slice of the system's part that the thread has now.
+    fn ts_slice(&self, thread: u32) -> i64 {
+        i64::from(self.tables.ts.row(self.ts_seen(thread).cpupri).quantum)
+    }
+
+    fn ts_refill(&mut self, thread: u32) {
+        let slice = self.ts_slice(thread);
+        self.ts(thread).timeleft = slice;
+    }
+
+    /// The slice ran out: the system's part falls.
+    fn ts_expire(&mut self, thread: u32) {
+        let fallen = self.tables.ts.row(self.ts_seen(thread).cpupri).tqexp;
+        let state = self.ts(thread);
+        state.cpupri = fallen;
+        state.umdpri = state.level();
+        state.dispwait = 0;
+    }
+
+    fn ts_waited_too_long(&self, thread: u32) -> bool {
+        let state = self.ts_seen(thread);
+        state.dispwait > self.tables.ts.row(state.umdpri).maxwait
+    }
+
+    pub(super) fn ts_tick(&mut self, thread: u32) {
+        self.ts(thread).timeleft -= 1;
+        if self.ts_seen(thread).timeleft <= 0 {
+            let (hold, most) = (self.thread(thread).hold, self.tunables.hold_ticks);
+            if hold && self.ts_seen(thread).timeleft > -most {
+                self.t(thread).asked_to_yield = true;
+                return;
+            }
+            self.ts(thread).restore = None;
+            self.ts_expire(thread);
+            let pri = i16::from(self.ts_seen(thread).umdpri);
+            if self.change_pri(thread, pri, End::Back) {
+                self.ts_refill(thread);
+            } else {
+                self.ts(thread).back = true;
+                self.surrender(thread);
+            }
+            return;
+        }
+        let t = self.thread(thread);
+        if t.state == RunState::Running && t.effective() < self.queues[t.cpu as usize].best {
+            self.ts(thread).back = true;
+            self.surrender(thread);
+        }
+    }
+
+    pub(super) fn ts_preempt(&mut self, thread: u32) {
+        if self.thread(thread).hold {
+            if self.ts_seen(thread).timeleft > -self.tunables.hold_ticks {
+                let pri = self.thread(thread).pri;
+                let state = self.ts(thread);
+                if state.restore.is_none() {
+                    state.restore = Some(pri);
+                }
+                let t = self.t(thread);
+                t.pri = i16::from(TS_TOP);
+                t.asked_to_yield = true;
+                return self.enqueue(thread, End::Front);
+            }
+            self.t(thread).hold = false;
+            self.ts_restore(thread);
+        }
+        if self.ts_seen(thread).back {
+            self.ts_refill(thread);
+            let state = self.ts(thread);
+            (state.dispwait, state.back) = (0, false);
+            self.enqueue(thread, End::Back);
+        } else {
+            self.enqueue(thread, End::Front);
+        }
+    }
+
+    /// Back to the priority that it had before it was allowed to hold off preemption.
+    fn ts_restore(&mut self, thread: u32) {
+        if let Some(pri) = self.ts(thread).restore.take() {
+            self.t(thread).pri = pri;
+        }
+    }
+
+    /// A thread that waited too long rises, with a full slice.
+    pub(super) fn ts_boost_if_due(&mut self, thread: u32) {
+        if !self.ts_waited_too_long(thread) {
+            return;
+        }
+        let raised = self.tables.ts.row(self.ts_seen(thread).cpupri).slpret;
+        let state = self.ts(thread);
+        state.cpupri = raised;
+        state.umdpri = state.level();
+        state.dispwait = 0;
+        let pri = i16::from(state.umdpri);
+        self.ts_refill(thread);
+        self.change_pri(thread, pri, End::Back);
+    }
+
+    pub(super) fn ts_wakeup(&mut self, thread: u32) {
+        self.ts_boost_if_due(thread);
+        self.ts(thread).back = false;
+        let end = match self.ts_seen(thread).foreground {
+            Some(true) => End::Front,
+            Some(false) => End::Back,
+            None => self.end_by_tick(thread),
+        };
+        self.enqueue(thread, end);
+    }
+
+    pub(super) fn ts_yield(&mut self, thread: u32) {
+        self.ts_restore(thread);
+        if self.ts_seen(thread).timeleft <= 0 {
+            self.ts_expire(thread);
+            self.ts_refill(thread);
+            let pri = i16::from(self.ts_seen(thread).umdpri);
+            self.t(thread).pri = pri;
+        }
+        self.ts(thread).back = false;
+    }
+
+    pub(super) fn ts_child(&self, parent: TsState) -> TsState {
+        let timeleft = i64::from(self.tables.ts.row(parent.cpupri).quantum);
+        TsState { timeleft, dispwait: 0, back: false, restore: None, ..parent }
+    }
+
+    /// The child goes first at the old level; the parent falls by one.
+    pub(super) fn ts_forkret(&mut self, thread: u32) {
+        self.ts_expire(thread);
+        self.ts_refill(thread);
+        let pri = i16::from(self.ts_seen(thread).umdpri);
+        self.t(thread).pri = pri;
+        self.ts(thread).back = false;
+        self.enqueue(thread, End::Back);
+    }
+
+    /// The update of each second, for all that are runnable; sleepers see it later.
+    pub(super) fn ts_update(&mut self) {
+        let beat = self.beats();
+        let awake = |t: &super::Thread| matches!(t.state, RunState::Queued(_) | RunState::Running);
+        let mut order: Vec<(u32, u32)> = (0u32..)
+            .zip(&self.threads)
+            .filter(|(_, t)| awake(t) && matches!(t.class, ClassState::Ts(_)))
+            .map(|(n, _)| ((n % UPDATE_LISTS + UPDATE_LISTS - self.update_start) % UPDATE_LISTS, n))
+            .collect();
+        order.sort_unstable();
+        let mut changed = None;
+        for (list, thread) in order {
+            if self.thread(thread).beats >= beat {
+                continue;
+            }
+            self.t(thread).beats = beat;
+            if self.ts_update_one(thread) && changed.is_none() {
+                changed = Some(list);
+            }
+        }
+        if let Some(list) = changed {
+            self.update_start = (self.update_start + list + 1) % UPDATE_LISTS;
+        }
+    }
+
+    /// The update of one runnable thread; `true` when its priority moved.
+    fn ts_update_one(&mut self, thread: u32) -> bool {
+        self.ts(thread).dispwait = self.ts_seen(thread).dispwait.saturating_add(1);
+        if !self.ts_waited_too_long(thread) || self.thread(thread).hold {
+            return false;
+        }
+        if self.thread(thread).state == RunState::Running {
+            self.t(thread).trapret = true;
+            let cpu = self.thread(thread).cpu;
+            self.asked.insert(cpu);
+            return false;
+        }
+        let before = self.thread(thread).pri;
+        self.ts_promote(thread);
+        let pri = i16::from(self.ts_seen(thread).umdpri);
+        if pri == before {
+            return false;
+        }
+        self.ts_change_priority(thread);
+        true
+    }
+
+    /// The system's part becomes that of one who waited long.
+    fn ts_promote(&mut self, thread: u32) {
+        let raised = self.tables.ts.row(self.ts_seen(thread).cpupri).lwait;
+        let state = self.ts(thread);
+        state.cpupri = raised;
+        state.umdpri = state.level();
+        state.dispwait = 0;
+    }
+
+    /// The thread gets the priority of its level (used by the update and by changes of parameters).
+    fn ts_change_priority(&mut self, thread: u32) {
+        let pri = i16::from(self.ts_seen(thread).umdpri);
+        self.ts(thread).restore = None;
+        if self.thread(thread).state == RunState::Running {
+            self.change_pri(thread, pri, End::Back);
+            let t = self.thread(thread);
+            if t.effective() < self.best_here(t.cpu) {
+                self.ts(thread).back = true;
+                self.surrender(thread);
+            } else {
+                self.ts_refill(thread);
+            }
+            return;
+        }
+        let end = if self.ts_seen(thread).foreground == Some(true) { End::Front } else { End::Back };
+        if self.change_pri(thread, pri, end) {
+            self.ts_refill(thread);
+        } else {
+            self.ts(thread).back = true;
+        }
+    }
+
+    /// Sets the user's part, and what it may be at most: the user's part is kept within. Starts the wait anew.
+    pub fn ts_set(&mut self, thread: u32, uprilim: i8, upri: i8) {
+        self.catch_up(thread as usize);
+        let uprilim = uprilim.clamp(-UPRI_MAX, UPRI_MAX);
+        let upri = upri.clamp(-UPRI_MAX, uprilim);
+        let state = self.ts(thread);
+        (state.uprilim, state.upri, state.nice) = (uprilim, upri, nice_of_upri(upri));
+        state.dispwait = 0;
+        state.umdpri = state.level();
+        self.ts_change_priority(thread);
+    }
+
+    /// Sets the nice value, 0 to 39, and the user's part by it.
+    pub fn ts_nice(&mut self, thread: u32, nice: i8) {
+        let upri = upri_of_nice(nice);
+        self.ts_set(thread, upri, upri);
+        self.ts(thread).nice = nice.clamp(0, super::thread::NICE_MAX);
+    }
+
+    /// Puts a thread of IA into the foreground or the background. Other threads do not care.
+    pub fn ia_mode(&mut self, thread: u32, foreground: bool) {
+        self.catch_up(thread as usize);
+        let state = self.ts(thread);
+        if state.foreground.is_none() {
+            return;
+        }
+        state.foreground = Some(foreground);
+        state.boost = if foreground { IA_BOOST } else { -IA_BOOST };
+        state.dispwait = 0;
+        state.umdpri = state.level();
+        self.ts_change_priority(thread);
+    }
+
+    /// Tells a thread of the updates that it slept through.
+    pub(super) fn catch_up(&mut self, thread: usize) {
+        let beats = self.beats();
+        let Some(t) = self.threads.get_mut(thread) else { return };
+        let missed = beats.saturating_sub(t.beats);
+        t.beats = beats;
+        let ClassState::Ts(state) = &mut t.class else { return };
+        if missed == 0 || t.state != RunState::Asleep {
+            return;
+        }
+        if !t.hold {
+            sleep_through(state, &self.tables.ts, missed);
+            if state.restore.is_none() {
+                t.pri = i16::from(state.umdpri);
+            }
+        }
+    }
+}
+
+/// So many updates of a thread that sleeps: each counts a second, and one that is too much lifts it.
+fn sleep_through(state: &mut TsState, table: &TsTable, mut missed: u64) {
+    while missed > 0 {
+        let most = u64::from(table.row(state.umdpri).maxwait);
+        let until_lift = (most + 1).saturating_sub(u64::from(state.dispwait)).max(1);
+        if missed < until_lift {
+            state.dispwait = state.dispwait.saturating_add(u32::try_from(missed).unwrap_or(u32::MAX));
+            return;
+        }
+        missed -= until_lift;
+        let raised = table.row(state.cpupri).lwait;
+        state.dispwait = 0;
+        state.back = true;
+        if raised == state.cpupri {
+            // It stays where it is: whole rounds change nothing.
+            missed %= most + 1;
+            state.dispwait = u32::try_from(missed).unwrap_or(u32::MAX);
+            return;
+        }
+        state.cpupri = raised;
+        state.umdpri = state.level();
+    }
+}
