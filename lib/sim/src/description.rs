@@ -189,8 +189,7 @@ fn expand(d: &Description) -> Result<SimState, Wrong> {
         let what = format!("hz is {}; 1 to {HZ_MAX} ticks in a second are possible", d.tunables.hz);
         return Err(("hz", what));
     }
-    state.tunables = d.tunables;
-    state.tables.dispatch = d.tunables.tables();
+    state = state.tuned(d.tunables);
     let mut threads: u32 = 0;
     for zone in &d.zones {
         if state.zones.contains(&zone.name) {

@@ -48,15 +48,18 @@
 //! | execution, scheduling, counters, latencies | absent: no thread ever runs |
 
 pub mod catalogue;
+mod counters;
 mod description;
 mod dispatcher;
 pub mod draft;
+mod follow;
 mod interrupts;
 pub mod kernel;
 pub mod knobs;
 mod machine;
 mod processors;
 mod psets;
+mod sampler;
 pub mod state;
 pub mod tables;
 mod threads;

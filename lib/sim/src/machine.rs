@@ -3,9 +3,10 @@
 
 use crate::description::DescriptionError;
 use crate::draft::Draft;
+use crate::kernel::Program;
 use crate::knobs::{self, Name};
 use crate::state::{self, LoadError, SimState};
-use crate::tables::{LwpRecord, Tables};
+use crate::tables::LwpRecord;
 use crate::{catalogue, description};
 use millpond_machine::{
     Absent, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, Knob, KnobError, Knobs, Machine,
@@ -98,12 +99,20 @@ impl SimMachine {
 
     /// Changes the state behind the back of everybody, as a foreign hand would: for tests and set-ups.
     pub fn edit<T>(&self, change: impl FnOnce(&mut SimState) -> T) -> T {
-        change(&mut self.state.borrow_mut())
+        let mut state = self.state.borrow_mut();
+        let outcome = change(&mut state);
+        state.follow();
+        outcome
     }
 
-    /// Starts an unbound process with so many threads in the global zone.
+    /// Starts a process that runs, a thread for each program, unbound.
+    pub fn start(&self, name: &str, programs: Vec<Program>) -> Pid {
+        self.edit(|s| s.start(name, programs))
+    }
+
+    /// Starts an unbound process with so many threads in the global zone. They sleep for ever.
     pub fn spawn(&self, name: &str, threads: u32) -> Pid {
-        self.edit(|s| new_process(&mut s.tables, state::process(name, false, "global", threads.max(1))))
+        self.edit(|s| s.tables.add_process(state::process(name, false, "global", threads.max(1))))
     }
 
     /// A thread divides its process: the child has one thread, which is bound as its parent is. `None` when
@@ -113,7 +122,8 @@ impl SimMachine {
             let lwp = *s.tables.lwp(parent)?;
             let mut child = s.tables.processes.get(&parent.pid)?.clone();
             child.lwps = [(LwpId(1), lwp)].into_iter().collect();
-            Some(new_process(&mut s.tables, child))
+            child.parent = Some(parent.pid);
+            Some(s.tables.add_process(child))
         })
     }
 
@@ -154,13 +164,6 @@ impl SimMachine {
     pub(crate) fn draft(&self) -> Draft {
         self.view(|s| Draft::of(&s.tables))
     }
-}
-
-fn new_process(tables: &mut Tables, process: crate::tables::ProcessRecord) -> Pid {
-    let pid = tables.next_pid;
-    tables.next_pid = Pid(pid.0 + 1);
-    tables.processes.insert(pid, process);
-    pid
 }
 
 /// No processor may be named twice in one operation.
@@ -206,17 +209,11 @@ impl Machine for SimMachine {
     }
 
     fn counters(&self) -> Result<&dyn Counters, Absent> {
-        Err(Absent::with_help(
-            "nothing runs on this simulated machine, so there is nothing to count",
-            "use --machine real to count on the machine at hand",
-        ))
+        Ok(self)
     }
 
     fn sampler(&self) -> Result<&dyn Sampler, Absent> {
-        Err(Absent::with_help(
-            "nothing runs on this simulated machine, so there is nothing to see",
-            "use --machine real to watch programs on the machine at hand",
-        ))
+        Ok(self)
     }
 
     fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent> {
@@ -295,18 +292,18 @@ impl Drop for Writing {
 
 impl Clock for SimMachine {
     fn now(&self) -> Nanos {
-        self.view(|s| s.time.now)
+        self.view(SimState::now)
     }
 
     fn wall(&self) -> WallTime {
-        self.view(|s| s.time.wall())
+        self.view(SimState::wall)
     }
 
     fn booted(&self) -> WallTime {
-        self.view(|s| s.time.booted)
+        self.view(|s| s.booted)
     }
 
     fn sleep_until(&self, deadline: Nanos) {
-        self.edit(|s| s.time.now = s.time.now.max(deadline));
+        self.edit(|s| s.advance(deadline.0));
     }
 }

@@ -23,7 +23,7 @@ impl Processors for SimMachine {
     }
 
     fn prepare_state(&self, cpu: CpuId, to: State, forced: bool) -> Result<Change<StateChange>, Refusal> {
-        let (mut draft, now) = self.view(|s| (Draft::of(&s.tables), s.time.wall()));
+        let (mut draft, now) = self.view(|s| (Draft::of(&s.tables), s.wall()));
         let outcome = draft.change_state(cpu, to, forced, now)?;
         Ok(draft.finish(format!("make processor {cpu} {to}"), outcome))
     }
@@ -35,7 +35,7 @@ impl Processors for SimMachine {
         forced: bool,
     ) -> Result<Change<Vec<StateChange>>, Refusal> {
         named_twice(cpus)?;
-        let (mut draft, now) = self.view(|s| (Draft::of(&s.tables), s.time.wall()));
+        let (mut draft, now) = self.view(|s| (Draft::of(&s.tables), s.wall()));
         let outcome = cpus
             .iter()
             .map(|cpu| draft.change_state(*cpu, to, forced, now))

@@ -1,12 +1,14 @@
 //! The whole of a simulated machine as plain data, saved and loaded as JSON.
 
+use crate::follow;
+use crate::kernel::{Halt, Kernel};
 use crate::tables::{HZ_MAX, LwpRecord, ProcessRecord, ProcessorRecord, Tables, Tunables};
-use millpond_model::{ClassParams, CpuId, LwpId, Nanos, Pid, PsetId, State, Topology, WallTime};
+use millpond_model::{ClassParams, CpuId, Lwp, LwpId, Nanos, Pid, PsetId, State, Topology, WallTime};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The version of the saved form. Raised when an older program could not understand a newer file.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// The default moment at which a simulated machine is booted: 2024-11-20 08:14:02 UTC.
 pub const BOOTED: WallTime = WallTime(1_732_090_442);
@@ -24,8 +26,8 @@ pub struct SimState {
     pub name: String,
     /// Which boot of it this is.
     pub boot: String,
-    /// Its time.
-    pub time: Time,
+    /// When it was booted, on the wall.
+    pub booted: WallTime,
     /// Where its processors stand.
     pub topology: Topology,
     /// What interrupts it.
@@ -37,25 +39,14 @@ pub struct SimState {
     pub zones: Vec<String>,
     /// What commands can change.
     pub tables: Tables,
-}
-
-/// Time stands still, except when somebody waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Time {
-    /// When the machine was booted, on the wall.
-    pub booted: WallTime,
-    /// Since then.
-    pub now: Nanos,
-}
-
-impl Time {
-    /// Now, on the wall.
-    #[must_use]
-    pub fn wall(&self) -> WallTime {
-        let passed = i64::try_from(self.now.0 / 1_000_000_000).unwrap_or(i64::MAX);
-        WallTime(self.booted.0.saturating_add(passed))
-    }
+    /// What runs, and its time.
+    pub kernel: Kernel,
+    /// The threads that run, by their number in the kernel. Others sleep for ever and cost nothing.
+    pub threads: BTreeMap<u32, Lwp>,
+    /// Where processes ran while somebody watches: nanoseconds by process and processor's index.
+    pub residence: BTreeMap<Pid, BTreeMap<u32, u64>>,
+    /// What it died of, if it did.
+    pub halted: Option<Halt>,
 }
 
 /// A device and the processor that its interrupts go to by themselves.
@@ -104,7 +95,11 @@ impl SimState {
             format: FORMAT,
             name: name.to_owned(),
             boot: format!("{name}-{}", booted.0),
-            time: Time { booted, now: Nanos(0) },
+            booted,
+            kernel: follow::kernel(&topology, Tunables::default()),
+            threads: BTreeMap::new(),
+            residence: BTreeMap::new(),
+            halted: None,
             topology,
             devices: Vec::new(),
             tunables: Tunables::default(),
@@ -120,6 +115,28 @@ impl SimState {
         }
     }
 
+    /// The same machine, booted with other tunables.
+    #[must_use]
+    pub fn tuned(mut self, tunables: Tunables) -> Self {
+        self.tunables = tunables;
+        self.tables.dispatch = tunables.tables();
+        self.kernel = follow::kernel(&self.topology, tunables);
+        self
+    }
+
+    /// Since boot.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        Nanos(self.kernel.now())
+    }
+
+    /// Now, on the wall.
+    #[must_use]
+    pub fn wall(&self) -> WallTime {
+        let passed = i64::try_from(self.kernel.now() / 1_000_000_000).unwrap_or(i64::MAX);
+        WallTime(self.booted.0.saturating_add(passed))
+    }
+
     /// As JSON.
     #[must_use]
     pub fn save(&self) -> String {
@@ -132,7 +149,7 @@ impl SimState {
     /// # Errors
     /// [`LoadError`] when the text is no saved machine, or one that contradicts itself.
     pub fn load(text: &str) -> Result<Self, LoadError> {
-        let state: SimState = serde_json::from_str(text).map_err(|error| {
+        let mut state: SimState = serde_json::from_str(text).map_err(|error| {
             let what = error.to_string();
             let what = what.split(" at line ").next().unwrap_or_default().to_owned();
             LoadError::Malformed { line: error.line(), column: error.column(), what }
@@ -141,6 +158,7 @@ impl SimState {
             return Err(LoadError::Format { found: state.format });
         }
         state.check().map_err(LoadError::Contradiction)?;
+        state.follow();
         Ok(state)
     }
 
@@ -190,6 +208,17 @@ impl SimState {
                 return Err(format!("thread {lwp} is bound to processor {}, where it cannot run", cpu.to));
             }
         }
+        if self.kernel.cpus().len() != t.processors.len() {
+            return Err("the kernel has other processors than the table".into());
+        }
+        self.kernel.check()?;
+        for (thread, lwp) in &self.threads {
+            if self.kernel.threads().get(*thread as usize).is_none() || t.lwp(*lwp).is_none() {
+                return Err(format!(
+                    "thread {lwp} is kernel thread {thread}, and one of them does not exist"
+                ));
+            }
+        }
         for device in &self.devices {
             if !present.contains(device.processor) {
                 let Device { name, processor } = device;
@@ -206,7 +235,7 @@ pub fn process(name: &str, kernel: bool, zone: &str, threads: u32) -> ProcessRec
     let class = if kernel { ClassParams::Sys } else { ClassParams::default() };
     let record = LwpRecord { class, ..LwpRecord::default() };
     let lwps = (1..=threads).map(|n| (LwpId(n), record)).collect();
-    ProcessRecord { name: name.to_owned(), kernel, zone: zone.to_owned(), lwps }
+    ProcessRecord { name: name.to_owned(), kernel, zone: zone.to_owned(), lwps, parent: None }
 }
 
 /// The system processes of every machine. Their numbers are those that the manuals' examples use.

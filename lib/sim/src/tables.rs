@@ -98,6 +98,9 @@ pub struct ProcessRecord {
     pub zone: String,
     /// Its threads; never none.
     pub lwps: BTreeMap<LwpId, LwpRecord>,
+    /// The process that it descends from, where that was another one's doing.
+    #[serde(default)]
+    pub parent: Option<Pid>,
 }
 
 /// A thread's class and bindings. Bindings that are *hard* keep a processor where it is, those that are *soft* give way.
@@ -153,6 +156,14 @@ impl Tables {
     #[must_use]
     pub fn has_set(&self, set: PsetId) -> bool {
         set.is_default() || self.sets.contains_key(&set)
+    }
+
+    /// Adds a process under the next number.
+    pub fn add_process(&mut self, process: ProcessRecord) -> Pid {
+        let pid = self.next_pid;
+        self.next_pid = Pid(pid.0 + 1);
+        self.processes.insert(pid, process);
+        pid
     }
 
     /// The members of a set in order of arrival (of the default set: ascending).

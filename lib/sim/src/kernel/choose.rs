@@ -27,13 +27,18 @@ impl Kernel {
     /// The processor of the thread's partition with the least to lose, looked for from its home outwards. A level is
     /// left when the thread is better than its least.
     pub(super) fn lowest(&self, hint: u32, thread: u32, pri: i16) -> u32 {
+        self.lowest_where(hint, thread, pri, |_| true)
+    }
+
+    /// The same among some of its processors.
+    pub(super) fn lowest_where(&self, hint: u32, thread: u32, pri: i16, wanted: impl Fn(u32) -> bool) -> u32 {
         let t = self.thread(thread);
         let part = &self.parts[t.part as usize];
         let mut at_home = None;
         for ring in &self.levels[t.home as usize] {
             let mut least: Option<(i16, u32)> = None;
             for cpu in in_order(&part.cpus, hint) {
-                if !ring.contains(&self.cpus[cpu as usize].lgroup) {
+                if !ring.contains(&self.cpus[cpu as usize].lgroup) || !wanted(cpu) {
                     continue;
                 }
                 let score = self.score(cpu, thread);
@@ -54,10 +59,10 @@ impl Kernel {
         at_home.unwrap_or(hint)
     }
 
-    /// The next processor of the leaf, or, alone in it, of the partition.
-    pub(super) fn neighbour(&self, number: u32) -> u32 {
+    /// The next processor of the leaf for a thread, or, alone in it, of the thread's partition.
+    pub(super) fn neighbour(&self, thread: u32, number: u32) -> u32 {
         let cpu = &self.cpus[number as usize];
-        let part = &self.parts[cpu.part as usize];
+        let part = &self.parts[self.thread(thread).part as usize];
         let after = || in_order(&part.cpus, number.saturating_add(1)).filter(|other| *other != number);
         let in_leaf = after().find(|other| self.cpus[*other as usize].lgroup == cpu.lgroup);
         in_leaf.or_else(|| after().next()).unwrap_or(number)
@@ -86,7 +91,7 @@ impl Kernel {
         let mut victim = None;
         for ring in &self.levels[lgroup as usize] {
             let mut best = IDLE;
-            for cpu in in_order(&self.parts[part as usize].cpus, thief) {
+            for cpu in in_order(self.parts[part as usize].peers(), thief) {
                 let queue = &self.queues[cpu as usize];
                 let far = !ring.contains(&self.cpus[cpu as usize].lgroup);
                 if far || cpu == thief || queue.steal_after > self.now || queue.best_unbound <= best {
@@ -99,7 +104,10 @@ impl Kernel {
             }
         }
         let victim = victim?;
-        let thread = self.queues[victim as usize].first_unbound(&self.threads)?;
+        let mut queue = std::mem::take(&mut self.queues[victim as usize]);
+        let thread = queue.first_unbound(&self.threads, |thread| self.may_run(thread, thief));
+        self.queues[victim as usize] = queue;
+        let thread = thread?;
         let t = self.thread(thread);
         let until = t.queued_at + self.tunables.nosteal_nsec;
         let stays = t.effective() < STEAL_AT_ONCE

@@ -1,8 +1,10 @@
 //! What all classes have in common, and which class's rule an event calls (reference §3.1).
 
+use super::fx::slice;
 use super::queue::IDLE;
-use super::thread::{ClassState, RunState};
+use super::thread::{ClassState, FxState, RtState, RunState, TsState};
 use super::{Kernel, Start, Thread};
+use millpond_model::ClassParams;
 
 /// At which end of its level a thread enters a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +28,65 @@ impl Kernel {
         self.t(thread).home = home;
         self.set_runnable(thread);
         thread
+    }
+
+    /// What a thread that enters a class with these parameters starts with.
+    #[must_use]
+    pub fn entry(&self, params: ClassParams) -> ClassState {
+        match params {
+            ClassParams::Sys => ClassState::Sys,
+            ClassParams::Ts { uprilim, upri } => self.ts_entry(uprilim, upri, None),
+            ClassParams::Ia { uprilim, upri, foreground } => self.ts_entry(uprilim, upri, Some(foreground)),
+            ClassParams::Fx { uprilim, upri, quantum } => ClassState::Fx(FxState {
+                pri: upri.unsigned_abs(),
+                uprilim: uprilim.unsigned_abs(),
+                quantum,
+                timeleft: slice(quantum),
+                back: false,
+            }),
+            ClassParams::Rt { pri, quantum, tqsig } => ClassState::Rt(RtState {
+                pri: pri.unsigned_abs(),
+                quantum,
+                timeleft: slice(quantum),
+                signal: tqsig,
+                signalled: 0,
+                back: false,
+            }),
+        }
+    }
+
+    /// Sets what a user may set about a thread in its class, or takes it into another class.
+    pub fn set_params(&mut self, thread: u32, params: ClassParams) {
+        if self.thread(thread).params() == params {
+            return;
+        }
+        self.catch_up(thread as usize);
+        match (self.thread(thread).class, params) {
+            (ClassState::Ts(TsState { foreground: None, .. }), ClassParams::Ts { uprilim, upri }) => {
+                self.ts_set(thread, uprilim, upri, None);
+            }
+            (
+                ClassState::Ts(TsState { foreground: Some(_), .. }),
+                ClassParams::Ia { uprilim, upri, foreground },
+            ) => self.ts_set(thread, uprilim, upri, Some(foreground)),
+            (ClassState::Fx(_), ClassParams::Fx { uprilim, upri, quantum }) => {
+                self.fx_set(thread, uprilim.unsigned_abs(), upri.unsigned_abs(), quantum);
+            }
+            (ClassState::Rt(_), ClassParams::Rt { pri, quantum, tqsig }) => {
+                self.rt_set(thread, pri.unsigned_abs(), quantum, tqsig);
+            }
+            _ => self.enter(thread, params),
+        }
+    }
+
+    /// Takes a thread into another class.
+    fn enter(&mut self, thread: u32, params: ClassParams) {
+        let class = self.entry(params);
+        let t = self.t(thread);
+        (t.class, t.trapret) = (class, false);
+        let pri = self.class_pri(self.thread(thread));
+        self.change_pri(thread, pri, End::Back);
+        self.surrender_if_worse(thread);
     }
 
     /// Gives a thread a number.

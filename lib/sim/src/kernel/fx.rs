@@ -2,17 +2,20 @@
 
 use super::Kernel;
 use super::classes::End;
-use super::thread::{ClassState, FxState, NICE_NEUTRAL, RunState};
+use super::thread::{ClassState, FxState, RunState};
 use millpond_model::Quantum;
 
 impl Kernel {
-    /// What a thread that enters FX starts with.
-    #[must_use]
-    pub fn fx_entry(&self, pri: u8, quantum: Option<Quantum>) -> ClassState {
-        let pri = pri.min(60);
-        let quantum = quantum.unwrap_or_else(|| self.tables.fx.row(pri));
-        let state = FxState { pri, uprilim: pri, quantum, timeleft: 0, nice: NICE_NEUTRAL, back: false };
-        ClassState::Fx(FxState { timeleft: slice(quantum), ..state })
+    /// Sets what the user may set. Goes behind its equals, with a full slice.
+    pub(super) fn fx_set(&mut self, thread: u32, uprilim: u8, pri: u8, quantum: Quantum) {
+        let state = self.fx(thread);
+        let moves = state.pri != pri;
+        (state.uprilim, state.pri, state.quantum) = (uprilim, pri, quantum);
+        state.timeleft = slice(quantum);
+        if moves {
+            self.change_pri(thread, i16::from(pri), End::Back);
+            self.surrender_if_worse(thread);
+        }
     }
 
     fn fx(&mut self, thread: u32) -> &mut FxState {

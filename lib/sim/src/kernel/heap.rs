@@ -89,6 +89,11 @@ impl Heap {
         self.entries.get(place as usize).map(|(at, _)| *at)
     }
 
+    /// Everybody who has an event, in no order.
+    pub fn sources(&self) -> impl Iterator<Item = Source> + '_ {
+        self.entries.iter().map(|(_, source)| *source)
+    }
+
     /// Takes the next event out if it is due at `now` or before.
     pub fn pop_due(&mut self, now: u64) -> Option<Source> {
         let (at, source) = *self.entries.first()?;

@@ -36,11 +36,13 @@
 //! | a switch takes no time | absent: costs come with the hardware |
 //! | processor caps, FSS, SDC, the swapper, stopped threads | absent |
 
+mod check;
 mod choose;
 mod classes;
 mod clock;
 mod fx;
 mod heap;
+mod place;
 mod program;
 mod queue;
 mod queues;
@@ -53,14 +55,22 @@ mod ts;
 mod tests;
 
 pub use heap::{Heap, Source};
+pub use place::{Arrangement, Partition};
 pub use program::{Action, Program};
 pub use queue::{IDLE, LEVELS, Queue};
 pub use run::Halt;
-pub use thread::{ClassState, FxState, RtState, RunState, Thread, TsState, nice_of_upri, upri_of_nice};
+pub use thread::{ClassState, FxState, RtState, RunState, Thread, TsState};
 
-use millpond_model::DispatchTables;
+use millpond_model::{COLUMNS, Column, DispatchTables};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// The partition of threads that are bound to no set.
+pub const DEFAULT: u32 = 0;
+/// The partition of threads that keep aside of sets that push nobody out.
+pub const ASIDE: u32 = 1;
+/// The partition of set 0 would be this one; those of sets 1 and up follow.
+pub const SETS: u32 = 1;
 
 /// Nanoseconds in a second.
 const SECOND: u64 = 1_000_000_000;
@@ -117,21 +127,8 @@ pub struct Cpu {
     pub sys: u64,
     /// Nanoseconds without a thread.
     pub idle: u64,
-    /// Switches from one thread to another, or to none.
-    pub switches: u64,
-    /// Preemptions.
-    pub involuntary: u64,
-    /// Threads that came from another processor.
-    pub migrations: u64,
-}
-
-/// A partition: a processor set, or the default one. The queue for kernel preemption comes after those of all
-/// processors.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Partition {
-    /// Its active processors, ascending.
-    pub cpus: Vec<u32>,
+    /// What happened here since boot, by [`Column::index`].
+    pub events: [u64; COLUMNS.len()],
 }
 
 /// What threads wait at.
@@ -169,6 +166,25 @@ pub struct Kernel {
     tick_start: u32,
     /// The list at which the next update begins.
     update_start: u32,
+    /// Where threads ran, in nanoseconds, by thread and processor, while somebody watches.
+    seen: Option<BTreeMap<u32, BTreeMap<u32, u64>>>,
+    /// Threads that were born of others and threads that ended, in order, for whoever asks.
+    news: Vec<News>,
+}
+
+/// What became of threads by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum News {
+    /// A thread started a child.
+    Born {
+        /// The one.
+        parent: u32,
+        /// The other.
+        child: u32,
+    },
+    /// A thread ended.
+    Ended(u32),
 }
 
 /// How a machine's processors stand.
@@ -191,7 +207,7 @@ impl Layout {
 /// How a thread starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
-    /// Its class with what that remembers; see [`Kernel::ts_entry`] and its like.
+    /// Its class with what that remembers; see [`Kernel::entry`].
     pub class: ClassState,
     /// The global priority of a thread of the class SYS; others have theirs from their class.
     pub sys_pri: i16,
@@ -231,19 +247,17 @@ impl Kernel {
             user: 0,
             sys: 0,
             idle: 0,
-            switches: 0,
-            involuntary: 0,
-            migrations: 0,
+            events: [0; COLUMNS.len()],
         };
         let cpus: Vec<Cpu> = layout.cpus.iter().map(cpu).collect();
-        let all = (0u32..).take(cpus.len()).collect();
+        let all: Vec<u32> = (0u32..).take(cpus.len()).collect();
         Kernel {
             tunables,
             tables,
             now: 0,
             heap: Heap::default(),
-            queues: vec![Queue::default(); cpus.len() + 1],
-            parts: vec![Partition { cpus: all }],
+            queues: vec![Queue::default(); cpus.len() + 2],
+            parts: vec![Partition::of(all); 2],
             levels: layout.distances.iter().map(|row| levels(row)).collect(),
             cpus,
             threads: Vec::new(),
@@ -253,6 +267,8 @@ impl Kernel {
             busy: BTreeSet::new(),
             tick_start: 0,
             update_start: 0,
+            seen: None,
+            news: Vec::new(),
         }
     }
 
@@ -321,9 +337,30 @@ impl Kernel {
         &mut self.threads[thread as usize]
     }
 
-    /// The number of a partition's queue for kernel preemption.
+    /// The number of a partition's queue for kernel preemption. Those that keep aside of shared sets use the default
+    /// partition's.
     fn kp_queue(&self, part: u32) -> u32 {
+        let part = if part == ASIDE { DEFAULT } else { part };
         u32::try_from(self.cpus.len()).unwrap_or(u32::MAX).saturating_add(part)
+    }
+
+    /// What became of threads since this was asked last.
+    pub fn take_news(&mut self) -> Vec<News> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// Begins or ends noting where threads run.
+    pub fn watch(&mut self, on: bool) {
+        self.seen = if on { Some(self.seen.take().unwrap_or_default()) } else { None };
+    }
+
+    /// For how many nanoseconds each thread ran on each processor since the watching began or this was asked last.
+    pub fn take_seen(&mut self) -> BTreeMap<u32, BTreeMap<u32, u64>> {
+        self.seen.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    fn count(&mut self, cpu: u32, column: Column) {
+        self.cpus[cpu as usize].events[column.index()] += 1;
     }
 
     /// A new channel; gives its number.

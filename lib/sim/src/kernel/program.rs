@@ -26,6 +26,14 @@ pub enum Action {
     Exit,
 }
 
+impl Action {
+    /// Whether it is a system call.
+    #[must_use]
+    pub fn enters_kernel(&self) -> bool {
+        !matches!(self, Action::User(_) | Action::Hold(_))
+    }
+}
+
 /// A program with its place in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -54,6 +62,17 @@ impl Program {
     #[must_use]
     pub fn hog() -> Self {
         Self::once(vec![Action::User(u64::MAX)])
+    }
+
+    /// The channels that it and its children use.
+    pub fn channels(&self) -> Box<dyn Iterator<Item = u32> + '_> {
+        Box::new(self.actions.iter().flat_map(|action| -> Box<dyn Iterator<Item = u32> + '_> {
+            match action {
+                Action::Wait(channel) | Action::Post(channel) => Box::new(std::iter::once(*channel)),
+                Action::Fork(child) => child.channels(),
+                _ => Box::new(std::iter::empty()),
+            }
+        }))
     }
 
     /// What to do next.

@@ -14,7 +14,7 @@ pub const IDLE: i16 = -1;
 pub const NONE: u32 = u32::MAX;
 
 /// The threads of one priority.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Level {
     head: u32,
     tail: u32,
@@ -23,9 +23,18 @@ struct Level {
 
 const EMPTY: Level = Level { head: NONE, tail: NONE, len: 0 };
 
+/// A queue as it is saved: the levels that have threads, each with its first and last thread and their number.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Saved {
+    levels: Vec<(u8, u32, u32, u32)>,
+    best_unbound: i16,
+    steal_after: u64,
+}
+
 /// The queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(from = "Saved", into = "Saved")]
 pub struct Queue {
     levels: Vec<Level>,
     /// Which levels have threads.
@@ -38,6 +47,32 @@ pub struct Queue {
     pub best_unbound: i16,
     /// Nobody takes threads away from here before then, in nanoseconds.
     pub steal_after: u64,
+}
+
+impl From<Queue> for Saved {
+    fn from(queue: Queue) -> Self {
+        let full = (0u8..).zip(&queue.levels).filter(|(_, level)| level.len > 0);
+        let levels = full.map(|(pri, level)| (pri, level.head, level.tail, level.len)).collect();
+        Saved { levels, best_unbound: queue.best_unbound, steal_after: queue.steal_after }
+    }
+}
+
+impl From<Saved> for Queue {
+    /// Levels beyond the last are left out; a check of the whole finds what that leaves open.
+    fn from(saved: Saved) -> Self {
+        let mut queue =
+            Queue { best_unbound: saved.best_unbound, steal_after: saved.steal_after, ..Queue::default() };
+        for (pri, head, tail, len) in saved.levels {
+            let at = usize::from(pri);
+            if at < LEVELS && len > 0 {
+                queue.levels[at] = Level { head, tail, len };
+                queue.map[at / 64] |= 1 << (at % 64);
+                queue.len = queue.len.saturating_add(len);
+                queue.best = queue.best.max(i16::from(pri));
+            }
+        }
+        queue
+    }
 }
 
 impl Default for Queue {
@@ -132,24 +167,24 @@ impl Queue {
         if self.best == IDLE { None } else { Some(self.levels[index(self.best)].head) }
     }
 
-    /// The first thread of the best priority that has one bound to no processor. Corrects
-    /// [`Queue::best_unbound`].
-    pub fn first_unbound(&mut self, threads: &[Thread]) -> Option<u32> {
+    /// The best thread that is bound to no processor and for which `wanted` holds. Corrects [`Queue::best_unbound`].
+    pub fn first_unbound(&mut self, threads: &[Thread], wanted: impl Fn(u32) -> bool) -> Option<u32> {
+        let (mut best, mut found) = (IDLE, None);
         let mut pri = self.highest_at_most(self.best_unbound);
-        while pri != IDLE {
+        while pri != IDLE && found.is_none() {
             let mut at = self.levels[index(pri)].head;
-            while at != NONE {
+            while at != NONE && found.is_none() {
                 let t = &threads[at as usize];
                 if t.bound.is_none() {
-                    self.best_unbound = pri;
-                    return Some(at);
+                    best = best.max(pri);
+                    found = Some(at).filter(|at| wanted(*at));
                 }
                 at = t.next;
             }
             pri = self.highest_at_most(pri - 1);
         }
-        self.best_unbound = IDLE;
-        None
+        self.best_unbound = best;
+        found
     }
 
     /// Every thread, best first.
@@ -160,6 +195,12 @@ impl Queue {
                 Some(threads[*at as usize].next).filter(|next| *next != NONE)
             })
         })
+    }
+
+    /// The levels that have threads: priority, first, last and number.
+    pub fn full_levels(&self) -> impl Iterator<Item = (i16, u32, u32, u32)> + '_ {
+        let full = (0i16..).zip(&self.levels).filter(|(_, level)| level.len > 0);
+        full.map(|(pri, level)| (pri, level.head, level.tail, level.len))
     }
 
     /// The highest priority at or below `pri` that has threads.

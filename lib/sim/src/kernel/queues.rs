@@ -53,7 +53,9 @@ impl Kernel {
         let now = self.now;
         let t = self.t(thread);
         (t.state, t.queued_at) = (RunState::Queued(queue), now);
-        let cpu = self.lowest(hint, thread, pri);
+        // Only processors that look into this queue.
+        let cpu =
+            self.lowest_where(hint, thread, pri, |c| self.kp_queue(self.cpus[c as usize].part) == queue);
         let chosen = &mut self.cpus[cpu as usize].chosen_level;
         *chosen = pri.max(*chosen);
         self.resched(cpu, pri);
@@ -84,17 +86,17 @@ impl Kernel {
     /// The queue's processor for a thread that goes behind its equals.
     fn choose_back(&self, thread: u32, pri: i16) -> u32 {
         let t = self.thread(thread);
-        let last = &self.cpus[t.cpu as usize];
-        if last.part != t.part || !last.active {
+        if !self.may_run(thread, t.cpu) {
             return self.lowest(t.cpu, thread, pri);
         }
+        let last = &self.cpus[t.cpu as usize];
         let at_home = self.is_warm(thread) && last.lgroup == t.home;
         let cpu = if at_home { t.cpu } else { self.lowest(t.cpu, thread, pri) };
-        self.balanced(cpu, pri)
+        self.balanced(thread, cpu, pri)
     }
 
     /// The neighbour, where that has clearly less to do at this priority.
-    fn balanced(&self, cpu: u32, pri: i16) -> u32 {
+    fn balanced(&self, thread: u32, cpu: u32, pri: i16) -> u32 {
         let mut len = i64::from(self.queues[cpu as usize].len_at(pri));
         if pri >= MATCH_FROM {
             len -= 2;
@@ -102,7 +104,7 @@ impl Kernel {
         if len <= 0 {
             return cpu;
         }
-        let neighbour = self.neighbour(cpu);
+        let neighbour = self.neighbour(thread, cpu);
         if i64::from(self.queues[neighbour as usize].len_at(pri)) < len { neighbour } else { cpu }
     }
 
@@ -111,7 +113,7 @@ impl Kernel {
         let t = self.thread(thread);
         let last = &self.cpus[t.cpu as usize];
         let crowded = pri < self.queues[t.cpu as usize].best && !self.is_warm(thread);
-        if last.part == t.part && last.active && last.lgroup == t.home && !crowded {
+        if self.may_run(thread, t.cpu) && last.lgroup == t.home && !crowded {
             t.cpu
         } else {
             self.lowest(t.cpu, thread, pri)

@@ -3,16 +3,17 @@
 use super::Kernel;
 use super::classes::End;
 use super::fx::slice;
-use super::thread::{ClassState, RtState, RunState};
+use super::thread::{ClassState, RT_BASE, RtState, RunState};
 use millpond_model::Quantum;
 
 impl Kernel {
-    /// What a thread that enters RT starts with.
-    #[must_use]
-    pub fn rt_entry(&self, pri: u8, quantum: Option<Quantum>, signal: u8) -> ClassState {
-        let pri = pri.min(59);
-        let quantum = quantum.unwrap_or_else(|| self.tables.rt.row(pri));
-        ClassState::Rt(RtState { pri, quantum, timeleft: slice(quantum), signal, signalled: 0, back: false })
+    /// Sets what the user may set. Goes behind its equals, with a full slice.
+    pub(super) fn rt_set(&mut self, thread: u32, pri: u8, quantum: Quantum, signal: u8) {
+        let state = self.rt(thread);
+        (state.pri, state.quantum, state.signal) = (pri, quantum, signal);
+        state.timeleft = slice(quantum);
+        self.change_pri(thread, RT_BASE + i16::from(pri), End::Back);
+        self.surrender_if_worse(thread);
     }
 
     fn rt(&mut self, thread: u32) -> &mut RtState {

@@ -1,10 +1,11 @@
 //! Time moves: events happen, programs go on, processors switch.
 
-use super::Kernel;
 use super::heap::Source;
 use super::program::{Action, Program};
 use super::queue::IDLE;
 use super::thread::{RunState, Thread};
+use super::{Kernel, News};
+use millpond_model::Column;
 use serde::{Deserialize, Serialize};
 
 /// So many actions of one thread that take no time are more than any program means.
@@ -32,11 +33,25 @@ pub enum Halt {
 }
 
 impl Kernel {
-    /// Lets everything happen that is due until `until`, in nanoseconds since boot, that instant included.
+    /// Lets everything happen that is due until `until`, in nanoseconds since boot, that instant included, and forgets
+    /// who was born and who ended.
     ///
     /// # Errors
     /// [`Halt`] when the machine died.
     pub fn run_until(&mut self, until: u64) -> Result<(), Halt> {
+        loop {
+            self.advance(until)?;
+            if self.take_news().is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The same until `until`, or until the first instant at which a thread is born or ends.
+    ///
+    /// # Errors
+    /// [`Halt`] when the machine died.
+    pub fn advance(&mut self, until: u64) -> Result<(), Halt> {
         let (mut instant, mut events) = (self.now, 0u64);
         let most = EVENTS_MAX * (self.threads.len() + self.cpus.len() + 1) as u64;
         self.settle();
@@ -57,12 +72,22 @@ impl Kernel {
                 return Err(Halt::EndlessInstant { at });
             }
             self.settle();
+            if !self.news.is_empty() {
+                break;
+            }
         }
-        self.now = until.max(self.now);
+        if self.news.is_empty() {
+            self.now = until.max(self.now);
+        }
         for cpu in (0u32..).take(self.cpus.len()) {
             self.account(cpu);
         }
         Ok(())
+    }
+
+    /// Time passes and nothing happens: for a machine that died.
+    pub fn grow_old(&mut self, until: u64) {
+        self.now = until.max(self.now);
     }
 
     /// Every processor that was asked switches, if it may.
@@ -80,13 +105,18 @@ impl Kernel {
             }
             let asked = &self.cpus[cpu as usize];
             if asked.kprunrun || (asked.runrun && !in_kernel) {
-                self.account(cpu);
-                self.cpus[cpu as usize].involuntary += 1;
-                self.class_preempt(thread);
-                let next = self.next_thread(cpu);
-                self.switch(cpu, Some(thread), next);
+                self.displace(cpu, thread);
             }
         }
+    }
+
+    /// The running thread leaves its processor against its will.
+    pub(super) fn displace(&mut self, cpu: u32, thread: u32) {
+        self.account(cpu);
+        self.count(cpu, Column::Icsw);
+        self.class_preempt(thread);
+        let next = self.next_thread(cpu);
+        self.switch(cpu, Some(thread), next);
     }
 
     /// A processor goes from one thread to another. The old one was put where it belongs by whoever calls.
@@ -99,9 +129,10 @@ impl Kernel {
                 (t.left_tick, t.ran_on) = (Some(lbolt), Some(number));
             }
             let moved = to.and_then(|to| self.thread(to).ran_on).is_some_and(|last| last != number);
-            let cpu = &mut self.cpus[number as usize];
-            cpu.switches += 1;
-            cpu.migrations += u64::from(moved);
+            self.count(number, Column::Csw);
+            if moved {
+                self.count(number, Column::Migr);
+            }
         }
         let cpu = &mut self.cpus[number as usize];
         cpu.running = to;
@@ -144,6 +175,9 @@ impl Kernel {
             cpu.idle += passed;
             return;
         };
+        if let Some(seen) = self.seen.as_mut().filter(|_| passed > 0) {
+            *seen.entry(thread).or_default().entry(number).or_default() += passed;
+        }
         let t = &mut self.threads[thread as usize];
         if t.in_kernel {
             cpu.sys += passed;
@@ -172,7 +206,11 @@ impl Kernel {
     /// The running thread goes on with its program until that takes time.
     fn step(&mut self, cpu: u32, thread: u32) -> Result<(), Halt> {
         for _ in 0..STEPS_MAX {
-            match self.t(thread).program.step() {
+            let action = self.t(thread).program.step();
+            if action.enters_kernel() {
+                self.count(cpu, Column::Syscl);
+            }
+            match action {
                 Action::User(0) | Action::Kernel(0) => {}
                 Action::User(time) => {
                     let t = self.t(thread);
@@ -223,8 +261,7 @@ impl Kernel {
                     }
                 }
                 Action::Exit => {
-                    self.t(thread).state = RunState::Gone;
-                    self.free.push(thread);
+                    self.leave_for_good(thread);
                     self.leave(cpu, thread);
                     return Ok(());
                 }
@@ -246,6 +283,36 @@ impl Kernel {
         self.switch(cpu, Some(thread), next);
     }
 
+    /// Ends a thread from outside, whatever it does.
+    pub fn end(&mut self, thread: u32) {
+        match self.thread(thread).state {
+            RunState::Gone => {}
+            RunState::Asleep => {
+                self.heap.cancel(Source::Thread(thread));
+                for channel in &mut self.channels {
+                    channel.waiting.retain(|waiter| *waiter != thread);
+                }
+                self.leave_for_good(thread);
+            }
+            RunState::Queued(_) => {
+                self.dequeue(thread);
+                self.leave_for_good(thread);
+            }
+            RunState::Running => {
+                let cpu = self.thread(thread).cpu;
+                self.account(cpu);
+                self.leave_for_good(thread);
+                self.leave(cpu, thread);
+            }
+        }
+    }
+
+    fn leave_for_good(&mut self, thread: u32) {
+        self.t(thread).state = RunState::Gone;
+        self.free.push(thread);
+        self.news.push(News::Ended(thread));
+    }
+
     /// A child starts. `true`: the parent went into a queue behind it.
     fn fork(&mut self, parent: u32, program: Program) -> bool {
         let class = self.class_fork(parent);
@@ -256,6 +323,7 @@ impl Kernel {
         let child = self.adopt(child);
         let home = self.choose_home(child);
         self.t(child).home = home;
+        self.news.push(News::Born { parent, child });
         self.set_runnable(child);
         self.class_forkret(parent)
     }

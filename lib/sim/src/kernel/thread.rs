@@ -2,13 +2,9 @@
 
 use super::program::Program;
 use super::queue::{IDLE, NONE};
-use millpond_model::{Class, Quantum};
+use millpond_model::{ClassParams, Quantum};
 use serde::{Deserialize, Serialize};
 
-/// The nice value that neither favours nor harms.
-pub const NICE_NEUTRAL: i8 = 20;
-/// The nice value that harms most.
-pub const NICE_MAX: i8 = 39;
 /// The highest user part of a time-sharing priority; the lowest is its negative.
 pub const UPRI_MAX: i8 = 60;
 /// The highest level of the time-sharing table.
@@ -116,8 +112,6 @@ pub struct TsState {
     pub timeleft: i64,
     /// Updates since the slice began.
     pub dispwait: u32,
-    /// 0 to [`NICE_MAX`].
-    pub nice: i8,
     /// Whether it goes to the back of its queue when it is next preempted, with a full slice.
     pub back: bool,
     /// `Some` in IA: whether it is in the foreground.
@@ -138,8 +132,6 @@ pub struct FxState {
     pub quantum: Quantum,
     /// Ticks left of it.
     pub timeleft: i64,
-    /// 0 to [`NICE_MAX`].
-    pub nice: i8,
     /// See [`TsState::back`].
     pub back: bool,
 }
@@ -169,15 +161,23 @@ impl Thread {
         self.pri.max(self.inherited)
     }
 
-    /// Its class.
+    /// What a user has set about it in its class.
     #[must_use]
-    pub fn class(&self) -> Class {
+    pub fn params(&self) -> ClassParams {
         match self.class {
-            ClassState::Sys => Class::Sys,
-            ClassState::Ts(TsState { foreground: None, .. }) => Class::Ts,
-            ClassState::Ts(_) => Class::Ia,
-            ClassState::Fx(_) => Class::Fx,
-            ClassState::Rt(_) => Class::Rt,
+            ClassState::Sys => ClassParams::Sys,
+            ClassState::Ts(TsState { uprilim, upri, foreground: None, .. }) => {
+                ClassParams::Ts { uprilim, upri }
+            }
+            ClassState::Ts(TsState { uprilim, upri, foreground: Some(foreground), .. }) => {
+                ClassParams::Ia { uprilim, upri, foreground }
+            }
+            ClassState::Fx(FxState { pri, uprilim, quantum, .. }) => {
+                ClassParams::Fx { uprilim: uprilim.cast_signed(), upri: pri.cast_signed(), quantum }
+            }
+            ClassState::Rt(RtState { pri, quantum, signal, .. }) => {
+                ClassParams::Rt { pri: pri.cast_signed(), quantum, tqsig: signal }
+            }
         }
     }
 
@@ -211,41 +211,11 @@ impl Thread {
     }
 }
 
-/// The user's part of a time-sharing priority for a nice value: three points for each (reference §0).
-#[must_use]
-pub fn upri_of_nice(nice: i8) -> i8 {
-    let nice = i32::from(nice.clamp(0, NICE_MAX)) - i32::from(NICE_NEUTRAL);
-    i8::try_from(-(nice * i32::from(UPRI_MAX)) / i32::from(NICE_NEUTRAL)).unwrap_or(0)
-}
-
-/// The nice value for a user's part (reference §2.2, rule 6).
-#[must_use]
-pub fn nice_of_upri(upri: i8) -> i8 {
-    let nice = i32::from(NICE_NEUTRAL) - i32::from(upri) * i32::from(NICE_NEUTRAL) / i32::from(UPRI_MAX);
-    i8::try_from(nice.clamp(0, i32::from(NICE_MAX))).unwrap_or(NICE_NEUTRAL)
-}
-
 impl TsState {
     /// The level that results from its parts.
     #[must_use]
     pub fn level(&self) -> u8 {
         let sum = i16::from(self.cpupri) + i16::from(self.upri) + i16::from(self.boost);
         u8::try_from(sum.clamp(0, i16::from(TS_TOP))).unwrap_or(0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// V6 of the reference.
-    #[test]
-    fn nice_values_move_the_users_part_by_three_points_each() {
-        assert_eq!(upri_of_nice(NICE_NEUTRAL + 10), -30);
-        assert_eq!(upri_of_nice(NICE_NEUTRAL - 20), 60);
-        assert_eq!(upri_of_nice(NICE_NEUTRAL + 19), -57);
-        assert_eq!(nice_of_upri(60), 0);
-        assert_eq!(nice_of_upri(-60), 39);
-        assert_eq!(nice_of_upri(0), NICE_NEUTRAL);
     }
 }

@@ -6,30 +6,24 @@
 
 use super::Kernel;
 use super::classes::End;
-use super::thread::{
-    ClassState, IA_BOOST, RunState, TS_ENTRY, TS_TOP, TsState, UPRI_MAX, nice_of_upri, upri_of_nice,
-};
+use super::thread::{ClassState, IA_BOOST, RunState, TS_ENTRY, TS_TOP, TsState, UPRI_MAX};
 use millpond_model::TsTable;
 
 /// The lists over which the update goes, by number of thread.
 const UPDATE_LISTS: u32 = 16;
 
 impl Kernel {
-    /// What a thread that enters TS starts with; in IA it starts in the foreground.
-    #[must_use]
-    pub fn ts_entry(&self, upri: i8, interactive: bool) -> ClassState {
-        let upri = upri.clamp(-UPRI_MAX, UPRI_MAX);
+    pub(super) fn ts_entry(&self, uprilim: i8, upri: i8, foreground: Option<bool>) -> ClassState {
         let mut state = TsState {
             cpupri: TS_ENTRY,
             upri,
-            uprilim: upri.max(0),
-            boost: if interactive { IA_BOOST } else { 0 },
+            uprilim,
+            boost: boost(foreground),
             umdpri: 0,
             timeleft: i64::from(self.tables.ts.row(TS_ENTRY).quantum),
             dispwait: 0,
-            nice: nice_of_upri(upri),
             back: false,
-            foreground: interactive.then_some(true),
+            foreground,
             restore: None,
         };
         state.umdpri = state.level();
@@ -264,34 +258,13 @@ impl Kernel {
         }
     }
 
-    /// Sets the user's part, and what it may be at most: the user's part is kept within. Starts the wait anew.
-    pub fn ts_set(&mut self, thread: u32, uprilim: i8, upri: i8) {
-        self.catch_up(thread as usize);
+    /// Sets what the user may set: the user's part, what that may be at most, and, in IA, whether the thread is in the
+    /// foreground. Starts the wait anew.
+    pub(super) fn ts_set(&mut self, thread: u32, uprilim: i8, upri: i8, foreground: Option<bool>) {
         let uprilim = uprilim.clamp(-UPRI_MAX, UPRI_MAX);
-        let upri = upri.clamp(-UPRI_MAX, uprilim);
         let state = self.ts(thread);
-        (state.uprilim, state.upri, state.nice) = (uprilim, upri, nice_of_upri(upri));
-        state.dispwait = 0;
-        state.umdpri = state.level();
-        self.ts_change_priority(thread);
-    }
-
-    /// Sets the nice value, 0 to 39, and the user's part by it.
-    pub fn ts_nice(&mut self, thread: u32, nice: i8) {
-        let upri = upri_of_nice(nice);
-        self.ts_set(thread, upri, upri);
-        self.ts(thread).nice = nice.clamp(0, super::thread::NICE_MAX);
-    }
-
-    /// Puts a thread of IA into the foreground or the background. Other threads do not care.
-    pub fn ia_mode(&mut self, thread: u32, foreground: bool) {
-        self.catch_up(thread as usize);
-        let state = self.ts(thread);
-        if state.foreground.is_none() {
-            return;
-        }
-        state.foreground = Some(foreground);
-        state.boost = if foreground { IA_BOOST } else { -IA_BOOST };
+        (state.uprilim, state.upri) = (uprilim, upri.clamp(-UPRI_MAX, uprilim));
+        (state.foreground, state.boost) = (foreground, boost(foreground));
         state.dispwait = 0;
         state.umdpri = state.level();
         self.ts_change_priority(thread);
@@ -313,6 +286,15 @@ impl Kernel {
                 t.pri = i16::from(state.umdpri);
             }
         }
+    }
+}
+
+/// What a thread of IA has for being in the foreground or in the background.
+fn boost(foreground: Option<bool>) -> i8 {
+    match foreground {
+        None => 0,
+        Some(true) => IA_BOOST,
+        Some(false) => -IA_BOOST,
     }
 }
 

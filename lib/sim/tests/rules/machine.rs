@@ -2,8 +2,11 @@
 
 use crate::hands::{Hands, lwp};
 use millpond_machine::facets::CreateOptions;
-use millpond_machine::{Clock, Knob, KnobError, Knobs, Machine, Processors, Psets, Reason, Threads, Writer};
-use millpond_model::{CpuId, Nanos, Pid, PsetId, PsetMode, State};
+use millpond_machine::{
+    Clock, Counters, Knob, KnobError, Knobs, Machine, Processors, Psets, Reason, Threads, Writer,
+};
+use millpond_model::{Column, CpuId, Nanos, Pid, PsetId, PsetMode, Sample, State};
+use millpond_sim::kernel::{Action, Program};
 use millpond_sim::{SimError, SimMachine, SimState, catalogue, state};
 use proptest::prelude::*;
 
@@ -74,12 +77,69 @@ fn there_is_one_writer_at_a_time() {
 }
 
 #[test]
-fn counters_are_absent_with_a_reason_and_a_remedy() {
+fn what_runs_is_counted_and_seen_where_its_set_is() {
+    let m = Hands::on("smartos-2");
+    let hogs = m.0.start("hogs", vec![Program::hog(), Program::hog()]);
+    let nap = vec![Action::User(10_000_000), Action::Sleep(10_000_000)];
+    let napper = m.0.start("napper", vec![Program::repeat(nap)]);
+    m.create(&[1]).unwrap();
+    m.bind_lwp_set(hogs.0, 1, Some(1)).unwrap();
+    m.bind_lwp_set(hogs.0, 2, Some(1)).unwrap();
+    let mut watch = m.0.sampler().unwrap().watch(&[hogs, napper], 1000).unwrap();
+    let before = m.0.counters().unwrap().since_boot().unwrap();
+    m.0.sleep_until(Nanos::from_secs(10));
+    let after = m.0.counters().unwrap().since_boot().unwrap();
+    let idle: Vec<u64> = before
+        .cpus
+        .iter()
+        .zip(&after.cpus)
+        .map(|(b, a)| (a.ticks.idle - b.ticks.idle).0 / 1_000_000)
+        .collect();
+    assert_eq!(idle, [5_000, 0]);
+    let switches = |s: &Sample, cpu: usize| s.cpus[cpu].events[Column::Csw.index()].unwrap();
+    assert_eq!(switches(&after, 0), 1_001, "it came and went 500 times, and comes at the last instant");
+    let seen = watch.collect().unwrap();
+    assert_eq!((seen.full, seen.lost, seen.alive), (10_000, 0, vec![hogs, napper]));
+    let sightings: Vec<(u32, Pid, u64)> =
+        seen.sightings.iter().map(|s| (s.cpu.0, s.pid, s.samples)).collect();
+    assert_eq!(sightings, [(1, hogs, 10_000), (0, napper, 5_000)]);
+}
+
+#[test]
+fn what_runs_is_saved_and_goes_on() {
     let m = SimMachine::named("t2000").unwrap();
-    for absent in [m.counters().map(|_| ()).unwrap_err(), m.sampler().map(|_| ()).unwrap_err()] {
-        assert!(absent.why.starts_with("nothing runs on this simulated machine"), "{absent}");
-        assert!(absent.what_would_help.is_some());
-    }
+    let child = Program::once(vec![Action::User(30_000_000)]);
+    m.start(
+        "parent",
+        vec![Program::repeat(vec![Action::Fork(child), Action::User(20_000_000), Action::Sleep(5_000_000)])],
+    );
+    m.sleep_until(Nanos::from_millis(777));
+    let again = SimMachine::load(&m.save()).unwrap();
+    m.sleep_until(Nanos::from_secs(3));
+    again.sleep_until(Nanos::from_secs(3));
+    assert_eq!(m.save(), again.save());
+    let names: Vec<u32> =
+        m.view(|s| s.tables.processes.values().filter_map(|p| p.parent).map(|p| p.0).collect());
+    assert!(
+        !names.is_empty() && names.iter().all(|parent| *parent == 300),
+        "children live for a while: {names:?}"
+    );
+}
+
+#[test]
+fn a_process_that_ends_by_itself_is_gone() {
+    let m = SimMachine::named("smartos-2").unwrap();
+    let pid = m.start("short", vec![Program::once(vec![Action::User(1_000)]); 2]);
+    assert!(m.lwps(pid).is_ok());
+    m.sleep_until(Nanos::from_millis(1));
+    assert!(m.lwps(pid).is_err());
+    let long = m.start("long", vec![Program::hog()]);
+    m.sleep_until(Nanos::from_millis(2));
+    assert!(m.exit(long));
+    let idle = |m: &SimMachine| m.since_boot().unwrap().cpus.iter().map(|c| c.ticks.idle.0).sum::<u64>();
+    let before = idle(&m);
+    m.sleep_until(Nanos::from_millis(3));
+    assert_eq!(idle(&m) - before, 2_000_000);
 }
 
 #[test]
@@ -184,8 +244,8 @@ fn what_is_loaded_must_make_sense() {
     assert_eq!(load("{"), "line 1, column 1: EOF while parsing an object");
     let saved = SimMachine::named("smartos-2").unwrap().save();
     assert_eq!(
-        load(&saved.replace("\"format\":1", "\"format\":7")),
-        "it was saved in format 7; this program understands format 1"
+        load(&saved.replace("\"format\":2", "\"format\":7")),
+        "it was saved in format 7; this program understands format 2"
     );
     assert_eq!(
         load(&saved.replacen("\"set\":0", "\"set\":3", 1)),
@@ -195,6 +255,23 @@ fn what_is_loaded_must_make_sense() {
         load(&saved.replacen("\"processor\":1", "\"processor\":7", 1)),
         "device e1000g0 interrupts processor 7, which does not exist"
     );
+    let m = SimMachine::named("smartos-2").unwrap();
+    m.start("hogs", vec![Program::hog(); 3]);
+    m.sleep_until(Nanos::from_millis(5));
+    let saved = m.save();
+    assert!(SimMachine::load(&saved).is_ok());
+    for (true_word, false_word, what) in [
+        ("\"running\":0", "\"running\":9", "processor 0 of the kernel does what cannot be"),
+        ("\"bound\":null", "\"bound\":7", "kernel thread 0 is where no processor is"),
+        ("\"busy\":[0,1]", "\"busy\":[1]", "processor 0 of the kernel is busy and idle at once"),
+        (
+            "\"threads\":{\"0\":",
+            "\"threads\":{\"8\":",
+            "thread 304/1 is kernel thread 8, and one of them does not exist",
+        ),
+    ] {
+        assert_eq!(load(&saved.replacen(true_word, false_word, 1)), what);
+    }
 }
 
 /// A change that a command could make, refused or not.

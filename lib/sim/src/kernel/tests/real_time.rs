@@ -4,7 +4,7 @@ use super::*;
 fn v12_a_parent_in_real_time_keeps_the_processor() {
     let mut k = kernel(1, standard());
     let program = Program::once(vec![Action::Fork(Program::hog()), Action::User(u64::MAX)]);
-    let parent = k.start(Start::new(k.rt_entry(5, None, 0), program));
+    let parent = k.start(Start::new(k.rt_start(5, None, 0), program));
     k.run_until(1).unwrap();
     assert_eq!((k.on(0), k.threads().len()), (Some(parent), 2));
 }
@@ -13,7 +13,7 @@ fn v12_a_parent_in_real_time_keeps_the_processor() {
 fn v13_a_parent_of_fixed_priority_goes_behind_its_child() {
     let mut k = kernel(1, standard());
     let program = Program::once(vec![Action::Fork(Program::hog()), Action::User(u64::MAX)]);
-    let parent = k.start(Start::new(k.fx_entry(7, None), program));
+    let parent = k.start(Start::new(k.fx_start(7, None), program));
     k.run_until(1).unwrap();
     assert_ne!(k.on(0), Some(parent));
     assert_eq!((k.thread(parent).pri, k.queue(0).first()), (7, Some(parent)));
@@ -26,7 +26,7 @@ fn v14_real_time_preempts_the_kernel_and_time_sharing_waits_for_user_mode() {
         let busy = Program::once(vec![Action::Kernel(3 * TICK), Action::User(u64::MAX)]);
         let busy = k.ts_start_at(0, busy);
         let wake = Program::once(vec![Action::Sleep(TICK), Action::User(u64::MAX)]);
-        let class = if real_time { k.rt_entry(10, None, 0) } else { k.ts_entry(60, false) };
+        let class = if real_time { k.rt_start(10, None, 0) } else { k.ts_entry_at(60) };
         let woken = k.start(Start::new(class, wake));
         k.run_until(TICK + 1).unwrap();
         assert_eq!(k.on(0), Some(if at_once { woken } else { busy }));
@@ -41,8 +41,8 @@ fn v15_two_real_time_threads_that_wake_together_take_two_processors() {
     k.ts_start(Program::hog());
     k.ts_start(Program::hog());
     let wake = || Program::once(vec![Action::Sleep(2 * TICK), Action::User(u64::MAX)]);
-    let one = k.start(Start::new(k.rt_entry(10, None, 0), wake()));
-    let two = k.start(Start::new(k.rt_entry(10, None, 0), wake()));
+    let one = k.start(Start::new(k.rt_start(10, None, 0), wake()));
+    let two = k.start(Start::new(k.rt_start(10, None, 0), wake()));
     k.run_until(2 * TICK).unwrap();
     let mut on = [k.on(0), k.on(1)];
     on.sort_unstable();
@@ -52,8 +52,8 @@ fn v15_two_real_time_threads_that_wake_together_take_two_processors() {
 #[test]
 fn a_real_time_slice_ends_with_a_signal_and_goes_round() {
     let mut k = kernel(1, standard());
-    let one = k.start(Start::new(k.rt_entry(59, Some(Quantum::Ticks(3)), 17), Program::hog()));
-    let two = k.start(Start::new(k.rt_entry(59, Some(Quantum::Infinite), 0), Program::hog()));
+    let one = k.start(Start::new(k.rt_start(59, Some(Quantum::Ticks(3)), 17), Program::hog()));
+    let two = k.start(Start::new(k.rt_start(59, Some(Quantum::Infinite), 0), Program::hog()));
     k.run_until(2 * TICK + 1).unwrap();
     assert_eq!(k.on(0), Some(one));
     k.run_until(3 * TICK + 1).unwrap();
@@ -67,8 +67,8 @@ fn a_real_time_slice_ends_with_a_signal_and_goes_round() {
 #[test]
 fn fixed_priority_goes_round_by_its_slice_and_never_moves() {
     let mut k = kernel(1, standard());
-    let one = k.start(Start::new(k.fx_entry(0, None), Program::hog()));
-    let two = k.start(Start::new(k.fx_entry(0, None), Program::hog()));
+    let one = k.start(Start::new(k.fx_start(0, None), Program::hog()));
+    let two = k.start(Start::new(k.fx_start(0, None), Program::hog()));
     k.run_until(20 * TICK - 1).unwrap();
     assert_eq!(k.on(0), Some(one));
     k.run_until(20 * TICK).unwrap();

@@ -6,7 +6,7 @@ fn displaced(layout: &Layout) -> (Kernel, u32) {
     let mut k = Kernel::new(layout, standard(), Tunables::default());
     let hog = k.ts_start_at(0, Program::hog());
     let mut start =
-        Start::new(k.ts_entry(0, false), Program::once(vec![Action::Sleep(TICK), Action::User(u64::MAX)]));
+        Start::new(k.ts_entry_at(0), Program::once(vec![Action::Sleep(TICK), Action::User(u64::MAX)]));
     start.bound = Some(0);
     k.start(start);
     (k, hog)
@@ -20,7 +20,7 @@ fn v16_who_waits_where_it_last_ran_is_left_for_a_tenth_of_a_millisecond() {
     k.run_until(TICK + 99_999).unwrap();
     assert_eq!(k.on(1), None);
     k.run_until(TICK + 100_000).unwrap();
-    assert_eq!((k.on(1), k.cpus()[1].migrations), (Some(hog), 1));
+    assert_eq!((k.on(1), k.cpus()[1].events[Column::Migr.index()]), (Some(hog), 1));
 }
 
 #[test]
@@ -34,10 +34,10 @@ fn v16_a_strand_of_the_same_core_takes_it_at_once() {
 #[test]
 fn v16_who_never_ran_there_is_taken_at_once() {
     let mut k = kernel(2, standard());
-    let mut busy = Start::new(k.rt_entry(0, None, 0), Program::hog());
+    let mut busy = Start::new(k.rt_start(0, None, 0), Program::hog());
     busy.bound = Some(0);
     k.start(busy);
-    let mut short = Start::new(k.rt_entry(0, None, 0), Program::once(vec![Action::User(TICK / 2)]));
+    let mut short = Start::new(k.rt_start(0, None, 0), Program::once(vec![Action::User(TICK / 2)]));
     short.bound = Some(1);
     k.start(short);
     let new = k.ts_start(Program::hog());
@@ -110,7 +110,7 @@ proptest! {
     /// Whatever runs: time adds up, everybody is in one place, and a saved machine has the same future.
     #[test]
     fn a_kernel_keeps_its_books(
-        programs in proptest::collection::vec((program(), 0u8..4, 0u8..60), 1..12),
+        programs in proptest::collection::vec((program(), 0u8..4, 0i8..60), 1..12),
         cpus in 1u32..6,
         stops in proptest::collection::vec(1u64..700_000_000, 1..5)
     ) {
@@ -120,10 +120,10 @@ proptest! {
         }
         for (program, class, pri) in programs {
             let class = match class {
-                0 => k.ts_entry(0, false),
-                1 => k.ts_entry(0, true),
-                2 => k.fx_entry(pri, None),
-                _ => k.rt_entry(pri, None, 0),
+                0 => k.ts_entry_at(0),
+                1 => k.entry(ClassParams::Ia { uprilim: 0, upri: 0, foreground: true }),
+                2 => k.fx_start(pri, None),
+                _ => k.rt_start(pri, None, 0),
             };
             k.start(Start::new(class, program));
         }
@@ -136,6 +136,7 @@ proptest! {
             again.run_until(until).unwrap();
             prop_assert!(k == again, "the futures differ");
             check(&k)?;
+            prop_assert_eq!(k.check(), Ok(()));
         }
     }
 }
@@ -170,4 +171,55 @@ fn check(k: &Kernel) -> Result<(), TestCaseError> {
     let running = k.threads().iter().filter(|t| t.state == RunState::Running).count();
     prop_assert_eq!(running, k.cpus().iter().filter(|c| c.running.is_some()).count());
     Ok(())
+}
+
+#[test]
+fn threads_leave_a_processor_that_is_given_to_others() {
+    let mut k = kernel(4, standard());
+    let hogs: Vec<u32> = (0..4).map(|_| k.ts_start(Program::hog())).collect();
+    k.pass(10);
+    // Processors 2 and 3 become a set, and one hog is bound to it.
+    let set = SETS + 1;
+    let apart = Arrangement {
+        cpus: vec![(DEFAULT, true), (DEFAULT, true), (set, true), (set, true)],
+        parts: vec![vec![0, 1], vec![0, 1], vec![2, 3]],
+    };
+    k.arrange(&apart);
+    k.confine(hogs[0], set, None);
+    let (before, used): (Vec<u64>, Vec<u64>) =
+        (k.cpus().iter().map(|c| c.user).collect(), hogs.iter().map(|h| k.thread(*h).user).collect());
+    k.pass(600);
+    let spent: Vec<u64> = k.cpus().iter().zip(before).map(|(c, b)| (c.user - b) / TICK).collect();
+    assert_eq!((spent[0], spent[1], spent[2] + spent[3]), (600, 600, 600));
+    assert_eq!((k.thread(hogs[0]).user - used[0]) / TICK, 600);
+    assert!(hogs[1..].iter().all(|hog| k.may_run(*hog, 0) && !k.may_run(*hog, 2)));
+    // One of the set goes off-line, then all comes back together.
+    let smaller = Arrangement { cpus: vec![(0, true), (0, true), (set, true), (set, false)], ..apart };
+    k.arrange(&Arrangement { parts: vec![vec![0, 1], vec![0, 1], vec![2]], ..smaller });
+    k.pass(100);
+    assert_eq!((k.on(2), k.on(3)), (Some(hogs[0]), None));
+    k.confine(hogs[0], DEFAULT, None);
+    let all = vec![0, 1, 2, 3];
+    k.arrange(&Arrangement { cpus: vec![(0, true); 4], parts: vec![all.clone(), all, vec![]] });
+    k.pass(100);
+    assert!((0..4).all(|cpu| k.on(cpu).is_some()));
+}
+
+#[test]
+fn a_shared_set_is_open_to_those_outside_and_closed_to_its_own() {
+    let mut k = kernel(2, standard());
+    let set = SETS + 1;
+    k.arrange(&Arrangement {
+        cpus: vec![(DEFAULT, true), (set, true)],
+        parts: vec![vec![0, 1], vec![0], vec![1]],
+    });
+    let inside = k.ts_start(Program::hog());
+    k.confine(inside, set, None);
+    let outside: Vec<u32> = (0..3).map(|_| k.ts_start(Program::hog())).collect();
+    k.watch(true);
+    k.pass(3_000);
+    let seen = k.take_seen();
+    assert_eq!(seen[&inside].keys().copied().collect::<Vec<u32>>(), [1]);
+    assert!(outside.iter().any(|t| seen[t].contains_key(&1)), "{seen:?}");
+    assert!(k.cpus().iter().all(|cpu| cpu.idle < TICK));
 }

@@ -51,7 +51,7 @@ fn v4_a_running_hog_alone_is_never_lifted_by_the_extended_table() {
 fn v4_one_that_must_wait_is() {
     let mut k = kernel(1, extended());
     let worse = k.ts_start_at(0, Program::hog());
-    k.start(Start::new(k.fx_entry(30, None), Program::hog()));
+    k.start(Start::new(k.fx_start(30, None), Program::hog()));
     k.pass(299);
     assert_eq!((k.seen(worse).cpupri, k.seen(worse).dispwait), (0, 2));
     k.pass(1);
@@ -62,7 +62,7 @@ fn v4_one_that_must_wait_is() {
 fn v5_nobody_at_the_top_of_the_standard_table_is_lifted_before_32001_beats() {
     let mut k = kernel(1, standard());
     let top = k.ts_start_at(59, Program::hog());
-    k.start(Start::new(k.rt_entry(0, None, 0), Program::hog()));
+    k.start(Start::new(k.rt_start(0, None, 0), Program::hog()));
     k.run_until(32_000 * 100 * TICK).unwrap();
     assert_eq!(k.seen(top).dispwait, 32_000);
     k.pass(100);
@@ -72,7 +72,8 @@ fn v5_nobody_at_the_top_of_the_standard_table_is_lifted_before_32001_beats() {
 #[test]
 fn v5_the_same_for_one_that_sleeps_through_them() {
     let mut k = kernel(2, standard());
-    let sleep = |beats: u64| Program::once(vec![Action::Sleep(beats * 100 * TICK + 1), Action::User(u64::MAX)]);
+    let sleep =
+        |beats: u64| Program::once(vec![Action::Sleep(beats * 100 * TICK + 1), Action::User(u64::MAX)]);
     let (short, long) = (k.ts_start_at(59, sleep(32_000)), k.ts_start_at(59, sleep(32_001)));
     k.run_until(32_000 * 100 * TICK + 1).unwrap();
     assert_eq!((k.seen(short).dispwait, k.seen(short).cpupri), (32_000, 59));
@@ -84,10 +85,10 @@ fn v5_the_same_for_one_that_sleeps_through_them() {
 fn v7_the_slice_goes_by_the_systems_part_and_the_wait_by_the_sum() {
     let mut k = kernel(1, standard());
     let hog = k.ts_start_at(50, Program::hog());
-    k.ts_set(hog, 20, 20);
+    k.set_params(hog, ClassParams::Ts { uprilim: 20, upri: 20 });
     assert_eq!((k.seen(hog).umdpri, k.thread(hog).pri, k.seen(hog).timeleft), (59, 59, 4));
     let sleeper = k.ts_start_at(50, Program::once(vec![Action::Sleep(250 * TICK)]));
-    k.ts_set(sleeper, 20, 20);
+    k.set_params(sleeper, ClassParams::Ts { uprilim: 20, upri: 20 });
     k.pass(0);
     assert_eq!(k.thread(sleeper).state, RunState::Queued(0), "{:?}", k.thread(sleeper));
     k.pass(200);
@@ -98,16 +99,20 @@ fn v7_the_slice_goes_by_the_systems_part_and_the_wait_by_the_sum() {
 #[test]
 fn v8_the_foreground_adds_ten_and_the_background_takes_ten() {
     let mut k = kernel(1, standard());
-    let ClassState::Ts(mut state) = k.ts_entry(0, true) else { panic!() };
+    let ClassState::Ts(mut state) = k.entry(ClassParams::Ia { uprilim: 0, upri: 0, foreground: true }) else {
+        panic!()
+    };
     assert_eq!((state.boost, state.foreground), (10, Some(true)));
     state.cpupri = 50;
     state.umdpri = state.level();
     let thread = k.start(Start::new(ClassState::Ts(state), Program::hog()));
     assert_eq!(k.seen(thread).umdpri, 59);
-    let ClassState::Ts(mut state) = k.ts_entry(0, true) else { panic!() };
+    let ClassState::Ts(mut state) = k.entry(ClassParams::Ia { uprilim: 0, upri: 0, foreground: true }) else {
+        panic!()
+    };
     state.cpupri = 5;
     let thread = k.start(Start::new(ClassState::Ts(state), Program::hog()));
-    k.ia_mode(thread, false);
+    k.set_params(thread, ClassParams::Ia { uprilim: 0, upri: 0, foreground: false });
     assert_eq!((k.seen(thread).umdpri, k.thread(thread).pri), (0, 0));
 }
 
@@ -119,7 +124,7 @@ fn v9_who_is_preempted_goes_first_with_what_is_left_of_the_slice() {
     let equal = k.ts_start_at(0, Program::hog());
     let better =
         Program::once(vec![Action::Sleep(17 * TICK + 1), Action::User(TICK / 2), Action::Sleep(u64::MAX)]);
-    let better = k.start(Start::new(k.rt_entry(0, None, 0), better));
+    let better = k.start(Start::new(k.rt_start(0, None, 0), better));
     k.pass(17);
     k.run_until(17 * TICK + 2).unwrap();
     assert_eq!((k.on(0), k.seen(first).timeleft), (Some(better), 3));
@@ -136,7 +141,7 @@ fn v10_a_thread_that_ran_during_this_tick_goes_before_its_equals() {
         let nap = Program::once(vec![Action::User(TICK / 10), Action::Sleep(nap), Action::User(u64::MAX)]);
         let napper = k.ts_start_at(58, nap);
         k.start(Start::new(
-            k.rt_entry(0, None, 0),
+            k.rt_start(0, None, 0),
             Program::once(vec![Action::Sleep(TICK / 8), Action::User(5 * TICK)]),
         ));
         let equal = k.ts_start_at(58, Program::hog());

@@ -1,0 +1,150 @@
+//! The kernel follows the tables: what commands change becomes what threads do.
+
+use crate::kernel::{ASIDE, Arrangement, DEFAULT, Kernel, Layout, News, Program, SETS, Start, Tunables};
+use crate::state::SimState;
+use crate::tables::{LwpRecord, ProcessRecord, ProcessorRecord, Tables};
+use millpond_model::{ClassParams, CpuId, Lwp, LwpId, Pid, PsetId, Topology};
+use std::collections::BTreeMap;
+
+/// How the processors of a topology stand, for the kernel: indices ascend with numbers.
+#[must_use]
+pub fn layout(topology: &Topology) -> Layout {
+    let lgroup = |id| topology.lgroups().iter().position(|l| l.id == id).unwrap_or(0);
+    let index = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+    Layout {
+        cpus: topology.processors().iter().map(|p| (index(lgroup(p.lgroup)), p.core.0)).collect(),
+        distances: topology.lgroups().iter().map(|l| l.distances.clone()).collect(),
+    }
+}
+
+/// The partition of a set.
+fn part_of(set: PsetId) -> u32 {
+    if set.is_default() { DEFAULT } else { SETS + set.0 }
+}
+
+/// The index of a processor in the kernel.
+fn index_of(topology: &Topology, cpu: CpuId) -> Option<u32> {
+    let at = topology.processors().iter().position(|p| p.id == cpu)?;
+    u32::try_from(at).ok()
+}
+
+/// Where a thread may run, in the kernel's words.
+fn confinement(topology: &Topology, record: &LwpRecord) -> (u32, Option<u32>) {
+    let part = match record.set {
+        Some(set) => part_of(set.to),
+        None if record.aside => ASIDE,
+        None => DEFAULT,
+    };
+    (part, record.cpu.and_then(|cpu| index_of(topology, cpu.to)))
+}
+
+/// How the tables share out the processors of a topology.
+fn arrangement(topology: &Topology, tables: &Tables) -> Arrangement {
+    let places = || topology.processors().iter().map(|p| tables.processors.get(&p.id));
+    let place = |p: &ProcessorRecord| (part_of(p.set), p.state.runs_threads());
+    let last = tables.sets.keys().next_back().map_or(DEFAULT, |set| part_of(*set));
+    let where_cpu = |wanted: &dyn Fn(PsetId) -> bool| -> Vec<u32> {
+        let runs = |p: &ProcessorRecord| p.state.runs_threads() && wanted(p.set);
+        (0u32..).zip(places()).filter(|(_, p)| p.is_some_and(runs)).map(|(at, _)| at).collect()
+    };
+    let shared = |set: PsetId| tables.sets.get(&set).is_some_and(|s| s.shared);
+    let mut parts = vec![Vec::new(); last.max(ASIDE) as usize + 1];
+    parts[DEFAULT as usize] = where_cpu(&|set| set.is_default() || shared(set));
+    parts[ASIDE as usize] = where_cpu(&|set| set.is_default());
+    for set in tables.sets.keys() {
+        parts[part_of(*set) as usize] = where_cpu(&|other| other == *set);
+    }
+    Arrangement { cpus: places().map(|p| p.map_or((DEFAULT, false), place)).collect(), parts }
+}
+
+impl SimState {
+    /// Lets the kernel do what the tables say. Whoever changes the tables calls it.
+    pub fn follow(&mut self) {
+        if *self.kernel.tables() != self.tables.dispatch {
+            self.kernel.set_tables(self.tables.dispatch.clone());
+        }
+        self.kernel.arrange(&arrangement(&self.topology, &self.tables));
+        let mut ended = Vec::new();
+        for (thread, lwp) in &self.threads {
+            match self.tables.lwp(*lwp) {
+                Some(record) => {
+                    let (part, cpu) = confinement(&self.topology, record);
+                    self.kernel.confine(*thread, part, cpu);
+                    self.kernel.set_params(*thread, record.class);
+                }
+                None => ended.push(*thread),
+            }
+        }
+        for thread in ended {
+            self.kernel.end(thread);
+        }
+        self.hear();
+    }
+
+    /// Lets time pass until `until`, in nanoseconds since boot, and everything happen that is due. A machine that died
+    /// gets older and does nothing.
+    pub fn advance(&mut self, until: u64) {
+        while self.halted.is_none() && self.kernel.now() < until {
+            if let Err(halt) = self.kernel.advance(until) {
+                self.halted = Some(halt);
+            }
+            self.hear();
+        }
+        self.kernel.grow_old(until);
+    }
+
+    /// What became of threads by itself, and where they ran, goes into the tables.
+    fn hear(&mut self) {
+        for (thread, cpus) in self.kernel.take_seen() {
+            let Some(lwp) = self.threads.get(&thread) else { continue };
+            let here = self.residence.entry(lwp.pid).or_default();
+            for (cpu, spent) in cpus {
+                *here.entry(cpu).or_default() += spent;
+            }
+        }
+        for news in self.kernel.take_news() {
+            match news {
+                News::Born { parent, child } => self.born(parent, child),
+                News::Ended(thread) => self.ended(thread),
+            }
+        }
+    }
+
+    fn born(&mut self, parent: u32, child: u32) {
+        let Some(parent) = self.threads.get(&parent).copied() else { return };
+        let Some(process) = self.tables.processes.get(&parent.pid) else { return };
+        let record = process.lwps.get(&parent.lwp).copied().unwrap_or_default();
+        let lwps = BTreeMap::from([(LwpId(1), record)]);
+        let process = ProcessRecord { lwps, parent: Some(parent.pid), ..process.clone() };
+        let pid = self.tables.add_process(process);
+        self.threads.insert(child, Lwp { pid, lwp: LwpId(1) });
+    }
+
+    fn ended(&mut self, thread: u32) {
+        let Some(lwp) = self.threads.remove(&thread) else { return };
+        if let Some(process) = self.tables.processes.get_mut(&lwp.pid) {
+            process.lwps.remove(&lwp.lwp);
+            if process.lwps.is_empty() {
+                self.tables.processes.remove(&lwp.pid);
+            }
+        }
+    }
+
+    /// Starts a process, a thread of the class TS for each program, unbound. It runs when time passes.
+    pub fn start(&mut self, name: &str, programs: Vec<Program>) -> Pid {
+        let threads = u32::try_from(programs.len()).unwrap_or(u32::MAX);
+        let pid = self.tables.add_process(crate::state::process(name, false, "global", threads));
+        for (program, lwp) in programs.into_iter().zip((1u32..).map(LwpId)) {
+            let thread = self.kernel.start(Start::new(self.kernel.entry(ClassParams::default()), program));
+            self.threads.insert(thread, Lwp { pid, lwp });
+        }
+        pid
+    }
+}
+
+/// A new kernel for processors that stand so, all of them in the default set.
+#[must_use]
+pub fn kernel(topology: &Topology, tunables: crate::tables::Tunables) -> Kernel {
+    let rest = Tunables { hz: tunables.hz, ..Tunables::default() };
+    Kernel::new(&layout(topology), tunables.tables(), rest)
+}

@@ -1,0 +1,152 @@
+//! Whether a kernel that somebody saved can be one.
+
+use super::queue::NONE;
+use super::thread::{ClassState, TS_TOP};
+use super::{Kernel, RunState, Source};
+
+/// How many clock ticks a second may have. Real ones have 100 or 1,000.
+const HZ_MAX: u32 = 1_000_000;
+
+impl Kernel {
+    /// Whether the parts fit together, so that no future of it fails for its past.
+    ///
+    /// # Errors
+    /// A sentence that names the first thing that does not fit.
+    pub fn check(&self) -> Result<(), String> {
+        self.check_frame()?;
+        for (number, thread) in (0u32..).zip(&self.threads) {
+            self.check_thread(number).map_err(|what| format!("kernel thread {number} {what}"))?;
+            if let RunState::Queued(queue) = thread.state
+                && queue as usize >= self.queues.len()
+            {
+                return Err(format!("kernel thread {number} waits in queue {queue}, which does not exist"));
+            }
+        }
+        self.check_processors()?;
+        self.check_queues()?;
+        self.check_sources()
+    }
+
+    fn check_frame(&self) -> Result<(), String> {
+        if !(1..=HZ_MAX).contains(&self.tunables.hz) {
+            return Err(format!("the clock ticks {} times a second", self.tunables.hz));
+        }
+        if self.parts.len() < 2 || self.queues.len() != self.cpus.len() + self.parts.len() {
+            return Err("the kernel has not one queue for each processor and partition".into());
+        }
+        let exist = |cpus: &[u32]| cpus.iter().all(|cpu| (*cpu as usize) < self.cpus.len());
+        let ascend = |cpus: &[u32]| cpus.is_sorted_by(|a, b| a < b);
+        for part in &self.parts {
+            if !exist(&part.cpus) || !exist(part.peers()) || !ascend(&part.cpus) || !ascend(part.peers()) {
+                return Err("a partition has processors that do not exist, or not in order".into());
+            }
+        }
+        let lgroups = self.levels.len();
+        let rings_exist = self.levels.iter().flatten().flatten().all(|l| (*l as usize) < lgroups);
+        let asked_exist = self.asked.iter().chain(&self.busy).all(|cpu| (*cpu as usize) < self.cpus.len());
+        if !rings_exist || !asked_exist || lgroups == 0 {
+            return Err("the kernel names lgroups or processors that do not exist".into());
+        }
+        Ok(())
+    }
+
+    fn check_thread(&self, number: u32) -> Result<(), String> {
+        let t = self.thread(number);
+        let cpu_exists = |cpu: u32| (cpu as usize) < self.cpus.len();
+        if !cpu_exists(t.cpu) || !t.bound.is_none_or(cpu_exists) || !t.ran_on.is_none_or(cpu_exists) {
+            return Err("is where no processor is".into());
+        }
+        if t.part as usize >= self.parts.len() || t.home as usize >= self.levels.len() {
+            return Err("belongs to a partition or an lgroup that does not exist".into());
+        }
+        if t.left_tick.is_some_and(|left| left > self.lbolt()) || t.queued_at > self.now {
+            return Err("has done something in the future".into());
+        }
+        if !(0..170).contains(&t.effective()) {
+            return Err(format!("has priority {}", t.effective()));
+        }
+        if let ClassState::Ts(state) = &t.class
+            && (state.cpupri > TS_TOP || state.umdpri != state.level())
+        {
+            return Err("has a level that its parts do not make".into());
+        }
+        if t.program.channels().any(|channel| channel as usize >= self.channels.len()) {
+            return Err("waits at a channel that does not exist".into());
+        }
+        Ok(())
+    }
+
+    fn check_processors(&self) -> Result<(), String> {
+        for (number, cpu) in (0u32..).zip(&self.cpus) {
+            let runs_here = |thread: u32| {
+                let found = self.threads.get(thread as usize);
+                found.is_some_and(|t| t.state == RunState::Running && t.cpu == number)
+            };
+            let placed = (cpu.part as usize) < self.parts.len() && (cpu.lgroup as usize) < self.levels.len();
+            if !cpu.running.is_none_or(runs_here) || !placed || cpu.since > self.now {
+                return Err(format!("processor {number} of the kernel does what cannot be"));
+            }
+            if self.busy.contains(&number) != cpu.running.is_some() {
+                return Err(format!("processor {number} of the kernel is busy and idle at once"));
+            }
+        }
+        let running = self.threads.iter().filter(|t| t.state == RunState::Running).count();
+        if running != self.busy.len() {
+            return Err("threads of the kernel run where nobody knows of them".into());
+        }
+        Ok(())
+    }
+
+    /// Every thread that waits is in its queue once, at its priority, and nobody else is.
+    fn check_queues(&self) -> Result<(), String> {
+        let wrong = |number: u32| Err(format!("queue {number} of the kernel does not hang together"));
+        let mut waiting = 0usize;
+        for (number, queue) in (0u32..).zip(&self.queues) {
+            for (pri, head, tail, len) in queue.full_levels() {
+                let (mut at, mut before, mut found) = (head, NONE, 0u32);
+                while at != NONE {
+                    let Some(t) = self.threads.get(at as usize) else { return wrong(number) };
+                    let here =
+                        t.state == RunState::Queued(number) && t.effective() == pri && t.prev == before;
+                    if !here || found == len {
+                        return wrong(number);
+                    }
+                    found += 1;
+                    (before, at) = (at, t.next);
+                }
+                if found != len || before != tail {
+                    return wrong(number);
+                }
+                waiting += found as usize;
+            }
+        }
+        let queued = self.threads.iter().filter(|t| matches!(t.state, RunState::Queued(_))).count();
+        if queued == waiting { Ok(()) } else { Err("threads of the kernel wait in no queue".into()) }
+    }
+
+    fn check_sources(&self) -> Result<(), String> {
+        if self.heap.next_at().is_some_and(|at| at < self.now) {
+            return Err("the kernel has an event in its past".into());
+        }
+        for source in self.heap.sources() {
+            let possible = match source {
+                Source::Clock => true,
+                Source::Thread(thread) => {
+                    self.threads.get(thread as usize).is_some_and(|t| t.state == RunState::Asleep)
+                }
+                Source::Cpu(cpu) => (cpu as usize) < self.cpus.len(),
+            };
+            if !possible {
+                return Err("the kernel has an event for somebody who cannot have one".into());
+            }
+        }
+        let gone =
+            |thread: &u32| self.threads.get(*thread as usize).is_some_and(|t| t.state == RunState::Gone);
+        let asleep =
+            |thread: &u32| self.threads.get(*thread as usize).is_some_and(|t| t.state == RunState::Asleep);
+        if !self.free.iter().all(gone) || !self.channels.iter().flat_map(|c| &c.waiting).all(asleep) {
+            return Err("the kernel counts threads as gone or waiting that are not".into());
+        }
+        Ok(())
+    }
+}
