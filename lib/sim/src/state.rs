@@ -158,6 +158,7 @@ impl SimState {
             return Err(LoadError::Format { found: state.format });
         }
         state.check().map_err(LoadError::Contradiction)?;
+        state.kernel.reindex();
         state.follow();
         Ok(state)
     }

@@ -43,7 +43,8 @@ impl Kernel {
         }
         let lgroups = self.levels.len();
         let rings_exist = self.levels.iter().flatten().flatten().all(|l| (*l as usize) < lgroups);
-        let asked_exist = self.asked.iter().chain(&self.busy).all(|cpu| (*cpu as usize) < self.cpus.len());
+        let asked_exist =
+            self.asked.iter().chain(self.busy.iter()).all(|cpu| (cpu as usize) < self.cpus.len());
         if !rings_exist || !asked_exist || lgroups == 0 {
             return Err("the kernel names lgroups or processors that do not exist".into());
         }
@@ -86,7 +87,7 @@ impl Kernel {
             if !cpu.running.is_none_or(runs_here) || !placed || cpu.since > self.now {
                 return Err(format!("processor {number} of the kernel does what cannot be"));
             }
-            if self.busy.contains(&number) != cpu.running.is_some() {
+            if self.busy.contains(number) != cpu.running.is_some() {
                 return Err(format!("processor {number} of the kernel is busy and idle at once"));
             }
         }

@@ -127,6 +127,7 @@ impl Kernel {
                 self.t(thread).pri = pri;
                 let (cpu, pri) = (self.thread(thread).cpu, self.thread(thread).effective());
                 self.cpus[cpu as usize].dispatch_pri = pri;
+                self.rescore(cpu);
                 false
             }
             RunState::Asleep | RunState::Gone => {
@@ -149,6 +150,7 @@ impl Kernel {
         if self.thread(thread).state == RunState::Running {
             let (cpu, pri) = (self.thread(thread).cpu, self.thread(thread).effective());
             self.cpus[cpu as usize].dispatch_pri = pri;
+            self.rescore(cpu);
             self.surrender_if_worse(thread);
         }
     }
@@ -183,6 +185,11 @@ impl Kernel {
     /// The thread may run again, or for the first time: it is put into a queue.
     pub(super) fn set_runnable(&mut self, thread: u32) {
         self.catch_up(thread as usize);
+        self.class_wakeup(thread);
+        self.count_at_home(thread, true);
+    }
+
+    fn class_wakeup(&mut self, thread: u32) {
         match self.thread(thread).class {
             ClassState::Sys => self.enqueue(thread, End::Back),
             ClassState::Ts(_) => self.ts_wakeup(thread),

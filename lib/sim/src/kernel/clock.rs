@@ -17,9 +17,9 @@ impl Kernel {
     /// One tick.
     pub(super) fn clock(&mut self) {
         let start = self.tick_start;
-        let cpus: Vec<u32> = self.busy.range(start..).chain(self.busy.range(..start)).copied().collect();
+        let (before, after): (Vec<u32>, Vec<u32>) = self.busy.iter().partition(|cpu| *cpu < start);
         self.tick_start = (start + 1) % u32::try_from(self.cpus.len()).unwrap_or(1).max(1);
-        for cpu in cpus {
+        for cpu in after.into_iter().chain(before) {
             if let Some(thread) = self.cpus[cpu as usize].running {
                 self.class_tick(thread);
             }

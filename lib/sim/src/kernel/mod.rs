@@ -19,7 +19,7 @@
 //! # What callers must know
 //!
 //! * Time is in nanoseconds and moves by [`Kernel::run_until`] alone. Everything is plain data; two kernels that
-//!   are equal have the same future.
+//!   are equal have the same future. One that was loaded needs [`Kernel::reindex`] before anything else.
 //! * At one instant things happen in the order of the reference's §3.11: the clock, timers and wake-ups by number of
 //!   their thread, ends of bursts by number of their processor, and then the switches.
 //! * The clock ticks only while somebody runs. Threads that sleep learn of the updates of each second when they
@@ -36,12 +36,14 @@
 //! | a switch takes no time | absent: costs come with the hardware |
 //! | processor caps, FSS, SDC, the swapper, stopped threads | absent |
 
+mod bits;
 mod check;
 mod choose;
 mod classes;
 mod clock;
 mod fx;
 mod heap;
+mod index;
 mod place;
 mod program;
 mod queue;
@@ -61,6 +63,8 @@ pub use queue::{IDLE, LEVELS, Queue};
 pub use run::Halt;
 pub use thread::{ClassState, FxState, RtState, RunState, Thread, TsState};
 
+use bits::Bits;
+use index::Index;
 use millpond_model::{COLUMNS, Column, DispatchTables};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -159,9 +163,9 @@ pub struct Kernel {
     free: Vec<u32>,
     channels: Vec<Channel>,
     /// Processors that have something to decide.
-    asked: BTreeSet<u32>,
+    asked: Bits,
     /// Processors that run a thread.
-    busy: BTreeSet<u32>,
+    busy: Bits,
     /// The processor at which the next tick begins.
     tick_start: u32,
     /// The list at which the next update begins.
@@ -170,6 +174,8 @@ pub struct Kernel {
     seen: Option<BTreeMap<u32, BTreeMap<u32, u64>>>,
     /// Threads that were born of others and threads that ended, in order, for whoever asks.
     news: Vec<News>,
+    #[serde(skip)]
+    index: Index,
 }
 
 /// What became of threads by itself.
@@ -251,7 +257,7 @@ impl Kernel {
         };
         let cpus: Vec<Cpu> = layout.cpus.iter().map(cpu).collect();
         let all: Vec<u32> = (0u32..).take(cpus.len()).collect();
-        Kernel {
+        let mut kernel = Kernel {
             tunables,
             tables,
             now: 0,
@@ -263,13 +269,16 @@ impl Kernel {
             threads: Vec::new(),
             free: Vec::new(),
             channels: Vec::new(),
-            asked: BTreeSet::new(),
-            busy: BTreeSet::new(),
+            asked: Bits::default(),
+            busy: Bits::default(),
             tick_start: 0,
             update_start: 0,
             seen: None,
             news: Vec::new(),
-        }
+            index: Index::default(),
+        };
+        kernel.reindex();
+        kernel
     }
 
     /// Since boot, in nanoseconds.

@@ -1,6 +1,7 @@
 //! Where threads may run changes: processors come, go and change partitions, threads are bound and let go.
 
 use super::Kernel;
+use super::bits::first_in;
 use super::classes::End;
 use super::queue::Queue;
 use super::thread::RunState;
@@ -24,12 +25,6 @@ impl Partition {
         Partition { peers: cpus.clone(), cpus }
     }
 
-    /// Whether its threads may run there.
-    #[must_use]
-    pub fn has(&self, cpu: u32) -> bool {
-        self.cpus.binary_search(&cpu).is_ok()
-    }
-
     pub(super) fn peers(&self) -> &[u32] {
         &self.peers
     }
@@ -51,7 +46,7 @@ impl Kernel {
         let t = self.thread(thread);
         match t.bound {
             Some(bound) => bound == cpu,
-            None => self.parts[t.part as usize].has(cpu),
+            None => self.index.parts[t.part as usize].0.contains(cpu),
         }
     }
 
@@ -105,6 +100,7 @@ impl Kernel {
             part.peers.sort_unstable();
             part.peers.dedup();
         }
+        self.index_parts();
         true
     }
 
@@ -113,6 +109,7 @@ impl Kernel {
         let most = self.parts.len().max(part as usize + 1);
         self.parts.resize_with(most, Partition::default);
         self.queues.resize_with(self.cpus.len() + most, Queue::default);
+        self.index_parts();
     }
 
     /// Binds a thread to a partition, and to one processor of it or to none. It goes there at once.
@@ -121,14 +118,17 @@ impl Kernel {
         if (t.part, t.bound) == (part, bound) || t.state == RunState::Gone {
             return;
         }
-        self.ensure_part(part);
-        let t = self.thread(thread);
-        let waits = matches!(t.state, RunState::Queued(_));
+        if part as usize >= self.parts.len() {
+            self.ensure_part(part);
+        }
+        let waits = matches!(self.thread(thread).state, RunState::Queued(_));
+        self.count_at_home(thread, false);
         if waits {
             self.dequeue(thread);
         }
         let t = self.t(thread);
         (t.part, t.bound) = (part, bound);
+        self.count_at_home(thread, true);
         self.keep_home(thread);
         if waits {
             self.enqueue(thread, End::Back);
@@ -147,11 +147,16 @@ impl Kernel {
         let at_home = |cpu: &u32| self.cpus[*cpu as usize].lgroup == t.home;
         let stays = match &t.bound {
             Some(cpu) => at_home(cpu),
-            None => self.parts[t.part as usize].cpus.iter().any(at_home),
+            None => {
+                let near = &self.index.rings[t.home as usize][0];
+                first_in(&[&self.index.parts[t.part as usize].0, near], 0, |_| true).is_some()
+            }
         };
         if !stays {
             let home = self.choose_home(thread);
+            self.count_at_home(thread, false);
             self.t(thread).home = home;
+            self.count_at_home(thread, true);
         }
     }
 

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 /// Global priorities, 0 to 169.
 pub const LEVELS: usize = 170;
 
+/// One more than the best priority.
+pub const LEVELS_END: i16 = 170;
+
 /// The priority of nothing at all: an idle processor, an empty queue.
 pub const IDLE: i16 = -1;
 

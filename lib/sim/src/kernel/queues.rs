@@ -39,6 +39,7 @@ impl Kernel {
         let now = self.now;
         let t = self.t(thread);
         (t.state, t.queued_at) = (RunState::Queued(cpu), now);
+        self.rescore(cpu);
         if better {
             self.resched(cpu, pri);
         }
@@ -58,6 +59,7 @@ impl Kernel {
             self.lowest_where(hint, thread, pri, |c| self.kp_queue(self.cpus[c as usize].part) == queue);
         let chosen = &mut self.cpus[cpu as usize].chosen_level;
         *chosen = pri.max(*chosen);
+        self.rescore(cpu);
         self.resched(cpu, pri);
         if self.cpus[cpu as usize].running.is_none() {
             self.asked.insert(cpu);
@@ -68,6 +70,7 @@ impl Kernel {
     pub(super) fn dequeue(&mut self, thread: u32) {
         if let RunState::Queued(queue) = self.thread(thread).state {
             self.queues[queue as usize].remove(&mut self.threads, thread);
+            self.rescore(queue);
         }
     }
 
@@ -140,6 +143,7 @@ impl Kernel {
         };
         let state = &mut self.cpus[cpu as usize];
         (state.runrun, state.kprunrun, state.chosen_level) = (false, false, IDLE);
+        self.rescore(cpu);
         let thread = thread?;
         self.dequeue(thread);
         Some(thread)

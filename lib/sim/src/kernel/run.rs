@@ -139,7 +139,7 @@ impl Kernel {
         cpu.dispatch_pri = IDLE;
         match to {
             None => {
-                self.busy.remove(&number);
+                self.busy.remove(number);
             }
             Some(to) => {
                 let t = self.t(to);
@@ -153,6 +153,7 @@ impl Kernel {
                 }
             }
         }
+        self.rescore(number);
         self.wind_clock();
     }
 
@@ -273,6 +274,7 @@ impl Kernel {
     /// The running thread goes to sleep.
     fn sleep(&mut self, cpu: u32, thread: u32) {
         self.class_sleep(thread);
+        self.count_at_home(thread, false);
         self.t(thread).state = RunState::Asleep;
         self.leave(cpu, thread);
     }
@@ -308,6 +310,7 @@ impl Kernel {
     }
 
     fn leave_for_good(&mut self, thread: u32) {
+        self.count_at_home(thread, false);
         self.t(thread).state = RunState::Gone;
         self.free.push(thread);
         self.news.push(News::Ended(thread));

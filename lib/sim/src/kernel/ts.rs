@@ -182,11 +182,14 @@ impl Kernel {
     /// The update of each second, for all that are runnable; sleepers see it later.
     pub(super) fn ts_update(&mut self) {
         let beat = self.beats();
-        let awake = |t: &super::Thread| matches!(t.state, RunState::Queued(_) | RunState::Running);
-        let mut order: Vec<(u32, u32)> = (0u32..)
-            .zip(&self.threads)
-            .filter(|(_, t)| awake(t) && matches!(t.class, ClassState::Ts(_)))
-            .map(|(n, _)| ((n % UPDATE_LISTS + UPDATE_LISTS - self.update_start) % UPDATE_LISTS, n))
+        let waiting = self.queues.iter().filter(|queue| !queue.is_empty());
+        let waiting = waiting.flat_map(|queue| queue.threads(&self.threads));
+        let running = self.busy.iter().filter_map(|cpu| self.cpus[cpu as usize].running);
+        let shared = |thread: &u32| matches!(self.thread(*thread).class, ClassState::Ts(_));
+        let mut order: Vec<(u32, u32)> = waiting
+            .chain(running)
+            .filter(shared)
+            .map(|n| ((n % UPDATE_LISTS + UPDATE_LISTS - self.update_start) % UPDATE_LISTS, n))
             .collect();
         order.sort_unstable();
         let mut changed = None;

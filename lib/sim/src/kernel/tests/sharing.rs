@@ -132,6 +132,7 @@ proptest! {
             until += stop;
             let saved = serde_json::to_string(&k).unwrap();
             let mut again: Kernel = serde_json::from_str(&saved).unwrap();
+            again.reindex();
             k.run_until(until).unwrap();
             again.run_until(until).unwrap();
             prop_assert!(k == again, "the futures differ");
@@ -148,6 +149,9 @@ fn check(k: &Kernel) -> Result<(), TestCaseError> {
     let busy: u64 = k.cpus().iter().map(|c| c.user + c.sys).sum();
     let used: u64 = k.threads().iter().map(|t| t.user + t.sys).sum();
     prop_assert!(used <= busy, "threads that have ended took the rest");
+    let mut anew = k.clone();
+    anew.reindex();
+    prop_assert!(anew.index == k.index, "the index has gone astray");
     let mut waiting = 0;
     for (number, queue) in (0u32..).zip(&k.queues) {
         let here: Vec<u32> = queue.threads(k.threads()).collect();
