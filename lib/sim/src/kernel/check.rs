@@ -2,7 +2,7 @@
 
 use super::queue::NONE;
 use super::thread::{ClassState, TS_TOP};
-use super::{Kernel, RunState, Source};
+use super::{Action, Kernel, RunState, Source};
 
 /// How many clock ticks a second may have. Real ones have 100 or 1,000.
 const HZ_MAX: u32 = 1_000_000;
@@ -71,8 +71,13 @@ impl Kernel {
         {
             return Err("has a level that its parts do not make".into());
         }
-        if t.program.channels().any(|channel| channel as usize >= self.channels.len()) {
-            return Err("waits at a channel that does not exist".into());
+        let exists = |action: &Action| match action {
+            Action::Wait(channel) | Action::Post(channel) => (*channel as usize) < self.channels.len(),
+            Action::Meet(barrier, _) => (*barrier as usize) < self.barriers.len(),
+            _ => true,
+        };
+        if !t.program.actions().all(exists) {
+            return Err("waits at a channel or a barrier that does not exist".into());
         }
         Ok(())
     }
@@ -145,6 +150,11 @@ impl Kernel {
             |thread: &u32| self.threads.get(*thread as usize).is_some_and(|t| t.state == RunState::Gone);
         let asleep =
             |thread: &u32| self.threads.get(*thread as usize).is_some_and(|t| t.state == RunState::Asleep);
+        let waits =
+            |thread: &u32| self.threads.get(*thread as usize).is_some_and(|t| t.state != RunState::Gone);
+        if !self.barriers.iter().flat_map(|b| &b.there).all(waits) {
+            return Err("the kernel has threads at a barrier that do not exist".into());
+        }
         if !self.free.iter().all(gone) || !self.channels.iter().flat_map(|c| &c.waiting).all(asleep) {
             return Err("the kernel counts threads as gone or waiting that are not".into());
         }

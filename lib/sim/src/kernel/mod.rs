@@ -36,6 +36,7 @@
 //! | a switch takes no time | absent: costs come with the hardware |
 //! | processor caps, FSS, SDC, the swapper, stopped threads | absent |
 
+mod barriers;
 mod bits;
 mod check;
 mod choose;
@@ -58,7 +59,7 @@ mod tests;
 
 pub use heap::{Heap, Source};
 pub use place::{Arrangement, Partition};
-pub use program::{Action, Program};
+pub use program::{Action, Program, Waiting};
 pub use queue::{IDLE, LEVELS, Queue};
 pub use run::Halt;
 pub use thread::{ClassState, FxState, RtState, RunState, Thread, TsState};
@@ -145,6 +146,16 @@ struct Channel {
     waiting: VecDeque<u32>,
 }
 
+/// Where threads wait for one another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Barrier {
+    /// How many belong to it.
+    parties: u32,
+    /// Who is there already.
+    there: Vec<u32>,
+}
+
 /// The kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -162,6 +173,7 @@ pub struct Kernel {
     threads: Vec<Thread>,
     free: Vec<u32>,
     channels: Vec<Channel>,
+    barriers: Vec<Barrier>,
     /// Processors that have something to decide.
     asked: Bits,
     /// Processors that run a thread.
@@ -269,6 +281,7 @@ impl Kernel {
             threads: Vec::new(),
             free: Vec::new(),
             channels: Vec::new(),
+            barriers: Vec::new(),
             asked: Bits::default(),
             busy: Bits::default(),
             tick_start: 0,
@@ -370,6 +383,18 @@ impl Kernel {
 
     fn count(&mut self, cpu: u32, column: Column) {
         self.cpus[cpu as usize].events[column.index()] += 1;
+    }
+
+    /// A new barrier for so many threads; gives its number.
+    pub fn barrier(&mut self, parties: u32) -> u32 {
+        self.barriers.push(Barrier { parties, there: Vec::new() });
+        u32::try_from(self.barriers.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    /// Another number of threads belongs to a barrier. If they are all there, they go on.
+    pub fn set_parties(&mut self, barrier: u32, parties: u32) {
+        self.barriers[barrier as usize].parties = parties;
+        self.open_if_full(barrier);
     }
 
     /// A new channel; gives its number.

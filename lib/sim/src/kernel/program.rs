@@ -16,6 +16,10 @@ pub enum Action {
     Wait(u32),
     /// Let one thread that waits at the channel go on, or the next one that will.
     Post(u32),
+    /// Wait at the barrier of that number until all who belong to it are there.
+    Meet(u32, Waiting),
+    /// Note so many operations as done, in whatever unit the program counts.
+    Done(u64),
     /// Let others go first.
     Yield,
     /// Ask not to be preempted for a moment, or take that back.
@@ -26,11 +30,21 @@ pub enum Action {
     Exit,
 }
 
+/// How one waits at a barrier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Waiting {
+    /// Looking again and again, in user mode.
+    Spin,
+    /// Asleep.
+    Block,
+}
+
 impl Action {
     /// Whether it is a system call.
     #[must_use]
     pub fn enters_kernel(&self) -> bool {
-        !matches!(self, Action::User(_) | Action::Hold(_))
+        !matches!(self, Action::User(_) | Action::Hold(_) | Action::Done(_) | Action::Meet(_, Waiting::Spin))
     }
 }
 
@@ -64,13 +78,12 @@ impl Program {
         Self::once(vec![Action::User(u64::MAX)])
     }
 
-    /// The channels that it and its children use.
-    pub fn channels(&self) -> Box<dyn Iterator<Item = u32> + '_> {
-        Box::new(self.actions.iter().flat_map(|action| -> Box<dyn Iterator<Item = u32> + '_> {
+    /// Everything that it and its children do.
+    pub fn actions(&self) -> Box<dyn Iterator<Item = &Action> + '_> {
+        Box::new(self.actions.iter().flat_map(|action| -> Box<dyn Iterator<Item = &Action> + '_> {
             match action {
-                Action::Wait(channel) | Action::Post(channel) => Box::new(std::iter::once(*channel)),
-                Action::Fork(child) => child.channels(),
-                _ => Box::new(std::iter::empty()),
+                Action::Fork(child) => Box::new(std::iter::once(action).chain(child.actions())),
+                _ => Box::new(std::iter::once(action)),
             }
         }))
     }

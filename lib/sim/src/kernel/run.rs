@@ -158,7 +158,7 @@ impl Kernel {
     }
 
     /// Enters the end of the running thread's burst into the heap.
-    fn set_end(&mut self, cpu: u32, thread: u32) {
+    pub(super) fn set_end(&mut self, cpu: u32, thread: u32) {
         let left = self.thread(thread).left;
         if left == u64::MAX {
             self.heap.cancel(Source::Cpu(cpu));
@@ -249,6 +249,15 @@ impl Kernel {
                         None => channel.posts += 1,
                     }
                 }
+                Action::Meet(barrier, waiting) => {
+                    if !self.meet(cpu, thread, barrier, waiting) {
+                        return Ok(());
+                    }
+                }
+                Action::Done(operations) => {
+                    let t = self.t(thread);
+                    t.done = t.done.saturating_add(operations);
+                }
                 Action::Yield => {
                     self.class_yield(thread);
                     self.leave(cpu, thread);
@@ -272,7 +281,7 @@ impl Kernel {
     }
 
     /// The running thread goes to sleep.
-    fn sleep(&mut self, cpu: u32, thread: u32) {
+    pub(super) fn sleep(&mut self, cpu: u32, thread: u32) {
         self.class_sleep(thread);
         self.count_at_home(thread, false);
         self.t(thread).state = RunState::Asleep;
@@ -311,6 +320,7 @@ impl Kernel {
 
     fn leave_for_good(&mut self, thread: u32) {
         self.count_at_home(thread, false);
+        self.forget_at_barriers(thread);
         self.t(thread).state = RunState::Gone;
         self.free.push(thread);
         self.news.push(News::Ended(thread));

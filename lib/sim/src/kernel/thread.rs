@@ -62,6 +62,8 @@ pub struct Thread {
     pub user: u64,
     /// Processor time so far in the kernel, in nanoseconds.
     pub sys: u64,
+    /// Operations that its program noted as done.
+    pub done: u64,
     /// What it executes.
     pub program: Program,
 }
@@ -206,6 +208,7 @@ impl Thread {
             left: 0,
             user: 0,
             sys: 0,
+            done: 0,
             program,
         }
     }

@@ -96,6 +96,9 @@ fn program() -> impl Strategy<Value = Program> {
         any::<bool>().prop_map(Action::Hold),
         (0u32..3).prop_map(Action::Wait),
         (0u32..3).prop_map(Action::Post),
+        Just(Action::Meet(0, Waiting::Spin)),
+        Just(Action::Meet(0, Waiting::Block)),
+        Just(Action::Done(1)),
         Just(Action::Fork(Program::once(vec![Action::User(7_000_000), Action::Exit]))),
     ];
     proptest::collection::vec(action, 1..8).prop_map(|mut actions| {
@@ -118,6 +121,7 @@ proptest! {
         for _ in 0..3 {
             k.channel();
         }
+        k.barrier(2);
         for (program, class, pri) in programs {
             let class = match class {
                 0 => k.ts_entry_at(0),
@@ -226,4 +230,39 @@ fn a_shared_set_is_open_to_those_outside_and_closed_to_its_own() {
     assert_eq!(seen[&inside].keys().copied().collect::<Vec<u32>>(), [1]);
     assert!(outside.iter().any(|t| seen[t].contains_key(&1)), "{seen:?}");
     assert!(k.cpus().iter().all(|cpu| cpu.idle < TICK));
+}
+
+/// Two jobs of two threads each that compute for a while and meet, on two processors; operations done by each job in a minute.
+fn two_jobs(waiting: Waiting, apart: bool) -> [u64; 2] {
+    let mut k = kernel(2, standard());
+    let mut jobs = Vec::new();
+    for job in 0..2u32 {
+        let threads = if apart { 1 } else { 2 };
+        let barrier = k.barrier(threads);
+        let step = |share: u64| {
+            Program::repeat(vec![
+                Action::User(400_000 / share),
+                Action::Done(100 / share),
+                Action::Meet(barrier, waiting),
+            ])
+        };
+        let threads: Vec<u32> = (0..threads).map(|_| k.ts_start(step(u64::from(threads)))).collect();
+        if apart {
+            k.confine(threads[0], DEFAULT, Some(job));
+        }
+        jobs.push(threads);
+    }
+    k.run_until(60 * 100 * TICK).unwrap();
+    [0, 1].map(|job: usize| jobs[job].iter().map(|thread| k.thread(*thread).done).sum())
+}
+
+#[test]
+fn jobs_that_spin_lose_by_sharing_and_jobs_that_block_do_not() {
+    let [one, other] = two_jobs(Waiting::Spin, true);
+    // 60 s in steps of 0.4 ms, 100 operations each.
+    assert_eq!((one, other), (15_000_000, 15_000_000));
+    let spinning: u64 = two_jobs(Waiting::Spin, false).iter().sum();
+    let blocking: u64 = two_jobs(Waiting::Block, false).iter().sum();
+    assert!(spinning * 2 < one + other, "{spinning}");
+    assert!(blocking * 10 > (one + other) * 9, "{blocking}");
 }

@@ -1,0 +1,59 @@
+//! Barriers: threads wait for one another, asleep or spinning. Who spins keeps its processor busy with nothing, and learns that
+//! the others have come only while it runs.
+
+use super::Kernel;
+use super::heap::Source;
+use super::program::Waiting;
+use super::thread::RunState;
+
+impl Kernel {
+    /// The running thread comes to a barrier. `true`: all were there, and it goes on.
+    pub(super) fn meet(&mut self, cpu: u32, thread: u32, barrier: u32, waiting: Waiting) -> bool {
+        self.barriers[barrier as usize].there.push(thread);
+        if self.open_if_full(barrier) {
+            return true;
+        }
+        match waiting {
+            Waiting::Spin => {
+                let t = self.t(thread);
+                (t.in_kernel, t.left) = (false, u64::MAX);
+                self.asked.insert(cpu);
+                self.set_end(cpu, thread);
+            }
+            Waiting::Block => self.sleep(cpu, thread),
+        }
+        false
+    }
+
+    /// When all who belong to a barrier are there, they go on.
+    pub(super) fn open_if_full(&mut self, barrier: u32) -> bool {
+        let found = &mut self.barriers[barrier as usize];
+        if found.there.len() < found.parties as usize || found.there.is_empty() {
+            return false;
+        }
+        for thread in std::mem::take(&mut found.there) {
+            match self.thread(thread).state {
+                RunState::Asleep => self.set_runnable(thread),
+                // It spins, and sees it when it runs; the last one to come does not wait.
+                RunState::Queued(_) => self.t(thread).left = 0,
+                RunState::Running => {
+                    let t = self.t(thread);
+                    if t.left == u64::MAX {
+                        t.left = 0;
+                        let (cpu, now) = (t.cpu, self.now);
+                        self.heap.set(Source::Cpu(cpu), now);
+                    }
+                }
+                RunState::Gone => {}
+            }
+        }
+        true
+    }
+
+    /// A thread that ends belongs to no barrier any more.
+    pub(super) fn forget_at_barriers(&mut self, thread: u32) {
+        for barrier in &mut self.barriers {
+            barrier.there.retain(|other| *other != thread);
+        }
+    }
+}
