@@ -10,7 +10,9 @@
 //!
 //! ```text
 //!   machines/t2000.json ──description──▶ SimState ◀──save, load──▶ text
-//!                                          │ time, topology, devices, zones
+//!                                          │ topology, devices, zones
+//!                                          ├ kernel: time, what runs and what waits
+//!                                          │    ▲ follow: what tables say becomes what threads do
 //!                                          └ tables: processors, sets, processes with threads
 //!                                               ▲                    │
 //!                              knobs: write one value         draft: a copy to prepare on
@@ -29,8 +31,8 @@
 //!
 //! * The machine has no memory of its own about where a thread was before it was bound: as on Solaris, to
 //!   unbind is to return to the default set. Nothing here ever needs a baseline in the journal.
-//! * Time stands still, except that [`millpond_machine::Clock::sleep_until`] jumps. Two runs of one script give
-//!   the same text.
+//! * Time passes only while somebody sleeps on the machine's clock, and then everything happens that is due
+//!   ([`kernel`]). Two runs of one script give the same text.
 //! * Process numbers are never given twice, so that a knob of a thread never comes to mean another thread.
 //!
 //! # Fidelity ledger
@@ -45,7 +47,10 @@
 //! | where a device interrupts | approximate: its own processor, else the next that takes interrupts |
 //! | classes and parameters of threads, dispatch tables | exact (reference §1, §2), except that everybody is root |
 //! | parents, process groups, sessions, users of processes | absent: everything is the superuser's |
-//! | execution, scheduling, counters, latencies | absent: no thread ever runs |
+//! | classes, dispatch queues, choice of a processor, preemption, stealing | see the ledger of [`kernel`] |
+//! | processes of a machine that was just booted | approximate: they are there and sleep for ever |
+//! | events of `mpstat` | switches, involuntary ones, migrations and system calls are counted; faults, cross calls, interrupts and locks stay 0: the hardware is absent |
+//! | caches, memory, pipelines, interrupts as threads, costs of switches | absent |
 
 pub mod catalogue;
 mod counters;
