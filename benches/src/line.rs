@@ -14,6 +14,8 @@ pub enum Goal {
     RatioAtLeast(f64),
     /// Ours itself is at most this, whatever the peer does.
     OursAtMost(f64),
+    /// Ours itself is at least this.
+    OursAtLeast(f64),
     /// Nothing: it is measured so that it is known.
     None,
 }
@@ -125,7 +127,7 @@ impl Line {
         let value = |v: Option<f64>| v.map_or("-".to_owned(), |v| format!("{} {}", figure(v), self.unit));
         let ratio = self.ratio.map_or("-".to_owned(), |r| format!("{} x", figure(r.median)));
         let (interval, sign) = match self.goal {
-            Goal::OursAtMost(_) => (self.ours_interval, self.unit),
+            Goal::OursAtMost(_) | Goal::OursAtLeast(_) => (self.ours_interval, self.unit),
             _ => (self.ratio, "x"),
         };
         let interval =
@@ -134,6 +136,7 @@ impl Line {
             Goal::RatioAtMost(g) => format!("<= {g} x"),
             Goal::RatioAtLeast(g) => format!(">= {g} x"),
             Goal::OursAtMost(g) => format!("<= {g} {}", self.unit),
+            Goal::OursAtLeast(g) => format!(">= {g} {}", self.unit),
             Goal::None => "-".into(),
         };
         let verdict = match self.verdict {
@@ -186,6 +189,7 @@ fn judge(goal: Goal, ratio: Option<Estimate>, ours: Option<Estimate>) -> Verdict
         (Goal::RatioAtMost(g), Some(r), _) => sides(r.low <= g, r.high <= g),
         (Goal::RatioAtLeast(g), Some(r), _) => sides(r.low >= g, r.high >= g),
         (Goal::OursAtMost(g), _, Some(o)) => sides(o.low <= g, o.high <= g),
+        (Goal::OursAtLeast(g), _, Some(o)) => sides(o.low >= g, o.high >= g),
         _ => Verdict::Unresolvable,
     }
 }
@@ -216,6 +220,8 @@ mod tests {
         assert_eq!(verdict(1.0, 0.01, Goal::RatioAtLeast(1.5)), Verdict::Missed);
         assert_eq!(verdict(4.0, 0.01, Goal::OursAtMost(5.0)), Verdict::Met);
         assert_eq!(verdict(6.0, 0.01, Goal::OursAtMost(5.0)), Verdict::Missed);
+        assert_eq!(verdict(6.0, 0.01, Goal::OursAtLeast(5.0)), Verdict::Met);
+        assert_eq!(verdict(4.0, 0.01, Goal::OursAtLeast(5.0)), Verdict::Missed);
         assert_eq!(verdict(6.0, 0.01, Goal::None), Verdict::Told);
     }
 

@@ -4,6 +4,7 @@ mod demo;
 mod inside;
 mod neighbour;
 mod sample;
+mod sim;
 mod start;
 mod tools;
 
@@ -20,11 +21,12 @@ pub struct Group {
 }
 
 /// All of them, in the order in which they are run.
-pub const GROUPS: [Group; 6] = [
+pub const GROUPS: [Group; 7] = [
     Group { name: "start", measure: start::measure },
     Group { name: "tools", measure: tools::measure },
     Group { name: "neighbour", measure: neighbour::measure },
     Group { name: "sample", measure: sample::measure },
+    Group { name: "sim", measure: sim::measure },
     Group { name: "inside", measure: inside::measure },
     Group { name: "demo", measure: demo::measure },
 ];

@@ -21,6 +21,7 @@ impl Kernel {
         self.tick_start = (start + 1) % u32::try_from(self.cpus.len()).unwrap_or(1).max(1);
         for cpu in after.into_iter().chain(before) {
             if let Some(thread) = self.cpus[cpu as usize].running {
+                self.happened += 1;
                 self.class_tick(thread);
             }
         }

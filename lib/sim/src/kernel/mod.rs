@@ -186,6 +186,8 @@ pub struct Kernel {
     seen: Option<BTreeMap<u32, BTreeMap<u32, u64>>>,
     /// Threads that were born of others and threads that ended, in order, for whoever asks.
     news: Vec<News>,
+    /// How much happened since boot: see [`Kernel::happened`].
+    happened: u64,
     #[serde(skip)]
     index: Index,
 }
@@ -288,6 +290,7 @@ impl Kernel {
             update_start: 0,
             seen: None,
             news: Vec::new(),
+            happened: 0,
             index: Index::default(),
         };
         kernel.reindex();
@@ -298,6 +301,13 @@ impl Kernel {
     #[must_use]
     pub fn now(&self) -> u64 {
         self.now
+    }
+
+    /// How many events there were since boot: ends of bursts, timers, clock ticks (one for each thread that is charged),
+    /// switches.
+    #[must_use]
+    pub fn happened(&self) -> u64 {
+        self.happened
     }
 
     /// Clock ticks since boot.

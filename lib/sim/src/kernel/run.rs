@@ -62,6 +62,7 @@ impl Kernel {
             self.now = at;
             while let Some(source) = self.heap.pop_due(at) {
                 events += 1;
+                self.happened += 1;
                 match source {
                     Source::Clock => self.clock(),
                     Source::Thread(thread) => self.set_runnable(thread),
@@ -130,6 +131,7 @@ impl Kernel {
             }
             let moved = to.and_then(|to| self.thread(to).ran_on).is_some_and(|last| last != number);
             self.count(number, Column::Csw);
+            self.happened += 1;
             if moved {
                 self.count(number, Column::Migr);
             }

@@ -1,3 +1,5 @@
+//! RT and FX: vectors V12 to V15, slices that go round.
+
 use super::*;
 
 #[test]

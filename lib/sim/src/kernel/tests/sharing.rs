@@ -1,3 +1,5 @@
+//! Several processors: vectors V16, stealing, partitions, barriers, and books that are kept whatever runs.
+
 use super::*;
 use proptest::prelude::*;
 

@@ -1,3 +1,5 @@
+//! TS and IA: vectors V1 to V11.
+
 use super::*;
 use crate::kernel::RunState;
 

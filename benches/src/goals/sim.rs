@@ -1,0 +1,152 @@
+//! The kernel of simulated machines: how fast it goes on one processor, and how the cost of an event grows with the machine and with
+//! what runs on it. The peer is the least that an event can cost: one entry moved in the standard library's heap of as many.
+
+use crate::line::{Goal, Line, Pairs};
+use crate::trial::Bench;
+use millpond_formats::dispadmin::default_tables;
+use millpond_model::ClassParams;
+use millpond_sim::kernel::{Action, Kernel, Layout, Program, Start, Tunables};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// How long each trial takes.
+const TRIAL: Duration = Duration::from_millis(200);
+
+/// Nanoseconds that a simulated machine runs at a time.
+const STRIDE: u64 = 10_000_000;
+
+/// A machine and what runs on it.
+struct Load {
+    what: &'static str,
+    cpus: u32,
+    threads: u32,
+    /// Microseconds that a thread computes, and then sleeps.
+    cycle_us: (u64, u64),
+    goal: Goal,
+}
+
+const LOADS: [Load; 5] = [
+    Load {
+        what: "128 processors, 256 threads",
+        cpus: 128,
+        threads: 256,
+        cycle_us: (100, 50),
+        goal: Goal::OursAtLeast(5.0),
+    },
+    Load { what: "2 processors, 4 threads", cpus: 2, threads: 4, cycle_us: (100, 50), goal: Goal::None },
+    Load {
+        what: "1,024 processors, 2,048 threads",
+        cpus: 1024,
+        threads: 2048,
+        cycle_us: (100, 50),
+        goal: Goal::None,
+    },
+    Load {
+        what: "128 processors, 10 threads",
+        cpus: 128,
+        threads: 10,
+        cycle_us: (100, 900),
+        goal: Goal::None,
+    },
+    Load {
+        what: "128 processors, 100,000 threads",
+        cpus: 128,
+        threads: 100_000,
+        cycle_us: (10, 10_000),
+        goal: Goal::None,
+    },
+];
+
+/// The lines of these goals.
+pub fn measure(bench: &Bench) -> Vec<Line> {
+    let mut lines: Vec<Line> = LOADS.iter().map(|load| speed(load, bench.pairs)).collect();
+    lines.push(idling(bench.pairs));
+    lines
+}
+
+fn speed(load: &Load, pairs: usize) -> Line {
+    let mut kernel = machine(load);
+    let mut found = Pairs::default();
+    for _ in 0..pairs {
+        let before = kernel.happened();
+        let took = run_for(&mut kernel);
+        let ours = rate(kernel.happened() - before, took);
+        found.push(ours, bare_heap(load.threads + load.cpus));
+    }
+    let name = format!("simulated kernel: events ({})", load.what);
+    let simulated = kernel.now().saturating_sub(1_000_000_000) / 1_000_000;
+    let line = Line::of(&name, "moving one entry in a heap of as many", "M/s", &found, load.goal);
+    line.noting(format!("{simulated} ms simulated in {} ms", TRIAL.as_millis() * pairs as u128))
+}
+
+/// Processors that all compute need nothing but the clock; those that idle not even that.
+fn idling(pairs: usize) -> Line {
+    let hogs = |threads: u32| {
+        let load = Load { what: "", cpus: 128, threads: 0, cycle_us: (0, 0), goal: Goal::None };
+        let mut kernel = machine(&load);
+        for _ in 0..threads {
+            kernel.start(Start::new(kernel.entry(ClassParams::default()), Program::hog()));
+        }
+        kernel
+    };
+    let (mut few, mut all) = (hogs(4), hogs(128));
+    let mut found = Pairs::default();
+    for _ in 0..pairs {
+        let speed = |kernel: &mut Kernel| {
+            let before = kernel.now();
+            let took = run_for(kernel);
+            (kernel.now() - before) as f64 / 1e9 / took.as_secs_f64()
+        };
+        found.push(speed(&mut few), speed(&mut all));
+    }
+    let name = "simulated kernel: seconds simulated in a second (4 of 128 processors compute)";
+    Line::of(name, "all 128 compute", "s/s", &found, Goal::None)
+}
+
+fn machine(load: &Load) -> Kernel {
+    let tunables = Tunables::default();
+    let mut kernel = Kernel::new(&Layout::flat(load.cpus), default_tables(false, tunables.hz), tunables);
+    for number in 0..u64::from(load.threads) {
+        // No two in step.
+        let (run, sleep) = (load.cycle_us.0 * 1_000 + number, load.cycle_us.1 * 1_000 + number);
+        let program = Program::repeat(vec![Action::User(run), Action::Sleep(sleep)]);
+        kernel.start(Start::new(kernel.entry(ClassParams::default()), program));
+    }
+    // What a beginning costs is another matter.
+    let _ = kernel.run_until(1_000_000_000);
+    kernel
+}
+
+fn run_for(kernel: &mut Kernel) -> Duration {
+    let begin = Instant::now();
+    while begin.elapsed() < TRIAL {
+        let until = kernel.now() + STRIDE;
+        if kernel.run_until(until).is_err() {
+            break;
+        }
+    }
+    begin.elapsed()
+}
+
+/// Millions in a second.
+fn rate(events: u64, took: Duration) -> f64 {
+    events as f64 / 1e6 / took.as_secs_f64()
+}
+
+fn bare_heap(entries: u32) -> f64 {
+    let mut heap: BinaryHeap<Reverse<(u64, u32)>> =
+        (0..entries).map(|n| Reverse((u64::from(n), n))).collect();
+    let (begin, mut moved) = (Instant::now(), 0u64);
+    while begin.elapsed() < TRIAL / 4 {
+        for _ in 0..1_000 {
+            if let Some(Reverse((at, number))) = heap.pop() {
+                heap.push(Reverse((at + 100_000 + u64::from(number), number)));
+            }
+            moved += 1;
+        }
+    }
+    black_box(&heap);
+    rate(moved, begin.elapsed())
+}
