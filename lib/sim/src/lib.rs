@@ -68,6 +68,7 @@ mod sampler;
 pub mod state;
 pub mod tables;
 mod threads;
+pub mod workloads;
 mod zones;
 
 pub use description::DescriptionError;

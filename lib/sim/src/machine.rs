@@ -7,6 +7,7 @@ use crate::kernel::Program;
 use crate::knobs::{self, Name};
 use crate::state::{self, LoadError, SimState};
 use crate::tables::LwpRecord;
+use crate::workloads::Load;
 use crate::{catalogue, description};
 use millpond_machine::{
     Absent, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, Knob, KnobError, Knobs, Machine,
@@ -108,6 +109,14 @@ impl SimMachine {
     /// Starts a process that runs, a thread for each program, unbound.
     pub fn start(&self, name: &str, programs: Vec<Program>) -> Pid {
         self.edit(|s| s.start(name, programs))
+    }
+
+    /// Starts a workload as a process of its name.
+    pub fn start_load(&self, load: &Load) -> Pid {
+        self.edit(|s| {
+            let programs = load.programs(&mut s.kernel);
+            s.start(load.workload.name, programs)
+        })
     }
 
     /// Starts an unbound process with so many threads in the global zone. They sleep for ever.

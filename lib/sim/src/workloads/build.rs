@@ -1,0 +1,46 @@
+//! A build of many files: jobs that start compilers and wait for them.
+
+use super::options::MILLI;
+use super::{Opt, Unit, Workload};
+use crate::kernel::{Action, Program};
+
+/// What a compiler does with a file: 50 milliseconds where it has a processor to itself.
+const FILE: [Action; 4] = [
+    Action::User(30 * MILLI),
+    // The disk.
+    Action::Sleep(8 * MILLI),
+    Action::User(10 * MILLI),
+    Action::Kernel(2 * MILLI),
+];
+
+pub(super) const WORKLOAD: Workload = Workload {
+    name: "build",
+    summary: "Jobs that start a compiler for each file and wait for it: 40 ms in user mode, 8 ms of waiting for the disk, 2 ms in the kernel.",
+    options: &[
+        Opt {
+            flag: "-j",
+            value: "N",
+            summary: "jobs at once; 1 if not given",
+            unit: Unit::Count(1, 1024),
+            default: 1,
+        },
+        Opt {
+            flag: "--files",
+            value: "N",
+            summary: "files in all, shared out evenly; 100 if not given",
+            unit: Unit::Count(1, 10_000),
+            default: 100,
+        },
+    ],
+    programs: |values, kernel| {
+        let (jobs, files) = (values.get("-j"), values.get("--files"));
+        let mut job = |number: u64| {
+            let done = kernel.channel();
+            let compiler = FILE.into_iter().chain([Action::Post(done)]).collect();
+            let turn = [Action::Fork(Program::once(compiler)), Action::Wait(done)];
+            let turns = files / jobs + u64::from(number < files % jobs);
+            Program::once((0..turns).flat_map(|_| turn.clone()).collect())
+        };
+        (0..jobs).map(&mut job).collect()
+    },
+};
