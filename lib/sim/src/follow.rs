@@ -94,7 +94,7 @@ impl SimState {
     }
 
     /// What became of threads by itself, and where they ran, goes into the tables.
-    fn hear(&mut self) {
+    pub(crate) fn hear(&mut self) {
         for (thread, cpus) in self.kernel.take_seen() {
             let Some(lwp) = self.threads.get(&thread) else { continue };
             let here = self.residence.entry(lwp.pid).or_default();

@@ -46,11 +46,13 @@
 //! | privileges, zones' own views, pools switched on | absent: everybody is root in the global zone |
 //! | where a device interrupts | approximate: its own processor, else the next that takes interrupts |
 //! | classes and parameters of threads, dispatch tables | exact (reference §1, §2), except that everybody is root |
-//! | parents, process groups, sessions, users of processes | absent: everything is the superuser's |
+//! | parents, process groups, sessions, users of processes | absent: everything is the superuser'
 //! | classes, dispatch queues, choice of a processor, preemption, stealing | see the ledger of [`kernel`] |
 //! | processes of a machine that was just booted | approximate: they are there and sleep for ever |
 //! | events of `mpstat` | switches, involuntary ones, migrations and system calls are counted; faults, cross calls, interrupts and locks stay 0: the hardware is absent |
+//! | workloads | approximate: few kinds of steps, whose times are round numbers; see [`workloads`] |
 //! | caches, memory, pipelines, interrupts as threads, costs of switches | absent |
+//! | services of the pools | that they are enabled is remembered; they do nothing yet |
 
 pub mod catalogue;
 mod counters;
@@ -63,8 +65,10 @@ pub mod kernel;
 pub mod knobs;
 mod machine;
 mod processors;
+mod progress;
 mod psets;
 mod sampler;
+pub mod services;
 pub mod state;
 pub mod tables;
 mod threads;
@@ -73,4 +77,5 @@ mod zones;
 
 pub use description::DescriptionError;
 pub use machine::{SimError, SimMachine};
+pub use progress::{Endless, Outcome, Waiting};
 pub use state::{LoadError, SimState};

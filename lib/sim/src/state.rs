@@ -2,10 +2,11 @@
 
 use crate::follow;
 use crate::kernel::{Halt, Kernel};
+use crate::services::Service;
 use crate::tables::{HZ_MAX, LwpRecord, ProcessRecord, ProcessorRecord, Tables, Tunables};
 use millpond_model::{ClassParams, CpuId, Lwp, LwpId, Nanos, Pid, PsetId, State, Topology, WallTime};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The version of the saved form. Raised when an older program could not understand a newer file.
 pub const FORMAT: u32 = 2;
@@ -47,6 +48,9 @@ pub struct SimState {
     pub residence: BTreeMap<Pid, BTreeMap<u32, u64>>,
     /// What it died of, if it did.
     pub halted: Option<Halt>,
+    /// The services that are enabled.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub services: BTreeSet<Service>,
 }
 
 /// A device and the processor that its interrupts go to by themselves.
@@ -100,6 +104,7 @@ impl SimState {
             threads: BTreeMap::new(),
             residence: BTreeMap::new(),
             halted: None,
+            services: BTreeSet::new(),
             topology,
             devices: Vec::new(),
             tunables: Tunables::default(),

@@ -51,6 +51,7 @@ mod queue;
 mod queues;
 mod rt;
 mod run;
+mod stuck;
 mod thread;
 mod ts;
 
@@ -62,6 +63,7 @@ pub use place::{Arrangement, Partition};
 pub use program::{Action, Program, Waiting};
 pub use queue::{IDLE, LEVELS, Queue};
 pub use run::Halt;
+pub use stuck::Stuck;
 pub use thread::{ClassState, FxState, RtState, RunState, Thread, TsState};
 
 use bits::Bits;

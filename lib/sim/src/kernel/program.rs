@@ -88,6 +88,30 @@ impl Program {
         }))
     }
 
+    /// What may still come of it, begun with what is to come.
+    fn to_come(&self) -> &[Action] {
+        if self.again { &self.actions } else { self.actions.get(self.at..).unwrap_or_default() }
+    }
+
+    /// The channels that it and its children may still post to.
+    pub fn posts(&self) -> Box<dyn Iterator<Item = u32> + '_> {
+        Box::new(self.to_come().iter().flat_map(|action| -> Box<dyn Iterator<Item = u32> + '_> {
+            match action {
+                Action::Post(channel) => Box::new(std::iter::once(*channel)),
+                Action::Fork(child) => child.posts(),
+                _ => Box::new(std::iter::empty()),
+            }
+        }))
+    }
+
+    /// Whether it goes on for ever unless somebody ends it.
+    #[must_use]
+    pub fn is_endless(&self) -> bool {
+        let exits = self.actions.contains(&Action::Exit) || self.actions.is_empty();
+        let for_ever = |action: &Action| matches!(action, Action::User(u64::MAX) | Action::Kernel(u64::MAX));
+        (self.again && !exits) || self.to_come().iter().any(for_ever)
+    }
+
     /// What to do next.
     pub fn step(&mut self) -> Action {
         if self.at == self.actions.len() && self.again {

@@ -1,0 +1,87 @@
+//! The services of a simulated machine that can be enabled: those of the pools. What they do comes with the pools; here it
+//! is remembered who is on.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// A service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Service {
+    /// Resource pools (reference §12: `svc:/system/pools:default`).
+    Pools,
+    /// What moves processors between pools by itself (reference §12: `svc:/system/pools/dynamic:default`); it
+    /// needs the pools.
+    DynamicPools,
+}
+
+/// All of them.
+pub const SERVICES: [Service; 2] = [Service::Pools, Service::DynamicPools];
+
+/// A name that is no service's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no service `{0}`")]
+pub struct NoSuchService(pub String);
+
+impl Service {
+    /// Its name without the instance.
+    fn short(self) -> &'static str {
+        match self {
+            Service::Pools => "system/pools",
+            Service::DynamicPools => "system/pools/dynamic",
+        }
+    }
+
+    /// The service that must be enabled for this one to run.
+    #[must_use]
+    pub fn needs(self) -> Option<Service> {
+        match self {
+            Service::Pools => None,
+            Service::DynamicPools => Some(Service::Pools),
+        }
+    }
+}
+
+impl fmt::Display for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "svc:/{}:default", self.short())
+    }
+}
+
+/// `svc:/system/pools:default`, and what people shorten it to: `system/pools`, `pools`, `pools/dynamic:default`.
+impl FromStr for Service {
+    type Err = NoSuchService;
+
+    fn from_str(text: &str) -> Result<Self, NoSuchService> {
+        let name = text.strip_prefix("svc:/").unwrap_or(text);
+        let name = name.strip_suffix(":default").unwrap_or(name);
+        let is = |service: &Service| {
+            let short = service.short();
+            name == short || short.strip_suffix(name).is_some_and(|rest| rest.ends_with('/'))
+        };
+        SERVICES
+            .into_iter()
+            .find(is)
+            .filter(|_| !name.is_empty())
+            .ok_or_else(|| NoSuchService(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_may_be_shortened_from_the_left_and_without_its_instance() {
+        for name in ["svc:/system/pools:default", "system/pools", "system/pools:default", "pools"] {
+            assert_eq!(name.parse(), Ok(Service::Pools), "{name}");
+        }
+        for name in ["svc:/system/pools/dynamic:default", "pools/dynamic", "dynamic:default"] {
+            assert_eq!(name.parse(), Ok(Service::DynamicPools), "{name}");
+        }
+        for name in ["", "ools", "system", "network/ssh", "pools:other"] {
+            assert_eq!(name.parse::<Service>(), Err(NoSuchService(name.to_owned())));
+        }
+    }
+}
