@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// The options that every command takes.
-pub const COMMON: [&str; 6] = ["machine:", "root:", "json", "dry-run", "help", "version"];
+pub const COMMON: [&str; 7] = ["machine:", "state:", "root:", "json", "dry-run", "help", "version"];
 
 /// What was typed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub struct Parsed {
 pub struct Common {
     /// Which machine, by name.
     pub machine: Option<String>,
+    /// The file that keeps a simulated machine.
+    pub state: Option<PathBuf>,
     /// The directory of a captured machine.
     pub root: Option<PathBuf>,
     /// Answer in JSON.
@@ -129,6 +131,7 @@ impl Common {
     fn set(&mut self, name: &str, value: Option<OsString>) {
         match name {
             "machine" => self.machine = value.map(|v| v.to_string_lossy().into_owned()),
+            "state" => self.state = value.map(PathBuf::from),
             "root" => self.root = value.map(PathBuf::from),
             "json" => self.json = true,
             "dry-run" => self.dry_run = true,

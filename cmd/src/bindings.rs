@@ -3,15 +3,15 @@
 use crate::change::Changer;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
+use crate::start::Start;
 use millpond_formats::{Target, binding as listing};
 use millpond_machine::facets::{LwpStatus, Rebinding};
 use millpond_machine::{Change, Machine, Reason, Refusal, Subject, Threads};
 use millpond_model::{CpuId, Lwp, LwpId, Pid, PsetId};
-use millpond_session::{Kind, Session, exec, own_pid};
+use millpond_session::Session;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fmt::Display;
 
 /// What a thread can be bound to.
@@ -335,27 +335,22 @@ pub fn query_lwps<B: Bond>(
     Ok(())
 }
 
-/// `-e`: binds this process, then becomes the program, which inherits the binding. Comes back only when that
-/// is refused, or only shown.
+/// `-e`: binds a process, then makes it the command. On the machine at hand that is this process, and it comes back only
+/// when that is refused, or only shown.
 ///
 /// # Errors
-/// [`Failure`] when the machine is not the one that we run on, or has no bindings.
+/// [`Failure`] when the machine has no bindings, or the command cannot be executed.
 pub fn execute<B: Bond>(
     session: &Session,
-    program: &OsString,
-    arguments: &[OsString],
+    start: &Start,
     to: Option<B>,
     mut changer: Changer<'_>,
     ctx: &mut Ctx<'_>,
 ) -> Result<Exit, Failure> {
-    let machine = session.machine();
-    let name = program.to_string_lossy();
-    let pid = own_pid();
-    if session.kind() != Kind::Real {
-        let reason =
-            format!("nothing can be started on machine {}, which is not the one at hand", machine.name());
-        return Err(Complaint::new(format!("execute {name}"), reason).into());
-    }
+    let threads = threads(session.machine())?;
+    let name = start.name();
+    let begun = start.begin(session);
+    let pid = begun.pid;
     let main = match to {
         Some(to) => format!("execute {name} {} {to}", B::PLACE),
         None => format!("execute {name} in the default set"),
@@ -364,12 +359,6 @@ pub fn execute<B: Bond>(
         let ours = *subject == Subject::Process(pid) || to.is_some_and(|to| to.is_subject(subject));
         ours.then(|| main.clone())
     };
-    let bound = changer.attempt(ctx, &main, names, B::prepare_start(threads(machine)?, pid, to)).is_some();
-    let exit = changer.finish(ctx);
-    if !bound {
-        return Ok(exit);
-    }
-    ctx.out.flush();
-    let Err(reason) = exec(program, arguments);
-    Err(Complaint::new(format!("execute {name}"), reason).into())
+    let bound = changer.attempt(ctx, &main, names, B::prepare_start(threads, pid, to)).is_some();
+    start.end(begun, bound, changer, ctx)
 }

@@ -5,7 +5,7 @@ use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use crate::{
     capture, demo, dispadmin, doctor, experiment, help, load, mpstat, occupancy, pbind, priocntl, psradm,
-    psrinfo, psrset,
+    psrinfo, psrset, sim,
 };
 use millpond_session::reason;
 use std::ffi::OsString;
@@ -42,6 +42,7 @@ pub const COMMANDS: &[Command] = &[
     mpstat::COMMAND,
     occupancy::COMMAND,
     doctor::COMMAND,
+    sim::COMMAND,
     capture::COMMAND,
     load::COMMAND,
     demo::COMMAND,
@@ -120,7 +121,8 @@ fn find(words: &[OsString]) -> Result<(&'static Command, &[OsString]), Otherwise
     }
 }
 
-fn dispatch(command: &'static Command, words: &[OsString], ctx: &mut Ctx<'_>) -> Exit {
+/// Runs a command with the words behind its name.
+pub(crate) fn dispatch(command: &'static Command, words: &[OsString], ctx: &mut Ctx<'_>) -> Exit {
     let result = args::parse(command.letters, command.longs, words).and_then(|parsed| {
         if parsed.common.help {
             ctx.out.text(&help::manual(command));
@@ -131,10 +133,11 @@ fn dispatch(command: &'static Command, words: &[OsString], ctx: &mut Ctx<'_>) ->
             (command.run)(&parsed, ctx)
         }
     });
-    result.unwrap_or_else(|failure| {
+    let exit = result.unwrap_or_else(|failure| {
         tell(&failure, command, ctx);
         if command.keeps_its_messages() { failure.exit().min(Exit::REFUSED) } else { failure.exit() }
-    })
+    });
+    if ctx.keep() { exit } else { exit.and(Exit::REFUSED) }
 }
 
 /// Tells what ended a command before its time.

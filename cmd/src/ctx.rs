@@ -2,10 +2,11 @@
 
 use crate::args::Common;
 use crate::failure::{Complaint, Failure};
-use millpond_session::{OpenOptions, Output, Session};
+use millpond_session::{NO_FILE, OpenError, OpenOptions, Output, Session};
 use serde::Serialize;
 use std::convert::Infallible;
 use std::ops::Deref;
+use std::rc::Rc;
 
 /// Where a command writes, and the machine that it works on when none is named.
 pub struct Ctx<'a> {
@@ -14,6 +15,8 @@ pub struct Ctx<'a> {
     /// Standard error: everything else.
     pub err: Output<'a>,
     given: Option<&'a Session>,
+    /// Machines that were opened for this command, and are kept at its end.
+    opened: Vec<Rc<Session>>,
     pub(crate) prog: String,
 }
 
@@ -22,7 +25,7 @@ pub enum Held<'a> {
     /// It was there.
     Given(&'a Session),
     /// It is ours.
-    Opened(Box<Session>),
+    Opened(Rc<Session>),
 }
 
 impl Deref for Held<'_> {
@@ -40,7 +43,7 @@ impl<'a> Ctx<'a> {
     /// A command that opens the real machine unless another one is named.
     #[must_use]
     pub fn new(out: Output<'a>, err: Output<'a>) -> Self {
-        Ctx { out, err, given: None, prog: "millpond".into() }
+        Ctx { out, err, given: None, opened: Vec::new(), prog: "millpond".into() }
     }
 
     /// The same with a machine that is already open: what a shell and a test keep from one line to the next.
@@ -48,6 +51,17 @@ impl<'a> Ctx<'a> {
     pub fn with_session(mut self, session: &'a Session) -> Self {
         self.given = Some(session);
         self
+    }
+
+    /// For a command within this one, on a machine that is open: it writes where this one does.
+    pub fn within<'b>(&'b mut self, session: &'b Session) -> Ctx<'b> {
+        Ctx::new(self.out.lend(), self.err.lend()).with_session(session)
+    }
+
+    /// The machine that a shell or a test keeps, if there is one.
+    #[must_use]
+    pub fn given(&self) -> Option<&'a Session> {
+        self.given
     }
 
     /// Opens the machine for a command that only reads. An unfinished change is warned about.
@@ -77,13 +91,36 @@ impl<'a> Ctx<'a> {
             return self.reading(common);
         }
         let session = self.held(common)?;
+        self.announce(&session);
+        Ok(session)
+    }
+
+    /// The same, once `understood` has made sense of what depends on the machine.
+    ///
+    /// # Errors
+    /// [`Failure`] when there is no such machine, or of `understood`; nothing was said then.
+    pub fn changing_once<T>(
+        &mut self,
+        common: &Common,
+        understood: impl FnOnce(&Session) -> Result<T, Failure>,
+    ) -> Result<(Held<'a>, T), Failure> {
+        let session = if common.dry_run { self.reading(common) } else { self.held(common) }?;
+        let value = understood(&session)?;
+        if !common.dry_run {
+            self.announce(&session);
+        }
+        Ok((session, value))
+    }
+
+    /// Says that a change will be lost, if it will.
+    fn announce(&mut self, session: &Session) {
         if !session.keeps_changes() {
             let name = session.machine().name().to_owned();
             self.warn(format_args!(
                 "the change is not kept: machine {name} is simulated for this command only"
             ));
+            self.hint("--state FILE keeps it");
         }
-        Ok(session)
     }
 
     /// Opens the machine and says nothing about it.
@@ -91,19 +128,42 @@ impl<'a> Ctx<'a> {
     /// # Errors
     /// [`Failure`] when there is no such machine.
     pub fn held(&mut self, common: &Common) -> Result<Held<'a>, Failure> {
-        if let (Some(given), None, None) = (self.given, &common.machine, &common.root) {
+        if let (Some(given), None, None, None) = (self.given, &common.machine, &common.root, &common.state) {
             return Ok(Held::Given(given));
         }
         let name: Result<_, Infallible> = common.machine.as_deref().unwrap_or("real").parse();
         let Ok(machine) = name;
-        let options = OpenOptions { machine, root: common.root.clone(), state: None };
-        Session::open(&options).map(|s| Held::Opened(Box::new(s))).map_err(|error| {
-            // The error is a whole sentence; its reason follows the first colon.
-            let text = error.to_string();
-            let text = text.strip_prefix("cannot ").unwrap_or(&text);
-            let (what, reason) = text.split_once(": ").unwrap_or((text, "it is not there"));
-            Failure::Refused(Complaint::new(what, reason))
-        })
+        let options = OpenOptions {
+            machine,
+            root: common.root.clone(),
+            kept_in: common.state.clone(),
+            ..OpenOptions::default()
+        };
+        let session = Session::open(&options).map(Rc::new).map_err(|error| not_opened(&error))?;
+        self.opened.push(Rc::clone(&session));
+        Ok(Held::Opened(session))
+    }
+
+    /// Keeps the machines that were opened for this command, where a file does. `false`: one could not be, which is
+    /// told.
+    pub(crate) fn keep(&mut self) -> bool {
+        let mut kept = true;
+        for session in std::mem::take(&mut self.opened) {
+            kept &= self.keep_one(&session);
+        }
+        kept
+    }
+
+    /// Keeps one machine, if a file does. `false`: it could not be, which is told.
+    pub(crate) fn keep_one(&mut self, session: &Session) -> bool {
+        let (Err(error), Some(path)) = (session.keep(), session.kept_path()) else { return true };
+        self.warn(format_args!(
+            "cannot keep machine {} in {}: {error}",
+            session.machine().name(),
+            path.display()
+        ));
+        self.hint("the file is as it was before this command");
+        false
     }
 
     /// Something that the user should know; `prog: ` stands before it.
@@ -132,4 +192,17 @@ impl<'a> Ctx<'a> {
         let text = serde_json::to_string(value).unwrap_or_default();
         self.out.line(text);
     }
+}
+
+/// Why a machine was not opened.
+pub(crate) fn not_opened(error: &OpenError) -> Failure {
+    // The error is a whole sentence; its reason follows the first colon.
+    let text = error.to_string();
+    let text = text.strip_prefix("cannot ").unwrap_or(&text);
+    let (what, reason) = text.split_once(": ").unwrap_or((text, "it is not there"));
+    let complaint = Complaint::new(what, reason);
+    Failure::Refused(match error {
+        OpenError::Saved { why, .. } if why == NO_FILE => complaint.hint("--machine NAME makes a fresh one"),
+        _ => complaint,
+    })
 }

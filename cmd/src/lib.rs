@@ -48,6 +48,8 @@ mod priocntl;
 mod psradm;
 mod psrinfo;
 mod psrset;
+mod sim;
+mod start;
 
 pub use command::{COMMANDS, Command, run};
 pub use ctx::Ctx;

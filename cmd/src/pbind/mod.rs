@@ -20,6 +20,8 @@
 //! -e PROCESSOR COMMAND [ARG ...]   bind this process, then become COMMAND
 //! ```
 //!
+//! On a simulated machine COMMAND is a workload (`millpond sim` lists them), which becomes a process there.
+//!
 //! ```text
 //! $ pbind -b 2 204
 //! process id 204: was not bound, now 2
@@ -48,6 +50,7 @@ use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
 use crate::operands;
+use crate::start::Start;
 use millpond_formats::CpuOperand;
 use millpond_machine::Machine;
 use millpond_model::CpuId;
@@ -90,10 +93,10 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
             Ok(changer.finish(ctx))
         }
         Some('e') => {
-            let session = ctx.changing(&parsed.common)?;
+            let understood = |session: &_| Start::of(session, &parsed.operands);
+            let (session, start) = ctx.changing_once(&parsed.common, understood)?;
             let changer = Changer::open(session.machine(), &parsed.common, ctx)?;
-            let (program, arguments) = parsed.operands.split_at(1);
-            bindings::execute(&session, &program[0], arguments, processor, changer, ctx)
+            bindings::execute(&session, &start, processor, changer, ctx)
         }
         Some('U') => {
             let operands = operands::cpus(&words)?;

@@ -18,6 +18,8 @@
 //! -e [-c CLASS] [OPTIONS] COMMAND [ARG ...]    become COMMAND, in the class (without -c: in that of this command)
 //! ```
 //!
+//! On a simulated machine COMMAND is a workload (millpond sim lists them), which becomes a process there, without -c in TS.
+//!
 //! Options of the classes:
 //!
 //! ```text
@@ -64,12 +66,13 @@ use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::dispadmin::{note, read_class};
 use crate::failure::{Complaint, Exit, Failure, facet, read};
+use crate::start::Start;
 use choice::Choice;
 use millpond_formats::priocntl::{heading, listing, row};
 use millpond_machine::facets::Scheduled;
 use millpond_machine::{Dispatcher, Reason, Refusal, Subject};
 use millpond_model::{CLASSES, Class, ClassParams, ClassRequest, Pid};
-use millpond_session::{Kind, exec, own_pid};
+use millpond_session::{Kind, own_pid};
 use options::Options;
 use serde_json::{Value, json};
 
@@ -245,18 +248,14 @@ fn execute(
     parsed: &Parsed,
     ctx: &mut Ctx<'_>,
 ) -> Result<Exit, Failure> {
-    let session = ctx.changing(&parsed.common)?;
-    let (program, arguments) = parsed.operands.split_at(1);
-    let name = program[0].to_string_lossy().into_owned();
+    let understood = |session: &_| Start::of(session, &parsed.operands);
+    let (session, start) = ctx.changing_once(&parsed.common, understood)?;
     let machine = session.machine();
-    if session.kind() != Kind::Real {
-        let reason =
-            format!("nothing can be started on machine {}, which is not the one at hand", machine.name());
-        return Err(Complaint::new(format!("execute {name}"), reason).into());
-    }
     let dispatcher = facet("scheduling classes", machine.dispatcher())?;
     let class = match class {
         Some(class) => class,
+        // What a shell would be in there.
+        None if session.kind() == Kind::Simulated => Class::Ts,
         None => {
             let all = read("processes", dispatcher.scheduled())?;
             let own = all.iter().find(|s| s.pid == own_pid()).ok_or_else(|| not_found(None))?;
@@ -265,14 +264,9 @@ fn execute(
     };
     let request = options.request(class, dispatcher.ticks_per_second())?;
     let mut changer = Changer::open(machine, &parsed.common, ctx)?;
-    let done = change(dispatcher, own_pid(), &request, &mut changer, ctx);
-    let exit = changer.finish(ctx);
-    if !done || parsed.common.dry_run {
-        return Ok(exit);
-    }
-    ctx.out.flush();
-    let Err(reason) = exec(&program[0], arguments);
-    Err(Complaint::new(format!("execute {name}"), reason).into())
+    let begun = start.begin(&session);
+    let done = change(dispatcher, begun.pid, &request, &mut changer, ctx);
+    start.end(begun, done && !parsed.common.dry_run, changer, ctx)
 }
 
 fn json_of(pid: Pid, params: &ClassParams) -> Value {

@@ -51,6 +51,8 @@
 //! -e SET COMMAND [ARG ...]   bind this process, then become COMMAND; SET 0 is the default set
 //! ```
 //!
+//! On a simulated machine COMMAND is a workload (`millpond sim` lists them), which becomes a process there.
+//!
 //! ```text
 //! $ psrset -c 1-3
 //! created processor set 1
@@ -90,6 +92,7 @@ use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure, facet};
 use crate::operands;
+use crate::start::Start;
 use millpond_formats::psrset as listing;
 use millpond_machine::Subject;
 use millpond_model::PsetId;
@@ -242,13 +245,14 @@ fn execute(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Exit {
         let words = parsed.words();
         let (set, _) = first(&words)?;
         let set = operands::set(set)?;
-        let Some((program, arguments)) = parsed.operands[1..].split_first() else {
+        let command = &parsed.operands[1..];
+        if command.is_empty() {
             return Err(Failure::Usage("must specify command".into()));
-        };
-        let session = ctx.changing(&parsed.common)?;
+        }
+        let (session, start) = ctx.changing_once(&parsed.common, |session| Start::of(session, command))?;
         let changer = Changer::open(session.machine(), &parsed.common, ctx)?;
         let to = Some(set).filter(|set| !set.is_default());
-        bindings::execute(&session, program, arguments, to, changer, ctx)
+        bindings::execute(&session, &start, to, changer, ctx)
     };
     match begin() {
         Ok(Exit::DONE) => Exit::DONE,

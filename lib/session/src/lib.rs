@@ -13,7 +13,8 @@
 //! * Reading never changes anything, and never repairs. [`Session::unfinished`] tells a reading command about
 //!   a change that somebody began and cannot end any more; it warns, and goes on.
 //! * A simulated machine that was opened by name lives as long as the session:
-//!   [`Session::keeps_changes`] says so, and a command that changes it says it to the user.
+//!   [`Session::keeps_changes`] says so, and a command that changes it says it to the user. A file can keep it
+//!   ([`OpenOptions::kept_in`], [`Session::keep`]). What can be done to it alone is a [`Simulation`].
 //!
 //! # Environment
 //!
@@ -26,26 +27,37 @@ mod caps;
 mod capture;
 mod interrupts;
 mod journal;
+mod kept;
 mod output;
 mod place;
 mod process;
+mod simulation;
 mod stop;
+mod terminal;
 mod text;
 mod zone;
 
 pub use capture::Captured;
 pub use journal::FileJournal;
 use journal::Shared;
+pub use kept::KeepError;
+use kept::Kept;
 pub use millpond_linux::{Cap, InterruptCount};
+pub use millpond_sim::catalogue::NAMES as SIMULATED;
+pub use millpond_sim::services::{NoSuchService, SERVICES, Service};
+pub use millpond_sim::workloads::{Load, WORKLOADS, Workload, WorkloadError};
+pub use millpond_sim::{Endless, Outcome, SimMachine, Waiting};
 pub use output::{Output, reason};
 pub use process::{exec, own_pid, own_program};
-pub use stop::stop_on_signal;
+pub use simulation::{KillError, Moment, Running, Simulation};
+pub use stop::{stop_on_signal, take_stop};
+pub use terminal::{LineEditor, Typed, file_names, input_is_terminal, input_lines};
 pub use text::read_text;
 
 use jiff::tz::TimeZone;
 use millpond_linux::{LinuxMachine, Root};
 use millpond_machine::{Journal, JournalError, Machine, Operation};
-use millpond_sim::{SimError, SimMachine};
+use millpond_sim::SimError;
 use std::cell::OnceCell;
 use std::convert::Infallible;
 use std::fs;
@@ -72,6 +84,9 @@ impl FromStr for MachineName {
     }
 }
 
+/// What [`OpenError::Saved`] says of a file that does not exist.
+pub const NO_FILE: &str = "No such file or directory";
+
 /// What to open.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OpenOptions {
@@ -81,6 +96,8 @@ pub struct OpenOptions {
     pub root: Option<PathBuf>,
     /// The state directory, in place of the usual one.
     pub state: Option<PathBuf>,
+    /// The file that keeps a simulated machine.
+    pub kept_in: Option<PathBuf>,
 }
 
 /// What sort of machine is open.
@@ -116,6 +133,17 @@ pub enum OpenError {
         /// Why not.
         why: String,
     },
+    /// Only a simulated machine is kept in a file.
+    #[error("cannot open machine {0} from a file: only a simulated machine is kept in one")]
+    FileOfReal(String),
+    /// The file of a saved machine is none.
+    #[error("cannot open saved machine {}: {why}", path.display())]
+    Saved {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        why: String,
+    },
     /// The machine to be imitated cannot be read.
     #[error("cannot open machine like-host: {0}")]
     Host(String),
@@ -130,13 +158,22 @@ pub struct Unfinished {
 
 /// One machine, open.
 pub struct Session {
-    machine: Box<dyn Machine>,
+    machine: Holder,
+    /// The machine itself, if it is simulated.
+    sim: Option<Rc<SimMachine>>,
+    kept: Option<Kept>,
     kind: Kind,
     keeps_changes: bool,
     journal: Option<Rc<FileJournal>>,
     /// Where the machine's files are, if it has any.
     root: Option<Root>,
     zone: OnceCell<TimeZone>,
+}
+
+/// What holds the machine.
+enum Holder {
+    Simulated(Rc<SimMachine>),
+    Other(Box<dyn Machine>),
 }
 
 impl Session {
@@ -150,18 +187,42 @@ impl Session {
                 Err(OpenError::RootOfSimulated(name.clone()))
             }
             MachineName::Simulated(name) => {
-                let machine = if name == "like-host" { like_host(options)? } else { simulated(name)? };
-                Ok(Session { keeps_changes: false, ..Session::with(Box::new(machine)) })
+                let fresh = || if name == "like-host" { like_host(options) } else { simulated(name) };
+                match &options.kept_in {
+                    Some(path) => Session::kept_in(path, Some(name), fresh),
+                    None => Ok(Session::simulated(fresh()?, false)),
+                }
             }
-            MachineName::Real => real(options),
+            MachineName::Real => match &options.kept_in {
+                Some(_) if options.root.is_some() => Err(OpenError::FileOfReal("under a root".into())),
+                Some(path) => {
+                    let why = NO_FILE.to_owned();
+                    let none = || Err(OpenError::Saved { path: path.clone(), why });
+                    Session::kept_in(path, None, none)
+                }
+                None => real(options),
+            },
         }
     }
 
-    /// A simulated machine that somebody else keeps for longer than a command.
+    /// A simulated machine that lives as long as the session.
+    fn simulated(machine: SimMachine, keeps_changes: bool) -> Session {
+        let machine = Rc::new(machine);
+        let holder = Holder::Simulated(Rc::clone(&machine));
+        Session { keeps_changes, ..Session::of(holder, Some(machine)) }
+    }
+
+    /// A simulated machine that somebody else keeps for longer than a command: what commands see of it, and itself.
     #[must_use]
-    pub fn with(machine: Box<dyn Machine>) -> Session {
+    pub fn with(machine: Box<dyn Machine>, itself: Rc<SimMachine>) -> Session {
+        Session::of(Holder::Other(machine), Some(itself))
+    }
+
+    fn of(machine: Holder, sim: Option<Rc<SimMachine>>) -> Session {
         Session {
             machine,
+            sim,
+            kept: None,
             kind: Kind::Simulated,
             keeps_changes: true,
             journal: None,
@@ -177,10 +238,19 @@ impl Session {
         self
     }
 
+    /// The same session, for somebody who keeps it from one command to the next.
+    #[must_use]
+    pub fn lasting(self) -> Session {
+        Session { keeps_changes: true, ..self }
+    }
+
     /// The machine.
     #[must_use]
     pub fn machine(&self) -> &dyn Machine {
-        &*self.machine
+        match &self.machine {
+            Holder::Simulated(sim) => &**sim,
+            Holder::Other(machine) => &**machine,
+        }
     }
 
     /// What sort of machine it is.
@@ -213,9 +283,9 @@ impl Session {
     /// # Errors
     /// [`JournalError`] when the journal cannot be read.
     pub fn unfinished(&self) -> Result<Option<Unfinished>, JournalError> {
-        let Some(operation) = self.machine.journal().unfinished()? else { return Ok(None) };
+        let Some(operation) = self.machine().journal().unfinished()? else { return Ok(None) };
         let under_way = self.journal.as_deref().is_some_and(FileJournal::writer_is_alive);
-        if under_way || operation.boot != self.machine.boot_id() {
+        if under_way || operation.boot != self.machine().boot_id() {
             return Ok(None);
         }
         Ok(Some(Unfinished { operation }))
@@ -251,14 +321,9 @@ fn real(options: &OpenOptions) -> Result<Session, OpenError> {
     };
     let journal = Rc::new(FileJournal::in_dir(&root.state));
     let shared: Box<dyn Journal> = Box::new(Shared(Rc::clone(&journal)));
-    Ok(Session {
-        machine: Box::new(LinuxMachine::open(root.clone(), shared)),
-        kind,
-        keeps_changes: true,
-        journal: Some(journal),
-        root: Some(root),
-        zone: OnceCell::new(),
-    })
+    let machine = LinuxMachine::open(root.clone(), shared);
+    let session = Session::of(Holder::Other(Box::new(machine)), None);
+    Ok(Session { kind, journal: Some(journal), root: Some(root), ..session })
 }
 
 /// A captured machine has at least the files that say which processors there are.
@@ -282,7 +347,7 @@ mod tests {
 
     fn open(machine: &str, root: Option<&Path>) -> Result<Session, OpenError> {
         let machine = machine.parse().unwrap();
-        Session::open(&OpenOptions { machine, root: root.map(Into::into), state: None })
+        Session::open(&OpenOptions { machine, root: root.map(Into::into), ..OpenOptions::default() })
     }
 
     fn refused(machine: &str, root: Option<&Path>) -> String {

@@ -32,6 +32,11 @@ impl<'a> Output<'a> {
         Output::to(io::LineWriter::new(io::stderr()))
     }
 
+    /// For somebody who writes here for a while. What goes wrong meanwhile is kept here.
+    pub fn lend(&mut self) -> Output<'_> {
+        Output::to(Lent(self))
+    }
+
     /// One line.
     pub fn line(&mut self, line: impl Display) {
         self.write(format_args!("{line}\n"));
@@ -82,6 +87,28 @@ impl<'a> Output<'a> {
     }
 }
 
+/// An output that writes to another one.
+struct Lent<'b, 'a>(&'b mut Output<'a>);
+
+impl Lent<'_, '_> {
+    fn unless_closed<T>(&self, value: T) -> io::Result<T> {
+        if self.0.closed { Err(ErrorKind::BrokenPipe.into()) } else { Ok(value) }
+    }
+}
+
+impl Write for Lent<'_, '_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let result = self.0.sink.write_all(bytes);
+        self.0.note(result);
+        self.unless_closed(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush();
+        self.unless_closed(())
+    }
+}
+
 /// The system's reason without the number that Rust appends to it.
 #[must_use]
 pub fn reason(error: &io::Error) -> String {
@@ -125,6 +152,24 @@ mod tests {
         out.line("a");
         assert!(out.is_closed());
         assert!(out.finish().is_ok());
+    }
+
+    #[test]
+    fn what_is_lent_writes_on_in_order_and_leaves_its_failure_behind() {
+        let mut text = Vec::new();
+        let mut out = Output::to(&mut text);
+        out.line("a");
+        out.lend().line("b");
+        out.line("c");
+        out.finish().unwrap();
+        drop(out);
+        assert_eq!(text, b"a\nb\nc\n");
+        let mut out = Output::to(Broken(ErrorKind::StorageFull));
+        let mut lent = out.lend();
+        lent.line("a");
+        assert!(lent.is_closed() && lent.finish().is_ok());
+        drop(lent);
+        assert_eq!(out.finish().unwrap_err().kind(), ErrorKind::StorageFull);
     }
 
     #[test]

@@ -36,6 +36,17 @@ pub fn stop_on_signal() -> &'static AtomicBool {
     &ASKED
 }
 
+/// Whether it was asked to stop since [`stop_on_signal`], and nobody took the flag back.
+pub(crate) fn asked_to_stop() -> bool {
+    ASKED.load(Ordering::Relaxed)
+}
+
+/// Takes the flag back: whether it was asked to stop, once.
+#[must_use]
+pub fn take_stop() -> bool {
+    ASKED.swap(false, Ordering::Relaxed)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

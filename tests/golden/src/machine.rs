@@ -1,10 +1,12 @@
 //! The machine under the commands: a simulated one to which things can be done behind their back.
 
+use jiff::tz::TimeZone;
 use millpond_machine::{
     Absent, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, JournalError, Knob, KnobError, Knobs,
     Machine, MemoryJournal, Operation, Processors, Psets, Refusal, Sampler, Step, Threads, Value, Zones,
 };
 use millpond_model::Pid;
+use millpond_session::Session;
 use millpond_sim::SimMachine;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -50,8 +52,14 @@ impl Stage {
 
     /// The machine itself.
     #[must_use]
-    pub fn sim(&self) -> &SimMachine {
+    pub fn sim(&self) -> &Rc<SimMachine> {
         &self.sim
+    }
+
+    /// A session on it, in universal time.
+    #[must_use]
+    pub fn session(&self) -> Session {
+        Session::with(Box::new(self.clone()), Rc::clone(&self.sim)).in_zone(TimeZone::UTC)
     }
 }
 

@@ -2,11 +2,10 @@
 
 use crate::machine::Stage;
 use crate::script::{Line, parse};
-use jiff::tz::TimeZone;
 use millpond_cmd::{Ctx, run};
 use millpond_machine::{Guard, Journal, Knob, KnobError, Knobs, Machine, Step};
 use millpond_model::{CpuId, Nanos, Pid, State};
-use millpond_session::{Output, Session};
+use millpond_session::Output;
 use millpond_sim::SimMachine;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -78,7 +77,7 @@ fn lines(bytes: &[u8]) -> Vec<String> {
 
 impl Theatre {
     fn run(&self, words: &[String]) -> Got {
-        let session = self.stage.as_ref().map(|s| Session::with(Box::new(s.clone())).in_zone(TimeZone::UTC));
+        let session = self.stage.as_ref().map(Stage::session);
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let mut ctx = Ctx::new(Output::to(&mut out), Output::to(&mut err));

@@ -4,7 +4,7 @@
 
 use millpond_cmd::{Ctx, run};
 use millpond_golden::Stage;
-use millpond_session::{Output, Session};
+use millpond_session::Output;
 use millpond_sim::SimMachine;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -81,7 +81,7 @@ struct Told {
 }
 
 fn tell(stage: &Stage, words: &[&str]) -> Told {
-    let session = Session::with(Box::new(stage.clone()));
+    let session = stage.session();
     let words: Vec<OsString> = words.iter().map(OsString::from).collect();
     let mut out = Vec::new();
     let mut ctx = Ctx::new(Output::to(&mut out), Output::to(std::io::sink())).with_session(&session);

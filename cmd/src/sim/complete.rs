@@ -1,0 +1,110 @@
+//! What a word that was begun could become.
+
+use super::own;
+use super::shell::COMMANDS;
+use crate::command::Command;
+use millpond_model::Pid;
+use millpond_session::{SERVICES, WORKLOADS, Workload, file_names};
+
+/// What there is to complete with, beside what always is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Known {
+    /// Processes as `kill` takes them: numbers, and names behind `%`.
+    processes: Vec<String>,
+}
+
+impl Known {
+    /// These processes.
+    pub fn with_processes<'n>(processes: impl Iterator<Item = (Pid, &'n str)>) -> Known {
+        let mut words: Vec<String> =
+            processes.flat_map(|(pid, name)| [pid.to_string(), format!("%{name}")]).collect();
+        words.sort();
+        words.dedup();
+        Known { processes: words }
+    }
+}
+
+/// Where the word begins that ends at `at`, both in bytes, and what it could become.
+pub fn complete(known: &Known, line: &str, at: usize) -> (usize, Vec<String>) {
+    let typed = line.get(..at).unwrap_or(line);
+    let start = typed
+        .rfind(char::is_whitespace)
+        .map_or(0, |blank| blank + typed[blank..].chars().next().map_or(1, char::len_utf8));
+    let (before, word) = typed.split_at(start);
+    let before: Vec<&str> = before.split_whitespace().collect();
+    let mut found: Vec<String> = candidates(known, &before, word);
+    found.retain(|candidate| candidate.starts_with(word));
+    found.sort();
+    (start, found)
+}
+
+fn owned<'t>(words: impl IntoIterator<Item = &'t str>) -> Vec<String> {
+    words.into_iter().map(str::to_owned).collect()
+}
+
+fn workloads() -> Vec<String> {
+    owned(WORKLOADS.iter().map(|w| w.name))
+}
+
+fn flags(workload: &str) -> Vec<String> {
+    let options = Workload::named(workload).map(|w| w.options).unwrap_or_default();
+    owned(options.iter().map(|o| o.flag).filter(|flag| !flag.is_empty()))
+}
+
+fn candidates(known: &Known, before: &[&str], word: &str) -> Vec<String> {
+    let commands = || owned(COMMANDS.into_iter().chain(own::names()));
+    match before {
+        [] => commands(),
+        ["load"] | ["psrset" | "pbind", "-e", _] => workloads(),
+        ["load", workload, ..] | ["psrset" | "pbind", "-e", _, workload, ..] => flags(workload),
+        ["help"] => [commands(), workloads()].concat(),
+        ["kill", ..] => known.processes.clone(),
+        ["run"] => owned(["until"]),
+        ["run", "until"] => owned(["idle"]),
+        ["save" | "open"] => file_names(word),
+        ["svcadm"] => owned(["enable", "disable"]),
+        ["svcadm", ..] => SERVICES.iter().map(ToString::to_string).collect(),
+        ["ps"] => owned(["-e"]),
+        [name, ..] => {
+            let Some(command) = Command::named(name).filter(|c| COMMANDS.contains(&c.name)) else {
+                return Vec::new();
+            };
+            let letters = command.letters.chars().filter(|l| *l != ':').map(|l| format!("-{l}"));
+            let longs = command.longs.iter().map(|long| format!("--{}", long.trim_end_matches(':')));
+            letters.chain(longs).filter(|_| word.starts_with('-')).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(line: &str) -> String {
+        let known = Known::with_processes([(Pid(300), "nap"), (Pid(301), "nap")].into_iter());
+        let (start, found) = complete(&known, line, line.len());
+        format!("{start} {}", found.join(" "))
+    }
+
+    #[test]
+    fn a_word_becomes_what_makes_sense_at_its_place() {
+        assert_eq!(shown("psr"), "0 psradm psrinfo psrset");
+        assert_eq!(shown("load s"), "5 spin");
+        assert_eq!(shown("psrset -e 1 na"), "12 nap");
+        assert_eq!(shown("load nap --"), "9 --run --sleep");
+        assert_eq!(shown("kill "), "5 %nap 300 301");
+        assert_eq!(shown("run until "), "10 idle");
+        assert_eq!(shown("psrset --k"), "7 --keep-others");
+        assert_eq!(shown("psrset 1"), "7 ");
+        assert_eq!(shown("svcadm enable svc:/system/pools/"), "14 svc:/system/pools/dynamic:default");
+        assert_eq!(shown("nothing x"), "8 ");
+    }
+
+    #[test]
+    fn any_place_in_any_line_is_survived() {
+        for at in 0..12 {
+            let (start, _) = complete(&Known::default(), "lo ä\u{3000}x  ", at);
+            assert!(start <= 12);
+        }
+    }
+}

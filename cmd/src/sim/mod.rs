@@ -1,0 +1,224 @@
+//! A shell on a simulated machine: the same commands, one after the other, and time passes when you say so.
+//!
+//! A line is a command with its words; words with blanks stand in quotation marks, and `#` begins a comment. The
+//! commands of the machine (`psrinfo`, `psradm`, `psrset`, `pbind`, `dispadmin`, `priocntl`, `mpstat`, `occupancy`, `doctor`) are
+//! those of everywhere. `psrset -e`, `pbind -e` and `priocntl -e` start workloads by their names. `help` lists what
+//! belongs to the shell alone; `help COMMAND` and `help WORKLOAD` say more.
+//!
+//! Time stands still while commands are typed. It passes in `run`, and in commands that wait: `mpstat 1 5` is over at
+//! once, and five seconds older. The same lines give the same text, always.
+//!
+//! ```text
+//! load WORKLOAD [OPTION ...]   start a workload as a process
+//! ps [-e]                      processes that were started, with their processor time; -e: all of them
+//! kill PID | %NAME             end a process, or all of a name
+//! run TIME                     let 10s, 500ms, 20us pass; a number without a unit is in seconds
+//! run until idle               until nothing is left to do
+//! time                         the time since boot
+//! save FILE, open FILE         write the machine into a file; go on with the one in a file
+//! svcadm enable|disable SERVICE ...   svc:/system/pools:default and svc:/system/pools/dynamic:default
+//! svcs                         these services and their states
+//! help [COMMAND | WORKLOAD]
+//! quit
+//! ```
+//!
+//! ```text
+//! $ millpond sim t2000
+//! t2000> psrset -c 4-7
+//! created processor set 1
+//! processor 4: was not assigned, now 1
+//! processor 5: was not assigned, now 1
+//! processor 6: was not assigned, now 1
+//! processor 7: was not assigned, now 1
+//! t2000> psrset -e 1 nap -t 4
+//! started nap: process id 300
+//! t2000> run 10s
+//! t2000> mpstat -P 1 1 2
+//! ```
+//!
+//! At a terminal there is a history (arrows, Ctrl-R) and Tab completes commands, workloads, processes and files.
+//! Ctrl-C drops the line, or ends what runs; Ctrl-D leaves.
+//!
+//! # Scripts
+//!
+//! `millpond sim t2000 FILE` runs the lines of a file; without FILE and a terminal, those of standard input. A line
+//! that fails ends the script, and its place is told as `FILE:LINE:COLUMN`.
+//!
+//! # Options
+//!
+//! ```text
+//! --echo         show each line of a script behind the prompt, as a terminal would
+//! --keep-going   do not end a script at a line that fails
+//! ```
+//!
+//! With `--state FILE` the machine is the one that the file keeps, and each line is kept there when it is done.
+//!
+//! # Status
+//!
+//! 0 at a terminal. Of a script: 0, or 1 when a line failed, or 2 for what makes no sense in the first place.
+
+mod complete;
+mod own;
+mod place;
+mod shell;
+mod words;
+
+use crate::args::{self, Parsed};
+use crate::command::Command;
+use crate::ctx::{Ctx, not_opened};
+use crate::failure::{Complaint, Exit, Failure};
+use millpond_session::{
+    LineEditor, MachineName, OpenOptions, SIMULATED, Session, Typed, input_is_terminal, input_lines,
+    read_text,
+};
+use place::Place;
+use shell::{Goes, Shell};
+use std::path::Path;
+
+pub(crate) const COMMAND: Command = Command {
+    name: "sim",
+    applet: false,
+    summary: "a shell on a simulated machine",
+    usage: &["[--echo] [--keep-going] [--state file] machine [script]"],
+    letters: "",
+    longs: LONGS,
+    source: include_str!("mod.rs"),
+    run,
+};
+
+const LONGS: &[&str] = &["echo", "keep-going"];
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    // Options may stand behind the machine's name, too.
+    let mut words = parsed.operands.clone();
+    let mut sides = vec![parsed.clone()];
+    let mut operands: Vec<String> = Vec::new();
+    while let Some((first, rest)) = words.split_first() {
+        operands.push(first.to_string_lossy().into_owned());
+        let behind = args::parse("", LONGS, rest)?;
+        words.clone_from(&behind.operands);
+        sides.push(behind);
+    }
+    let common = |pick: fn(&Parsed) -> Option<String>| sides.iter().find_map(pick);
+    let machine = common(|p| p.common.machine.clone());
+    let file = common(|p| p.common.state.as_ref().map(|path| path.to_string_lossy().into_owned()));
+    let has = |long: &str| sides.iter().any(|p| p.long(long));
+    if sides.iter().any(|p| p.common.help) {
+        ctx.out.text(&crate::help::manual(&COMMAND));
+        return Ok(Exit::DONE);
+    }
+    if sides.iter().any(|p| p.common.root.is_some() || p.common.json || p.common.dry_run) {
+        return Err(Failure::Usage(
+            "--root, --json and --dry-run belong to the commands in the shell".into(),
+        ));
+    }
+    let named = machine.is_some() || (file.is_some() && operands.len() < 2 && !is_machine(&operands));
+    let mut operands = operands.into_iter();
+    let machine = if named { machine } else { operands.next() };
+    let script = operands.next();
+    if let Some(extra) = operands.next() {
+        return Err(Failure::Usage(format!("one script at a time, and `{extra}` is another one")));
+    }
+    let session = open(machine.as_deref(), file.as_deref(), ctx)?;
+    let mut shell = Shell::new(session, has("keep-going"));
+    match script {
+        Some(path) => {
+            let text = read_text(Path::new(&path))
+                .map_err(|why| Complaint::new(format!("read script {path}"), why))?;
+            Ok(follow(&mut shell, &path, text.lines().map(|line| Ok(line.to_owned())), has("echo"), ctx))
+        }
+        None if input_is_terminal() => Ok(converse(&mut shell, ctx)),
+        None => Ok(follow(&mut shell, "stdin", input_lines(), has("echo"), ctx)),
+    }
+}
+
+/// Whether the first of the words names a machine.
+fn is_machine(words: &[String]) -> bool {
+    words.first().is_some_and(|word| word == "like-host" || SIMULATED.contains(&word.as_str()))
+}
+
+fn open(machine: Option<&str>, file: Option<&str>, ctx: &Ctx<'_>) -> Result<Session, Failure> {
+    let names = SIMULATED.join(", ");
+    let name = match machine {
+        None if file.is_none() => {
+            return Err(Failure::Usage(format!("which machine? there are {names} and like-host")));
+        }
+        Some("real") => {
+            let complaint = Complaint::new("simulate machine real", "it is the one at hand");
+            return Err(complaint.hint("like-host is a simulated one like it").into());
+        }
+        Some(name) => MachineName::Simulated(name.to_owned()),
+        None => MachineName::Real,
+    };
+    let options = OpenOptions { machine: name, kept_in: file.map(Into::into), ..OpenOptions::default() };
+    let session = Session::open(&options).map_err(|error| not_opened(&error))?.lasting();
+    Ok(match ctx.given() {
+        Some(given) => session.in_zone(given.zone().clone()),
+        None => session,
+    })
+}
+
+/// Runs the lines of a script. Errors of reading end it.
+fn follow(
+    shell: &mut Shell,
+    name: &str,
+    lines: impl Iterator<Item = Result<String, String>>,
+    echo: bool,
+    ctx: &mut Ctx<'_>,
+) -> Exit {
+    for (line, number) in lines.zip(1..) {
+        let place = Place::in_script(name, number);
+        let line = match line {
+            Ok(line) => line,
+            Err(why) => {
+                place.tell(1, &format!("cannot be read: {why}"), None, ctx);
+                return Exit::REFUSED;
+            }
+        };
+        if echo {
+            ctx.out.line(format_args!("{}{line}", shell.prompt()).to_string().trim_end());
+        }
+        if shell.line(&line, &place, ctx) == Goes::Out || ctx.out.is_closed() {
+            break;
+        }
+    }
+    shell.status()
+}
+
+/// Reads lines from a terminal until the user leaves.
+fn converse(shell: &mut Shell, ctx: &mut Ctx<'_>) -> Exit {
+    ctx.out.line("help lists the commands, quit leaves; time passes only in run and in commands that wait");
+    match shell.kept_path() {
+        Some(path) => ctx.out.line(format_args!("the machine is kept in {path} after each line")),
+        None => ctx
+            .out
+            .line("the machine lives as long as this shell; save FILE keeps it, and --state FILE always"),
+    }
+    ctx.out.flush();
+    let mut editor = match LineEditor::new() {
+        Ok(editor) => editor,
+        Err(why) => {
+            ctx.complain(&Complaint::new("read from the terminal", why));
+            return Exit::REFUSED;
+        }
+    };
+    loop {
+        ctx.out.flush();
+        ctx.err.flush();
+        let prompt = shell.prompt();
+        let known = shell.known();
+        match editor.read(&prompt, move |line, at| complete::complete(&known, line, at)) {
+            Ok(Typed::Line(line)) => {
+                if shell.line(&line, &Place::at_terminal(), ctx) == Goes::Out {
+                    return Exit::DONE;
+                }
+            }
+            Ok(Typed::Dropped) => {}
+            Ok(Typed::End) => return Exit::DONE,
+            Err(why) => {
+                ctx.complain(&Complaint::new("read from the terminal", why));
+                return Exit::REFUSED;
+            }
+        }
+    }
+}

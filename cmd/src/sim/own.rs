@@ -1,0 +1,411 @@
+//! The commands that belong to the shell alone.
+
+use super::COMMAND as SIM;
+use super::shell::{COMMANDS, Shell, Trouble};
+use crate::command::Command;
+use crate::ctx::{Ctx, not_opened};
+use crate::help;
+use crate::start::started;
+use millpond_model::{Nanos, Pid};
+use millpond_session::{
+    Load, Outcome, Running, SERVICES, Service, WORKLOADS, Waiting, Workload, stop_on_signal,
+};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+/// A command of the shell.
+pub struct Own {
+    name: &'static str,
+    form: &'static str,
+    summary: &'static str,
+    /// Does it with the words behind its name.
+    pub run: fn(&mut Shell, &[String], &mut Ctx<'_>) -> Result<(), Trouble>,
+}
+
+const OWN: &[Own] = &[
+    Own { name: "load", form: "WORKLOAD [OPTION ...]", summary: "start a workload as a process", run: load },
+    Own {
+        name: "ps",
+        form: "[-e]",
+        summary: "what was started, with its processor time; -e: everything",
+        run: ps,
+    },
+    Own { name: "kill", form: "PID | %NAME ...", summary: "end a process, or all of a name", run: kill },
+    Own {
+        name: "run",
+        form: "TIME | until idle",
+        summary: "let 10s, 500ms, 20us pass; or until nothing is left to do",
+        run,
+    },
+    Own { name: "time", form: "", summary: "the time since boot", run: time },
+    Own { name: "save", form: "FILE", summary: "write the machine into a file", run: save },
+    Own { name: "open", form: "FILE", summary: "go on with the machine in a file", run: open },
+    Own {
+        name: "svcadm",
+        form: "enable|disable [-r] SERVICE ...",
+        summary: "switch the services of the pools; -r: with what they need",
+        run: svcadm,
+    },
+    Own { name: "svcs", form: "", summary: "these services and their states", run: svcs },
+    Own {
+        name: "help",
+        form: "[COMMAND | WORKLOAD]",
+        summary: "this list, or more about one of it",
+        run: show_help,
+    },
+];
+
+/// More threads than this are not named one by one.
+const NAMED_MAX: usize = 8;
+
+impl Own {
+    /// The command of that name.
+    pub fn named(name: &str) -> Option<&'static Own> {
+        OWN.iter().find(|own| own.name == name)
+    }
+
+    fn usage(&self) -> String {
+        format!("{} {}", self.name, self.form).trim_end().to_owned()
+    }
+}
+
+/// All names.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    OWN.iter().map(|own| own.name).chain(["quit"])
+}
+
+/// What was typed is not of the form.
+fn misuse(word: usize, what: impl Into<String>, name: &str) -> Trouble {
+    let usage = Own::named(name).map(Own::usage).unwrap_or_default();
+    Trouble::new(word, what).remedy(format!("usage: {usage}"))
+}
+
+fn simulation(shell: &Shell) -> Result<millpond_session::Simulation<'_>, Trouble> {
+    shell.simulation().ok_or_else(|| Trouble::new(0, "the machine is not simulated"))
+}
+
+fn load(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
+    let load =
+        Load::parse(words).map_err(|error| Trouble::new(error.word + 1, error.what).remedy(error.remedy))?;
+    let pid = simulation(shell)?.start(&load);
+    ctx.out.line(started(load.workload.name, pid));
+    Ok(())
+}
+
+fn ps(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
+    let all = match words {
+        [] => false,
+        [word] if word == "-e" => true,
+        _ => return Err(misuse(1, format!("ps does not take `{}`", words[0]), "ps")),
+    };
+    ctx.out.line(format_args!("{:>6} {:>4} {:>3} {:>6} {:>11} NAME", "PID", "THR", "CLS", "SET", "TIME"));
+    for p in simulation(shell)?.processes().iter().filter(|p| all || p.executes) {
+        ctx.out.line(row(p));
+    }
+    Ok(())
+}
+
+fn row(p: &Running) -> String {
+    let set = |set: &millpond_model::PsetId| if set.is_default() { "-".to_owned() } else { set.to_string() };
+    let sets: Vec<String> = p.sets.iter().map(set).collect();
+    let (sets, millis) = (sets.join(","), p.time.0 / 1_000_000);
+    let time = format!("{}.{:03}", millis / 1000, millis % 1000);
+    format!("{:>6} {:>4} {:>3} {sets:>6} {time:>11} {}", p.pid, p.threads, p.class.word(), p.name)
+}
+
+fn kill(shell: &mut Shell, words: &[String], _: &mut Ctx<'_>) -> Result<(), Trouble> {
+    if words.is_empty() {
+        return Err(misuse(1, "kill needs a process", "kill"));
+    }
+    let simulation = simulation(shell)?;
+    for (word, at) in words.iter().zip(1..) {
+        let refuse = |pid: Pid, why: &dyn std::fmt::Display| {
+            Trouble::new(at, format!("cannot kill process {pid}: {why}")).remedy("ps lists the processes")
+        };
+        match word.strip_prefix('%') {
+            Some(name) => {
+                let named = simulation.processes().into_iter().filter(|p| p.executes && p.name == name);
+                let pids: Vec<Pid> = named.map(|p| p.pid).collect();
+                if pids.is_empty() {
+                    let what =
+                        format!("cannot kill %{name}: nothing of that name was started, or it has ended");
+                    return Err(Trouble::new(at, what).remedy("ps lists the processes"));
+                }
+                for pid in pids {
+                    simulation.kill(pid).map_err(|why| refuse(pid, &why))?;
+                }
+            }
+            None => {
+                let pid: Pid = word.parse().map_err(|_| {
+                    misuse(at, format!("`{word}` is no process number, and no name without a %"), "kill")
+                })?;
+                simulation.kill(pid).map_err(|why| refuse(pid, &why))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `10s`, `1.5s`, `500ms`, `20us`, `5ns`; a number alone is in seconds.
+fn duration(text: &str) -> Option<Nanos> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let (unit, digits): (u64, usize) = match unit {
+        "s" | "" => (1_000_000_000, 9),
+        "ms" => (1_000_000, 6),
+        "us" | "µs" => (1_000, 3),
+        "ns" => (1, 0),
+        "min" => (60_000_000_000, 0),
+        "h" => (3_600_000_000_000, 0),
+        _ => return None,
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if fraction.len() > digits || fraction.contains('.') || (number.contains('.') && fraction.is_empty()) {
+        return None;
+    }
+    let part: u64 = if fraction.is_empty() { 0 } else { format!("{fraction:0<digits$}").parse().ok()? };
+    let time = whole.parse::<u64>().ok()?.checked_mul(unit)?.checked_add(part)?;
+    // A year: what is longer was not meant.
+    (1..=31_536_000_000_000_000).contains(&time).then_some(Nanos(time))
+}
+
+/// So much passes at once before it is seen whether somebody asked for an end.
+const SLICE: Nanos = Nanos(1_000_000_000);
+
+fn run(shell: &mut Shell, words: &[String], _: &mut Ctx<'_>) -> Result<(), Trouble> {
+    let texts: Vec<&str> = words.iter().map(String::as_str).collect();
+    let time = match texts[..] {
+        ["until", "idle"] => None,
+        [] => return Err(misuse(1, "run needs a time", "run")),
+        ["until", ..] => return Err(misuse(2, "run goes on until idle, or for a time", "run")),
+        [text] => Some(duration(text).ok_or_else(|| {
+            Trouble::new(1, format!("`{text}` is no time to run for"))
+                .remedy("a number with s, ms, us, min or h behind it: 10s, 500ms")
+        })?),
+        _ => return Err(misuse(2, format!("run does not take `{}`", texts[1]), "run")),
+    };
+    let simulation = simulation(shell)?;
+    let stop = stop_on_signal();
+    let mut left = time;
+    loop {
+        let slice = left.map_or(SLICE, |left| left.min(SLICE));
+        let outcome =
+            if time.is_some() { simulation.run_for(slice) } else { simulation.run_until_idle(slice) };
+        match outcome {
+            Outcome::Due => {}
+            Outcome::Idle => return Ok(()),
+            Outcome::Halted(halt) => {
+                let what = format!("the machine died: {halt}");
+                return Err(Trouble::new(0, what).remedy("open goes back to a machine that was saved"));
+            }
+            Outcome::Deadlock(waiting) => return Err(deadlock(&waiting)),
+            Outcome::Endless(endless) => {
+                let names: Vec<String> =
+                    endless.iter().map(|e| format!("{} (process {})", e.name, e.pid)).collect();
+                let what = format!("it will never be idle: {} has no end", shortened(&names));
+                let remedy = format!("run for a time, or kill {}", endless[0].pid);
+                return Err(Trouble::new(1, what).remedy(remedy));
+            }
+        }
+        if let Some(rest) = left {
+            left = Some(Nanos(rest.0 - slice.0));
+        }
+        if left == Some(Nanos(0)) {
+            break;
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err(Trouble::new(0, "interrupted").remedy("time says how far it came"));
+        }
+    }
+    let waiting = simulation.waiting_for_ever();
+    if waiting.is_empty() { Ok(()) } else { Err(deadlock(&waiting)) }
+}
+
+fn shortened(names: &[String]) -> String {
+    let more = names.len().saturating_sub(NAMED_MAX);
+    let named = names[..names.len() - more].join(", ");
+    if more == 0 { named } else { format!("{named} and {more} more") }
+}
+
+fn deadlock(waiting: &[Waiting]) -> Trouble {
+    let name = |w: &Waiting| format!("{} of {} at channel {}", w.lwp, w.name, w.channel);
+    let names: Vec<String> = waiting.iter().map(name).collect();
+    let what = format!("deadlock: nobody is left who would wake thread {}", shortened(&names));
+    let remedy = waiting.first().map(|w| format!("kill {}", w.lwp.pid)).unwrap_or_default();
+    Trouble::new(0, what).remedy(remedy)
+}
+
+fn time(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
+    none("time", words)?;
+    let now = shell.session.machine().clock().now().0;
+    ctx.out.line(format_args!("{}.{:09} s since boot", now / 1_000_000_000, now % 1_000_000_000));
+    Ok(())
+}
+
+fn none(name: &str, words: &[String]) -> Result<(), Trouble> {
+    match words.first() {
+        None => Ok(()),
+        Some(word) => Err(misuse(1, format!("{name} does not take `{word}`"), name)),
+    }
+}
+
+fn file<'w>(name: &str, words: &'w [String]) -> Result<&'w Path, Trouble> {
+    match words {
+        [file] if !file.is_empty() => Ok(Path::new(file)),
+        [] | [_] => Err(misuse(1, format!("{name} needs a file"), name)),
+        _ => Err(misuse(2, format!("{name} takes one file"), name)),
+    }
+}
+
+fn save(shell: &mut Shell, words: &[String], _: &mut Ctx<'_>) -> Result<(), Trouble> {
+    let path = file("save", words)?;
+    let refuse = |error| Trouble::new(1, format!("cannot save the machine into {}: {error}", path.display()));
+    shell
+        .session
+        .save_as(path)
+        .map_err(|error| refuse(error).remedy("the machine goes on; name another file"))
+}
+
+fn open(shell: &mut Shell, words: &[String], _: &mut Ctx<'_>) -> Result<(), Trouble> {
+    let path = file("open", words)?;
+    shell.session.go_on_with(path).map_err(|error| {
+        let trouble = Trouble::from(not_opened(&error));
+        Trouble { word: 1, remedy: Some("save writes such files; this machine goes on".into()), ..trouble }
+    })
+}
+
+fn svcadm(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
+    let on = match words.first().map(String::as_str) {
+        Some("enable") => true,
+        Some("disable") => false,
+        Some(word) => return Err(misuse(1, format!("svcadm does not know `{word}`"), "svcadm")),
+        None => return Err(misuse(1, "svcadm needs to be told what to do", "svcadm")),
+    };
+    let (mut recursive, mut services) = (false, Vec::new());
+    for (word, at) in words.iter().zip(1..).skip(1) {
+        match word.as_str() {
+            "-r" if on => recursive = true,
+            // It is done when the command ends, and there is one boot.
+            "-s" | "-t" => {}
+            word if word.starts_with('-') => {
+                return Err(misuse(at, format!("there is no option {word}"), "svcadm"));
+            }
+            word => {
+                let all: Vec<String> = SERVICES.iter().map(ToString::to_string).collect();
+                let remedy = format!("there are {}", all.join(" and "));
+                let service: Service = word.parse().map_err(|e: millpond_session::NoSuchService| {
+                    Trouble::new(at, e.to_string()).remedy(remedy)
+                })?;
+                services.push(service);
+            }
+        }
+    }
+    if services.is_empty() {
+        return Err(misuse(words.len() + 1, "svcadm needs a service", "svcadm"));
+    }
+    let simulation = simulation(shell)?;
+    for service in services {
+        if let Some(needed) = service.needs().filter(|_| on && recursive) {
+            simulation.enable(needed, true);
+        }
+        simulation.enable(service, on);
+        if let Some(needed) = service.needs().filter(|needed| on && !simulation.is_enabled(*needed)) {
+            ctx.prog = "svcadm".into();
+            ctx.warn(format_args!("{service} waits for {needed}"));
+            ctx.hint(&format!("svcadm enable {needed}"));
+        }
+    }
+    Ok(())
+}
+
+fn svcs(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
+    none("svcs", words)?;
+    let simulation = simulation(shell)?;
+    ctx.out.line(format_args!("{:<14} FMRI", "STATE"));
+    for service in SERVICES {
+        let waits = service.needs().is_some_and(|needed| !simulation.is_enabled(needed));
+        let state = match simulation.is_enabled(service) {
+            false => "disabled",
+            true if waits => "offline",
+            true => "online",
+        };
+        ctx.out.line(format_args!("{state:<14} {service}"));
+    }
+    Ok(())
+}
+
+fn show_help(_: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
+    let Some(name) = words.first() else {
+        ctx.out.text(&overview());
+        return Ok(());
+    };
+    if let Some(extra) = words.get(1) {
+        return Err(misuse(2, format!("help takes one name, and was given `{extra}` too"), "help"));
+    }
+    let text = if let Some(own) = Own::named(name) {
+        format!("{}\n    {}\n", own.usage(), own.summary)
+    } else if let Some(command) =
+        Command::named(name).filter(|c| COMMANDS.contains(&c.name) || c.name == "sim")
+    {
+        help::manual(command)
+    } else if let Some(workload) = Workload::named(name) {
+        workload.help()
+    } else {
+        return Err(
+            Trouble::new(1, format!("there is no command or workload `{name}`")).remedy("help lists them")
+        );
+    };
+    ctx.out.text(&text);
+    Ok(())
+}
+
+fn overview() -> String {
+    let mut text = String::from("The machine's commands (help COMMAND shows a manual):\n");
+    for command in COMMANDS.iter().filter_map(|name| Command::named(name)) {
+        text += &format!("  {:<10} {}\n", command.name, command.summary);
+    }
+    text += "The shell's commands:\n";
+    for own in OWN {
+        text += &format!("  {:<42} {}\n", own.usage(), own.summary);
+    }
+    text += &format!("  {:<42} {}\n", "quit", "leave");
+    text += "Workloads, for load and behind -e of psrset, pbind and priocntl (help WORKLOAD says more):\n";
+    for workload in WORKLOADS {
+        text += &format!("  {}\n", workload.usage());
+    }
+    text + &format!("help {} is the manual of the shell.\n", SIM.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        let ns = |text| duration(text).map(|time| time.0);
+        assert_eq!(ns("10s"), Some(10_000_000_000));
+        assert_eq!(ns("2"), Some(2_000_000_000));
+        assert_eq!(ns("1.5s"), Some(1_500_000_000));
+        assert_eq!(ns("0.25ms"), Some(250_000));
+        assert_eq!(ns("20us"), Some(20_000));
+        assert_eq!(ns("2min"), Some(120_000_000_000));
+        for bad in ["", "s", "0s", "-1s", "1.s", ".5s", "1..5s", "10 s", "10x", "1.5min", "999999999h", "1e3"]
+        {
+            assert_eq!(ns(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn fuzz_times() {
+        millpond_fuzz::check_text("cmd-sim-times", &["10s", "1.5s", "0.25ms", "20us", "2min"], |text| {
+            assert!(duration(text).is_none_or(|time| time > Nanos(0)));
+        });
+    }
+
+    #[test]
+    fn many_threads_are_not_all_named() {
+        let names: Vec<String> = (0..10).map(|n| n.to_string()).collect();
+        assert_eq!(shortened(&names), "0, 1, 2, 3, 4, 5, 6, 7 and 2 more");
+        assert_eq!(shortened(&names[..2]), "0, 1");
+    }
+}

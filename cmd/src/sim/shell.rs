@@ -1,0 +1,239 @@
+//! Lines become commands: the machine's own, which are those of everywhere, and the shell's.
+
+use super::complete::Known;
+use super::own::{self, Own};
+use super::place::Place;
+use super::words::{self, Word};
+use crate::args;
+use crate::command::{Command, dispatch};
+use crate::ctx::Ctx;
+use crate::failure::{Exit, Failure};
+use millpond_session::{Session, Simulation, Workload, take_stop};
+use std::ffi::OsString;
+
+/// The commands of a machine that the shell has.
+pub const COMMANDS: [&str; 9] =
+    ["psrinfo", "psradm", "psrset", "pbind", "dispadmin", "priocntl", "mpstat", "occupancy", "doctor"];
+
+/// Whether the shell goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Goes {
+    /// It reads the next line.
+    On,
+    /// It ends.
+    Out,
+}
+
+/// A machine and how its lines went so far.
+pub struct Shell {
+    pub(super) session: Session,
+    keep_going: bool,
+    status: Exit,
+}
+
+/// What is wrong with a line.
+pub struct Trouble {
+    /// The word that it is about, from 0.
+    pub word: usize,
+    /// What is wrong, in words.
+    pub what: String,
+    /// What would help.
+    pub remedy: Option<String>,
+}
+
+impl Trouble {
+    /// Without a remedy.
+    pub fn new(word: usize, what: impl Into<String>) -> Trouble {
+        Trouble { word, what: what.into(), remedy: None }
+    }
+
+    /// With a remedy.
+    pub fn remedy(self, remedy: impl Into<String>) -> Trouble {
+        Trouble { remedy: Some(remedy.into()), ..self }
+    }
+}
+
+impl Shell {
+    /// On that machine.
+    pub fn new(session: Session, keep_going: bool) -> Shell {
+        Shell { session, keep_going, status: Exit::DONE }
+    }
+
+    /// What stands before a line.
+    pub fn prompt(&self) -> String {
+        format!("{}> ", self.session.machine().name())
+    }
+
+    /// The status of all lines so far: 1 when one failed.
+    pub fn status(&self) -> Exit {
+        self.status
+    }
+
+    /// The file that keeps the machine, if one does.
+    pub fn kept_path(&self) -> Option<String> {
+        self.session.kept_path().map(|path| path.display().to_string())
+    }
+
+    /// What there is to complete with.
+    pub fn known(&self) -> Known {
+        let names = self.simulation().map(|s| s.processes()).unwrap_or_default();
+        Known::with_processes(names.iter().filter(|p| p.executes).map(|p| (p.pid, p.name.as_str())))
+    }
+
+    pub(super) fn simulation(&self) -> Option<Simulation<'_>> {
+        self.session.simulation()
+    }
+
+    /// Does what a line says. A failure is told; it ends a script.
+    pub fn line(&mut self, line: &str, place: &Place, ctx: &mut Ctx<'_>) -> Goes {
+        let words = match words::split(line) {
+            Ok(words) => words,
+            Err(unclosed) => {
+                let what = format!("the quotation mark {} is never closed", unclosed.mark);
+                place.tell(unclosed.column, &what, Some("close it at the end of the word"), ctx);
+                return self.failed(place);
+            }
+        };
+        let Some(first) = words.first() else { return Goes::On };
+        if first.text == "quit" || first.text == "exit" {
+            return Goes::Out;
+        }
+        let texts: Vec<String> = words.iter().map(|w| w.text.clone()).collect();
+        let done = match Own::named(&first.text) {
+            Some(own) => (own.run)(self, &texts[1..], ctx).map(|()| true),
+            None => self.command(&texts, ctx),
+        };
+        let kept = {
+            ctx.prog = "millpond sim".to_owned();
+            ctx.keep_one(&self.session)
+        };
+        // An interrupt ends what runs, and a script with it.
+        if take_stop() && place.is_script() {
+            place.tell(first.column, "interrupted", None, ctx);
+            self.status = Exit::REFUSED;
+            return Goes::Out;
+        }
+        match done {
+            Ok(true) if kept => Goes::On,
+            Ok(true) => self.failed(place),
+            Ok(false) => {
+                if place.is_script() {
+                    let remedy =
+                        if self.keep_going { None } else { Some("--keep-going does not end a script here") };
+                    place.tell(first.column, &format!("{} failed", first.text), remedy, ctx);
+                }
+                self.failed(place)
+            }
+            Err(trouble) => {
+                let end = || line.trim_end().chars().count() + 2;
+                let column = words.get(trouble.word).map_or_else(end, |word: &Word| word.column);
+                place.tell(column, &trouble.what, trouble.remedy.as_deref(), ctx);
+                self.failed(place)
+            }
+        }
+    }
+
+    fn failed(&mut self, place: &Place) -> Goes {
+        self.status = Exit::REFUSED;
+        if place.is_script() && !self.keep_going { Goes::Out } else { Goes::On }
+    }
+
+    /// One of the machine's commands. `false`: it failed, and has said so.
+    fn command(&mut self, words: &[String], ctx: &mut Ctx<'_>) -> Result<bool, Trouble> {
+        let name = words[0].rsplit('/').next().unwrap_or_default();
+        let command = Command::named(name).filter(|c| COMMANDS.contains(&c.name));
+        let command = command.ok_or_else(|| unknown(&words[0]))?;
+        let rest: Vec<OsString> = words[1..].iter().map(OsString::from).collect();
+        if let Ok(parsed) = args::parse(command.letters, command.longs, &rest) {
+            let common = &parsed.common;
+            if common.machine.is_some() || common.root.is_some() || common.state.is_some() {
+                let word = words.iter().position(|w| {
+                    ["--machine", "--root", "--state"].iter().any(|option| w.starts_with(option))
+                });
+                let what = format!("a shell has one machine, {}", self.session.machine().name());
+                return Err(Trouble::new(word.unwrap_or(0), what).remedy("leave the option out"));
+            }
+            let repeats = matches!(command.name, "mpstat" | "occupancy");
+            let counted = parsed.operands.iter().rev().take_while(|w| is_number(w)).count();
+            let endless = match command.name {
+                "mpstat" => parsed.operands.len() == 1,
+                _ => counted < 2 || parsed.operands.len() < 3,
+            };
+            if repeats && endless && !common.help && !common.version {
+                let what = format!("without a count {name} never ends here, where time passes at once");
+                let remedy = if name == "mpstat" { "mpstat 1 5" } else { "occupancy NAME 1 5" };
+                return Err(Trouble::new(words.len(), what).remedy(remedy));
+            }
+        }
+        let mut within = ctx.within(&self.session);
+        within.prog = command.prog();
+        let exit = dispatch(command, &rest, &mut within);
+        // What cannot be written any more is told at the end of the shell.
+        let _ = within.out.finish();
+        within.err.flush();
+        Ok(exit == Exit::DONE)
+    }
+}
+
+fn is_number(word: &OsString) -> bool {
+    word.to_string_lossy().parse::<f64>().is_ok()
+}
+
+/// A word that is no command, with the nearest one.
+fn unknown(word: &str) -> Trouble {
+    let trouble = Trouble::new(0, format!("there is no command `{word}`"));
+    if Workload::named(word).is_some() {
+        return trouble.remedy(format!("{word} is a workload: load {word}"));
+    }
+    let known = COMMANDS.iter().copied().chain(own::names());
+    let nearest = known.min_by_key(|name| distance(word, name));
+    // Short words are all near to one another.
+    let near = if word.chars().count() < 5 { 1 } else { 2 };
+    match nearest.filter(|name| distance(word, name) <= near) {
+        Some(name) => trouble.remedy(format!("{name} is one; help lists them all")),
+        None => trouble.remedy("help lists them"),
+    }
+}
+
+/// How many letters to change, insert or leave out.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut corner = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let change = corner + usize::from(from != *to);
+            corner = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(corner + 1);
+        }
+    }
+    row[b.len()]
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Trouble {
+        match failure {
+            Failure::Usage(what) | Failure::Operand(what) => Trouble::new(1, what),
+            Failure::Said(what, remedy) => Trouble { word: 0, what, remedy },
+            Failure::Refused(complaint) => {
+                Trouble { word: 0, what: complaint.to_string(), remedy: complaint.hint }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_command_is_the_one_with_the_fewest_letters_to_change() {
+        assert_eq!(distance("psrst", "psrset"), 1);
+        assert_eq!(distance("", "run"), 3);
+        assert_eq!(distance("mpsatt", "mpstat"), 2);
+        assert_eq!(unknown("psrst").remedy.as_deref(), Some("psrset is one; help lists them all"));
+        assert_eq!(unknown("spin").remedy.as_deref(), Some("spin is a workload: load spin"));
+        assert_eq!(unknown("frobnicate").remedy.as_deref(), Some("help lists them"));
+    }
+}

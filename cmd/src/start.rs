@@ -1,0 +1,109 @@
+//! What `-e` starts: on the machine at hand this process becomes the command, on a simulated one a workload of that name
+//! becomes a process.
+
+use crate::change::Changer;
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit, Failure};
+use millpond_model::Pid;
+use millpond_session::{Kind, Load, Moment, Session, WorkloadError, exec, own_pid};
+use serde_json::json;
+use std::ffi::OsString;
+
+/// What is to be started, understood.
+pub struct Start {
+    words: Vec<OsString>,
+    load: Option<Load>,
+}
+
+/// It has begun to be: there is a process that can be bound.
+pub struct Begun<'s> {
+    /// The process.
+    pub pid: Pid,
+    session: &'s Session,
+    before: Option<Moment>,
+}
+
+/// Why a workload makes no sense.
+pub fn no_workload(name: &str, error: WorkloadError) -> Complaint {
+    Complaint::new(format!("start {name}"), error.what).hint(error.remedy)
+}
+
+impl Start {
+    /// Makes sense of a command and its arguments.
+    ///
+    /// # Errors
+    /// [`Failure`] where nothing can be started, and for words that make no workload.
+    pub fn of(session: &Session, words: &[OsString]) -> Result<Start, Failure> {
+        let name = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+        let load = match session.simulation() {
+            Some(_) => {
+                let texts: Vec<String> = words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+                Some(Load::parse(&texts).map_err(|error| no_workload(&name, error))?)
+            }
+            None if session.kind() == Kind::Real => None,
+            None => {
+                let machine = session.machine().name();
+                let reason =
+                    format!("nothing can be started on machine {machine}, which is not the one at hand");
+                return Err(Complaint::new(format!("execute {name}"), reason).into());
+            }
+        };
+        Ok(Start { words: words.to_vec(), load })
+    }
+
+    /// The name of the command.
+    pub fn name(&self) -> String {
+        self.words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// The process that will be it.
+    pub fn begin<'s>(&self, session: &'s Session) -> Begun<'s> {
+        match (&self.load, session.simulation()) {
+            (Some(load), Some(simulation)) => {
+                let before = Some(simulation.moment());
+                Begun { pid: simulation.start(load), session, before }
+            }
+            _ => Begun { pid: own_pid(), session, before: None },
+        }
+    }
+
+    /// The process is where it should be (`ready`), or that was refused or only shown. Comes back from the machine at
+    /// hand only when nothing was started.
+    ///
+    /// # Errors
+    /// [`Failure`] when the command cannot be executed.
+    pub fn end(
+        &self,
+        begun: Begun<'_>,
+        ready: bool,
+        mut changer: Changer<'_>,
+        ctx: &mut Ctx<'_>,
+    ) -> Result<Exit, Failure> {
+        match (begun.before, begun.session.simulation()) {
+            (Some(before), Some(simulation)) if !ready => simulation.go_back(before),
+            (Some(_), _) => {
+                let name = self.load.as_ref().map_or("", |load| load.workload.name);
+                changer.report(
+                    ctx,
+                    Some(started(name, begun.pid)),
+                    json!({ "started": name, "pid": begun.pid }),
+                );
+            }
+            _ => {}
+        }
+        let exit = changer.finish(ctx);
+        if !ready || self.load.is_some() {
+            return Ok(exit);
+        }
+        ctx.out.flush();
+        let (program, arguments) = self.words.split_at(1.min(self.words.len()));
+        let Some(program) = program.first() else { return Ok(exit) };
+        let Err(reason) = exec(program, arguments);
+        Err(Complaint::new(format!("execute {}", self.name()), reason).into())
+    }
+}
+
+/// How a workload that was started is told.
+pub fn started(name: &str, pid: Pid) -> String {
+    format!("started {name}: process id {pid}")
+}

@@ -1,0 +1,262 @@
+//! Simulated machines in files: read, and replaced in one stroke.
+//!
+//! A file is never half written: the new text goes into a file beside it, reaches the disk, and takes the name. What
+//! is in a file that is no machine is left alone.
+
+use crate::output::reason;
+use crate::{Holder, NO_FILE, OpenError, Session};
+use millpond_sim::SimMachine;
+use std::cell::RefCell;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// Longer than any machine that somebody saved; it bounds what a typing error can read.
+const BYTES_MAX: u64 = 1 << 30;
+
+/// A machine was not saved. The file is as it was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeepError {
+    /// The system refuses.
+    #[error("{0}")]
+    System(String),
+    /// The file has another machine than the one that was opened.
+    #[error("somebody else changed it meanwhile")]
+    Changed,
+}
+
+/// The file in which a session keeps its machine.
+pub(crate) struct Kept {
+    path: PathBuf,
+    /// What the file has, as far as we know; none where there is no file.
+    text: RefCell<Option<String>>,
+    /// The machine as it was opened, where there was no file.
+    fresh: String,
+}
+
+/// What the file of that name has; none where there is no such file.
+fn read(path: &Path) -> Result<Option<String>, String> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(reason(&error)),
+        Ok(found) if !found.is_file() => return Err("it is no file".into()),
+        Ok(found) if found.len() > BYTES_MAX => return Err("it is longer than any saved machine".into()),
+        Ok(_) => {}
+    }
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Err("it is no saved machine".into()),
+        Err(error) => Err(reason(&error)),
+    }
+}
+
+fn load(path: &Path, text: &str) -> Result<SimMachine, OpenError> {
+    SimMachine::load(text)
+        .map_err(|error| OpenError::Saved { path: path.to_path_buf(), why: error.to_string() })
+}
+
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Replaces a file, if it still has what `expected` says (none: whatever it has).
+fn replace(path: &Path, text: &str, expected: Option<&Option<String>>) -> Result<(), KeepError> {
+    let system = |error: &io::Error| KeepError::System(reason(error));
+    let mut name = path.file_name().ok_or_else(|| KeepError::System("it is no file".into()))?.to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    let new = path.with_file_name(name);
+    // Whoever replaces files of this directory waits for the others.
+    let dir = File::open(directory(path)).map_err(|e| system(&e))?;
+    dir.lock().map_err(|e| system(&e))?;
+    if let Some(expected) = expected
+        && read(path).map_err(KeepError::System)? != *expected
+    {
+        return Err(KeepError::Changed);
+    }
+    let write = || {
+        let mut file = File::create(&new)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new, path)
+    };
+    write().map_err(|error| {
+        // What is left of the attempt is ours, and may not be there.
+        let _ = fs::remove_file(&new);
+        system(&error)
+    })
+}
+
+impl Session {
+    /// Opens the machine that is kept in a file, or a fresh one, which the file will keep. `fresh` makes it where there is
+    /// no file; `name` is the machine that it must be.
+    pub(crate) fn kept_in(
+        path: &Path,
+        name: Option<&str>,
+        fresh: impl FnOnce() -> Result<SimMachine, OpenError>,
+    ) -> Result<Session, OpenError> {
+        let saved = |why| OpenError::Saved { path: path.to_path_buf(), why };
+        let text = read(path).map_err(saved)?;
+        let machine = match &text {
+            None => fresh()?,
+            Some(text) => load(path, text)?,
+        };
+        let found = machine.view(|s| s.name.clone());
+        if let Some(name) = name.filter(|name| *name != found) {
+            return Err(saved(format!("it has machine {found}, not {name}")));
+        }
+        let kept = Kept { path: path.to_path_buf(), text: RefCell::new(text), fresh: machine.save() };
+        let mut session = Session::simulated(machine, true);
+        session.kept = Some(kept);
+        Ok(session)
+    }
+
+    /// The file that keeps the machine, if one does.
+    #[must_use]
+    pub fn kept_path(&self) -> Option<&Path> {
+        self.kept.as_ref().map(|kept| kept.path.as_path())
+    }
+
+    /// Writes the machine into the file that keeps it, if one does and something was changed.
+    ///
+    /// # Errors
+    /// [`KeepError`]; the file is then as it was.
+    pub fn keep(&self) -> Result<(), KeepError> {
+        let (Some(kept), Some(sim)) = (&self.kept, &self.sim) else { return Ok(()) };
+        let now = sim.save();
+        let mut text = kept.text.borrow_mut();
+        if *text.as_ref().unwrap_or(&kept.fresh) == now {
+            return Ok(());
+        }
+        replace(&kept.path, &now, Some(&text))?;
+        *text = Some(now);
+        Ok(())
+    }
+
+    /// Saves a simulated machine into a file, in place of what was there.
+    ///
+    /// # Errors
+    /// [`KeepError`]; the file is then as it was. A machine that is not simulated cannot be saved.
+    pub fn save_as(&self, path: &Path) -> Result<(), KeepError> {
+        let sim =
+            self.sim.as_ref().ok_or_else(|| KeepError::System("the machine is not simulated".into()))?;
+        if let Some(text) = read(path).map_err(KeepError::System)?
+            && !text.is_empty()
+            && SimMachine::load(&text).is_err()
+        {
+            return Err(KeepError::System("the file is there, and has something else than a machine".into()));
+        }
+        replace(path, &sim.save(), None)
+    }
+
+    /// Goes on with the machine that was saved into a file, in place of this one.
+    ///
+    /// # Errors
+    /// [`OpenError`] when there is none; this one stays.
+    pub fn go_on_with(&mut self, path: &Path) -> Result<(), OpenError> {
+        let saved = |why| OpenError::Saved { path: path.to_path_buf(), why };
+        let text = read(path).map_err(saved)?.ok_or_else(|| saved(NO_FILE.to_owned()))?;
+        let machine = Rc::new(load(path, &text)?);
+        self.machine = Holder::Simulated(Rc::clone(&machine));
+        self.sim = Some(machine);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MachineName, OpenOptions};
+    use millpond_model::Nanos;
+
+    fn open(name: &str, path: &Path) -> Result<Session, OpenError> {
+        let Ok(machine) = name.parse::<MachineName>();
+        let kept_in = Some(path.to_path_buf());
+        Session::open(&OpenOptions { machine, kept_in, ..OpenOptions::default() })
+    }
+
+    fn refused(result: Result<Session, OpenError>) -> String {
+        match result {
+            Ok(_) => panic!("it was opened"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    fn seconds(session: &Session) -> u64 {
+        session.machine().clock().now().0 / 1_000_000_000
+    }
+
+    #[test]
+    fn a_machine_goes_on_where_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("machine");
+        let session = open("x4200", &path).unwrap();
+        assert!(session.keeps_changes());
+        session.keep().unwrap();
+        assert!(!path.exists(), "nothing was changed");
+        session.machine().clock().sleep_until(Nanos::from_secs(5));
+        session.keep().unwrap();
+        assert_eq!(seconds(&open("x4200", &path).unwrap()), 5);
+        assert_eq!(seconds(&open("real", &path).unwrap()), 5, "the file says which machine it is");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_that_is_not_the_machine_is_refused_and_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("machine");
+        let shown = path.display();
+        let said = refused(open("real", &path));
+        assert_eq!(said, format!("cannot open saved machine {shown}: No such file or directory"));
+        let saved = SimMachine::named("t2000").unwrap().save();
+        for (text, why) in [
+            ("hello", "line 1, column 1: expected value"),
+            (&saved[..saved.len() / 2], "EOF while parsing"),
+            (&saved.replace("\"format\":2", "\"format\":9"), "it was saved in format 9"),
+            (&saved, "it has machine t2000, not x4200"),
+        ] {
+            fs::write(&path, text).unwrap();
+            let said = refused(open("x4200", &path));
+            assert!(said.starts_with(&format!("cannot open saved machine {shown}: ")), "{said}");
+            assert!(said.contains(why), "{said}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
+        fs::write(&path, b"\xff\xfe").unwrap();
+        assert!(refused(open("x4200", &path)).ends_with(": it is no saved machine"));
+        assert!(refused(open("x4200", dir.path())).ends_with(": it is no file"));
+    }
+
+    #[test]
+    fn what_somebody_else_kept_meanwhile_is_not_lost() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("machine");
+        let (one, two) = (open("x4200", &path).unwrap(), open("x4200", &path).unwrap());
+        one.machine().clock().sleep_until(Nanos::from_secs(1));
+        two.machine().clock().sleep_until(Nanos::from_secs(2));
+        one.keep().unwrap();
+        assert_eq!(two.keep(), Err(KeepError::Changed));
+        assert_eq!(seconds(&open("x4200", &path).unwrap()), 1);
+    }
+
+    #[test]
+    fn a_machine_is_saved_over_machines_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("machine");
+        let mut session = open("x4200", &path).unwrap();
+        session.machine().clock().sleep_until(Nanos::from_secs(3));
+        session.save_as(&path).unwrap();
+        session.save_as(&path).unwrap();
+        session.machine().clock().sleep_until(Nanos::from_secs(4));
+        session.go_on_with(&path).unwrap();
+        assert_eq!(seconds(&session), 3);
+        let letter = dir.path().join("letter");
+        fs::write(&letter, "Dear").unwrap();
+        let error = session.save_as(&letter).unwrap_err().to_string();
+        assert_eq!(error, "the file is there, and has something else than a machine");
+        assert_eq!(fs::read_to_string(&letter).unwrap(), "Dear");
+        assert!(session.go_on_with(&letter).is_err());
+        assert_eq!(seconds(&session), 3);
+        let error = session.save_as(Path::new("/nowhere/machine")).unwrap_err().to_string();
+        assert_eq!(error, "No such file or directory");
+    }
+}

@@ -1,0 +1,142 @@
+//! What can be done to a simulated machine and to no real one: workloads start at a word, time passes at a word, and the
+//! whole of it is a text.
+
+use crate::Session;
+use millpond_machine::Clock;
+use millpond_model::{Class, Nanos, Pid, PsetId, most_favoured};
+use millpond_sim::services::Service;
+use millpond_sim::workloads::Load;
+use millpond_sim::{Outcome, SimMachine, SimState, Waiting};
+
+/// A simulated machine, beside its facets.
+#[derive(Clone, Copy)]
+pub struct Simulation<'s>(pub(crate) &'s SimMachine);
+
+/// A process on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Running {
+    /// Its number.
+    pub pid: Pid,
+    /// Its name.
+    pub name: String,
+    /// How many threads it has.
+    pub threads: usize,
+    /// The class of its most favoured thread.
+    pub class: Class,
+    /// The sets that its threads are bound to, ascending, where the first is the default one for those that are not.
+    pub sets: Vec<PsetId>,
+    /// Processor time of its threads that live.
+    pub time: Nanos,
+    /// Whether it executes a program; others sleep for ever.
+    pub executes: bool,
+}
+
+/// Why a process was not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum KillError {
+    /// There is none of that number.
+    #[error("there is no such process")]
+    NoSuchProcess,
+    /// It is a part of the kernel.
+    #[error("it is a part of the kernel")]
+    Kernel,
+}
+
+/// The machine at a moment, to go back to.
+pub struct Moment(SimState);
+
+impl Session {
+    /// What is special about a simulated machine; none for the others.
+    #[must_use]
+    pub fn simulation(&self) -> Option<Simulation<'_>> {
+        self.sim.as_deref().map(Simulation)
+    }
+}
+
+impl Simulation<'_> {
+    /// Starts a workload as a process, unbound and in TS.
+    #[must_use]
+    pub fn start(&self, load: &Load) -> Pid {
+        self.0.start_load(load)
+    }
+
+    /// Ends a process.
+    ///
+    /// # Errors
+    /// [`KillError`] when there is none, or it is a part of the kernel.
+    pub fn kill(&self, pid: Pid) -> Result<(), KillError> {
+        match self.0.view(|s| s.tables.processes.get(&pid).map(|p| p.kernel)) {
+            None => Err(KillError::NoSuchProcess),
+            Some(true) => Err(KillError::Kernel),
+            Some(false) => {
+                self.0.exit(pid);
+                Ok(())
+            }
+        }
+    }
+
+    /// Every process, ascending.
+    #[must_use]
+    pub fn processes(&self) -> Vec<Running> {
+        self.0.view(|s| {
+            let one = |(pid, p): (&Pid, &millpond_sim::tables::ProcessRecord)| {
+                let mut sets: Vec<PsetId> = p.lwps.values().map(|lwp| lwp.set_id()).collect();
+                sets.sort_unstable();
+                sets.dedup();
+                let params = most_favoured(p.lwps.values().map(|lwp| lwp.class)).unwrap_or_default();
+                let threads = s.threads.iter().filter(|(_, lwp)| lwp.pid == *pid);
+                let threads: Vec<_> = threads.map(|(number, _)| s.kernel.thread(*number)).collect();
+                Running {
+                    pid: *pid,
+                    name: p.name.clone(),
+                    threads: p.lwps.len(),
+                    class: params.class(),
+                    sets,
+                    time: Nanos(threads.iter().map(|t| t.user + t.sys).sum()),
+                    executes: !threads.is_empty(),
+                }
+            };
+            s.tables.processes.iter().map(one).collect()
+        })
+    }
+
+    /// Lets so much time pass.
+    pub fn run_for(&self, time: Nanos) -> Outcome {
+        let until = self.0.now().0.saturating_add(time.0);
+        self.0.sleep_until(Nanos(until));
+        self.0.view(|s| s.halted.map_or(Outcome::Due, Outcome::Halted))
+    }
+
+    /// Lets time pass until nothing is left to do, at most so much.
+    pub fn run_until_idle(&self, most: Nanos) -> Outcome {
+        self.0.run_until_idle(Nanos(self.0.now().0.saturating_add(most.0)))
+    }
+
+    /// The threads that wait for what nobody will do any more.
+    #[must_use]
+    pub fn waiting_for_ever(&self) -> Vec<Waiting> {
+        self.0.view(SimState::waiting_for_ever)
+    }
+
+    /// Whether a service is enabled.
+    #[must_use]
+    pub fn is_enabled(&self, service: Service) -> bool {
+        self.0.view(|s| s.services.contains(&service))
+    }
+
+    /// Enables a service, or disables it.
+    pub fn enable(&self, service: Service, on: bool) {
+        self.0.edit(|s| if on { s.services.insert(service) } else { s.services.remove(&service) });
+    }
+
+    /// The machine as it is now.
+    #[must_use]
+    pub fn moment(&self) -> Moment {
+        Moment(self.0.view(SimState::clone))
+    }
+
+    /// Makes the machine what it was, as if nothing had been done since.
+    pub fn go_back(&self, moment: Moment) {
+        self.0.edit(|s| *s = moment.0);
+    }
+}
