@@ -76,7 +76,10 @@ fn a_file_that_is_no_machine_is_refused_and_left_alone() {
     let shown = path.display();
     assert_eq!(
         err(&refused),
-        format!("psrset: cannot open saved machine {shown}: line 1, column 1: expected value\n")
+        format!(
+            "psrset: cannot open saved machine {shown}: line 1, column 1: expected value\n\
+             hint: the file is left as it is; name another one\n"
+        )
     );
     let refused = shell(&["t2000"], &format!("save {shown}\n"));
     assert_eq!(refused.status.code(), Some(1));

@@ -33,7 +33,9 @@
 //! t2000> psrset -e 1 nap -t 4
 //! started nap: process id 300
 //! t2000> run 10s
-//! t2000> mpstat -P 1 1 2
+//! t2000> ps
+//!    PID  THR CLS    SET        TIME NAME
+//!    300    4  TS      1      20.000 nap
 //! ```
 //!
 //! At a terminal there is a history (arrows, Ctrl-R) and Tab completes commands, workloads, processes and files.

@@ -180,7 +180,7 @@ fn run(shell: &mut Shell, words: &[String], _: &mut Ctx<'_>) -> Result<(), Troub
         ["until", ..] => return Err(misuse(2, "run goes on until idle, or for a time", "run")),
         [text] => Some(duration(text).ok_or_else(|| {
             Trouble::new(1, format!("`{text}` is no time to run for"))
-                .remedy("a number with s, ms, us, min or h behind it: 10s, 500ms")
+                .remedy("a number with s, ms, us, min or h behind it, up to a year: 10s, 500ms")
         })?),
         _ => return Err(misuse(2, format!("run does not take `{}`", texts[1]), "run")),
     };

@@ -46,7 +46,7 @@
 //! | privileges, zones' own views, pools switched on | absent: everybody is root in the global zone |
 //! | where a device interrupts | approximate: its own processor, else the next that takes interrupts |
 //! | classes and parameters of threads, dispatch tables | exact (reference §1, §2), except that everybody is root |
-//! | parents, process groups, sessions, users of processes | absent: everything is the superuser'
+//! | parents, process groups, sessions, users of processes | absent: everything is the superuser's |
 //! | classes, dispatch queues, choice of a processor, preemption, stealing | see the ledger of [`kernel`] |
 //! | processes of a machine that was just booted | approximate: they are there and sleep for ever |
 //! | events of `mpstat` | switches, involuntary ones, migrations and system calls are counted; faults, cross calls, interrupts and locks stay 0: the hardware is absent |
