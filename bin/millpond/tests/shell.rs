@@ -127,6 +127,15 @@ fn a_shell_saves_and_goes_back() {
 }
 
 #[test]
+fn services_that_are_enabled_stay_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("machine");
+    shell(&["t2000", "--state", text(&path)], "svcadm enable pools\n");
+    let seen = shell(&["--state", text(&path)], "svcs\n");
+    assert!(out(&seen).contains("\nonline         svc:/system/pools:default\n"), "{}", out(&seen));
+}
+
+#[test]
 fn a_script_may_come_without_a_file_and_ends_at_its_first_failure() {
     let ended = shell(&["x4200"], "psrinfo -t\npsrset -c 9\npsrinfo -t\n");
     assert_eq!((ended.status.code(), out(&ended).as_str()), (Some(1), "4\n"));

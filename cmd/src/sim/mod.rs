@@ -62,6 +62,7 @@
 mod complete;
 mod own;
 mod place;
+mod services;
 mod shell;
 mod words;
 

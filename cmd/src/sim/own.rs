@@ -1,15 +1,14 @@
 //! The commands that belong to the shell alone.
 
 use super::COMMAND as SIM;
+use super::services::{svcadm, svcs};
 use super::shell::{COMMANDS, Shell, Trouble};
 use crate::command::Command;
 use crate::ctx::{Ctx, not_opened};
 use crate::help;
 use crate::start::started;
 use millpond_model::{Nanos, Pid};
-use millpond_session::{
-    Load, Outcome, Running, SERVICES, Service, WORKLOADS, Waiting, Workload, stop_on_signal,
-};
+use millpond_session::{Load, Outcome, Running, WORKLOADS, Waiting, Workload, stop_on_signal};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -75,12 +74,13 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// What was typed is not of the form.
-fn misuse(word: usize, what: impl Into<String>, name: &str) -> Trouble {
+pub(super) fn misuse(word: usize, what: impl Into<String>, name: &str) -> Trouble {
     let usage = Own::named(name).map(Own::usage).unwrap_or_default();
     Trouble::new(word, what).remedy(format!("usage: {usage}"))
 }
 
-fn simulation(shell: &Shell) -> Result<millpond_session::Simulation<'_>, Trouble> {
+/// The machine, beside its facets.
+pub(super) fn simulation(shell: &Shell) -> Result<millpond_session::Simulation<'_>, Trouble> {
     shell.simulation().ok_or_else(|| Trouble::new(0, "the machine is not simulated"))
 }
 
@@ -242,7 +242,8 @@ fn time(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Tr
     Ok(())
 }
 
-fn none(name: &str, words: &[String]) -> Result<(), Trouble> {
+/// Nothing may stand behind the name.
+pub(super) fn none(name: &str, words: &[String]) -> Result<(), Trouble> {
     match words.first() {
         None => Ok(()),
         Some(word) => Err(misuse(1, format!("{name} does not take `{word}`"), name)),
@@ -272,66 +273,6 @@ fn open(shell: &mut Shell, words: &[String], _: &mut Ctx<'_>) -> Result<(), Trou
         let trouble = Trouble::from(not_opened(&error));
         Trouble { word: 1, remedy: Some("save writes such files; this machine goes on".into()), ..trouble }
     })
-}
-
-fn svcadm(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
-    let on = match words.first().map(String::as_str) {
-        Some("enable") => true,
-        Some("disable") => false,
-        Some(word) => return Err(misuse(1, format!("svcadm does not know `{word}`"), "svcadm")),
-        None => return Err(misuse(1, "svcadm needs to be told what to do", "svcadm")),
-    };
-    let (mut recursive, mut services) = (false, Vec::new());
-    for (word, at) in words.iter().zip(1..).skip(1) {
-        match word.as_str() {
-            "-r" if on => recursive = true,
-            // It is done when the command ends, and there is one boot.
-            "-s" | "-t" => {}
-            word if word.starts_with('-') => {
-                return Err(misuse(at, format!("there is no option {word}"), "svcadm"));
-            }
-            word => {
-                let all: Vec<String> = SERVICES.iter().map(ToString::to_string).collect();
-                let remedy = format!("there are {}", all.join(" and "));
-                let service: Service = word.parse().map_err(|e: millpond_session::NoSuchService| {
-                    Trouble::new(at, e.to_string()).remedy(remedy)
-                })?;
-                services.push(service);
-            }
-        }
-    }
-    if services.is_empty() {
-        return Err(misuse(words.len() + 1, "svcadm needs a service", "svcadm"));
-    }
-    let simulation = simulation(shell)?;
-    for service in services {
-        if let Some(needed) = service.needs().filter(|_| on && recursive) {
-            simulation.enable(needed, true);
-        }
-        simulation.enable(service, on);
-        if let Some(needed) = service.needs().filter(|needed| on && !simulation.is_enabled(*needed)) {
-            ctx.prog = "svcadm".into();
-            ctx.warn(format_args!("{service} waits for {needed}"));
-            ctx.hint(&format!("svcadm enable {needed}"));
-        }
-    }
-    Ok(())
-}
-
-fn svcs(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
-    none("svcs", words)?;
-    let simulation = simulation(shell)?;
-    ctx.out.line(format_args!("{:<14} FMRI", "STATE"));
-    for service in SERVICES {
-        let waits = service.needs().is_some_and(|needed| !simulation.is_enabled(needed));
-        let state = match simulation.is_enabled(service) {
-            false => "disabled",
-            true if waits => "offline",
-            true => "online",
-        };
-        ctx.out.line(format_args!("{state:<14} {service}"));
-    }
-    Ok(())
 }
 
 fn show_help(_: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {

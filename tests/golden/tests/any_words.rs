@@ -5,7 +5,7 @@
 use millpond_cmd::{Ctx, run};
 use millpond_golden::Stage;
 use millpond_session::Output;
-use millpond_sim::SimMachine;
+use millpond_sim::{SimMachine, SimState};
 use proptest::prelude::*;
 use proptest::sample::select;
 use std::ffi::OsString;
@@ -75,6 +75,23 @@ fn any_line() -> impl Strategy<Value = Vec<&'static str>> {
     })
 }
 
+/// A line that starts a workload, or tries to.
+fn any_start() -> impl Strategy<Value = Vec<&'static str>> {
+    let form = select(vec![
+        vec!["psrset", "-e", "0"],
+        vec!["psrset", "-e", "1"],
+        vec!["psrset", "-e", "9"],
+        vec!["pbind", "-e", "0"],
+        vec!["pbind", "-e", "2"],
+        vec!["priocntl", "-e"],
+        vec!["priocntl", "-e", "-c", "RT"],
+        vec!["priocntl", "-e", "-c", "RT", "-p", "99"],
+    ]);
+    let load =
+        select(vec!["nap", "./spin", "build -j 2", "pingpong 2", "fork", "spin -t x", "ls -l", "nap --run"]);
+    (form, load).prop_map(|(form, load)| form.into_iter().chain(load.split(' ')).collect())
+}
+
 struct Told {
     out: String,
     status: u8,
@@ -114,6 +131,32 @@ proptest! {
             }
             stage.sim().view(|s| s.check()).map_err(TestCaseError::fail)?;
         }
+    }
+
+    #[test]
+    fn a_workload_is_started_or_leaves_nothing_behind(lines in proptest::collection::vec(any_start(), 1..6)) {
+        let stage = machine();
+        for line in lines {
+            let before = stage.sim().view(SimState::clone);
+            let told = tell(&stage, &line);
+            if told.status == 0 {
+                prop_assert!(told.out.starts_with("started "), "{:?}: {}", line, told.out);
+            } else {
+                let same = stage.sim().view(|s| *s == before);
+                prop_assert!(same, "{:?} was refused and did something", line);
+            }
+            stage.sim().view(|s| s.check()).map_err(TestCaseError::fail)?;
+        }
+    }
+
+    #[test]
+    fn a_start_that_is_only_shown_starts_nothing(line in any_start()) {
+        let stage = machine();
+        let before = stage.sim().view(SimState::clone);
+        let mut line = line;
+        line.insert(1, "--dry-run");
+        tell(&stage, &line);
+        prop_assert!(stage.sim().view(|s| *s == before));
     }
 
     #[test]
