@@ -111,9 +111,10 @@ impl Kernel {
         };
         let victim = self.index.rings[lgroup as usize].iter().find_map(best_in);
         let victim = victim?;
-        let mut queue = std::mem::take(&mut self.queues[victim as usize]);
-        let thread = queue.first_unbound(&self.threads, |thread| self.may_run(thread, thief));
-        self.queues[victim as usize] = queue;
+        let Kernel { queues, threads, index, .. } = self;
+        // Those that are bound to a processor do not come into question.
+        let may_come = |thread: u32| index.parts[threads[thread as usize].part as usize].0.contains(thief);
+        let thread = queues[victim as usize].first_unbound(threads, may_come);
         self.rescore(victim);
         let thread = thread?;
         let t = self.thread(thread);
