@@ -107,7 +107,7 @@ fn idling(pairs: usize) -> Line {
 
 fn machine(load: &Load) -> Kernel {
     let tunables = Tunables::default();
-    let mut kernel = Kernel::new(&Layout::flat(load.cpus), default_tables(false, tunables.hz), tunables);
+    let mut kernel = Kernel::new(&Layout::flat(load.cpus), default_tables(false), tunables);
     for number in 0..u64::from(load.threads) {
         // No two in step.
         let (run, sleep) = (load.cycle_us.0 * 1_000 + number, load.cycle_us.1 * 1_000 + number);

@@ -118,7 +118,7 @@ fn letters(class: Class) -> &'static [char] {
 
 /// What a class does not have is refused before anything is done. FX brings it into its range instead.
 fn in_range(request: &ClassRequest) -> Result<(), Failure> {
-    let tables = millpond_formats::dispadmin::default_tables(false, 0);
+    let tables = millpond_formats::dispadmin::default_tables(false);
     let tried = request.apply(ClassParams::Sys, &tables);
     tried.map(drop).map_err(|error| Failure::Said(error.to_string(), None))
 }

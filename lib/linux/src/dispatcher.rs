@@ -177,7 +177,7 @@ impl Dispatcher for LinuxMachine {
     }
 
     fn tables(&self) -> Result<DispatchTables, Refusal> {
-        Ok(default_tables(false, HZ_DEFAULT))
+        Ok(default_tables(false))
     }
 
     fn live(&self) -> Result<(), Absent> {
@@ -223,7 +223,7 @@ impl Dispatcher for LinuxMachine {
             };
             // The range is that of the class; there is no limit that could be exceeded.
             request
-                .apply(class_of(now, rr), &default_tables(false, HZ_DEFAULT))
+                .apply(class_of(now, rr), &default_tables(false))
                 .map_err(|error| refuse(Reason::Machine(error.to_string())))?;
             let (after, note) = policy_for(request, now).map_err(|absent| refuse(Reason::Absent(absent)))?;
             notes.extend(note.filter(|note| !notes.contains(note)));

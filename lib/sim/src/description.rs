@@ -174,7 +174,11 @@ fn expand(d: &Description) -> Result<SimState, Wrong> {
             .ok_or_else(|| ("booted", format!("`{text}` is no time; write 2024-11-20 08:14:02 (UTC)")))?,
     };
     let topology = topology(d)?;
-    let mut state = SimState::booted(&d.name, topology, booted);
+    if !(1..=HZ_MAX).contains(&d.tunables.hz) {
+        let what = format!("hz is {}; 1 to {HZ_MAX} ticks in a second are possible", d.tunables.hz);
+        return Err(("hz", what));
+    }
+    let mut state = SimState::booted(&d.name, topology, booted, d.tunables);
     for device in &d.devices {
         let DeviceDescription { name, processor } = device;
         if !state.topology.cpus().contains(*processor) {
@@ -185,11 +189,6 @@ fn expand(d: &Description) -> Result<SimState, Wrong> {
         }
         state.devices.push(Device { name: name.clone(), processor: *processor });
     }
-    if !(1..=HZ_MAX).contains(&d.tunables.hz) {
-        let what = format!("hz is {}; 1 to {HZ_MAX} ticks in a second are possible", d.tunables.hz);
-        return Err(("hz", what));
-    }
-    state = state.tuned(d.tunables);
     let mut threads: u32 = 0;
     for zone in &d.zones {
         if state.zones.contains(&zone.name) {

@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(steps, ["dispatch/RT/59: 10 -> infinite"]);
         Writer::open(&machine).unwrap().commit(change).unwrap();
         assert_eq!(SimMachine::load(&machine.save()).unwrap().tables().unwrap(), table);
-        let back = machine.prepare_set_table(ClassTable::Rt(default_tables(false, 100).rt)).unwrap();
+        let back = machine.prepare_set_table(ClassTable::Rt(default_tables(false).rt)).unwrap();
         assert_eq!(back.steps.len(), 1);
     }
 

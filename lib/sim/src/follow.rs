@@ -3,7 +3,7 @@
 use crate::kernel::{ASIDE, Arrangement, DEFAULT, Kernel, Layout, News, Program, SETS, Start, Tunables};
 use crate::state::SimState;
 use crate::tables::{LwpRecord, ProcessRecord, ProcessorRecord, Tables};
-use millpond_model::{ClassParams, CpuId, Lwp, LwpId, Pid, PsetId, Topology};
+use millpond_model::{ClassParams, CpuId, DispatchTables, Lwp, LwpId, Pid, PsetId, Topology};
 use std::collections::BTreeMap;
 
 /// How the processors of a topology stand, for the kernel: indices ascend with numbers.
@@ -41,7 +41,6 @@ fn confinement(topology: &Topology, record: &LwpRecord) -> (u32, Option<u32>) {
 /// How the tables share out the processors of a topology.
 fn arrangement(topology: &Topology, tables: &Tables) -> Arrangement {
     let places = || topology.processors().iter().map(|p| tables.processors.get(&p.id));
-    let place = |p: &ProcessorRecord| (part_of(p.set), p.state.runs_threads());
     let last = tables.sets.keys().next_back().map_or(DEFAULT, |set| part_of(*set));
     let where_cpu = |wanted: &dyn Fn(PsetId) -> bool| -> Vec<u32> {
         let runs = |p: &ProcessorRecord| p.state.runs_threads() && wanted(p.set);
@@ -54,7 +53,7 @@ fn arrangement(topology: &Topology, tables: &Tables) -> Arrangement {
     for set in tables.sets.keys() {
         parts[part_of(*set) as usize] = where_cpu(&|other| other == *set);
     }
-    Arrangement { cpus: places().map(|p| p.map_or((DEFAULT, false), place)).collect(), parts }
+    Arrangement { cpus: places().map(|p| p.map_or(DEFAULT, |p| part_of(p.set))).collect(), parts }
 }
 
 impl SimState {
@@ -144,7 +143,6 @@ impl SimState {
 
 /// A new kernel for processors that stand so, all of them in the default set.
 #[must_use]
-pub fn kernel(topology: &Topology, tunables: crate::tables::Tunables) -> Kernel {
-    let rest = Tunables { hz: tunables.hz, ..Tunables::default() };
-    Kernel::new(&layout(topology), tunables.tables(), rest)
+pub fn kernel(topology: &Topology, dispatch: DispatchTables, hz: u32) -> Kernel {
+    Kernel::new(&layout(topology), dispatch, Tunables { hz, ..Tunables::default() })
 }

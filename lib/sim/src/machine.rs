@@ -6,7 +6,7 @@ use crate::draft::Draft;
 use crate::kernel::Program;
 use crate::knobs::{self, Name};
 use crate::state::{self, LoadError, SimState};
-use crate::tables::LwpRecord;
+use crate::tables::{LwpRecord, Tunables};
 use crate::workloads::Load;
 use crate::{catalogue, description};
 use millpond_machine::{
@@ -75,7 +75,7 @@ impl SimMachine {
     /// A machine whose processors stand as those of another one do (`like-host`).
     #[must_use]
     pub fn like(topology: Topology) -> Self {
-        let state = SimState::booted("like-host", topology, state::BOOTED);
+        let state = SimState::booted("like-host", topology, state::BOOTED, Tunables::default());
         Self::new(state, Box::new(MemoryJournal::default()))
     }
 

@@ -31,14 +31,25 @@ struct Watch<'a> {
 
 impl OccupancyWatch for Watch<'_> {
     fn collect(&mut self) -> Result<Residence, Refusal> {
+        let spent = self.machine.edit(|s| std::mem::take(&mut s.residence));
         let now = self.machine.view(crate::SimState::now);
         let elapsed = now - self.since;
         self.since = now;
-        let spent = self.machine.edit(|s| std::mem::take(&mut s.residence));
-        let tables = self.machine.view(|s| s.tables.clone());
+        Ok(self.machine.view(|s| self.residence(&s.tables, spent, elapsed)))
+    }
+}
+
+impl Watch<'_> {
+    /// What the watched programs spent where, as samples.
+    fn residence(
+        &self,
+        tables: &Tables,
+        spent: BTreeMap<Pid, BTreeMap<u32, u64>>,
+        elapsed: Nanos,
+    ) -> Residence {
         let mut by_program: BTreeMap<(Pid, u32), u64> = BTreeMap::new();
         for (pid, cpus) in spent {
-            let Some(program) = self.nearest(&tables, pid) else { continue };
+            let Some(program) = self.nearest(tables, pid) else { continue };
             for (cpu, time) in cpus {
                 *by_program.entry((program, cpu)).or_default() += time;
             }
@@ -48,17 +59,15 @@ impl OccupancyWatch for Watch<'_> {
             let cpu = *cpus.get(cpu as usize)?;
             Some(Sighting { cpu, pid, samples: self.samples(time) })
         };
-        Ok(Residence {
+        Residence {
             elapsed,
             full: self.samples(elapsed.0),
             sightings: by_program.into_iter().filter_map(sighting).collect(),
             lost: 0,
-            alive: self.pids.iter().copied().filter(|pid| self.lives(&tables, *pid)).collect(),
-        })
+            alive: self.pids.iter().copied().filter(|pid| self.lives(tables, *pid)).collect(),
+        }
     }
-}
 
-impl Watch<'_> {
     fn samples(&self, time: u64) -> u64 {
         let samples = u128::from(time) * u128::from(self.frequency_hz) / u128::from(SECOND);
         u64::try_from(samples).unwrap_or(u64::MAX)

@@ -91,7 +91,8 @@ impl SimState {
     /// A machine that was just booted: all processors on-line, in the default set, and the processes that
     /// every machine of the family has.
     #[must_use]
-    pub fn booted(name: &str, topology: Topology, booted: WallTime) -> Self {
+    pub fn booted(name: &str, topology: Topology, booted: WallTime, tunables: Tunables) -> Self {
+        let dispatch = tunables.tables();
         let record =
             ProcessorRecord { state: State::OnLine, since: booted, set: PsetId::DEFAULT, arrival: 0 };
         let processors = topology.processors().iter().map(|p| (p.id, record)).collect();
@@ -100,33 +101,24 @@ impl SimState {
             name: name.to_owned(),
             boot: format!("{name}-{}", booted.0),
             booted,
-            kernel: follow::kernel(&topology, Tunables::default()),
+            kernel: follow::kernel(&topology, dispatch.clone(), tunables.hz),
             threads: BTreeMap::new(),
             residence: BTreeMap::new(),
             halted: None,
             services: BTreeSet::new(),
             topology,
             devices: Vec::new(),
-            tunables: Tunables::default(),
+            tunables,
             zones: vec!["global".into()],
             tables: Tables {
                 processors,
                 sets: BTreeMap::new(),
                 processes: usual(),
                 next_pid: FIRST_PID,
-                dispatch: Tunables::default().tables(),
+                dispatch,
                 default_class: None,
             },
         }
-    }
-
-    /// The same machine, booted with other tunables.
-    #[must_use]
-    pub fn tuned(mut self, tunables: Tunables) -> Self {
-        self.tunables = tunables;
-        self.tables.dispatch = tunables.tables();
-        self.kernel = follow::kernel(&self.topology, tunables);
-        self
     }
 
     /// Since boot.

@@ -58,7 +58,7 @@ impl Tunables {
     #[must_use]
     pub fn tables(&self) -> DispatchTables {
         let extended = !matches!(self.ts_dispatch_extended, -1 | 0);
-        default_tables(extended, self.hz)
+        default_tables(extended)
     }
 }
 

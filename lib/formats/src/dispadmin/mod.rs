@@ -35,12 +35,12 @@ const FX_STANDARD: &str = include_str!("../../tables/fx_dptbl.txt");
 /// The tables of a machine that was just booted; `extended` is its tunable `ts_dispatch_extended`.
 ///
 /// They are kept in ticks and are the same for every clock rate: with 1000 ticks a second all slices are a tenth as
-/// long (reference §0). So `_hz` changes nothing.
+/// long (reference §0).
 ///
 /// # Panics
 /// Never: a test reads each of the files.
 #[must_use]
-pub fn default_tables(extended: bool, _hz: u32) -> DispatchTables {
+pub fn default_tables(extended: bool) -> DispatchTables {
     let ts = if extended { TS_EXTENDED } else { TS_STANDARD };
     let read = |class, text| parse_table(class, text, HZ_DEFAULT);
     match (read(Class::Ts, ts), read(Class::Rt, RT_STANDARD), read(Class::Fx, FX_STANDARD)) {

@@ -5,7 +5,7 @@ use millpond_model::{Quantum, QuantumTable, TsRow, TsTable};
 use proptest::prelude::*;
 
 fn standard() -> DispatchTables {
-    default_tables(false, HZ_DEFAULT)
+    default_tables(false)
 }
 
 fn lines(text: &str, which: std::ops::Range<usize>) -> Vec<&str> {
@@ -33,7 +33,7 @@ fn the_listing_has_the_classes_in_order_of_loading() {
 
 #[test]
 fn the_standard_tables_print_as_they_are_published() {
-    let print = |class, extended| print_table(class, &default_tables(extended, 100), 1000, 100).unwrap();
+    let print = |class, extended| print_table(class, &default_tables(extended), 1000, 100).unwrap();
     assert_eq!(print(Class::Ts, false), TS_STANDARD);
     assert_eq!(print(Class::Ts, true), TS_EXTENDED);
     assert_eq!(print(Class::Rt, false), RT_STANDARD);
@@ -76,8 +76,8 @@ fn the_tables_stay_in_ticks_whatever_the_clock_rate() {
     let ts = standard().ts;
     assert_eq!(*ts.row(0), TsRow { quantum: 20, tqexp: 0, slpret: 50, maxwait: 0, lwait: 50 });
     assert_eq!(*ts.row(29), TsRow { quantum: 12, tqexp: 19, slpret: 52, maxwait: 0, lwait: 52 });
-    assert_eq!(default_tables(true, 100).ts.row(29).quantum, 36);
-    let text = print_table(Class::Ts, &default_tables(false, 1000), 1000, 1000).unwrap();
+    assert_eq!(default_tables(true).ts.row(29).quantum, 36);
+    let text = print_table(Class::Ts, &default_tables(false), 1000, 1000).unwrap();
     assert_eq!(lines(&text, 4..5), ["        20         0        50           0        50        #     0"]);
 }
 

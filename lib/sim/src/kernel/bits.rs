@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A set of indices.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Vec<u32>", into = "Vec<u32>")]
+#[serde(try_from = "Vec<u32>", into = "Vec<u32>")]
 pub struct Bits {
     words: Vec<u64>,
 }
@@ -12,14 +12,16 @@ pub struct Bits {
 /// The highest index that a set may be read with from a file.
 const INDEX_MAX: u32 = 1 << 20;
 
-impl From<Vec<u32>> for Bits {
-    /// Indices beyond what any machine has are left out.
-    fn from(indices: Vec<u32>) -> Self {
-        let mut bits = Bits::default();
-        for index in indices.into_iter().filter(|index| *index < INDEX_MAX) {
-            bits.insert(index);
+impl TryFrom<Vec<u32>> for Bits {
+    type Error = &'static str;
+
+    /// Ascending, and not beyond what any machine has.
+    fn try_from(indices: Vec<u32>) -> Result<Self, &'static str> {
+        let ascend = indices.is_sorted_by(|a, b| a < b);
+        if !ascend || indices.last().is_some_and(|last| *last >= INDEX_MAX) {
+            return Err("processors that do not exist, or not in order");
         }
-        bits
+        Ok(indices.into_iter().collect())
     }
 }
 

@@ -1,11 +1,10 @@
 //! Whether a kernel that somebody saved can be one.
 
+use super::bits::Bits;
 use super::queue::NONE;
 use super::thread::{ClassState, TS_TOP};
 use super::{Action, Kernel, RunState, Source};
-
-/// How many clock ticks a second may have. Real ones have 100 or 1,000.
-const HZ_MAX: u32 = 1_000_000;
+use crate::tables::HZ_MAX;
 
 impl Kernel {
     /// Whether the parts fit together, so that no future of it fails for its past.
@@ -34,18 +33,13 @@ impl Kernel {
         if self.parts.len() < 2 || self.queues.len() != self.cpus.len() + self.parts.len() {
             return Err("the kernel has not one queue for each processor and partition".into());
         }
-        let exist = |cpus: &[u32]| cpus.iter().all(|cpu| (*cpu as usize) < self.cpus.len());
-        let ascend = |cpus: &[u32]| cpus.is_sorted_by(|a, b| a < b);
-        for part in &self.parts {
-            if !exist(&part.cpus) || !exist(part.peers()) || !ascend(&part.cpus) || !ascend(part.peers()) {
-                return Err("a partition has processors that do not exist, or not in order".into());
-            }
+        let exist = |cpus: &Bits| cpus.iter().all(|cpu| (cpu as usize) < self.cpus.len());
+        if !self.parts.iter().all(|part| exist(&part.cpus) && exist(&part.peers)) {
+            return Err("a partition has processors that do not exist".into());
         }
         let lgroups = self.levels.len();
         let rings_exist = self.levels.iter().flatten().flatten().all(|l| (*l as usize) < lgroups);
-        let asked_exist =
-            self.asked.iter().chain(self.busy.iter()).all(|cpu| (cpu as usize) < self.cpus.len());
-        if !rings_exist || !asked_exist || lgroups == 0 {
+        if !rings_exist || !exist(&self.asked) || !exist(&self.busy) || lgroups == 0 {
             return Err("the kernel names lgroups or processors that do not exist".into());
         }
         Ok(())
@@ -146,13 +140,13 @@ impl Kernel {
                 return Err("the kernel has an event for somebody who cannot have one".into());
             }
         }
-        let gone =
-            |thread: &u32| self.threads.get(*thread as usize).is_some_and(|t| t.state == RunState::Gone);
-        let asleep =
-            |thread: &u32| self.threads.get(*thread as usize).is_some_and(|t| t.state == RunState::Asleep);
-        let waits =
-            |thread: &u32| self.threads.get(*thread as usize).is_some_and(|t| t.state != RunState::Gone);
-        if !self.barriers.iter().flat_map(|b| &b.there).all(waits) {
+        let is = |thread: &u32, what: fn(RunState) -> bool| {
+            self.threads.get(*thread as usize).is_some_and(|t| what(t.state))
+        };
+        let gone = |thread: &u32| is(thread, |state| state == RunState::Gone);
+        let lives = |thread: &u32| is(thread, |state| state != RunState::Gone);
+        let asleep = |thread: &u32| is(thread, |state| state == RunState::Asleep);
+        if !self.barriers.iter().flat_map(|b| &b.there).all(lives) {
             return Err("the kernel has threads at a barrier that do not exist".into());
         }
         if !self.free.iter().all(gone) || !self.channels.iter().flat_map(|c| &c.waiting).all(asleep) {

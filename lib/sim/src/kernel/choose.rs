@@ -26,7 +26,7 @@ impl Kernel {
     /// The same among some of its processors.
     pub(super) fn lowest_where(&self, hint: u32, thread: u32, pri: i16, wanted: impl Fn(u32) -> bool) -> u32 {
         let t = self.thread(thread);
-        let part = &self.index.parts[t.part as usize].0;
+        let part = &self.parts[t.part as usize].cpus;
         let mut at_home = None;
         for ring in &self.index.rings[t.home as usize] {
             let Some((score, cpu)) = self.least(part, ring, hint, thread, &wanted) else { continue };
@@ -73,7 +73,7 @@ impl Kernel {
     /// The next processor of the leaf for a thread, or, alone in it, of the thread's partition.
     pub(super) fn neighbour(&self, thread: u32, number: u32) -> u32 {
         let leaf = &self.index.rings[self.cpus[number as usize].lgroup as usize][0];
-        let part = &self.index.parts[self.thread(thread).part as usize].0;
+        let part = &self.parts[self.thread(thread).part as usize].cpus;
         let (after, other) = (number.saturating_add(1), |cpu: u32| cpu != number);
         let in_leaf = first_in(&[part, leaf], after, other);
         in_leaf.or_else(|| first_in(&[part], after, other)).unwrap_or(number)
@@ -88,7 +88,7 @@ impl Kernel {
         if t.bound.is_some() {
             return;
         }
-        let part = &self.index.parts[t.part as usize].0;
+        let part = &self.parts[t.part as usize].cpus;
         let rings = &self.index.rings[self.cpus[near as usize].lgroup as usize];
         let idle = rings.iter().find_map(|ring| first_in(&[free, part, ring], near, idles));
         if let Some(idle) = idle {
@@ -100,7 +100,7 @@ impl Kernel {
     /// for a moment, the processor looks again then.
     pub(super) fn stealable(&mut self, thief: u32) -> Option<u32> {
         let (part, lgroup) = (self.cpus[thief as usize].part, self.cpus[thief as usize].lgroup);
-        let peers = &self.index.parts[part as usize].1;
+        let peers = &self.parts[part as usize].peers;
         let open = |cpu: u32| cpu != thief && self.queues[cpu as usize].steal_after <= self.now;
         let levels = &self.index.unbound;
         let best_in = |ring: &Bits| {
@@ -111,9 +111,9 @@ impl Kernel {
         };
         let victim = self.index.rings[lgroup as usize].iter().find_map(best_in);
         let victim = victim?;
-        let Kernel { queues, threads, index, .. } = self;
+        let Kernel { queues, threads, parts, .. } = self;
         // Those that are bound to a processor do not come into question.
-        let may_come = |thread: u32| index.parts[threads[thread as usize].part as usize].0.contains(thief);
+        let may_come = |thread: u32| parts[threads[thread as usize].part as usize].cpus.contains(thief);
         let thread = queues[victim as usize].first_unbound(threads, may_come);
         self.rescore(victim);
         let thread = thread?;
@@ -138,7 +138,7 @@ impl Kernel {
         if let Some(cpu) = t.bound {
             return self.cpus[cpu as usize].lgroup;
         }
-        let part = &self.index.parts[t.part as usize].0;
+        let part = &self.parts[t.part as usize].cpus;
         let load = |(lgroup, rings): (u32, &Vec<Bits>)| {
             let cpus = rings[0].iter().filter(|cpu| part.contains(*cpu)).count() as u64;
             let threads = self.index.at_home[t.part as usize][lgroup as usize];

@@ -13,21 +13,13 @@ pub(super) struct Index {
     pub unbound: Levels,
     /// For each lgroup the processors in its rings.
     pub rings: Vec<Vec<Bits>>,
-    /// For each partition the processors of its threads, and those from whose queues its own may take.
-    pub parts: Vec<(Bits, Bits)>,
     /// Runnable threads by partition and lgroup.
     pub at_home: Vec<Vec<u64>>,
 }
 
 impl Default for Index {
     fn default() -> Self {
-        Index {
-            scores: Levels::new(0),
-            unbound: Levels::new(0),
-            rings: Vec::new(),
-            parts: Vec::new(),
-            at_home: Vec::new(),
-        }
+        Index { scores: Levels::new(0), unbound: Levels::new(0), rings: Vec::new(), at_home: Vec::new() }
     }
 }
 
@@ -40,9 +32,8 @@ impl Kernel {
             cpus().filter(|(_, cpu)| ring.contains(&cpu.lgroup)).map(|(number, _)| number).collect()
         };
         let rings = self.levels.iter().map(|rings| rings.iter().map(within).collect()).collect();
-        self.index =
-            Index { scores: Levels::new(count), unbound: Levels::new(count), rings, ..Index::default() };
-        self.index_parts();
+        let at_home = vec![vec![0; self.levels.len()]; self.parts.len()];
+        self.index = Index { scores: Levels::new(count), unbound: Levels::new(count), rings, at_home };
         for cpu in 0..count {
             self.rescore(cpu);
         }
@@ -51,14 +42,7 @@ impl Kernel {
         }
     }
 
-    /// Notes which processors partitions have.
-    pub(super) fn index_parts(&mut self) {
-        let bits = |cpus: &[u32]| cpus.iter().copied().collect::<Bits>();
-        self.index.parts = self.parts.iter().map(|part| (bits(&part.cpus), bits(part.peers()))).collect();
-        self.index.at_home.resize(self.parts.len(), vec![0; self.levels.len()]);
-    }
-
-    /// What a processor has to lose, or what can be taken from it, changed.
+    /// What a processor has to lose, or what can be taken from it, changed. Queues of partitions have no processor.
     pub(super) fn rescore(&mut self, number: u32) {
         let (Some(cpu), Some(queue)) = (self.cpus.get(number as usize), self.queues.get(number as usize))
         else {

@@ -59,7 +59,7 @@ mod ts;
 mod tests;
 
 pub use heap::{Heap, Source};
-pub use place::{Arrangement, Partition};
+pub use place::Arrangement;
 pub use program::{Action, Program, Waiting};
 pub use queue::{IDLE, LEVELS, Queue};
 pub use run::Halt;
@@ -69,6 +69,7 @@ pub use thread::{ClassState, FxState, RtState, RunState, Thread, TsState};
 use bits::Bits;
 use index::Index;
 use millpond_model::{COLUMNS, Column, DispatchTables};
+use place::Partition;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -124,8 +125,6 @@ pub struct Cpu {
     pub lgroup: u32,
     /// Its core.
     pub core: u32,
-    /// Whether it runs threads.
-    pub active: bool,
     /// When its time was last accounted, in nanoseconds.
     pub since: u64,
     /// Nanoseconds in user mode.
@@ -264,7 +263,6 @@ impl Kernel {
             part: 0,
             lgroup,
             core,
-            active: true,
             since: 0,
             user: 0,
             sys: 0,
@@ -272,7 +270,7 @@ impl Kernel {
             events: [0; COLUMNS.len()],
         };
         let cpus: Vec<Cpu> = layout.cpus.iter().map(cpu).collect();
-        let all: Vec<u32> = (0u32..).take(cpus.len()).collect();
+        let all: Bits = (0u32..).take(cpus.len()).collect();
         let mut kernel = Kernel {
             tunables,
             tables,

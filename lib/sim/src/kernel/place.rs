@@ -1,7 +1,7 @@
 //! Where threads may run changes: processors come, go and change partitions, threads are bound and let go.
 
 use super::Kernel;
-use super::bits::first_in;
+use super::bits::{Bits, first_in};
 use super::classes::End;
 use super::queue::Queue;
 use super::thread::RunState;
@@ -11,31 +11,26 @@ use serde::{Deserialize, Serialize};
 /// comes after those of all processors.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Partition {
-    /// The processors that its threads may run on, ascending.
-    pub cpus: Vec<u32>,
-    /// The processors from whose queues its own processors may take threads, ascending.
-    peers: Vec<u32>,
+pub(super) struct Partition {
+    /// The processors that its threads may run on.
+    pub cpus: Bits,
+    /// The processors from whose queues its own processors may take threads.
+    pub peers: Bits,
 }
 
 impl Partition {
     /// One that has these processors to itself.
-    #[must_use]
-    pub fn of(cpus: Vec<u32>) -> Self {
+    pub fn of(cpus: Bits) -> Self {
         Partition { peers: cpus.clone(), cpus }
-    }
-
-    pub(super) fn peers(&self) -> &[u32] {
-        &self.peers
     }
 }
 
 /// How processors are shared out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrangement {
-    /// For each processor the partition that it belongs to, and whether it runs threads.
-    pub cpus: Vec<(u32, bool)>,
-    /// For each partition the processors that its threads may run on, ascending. They may be others' too.
+    /// For each processor the partition that it belongs to.
+    pub cpus: Vec<u32>,
+    /// For each partition the processors that its threads may run on: those that run any. They may be others' too.
     pub parts: Vec<Vec<u32>>,
 }
 
@@ -46,7 +41,7 @@ impl Kernel {
         let t = self.thread(thread);
         match t.bound {
             Some(bound) => bound == cpu,
-            None => self.index.parts[t.part as usize].0.contains(cpu),
+            None => self.parts[t.part as usize].cpus.contains(cpu),
         }
     }
 
@@ -80,36 +75,32 @@ impl Kernel {
 
     /// Notes who may run where; `false` when nothing is new.
     fn place_processors(&mut self, wanted: &Arrangement) -> bool {
-        let now = self.cpus.iter().map(|cpu| (cpu.part, cpu.active));
-        let same_cpus = now.eq(wanted.cpus.iter().copied());
-        let parts = self.parts.iter().map(|part| &part.cpus);
-        if same_cpus && parts.eq(&wanted.parts) {
+        let last = wanted.cpus.iter().copied().max().unwrap_or(0) as usize;
+        let most = self.parts.len().max(wanted.parts.len()).max(last + 1);
+        let mut cpus: Vec<Bits> = wanted.parts.iter().map(|cpus| cpus.iter().copied().collect()).collect();
+        cpus.resize(most, Bits::default());
+        let same_cpus = self.cpus.iter().map(|cpu| &cpu.part).eq(&wanted.cpus);
+        if same_cpus && self.parts.iter().map(|part| &part.cpus).eq(&cpus) {
             return false;
         }
-        for (cpu, (part, active)) in self.cpus.iter_mut().zip(&wanted.cpus) {
-            (cpu.part, cpu.active) = (*part, *active);
+        for (cpu, part) in self.cpus.iter_mut().zip(&wanted.cpus) {
+            cpu.part = *part;
         }
-        let last = wanted.cpus.iter().map(|(part, _)| *part).max().unwrap_or(0);
-        let known = u32::try_from(wanted.parts.len()).unwrap_or(u32::MAX);
-        self.ensure_part(last.max(known.saturating_sub(1)));
-        for (number, part) in (0u32..).zip(&mut self.parts) {
-            part.cpus = wanted.parts.get(number as usize).cloned().unwrap_or_default();
-            let own = |cpu: &&u32| self.cpus[**cpu as usize].part == number;
-            let mixes = wanted.parts.iter().filter(|cpus| cpus.iter().any(|cpu| own(&cpu)));
-            part.peers = mixes.flatten().copied().collect();
-            part.peers.sort_unstable();
-            part.peers.dedup();
+        self.make_parts(most);
+        for number in 0..most {
+            let own = |cpu: u32| self.cpus[cpu as usize].part as usize == number;
+            let mixes = cpus.iter().filter(|cpus| cpus.iter().any(own));
+            let peers = mixes.flat_map(Bits::iter).collect();
+            self.parts[number] = Partition { cpus: cpus[number].clone(), peers };
         }
-        self.index_parts();
         true
     }
 
-    /// Makes partitions up to this number, without processors.
-    fn ensure_part(&mut self, part: u32) {
-        let most = self.parts.len().max(part as usize + 1);
+    /// Makes partitions, without processors, until there are so many.
+    fn make_parts(&mut self, most: usize) {
         self.parts.resize_with(most, Partition::default);
         self.queues.resize_with(self.cpus.len() + most, Queue::default);
-        self.index_parts();
+        self.index.at_home.resize(most, vec![0; self.levels.len()]);
     }
 
     /// Binds a thread to a partition, and to one processor of it or to none. It goes there at once.
@@ -119,7 +110,7 @@ impl Kernel {
             return;
         }
         if part as usize >= self.parts.len() {
-            self.ensure_part(part);
+            self.make_parts(part as usize + 1);
         }
         let waits = matches!(self.thread(thread).state, RunState::Queued(_));
         self.count_at_home(thread, false);
@@ -149,7 +140,7 @@ impl Kernel {
             Some(cpu) => at_home(cpu),
             None => {
                 let near = &self.index.rings[t.home as usize][0];
-                first_in(&[&self.index.parts[t.part as usize].0, near], 0, |_| true).is_some()
+                first_in(&[&self.parts[t.part as usize].cpus, near], 0, |_| true).is_some()
             }
         };
         if !stays {

@@ -23,7 +23,10 @@ impl Kernel {
             (None, End::Back) => self.choose_back(thread, pri),
             (None, End::Front) => self.choose_front(thread, pri),
         };
-        self.insert(thread, cpu, end);
+        // A new best asks the processor to switch.
+        if self.insert(thread, cpu, end) {
+            self.resched(cpu, pri);
+        }
         self.t(thread).cpu = cpu;
         if self.cpus[cpu as usize].running.is_none() {
             self.asked.insert(cpu);
@@ -32,17 +35,14 @@ impl Kernel {
         }
     }
 
-    /// Into a processor's queue. A new best asks that processor to switch.
-    fn insert(&mut self, thread: u32, cpu: u32, end: End) {
-        let pri = self.thread(thread).effective();
-        let better = self.queues[cpu as usize].insert(&mut self.threads, thread, end == End::Front);
+    /// Into the queue of that number. Gives whether the thread is better than all that were there.
+    fn insert(&mut self, thread: u32, queue: u32, end: End) -> bool {
+        let better = self.queues[queue as usize].insert(&mut self.threads, thread, end == End::Front);
         let now = self.now;
         let t = self.t(thread);
-        (t.state, t.queued_at) = (RunState::Queued(cpu), now);
-        self.rescore(cpu);
-        if better {
-            self.resched(cpu, pri);
-        }
+        (t.state, t.queued_at) = (RunState::Queued(queue), now);
+        self.rescore(queue);
+        better
     }
 
     /// Into the queue of the partition. The processor with the least to lose is told.
@@ -50,10 +50,7 @@ impl Kernel {
         let t = self.thread(thread);
         let (pri, part, hint) = (t.effective(), t.part, t.cpu);
         let queue = self.kp_queue(part);
-        self.queues[queue as usize].insert(&mut self.threads, thread, end == End::Front);
-        let now = self.now;
-        let t = self.t(thread);
-        (t.state, t.queued_at) = (RunState::Queued(queue), now);
+        self.insert(thread, queue, end);
         // Only processors that look into this queue.
         let cpu =
             self.lowest_where(hint, thread, pri, |c| self.kp_queue(self.cpus[c as usize].part) == queue);

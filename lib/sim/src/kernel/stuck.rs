@@ -53,7 +53,7 @@ mod tests {
     use millpond_model::ClassParams;
 
     fn kernel() -> Kernel {
-        Kernel::new(&Layout::flat(2), default_tables(false, 100), Tunables::default())
+        Kernel::new(&Layout::flat(2), default_tables(false), Tunables::default())
     }
 
     fn start(kernel: &mut Kernel, program: Program) -> u32 {

@@ -1,6 +1,6 @@
 //! Threads that compute and sleep in turn.
 
-use super::options::MILLI;
+use super::options::{MILLI, THREADS};
 use super::{Opt, Unit, Workload};
 use crate::kernel::{Action, Program};
 
@@ -8,13 +8,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     name: "nap",
     summary: "Threads that compute for a while, sleep for a while, and so on for ever.",
     options: &[
-        Opt {
-            flag: "-t",
-            value: "N",
-            summary: "threads; 1 if not given",
-            unit: Unit::Count(1, 4096),
-            default: 1,
-        },
+        THREADS,
         Opt {
             flag: "--run",
             value: "MS",

@@ -17,6 +17,15 @@ pub struct Opt {
     pub default: u64,
 }
 
+/// How many threads a workload has, where that is free.
+pub(super) const THREADS: Opt = Opt {
+    flag: "-t",
+    value: "N",
+    summary: "threads; 1 if not given",
+    unit: Unit::Count(1, 4096),
+    default: 1,
+};
+
 /// What a value counts, with the least and the most that it may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {

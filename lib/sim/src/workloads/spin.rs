@@ -1,5 +1,6 @@
 //! Threads that compute.
 
+use super::options::THREADS;
 use super::{Opt, Unit, Workload};
 use crate::kernel::{Action, Program};
 
@@ -10,13 +11,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     name: "spin",
     summary: "Threads that compute, in user mode, and never sleep.",
     options: &[
-        Opt {
-            flag: "-t",
-            value: "N",
-            summary: "threads; 1 if not given",
-            unit: Unit::Count(1, 4096),
-            default: 1,
-        },
+        THREADS,
         Opt {
             flag: "--for",
             value: "MS",

@@ -14,12 +14,12 @@ pub const TICK: u64 = 10_000_000;
 
 /// The tables of most machines.
 pub fn standard() -> DispatchTables {
-    default_tables(false, 100)
+    default_tables(false)
 }
 
 /// The tables of large servers.
 pub fn extended() -> DispatchTables {
-    default_tables(true, 100)
+    default_tables(true)
 }
 
 /// A machine of so many processors, each a core of its own.

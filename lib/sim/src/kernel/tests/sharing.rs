@@ -191,7 +191,7 @@ fn threads_leave_a_processor_that_is_given_to_others() {
     // Processors 2 and 3 become a set, and one hog is bound to it.
     let set = SETS + 1;
     let apart = Arrangement {
-        cpus: vec![(DEFAULT, true), (DEFAULT, true), (set, true), (set, true)],
+        cpus: vec![DEFAULT, DEFAULT, set, set],
         parts: vec![vec![0, 1], vec![0, 1], vec![2, 3]],
     };
     k.arrange(&apart);
@@ -204,13 +204,12 @@ fn threads_leave_a_processor_that_is_given_to_others() {
     assert_eq!((k.thread(hogs[0]).user - used[0]) / TICK, 600);
     assert!(hogs[1..].iter().all(|hog| k.may_run(*hog, 0) && !k.may_run(*hog, 2)));
     // One of the set goes off-line, then all comes back together.
-    let smaller = Arrangement { cpus: vec![(0, true), (0, true), (set, true), (set, false)], ..apart };
-    k.arrange(&Arrangement { parts: vec![vec![0, 1], vec![0, 1], vec![2]], ..smaller });
+    k.arrange(&Arrangement { parts: vec![vec![0, 1], vec![0, 1], vec![2]], ..apart });
     k.pass(100);
     assert_eq!((k.on(2), k.on(3)), (Some(hogs[0]), None));
     k.confine(hogs[0], DEFAULT, None);
     let all = vec![0, 1, 2, 3];
-    k.arrange(&Arrangement { cpus: vec![(0, true); 4], parts: vec![all.clone(), all, vec![]] });
+    k.arrange(&Arrangement { cpus: vec![DEFAULT; 4], parts: vec![all.clone(), all, vec![]] });
     k.pass(100);
     assert!((0..4).all(|cpu| k.on(cpu).is_some()));
 }
@@ -219,10 +218,7 @@ fn threads_leave_a_processor_that_is_given_to_others() {
 fn a_shared_set_is_open_to_those_outside_and_closed_to_its_own() {
     let mut k = kernel(2, standard());
     let set = SETS + 1;
-    k.arrange(&Arrangement {
-        cpus: vec![(DEFAULT, true), (set, true)],
-        parts: vec![vec![0, 1], vec![0], vec![1]],
-    });
+    k.arrange(&Arrangement { cpus: vec![DEFAULT, set], parts: vec![vec![0, 1], vec![0], vec![1]] });
     let inside = k.ts_start(Program::hog());
     k.confine(inside, set, None);
     let outside: Vec<u32> = (0..3).map(|_| k.ts_start(Program::hog())).collect();
