@@ -1,19 +1,23 @@
 //! The kernel follows the tables: what commands change becomes what threads do.
 
-use crate::kernel::{ASIDE, Arrangement, DEFAULT, Kernel, Layout, News, Program, SETS, Start, Tunables};
-use crate::state::SimState;
-use crate::tables::{LwpRecord, ProcessRecord, ProcessorRecord, Tables};
+use crate::interrupts::target;
+use crate::kernel::{
+    ASIDE, Arrangement, DEFAULT, Hardware, Kernel, Layout, News, Program, SETS, Start, Tunables,
+};
+use crate::state::{DeviceKind, SimState};
+use crate::tables::{self, LwpRecord, ProcessRecord, ProcessorRecord, Tables};
 use millpond_model::{ClassParams, CpuId, DispatchTables, Lwp, LwpId, Pid, PsetId, Topology};
 use std::collections::BTreeMap;
 
 /// How the processors of a topology stand, for the kernel: indices ascend with numbers.
 #[must_use]
-pub fn layout(topology: &Topology) -> Layout {
+pub fn layout(topology: &Topology, hardware: Hardware) -> Layout {
     let lgroup = |id| topology.lgroups().iter().position(|l| l.id == id).unwrap_or(0);
     let index = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
     Layout {
         cpus: topology.processors().iter().map(|p| (index(lgroup(p.lgroup)), p.core.0)).collect(),
         distances: topology.lgroups().iter().map(|l| l.distances.clone()).collect(),
+        hardware,
     }
 }
 
@@ -63,6 +67,7 @@ impl SimState {
             self.kernel.set_tables(self.tables.dispatch.clone());
         }
         self.kernel.arrange(&arrangement(&self.topology, &self.tables));
+        self.route();
         let mut ended = Vec::new();
         for (thread, lwp) in &self.threads {
             match self.tables.lwp(*lwp) {
@@ -78,6 +83,16 @@ impl SimState {
             self.kernel.end(thread);
         }
         self.hear();
+    }
+
+    /// Interrupts go where the tables let them.
+    fn route(&mut self) {
+        let allowed = self.tables.interruptible();
+        let index = |cpu: Option<CpuId>| cpu.and_then(|cpu| index_of(&self.topology, cpu)).unwrap_or(0);
+        let network = self.devices.iter().find(|device| device.kind == DeviceKind::Network);
+        let network = index(network.and_then(|device| target(&allowed, device.processor)));
+        let clock = index(allowed.lowest());
+        self.kernel.route(network, clock);
     }
 
     /// Lets time pass until `until`, in nanoseconds since boot, and everything happen that is due. A machine that died
@@ -143,6 +158,13 @@ impl SimState {
 
 /// A new kernel for processors that stand so, all of them in the default set.
 #[must_use]
-pub fn kernel(topology: &Topology, dispatch: DispatchTables, hz: u32) -> Kernel {
-    Kernel::new(&layout(topology), dispatch, Tunables { hz, ..Tunables::default() })
+pub fn kernel(
+    topology: &Topology,
+    hardware: Hardware,
+    dispatch: DispatchTables,
+    tuned: &tables::Tunables,
+) -> Kernel {
+    let mem_pset_aware = tuned.lgrp_mem_pset_aware == 1;
+    let tunables = Tunables { hz: tuned.hz, mem_pset_aware, ..Tunables::default() };
+    Kernel::new(&layout(topology, hardware), dispatch, tunables)
 }

@@ -29,6 +29,6 @@ impl Interrupts for SimMachine {
 }
 
 /// The first of `takers` at or after `home`, going round.
-fn target(takers: &CpuSet, home: CpuId) -> Option<CpuId> {
+pub(crate) fn target(takers: &CpuSet, home: CpuId) -> Option<CpuId> {
     takers.iter().find(|cpu| *cpu >= home).or_else(|| takers.lowest())
 }

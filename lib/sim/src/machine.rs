@@ -75,7 +75,8 @@ impl SimMachine {
     /// A machine whose processors stand as those of another one do (`like-host`).
     #[must_use]
     pub fn like(topology: Topology) -> Self {
-        let state = SimState::booted("like-host", topology, state::BOOTED, Tunables::default());
+        let hardware = description::hardware::like(&topology);
+        let state = SimState::booted("like-host", topology, hardware, state::BOOTED, Tunables::default());
         Self::new(state, Box::new(MemoryJournal::default()))
     }
 

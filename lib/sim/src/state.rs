@@ -1,7 +1,7 @@
 //! The whole of a simulated machine as plain data, saved and loaded as JSON.
 
 use crate::follow;
-use crate::kernel::{Halt, Kernel};
+use crate::kernel::{Halt, Hardware, Kernel};
 use crate::services::Service;
 use crate::tables::{HZ_MAX, LwpRecord, ProcessRecord, ProcessorRecord, Tables, Tunables};
 use millpond_model::{ClassParams, CpuId, Lwp, LwpId, Nanos, Pid, PsetId, State, Topology, WallTime};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The version of the saved form. Raised when an older program could not understand a newer file.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 
 /// The default moment at which a simulated machine is booted: 2024-11-20 08:14:02 UTC.
 pub const BOOTED: WallTime = WallTime(1_732_090_442);
@@ -61,6 +61,22 @@ pub struct Device {
     pub name: String,
     /// Where its interrupts go while that processor takes any; else to the next one that does.
     pub processor: CpuId,
+    /// What it is for.
+    #[serde(default)]
+    pub kind: DeviceKind,
+}
+
+/// What a device is for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceKind {
+    /// Frames.
+    Network,
+    /// Blocks.
+    Disk,
+    /// Anything else.
+    #[default]
+    Other,
 }
 
 /// A text that is no saved machine.
@@ -91,7 +107,13 @@ impl SimState {
     /// A machine that was just booted: all processors on-line, in the default set, and the processes that
     /// every machine of the family has.
     #[must_use]
-    pub fn booted(name: &str, topology: Topology, booted: WallTime, tunables: Tunables) -> Self {
+    pub fn booted(
+        name: &str,
+        topology: Topology,
+        hardware: Hardware,
+        booted: WallTime,
+        tunables: Tunables,
+    ) -> Self {
         let dispatch = tunables.tables();
         let record =
             ProcessorRecord { state: State::OnLine, since: booted, set: PsetId::DEFAULT, arrival: 0 };
@@ -101,7 +123,7 @@ impl SimState {
             name: name.to_owned(),
             boot: format!("{name}-{}", booted.0),
             booted,
-            kernel: follow::kernel(&topology, dispatch.clone(), tunables.hz),
+            kernel: follow::kernel(&topology, hardware, dispatch.clone(), &tunables),
             threads: BTreeMap::new(),
             residence: BTreeMap::new(),
             halted: None,
@@ -219,7 +241,7 @@ impl SimState {
         }
         for device in &self.devices {
             if !present.contains(device.processor) {
-                let Device { name, processor } = device;
+                let Device { name, processor, .. } = device;
                 return Err(format!("device {name} interrupts processor {processor}, which does not exist"));
             }
         }

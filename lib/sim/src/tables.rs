@@ -42,6 +42,8 @@ pub struct Tunables {
     pub hz: u32,
     /// -1, as it stands before boot, or 0: the standard time-sharing table. Anything else: the one for large servers.
     pub ts_dispatch_extended: i32,
+    /// 1: large shared segments of memory are placed within the processor set of who makes them.
+    pub lgrp_mem_pset_aware: u32,
 }
 
 /// More clock ticks in a second than any machine has had.
@@ -49,7 +51,7 @@ pub const HZ_MAX: u32 = 10_000;
 
 impl Default for Tunables {
     fn default() -> Self {
-        Tunables { hz: HZ_DEFAULT, ts_dispatch_extended: -1 }
+        Tunables { hz: HZ_DEFAULT, ts_dispatch_extended: -1, lgrp_mem_pset_aware: 0 }
     }
 }
 

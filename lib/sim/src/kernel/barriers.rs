@@ -15,10 +15,8 @@ impl Kernel {
         }
         match waiting {
             Waiting::Spin => {
-                let t = self.t(thread);
-                (t.in_kernel, t.left) = (false, u64::MAX);
-                self.asked.insert(cpu);
-                self.set_end(cpu, thread);
+                // What spins is the first mix.
+                self.begin(cpu, thread, false, Some(0), u64::MAX);
             }
             Waiting::Block => self.sleep(cpu, thread),
         }
@@ -35,7 +33,7 @@ impl Kernel {
             match self.thread(thread).state {
                 RunState::Asleep => self.set_runnable(thread),
                 // It spins, and sees it when it runs; the last one to come does not wait.
-                RunState::Queued(_) => self.t(thread).left = 0,
+                RunState::Queued(_) | RunState::Pinned => self.t(thread).left = 0,
                 RunState::Running => {
                     let t = self.t(thread);
                     if t.left == u64::MAX {

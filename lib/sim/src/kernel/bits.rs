@@ -157,6 +157,12 @@ impl Levels {
         self.full[to / 64] |= 1 << (to % 64);
     }
 
+    /// The level of an index.
+    #[must_use]
+    pub fn level(&self, index: u32) -> i16 {
+        self.at[index as usize]
+    }
+
     /// The lowest level above `above` that has members.
     #[must_use]
     pub fn next_above(&self, above: i16) -> Option<(i16, &Bits)> {
@@ -168,6 +174,15 @@ impl Levels {
             bits = *self.full.get(word)?;
         }
         self.member(word, bits.trailing_zeros())
+    }
+
+    /// The first index at or after `from`, going round, that is in all of these sets, at the lowest possible level from 0 on,
+    /// but below `level`.
+    #[must_use]
+    pub fn first_below(&self, level: i16, sets: &[&Bits; 2], from: u32) -> Option<u32> {
+        let rising = std::iter::successors(self.next_above(-1), |(at, _)| self.next_above(*at));
+        let below = rising.take_while(|(at, _)| *at < level);
+        below.into_iter().find_map(|(_, members)| first_in(&[members, sets[0], sets[1]], from, |_| true))
     }
 
     /// The highest level below `below` that has members.

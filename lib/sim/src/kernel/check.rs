@@ -1,9 +1,10 @@
 //! Whether a kernel that somebody saved can be one.
 
 use super::bits::Bits;
+use super::hardware::LATENCY_MAX_PS;
 use super::queue::NONE;
-use super::thread::{ClassState, TS_TOP};
-use super::{Action, Kernel, RunState, Source};
+use super::thread::{ClassState, Origin, TS_TOP};
+use super::{Action, Kernel, Mix, RunState, Source};
 use crate::tables::HZ_MAX;
 
 impl Kernel {
@@ -32,6 +33,26 @@ impl Kernel {
         }
         if self.parts.len() < 2 || self.queues.len() != self.cpus.len() + self.parts.len() {
             return Err("the kernel has not one queue for each processor and partition".into());
+        }
+        self.hardware.check(self.cpus.len(), self.levels.len())?;
+        let caches = self.hardware.caches.iter().max().map_or(0, |last| *last as usize + 1);
+        if self.filled.len() != caches || self.mixes.first() != Some(&Mix::SPIN) {
+            return Err("the kernel has other caches than its hardware, or no mix that spins".into());
+        }
+        if !self.mixes.iter().all(Mix::is_possible) {
+            return Err("the kernel has a mix of instructions that is impossible".into());
+        }
+        let whole = |segment: &Vec<u64>| {
+            segment.len() == self.levels.len() && segment.iter().all(|ps| *ps <= LATENCY_MAX_PS)
+        };
+        if !self.segments.iter().flatten().all(whole) {
+            return Err("the kernel has a segment without a latency for each lgroup".into());
+        }
+        if self.clock_cpu as usize >= self.cpus.len() || self.counted > self.now {
+            return Err(
+                "the clock of the kernel interrupts where no processor is, or was counted in the future"
+                    .into(),
+            );
         }
         let exist = |cpus: &Bits| cpus.iter().all(|cpu| (cpu as usize) < self.cpus.len());
         if !self.parts.iter().all(|part| exist(&part.cpus) && exist(&part.peers)) {
@@ -68,8 +89,23 @@ impl Kernel {
         let exists = |action: &Action| match action {
             Action::Wait(channel) | Action::Post(channel) => (*channel as usize) < self.channels.len(),
             Action::Meet(barrier, _) => (*barrier as usize) < self.barriers.len(),
+            Action::Work(mix, _) | Action::KernelWork(mix, _) => (*mix as usize) < self.mixes.len(),
+            Action::Map(segment, _) => (*segment as usize) < self.segments.len(),
+            Action::Stamp(log, _) => (*log as usize) < self.logs.len(),
             _ => true,
         };
+        let placed = |segment: u32| self.segments.get(segment as usize).is_some_and(Option::is_some);
+        let no_mix = |mix: u32| mix as usize >= self.mixes.len();
+        if t.mix.is_some_and(no_mix) || !t.memory.is_none_or(placed) {
+            return Err("executes a mix or uses memory that does not exist".into());
+        }
+        let client = |thread: u32| (thread as usize) < self.threads.len();
+        if t.level > 15 || matches!(t.origin, Origin::Timer(thread) if !client(thread)) {
+            return Err("handles an interrupt that does not exist".into());
+        }
+        if t.device && !matches!(t.state, RunState::Asleep | RunState::Gone) {
+            return Err("is a device and runs".into());
+        }
         if !t.program.actions().all(exists) {
             return Err("waits at a channel or a barrier that does not exist".into());
         }
@@ -89,6 +125,15 @@ impl Kernel {
             if self.busy.contains(number) != cpu.running.is_some() {
                 return Err(format!("processor {number} of the kernel is busy and idle at once"));
             }
+        }
+        let is_pinned = |number: u32, thread: u32| {
+            let found = self.threads.get(thread as usize);
+            found.is_some_and(|t| t.state == RunState::Pinned && t.cpu == number)
+        };
+        let pins = (0u32..).zip(&self.cpus).flat_map(|(n, cpu)| cpu.pinned.iter().map(move |t| (n, *t)));
+        let pinned = self.threads.iter().filter(|t| t.state == RunState::Pinned).count();
+        if !pins.clone().all(|(number, thread)| is_pinned(number, thread)) || pins.count() != pinned {
+            return Err("threads of the kernel are under handlers that are elsewhere".into());
         }
         let running = self.threads.iter().filter(|t| t.state == RunState::Running).count();
         if running != self.busy.len() {

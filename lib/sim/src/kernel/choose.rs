@@ -93,6 +93,7 @@ impl Kernel {
         let idle = rings.iter().find_map(|ring| first_in(&[free, part, ring], near, idles));
         if let Some(idle) = idle {
             self.asked.insert(idle);
+            self.cross_call(idle);
         }
     }
 

@@ -1,8 +1,9 @@
 //! What all classes have in common, and which class's rule an event calls (reference §3.1).
 
 use super::fx::slice;
+use super::heap::Source;
 use super::queue::IDLE;
-use super::thread::{ClassState, FxState, RtState, RunState, TsState};
+use super::thread::{ClassState, FxState, Origin, RtState, RunState, TsState};
 use super::{Kernel, Start, Thread};
 use millpond_model::ClassParams;
 
@@ -130,7 +131,7 @@ impl Kernel {
                 self.rescore(cpu);
                 false
             }
-            RunState::Asleep | RunState::Gone => {
+            RunState::Asleep | RunState::Pinned | RunState::Gone => {
                 self.t(thread).pri = pri;
                 false
             }
@@ -184,6 +185,14 @@ impl Kernel {
 
     /// The thread may run again, or for the first time: it is put into a queue.
     pub(super) fn set_runnable(&mut self, thread: u32) {
+        if self.thread(thread).device {
+            self.heap.set(Source::Thread(thread), self.now);
+            return;
+        }
+        if let Origin::Timer(client) = self.thread(thread).origin {
+            let cpu = self.thread(client).cpu;
+            self.t(thread).bound = Some(cpu);
+        }
         self.catch_up(thread as usize);
         self.class_wakeup(thread);
         self.count_at_home(thread, true);

@@ -43,8 +43,11 @@ mod choose;
 mod classes;
 mod clock;
 mod fx;
+mod hardware;
 mod heap;
 mod index;
+mod interrupts;
+mod logs;
 mod place;
 mod program;
 mod queue;
@@ -58,13 +61,15 @@ mod ts;
 #[cfg(test)]
 mod tests;
 
+pub use hardware::{Exclusive, Hardware, Pace};
 pub use heap::{Heap, Source};
+pub use logs::Log;
 pub use place::Arrangement;
-pub use program::{Action, Program, Waiting};
+pub use program::{Action, Mix, Program, Waiting};
 pub use queue::{IDLE, LEVELS, Queue};
 pub use run::Halt;
 pub use stuck::Stuck;
-pub use thread::{ClassState, FxState, RtState, RunState, Thread, TsState};
+pub use thread::{ClassState, FxState, Origin, RtState, RunState, Thread, TsState};
 
 use bits::Bits;
 use index::Index;
@@ -97,11 +102,23 @@ pub struct Tunables {
     pub kpreempt_pri: i16,
     /// How many ticks a thread may hold off preemption beyond its slice.
     pub hold_ticks: i64,
+    /// Shared segments above so many KiB are placed at random.
+    pub shm_random_kib: u64,
+    /// Those are placed with regard to processor sets.
+    pub mem_pset_aware: bool,
 }
 
 impl Default for Tunables {
     fn default() -> Self {
-        Tunables { hz: 100, rechoose_interval: 3, nosteal_nsec: 100_000, kpreempt_pri: 99, hold_ticks: 2 }
+        Tunables {
+            hz: 100,
+            rechoose_interval: 3,
+            nosteal_nsec: 100_000,
+            kpreempt_pri: 99,
+            hold_ticks: 2,
+            shm_random_kib: 8 * 1_024,
+            mem_pset_aware: false,
+        }
     }
 }
 
@@ -135,6 +152,12 @@ pub struct Cpu {
     pub idle: u64,
     /// What happened here since boot, by [`Column::index`].
     pub events: [u64; COLUMNS.len()],
+    /// Instructions since boot.
+    pub instructions: u64,
+    /// How fast what it runs goes on.
+    pub pace: Pace,
+    /// Threads under the handlers of interrupts, the innermost last.
+    pub pinned: Vec<u32>,
 }
 
 /// What threads wait at.
@@ -175,6 +198,24 @@ pub struct Kernel {
     free: Vec<u32>,
     channels: Vec<Channel>,
     barriers: Vec<Barrier>,
+    /// The hardware.
+    hardware: Hardware,
+    /// What instructions are like; the first is what spins.
+    mixes: Vec<Mix>,
+    /// For each segment of memory that was placed, picoseconds until it answers, by lgroup of the processor.
+    segments: Vec<Option<Vec<u64>>>,
+    /// For each outer cache how much was loaded into it since boot, in KiB.
+    filled: Vec<u64>,
+    /// What was noted of moments.
+    logs: Vec<Log>,
+    /// What lots are drawn from.
+    seed: u64,
+    /// The processor where the clock's interrupts arrive.
+    clock_cpu: u32,
+    /// Until when those were counted, in nanoseconds.
+    counted: u64,
+    /// The processor whose doing has effects now.
+    at: Option<u32>,
     /// Processors that have something to decide.
     asked: Bits,
     /// Processors that run a thread.
@@ -215,13 +256,19 @@ pub struct Layout {
     pub cpus: Vec<(u32, u32)>,
     /// For each lgroup the distances to all.
     pub distances: Vec<Vec<u32>>,
+    /// How long things take.
+    pub hardware: Hardware,
 }
 
 impl Layout {
     /// So many processors, each a core of its own, in one lgroup.
     #[must_use]
     pub fn flat(cpus: u32) -> Self {
-        Layout { cpus: (0..cpus).map(|core| (0, core)).collect(), distances: vec![vec![10]] }
+        Layout {
+            cpus: (0..cpus).map(|core| (0, core)).collect(),
+            distances: vec![vec![10]],
+            hardware: Hardware::plain(cpus, 1),
+        }
     }
 }
 
@@ -268,6 +315,9 @@ impl Kernel {
             sys: 0,
             idle: 0,
             events: [0; COLUMNS.len()],
+            instructions: 0,
+            pace: Pace::default(),
+            pinned: Vec::new(),
         };
         let cpus: Vec<Cpu> = layout.cpus.iter().map(cpu).collect();
         let all: Bits = (0u32..).take(cpus.len()).collect();
@@ -284,6 +334,15 @@ impl Kernel {
             free: Vec::new(),
             channels: Vec::new(),
             barriers: Vec::new(),
+            filled: vec![0; layout.hardware.caches.iter().max().map_or(0, |last| *last as usize + 1)],
+            hardware: layout.hardware.clone(),
+            mixes: vec![Mix::SPIN],
+            segments: Vec::new(),
+            logs: Vec::new(),
+            seed: 1,
+            clock_cpu: 0,
+            counted: 0,
+            at: None,
             asked: Bits::default(),
             busy: Bits::default(),
             tick_start: 0,

@@ -56,9 +56,12 @@ impl Kernel {
             let waiting: Vec<u32> = self.queues[cpu as usize].threads(&self.threads).collect();
             let lost = waiting.into_iter().filter(|thread| !self.may_run(*thread, cpu));
             homeless.extend(lost);
+            let pinned = &self.cpus[cpu as usize].pinned;
+            homeless.extend(pinned.iter().copied().filter(|thread| !self.may_run(*thread, cpu)));
         }
         for thread in &homeless {
             self.dequeue(*thread);
+            self.unpin(*thread);
         }
         for thread in (0u32..).take(self.threads.len()) {
             self.keep_home(thread);
@@ -112,9 +115,12 @@ impl Kernel {
         if part as usize >= self.parts.len() {
             self.make_parts(part as usize + 1);
         }
-        let waits = matches!(self.thread(thread).state, RunState::Queued(_));
+        let pinned = self.thread(thread).state == RunState::Pinned;
+        let waits = pinned || matches!(self.thread(thread).state, RunState::Queued(_));
         self.count_at_home(thread, false);
-        if waits {
+        if pinned {
+            self.unpin(thread);
+        } else if waits {
             self.dequeue(thread);
         }
         let t = self.t(thread);

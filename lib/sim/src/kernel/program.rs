@@ -10,8 +10,16 @@ pub enum Action {
     User(u64),
     /// Compute in the kernel. Only better threads of the kernel's own rank preempt there.
     Kernel(u64),
+    /// Execute so many instructions of the mix of that number in user mode; the hardware decides how long that takes.
+    Work(u32, u64),
+    /// The same in the kernel.
+    KernelWork(u32, u64),
+    /// Use the segment of memory of that number, of so many KiB, from now on.
+    Map(u32, u64),
     /// Sleep for so many nanoseconds.
     Sleep(u64),
+    /// Sleep for one of these times, drawn by lot.
+    SleepAmong(Vec<u64>),
     /// Sleep until somebody posts to the channel of that number, unless somebody did already.
     Wait(u32),
     /// Let one thread that waits at the channel go on, or the next one that will.
@@ -20,6 +28,8 @@ pub enum Action {
     Meet(u32, Waiting),
     /// Note so many operations as done, in whatever unit the program counts.
     Done(u64),
+    /// Note the moment as that stage of the log of that number; stage 0 is the one that others are measured from.
+    Stamp(u32, u32),
     /// Let others go first.
     Yield,
     /// Ask not to be preempted for a moment, or take that back.
@@ -28,6 +38,36 @@ pub enum Action {
     Fork(Program),
     /// End.
     Exit,
+}
+
+/// What instructions are like: how much they want of a core, of its caches and of memory. What they cost follows from it on a
+/// machine (see [`super::hardware`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mix {
+    /// Thousandths of a cycle for an instruction that finds all it wants in the first cache.
+    pub base_milli: u64,
+    /// Accesses beyond the first cache, in a million instructions.
+    pub reach_ppm: u64,
+    /// Accesses that go to memory however warm the caches are, in a million instructions.
+    pub miss_ppm: u64,
+    /// What it would keep in the outer cache, in KiB.
+    pub footprint_kib: u64,
+}
+
+impl Mix {
+    /// A loop that looks at one place again and again: a load, a comparison and a branch in 7 cycles, of which each lets
+    /// others go first (the T1's loads and branches take three).
+    pub const SPIN: Mix = Mix { base_milli: 2_333, reach_ppm: 0, miss_ppm: 0, footprint_kib: 0 };
+
+    /// Whether its numbers are possible.
+    #[must_use]
+    pub fn is_possible(&self) -> bool {
+        (1..=1_000_000).contains(&self.base_milli)
+            && self.reach_ppm <= 1_000_000
+            && self.miss_ppm <= 1_000_000
+            && self.footprint_kib <= 1 << 40
+    }
 }
 
 /// How one waits at a barrier.
@@ -44,7 +84,15 @@ impl Action {
     /// Whether it is a system call.
     #[must_use]
     pub fn enters_kernel(&self) -> bool {
-        !matches!(self, Action::User(_) | Action::Hold(_) | Action::Done(_) | Action::Meet(_, Waiting::Spin))
+        !matches!(
+            self,
+            Action::User(_)
+                | Action::Work(..)
+                | Action::Hold(_)
+                | Action::Done(_)
+                | Action::Stamp(..)
+                | Action::Meet(_, Waiting::Spin)
+        )
     }
 }
 
@@ -108,7 +156,15 @@ impl Program {
     #[must_use]
     pub fn is_endless(&self) -> bool {
         let exits = self.actions.contains(&Action::Exit) || self.actions.is_empty();
-        let for_ever = |action: &Action| matches!(action, Action::User(u64::MAX) | Action::Kernel(u64::MAX));
+        let for_ever = |action: &Action| {
+            matches!(
+                action,
+                Action::User(u64::MAX)
+                    | Action::Kernel(u64::MAX)
+                    | Action::Work(_, u64::MAX)
+                    | Action::KernelWork(_, u64::MAX)
+            )
+        };
         (self.again && !exits) || self.to_come().iter().any(for_ever)
     }
 

@@ -30,6 +30,7 @@ impl Kernel {
         self.t(thread).cpu = cpu;
         if self.cpus[cpu as usize].running.is_none() {
             self.asked.insert(cpu);
+            self.cross_call(cpu);
         } else {
             self.poke_idle(thread, cpu);
         }
@@ -60,6 +61,7 @@ impl Kernel {
         self.resched(cpu, pri);
         if self.cpus[cpu as usize].running.is_none() {
             self.asked.insert(cpu);
+            self.cross_call(cpu);
         }
     }
 
@@ -81,6 +83,7 @@ impl Kernel {
         cpu.runrun = true;
         cpu.kprunrun |= kernel_too;
         self.asked.insert(number);
+        self.cross_call(number);
     }
 
     /// The queue's processor for a thread that goes behind its equals.
@@ -92,6 +95,7 @@ impl Kernel {
         let last = &self.cpus[t.cpu as usize];
         let at_home = self.is_warm(thread) && last.lgroup == t.home;
         let cpu = if at_home { t.cpu } else { self.lowest(t.cpu, thread, pri) };
+        let cpu = self.spread(thread, cpu);
         self.balanced(thread, cpu, pri)
     }
 
@@ -125,6 +129,9 @@ impl Kernel {
     pub(super) fn next_thread(&mut self, cpu: u32) -> Option<u32> {
         // Whatever it did comes to no end here any more.
         self.heap.cancel(Source::Cpu(cpu));
+        if let Some(pinned) = self.resume(cpu) {
+            return Some(pinned);
+        }
         let kp = self.kp_queue(self.cpus[cpu as usize].part);
         let (own_best, kp_best) = (self.queues[cpu as usize].best, self.queues[kp as usize].best);
         let from = if kp_best != IDLE && kp_best >= own_best {

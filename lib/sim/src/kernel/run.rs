@@ -63,10 +63,15 @@ impl Kernel {
             while let Some(source) = self.heap.pop_due(at) {
                 events += 1;
                 self.happened += 1;
+                self.at = None;
                 match source {
                     Source::Clock => self.clock(),
+                    Source::Thread(thread) if self.thread(thread).device => self.operate(thread)?,
                     Source::Thread(thread) => self.set_runnable(thread),
-                    Source::Cpu(cpu) => self.burst_ended(cpu)?,
+                    Source::Cpu(cpu) => {
+                        self.at = Some(cpu);
+                        self.burst_ended(cpu)?;
+                    }
                 }
             }
             if events > most {
@@ -80,6 +85,7 @@ impl Kernel {
         if self.news.is_empty() {
             self.now = until.max(self.now);
         }
+        self.count_clock();
         for cpu in (0u32..).take(self.cpus.len()) {
             self.account(cpu);
         }
@@ -94,6 +100,7 @@ impl Kernel {
     /// Every processor that was asked switches, if it may.
     fn settle(&mut self) {
         while let Some(cpu) = self.asked.pop_first() {
+            self.at = Some(cpu);
             let Some(thread) = self.cpus[cpu as usize].running else {
                 if let Some(next) = self.next_thread(cpu) {
                     self.switch(cpu, None, Some(next));
@@ -114,6 +121,9 @@ impl Kernel {
     /// The running thread leaves its processor against its will.
     pub(super) fn displace(&mut self, cpu: u32, thread: u32) {
         self.account(cpu);
+        if self.is_interrupted(cpu) && self.may_run(thread, cpu) {
+            return self.pin(cpu, thread);
+        }
         self.count(cpu, Column::Icsw);
         self.class_preempt(thread);
         let next = self.next_thread(cpu);
@@ -121,19 +131,19 @@ impl Kernel {
     }
 
     /// A processor goes from one thread to another. The old one was put where it belongs by whoever calls.
-    fn switch(&mut self, number: u32, from: Option<u32>, to: Option<u32>) {
+    pub(super) fn switch(&mut self, number: u32, from: Option<u32>, to: Option<u32>) {
         self.account(number);
-        let lbolt = self.lbolt();
         if from != to {
             if let Some(from) = from {
-                let t = self.t(from);
-                (t.left_tick, t.ran_on) = (Some(lbolt), Some(number));
+                self.note_warmth(from, number);
             }
-            let moved = to.and_then(|to| self.thread(to).ran_on).is_some_and(|last| last != number);
-            self.count(number, Column::Csw);
             self.happened += 1;
-            if moved {
-                self.count(number, Column::Migr);
+            // Handlers of interrupts come and go on the back of whoever runs.
+            let handler = |thread: Option<u32>| thread.is_some_and(|t| self.thread(t).level > 0);
+            if handler(to) || handler(from) {
+                self.count_interrupt(number, to);
+            } else {
+                self.count_switch(number, from, to);
             }
         }
         let cpu = &mut self.cpus[number as usize];
@@ -142,16 +152,25 @@ impl Kernel {
         match to {
             None => {
                 self.busy.remove(number);
+                self.repace(number);
             }
             Some(to) => {
+                let resumed = self.thread(to).state == RunState::Pinned;
                 let t = self.t(to);
                 (t.state, t.cpu) = (RunState::Running, number);
                 let (pri, wanted) = (t.effective(), t.trapret);
                 self.cpus[number as usize].dispatch_pri = pri;
                 self.busy.insert(number);
+                if !resumed && from != Some(to) {
+                    self.arrive(to, number);
+                }
+                self.repace(number);
                 self.set_end(number, to);
                 if wanted {
                     self.asked.insert(number);
+                }
+                if resumed {
+                    self.surrender_if_worse(to);
                 }
             }
         }
@@ -159,18 +178,35 @@ impl Kernel {
         self.wind_clock();
     }
 
+    /// One thread makes way for another.
+    fn count_switch(&mut self, number: u32, from: Option<u32>, to: Option<u32>) {
+        let lbolt = self.lbolt();
+        if let Some(from) = from {
+            let t = self.t(from);
+            (t.left_tick, t.ran_on) = (Some(lbolt), Some(number));
+        }
+        let moved = to.and_then(|to| self.thread(to).ran_on).is_some_and(|last| last != number);
+        self.count(number, Column::Csw);
+        if moved {
+            self.count(number, Column::Migr);
+        }
+        if let Some(to) = to {
+            let cost = self.hardware.switch_ns;
+            let t = self.t(to);
+            t.owed_sys = t.owed_sys.saturating_add(cost);
+        }
+    }
+
     /// Enters the end of the running thread's burst into the heap.
     pub(super) fn set_end(&mut self, cpu: u32, thread: u32) {
-        let left = self.thread(thread).left;
-        if left == u64::MAX {
-            self.heap.cancel(Source::Cpu(cpu));
-        } else {
-            self.heap.set(Source::Cpu(cpu), self.now.saturating_add(left));
+        match self.remaining(cpu, thread) {
+            None => self.heap.cancel(Source::Cpu(cpu)),
+            Some(left) => self.heap.set(Source::Cpu(cpu), self.now.saturating_add(left)),
         }
     }
 
     /// Counts a processor's time until now.
-    fn account(&mut self, number: u32) {
+    pub(super) fn account(&mut self, number: u32) {
         let cpu = &mut self.cpus[number as usize];
         let passed = self.now - cpu.since;
         cpu.since = self.now;
@@ -178,19 +214,23 @@ impl Kernel {
             cpu.idle += passed;
             return;
         };
-        if let Some(seen) = self.seen.as_mut().filter(|_| passed > 0) {
+        if passed == 0 {
+            return;
+        }
+        if let Some(seen) = self.seen.as_mut() {
             *seen.entry(thread).or_default().entry(number).or_default() += passed;
         }
         let t = &mut self.threads[thread as usize];
-        if t.in_kernel {
-            cpu.sys += passed;
-            t.sys += passed;
-        } else {
-            cpu.user += passed;
-            t.user += passed;
-        }
-        if t.left != u64::MAX {
-            t.left = t.left.saturating_sub(passed);
+        let switching = passed.min(t.owed_sys);
+        let loading = (passed - switching).min(t.owed_user);
+        let working = passed - switching - loading;
+        (t.owed_sys, t.owed_user) = (t.owed_sys - switching, t.owed_user - loading);
+        let (user, sys) =
+            if t.in_kernel { (loading, switching + working) } else { (loading + working, switching) };
+        (t.user, t.sys) = (t.user + user, t.sys + sys);
+        (cpu.user, cpu.sys) = (cpu.user + user, cpu.sys + sys);
+        if working > 0 {
+            self.progress(number, thread, working);
         }
     }
 
@@ -214,25 +254,32 @@ impl Kernel {
                 self.count(cpu, Column::Syscl);
             }
             match action {
-                Action::User(0) | Action::Kernel(0) => {}
-                Action::User(time) => {
-                    let t = self.t(thread);
-                    (t.in_kernel, t.left) = (false, time);
-                    // On its way back to user mode it does what it was asked to.
-                    self.asked.insert(cpu);
-                    self.set_end(cpu, thread);
+                Action::User(0) | Action::Kernel(0) | Action::Work(_, 0) | Action::KernelWork(_, 0) => {}
+                Action::User(left) => {
+                    self.begin(cpu, thread, false, None, left);
                     return Ok(());
                 }
-                Action::Kernel(time) => {
-                    let t = self.t(thread);
-                    (t.in_kernel, t.left) = (true, time);
-                    self.set_end(cpu, thread);
+                Action::Kernel(left) => {
+                    self.begin(cpu, thread, true, None, left);
                     return Ok(());
                 }
+                Action::Work(mix, left) => {
+                    self.begin(cpu, thread, false, Some(mix), left);
+                    return Ok(());
+                }
+                Action::KernelWork(mix, left) => {
+                    self.begin(cpu, thread, true, Some(mix), left);
+                    return Ok(());
+                }
+                Action::Map(segment, kib) => self.map(thread, segment, kib),
+                Action::Stamp(log, stage) => self.stamp(log, stage),
                 Action::Sleep(time) => {
-                    let wake = self.now.saturating_add(time);
-                    self.heap.set(Source::Thread(thread), wake);
-                    self.sleep(cpu, thread);
+                    self.sleep_for(cpu, thread, time);
+                    return Ok(());
+                }
+                Action::SleepAmong(times) => {
+                    let time = self.draw(&times);
+                    self.sleep_for(cpu, thread, time);
                     return Ok(());
                 }
                 Action::Wait(channel) => {
@@ -244,13 +291,7 @@ impl Kernel {
                     }
                     channel.posts -= 1;
                 }
-                Action::Post(channel) => {
-                    let channel = &mut self.channels[channel as usize];
-                    match channel.waiting.pop_front() {
-                        Some(waiter) => self.set_runnable(waiter),
-                        None => channel.posts += 1,
-                    }
-                }
+                Action::Post(channel) => self.post(channel),
                 Action::Meet(barrier, waiting) => {
                     if !self.meet(cpu, thread, barrier, waiting) {
                         return Ok(());
@@ -280,6 +321,30 @@ impl Kernel {
             }
         }
         Err(Halt::EndlessProgram { thread })
+    }
+
+    /// The running thread begins to compute.
+    pub(super) fn begin(&mut self, cpu: u32, thread: u32, in_kernel: bool, mix: Option<u32>, left: u64) {
+        let t = self.t(thread);
+        let changed = t.mix != mix;
+        (t.in_kernel, t.mix, t.left, t.rest_fs) = (in_kernel, mix, left, 0);
+        if mix.is_some() && std::mem::take(&mut t.arrived) {
+            self.warm_up(thread, cpu);
+        }
+        if mix.is_some() || changed {
+            self.repace(cpu);
+        }
+        if !in_kernel {
+            // On its way back to user mode it does what it was asked to.
+            self.asked.insert(cpu);
+        }
+        self.set_end(cpu, thread);
+    }
+
+    fn sleep_for(&mut self, cpu: u32, thread: u32, time: u64) {
+        let wake = self.now.saturating_add(time);
+        self.heap.set(Source::Thread(thread), wake);
+        self.sleep(cpu, thread);
     }
 
     /// The running thread goes to sleep.
@@ -316,6 +381,10 @@ impl Kernel {
                 self.account(cpu);
                 self.leave_for_good(thread);
                 self.leave(cpu, thread);
+            }
+            RunState::Pinned => {
+                self.unpin(thread);
+                self.leave_for_good(thread);
             }
         }
     }

@@ -56,8 +56,30 @@ pub struct Thread {
     pub beats: u64,
     /// It executes in the kernel.
     pub in_kernel: bool,
-    /// What is left of its present burst, in nanoseconds; `u64::MAX` never ends.
+    /// What is left of its present burst: nanoseconds, or instructions of its mix; `u64::MAX` never ends.
     pub left: u64,
+    /// The mix of its present burst; `None` while that is measured in time.
+    pub mix: Option<u32>,
+    /// Femtoseconds that it spent on the instruction that it is at.
+    pub rest_fs: u64,
+    /// What it owes before it goes on, in nanoseconds in the kernel: switching to it.
+    pub owed_sys: u64,
+    /// What it owes after that, in nanoseconds in user mode: loading what its cache has lost.
+    pub owed_user: u64,
+    /// The outer cache that it used last, and how much had been loaded there when it was warm.
+    pub warm: Option<(u32, u64)>,
+    /// It came to its processor and has not looked yet what its cache has lost.
+    pub arrived: bool,
+    /// The segment of memory that it uses; `None` for memory at its home.
+    pub memory: Option<u32>,
+    /// Instructions so far.
+    pub instructions: u64,
+    /// The level of the interrupt whose handler it is, 1 to 15; 0 for none.
+    pub level: u8,
+    /// Where its interrupt arrives.
+    pub origin: Origin,
+    /// It is a device: what it does takes no processor.
+    pub device: bool,
     /// Processor time so far in user mode, in nanoseconds.
     pub user: u64,
     /// Processor time so far in the kernel, in nanoseconds.
@@ -78,8 +100,23 @@ pub enum RunState {
     Queued(u32),
     /// It is on its processor.
     Running,
+    /// It is on its processor, under the handler of an interrupt.
+    Pinned,
     /// It has ended. Its place may be given to a new thread.
     Gone,
+}
+
+/// Where an interrupt comes from, which decides where it arrives.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// Nowhere.
+    #[default]
+    None,
+    /// The machine's network: it arrives where that device's interrupts go.
+    Network,
+    /// A timer: it arrives where the thread of that number was last.
+    Timer(u32),
 }
 
 /// What a class remembers about a thread.
@@ -206,6 +243,17 @@ impl Thread {
             beats: 0,
             in_kernel: false,
             left: 0,
+            mix: None,
+            rest_fs: 0,
+            owed_sys: 0,
+            owed_user: 0,
+            warm: None,
+            arrived: false,
+            memory: None,
+            instructions: 0,
+            level: 0,
+            origin: Origin::None,
+            device: false,
             user: 0,
             sys: 0,
             done: 0,

@@ -244,8 +244,8 @@ fn what_is_loaded_must_make_sense() {
     assert_eq!(load("{"), "line 1, column 1: EOF while parsing an object");
     let saved = SimMachine::named("smartos-2").unwrap().save();
     assert_eq!(
-        load(&saved.replace("\"format\":2", "\"format\":7")),
-        "it was saved in format 7; this program understands format 2"
+        load(&saved.replace("\"format\":3", "\"format\":7")),
+        "it was saved in format 7; this program understands format 3"
     );
     assert_eq!(
         load(&saved.replacen("\"set\":0", "\"set\":3", 1)),

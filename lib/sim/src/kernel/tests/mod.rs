@@ -1,5 +1,7 @@
 //! The test vectors of the reference (§3.11) and the rules around them.
 
+mod hardware;
+mod interrupts;
 mod real_time;
 mod sharing;
 mod time_sharing;

@@ -1,6 +1,6 @@
 //! Several processors: vectors V16, stealing, partitions, barriers, and books that are kept whatever runs.
 
-use super::*;
+use super::{hardware, *};
 use proptest::prelude::*;
 
 /// One thread leaves its processor for a better one while another processor idles.
@@ -27,7 +27,7 @@ fn v16_who_waits_where_it_last_ran_is_left_for_a_tenth_of_a_millisecond() {
 
 #[test]
 fn v16_a_strand_of_the_same_core_takes_it_at_once() {
-    let one_core = Layout { cpus: vec![(0, 0), (0, 0)], distances: vec![vec![10]] };
+    let one_core = Layout { cpus: vec![(0, 0), (0, 0)], ..Layout::flat(2) };
     let (mut k, hog) = displaced(&one_core);
     k.run_until(TICK).unwrap();
     assert_eq!(k.on(1), Some(hog));
@@ -101,6 +101,11 @@ fn program() -> impl Strategy<Value = Program> {
         Just(Action::Meet(0, Waiting::Spin)),
         Just(Action::Meet(0, Waiting::Block)),
         Just(Action::Done(1)),
+        (0u32..3, 1u64..20_000_000).prop_map(|(mix, left)| Action::Work(mix, left)),
+        (0u32..3, 1u64..2_000_000).prop_map(|(mix, left)| Action::KernelWork(mix, left)),
+        (0u32..2, 1u64..20_000).prop_map(|(segment, kib)| Action::Map(segment, kib)),
+        (0u32..3).prop_map(|stage| Action::Stamp(0, stage)),
+        Just(Action::SleepAmong(vec![997_000, 1_009_000, 1_013_000])),
         Just(Action::Fork(Program::once(vec![Action::User(7_000_000), Action::Exit]))),
     ];
     proptest::collection::vec(action, 1..8).prop_map(|mut actions| {
@@ -117,13 +122,26 @@ proptest! {
     fn a_kernel_keeps_its_books(
         programs in proptest::collection::vec((program(), 0u8..4, 0i8..60), 1..12),
         cpus in 1u32..6,
-        stops in proptest::collection::vec(1u64..700_000_000, 1..5)
+        strands in 1u32..4,
+        stops in proptest::collection::vec((1u64..700_000_000, any::<u32>(), any::<bool>()), 1..5)
     ) {
-        let mut k = kernel(cpus, standard());
+        let mut k = Kernel::new(&hardware::layout(cpus, strands), standard(), Tunables::default());
         for _ in 0..3 {
             k.channel();
         }
         k.barrier(2);
+        k.log();
+        k.segment();
+        k.segment();
+        k.mix(hardware::MIX);
+        k.mix(Mix { footprint_kib: 512, ..hardware::MIX });
+        let raised = k.channel();
+        let timer = vec![Action::SleepAmong(vec![900_000, 3_100_000]), Action::Post(raised), Action::Post(0)];
+        k.device(Program::repeat(timer));
+        let handle = vec![Action::Kernel(40_000), Action::Post(1)];
+        for (level, cpu) in [(6, 0), (14, cpus - 1)] {
+            k.handler(level, Origin::Network, cpu, raised, handle.clone());
+        }
         for (program, class, pri) in programs {
             let class = match class {
                 0 => k.ts_entry_at(0),
@@ -134,8 +152,13 @@ proptest! {
             k.start(Start::new(class, program));
         }
         let mut until = 0;
-        for stop in stops {
+        for (stop, who, bind) in stops {
             until += stop;
+            let who = who % u32::try_from(k.threads().len()).unwrap();
+            if !k.thread(who).device && k.thread(who).level == 0 {
+                k.confine(who, DEFAULT, bind.then_some(who % cpus));
+            }
+            k.route(who % cpus, (who + 1) % cpus);
             let saved = serde_json::to_string(&k).unwrap();
             let mut again: Kernel = serde_json::from_str(&saved).unwrap();
             again.reindex();
@@ -158,6 +181,8 @@ fn check(k: &Kernel) -> Result<(), TestCaseError> {
     let mut anew = k.clone();
     anew.reindex();
     prop_assert!(anew.index == k.index, "the index has gone astray");
+    let pinned = k.threads().iter().filter(|t| t.state == RunState::Pinned).count();
+    prop_assert_eq!(pinned, k.cpus().iter().map(|c| c.pinned.len()).sum::<usize>());
     let mut waiting = 0;
     for (number, queue) in (0u32..).zip(&k.queues) {
         let here: Vec<u32> = queue.threads(k.threads()).collect();

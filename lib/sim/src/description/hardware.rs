@@ -1,0 +1,150 @@
+//! How long things take on the machine of a machine file.
+
+use super::topology::Sharing;
+use super::{Description, Wrong};
+use crate::kernel::{Exclusive, Hardware};
+use millpond_model::Topology;
+use serde::Deserialize;
+
+/// Strands that take turns.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PipelineDescription {
+    /// So many strands of a core share one.
+    strands: u32,
+    #[serde(default)]
+    exclusive: Exclusive,
+}
+
+/// How far memory is, in nanoseconds under load.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MemoryDescription {
+    local_ns: Option<f64>,
+    remote_ns: Option<f64>,
+    per_board_ns: Option<f64>,
+    #[serde(default)]
+    latencies_ns: Vec<Vec<f64>>,
+}
+
+/// The clock of a machine that names none.
+const CLOCK_MHZ: u64 = 1_000;
+/// The distance of local memory where nothing is said, in nanoseconds for each unit of an lgroup's distance.
+const NS_PER_DISTANCE: u64 = 10;
+/// Cycles until the outer cache answers where nothing is said.
+const CACHE_CYCLES: u64 = 20;
+
+pub(super) fn hardware(d: &Description, topology: &Topology) -> Result<Hardware, Wrong> {
+    let cpus = topology.processors();
+    let mut hardware = like(topology);
+    hardware.switch_ns = d.switch_ns;
+    hardware.cache_cycles = d.cache_cycles.unwrap_or(CACHE_CYCLES);
+    if let Some(pipeline) = d.pipeline {
+        let strands = topology.cores().iter().map(|core| core.cpus.len()).max().unwrap_or(1);
+        if pipeline.strands == 0 || strands % pipeline.strands as usize != 0 {
+            let what = format!("{} strands share a pipeline, and a core has {strands}", pipeline.strands);
+            return Err(("pipeline", what));
+        }
+        hardware.exclusive = pipeline.exclusive;
+        let mut first_of = std::collections::BTreeMap::new();
+        for core in topology.cores() {
+            for (cpu, at) in core.cpus.iter().zip(0u32..) {
+                first_of.insert(cpu, (core.id, at / pipeline.strands));
+            }
+        }
+        hardware.pipelines = numbered(cpus.iter().map(|p| first_of.get(&p.id).copied()));
+    }
+    if let Some(outer) = d.caches.iter().max_by_key(|c| c.level) {
+        hardware.cache_kib = outer.size_kib.unwrap_or(0);
+        hardware.caches = match outer.shared_by {
+            Sharing::Core => numbered(cpus.iter().map(|p| p.core)),
+            Sharing::Chip => numbered(cpus.iter().map(|p| p.chip)),
+        };
+    }
+    if let Some(memory) = &d.memory {
+        hardware.latency_ps = latencies(memory, topology.lgroups().len())?;
+    }
+    hardware.check(cpus.len(), topology.lgroups().len()).map_err(|what| ("memory", what))?;
+    Ok(hardware)
+}
+
+/// What is known of a machine from where its processors stand.
+pub fn like(topology: &Topology) -> Hardware {
+    let cpus = topology.processors();
+    let mhz = cpus.first().and_then(|p| p.clock_mhz).filter(|mhz| *mhz > 0).unwrap_or(CLOCK_MHZ);
+    let outer = topology.caches().iter().max_by_key(|c| c.level);
+    let shared = |id| {
+        let of_outer = topology.caches().iter().filter(|c| Some(c.level) == outer.map(|o| o.level));
+        of_outer.clone().position(|c| c.cpus.contains(id))
+    };
+    let row =
+        |distances: &Vec<u32>| distances.iter().map(|d| u64::from(*d) * NS_PER_DISTANCE * 1_000).collect();
+    Hardware {
+        cycle_fs: (1_000_000_000 / mhz).max(1),
+        exclusive: Exclusive::Issue,
+        pipelines: numbered(cpus.iter().map(|p| p.id)),
+        caches: numbered(cpus.iter().map(|p| (shared(p.id), p.core))),
+        cache_kib: outer.and_then(|c| c.size_kib).unwrap_or(0),
+        cache_cycles: CACHE_CYCLES,
+        latency_ps: topology.lgroups().iter().map(|l| row(&l.distances)).collect(),
+        memory_kib: topology.lgroups().iter().map(|l| l.memory_kib.unwrap_or(0)).collect(),
+        switch_ns: 0,
+    }
+}
+
+/// Numbers for things in the order in which they come first; equal things have equal ones.
+fn numbered<T: PartialEq>(things: impl Iterator<Item = T>) -> Vec<u32> {
+    let mut known: Vec<T> = Vec::new();
+    let mut numbers = Vec::new();
+    for thing in things {
+        let at = known.iter().position(|other| *other == thing).unwrap_or_else(|| {
+            known.push(thing);
+            known.len() - 1
+        });
+        numbers.push(u32::try_from(at).unwrap_or(u32::MAX));
+    }
+    numbers
+}
+
+/// Picoseconds between lgroups.
+fn latencies(memory: &MemoryDescription, lgroups: usize) -> Result<Vec<Vec<u64>>, Wrong> {
+    if !memory.latencies_ns.is_empty() {
+        if memory.local_ns.or(memory.remote_ns).or(memory.per_board_ns).is_some() {
+            let what = "memory has latencies_ns, and local_ns, remote_ns or per_board_ns beside it; leave one of it out";
+            return Err(("memory", what.into()));
+        }
+        let rows = memory.latencies_ns.len();
+        if rows != lgroups {
+            return Err(("latencies_ns", format!("{rows} rows of latencies where {lgroups} lgroups are")));
+        }
+        for (row, lgroup) in memory.latencies_ns.iter().zip(0u32..) {
+            if row.len() != lgroups {
+                let what =
+                    format!("lgroup {lgroup} gives {} latencies where {lgroups} are needed", row.len());
+                return Err(("latencies_ns", what));
+            }
+        }
+        return memory
+            .latencies_ns
+            .iter()
+            .map(|row| row.iter().map(|ns| picoseconds(*ns)).collect())
+            .collect();
+    }
+    let Some(local) = memory.local_ns else {
+        return Err(("memory", "memory has neither local_ns nor latencies_ns".into()));
+    };
+    let boards = u32::try_from(lgroups).unwrap_or(u32::MAX);
+    let remote = memory.remote_ns.unwrap_or(local) + memory.per_board_ns.unwrap_or(0.0) * f64::from(boards);
+    let (local, remote) = (picoseconds(local)?, picoseconds(remote)?);
+    let between = |from: usize| (0..lgroups).map(|to| if from == to { local } else { remote }).collect();
+    Ok((0..lgroups).map(between).collect())
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the bounds are checked")]
+fn picoseconds(ns: f64) -> Result<u64, Wrong> {
+    if (0.0..=1_000_000.0).contains(&ns) {
+        Ok((ns * 1_000.0).round() as u64)
+    } else {
+        Err(("memory", format!("{ns} ns until memory answers; 0 to 1000000 are possible")))
+    }
+}

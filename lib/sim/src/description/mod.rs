@@ -1,0 +1,214 @@
+//! Machine files: a compact description in JSON, expanded to a machine that was just booted.
+//!
+//! ```text
+//! { "name": "x4200", "about": "two chips of two cores",
+//!   "booted": "2024-11-20 08:14:02",            may be left out
+//!   "chips": 2, "cores_per_chip": 2, "strands_per_core": 1,
+//!   "numbering": "core-major",                  strands of a core are neighbours; "strand-major": the first
+//!                                               strand of every core, then the second of every core, …
+//!   "processor": { "isa": "i386", "clock_mhz": 2400, "fpu": "i387 compatible",
+//!                  "implementation": "x86 (chipid {chip} …)", "brand": "…" },
+//!   "pipeline": { "strands": 4, "exclusive": "issue" },
+//!   "caches":   [ { "level": 1, "kind": "data", "size_kib": 64, "shared_by": "core" } ],
+//!   "cache_cycles": 12,                         until the outermost cache answers
+//!   "lgroups":  [ { "chips": [0], "memory_kib": 2040832 }, { "chips": [1] } ],
+//!   "distances": [ [10, 20], [20, 10] ],
+//!   "memory":   { "latencies_ns": [ [65, 105], [105, 65] ] },
+//!   "switch_ns": 1500,
+//!   "devices":  [ { "name": "e1000g0", "processor": 1, "kind": "network" } ],
+//!   "tunables": { "hz": 100, "ts_dispatch_extended": 0, "lgrp_mem_pset_aware": 0 },
+//!   "zones":    [ { "name": "web", "processes": [ { "name": "httpd", "threads": 2 } ] } ],
+//!   "sources":  { "memory": "where the figure comes from" } }
+//! ```
+//!
+//! In place of the three numbers of chips, cores and strands, `"cores": [ { "chip": 0, "strands": [0, 1] } ]` names every
+//! strand. In place of `lgroups` and `distances`, `"board": { "chips": 4, "memory_kib": 67108864 }` makes an lgroup of so
+//! many chips each; without any, all processors and memory are in one group. In place of `latencies_ns`,
+//! `"memory": { "local_ns": 553, "remote_ns": 553, "per_board_ns": 94.7 }` has memory of another lgroup answer after `remote_ns`
+//! (else `local_ns`) and so much more for each lgroup of the machine, as where all are asked. Unknown fields are errors.
+
+pub(crate) mod hardware;
+#[cfg(test)]
+mod tests;
+mod time;
+mod topology;
+
+use crate::state::{self, BOOTED, Device, DeviceKind, SimState};
+use crate::tables::{HZ_MAX, Tunables};
+use hardware::{MemoryDescription, PipelineDescription};
+use millpond_model::{CpuId, Pid};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use time::parse_time;
+use topology::{BoardDescription, CacheDescription, CoreDescription, LgroupDescription, Numbering, topology};
+
+/// More processors than any machine has had; it bounds what a typing error can allocate.
+const PROCESSORS_MAX: u32 = 16_384;
+
+/// The same for threads, of all described processes together.
+const THREADS_MAX: u32 = 65_536;
+
+/// Why a machine file cannot be used, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{origin}:{line}:{column}: {what}")]
+pub struct DescriptionError {
+    /// The file.
+    pub origin: String,
+    /// Counted from 1.
+    pub line: usize,
+    /// Counted from 1.
+    pub column: usize,
+    /// What is wrong.
+    pub what: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Description {
+    name: String,
+    #[serde(rename = "about")]
+    _about: String,
+    booted: Option<String>,
+    #[serde(default)]
+    chips: u32,
+    #[serde(default)]
+    cores_per_chip: u32,
+    #[serde(default)]
+    strands_per_core: u32,
+    #[serde(default)]
+    cores: Vec<CoreDescription>,
+    #[serde(default)]
+    numbering: Numbering,
+    processor: ProcessorDescription,
+    pipeline: Option<PipelineDescription>,
+    #[serde(default)]
+    caches: Vec<CacheDescription>,
+    cache_cycles: Option<u64>,
+    #[serde(default)]
+    lgroups: Vec<LgroupDescription>,
+    #[serde(default)]
+    distances: Vec<Vec<u32>>,
+    board: Option<BoardDescription>,
+    memory: Option<MemoryDescription>,
+    #[serde(default)]
+    switch_ns: u64,
+    #[serde(default)]
+    devices: Vec<DeviceDescription>,
+    #[serde(default)]
+    zones: Vec<ZoneDescription>,
+    #[serde(default)]
+    tunables: Tunables,
+    #[serde(default, rename = "sources")]
+    _sources: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProcessorDescription {
+    isa: String,
+    clock_mhz: Option<u64>,
+    fpu: Option<String>,
+    implementation: String,
+    #[serde(default)]
+    brand: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DeviceDescription {
+    name: String,
+    processor: CpuId,
+    #[serde(default)]
+    kind: DeviceKind,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ZoneDescription {
+    name: String,
+    #[serde(default)]
+    processes: Vec<ProcessDescription>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProcessDescription {
+    name: String,
+    threads: u32,
+}
+
+/// What is wrong, and the key of the file at which it shows.
+type Wrong = (&'static str, String);
+
+/// Reads a machine file. `origin` names it in messages.
+///
+/// # Errors
+/// [`DescriptionError`] with the place.
+pub fn parse(text: &str, origin: &str) -> Result<SimState, DescriptionError> {
+    let error = |line, column, what| DescriptionError { origin: origin.to_owned(), line, column, what };
+    let description: Description = serde_json::from_str(text).map_err(|e| {
+        let what = e.to_string();
+        let what = what.split(" at line ").next().unwrap_or_default().to_owned();
+        error(e.line(), e.column(), what)
+    })?;
+    expand(&description).map_err(|(key, what)| {
+        let (line, column) = place_of(text, key);
+        error(line, column, what)
+    })
+}
+
+/// Line and column of the first place where a key stands, or of the beginning.
+fn place_of(text: &str, key: &str) -> (usize, usize) {
+    let quoted = format!("\"{key}\"");
+    text.lines()
+        .zip(1..)
+        .find_map(|(line, number)| line.find(&quoted).map(|at| (number, at + 1)))
+        .unwrap_or((1, 1))
+}
+
+fn expand(d: &Description) -> Result<SimState, Wrong> {
+    let booted = match &d.booted {
+        None => BOOTED,
+        Some(text) => parse_time(text)
+            .ok_or_else(|| ("booted", format!("`{text}` is no time; write 2024-11-20 08:14:02 (UTC)")))?,
+    };
+    let topology = topology(d)?;
+    if !(1..=HZ_MAX).contains(&d.tunables.hz) {
+        let what = format!("hz is {}; 1 to {HZ_MAX} ticks in a second are possible", d.tunables.hz);
+        return Err(("hz", what));
+    }
+    let hardware = hardware::hardware(d, &topology)?;
+    let mut state = SimState::booted(&d.name, topology, hardware, booted, d.tunables);
+    for device in &d.devices {
+        let DeviceDescription { name, processor, kind } = device;
+        if !state.topology.cpus().contains(*processor) {
+            return Err((
+                "devices",
+                format!("device {name} interrupts processor {processor}, which does not exist"),
+            ));
+        }
+        state.devices.push(Device { name: name.clone(), processor: *processor, kind: *kind });
+    }
+    let mut threads: u32 = 0;
+    for zone in &d.zones {
+        if state.zones.contains(&zone.name) {
+            return Err(("zones", format!("zone {} is described twice", zone.name)));
+        }
+        state.zones.push(zone.name.clone());
+        for process in &zone.processes {
+            if process.threads == 0 {
+                return Err(("processes", format!("process {} has no thread", process.name)));
+            }
+            threads = threads.saturating_add(process.threads);
+            if threads > THREADS_MAX {
+                let what = format!("process {} goes beyond {THREADS_MAX} threads in all", process.name);
+                return Err(("processes", what));
+            }
+            let pid = state.tables.next_pid;
+            let record = state::process(&process.name, false, &zone.name, process.threads);
+            state.tables.processes.insert(pid, record);
+            state.tables.next_pid = Pid(pid.0 + 1);
+        }
+    }
+    Ok(state)
+}

@@ -1,0 +1,113 @@
+//! Machine files are understood, and mistakes in them have a place.
+
+use super::*;
+use millpond_model::{ChipId, WallTime};
+
+const SMALL: &str = r#"{
+  "name": "small", "about": "for tests",
+  "chips": 2, "cores_per_chip": 2, "strands_per_core": 2,
+  "processor": { "isa": "i386", "implementation": "x86 (chipid {chip})" }
+}"#;
+
+fn with(line: &str) -> String {
+    SMALL.replace("\n  \"processor\"", &format!("\n  {line},\n  \"processor\""))
+}
+
+fn error(text: &str) -> String {
+    parse(text, "small.json").unwrap_err().to_string()
+}
+
+#[test]
+fn strands_are_numbered_as_the_file_says() {
+    let core_major = parse(SMALL, "").unwrap().topology;
+    assert_eq!(core_major.siblings(CpuId(0)).to_string(), "0-1");
+    assert_eq!(core_major.chip_cpus(ChipId(1)).to_string(), "4-7");
+    let strand_major = parse(&with(r#""numbering": "strand-major""#), "").unwrap().topology;
+    assert_eq!(strand_major.siblings(CpuId(0)).to_string(), "0,4");
+    assert_eq!(strand_major.chip_cpus(ChipId(1)).to_string(), "2-3,6-7");
+    assert_eq!(strand_major.processor(CpuId(7)).unwrap().implementation, "x86 (chipid 1)");
+}
+
+#[test]
+fn a_cache_stands_once_for_each_group_of_sharers() {
+    let text = with(r#""caches": [{"level": 2, "kind": "unified", "size_kib": 64, "shared_by": "chip"}]"#);
+    let topology = parse(&text, "").unwrap().topology;
+    let sharers: Vec<String> = topology.caches().iter().map(|c| c.cpus.to_string()).collect();
+    assert_eq!(sharers, ["0-3", "4-7"]);
+}
+
+#[test]
+fn a_tunable_chooses_the_table_for_large_servers() {
+    let slice = |line: &str| parse(&with(line), "").unwrap().tables.dispatch.ts.row(29).quantum;
+    assert_eq!(slice(r#""numbering": "core-major""#), 12);
+    assert_eq!(slice(r#""tunables": {"ts_dispatch_extended": -1}"#), 12);
+    assert_eq!(slice(r#""tunables": {"ts_dispatch_extended": 0, "hz": 1000}"#), 12);
+    assert_eq!(slice(r#""tunables": {"ts_dispatch_extended": 1}"#), 36);
+}
+
+#[test]
+fn mistakes_are_reported_with_their_place() {
+    assert_eq!(error("{"), "small.json:1:1: EOF while parsing an object");
+    let unknown = error(&with(r#""nodes": 2"#));
+    assert!(unknown.starts_with("small.json:4:9: unknown field `nodes`"), "{unknown}");
+    assert_eq!(error(&with(r#""lgroups": [{"chips": [0]}]"#)), "small.json:4:3: chip 1 is in no lgroup");
+    assert_eq!(
+        error(&with(r#""lgroups": [{"chips": [0, 1]}, {"chips": [1]}]"#)),
+        "small.json:4:3: chip 1 is in lgroups 0 and 1"
+    );
+    assert_eq!(
+        error(&with(r#""lgroups": [{"chips": [0]}, {"chips": [1]}], "distances": [[10, 20]]"#)),
+        "small.json:4:48: lgroup 1 gives 0 distances where 2 are needed"
+    );
+    assert_eq!(
+        error(&with(r#""devices": [{"name": "e1000g0", "processor": 8}]"#)),
+        "small.json:4:3: device e1000g0 interrupts processor 8, which does not exist"
+    );
+    assert_eq!(
+        error(&SMALL.replace("\"chips\": 2", "\"chips\": 0")),
+        "small.json:3:3: chips, cores and strands make 0 processors; 1 to 16384 are possible"
+    );
+    assert_eq!(
+        error(&SMALL.replace(": 2", ": 4294967295")),
+        "small.json:3:3: chips, cores and strands make 18446744073709551615 processors; 1 to 16384 are possible"
+    );
+    assert_eq!(
+        error(&with(r#""tunables": {"hz": 0}"#)),
+        "small.json:4:16: hz is 0; 1 to 10000 ticks in a second are possible"
+    );
+    let crowd = with(r#""zones": [{"name": "web", "processes": [{"name": "httpd", "threads": 65537}]}]"#);
+    assert_eq!(error(&crowd), "small.json:4:29: process httpd goes beyond 65536 threads in all");
+    assert_eq!(
+        error(&with(r#""booted": "yesterday""#)),
+        "small.json:4:3: `yesterday` is no time; write 2024-11-20 08:14:02 (UTC)"
+    );
+}
+
+#[test]
+fn times_are_seconds_since_1970() {
+    assert_eq!(parse_time("1970-01-01 00:00:00"), Some(WallTime(0)));
+    assert_eq!(parse_time("2024-02-29 12:00:00"), Some(WallTime(1_709_208_000)));
+    assert_eq!(parse_time("2024-11-20 08:14:02"), Some(BOOTED));
+    for wrong in ["2023-02-29 00:00:00", "2024-13-01 00:00:00", "2024-01-01", "2024-01-01 24:00:00"] {
+        assert_eq!(parse_time(wrong), None, "{wrong}");
+    }
+}
+
+#[test]
+fn fuzz_descriptions_of_machines() {
+    let full = with(
+        r#""booted": "2024-11-20 08:14:02", "numbering": "strand-major",
+  "caches": [{"level": 2, "kind": "unified", "size_kib": 64, "shared_by": "chip"}],
+  "lgroups": [{"chips": [0], "memory_kib": 9}, {"chips": [1]}], "distances": [[10, 20], [20, 10]],
+  "devices": [{"name": "e1000g0", "processor": 1}],
+  "tunables": {"hz": 1000, "ts_dispatch_extended": 1},
+  "zones": [{"name": "web", "processes": [{"name": "httpd", "threads": 2}]}]"#,
+    );
+    millpond_fuzz::check_text("sim-descriptions", &[SMALL, &full], |text| match parse(text, "x") {
+        Ok(state) => assert_eq!(state.check(), Ok(())),
+        Err(error) => {
+            let lines = text.lines().count().max(1);
+            assert!((1..=lines + 1).contains(&error.line), "{error}");
+        }
+    });
+}

@@ -1,0 +1,368 @@
+//! What instructions cost: pipelines that strands share, caches that are warm or cold, memory near and far.
+//!
+//! # Cycles per instruction
+//!
+//! A burst of [`Action::Work`] is so many instructions of a [`Mix`]. Alone on its pipeline an instruction takes
+//!
+//! ```text
+//! base + reach × (outer cache) + (miss + reach × what does not fit) × memory        (cycles)
+//! ```
+//!
+//! where `base` has what the core does by itself, `reach` is how often an instruction leaves the first cache, `miss` how often
+//! even a warm program goes to memory, and memory is as far as the lgroup of what the thread uses. What does not fit is
+//! the part of the mix's footprint beyond its share of the outer cache, which it has with those that run beside it.
+//!
+//! Strands of one pipeline hinder one another only while they issue. With `u` the part of its time that a thread alone
+//! would need the pipeline for, a thread beside others is slower by
+//!
+//! ```text
+//! max(1 + u × Σ others, Σ all)
+//! ```
+//!
+//! the first-order term of a closed queue of one server (who comes finds the others as often as they are there), and its
+//! bound (a pipeline issues one instruction in a cycle).
+//!
+//! # Warmth
+//!
+//! An outer cache counts what was ever loaded into it. A thread that leaves notes the count; when it comes back,
+//! what was loaded since has filled what it left free, and then pushed out as much of what it had, at most all: what was
+//! used longest ago goes first. It loads that again, at the distance of its memory, before it goes on. So whoever moves
+//! to another cache, or comes back after others had the cache, pays once.
+
+use super::program::Mix;
+use super::thread::RunState;
+use super::{Kernel, Thread};
+use serde::{Deserialize, Serialize};
+
+/// Bytes of a line of a cache.
+const LINE: u64 = 64;
+/// Femtoseconds of a nanosecond.
+const FS: u64 = 1_000_000;
+/// A pipeline that is needed all the time.
+const FULL: u64 = 1 << 16;
+
+/// The longest cycle: 10 MHz. The bounds keep every product below within 64 bits.
+const CYCLE_MAX_FS: u64 = 100 * FS;
+/// The longest way to memory: a millisecond.
+pub(super) const LATENCY_MAX_PS: u64 = 1_000_000_000;
+
+/// What of an instruction keeps a pipeline from others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Exclusive {
+    /// One cycle, in which it is issued: strands take turns in every cycle.
+    #[default]
+    Issue,
+    /// Everything but waiting for memory: strands take turns when one waits for memory.
+    Base,
+}
+
+/// A machine's hardware, as far as it decides how long things take.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hardware {
+    /// Femtoseconds of a cycle.
+    pub cycle_fs: u64,
+    /// What keeps a pipeline from others.
+    pub exclusive: Exclusive,
+    /// For each processor the pipeline that it shares; pipelines count from 0.
+    pub pipelines: Vec<u32>,
+    /// For each processor its outer cache; caches count from 0.
+    pub caches: Vec<u32>,
+    /// The size of an outer cache, in KiB; 0 for none.
+    pub cache_kib: u64,
+    /// Cycles until the outer cache answers.
+    pub cache_cycles: u64,
+    /// Picoseconds until memory answers: for each lgroup of a processor, by lgroup of the memory.
+    pub latency_ps: Vec<Vec<u64>>,
+    /// Memory of each lgroup, in KiB.
+    pub memory_kib: Vec<u64>,
+    /// What a switch from one thread to another costs in the kernel, in nanoseconds.
+    pub switch_ns: u64,
+}
+
+impl Hardware {
+    /// Processors of 1 GHz that share nothing, in so many lgroups with memory at 100 ns.
+    #[must_use]
+    pub fn plain(cpus: u32, lgroups: usize) -> Self {
+        Hardware {
+            cycle_fs: FS,
+            exclusive: Exclusive::Issue,
+            pipelines: (0..cpus).collect(),
+            caches: (0..cpus).collect(),
+            cache_kib: 0,
+            cache_cycles: 0,
+            latency_ps: vec![vec![100_000; lgroups]; lgroups],
+            memory_kib: vec![0; lgroups],
+            switch_ns: 0,
+        }
+    }
+
+    /// Whether it fits so many processors and lgroups.
+    ///
+    /// # Errors
+    /// A sentence that names the first thing that does not.
+    pub fn check(&self, cpus: usize, lgroups: usize) -> Result<(), String> {
+        let square = self.latency_ps.len() == lgroups && self.latency_ps.iter().all(|r| r.len() == lgroups);
+        let below = |list: &[u32]| list.len() == cpus && list.iter().all(|at| (*at as usize) < cpus);
+        if !square || self.memory_kib.len() != lgroups {
+            return Err("the hardware has not one latency for each two lgroups".into());
+        }
+        if !below(&self.pipelines) || !below(&self.caches) {
+            return Err("the hardware has not one pipeline and one cache for each processor".into());
+        }
+        let far = self.latency_ps.iter().flatten().any(|ps| *ps > LATENCY_MAX_PS);
+        if !(1..=CYCLE_MAX_FS).contains(&self.cycle_fs) || far || self.cache_cycles > 10_000 {
+            return Err("the hardware has a cycle or a latency that no hardware has".into());
+        }
+        if self.cache_kib > 1 << 24 || self.switch_ns > 1_000_000_000 {
+            return Err("the hardware has a cache or a switch that no hardware has".into());
+        }
+        Ok(())
+    }
+}
+
+/// What a processor's hardware is doing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pace {
+    /// Femtoseconds of an instruction, alone on the pipeline; 0 while what runs is measured by time.
+    pub alone: u64,
+    /// Femtoseconds of an instruction, as things are.
+    pub now: u64,
+    /// How much of the time it would need its pipeline, alone; [`FULL`] is always.
+    pub usage: u64,
+}
+
+impl Kernel {
+    /// The hardware.
+    #[must_use]
+    pub fn hardware(&self) -> &Hardware {
+        &self.hardware
+    }
+
+    /// A mix of instructions by its number; the same mix has the same number.
+    pub fn mix(&mut self, mix: Mix) -> u32 {
+        let known = self.mixes.iter().position(|other| *other == mix);
+        let at = known.unwrap_or_else(|| {
+            self.mixes.push(mix);
+            self.mixes.len() - 1
+        });
+        u32::try_from(at).unwrap_or(u32::MAX)
+    }
+
+    /// A segment of memory, which the first thread that maps it places; gives its number.
+    pub fn segment(&mut self) -> u32 {
+        self.segments.push(None);
+        u32::try_from(self.segments.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    /// The thread uses a segment of so many KiB. Who comes first places it, by the policies of shared segments
+    /// (reference §3.10): those above the threshold at random over all lgroups with memory, or over those of the thread's
+    /// set where memory is placed with regard to sets and there is enough of it there; others at the thread's home.
+    pub(super) fn map(&mut self, thread: u32, segment: u32, kib: u64) {
+        self.t(thread).memory = Some(segment);
+        if self.segments[segment as usize].is_some() {
+            return;
+        }
+        let t = self.thread(thread);
+        let memory = &self.hardware.memory_kib;
+        let in_set = |lgroup: &usize| {
+            let cpus = self.parts[t.part as usize].cpus.iter();
+            cpus.into_iter().any(|cpu| self.cpus[cpu as usize].lgroup as usize == *lgroup)
+        };
+        let of_set: Vec<usize> = (0..memory.len()).filter(in_set).collect();
+        let enough = of_set.iter().map(|lgroup| memory[*lgroup]).sum::<u64>() > kib;
+        let lgroups = if kib <= self.tunables.shm_random_kib {
+            vec![t.home as usize]
+        } else if self.tunables.mem_pset_aware && enough {
+            of_set
+        } else {
+            (0..memory.len()).collect()
+        };
+        let mean = |row: &Vec<u64>| {
+            lgroups.iter().map(|lgroup| row[*lgroup]).sum::<u64>() / lgroups.len().max(1) as u64
+        };
+        let latency = self.hardware.latency_ps.iter().map(mean).collect();
+        self.segments[segment as usize] = Some(latency);
+    }
+
+    /// Picoseconds until the thread's memory answers a processor.
+    fn latency(&self, t: &Thread, cpu: u32) -> u64 {
+        let lgroup = self.cpus[cpu as usize].lgroup as usize;
+        let segment = t.memory.and_then(|segment| self.segments[segment as usize].as_ref());
+        segment.map_or(self.hardware.latency_ps[lgroup][t.home as usize], |by_lgroup| by_lgroup[lgroup])
+    }
+
+    /// What an instruction of the thread costs on a processor alone on its pipeline.
+    fn alone(&self, thread: u32, cpu: u32) -> Pace {
+        let t = self.thread(thread);
+        let Some(mix) = t.mix.map(|mix| &self.mixes[mix as usize]) else { return Pace::default() };
+        let h = &self.hardware;
+        let base = h.cycle_fs * mix.base_milli / 1_000;
+        let busy = u64::from(self.index.busy_by_cache[h.caches[cpu as usize] as usize].max(1));
+        // Parts in a million of the accesses that find nothing in the outer cache.
+        let beside = match mix.footprint_kib {
+            0 => 0,
+            footprint => 1_000_000 - (h.cache_kib / busy * 1_000_000 / footprint).min(1_000_000),
+        };
+        let misses = mix.miss_ppm + mix.reach_ppm * beside / 1_000_000;
+        let near = mix.reach_ppm * h.cache_cycles * h.cycle_fs / 1_000_000;
+        let far = misses * self.latency(t, cpu) / 1_000;
+        let alone = (base + near + far).max(1);
+        let needs = match h.exclusive {
+            Exclusive::Issue => h.cycle_fs.min(base),
+            Exclusive::Base => base + near,
+        };
+        Pace { alone, now: alone, usage: (needs * FULL / alone).min(FULL) }
+    }
+
+    /// What runs on a processor, or how, has changed: its pace and that of those that share its pipeline follow.
+    pub(super) fn repace(&mut self, number: u32) {
+        let pace = match self.cpus[number as usize].running {
+            Some(thread) => self.alone(thread, number),
+            None => Pace::default(),
+        };
+        let before = std::mem::replace(&mut self.cpus[number as usize].pace, pace);
+        if pace.alone > 0 {
+            self.cpus[number as usize].pace.now = self.beside(number);
+        }
+        if before.usage == pace.usage {
+            return;
+        }
+        let pipeline = self.hardware.pipelines[number as usize] as usize;
+        for at in 0..self.index.mates[pipeline].len() {
+            let mate = self.index.mates[pipeline][at];
+            if mate == number || self.cpus[mate as usize].pace.alone == 0 {
+                continue;
+            }
+            self.account(mate);
+            self.cpus[mate as usize].pace.now = self.beside(mate);
+            if let Some(thread) = self.cpus[mate as usize].running {
+                self.set_end(mate, thread);
+            }
+        }
+    }
+
+    /// Femtoseconds of an instruction beside those that share the pipeline.
+    fn beside(&self, number: u32) -> u64 {
+        let own = self.cpus[number as usize].pace;
+        let mates = &self.index.mates[self.hardware.pipelines[number as usize] as usize];
+        let usages =
+            mates.iter().filter(|mate| **mate != number).map(|mate| self.cpus[*mate as usize].pace.usage);
+        let others: u64 = usages.sum();
+        if others == 0 {
+            return own.alone;
+        }
+        let slower = (FULL + own.usage * others / FULL).max(own.usage + others);
+        own.alone.saturating_mul(slower) / FULL
+    }
+
+    /// The thread left a processor: what it has in the cache there may be pushed out from now on.
+    pub(super) fn note_warmth(&mut self, thread: u32, cpu: u32) {
+        let cache = self.hardware.caches[cpu as usize];
+        let filled = self.filled[cache as usize];
+        if let Some((_, mark)) = self.t(thread).warm.as_mut().filter(|(there, _)| *there == cache) {
+            *mark = filled;
+        }
+    }
+
+    /// The thread comes to a processor. What its cache has lost matters as soon as it works.
+    pub(super) fn arrive(&mut self, thread: u32, cpu: u32) {
+        let t = self.t(thread);
+        t.arrived = t.mix.is_none();
+        if !t.arrived {
+            self.warm_up(thread, cpu);
+        }
+    }
+
+    /// The thread comes to a processor: it owes the time to load what of its footprint is not there.
+    pub(super) fn warm_up(&mut self, thread: u32, cpu: u32) {
+        let t = self.thread(thread);
+        let Some(mix) = t.mix.map(|mix| &self.mixes[mix as usize]) else { return };
+        let cache = self.hardware.caches[cpu as usize];
+        let has = mix.footprint_kib.min(self.hardware.cache_kib);
+        let lost = match t.warm {
+            Some((there, filled)) if there == cache => {
+                let free = self.hardware.cache_kib - has;
+                let loaded = self.filled[cache as usize].saturating_sub(filled);
+                loaded.saturating_sub(free).min(has)
+            }
+            _ => has,
+        };
+        if lost == 0 {
+            return;
+        }
+        let owed = lost * 1_024 / LINE * self.latency(t, cpu) / 1_000;
+        let filled = &mut self.filled[cache as usize];
+        *filled += lost;
+        let mark = (cache, *filled);
+        let t = self.t(thread);
+        t.owed_user = t.owed_user.saturating_add(owed);
+        t.warm = Some(mark);
+    }
+
+    /// Goes on for so many nanoseconds of work, owing nothing.
+    pub(super) fn progress(&mut self, number: u32, thread: u32, passed: u64) {
+        let pace = self.cpus[number as usize].pace.now;
+        let t = &mut self.threads[thread as usize];
+        let done = if t.mix.is_none() || pace == 0 {
+            if t.left != u64::MAX {
+                t.left = t.left.saturating_sub(passed);
+            }
+            // What is measured by time counts as one instruction in a cycle.
+            passed.saturating_mul(FS) / self.hardware.cycle_fs
+        } else {
+            let total = u128::from(passed) * u128::from(FS) + u128::from(t.rest_fs);
+            let narrow = |wide: u128| u64::try_from(wide).unwrap_or(u64::MAX);
+            let (done, rest) = match u64::try_from(total) {
+                Ok(total) => (total / pace, total % pace),
+                Err(_) => (narrow(total / u128::from(pace)), narrow(total % u128::from(pace))),
+            };
+            t.rest_fs = rest;
+            if t.left != u64::MAX {
+                t.left = t.left.saturating_sub(done);
+            }
+            done
+        };
+        t.instructions += done;
+        self.cpus[number as usize].instructions += done;
+    }
+
+    /// Nanoseconds until what a running thread does comes to its end, `None` for never.
+    pub(super) fn remaining(&self, number: u32, thread: u32) -> Option<u64> {
+        let t = self.thread(thread);
+        if t.left == u64::MAX {
+            return None;
+        }
+        let pace = self.cpus[number as usize].pace.now;
+        let work = if t.mix.is_none() || pace == 0 {
+            t.left
+        } else {
+            let fs = u128::from(t.left) * u128::from(pace);
+            u64::try_from(fs.saturating_sub(u128::from(t.rest_fs)).div_ceil(u128::from(FS)))
+                .unwrap_or(u64::MAX)
+        };
+        Some(work.saturating_add(t.owed_sys).saturating_add(t.owed_user))
+    }
+
+    /// A less busy pipeline of the leaf than that of `cpu`, with a processor that idles: the groups of processors that share
+    /// something are loaded evenly (reference §3.9, step 2).
+    pub(super) fn spread(&self, thread: u32, cpu: u32) -> u32 {
+        if !self.index.shares_pipelines {
+            return cpu;
+        }
+        let t = self.thread(thread);
+        let pipeline = |cpu: u32| self.hardware.pipelines[cpu as usize];
+        // The thread is no load to itself.
+        let leaves = t.state == RunState::Running && pipeline(t.cpu) == pipeline(cpu);
+        let here = self.load(pipeline(cpu) as usize) - i16::from(leaves);
+        if here <= 0 {
+            return cpu;
+        }
+        let part = &self.parts[t.part as usize].cpus;
+        let leaf = &self.index.rings[self.cpus[cpu as usize].lgroup as usize][0];
+        let found = self.index.idle_by_load.first_below(here, &[part, leaf], cpu);
+        found.unwrap_or(cpu)
+    }
+}

@@ -1,0 +1,174 @@
+//! Interrupts: devices that act by themselves, handlers that run as threads of the highest priorities, and the clock's.
+//!
+//! A handler is a thread of the class SYS that waits at a channel; whoever posts there raises the interrupt. It runs where
+//! the interrupt arrives, on the back of the thread that runs there: that one is *pinned*, cannot be taken elsewhere
+//! and goes on afterwards as if nothing had been (no switch is counted). Levels up to 10 are handled in threads of the priorities
+//! 160 to 169 (column `ithr`); higher ones count as interrupts alone.
+//!
+//! Every processor has an interrupt a second of its own (the one that looks whether the clock still ticks), and one
+//! processor has the clock's. Nobody is there to see them until somebody looks, so that they are counted then.
+
+use super::program::Action;
+use super::run::Halt;
+use super::thread::{ClassState, Origin, RunState};
+use super::{Kernel, Program, SECOND, Thread};
+use millpond_model::Column;
+
+/// The lowest priority of a handler.
+const HANDLERS: i16 = 160;
+/// The highest level that is handled in a thread.
+const THREAD_LEVEL: u8 = 10;
+/// The highest level.
+const LEVEL_MAX: u8 = 15;
+/// So many actions of a device that take no time are more than any device means.
+const STEPS_MAX: u32 = 100_000;
+
+impl Kernel {
+    /// A device: it executes its program beside all processors. It can sleep, wait, post and note moments; anything else
+    /// is its end.
+    pub fn device(&mut self, program: Program) -> u32 {
+        let thread = Thread { device: true, beats: self.beats(), ..Thread::new(ClassState::Sys, 0, program) };
+        let thread = self.adopt(thread);
+        self.set_runnable(thread);
+        thread
+    }
+
+    /// The handler of an interrupt of that level, 1 to 15. It waits at the channel `raised`, and does these whenever somebody
+    /// posts there.
+    pub fn handler(&mut self, level: u8, origin: Origin, cpu: u32, raised: u32, actions: Vec<Action>) -> u32 {
+        let level = level.clamp(1, LEVEL_MAX);
+        let pri = HANDLERS - 1 + i16::from(level.min(THREAD_LEVEL));
+        let program = Program::repeat(actions.into_iter().chain([Action::Wait(raised)]).collect());
+        let thread = Thread {
+            level,
+            origin,
+            cpu,
+            bound: Some(cpu),
+            beats: self.beats(),
+            ..Thread::new(ClassState::Sys, pri, program)
+        };
+        let thread = self.adopt(thread);
+        let home = self.choose_home(thread);
+        self.t(thread).home = home;
+        self.channels[raised as usize].waiting.push_back(thread);
+        thread
+    }
+
+    /// Where interrupts arrive: those of the network, and the clock's.
+    pub fn route(&mut self, network: u32, clock: u32) {
+        if clock != self.clock_cpu {
+            self.count_clock();
+            self.clock_cpu = clock;
+        }
+        for thread in (0u32..).take(self.threads.len()) {
+            let t = self.thread(thread);
+            if t.origin == Origin::Network && t.state != RunState::Gone {
+                self.confine(thread, self.thread(thread).part, Some(network));
+            }
+        }
+    }
+
+    /// A device acts until it waits.
+    pub(super) fn operate(&mut self, device: u32) -> Result<(), Halt> {
+        for _ in 0..STEPS_MAX {
+            match self.t(device).program.step() {
+                Action::Sleep(time) => {
+                    self.heap.set(super::Source::Thread(device), self.now.saturating_add(time));
+                    return Ok(());
+                }
+                Action::SleepAmong(times) => {
+                    let wake = self.now.saturating_add(self.draw(&times));
+                    self.heap.set(super::Source::Thread(device), wake);
+                    return Ok(());
+                }
+                Action::Wait(channel) => {
+                    let channel = &mut self.channels[channel as usize];
+                    if channel.posts == 0 {
+                        channel.waiting.push_back(device);
+                        return Ok(());
+                    }
+                    channel.posts -= 1;
+                }
+                Action::Post(channel) => self.post(channel),
+                Action::Stamp(log, stage) => self.stamp(log, stage),
+                _ => {
+                    self.t(device).state = RunState::Gone;
+                    self.free.push(device);
+                    return Ok(());
+                }
+            }
+        }
+        Err(Halt::EndlessProgram { thread: device })
+    }
+
+    /// One thread that waits at the channel goes on, or the next one that will.
+    pub(super) fn post(&mut self, channel: u32) {
+        let channel = &mut self.channels[channel as usize];
+        match channel.waiting.pop_front() {
+            Some(waiter) => self.set_runnable(waiter),
+            None => channel.posts += 1,
+        }
+    }
+
+    /// Whether a handler waits for the processor that is better than what runs there.
+    pub(super) fn is_interrupted(&self, cpu: u32) -> bool {
+        let best = self.queues[cpu as usize].best;
+        best >= HANDLERS && best > self.cpus[cpu as usize].dispatch_pri
+    }
+
+    /// A handler runs on the back of the thread that runs.
+    pub(super) fn pin(&mut self, cpu: u32, thread: u32) {
+        self.t(thread).state = RunState::Pinned;
+        let handler = self.next_thread(cpu);
+        self.cpus[cpu as usize].pinned.push(thread);
+        self.switch(cpu, Some(thread), handler);
+    }
+
+    /// The thread under a handler that has ended, unless another handler waits.
+    pub(super) fn resume(&mut self, cpu: u32) -> Option<u32> {
+        let best = self.queues[cpu as usize].best;
+        let pinned = *self.cpus[cpu as usize].pinned.last()?;
+        if best >= HANDLERS && best > self.thread(pinned).effective() {
+            return None;
+        }
+        self.cpus[cpu as usize].pinned.pop()
+    }
+
+    /// Takes a thread out from under its handlers; whoever calls puts it elsewhere.
+    pub(super) fn unpin(&mut self, thread: u32) {
+        let cpu = self.thread(thread).cpu;
+        self.cpus[cpu as usize].pinned.retain(|pinned| *pinned != thread);
+    }
+
+    /// A handler began, or ended.
+    pub(super) fn count_interrupt(&mut self, cpu: u32, to: Option<u32>) {
+        let Some(level) = to.map(|to| self.thread(to).level).filter(|level| *level > 0) else { return };
+        self.count(cpu, Column::Intr);
+        if level <= THREAD_LEVEL {
+            self.count(cpu, Column::Ithr);
+        }
+    }
+
+    /// One processor calls another, which is an interrupt there.
+    pub(super) fn cross_call(&mut self, to: u32) {
+        let Some(from) = self.at.filter(|from| *from != to) else { return };
+        self.count(from, Column::Xcal);
+        self.count(to, Column::Intr);
+    }
+
+    /// Counts what the clock interrupted until now.
+    pub(super) fn count_clock(&mut self) {
+        let (before, now) = (self.counted, self.now);
+        self.counted = now;
+        let seconds = now / SECOND - before / SECOND;
+        let ticks = now / self.tick() - before / self.tick();
+        if seconds > 0 {
+            for cpu in &mut self.cpus {
+                cpu.events[Column::Intr.index()] += seconds;
+            }
+        }
+        let clock = &mut self.cpus[self.clock_cpu as usize].events;
+        clock[Column::Intr.index()] += ticks;
+        clock[Column::Ithr.index()] += ticks;
+    }
+}

@@ -1,0 +1,64 @@
+//! Moments that programs note, and lots that they draw.
+
+use super::Kernel;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The moments of one measurement, over and over: how long after stage 0 the others came.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Log {
+    /// When stage 0 was noted last, in nanoseconds since boot.
+    pub began: u64,
+    /// For each stage from 1 on how often it came so many nanoseconds after stage 0.
+    pub stages: Vec<BTreeMap<u64, u64>>,
+}
+
+/// More stages than any measurement has.
+const STAGES_MAX: u32 = 64;
+
+impl Kernel {
+    /// A new log; gives its number.
+    pub fn log(&mut self) -> u32 {
+        self.logs.push(Log::default());
+        u32::try_from(self.logs.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    /// All logs.
+    #[must_use]
+    pub fn logs(&self) -> &[Log] {
+        &self.logs
+    }
+
+    /// Notes the moment.
+    pub(super) fn stamp(&mut self, log: u32, stage: u32) {
+        let now = self.now;
+        let log = &mut self.logs[log as usize];
+        let Some(at) = stage.min(STAGES_MAX).checked_sub(1) else {
+            log.began = now;
+            return;
+        };
+        let at = at as usize;
+        if log.stages.len() <= at {
+            log.stages.resize(at + 1, BTreeMap::new());
+        }
+        *log.stages[at].entry(now - log.began).or_default() += 1;
+    }
+
+    /// What lots are drawn from, from now on.
+    pub fn set_seed(&mut self, seed: u64) {
+        self.seed = seed;
+    }
+
+    /// One of these, by lot; 0 of none.
+    pub(super) fn draw(&mut self, among: &[u64]) -> u64 {
+        // A step of a Weyl sequence, mixed (SplitMix64, Steele et al. 2014).
+        self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.seed;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^= z >> 31;
+        let at = z.checked_rem(among.len() as u64).unwrap_or(0);
+        usize::try_from(at).ok().and_then(|at| among.get(at)).copied().unwrap_or(0)
+    }
+}

@@ -1,0 +1,129 @@
+//! Interrupts: who is interrupted, what is counted, and that nobody is moved for it.
+
+use super::*;
+use millpond_model::Column;
+
+fn counted(k: &Kernel, cpu: u32) -> [u64; 4] {
+    [Column::Intr, Column::Ithr, Column::Csw, Column::Xcal].map(|c| k.cpus()[cpu as usize].events[c.index()])
+}
+
+/// A device that interrupts processor 0 once a millisecond for 0.1 ms, from 0.5 ms on.
+fn noisy(k: &mut Kernel, level: u8) -> u32 {
+    let raised = k.channel();
+    k.device(Program::once(vec![Action::Sleep(500_000), Action::Post(raised)]));
+    let again =
+        vec![Action::Sleep(1_500_000), Action::Post(raised), Action::Sleep(1_000_000), Action::Post(raised)];
+    k.device(Program::once(again));
+    k.handler(level, Origin::Network, 0, raised, vec![Action::Kernel(100_000)])
+}
+
+#[test]
+fn a_handler_runs_on_the_back_of_a_thread_that_goes_on_afterwards_where_it_was() {
+    let mut k = kernel(2, standard());
+    noisy(&mut k, 6);
+    let hog = k.ts_start(Program::hog());
+    k.run_until(550_000).unwrap();
+    assert_eq!(k.thread(hog).state, RunState::Pinned);
+    assert_eq!(k.check(), Ok(()));
+    k.run_until(4_000_000).unwrap();
+    // Three interrupts of 0.1 ms; the hog had the rest of its processor, and nobody took it to the other one.
+    assert_eq!((k.thread(hog).state, k.thread(hog).cpu), (RunState::Running, 0));
+    assert_eq!((k.cpus()[0].sys, k.thread(hog).user), (300_000, 3_700_000));
+    assert_eq!(k.cpus()[1].idle, 4_000_000);
+    // The only switch is the first one.
+    let [intr, ithr, csw, _] = counted(&k, 0);
+    assert_eq!((intr, ithr, csw), (3, 3, 1));
+}
+
+#[test]
+fn high_levels_are_no_threads_and_come_before_lower_ones() {
+    let mut k = kernel(1, standard());
+    noisy(&mut k, 14);
+    k.run_until(4_000_000).unwrap();
+    let [intr, ithr, csw, _] = counted(&k, 0);
+    assert_eq!((intr, ithr, csw), (3, 0, 0));
+    assert_eq!(k.cpus()[0].sys, 300_000);
+}
+
+#[test]
+fn interrupts_follow_their_route() {
+    let mut k = kernel(2, standard());
+    noisy(&mut k, 6);
+    k.run_until(1_000_000).unwrap();
+    k.route(1, 0);
+    k.run_until(4_000_000).unwrap();
+    assert_eq!((k.cpus()[0].sys, k.cpus()[1].sys), (100_000, 200_000));
+}
+
+#[test]
+fn a_timer_interrupts_its_client() {
+    let mut k = kernel(2, standard());
+    let raised = k.channel();
+    let class = k.ts_entry_at(0);
+    let client = k.start(Start { bound: Some(1), ..Start::new(class, Program::hog()) });
+    k.device(Program::once(vec![Action::Sleep(500_000), Action::Post(raised)]));
+    k.handler(14, Origin::Timer(client), 0, raised, vec![Action::Kernel(100_000)]);
+    k.run_until(1_000_000).unwrap();
+    assert_eq!((k.cpus()[0].sys, k.cpus()[1].sys), (0, 100_000));
+}
+
+#[test]
+fn the_clock_interrupts_one_processor_and_each_once_a_second() {
+    let mut k = kernel(3, standard());
+    k.run_until(10 * SECOND).unwrap();
+    k.route(0, 1);
+    k.run_until(20 * SECOND).unwrap();
+    assert_eq!(counted(&k, 0), [1_020, 1_000, 0, 0]);
+    assert_eq!(counted(&k, 1), [1_020, 1_000, 0, 0]);
+    assert_eq!(counted(&k, 2), [20, 0, 0, 0]);
+}
+
+#[test]
+fn who_wakes_a_thread_elsewhere_calls_across() {
+    let mut k = kernel(2, standard());
+    let [there, back] = [(); 2].map(|()| k.channel());
+    let starts = [
+        (0, vec![Action::User(1_000_000), Action::Post(there), Action::Wait(back), Action::User(1_000_000)]),
+        (1, vec![Action::Wait(there), Action::User(1_000_000), Action::Post(back)]),
+    ];
+    for (cpu, actions) in starts {
+        let class = k.ts_entry_at(0);
+        k.start(Start { bound: Some(cpu), ..Start::new(class, Program::once(actions)) });
+    }
+    k.run_until(5_000_000).unwrap();
+    // Each woke the other once: a call sent, and an interrupt there.
+    let calls: Vec<(u64, u64)> = (0..2).map(|cpu| (counted(&k, cpu)[3], counted(&k, cpu)[0])).collect();
+    assert_eq!(calls, [(1, 1), (1, 1)]);
+}
+
+#[test]
+fn logs_say_how_long_after_the_first_stage_the_others_came() {
+    let mut k = kernel(1, standard());
+    let log = k.log();
+    let turn = vec![
+        Action::Stamp(log, 0),
+        Action::User(7_000),
+        Action::Stamp(log, 1),
+        Action::User(3_000),
+        Action::Stamp(log, 2),
+    ];
+    k.ts_start(Program::once([turn.clone(), turn].concat()));
+    k.pass(1);
+    let stages: Vec<Vec<(u64, u64)>> =
+        k.logs()[0].stages.iter().map(|s| s.iter().map(|(t, n)| (*t, *n)).collect()).collect();
+    assert_eq!(stages, [vec![(7_000, 2)], vec![(10_000, 2)]]);
+}
+
+#[test]
+fn lots_are_drawn_alike_from_equal_seeds_and_all_come() {
+    let draw = |seed| {
+        let mut k = kernel(1, standard());
+        k.set_seed(seed);
+        (0..200).map(|_| k.draw(&[2, 3, 5])).collect::<Vec<u64>>()
+    };
+    assert_eq!(draw(7), draw(7));
+    assert_ne!(draw(7), draw(8));
+    for prime in [2, 3, 5] {
+        assert!(draw(7).iter().filter(|drawn| **drawn == prime).count() > 40);
+    }
+}
