@@ -45,7 +45,7 @@ fn a_name_that_is_none_lists_those_there_are() {
     assert!(matches!(error, SimError::NoSuchMachine { .. }));
     assert_eq!(
         error.to_string(),
-        "there is no simulated machine `e10k` (there are t2000, t2-64, x4200, smartos-2)"
+        "there is no simulated machine `e10k` (there are t2000, t2-64, x4200, smartos-2, ff2, dc1, dc3, e6900, e25k, u2i)"
     );
 }
 
