@@ -1,8 +1,8 @@
-//! The options of workloads: numbers with units.
+//! The options of workloads: numbers with units, and words.
 
 use super::{Workload, WorkloadError};
 
-/// An option that takes a number.
+/// An option that takes a number, or one of some words.
 #[derive(Debug, Clone, Copy)]
 pub struct Opt {
     /// How it is written (`-t`, `--run`); empty for an operand.
@@ -13,7 +13,7 @@ pub struct Opt {
     pub summary: &'static str,
     /// How its value is read.
     pub unit: Unit,
-    /// Its value where it is not given; in nanoseconds for times.
+    /// Its value where it is not given, as it is read: nanoseconds for times, the index for words.
     pub default: u64,
 }
 
@@ -33,13 +33,20 @@ pub enum Unit {
     Count(u64, u64),
     /// Milliseconds, with a fraction if need be; the bounds too. Read as nanoseconds.
     Millis(u64, u64),
+    /// A number with up to three digits after the point. Read as thousandths, in which the bounds are, too.
+    Milli(u64, u64),
+    /// One of these words. Read as its index.
+    Word(&'static [&'static str]),
 }
 
 /// Nanoseconds of a millisecond.
 pub(super) const MILLI: u64 = 1_000_000;
 
 /// Digits of a millisecond's fraction that are not lost.
-const FRACTION_DIGITS: usize = 6;
+const MILLIS_DIGITS: usize = 6;
+
+/// Digits after the point of a number that is read as thousandths.
+const MILLI_DIGITS: usize = 3;
 
 impl Opt {
     /// How it is written, with its value: `-t N`.
@@ -56,6 +63,12 @@ impl Opt {
                 let least = if least == 0 { "0.001".to_owned() } else { least.to_string() };
                 format!("{} is a number of milliseconds from {least} to {most}", self.form())
             }
+            Unit::Milli(least, most) => {
+                let (least, most) = (thousandths(least), thousandths(most));
+                let form = self.form();
+                format!("{form} is a number from {least} to {most} with up to three digits after the point")
+            }
+            Unit::Word(words) => format!("{} is one of {}", self.form(), words.join(", ")),
         }
     }
 
@@ -63,10 +76,14 @@ impl Opt {
         match self.unit {
             Unit::Count(least, most) => digits(text).filter(|n| (least..=most).contains(n)),
             Unit::Millis(least, most) => {
-                let nanos = millis(text)?;
+                let nanos = decimal(text, MILLIS_DIGITS)?;
                 let least = (least * MILLI).max(1_000);
                 (least..=most * MILLI).contains(&nanos).then_some(nanos)
             }
+            Unit::Milli(least, most) => {
+                decimal(text, MILLI_DIGITS).filter(|number| (least..=most).contains(number))
+            }
+            Unit::Word(words) => words.iter().zip(0u64..).find(|(word, _)| **word == text).map(|(_, i)| i),
         }
     }
 }
@@ -75,14 +92,22 @@ fn digits(text: &str) -> Option<u64> {
     text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
-/// `2`, `0.25`: as nanoseconds. A fraction of a nanosecond is none.
-fn millis(text: &str) -> Option<u64> {
+/// `2`, `0.25`: a number in units of which `places` digits after the point make one. More digits than that are none.
+fn decimal(text: &str, places: usize) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    if fraction.len() > FRACTION_DIGITS {
+    if fraction.len() > places {
         return None;
     }
-    let fraction = digits(&format!("{fraction:0<FRACTION_DIGITS$}")).filter(|_| !fraction.is_empty())?;
-    digits(whole).filter(|_| !whole.is_empty())?.checked_mul(MILLI)?.checked_add(fraction)
+    let unit = 10u64.checked_pow(u32::try_from(places).ok()?)?;
+    let fraction = digits(&format!("{fraction:0<places$}")).filter(|_| !fraction.is_empty())?;
+    digits(whole).filter(|_| !whole.is_empty())?.checked_mul(unit)?.checked_add(fraction)
+}
+
+/// Thousandths as a number: `2500` is `2.5`.
+fn thousandths(number: u64) -> String {
+    let (whole, fraction) = (number / 1_000, number % 1_000);
+    let text = format!("{whole}.{fraction:03}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// The values of a workload's options, in the order of the options.
@@ -152,5 +177,80 @@ impl Values {
     #[must_use]
     pub fn count(&self, flag: &str) -> usize {
         usize::try_from(self.get(flag)).unwrap_or(usize::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static WORKLOAD: Workload = Workload {
+        name: "wl",
+        summary: "",
+        options: &[
+            Opt { flag: "--cpi", value: "N", summary: "", unit: Unit::Milli(500, 100_000), default: 1_000 },
+            Opt {
+                flag: "--wait",
+                value: "WORD",
+                summary: "",
+                unit: Unit::Word(&["spin", "block"]),
+                default: 1,
+            },
+        ],
+        programs: |_, _| Vec::new(),
+    };
+
+    fn parse(text: &str) -> Result<Values, WorkloadError> {
+        let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        Values::parse(&WORKLOAD, &words)
+    }
+
+    fn refused(text: &str) -> (usize, String, String) {
+        let error = parse(text).unwrap_err();
+        (error.word, error.what, error.remedy)
+    }
+
+    #[test]
+    fn a_number_with_a_fraction_is_read_as_thousandths() {
+        for (text, value) in [
+            ("", 1_000),
+            ("--cpi 2.5", 2_500),
+            ("--cpi=0.5", 500),
+            ("--cpi 1.125", 1_125),
+            ("--cpi 3", 3_000),
+            ("--cpi 007.10", 7_100),
+            ("--cpi 100", 100_000),
+            ("--cpi 100.000", 100_000),
+        ] {
+            assert_eq!(parse(text).unwrap().get("--cpi"), value, "{text}");
+        }
+        let most = u64::MAX;
+        for bad in
+            ["0.499", "100.001", "2.5000", "2.", ".5", "+2", "-2", "2e1", "1.2.3", "x", &most.to_string()]
+        {
+            assert_eq!(refused(&format!("--cpi {bad}")).0, 2, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_word_is_read_as_its_index() {
+        assert_eq!(parse("").unwrap().get("--wait"), 1);
+        assert_eq!(parse("--wait spin").unwrap().get("--wait"), 0);
+        assert_eq!(parse("--wait=block").unwrap().get("--wait"), 1);
+        for bad in ["Spin", "spi", "0", "spinning"] {
+            assert_eq!(refused(&format!("--wait {bad}")).0, 2, "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_refused_is_told_what_it_may_be() {
+        let named = |word, what: &str, remedy: &str| (word, what.to_owned(), remedy.to_owned());
+        let number = "--cpi N is a number from 0.5 to 100 with up to three digits after the point";
+        assert_eq!(refused("--cpi 0"), named(2, "`0` is no N of wl", number));
+        let word = "--wait WORD is one of spin, block";
+        assert_eq!(refused("--cpi 1 --wait nap"), named(4, "`nap` is no WORD of wl", word));
+        assert_eq!(refused("--wait"), named(2, "--wait needs a value", word));
+        let usage = "usage: wl [--cpi N] [--wait WORD]";
+        assert_eq!(refused("spin"), named(1, "wl does not take `spin`", usage));
     }
 }
