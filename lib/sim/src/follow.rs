@@ -119,7 +119,7 @@ impl SimState {
         for news in self.kernel.take_news() {
             match news {
                 News::Born { parent, child } => self.born(parent, child),
-                News::Ended(thread) => self.ended(thread),
+                News::Ended { thread, done } => self.ended(thread, done),
             }
         }
     }
@@ -134,14 +134,26 @@ impl SimState {
         self.threads.insert(child, Lwp { pid, lwp: LwpId(1) });
     }
 
-    fn ended(&mut self, thread: u32) {
+    fn ended(&mut self, thread: u32, done: u64) {
         let Some(lwp) = self.threads.remove(&thread) else { return };
+        if done > 0 {
+            let sum = self.operations.entry(lwp.pid).or_default();
+            *sum = sum.saturating_add(done);
+        }
         if let Some(process) = self.tables.processes.get_mut(&lwp.pid) {
             process.lwps.remove(&lwp.lwp);
             if process.lwps.is_empty() {
                 self.tables.processes.remove(&lwp.pid);
             }
         }
+    }
+
+    /// The operations that the threads of a process noted as done, those included that have ended.
+    #[must_use]
+    pub fn operations(&self, pid: Pid) -> u64 {
+        let living = self.threads.iter().filter(|(_, lwp)| lwp.pid == pid);
+        let living: u64 = living.map(|(thread, _)| self.kernel.thread(*thread).done).sum();
+        living.saturating_add(self.operations.get(&pid).copied().unwrap_or(0))
     }
 
     /// Starts a process, a thread of the class TS for each program, unbound. It runs when time passes.

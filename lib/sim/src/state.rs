@@ -46,6 +46,9 @@ pub struct SimState {
     pub threads: BTreeMap<u32, Lwp>,
     /// Where processes ran while somebody watches: nanoseconds by process and processor's index.
     pub residence: BTreeMap<Pid, BTreeMap<u32, u64>>,
+    /// Operations that threads noted as done before they ended, by process.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub operations: BTreeMap<Pid, u64>,
     /// What it died of, if it did.
     pub halted: Option<Halt>,
     /// The services that are enabled.
@@ -126,6 +129,7 @@ impl SimState {
             kernel: follow::kernel(&topology, hardware, dispatch.clone(), &tunables),
             threads: BTreeMap::new(),
             residence: BTreeMap::new(),
+            operations: BTreeMap::new(),
             halted: None,
             services: BTreeSet::new(),
             topology,

@@ -245,8 +245,13 @@ pub enum News {
         /// The other.
         child: u32,
     },
-    /// A thread ended.
-    Ended(u32),
+    /// A thread ended. Its place may be another one's already.
+    Ended {
+        /// Its number.
+        thread: u32,
+        /// The operations that its program noted as done.
+        done: u64,
+    },
 }
 
 /// How a machine's processors stand.

@@ -392,9 +392,11 @@ impl Kernel {
     fn leave_for_good(&mut self, thread: u32) {
         self.count_at_home(thread, false);
         self.forget_at_barriers(thread);
-        self.t(thread).state = RunState::Gone;
+        let t = self.t(thread);
+        t.state = RunState::Gone;
+        let done = t.done;
         self.free.push(thread);
-        self.news.push(News::Ended(thread));
+        self.news.push(News::Ended { thread, done });
     }
 
     /// A child starts. `true`: the parent went into a queue behind it.

@@ -10,6 +10,7 @@
 //! A file with a `WORKLOAD`, and a line in [`WORKLOADS`]. Its usage and help are made from its options.
 
 mod build;
+mod cg;
 mod fork;
 mod nap;
 mod options;
@@ -25,7 +26,7 @@ use std::fmt::Write as _;
 
 /// Every workload, by name.
 pub const WORKLOADS: &[Workload] =
-    &[build::WORKLOAD, fork::WORKLOAD, nap::WORKLOAD, pingpong::WORKLOAD, spin::WORKLOAD];
+    &[build::WORKLOAD, cg::WORKLOAD, fork::WORKLOAD, nap::WORKLOAD, pingpong::WORKLOAD, spin::WORKLOAD];
 
 /// Something that can be started.
 #[derive(Debug, Clone, Copy)]

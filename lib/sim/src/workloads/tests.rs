@@ -37,7 +37,7 @@ fn what_makes_no_sense_is_named_by_its_word_with_a_remedy() {
     let named = |word, what: &str, remedy: &str| (word, what.to_owned(), remedy.to_owned());
     assert_eq!(
         refused("./iperf -c host"),
-        named(0, "there is no workload `./iperf`", "there are build, fork, nap, pingpong, spin")
+        named(0, "there is no workload `./iperf`", "there are build, cg, fork, nap, pingpong, spin")
     );
     assert_eq!(
         refused("spin --threads 4"),

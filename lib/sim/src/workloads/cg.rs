@@ -1,0 +1,206 @@
+//! Conjugate gradient: threads that compute a share each, and meet several times in each step.
+//!
+//! # What is imitated
+//!
+//! The benchmark CG of NPB (reference §6.3), run again and again. An outer iteration is 25 steps of the conjugate gradient, the
+//! residual and the new estimate. Every thread owns a share of the rows and does in each part what these cost; nothing
+//! is really computed. A step has four parts, each closed by a barrier, because the next one needs something from all rows:
+//!
+//! ```text
+//!   q = A p | p.q | z += a p, r -= a q, r.r | p = r + b p |
+//! ```
+//!
+//! and an outer iteration four more: `A z | |x - A z| | x.z, z.z | x = z / |z| |`. Operations are counted as the benchmark counts them:
+//! `2 na (3 + nonzer (nonzer + 1) + 25 (5 + nonzer (nonzer + 1)) + 3)` for an outer iteration, 66.654 million for the fifteen of a
+//! run of class S. A thread notes its own after each step.
+//!
+//! # What is left out
+//!
+//! Rows have a mean number of elements, so that shares differ by whole rows only. The step before the first, in which the
+//! program makes its matrix, is over.
+
+use super::options::THREADS;
+use super::{Opt, Unit, Values, Workload};
+use crate::kernel::{Action, Program, Waiting};
+
+/// Steps of the conjugate gradient in an outer iteration.
+const STEPS: usize = 25;
+
+/// The classes, with rows (`na`) and elements drawn for each (`nonzer`).
+const CLASSES: [&str; 7] = ["S", "W", "A", "B", "C", "D", "E"];
+const SIZES: [(u64, u64); 7] =
+    [(1_400, 7), (7_000, 8), (14_000, 11), (75_000, 13), (150_000, 15), (1_500_000, 21), (9_000_000, 26)];
+
+/// In the order of the option's words.
+const WAITINGS: [Waiting; 2] = [Waiting::Spin, Waiting::Block];
+
+/// Nanoseconds of a thousand cycles, until processors have a clock: 1 GHz.
+const NANOS_OF_1000_CYCLES: u64 = 1_000;
+
+pub(super) const WORKLOAD: Workload = Workload {
+    name: "cg",
+    summary: "Threads that do steps of a conjugate gradient (NPB CG) for ever, each a share of the rows, and meet four times in each step.",
+    options: &[
+        THREADS,
+        Opt {
+            flag: "--class",
+            value: "CLASS",
+            summary: "size of the problem: S, W, A, B, C, D or E; S if not given",
+            unit: Unit::Word(&CLASSES),
+            default: 0,
+        },
+        Opt {
+            flag: "--wait",
+            value: "HOW",
+            summary: "how threads wait for one another: spin, or block; spin if not given",
+            unit: Unit::Word(&["spin", "block"]),
+            default: 0,
+        },
+        // An element of the sparse product is two operations and six instructions: load it, its column and the
+        // vector's element, multiply, add, and go on.
+        Opt {
+            flag: "--op-instructions",
+            value: "X",
+            summary: "instructions for each counted operation; 3 if not given",
+            unit: Unit::Milli(1, 1_000_000),
+            default: 3_000,
+        },
+        Opt {
+            flag: "--op-cpi",
+            value: "X",
+            summary: "cycles for each of these where nothing else delays it; 1 if not given",
+            unit: Unit::Milli(1, 1_000_000),
+            default: 1_000,
+        },
+        // An atomic count down, and the look at the word that opens.
+        Opt {
+            flag: "--barrier-instructions",
+            value: "N",
+            summary: "instructions that each thread executes at a barrier; 50 if not given",
+            unit: Unit::Count(0, 1_000_000),
+            default: 50,
+        },
+    ],
+    programs: |values, kernel| {
+        let threads = values.get("-t").max(1);
+        let job = Job::of(values, kernel.barrier(u32::try_from(threads).unwrap_or(u32::MAX)));
+        (0..threads)
+            .map(|thread| job.program(job.rows * thread / threads..job.rows * (thread + 1) / threads))
+            .collect()
+    },
+};
+
+/// What all threads of a job have in common.
+struct Job {
+    rows: u64,
+    /// Operations of the sparse product for a row.
+    product: u64,
+    op_instructions: u64,
+    op_cpi: u64,
+    barrier_instructions: u64,
+    barrier: u32,
+    waiting: Waiting,
+}
+
+impl Job {
+    fn of(values: &Values, barrier: u32) -> Job {
+        let (rows, drawn) = SIZES.get(values.count("--class")).copied().unwrap_or(SIZES[0]);
+        Job {
+            rows,
+            product: 2 * drawn * (drawn + 1),
+            op_instructions: values.get("--op-instructions"),
+            op_cpi: values.get("--op-cpi"),
+            barrier_instructions: values.get("--barrier-instructions"),
+            barrier,
+            waiting: WAITINGS.get(values.count("--wait")).copied().unwrap_or(Waiting::Spin),
+        }
+    }
+
+    /// The program of the thread that owns these rows: outer iterations for ever.
+    fn program(&self, rows: std::ops::Range<u64>) -> Program {
+        let rows = rows.end - rows.start;
+        let step = self.parts(rows, &[self.product, 2, 6, 2]);
+        let estimate = self.parts(rows, &[self.product, 6, 4, 2]);
+        let steps = std::iter::repeat_n(step, STEPS).flatten();
+        Program::repeat(steps.chain(estimate).collect())
+    }
+
+    /// Parts with so many operations for each row, each closed by the barrier; what was done is noted at the end.
+    fn parts(&self, rows: u64, operations: &[u64]) -> Vec<Action> {
+        let part = |each: &u64| {
+            let instructions = rows * each * self.op_instructions / 1_000 + self.barrier_instructions;
+            [self.work(instructions), Action::Meet(self.barrier, self.waiting)]
+        };
+        let done = rows * operations.iter().sum::<u64>();
+        operations.iter().flat_map(part).chain([Action::Done(done)]).collect()
+    }
+
+    /// So many instructions. The only place where they become time.
+    fn work(&self, instructions: u64) -> Action {
+        let cycles = instructions.saturating_mul(self.op_cpi) / 1_000;
+        Action::User(cycles.saturating_mul(NANOS_OF_1000_CYCLES) / 1_000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::SimMachine;
+    use crate::workloads::Load;
+    use millpond_machine::Clock;
+    use millpond_model::Nanos;
+
+    /// Operations after so many nanoseconds of a job whose operations take a nanosecond each, and its barriers nothing.
+    fn operations(options: &str, nanos: u64) -> u64 {
+        let text = format!("cg --op-instructions 1 --barrier-instructions 0 {options}");
+        let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        let machine = SimMachine::named("t2000").unwrap();
+        let pid = machine.start_load(&Load::parse(&words).unwrap());
+        machine.sleep_until(Nanos(nanos));
+        machine.view(|s| s.operations(pid))
+    }
+
+    /// Of fifteen outer iterations of class S: 15 x 2 x 1400 x (3 + 56 + 25 x (5 + 56) + 3).
+    const RUN: u64 = 66_654_000;
+
+    #[test]
+    fn a_run_of_class_s_counts_66_654_million_operations() {
+        assert_eq!(operations("", RUN), RUN);
+        // The last part has 2 operations a row, and nothing is noted before its end.
+        assert_eq!(operations("", RUN - 1), RUN - 1_400 * (2 * 56 + 12));
+        // Class W: 7,000 rows of 8 elements, 15 x 2 x 7000 x (3 + 72 + 25 x (5 + 72) + 3).
+        assert_eq!(operations("--class W", 210_000 * 2_003), 210_000 * 2_003);
+    }
+
+    #[test]
+    fn threads_share_the_rows_out() {
+        assert_eq!(operations("-t 2", RUN / 2), RUN);
+        assert_eq!(operations("-t 2 --wait block", RUN / 2), RUN);
+        // 466, 467 and 467 rows: those who have most are waited for.
+        assert_eq!(operations("-t 3", RUN / 1_400 * 467), RUN);
+        assert!(operations("-t 3", RUN / 1_400 * 466) < RUN);
+    }
+
+    #[test]
+    fn what_an_operation_costs_can_be_set() {
+        // 2.5 instructions of 0.4 cycles.
+        assert_eq!(operations("--op-instructions 2.5 --op-cpi 0.4", RUN), RUN);
+        assert_eq!(operations("--op-cpi 2", 2 * RUN), RUN);
+        // A step has four barriers, and so has the end of an outer iteration: 15 x 26 x 4, each of 100 ns.
+        assert_eq!(operations("--barrier-instructions 100", RUN + 15 * 26 * 4 * 100), RUN);
+    }
+
+    #[test]
+    fn what_was_done_stays_known_when_the_job_has_ended() {
+        let words: Vec<String> = "cg -t 2".split(' ').map(str::to_owned).collect();
+        let machine = SimMachine::named("t2000").unwrap();
+        let pid = machine.start_load(&Load::parse(&words).unwrap());
+        machine.sleep_until(Nanos::from_millis(10));
+        let before = machine.view(|s| s.operations(pid));
+        assert!(before > 0);
+        machine.exit(pid);
+        machine.sleep_until(Nanos::from_millis(20));
+        assert_eq!(machine.view(|s| s.operations(pid)), before);
+        let again = crate::SimState::load(&machine.save()).unwrap();
+        assert_eq!(again.operations(pid), before);
+    }
+}
