@@ -25,6 +25,7 @@
 
 mod caps;
 mod capture;
+mod changed;
 mod interrupts;
 mod journal;
 mod kept;
@@ -38,6 +39,7 @@ mod text;
 mod zone;
 
 pub use capture::Captured;
+pub use changed::{FieldChange, machine_field};
 pub use journal::FileJournal;
 use journal::Shared;
 pub use kept::KeepError;
@@ -45,11 +47,11 @@ use kept::Kept;
 pub use millpond_linux::{Cap, InterruptCount};
 pub use millpond_sim::catalogue::NAMES as SIMULATED;
 pub use millpond_sim::services::{NoSuchService, SERVICES, Service};
-pub use millpond_sim::workloads::{Load, WORKLOADS, Workload, WorkloadError};
+pub use millpond_sim::workloads::{Load, Opt, Unit, WORKLOADS, Workload, WorkloadError};
 pub use millpond_sim::{Endless, Outcome, SimMachine, Waiting};
 pub use output::{Output, reason};
 pub use process::{exec, own_pid, own_program};
-pub use simulation::{KillError, Moment, Running, Simulation};
+pub use simulation::{KillError, Moment, NoSuchZone, Running, Simulation};
 pub use stop::{stop_on_signal, take_stop};
 pub use terminal::{LineEditor, Typed, file_names, input_is_terminal, input_lines};
 pub use text::read_text;
@@ -121,6 +123,14 @@ pub enum OpenError {
         name: String,
         /// Why not.
         source: SimError,
+    },
+    /// A machine file has no such number to be changed.
+    #[error("cannot open machine {name}: its file has no number at {field}")]
+    Field {
+        /// The machine.
+        name: String,
+        /// Where it should be.
+        field: String,
     },
     /// A simulated machine has no directory.
     #[error("cannot open machine {0} under a root: only the real machine has files")]

@@ -42,6 +42,11 @@ pub enum KillError {
     Kernel,
 }
 
+/// There is no zone of that name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no zone {0}")]
+pub struct NoSuchZone(pub String);
+
 /// The machine at a moment, to go back to.
 pub struct Moment(SimState);
 
@@ -58,6 +63,29 @@ impl Simulation<'_> {
     #[must_use]
     pub fn start(&self, load: &Load) -> Pid {
         self.0.start_load(load)
+    }
+
+    /// Starts a workload as a process of a zone, unbound and in TS.
+    ///
+    /// # Errors
+    /// [`NoSuchZone`] when the machine has none of that name; nothing is started.
+    pub fn start_in(&self, zone: &str, load: &Load) -> Result<Pid, NoSuchZone> {
+        if !self.0.view(|s| s.zones.iter().any(|name| name == zone)) {
+            return Err(NoSuchZone(zone.to_owned()));
+        }
+        let pid = self.0.start_load(load);
+        self.0.edit(|s| {
+            if let Some(process) = s.tables.processes.get_mut(&pid) {
+                process.zone = zone.to_owned();
+            }
+        });
+        Ok(pid)
+    }
+
+    /// The operations that the threads of a process noted as done, those included that have ended.
+    #[must_use]
+    pub fn operations(&self, pid: Pid) -> u64 {
+        self.0.view(|s| s.operations(pid))
     }
 
     /// Ends a process.
@@ -138,5 +166,23 @@ impl Simulation<'_> {
     /// Makes the machine what it was, as if nothing had been done since.
     pub fn go_back(&self, moment: Moment) {
         self.0.edit(|s| *s = moment.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workload_of_a_zone_is_started_there_and_its_operations_are_counted() {
+        let session = Session::open_changed("smartos-2", &[]).unwrap();
+        let simulation = session.simulation().unwrap();
+        let load = Load::parse(&["cg".to_owned()]).unwrap();
+        assert_eq!(simulation.start_in("zone3", &load), Err(NoSuchZone("zone3".into())));
+        let pid = simulation.start_in("zone2", &load).unwrap();
+        assert_eq!(simulation.0.view(|s| s.tables.processes[&pid].zone.clone()), "zone2");
+        assert_eq!(simulation.operations(pid), 0);
+        simulation.run_for(Nanos::from_millis(10));
+        assert!(simulation.operations(pid) > 0);
     }
 }

@@ -1,0 +1,102 @@
+//! Machines that come with the program, with numbers of their files changed: what a model's parameters are tried with.
+
+use crate::{OpenError, Session};
+use millpond_sim::{SimError, SimMachine, catalogue};
+use serde_json::{Number, Value};
+
+/// A number of a machine file, and what it should be instead.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FieldChange {
+    /// The machine's name.
+    pub machine: String,
+    /// Where the number stands, as a JSON pointer (`/processor/clock_mhz`).
+    pub field: String,
+    /// The number. Where the file has a whole one, it is rounded.
+    pub value: f64,
+}
+
+/// A number in the file of a machine that comes with the program; none where there is no such machine or number.
+#[must_use]
+pub fn machine_field(machine: &str, field: &str) -> Option<f64> {
+    file(machine).ok()?.pointer(field)?.as_f64()
+}
+
+impl Session {
+    /// Opens a simulated machine that comes with the program, with those of the changes that concern it.
+    ///
+    /// # Errors
+    /// [`OpenError`] when there is no such machine or number, or the machine is none with the changes.
+    pub fn open_changed(machine: &str, changes: &[FieldChange]) -> Result<Session, OpenError> {
+        let refused = |source| OpenError::Simulated { name: machine.to_owned(), source };
+        let mut file = file(machine)?;
+        for change in changes.iter().filter(|change| change.machine == machine) {
+            let number = file.pointer_mut(&change.field).filter(|value| value.is_number());
+            let number = number
+                .ok_or_else(|| OpenError::Field { name: machine.to_owned(), field: change.field.clone() })?;
+            *number = like(number, change.value);
+        }
+        let described = SimMachine::described(&file.to_string(), &format!("{machine}.json, changed"));
+        Ok(Session::simulated(described.map_err(refused)?, false))
+    }
+}
+
+fn file(machine: &str) -> Result<Value, OpenError> {
+    let refused = |source| OpenError::Simulated { name: machine.to_owned(), source };
+    let none = || refused(SimError::NoSuchMachine { name: machine.to_owned() });
+    let text = catalogue::text(machine).ok_or_else(none)?;
+    // Files that come with the program are JSON; a test opens each.
+    Ok(serde_json::from_str(text).unwrap_or_default())
+}
+
+/// A number of the same kind as the one that is replaced.
+fn like(old: &Value, new: f64) -> Value {
+    let whole = || format!("{new:.0}").parse::<i64>().ok().map(Number::from);
+    let number = if old.is_f64() { Number::from_f64(new) } else { whole() };
+    number.map_or(Value::Null, Value::Number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SIMULATED;
+
+    fn change(field: &str, value: f64) -> FieldChange {
+        FieldChange { machine: "t2-64".into(), field: field.into(), value }
+    }
+
+    fn clock(session: &Session) -> Option<u64> {
+        session.machine().processors().unwrap().topology().unwrap().processors()[0].clock_mhz
+    }
+
+    #[test]
+    fn a_number_is_changed_for_its_machine_alone() {
+        assert_eq!(machine_field("t2-64", "/processor/clock_mhz"), Some(1165.0));
+        let changes = [change("/processor/clock_mhz", 1400.4)];
+        assert_eq!(clock(&Session::open_changed("t2-64", &changes).unwrap()), Some(1400));
+        assert_eq!(clock(&Session::open_changed("t2000", &changes).unwrap()), Some(1000));
+    }
+
+    #[test]
+    fn every_machine_opens_unchanged() {
+        for name in SIMULATED {
+            assert_eq!(Session::open_changed(name, &[]).unwrap().machine().name(), name);
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_of_the_file_is_refused() {
+        let refused = |machine, changes: &[FieldChange]| {
+            Session::open_changed(machine, changes).err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        for field in ["/processor/colour", "/processor/isa", "processor"] {
+            assert_eq!(
+                refused("t2-64", &[change(field, 1.0)]),
+                format!("cannot open machine t2-64: its file has no number at {field}")
+            );
+        }
+        let said = refused("t2-64", &[change("/chips", 0.0)]);
+        assert!(said.contains("chips, cores and strands make 0 processors"), "{said}");
+        assert!(refused("deep-thought", &[]).contains("there is no simulated machine"));
+        assert_eq!(machine_field("deep-thought", "/chips"), None);
+    }
+}
