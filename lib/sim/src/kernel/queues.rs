@@ -132,8 +132,12 @@ impl Kernel {
         if let Some(pinned) = self.resume(cpu) {
             return Some(pinned);
         }
-        let kp = self.kp_queue(self.cpus[cpu as usize].part);
-        let (own_best, kp_best) = (self.queues[cpu as usize].best, self.queues[kp as usize].best);
+        let part = self.cpus[cpu as usize].part;
+        let kp = self.kp_queue(part);
+        // Who is out of service keeps its set, and takes nothing from it.
+        let serves = self.parts[part as usize].cpus.contains(cpu);
+        let kp_best = if serves { self.queues[kp as usize].best } else { IDLE };
+        let own_best = self.queues[cpu as usize].best;
         let from = if kp_best != IDLE && kp_best >= own_best {
             Some(kp)
         } else if own_best == IDLE {

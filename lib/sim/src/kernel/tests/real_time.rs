@@ -52,6 +52,17 @@ fn v15_two_real_time_threads_that_wake_together_take_two_processors() {
 }
 
 #[test]
+fn a_processor_that_is_out_of_service_takes_no_real_time_threads_from_its_partition() {
+    let mut k = kernel(2, standard());
+    // Processor 1 stays in the default set, and runs nothing.
+    k.arrange(&Arrangement { cpus: vec![DEFAULT; 2], parts: vec![vec![0], vec![0]] });
+    let threads = [10, 20].map(|pri| k.start(Start::new(k.rt_start(pri, None, 0), Program::hog())));
+    k.pass(1_000);
+    assert_eq!([k.on(0), k.on(1)], [Some(threads[1]), None]);
+    assert_eq!((k.cpus()[1].user, k.cpus()[1].idle), (0, 1_000 * TICK));
+}
+
+#[test]
 fn a_real_time_slice_ends_with_a_signal_and_goes_round() {
     let mut k = kernel(1, standard());
     let one = k.start(Start::new(k.rt_start(59, Some(Quantum::Ticks(3)), 17), Program::hog()));
