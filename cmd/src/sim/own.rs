@@ -8,7 +8,7 @@ use crate::ctx::{Ctx, not_opened};
 use crate::help;
 use crate::start::started;
 use millpond_model::{Nanos, Pid};
-use millpond_session::{Load, Outcome, Running, WORKLOADS, Waiting, Workload, stop_on_signal};
+use millpond_session::{Load, Outcome, Running, WORKLOADS, Waiting, WaitsFor, Workload, stop_on_signal};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -228,9 +228,16 @@ fn shortened(names: &[String]) -> String {
 }
 
 fn deadlock(waiting: &[Waiting]) -> Trouble {
-    let name = |w: &Waiting| format!("{} of {} at channel {}", w.lwp, w.name, w.channel);
-    let names: Vec<String> = waiting.iter().map(name).collect();
-    let what = format!("deadlock: nobody is left who would wake thread {}", shortened(&names));
+    let (asleep, meeting): (Vec<&Waiting>, Vec<&Waiting>) =
+        waiting.iter().partition(|w| matches!(w.waits_for, WaitsFor::Channel(_)));
+    let name = |w: &&Waiting| format!("{} of {} at {}", w.lwp, w.name, w.waits_for);
+    let clause = |verb: &str, waiting: &[&Waiting]| {
+        let names: Vec<String> = waiting.iter().map(name).collect();
+        (!names.is_empty()).then(|| format!("{verb} thread {}", shortened(&names)))
+    };
+    let clauses: Vec<String> =
+        [clause("wake", &asleep), clause("meet", &meeting)].into_iter().flatten().collect();
+    let what = format!("deadlock: nobody is left who would {}", clauses.join(", or "));
     let remedy = waiting.first().map(|w| format!("kill {}", w.lwp.pid)).unwrap_or_default();
     Trouble::new(0, what).remedy(remedy)
 }
@@ -320,6 +327,45 @@ fn overview() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millpond_model::{Lwp, LwpId};
+
+    #[test]
+    fn a_deadlock_names_threads_and_what_they_wait_for() {
+        let waits = |pid, name: &str, waits_for| {
+            let lwp = Lwp { pid: Pid(pid), lwp: LwpId(1) };
+            Waiting { lwp, name: name.to_owned(), waits_for }
+        };
+        let barrier = |pid| waits(pid, "cg", WaitsFor::Barrier { barrier: 3, there: 2, parties: 4 });
+        let said = |waiting: &[Waiting]| {
+            let trouble = deadlock(waiting);
+            (trouble.what, trouble.remedy.unwrap_or_default())
+        };
+        let expected = |what: &str, remedy: &str| (what.to_owned(), remedy.to_owned());
+        let channel = waits(300, "build", WaitsFor::Channel(0));
+        assert_eq!(
+            said(std::slice::from_ref(&channel)),
+            expected(
+                "deadlock: nobody is left who would wake thread 300/1 of build at channel 0",
+                "kill 300"
+            )
+        );
+        assert_eq!(
+            said(&[barrier(301), barrier(302)]),
+            expected(
+                "deadlock: nobody is left who would meet thread 301/1 of cg at barrier 3 (2 of 4 are there), \
+                 302/1 of cg at barrier 3 (2 of 4 are there)",
+                "kill 301"
+            )
+        );
+        assert_eq!(
+            said(&[channel, barrier(301)]),
+            expected(
+                "deadlock: nobody is left who would wake thread 300/1 of build at channel 0, \
+                 or meet thread 301/1 of cg at barrier 3 (2 of 4 are there)",
+                "kill 300"
+            )
+        );
+    }
 
     #[test]
     fn times_have_units() {

@@ -48,7 +48,7 @@ pub use millpond_linux::{Cap, InterruptCount};
 pub use millpond_sim::catalogue::NAMES as SIMULATED;
 pub use millpond_sim::services::{NoSuchService, SERVICES, Service};
 pub use millpond_sim::workloads::{Load, Opt, Unit, WORKLOADS, Workload, WorkloadError};
-pub use millpond_sim::{Endless, Outcome, SimMachine, Waiting};
+pub use millpond_sim::{Endless, Outcome, SimMachine, Waiting, WaitsFor};
 pub use output::{Output, reason};
 pub use process::{exec, own_pid, own_program};
 pub use simulation::{KillError, Moment, NoSuchZone, Running, Simulation};

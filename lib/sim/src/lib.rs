@@ -76,6 +76,7 @@ pub mod workloads;
 mod zones;
 
 pub use description::DescriptionError;
+pub use kernel::WaitsFor;
 pub use machine::{SimError, SimMachine};
 pub use progress::{Endless, Outcome, Waiting};
 pub use state::{LoadError, SimState};

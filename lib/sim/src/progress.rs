@@ -1,6 +1,6 @@
 //! Running until nothing is left to do, and why that may never come.
 
-use crate::kernel::Halt;
+use crate::kernel::{Halt, Stuck, WaitsFor};
 use crate::machine::SimMachine;
 use crate::state::SimState;
 use millpond_model::{Lwp, Nanos, Pid};
@@ -12,8 +12,8 @@ pub struct Waiting {
     pub lwp: Lwp,
     /// The name of its process.
     pub name: String,
-    /// The channel at which it waits.
-    pub channel: u32,
+    /// What it waits for.
+    pub waits_for: WaitsFor,
 }
 
 /// A process that ends only if somebody ends it.
@@ -41,20 +41,26 @@ pub enum Outcome {
 }
 
 impl SimState {
-    /// The threads that wait for ever, by channel.
+    /// The threads that wait for ever, those at channels first, each by number and in order of arrival.
     #[must_use]
     pub fn waiting_for_ever(&self) -> Vec<Waiting> {
-        let known = |stuck: crate::kernel::Stuck| {
-            let lwp = *self.threads.get(&stuck.thread)?;
-            let name = self.tables.processes.get(&lwp.pid)?.name.clone();
-            Some(Waiting { lwp, name, channel: stuck.channel })
-        };
-        self.kernel.stuck().into_iter().filter_map(known).collect()
+        self.named(&self.kernel.stuck())
     }
 
-    /// The processes that never end by themselves, ascending.
-    fn endless(&self) -> Vec<Endless> {
-        let pids = self.kernel.endless().into_iter().filter_map(|thread| self.threads.get(&thread));
+    fn named(&self, stuck: &[Stuck]) -> Vec<Waiting> {
+        let known = |stuck: &Stuck| {
+            let lwp = *self.threads.get(&stuck.thread)?;
+            let name = self.tables.processes.get(&lwp.pid)?.name.clone();
+            Some(Waiting { lwp, name, waits_for: stuck.waits_for })
+        };
+        stuck.iter().filter_map(known).collect()
+    }
+
+    /// The processes that never end by themselves, ascending. Those threads do not count that are stuck.
+    fn endless(&self, stuck: &[Stuck]) -> Vec<Endless> {
+        let threads = self.kernel.endless().into_iter();
+        let threads = threads.filter(|thread| stuck.iter().all(|s| s.thread != *thread));
+        let pids = threads.filter_map(|thread| self.threads.get(&thread));
         let mut pids: Vec<Pid> = pids.map(|lwp| lwp.pid).collect();
         pids.sort_unstable();
         pids.dedup();
@@ -71,12 +77,11 @@ impl SimState {
             if self.threads.is_empty() {
                 return Outcome::Idle;
             }
-            let stuck = self.waiting_for_ever();
+            let stuck = self.kernel.stuck();
             if stuck.len() == self.threads.len() {
-                return Outcome::Deadlock(stuck);
+                return Outcome::Deadlock(self.named(&stuck));
             }
-            let stuck = |e: &Endless| stuck.iter().any(|w| w.lwp.pid == e.pid);
-            let endless: Vec<Endless> = self.endless().into_iter().filter(|e| !stuck(e)).collect();
+            let endless = self.endless(&stuck);
             if !endless.is_empty() {
                 return Outcome::Endless(endless);
             }
@@ -101,6 +106,7 @@ impl SimMachine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::{Action, Program, Waiting as How};
     use crate::workloads::Load;
     use millpond_machine::Clock;
     use millpond_model::LwpId;
@@ -137,8 +143,54 @@ mod tests {
         machine.sleep_until(Nanos::from_millis(20));
         assert_eq!(machine.view(SimState::waiting_for_ever), []);
         assert!(machine.exit(Pid(pid.0 + 1)));
-        let job = Waiting { lwp: Lwp { pid, lwp: LwpId(1) }, name: "build".into(), channel: 0 };
+        let job = Waiting {
+            lwp: Lwp { pid, lwp: LwpId(1) },
+            name: "build".into(),
+            waits_for: WaitsFor::Channel(0),
+        };
         assert_eq!(machine.run_until_idle(Nanos::from_secs(9)), Outcome::Deadlock(vec![job]));
         assert_eq!(machine.now(), Nanos::from_millis(20));
+    }
+
+    /// Three processes of one thread each that compute for 5 ms and meet, again and again.
+    fn three_who_meet(machine: &SimMachine, how: How) -> [Pid; 3] {
+        machine.edit(|s| {
+            let barrier = s.kernel.barrier(3);
+            let turn = vec![Action::User(5_000_000), Action::Meet(barrier, how)];
+            [(); 3].map(|()| s.start("party", vec![Program::repeat(turn.clone())]))
+        })
+    }
+
+    #[test]
+    fn those_who_meet_without_end_never_end_and_those_who_miss_one_wait_for_ever() {
+        for how in [How::Spin, How::Block] {
+            let machine = SimMachine::named("t2000").unwrap();
+            let pids = three_who_meet(&machine, how);
+            let endless = pids.map(|pid| Endless { pid, name: "party".into() });
+            assert_eq!(machine.run_until_idle(Nanos::from_secs(9)), Outcome::Endless(endless.to_vec()));
+            machine.sleep_until(Nanos::from_millis(12));
+            assert!(machine.exit(pids[1]));
+            // The two others are still on their way to the barrier.
+            assert_eq!(machine.view(SimState::waiting_for_ever), []);
+            machine.sleep_until(Nanos::from_millis(20));
+            let waits_for = WaitsFor::Barrier { barrier: 0, there: 2, parties: 3 };
+            let waiting = |pid| Waiting { lwp: Lwp { pid, lwp: LwpId(1) }, name: "party".into(), waits_for };
+            let stuck = vec![waiting(pids[0]), waiting(pids[2])];
+            assert_eq!(machine.run_until_idle(Nanos::from_secs(9)), Outcome::Deadlock(stuck), "{how:?}");
+            assert_eq!(machine.now(), Nanos::from_millis(20));
+        }
+    }
+
+    #[test]
+    fn what_never_ends_beside_what_is_stuck_is_named_even_within_one_process() {
+        let machine = SimMachine::named("t2000").unwrap();
+        let pid = machine.edit(|s| {
+            let barrier = s.kernel.barrier(2);
+            let meet = Program::repeat(vec![Action::Meet(barrier, How::Spin)]);
+            s.start("odd", vec![meet, Program::hog()])
+        });
+        machine.sleep_until(Nanos::from_millis(1));
+        let endless = Outcome::Endless(vec![Endless { pid, name: "odd".into() }]);
+        assert_eq!(machine.run_until_idle(Nanos::from_secs(9)), endless);
     }
 }

@@ -68,7 +68,7 @@ pub use place::Arrangement;
 pub use program::{Action, Mix, Program, Waiting};
 pub use queue::{IDLE, LEVELS, Queue};
 pub use run::Halt;
-pub use stuck::Stuck;
+pub use stuck::{Stuck, WaitsFor};
 pub use thread::{ClassState, FxState, Origin, RtState, RunState, Thread, TsState};
 
 use bits::Bits;

@@ -137,7 +137,7 @@ impl Program {
     }
 
     /// What may still come of it, begun with what is to come.
-    fn to_come(&self) -> &[Action] {
+    pub(super) fn to_come(&self) -> &[Action] {
         if self.again { &self.actions } else { self.actions.get(self.at..).unwrap_or_default() }
     }
 

@@ -1,53 +1,140 @@
 //! Who waits for what nobody will do any more, and who never ends. Reads only.
 
-use super::{Kernel, RunState};
-use std::collections::BTreeSet;
+use super::{Action, Kernel, Program, RunState};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 /// A thread that waits for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stuck {
     /// The thread.
     pub thread: u32,
-    /// The channel that it waits at.
-    pub channel: u32,
+    /// What it waits for.
+    pub waits_for: WaitsFor,
 }
 
-impl Kernel {
-    /// The threads that wait at a channel to which only threads could post that wait for ever themselves, or nobody at
-    /// all; by channel, then in order of arrival.
-    #[must_use]
-    pub fn stuck(&self) -> Vec<Stuck> {
-        let waits = (0u32..)
-            .zip(&self.channels)
-            .flat_map(|(channel, c)| c.waiting.iter().map(move |thread| Stuck { thread: *thread, channel }));
-        let mut stuck: Vec<Stuck> = waits.collect();
-        loop {
-            let asleep: BTreeSet<u32> = stuck.iter().map(|s| s.thread).collect();
-            let live = (0u32..)
-                .zip(&self.threads)
-                .filter(|(number, thread)| thread.state != RunState::Gone && !asleep.contains(number));
-            let posted: BTreeSet<u32> = live.flat_map(|(_, thread)| thread.program.posts()).collect();
-            let before = stuck.len();
-            stuck.retain(|s| !posted.contains(&s.channel));
-            if stuck.len() == before {
-                return stuck;
+/// What a thread waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitsFor {
+    /// A post to the channel of that number.
+    Channel(u32),
+    /// Others at a barrier, asleep or spinning.
+    Barrier {
+        /// Its number.
+        barrier: u32,
+        /// How many threads are there.
+        there: u32,
+        /// How many belong to it.
+        parties: u32,
+    },
+}
+
+impl fmt::Display for WaitsFor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WaitsFor::Channel(channel) => write!(f, "channel {channel}"),
+            WaitsFor::Barrier { barrier, there, parties } => {
+                write!(f, "barrier {barrier} ({there} of {parties} are there)")
             }
         }
     }
+}
 
-    /// The threads that end only if somebody ends them, ascending.
+/// What threads that still go on may do for those that wait.
+#[derive(Default)]
+struct Help {
+    /// The channels that they may post to.
+    posts: BTreeSet<u32>,
+    /// How many of them may come to each barrier. A thread comes once, since it then waits; one that starts children
+    /// that come may start any number.
+    comers: BTreeMap<u32, u64>,
+}
+
+impl Help {
+    fn add(&mut self, program: &Program) {
+        self.posts.extend(program.posts());
+        let mut meets: BTreeMap<u32, u64> = BTreeMap::new();
+        for action in program.to_come() {
+            match action {
+                Action::Meet(barrier, _) => {
+                    meets.entry(*barrier).or_insert(1);
+                }
+                Action::Fork(child) => meets.extend(child.actions().filter_map(|a| match a {
+                    Action::Meet(barrier, _) => Some((*barrier, u64::MAX)),
+                    _ => None,
+                })),
+                _ => {}
+            }
+        }
+        for (barrier, more) in meets {
+            let comers = self.comers.entry(barrier).or_default();
+            *comers = comers.saturating_add(more);
+        }
+    }
+
+    fn reaches(&self, waits_for: WaitsFor) -> bool {
+        match waits_for {
+            WaitsFor::Channel(channel) => self.posts.contains(&channel),
+            WaitsFor::Barrier { barrier, there, parties } => {
+                let comers = self.comers.get(&barrier).copied().unwrap_or(0);
+                comers.saturating_add(u64::from(there)) >= u64::from(parties)
+            }
+        }
+    }
+}
+
+impl Kernel {
+    /// The threads that wait for what only threads could do that wait for ever themselves, or nobody at all: for a post
+    /// to a channel, or at a barrier for more others than can still come. Channels first, then barriers, each by number
+    /// and in order of arrival.
+    #[must_use]
+    pub fn stuck(&self) -> Vec<Stuck> {
+        let mut stuck = self.waiting();
+        // Whoever goes on may help some; those who are helped go on.
+        while !stuck.is_empty() {
+            let waits: BTreeSet<u32> = stuck.iter().map(|s| s.thread).collect();
+            let mut help = Help::default();
+            let numbered = (0u32..).zip(&self.threads);
+            let live = numbered.filter(|(number, t)| t.state != RunState::Gone && !waits.contains(number));
+            live.for_each(|(_, thread)| help.add(&thread.program));
+            let before = stuck.len();
+            stuck.retain(|s| !help.reaches(s.waits_for));
+            if stuck.len() == before {
+                break;
+            }
+        }
+        stuck
+    }
+
+    /// The threads at channels, then those at barriers.
+    fn waiting(&self) -> Vec<Stuck> {
+        let channels = (0u32..).zip(&self.channels).flat_map(|(channel, c)| {
+            let waits_for = WaitsFor::Channel(channel);
+            c.waiting.iter().map(move |thread| Stuck { thread: *thread, waits_for })
+        });
+        let barriers = (0u32..).zip(&self.barriers).flat_map(|(barrier, b)| {
+            let there = u32::try_from(b.there.len()).unwrap_or(u32::MAX);
+            let waits_for = WaitsFor::Barrier { barrier, there, parties: b.parties };
+            b.there.iter().map(move |thread| Stuck { thread: *thread, waits_for })
+        });
+        channels.chain(barriers).collect()
+    }
+
+    /// The threads that end only if somebody ends them, ascending. One that spins at a barrier computes no longer than
+    /// until the others come.
     #[must_use]
     pub fn endless(&self) -> Vec<u32> {
-        let numbered = (0u32..).zip(&self.threads);
+        let spins: BTreeSet<u32> = self.barriers.iter().flat_map(|b| &b.there).copied().collect();
+        let numbered = (0u32..).zip(&self.threads).filter(|(_, t)| t.state != RunState::Gone);
         let endless = numbered
-            .filter(|(_, t)| t.state != RunState::Gone && (t.left == u64::MAX || t.program.is_endless()));
+            .filter(|(number, t)| (t.left == u64::MAX && !spins.contains(number)) || t.program.is_endless());
         endless.map(|(number, _)| number).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Action, Layout, Program, Start, Tunables};
+    use super::super::{Layout, Start, Tunables, Waiting};
     use super::*;
     use millpond_formats::dispadmin::default_tables;
     use millpond_model::ClassParams;
@@ -61,6 +148,14 @@ mod tests {
         kernel.start(Start::new(class, program))
     }
 
+    fn at_channel(thread: u32, channel: u32) -> Stuck {
+        Stuck { thread, waits_for: WaitsFor::Channel(channel) }
+    }
+
+    fn at_barrier(thread: u32, barrier: u32, there: u32, parties: u32) -> Stuck {
+        Stuck { thread, waits_for: WaitsFor::Barrier { barrier, there, parties } }
+    }
+
     #[test]
     fn threads_that_wait_for_one_another_are_stuck_and_the_others_are_not() {
         let mut kernel = kernel();
@@ -71,7 +166,7 @@ mod tests {
         let late = vec![Action::Sleep(2_000_000), Action::Post(c), Action::User(1_000)];
         start(&mut kernel, Program::once(late));
         kernel.run_until(1_000_000).unwrap();
-        let stuck = vec![Stuck { thread: one, channel: a }, Stuck { thread: two, channel: b }];
+        let stuck = vec![at_channel(one, a), at_channel(two, b)];
         assert_eq!(kernel.stuck(), stuck);
         assert_eq!(kernel.endless(), [0u32; 0]);
     }
@@ -83,7 +178,81 @@ mod tests {
         let waits = start(&mut kernel, Program::once(vec![Action::Wait(a), Action::Wait(a)]));
         start(&mut kernel, Program::once(vec![Action::Post(a), Action::Sleep(9_000_000)]));
         kernel.run_until(1_000_000).unwrap();
-        assert_eq!(kernel.stuck(), [Stuck { thread: waits, channel: a }]);
+        assert_eq!(kernel.stuck(), [at_channel(waits, a)]);
+    }
+
+    #[test]
+    fn a_barrier_that_cannot_be_full_holds_those_who_spin_and_those_who_sleep() {
+        let mut kernel = kernel();
+        let barrier = kernel.barrier(3);
+        let meet = |waiting| Program::once(vec![Action::Meet(barrier, waiting), Action::User(1_000)]);
+        let spins = start(&mut kernel, meet(Waiting::Spin));
+        let sleeps = start(&mut kernel, meet(Waiting::Block));
+        let late = start(&mut kernel, Program::once(vec![Action::Sleep(2_000_000), Action::Exit]));
+        kernel.run_until(1_000_000).unwrap();
+        // The third is about to end, and never comes.
+        let stuck = [at_barrier(spins, barrier, 2, 3), at_barrier(sleeps, barrier, 2, 3)];
+        assert_eq!(kernel.stuck(), stuck);
+        assert_eq!(kernel.endless(), [0u32; 0]);
+        kernel.end(late);
+        assert_eq!(kernel.stuck(), stuck);
+        kernel.set_parties(barrier, 2);
+        assert_eq!(kernel.stuck(), []);
+        kernel.run_until(2_000_000).unwrap();
+        assert!([spins, sleeps].iter().all(|thread| kernel.thread(*thread).state == RunState::Gone));
+    }
+
+    #[test]
+    fn a_barrier_waits_for_those_who_may_still_come() {
+        let mut kernel = kernel();
+        let barrier = kernel.barrier(2);
+        let meet = |before: Vec<Action>| {
+            let meet = [Action::Meet(barrier, Waiting::Block), Action::User(1_000)];
+            Program::once(before.into_iter().chain(meet).collect())
+        };
+        start(&mut kernel, meet(Vec::new()));
+        let late = start(&mut kernel, meet(vec![Action::Sleep(2_000_000)]));
+        kernel.run_until(1_000_000).unwrap();
+        assert_eq!(kernel.stuck(), []);
+        kernel.end(late);
+        assert_eq!(kernel.stuck().len(), 1);
+        // A child will come.
+        let parent = vec![Action::Sleep(2_000_000), Action::Fork(meet(Vec::new()))];
+        start(&mut kernel, Program::once(parent));
+        kernel.run_until(1_500_000).unwrap();
+        assert_eq!(kernel.stuck(), []);
+        kernel.run_until(9_000_000).unwrap();
+        assert!(kernel.threads().iter().all(|t| t.state == RunState::Gone));
+    }
+
+    #[test]
+    fn who_comes_to_a_barrier_comes_once() {
+        let mut kernel = kernel();
+        let barrier = kernel.barrier(3);
+        let meet = Action::Meet(barrier, Waiting::Block);
+        let one = start(&mut kernel, Program::once(vec![meet.clone()]));
+        let twice = Program::once(vec![Action::User(2_000_000), meet.clone(), meet]);
+        start(&mut kernel, twice);
+        kernel.run_until(1_000_000).unwrap();
+        assert_eq!(kernel.stuck(), [at_barrier(one, barrier, 1, 3)]);
+    }
+
+    #[test]
+    fn waiting_for_ever_goes_from_barriers_to_channels_and_back() {
+        let mut kernel = kernel();
+        let (first, second) = (kernel.barrier(2), kernel.barrier(2));
+        let channel = kernel.channel();
+        let spin = |barrier| Action::Meet(barrier, Waiting::Spin);
+        // The first barrier lacks one; who waits there would post, and who waits for that would meet the last one.
+        let one = start(&mut kernel, Program::once(vec![spin(first), Action::Post(channel)]));
+        let two = start(&mut kernel, Program::once(vec![Action::Wait(channel), spin(second)]));
+        let three = start(&mut kernel, Program::once(vec![Action::Meet(second, Waiting::Block)]));
+        kernel.run_until(1_000_000).unwrap();
+        let stuck = [at_channel(two, channel), at_barrier(one, first, 1, 2), at_barrier(three, second, 1, 2)];
+        assert_eq!(kernel.stuck(), stuck);
+        start(&mut kernel, Program::once(vec![Action::Sleep(1_000_000), spin(first)]));
+        kernel.run_until(1_500_000).unwrap();
+        assert_eq!(kernel.stuck(), []);
     }
 
     #[test]
@@ -93,7 +262,12 @@ mod tests {
         let again = start(&mut kernel, Program::repeat(vec![Action::Sleep(1_000)]));
         start(&mut kernel, Program::once(vec![Action::User(9_000_000)]));
         assert_eq!(kernel.endless(), [hog, again]);
+        // Who spins at a barrier waits; who begins again does so for ever.
+        let (once, repeat) = (kernel.barrier(2), kernel.barrier(2));
+        let meet = |barrier| vec![Action::Meet(barrier, Waiting::Spin)];
+        start(&mut kernel, Program::once(meet(once)));
+        let round = start(&mut kernel, Program::repeat(meet(repeat)));
         kernel.run_until(1_000_000).unwrap();
-        assert_eq!(kernel.endless(), [hog, again]);
+        assert_eq!(kernel.endless(), [hog, again, round]);
     }
 }
