@@ -16,6 +16,21 @@ pub(super) struct PipelineDescription {
     exclusive: Exclusive,
 }
 
+/// What a core makes of its instructions.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CoreSpeed {
+    /// Cycles for an instruction that finds all it wants in the first cache.
+    cpi: f64,
+    /// The part of the outer cache's answer that it waits for, 0 to 1.
+    #[serde(default = "all")]
+    exposed: f64,
+}
+
+fn all() -> f64 {
+    1.0
+}
+
 /// How far memory is, in nanoseconds under load.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -39,6 +54,13 @@ pub(super) fn hardware(d: &Description, topology: &Topology) -> Result<Hardware,
     let mut hardware = like(topology);
     hardware.switch_ns = d.switch_ns;
     hardware.cache_cycles = d.cache_cycles.unwrap_or(CACHE_CYCLES);
+    if let Some(core) = d.core {
+        if !(0.001..=100.0).contains(&core.cpi) || !(0.0..=1.0).contains(&core.exposed) {
+            let what = "a core needs 0.001 to 100 cycles for an instruction, and waits for 0 to 1 of its outer cache";
+            return Err(("core", what.into()));
+        }
+        (hardware.core_milli, hardware.exposed_milli) = (thousandths(core.cpi), thousandths(core.exposed));
+    }
     if let Some(pipeline) = d.pipeline {
         let strands = topology.cores().iter().map(|core| core.cpus.len()).max().unwrap_or(1);
         if pipeline.strands == 0 || strands % pipeline.strands as usize != 0 {
@@ -85,7 +107,9 @@ pub fn like(topology: &Topology) -> Hardware {
         pipelines: numbered(cpus.iter().map(|p| p.id)),
         caches: numbered(cpus.iter().map(|p| (shared(p.id), p.core))),
         cache_kib: outer.and_then(|c| c.size_kib).unwrap_or(0),
+        core_milli: 1_000,
         cache_cycles: CACHE_CYCLES,
+        exposed_milli: 1_000,
         latency_ps: topology.lgroups().iter().map(|l| row(&l.distances)).collect(),
         memory_kib: topology.lgroups().iter().map(|l| l.memory_kib.unwrap_or(0)).collect(),
         switch_ns: 0,
@@ -138,6 +162,11 @@ fn latencies(memory: &MemoryDescription, lgroups: usize) -> Result<Vec<Vec<u64>>
     let (local, remote) = (picoseconds(local)?, picoseconds(remote)?);
     let between = |from: usize| (0..lgroups).map(|to| if from == to { local } else { remote }).collect();
     Ok((0..lgroups).map(between).collect())
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the bounds are checked")]
+fn thousandths(number: f64) -> u64 {
+    (number * 1_000.0).round() as u64
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the bounds are checked")]

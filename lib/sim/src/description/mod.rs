@@ -8,6 +8,7 @@
 //!                                               strand of every core, then the second of every core, …
 //!   "processor": { "isa": "i386", "clock_mhz": 2400, "fpu": "i387 compatible",
 //!                  "implementation": "x86 (chipid {chip} …)", "brand": "…" },
+//!   "core":     { "cpi": 0.8, "exposed": 0.5 },  cycles of an instruction, and what of the outer cache it waits for
 //!   "pipeline": { "strands": 4, "exclusive": "issue" },
 //!   "caches":   [ { "level": 1, "kind": "data", "size_kib": 64, "shared_by": "core" } ],
 //!   "cache_cycles": 12,                         until the outermost cache answers
@@ -35,7 +36,7 @@ mod topology;
 
 use crate::state::{self, BOOTED, Device, DeviceKind, SimState};
 use crate::tables::{HZ_MAX, Tunables};
-use hardware::{MemoryDescription, PipelineDescription};
+use hardware::{CoreSpeed, MemoryDescription, PipelineDescription};
 use millpond_model::{CpuId, Pid};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -80,6 +81,7 @@ struct Description {
     #[serde(default)]
     numbering: Numbering,
     processor: ProcessorDescription,
+    core: Option<CoreSpeed>,
     pipeline: Option<PipelineDescription>,
     #[serde(default)]
     caches: Vec<CacheDescription>,

@@ -5,10 +5,12 @@
 //! A burst of [`Action::Work`] is so many instructions of a [`Mix`]. Alone on its pipeline an instruction takes
 //!
 //! ```text
-//! base + reach × (outer cache) + (miss + reach × what does not fit) × memory        (cycles)
+//! base × core + reach × exposed × (outer cache) + (miss + reach × what does not fit) × memory        (cycles)
 //! ```
 //!
-//! where `base` has what the core does by itself, `reach` is how often an instruction leaves the first cache, `miss` how often
+//! where `base` has what a core does by itself, in cycles of a core of one instruction in a cycle, and `core` is what this one
+//! needs of such a cycle (less, where it issues several; more, where it stalls on its own loads and branches). `exposed` is
+//! the part of the outer cache's answer that the core waits for, and does not spend on instructions that follow. `reach` is how often an instruction leaves the first cache, `miss` how often
 //! even a warm program goes to memory, and memory is as far as the lgroup of what the thread uses. What does not fit is
 //! the part of the mix's footprint beyond its share of the outer cache, which it has with those that run beside it.
 //!
@@ -71,8 +73,12 @@ pub struct Hardware {
     pub caches: Vec<u32>,
     /// The size of an outer cache, in KiB; 0 for none.
     pub cache_kib: u64,
+    /// Thousandths of a cycle that an instruction needs where all goes well.
+    pub core_milli: u64,
     /// Cycles until the outer cache answers.
     pub cache_cycles: u64,
+    /// Thousandths of these that are waited for.
+    pub exposed_milli: u64,
     /// Picoseconds until memory answers: for each lgroup of a processor, by lgroup of the memory.
     pub latency_ps: Vec<Vec<u64>>,
     /// Memory of each lgroup, in KiB.
@@ -91,7 +97,9 @@ impl Hardware {
             pipelines: (0..cpus).collect(),
             caches: (0..cpus).collect(),
             cache_kib: 0,
+            core_milli: 1_000,
             cache_cycles: 0,
+            exposed_milli: 1_000,
             latency_ps: vec![vec![100_000; lgroups]; lgroups],
             memory_kib: vec![0; lgroups],
             switch_ns: 0,
@@ -114,6 +122,9 @@ impl Hardware {
         let far = self.latency_ps.iter().flatten().any(|ps| *ps > LATENCY_MAX_PS);
         if !(1..=CYCLE_MAX_FS).contains(&self.cycle_fs) || far || self.cache_cycles > 10_000 {
             return Err("the hardware has a cycle or a latency that no hardware has".into());
+        }
+        if !(1..=100_000).contains(&self.core_milli) || self.exposed_milli > 1_000 {
+            return Err("the hardware has a core that no hardware has".into());
         }
         if self.cache_kib > 1 << 24 || self.switch_ns > 1_000_000_000 {
             return Err("the hardware has a cache or a switch that no hardware has".into());
@@ -199,7 +210,7 @@ impl Kernel {
         let t = self.thread(thread);
         let Some(mix) = t.mix.map(|mix| &self.mixes[mix as usize]) else { return Pace::default() };
         let h = &self.hardware;
-        let base = h.cycle_fs * mix.base_milli / 1_000;
+        let base = h.cycle_fs * mix.base_milli / 1_000 * h.core_milli / 1_000;
         let busy = u64::from(self.index.busy_by_cache[h.caches[cpu as usize] as usize].max(1));
         // Parts in a million of the accesses that find nothing in the outer cache.
         let beside = match mix.footprint_kib {
@@ -207,7 +218,7 @@ impl Kernel {
             footprint => 1_000_000 - (h.cache_kib / busy * 1_000_000 / footprint).min(1_000_000),
         };
         let misses = mix.miss_ppm + mix.reach_ppm * beside / 1_000_000;
-        let near = mix.reach_ppm * h.cache_cycles * h.cycle_fs / 1_000_000;
+        let near = mix.reach_ppm * h.cache_cycles * h.cycle_fs / 1_000_000 * h.exposed_milli / 1_000;
         let far = misses * self.latency(t, cpu) / 1_000;
         let alone = (base + near + far).max(1);
         let needs = match h.exclusive {

@@ -21,7 +21,7 @@
 
 use super::options::THREADS;
 use super::{Opt, Unit, Values, Workload};
-use crate::kernel::{Action, Program, Waiting};
+use crate::kernel::{Action, Mix, Program, Waiting};
 
 /// Steps of the conjugate gradient in an outer iteration.
 const STEPS: usize = 25;
@@ -34,8 +34,9 @@ const SIZES: [(u64, u64); 7] =
 /// In the order of the option's words.
 const WAITINGS: [Waiting; 2] = [Waiting::Spin, Waiting::Block];
 
-/// Nanoseconds of a thousand cycles, until processors have a clock: 1 GHz.
-const NANOS_OF_1000_CYCLES: u64 = 1_000;
+/// Bytes of an element of the matrix with its column, and of a row of each of the six vectors.
+const ELEMENT_BYTES: u64 = 12;
+const VECTORS_BYTES: u64 = 6 * 8;
 
 pub(super) const WORKLOAD: Workload = Workload {
     name: "cg",
@@ -72,6 +73,14 @@ pub(super) const WORKLOAD: Workload = Workload {
             unit: Unit::Milli(1, 1_000_000),
             default: 1_000,
         },
+        // Of the six, half are loads; the matrix is read in order, and a line of the first cache has an element and a third.
+        Opt {
+            flag: "--op-reach",
+            value: "X",
+            summary: "of a hundred of these how many look beyond the first cache; 14 if not given",
+            unit: Unit::Milli(0, 100_000),
+            default: 14_000,
+        },
         // An atomic count down, and the look at the word that opens.
         Opt {
             flag: "--barrier-instructions",
@@ -83,7 +92,9 @@ pub(super) const WORKLOAD: Workload = Workload {
     ],
     programs: |values, kernel| {
         let threads = values.get("-t").max(1);
-        let job = Job::of(values, kernel.barrier(u32::try_from(threads).unwrap_or(u32::MAX)));
+        let barrier = kernel.barrier(u32::try_from(threads).unwrap_or(u32::MAX));
+        let mix = kernel.mix(Job::mix(values, threads));
+        let job = Job::of(values, barrier, mix);
         (0..threads)
             .map(|thread| job.program(job.rows * thread / threads..job.rows * (thread + 1) / threads))
             .collect()
@@ -96,22 +107,38 @@ struct Job {
     /// Operations of the sparse product for a row.
     product: u64,
     op_instructions: u64,
-    op_cpi: u64,
     barrier_instructions: u64,
     barrier: u32,
+    mix: u32,
     waiting: Waiting,
 }
 
 impl Job {
-    fn of(values: &Values, barrier: u32) -> Job {
-        let (rows, drawn) = SIZES.get(values.count("--class")).copied().unwrap_or(SIZES[0]);
+    fn size(values: &Values) -> (u64, u64) {
+        SIZES.get(values.count("--class")).copied().unwrap_or(SIZES[0])
+    }
+
+    /// What its instructions are like. A thread's footprint is its share of the matrix and of the vectors.
+    fn mix(values: &Values, threads: u64) -> Mix {
+        let (rows, drawn) = Job::size(values);
+        let bytes = rows * (drawn * (drawn + 1) * ELEMENT_BYTES + VECTORS_BYTES);
+        Mix {
+            base_milli: values.get("--op-cpi"),
+            reach_ppm: values.get("--op-reach") * 10,
+            miss_ppm: 0,
+            footprint_kib: (bytes / threads).div_ceil(1_024),
+        }
+    }
+
+    fn of(values: &Values, barrier: u32, mix: u32) -> Job {
+        let (rows, drawn) = Job::size(values);
         Job {
             rows,
             product: 2 * drawn * (drawn + 1),
             op_instructions: values.get("--op-instructions"),
-            op_cpi: values.get("--op-cpi"),
             barrier_instructions: values.get("--barrier-instructions"),
             barrier,
+            mix,
             waiting: WAITINGS.get(values.count("--wait")).copied().unwrap_or(Waiting::Spin),
         }
     }
@@ -129,16 +156,10 @@ impl Job {
     fn parts(&self, rows: u64, operations: &[u64]) -> Vec<Action> {
         let part = |each: &u64| {
             let instructions = rows * each * self.op_instructions / 1_000 + self.barrier_instructions;
-            [self.work(instructions), Action::Meet(self.barrier, self.waiting)]
+            [Action::Work(self.mix, instructions), Action::Meet(self.barrier, self.waiting)]
         };
         let done = rows * operations.iter().sum::<u64>();
         operations.iter().flat_map(part).chain([Action::Done(done)]).collect()
-    }
-
-    /// So many instructions. The only place where they become time.
-    fn work(&self, instructions: u64) -> Action {
-        let cycles = instructions.saturating_mul(self.op_cpi) / 1_000;
-        Action::User(cycles.saturating_mul(NANOS_OF_1000_CYCLES) / 1_000)
     }
 }
 
@@ -146,14 +167,15 @@ impl Job {
 mod tests {
     use crate::SimMachine;
     use crate::workloads::Load;
+    use crate::workloads::tests::plain;
     use millpond_machine::Clock;
     use millpond_model::Nanos;
 
     /// Operations after so many nanoseconds of a job whose operations take a nanosecond each, and its barriers nothing.
     fn operations(options: &str, nanos: u64) -> u64 {
-        let text = format!("cg --op-instructions 1 --barrier-instructions 0 {options}");
+        let text = format!("cg --op-instructions 1 --op-reach 0 --barrier-instructions 0 {options}");
         let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-        let machine = SimMachine::named("t2000").unwrap();
+        let machine = plain();
         let pid = machine.start_load(&Load::parse(&words).unwrap());
         machine.sleep_until(Nanos(nanos));
         machine.view(|s| s.operations(pid))

@@ -67,9 +67,16 @@ fn help_has_a_line_for_each_option() {
     assert!(help.contains("\n    --run MS     milliseconds of processor time"), "{help}");
 }
 
+/// Processors of 1 GHz, an instruction in each cycle, that share nothing, and switches that take no time.
+pub fn plain() -> SimMachine {
+    let text = r#"{ "name": "plain", "about": "", "chips": 32, "cores_per_chip": 1, "strands_per_core": 1,
+        "processor": { "isa": "plain", "clock_mhz": 1000, "implementation": "plain" } }"#;
+    SimMachine::described(text, "plain.json").unwrap()
+}
+
 /// The machine after some milliseconds of a workload, and its process.
 fn after(text: &str, ms: u64) -> (SimMachine, Pid) {
-    let machine = SimMachine::named("t2000").unwrap();
+    let machine = plain();
     let pid = machine.start_load(&Load::parse(&words(text)).unwrap());
     machine.sleep_until(Nanos::from_millis(ms));
     (machine, pid)

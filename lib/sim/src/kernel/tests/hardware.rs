@@ -44,7 +44,7 @@ fn ends(k: &mut Kernel, programs: &[(u32, Vec<Action>)]) -> Vec<u64> {
     while ends.contains(&0) {
         k.advance(k.now() + SECOND).unwrap();
         for news in k.take_news() {
-            let News::Ended(thread) = news else { continue };
+            let News::Ended { thread, .. } = news else { continue };
             ends[threads.iter().position(|t| *t == thread).unwrap()] = k.now();
         }
     }
