@@ -99,8 +99,8 @@ impl Kernel {
         if t.mix.is_some_and(no_mix) || !t.memory.is_none_or(placed) {
             return Err("executes a mix or uses memory that does not exist".into());
         }
-        let client = |thread: u32| (thread as usize) < self.threads.len();
-        if t.level > 15 || matches!(t.origin, Origin::Timer(thread) if !client(thread)) {
+        let no_channel = |channel: u32| channel as usize >= self.channels.len();
+        if t.level > 15 || matches!(t.origin, Origin::Timer(channel) if no_channel(channel)) {
             return Err("handles an interrupt that does not exist".into());
         }
         if t.device && !matches!(t.state, RunState::Asleep | RunState::Gone) {

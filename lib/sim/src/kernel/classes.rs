@@ -189,8 +189,10 @@ impl Kernel {
             self.heap.set(Source::Thread(thread), self.now);
             return;
         }
-        if let Origin::Timer(client) = self.thread(thread).origin {
-            let cpu = self.thread(client).cpu;
+        if let Origin::Timer(channel) = self.thread(thread).origin
+            && let Some(client) = self.channels[channel as usize].waiting.front()
+        {
+            let cpu = self.thread(*client).cpu;
             self.t(thread).bound = Some(cpu);
         }
         self.catch_up(thread as usize);

@@ -10,6 +10,8 @@ pub enum Action {
     User(u64),
     /// Compute in the kernel. Only better threads of the kernel's own rank preempt there.
     Kernel(u64),
+    /// The same for one of these times, drawn by lot.
+    KernelAmong(Vec<u64>),
     /// Execute so many instructions of the mix of that number in user mode; the hardware decides how long that takes.
     Work(u32, u64),
     /// The same in the kernel.
@@ -26,6 +28,8 @@ pub enum Action {
     Post(u32),
     /// Wait at the barrier of that number until all who belong to it are there.
     Meet(u32, Waiting),
+    /// Count so many more system calls: of those that are left out where one stands for many.
+    Calls(u64),
     /// Note so many operations as done, in whatever unit the program counts.
     Done(u64),
     /// Note the moment as that stage of the log of that number; stage 0 is the one that others are measured from.
@@ -91,6 +95,8 @@ impl Action {
                 | Action::Hold(_)
                 | Action::Done(_)
                 | Action::Stamp(..)
+                | Action::Calls(_)
+                | Action::Map(..)
                 | Action::Meet(_, Waiting::Spin)
         )
     }
@@ -103,21 +109,39 @@ pub struct Program {
     actions: Vec<Action>,
     /// The action to come.
     at: usize,
-    /// Whether the end is followed by the beginning.
-    again: bool,
+    /// How often the end is still followed by a beginning; `u64::MAX` for ever.
+    again: u64,
+    /// Where that is.
+    back: usize,
 }
 
 impl Program {
     /// Does these once, and ends.
     #[must_use]
     pub fn once(actions: Vec<Action>) -> Self {
-        Program { actions, at: 0, again: false }
+        Program { actions, at: 0, again: 0, back: 0 }
     }
 
     /// Does these for ever. Without any it ends at once.
     #[must_use]
     pub fn repeat(actions: Vec<Action>) -> Self {
-        Program { actions, at: 0, again: true }
+        Program { actions, at: 0, again: u64::MAX, back: 0 }
+    }
+
+    /// Does these so many times, and ends.
+    #[must_use]
+    pub fn times(actions: Vec<Action>, times: u64) -> Self {
+        match times.checked_sub(1) {
+            None => Self::once(Vec::new()),
+            Some(again) => Program { actions, at: 0, again, back: 0 },
+        }
+    }
+
+    /// Does the first ones once, and then the others for ever.
+    #[must_use]
+    pub fn begin(first: Vec<Action>, again: Vec<Action>) -> Self {
+        let back = first.len();
+        Program { actions: [first, again].concat(), back, ..Self::repeat(Vec::new()) }
     }
 
     /// Computes for ever.
@@ -138,7 +162,8 @@ impl Program {
 
     /// What may still come of it, begun with what is to come.
     pub(super) fn to_come(&self) -> &[Action] {
-        if self.again { &self.actions } else { self.actions.get(self.at..).unwrap_or_default() }
+        let from = if self.again > 0 { self.at.min(self.back) } else { self.at };
+        self.actions.get(from..).unwrap_or_default()
     }
 
     /// The channels that it and its children may still post to.
@@ -165,13 +190,16 @@ impl Program {
                     | Action::KernelWork(_, u64::MAX)
             )
         };
-        (self.again && !exits) || self.to_come().iter().any(for_ever)
+        (self.again == u64::MAX && !exits) || self.to_come().iter().any(for_ever)
     }
 
     /// What to do next.
     pub fn step(&mut self) -> Action {
-        if self.at == self.actions.len() && self.again {
-            self.at = 0;
+        if self.at == self.actions.len() && self.again > 0 {
+            self.at = self.back;
+            if self.again != u64::MAX {
+                self.again -= 1;
+            }
         }
         match self.actions.get(self.at) {
             Some(action) => {
@@ -195,5 +223,16 @@ mod tests {
         assert_eq!(again.step(), Action::User(1));
         assert_eq!([again.step(), again.step()], [Action::Yield, Action::User(1)]);
         assert_eq!(Program::repeat(Vec::new()).step(), Action::Exit);
+        let mut twice = Program::times(vec![Action::User(1)], 2);
+        assert_eq!(
+            [twice.step(), twice.step(), twice.step()],
+            [Action::User(1), Action::User(1), Action::Exit]
+        );
+        assert_eq!(Program::times(vec![Action::User(1)], 0).step(), Action::Exit);
+        let mut begun = Program::begin(vec![Action::Yield], vec![Action::User(1)]);
+        assert_eq!(
+            [begun.step(), begun.step(), begun.step()],
+            [Action::Yield, Action::User(1), Action::User(1)]
+        );
     }
 }

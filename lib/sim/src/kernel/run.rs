@@ -263,6 +263,11 @@ impl Kernel {
                     self.begin(cpu, thread, true, None, left);
                     return Ok(());
                 }
+                Action::KernelAmong(times) => {
+                    let left = self.draw(&times);
+                    self.begin(cpu, thread, true, None, left);
+                    return Ok(());
+                }
                 Action::Work(mix, left) => {
                     self.begin(cpu, thread, false, Some(mix), left);
                     return Ok(());
@@ -271,6 +276,7 @@ impl Kernel {
                     self.begin(cpu, thread, true, Some(mix), left);
                     return Ok(());
                 }
+                Action::Calls(calls) => self.cpus[cpu as usize].events[Column::Syscl.index()] += calls,
                 Action::Map(segment, kib) => self.map(thread, segment, kib),
                 Action::Stamp(log, stage) => self.stamp(log, stage),
                 Action::Sleep(time) => {

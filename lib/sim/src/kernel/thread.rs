@@ -115,7 +115,7 @@ pub enum Origin {
     None,
     /// The machine's network: it arrives where that device's interrupts go.
     Network,
-    /// A timer: it arrives where the thread of that number was last.
+    /// A timer: it arrives where the thread was last that waits at the channel of that number.
     Timer(u32),
 }
 

@@ -12,12 +12,18 @@
 mod build;
 mod cg;
 mod fork;
+mod hackbench;
+pub mod iperf;
+mod jbb;
+pub mod latstat;
+mod loops;
 mod nap;
 mod options;
 mod pingpong;
 mod spin;
 #[cfg(test)]
 mod tests;
+mod tpce;
 
 pub use options::{Opt, Unit, Values};
 
@@ -25,8 +31,22 @@ use crate::kernel::{Kernel, Program};
 use std::fmt::Write as _;
 
 /// Every workload, by name.
-pub const WORKLOADS: &[Workload] =
-    &[build::WORKLOAD, cg::WORKLOAD, fork::WORKLOAD, nap::WORKLOAD, pingpong::WORKLOAD, spin::WORKLOAD];
+pub const WORKLOADS: &[Workload] = &[
+    loops::APP,
+    build::WORKLOAD,
+    loops::BUSYLOOP,
+    cg::WORKLOAD,
+    fork::WORKLOAD,
+    hackbench::WORKLOAD,
+    iperf::WORKLOAD,
+    jbb::WORKLOAD,
+    latstat::WORKLOAD,
+    nap::WORKLOAD,
+    pingpong::WORKLOAD,
+    loops::RANDMEM,
+    spin::WORKLOAD,
+    tpce::WORKLOAD,
+];
 
 /// Something that can be started.
 #[derive(Debug, Clone, Copy)]

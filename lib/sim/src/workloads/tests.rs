@@ -36,8 +36,12 @@ fn options_have_units_and_defaults() {
 fn what_makes_no_sense_is_named_by_its_word_with_a_remedy() {
     let named = |word, what: &str, remedy: &str| (word, what.to_owned(), remedy.to_owned());
     assert_eq!(
-        refused("./iperf -c host"),
-        named(0, "there is no workload `./iperf`", "there are build, cg, fork, nap, pingpong, spin")
+        refused("./netperf -c host"),
+        named(
+            0,
+            "there is no workload `./netperf`",
+            "there are app, build, busyloop, cg, fork, hackbench, iperf, jbb, latstat, nap, pingpong, randmem, spin, tpce"
+        )
     );
     assert_eq!(
         refused("spin --threads 4"),

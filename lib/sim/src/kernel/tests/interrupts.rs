@@ -56,15 +56,16 @@ fn interrupts_follow_their_route() {
 }
 
 #[test]
-fn a_timer_interrupts_its_client() {
+fn a_timer_interrupts_where_its_client_waits() {
     let mut k = kernel(2, standard());
-    let raised = k.channel();
+    let [raised, ring] = [(); 2].map(|()| k.channel());
     let class = k.ts_entry_at(0);
-    let client = k.start(Start { bound: Some(1), ..Start::new(class, Program::hog()) });
+    let wait = Program::repeat(vec![Action::Wait(ring), Action::User(50_000)]);
+    k.start(Start { bound: Some(1), ..Start::new(class, wait) });
     k.device(Program::once(vec![Action::Sleep(500_000), Action::Post(raised)]));
-    k.handler(14, Origin::Timer(client), 0, raised, vec![Action::Kernel(100_000)]);
+    k.handler(14, Origin::Timer(ring), 0, raised, vec![Action::Kernel(100_000), Action::Post(ring)]);
     k.run_until(1_000_000).unwrap();
-    assert_eq!((k.cpus()[0].sys, k.cpus()[1].sys), (0, 100_000));
+    assert_eq!((k.cpus()[0].sys, k.cpus()[1].sys, k.cpus()[1].user), (0, 100_000, 50_000));
 }
 
 #[test]

@@ -1,0 +1,84 @@
+//! Hackbench: groups of senders and receivers that pass messages (reference §6.2).
+//!
+//! Every sender of a group writes its messages to each receiver of the group, in turns; a receiver reads as many as come. A write
+//! and a read are so many instructions in the kernel; what else a message costs are the switches between threads.
+//! Messages wait for their readers without bound.
+
+use super::{Opt, Unit, Workload};
+use crate::kernel::{Action, Mix, Program};
+
+/// Senders of a group, and receivers.
+const PEERS: u64 = 20;
+
+pub(super) const WORKLOAD: Workload = Workload {
+    name: "hackbench",
+    summary: "Groups of 20 senders and 20 receivers; every sender passes its messages to every receiver of its group.",
+    options: &[
+        Opt {
+            flag: "",
+            value: "GROUPS",
+            summary: "groups; 10 if not given",
+            unit: Unit::Count(1, 1_000),
+            default: 10,
+        },
+        Opt {
+            flag: "-l",
+            value: "N",
+            summary: "messages of each sender to each receiver; 100 if not given",
+            unit: Unit::Count(1, 100_000),
+            default: 100,
+        },
+        // Fitted: x4200, 240 groups on the idle machine, 32.9 s.
+        Opt {
+            flag: "--instructions",
+            value: "N",
+            summary: "instructions in the kernel for a write, and for a read; 10000 if not given (fitted)",
+            unit: Unit::Count(1, 10_000_000),
+            default: 10_000,
+        },
+    ],
+    programs: |values, kernel| {
+        // What a message touches is new to the processor that reads it: some ten lines.
+        let mix =
+            kernel.mix(Mix { base_milli: 1_000, reach_ppm: 20_000, miss_ppm: 1_000, footprint_kib: 16 });
+        let call = Action::KernelWork(mix, values.get("--instructions"));
+        let loops = values.get("-l");
+        let mut group = || {
+            let inboxes: Vec<u32> = (0..PEERS).map(|_| kernel.channel()).collect();
+            let round: Vec<Action> =
+                inboxes.iter().flat_map(|inbox| [call.clone(), Action::Post(*inbox)]).collect();
+            let read = |inbox: &u32| Program::times(vec![Action::Wait(*inbox), call.clone()], PEERS * loops);
+            let receivers = inboxes.iter().map(read);
+            let senders = (0..PEERS).map(|_| Program::times(round.clone(), loops));
+            senders.chain(receivers).collect::<Vec<Program>>()
+        };
+        (0..values.get("")).flat_map(|_| group()).collect()
+    },
+};
+
+#[cfg(test)]
+mod tests {
+    use crate::Outcome;
+    use crate::workloads::Load;
+    use crate::workloads::tests::plain;
+    use millpond_machine::Clock;
+    use millpond_model::Nanos;
+
+    #[test]
+    fn every_sender_reaches_every_receiver_and_all_end() {
+        let words: Vec<String> =
+            "hackbench 1 -l 3 --instructions 1000".split(' ').map(str::to_owned).collect();
+        let machine = plain();
+        machine.start_load(&Load::parse(&words).unwrap());
+        assert_eq!(machine.run_until_idle(Nanos::from_secs(10)), Outcome::Idle);
+        // 20 senders, 20 receivers, 3 messages: 1,200 writes and reads of at least 1 us each, on 32 processors.
+        let sys: u64 = machine.view(|s| s.kernel.cpus().iter().map(|cpu| cpu.sys).sum());
+        assert!(sys >= 2 * 1_200 * 1_000, "{sys}");
+        assert!(machine.now() >= Nanos(2 * 1_200 * 1_000 / 32));
+        let calls: u64 = machine.view(|s| {
+            s.kernel.cpus().iter().map(|cpu| cpu.events[millpond_model::Column::Syscl.index()]).sum()
+        });
+        // A write is a call with a post, a read one with a wait.
+        assert!(calls >= 2 * 1_200, "{calls}");
+    }
+}
