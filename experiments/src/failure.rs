@@ -19,6 +19,9 @@ pub enum Failure {
         /// Why.
         refusal: Box<Refusal>,
     },
+    /// A simulated machine could not be had, or died.
+    #[error("{0}")]
+    Machine(String),
     /// A program of ours could not be started, or did not do what it should.
     #[error("cannot run {program}: {why}")]
     Program {
@@ -41,7 +44,7 @@ impl Failure {
         match self {
             Failure::NotHere(absent) => absent.what_would_help.as_deref(),
             Failure::Refused { refusal, .. } => refusal.hint.as_deref(),
-            Failure::Stopped | Failure::Program { .. } => None,
+            Failure::Stopped | Failure::Machine(_) | Failure::Program { .. } => None,
         }
     }
 }

@@ -10,6 +10,10 @@
 //! |---|---|
 //! | [`demo`] | two programs that spin for each other are worth several times more apart than mixed, and caps do not help |
 //! | [`e1`] | processors that are sheltered from interrupts are still, and the network's processor is elsewhere |
+//! | [`e2`] | two jobs that spin lose most of their speed by sharing two processors, and caps do not help |
+//! | [`e3`] | a job that spins is as fast as the set that it has, and follows it |
+//!
+//! The demo and [`e1`] run programs on real machines; the others are done on simulated ones, by the frame of [`published`].
 //!
 //! # What callers may rely on
 //!
@@ -26,10 +30,14 @@
 
 pub mod demo;
 pub mod e1;
+pub mod e2;
+pub mod e3;
 mod failure;
 mod ground;
 mod program;
+pub mod published;
 mod sets;
 
 pub use failure::Failure;
 pub use ground::Facts;
+pub use sets::MadeSet;

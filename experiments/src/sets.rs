@@ -9,7 +9,7 @@ use millpond_model::{CpuId, Pid, PsetId, State};
 pub(crate) const KEEP_OTHERS: CreateOptions = CreateOptions { keep_others: true };
 
 /// A set that we made. Dropping it destroys it, quietly; [`MadeSet::end`] says what goes wrong.
-pub(crate) struct MadeSet<'m> {
+pub struct MadeSet<'m> {
     machine: &'m dyn Machine,
     id: PsetId,
     is_there: bool,

@@ -1,173 +1,113 @@
-//! Runs a published experiment on this machine, and prints what we get beside what was published.
+//! Runs a published experiment, and prints what we get beside what was published.
 //!
-//! # E1: processor sets and interrupts
+//! ```text
+//! e1   processor sets and interrupts: a two-way stream outside and inside a sheltered set. On a real machine
+//! e2   space sharing: two jobs that spin, mixed and apart, on two processors
+//! e3   dynamic pools: the same on 64 processors, and one that grows when the other stops
+//! ```
 //!
-//! A two-way stream runs three times with mpstat beside it: with no set; outside a set of the first half of the
-//! processors that is sheltered from interrupts; and inside it. Published was a machine of 32 processors with one
-//! gigabit link (2006).
+//! e1 runs programs of ours on the machine at hand; `millpond experiment e1 --help` says what it does there. The others
+//! are done on simulated machines, in memory. Without options an experiment does everything that was published;
+//! its own options (`millpond experiment e3 --help`) choose any other point, which is then a prediction.
 //!
-//! On a machine that is not the experiment's own, interrupts stay where they are: the set pushes nobody out, and what
-//! `psrset -f` would do is shown and not done. `--full` says that the machine is the experiment's own, and so does
-//! `--nics`, since it takes network devices away from the system for the time of the run. Everything is put
-//! back, also after an interrupt.
+//! # What is printed
+//!
+//! A row for each point: what was measured, under which conditions, what was published, what we get, and how far that is from
+//! it in percent. A point to which a parameter of the model was fitted is marked, and is no prediction. Below stands how good the predictions are,
+//! and how good straight lines through the other published points would have been.
 //!
 //! # Options
 //!
 //! ```text
-//! --seconds N    how long each phase is measured (10)
-//! --nics A,B     stream between these two network devices, which must be joined outside; without it, over the loopback
-//! --full         this machine is the experiment's own: make the set exclusive, and move interrupts
-//! --svg          draw the stream's speed in each phase, in place of the text
+//! --csv    commas, for spreadsheets, in place of the table
+//! --json   for programs
+//! --svg    a picture
 //! ```
-//!
-//! With `--machine vm` you are told the command that boots a virtual machine with two network devices and runs it there.
 //!
 //! # JSON
 //!
 //! ```text
-//! {"machine":{...},"set":"0-3","full":true,
-//!  "phases":[{"sentence":"…","stream":{"out_flow":{"bytes":…,"seconds":…},...},
-//!             "figures":{"out_mbits":812.0,"network":{"cpu":4,"intr":…,"ithr":…},"set":{"idl_least":99.9},...},
-//!             "mpstat":"…","causes":[{"name":"eth0-rx","is_internal":false,"rate":0.0,"elsewhere":650.0}],
-//!             "left_out":[]}],
-//!  "published":[{"out_mbits":540.0,...}],"claims":{"in phase 3 it runs inside":true},
-//!  "afterwards":{"same_states":true,"renewed":"0-3"}}
+//! {"points":[{"quantity":"Mop/s per zone","variant":"psets","published":1000.0,"ours":1003.0,"error":0.3,"fitted":true}],
+//!  "experiment":"e2","title":"…","source":"…","machines":["…"],"predicted":6,"errors":{"median":…,"worst":…},
+//!  "straight_lines":{"predicted":0,"errors":null,"ours":null},"tables":{…},"notes":[…]}
 //! ```
+//!
+//! Errors are in percent of what was published. That of e1 is in its own manual.
 //!
 //! # Status
 //!
 //! 0, or 1 when it could not be done or was interrupted, or 2 for what makes no sense. That a figure is not as
 //! published is no failure.
 
-use crate::args::{self, Parsed};
+mod e1;
+mod simulated;
+
+use crate::args::{self, Common, Parsed};
 use crate::command::Command;
 use crate::ctx::Ctx;
-use crate::failure::{Complaint, Exit, Failure};
-use crate::{demo, help};
-use millpond_experiments::e1::{self, Event, Options, Published};
-use millpond_session::{own_program, stop_on_signal};
-use std::sync::atomic::Ordering;
+use crate::failure::{Exit, Failure};
+use millpond_experiments::published::{EXPERIMENTS, Experiment};
 
 pub(crate) const COMMAND: Command = Command {
     name: "experiment",
     applet: false,
-    summary: "run a published experiment here, and compare",
-    usage: &["e1 [--seconds N] [--nics A,B] [--full] [--svg]"],
+    summary: "run a published experiment, and compare",
+    usage: &["e1 [--seconds N] [--nics A,B] [--full] [--svg]", "e2 [options]", "e3 [options]", "NAME --help"],
     letters: "",
     longs: &[],
     source: include_str!("mod.rs"),
     run,
 };
 
-const LONGS: [&str; 4] = ["seconds:", "nics:", "full", "svg"];
-
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let Some((name, rest)) = parsed.operands.split_first() else {
-        return Err(Failure::Usage("which experiment? known is e1".into()));
+        return Err(Failure::Usage(format!("which experiment? known are {}", known())));
     };
-    if name != "e1" {
-        return Err(Failure::Usage(format!(
-            "there is no experiment `{}`: known is e1",
-            name.to_string_lossy()
-        )));
+    let name = name.to_string_lossy();
+    let simulated = Experiment::named(&name);
+    if name == "e1" && simulated.is_none_or(|e1| !is_simulated(e1, rest, &parsed.common)) {
+        return e1::run(rest, &parsed.common, ctx);
     }
-    let given = args::parse("", &LONGS, rest)?;
-    if given.common.help {
-        ctx.out.text(&help::manual(&COMMAND));
-        return Ok(Exit::DONE);
+    match simulated {
+        Some(experiment) => simulated::run(experiment, rest, &parsed.common, ctx),
+        None => Err(Failure::Usage(format!("there is no experiment `{name}`: known are {}", known()))),
     }
+}
+
+/// `e1, e2, e3`
+fn known() -> String {
+    let mut names: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).chain(["e1"]).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.join(", ")
+}
+
+/// Whether e1 is asked for on a simulated machine: by its name, on either side of the experiment's.
+fn is_simulated(e1: &Experiment, rest: &[std::ffi::OsString], outer: &Common) -> bool {
+    let mut longs = simulated::longs(e1);
+    longs.extend(e1::LONGS.iter().map(|long| (*long).to_owned()));
+    let longs: Vec<&str> = longs.iter().map(String::as_str).collect();
+    let given = args::parse("", &longs, rest).unwrap_or_default();
+    let machine = given.long_value("machine").or(given.common.machine).or_else(|| outer.machine.clone());
+    machine.is_some_and(|machine| machine != "real" && machine != "vm")
+}
+
+/// The common options of an experiment: they may stand on either side of its name.
+fn joined(name: &str, given: &Parsed, outer: &Common) -> Result<Common, Failure> {
     if let Some(extra) = given.words().first() {
-        return Err(Failure::Usage(format!("experiment e1 takes no operand, and was given `{extra}`")));
+        return Err(Failure::Usage(format!("experiment {name} takes no operand, and was given `{extra}`")));
     }
-    // Common options may stand on either side of the name.
     let mut common = given.common.clone();
-    common.machine = common.machine.or_else(|| parsed.common.machine.clone());
-    common.root = common.root.or_else(|| parsed.common.root.clone());
-    common.json |= parsed.common.json;
-    if common.dry_run || parsed.common.dry_run {
+    common.machine = common.machine.or_else(|| outer.machine.clone());
+    common.root = common.root.or_else(|| outer.root.clone());
+    common.state = common.state.or_else(|| outer.state.clone());
+    common.json |= outer.json;
+    if common.dry_run || outer.dry_run {
         return Err(Failure::Usage(
             "an experiment changes nothing that it does not put back: it has no --dry-run".into(),
         ));
     }
-    if common.machine.as_deref() == Some("vm") {
-        let complaint = Complaint::new(
-            "run experiment e1 on machine vm",
-            "virtual machines are booted from the source tree",
-        );
-        return Err(complaint
-            .hint("there: cargo run --release -p millpond-vm --example e1 -- --seconds 10")
-            .into());
-    }
-    let nics = given.long_value("nics");
-    let nics = nics.as_deref().map(pair).transpose()?;
-    let seconds = seconds(&given)?;
-    let svg = given.long("svg");
-    if common.json && svg {
-        return Err(Failure::Usage("options --json and --svg are mutually exclusive".into()));
-    }
-    let session = ctx.changing(&common)?;
-    let program = own_program().map_err(|why| Complaint::new("run experiment e1", why))?;
-    let stop = stop_on_signal();
-    let options =
-        Options { program: &program, stop, seconds, nics, full: given.long("full") || nics.is_some() };
-    let published = Published::read();
-    let text = !common.json && !svg;
-    let result = e1::run(&session, &options, &mut |event| {
-        tell(event, text, &published, ctx);
-        if ctx.out.is_closed() {
-            stop.store(true, Ordering::Relaxed);
-        }
-    });
-    let e1 = match result {
-        // Nobody reads any more, which is no failure of ours.
-        Err(millpond_experiments::Failure::Stopped) if ctx.out.is_closed() => return Ok(Exit::DONE),
-        result => result.map_err(|failure| demo::failed("run experiment e1", failure))?,
-    };
-    if common.json {
-        ctx.json(&e1.json(&published));
-    } else if svg {
-        ctx.out.text(&e1.svg());
-    } else {
-        ctx.out.text(&e1.summary(&published));
-    }
-    Ok(Exit::DONE)
-}
-
-/// `eth0,eth1`
-fn pair(text: &str) -> Result<[&str; 2], Failure> {
-    match text.split_once(',') {
-        Some((near, far)) if !near.is_empty() && !far.is_empty() && near != far && !far.contains(',') => {
-            Ok([near, far])
-        }
-        _ => Err(Failure::Operand(format!("cannot use --nics {text}: it is not of the form eth0,eth1"))),
-    }
-}
-
-fn seconds(given: &Parsed) -> Result<u64, Failure> {
-    let Some(text) = given.long_value("seconds") else { return Ok(10) };
-    match text.parse::<u64>() {
-        Ok(seconds) if (1..=3600).contains(&seconds) => Ok(seconds),
-        _ => Err(Failure::Operand(format!("cannot use --seconds {text}: it is not within 1 and 3600"))),
-    }
-}
-
-/// Tells people as it goes: on standard output where the text is what was asked for, else on standard error.
-fn tell(event: Event<'_>, text: bool, published: &Published, ctx: &mut Ctx<'_>) {
-    let told = match event {
-        Event::Machine(facts, set) => format!("machine: {}\nthe set: processors {set}\n\n", facts.text()),
-        Event::Begin(sentence) => format!("{sentence}\n"),
-        Event::Done(number, phase) => {
-            let figures = published.phases.get(number).cloned().unwrap_or_default();
-            phase.text(&figures) + "\n"
-        }
-        Event::Note(note) => return ctx.warn(note),
-    };
-    if text {
-        ctx.out.text(&told);
-        ctx.out.flush();
-    } else if !matches!(event, Event::Done(..)) {
-        ctx.err.text(&told);
-    }
+    Ok(common)
 }
 
 #[cfg(test)]
@@ -188,8 +128,8 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused_before_anything_runs() {
         for (words, why) in [
-            ("", "which experiment? known is e1"),
-            ("e9", "there is no experiment `e9`: known is e1"),
+            ("", "which experiment? known are e1, e2, e3"),
+            ("e9", "there is no experiment `e9`: known are e1, e2, e3"),
             ("e1 now", "experiment e1 takes no operand, and was given `now`"),
             ("e1 --seconds 0", "cannot use --seconds 0: it is not within 1 and 3600"),
             ("e1 --nics eth0", "cannot use --nics eth0: it is not of the form eth0,eth1"),

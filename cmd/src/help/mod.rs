@@ -99,9 +99,16 @@ pub fn usage_of_solaris(command: &Command) -> String {
 /// The manual of a command: the head of its module, with its usage in front and the common options behind.
 #[must_use]
 pub fn manual(command: &Command) -> String {
-    let mut text = format!("{}: {}\n\n{}\n", command.prog(), command.summary, usage(command));
+    let head = format!("{}: {}\n\n{}\n", command.prog(), command.summary, usage(command));
+    head + &prose(command.source) + &common_options()
+}
+
+/// The head of a module, as a manual shows it.
+#[must_use]
+pub fn prose(source: &str) -> String {
+    let mut text = String::new();
     let mut verbatim = false;
-    for line in command.source.lines().map_while(|l| l.strip_prefix("//!")) {
+    for line in source.lines().map_while(|l| l.strip_prefix("//!")) {
         let line = line.strip_prefix(' ').unwrap_or(line);
         if line.starts_with("```") {
             verbatim = !verbatim;
@@ -116,7 +123,13 @@ pub fn manual(command: &Command) -> String {
             text.push('\n');
         }
     }
-    text += "\nOPTIONS OF EVERY COMMAND\n\n";
+    text
+}
+
+/// The options of every command, as manuals end.
+#[must_use]
+pub fn common_options() -> String {
+    let mut text = String::from("\nOPTIONS OF EVERY COMMAND\n\n");
     for (option, what) in COMMON_SUMMARIES {
         text += &format!("    {option:<14}  {what}\n");
     }

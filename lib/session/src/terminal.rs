@@ -98,6 +98,12 @@ pub fn input_is_terminal() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
+/// Whether messages go to somebody who sits there, and may like to know how far a long work is.
+#[must_use]
+pub fn messages_are_seen() -> bool {
+    io::stderr().is_terminal()
+}
+
 /// The lines of standard input as they come, until it ends or this program is asked to stop.
 pub fn input_lines() -> impl Iterator<Item = Result<String, String>> {
     lines_of(io::stdin().lock())

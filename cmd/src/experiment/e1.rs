@@ -1,0 +1,151 @@
+//! Processor sets and interrupts, on a real machine: a published experiment beside what we get.
+//!
+//! A two-way stream runs three times with mpstat beside it: with no set; outside a set of the first half of the
+//! processors that is sheltered from interrupts; and inside it. Published was a machine of 32 processors with one
+//! gigabit link (2006).
+//!
+//! On a machine that is not the experiment's own, interrupts stay where they are: the set pushes nobody out, and what
+//! `psrset -f` would do is shown and not done. `--full` says that the machine is the experiment's own, and so does
+//! `--nics`, since it takes network devices away from the system for the time of the run. Everything is put
+//! back, also after an interrupt.
+//!
+//! # Options
+//!
+//! ```text
+//! --seconds N    how long each phase is measured (10)
+//! --nics A,B     stream between these two network devices, which must be joined outside; without it, over the loopback
+//! --full         this machine is the experiment's own: make the set exclusive, and move interrupts
+//! --svg          draw the stream's speed in each phase, in place of the text
+//! ```
+//!
+//! With `--machine vm` you are told the command that boots a virtual machine with two network devices and runs it there.
+//!
+//! # JSON
+//!
+//! ```text
+//! {"machine":{...},"set":"0-3","full":true,
+//!  "phases":[{"sentence":"…","stream":{"out_flow":{"bytes":…,"seconds":…},...},
+//!             "figures":{"out_mbits":812.0,"network":{"cpu":4,"intr":…,"ithr":…},"set":{"idl_least":99.9},...},
+//!             "mpstat":"…","causes":[{"name":"eth0-rx","is_internal":false,"rate":0.0,"elsewhere":650.0}],
+//!             "left_out":[]}],
+//!  "published":[{"out_mbits":540.0,...}],"claims":{"in phase 3 it runs inside":true},
+//!  "afterwards":{"same_states":true,"renewed":"0-3"}}
+//! ```
+//!
+//! # Status
+//!
+//! 0, or 1 when it could not be done or was interrupted, or 2 for what makes no sense. That a figure is not as
+//! published is no failure.
+
+use crate::args::{self, Common, Parsed};
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit, Failure};
+use crate::{demo, help};
+use millpond_experiments::e1::{self, Event, Options, Published};
+use millpond_session::{own_program, stop_on_signal};
+use std::ffi::OsString;
+use std::sync::atomic::Ordering;
+
+/// What its manual is made from.
+pub(super) const E1: Command = Command {
+    name: "experiment e1",
+    applet: false,
+    summary: "processor sets and interrupts, on a real machine",
+    usage: &["[--seconds N] [--nics A,B] [--full] [--svg]"],
+    letters: "",
+    longs: &LONGS,
+    source: include_str!("e1.rs"),
+    run: |_, _| Ok(Exit::DONE),
+};
+
+pub(super) const LONGS: [&str; 4] = ["seconds:", "nics:", "full", "svg"];
+
+/// Runs it with the words behind its name; `outer` are common options in front of that.
+pub(super) fn run(rest: &[OsString], outer: &Common, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let given = args::parse("", &LONGS, rest)?;
+    if given.common.help {
+        ctx.out.text(&help::manual(&E1));
+        return Ok(Exit::DONE);
+    }
+    let common = super::joined("e1", &given, outer)?;
+    if common.machine.as_deref() == Some("vm") {
+        let complaint = Complaint::new(
+            "run experiment e1 on machine vm",
+            "virtual machines are booted from the source tree",
+        );
+        return Err(complaint
+            .hint("there: cargo run --release -p millpond-vm --example e1 -- --seconds 10")
+            .into());
+    }
+    let nics = given.long_value("nics");
+    let nics = nics.as_deref().map(pair).transpose()?;
+    let seconds = seconds(&given)?;
+    let svg = given.long("svg");
+    if common.json && svg {
+        return Err(Failure::Usage("options --json and --svg are mutually exclusive".into()));
+    }
+    let session = ctx.changing(&common)?;
+    let program = own_program().map_err(|why| Complaint::new("run experiment e1", why))?;
+    let stop = stop_on_signal();
+    let options =
+        Options { program: &program, stop, seconds, nics, full: given.long("full") || nics.is_some() };
+    let published = Published::read();
+    let text = !common.json && !svg;
+    let result = e1::run(&session, &options, &mut |event| {
+        tell(event, text, &published, ctx);
+        if ctx.out.is_closed() {
+            stop.store(true, Ordering::Relaxed);
+        }
+    });
+    let e1 = match result {
+        // Nobody reads any more, which is no failure of ours.
+        Err(millpond_experiments::Failure::Stopped) if ctx.out.is_closed() => return Ok(Exit::DONE),
+        result => result.map_err(|failure| demo::failed("run experiment e1", failure))?,
+    };
+    if common.json {
+        ctx.json(&e1.json(&published));
+    } else if svg {
+        ctx.out.text(&e1.svg());
+    } else {
+        ctx.out.text(&e1.summary(&published));
+    }
+    Ok(Exit::DONE)
+}
+
+/// `eth0,eth1`
+fn pair(text: &str) -> Result<[&str; 2], Failure> {
+    match text.split_once(',') {
+        Some((near, far)) if !near.is_empty() && !far.is_empty() && near != far && !far.contains(',') => {
+            Ok([near, far])
+        }
+        _ => Err(Failure::Operand(format!("cannot use --nics {text}: it is not of the form eth0,eth1"))),
+    }
+}
+
+fn seconds(given: &Parsed) -> Result<u64, Failure> {
+    let Some(text) = given.long_value("seconds") else { return Ok(10) };
+    match text.parse::<u64>() {
+        Ok(seconds) if (1..=3600).contains(&seconds) => Ok(seconds),
+        _ => Err(Failure::Operand(format!("cannot use --seconds {text}: it is not within 1 and 3600"))),
+    }
+}
+
+/// Tells people as it goes: on standard output where the text is what was asked for, else on standard error.
+fn tell(event: Event<'_>, text: bool, published: &Published, ctx: &mut Ctx<'_>) {
+    let told = match event {
+        Event::Machine(facts, set) => format!("machine: {}\nthe set: processors {set}\n\n", facts.text()),
+        Event::Begin(sentence) => format!("{sentence}\n"),
+        Event::Done(number, phase) => {
+            let figures = published.phases.get(number).cloned().unwrap_or_default();
+            phase.text(&figures) + "\n"
+        }
+        Event::Note(note) => return ctx.warn(note),
+    };
+    if text {
+        ctx.out.text(&told);
+        ctx.out.flush();
+    } else if !matches!(event, Event::Done(..)) {
+        ctx.err.text(&told);
+    }
+}

@@ -1,0 +1,203 @@
+//! An experiment on simulated machines: its options become choices, and its findings a table, CSV, JSON or a picture.
+
+use crate::args::{self, Common};
+use crate::ctx::Ctx;
+use crate::failure::{Exit, Failure};
+use crate::{demo, help};
+use millpond_experiments::published::{Choices, Experiment, Kind, Lab, Opt};
+use millpond_session::{messages_are_seen, stop_on_signal};
+use std::ffi::OsString;
+use std::fmt::Write as _;
+
+/// How findings are shown, by option.
+const DRESSES: [(&str, &str); 3] = [
+    ("csv", "commas, for spreadsheets, in place of the table"),
+    ("json", "for programs"),
+    ("svg", "a picture"),
+];
+
+/// Its long options beside the common ones.
+pub(super) fn longs(experiment: &Experiment) -> Vec<String> {
+    let own = experiment.options.iter().map(|option| match option.kind {
+        Kind::Switch => option.name.to_owned(),
+        _ => format!("{}:", option.name),
+    });
+    own.chain(["csv".to_owned(), "svg".to_owned()]).collect()
+}
+
+/// Runs it with the words behind its name; `outer` are common options in front of that.
+pub(super) fn run(
+    experiment: &'static Experiment,
+    rest: &[OsString],
+    outer: &Common,
+    ctx: &mut Ctx<'_>,
+) -> Result<Exit, Failure> {
+    let longs = longs(experiment);
+    let longs: Vec<&str> = longs.iter().map(String::as_str).collect();
+    let given = args::parse("", &longs, rest)?;
+    if given.common.help {
+        ctx.out.text(&manual(experiment));
+        return Ok(Exit::DONE);
+    }
+    let common = super::joined(experiment.name, &given, outer)?;
+    for (option, is_there) in [("root", common.root.is_some()), ("state", common.state.is_some())] {
+        if is_there {
+            let why = format!("experiment {} makes its machines anew: it has no --{option}", experiment.name);
+            return Err(Failure::Usage(why));
+        }
+    }
+    let dress = [("csv", given.long("csv")), ("json", common.json), ("svg", given.long("svg"))];
+    let dress: Vec<&str> = dress.iter().filter(|(_, asked)| *asked).map(|(name, _)| *name).collect();
+    if dress.len() > 1 {
+        return Err(Failure::Usage("options --csv, --json and --svg are mutually exclusive".into()));
+    }
+    let mut choices = Choices::default();
+    for option in experiment.options {
+        if given.long(option.name) {
+            choose(&mut choices, option, &given.long_value(option.name).unwrap_or_default())?;
+        } else if let (Some(machine), "machine") = (&common.machine, option.name) {
+            choose(&mut choices, option, machine)?;
+        }
+    }
+    if common.machine.is_some() && !choices.has("machine") {
+        let why = format!("experiment {} chooses its machine itself: it has no --machine", experiment.name);
+        return Err(Failure::Usage(why));
+    }
+    let seen = messages_are_seen();
+    let findings = {
+        let prog = format!("experiment {}", experiment.name);
+        let mut tell = |what: &str| {
+            if seen {
+                ctx.err.line(format_args!("{prog}: {what}"));
+                ctx.err.flush();
+            }
+        };
+        experiment.run(&mut Lab::new(stop_on_signal(), Vec::new(), &mut tell), &choices)
+    };
+    let what = format!("run experiment {}", experiment.name);
+    let findings = findings.map_err(|failure| demo::failed(&what, failure))?;
+    match dress.first() {
+        Some(&"csv") => ctx.out.text(&findings.csv()),
+        Some(&"json") => ctx.json(&findings.json()),
+        Some(_) => ctx.out.text(&findings.svg()),
+        None => ctx.out.text(&findings.text()),
+    }
+    Ok(Exit::DONE)
+}
+
+fn choose(choices: &mut Choices, option: &Opt, value: &str) -> Result<(), Failure> {
+    choices.give(option, value).map_err(|error| Failure::Operand(error.to_string()))
+}
+
+/// Its manual: what it claims and does, its options, and what was published.
+fn manual(experiment: &Experiment) -> String {
+    let published = experiment.published();
+    let mut text = format!("millpond experiment {}: {}\n\n", experiment.name, published.title);
+    let forms = experiment.options.iter().map(|option| format!(" [{}]", option.form()));
+    let _ = writeln!(
+        text,
+        "usage: millpond experiment {}{} [--csv | --json | --svg]\n",
+        experiment.name,
+        forms.collect::<String>()
+    );
+    text += &help::prose(experiment.source);
+    text += "\nOPTIONS\n\nAfter each summary stands what holds without it.\n\n";
+    let rows = experiment.options.iter().map(|option| (option.form(), option.summary));
+    let dresses = DRESSES.iter().map(|(name, summary)| (format!("--{name}"), *summary));
+    let rows: Vec<(String, &str)> = rows.chain(dresses).collect();
+    let width = rows.iter().map(|(form, _)| form.chars().count()).max().unwrap_or(0);
+    for (form, summary) in rows {
+        let _ = writeln!(text, "    {form:<width$}  {summary}");
+    }
+    let _ = writeln!(text, "\nPUBLISHED\n\n{}\n", published.source);
+    for figure in &published.points {
+        let unit = published.quantity(&figure.quantity).unit;
+        let _ = writeln!(text, "    {} {unit}: {}, {}", figure.value, figure.quantity, figure.variant);
+    }
+    text + &help::common_options()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run;
+    use millpond_session::Output;
+
+    /// What comes of the words behind `millpond experiment`: status, output, and the first line of messages.
+    fn said(words: &str) -> (Exit, String, String) {
+        let words = ["millpond", "experiment"].into_iter().chain(words.split_whitespace());
+        let words: Vec<OsString> = words.map(OsString::from).collect();
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let exit = run(&words, &mut Ctx::new(Output::to(&mut out), Output::to(&mut err)));
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (exit, text(out), text(err).lines().next().unwrap_or_default().to_owned())
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_before_anything_runs() {
+        for (words, why) in [
+            ("e3 --threads 0", "cannot use --threads 0: it is not within 1 and 4096"),
+            ("e3 --threads 32,", "cannot use --threads 32,: of ``, it is not within 1 and 4096"),
+            ("e3 --json --svg", "options --csv, --json and --svg are mutually exclusive"),
+            ("--json e3 --csv", "options --csv, --json and --svg are mutually exclusive"),
+            ("e3 now", "experiment e3 takes no operand, and was given `now`"),
+            ("e3 --chips 3", "there is no option --chips"),
+            ("e3 --dry-run", "an experiment changes nothing that it does not put back: it has no --dry-run"),
+            ("e3 --state x", "experiment e3 makes its machines anew: it has no --state"),
+            (
+                "e2 --arm caps",
+                "cannot use --arm caps: it is none of nothing, psets, nothing-blocking, psets-blocking",
+            ),
+        ] {
+            let (exit, out, message) = said(words);
+            assert_eq!(
+                (exit, out.as_str(), message),
+                (Exit::USAGE, "", format!("millpond experiment: {why}")),
+                "{words}"
+            );
+        }
+        let (_, _, message) = said("--machine real e3");
+        assert!(
+            message.starts_with("millpond experiment: cannot use --machine real: it is none of t2000, "),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn what_the_machine_does_not_have_is_refused() {
+        let why = "millpond experiment: cannot run experiment e3: machine t2-64 has 64 processors, and 2 times 33 are wanted";
+        assert_eq!(said("e3 --psets 33"), (Exit::REFUSED, String::new(), why.to_owned()));
+    }
+
+    #[test]
+    fn one_point_is_chosen_and_shown_in_four_dresses() {
+        let chosen = "e3 --threads 2 --seconds 1";
+        let (exit, table, message) = said(chosen);
+        assert_eq!((exit, message.as_str()), (Exit::DONE, ""));
+        assert!(table.contains("\nMop/s per zone  one stopped: 2 threads"), "{table}");
+        assert!(table.contains("\nnothing of this was published: all of it is predicted\n"), "{table}");
+        let csv = said(&format!("{chosen} --csv")).1;
+        assert_eq!(csv.lines().count(), 2);
+        let json: serde_json::Value = serde_json::from_str(&said(&format!("--json {chosen}")).1).unwrap();
+        assert_eq!(json["points"][0]["variant"], "one stopped: 2 threads");
+        assert!(said(&format!("{chosen} --svg")).1.starts_with("<svg "));
+    }
+
+    #[test]
+    fn a_manual_has_options_and_what_was_published() {
+        let (exit, manual, _) = said("e3 --help");
+        assert_eq!(exit, Exit::DONE);
+        for part in [
+            "millpond experiment e3: dynamic pools: ",
+            "usage: millpond experiment e3 [--threads N,...] [--psets N,...]",
+            "\nCLAIM\n",
+            "\n    --threads N,...  one job with so many processors and threads, the other one stopped; 32,34,38\n",
+            "\n    --svg            a picture\n",
+            "\n    1275 Mop/s: Mop/s per zone, one stopped: 38 threads\n",
+            "\nOPTIONS OF EVERY COMMAND\n",
+        ] {
+            assert!(manual.contains(part), "{part} is not in\n{manual}");
+        }
+        assert!(said("e1 --help").1.contains("--nics A,B     stream between these two"));
+    }
+}

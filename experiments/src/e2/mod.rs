@@ -1,0 +1,233 @@
+//! Two jobs share a machine: mixed, and each on processors of its own.
+//!
+//! # Claim
+//!
+//! A job whose threads spin for each other loses most of its speed when another job has a part of every processor: while
+//! one of its threads waits for a processor, the others burn theirs. Each job on processors of its own does what it
+//! would do alone, on so many. A limit on the time of each job does not help, since the trouble is where threads run, and not how much time they
+//! get. A job that blocks at its barriers does not suffer so.
+//!
+//! # Arms
+//!
+//! ```text
+//!   alone     one job has the machine, and starts a thread for each processor
+//!   nothing   both jobs, and each starts a thread for each processor
+//!   psets     each job in a set of half of the processors, with a thread for each of these
+//! ```
+//!
+//! each with spinning and with blocking barriers. Published were *nothing* and *psets* (there, pools) with spinning ones, and where the jobs were
+//! seen: in how many of 100 samples a second, on each processor.
+
+use crate::Failure;
+use crate::published::{Bench, Choices, Experiment, Findings, Kind, Lab, Opt, SECONDS, Watched};
+use millpond_model::{CpuId, Nanos, Pid};
+use millpond_report::{Align, Cell, Table};
+use millpond_session::SIMULATED;
+
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "e2",
+    options: &[
+        Opt {
+            name: "machine",
+            value: "NAME",
+            summary: "the simulated machine; smartos-2",
+            kind: Kind::Word(&SIMULATED),
+        },
+        Opt {
+            name: "arm",
+            value: "NAME",
+            summary: "one arm, beside the job alone; all",
+            kind: Kind::Word(&ARM_WORDS),
+        },
+        Opt {
+            name: "threads",
+            value: "N",
+            summary: "threads of each job; one for each processor that it may use",
+            kind: Kind::Count(1, 4096),
+        },
+        Opt { name: "class", value: "CLASS", summary: "size of the problem; S", kind: Kind::Word(&CLASSES) },
+        Opt { summary: "how many simulated seconds each arm is measured; 10", ..SECONDS },
+    ],
+    data: include_str!("published.json"),
+    source: include_str!("mod.rs"),
+    departs: |choices| {
+        choices.word("machine").is_some_and(|name| name != MACHINE)
+            || choices.word("class").is_some_and(|class| class != CLASSES[0])
+            || choices.has("threads")
+    },
+    run,
+};
+
+const MACHINE: &str = "smartos-2";
+const SPEED: &str = "Mop/s per zone";
+const SAMPLES: &str = "samples on a processor";
+pub(crate) const CLASSES: [&str; 7] = ["S", "W", "A", "B", "C", "D", "E"];
+const ZONES: [&str; 2] = ["zone1", "zone2"];
+
+/// How long jobs run before they are measured: until their priorities have settled.
+const WARM_UP: Nanos = Nanos::from_secs(2);
+
+/// What is done in an arm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Arm {
+    word: &'static str,
+    jobs: usize,
+    /// Each job in a set of its own.
+    apart: bool,
+    wait: &'static str,
+}
+
+const ARMS: [Arm; 6] = [
+    Arm { word: "alone", jobs: 1, apart: false, wait: "spin" },
+    Arm { word: "nothing", jobs: 2, apart: false, wait: "spin" },
+    Arm { word: "psets", jobs: 2, apart: true, wait: "spin" },
+    Arm { word: "alone, blocking", jobs: 1, apart: false, wait: "block" },
+    Arm { word: "nothing, blocking", jobs: 2, apart: false, wait: "block" },
+    Arm { word: "psets, blocking", jobs: 2, apart: true, wait: "block" },
+];
+
+/// Those that can be chosen; the job alone is beside each.
+const ARM_WORDS: [&str; 4] = ["nothing", "psets", "nothing-blocking", "psets-blocking"];
+
+fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<(), Failure> {
+    let heads = [
+        ("arm", Align::Left),
+        ("zone", Align::Left),
+        ("threads", Align::Right),
+        ("Mop/s", Align::Right),
+        ("of alone", Align::Right),
+        ("seen on processor, samples of 100 a second", Align::Left),
+    ];
+    let mut table = Table::new(&heads);
+    let mut alone = None;
+    for arm in ARMS.into_iter().filter(|arm| is_chosen(arm, choices)) {
+        lab.tell(arm.word);
+        let played = play(lab, &arm, choices)?;
+        if findings.machines.is_empty() {
+            findings.machines.push(played.machine.clone());
+        }
+        if arm.jobs == 1 {
+            alone = played.mops.first().copied();
+        }
+        let mean = mean(&played.mops);
+        findings.point(SPEED, arm.word, mean);
+        if arm.wait == "spin" && arm.jobs == 2 {
+            seen(&played, &arm, findings);
+        }
+        for (job, mops) in played.mops.iter().enumerate() {
+            let share = alone.map(|alone| (mops / alone, 2));
+            table.row([
+                arm.word.into(),
+                ZONES[job].into(),
+                u32::try_from(played.threads[job]).unwrap_or(u32::MAX).into(),
+                (*mops, 1).into(),
+                share.into(),
+                Cell::from(places(&played, job)),
+            ]);
+        }
+    }
+    findings.tables.push(("each zone".into(), table));
+    findings.notes.push(
+        "limits on the time of each job (caps of 100 %) are left out: the simulated kernel has no processor caps".into(),
+    );
+    Ok(())
+}
+
+fn is_chosen(arm: &Arm, choices: &Choices) -> bool {
+    match choices.word("arm") {
+        None => true,
+        Some(word) if arm.jobs == 2 => word == arm.word.replace(", ", "-"),
+        Some(word) => word.ends_with("blocking") == (arm.wait == "block"),
+    }
+}
+
+/// What was seen in an arm.
+struct Played {
+    machine: String,
+    pids: Vec<Pid>,
+    threads: Vec<usize>,
+    /// The processors that each job may use.
+    homes: Vec<Vec<CpuId>>,
+    mops: Vec<f64>,
+    cpus: Vec<CpuId>,
+    watched: Watched,
+}
+
+fn play(lab: &Lab<'_>, arm: &Arm, choices: &Choices) -> Result<Played, Failure> {
+    let bench = lab.open(choices.word("machine").unwrap_or(MACHINE))?;
+    let cpus = bench.cpus();
+    let homes: Vec<Vec<CpuId>> = if arm.apart {
+        // As published, one job has a set and the other what is left.
+        let (left, set) = cpus.split_at(cpus.len().div_ceil(2));
+        vec![left.to_vec(), set.to_vec()]
+    } else {
+        vec![cpus.clone(); arm.jobs]
+    };
+    let count = choices.number("threads").and_then(|count| usize::try_from(count).ok());
+    let threads: Vec<usize> = homes.iter().map(|home| count.unwrap_or(home.len())).collect();
+    let pids = start(&bench, arm, choices, &threads)?;
+    let set = if arm.apart { Some(bench.set(&homes[1])?) } else { None };
+    if let Some(set) = &set {
+        bench.bind(pids[1], set)?;
+    }
+    lab.pass(&bench, WARM_UP)?;
+    let watched = lab.watch(&bench, &pids, choices.number("seconds").unwrap_or(10))?;
+    let mops = watched.rates.iter().map(|rate| rate / 1e6).collect();
+    Ok(Played { machine: bench.sentence(), pids, threads, homes, mops, cpus, watched })
+}
+
+fn start(bench: &Bench, arm: &Arm, choices: &Choices, threads: &[usize]) -> Result<Vec<Pid>, Failure> {
+    let class = choices.word("class").unwrap_or(CLASSES[0]);
+    let job = |(threads, zone): (&usize, &str)| {
+        bench.start(&format!("cg -t {threads} --class {class} --wait {}", arm.wait), zone)
+    };
+    threads.iter().zip(ZONES).map(job).collect()
+}
+
+/// Adds where the jobs were seen: the fewest and the most samples of a job on a processor.
+fn seen(played: &Played, arm: &Arm, findings: &mut Findings) {
+    let (mut own, mut others) = (Vec::new(), Vec::new());
+    for (pid, home) in played.pids.iter().zip(&played.homes) {
+        for cpu in &played.cpus {
+            let samples = played.watched.samples(*pid, *cpu);
+            if home.contains(cpu) { own.extend(samples) } else { others.extend(samples) }
+        }
+    }
+    let (fewest, most) = (own.iter().min().copied(), own.iter().max().copied());
+    let on_own = if arm.apart { " on its own" } else { "" };
+    for (word, count) in [("fewest", fewest), ("most", most)] {
+        if let Some(count) = count {
+            findings.point(SAMPLES, &format!("{}: {word}{on_own}", arm.word), crate::published::real(count));
+        }
+    }
+    if let Some(count) = others.iter().max() {
+        findings.point(
+            SAMPLES,
+            &format!("{}: most on the other's", arm.word),
+            crate::published::real(*count),
+        );
+    }
+}
+
+/// Most processors that are told one by one.
+const TOLD_MAX: usize = 8;
+
+/// `0: 21-51, 1: 22-49`
+fn places(played: &Played, job: usize) -> String {
+    let one = |cpu: &CpuId| {
+        let samples = played.watched.samples(played.pids[job], *cpu);
+        let (least, most) = (samples.iter().min()?, samples.iter().max()?);
+        (*most > 0)
+            .then(|| if least == most { format!("{cpu}: {most}") } else { format!("{cpu}: {least}-{most}") })
+    };
+    let told: Vec<String> = played.cpus.iter().filter_map(one).collect();
+    match told.len() {
+        0 => "nowhere".into(),
+        count if count > TOLD_MAX => format!("{count} processors"),
+        _ => told.join(", "),
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / u32::try_from(values.len().max(1)).map_or(f64::MAX, f64::from)
+}

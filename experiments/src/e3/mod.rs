@@ -1,0 +1,184 @@
+//! A job that adapts to its set: as fast as the processors that it has, and faster when the other job stops.
+//!
+//! # Claim
+//!
+//! Two jobs that start a thread for each of the machine's processors and spin come almost to a stand. With a set of half of the
+//! processors each, and as many threads, both are fast. When one stops, its processors go to the other, which starts a
+//! thread for each of them.
+//!
+//! # Arms
+//!
+//! ```text
+//!   nothing       both jobs with so many threads on all processors
+//!   psets         each job in a set of so many processors, with as many threads
+//!   one stopped   one job in a set of so many processors, with as many threads; the other one has stopped
+//! ```
+//!
+//! Published were the first with 64 threads, the second with 32, and the third with 32, 34 and 38. The options choose any other
+//! numbers; then only what was chosen is done. A job that is given all processors has the machine, and no set.
+
+use crate::Failure;
+use crate::e2::CLASSES;
+use crate::published::{Bench, Choices, Experiment, Findings, Kind, Lab, Opt, SECONDS};
+use millpond_model::{CpuId, Nanos, Pid};
+use millpond_session::SIMULATED;
+
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "e3",
+    options: &[
+        Opt {
+            name: "threads",
+            value: "N,...",
+            summary: "one job with so many processors and threads, the other one stopped; 32,34,38",
+            kind: Kind::Counts(1, 4096),
+        },
+        Opt {
+            name: "psets",
+            value: "N,...",
+            summary: "both jobs, each with so many processors and threads; 32",
+            kind: Kind::Counts(1, 4096),
+        },
+        Opt {
+            name: "nothing",
+            value: "N,...",
+            summary: "both jobs with so many threads each on all processors; 64",
+            kind: Kind::Counts(1, 4096),
+        },
+        Opt {
+            name: "machine",
+            value: "NAME",
+            summary: "the simulated machine; t2-64",
+            kind: Kind::Word(&SIMULATED),
+        },
+        Opt { name: "class", value: "CLASS", summary: "size of the problem; S", kind: Kind::Word(&CLASSES) },
+        Opt {
+            name: "wait",
+            value: "HOW",
+            summary: "how threads wait at barriers; spin",
+            kind: Kind::Word(&WAITS),
+        },
+        Opt {
+            summary: "how many simulated seconds each arm is measured; 10 with nothing, else 1",
+            ..SECONDS
+        },
+    ],
+    data: include_str!("published.json"),
+    source: include_str!("mod.rs"),
+    departs: |choices| {
+        let other = |name, own| choices.word(name).is_some_and(|word| word != own);
+        other("machine", MACHINE) || other("class", CLASSES[0]) || other("wait", WAITS[0])
+    },
+    run,
+};
+
+const MACHINE: &str = "t2-64";
+const WAITS: [&str; 2] = ["spin", "block"];
+const SPEED: &str = "Mop/s per zone";
+const ZONES: [&str; 2] = ["zone1", "zone2"];
+
+/// What was published, by option.
+const PUBLISHED: [(&str, &[u64]); 3] = [("nothing", &[64]), ("psets", &[32]), ("threads", &[32, 34, 38])];
+
+/// How long two jobs on all processors run before they are measured: until their priorities have settled.
+const SETTLING: Nanos = Nanos::from_secs(2);
+/// How long jobs that have their processors for themselves do.
+const WARM_UP: Nanos = Nanos::from_millis(100);
+
+fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<(), Failure> {
+    let everything = PUBLISHED.iter().all(|(option, _)| !choices.has(option));
+    for (option, published) in PUBLISHED {
+        let counts = choices.numbers(option).unwrap_or(if everything { published } else { &[] });
+        for count in counts {
+            arm(lab, choices, findings, option, *count)?;
+        }
+    }
+    Ok(())
+}
+
+/// Plays one arm and adds its point.
+fn arm(
+    lab: &mut Lab<'_>,
+    choices: &Choices,
+    findings: &mut Findings,
+    option: &str,
+    count: u64,
+) -> Result<(), Failure> {
+    let variant = match option {
+        "nothing" => format!("nothing: {count} threads each"),
+        "psets" => format!("psets: {count} threads each"),
+        _ => format!("one stopped: {count} threads"),
+    };
+    lab.tell(&variant);
+    let bench = lab.open(choices.word("machine").unwrap_or(MACHINE))?;
+    if findings.machines.is_empty() {
+        findings.machines.push(bench.sentence());
+    }
+    let seconds = |usual| Nanos::from_secs(choices.number("seconds").unwrap_or(usual));
+    let job = |zone: &str| {
+        let [class, wait] = [("class", CLASSES[0]), ("wait", WAITS[0])]
+            .map(|(name, usual)| choices.word(name).unwrap_or(usual).to_owned());
+        bench.start(&format!("cg -t {count} --class {class} --wait {wait}"), zone)
+    };
+    let rates = match option {
+        "nothing" => {
+            let pids = [job(ZONES[0])?, job(ZONES[1])?];
+            lab.pass(&bench, SETTLING)?;
+            lab.rates(&bench, &pids, seconds(10))?
+        }
+        "psets" => {
+            let cpus = shares(&bench, count, 2)?;
+            measured(lab, &bench, &[job(ZONES[0])?, job(ZONES[1])?], &cpus, seconds(1))?
+        }
+        _ => {
+            let cpus = shares(&bench, count, 1)?;
+            measured(lab, &bench, &[job(ZONES[0])?], &cpus, seconds(1))?
+        }
+    };
+    let jobs = u32::try_from(rates.len().max(1)).map_or(f64::MAX, f64::from);
+    let mops = rates.iter().sum::<f64>() / jobs / 1e6;
+    match option {
+        "threads" => findings.point_at(SPEED, &variant, "one stopped", crate::published::real(count), mops),
+        _ => findings.point(SPEED, &variant, mops),
+    }
+    if let [one, other] = rates.as_slice() {
+        findings.notes.push(format!("{variant}: {:.1} and {:.1} Mop/s", one / 1e6, other / 1e6));
+    }
+    Ok(())
+}
+
+/// So many processors for each of so many jobs, the first ones by number: those of a core together.
+fn shares(bench: &Bench, count: u64, jobs: usize) -> Result<Vec<Vec<CpuId>>, Failure> {
+    let cpus = bench.cpus();
+    let each = usize::try_from(count).unwrap_or(usize::MAX);
+    if each.saturating_mul(jobs) > cpus.len() {
+        let why = format!(
+            "machine {} has {} processors, and {jobs} times {count} are wanted",
+            bench.name(),
+            cpus.len()
+        );
+        return Err(Failure::Machine(why));
+    }
+    Ok(cpus.chunks(each).take(jobs).map(<[CpuId]>::to_vec).collect())
+}
+
+/// Operations a second of jobs, each in a set. The last one stays in the default set when nothing else would be left in it.
+fn measured(
+    lab: &Lab<'_>,
+    bench: &Bench,
+    pids: &[Pid],
+    cpus: &[Vec<CpuId>],
+    time: Nanos,
+) -> Result<Vec<f64>, Failure> {
+    let mut left = bench.cpus().len();
+    let mut sets = Vec::new();
+    for (pid, cpus) in pids.iter().zip(cpus) {
+        if cpus.len() < left {
+            let set = bench.set(cpus)?;
+            bench.bind(*pid, &set)?;
+            sets.push(set);
+            left -= cpus.len();
+        }
+    }
+    lab.pass(bench, WARM_UP)?;
+    lab.rates(bench, pids, time)
+}

@@ -1,0 +1,305 @@
+//! Findings as text, CSV, JSON and a picture.
+
+use super::findings::{Errors, Findings, Point, Score};
+use millpond_report::{Align, Bars, Cell, Group, Line, Lines, Table};
+use serde_json::{Map, Value, json};
+use std::fmt::Write as _;
+
+/// What stands in the last column of a point to which a parameter was fitted.
+const FITTED: &str = "fitted";
+
+impl Findings {
+    /// For people: the machines, the points in a table, how good they are, and what else there is to know.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = format!("{}: {}\n", self.experiment, self.data.title);
+        let _ = writeln!(text, "published: {}", self.data.source);
+        for machine in &self.machines {
+            let _ = writeln!(text, "machine: {machine}");
+        }
+        let _ =
+            write!(text, "\n{}\n{}", self.table().text(), self.score().text(self.comparison_is_possible()));
+        for (title, table) in &self.tables {
+            let _ = write!(text, "\n{title}\n{}", table.text());
+        }
+        if !self.notes.is_empty() {
+            text.push('\n');
+        }
+        for note in &self.notes {
+            let _ = writeln!(text, "note: {note}");
+        }
+        text
+    }
+
+    /// The points for people.
+    fn table(&self) -> Table {
+        let heads = [
+            ("quantity", Align::Left),
+            ("variant", Align::Left),
+            ("published", Align::Right),
+            ("ours", Align::Right),
+            ("error", Align::Right),
+            ("", Align::Left),
+        ];
+        let mut table = Table::new(&heads);
+        for point in &self.points {
+            let quantity = match point.unit.as_str() {
+                "" => point.quantity.clone(),
+                unit if point.quantity.contains(unit) => point.quantity.clone(),
+                unit => format!("{}, {unit}", point.quantity),
+            };
+            let error = point.error().map(|error| Cell::from(signed_percent(error)));
+            let mark = if point.fitted { FITTED } else { "" };
+            let [published, ours] = values(point);
+            table.row([
+                quantity.into(),
+                point.variant.as_str().into(),
+                published,
+                ours,
+                error.unwrap_or(Cell::Missing),
+                mark.into(),
+            ]);
+        }
+        table
+    }
+
+    /// For spreadsheets: a line for each point; errors in percent.
+    #[must_use]
+    pub fn csv(&self) -> String {
+        let heads = ["quantity", "variant", "unit", "line", "x", "published", "ours", "error", "fitted"];
+        let mut table = Table::new(&heads.map(|head| (head, Align::Left)));
+        for point in &self.points {
+            let place = point.place.as_ref();
+            let [published, ours] = values(point);
+            table.row([
+                point.quantity.as_str().into(),
+                point.variant.as_str().into(),
+                point.unit.as_str().into(),
+                place.map(|place| place.0.as_str()).into(),
+                place.map(|place| (place.1, 0)).into(),
+                published,
+                ours,
+                point.error().map(|error| (error, 1)).into(),
+                if point.fitted { "true" } else { "false" }.into(),
+            ]);
+        }
+        table.csv()
+    }
+
+    /// For programs: `{"points":[{"quantity","variant","published","ours","error","fitted"}]}`, and more beside them. Errors are in
+    /// percent.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let point = |point: &Point| {
+            let [published, ours] = values(point).map(|cell| cell.json());
+            json!({
+                "quantity": point.quantity, "variant": point.variant, "published": published, "ours": ours,
+                "error": Cell::from(point.error().map(|error| (error, 1))).json(), "fitted": point.fitted,
+            })
+        };
+        let score = self.score();
+        let errors = |errors: Option<Errors>| {
+            errors.map_or(Value::Null, |errors| {
+                json!({ "median": Cell::from((errors.median, 1)).json(), "worst": Cell::from((errors.worst, 1)).json() })
+            })
+        };
+        let tables: Map<String, Value> =
+            self.tables.iter().map(|(title, table)| (title.clone(), table.json())).collect();
+        json!({
+            "experiment": self.experiment,
+            "title": self.data.title,
+            "source": self.data.source,
+            "machines": self.machines,
+            "points": self.points.iter().map(point).collect::<Vec<_>>(),
+            "predicted": score.predicted,
+            "errors": errors(score.errors),
+            "straight_lines": { "predicted": score.on_lines, "errors": errors(score.straight), "ours": errors(score.ours_there) },
+            "tables": tables,
+            "notes": self.notes,
+        })
+    }
+
+    /// A picture of the first quantity that was measured: lines where its points lie on any, else bars.
+    #[must_use]
+    pub fn svg(&self) -> String {
+        let Some(first) = self.points.first() else { return self.bars(&[]).svg() };
+        let of_first: Vec<&Point> =
+            self.points.iter().filter(|point| point.quantity == first.quantity).collect();
+        let on_lines: Vec<&Point> = of_first.iter().copied().filter(|point| point.place.is_some()).collect();
+        if on_lines.len() > 1 { self.lines(&on_lines).svg() } else { self.bars(&of_first).svg() }
+    }
+
+    fn lines(&self, points: &[&Point]) -> Lines {
+        let mut names: Vec<&str> = Vec::new();
+        for (name, _) in points.iter().filter_map(|point| point.place.as_ref()) {
+            if !names.contains(&name.as_str()) {
+                names.push(name);
+            }
+        }
+        let line = |name: &str, what: &str, value: &dyn Fn(&Point) -> Option<f64>| {
+            let of_line =
+                points.iter().filter(|point| point.place.as_ref().is_some_and(|place| place.0 == name));
+            let mut points: Vec<(f64, f64)> =
+                of_line.filter_map(|point| Some((point.place.as_ref()?.1, value(point)?))).collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            Line { name: if names.len() > 1 { format!("{name}, {what}") } else { what.to_owned() }, points }
+        };
+        let of_name = |name: &&str| {
+            [line(name, "published", &|point| point.published), line(name, "ours", &|point| Some(point.ours))]
+        };
+        let lines = names.iter().flat_map(of_name).filter(|line| !line.points.is_empty()).collect();
+        let quantity = self.data.quantity(&points[0].quantity);
+        Lines { title: self.heading(&quantity.name), unit_x: quantity.x, unit_y: quantity.unit, lines }
+    }
+
+    fn bars(&self, points: &[&Point]) -> Bars {
+        let group = |point: &&Point| Group {
+            name: point.variant.clone(),
+            values: vec![point.published, Some(point.ours)],
+        };
+        let quantity = self.data.quantity(points.first().map_or("", |point| point.quantity.as_str()));
+        Bars {
+            title: self.heading(&quantity.name),
+            unit: quantity.unit,
+            series: vec!["published".into(), "ours".into()],
+            groups: points.iter().map(group).collect(),
+        }
+    }
+
+    fn heading(&self, quantity: &str) -> String {
+        format!("{}: {}: {quantity}", self.experiment, self.data.title)
+    }
+
+    /// Whether anything that was measured was published.
+    fn comparison_is_possible(&self) -> bool {
+        self.points.iter().any(|point| point.published.is_some())
+    }
+}
+
+/// Published and ours, with the digits of the quantity.
+fn values(point: &Point) -> [Cell; 2] {
+    let cell = |value: f64| Cell::Real(value, point.decimals);
+    [point.published.map_or(Cell::Missing, cell), cell(point.ours)]
+}
+
+/// `+9.8 %`
+fn signed_percent(error: f64) -> String {
+    // What rounds to nothing has no sign.
+    if error.abs() < 0.05 { "0.0 %".to_owned() } else { format!("{error:+.1} %") }
+}
+
+impl Score {
+    /// In two lines: the predictions, and straight lines beside them.
+    fn text(&self, possible: bool) -> String {
+        if !possible {
+            return "nothing of this was published: all of it is predicted\n".to_owned();
+        }
+        let said = |errors: Option<Errors>| {
+            errors.map_or("no error can be told".to_owned(), |errors| {
+                format!("median error {:.1} %, worst {:.1} %", errors.median, errors.worst)
+            })
+        };
+        let mut text = format!(
+            "of {} published, {} predicted and {} fitted; predicted: {}",
+            self.published,
+            self.predicted,
+            self.published - self.predicted,
+            said(self.errors)
+        );
+        if self.not_zero > 0 {
+            let _ = write!(text, "; {} published as 0 and not so here", self.not_zero);
+        }
+        text.push('\n');
+        if let (Some(_), Some(_)) = (self.straight, self.ours_there) {
+            let _ = writeln!(
+                text,
+                "straight lines through the other published points, where {} of these lie on one: {}; ours there: {}",
+                self.on_lines,
+                said(self.straight),
+                said(self.ours_there)
+            );
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::findings::tests::findings;
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn people_read_a_table_and_what_it_is_worth() {
+        let expected = "\
+e0: Threads
+published: a machine; 2015
+machine: t2-64: 64 processors
+
+quantity      variant     published  ours    error
+speed, Mop/s  32 threads       1000  1000    0.0 %  fitted
+speed, Mop/s  34 threads       1200  1080  -10.0 %
+speed, Mop/s  38 threads       1275  1339   +5.0 %
+speed, Mop/s  40 threads          -  1400        -
+samples, %    elsewhere         0.0   0.0    0.0 %
+
+of 4 published, 3 predicted and 1 fitted; predicted: median error 5.0 %, worst 10.0 %
+straight lines through the other published points, where 2 of these lie on one: median error 17.3 %, worst 25.5 %; \
+ours there: median error 7.5 %, worst 10.0 %
+
+note: as it came
+";
+        assert_eq!(findings().text(), expected);
+    }
+
+    #[test]
+    fn what_was_published_as_nothing_and_is_not_is_told() {
+        let mut findings = findings();
+        findings.points[4].ours = 3.0;
+        assert!(findings.text().contains("worst 10.0 %; 1 published as 0 and not so here\n"));
+        let mut other = Findings::new("e0", findings.data.clone(), false);
+        other.point("speed", "34 threads", 7.0);
+        assert!(other.text().ends_with("\nnothing of this was published: all of it is predicted\n"));
+    }
+
+    #[test]
+    fn spreadsheets_read_numbers() {
+        let expected = "\
+quantity,variant,unit,line,x,published,ours,error,fitted
+speed,32 threads,Mop/s,growing,32,1000,1000,0.0,true
+speed,34 threads,Mop/s,growing,34,1200,1080,-10.0,false
+speed,38 threads,Mop/s,growing,38,1275,1339,5.0,false
+speed,40 threads,Mop/s,growing,40,,1400,,false
+samples,elsewhere,%,,,0.0,0.0,0.0,false
+";
+        assert_eq!(findings().csv(), expected);
+    }
+
+    #[test]
+    fn programs_read_points() {
+        let json = findings().json();
+        let point = |variant: &str, published: Value, ours: f64, error: Value, fitted: bool| json!({ "quantity": "speed", "variant": variant, "published": published, "ours": ours, "error": error, "fitted": fitted });
+        assert_eq!(json["points"][0], point("32 threads", json!(1000.0), 1000.0, json!(0.0), true));
+        assert_eq!(json["points"][1], point("34 threads", json!(1200.0), 1080.0, json!(-10.0), false));
+        assert_eq!(json["points"][3], point("40 threads", Value::Null, 1400.0, Value::Null, false));
+        assert_eq!(json["errors"], json!({ "median": 5.0, "worst": 10.0 }));
+        assert_eq!(json["straight_lines"]["errors"], json!({ "median": 17.3, "worst": 25.5 }));
+        assert_eq!(json["machines"], json!(["t2-64: 64 processors"]));
+    }
+
+    #[test]
+    fn points_on_a_line_are_drawn_as_one_and_others_as_bars() {
+        let lines = findings().svg();
+        assert_eq!(lines.matches("<polyline").count(), 2);
+        assert!(
+            lines.contains(">e0: Threads: speed<")
+                && lines.contains(">published<")
+                && lines.contains(">ours<")
+        );
+        let mut findings = findings();
+        findings.points.drain(..4);
+        assert!(findings.svg().contains("<title>elsewhere, ours: 0.0 %</title>"));
+        findings.points.clear();
+        assert!(findings.svg().ends_with("</svg>\n"));
+    }
+}

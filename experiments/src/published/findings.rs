@@ -1,0 +1,247 @@
+//! What came of an experiment: its points, each beside the published one, and what it was worth as a prediction.
+
+use super::data::{Figure, Published};
+use super::fits::is_fitted;
+use millpond_report::Table;
+
+/// One figure of ours.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// What was measured.
+    pub quantity: String,
+    /// Under which conditions.
+    pub variant: String,
+    /// What both values are in.
+    pub unit: String,
+    /// Digits after the point that a person should see.
+    pub decimals: usize,
+    /// Where it lies among points that differ in one number alone: their line, and the number.
+    pub place: Option<(String, f64)>,
+    /// What was published.
+    pub published: Option<f64>,
+    /// What we get.
+    pub ours: f64,
+    /// A parameter was fitted to it, so that it is no prediction.
+    pub fitted: bool,
+    /// What a straight line through the other published points gives.
+    pub straight: Option<f64>,
+}
+
+impl Point {
+    /// How far ours is from what was published, in percent of that. None where nothing, or nothing but 0, was published and ours is
+    /// not the same.
+    #[must_use]
+    pub fn error(&self) -> Option<f64> {
+        self.published.and_then(|published| error(self.ours, published))
+    }
+
+    /// Whether it was published and no parameter was fitted to it.
+    #[must_use]
+    pub fn is_predicted(&self) -> bool {
+        self.published.is_some() && !self.fitted
+    }
+}
+
+/// In percent.
+fn error(ours: f64, published: f64) -> Option<f64> {
+    let percent = if ours == published { 0.0 } else { (ours / published - 1.0) * 100.0 };
+    percent.is_finite().then_some(percent)
+}
+
+/// What several errors amount to, in percent without signs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Errors {
+    /// As many are smaller as are greater.
+    pub median: f64,
+    /// The greatest.
+    pub worst: f64,
+}
+
+impl Errors {
+    /// Of none there are none.
+    #[must_use]
+    pub fn of(errors: impl IntoIterator<Item = f64>) -> Option<Errors> {
+        let mut sizes: Vec<f64> = errors.into_iter().map(f64::abs).collect();
+        sizes.sort_by(f64::total_cmp);
+        let worst = *sizes.last()?;
+        let (low, high) = (sizes[(sizes.len() - 1) / 2], sizes[sizes.len() / 2]);
+        Some(Errors { median: f64::midpoint(low, high), worst })
+    }
+}
+
+/// How good the predictions are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Score {
+    /// Points that were published.
+    pub published: usize,
+    /// Of these, those to which nothing was fitted.
+    pub predicted: usize,
+    /// Of these, those that were published as 0 and are not.
+    pub not_zero: usize,
+    /// The errors of the predicted ones.
+    pub errors: Option<Errors>,
+    /// Predicted points through whose neighbours a straight line goes.
+    pub on_lines: usize,
+    /// The errors of these lines there.
+    pub straight: Option<Errors>,
+    /// Our errors there.
+    pub ours_there: Option<Errors>,
+}
+
+/// What came of an experiment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Findings {
+    /// The experiment's name.
+    pub experiment: String,
+    /// What was published.
+    pub data: Published,
+    /// The machines, a sentence each.
+    pub machines: Vec<String>,
+    /// The points, in the order in which they were measured.
+    pub points: Vec<Point>,
+    /// More of what was measured, each under its title.
+    pub tables: Vec<(String, Table)>,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+    /// Whether the conditions are those of the published experiment, so that points are comparable.
+    comparable: bool,
+}
+
+impl Findings {
+    /// Nothing yet. `comparable`: the conditions are the published ones; otherwise points have nothing beside them.
+    #[must_use]
+    pub fn new(experiment: &str, data: Published, comparable: bool) -> Findings {
+        let experiment = experiment.to_owned();
+        Findings {
+            experiment,
+            data,
+            machines: Vec::new(),
+            points: Vec::new(),
+            tables: Vec::new(),
+            notes: Vec::new(),
+            comparable,
+        }
+    }
+
+    /// Adds a point. What was published of it, and where it lies, is looked up.
+    pub fn point(&mut self, quantity: &str, variant: &str, ours: f64) {
+        self.add(quantity, variant, None, ours);
+    }
+
+    /// Adds a point that lies on a line, published or not.
+    pub fn point_at(&mut self, quantity: &str, variant: &str, line: &str, x: f64, ours: f64) {
+        self.add(quantity, variant, Some((line.to_owned(), x)), ours);
+    }
+
+    fn add(&mut self, quantity: &str, variant: &str, place: Option<(String, f64)>, ours: f64) {
+        let known = self.data.quantity(quantity);
+        let figure = self.data.figure(quantity, variant).filter(|_| self.comparable);
+        let known_place = |figure: &Figure| Some((figure.line.clone()?, figure.x?));
+        self.points.push(Point {
+            quantity: known.name,
+            variant: variant.to_owned(),
+            unit: known.unit,
+            decimals: known.decimals,
+            place: place.or_else(|| figure.and_then(known_place)),
+            published: figure.map(|figure| figure.value),
+            ours,
+            fitted: figure.is_some() && is_fitted(&self.experiment, quantity, variant),
+            straight: figure.and_then(|figure| self.data.straight_line(figure)),
+        });
+    }
+
+    /// How good the predictions are.
+    #[must_use]
+    pub fn score(&self) -> Score {
+        let predicted = || self.points.iter().filter(|point| point.is_predicted());
+        let straight = |point: &&Point| error(point.straight?, point.published?);
+        let on_lines = || predicted().filter(|point| straight(point).is_some());
+        Score {
+            published: self.points.iter().filter(|point| point.published.is_some()).count(),
+            predicted: predicted().count(),
+            not_zero: predicted().filter(|point| point.error().is_none()).count(),
+            errors: Errors::of(predicted().filter_map(Point::error)),
+            on_lines: on_lines().count(),
+            straight: Errors::of(on_lines().filter_map(|point| straight(&point))),
+            ours_there: Errors::of(on_lines().filter_map(Point::error)),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Threads and operations, published at 32, 34 and 38 threads, and a figure of 0.
+    pub(in crate::published) fn findings() -> Findings {
+        let data = r#"{
+          "title": "Threads", "source": "a machine; 2015",
+          "quantities": [ { "name": "speed", "unit": "Mop/s", "decimals": 0, "x": "threads" },
+                          { "name": "samples", "unit": "%", "decimals": 1 } ],
+          "points": [
+            { "quantity": "speed", "variant": "32 threads", "line": "growing", "x": 32, "value": 1000 },
+            { "quantity": "speed", "variant": "34 threads", "line": "growing", "x": 34, "value": 1200 },
+            { "quantity": "speed", "variant": "38 threads", "line": "growing", "x": 38, "value": 1275 },
+            { "quantity": "samples", "variant": "elsewhere", "value": 0 } ] }"#;
+        let mut findings = Findings::new("e0", Published::read(data), true);
+        findings.machines.push("t2-64: 64 processors".into());
+        findings.point("speed", "32 threads", 1000.4);
+        findings.point("speed", "34 threads", 1080.0);
+        findings.point("speed", "38 threads", 1338.75);
+        findings.point_at("speed", "40 threads", "growing", 40.0, 1400.0);
+        findings.point("samples", "elsewhere", 0.0);
+        findings.points[0].fitted = true;
+        findings.notes.push("as it came".into());
+        findings
+    }
+
+    #[test]
+    fn points_find_what_was_published_and_where_they_lie() {
+        let findings = findings();
+        let places: Vec<Option<f64>> =
+            findings.points.iter().map(|point| point.place.as_ref().map(|place| place.1)).collect();
+        assert_eq!(places, [Some(32.0), Some(34.0), Some(38.0), Some(40.0), None]);
+        let published: Vec<Option<f64>> = findings.points.iter().map(|point| point.published).collect();
+        assert_eq!(published, [Some(1000.0), Some(1200.0), Some(1275.0), None, Some(0.0)]);
+        assert_eq!(findings.points[3].error(), None);
+        assert_eq!(findings.points[4].error(), Some(0.0));
+        assert_eq!(findings.points[2].straight, Some(1600.0));
+    }
+
+    #[test]
+    fn predictions_are_judged_and_straight_lines_beside_them() {
+        let score = findings().score();
+        assert_eq!((score.published, score.predicted, score.on_lines, score.not_zero), (4, 3, 2, 0));
+        // Errors of 10, 5 and 0 percent.
+        let near = |errors: Option<Errors>, median: f64, worst: f64| {
+            let found = errors.unwrap();
+            assert!((found.median - median).abs() < 0.01 && (found.worst - worst).abs() < 0.01, "{found:?}");
+        };
+        near(score.errors, 5.0, 10.0);
+        near(score.ours_there, 7.5, 10.0);
+        // 1091.67 for 1200 and 1600 for 1275: 9.03 and 25.49 percent.
+        near(score.straight, 17.26, 25.49);
+    }
+
+    #[test]
+    fn what_is_not_nothing_and_should_be_has_no_percentage_and_counts() {
+        let mut findings = findings();
+        findings.points[4].ours = 3.0;
+        assert_eq!(findings.points[4].error(), None);
+        assert_eq!(findings.score().not_zero, 1);
+    }
+
+    #[test]
+    fn other_conditions_have_nothing_beside_them() {
+        let mut findings = Findings::new("e0", findings().data, false);
+        findings.point("speed", "34 threads", 7.0);
+        assert_eq!((findings.points[0].published, findings.points[0].straight), (None, None));
+        assert_eq!(findings.score().errors, None);
+    }
+
+    #[test]
+    fn the_median_of_an_even_number_is_between_two() {
+        assert_eq!(Errors::of([]), None);
+        assert_eq!(Errors::of([-4.0, 1.0, 2.0, 3.0]), Some(Errors { median: 2.5, worst: 4.0 }));
+    }
+}

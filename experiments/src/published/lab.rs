@@ -1,0 +1,359 @@
+//! Where experiments are done: simulated machines, workloads on them, and time that passes there.
+//!
+//! A *change* is another value for a parameter of the model, a number of a machine file or an option of a workload. Whoever runs an
+//! experiment may have changes; the experiment does not see them.
+
+use super::fits::Parameter;
+use crate::Failure;
+use crate::sets::{self, MadeSet};
+use millpond_machine::Machine;
+use millpond_machine::facets::{CreateOptions, Residence};
+use millpond_model::{CpuId, Nanos, Pid, Topology};
+use millpond_session::{FieldChange, Load, Outcome, Session, Simulation, Unit, Workload, machine_field};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How long a machine runs until it is asked whether to stop.
+const SLICE: Nanos = Nanos(20_000_000);
+
+/// Samples a second where it is watched who runs where, as in the published experiments.
+const FREQUENCY_HZ: u64 = 100;
+
+/// A parameter of the model with another value than its own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    /// Which.
+    pub parameter: Parameter,
+    /// The value, in the unit of the field or the option.
+    pub value: f64,
+}
+
+/// Where experiments are done.
+pub struct Lab<'a> {
+    stop: &'a AtomicBool,
+    changes: Vec<Change>,
+    tell: &'a mut dyn FnMut(&str),
+}
+
+impl<'a> Lab<'a> {
+    /// A laboratory. `stop` is set from outside when it should stop; `tell` hears what is done.
+    pub fn new(stop: &'a AtomicBool, changes: Vec<Change>, tell: &'a mut dyn FnMut(&str)) -> Lab<'a> {
+        Lab { stop, changes, tell }
+    }
+
+    /// Says what is done now.
+    pub fn tell(&mut self, what: &str) {
+        (self.tell)(what);
+    }
+
+    /// A machine that was just booted.
+    ///
+    /// # Errors
+    /// [`Failure::Machine`] when there is none of that name.
+    pub fn open(&self, machine: &str) -> Result<Bench, Failure> {
+        let field = |change: &Change| match &change.parameter {
+            Parameter::Machine { machine, field } => {
+                Some(FieldChange { machine: machine.clone(), field: field.clone(), value: change.value })
+            }
+            Parameter::Workload { .. } => None,
+        };
+        let fields: Vec<FieldChange> = self.changes.iter().filter_map(field).collect();
+        let session =
+            Session::open_changed(machine, &fields).map_err(|error| Failure::Machine(error.to_string()))?;
+        Bench::new(session, self.changes.clone())
+    }
+
+    /// Lets time pass on a machine.
+    ///
+    /// # Errors
+    /// [`Failure::Stopped`], or [`Failure::Machine`] when the machine dies.
+    pub fn pass(&self, bench: &Bench, time: Nanos) -> Result<(), Failure> {
+        let mut left = time.0;
+        while left > 0 {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(Failure::Stopped);
+            }
+            let slice = left.min(SLICE.0);
+            if let Outcome::Halted(halt) = bench.simulation()?.run_for(Nanos(slice)) {
+                return Err(Failure::Machine(format!("machine {} died: {halt}", bench.name())));
+            }
+            left -= slice;
+        }
+        Ok(())
+    }
+
+    /// The operations a second that processes do in the time that passes now.
+    ///
+    /// # Errors
+    /// As [`Lab::pass`].
+    pub fn rates(&self, bench: &Bench, pids: &[Pid], time: Nanos) -> Result<Vec<f64>, Failure> {
+        let before = bench.operations(pids)?;
+        self.pass(bench, time)?;
+        let after = bench.operations(pids)?;
+        Ok(before
+            .iter()
+            .zip(after)
+            .map(|(before, after)| real(after - before) * 1e9 / real(time.0))
+            .collect())
+    }
+
+    /// Who was seen where, in samples of a hundred, second by second, and the operations a second meanwhile.
+    ///
+    /// # Errors
+    /// As [`Lab::pass`].
+    pub fn watch(&self, bench: &Bench, pids: &[Pid], seconds: u64) -> Result<Watched, Failure> {
+        let sampler = bench.machine().sampler().map_err(Failure::NotHere)?;
+        let mut watch = sampler.watch(pids, FREQUENCY_HZ).map_err(Failure::NotHere)?;
+        let before = bench.operations(pids)?;
+        let mut residence = Vec::new();
+        for _ in 0..seconds {
+            self.pass(bench, Nanos::from_secs(1))?;
+            residence.push(watch.collect().map_err(Failure::refused("watch where programs run"))?);
+        }
+        let after = bench.operations(pids)?;
+        let rates =
+            before.iter().zip(after).map(|(before, after)| real(after - before) / real(seconds.max(1)));
+        Ok(Watched { rates: rates.collect(), residence })
+    }
+}
+
+/// What was seen of processes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Watched {
+    /// Operations a second of each.
+    pub rates: Vec<f64>,
+    /// Where they were, second by second.
+    pub residence: Vec<Residence>,
+}
+
+impl Watched {
+    /// In how many samples a process was seen on a processor, second by second.
+    #[must_use]
+    pub fn samples(&self, pid: Pid, cpu: CpuId) -> Vec<u64> {
+        let of = |residence: &Residence| {
+            let here = residence.sightings.iter().filter(|seen| (seen.pid, seen.cpu) == (pid, cpu));
+            here.map(|seen| seen.samples).sum()
+        };
+        self.residence.iter().map(of).collect()
+    }
+}
+
+/// A simulated machine on which an experiment is done.
+pub struct Bench {
+    session: Session,
+    topology: Topology,
+    changes: Vec<Change>,
+}
+
+impl Bench {
+    fn new(session: Session, changes: Vec<Change>) -> Result<Bench, Failure> {
+        let processors = session.machine().processors().map_err(Failure::NotHere)?;
+        let topology = processors.topology().map_err(Failure::refused("read processors"))?;
+        Ok(Bench { session, topology, changes })
+    }
+
+    /// The machine, for everything that commands can do to any.
+    #[must_use]
+    pub fn machine(&self) -> &dyn Machine {
+        self.session.machine()
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.session.machine().name()
+    }
+
+    /// What can be done to simulated machines only.
+    ///
+    /// # Errors
+    /// [`Failure::Machine`] for any other one.
+    pub fn simulation(&self) -> Result<Simulation<'_>, Failure> {
+        let not = || Failure::Machine(format!("machine {} is not simulated", self.name()));
+        self.session.simulation().ok_or_else(not)
+    }
+
+    /// Where its processors stand.
+    #[must_use]
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// The machine in a line.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let counted =
+            |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
+        let first = self.topology.processors().first();
+        let clock = first.and_then(|p| p.clock_mhz).map(|mhz| format!(", {mhz} MHz")).unwrap_or_default();
+        format!(
+            "{}: {} on {}, {}, {}{clock}",
+            self.name(),
+            counted(self.topology.processors().len(), "processor"),
+            counted(self.topology.cores().len(), "core"),
+            counted(self.topology.chips().len(), "chip"),
+            counted(self.topology.lgroups().len(), "lgroup"),
+        )
+    }
+
+    /// Its processors, by number.
+    #[must_use]
+    pub fn cpus(&self) -> Vec<CpuId> {
+        self.topology.cpus().iter().collect()
+    }
+
+    /// Starts a workload (`cg -t 4 --wait spin`) in a zone, or in the global one where the machine has none of that name. It runs
+    /// when time passes.
+    ///
+    /// # Errors
+    /// [`Failure::Program`] for words that make no workload.
+    pub fn start(&self, words: &str, zone: &str) -> Result<Pid, Failure> {
+        let refused = |why: String| Failure::Program { program: words.to_owned(), why };
+        let mut all: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+        for change in &self.changes {
+            let Parameter::Workload { workload, option } = &change.parameter else { continue };
+            if all.first().is_some_and(|name| name == workload) {
+                let unit = option_of(workload, option).map(|opt| opt.unit);
+                all.extend([option.clone(), in_unit(unit, change.value)]);
+            }
+        }
+        let load = Load::parse(&all).map_err(|error| refused(format!("{error}; {}", error.remedy)))?;
+        let simulation = self.simulation()?;
+        Ok(simulation.start_in(zone, &load).unwrap_or_else(|_| simulation.start(&load)))
+    }
+
+    /// The operations that processes did until now.
+    fn operations(&self, pids: &[Pid]) -> Result<Vec<u64>, Failure> {
+        let simulation = self.simulation()?;
+        Ok(pids.iter().map(|pid| simulation.operations(*pid)).collect())
+    }
+
+    /// A processor set for as long as the value lives. It is exclusive: the machine is the experiment's own.
+    ///
+    /// # Errors
+    /// [`Failure::Refused`] when the machine does.
+    pub fn set(&self, cpus: &[CpuId]) -> Result<MadeSet<'_>, Failure> {
+        MadeSet::make(self.machine(), cpus, CreateOptions { keep_others: false }, &mut |_| ())
+    }
+
+    /// Binds a process to a set.
+    ///
+    /// # Errors
+    /// [`Failure::Refused`] when the machine does.
+    pub fn bind(&self, pid: Pid, set: &MadeSet<'_>) -> Result<(), Failure> {
+        sets::bind(self.machine(), pid, set.id(), &mut |_| ())
+    }
+
+    /// Ends a process.
+    ///
+    /// # Errors
+    /// [`Failure::Program`] when there is none.
+    pub fn kill(&self, pid: Pid) -> Result<(), Failure> {
+        let refused = |why: millpond_session::KillError| Failure::Program {
+            program: format!("process {pid}"),
+            why: why.to_string(),
+        };
+        self.simulation()?.kill(pid).map_err(refused)
+    }
+}
+
+/// The value that a parameter has by itself; none where there is no such parameter.
+#[must_use]
+pub fn own_value(parameter: &Parameter) -> Option<f64> {
+    match parameter {
+        Parameter::Machine { machine, field } => machine_field(machine, field),
+        Parameter::Workload { workload, option } => {
+            let opt = option_of(workload, option)?;
+            Some(real(opt.default) / units_of(opt.unit)?)
+        }
+    }
+}
+
+fn option_of(workload: &str, option: &str) -> Option<&'static millpond_session::Opt> {
+    Workload::named(workload)?.options.iter().find(|opt| opt.flag == option)
+}
+
+/// How much of what is read makes one of what is written; none for words.
+fn units_of(unit: Unit) -> Option<f64> {
+    match unit {
+        Unit::Count(..) => Some(1.0),
+        Unit::Milli(..) => Some(1e3),
+        Unit::Millis(..) => Some(1e6),
+        Unit::Word(_) => None,
+    }
+}
+
+/// A value as the option is written.
+fn in_unit(unit: Option<Unit>, value: f64) -> String {
+    match unit {
+        Some(Unit::Count(..)) => format!("{value:.0}"),
+        Some(Unit::Millis(..)) => format!("{value:.6}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// A count as a number to reckon with.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts of operations are far from the 53 bits that are exact"
+)]
+pub(crate) fn real(count: u64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parameter(text: &str) -> Parameter {
+        serde_json::from_str(text).unwrap()
+    }
+
+    fn rate(machine: &str, words: &str, changes: Vec<Change>) -> f64 {
+        let (stop, mut quiet) = (AtomicBool::new(false), |_: &str| ());
+        let lab = Lab::new(&stop, changes, &mut quiet);
+        let bench = lab.open(machine).unwrap();
+        let pid = bench.start(words, "zone1").unwrap();
+        lab.rates(&bench, &[pid], Nanos::from_millis(100)).unwrap()[0]
+    }
+
+    #[test]
+    fn changes_reach_workloads_and_machines() {
+        let instructions = parameter(r#"{"workload":"cg","option":"--op-instructions"}"#);
+        let default = own_value(&instructions).unwrap();
+        let before = rate("smartos-2", "cg", Vec::new());
+        let change = Change { parameter: instructions, value: default * 2.0 };
+        let after = rate("smartos-2", "cg", vec![change]);
+        assert!((before / after - 2.0).abs() < 0.02, "{before} {after}");
+
+        let clock = parameter(r#"{"machine":"t2-64","field":"/processor/clock_mhz"}"#);
+        assert_eq!(own_value(&clock), Some(1165.0));
+        let (stop, mut quiet) = (AtomicBool::new(false), |_: &str| ());
+        let lab = Lab::new(&stop, vec![Change { parameter: clock, value: 1400.0 }], &mut quiet);
+        assert_eq!(
+            lab.open("t2-64").unwrap().sentence(),
+            "t2-64: 64 processors on 8 cores, 1 chip, 1 lgroup, 1400 MHz"
+        );
+    }
+
+    #[test]
+    fn what_is_not_there_is_refused_in_words() {
+        let (stop, mut quiet) = (AtomicBool::new(false), |_: &str| ());
+        let lab = Lab::new(&stop, Vec::new(), &mut quiet);
+        let bench = lab.open("t2-64").unwrap();
+        let refused = |words, zone| bench.start(words, zone).unwrap_err().to_string();
+        assert!(refused("cg -t 0", "zone1").starts_with("cannot run cg -t 0: `0` is no N of cg; -t N is"));
+        assert!(
+            lab.open("deep-thought").err().unwrap().to_string().contains("there is no simulated machine")
+        );
+        assert_eq!(own_value(&parameter(r#"{"workload":"cg","option":"--wait"}"#)), None);
+        assert_eq!(own_value(&parameter(r#"{"workload":"cg","option":"--colour"}"#)), None);
+    }
+
+    #[test]
+    fn an_experiment_that_is_asked_to_stop_does() {
+        let (stop, mut quiet) = (AtomicBool::new(true), |_: &str| ());
+        let lab = Lab::new(&stop, Vec::new(), &mut quiet);
+        let bench = lab.open("smartos-2").unwrap();
+        assert!(matches!(lab.pass(&bench, Nanos::from_secs(1)), Err(Failure::Stopped)));
+    }
+}

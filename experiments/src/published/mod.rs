@@ -1,0 +1,160 @@
+//! Published experiments on simulated machines: what was published beside what the model gives.
+//!
+//! # Theory
+//!
+//! A model is worth something when it says what nobody told it. So every figure that was published is data beside the experiment, every
+//! parameter of the model has a source or was fitted to one figure of that list ([`fits()`]), and everything else is a prediction,
+//! shown with its error. Beside the errors stand those of straight lines through the other published points: who cannot
+//! do better has drawn a line. And a fit that means something hardly moves when its figure is taken away and all others are
+//! fitted instead ([`refit()`]).
+//!
+//! ```text
+//!   Choices ──▶ Experiment::run ──▶ Findings ──▶ text, CSV, JSON, SVG
+//!                    │    ▲             ▲
+//!                    ▼    │             └ published.json (Published), fits.json (fits)
+//!                   Lab ──┘ machines, workloads, time; Changes of parameters
+//! ```
+//!
+//! # To add an experiment
+//!
+//! A folder with `mod.rs` and `published.json`, and a line in [`EXPERIMENTS`]. The module has an [`Experiment`]: its options, its data
+//! and a function that does everything that was chosen and adds each point to the findings. The head of the module
+//! is the manual that `millpond experiment NAME --help` shows. Whatever was published must be what comes without options;
+//! each quantity can be chosen, so that any other point can be predicted.
+//!
+//! # What callers may rely on
+//!
+//! The same choices and changes give the same findings. Nothing is printed; machines are in memory and vanish.
+
+mod data;
+mod dress;
+mod findings;
+mod fits;
+mod lab;
+mod options;
+mod refit;
+
+pub use data::{Figure, Published, Quantity};
+pub use findings::{Errors, Findings, Point, Score};
+pub use fits::{Fit, Parameter, fits, is_fitted};
+pub(crate) use lab::real;
+pub use lab::{Bench, Change, Lab, Watched, own_value};
+pub use options::{ChoiceError, Choices, Kind, Opt, SECONDS};
+pub use refit::{Refitted, refit, refit_all, table};
+
+use crate::Failure;
+
+/// A published experiment.
+#[derive(Clone, Copy)]
+pub struct Experiment {
+    /// What it is called: `e3`.
+    pub name: &'static str,
+    /// What can be chosen.
+    pub options: &'static [Opt],
+    /// The published figures, as text.
+    pub data: &'static str,
+    /// The source of its module, whose head is its manual.
+    pub source: &'static str,
+    /// Whether the choices leave the published conditions, so that nothing that comes of them is comparable.
+    pub departs: fn(&Choices) -> bool,
+    /// Does what was chosen.
+    pub run: fn(&mut Lab<'_>, &Choices, &mut Findings) -> Result<(), Failure>,
+}
+
+/// Every experiment that is done on simulated machines.
+pub const EXPERIMENTS: &[Experiment] = &[crate::e2::EXPERIMENT, crate::e3::EXPERIMENT];
+
+impl Experiment {
+    /// The experiment of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Experiment> {
+        EXPERIMENTS.iter().find(|experiment| experiment.name == name)
+    }
+
+    /// The published figures.
+    #[must_use]
+    pub fn published(&self) -> Published {
+        Published::read(self.data)
+    }
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// [`Failure`], also when it was asked to stop.
+    pub fn run(&self, lab: &mut Lab<'_>, choices: &Choices) -> Result<Findings, Failure> {
+        let mut findings = Findings::new(self.name, self.published(), !(self.departs)(choices));
+        (self.run)(lab, choices, &mut findings)?;
+        Ok(findings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn data_are_understood_and_fit_together() {
+        for experiment in EXPERIMENTS {
+            let data: Published = serde_json::from_str(experiment.data).unwrap();
+            let names: BTreeSet<&str> =
+                data.quantities.iter().map(|quantity| quantity.name.as_str()).collect();
+            assert_eq!(names.len(), data.quantities.len(), "{}", experiment.name);
+            let mut seen = BTreeSet::new();
+            for figure in &data.points {
+                let Figure { quantity, variant, line, x, .. } = figure;
+                assert!(names.contains(quantity.as_str()), "{}: {quantity}", experiment.name);
+                assert!(seen.insert((quantity, variant)), "{}: {quantity}, {variant} twice", experiment.name);
+                assert_eq!(line.is_some(), x.is_some(), "{}: {quantity}, {variant}", experiment.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_fit_is_of_a_parameter_and_a_figure_that_exist() {
+        let listed: Vec<Fit> = serde_json::from_str(include_str!("fits.json")).unwrap();
+        assert_eq!(listed, fits());
+        for fit in fits() {
+            let value = own_value(&fit.parameter).unwrap_or_else(|| panic!("there is no {}", fit.parameter));
+            assert!(fit.least <= value && value <= fit.most, "{} is {value}", fit.parameter);
+            let experiment = Experiment::named(&fit.experiment).unwrap();
+            assert!(
+                experiment.published().figure(&fit.quantity, &fit.variant).is_some(),
+                "{}",
+                fit.parameter
+            );
+            Choices::of(experiment.options, &fit.with).unwrap();
+        }
+    }
+
+    #[test]
+    fn one_parameter_is_fitted_of_a_machine_or_a_workload_and_to_a_figure_of_its_own() {
+        let (mut owners, mut figures) = (BTreeSet::new(), BTreeSet::new());
+        for fit in fits() {
+            let owner = match fit.parameter.clone() {
+                Parameter::Machine { machine, .. } => machine,
+                Parameter::Workload { workload, .. } => workload,
+            };
+            assert!(owners.insert(owner.clone()), "two parameters of {owner} are fitted");
+            assert!(figures.insert((fit.experiment, fit.quantity, fit.variant)), "two fits to one figure");
+        }
+    }
+
+    #[test]
+    fn every_experiment_predicts_more_than_was_fitted() {
+        for experiment in EXPERIMENTS {
+            let data = experiment.published();
+            let fitted =
+                data.points.iter().filter(|p| is_fitted(experiment.name, &p.quantity, &p.variant)).count();
+            assert!(data.points.len() - fitted > fitted, "{}", experiment.name);
+        }
+    }
+
+    #[test]
+    fn options_are_not_named_twice() {
+        for experiment in EXPERIMENTS {
+            let names: BTreeSet<&str> = experiment.options.iter().map(|option| option.name).collect();
+            assert_eq!(names.len(), experiment.options.len(), "{}", experiment.name);
+        }
+    }
+}

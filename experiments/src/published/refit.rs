@@ -1,0 +1,186 @@
+//! What a fitted parameter would be if its figure were not known: fitted to all the others instead.
+//!
+//! A parameter that says something about a machine comes out nearly the same from other figures. One that only bends the model through a
+//! point does not: this table tells the two apart.
+
+use super::{Change, Choices, Experiment, Findings, Fit, Lab, Point, fits, own_value};
+use crate::Failure;
+use millpond_report::{Align, Cell, Table};
+use std::sync::atomic::AtomicBool;
+
+/// How many values are tried over the whole range, at equal ratios, and how often what lies around the best one is divided.
+const TRIED_FIRST: u32 = 7;
+const DIVISIONS: u32 = 6;
+
+/// One parameter, fitted anew.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Refitted {
+    /// The fit.
+    pub fit: Fit,
+    /// The value that it has.
+    pub old: f64,
+    /// The value that all other figures ask for.
+    pub new: f64,
+    /// The figure that was left out.
+    pub published: f64,
+    /// What comes of it with the old value.
+    pub before: f64,
+    /// What comes of it with the new value.
+    pub after: f64,
+    /// How many other figures there were.
+    pub others: usize,
+}
+
+/// Fits every parameter anew.
+///
+/// # Errors
+/// [`Failure`] of any run.
+pub fn refit_all(stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> Result<Vec<Refitted>, Failure> {
+    fits().iter().map(|fit| refit(fit, stop, tell)).collect()
+}
+
+/// Leaves the figure of a fit out, and finds the value that suits the other figures of its experiment best: with the least sum of
+/// squares of the logarithms of their ratios. Figures of 0, which have none, do not count.
+///
+/// # Errors
+/// [`Failure`] of any run, and for a fit of something that does not exist.
+pub fn refit(fit: &Fit, stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> Result<Refitted, Failure> {
+    let wrong = |why: &str| Failure::Program {
+        program: format!("the fit of {}", fit.parameter),
+        why: why.to_owned(),
+    };
+    let experiment =
+        Experiment::named(&fit.experiment).ok_or_else(|| wrong("there is no such experiment"))?;
+    let choices = Choices::of(experiment.options, &fit.with).map_err(|error| wrong(&error.to_string()))?;
+    let old = own_value(&fit.parameter).ok_or_else(|| wrong("there is no such parameter"))?;
+    let mut run = |value: f64| {
+        let change = Change { parameter: fit.parameter.clone(), value };
+        experiment.run(&mut Lab::new(stop, vec![change], tell), &choices)
+    };
+    let own = run(old)?;
+    let (published, before) = left_out(fit, &own).ok_or_else(|| wrong("its figure did not come out"))?;
+    let others = own.points.iter().filter(|point| !is_left_out(fit, point) && ratio(point).is_some()).count();
+    if others == 0 {
+        return Err(wrong("there is no other figure"));
+    }
+    let new = least(fit.least, fit.most, &mut |value| Ok(misfit(fit, &run(value)?)))?;
+    let (_, after) = left_out(fit, &run(new)?).ok_or_else(|| wrong("its figure did not come out"))?;
+    Ok(Refitted { fit: fit.clone(), old, new, published, before, after, others })
+}
+
+fn is_left_out(fit: &Fit, point: &Point) -> bool {
+    (&point.quantity, &point.variant) == (&fit.quantity, &fit.variant)
+}
+
+/// What was published of the figure that is left out, and what came out.
+fn left_out(fit: &Fit, findings: &Findings) -> Option<(f64, f64)> {
+    let point = findings.points.iter().find(|point| is_left_out(fit, point))?;
+    Some((point.published?, point.ours))
+}
+
+/// How many times what was published, as a logarithm; something that is 0 on one side has none.
+fn ratio(point: &Point) -> Option<f64> {
+    let published = point.published.filter(|published| *published > 0.0)?;
+    (point.ours > 0.0).then(|| (point.ours / published).ln())
+}
+
+/// How badly all other figures are met.
+fn misfit(fit: &Fit, findings: &Findings) -> f64 {
+    let others = findings.points.iter().filter(|point| !is_left_out(fit, point));
+    others.filter_map(ratio).map(|ratio| ratio * ratio).sum()
+}
+
+/// The place between two at which a function is least: the best of several at equal ratios, then ever closer around it.
+fn least(from: f64, to: f64, f: &mut dyn FnMut(f64) -> Result<f64, Failure>) -> Result<f64, Failure> {
+    let mut step = (to / from).powf(1.0 / f64::from(TRIED_FIRST - 1));
+    let (mut best, mut best_value) = (from, f64::INFINITY);
+    for index in 0..TRIED_FIRST {
+        let at = (from * step.powf(f64::from(index))).min(to);
+        let value = f(at)?;
+        if value < best_value {
+            (best, best_value) = (at, value);
+        }
+    }
+    for _ in 0..DIVISIONS {
+        step = step.sqrt();
+        for at in [best / step, best * step] {
+            let at = at.clamp(from, to);
+            let value = f(at)?;
+            if value < best_value {
+                (best, best_value) = (at, value);
+                break;
+            }
+        }
+    }
+    Ok(best)
+}
+
+/// Every parameter that was fitted anew, a row each.
+#[must_use]
+pub fn table(refitted: &[Refitted]) -> Table {
+    let heads = [
+        ("parameter", Align::Left),
+        ("fitted to", Align::Left),
+        ("value", Align::Right),
+        ("from the others", Align::Right),
+        ("change", Align::Right),
+        ("others", Align::Right),
+        ("published", Align::Right),
+        ("with value", Align::Right),
+        ("from the others", Align::Right),
+    ];
+    let mut table = Table::new(&heads);
+    for one in refitted {
+        let Fit { experiment, quantity, variant, parameter, .. } = &one.fit;
+        table.row([
+            parameter.to_string().into(),
+            format!("{experiment}: {quantity}, {variant}").into(),
+            (one.old, 3).into(),
+            (one.new, 3).into(),
+            Cell::from(format!("{:+.1} %", (one.new / one.old - 1.0) * 100.0)),
+            u32::try_from(one.others).unwrap_or(u32::MAX).into(),
+            (one.published, 1).into(),
+            (one.before, 1).into(),
+            (one.after, 1).into(),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_is_found_in_few_runs() {
+        for wanted in [0.5_f64, 2.9, 7.7, 49.0] {
+            let mut runs = 0;
+            let found = least(0.5, 50.0, &mut |at| {
+                runs += 1;
+                Ok((at / wanted).ln().powi(2))
+            });
+            let found = found.unwrap();
+            assert!((found / wanted - 1.0).abs() < 0.02 && runs <= 19, "{found} for {wanted} in {runs} runs");
+        }
+    }
+
+    #[test]
+    fn a_row_tells_what_a_parameter_would_be() {
+        let fit = Fit {
+            parameter: serde_json::from_str(r#"{"workload":"cg","option":"--op-instructions"}"#).unwrap(),
+            least: 1.0,
+            most: 9.0,
+            experiment: "e2".into(),
+            quantity: "Mop/s".into(),
+            variant: "psets".into(),
+            with: std::collections::BTreeMap::new(),
+        };
+        let one =
+            Refitted { fit, old: 3.0, new: 3.3, published: 1000.0, before: 998.0, after: 907.3, others: 4 };
+        let expected = "\
+parameter             fitted to         value  from the others   change  others  published  with value  from the others
+cg --op-instructions  e2: Mop/s, psets  3.000            3.300  +10.0 %       4     1000.0       998.0            907.3
+";
+        assert_eq!(table(&[one]).text(), expected);
+    }
+}
