@@ -32,6 +32,8 @@ pub mod demo;
 pub mod e1;
 pub mod e2;
 pub mod e3;
+pub mod e4;
+pub mod e5;
 mod failure;
 mod ground;
 mod program;

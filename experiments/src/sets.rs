@@ -123,7 +123,7 @@ pub(crate) fn shelter_steps(machine: &dyn Machine, cpus: &[CpuId]) -> Result<Vec
     Ok(change.steps.iter().map(ToString::to_string).collect())
 }
 
-fn set_states(
+pub(crate) fn set_states(
     machine: &dyn Machine,
     cpus: &[CpuId],
     to: State,

@@ -8,7 +8,7 @@ use crate::Failure;
 use crate::sets::{self, MadeSet};
 use millpond_machine::Machine;
 use millpond_machine::facets::{CreateOptions, Residence};
-use millpond_model::{CpuId, Nanos, Pid, Topology};
+use millpond_model::{CpuId, Nanos, Pid, State, Topology};
 use millpond_session::{FieldChange, Load, Outcome, Session, Simulation, Unit, Workload, machine_field};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -50,13 +50,27 @@ impl<'a> Lab<'a> {
     /// # Errors
     /// [`Failure::Machine`] when there is none of that name.
     pub fn open(&self, machine: &str) -> Result<Bench, Failure> {
+        self.open_with(machine, &[])
+    }
+
+    /// The same with other numbers in its file: a part of the experiment's conditions.
+    ///
+    /// # Errors
+    /// [`Failure::Machine`] when there is none of that name, or it is none with these.
+    pub fn open_with(&self, machine: &str, conditions: &[(&str, f64)]) -> Result<Bench, Failure> {
         let field = |change: &Change| match &change.parameter {
             Parameter::Machine { machine, field } => {
                 Some(FieldChange { machine: machine.clone(), field: field.clone(), value: change.value })
             }
             Parameter::Workload { .. } => None,
         };
-        let fields: Vec<FieldChange> = self.changes.iter().filter_map(field).collect();
+        let condition = |(field, value): &(&str, f64)| FieldChange {
+            machine: machine.to_owned(),
+            field: (*field).to_owned(),
+            value: *value,
+        };
+        let changed = self.changes.iter().filter_map(field);
+        let fields: Vec<FieldChange> = conditions.iter().map(condition).chain(changed).collect();
         let session =
             Session::open_changed(machine, &fields).map_err(|error| Failure::Machine(error.to_string()))?;
         Bench::new(session, self.changes.clone())
@@ -219,6 +233,14 @@ impl Bench {
         let load = Load::parse(&all).map_err(|error| refused(format!("{error}; {}", error.remedy)))?;
         let simulation = self.simulation()?;
         Ok(simulation.start_in(zone, &load).unwrap_or_else(|_| simulation.start(&load)))
+    }
+
+    /// Takes processors off-line.
+    ///
+    /// # Errors
+    /// [`Failure::Refused`] when the machine does.
+    pub fn off_line(&self, cpus: &[CpuId]) -> Result<(), Failure> {
+        sets::set_states(self.machine(), cpus, State::OffLine, &mut |_| ())
     }
 
     /// The operations that processes did until now.

@@ -62,7 +62,8 @@ pub struct Experiment {
 }
 
 /// Every experiment that is done on simulated machines.
-pub const EXPERIMENTS: &[Experiment] = &[crate::e2::EXPERIMENT, crate::e3::EXPERIMENT];
+pub const EXPERIMENTS: &[Experiment] =
+    &[crate::e2::EXPERIMENT, crate::e3::EXPERIMENT, crate::e4::EXPERIMENT, crate::e5::EXPERIMENT];
 
 impl Experiment {
     /// The experiment of that name.

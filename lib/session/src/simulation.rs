@@ -3,7 +3,7 @@
 
 use crate::Session;
 use millpond_machine::Clock;
-use millpond_model::{Class, Nanos, Pid, PsetId, most_favoured};
+use millpond_model::{Class, CpuId, Nanos, Pid, PsetId, most_favoured};
 use millpond_sim::services::Service;
 use millpond_sim::workloads::Load;
 use millpond_sim::{Outcome, SimMachine, SimState, Waiting};
@@ -29,6 +29,15 @@ pub struct Running {
     pub time: Nanos,
     /// Whether it executes a program; others sleep for ever.
     pub executes: bool,
+}
+
+/// What a processor executed in user mode since boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Executed {
+    /// For how long.
+    pub user: Nanos,
+    /// Instructions meanwhile.
+    pub user_instructions: u64,
 }
 
 /// Why a process was not ended.
@@ -86,6 +95,19 @@ impl Simulation<'_> {
     #[must_use]
     pub fn operations(&self, pid: Pid) -> u64 {
         self.0.view(|s| s.operations(pid))
+    }
+
+    /// What each processor executed in user mode since boot, ascending.
+    #[must_use]
+    pub fn executed(&self) -> Vec<(CpuId, Executed)> {
+        self.0.view(|s| {
+            let numbers = s.topology.processors().iter().map(|p| p.id);
+            let one = |cpu: &millpond_sim::kernel::Cpu| Executed {
+                user: Nanos(cpu.user),
+                user_instructions: cpu.user_instructions,
+            };
+            numbers.zip(s.kernel.cpus().iter().map(one)).collect()
+        })
     }
 
     /// Ends a process.

@@ -337,7 +337,11 @@ impl Kernel {
             done
         };
         t.instructions += done;
-        self.cpus[number as usize].instructions += done;
+        let cpu = &mut self.cpus[number as usize];
+        cpu.instructions += done;
+        if !t.in_kernel {
+            cpu.user_instructions += done;
+        }
     }
 
     /// Nanoseconds until what a running thread does comes to its end, `None` for never.

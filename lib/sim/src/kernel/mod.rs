@@ -154,6 +154,8 @@ pub struct Cpu {
     pub events: [u64; COLUMNS.len()],
     /// Instructions since boot.
     pub instructions: u64,
+    /// Those of them that were executed in user mode.
+    pub user_instructions: u64,
     /// How fast what it runs goes on.
     pub pace: Pace,
     /// Threads under the handlers of interrupts, the innermost last.
@@ -321,6 +323,7 @@ impl Kernel {
             idle: 0,
             events: [0; COLUMNS.len()],
             instructions: 0,
+            user_instructions: 0,
             pace: Pace::default(),
             pinned: Vec::new(),
         };

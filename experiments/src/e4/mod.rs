@@ -1,0 +1,294 @@
+//! Large servers: which dispatch table, and what processor sets do where memory is far.
+//!
+//! # Claim
+//!
+//! Long slices of the extended table change little where memory is near, and are recommended where it takes half a microsecond. On a
+//! machine of many boards a Java server for each group of chips loses a third of its speed to distance, and a processor set
+//! for each, with memory placed with regard to sets, gives it back: the more boards, the more.
+//!
+//! # Conditions
+//!
+//! A server has a thread for each processor of its share. Untuned, threads run anywhere and heaps are placed at random over all
+//! boards. With `--psets` each server has a set of its share of the processors, and with `--lgrp-aware` its heap is placed there
+//! (`lgrp_mem_pset_aware=1`, which has no effect without sets). Without `--table` a machine has its own default table: the
+//! standard one on ff2, the extended one on dc1 and dc3.
+//!
+//! The database (`--workload tpce`) has eight times as many servers as processors, and counts transactions. It was run on ff2 with
+//! processors of 2.0 GHz of which four chips were used and the others off-line (`psradm -f`): so it is here, unless
+//! another machine is chosen.
+//!
+//! Without options all that was published is done, and the predictions that were asked for: dc1 with both tables, dc3 with 32 chips and
+//! with the standard table, and the database with both.
+
+use crate::Failure;
+use crate::published::{Bench, Choices, Experiment, Findings, Kind, Lab, Opt, SECONDS, real};
+use millpond_model::{CpuId, Nanos, Pid};
+
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "e4",
+    options: &[
+        Opt {
+            name: "machine",
+            value: "NAME",
+            summary: "the simulated machine; ff2 with the database, else dc3",
+            kind: Kind::Word(&["ff2", "dc1", "dc3"]),
+        },
+        Opt {
+            name: "workload",
+            value: "NAME",
+            summary: "Java servers, or a database; jbb",
+            kind: Kind::Word(&WORKLOADS),
+        },
+        Opt {
+            name: "chips",
+            value: "N,...",
+            summary: "how many chips it has; 8 of ff2 (4 with the database), 16 of dc1, 32 of dc3",
+            kind: Kind::Counts(1, 64),
+        },
+        Opt {
+            name: "jvms",
+            value: "N",
+            summary: "Java servers; one a chip on ff2 and dc1, one a board of four chips on dc3",
+            kind: Kind::Count(1, 1024),
+        },
+        Opt {
+            name: "table",
+            value: "WORD",
+            summary: "the dispatch table; the machine's own",
+            kind: Kind::Word(&TABLES),
+        },
+        Opt {
+            name: "psets",
+            value: "",
+            summary: "a processor set for each server; without it, none",
+            kind: Kind::Switch,
+        },
+        Opt {
+            name: "lgrp-aware",
+            value: "",
+            summary: "memory is placed with regard to sets; without it, it is not",
+            kind: Kind::Switch,
+        },
+        Opt { summary: "how many simulated seconds each arm is measured; 10", ..SECONDS },
+    ],
+    data: include_str!("published.json"),
+    source: include_str!("mod.rs"),
+    departs: |_| false,
+    run,
+};
+
+const WORKLOADS: [&str; 2] = ["jbb", "tpce"];
+const TABLES: [&str; 2] = ["standard", "extended"];
+const BOPS: &str = "bops";
+const TABLE_RATIO: &str = "extended over standard";
+const PSETS_RATIO: &str = "psets over untuned";
+/// Until caches are warm and everybody has a home.
+const WARM_UP: Nanos = Nanos::from_secs(2);
+/// Servers of the database for each processor.
+const SERVERS_PER_PROCESSOR: u64 = 8;
+/// The clock of the processors that the database was run on.
+const TPCE_MHZ: f64 = 2_000.0;
+
+/// One run.
+#[derive(Debug, Clone, PartialEq)]
+struct Arm {
+    machine: &'static str,
+    chips: u64,
+    jvms: u64,
+    /// An index of [`TABLES`].
+    table: usize,
+    psets: bool,
+    aware: bool,
+    tpce: bool,
+}
+
+/// What a machine is by itself: its name, chips, chips of a server, and table.
+const MACHINES: [(&str, u64, u64, usize); 3] = [("ff2", 8, 1, 0), ("dc1", 16, 1, 1), ("dc3", 32, 4, 1)];
+
+impl Arm {
+    /// A machine as it is by itself, with so many chips.
+    fn of(machine: &str, chips: Option<u64>) -> Arm {
+        let known = MACHINES.iter().find(|(name, ..)| *name == machine).unwrap_or(&MACHINES[2]);
+        let (machine, all, per_server, table) = *known;
+        let chips = chips.unwrap_or(all);
+        let jvms = chips.div_ceil(per_server);
+        Arm { machine, chips, jvms, table, psets: false, aware: false, tpce: false }
+    }
+
+    /// The database, on half of an ff2 where no machine was chosen.
+    fn database(machine: Option<&str>, chips: Option<u64>) -> Arm {
+        let own = if machine.is_none_or(|name| name == "ff2") { Some(4) } else { None };
+        Arm { jvms: 1, tpce: true, ..Arm::of(machine.unwrap_or("ff2"), chips.or(own)) }
+    }
+
+    fn tuned(self) -> Arm {
+        Arm { psets: true, aware: true, ..self }
+    }
+
+    fn with_table(self, table: usize) -> Arm {
+        Arm { table, ..self }
+    }
+
+    fn variant(&self) -> String {
+        let Arm { machine, chips, jvms, .. } = self;
+        let plural = |n: u64| if n == 1 { "" } else { "s" };
+        let servers = if self.tpce { "database".into() } else { format!("{jvms} server{}", plural(*jvms)) };
+        let tuned = match (self.psets, self.aware) {
+            (true, true) => "psets, lgrp-aware",
+            (true, false) => "psets",
+            (false, true) => "lgrp-aware",
+            (false, false) => "untuned",
+        };
+        format!("{machine}, {chips} chip{}, {servers}, {} table, {tuned}", plural(*chips), TABLES[self.table])
+    }
+
+    /// Operations a second, all servers together.
+    fn measure(&self, lab: &mut Lab<'_>, seconds: u64, findings: &mut Findings) -> Result<f64, Failure> {
+        lab.tell(&self.variant());
+        let off = self.tpce && self.machine == "ff2";
+        let booted = if off { MACHINES[0].1.max(self.chips) } else { self.chips };
+        let mut conditions = vec![
+            ("/chips", real(booted)),
+            ("/tunables/ts_dispatch_extended", if self.table == 1 { 1.0 } else { 0.0 }),
+            ("/tunables/lgrp_mem_pset_aware", if self.aware { 1.0 } else { 0.0 }),
+        ];
+        if off {
+            conditions.push(("/processor/clock_mhz", TPCE_MHZ));
+        }
+        let bench = lab.open_with(self.machine, &conditions)?;
+        if !findings.machines.contains(&bench.sentence()) {
+            findings.machines.push(bench.sentence());
+        }
+        let mut cpus = bench.cpus();
+        let used =
+            cpus.len() * usize::try_from(self.chips).unwrap_or(1) / usize::try_from(booted).unwrap_or(1);
+        let unused = cpus.split_off(used);
+        if !unused.is_empty() {
+            bench.off_line(&unused)?;
+        }
+        let threads = cpus.len() as u64 / self.jvms;
+        if threads == 0 {
+            let why = format!(
+                "{} servers have {} processors; at most one server a processor",
+                self.jvms,
+                cpus.len()
+            );
+            return Err(Failure::Machine(why));
+        }
+        let words = if self.tpce {
+            format!("tpce -t {}", cpus.len() as u64 * SERVERS_PER_PROCESSOR / self.jvms)
+        } else {
+            format!("jbb -t {threads}")
+        };
+        let shares = cpus.chunks(usize::try_from(threads).unwrap_or(1));
+        let mut pids: Vec<Pid> = Vec::new();
+        let mut sets = Vec::new();
+        for share in shares.take(usize::try_from(self.jvms).unwrap_or(usize::MAX)) {
+            let pid = bench.start(&words, "global")?;
+            // The last one has what is left.
+            if self.psets && pids.len() as u64 + 1 < self.jvms {
+                sets.push(set_for(&bench, pid, share)?);
+            }
+            pids.push(pid);
+        }
+        lab.pass(&bench, WARM_UP)?;
+        Ok(lab.rates(&bench, &pids, Nanos::from_secs(seconds))?.iter().sum())
+    }
+}
+
+fn set_for<'b>(bench: &'b Bench, pid: Pid, cpus: &[CpuId]) -> Result<crate::sets::MadeSet<'b>, Failure> {
+    let set = bench.set(cpus)?;
+    bench.bind(pid, &set)?;
+    Ok(set)
+}
+
+fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<(), Failure> {
+    let seconds = choices.number("seconds").unwrap_or(10);
+    let chosen = ["machine", "workload", "chips", "jvms", "table", "psets", "lgrp-aware"];
+    if chosen.iter().any(|name| choices.has(name)) {
+        let chips: Vec<Option<u64>> = match choices.numbers("chips") {
+            Some(chips) => chips.iter().copied().map(Some).collect(),
+            None => vec![None],
+        };
+        for chips in chips {
+            let arm = arm_of(choices, chips);
+            let bops = arm.measure(lab, seconds, findings)?;
+            add(findings, &arm, bops);
+        }
+        return Ok(());
+    }
+    everything(lab, seconds, findings)
+}
+
+fn arm_of(choices: &Choices, chips: Option<u64>) -> Arm {
+    let machine = choices.word("machine");
+    let arm = match choices.word("workload") {
+        Some("tpce") => Arm::database(machine, chips),
+        _ => Arm::of(machine.unwrap_or("dc3"), chips),
+    };
+    let table = choices.word("table").and_then(|word| TABLES.iter().position(|table| *table == word));
+    Arm {
+        jvms: choices.number("jvms").unwrap_or(arm.jvms),
+        table: table.unwrap_or(arm.table),
+        psets: choices.has("psets"),
+        aware: choices.has("lgrp-aware"),
+        ..arm
+    }
+}
+
+fn add(findings: &mut Findings, arm: &Arm, bops: f64) {
+    let quantity = if arm.tpce { "transactions" } else { BOPS };
+    let line = format!("{} {}", arm.machine, if arm.psets { "psets" } else { "untuned" });
+    match arm.machine {
+        "dc3" if !arm.tpce => findings.point_at(quantity, &arm.variant(), &line, real(arm.chips), bops),
+        _ => findings.point(quantity, &arm.variant(), bops),
+    }
+}
+
+/// All that was published, and the predictions that were asked for.
+fn everything(lab: &mut Lab<'_>, seconds: u64, findings: &mut Findings) -> Result<(), Failure> {
+    let mut measure = |arm: &Arm, findings: &mut Findings| -> Result<f64, Failure> {
+        let bops = arm.measure(lab, seconds, findings)?;
+        add(findings, arm, bops);
+        Ok(bops)
+    };
+    for machine in ["ff2", "dc1"] {
+        let [standard, extended] =
+            [0, 1].map(|table| measure(&Arm::of(machine, None).with_table(table), findings));
+        findings.point(TABLE_RATIO, machine, extended? / standard?);
+    }
+    for chips in [24, 28, 32] {
+        let untuned = measure(&Arm::of("dc3", Some(chips)), findings)?;
+        let tuned = measure(&Arm::of("dc3", Some(chips)).tuned(), findings)?;
+        findings.point(PSETS_RATIO, &format!("dc3, {chips} chips"), tuned / untuned);
+    }
+    let [standard, extended] = [0, 1]
+        .map(|table| Arm::of("dc3", Some(24)).tuned().with_table(table))
+        .map(|arm| measure(&arm, findings));
+    findings.point(TABLE_RATIO, "dc3, 24 chips, psets", extended? / standard?);
+    let [standard, extended] =
+        [0, 1].map(|table| Arm::database(None, None).with_table(table)).map(|arm| measure(&arm, findings));
+    findings.point(TABLE_RATIO, "ff2, database", extended? / standard?);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_is_itself_unless_something_is_chosen() {
+        let variant = |arm: Arm| arm.variant();
+        assert_eq!(variant(Arm::of("ff2", None)), "ff2, 8 chips, 8 servers, standard table, untuned");
+        assert_eq!(variant(Arm::of("dc1", None)), "dc1, 16 chips, 16 servers, extended table, untuned");
+        assert_eq!(
+            variant(Arm::of("dc3", Some(20)).tuned()),
+            "dc3, 20 chips, 5 servers, extended table, psets, lgrp-aware"
+        );
+        assert_eq!(variant(Arm::database(None, None)), "ff2, 4 chips, database, standard table, untuned");
+        assert_eq!(
+            variant(Arm::database(Some("dc1"), Some(1))),
+            "dc1, 1 chip, database, extended table, untuned"
+        );
+    }
+}
