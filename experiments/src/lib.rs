@@ -34,6 +34,7 @@ pub mod e2;
 pub mod e3;
 pub mod e4;
 pub mod e5;
+pub mod e6;
 mod failure;
 mod ground;
 mod program;

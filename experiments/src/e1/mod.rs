@@ -37,10 +37,12 @@ mod phases;
 mod published;
 mod report;
 mod roles;
+mod simulated;
 
 pub use causes::Cause;
 pub use published::{Figures, Published, Range, Row};
 pub use report::{Afterwards, E1, Phase};
+pub use simulated::EXPERIMENT;
 
 use crate::Failure;
 use crate::ground::{self, Facts};

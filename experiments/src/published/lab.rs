@@ -82,7 +82,7 @@ impl<'a> Lab<'a> {
     /// [`Failure::Stopped`], or [`Failure::Machine`] when the machine dies.
     pub fn pass(&self, bench: &Bench, time: Nanos) -> Result<(), Failure> {
         let mut left = time.0;
-        while left > 0 {
+        loop {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(Failure::Stopped);
             }
@@ -91,8 +91,28 @@ impl<'a> Lab<'a> {
                 return Err(Failure::Machine(format!("machine {} died: {halt}", bench.name())));
             }
             left -= slice;
+            if left == 0 {
+                return Ok(());
+            }
         }
-        Ok(())
+    }
+
+    /// Lets time pass until a process has ended.
+    ///
+    /// # Errors
+    /// As [`Lab::pass`], and [`Failure::Machine`] when it has not ended after `most`.
+    pub fn until_ended(&self, bench: &Bench, pid: Pid, most: Nanos) -> Result<(), Failure> {
+        let deadline = bench.machine().clock().now() + most;
+        loop {
+            let simulation = bench.simulation()?;
+            if simulation.run_until_ended(pid, SLICE) {
+                return Ok(());
+            }
+            self.pass(bench, Nanos(0))?;
+            if bench.machine().clock().now() >= deadline {
+                return Err(Failure::Machine(format!("process {pid} did not end within {most}")));
+            }
+        }
     }
 
     /// The operations a second that processes do in the time that passes now.

@@ -32,6 +32,7 @@ mod findings;
 mod fits;
 mod lab;
 mod options;
+mod processors;
 mod refit;
 
 pub use data::{Figure, Published, Quantity};
@@ -40,6 +41,7 @@ pub use fits::{Fit, Parameter, fits, is_fitted};
 pub(crate) use lab::real;
 pub use lab::{Bench, Change, Lab, Watched, own_value};
 pub use options::{ChoiceError, Choices, Kind, Opt, SECONDS};
+pub(crate) use processors::mpstat;
 pub use refit::{Refitted, refit, refit_all, table};
 
 use crate::Failure;
@@ -62,8 +64,14 @@ pub struct Experiment {
 }
 
 /// Every experiment that is done on simulated machines.
-pub const EXPERIMENTS: &[Experiment] =
-    &[crate::e2::EXPERIMENT, crate::e3::EXPERIMENT, crate::e4::EXPERIMENT, crate::e5::EXPERIMENT];
+pub const EXPERIMENTS: &[Experiment] = &[
+    crate::e1::EXPERIMENT,
+    crate::e2::EXPERIMENT,
+    crate::e3::EXPERIMENT,
+    crate::e4::EXPERIMENT,
+    crate::e5::EXPERIMENT,
+    crate::e6::EXPERIMENT,
+];
 
 impl Experiment {
     /// The experiment of that name.

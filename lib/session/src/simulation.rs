@@ -7,6 +7,7 @@ use millpond_model::{Class, CpuId, Nanos, Pid, PsetId, most_favoured};
 use millpond_sim::services::Service;
 use millpond_sim::workloads::Load;
 use millpond_sim::{Outcome, SimMachine, SimState, Waiting};
+use std::collections::BTreeMap;
 
 /// A simulated machine, beside its facets.
 #[derive(Clone, Copy)]
@@ -95,6 +96,39 @@ impl Simulation<'_> {
     #[must_use]
     pub fn operations(&self, pid: Pid) -> u64 {
         self.0.view(|s| s.operations(pid))
+    }
+
+    /// The same for each of its threads that live, by number.
+    #[must_use]
+    pub fn operations_by_thread(&self, pid: Pid) -> Vec<u64> {
+        self.0.view(|s| {
+            let own = s.threads.iter().filter(|(_, lwp)| lwp.pid == pid);
+            let by_lwp: BTreeMap<_, _> =
+                own.map(|(thread, lwp)| (lwp.lwp, s.kernel.thread(*thread).done)).collect();
+            by_lwp.into_values().collect()
+        })
+    }
+
+    /// Lets time pass until a process has ended, at most so much. `false`: it lives.
+    pub fn run_until_ended(&self, pid: Pid, most: Nanos) -> bool {
+        self.0.run_until_ended(pid, Nanos(self.0.now().0.saturating_add(most.0)))
+    }
+
+    /// How many threads run or wait for a processor now.
+    #[must_use]
+    pub fn runnable(&self) -> u64 {
+        self.0.view(|s| s.kernel.runnable())
+    }
+
+    /// For each stage of each log that workloads made, how often it came so many nanoseconds after its beginning.
+    #[must_use]
+    pub fn logs(&self) -> Vec<Vec<BTreeMap<u64, u64>>> {
+        self.0.view(|s| s.kernel.logs().iter().map(|log| log.stages.clone()).collect())
+    }
+
+    /// What lots are drawn from, from now on.
+    pub fn set_seed(&self, seed: u64) {
+        self.0.edit(|s| s.kernel.set_seed(seed));
     }
 
     /// What each processor executed in user mode since boot, ascending.

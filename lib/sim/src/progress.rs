@@ -96,7 +96,28 @@ impl SimState {
     }
 }
 
+impl SimState {
+    /// Lets time pass until a process has ended, at most until `until`, in nanoseconds since boot. `false`: it lives.
+    pub fn advance_until_ended(&mut self, pid: Pid, until: u64) -> bool {
+        while self.tables.processes.contains_key(&pid) {
+            if self.halted.is_some() || self.kernel.now() >= until {
+                return false;
+            }
+            if let Err(halt) = self.kernel.advance(until) {
+                self.halted = Some(halt);
+            }
+            self.hear();
+        }
+        true
+    }
+}
+
 impl SimMachine {
+    /// Lets time pass until a process has ended, at most until `until`. `false`: it lives.
+    pub fn run_until_ended(&self, pid: Pid, until: Nanos) -> bool {
+        self.edit(|s| s.advance_until_ended(pid, until.0))
+    }
+
     /// Lets time pass until nothing is left to do, at most until `until`.
     pub fn run_until_idle(&self, until: Nanos) -> Outcome {
         self.edit(|s| s.advance_until_idle(until.0))

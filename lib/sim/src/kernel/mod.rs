@@ -432,6 +432,12 @@ impl Kernel {
         &self.threads[thread as usize]
     }
 
+    /// How many threads run or wait for a processor.
+    #[must_use]
+    pub fn runnable(&self) -> u64 {
+        self.index.at_home.iter().flatten().sum()
+    }
+
     fn t(&mut self, thread: u32) -> &mut Thread {
         &mut self.threads[thread as usize]
     }

@@ -1,0 +1,239 @@
+//! How long from a timer to a program: a real-time thread in a set of its own, beside thousands of others.
+//!
+//! # Claim
+//!
+//! On one processor that has no interrupts and no other threads a program in the real-time class answers a timer within some
+//! microseconds, whatever runs elsewhere: of 320 million samples 300 took 13 us or more, and none more than about 30.
+//!
+//! # What is done
+//!
+//! ```text
+//!   1  hackbench at fixed priority 0 on the idle machine, and again beside a build: how long it takes
+//!   2  latstat in a set of one processor without interrupts, in RT at level 5, while hackbench and the build run on the others: the
+//!      load average, mpstat, and what latstat saw of it
+//!   3  latstat the same way for --samples, without the load, which does not reach it
+//! ```
+//!
+//! What delays a sample are calls of the kernel to all processors, which are rare. In 3 they are made so many times as often
+//! (`--boost`), and the samples that one delayed weigh as much less; the published runs of 320 and 517 million samples differ
+//! in nothing but the lots.
+//!
+//! The histogram has the last stage, from when the timer was due until the program was back in user mode.
+
+use crate::Failure;
+use crate::published::{Bench, Choices, Experiment, Findings, Kind, Lab, Opt, mpstat, real};
+use crate::sets::{MadeSet, Shelter};
+use millpond_machine::Writer;
+use millpond_machine::facets::WatchOptions;
+use millpond_model::{ClassRequest, CpuId, Nanos, Pid, Quantum};
+use millpond_observe::Frame;
+use millpond_report::{Align, Table};
+use std::collections::BTreeMap;
+
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "e6",
+    options: &[
+        Opt {
+            name: "samples",
+            value: "N",
+            summary: "samples of each long run; 1000000",
+            kind: Kind::Count(1_000, 1_000_000_000),
+        },
+        Opt {
+            name: "boost",
+            value: "N",
+            summary: "how many times as often the rare calls are made; 1000",
+            kind: Kind::Count(1, 10_000),
+        },
+        Opt { name: "groups", value: "N", summary: "groups of hackbench; 240", kind: Kind::Count(1, 1_000) },
+        Opt {
+            name: "loaded",
+            value: "N",
+            summary: "simulated seconds beside the load; 10",
+            kind: Kind::Count(1, 600),
+        },
+        Opt {
+            name: "only",
+            value: "PART",
+            summary: "one of hackbench, load and samples; all",
+            kind: Kind::Word(&PARTS),
+        },
+        Opt {
+            name: "seed",
+            value: "N",
+            summary: "what the lots of the first long run are drawn from, and one more for the second; 1",
+            kind: Kind::Count(0, u32::MAX as u64),
+        },
+    ],
+    data: include_str!("published.json"),
+    source: include_str!("mod.rs"),
+    departs: |choices| choices.number("groups").is_some_and(|groups| groups != GROUPS),
+    run,
+};
+
+const MACHINE: &str = "x4200";
+const PARTS: [&str; 3] = ["hackbench", "load", "samples"];
+const GROUPS: u64 = 240;
+/// A sample from here on is late.
+const LATE_NS: u64 = 13_000;
+/// The longest that hackbench may take.
+const PATIENCE: Nanos = Nanos::from_secs(600);
+/// What long runs stand for, with what is added to the seed.
+const LONG_RUNS: [(&str, u64); 2] = [("320 million", 0), ("517 million", 1)];
+
+fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<(), Failure> {
+    let groups = choices.number("groups").unwrap_or(GROUPS);
+    let wanted = |part: &str| choices.word("only").is_none_or(|only| only == part);
+    findings.machines.push(lab.open(MACHINE)?.sentence());
+    if wanted("hackbench") {
+        for (beside, name) in [(false, "alone"), (true, "beside a build")] {
+            let variant = format!("{groups} groups, {name}");
+            lab.tell(&format!("hackbench, {variant}"));
+            let bench = lab.open(MACHINE)?;
+            if beside {
+                bench.start("build --files 10000", "global")?;
+            }
+            let seconds = hackbench(lab, &bench, groups)?;
+            findings.point("hackbench", &variant, seconds);
+        }
+    }
+    if wanted("load") {
+        loaded(lab, groups, choices.number("loaded").unwrap_or(10), findings)?;
+    }
+    if wanted("samples") {
+        let samples = choices.number("samples").unwrap_or(1_000_000);
+        let boost = choices.number("boost").unwrap_or(1_000);
+        let seed = choices.number("seed").unwrap_or(1);
+        for (name, more) in LONG_RUNS {
+            long_run(lab, name, samples, boost, seed + more, findings)?;
+        }
+    }
+    Ok(())
+}
+
+/// Runs hackbench at fixed priority 0 until it ends; gives seconds.
+fn hackbench(lab: &Lab<'_>, bench: &Bench, groups: u64) -> Result<f64, Failure> {
+    let pid = start_hackbench(bench, groups)?;
+    let begun = bench.machine().clock().now();
+    lab.until_ended(bench, pid, PATIENCE)?;
+    Ok(real((bench.machine().clock().now() - begun).0) / 1e9)
+}
+
+fn start_hackbench(bench: &Bench, groups: u64) -> Result<Pid, Failure> {
+    let pid = bench.start(&format!("hackbench {groups}"), "global")?;
+    // Fixed priority 0, maximum 0.
+    let request = ClassRequest::Fx { uprilim: Some(0), upri: Some(0), quantum: None };
+    reclass(bench, pid, &request)?;
+    Ok(pid)
+}
+
+fn reclass(bench: &Bench, pid: Pid, request: &ClassRequest) -> Result<(), Failure> {
+    let machine = bench.machine();
+    let what = "change the class of a process";
+    let dispatcher = machine.dispatcher().map_err(Failure::NotHere)?;
+    let writer = Writer::open(machine).map_err(Failure::refused(what))?;
+    let change = dispatcher.prepare_class(pid, request).map_err(Failure::refused(what))?;
+    writer.commit(change).map_err(Failure::refused(what)).map(drop)
+}
+
+/// latstat in its place: a set of the last processor, without interrupts, in the real-time class. Gives what keeps it there.
+fn place<'b>(bench: &'b Bench, words: &str) -> Result<(MadeSet<'b>, Shelter<'b>), Failure> {
+    let cpu = *bench.cpus().last().unwrap_or(&CpuId(0));
+    let set = bench.set(&[cpu])?;
+    let shelter = Shelter::make(bench.machine(), &[cpu], &mut |_| ())?;
+    let pid = bench.start(words, "global")?;
+    bench.bind(pid, &set)?;
+    let fifo = ClassRequest::Rt { pri: Some(5), quantum: Some(Quantum::Infinite), tqsig: None };
+    reclass(bench, pid, &fifo)?;
+    Ok((set, shelter))
+}
+
+/// Beside the load.
+fn loaded(lab: &mut Lab<'_>, groups: u64, seconds: u64, findings: &mut Findings) -> Result<(), Failure> {
+    let variant = format!("{groups} groups, beside a build");
+    lab.tell(&format!("latstat beside hackbench, {variant}"));
+    let bench = lab.open(MACHINE)?;
+    let (set, shelter) = place(&bench, "latstat")?;
+    bench.start("build --files 10000", "global")?;
+    start_hackbench(&bench, groups)?;
+    let counters = bench.machine().counters().map_err(Failure::NotHere)?;
+    let mut watch = counters.watch(WatchOptions::default()).map_err(Failure::NotHere)?;
+    lab.pass(&bench, Nanos::from_secs(1))?;
+    let before = watch.sample().map_err(Failure::refused("count"))?;
+    let (mut load, mut looks) = (0u64, 0u64);
+    for _ in 0..seconds * 10 {
+        lab.pass(&bench, Nanos::from_millis(100))?;
+        load += bench.simulation()?.runnable();
+        looks += 1;
+    }
+    let after = watch.sample().map_err(Failure::refused("count"))?;
+    findings.point("load average", &variant, real(load) / real(looks.max(1)));
+    let frame = Frame::between(&before, &after);
+    findings
+        .tables
+        .push((format!("mpstat of {seconds} s; latstat is on the last processor"), mpstat(&frame)));
+    histogram(&bench, 1, "samples of latstat beside the load", findings)?;
+    drop((set, shelter));
+    Ok(())
+}
+
+/// A long run without load.
+fn long_run(
+    lab: &mut Lab<'_>,
+    name: &str,
+    samples: u64,
+    boost: u64,
+    seed: u64,
+    findings: &mut Findings,
+) -> Result<(), Failure> {
+    lab.tell(&format!("latstat: {samples} samples for {name}"));
+    let bench = lab.open(MACHINE)?;
+    bench.simulation()?.set_seed(seed);
+    let (set, shelter) = place(&bench, &format!("latstat --boost {boost}"))?;
+    let mut done = 0;
+    while done < samples {
+        // A sample takes about a millisecond.
+        lab.pass(&bench, Nanos::from_millis((samples - done).clamp(10, 10_000)))?;
+        done = last_stage(&bench)?.values().sum();
+    }
+    let stage = last_stage(&bench)?;
+    let late: u64 = stage.range(LATE_NS..).map(|(_, count)| count).sum();
+    let worst = stage.last_key_value().map_or(0, |(time, _)| *time);
+    findings.point("samples of 13 us and more", name, real(late) * 1e6 / real(done) / real(boost));
+    findings.point("worst sample", name, real(worst) / 1e3);
+    histogram(
+        &bench,
+        boost,
+        &format!("samples of latstat for {name}, the rare ones {boost} times as often"),
+        findings,
+    )?;
+    drop((set, shelter));
+    Ok(())
+}
+
+fn last_stage(bench: &Bench) -> Result<BTreeMap<u64, u64>, Failure> {
+    let logs = bench.simulation()?.logs();
+    Ok(logs.first().and_then(|log| log.last()).cloned().unwrap_or_default())
+}
+
+/// Samples by whole microseconds.
+fn histogram(bench: &Bench, boost: u64, title: &str, findings: &mut Findings) -> Result<(), Failure> {
+    let stage = last_stage(bench)?;
+    let (all, mut by_us) = (stage.values().sum::<u64>(), BTreeMap::<u64, u64>::new());
+    for (time, count) in stage {
+        *by_us.entry(time / 1_000).or_default() += count;
+    }
+    let mut table = Table::new(&[
+        ("us", Align::Right),
+        ("samples", Align::Right),
+        ("in a million, weighed", Align::Right),
+    ]);
+    let usual = by_us.iter().max_by_key(|(_, count)| **count).map(|(us, _)| *us);
+    for (us, count) in by_us {
+        let weight = if Some(us) == usual { 1.0 } else { real(boost) };
+        let share = real(count) * 1e6 / real(all.max(1)) / weight;
+        table.row([us.into(), count.into(), (share, 3).into()]);
+    }
+    findings.tables.push((title.to_owned(), table));
+    Ok(())
+}
