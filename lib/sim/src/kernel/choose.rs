@@ -102,7 +102,12 @@ impl Kernel {
     pub(super) fn stealable(&mut self, thief: u32) -> Option<u32> {
         let (part, lgroup) = (self.cpus[thief as usize].part, self.cpus[thief as usize].lgroup);
         let peers = &self.parts[part as usize].peers;
-        let open = |cpu: u32| cpu != thief && self.queues[cpu as usize].steal_after <= self.now;
+        // Who idles and has one thread waiting is about to take it.
+        let is_switching =
+            |cpu: u32| self.cpus[cpu as usize].running.is_none() && self.queues[cpu as usize].len() == 1;
+        let open = |cpu: u32| {
+            cpu != thief && self.queues[cpu as usize].steal_after <= self.now && !is_switching(cpu)
+        };
         let levels = &self.index.unbound;
         let best_in = |ring: &Bits| {
             let falling =

@@ -248,6 +248,9 @@ impl Kernel {
 
     /// The running thread goes on with its program until that takes time.
     fn step(&mut self, cpu: u32, thread: u32) -> Result<(), Halt> {
+        if self.comes_back(cpu, thread) {
+            return Ok(());
+        }
         for _ in 0..STEPS_MAX {
             let action = self.t(thread).program.step();
             if action.enters_kernel() {
@@ -327,6 +330,20 @@ impl Kernel {
             }
         }
         Err(Halt::EndlessProgram { thread })
+    }
+
+    /// A thread whose work in the kernel is over passes through user mode, where it does what it was asked to before it goes on.
+    /// `true`: it was asked. Handlers stay where they are.
+    fn comes_back(&mut self, cpu: u32, thread: u32) -> bool {
+        let asked = self.cpus[cpu as usize].runrun;
+        let t = self.t(thread);
+        if !std::mem::take(&mut t.in_kernel) || t.level > 0 || !(asked || t.trapret) {
+            return false;
+        }
+        t.left = 0;
+        self.asked.insert(cpu);
+        self.set_end(cpu, thread);
+        true
     }
 
     /// The running thread begins to compute.
