@@ -35,9 +35,9 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         },
         Opt {
             name: "arm",
-            value: "NAME",
-            summary: "one arm, beside the job alone; all",
-            kind: Kind::Word(&ARM_WORDS),
+            value: "NAME,...",
+            summary: "nothing, psets, nothing-blocking, psets-blocking, beside the job alone; all",
+            kind: Kind::Words(&ARM_WORDS),
         },
         Opt {
             name: "threads",
@@ -64,8 +64,10 @@ const SAMPLES: &str = "samples on a processor";
 pub(crate) const CLASSES: [&str; 7] = ["S", "W", "A", "B", "C", "D", "E"];
 const ZONES: [&str; 2] = ["zone1", "zone2"];
 
-/// How long jobs run before they are measured: until their priorities have settled.
-const WARM_UP: Nanos = Nanos::from_secs(2);
+/// How long jobs on the same processors run before they are measured: until their priorities have settled.
+const SETTLING: Nanos = Nanos::from_secs(2);
+/// How long jobs that have their processors for themselves do.
+const WARM_UP: Nanos = Nanos::from_millis(100);
 
 /// What is done in an arm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,10 +136,11 @@ fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<
 }
 
 fn is_chosen(arm: &Arm, choices: &Choices) -> bool {
-    match choices.word("arm") {
-        None => true,
-        Some(word) if arm.jobs == 2 => word == arm.word.replace(", ", "-"),
-        Some(word) => word.ends_with("blocking") == (arm.wait == "block"),
+    let mut chosen = choices.words("arm");
+    match arm.jobs {
+        _ if !choices.has("arm") => true,
+        1 => chosen.any(|word| word.ends_with("blocking") == (arm.wait == "block")),
+        _ => chosen.any(|word| word == arm.word.replace(", ", "-")),
     }
 }
 
@@ -170,7 +173,7 @@ fn play(lab: &Lab<'_>, arm: &Arm, choices: &Choices) -> Result<Played, Failure> 
     if let Some(set) = &set {
         bench.bind(pids[1], set)?;
     }
-    lab.pass(&bench, WARM_UP)?;
+    lab.pass(&bench, if arm.jobs > 1 && !arm.apart { SETTLING } else { WARM_UP })?;
     let watched = lab.watch(&bench, &pids, choices.number("seconds").unwrap_or(10))?;
     let mops = watched.rates.iter().map(|rate| rate / 1e6).collect();
     Ok(Played { machine: bench.sentence(), pids, threads, homes, mops, cpus, watched })
@@ -230,4 +233,60 @@ fn places(played: &Played, job: usize) -> String {
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / u32::try_from(values.len().max(1)).map_or(f64::MAX, f64::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use std::sync::atomic::AtomicBool;
+
+    fn findings(given: &[(&str, &str)]) -> Findings {
+        let given: BTreeMap<String, String> =
+            given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let choices = Choices::of(EXPERIMENT.options, &given).unwrap();
+        let (stop, mut quiet) = (AtomicBool::new(false), |_: &str| ());
+        EXPERIMENT.run(&mut Lab::new(&stop, Vec::new(), &mut quiet), &choices).unwrap()
+    }
+
+    fn ours(findings: &Findings, quantity: &str, variant: &str) -> f64 {
+        let point = |p: &&crate::published::Point| p.quantity == quantity && p.variant == variant;
+        findings.points.iter().find(point).unwrap().ours
+    }
+
+    #[test]
+    fn jobs_that_spin_suffer_from_sharing_and_jobs_that_block_do_not() {
+        let found = findings(&[("seconds", "1")]);
+        let mops = |variant| ours(&found, SPEED, variant);
+        assert!(mops("nothing") * 10.0 < mops("psets"));
+        assert!(mops("nothing, blocking") > 0.9 * mops("psets, blocking"));
+        // Alone, a job has twice the processors.
+        assert!((mops("alone") / mops("psets") - 2.0).abs() < 0.02);
+        let samples = |variant| ours(&found, SAMPLES, variant);
+        assert_eq!(
+            (samples("psets: fewest on its own"), samples("psets: most on the other's")),
+            (100.0, 0.0)
+        );
+        assert_eq!(found.tables[0].1.len(), 10);
+    }
+
+    #[test]
+    fn arms_are_chosen_with_the_job_alone_beside_them() {
+        let arms = |arm| {
+            let found = findings(&[("seconds", "1"), ("arm", arm)]);
+            let of_speed = found.points.iter().filter(|point| point.quantity == SPEED);
+            of_speed.map(|point| point.variant.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(arms("psets"), ["alone", "psets"]);
+        assert_eq!(
+            arms("nothing-blocking,nothing"),
+            ["alone", "nothing", "alone, blocking", "nothing, blocking"]
+        );
+    }
+
+    #[test]
+    fn other_conditions_are_not_compared() {
+        let found = findings(&[("seconds", "1"), ("arm", "psets"), ("threads", "2")]);
+        assert!(found.points.iter().all(|point| point.published.is_none()));
+    }
 }

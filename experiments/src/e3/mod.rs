@@ -182,3 +182,41 @@ fn measured(
     lab.pass(bench, WARM_UP)?;
     lab.rates(bench, pids, time)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use std::sync::atomic::AtomicBool;
+
+    fn run(given: &[(&str, &str)]) -> Result<Findings, Failure> {
+        let given: BTreeMap<String, String> =
+            given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let choices = Choices::of(EXPERIMENT.options, &given).unwrap();
+        let (stop, mut quiet) = (AtomicBool::new(false), |_: &str| ());
+        EXPERIMENT.run(&mut Lab::new(&stop, Vec::new(), &mut quiet), &choices)
+    }
+
+    #[test]
+    fn a_job_is_as_fast_as_its_set_whoever_has_the_other_processors() {
+        let found = run(&[("threads", "8,16"), ("psets", "8"), ("nothing", "64"), ("seconds", "1")]).unwrap();
+        let mops = |variant: &str| found.points.iter().find(|point| point.variant == variant).unwrap().ours;
+        let (eight, sixteen) = (mops("one stopped: 8 threads"), mops("one stopped: 16 threads"));
+        // 175 rows a thread, and 88 at most.
+        assert!((sixteen / eight - 175.0 / 88.0).abs() < 0.05, "{eight} {sixteen}");
+        assert!((mops("psets: 8 threads each") / eight - 1.0).abs() < 0.02);
+        assert!(mops("nothing: 64 threads each") * 10.0 < eight);
+        let x: Vec<f64> = found.points.iter().filter_map(|point| point.place.as_ref()).map(|p| p.1).collect();
+        assert_eq!(x, [8.0, 16.0]);
+    }
+
+    #[test]
+    fn who_gets_all_processors_has_no_set() {
+        let found = run(&[("machine", "smartos-2"), ("threads", "1,2"), ("seconds", "1")]).unwrap();
+        let (one, both) = (found.points[0].ours, found.points[1].ours);
+        assert!((both / one - 2.0).abs() < 0.02, "{one} {both}");
+        assert_eq!(found.points[0].published, None);
+        let refused = run(&[("machine", "smartos-2"), ("threads", "3")]).unwrap_err();
+        assert_eq!(refused.to_string(), "machine smartos-2 has 2 processors, and 1 times 3 are wanted");
+    }
+}

@@ -23,6 +23,7 @@
 use crate::Failure;
 use crate::published::{Bench, Choices, Experiment, Findings, Kind, Lab, Opt, SECONDS, real};
 use millpond_model::{CpuId, Nanos, Pid};
+use serde_json::json;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "e4",
@@ -87,7 +88,7 @@ const WARM_UP: Nanos = Nanos::from_secs(2);
 /// Servers of the database for each processor.
 const SERVERS_PER_PROCESSOR: u64 = 8;
 /// The clock of the processors that the database was run on.
-const TPCE_MHZ: f64 = 2_000.0;
+const TPCE_MHZ: u64 = 2_000;
 
 /// One run.
 #[derive(Debug, Clone, PartialEq)]
@@ -147,15 +148,14 @@ impl Arm {
         lab.tell(&self.variant());
         let off = self.tpce && self.machine == "ff2";
         let booted = if off { MACHINES[0].1.max(self.chips) } else { self.chips };
-        let mut conditions = vec![
-            ("/chips", real(booted)),
-            ("/tunables/ts_dispatch_extended", if self.table == 1 { 1.0 } else { 0.0 }),
-            ("/tunables/lgrp_mem_pset_aware", if self.aware { 1.0 } else { 0.0 }),
-        ];
+        let mut booted_with = json!({
+            "chips": booted,
+            "tunables": { "ts_dispatch_extended": self.table, "lgrp_mem_pset_aware": u8::from(self.aware) },
+        });
         if off {
-            conditions.push(("/processor/clock_mhz", TPCE_MHZ));
+            booted_with["processor"] = json!({ "clock_mhz": TPCE_MHZ });
         }
-        let bench = lab.open_with(self.machine, &conditions)?;
+        let bench = lab.open_with(self.machine, &booted_with)?;
         if !findings.machines.contains(&bench.sentence()) {
             findings.machines.push(bench.sentence());
         }

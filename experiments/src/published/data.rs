@@ -93,7 +93,7 @@ impl Published {
         others.sort_by(|a, b| a.0.total_cmp(&b.0));
         // The pair around x, else the first one or the last one.
         let pairs = || others.windows(2).map(|pair| (pair[0], pair[1]));
-        let (from, to) = pairs().find(|(_, to)| x < to.0).or_else(|| pairs().last())?;
+        let (from, to) = pairs().find(|(_, to)| x < to.0).or_else(|| pairs().next_back())?;
         Some(from.1 + (to.1 - from.1) * (x - from.0) / (to.0 - from.0))
     }
 }

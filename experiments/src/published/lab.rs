@@ -10,6 +10,7 @@ use millpond_machine::Machine;
 use millpond_machine::facets::{CreateOptions, Residence};
 use millpond_model::{CpuId, Nanos, Pid, State, Topology};
 use millpond_session::{FieldChange, Load, Outcome, Session, Simulation, Unit, Workload, machine_field};
+use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How long a machine runs until it is asked whether to stop.
@@ -50,29 +51,23 @@ impl<'a> Lab<'a> {
     /// # Errors
     /// [`Failure::Machine`] when there is none of that name.
     pub fn open(&self, machine: &str) -> Result<Bench, Failure> {
-        self.open_with(machine, &[])
+        self.open_with(machine, &Value::Null)
     }
 
-    /// The same with other numbers in its file: a part of the experiment's conditions.
+    /// The same with a merge patch of its file: what was set on it before it booted.
     ///
     /// # Errors
-    /// [`Failure::Machine`] when there is none of that name, or it is none with these.
-    pub fn open_with(&self, machine: &str, conditions: &[(&str, f64)]) -> Result<Bench, Failure> {
+    /// [`Failure::Machine`] when there is none of that name, or it is none with the patch.
+    pub fn open_with(&self, machine: &str, patch: &Value) -> Result<Bench, Failure> {
         let field = |change: &Change| match &change.parameter {
             Parameter::Machine { machine, field } => {
                 Some(FieldChange { machine: machine.clone(), field: field.clone(), value: change.value })
             }
             Parameter::Workload { .. } => None,
         };
-        let condition = |(field, value): &(&str, f64)| FieldChange {
-            machine: machine.to_owned(),
-            field: (*field).to_owned(),
-            value: *value,
-        };
-        let changed = self.changes.iter().filter_map(field);
-        let fields: Vec<FieldChange> = conditions.iter().map(condition).chain(changed).collect();
-        let session =
-            Session::open_changed(machine, &fields).map_err(|error| Failure::Machine(error.to_string()))?;
+        let fields: Vec<FieldChange> = self.changes.iter().filter_map(field).collect();
+        let session = Session::open_changed(machine, patch, &fields)
+            .map_err(|error| Failure::Machine(error.to_string()))?;
         Bench::new(session, self.changes.clone())
     }
 

@@ -40,7 +40,7 @@ pub use findings::{Errors, Findings, Point, Score};
 pub use fits::{Fit, Parameter, fits, is_fitted};
 pub(crate) use lab::real;
 pub use lab::{Bench, Change, Lab, Watched, own_value};
-pub use options::{ChoiceError, Choices, Kind, Opt, SECONDS};
+pub use options::{ChoiceError, Choices, Kind, Opt, SECONDS, SEED};
 pub(crate) use processors::mpstat;
 pub use refit::{Refitted, refit, refit_all, table};
 
@@ -101,6 +101,7 @@ impl Experiment {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+    use std::sync::atomic::AtomicBool;
 
     #[test]
     fn data_are_understood_and_fit_together() {
@@ -156,6 +157,33 @@ mod tests {
             let fitted =
                 data.points.iter().filter(|p| is_fitted(experiment.name, &p.quantity, &p.variant)).count();
             assert!(data.points.len() - fitted > fitted, "{}", experiment.name);
+        }
+    }
+
+    /// The points of an experiment without options, on machines where CG is a hundred times as slow: what comes out is wrong, and comes
+    /// out quickly.
+    fn hurried(experiment: &Experiment) -> Findings {
+        let parameter = Parameter::Workload { workload: "cg".into(), option: "--op-cpi".into() };
+        let value = own_value(&parameter).unwrap() * 100.0;
+        let (stop, mut quiet) = (AtomicBool::new(false), |_: &str| ());
+        let mut lab = Lab::new(&stop, vec![Change { parameter, value }], &mut quiet);
+        experiment.run(&mut lab, &Choices::default()).unwrap()
+    }
+
+    #[test]
+    fn without_options_everything_that_was_published_comes_out_and_fits_are_marked() {
+        for experiment in EXPERIMENTS {
+            let (data, findings) = (experiment.published(), hurried(experiment));
+            for Figure { quantity, variant, value, .. } in &data.points {
+                let same = |point: &&Point| (&point.quantity, &point.variant) == (quantity, variant);
+                let found: Vec<&Point> = findings.points.iter().filter(same).collect();
+                assert_eq!(found.len(), 1, "{}: {quantity}, {variant}", experiment.name);
+                assert_eq!(found[0].published, Some(*value));
+                assert_eq!(found[0].fitted, is_fitted(experiment.name, quantity, variant));
+            }
+            let fitted = findings.points.iter().filter(|point| point.fitted).count();
+            let listed = fits().iter().filter(|fit| fit.experiment == experiment.name).count();
+            assert_eq!(fitted, listed, "{}", experiment.name);
         }
     }
 

@@ -22,6 +22,8 @@ pub enum Kind {
     Switch,
     /// One of these words.
     Word(&'static [&'static str]),
+    /// One or more of these words, with commas between.
+    Words(&'static [&'static str]),
     /// A whole number from the one to the other.
     Count(u64, u64),
     /// One or more of them, with commas between.
@@ -35,6 +37,10 @@ pub const SECONDS: Opt = Opt {
     summary: "how many simulated seconds each arm is measured",
     kind: Kind::Count(1, 3600),
 };
+
+/// Where chance begins.
+pub const SEED: Opt =
+    Opt { name: "seed", value: "N", summary: "where chance begins; 1", kind: Kind::Count(0, u64::MAX) };
 
 /// What was chosen for an experiment. Nothing is: everything that was published.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -74,6 +80,11 @@ impl Opt {
             Kind::Word(words) => match words.contains(&value) {
                 true => Ok(Vec::new()),
                 false => Err(format!("it is none of {}", words.join(", "))),
+            },
+            Kind::Words(words) => match value.split(',').find(|word| !words.contains(word)) {
+                None => Ok(Vec::new()),
+                Some(word) if word == value => Err(format!("it is none of {}", words.join(", "))),
+                Some(word) => Err(format!("`{word}` is none of {}", words.join(", "))),
             },
             Kind::Count(least, most) => Ok(vec![number(value, least, most)?]),
             Kind::Counts(least, most) => {
@@ -131,6 +142,11 @@ impl Choices {
         self.words.get(name).map(String::as_str)
     }
 
+    /// The words of an option that has several; none where it was not chosen.
+    pub fn words(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.word(name).into_iter().flat_map(|words| words.split(','))
+    }
+
     /// The number; the first one of several.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<u64> {
@@ -148,7 +164,8 @@ impl Choices {
 mod tests {
     use super::*;
 
-    const OPTIONS: [Opt; 4] = [
+    const OPTIONS: [Opt; 5] = [
+        Opt { name: "arm", value: "NAME,...", summary: "", kind: Kind::Words(&["nothing", "psets"]) },
         SECONDS,
         Opt { name: "psets", value: "", summary: "", kind: Kind::Switch },
         Opt { name: "table", value: "WORD", summary: "", kind: Kind::Word(&["standard", "extended"]) },
@@ -166,10 +183,13 @@ mod tests {
         assert_eq!(chosen.numbers("threads"), Some([40, 32].as_slice()));
         assert_eq!((chosen.number("threads"), chosen.number("seconds")), (Some(40), None));
         assert_eq!((chosen.word("table"), chosen.has("psets")), (Some("extended"), true));
+        let arms = choices(&[("arm", "psets,nothing")]).unwrap();
+        assert_eq!(arms.words("arm").collect::<Vec<_>>(), ["psets", "nothing"]);
+        assert_eq!(arms.words("table").count(), 0);
         assert!(!chosen.has("seconds") && chosen.numbers("psets") == Some(&[]));
         assert_eq!(
             OPTIONS.map(|option| option.form()),
-            ["--seconds N", "--psets", "--table WORD", "--threads N,..."]
+            ["--arm NAME,...", "--seconds N", "--psets", "--table WORD", "--threads N,..."]
         );
     }
 
@@ -180,6 +200,8 @@ mod tests {
             ("seconds", "+1", "cannot use --seconds +1: it is not within 1 and 3600"),
             ("seconds", "", "cannot use --seconds: it is not within 1 and 3600"),
             ("table", "tall", "cannot use --table tall: it is none of standard, extended"),
+            ("arm", "caps", "cannot use --arm caps: it is none of nothing, psets"),
+            ("arm", "psets,", "cannot use --arm psets,: `` is none of nothing, psets"),
             ("threads", "65", "cannot use --threads 65: it is not within 1 and 64"),
             ("threads", "32,x", "cannot use --threads 32,x: of `x`, it is not within 1 and 64"),
             ("colour", "red", "cannot use --colour red: there is no such option"),

@@ -5,12 +5,15 @@
 
 use super::{Change, Choices, Experiment, Findings, Fit, Lab, Point, fits, own_value};
 use crate::Failure;
-use millpond_report::{Align, Cell, Table};
+use millpond_report::{Align, Table};
 use std::sync::atomic::AtomicBool;
 
 /// How many values are tried over the whole range, at equal ratios, and how often what lies around the best one is divided.
 const TRIED_FIRST: u32 = 7;
 const DIVISIONS: u32 = 6;
+
+/// What differs by less than this part is the same.
+const SAME: f64 = 0.01;
 
 /// One parameter, fitted anew.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,14 +22,14 @@ pub struct Refitted {
     pub fit: Fit,
     /// The value that it has.
     pub old: f64,
-    /// The value that all other figures ask for.
-    pub new: f64,
+    /// The value that all other figures ask for; none where none of them depends on it.
+    pub new: Option<f64>,
     /// The figure that was left out.
     pub published: f64,
     /// What comes of it with the old value.
     pub before: f64,
     /// What comes of it with the new value.
-    pub after: f64,
+    pub after: Option<f64>,
     /// How many other figures there were.
     pub others: usize,
 }
@@ -64,7 +67,10 @@ pub fn refit(fit: &Fit, stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> Result
         return Err(wrong("there is no other figure"));
     }
     let new = least(fit.least, fit.most, &mut |value| Ok(misfit(fit, &run(value)?)))?;
-    let (_, after) = left_out(fit, &run(new)?).ok_or_else(|| wrong("its figure did not come out"))?;
+    let after = match new {
+        Some(new) => left_out(fit, &run(new)?).map(|(_, ours)| ours),
+        None => None,
+    };
     Ok(Refitted { fit: fit.clone(), old, new, published, before, after, others })
 }
 
@@ -90,16 +96,21 @@ fn misfit(fit: &Fit, findings: &Findings) -> f64 {
     others.filter_map(ratio).map(|ratio| ratio * ratio).sum()
 }
 
-/// The place between two at which a function is least: the best of several at equal ratios, then ever closer around it.
-fn least(from: f64, to: f64, f: &mut dyn FnMut(f64) -> Result<f64, Failure>) -> Result<f64, Failure> {
+/// The place between two at which a function is least: the best of several at equal ratios, then ever closer around it. None
+/// where it is about the same everywhere.
+fn least(from: f64, to: f64, f: &mut dyn FnMut(f64) -> Result<f64, Failure>) -> Result<Option<f64>, Failure> {
     let mut step = (to / from).powf(1.0 / f64::from(TRIED_FIRST - 1));
-    let (mut best, mut best_value) = (from, f64::INFINITY);
+    let (mut best, mut best_value, mut worst_value) = (from, f64::INFINITY, 0.0_f64);
     for index in 0..TRIED_FIRST {
         let at = (from * step.powf(f64::from(index))).min(to);
         let value = f(at)?;
+        worst_value = worst_value.max(value);
         if value < best_value {
             (best, best_value) = (at, value);
         }
+    }
+    if worst_value - best_value <= SAME * worst_value {
+        return Ok(None);
     }
     for _ in 0..DIVISIONS {
         step = step.sqrt();
@@ -112,7 +123,7 @@ fn least(from: f64, to: f64, f: &mut dyn FnMut(f64) -> Result<f64, Failure>) -> 
             }
         }
     }
-    Ok(best)
+    Ok(Some(best))
 }
 
 /// Every parameter that was fitted anew, a row each.
@@ -136,12 +147,12 @@ pub fn table(refitted: &[Refitted]) -> Table {
             parameter.to_string().into(),
             format!("{experiment}: {quantity}, {variant}").into(),
             (one.old, 3).into(),
-            (one.new, 3).into(),
-            Cell::from(format!("{:+.1} %", (one.new / one.old - 1.0) * 100.0)),
+            one.new.map(|new| (new, 3)).into(),
+            one.new.map(|new| format!("{:+.1} %", (new / one.old - 1.0) * 100.0)).into(),
             u32::try_from(one.others).unwrap_or(u32::MAX).into(),
             (one.published, 1).into(),
             (one.before, 1).into(),
-            (one.after, 1).into(),
+            one.after.map(|after| (after, 1)).into(),
         ]);
     }
     table
@@ -159,15 +170,20 @@ mod tests {
                 runs += 1;
                 Ok((at / wanted).ln().powi(2))
             });
-            let found = found.unwrap();
+            let found = found.unwrap().unwrap();
             assert!((found / wanted - 1.0).abs() < 0.02 && runs <= 19, "{found} for {wanted} in {runs} runs");
         }
     }
 
     #[test]
+    fn what_does_not_matter_has_no_best_value() {
+        assert_eq!(least(0.5, 50.0, &mut |at| Ok(9.0 + at / 1e4)).unwrap(), None);
+    }
+
+    #[test]
     fn a_row_tells_what_a_parameter_would_be() {
         let fit = Fit {
-            parameter: serde_json::from_str(r#"{"workload":"cg","option":"--op-instructions"}"#).unwrap(),
+            parameter: serde_json::from_str(r#"{"workload":"cg","option":"--op-reach"}"#).unwrap(),
             least: 1.0,
             most: 9.0,
             experiment: "e2".into(),
@@ -175,11 +191,18 @@ mod tests {
             variant: "psets".into(),
             with: std::collections::BTreeMap::new(),
         };
-        let one =
-            Refitted { fit, old: 3.0, new: 3.3, published: 1000.0, before: 998.0, after: 907.3, others: 4 };
+        let one = Refitted {
+            fit,
+            old: 3.0,
+            new: Some(3.3),
+            published: 1000.0,
+            before: 998.0,
+            after: Some(907.3),
+            others: 4,
+        };
         let expected = "\
-parameter             fitted to         value  from the others   change  others  published  with value  from the others
-cg --op-instructions  e2: Mop/s, psets  3.000            3.300  +10.0 %       4     1000.0       998.0            907.3
+parameter      fitted to         value  from the others   change  others  published  with value  from the others
+cg --op-reach  e2: Mop/s, psets  3.000            3.300  +10.0 %       4     1000.0       998.0            907.3
 ";
         assert_eq!(table(&[one]).text(), expected);
     }

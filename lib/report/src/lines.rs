@@ -32,6 +32,8 @@ const LEFT: f64 = 60.0;
 const RIGHT: f64 = 620.0;
 const TOP: f64 = 60.0;
 const FLOOR: f64 = 280.0;
+/// The radius of the mark on a point.
+const MARK: f64 = 3.0;
 
 impl Lines {
     /// The picture. Points that are no numbers are left out.
@@ -58,9 +60,15 @@ impl Lines {
         picture.line((LEFT, FLOOR), (RIGHT, FLOOR), "#333333");
         for (index, line) in self.lines.iter().enumerate() {
             let finite = line.points.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
-            let placed: Vec<(f64, f64)> =
-                finite.map(|(x, y)| (across.place(*x, LEFT, RIGHT), up.place(*y, FLOOR, TOP))).collect();
+            let placed: Vec<(f64, f64)> = finite
+                .clone()
+                .map(|(x, y)| (across.place(*x, LEFT, RIGHT), up.place(*y, FLOOR, TOP)))
+                .collect();
             picture.polyline(&placed, colour(index));
+            for (place, (x, y)) in placed.iter().zip(finite) {
+                let title = format!("{}: {y} {} at {x} {}", line.name, self.unit_y, self.unit_x);
+                picture.circle(*place, MARK, colour(index), &title);
+            }
         }
         picture.finish(&self.title)
     }
@@ -82,6 +90,10 @@ mod tests {
         // 10 s are 560 pixels, 100 Mbit/s are 220.
         let svg = lines.svg();
         assert!(svg.contains("<polyline points=\"60,280 340,170 620,60\" fill=\"none\""), "{svg}");
+        assert!(svg.contains(
+            "<circle cx=\"340\" cy=\"170\" r=\"3\" fill=\"#0072b2\"><title>eth0: 50 Mbit/s at 5 s</title></circle>"
+        ));
+        assert_eq!(svg.matches("<circle").count(), 3);
         assert_eq!(svg, lines.svg());
     }
 

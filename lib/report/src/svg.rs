@@ -42,6 +42,17 @@ impl Picture {
         );
     }
 
+    pub fn circle(&mut self, (x, y): (f64, f64), radius: f64, fill: &str, title: &str) {
+        let _ = writeln!(
+            self.body,
+            "<circle cx=\"{}\" cy=\"{}\" r=\"{}\" fill=\"{fill}\"><title>{}</title></circle>",
+            pixels(x),
+            pixels(y),
+            pixels(radius),
+            escaped(title)
+        );
+    }
+
     pub fn line(&mut self, (x1, y1): (f64, f64), (x2, y2): (f64, f64), stroke: &str) {
         let _ = writeln!(
             self.body,
@@ -121,6 +132,7 @@ mod tests {
     fn a_picture_is_written_element_by_element() {
         let mut picture = Picture::new(100.0, 50.0);
         picture.rect((1.0, 2.25), (3.0, 4.0), colour(0), "a < b");
+        picture.circle((7.5, 8.0), 3.0, "black", "p & q");
         picture.line((0.0, 0.0), (10.0, 0.04), "grey");
         picture.polyline(&[(1.0, 2.0), (3.5, 4.0)], colour(7));
         picture.text((5.0, 6.0), Anchor::Middle, "x & y");
@@ -129,6 +141,7 @@ mod tests {
 <title>t</title>
 <rect width=\"100\" height=\"50\" fill=\"white\"/>
 <rect x=\"1\" y=\"2.2\" width=\"3\" height=\"4\" fill=\"#0072b2\"><title>a &lt; b</title></rect>
+<circle cx=\"7.5\" cy=\"8\" r=\"3\" fill=\"black\"><title>p &amp; q</title></circle>
 <line x1=\"0\" y1=\"0\" x2=\"10\" y2=\"0\" stroke=\"grey\"/>
 <polyline points=\"1,2 3.5,4\" fill=\"none\" stroke=\"#d55e00\" stroke-width=\"2\"/>
 <text x=\"5\" y=\"6\" text-anchor=\"middle\">x &amp; y</text>

@@ -22,13 +22,17 @@ pub fn machine_field(machine: &str, field: &str) -> Option<f64> {
 }
 
 impl Session {
-    /// Opens a simulated machine that comes with the program, with those of the changes that concern it.
+    /// Opens a simulated machine that comes with the program, with a merge patch of its file (RFC 7396; `null` changes nothing) and with
+    /// those of the changes that concern it.
     ///
     /// # Errors
     /// [`OpenError`] when there is no such machine or number, or the machine is none with the changes.
-    pub fn open_changed(machine: &str, changes: &[FieldChange]) -> Result<Session, OpenError> {
+    pub fn open_changed(machine: &str, patch: &Value, changes: &[FieldChange]) -> Result<Session, OpenError> {
         let refused = |source| OpenError::Simulated { name: machine.to_owned(), source };
         let mut file = file(machine)?;
+        if !patch.is_null() {
+            merge(&mut file, patch);
+        }
         for change in changes.iter().filter(|change| change.machine == machine) {
             let number = file.pointer_mut(&change.field).filter(|value| value.is_number());
             let number = number
@@ -48,6 +52,25 @@ fn file(machine: &str) -> Result<Value, OpenError> {
     Ok(serde_json::from_str(text).unwrap_or_default())
 }
 
+/// Objects are merged key by key, `null` takes a key away, and everything else replaces what was there.
+fn merge(file: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *file = patch.clone();
+        return;
+    };
+    if !file.is_object() {
+        *file = Value::Object(serde_json::Map::new());
+    }
+    let Some(fields) = file.as_object_mut() else { return };
+    for (key, value) in patch {
+        if value.is_null() {
+            fields.remove(key);
+        } else {
+            merge(fields.entry(key).or_insert(Value::Null), value);
+        }
+    }
+}
+
 /// A number of the same kind as the one that is replaced.
 fn like(old: &Value, new: f64) -> Value {
     let whole = || format!("{new:.0}").parse::<i64>().ok().map(Number::from);
@@ -59,6 +82,7 @@ fn like(old: &Value, new: f64) -> Value {
 mod tests {
     use super::*;
     use crate::SIMULATED;
+    use serde_json::json;
 
     fn change(field: &str, value: f64) -> FieldChange {
         FieldChange { machine: "t2-64".into(), field: field.into(), value }
@@ -72,21 +96,37 @@ mod tests {
     fn a_number_is_changed_for_its_machine_alone() {
         assert_eq!(machine_field("t2-64", "/processor/clock_mhz"), Some(1165.0));
         let changes = [change("/processor/clock_mhz", 1400.4)];
-        assert_eq!(clock(&Session::open_changed("t2-64", &changes).unwrap()), Some(1400));
-        assert_eq!(clock(&Session::open_changed("t2000", &changes).unwrap()), Some(1000));
+        assert_eq!(clock(&Session::open_changed("t2-64", &Value::Null, &changes).unwrap()), Some(1400));
+        assert_eq!(clock(&Session::open_changed("t2000", &Value::Null, &changes).unwrap()), Some(1000));
+    }
+
+    #[test]
+    fn a_patch_adds_replaces_and_takes_away() {
+        let patch = json!({ "tunables": { "hz": 1000 }, "processor": { "clock_mhz": 700, "fpu": null }, "devices": [] });
+        let session = Session::open_changed("t2-64", &patch, &[change("/tunables/hz", 500.0)]).unwrap();
+        let simulation = session.simulation().unwrap();
+        let (hz, devices) = simulation.0.view(|s| (s.tunables.hz, s.devices.len()));
+        let topology = session.machine().processors().unwrap().topology().unwrap();
+        let first = &topology.processors()[0];
+        assert_eq!((hz, devices, first.clock_mhz, first.fpu.as_deref()), (500, 0, Some(700), None));
+        assert_eq!(first.isa, "sparcv9");
+        assert!(Session::open_changed("t2-64", &json!([]), &[]).is_err());
     }
 
     #[test]
     fn every_machine_opens_unchanged() {
         for name in SIMULATED {
-            assert_eq!(Session::open_changed(name, &[]).unwrap().machine().name(), name);
+            assert_eq!(Session::open_changed(name, &Value::Null, &[]).unwrap().machine().name(), name);
         }
     }
 
     #[test]
     fn what_is_no_number_of_the_file_is_refused() {
         let refused = |machine, changes: &[FieldChange]| {
-            Session::open_changed(machine, changes).err().map(|error| error.to_string()).unwrap_or_default()
+            Session::open_changed(machine, &Value::Null, changes)
+                .err()
+                .map(|error| error.to_string())
+                .unwrap_or_default()
         };
         for field in ["/processor/colour", "/processor/isa", "processor"] {
             assert_eq!(

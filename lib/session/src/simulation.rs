@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_workload_of_a_zone_is_started_there_and_its_operations_are_counted() {
-        let session = Session::open_changed("smartos-2", &[]).unwrap();
+        let session = Session::open_changed("smartos-2", &serde_json::Value::Null, &[]).unwrap();
         let simulation = session.simulation().unwrap();
         let load = Load::parse(&["cg".to_owned()]).unwrap();
         assert_eq!(simulation.start_in("zone3", &load), Err(NoSuchZone("zone3".into())));
