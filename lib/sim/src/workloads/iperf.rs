@@ -30,13 +30,12 @@ pub(super) const WORKLOAD: Workload = Workload {
     name: "iperf",
     summary: "A two-way stream over the network: a thread that sends, one that receives, and one that looks at the time.",
     options: &[
-        // Fitted: t2000, all processors taking interrupts, 540 Mbit/s out.
         Opt {
             flag: "--call-instructions",
             value: "N",
-            summary: "instructions in the kernel for a pair of frames that is written or read; 14000 if not given (fitted)",
+            summary: "instructions in the kernel for a pair of frames that is written or read; 10000 if not given (assumed)",
             unit: Unit::Count(1, 10_000_000),
-            default: 14_000,
+            default: 10_000,
         },
         Opt {
             flag: "--interrupt-instructions",
@@ -52,12 +51,13 @@ pub(super) const WORKLOAD: Workload = Workload {
             unit: Unit::Count(3, 1_024),
             default: 48,
         },
+        // Fitted: t2000, all processors taking interrupts, 540 Mbit/s out.
         Opt {
             flag: "--peer-us",
             value: "N",
-            summary: "microseconds until the other machine answers; 100 if not given (assumed)",
+            summary: "microseconds until the other machine answers; 630 if not given (fitted)",
             unit: Unit::Count(1, 1_000_000),
-            default: 100,
+            default: 630,
         },
     ],
     programs: |values, kernel| {
