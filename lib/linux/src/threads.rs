@@ -270,8 +270,23 @@ impl Threads for LinuxMachine {
         for (task, _) in &tasks {
             from.push((*task, set_of(&place(*task)?)));
         }
+        // Whoever bound it, or whatever it inherited that from.
+        let stays_inside = |inside: &dyn Fn(&CpuId) -> bool, set: PsetId| {
+            let bound = tasks.iter().filter_map(|(task, _)| self.status(*task).ok()?.cpu);
+            match bound.into_iter().find(|cpu| !inside(cpu)) {
+                None => Ok(()),
+                Some(cpu) => {
+                    let refusal = Refusal::new(Subject::Process(pid), Reason::BoundElsewhere { cpu, set });
+                    Err(refusal.hint(format!("unbind it first (pbind -u {pid})")))
+                }
+            }
+        };
         let destination = match to {
-            None => Destination::Home,
+            None => {
+                let in_no_set = |cpu: &CpuId| sets.values().all(|label| !label.members.contains(cpu));
+                stays_inside(&in_no_set, PsetId::DEFAULT)?;
+                Destination::Home
+            }
             Some(set) if set.is_default() => {
                 return Err(Refusal::new(Subject::Process(pid), Reason::DefaultPset)
                     .hint(format!("unbind it to return it there (psrset -u {pid})")));
@@ -285,15 +300,7 @@ impl Threads for LinuxMachine {
                     return Err(Refusal::new(Subject::Process(pid), Reason::EmptyPset(set))
                         .hint(format!("assign a processor first (psrset -a {set} …)")));
                 }
-                // Whoever bound it, or whatever it inherited that from.
-                for (task, _) in &tasks {
-                    let cpu = self.status(*task).ok().and_then(|s| s.cpu);
-                    if let Some(cpu) = cpu.filter(|c| !label.members.contains(c)) {
-                        let reason = Reason::BoundElsewhere { cpu, set };
-                        return Err(Refusal::new(Subject::Process(pid), reason)
-                            .hint(format!("unbind it first (pbind -u {pid})")));
-                    }
-                }
+                stays_inside(&|cpu: &CpuId| label.members.contains(cpu), set)?;
                 Destination::Set(set)
             }
         };

@@ -94,6 +94,25 @@ fn whoever_bound_a_thread_its_processor_stays() {
 }
 
 #[test]
+fn who_is_bound_to_a_processor_of_a_set_does_not_leave_the_set() {
+    for v1 in [false, true] {
+        let made = HandMade::new(4, v1);
+        made.process(20, &[20], "mine", 0);
+        let machine = made.machine();
+        create(&machine, &[1, 2], EXCLUSIVE).unwrap();
+        bind(&machine, 20, Some(1)).unwrap();
+        bind_cpu(&machine, 20, Some(2)).unwrap();
+        let refusal = bind(&machine, 20, None).unwrap_err();
+        assert_eq!(refusal.to_string(), "process 20: it is bound to processor 2, which is not in set 0");
+        assert_eq!(refusal.hint.as_deref(), Some("unbind it first (pbind -u 20)"));
+        bind_cpu(&machine, 20, None).unwrap();
+        bind(&machine, 20, None).unwrap();
+        let thread = &machine.threads().unwrap().lwps(Pid(20)).unwrap()[0];
+        assert_eq!((thread.set, thread.cpu), (PsetId::DEFAULT, None));
+    }
+}
+
+#[test]
 fn a_child_of_a_bound_thread_is_not_bound_to_a_set_without_its_processor() {
     for v1 in [false, true] {
         let made = HandMade::new(4, v1);
