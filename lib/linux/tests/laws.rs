@@ -59,6 +59,8 @@ impl laws::Subject for Paper {
         all.thread_sets = self.v1;
         all.sees_lone_heirs = false;
         all.free_clock = false;
+        // Files do not run anything, and what they say of interrupts is where these may go.
+        (all.programs, all.classes, all.prompt_interrupts) = (false, false, false);
         all
     }
 
@@ -114,7 +116,15 @@ impl laws::Subject for Paper {
 const PROCESSORS: u32 = 4;
 /// Scripts per machine: what a few seconds allow. The virtual machines run more.
 const CASES: u32 = 40;
-const NOT_HERE: [Law; 1] = [Law::IdleIsNoLongerThanElapsed];
+const NOT_HERE: [Law; 7] = [
+    Law::IdleIsNoLongerThanElapsed,
+    Law::BooksBalance,
+    Law::StoppedRunsNothing,
+    Law::RunsWhereAllowed,
+    Law::ClassesSurvive,
+    Law::UndoneClassReturns,
+    Law::InterruptsArrive,
+];
 
 #[test]
 fn a_hand_made_machine_of_version_2_obeys_every_law() {

@@ -22,6 +22,9 @@
 //! journal, a step is resisted by the machine, or the journal cannot be written. What must be true then is
 //! simple: all or nothing.
 //!
+//! Between changes time passes, where that costs nothing, and programs run: they start others and end by themselves.
+//! Where they ran, and for how long, is asked then ([`Load`]).
+//!
 //! What a change *should* lead to is said twice: by the facet that prepared it, and by the laws' own few lines
 //! about moving processors and threads between sets. The machine is compared with both.
 //!
@@ -33,16 +36,18 @@
 //!
 //! # What it does not do
 //!
-//! It does not ask whether a machine is quick, nor where threads really ran: `allowed` is believed. Two writers
-//! at once and foreign writers are tested elsewhere, by name.
+//! It does not ask whether a machine is quick, nor, where machines do not show it exactly, where threads really ran:
+//! there `allowed` is believed. Two writers at once and foreign writers are tested elsewhere, by name.
 
 mod bench;
 mod change;
 mod command;
 mod effects;
+mod ending;
 mod fault;
 mod grounds;
 mod law;
+mod life;
 mod observed;
 mod operation;
 mod report;
@@ -52,7 +57,7 @@ mod situation;
 mod subject;
 
 pub use bench::{Broken, Tally};
-pub use command::{Command, Edit, Fault, Pick, scripts};
+pub use command::{Command, Edit, Fault, Load, Pick, scripts};
 pub use law::Law;
 pub use report::{Failure, Report};
 pub use script::{Violation, run_script};
@@ -112,7 +117,7 @@ fn explore(
     let tally = RefCell::new(Tally::default());
     let first: RefCell<Option<(Vec<Command>, Violation)>> = RefCell::new(None);
     let broken = || Err(TestCaseError::fail("a law was broken"));
-    let result = runner.run(&scripts(SCRIPT_LENGTH_MAX), |script| {
+    let result = runner.run(&scripts(SCRIPT_LENGTH_MAX, abilities), |script| {
         let sought = first.borrow().as_ref().map(|(_, violation)| violation.law());
         match (run_one(&script), sought) {
             (Ok(done), None) => tally.borrow_mut().add(done),

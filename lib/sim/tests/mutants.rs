@@ -9,7 +9,7 @@ use mutant::{Defect, Mutant};
 
 /// The law is the one that is named first, for it is to lead to the cause.
 fn finds(law: Law, defect: Defect) {
-    let report = laws::run(|| SimSubject(Mutant::new(defect)), 400, 3);
+    let report = laws::run(|| SimSubject(Mutant::new(defect)), 2_000, 3);
     assert_eq!(report.broken().first(), Some(&law), "{defect:?}\n{report}");
 }
 
@@ -109,6 +109,56 @@ fn more_idle_time_than_time_is_found() {
 }
 
 #[test]
+fn time_that_is_in_no_book_is_found() {
+    finds(Law::BooksBalance, Defect::LosesTime);
+}
+
+#[test]
+fn programs_that_run_longer_than_their_processor_are_found() {
+    finds(Law::BooksBalance, Defect::RunsLongerThanItsProcessor);
+}
+
+#[test]
+fn a_thread_on_a_stopped_processor_is_found() {
+    finds(Law::StoppedRunsNothing, Defect::RunsWhereStopped);
+}
+
+#[test]
+fn a_thread_that_runs_where_it_is_not_allowed_is_found() {
+    finds(Law::RunsWhereAllowed, Defect::RunsOutside);
+}
+
+#[test]
+fn an_interrupt_that_arrives_at_a_sheltered_processor_is_found() {
+    finds(Law::InterruptsArrive, Defect::InterruptsArriveAnyway);
+}
+
+#[test]
+fn a_class_that_a_binding_takes_away_is_found() {
+    finds(Law::ClassesSurvive, Defect::BindingResetsClass);
+}
+
+#[test]
+fn a_class_that_is_not_put_back_is_found() {
+    finds(Law::UndoneClassReturns, Defect::UndoForgetsClasses);
+}
+
+#[test]
+fn an_untrue_report_of_a_class_is_found() {
+    finds(Law::DoesWhatItSays, Defect::ReportsAnotherClass);
+}
+
+#[test]
+fn a_dispatch_table_that_stays_is_found() {
+    finds(Law::DoesWhatItSays, Defect::TablesStay);
+}
+
+#[test]
+fn a_process_that_is_born_without_its_inheritance_is_found() {
+    finds(Law::ChildrenInherit, Defect::NewbornsAreFree);
+}
+
+#[test]
 fn a_change_that_is_not_made_is_found() {
     finds(Law::DoesWhatItSays, Defect::AssignsNothing);
 }
@@ -178,7 +228,8 @@ fn a_broken_law_is_shown_by_a_short_script() {
     let failure = report.failure.as_ref().expect("it is found");
     assert!(failure.script.len() <= 4, "{report}");
     let text = report.to_string();
-    for line in ["BROKEN: destroying a set returns its threads", "  1. spawn process", "as code: run_script("]
+    for line in
+        ["BROKEN: destroying a set returns its threads", ". spawn process 300", "as code: run_script("]
     {
         assert!(text.contains(line), "{line}\n{text}");
     }

@@ -10,6 +10,13 @@ pub struct Tally {
     pub scripts: u64,
     /// Commands, those that found nothing to do included.
     pub commands: u64,
+    /// What was done to the machine at random, by sort: births, ends, programs, time, and attempts to change
+    /// something, each counted as often as it was tried. Ending everything after a script does not count.
+    pub done: BTreeMap<&'static str, u64>,
+    /// Processes that other processes started while time passed.
+    pub born: u64,
+    /// Processes that ended by themselves.
+    pub ended: u64,
     /// Changes that were made.
     pub made: u64,
     /// Refusals by reason.
@@ -22,6 +29,17 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Operations: the sum of what was done.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        self.done.values().sum()
+    }
+
+    /// Counts an operation.
+    pub(super) fn did(&mut self, sort: &'static str) {
+        *self.done.entry(sort).or_default() += 1;
+    }
+
     /// How often a law was asked.
     #[must_use]
     pub fn asked(&self, law: Law) -> u64 {
@@ -33,6 +51,9 @@ impl Tally {
         self.scripts += other.scripts;
         self.commands += other.commands;
         self.made += other.made;
+        self.born += other.born;
+        self.ended += other.ended;
+        other.done.into_iter().for_each(|(sort, n)| *self.done.entry(sort).or_default() += n);
         self.faults += other.faults;
         self.no_counters = other.no_counters.or(self.no_counters.take());
         other.refused.into_iter().for_each(|(k, n)| *self.refused.entry(k).or_default() += n);

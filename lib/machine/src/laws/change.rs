@@ -2,7 +2,7 @@
 
 use super::observed::Observed;
 use super::operation::Operation;
-use crate::facets::{CreateOptions, Move, Rebinding, StateChange};
+use crate::facets::{CreateOptions, Move, Rebinding, Reclassed, StateChange};
 use crate::{Machine, Refusal, Writer};
 use millpond_model::{CpuId, Lwp, LwpId, Pid, PsetId};
 
@@ -13,6 +13,8 @@ pub enum Done {
     Sets(Vec<Rebinding<PsetId>>),
     Cpus(Vec<Rebinding<CpuId>>),
     States(Vec<StateChange>),
+    Class(Reclassed),
+    Table,
 }
 
 /// Prepares and makes a change as a command would: as the one writer.
@@ -40,6 +42,14 @@ pub fn attempt(machine: &dyn Machine, operation: &Operation) -> Result<Done, Ref
         Operation::BindCpu { pid, lwps, to } => {
             let change = machine.threads()?.prepare_bind_cpu(*pid, lwps.as_deref(), *to)?;
             Ok(Done::Cpus(writer.commit(change)?.outcome))
+        }
+        Operation::Class { pid, request } => {
+            let change = machine.dispatcher()?.prepare_class(*pid, request)?;
+            Ok(Done::Class(writer.commit(change)?.outcome))
+        }
+        Operation::Table { table } => {
+            writer.commit(machine.dispatcher()?.prepare_set_table(table.clone())?)?;
+            Ok(Done::Table)
         }
         Operation::State { cpus, to, forced } => match cpus.as_slice() {
             [cpu] => {
@@ -87,7 +97,13 @@ pub fn tells(done: &Done, operation: &Operation, before: &Observed) -> Option<St
             let was = |lwp: LwpId| before.threads.get(&Lwp { pid: *pid, lwp })?.cpu;
             tells_rebinding(list, *pid, lwps.as_deref(), *to, &before.lwps(*pid), &was)
         }
-        (Done::Destroyed, Operation::Destroy { .. }) => None,
+        (Done::Class(done), Operation::Class { pid, request }) => {
+            let from = *before.classes.get(pid)?;
+            let (to, clamped) = request.apply(from, before.tables.as_ref()?).ok()?;
+            let want = Reclassed { pid: *pid, from, to, clamped };
+            if *done == want { None } else { lie(format!("it said {done:?}, true is {want:?}")) }
+        }
+        (Done::Destroyed, Operation::Destroy { .. }) | (Done::Table, Operation::Table { .. }) => None,
         _ => lie("it speaks of something else".into()),
     }
 }

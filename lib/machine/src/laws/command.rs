@@ -3,8 +3,10 @@
 //! Commands name things by position, not by number, so that a script stays a script when any part of it is
 //! left out. A position is taken modulo what there is.
 
-use millpond_model::State;
+use super::subject::Abilities;
+use millpond_model::{ClassRequest, Quantum, State};
 use proptest::prelude::*;
+use proptest::strategy::Union;
 use std::fmt;
 
 /// A position in a list of what there is; the highest values name what there is not.
@@ -56,12 +58,42 @@ pub enum Command {
     Fork { process: Pick },
     /// A process ends.
     Exit { process: Pick },
+    /// A process is started that does something.
+    Start(Load),
+    /// So many milliseconds pass.
+    Pass(u16),
     /// A change through the interface, as any command would make it.
     Do(Edit),
     /// The same, and something goes wrong.
     Hit { edit: Edit, fault: Fault },
     /// The same change is killed at each of its moments in turn, and repaired each time; then it is made.
     KillEverywhere(Edit),
+}
+
+/// What a process does that is started. How, and how long, is the subject's affair; none of them may make so much happen
+/// that a second of it takes longer than a second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Load {
+    /// Threads compute without end.
+    Spin,
+    /// Threads compute, and end soon.
+    Burst,
+    /// Threads compute and sleep in turn.
+    Nap,
+    /// A thread starts a child every so often.
+    Fork,
+    /// Jobs start children and wait for them; in the end all are gone.
+    Build,
+    /// Pairs of threads wake one another, and end.
+    Pingpong,
+    /// Threads meet at barriers, some spinning, some asleep.
+    Meet,
+}
+
+impl Load {
+    /// Every one.
+    pub const ALL: [Load; 7] =
+        [Load::Spin, Load::Burst, Load::Nap, Load::Fork, Load::Build, Load::Pingpong, Load::Meet];
 }
 
 /// A change of the machine.
@@ -86,6 +118,10 @@ pub enum Edit {
     UnbindCpu { process: Pick, thread: Option<Pick> },
     /// Changes the state of processors.
     State { cpus: Vec<Pick>, to: State, forced: bool },
+    /// Puts a process into a class, or changes its parameters there.
+    Class { process: Pick, request: ClassRequest },
+    /// Replaces a row of a dispatch table by one made of a number.
+    Row { table: Pick, level: Pick, value: u16 },
 }
 
 /// What goes wrong.
@@ -101,37 +137,96 @@ pub enum Fault {
     DiskFull(u8),
 }
 
-/// Random scripts of 1 to `length_max` commands.
-pub fn scripts(length_max: usize) -> impl Strategy<Value = Vec<Command>> {
-    proptest::collection::vec(command(), 1..=length_max)
+/// Random scripts of 1 to `length_max` commands, such as a machine of these abilities can follow.
+pub fn scripts(length_max: usize, abilities: &Abilities) -> impl Strategy<Value = Vec<Command>> + use<> {
+    proptest::collection::vec(command(abilities), 1..=length_max)
 }
 
-fn command() -> impl Strategy<Value = Command> {
-    prop_oneof![
-        3 => Just(Command::Spawn),
-        2 => pick().prop_map(|process| Command::Thread { process }),
-        2 => pick().prop_map(|process| Command::Fork { process }),
-        1 => pick().prop_map(|process| Command::Exit { process }),
-        20 => edit().prop_map(Command::Do),
-        4 => (edit(), fault()).prop_map(|(edit, fault)| Command::Hit { edit, fault }),
-        1 => edit().prop_map(Command::KillEverywhere),
-    ]
+fn command(abilities: &Abilities) -> Union<BoxedStrategy<Command>> {
+    let edit = || edit(abilities.classes);
+    let mut kinds = vec![
+        (3, Just(Command::Spawn).boxed()),
+        (2, pick().prop_map(|process| Command::Thread { process }).boxed()),
+        (2, pick().prop_map(|process| Command::Fork { process }).boxed()),
+        (1, pick().prop_map(|process| Command::Exit { process }).boxed()),
+        (20, edit().prop_map(Command::Do).boxed()),
+        (4, (edit(), fault()).prop_map(|(edit, fault)| Command::Hit { edit, fault }).boxed()),
+        (1, edit().prop_map(Command::KillEverywhere).boxed()),
+    ];
+    if abilities.programs {
+        kinds.push((3, prop::sample::select(&Load::ALL[..]).prop_map(Command::Start).boxed()));
+        kinds.push((5, (1u16..=60).prop_map(Command::Pass).boxed()));
+    }
+    Union::new_weighted(kinds)
 }
 
-fn edit() -> impl Strategy<Value = Edit> {
+fn edit(classes: bool) -> Union<BoxedStrategy<Edit>> {
+    let mut kinds = vec![
+        (
+            5,
+            (cpus(), prop::bool::weighted(0.2), forced())
+                .prop_map(|(cpus, shared, forced)| Edit::Create { cpus, shared, forced })
+                .boxed(),
+        ),
+        (2, pick().prop_map(|set| Edit::Destroy { set }).boxed()),
+        (
+            4,
+            (pick(), cpus(), forced())
+                .prop_map(|(set, cpus, forced)| Edit::Assign { set, cpus, forced })
+                .boxed(),
+        ),
+        (2, (cpus(), forced()).prop_map(|(cpus, forced)| Edit::Remove { cpus, forced }).boxed()),
+        (
+            6,
+            (pick(), thread(), pick())
+                .prop_map(|(process, thread, set)| Edit::BindSet { process, thread, set })
+                .boxed(),
+        ),
+        (2, (pick(), thread()).prop_map(|(process, thread)| Edit::UnbindSet { process, thread }).boxed()),
+        (
+            4,
+            (pick(), thread(), pick())
+                .prop_map(|(process, thread, cpu)| Edit::BindCpu { process, thread, cpu })
+                .boxed(),
+        ),
+        (2, (pick(), thread()).prop_map(|(process, thread)| Edit::UnbindCpu { process, thread }).boxed()),
+        (
+            5,
+            (cpus(), state(), forced())
+                .prop_map(|(cpus, to, forced)| Edit::State { cpus, to, forced })
+                .boxed(),
+        ),
+    ];
+    if classes {
+        let class = (pick(), request()).prop_map(|(process, request)| Edit::Class { process, request });
+        let row = (pick(), pick(), any::<u16>()).prop_map(|(table, level, value)| Edit::Row {
+            table,
+            level,
+            value,
+        });
+        kinds.extend([(5, class.boxed()), (1, row.boxed())]);
+    }
+    Union::new_weighted(kinds)
+}
+
+/// Mostly possible ones: the ranges go a little beyond those of the classes.
+fn request() -> impl Strategy<Value = ClassRequest> {
+    let own = || proptest::option::of(-62i32..=62);
+    let quantum = || {
+        let some = prop_oneof![4 => (1u32..=20).prop_map(Quantum::Ticks), 1 => Just(Quantum::Infinite)];
+        proptest::option::of(some)
+    };
     prop_oneof![
-        5 => (cpus(), prop::bool::weighted(0.2), forced())
-            .prop_map(|(cpus, shared, forced)| Edit::Create { cpus, shared, forced }),
-        2 => pick().prop_map(|set| Edit::Destroy { set }),
-        4 => (pick(), cpus(), forced()).prop_map(|(set, cpus, forced)| Edit::Assign { set, cpus, forced }),
-        2 => (cpus(), forced()).prop_map(|(cpus, forced)| Edit::Remove { cpus, forced }),
-        6 => (pick(), thread(), pick())
-            .prop_map(|(process, thread, set)| Edit::BindSet { process, thread, set }),
-        2 => (pick(), thread()).prop_map(|(process, thread)| Edit::UnbindSet { process, thread }),
-        4 => (pick(), thread(), pick())
-            .prop_map(|(process, thread, cpu)| Edit::BindCpu { process, thread, cpu }),
-        2 => (pick(), thread()).prop_map(|(process, thread)| Edit::UnbindCpu { process, thread }),
-        5 => (cpus(), state(), forced()).prop_map(|(cpus, to, forced)| Edit::State { cpus, to, forced }),
+        (own(), own()).prop_map(|(uprilim, upri)| ClassRequest::Ts { uprilim, upri }),
+        (own(), own(), proptest::option::of(any::<bool>()))
+            .prop_map(|(uprilim, upri, foreground)| ClassRequest::Ia { uprilim, upri, foreground }),
+        (own(), own(), quantum()).prop_map(|(uprilim, upri, quantum)| ClassRequest::Fx {
+            uprilim,
+            upri,
+            quantum
+        }),
+        (proptest::option::of(-1i32..=60), quantum(), proptest::option::of(0u8..=31))
+            .prop_map(|(pri, quantum, tqsig)| ClassRequest::Rt { pri, quantum, tqsig }),
     ]
 }
 
@@ -149,7 +244,7 @@ fn thread() -> impl Strategy<Value = Option<Pick>> {
 
 /// Mostly different ones: a position that was named already is taken to mean the next.
 fn cpus() -> impl Strategy<Value = Vec<Pick>> {
-    let one = prop_oneof![60 => pick(), 1 => Just(Pick::AGAIN)];
+    let one = prop_oneof![30 => pick(), 1 => Just(Pick::AGAIN)];
     proptest::collection::vec(one, 0..5)
 }
 

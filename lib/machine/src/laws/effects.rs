@@ -21,6 +21,18 @@ pub struct Passage<'p> {
     pub ours: &'p [Pid],
 }
 
+/// A process that was born by itself, and the machine before and after that.
+pub struct Newborn<'n> {
+    /// Before.
+    pub before: &'n Observed,
+    /// After.
+    pub after: &'n Observed,
+    /// Whose child it is. It may have been born in between too, or have ended.
+    pub parent: Pid,
+    /// The process.
+    pub child: Pid,
+}
+
 impl Bench {
     /// Asks everything that can be asked of a change that was made.
     pub fn passage<S: Subject + ?Sized>(&mut self, subject: &S, p: &Passage<'_>) {
@@ -30,6 +42,7 @@ impl Bench {
         self.sets(p, &wanted, &is);
         self.states(p, &wanted, &is);
         self.threads(p, &wanted, &is);
+        self.classes(p, &wanted, &is);
         self.allowed(subject, p);
     }
 
@@ -102,6 +115,28 @@ impl Bench {
         }
     }
 
+    /// Classes and their tables.
+    fn classes(&mut self, p: &Passage<'_>, wanted: &Situation, is: &Situation) {
+        let about = matches!(p.operation, Operation::Class { .. } | Operation::Table { .. });
+        for (pid, want) in &wanted.classes {
+            let have = is.classes.get(pid);
+            let law = match p.operation {
+                Operation::Class { pid: named, .. } if named == pid => Law::DoesWhatItSays,
+                _ if about => Law::NothingElseChanges,
+                _ => Law::ClassesSurvive,
+            };
+            self.ask(law, have == Some(want), || {
+                format!("process {pid} was to be in {want}, and is in {have:?}")
+            });
+        }
+        if wanted.tables.is_some() {
+            let named = matches!(p.operation, Operation::Table { .. });
+            let law = if named { Law::DoesWhatItSays } else { Law::NothingElseChanges };
+            let how = || "a dispatch table has rows that it was not to have".to_owned();
+            self.ask(law, wanted.tables == is.tables, how);
+        }
+    }
+
     /// Threads that a change sets free may run where they would without it: neither less nor more.
     fn allowed<S: Subject + ?Sized>(&mut self, subject: &S, p: &Passage<'_>) {
         let free = |t: &&LwpStatus| p.ours.contains(&t.lwp.pid) && t.cpu.is_none();
@@ -138,9 +173,29 @@ impl Bench {
         }
     }
 
+    /// What a process that was born by itself has: what one of its parent's threads has.
+    pub fn newborn(&mut self, n: &Newborn<'_>) {
+        let has = |seen: &Observed, pid: Pid| {
+            let class = seen.classes.get(&pid).copied();
+            let threads = seen.threads.values().filter(move |t| t.lwp.pid == pid);
+            threads.map(move |t| (t.set, t.cpu, class)).collect::<Vec<_>>()
+        };
+        let of = [has(n.before, n.parent), has(n.after, n.parent)].concat();
+        if of.is_empty() {
+            return;
+        }
+        let child = has(n.after, n.child);
+        let inherited = child.iter().all(|one| of.contains(one));
+        let Newborn { parent, child: pid, .. } = n;
+        self.ask(Law::ChildrenInherit, inherited, || {
+            format!("process {parent} has {of:?}, its child {pid} has {child:?}")
+        });
+    }
+
     /// What a new thread, or the first thread of a new process, has.
     pub fn child(&mut self, seen: &Observed, creator: Lwp, child: Lwp) {
-        let look = |lwp: Lwp| seen.threads.get(&lwp).map(|t| (t.set, t.cpu, t.allowed.clone()));
+        let class = |lwp: Lwp| seen.classes.get(&lwp.pid).map(ToString::to_string);
+        let look = |lwp: Lwp| seen.threads.get(&lwp).map(|t| (t.set, t.cpu, t.allowed.clone(), class(lwp)));
         let (of, has) = (look(creator), look(child));
         self.ask(Law::ChildrenInherit, of.is_some() && of == has, || {
             format!("thread {creator} has {of:?}, its child {child} has {has:?}")

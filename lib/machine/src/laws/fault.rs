@@ -5,7 +5,6 @@ use crate::facets::{Clock, Counters, Dispatcher, Interrupts, Processors, Psets, 
 use crate::{
     Absent, Guard, Journal, JournalError, Knob, KnobError, Knobs, Machine, Operation, Refusal, Step, Value,
 };
-use millpond_model::Nanos;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
@@ -205,9 +204,4 @@ impl Journal for Faulty<'_> {
             *self.counts.killed_at.borrow_mut() = Some(name.to_owned());
         }
     }
-}
-
-/// Lets a second pass on a machine whose time is free, so that what happens next happens later.
-pub fn let_time_pass(clock: &dyn Clock) {
-    clock.sleep_until(clock.now() + Nanos::from_secs(1));
 }

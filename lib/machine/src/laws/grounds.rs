@@ -48,6 +48,14 @@ impl Grounds {
                 }
             }
             Operation::State { cpus, to, forced } => grounds.states(seen, cpus, *to, *forced),
+            Operation::Class { pid, request } => {
+                grounds.process(seen, *pid, None);
+                let applied = seen.classes.get(pid).zip(seen.tables.as_ref());
+                if let Some(Err(error)) = applied.map(|(class, tables)| request.apply(*class, tables)) {
+                    grounds.must.push(Reason::Machine(error.to_string()));
+                }
+            }
+            Operation::Table { .. } => {}
         }
         grounds
     }

@@ -12,6 +12,8 @@ pub enum Law {
     DestroyReturnsProcessors,
     UnbindingRestores,
     ChildrenInherit,
+    ClassesSurvive,
+    UndoneClassReturns,
     LowestFreeNumber,
     OrderOfArrival,
     StoppedKeepsItsSet,
@@ -20,10 +22,14 @@ pub enum Law {
     DefaultSetRuns,
     LastInterruptibleStays,
     ShelteredFromInterrupts,
+    InterruptsArrive,
+    StoppedRunsNothing,
+    RunsWhereAllowed,
     BoundStayInside,
     OthersStayOutside,
     ReachWholeSet,
     IdleIsNoLongerThanElapsed,
+    BooksBalance,
     RefusedForAReason,
     RefusedChangesNothing,
     UnfinishedIsPutBack,
@@ -50,16 +56,24 @@ pub enum Need {
     States,
     /// Counters.
     Counters,
+    /// Programs whose doings are shown exactly.
+    Programs,
+    /// Classes that can be changed.
+    Classes,
+    /// Interrupts that go elsewhere at once.
+    PromptInterrupts,
 }
 
 impl Law {
     /// Every law, in the order of the report.
-    pub const ALL: [Law; 26] = [
+    pub const ALL: [Law; 32] = [
         Law::OneSetEach,
         Law::DestroyReturnsThreads,
         Law::DestroyReturnsProcessors,
         Law::UnbindingRestores,
         Law::ChildrenInherit,
+        Law::ClassesSurvive,
+        Law::UndoneClassReturns,
         Law::LowestFreeNumber,
         Law::OrderOfArrival,
         Law::StoppedKeepsItsSet,
@@ -68,10 +82,14 @@ impl Law {
         Law::DefaultSetRuns,
         Law::LastInterruptibleStays,
         Law::ShelteredFromInterrupts,
+        Law::InterruptsArrive,
+        Law::StoppedRunsNothing,
+        Law::RunsWhereAllowed,
         Law::BoundStayInside,
         Law::OthersStayOutside,
         Law::ReachWholeSet,
         Law::IdleIsNoLongerThanElapsed,
+        Law::BooksBalance,
         Law::RefusedForAReason,
         Law::RefusedChangesNothing,
         Law::UnfinishedIsPutBack,
@@ -95,6 +113,10 @@ impl Law {
             Law::LastInterruptibleStays => "a processor that takes interrupts remains",
             Law::ShelteredFromInterrupts => "no movable interrupt may go to a sheltered processor",
             Law::ReachWholeSet => "a thread that is bound to no processor may run wherever its set does",
+            Law::InterruptsArrive => "interrupts arrive at processors that take them",
+            Law::StoppedRunsNothing => "nothing runs on a processor that is out of service",
+            Law::RunsWhereAllowed => "a thread runs where it is allowed, and nowhere else",
+            Law::BooksBalance => "a processor's time is accounted for, to the nanosecond",
             Law::IdleIsNoLongerThanElapsed => "idle time never exceeds elapsed time",
             Law::DestroyReturnsProcessors => "destroying a set returns its processors to the default set",
             Law::DestroyReturnsThreads => "destroying a set returns its threads to where they were",
@@ -103,7 +125,9 @@ impl Law {
             Law::LowestFreeNumber => "a new set has the lowest free number",
             Law::StoppedKeepsItsSet => "a processor keeps its set through every state",
             Law::SinceChangesWithState => "since-times change exactly when states do",
-            Law::ChildrenInherit => "children inherit the bindings of their creator",
+            Law::ChildrenInherit => "children inherit the bindings and the class of their creator",
+            Law::ClassesSurvive => "a class survives changes of sets, bindings and states",
+            Law::UndoneClassReturns => "a change of class that is not made leaves all classes as they were",
             Law::DoesWhatItSays => "a change does what it says",
             Law::NothingElseChanges => "what a change does not name stays as it was",
             Law::RefusedForAReason => "a refusal is justified by the situation",
@@ -125,6 +149,9 @@ impl Law {
             Law::LastInterruptibleStays | Law::ShelteredFromInterrupts => Need::Shelter,
             Law::SinceChangesWithState => Need::States,
             Law::IdleIsNoLongerThanElapsed => Need::Counters,
+            Law::InterruptsArrive => Need::PromptInterrupts,
+            Law::StoppedRunsNothing | Law::RunsWhereAllowed | Law::BooksBalance => Need::Programs,
+            Law::ClassesSurvive | Law::UndoneClassReturns => Need::Classes,
             _ => Need::Sets,
         }
     }
@@ -146,6 +173,11 @@ impl Need {
             Need::ExclusiveSets => (abilities.exclusive, "this machine makes no exclusive sets"),
             Need::Stopping => (abilities.can_stop(), "processors cannot be taken out of service here"),
             Need::Shelter => (abilities.can_shelter(), "processors cannot be sheltered here"),
+            Need::Programs => (abilities.programs, "where programs run is not shown exactly here"),
+            Need::Classes => (abilities.classes, "classes are not changed here"),
+            Need::PromptInterrupts => {
+                (abilities.prompt_interrupts, "interrupts go elsewhere only with time here")
+            }
             Need::States => (abilities.states.len() > 1, "processors cannot change their states here"),
         };
         if there { None } else { Some(why) }

@@ -3,7 +3,7 @@
 use super::subject::{Subject, Times};
 use crate::facets::{Interrupt, LwpStatus, ProcessorStatus};
 use crate::{Knob, Reason, Refusal, Value};
-use millpond_model::{CpuId, CpuSet, Lwp, LwpId, Pid, Pset, PsetId, State};
+use millpond_model::{ClassParams, CpuId, CpuSet, DispatchTables, Lwp, LwpId, Pid, Pset, PsetId, State};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is seen.
@@ -17,6 +17,10 @@ pub struct Observed {
     pub threads: BTreeMap<Lwp, LwpStatus>,
     /// Processes that are parts of the kernel.
     pub kernel: BTreeSet<Pid>,
+    /// The class of each process that is not of the kernel, where classes can be changed.
+    pub classes: BTreeMap<Pid, ClassParams>,
+    /// The dispatch tables, where they can be changed.
+    pub tables: Option<DispatchTables>,
     /// What can be steered, where that can be seen.
     pub interrupts: Vec<Interrupt>,
     /// The journal's baselines.
@@ -57,11 +61,20 @@ impl Observed {
             Ok(facet) => facet.list().map_err(say("interrupts"))?,
             Err(_) => Vec::new(),
         };
+        let (mut classes, mut tables) = (BTreeMap::new(), None);
+        if subject.abilities().classes {
+            let facet = machine.dispatcher().map_err(absent)?;
+            let scheduled = facet.scheduled().map_err(say("classes"))?;
+            classes.extend(scheduled.into_iter().filter(|s| !s.kernel).map(|s| (s.pid, s.params)));
+            tables = Some(facet.tables().map_err(say("dispatch tables"))?);
+        }
         Ok(Observed {
             processors: states.into_iter().map(|s| (s.cpu, s)).collect(),
             sets,
             threads,
             kernel,
+            classes,
+            tables,
             interrupts,
             baselines: machine.journal().baselines(),
             snapshot: subject.snapshot(Times::Shown)?,
@@ -116,6 +129,17 @@ impl Observed {
     /// The threads of a process, ascending.
     pub fn lwps(&self, pid: Pid) -> Vec<LwpId> {
         self.threads.keys().filter(|l| l.pid == pid).map(|l| l.lwp).collect()
+    }
+
+    /// Every process that is not of the kernel.
+    pub fn processes(&self) -> BTreeSet<Pid> {
+        self.threads.keys().map(|l| l.pid).collect()
+    }
+
+    /// Where some thread of a process may run.
+    pub fn reach(&self, pid: Pid) -> CpuSet {
+        let threads = self.threads.range(Lwp { pid, lwp: LwpId(0) }..).take_while(|(l, _)| l.pid == pid);
+        threads.flat_map(|(_, t)| t.allowed.iter()).collect()
     }
 
     /// A process number that nobody has.

@@ -2,7 +2,10 @@
 //! processors and threads between sets.
 
 use super::observed::Observed;
-use millpond_model::{CpuId, Lwp, LwpId, Pid, Pset, PsetId, State, Transition};
+use millpond_model::{
+    ClassParams, ClassRequest, ClassTable, CpuId, DispatchTables, Lwp, LwpId, Pid, Pset, PsetId, State,
+    Transition,
+};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -15,6 +18,8 @@ pub enum Operation {
     BindSet { pid: Pid, lwps: Option<Vec<LwpId>>, to: Option<PsetId> },
     BindCpu { pid: Pid, lwps: Option<Vec<LwpId>>, to: Option<CpuId> },
     State { cpus: Vec<CpuId>, to: State, forced: bool },
+    Class { pid: Pid, request: ClassRequest },
+    Table { table: ClassTable },
 }
 
 /// The part of a situation that changes are about.
@@ -26,6 +31,10 @@ pub struct Situation {
     pub states: BTreeMap<CpuId, State>,
     /// What each thread is bound to.
     pub threads: BTreeMap<Lwp, Binding>,
+    /// The class of each process, where classes can be changed.
+    pub classes: BTreeMap<Pid, ClassParams>,
+    /// The dispatch tables, where they can be.
+    pub tables: Option<DispatchTables>,
 }
 
 /// A set (the default one for none), and a processor.
@@ -43,6 +52,8 @@ impl Situation {
                 .filter(|t| ours(t.lwp.pid))
                 .map(|t| (t.lwp, (t.set, t.cpu)))
                 .collect(),
+            classes: seen.classes.iter().filter(|(pid, _)| ours(**pid)).map(|(pid, c)| (*pid, *c)).collect(),
+            tables: seen.tables.clone(),
         }
     }
 
@@ -68,6 +79,18 @@ impl Situation {
             }
             Operation::BindCpu { pid, lwps, to } => {
                 self.named(*pid, lwps.as_deref()).for_each(|b| b.1 = *to);
+            }
+            Operation::Class { pid, request } => {
+                if let (Some(class), Some(tables)) = (self.classes.get_mut(pid), &self.tables)
+                    && let Ok((params, _)) = request.apply(*class, tables)
+                {
+                    *class = params;
+                }
+            }
+            Operation::Table { table } => {
+                if let Some(tables) = &mut self.tables {
+                    tables.set(table.clone());
+                }
             }
             Operation::State { cpus, to, forced } => {
                 for cpu in cpus {
@@ -121,6 +144,20 @@ impl Situation {
 }
 
 impl Operation {
+    /// What sort of change it is, for counting.
+    #[must_use]
+    pub fn sort(&self) -> &'static str {
+        match self {
+            Operation::Create { .. } | Operation::Destroy { .. } | Operation::Assign { .. } => {
+                "changes of sets"
+            }
+            Operation::BindSet { .. } | Operation::BindCpu { .. } => "changes of bindings",
+            Operation::State { .. } => "changes of states, interrupts following",
+            Operation::Class { .. } => "changes of classes",
+            Operation::Table { .. } => "changes of dispatch tables",
+        }
+    }
+
     /// Whether it names the thread.
     #[must_use]
     pub fn names(&self, lwp: Lwp) -> bool {
@@ -162,6 +199,15 @@ impl fmt::Display for Operation {
             }
             Operation::BindCpu { pid, lwps, to: None } => {
                 write!(f, "unbind {} from its processor", who(pid, lwps))
+            }
+            Operation::Class { pid, request } => write!(f, "put process {pid} into {request:?}"),
+            Operation::Table { table } => {
+                let which = match table {
+                    ClassTable::Ts(_) => "TS",
+                    ClassTable::Rt(_) => "RT",
+                    ClassTable::Fx(_) => "FX",
+                };
+                write!(f, "replace the dispatch table of {which}")
             }
             Operation::State { cpus, to, forced } => {
                 write!(f, "make [{}] {to}{}", list(cpus), force(forced))

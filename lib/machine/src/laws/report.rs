@@ -104,7 +104,8 @@ impl fmt::Display for Report {
         let t = &self.tally;
         writeln!(
             f,
-            "laws: {} scripts of {} commands (seed {}): {} changes made, {} refused, {} faults",
+            "laws: {} operations in {} scripts of {} commands (seed {}): {} changes made, {} refused, {} faults",
+            t.operations(),
             t.scripts,
             t.commands,
             self.seed,
@@ -112,6 +113,12 @@ impl fmt::Display for Report {
             t.refused.values().sum::<u64>(),
             t.faults
         )?;
+        for (sort, count) in &t.done {
+            writeln!(f, "  did     {count:>9} x  {sort}")?;
+        }
+        if t.born + t.ended > 0 {
+            writeln!(f, "  {} processes were born of others, {} ended by themselves", t.born, t.ended)?;
+        }
         for law in Law::ALL.into_iter().filter(|law| t.asked(*law) > 0) {
             writeln!(f, "  checked {:>9} x  {law}", t.asked(law))?;
         }

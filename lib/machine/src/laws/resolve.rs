@@ -4,7 +4,7 @@ use super::command::{Edit, Pick};
 use super::observed::Observed;
 use super::operation::Operation;
 use super::subject::Abilities;
-use millpond_model::{CpuId, LwpId, Pid, PsetId};
+use millpond_model::{ClassTable, CpuId, LwpId, Pid, PsetId, Quantum, QuantumTable, TsRow, TsTable};
 
 /// What positions are positions in.
 pub struct Scene<'p> {
@@ -50,12 +50,45 @@ impl Scene<'_> {
                 let pid = self.pick_process(*process)?;
                 Operation::BindCpu { pid, lwps: thread(pid, t), to: None }
             }
+            Edit::Class { process, request } => {
+                let pid = self.pick_process(*process)?;
+                return self.abilities.classes.then_some(Operation::Class { pid, request: *request });
+            }
+            Edit::Row { table, level, value } => {
+                return self.table(*table, *level, *value).map(|table| Operation::Table { table });
+            }
             Edit::State { cpus, to, forced } => {
                 let possible = self.abilities.states.contains(to);
                 let state = Operation::State { cpus: self.pick_cpus(cpus), to: *to, forced: *forced };
                 return possible.then_some(state);
             }
         })
+    }
+
+    /// A table in which one row is another one, made of a number.
+    fn table(&self, table: Pick, level: Pick, value: u16) -> Option<ClassTable> {
+        let tables = self.seen.tables.as_ref()?;
+        let ticks = u32::from(value % 40) + 1;
+        let quantum = if value.is_multiple_of(11) { Quantum::Infinite } else { Quantum::Ticks(ticks) };
+        let quanta = |table: &QuantumTable| {
+            let mut rows = table.rows().to_vec();
+            let at = usize::from(level.0) % rows.len().max(1);
+            *rows.get_mut(at)? = quantum;
+            QuantumTable::new(rows).ok()
+        };
+        match table.of(&[0, 1, 2])? {
+            0 => quanta(&tables.rt).map(ClassTable::Rt),
+            1 => quanta(&tables.fx).map(ClassTable::Fx),
+            _ => {
+                let mut rows = tables.ts.rows().to_vec();
+                let at = usize::from(level.0) % rows.len().max(1);
+                let to = |by: u16| u8::try_from(value / by % 60).unwrap_or(0);
+                let maxwait = u32::from(value % 3);
+                *rows.get_mut(at)? =
+                    TsRow { quantum: ticks, tqexp: to(1), slpret: to(7), maxwait, lwait: to(49) };
+                TsTable::new(rows).ok().map(ClassTable::Ts)
+            }
+        }
     }
 
     fn pick_cpus(&self, picks: &[Pick]) -> Vec<CpuId> {

@@ -4,15 +4,17 @@ use super::bench::{Bench, Broken, Tally};
 use super::change::{Done, attempt, tells};
 use super::command::{Command, Edit, Fault};
 use super::effects::Passage;
-use super::fault::{Faulty, let_time_pass};
+use super::ending::clear_up;
+use super::fault::Faulty;
 use super::grounds::Grounds;
 use super::law::Law;
+use super::life::{A_SECOND, Books};
 use super::observed::Observed;
-use super::operation::{Operation, Situation};
+use super::operation::Operation;
 use super::resolve::Scene;
 use super::subject::{Abilities, Subject, Times};
 use crate::{Reason, Refusal, Writer};
-use millpond_model::{CpuId, Lwp, Pid, Sample, State, WallTime};
+use millpond_model::{Lwp, Nanos, Pid, Sample, WallTime};
 
 /// Laws were broken, or (where there are none) the subject itself failed.
 #[derive(Debug, Clone)]
@@ -34,7 +36,7 @@ impl Violation {
 }
 
 /// Why a script stops.
-enum Stop {
+pub(super) enum Stop {
     Broken(Vec<Broken>),
     Stuck(String),
 }
@@ -75,11 +77,12 @@ pub fn run_script<S: Subject + ?Sized>(subject: &mut S, script: &[Command]) -> R
 
 /// What outlives a script that stops.
 #[derive(Default)]
-struct Notes {
-    bench: Bench,
+pub(super) struct Notes {
+    pub bench: Bench,
     trace: Vec<String>,
-    processes: Vec<Pid>,
-    first: Option<Observed>,
+    /// The processes of the script, those that were born of them included.
+    pub processes: Vec<Pid>,
+    pub first: Option<Observed>,
 }
 
 fn play<S: Subject + ?Sized>(subject: &mut S, script: &[Command], notes: &mut Notes) -> Result<(), Stop> {
@@ -94,7 +97,8 @@ fn play<S: Subject + ?Sized>(subject: &mut S, script: &[Command], notes: &mut No
             None
         }
     };
-    let mut player = Player { subject, abilities, notes, seen: first.clone(), sample };
+    let books = Books::default();
+    let mut player = Player { subject, abilities, notes, seen: first.clone(), sample, books, runs: false };
     for command in script {
         player.notes.bench.tally.commands += 1;
         player.command(command)?;
@@ -102,43 +106,16 @@ fn play<S: Subject + ?Sized>(subject: &mut S, script: &[Command], notes: &mut No
     player.tear_down(&first, &plain)
 }
 
-/// Ends what a broken script left, as well as can be, so that the next script begins on a clean machine.
-fn clear_up<S: Subject + ?Sized>(subject: &mut S, notes: &Notes) {
-    for pid in &notes.processes {
-        // What fails here was a broken law already, which is what is being reported.
-        let _ = subject.exit(*pid);
-    }
-    if let (Some(first), Ok(seen)) = (&notes.first, Observed::of(subject)) {
-        for operation in way_back(first, &seen, &[]) {
-            let _ = attempt(subject.machine(), &operation);
-        }
-    }
-}
-
-/// The changes that lead back to the first situation: bindings to processors, sets, states. Bindings to sets
-/// end with the sets.
-fn way_back(first: &Observed, seen: &Observed, ours: &[Pid]) -> Vec<Operation> {
-    let bound = seen.threads.values().filter(|t| t.cpu.is_some() && ours.contains(&t.lwp.pid));
-    let unbind = bound.map(|t| Operation::BindCpu { pid: t.lwp.pid, lwps: Some(vec![t.lwp.lwp]), to: None });
-    let sets = seen.sets.iter().filter(|s| first.set(s.id).is_none());
-    let destroy = sets.map(|s| Operation::Destroy { set: s.id });
-    let state = |cpu: CpuId, to| Operation::State { cpus: vec![cpu], to, forced: true };
-    let was = |cpu: &CpuId| first.processors.get(cpu).map(|p| p.state);
-    let changed = seen.processors.values().filter(|p| was(&p.cpu).is_some_and(|was| was != p.state));
-    let changed: Vec<CpuId> = changed.map(|p| p.cpu).collect();
-    // First on-line, so that the last ones of something are never asked to leave it.
-    let start = changed.iter().map(|cpu| state(*cpu, State::OnLine));
-    let restore = changed.iter().filter_map(|cpu| Some(state(*cpu, was(cpu)?)));
-    unbind.chain(destroy).chain(start).chain(restore).collect()
-}
-
 /// One script under way.
-struct Player<'s, S: Subject + ?Sized> {
-    subject: &'s mut S,
-    abilities: Abilities,
-    notes: &'s mut Notes,
-    seen: Observed,
+pub(super) struct Player<'s, S: Subject + ?Sized> {
+    pub subject: &'s mut S,
+    pub abilities: Abilities,
+    pub notes: &'s mut Notes,
+    pub seen: Observed,
     sample: Option<Sample>,
+    pub books: Books,
+    /// Whether programs were started, so that things happen while time passes.
+    pub runs: bool,
 }
 
 impl<S: Subject + ?Sized> Player<'_, S> {
@@ -146,6 +123,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
         match command {
             Command::Spawn => {
                 let pid = self.subject.spawn()?;
+                self.did("births");
                 self.say(format!("spawn process {pid}"));
                 self.notes.processes.push(pid);
                 self.look()?;
@@ -157,6 +135,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
                     return Ok(());
                 }
                 let child = self.subject.add_thread(pid)?;
+                self.did("births");
                 self.say(format!("thread {creator} starts thread {child}"));
                 self.look()?;
                 self.notes.bench.child(&self.seen, creator, child);
@@ -168,6 +147,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
                     return Ok(());
                 }
                 let pid = self.subject.fork(parent)?;
+                self.did("births");
                 self.say(format!("thread {creator} forks process {pid}"));
                 self.notes.processes.push(pid);
                 self.look()?;
@@ -177,23 +157,45 @@ impl<S: Subject + ?Sized> Player<'_, S> {
             Command::Exit { process } => {
                 let Some(pid) = process.of(&self.notes.processes) else { return Ok(()) };
                 self.subject.exit(pid)?;
+                self.did("ends");
                 self.say(format!("process {pid} exits"));
                 self.notes.processes.retain(|p| *p != pid);
                 self.look()?;
             }
+            Command::Start(load) => {
+                if !self.abilities.programs {
+                    return Ok(());
+                }
+                let pid = self.subject.start(*load)?;
+                self.did("programs started");
+                self.runs = true;
+                self.say(format!("start process {pid}: {load:?}"));
+                self.notes.processes.push(pid);
+                self.look()?;
+            }
+            Command::Pass(millis) => {
+                if self.abilities.free_clock {
+                    self.did("passages of time");
+                    self.say(format!("{millis} ms pass"));
+                    self.pass(Nanos::from_millis(u64::from(*millis)))?;
+                }
+            }
             Command::Do(edit) => {
                 if let Some(operation) = self.resolve(edit) {
+                    self.did(operation.sort());
                     self.plain(&operation)?;
                 }
             }
             Command::Hit { edit, fault } => {
                 if let Some(operation) = self.resolve(edit) {
+                    self.did(operation.sort());
                     self.hit(&operation, *fault)?;
                 }
             }
             Command::KillEverywhere(edit) => {
                 let Some(operation) = self.resolve(edit) else { return Ok(()) };
                 for moment in 0..u8::MAX {
+                    self.did(operation.sort());
                     if self.hit(&operation, Fault::Kill(moment))? {
                         break;
                     }
@@ -220,7 +222,11 @@ impl<S: Subject + ?Sized> Player<'_, S> {
         lwp.map(|lwp| Lwp { pid, lwp }).ok_or_else(|| format!("process {pid} cannot be seen"))
     }
 
-    fn say(&mut self, what: String) {
+    fn did(&mut self, sort: &'static str) {
+        self.notes.bench.tally.did(sort);
+    }
+
+    pub fn say(&mut self, what: String) {
         self.notes.trace.push(what);
     }
 
@@ -230,42 +236,26 @@ impl<S: Subject + ?Sized> Player<'_, S> {
         }
     }
 
-    /// After a process or thread came or went: all others, and everything else, are as they were.
-    fn look(&mut self) -> Result<(), Stop> {
-        let after = Observed::of(self.subject)?;
-        let Notes { bench, processes, .. } = &mut *self.notes;
-        let in_both = |lwp: &Lwp| self.seen.threads.contains_key(lwp) && after.threads.contains_key(lwp);
-        let situation = |seen: &Observed| {
-            let mut situation = Situation::of(seen, |pid| processes.contains(&pid));
-            situation.threads.retain(|lwp, _| in_both(lwp));
-            format!("{situation:?}")
-        };
-        bench.same(Law::NothingElseChanges, "all others", &situation(&self.seen), &situation(&after));
-        bench.situation(self.subject, &after, &self.abilities, processes);
-        self.seen = after;
-        Ok(())
-    }
-
     /// A change that nothing disturbs.
-    fn plain(&mut self, operation: &Operation) -> Result<bool, Stop> {
+    pub fn plain(&mut self, operation: &Operation) -> Result<bool, Stop> {
         self.say(operation.to_string());
-        let from = self.start();
+        let from = self.start(operation)?;
         let result = attempt(self.subject.machine(), operation);
         self.judge(operation, result, from)
     }
 
-    fn start(&self) -> WallTime {
-        let clock = self.subject.machine().clock();
-        if self.abilities.free_clock {
-            let_time_pass(clock);
+    /// Where a state is to change, time passes before, so that it changes at another time than it did last.
+    fn start(&mut self, operation: &Operation) -> Result<WallTime, Stop> {
+        if self.abilities.free_clock && matches!(operation, Operation::State { .. }) {
+            self.pass(A_SECOND)?;
         }
-        clock.wall()
+        Ok(self.subject.machine().clock().wall())
     }
 
     /// A change that something goes wrong with. Tells whether it ended: made, or refused by the rules.
     fn hit(&mut self, operation: &Operation, fault: Fault) -> Result<bool, Stop> {
         self.say(operation.to_string());
-        let from = self.start();
+        let from = self.start(operation)?;
         let faulty = Faulty::new(self.subject.machine(), fault);
         let result = attempt(&faulty, operation);
         let (struck, killed_at) = (faulty.hit(), faulty.killed_at());
@@ -279,7 +269,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
             self.add(&format!("{fault:?} struck"));
             let how = || "something failed, and the change was said to be made".into();
             self.notes.bench.ask(Law::RefusedChangesNothing, result.is_err(), how);
-            self.repair(Law::RefusedChangesNothing)?;
+            self.repair(Law::RefusedChangesNothing, operation)?;
             return Ok(false);
         };
         self.add(&format!("killed at `{moment}`"));
@@ -288,30 +278,35 @@ impl<S: Subject + ?Sized> Player<'_, S> {
             let _ = Writer::open(&Faulty::killed_after(self.subject.machine(), writes));
         }
         if moment != "committed" {
-            self.repair(Law::UnfinishedIsPutBack)?;
+            self.repair(Law::UnfinishedIsPutBack, operation)?;
             return Ok(false);
         }
         let before = std::mem::replace(&mut self.seen, Observed::of(self.subject)?);
-        self.repair(Law::FinishedStays)?;
+        self.repair(Law::FinishedStays, operation)?;
         self.made(operation, None, &before, from)?;
         Ok(true)
     }
 
     /// The next writer comes, after which everything must be as it was last seen.
-    fn repair(&mut self, law: Law) -> Result<(), Stop> {
+    fn repair(&mut self, law: Law, operation: &Operation) -> Result<(), Stop> {
         let next = Writer::open(self.subject.machine()).err();
         self.notes.bench.ask(law, next.is_none(), || format!("the next writer is refused: {next:?}"));
         let after = Observed::of(self.subject)?;
-        self.unchanged(law, &after);
+        self.unchanged(law, operation, &after);
         self.seen = after;
         Ok(self.notes.bench.verdict()?)
     }
 
     /// Byte for byte as last seen, and with the same baselines.
-    fn unchanged(&mut self, law: Law, after: &Observed) {
+    fn unchanged(&mut self, law: Law, operation: &Operation, after: &Observed) {
         let baselines = |seen: &Observed| format!("{:?}", seen.baselines);
         self.notes.bench.same(law, "the machine", &self.seen.snapshot, &after.snapshot);
         self.notes.bench.same(law, "baselines", &baselines(&self.seen), &baselines(after));
+        if matches!(operation, Operation::Class { .. }) && law != Law::FinishedStays {
+            let kept = self.seen.classes == after.classes;
+            let how = || format!("it was {:?}, and is {:?}", self.seen.classes, after.classes);
+            self.notes.bench.ask(Law::UndoneClassReturns, kept, how);
+        }
     }
 
     /// Tells whether the change was made.
@@ -333,7 +328,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
                 self.add(&format!("refused: {refusal}"));
                 *self.notes.bench.tally.refused.entry(word(&refusal.reason)).or_default() += 1;
                 self.refused(operation, &refusal);
-                self.unchanged(Law::RefusedChangesNothing, &after);
+                self.unchanged(Law::RefusedChangesNothing, operation, &after);
                 self.seen = after;
             }
         }
@@ -365,7 +360,8 @@ impl<S: Subject + ?Sized> Player<'_, S> {
         });
         let passage = Passage { operation, before, after: &self.seen, ours: processes };
         bench.passage(self.subject, &passage);
-        bench.since(before, &self.seen, (from, to), self.abilities.free_clock);
+        let strictly = self.abilities.free_clock && matches!(operation, Operation::State { .. });
+        bench.since(before, &self.seen, (from, to), strictly);
         bench.situation(self.subject, &self.seen, &self.abilities, processes);
         let grounds = Grounds::of(operation, before, &self.abilities);
         bench.ask(Law::ForbiddenIsRefused, grounds.must.is_empty(), || {
@@ -380,25 +376,6 @@ impl<S: Subject + ?Sized> Player<'_, S> {
             bench.idle(first, &second, self.abilities.tick);
             self.sample = Some(second);
         }
-        Ok(bench.verdict()?)
-    }
-
-    /// Ends everything, and asks whether all is as in the beginning.
-    fn tear_down(&mut self, first: &Observed, plain: &str) -> Result<(), Stop> {
-        self.say("the end:".into());
-        for operation in way_back(first, &self.seen, &self.notes.processes) {
-            let made = self.plain(&operation)?;
-            let how = || format!("refused: {operation}");
-            self.notes.bench.ask(Law::TearDownRestores, made, how);
-        }
-        for pid in std::mem::take(&mut self.notes.processes) {
-            self.subject.exit(pid)?;
-        }
-        let now = self.subject.snapshot(Times::LeftOut)?;
-        let left = format!("{:?}", self.subject.machine().journal().baselines());
-        let bench = &mut self.notes.bench;
-        bench.same(Law::TearDownForgets, "baselines", &format!("{:?}", first.baselines), &left);
-        bench.same(Law::TearDownRestores, "the machine", plain, &now);
         Ok(bench.verdict()?)
     }
 }

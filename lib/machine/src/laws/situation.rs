@@ -24,6 +24,9 @@ impl Bench {
             self.exclusion(seen);
         }
         self.reach(subject, seen, ours);
+        if abilities.prompt_interrupts {
+            self.arrival(seen);
+        }
         if abilities.can_shelter() {
             let takers = seen.where_state(State::takes_interrupts);
             let how = || "no processor takes interrupts".to_owned();
@@ -104,6 +107,18 @@ impl Bench {
             self.ask(Law::ShelteredFromInterrupts, away, || {
                 let Interrupt { id, allowed, .. } = interrupt;
                 format!("interrupt {id} may go to {allowed}, sheltered are {sheltered}")
+            });
+        }
+    }
+
+    /// Where interrupts go now, rather than where they may go.
+    fn arrival(&mut self, seen: &Observed) {
+        let takers = seen.where_state(State::takes_interrupts);
+        for interrupt in &seen.interrupts {
+            let Some(effective) = &interrupt.effective else { continue };
+            let taken = !effective.is_empty() && effective.is_subset(&takers);
+            self.ask(Law::InterruptsArrive, taken, || {
+                format!("interrupt {} goes to {effective}, interrupts are taken by {takers}", interrupt.id)
             });
         }
     }

@@ -1,5 +1,6 @@
 //! What is put through the laws.
 
+use super::command::Load;
 use crate::{Machine, Refusal};
 use millpond_model::{CpuId, CpuSet, Lwp, Nanos, Pid, State};
 
@@ -43,6 +44,21 @@ pub trait Subject {
     /// As for [`Subject::spawn`].
     fn exit(&mut self, pid: Pid) -> Result<(), String>;
 
+    /// Starts a process that does something, unbound and in the class in which everything starts. Asked only of
+    /// machines that have [`Abilities::programs`].
+    ///
+    /// # Errors
+    /// As for [`Subject::spawn`].
+    fn start(&mut self, load: Load) -> Result<Pid, String> {
+        Err(format!("nothing that does {load:?} can be started here"))
+    }
+
+    /// The process that a process which was born by itself descends from.
+    fn parent(&self, pid: Pid) -> Option<Pid> {
+        let _ = pid;
+        None
+    }
+
     /// Where a thread would be allowed without any sets or bindings of ours; `None` for everywhere. Subjects
     /// that start processes with odd masks show that these come back.
     fn own_mask(&self, lwp: Lwp) -> Option<CpuSet> {
@@ -84,6 +100,13 @@ pub struct Abilities {
     pub sees_lone_heirs: bool,
     /// Whether waiting costs nothing, so that time can pass between commands.
     pub free_clock: bool,
+    /// Whether programs can be started, and the machine shows exactly where they run and for how long. Needs
+    /// [`Abilities::free_clock`].
+    pub programs: bool,
+    /// Whether the classes of processes and their tables can be changed.
+    pub classes: bool,
+    /// Whether interrupts go elsewhere at the moment at which they are told to.
+    pub prompt_interrupts: bool,
     /// By how much the machine's account of idle time may be ahead.
     pub tick: Nanos,
 }
@@ -100,6 +123,9 @@ impl Abilities {
             thread_sets: true,
             sees_lone_heirs: true,
             free_clock: true,
+            programs: true,
+            classes: true,
+            prompt_interrupts: true,
             tick: Nanos(0),
         }
     }

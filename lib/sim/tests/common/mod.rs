@@ -1,9 +1,11 @@
 //! A simulated machine as a subject of the laws, by itself or with a defect in front of it.
 
 use millpond_machine::Machine;
-use millpond_machine::laws::{Abilities, Subject, Times};
+use millpond_machine::laws::{Abilities, Load, Subject, Times};
 use millpond_model::{Lwp, LwpId, Pid, WallTime};
-use millpond_sim::SimMachine;
+use millpond_sim::kernel::{Action, Kernel, Program, Waiting};
+use millpond_sim::tables::ProcessRecord;
+use millpond_sim::{SimMachine, workloads};
 
 /// A machine that is, or stands in front of, a simulated one.
 pub trait OnSim: Machine {
@@ -13,11 +15,16 @@ pub trait OnSim: Machine {
     fn fork(&self, parent: Lwp) -> Option<Pid> {
         self.sim().fork(parent)
     }
+    /// Whether its parts fit together. Those of a defect need not.
+    fn sound(&self) -> Result<(), String>;
 }
 
 impl OnSim for SimMachine {
     fn sim(&self) -> &SimMachine {
         self
+    }
+    fn sound(&self) -> Result<(), String> {
+        self.view(|s| s.check())
     }
 }
 
@@ -25,9 +32,41 @@ impl OnSim for SimMachine {
 pub struct SimSubject<M: OnSim>(pub M);
 
 impl<M: OnSim> SimSubject<M> {
-    fn first(pid: Pid) -> Lwp {
-        Lwp { pid, lwp: LwpId(1) }
+    /// The first thread that is still there.
+    fn first(&self, pid: Pid) -> Lwp {
+        let first = |p: &ProcessRecord| p.lwps.keys().next().copied();
+        let lwp = self.0.sim().view(|s| s.tables.processes.get(&pid).and_then(first));
+        Lwp { pid, lwp: lwp.unwrap_or(LwpId(1)) }
     }
+}
+
+/// The workload that does something, where one with a name does.
+fn words(load: Load) -> Option<&'static str> {
+    Some(match load {
+        Load::Spin => "spin -t 2",
+        Load::Burst => "spin -t 2 --for 40",
+        Load::Nap => "nap -t 2 --run 3 --sleep 7",
+        Load::Fork => "fork --every 40 --life 2",
+        Load::Build => "build -j 2 --files 6",
+        Load::Pingpong | Load::Meet => return None,
+    })
+}
+
+/// Pairs that take turns of 5 µs for a hundred times, and end.
+fn pingpong(kernel: &mut Kernel) -> Vec<Program> {
+    let (ping, pong) = (kernel.channel(), kernel.channel());
+    let rounds = |turn: [Action; 3]| Program::once(turn.iter().cycle().take(300).cloned().collect());
+    let first = [Action::User(5_000), Action::Post(ping), Action::Wait(pong)];
+    let second = [Action::Wait(ping), Action::User(5_000), Action::Post(pong)];
+    vec![rounds(first), rounds(second)]
+}
+
+/// Three that compute for 3 ms and meet, in the end of each turn asleep and before that spinning.
+fn meet(kernel: &mut Kernel) -> Vec<Program> {
+    let barrier = kernel.barrier(3);
+    let turn =
+        [Waiting::Spin, Waiting::Block].map(|how| [Action::User(3_000_000), Action::Meet(barrier, how)]);
+    vec![Program::repeat(turn.concat()); 3]
 }
 
 impl<M: OnSim> Subject for SimSubject<M> {
@@ -40,6 +79,7 @@ impl<M: OnSim> Subject for SimSubject<M> {
     }
 
     fn snapshot(&self, times: Times) -> Result<String, String> {
+        self.0.sound()?;
         let sim = self.0.sim();
         let mut tables = sim.view(|s| s.tables.clone());
         tables.next_pid = Pid(u32::MAX);
@@ -56,11 +96,29 @@ impl<M: OnSim> Subject for SimSubject<M> {
     }
 
     fn add_thread(&mut self, pid: Pid) -> Result<Lwp, String> {
-        self.0.sim().add_thread(Self::first(pid)).ok_or_else(|| format!("no process {pid}"))
+        self.0.sim().add_thread(self.first(pid)).ok_or_else(|| format!("no process {pid}"))
     }
 
     fn fork(&mut self, parent: Pid) -> Result<Pid, String> {
-        self.0.fork(Self::first(parent)).ok_or_else(|| format!("no process {parent}"))
+        self.0.fork(self.first(parent)).ok_or_else(|| format!("no process {parent}"))
+    }
+
+    fn start(&mut self, load: Load) -> Result<Pid, String> {
+        let sim = self.0.sim();
+        if let Some(words) = words(load) {
+            let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+            let load = workloads::Load::parse(&words).map_err(|error| error.to_string())?;
+            return Ok(sim.start_load(&load));
+        }
+        let programs = if load == Load::Meet { meet } else { pingpong };
+        Ok(sim.edit(|s| {
+            let programs = programs(&mut s.kernel);
+            s.start("subject", programs)
+        }))
+    }
+
+    fn parent(&self, pid: Pid) -> Option<Pid> {
+        self.0.sim().view(|s| s.tables.processes.get(&pid)?.parent)
     }
 
     fn exit(&mut self, pid: Pid) -> Result<(), String> {

@@ -1,5 +1,6 @@
 //! The facets of a mutant: those of the simulated machine, each with its defects.
 
+use super::life::stays_at_home;
 use super::{Defect, Mutant, add_member, add_processor};
 use millpond_machine::facets::{
     CounterWatch, CreateOptions, Interrupt, LwpStatus, Move, Process, ProcessorStatus, Rebinding,
@@ -9,9 +10,7 @@ use millpond_machine::{
     Absent, Change, Clock, Counters, Interrupts, Knob, Knobs, Processors, Psets, Reason, Refusal, Step,
     Threads,
 };
-use millpond_model::{
-    CpuId, CpuSample, CpuSet, LwpId, Nanos, Pid, Pset, PsetId, Sample, State, Ticks, Topology,
-};
+use millpond_model::{CpuId, CpuSet, LwpId, Pid, Pset, PsetId, Sample, State, Topology};
 use millpond_sim::{SimMachine, SimState};
 
 impl Processors for Mutant {
@@ -165,6 +164,7 @@ impl Threads for Mutant {
                 change.steps.clear();
             }
         }
+        self.reset_class(&mut change, pid);
         Ok(self.spoil(change))
     }
 
@@ -188,6 +188,12 @@ impl Interrupts for Mutant {
         if self.is(Defect::InterruptsStay) {
             list.iter_mut().for_each(|i| i.allowed = CpuSet::first(4));
         }
+        if self.is(Defect::InterruptsArriveAnyway) {
+            for interrupt in &mut list {
+                let stays = stays_at_home(self, &interrupt.name);
+                interrupt.effective = stays.or(interrupt.effective.take());
+            }
+        }
         Ok(list)
     }
 
@@ -198,12 +204,15 @@ impl Interrupts for Mutant {
 
 impl Counters for Mutant {
     fn since_boot(&self) -> Result<Sample, Refusal> {
-        let (at, wall) = (self.sim.now(), self.sim.wall());
-        let factor = if self.is(Defect::IdlesTooMuch) { 2 } else { 1 };
-        let ticks = Ticks { idle: Nanos(at.0 * factor), ..Ticks::default() };
-        let cpu = |cpu| CpuSample { cpu, set: PsetId::DEFAULT, events: [None; 11], ticks };
-        let cpus = CpuSet::first(4).iter().map(cpu).collect();
-        Ok(Sample { at, wall, cpus, sets: Vec::new(), missing: Vec::new() })
+        let mut sample = Counters::since_boot(&self.sim)?;
+        for cpu in &mut sample.cpus {
+            match self.defect {
+                Defect::IdlesTooMuch => cpu.ticks.idle.0 += sample.at.0 * 2,
+                Defect::LosesTime => cpu.ticks.idle.0 /= 2,
+                _ => {}
+            }
+        }
+        Ok(sample)
     }
 
     fn watch(&self, _: WatchOptions) -> Result<Box<dyn CounterWatch + '_>, Absent> {

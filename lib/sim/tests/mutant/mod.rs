@@ -2,6 +2,7 @@
 
 mod facets;
 mod journal;
+mod life;
 
 use crate::common::OnSim;
 use journal::SpoiledJournal;
@@ -38,6 +39,16 @@ pub enum Defect {
     SheltersTheLast,
     InterruptsStay,
     IdlesTooMuch,
+    LosesTime,
+    RunsLongerThanItsProcessor,
+    RunsWhereStopped,
+    RunsOutside,
+    InterruptsArriveAnyway,
+    BindingResetsClass,
+    UndoForgetsClasses,
+    ReportsAnotherClass,
+    TablesStay,
+    NewbornsAreFree,
     AssignsNothing,
     ReportsAnotherSet,
     UnbindsBystanders,
@@ -115,6 +126,10 @@ impl Mutant {
         Ok(self.spoil(change))
     }
 
+    fn sim_journal(&self) -> &dyn Journal {
+        self.sim.journal()
+    }
+
     fn leave_a_trace<T>(&self, result: Result<T, Refusal>) -> Result<T, Refusal> {
         if result.is_err() && self.is(Defect::RefusalLeavesATrace) {
             self.sim.edit(|s| s.devices[0].processor = CpuId(3 - s.devices[0].processor.0));
@@ -174,6 +189,10 @@ impl OnSim for Mutant {
         &self.sim
     }
 
+    fn sound(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     fn fork(&self, parent: Lwp) -> Option<Pid> {
         if self.is(Defect::ChildrenAreFree) {
             return Some(self.sim.spawn("orphan", 1));
@@ -187,7 +206,7 @@ impl Machine for Mutant {
         "mutant"
     }
     fn clock(&self) -> &dyn Clock {
-        &self.sim
+        self
     }
     fn journal(&self) -> &dyn Journal {
         self.sim.journal()
@@ -211,10 +230,10 @@ impl Machine for Mutant {
         Ok(self)
     }
     fn sampler(&self) -> Result<&dyn Sampler, Absent> {
-        self.sim.sampler()
+        Ok(self)
     }
     fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent> {
-        self.sim.dispatcher()
+        Ok(self)
     }
 }
 
@@ -224,6 +243,9 @@ impl Knobs for Mutant {
     }
 
     fn write(&self, knob: &Knob, value: Option<&Value>) -> Result<(), KnobError> {
+        if self.is(Defect::UndoForgetsClasses) && self.is_undone_class(knob, value) {
+            return Ok(());
+        }
         let result = self.sim.write(knob, value);
         let words: Vec<&str> = knob.0.split('/').collect();
         match (self.defect, words.as_slice()) {

@@ -1,0 +1,138 @@
+//! What goes on by itself: time passes, programs run, processes are born and end.
+
+use super::effects::Newborn;
+use super::law::Law;
+use super::observed::Observed;
+use super::operation::Situation;
+use super::script::{Notes, Player, Stop};
+use super::subject::Subject;
+use crate::facets::Residence;
+use millpond_model::{CpuId, Lwp, Nanos, Pid, Sample, Ticks};
+use std::collections::BTreeMap;
+
+/// What passes before a state changes: times of states are in seconds.
+pub const A_SECOND: Nanos = Nanos(1_000_000_000);
+
+/// Where programs ran is asked for to the nanosecond.
+const EXACTLY_HZ: u64 = 1_000_000_000;
+
+/// The books of each processor as they were when it was last in service.
+#[derive(Debug, Default)]
+pub struct Books(BTreeMap<CpuId, (Nanos, Ticks)>);
+
+fn busy(ticks: &Ticks) -> u64 {
+    ticks.user.0 + ticks.sys.0
+}
+
+fn total(ticks: &Ticks) -> u64 {
+    busy(ticks) + ticks.wait.0 + ticks.idle.0 + ticks.steal.0
+}
+
+impl<S: Subject + ?Sized> Player<'_, S> {
+    /// Time passes. Where programs run, it is asked what they did, and that they did nothing else.
+    pub fn pass(&mut self, time: Nanos) -> Result<(), Stop> {
+        let machine = self.subject.machine();
+        let until = machine.clock().now() + time;
+        if !self.runs {
+            machine.clock().sleep_until(until);
+            return Ok(());
+        }
+        let say = |refusal: crate::Refusal| refusal.to_string();
+        let counters = machine.counters().map_err(|absent| absent.to_string())?;
+        let first = counters.since_boot().map_err(say)?;
+        let pids: Vec<Pid> = self.seen.processes().into_iter().collect();
+        let residence = {
+            let sampler = machine.sampler().map_err(|absent| absent.to_string())?;
+            let mut watch = sampler.watch(&pids, EXACTLY_HZ).map_err(|absent| absent.to_string())?;
+            machine.clock().sleep_until(until);
+            watch.collect().map_err(say)?
+        };
+        let second = counters.since_boot().map_err(say)?;
+        self.residence(&residence);
+        self.books(&first, &second, &residence);
+        let before = self.seen.clone();
+        self.look()?;
+        let wall = self.subject.machine().clock().wall();
+        let Notes { bench, .. } = &mut *self.notes;
+        // No state changes by itself.
+        bench.since(&before, &self.seen, (wall, wall), false);
+        self.generations(&before);
+        Ok(self.notes.bench.verdict()?)
+    }
+
+    /// Where programs ran. Bindings and states were all the time what they were at its beginning.
+    fn residence(&mut self, residence: &Residence) {
+        let (seen, bench) = (&self.seen, &mut self.notes.bench);
+        let active = seen.active();
+        for sighting in residence.sightings.iter().filter(|s| s.samples > 0) {
+            let (cpu, pid) = (sighting.cpu, sighting.pid);
+            let how = || format!("process {pid} ran on processor {cpu}, in service are {active}");
+            bench.ask(Law::StoppedRunsNothing, active.contains(cpu), how);
+            let reach = seen.reach(pid);
+            bench.ask(Law::RunsWhereAllowed, reach.contains(cpu), || {
+                format!("process {pid} ran on processor {cpu}, and was allowed on {reach}")
+            });
+        }
+    }
+
+    /// A processor's time is all there, also when it was out of service in between, and it was at least as busy as those
+    /// who were seen on it.
+    fn books(&mut self, first: &Sample, second: &Sample, residence: &Residence) {
+        let bench = &mut self.notes.bench;
+        for is in &second.cpus {
+            let cpu = is.cpu;
+            if let Some((at, was)) = self.books.0.insert(cpu, (second.at, is.ticks)) {
+                let (passed, booked) = (second.at.0 - at.0, total(&is.ticks).saturating_sub(total(&was)));
+                bench.ask(Law::BooksBalance, booked == passed, || {
+                    format!("processor {cpu} has {booked} ns in its books, and {passed} ns passed")
+                });
+            }
+            let Some(was) = first.cpus.iter().find(|c| c.cpu == cpu) else { continue };
+            let busy = busy(&is.ticks).saturating_sub(busy(&was.ticks));
+            let here = residence.sightings.iter().filter(|s| s.cpu == cpu);
+            let seen: u64 = here.map(|s| s.samples).sum();
+            bench.ask(Law::BooksBalance, seen <= busy, || {
+                format!("programs ran for {seen} ns on processor {cpu}, which was busy for {busy} ns")
+            });
+        }
+    }
+
+    /// Those who were born while time passed have what their parents have, and belong to the script as these do.
+    fn generations(&mut self, before: &Observed) {
+        let (was, is) = (before.processes(), self.seen.processes());
+        let Notes { bench, processes, .. } = &mut *self.notes;
+        let ended = processes.iter().filter(|pid| !is.contains(pid)).count();
+        bench.tally.ended += ended as u64;
+        processes.retain(|pid| is.contains(pid));
+        for child in is.difference(&was) {
+            let Some(parent) = self.subject.parent(*child) else { continue };
+            bench.tally.born += 1;
+            processes.push(*child);
+            bench.newborn(&Newborn { before, after: &self.seen, parent, child: *child });
+        }
+    }
+
+    /// After a process or thread came or went, or time passed: all others, and everything else, are as they were.
+    pub fn look(&mut self) -> Result<(), Stop> {
+        let after = Observed::of(self.subject)?;
+        let Notes { bench, processes, .. } = &mut *self.notes;
+        let in_both = |lwp: &Lwp| self.seen.threads.contains_key(lwp) && after.threads.contains_key(lwp);
+        let alive = |pid: &Pid| self.seen.classes.contains_key(pid) && after.classes.contains_key(pid);
+        let situation = |seen: &Observed| {
+            let mut situation = Situation::of(seen, |pid| processes.contains(&pid));
+            situation.threads.retain(|lwp, _| in_both(lwp));
+            situation.classes.retain(|pid, _| alive(pid));
+            situation
+        };
+        let (wanted, is) = (situation(&self.seen), situation(&after));
+        if wanted == is {
+            bench.ask(Law::NothingElseChanges, true, String::new);
+        } else {
+            let text = |situation: &Situation| format!("{situation:?}");
+            bench.same(Law::NothingElseChanges, "all others", &text(&wanted), &text(&is));
+        }
+        bench.situation(self.subject, &after, &self.abilities, processes);
+        self.seen = after;
+        Ok(())
+    }
+}

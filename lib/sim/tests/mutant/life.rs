@@ -1,0 +1,150 @@
+//! The facets of a mutant that have to do with what runs: those of the simulated machine, each with its defects.
+
+use super::{Defect, Mutant};
+use millpond_machine::facets::{OccupancyWatch, Reclassed, Residence, Scheduled};
+use millpond_machine::{
+    Absent, Change, Clock, Dispatcher, Knob, Knobs, Processors, Refusal, Sampler, Step, Threads,
+};
+use millpond_model::{
+    Class, ClassRequest, ClassTable, CpuId, CpuSet, DispatchTables, Nanos, Pid, State, WallTime,
+};
+
+impl Mutant {
+    /// A change of binding also puts the threads of a process into the class in which everything starts.
+    pub(super) fn reset_class<T>(&self, change: &mut Change<T>, pid: Pid) {
+        if !self.is(Defect::BindingResetsClass) {
+            return;
+        }
+        for thread in self.sim.lwps(pid).unwrap_or_default() {
+            let knob = Knob(format!("lwp/{}/{}/class", pid, thread.lwp.lwp));
+            let before = self.sim.read(&knob).ok().flatten();
+            if before.as_deref() != Some("TS 0 0") {
+                change.steps.push(Step::new(knob, before, Some("TS 0 0".into())));
+            }
+        }
+    }
+
+    /// Whether a write puts a class back.
+    pub(super) fn is_undone_class(&self, knob: &Knob, value: Option<&String>) -> bool {
+        let unfinished = self.sim_journal().unfinished().ok().flatten();
+        let steps = unfinished.map(|operation| operation.steps).unwrap_or_default();
+        knob.0.ends_with("/class") && steps.iter().any(|s| s.knob == *knob && s.before.as_ref() == value)
+    }
+
+    fn elsewhere(&self, cpu: CpuId, pid: Pid) -> CpuId {
+        let states = self.sim.states().unwrap_or_default();
+        let in_state = |runs: bool| -> CpuSet {
+            states.iter().filter(|s| s.state.runs_threads() == runs).map(|s| s.cpu).collect()
+        };
+        let threads = self.sim.lwps(pid).unwrap_or_default();
+        let reach: CpuSet = threads.iter().flat_map(|t| t.allowed.iter()).collect();
+        let other = match self.defect {
+            Defect::RunsWhereStopped => in_state(false).lowest(),
+            Defect::RunsOutside if !threads.is_empty() => (&in_state(true) - &reach).lowest(),
+            _ => None,
+        };
+        other.unwrap_or(cpu)
+    }
+}
+
+impl Clock for Mutant {
+    fn now(&self) -> Nanos {
+        self.sim.now()
+    }
+    fn wall(&self) -> WallTime {
+        self.sim.wall()
+    }
+    fn booted(&self) -> WallTime {
+        self.sim.booted()
+    }
+
+    fn sleep_until(&self, deadline: Nanos) {
+        let first = self.sim.view(|s| s.tables.next_pid);
+        self.sim.sleep_until(deadline);
+        if self.is(Defect::NewbornsAreFree) {
+            self.sim.edit(|s| {
+                let newborn = s.tables.processes.range_mut(first..);
+                let threads = newborn.flat_map(|(_, process)| process.lwps.values_mut());
+                threads.for_each(|lwp| (lwp.set, lwp.cpu) = (None, None));
+            });
+        }
+    }
+}
+
+impl Sampler for Mutant {
+    fn watch(&self, pids: &[Pid], frequency_hz: u64) -> Result<Box<dyn OccupancyWatch + '_>, Absent> {
+        Ok(Box::new(Watch { mutant: self, inner: Sampler::watch(&self.sim, pids, frequency_hz)? }))
+    }
+}
+
+struct Watch<'m> {
+    mutant: &'m Mutant,
+    inner: Box<dyn OccupancyWatch + 'm>,
+}
+
+impl OccupancyWatch for Watch<'_> {
+    fn collect(&mut self) -> Result<Residence, Refusal> {
+        let mut residence = self.inner.collect()?;
+        for sighting in &mut residence.sightings {
+            sighting.cpu = self.mutant.elsewhere(sighting.cpu, sighting.pid);
+            if self.mutant.is(Defect::RunsLongerThanItsProcessor) {
+                sighting.samples += 1;
+            }
+        }
+        Ok(residence)
+    }
+}
+
+impl Dispatcher for Mutant {
+    fn classes(&self) -> Vec<Class> {
+        self.sim.classes()
+    }
+    fn made_by(&self) -> String {
+        self.sim.made_by()
+    }
+    fn ticks_per_second(&self) -> u32 {
+        self.sim.ticks_per_second()
+    }
+    fn tables(&self) -> Result<DispatchTables, Refusal> {
+        self.sim.tables()
+    }
+    fn live(&self) -> Result<(), Absent> {
+        self.sim.live()
+    }
+    fn default_class(&self) -> Result<Option<Class>, Refusal> {
+        self.sim.default_class()
+    }
+    fn scheduled(&self) -> Result<Vec<Scheduled>, Refusal> {
+        self.sim.scheduled()
+    }
+
+    fn prepare_set_table(&self, table: ClassTable) -> Result<Change<()>, Refusal> {
+        let mut change = self.sim.prepare_set_table(table)?;
+        if self.is(Defect::TablesStay) {
+            change.steps.clear();
+        }
+        Ok(change)
+    }
+
+    fn prepare_default_class(&self, class: Class) -> Result<Change<Option<Class>>, Refusal> {
+        self.sim.prepare_default_class(class)
+    }
+
+    fn prepare_class(&self, pid: Pid, request: &ClassRequest) -> Result<Change<Reclassed>, Refusal> {
+        let mut change = self.sim.prepare_class(pid, request)?;
+        if self.is(Defect::ReportsAnotherClass) {
+            change.outcome.to = change.outcome.from;
+        }
+        Ok(change)
+    }
+}
+
+/// Where an interrupt of a mutant goes that stays at home, whatever the state of its processor.
+pub(super) fn stays_at_home(mutant: &Mutant, name: &str) -> Option<CpuSet> {
+    let home = |s: &millpond_sim::SimState| {
+        s.devices.iter().find(|device| device.name == name).map(|device| device.processor)
+    };
+    let home = mutant.sim.view(home)?;
+    let state = mutant.sim.states().ok()?.into_iter().find(|s| s.cpu == home)?.state;
+    (state == State::NoIntr).then(|| CpuSet::from_iter([home]))
+}
