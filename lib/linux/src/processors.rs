@@ -125,7 +125,7 @@ impl LinuxMachine {
         let (mut view, sets) = self.live_sets()?;
         let left = &view.online - stopped;
         let lonely = Self::left_with_one((&sets, &view.online), (&sets, &left));
-        let mut steps = self.adopted(&lonely, bound);
+        let mut steps = self.adopted(&lonely, bound, stopped);
         if view.v1 {
             view.online = left;
             let narrowed = plan(&view, &Wanted { sets, moves: Vec::new() });

@@ -153,7 +153,8 @@ impl LinuxMachine {
             moves.push(Move { cpu, from, to });
         }
         let lonely = Self::left_with_one((&before, &view.online), (&*sets, &view.online));
-        steps.extend(self.adopted(&lonely, &moving.bound));
+        let leaving = moves.iter().filter(|m| m.from != m.to).map(|m| m.cpu).collect();
+        steps.extend(self.adopted(&lonely, &moving.bound, &leaving));
         Ok((moves, steps))
     }
 }

@@ -90,10 +90,16 @@ impl LinuxMachine {
     }
 
     /// Notes of the bindings that nobody will see any more because their set is left with one processor: those
-    /// that were inherited, and those that others made. Remembered, they are seen.
-    pub(crate) fn adopted(&self, left_with_one: &BTreeSet<PsetId>, bound: &[LwpStatus]) -> Vec<Step> {
+    /// that were inherited, and those that others made. Remembered, they are seen. Those to a processor that leaves end.
+    pub(crate) fn adopted(
+        &self,
+        left_with_one: &BTreeSet<PsetId>,
+        bound: &[LwpStatus],
+        leaving: &CpuSet,
+    ) -> Vec<Step> {
         let mut notes = Vec::new();
-        for thread in bound.iter().filter(|t| left_with_one.contains(&t.set)) {
+        let stays = |t: &&LwpStatus| t.cpu.is_none_or(|cpu| !leaving.contains(cpu));
+        for thread in bound.iter().filter(|t| left_with_one.contains(&t.set)).filter(stays) {
             let Ok((task, _)) = self.os.identify(thread.lwp.pid, Some(thread.lwp.lwp.0)) else { continue };
             let knob = LinuxKnob::Mask(task).knob();
             if self.journal.baseline(&knob).is_none() {

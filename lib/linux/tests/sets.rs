@@ -129,6 +129,23 @@ fn a_child_of_a_bound_thread_is_not_bound_to_a_set_without_its_processor() {
 }
 
 #[test]
+fn a_binding_that_force_breaks_is_not_seen_again_where_one_processor_is_left() {
+    for v1 in [false, true] {
+        let made = HandMade::new(4, v1);
+        made.process(103, &[103], "parent", 0);
+        let machine = made.machine();
+        bind_cpu(&machine, 103, Some(3)).unwrap();
+        made.born(105, 105, (103, 103));
+        let writer = Writer::open(&machine).unwrap();
+        let change = machine.psets().unwrap().prepare_create(&cpus(&[0, 1, 3]), EXCLUSIVE, true).unwrap();
+        writer.commit(change).unwrap();
+        for pid in [103, 105] {
+            assert_eq!(machine.threads().unwrap().lwps(Pid(pid)).unwrap()[0].cpu, None, "{v1} {pid}");
+        }
+    }
+}
+
+#[test]
 fn a_removal_that_was_killed_half_way_comes_back_whole() {
     for (release, v1) in [("6.17.0\n", false), ("6.12.0\n", false), ("6.1.0\n", true)] {
         let made = HandMade::new(4, v1);
