@@ -47,6 +47,12 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         },
         Opt { name: "groups", value: "N", summary: "groups of hackbench; 240", kind: Kind::Count(1, 1_000) },
         Opt {
+            name: "loops",
+            value: "N",
+            summary: "of hackbench's 100 messages how many are simulated; the time counts as often as that goes into 100; 100",
+            kind: Kind::Count(1, 100),
+        },
+        Opt {
             name: "loaded",
             value: "N",
             summary: "simulated seconds beside the load; 10",
@@ -74,6 +80,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 const MACHINE: &str = "x4200";
 const PARTS: [&str; 3] = ["hackbench", "load", "samples"];
 const GROUPS: u64 = 240;
+/// Messages of a sender to a receiver.
+const LOOPS: u64 = 100;
 /// A sample from here on is late.
 const LATE_NS: u64 = 13_000;
 /// The longest that hackbench may take.
@@ -93,7 +101,8 @@ fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<
             if beside {
                 bench.start("build --files 10000", "global")?;
             }
-            let seconds = hackbench(lab, &bench, groups)?;
+            let loops = choices.number("loops").unwrap_or(LOOPS);
+            let seconds = hackbench(lab, &bench, groups, loops)? * real(LOOPS) / real(loops);
             findings.point("hackbench", &variant, seconds);
         }
     }
@@ -112,15 +121,15 @@ fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<
 }
 
 /// Runs hackbench at fixed priority 0 until it ends; gives seconds.
-fn hackbench(lab: &Lab<'_>, bench: &Bench, groups: u64) -> Result<f64, Failure> {
-    let pid = start_hackbench(bench, groups)?;
+fn hackbench(lab: &Lab<'_>, bench: &Bench, groups: u64, loops: u64) -> Result<f64, Failure> {
+    let pid = start_hackbench(bench, groups, loops)?;
     let begun = bench.machine().clock().now();
     lab.until_ended(bench, pid, PATIENCE)?;
     Ok(real((bench.machine().clock().now() - begun).0) / 1e9)
 }
 
-fn start_hackbench(bench: &Bench, groups: u64) -> Result<Pid, Failure> {
-    let pid = bench.start(&format!("hackbench {groups}"), "global")?;
+fn start_hackbench(bench: &Bench, groups: u64, loops: u64) -> Result<Pid, Failure> {
+    let pid = bench.start(&format!("hackbench {groups} -l {loops}"), "global")?;
     // Fixed priority 0, maximum 0.
     let request = ClassRequest::Fx { uprilim: Some(0), upri: Some(0), quantum: None };
     reclass(bench, pid, &request)?;
@@ -155,7 +164,7 @@ fn loaded(lab: &mut Lab<'_>, groups: u64, seconds: u64, findings: &mut Findings)
     let bench = lab.open(MACHINE)?;
     let (set, shelter) = place(&bench, "latstat")?;
     bench.start("build --files 10000", "global")?;
-    start_hackbench(&bench, groups)?;
+    start_hackbench(&bench, groups, LOOPS)?;
     let counters = bench.machine().counters().map_err(Failure::NotHere)?;
     let mut watch = counters.watch(WatchOptions::default()).map_err(Failure::NotHere)?;
     lab.pass(&bench, Nanos::from_secs(1))?;

@@ -11,6 +11,7 @@
 
 mod build;
 mod cg;
+mod daemons;
 mod fork;
 mod hackbench;
 pub mod iperf;
@@ -36,6 +37,7 @@ pub const WORKLOADS: &[Workload] = &[
     build::WORKLOAD,
     loops::BUSYLOOP,
     cg::WORKLOAD,
+    daemons::WORKLOAD,
     fork::WORKLOAD,
     hackbench::WORKLOAD,
     iperf::WORKLOAD,

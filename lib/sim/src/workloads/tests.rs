@@ -40,7 +40,7 @@ fn what_makes_no_sense_is_named_by_its_word_with_a_remedy() {
         named(
             0,
             "there is no workload `./netperf`",
-            "there are app, build, busyloop, cg, fork, hackbench, iperf, jbb, latstat, nap, pingpong, randmem, spin, tpce"
+            "there are app, build, busyloop, cg, daemons, fork, hackbench, iperf, jbb, latstat, nap, pingpong, randmem, spin, tpce"
         )
     );
     assert_eq!(
