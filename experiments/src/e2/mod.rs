@@ -46,6 +46,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             kind: Kind::Count(1, 4096),
         },
         Opt { name: "class", value: "CLASS", summary: "size of the problem; S", kind: Kind::Word(&CLASSES) },
+        LATER,
         Opt { summary: "how many simulated seconds each arm is measured; 10", ..SECONDS },
     ],
     data: include_str!("published.json"),
@@ -57,6 +58,18 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     },
     run,
 };
+
+/// Where both jobs share all processors, it matters whether their threads change places in step: both change at the clock's ticks.
+pub(crate) const LATER: Opt = Opt {
+    name: "later",
+    value: "MS",
+    summary: "how many milliseconds later the second job starts where both share all processors; 0",
+    kind: Kind::Count(0, 60_000),
+};
+
+/// What a reader should know about jobs that share all processors.
+pub(crate) const IN_STEP: &str = "with nothing, two jobs that change places in step are either always or never on all processors \
+     together, for no other work disturbs them: --later MS shows both ends";
 
 const MACHINE: &str = "smartos-2";
 const SPEED: &str = "Mop/s per zone";
@@ -129,6 +142,7 @@ fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<
         }
     }
     findings.tables.push(("each zone".into(), table));
+    findings.notes.push(IN_STEP.into());
     findings.notes.push(
         "limits on the time of each job (caps of 100 %) are left out: the simulated kernel has no processor caps".into(),
     );
@@ -168,23 +182,37 @@ fn play(lab: &Lab<'_>, arm: &Arm, choices: &Choices) -> Result<Played, Failure> 
     };
     let count = choices.number("threads").and_then(|count| usize::try_from(count).ok());
     let threads: Vec<usize> = homes.iter().map(|home| count.unwrap_or(home.len())).collect();
-    let pids = start(&bench, arm, choices, &threads)?;
+    let shared = arm.jobs > 1 && !arm.apart;
+    let later = choices.number(LATER.name).filter(|_| shared).unwrap_or(0);
+    let pids = start(lab, &bench, arm, choices, &threads, later)?;
     let set = if arm.apart { Some(bench.set(&homes[1])?) } else { None };
     if let Some(set) = &set {
         bench.bind(pids[1], set)?;
     }
-    lab.pass(&bench, if arm.jobs > 1 && !arm.apart { SETTLING } else { WARM_UP })?;
+    lab.pass(&bench, if shared { SETTLING } else { WARM_UP })?;
     let watched = lab.watch(&bench, &pids, choices.number("seconds").unwrap_or(10))?;
     let mops = watched.rates.iter().map(|rate| rate / 1e6).collect();
     Ok(Played { machine: bench.sentence(), pids, threads, homes, mops, cpus, watched })
 }
 
-fn start(bench: &Bench, arm: &Arm, choices: &Choices, threads: &[usize]) -> Result<Vec<Pid>, Failure> {
+/// Starts the jobs, each so many milliseconds later than the one before.
+fn start(
+    lab: &Lab<'_>,
+    bench: &Bench,
+    arm: &Arm,
+    choices: &Choices,
+    threads: &[usize],
+    later: u64,
+) -> Result<Vec<Pid>, Failure> {
     let class = choices.word("class").unwrap_or(CLASSES[0]);
-    let job = |(threads, zone): (&usize, &str)| {
-        bench.start(&format!("cg -t {threads} --class {class} --wait {}", arm.wait), zone)
-    };
-    threads.iter().zip(ZONES).map(job).collect()
+    let mut pids = Vec::new();
+    for (threads, zone) in threads.iter().zip(ZONES) {
+        if !pids.is_empty() {
+            lab.pass(bench, Nanos::from_millis(later))?;
+        }
+        pids.push(bench.start(&format!("cg -t {threads} --class {class} --wait {}", arm.wait), zone)?);
+    }
+    Ok(pids)
 }
 
 /// Adds where the jobs were seen: the fewest and the most samples of a job on a processor.
@@ -282,6 +310,16 @@ mod tests {
             arms("nothing-blocking,nothing"),
             ["alone", "nothing", "alone, blocking", "nothing, blocking"]
         );
+    }
+
+    #[test]
+    fn jobs_that_change_places_in_step_are_never_or_always_together() {
+        let mops = |later| {
+            let found = findings(&[("seconds", "1"), ("arm", "nothing"), ("later", later)]);
+            (ours(&found, SPEED, "nothing"), ours(&found, SPEED, "alone"))
+        };
+        let ((never, alone), (always, _)) = (mops("0"), mops("333"));
+        assert!(never < 0.01 * alone && (0.45..0.55).contains(&(always / alone)), "{never} {always} {alone}");
     }
 
     #[test]

@@ -18,7 +18,7 @@
 //! numbers; then only what was chosen is done. A job that is given all processors has the machine, and no set.
 
 use crate::Failure;
-use crate::e2::CLASSES;
+use crate::e2::{CLASSES, IN_STEP, LATER};
 use crate::published::{Bench, Choices, Experiment, Findings, Kind, Lab, Opt, SECONDS};
 use millpond_model::{CpuId, Nanos, Pid};
 use millpond_session::SIMULATED;
@@ -57,6 +57,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             summary: "how threads wait at barriers; spin",
             kind: Kind::Word(&WAITS),
         },
+        LATER,
         Opt {
             summary: "how many simulated seconds each arm is measured; 10 with nothing, else 1",
             ..SECONDS
@@ -92,6 +93,9 @@ fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<
             arm(lab, choices, findings, option, *count)?;
         }
     }
+    if everything || choices.has("nothing") {
+        findings.notes.push(IN_STEP.into());
+    }
     Ok(())
 }
 
@@ -121,7 +125,9 @@ fn arm(
     };
     let rates = match option {
         "nothing" => {
-            let pids = [job(ZONES[0])?, job(ZONES[1])?];
+            let first = job(ZONES[0])?;
+            lab.pass(&bench, Nanos::from_millis(choices.number(LATER.name).unwrap_or(0)))?;
+            let pids = [first, job(ZONES[1])?];
             lab.pass(&bench, SETTLING)?;
             lab.rates(&bench, &pids, seconds(10))?
         }
