@@ -79,7 +79,7 @@ impl Findings {
                 place.map(|place| (place.1, 0)).into(),
                 published,
                 ours,
-                point.error().map(|error| (error, 1)).into(),
+                point.error().map(tenths).into(),
                 if point.fitted { "true" } else { "false" }.into(),
             ]);
         }
@@ -94,7 +94,7 @@ impl Findings {
             let [published, ours] = values(point).map(|cell| cell.json());
             json!({
                 "quantity": point.quantity, "variant": point.variant, "published": published, "ours": ours,
-                "error": Cell::from(point.error().map(|error| (error, 1))).json(), "fitted": point.fitted,
+                "error": Cell::from(point.error().map(tenths)).json(), "fitted": point.fitted,
             })
         };
         let score = self.score();
@@ -180,6 +180,11 @@ impl Findings {
 fn values(point: &Point) -> [Cell; 2] {
     let cell = |value: f64| Cell::Real(value, point.decimals);
     [point.published.map_or(Cell::Missing, cell), cell(point.ours)]
+}
+
+/// In percent, with a digit after the point. What rounds to nothing has no sign.
+fn tenths(error: f64) -> Cell {
+    Cell::Real(if error.abs() < 0.05 { 0.0 } else { error }, 1)
 }
 
 /// `+9.8 %`
@@ -285,6 +290,14 @@ samples,elsewhere,%,,,0.0,0.0,0.0,false
         assert_eq!(json["errors"], json!({ "median": 5.0, "worst": 10.0 }));
         assert_eq!(json["straight_lines"]["errors"], json!({ "median": 17.3, "worst": 25.5 }));
         assert_eq!(json["machines"], json!(["t2-64: 64 processors"]));
+    }
+
+    #[test]
+    fn what_rounds_to_nothing_has_no_sign() {
+        let mut findings = findings();
+        findings.points[0].ours = 999.8;
+        assert_eq!(findings.json()["points"][0]["error"].to_string(), "0.0");
+        assert!(findings.csv().contains(",1000,1000,0.0,true\n"));
     }
 
     #[test]
