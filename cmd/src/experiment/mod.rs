@@ -1,13 +1,16 @@
 //! Runs a published experiment, and prints what we get beside what was published.
 //!
 //! ```text
-//! e1   processor sets and interrupts: a two-way stream outside and inside a sheltered set. On a real machine
+//! e1   processor sets and interrupts: a two-way stream outside and inside a sheltered set
 //! e2   space sharing: two jobs that spin, mixed and apart, on two processors
 //! e3   dynamic pools: the same on 64 processors, and one that grows when the other stops
+//! e4   dispatch tables and placement: short and long quanta, sets and memory, on machines of up to 32 chips
+//! e5   cycles for an instruction: loops, and an application near its memory and far from it
+//! e6   latency: how soon a real-time thread runs after its timer, beside heavy load
 //! ```
 //!
-//! e1 runs programs of ours on the machine at hand; `millpond experiment e1 --help` says what it does there. The others
-//! are done on simulated machines, in memory. Without options an experiment does everything that was published;
+//! e1 runs programs of ours on the machine at hand; `millpond experiment e1 --help` says what it does there. With `--machine t2000` it
+//! is done on a simulated one, as the others always are: in memory. Without options an experiment does everything that was published;
 //! its own options (`millpond experiment e3 --help`) choose any other point, which is then a prediction.
 //!
 //! # What is printed
@@ -52,7 +55,12 @@ pub(crate) const COMMAND: Command = Command {
     name: "experiment",
     applet: false,
     summary: "run a published experiment, and compare",
-    usage: &["e1 [--seconds N] [--nics A,B] [--full] [--svg]", "e2 [options]", "e3 [options]", "NAME --help"],
+    usage: &[
+        "e1 [--seconds N] [--nics A,B] [--full] [--svg]",
+        "e1 --machine t2000 [options]",
+        "e2|e3|e4|e5|e6 [options]",
+        "NAME --help",
+    ],
     letters: "",
     longs: &[],
     source: include_str!("mod.rs"),
@@ -128,8 +136,8 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused_before_anything_runs() {
         for (words, why) in [
-            ("", "which experiment? known are e1, e2, e3"),
-            ("e9", "there is no experiment `e9`: known are e1, e2, e3"),
+            ("", "which experiment? known are e1, e2, e3, e4, e5, e6"),
+            ("e9", "there is no experiment `e9`: known are e1, e2, e3, e4, e5, e6"),
             ("e1 now", "experiment e1 takes no operand, and was given `now`"),
             ("e1 --seconds 0", "cannot use --seconds 0: it is not within 1 and 3600"),
             ("e1 --nics eth0", "cannot use --nics eth0: it is not of the form eth0,eth1"),
