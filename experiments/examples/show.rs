@@ -1,3 +1,5 @@
+//! Runs an experiment with options given as pairs of words (`show e3 threads 40 seconds 1`), without the command around it.
+
 use millpond_experiments::published::{Choices, Experiment, Lab};
 use std::sync::atomic::AtomicBool;
 fn main() {

@@ -67,6 +67,9 @@ pub(crate) const LATER: Opt = Opt {
     kind: Kind::Count(0, 60_000),
 };
 
+/// What a system does by itself beside the jobs, and who watches them, in every arm once jobs have settled.
+pub(crate) const DAEMONS: &str = "daemons";
+
 /// What a reader should know about jobs that share all processors.
 pub(crate) const IN_STEP: &str = "with nothing, two jobs that change places in step are either always or never on all processors \
      together, for no other work disturbs them: --later MS shows both ends";
@@ -190,6 +193,8 @@ fn play(lab: &Lab<'_>, arm: &Arm, choices: &Choices) -> Result<Played, Failure> 
         bench.bind(pids[1], set)?;
     }
     lab.pass(&bench, if shared { SETTLING } else { WARM_UP })?;
+    bench.start(DAEMONS, "global")?;
+    lab.pass(&bench, WARM_UP)?;
     let watched = lab.watch(&bench, &pids, choices.number("seconds").unwrap_or(10))?;
     let mops = watched.rates.iter().map(|rate| rate / 1e6).collect();
     Ok(Played { machine: bench.sentence(), pids, threads, homes, mops, cpus, watched })

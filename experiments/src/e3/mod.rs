@@ -18,7 +18,7 @@
 //! numbers; then only what was chosen is done. A job that is given all processors has the machine, and no set.
 
 use crate::Failure;
-use crate::e2::{CLASSES, IN_STEP, LATER};
+use crate::e2::{CLASSES, DAEMONS, IN_STEP, LATER};
 use crate::published::{Bench, Choices, Experiment, Findings, Kind, Lab, Opt, SECONDS};
 use millpond_model::{CpuId, Nanos, Pid};
 use millpond_session::SIMULATED;
@@ -129,6 +129,7 @@ fn arm(
             lab.pass(&bench, Nanos::from_millis(choices.number(LATER.name).unwrap_or(0)))?;
             let pids = [first, job(ZONES[1])?];
             lab.pass(&bench, SETTLING)?;
+            bench.start(DAEMONS, "global")?;
             lab.rates(&bench, &pids, seconds(10))?
         }
         "psets" => {

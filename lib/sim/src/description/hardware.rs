@@ -25,6 +25,9 @@ pub(super) struct CoreSpeed {
     /// The part of the outer cache's answer that it waits for, 0 to 1.
     #[serde(default = "all")]
     exposed: f64,
+    /// How many times as many accesses leave its first cache as leave one with lines of 64 bytes.
+    #[serde(default = "all")]
+    reach: f64,
 }
 
 fn all() -> f64 {
@@ -55,10 +58,15 @@ pub(super) fn hardware(d: &Description, topology: &Topology) -> Result<Hardware,
     hardware.switch_ns = d.switch_ns;
     hardware.cache_cycles = d.cache_cycles.unwrap_or(CACHE_CYCLES);
     if let Some(core) = d.core {
-        if !(0.001..=100.0).contains(&core.cpi) || !(0.0..=1.0).contains(&core.exposed) {
-            let what = "a core needs 0.001 to 100 cycles for an instruction, and waits for 0 to 1 of its outer cache";
+        if !(0.001..=100.0).contains(&core.cpi)
+            || !(0.0..=1.0).contains(&core.exposed)
+            || !(0.0..=100.0).contains(&core.reach)
+        {
+            let what = "a core needs 0.001 to 100 cycles for an instruction, waits for 0 to 1 of its outer cache, and looks there \
+                        0 to 100 times as often as usual";
             return Err(("core", what.into()));
         }
+        hardware.reach_milli = thousandths(core.reach);
         (hardware.core_milli, hardware.exposed_milli) = (thousandths(core.cpi), thousandths(core.exposed));
     }
     if let Some(pipeline) = d.pipeline {
@@ -110,6 +118,7 @@ pub fn like(topology: &Topology) -> Hardware {
         core_milli: 1_000,
         cache_cycles: CACHE_CYCLES,
         exposed_milli: 1_000,
+        reach_milli: 1_000,
         latency_ps: topology.lgroups().iter().map(|l| row(&l.distances)).collect(),
         memory_kib: topology.lgroups().iter().map(|l| l.memory_kib.unwrap_or(0)).collect(),
         switch_ns: 0,

@@ -8,7 +8,8 @@
 //!                                               strand of every core, then the second of every core, …
 //!   "processor": { "isa": "i386", "clock_mhz": 2400, "fpu": "i387 compatible",
 //!                  "implementation": "x86 (chipid {chip} …)", "brand": "…" },
-//!   "core":     { "cpi": 0.8, "exposed": 0.5 },  cycles of an instruction, and what of the outer cache it waits for
+//!   "core":     { "cpi": 0.8, "exposed": 0.5 },  cycles of an instruction, what of the outer cache it waits for, and
+//!                                               "reach", how many times as often as usual it looks there
 //!   "pipeline": { "strands": 4, "exclusive": "issue" },
 //!   "caches":   [ { "level": 1, "kind": "data", "size_kib": 64, "shared_by": "core" } ],
 //!   "cache_cycles": 12,                         until the outermost cache answers

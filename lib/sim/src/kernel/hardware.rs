@@ -79,6 +79,8 @@ pub struct Hardware {
     pub cache_cycles: u64,
     /// Thousandths of these that are waited for.
     pub exposed_milli: u64,
+    /// Thousandths of a mix's reach that leave the first cache here: 1,000 with lines of 64 bytes.
+    pub reach_milli: u64,
     /// Picoseconds until memory answers: for each lgroup of a processor, by lgroup of the memory.
     pub latency_ps: Vec<Vec<u64>>,
     /// Memory of each lgroup, in KiB.
@@ -100,6 +102,7 @@ impl Hardware {
             core_milli: 1_000,
             cache_cycles: 0,
             exposed_milli: 1_000,
+            reach_milli: 1_000,
             latency_ps: vec![vec![100_000; lgroups]; lgroups],
             memory_kib: vec![0; lgroups],
             switch_ns: 0,
@@ -123,7 +126,10 @@ impl Hardware {
         if !(1..=CYCLE_MAX_FS).contains(&self.cycle_fs) || far || self.cache_cycles > 10_000 {
             return Err("the hardware has a cycle or a latency that no hardware has".into());
         }
-        if !(1..=100_000).contains(&self.core_milli) || self.exposed_milli > 1_000 {
+        if !(1..=100_000).contains(&self.core_milli)
+            || self.exposed_milli > 1_000
+            || self.reach_milli > 100_000
+        {
             return Err("the hardware has a core that no hardware has".into());
         }
         if self.cache_kib > 1 << 24 || self.switch_ns > 1_000_000_000 {
@@ -217,8 +223,9 @@ impl Kernel {
             0 => 0,
             footprint => 1_000_000 - (h.cache_kib / busy * 1_000_000 / footprint).min(1_000_000),
         };
-        let misses = mix.miss_ppm + mix.reach_ppm * beside / 1_000_000;
-        let near = mix.reach_ppm * h.cache_cycles * h.cycle_fs / 1_000_000 * h.exposed_milli / 1_000;
+        let reach = (mix.reach_ppm * h.reach_milli / 1_000).min(1_000_000);
+        let misses = mix.miss_ppm + reach * beside / 1_000_000;
+        let near = reach * h.cache_cycles * h.cycle_fs / 1_000_000 * h.exposed_milli / 1_000;
         let far = misses * self.latency(t, cpu) / 1_000;
         let alone = (base + near + far).max(1);
         let needs = match h.exclusive {

@@ -16,11 +16,11 @@ pub(super) const WORKLOAD: Workload = Workload {
     name: "daemons",
     summary: "Four threads that wake up about every 20 ms and compute for a moment, as the daemons of a system do.",
     options: &[
-        // Fitted: smartos-2, two jobs that spin on both processors, 80 Mop/s.
+        // Of a system that does nothing else but is watched.
         Opt {
             flag: "--busy",
             value: "X",
-            summary: "percent of a processor that they take together; 5 if not given (fitted)",
+            summary: "percent of a processor that they take together; 5 if not given (assumed)",
             unit: Unit::Milli(1, 100_000),
             default: 5_000,
         },

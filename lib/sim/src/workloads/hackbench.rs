@@ -32,9 +32,9 @@ pub(super) const WORKLOAD: Workload = Workload {
         Opt {
             flag: "--instructions",
             value: "N",
-            summary: "instructions in the kernel for a write, and for a read; 10000 if not given (fitted)",
+            summary: "instructions in the kernel for a write, and for a read; 14275 if not given (fitted)",
             unit: Unit::Count(1, 10_000_000),
-            default: 10_000,
+            default: 14_275,
         },
     ],
     programs: |values, kernel| {

@@ -63,7 +63,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     programs: |values, kernel| {
         // A kernel that moves data: code and data beyond the first cache, and buffers that are new to the processor.
         let mix =
-            kernel.mix(Mix { base_milli: 1_000, reach_ppm: 40_000, miss_ppm: 4_000, footprint_kib: 64 });
+            kernel.mix(Mix { base_milli: 1_000, reach_ppm: 10_000, miss_ppm: 4_000, footprint_kib: 64 });
         let look = kernel.mix(Mix { base_milli: 1_000, reach_ppm: 0, miss_ppm: 0, footprint_kib: 8 });
         let call = Action::KernelWork(mix, values.get("--call-instructions"));
         let interrupt = Action::KernelWork(mix, values.get("--interrupt-instructions"));

@@ -42,9 +42,9 @@ pub(super) const WORKLOAD: Workload = Workload {
         Opt {
             flag: "--calls",
             value: "N",
-            summary: "calls to all processors in a thousand seconds; 75 if not given (fitted)",
+            summary: "calls to all processors in a thousand seconds; 120 if not given (fitted)",
             unit: Unit::Count(0, 1_000_000),
-            default: 75,
+            default: 120,
         },
         Opt {
             flag: "--call-us",
