@@ -71,8 +71,8 @@ pub(crate) const LATER: Opt = Opt {
 pub(crate) const DAEMONS: &str = "daemons";
 
 /// What a reader should know about jobs that share all processors.
-pub(crate) const IN_STEP: &str = "with nothing, two jobs that change places in step are either always or never on all processors \
-     together, for no other work disturbs them: --later MS shows both ends";
+pub(crate) const IN_STEP: &str = "with nothing, two jobs that change places in step are nearly always or nearly never on all processors \
+     together, and only other work brings them from the one to the other: --later MS shows both ends";
 
 const MACHINE: &str = "smartos-2";
 const SPEED: &str = "Mop/s per zone";
@@ -291,15 +291,14 @@ mod tests {
     fn jobs_that_spin_suffer_from_sharing_and_jobs_that_block_do_not() {
         let found = findings(&[("seconds", "1")]);
         let mops = |variant| ours(&found, SPEED, variant);
-        assert!(mops("nothing") * 10.0 < mops("psets"));
+        assert!(mops("nothing") * 4.0 < mops("psets"));
         assert!(mops("nothing, blocking") > 0.9 * mops("psets, blocking"));
-        // Alone, a job has twice the processors.
-        assert!((mops("alone") / mops("psets") - 2.0).abs() < 0.02);
+        // Alone, a job has twice the processors, less what it loses to daemons twice.
+        assert!((1.85..2.0).contains(&(mops("alone") / mops("psets"))));
         let samples = |variant| ours(&found, SAMPLES, variant);
-        assert_eq!(
-            (samples("psets: fewest on its own"), samples("psets: most on the other's")),
-            (100.0, 0.0)
-        );
+        // Daemons take a twentieth of the processor that no set has.
+        assert!((90.0..100.0).contains(&samples("psets: fewest on its own")));
+        assert_eq!(samples("psets: most on the other's"), 0.0);
         assert_eq!(found.tables[0].1.len(), 10);
     }
 
@@ -324,7 +323,7 @@ mod tests {
             (ours(&found, SPEED, "nothing"), ours(&found, SPEED, "alone"))
         };
         let ((never, alone), (always, _)) = (mops("0"), mops("333"));
-        assert!(never < 0.01 * alone && (0.45..0.55).contains(&(always / alone)), "{never} {always} {alone}");
+        assert!(never < 0.02 * alone && (0.4..0.55).contains(&(always / alone)), "{never} {always} {alone}");
     }
 
     #[test]

@@ -9,8 +9,8 @@ use millpond_report::{Align, Table};
 use std::sync::atomic::AtomicBool;
 
 /// How many values are tried over the whole range, at equal ratios, and how often what lies around the best one is divided.
-const TRIED_FIRST: u32 = 7;
-const DIVISIONS: u32 = 6;
+const TRIED_FIRST: u32 = 5;
+const DIVISIONS: u32 = 4;
 
 /// What differs by less than this part is the same.
 const SAME: f64 = 0.01;
