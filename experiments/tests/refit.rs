@@ -6,7 +6,7 @@ use millpond_experiments::published::{fits, refit_all, table};
 use std::sync::atomic::AtomicBool;
 
 /// How far from its figure a fitted parameter may leave the model, as a share.
-const SLACK: f64 = 0.02;
+const SLACK: f64 = 0.03;
 
 #[test]
 fn fitted_parameters_meet_their_figures_and_are_fitted_anew() {

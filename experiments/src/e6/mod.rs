@@ -8,7 +8,7 @@
 //! # What is done
 //!
 //! ```text
-//!   1  hackbench at fixed priority 0 on the idle machine, and again beside a build: how long it takes
+//!   1  hackbench at fixed priority 0 on the idle machine, and again beside a build and latstat: how long it takes
 //!   2  latstat in a set of one processor without interrupts, in RT at level 5, while hackbench and the build run on the others: the
 //!      load average, mpstat, and what latstat saw of it
 //!   3  latstat the same way for --samples, without the load, which does not reach it
@@ -42,7 +42,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         Opt {
             name: "boost",
             value: "N",
-            summary: "how many times as often the rare calls are made; 1000",
+            summary: "how many times as often the rare calls are made; 10000",
             kind: Kind::Count(1, 10_000),
         },
         Opt { name: "groups", value: "N", summary: "groups of hackbench; 240", kind: Kind::Count(1, 1_000) },
@@ -98,12 +98,14 @@ fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<
             let variant = format!("{groups} groups, {name}");
             lab.tell(&format!("hackbench, {variant}"));
             let bench = lab.open(MACHINE)?;
+            let placed = if beside { Some(place(&bench, "latstat")?) } else { None };
             if beside {
                 bench.start("build --files 10000", "global")?;
             }
             let loops = choices.number("loops").unwrap_or(LOOPS);
             let seconds = hackbench(lab, &bench, groups, loops)? * real(LOOPS) / real(loops);
             findings.point("hackbench", &variant, seconds);
+            drop(placed);
         }
     }
     if wanted("load") {
@@ -111,7 +113,7 @@ fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<
     }
     if wanted("samples") {
         let samples = choices.number("samples").unwrap_or(1_000_000);
-        let boost = choices.number("boost").unwrap_or(1_000);
+        let boost = choices.number("boost").unwrap_or(10_000);
         let seed = choices.number("seed").unwrap_or(1);
         for (name, more) in LONG_RUNS {
             long_run(lab, name, samples, boost, seed + more, findings)?;

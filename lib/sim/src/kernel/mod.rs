@@ -482,7 +482,12 @@ impl Kernel {
 
     /// A new channel; gives its number.
     pub fn channel(&mut self) -> u32 {
-        self.channels.push(Channel::default());
+        self.filled_channel(0)
+    }
+
+    /// The same with so many posts that nobody waited for yet.
+    pub fn filled_channel(&mut self, posts: u64) -> u32 {
+        self.channels.push(Channel { posts, ..Channel::default() });
         u32::try_from(self.channels.len() - 1).unwrap_or(u32::MAX)
     }
 }

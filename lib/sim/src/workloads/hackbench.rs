@@ -1,8 +1,8 @@
 //! Hackbench: groups of senders and receivers that pass messages (reference §6.2).
 //!
 //! Every sender of a group writes its messages to each receiver of the group, in turns; a receiver reads as many as come. A write
-//! and a read are so many instructions in the kernel; what else a message costs are the switches between threads.
-//! Messages wait for their readers without bound.
+//! and a read are so many instructions in the kernel; what else a message costs are the switches between threads. So many messages
+//! wait for a reader; who writes more waits itself.
 
 use super::{Opt, Unit, Workload};
 use crate::kernel::{Action, Mix, Program};
@@ -28,13 +28,21 @@ pub(super) const WORKLOAD: Workload = Workload {
             unit: Unit::Count(1, 100_000),
             default: 100,
         },
+        // 16 KiB, the system's default, of messages of 100 bytes.
+        Opt {
+            flag: "--buffer",
+            value: "N",
+            summary: "messages that wait for a receiver at most; 160 if not given, as 16 KiB hold",
+            unit: Unit::Count(1, 1_000_000),
+            default: 160,
+        },
         // Fitted: x4200, 240 groups on the idle machine, 32.9 s.
         Opt {
             flag: "--instructions",
             value: "N",
-            summary: "instructions in the kernel for a write, and for a read; 14275 if not given (fitted)",
+            summary: "instructions in the kernel for a write, and for a read; 15020 if not given (fitted)",
             unit: Unit::Count(1, 10_000_000),
-            default: 14_275,
+            default: 15_020,
         },
     ],
     programs: |values, kernel| {
@@ -44,10 +52,16 @@ pub(super) const WORKLOAD: Workload = Workload {
         let call = Action::KernelWork(mix, values.get("--instructions"));
         let loops = values.get("-l");
         let mut group = || {
-            let inboxes: Vec<u32> = (0..PEERS).map(|_| kernel.channel()).collect();
-            let round: Vec<Action> =
-                inboxes.iter().flat_map(|inbox| [call.clone(), Action::Post(*inbox)]).collect();
-            let read = |inbox: &u32| Program::times(vec![Action::Wait(*inbox), call.clone()], PEERS * loops);
+            let buffer = values.get("--buffer");
+            let inboxes: Vec<(u32, u32)> =
+                (0..PEERS).map(|_| (kernel.channel(), kernel.filled_channel(buffer))).collect();
+            let write =
+                |(inbox, room): &(u32, u32)| [Action::Wait(*room), call.clone(), Action::Post(*inbox)];
+            let round: Vec<Action> = inboxes.iter().flat_map(write).collect();
+            let read = |(inbox, room): &(u32, u32)| {
+                let message = vec![Action::Wait(*inbox), call.clone(), Action::Post(*room)];
+                Program::times(message, PEERS * loops)
+            };
             let receivers = inboxes.iter().map(read);
             let senders = (0..PEERS).map(|_| Program::times(round.clone(), loops));
             senders.chain(receivers).collect::<Vec<Program>>()
@@ -78,7 +92,7 @@ mod tests {
         let calls: u64 = machine.view(|s| {
             s.kernel.cpus().iter().map(|cpu| cpu.events[millpond_model::Column::Syscl.index()]).sum()
         });
-        // A write is a call with a post, a read one with a wait.
+        // A write and a read are a call each, and ask for room or for a message.
         assert!(calls >= 2 * 1_200, "{calls}");
     }
 }
