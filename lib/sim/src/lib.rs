@@ -47,7 +47,7 @@
 //! | where a device interrupts | approximate: its own processor, else the next that takes interrupts |
 //! | classes and parameters of threads, dispatch tables | exact (reference §1, §2), except that everybody is root |
 //! | parents, process groups, sessions, users of processes | absent: everything is the superuser's |
-//! | classes, dispatch queues, choice of a processor, preemption, stealing | see the ledger of [`kernel`] |
+//! | classes, dispatch queues, choice of a processor, preemption, stealing, processor caps | see the ledger of [`kernel`] |
 //! | processes of a machine that was just booted | approximate: they are there and sleep for ever |
 //! | events of `mpstat` | switches, involuntary ones, migrations and system calls are counted; faults, cross calls, interrupts and locks stay 0: the hardware is absent |
 //! | workloads | approximate: few kinds of steps, whose times are round numbers; see [`workloads`] |

@@ -33,7 +33,7 @@ impl Kernel {
             match self.thread(thread).state {
                 RunState::Asleep => self.set_runnable(thread),
                 // It spins, and sees it when it runs; the last one to come does not wait.
-                RunState::Queued(_) | RunState::Pinned => self.t(thread).left = 0,
+                RunState::Queued(_) | RunState::Pinned | RunState::Capped => self.t(thread).left = 0,
                 RunState::Running => {
                     let t = self.t(thread);
                     if t.left == u64::MAX {

@@ -24,6 +24,7 @@ impl Kernel {
         }
         self.check_processors()?;
         self.check_queues()?;
+        self.check_caps()?;
         self.check_sources()
     }
 
@@ -74,6 +75,9 @@ impl Kernel {
         }
         if t.part as usize >= self.parts.len() || t.home as usize >= self.levels.len() {
             return Err("belongs to a partition or an lgroup that does not exist".into());
+        }
+        if t.cap.is_some_and(|cap| cap as usize >= self.caps.len()) {
+            return Err("is under a cap that does not exist".into());
         }
         if t.left_tick.is_some_and(|left| left > self.lbolt()) || t.queued_at > self.now {
             return Err("has done something in the future".into());

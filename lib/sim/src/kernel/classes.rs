@@ -131,7 +131,7 @@ impl Kernel {
                 self.rescore(cpu);
                 false
             }
-            RunState::Asleep | RunState::Pinned | RunState::Gone => {
+            RunState::Asleep | RunState::Pinned | RunState::Capped | RunState::Gone => {
                 self.t(thread).pri = pri;
                 false
             }
@@ -166,8 +166,11 @@ impl Kernel {
         }
     }
 
-    /// The thread leaves its processor against its will: it is put into a queue.
+    /// The thread leaves its processor against its will: it is put into a queue, or waits for its cap.
     pub(super) fn class_preempt(&mut self, thread: u32) {
+        if self.park_if_capped(thread) {
+            return;
+        }
         match self.thread(thread).class {
             ClassState::Sys => self.enqueue(thread, End::Front),
             ClassState::Ts(_) => self.ts_preempt(thread),

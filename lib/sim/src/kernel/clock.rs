@@ -4,9 +4,9 @@ use super::Kernel;
 use super::heap::Source;
 
 impl Kernel {
-    /// The clock ticks while somebody runs.
+    /// The clock ticks while somebody runs or waits for a cap.
     pub(super) fn wind_clock(&mut self) {
-        if self.busy.is_empty() {
+        if self.busy.is_empty() && !self.any_capped() {
             self.heap.cancel(Source::Clock);
         } else if self.heap.at(Source::Clock).is_none() {
             let next = (self.lbolt() + 1) * self.tick();
@@ -16,18 +16,21 @@ impl Kernel {
 
     /// One tick.
     pub(super) fn clock(&mut self) {
+        self.decay_caps();
         let start = self.tick_start;
         let (before, after): (Vec<u32>, Vec<u32>) = self.busy.iter().partition(|cpu| *cpu < start);
         self.tick_start = (start + 1) % u32::try_from(self.cpus.len()).unwrap_or(1).max(1);
         for cpu in after.into_iter().chain(before) {
             if let Some(thread) = self.cpus[cpu as usize].running {
                 self.happened += 1;
+                self.charge_cap(thread);
                 self.class_tick(thread);
             }
         }
         if self.lbolt().is_multiple_of(u64::from(self.tunables.hz)) {
             self.ts_update();
         }
+        self.release_capped();
         self.wind_clock();
     }
 }

@@ -22,7 +22,7 @@
 //!   are equal have the same future. One that was loaded needs [`Kernel::reindex`] before anything else.
 //! * At one instant things happen in the order of the reference's §3.11: the clock, timers and wake-ups by number of
 //!   their thread, ends of bursts by number of their processor, and then the switches.
-//! * The clock ticks only while somebody runs. Threads that sleep learn of the updates of each second when they
+//! * The clock ticks only while somebody runs or waits for a cap. Threads that sleep learn of the updates of each second when they
 //!   wake up ([`ts`]), so that a machine that does nothing costs nothing.
 //!
 //! # How true
@@ -34,10 +34,12 @@
 //! | choice of a processor, balance of a level with the neighbour, stealing and not stealing yet | exact, except that the hardware's groups count by core only |
 //! | order of threads in the update of each second | approximate: an address is 512 times a thread's number |
 //! | a switch takes no time | absent: costs come with the hardware |
-//! | processor caps, FSS, SDC, the swapper, stopped threads | absent |
+//! | processor caps | approximate: usage decays evenly, and a tenth of a second may be used ahead (the reference has no figures) |
+//! | FSS, SDC, the swapper, stopped threads | absent |
 
 mod barriers;
 mod bits;
+mod caps;
 mod check;
 mod choose;
 mod classes;
@@ -72,6 +74,7 @@ pub use stuck::{Stuck, WaitsFor};
 pub use thread::{ClassState, FxState, Origin, RtState, RunState, Thread, TsState};
 
 use bits::Bits;
+use caps::Cap;
 use index::Index;
 use millpond_model::{COLUMNS, Column, DispatchTables};
 use place::Partition;
@@ -200,6 +203,9 @@ pub struct Kernel {
     free: Vec<u32>,
     channels: Vec<Channel>,
     barriers: Vec<Barrier>,
+    /// Limits on the time of threads.
+    #[serde(default)]
+    caps: Vec<Cap>,
     /// The hardware.
     hardware: Hardware,
     /// What instructions are like; the first is what spins.
@@ -342,6 +348,7 @@ impl Kernel {
             free: Vec::new(),
             channels: Vec::new(),
             barriers: Vec::new(),
+            caps: Vec::new(),
             filled: vec![0; layout.hardware.caches.iter().max().map_or(0, |last| *last as usize + 1)],
             hardware: layout.hardware.clone(),
             mixes: vec![Mix::SPIN],

@@ -409,6 +409,11 @@ impl Kernel {
                 self.unpin(thread);
                 self.leave_for_good(thread);
             }
+            RunState::Capped => {
+                self.uncap(thread);
+                self.leave_for_good(thread);
+                self.wind_clock();
+            }
         }
     }
 
@@ -428,6 +433,7 @@ impl Kernel {
         let p = self.thread(parent);
         let mut child = Thread::new(class, p.pri, program);
         (child.bound, child.part, child.cpu, child.beats) = (p.bound, p.part, p.cpu, p.beats);
+        child.cap = p.cap;
         child.pri = self.class_pri(&child);
         let child = self.adopt(child);
         let home = self.choose_home(child);

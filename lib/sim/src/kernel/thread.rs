@@ -38,6 +38,9 @@ pub struct Thread {
     pub bound: Option<u32>,
     /// The partition (processor set) that it may run in.
     pub part: u32,
+    /// The cap that it is under; `None` for no limit.
+    #[serde(default)]
+    pub cap: Option<u32>,
     /// Its home: the lgroup from which processors are looked for.
     pub home: u32,
     /// Since when it is in a queue, in nanoseconds.
@@ -102,6 +105,8 @@ pub enum RunState {
     Running,
     /// It is on its processor, under the handler of an interrupt.
     Pinned,
+    /// It waits until its cap lets it go on.
+    Capped,
     /// It has ended. Its place may be given to a new thread.
     Gone,
 }
@@ -233,6 +238,7 @@ impl Thread {
             left_tick: None,
             bound: None,
             part: 0,
+            cap: None,
             home: 0,
             queued_at: 0,
             prev: NONE,

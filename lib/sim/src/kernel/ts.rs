@@ -179,14 +179,16 @@ impl Kernel {
         self.enqueue(thread, End::Back);
     }
 
-    /// The update of each second, for all that are runnable; sleepers see it later.
+    /// The update of each second, for all that are runnable or wait for a cap; sleepers see it later.
     pub(super) fn ts_update(&mut self) {
         let beat = self.beats();
         let waiting = self.queues.iter().filter(|queue| !queue.is_empty());
         let waiting = waiting.flat_map(|queue| queue.threads(&self.threads));
+        let capped = self.caps.iter().flat_map(|cap| cap.waiting.iter().copied());
         let running = self.busy.iter().filter_map(|cpu| self.cpus[cpu as usize].running);
         let shared = |thread: &u32| matches!(self.thread(*thread).class, ClassState::Ts(_));
         let mut order: Vec<(u32, u32)> = waiting
+            .chain(capped)
             .chain(running)
             .filter(shared)
             .map(|n| ((n % UPDATE_LISTS + UPDATE_LISTS - self.update_start) % UPDATE_LISTS, n))

@@ -1,5 +1,6 @@
 //! The test vectors of the reference (§3.11) and the rules around them.
 
+mod caps;
 mod hardware;
 mod interrupts;
 mod real_time;

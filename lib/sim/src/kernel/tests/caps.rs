@@ -1,0 +1,196 @@
+//! Processor caps: time is limited to the tick, nobody else notices, and whatever else happens to threads happens to capped ones.
+
+use super::*;
+
+/// A hog under a cap of its own.
+fn capped_hog(k: &mut Kernel, percent: u32) -> u32 {
+    let cap = k.cap(percent);
+    let hog = k.ts_start(Program::hog());
+    k.set_cap(hog, Some(cap));
+    hog
+}
+
+/// Hogs under one cap.
+fn hogs_under(k: &mut Kernel, hogs: u32, percent: u32) -> Vec<u32> {
+    let cap = k.cap(percent);
+    let hogs: Vec<u32> = (0..hogs).map(|_| k.ts_start(Program::hog())).collect();
+    hogs.iter().for_each(|hog| k.set_cap(*hog, Some(cap)));
+    hogs
+}
+
+fn ticks_of(k: &Kernel, threads: &[u32]) -> u64 {
+    threads.iter().map(|thread| k.thread(*thread).user).sum::<u64>() / TICK
+}
+
+#[test]
+fn half_a_processor_is_every_other_tick_after_a_tenth_of_a_second_ahead() {
+    let mut k = kernel(1, standard());
+    let hog = capped_hog(&mut k, 50);
+    // Each tick charges 100 and takes 50 away: 50 n + 50 after n ticks, which is beyond the 500 ahead at the tenth.
+    k.run_until(10 * TICK - 1).unwrap();
+    assert_eq!(k.thread(hog).state, RunState::Running);
+    k.run_until(10 * TICK).unwrap();
+    assert_eq!((k.thread(hog).state, k.on(0), k.runnable()), (RunState::Capped, None, 0));
+    assert_eq!(k.check(), Ok(()));
+    k.run_until(11 * TICK).unwrap();
+    assert_eq!(k.thread(hog).state, RunState::Running);
+    k.run_until(12 * TICK).unwrap();
+    assert_eq!(k.thread(hog).state, RunState::Capped);
+    k.run_until(110 * TICK).unwrap();
+    assert_eq!((k.thread(hog).user, k.cpus()[0].idle), (60 * TICK, 50 * TICK));
+}
+
+#[test]
+fn two_hogs_under_one_cap_of_a_processor_get_one_of_two_together() {
+    let mut k = kernel(2, standard());
+    let hogs = hogs_under(&mut k, 2, 100);
+    k.run_until(10 * 100 * TICK).unwrap();
+    // Ten seconds, a tenth ahead, and a tick of each beyond.
+    let together = ticks_of(&k, &hogs);
+    assert!((1_000..=1_012).contains(&together), "{together}");
+    let one = ticks_of(&k, &hogs[..1]);
+    assert!((450..=560).contains(&one), "{one}");
+}
+
+#[test]
+fn many_hogs_under_one_cap_get_no_more() {
+    let mut k = kernel(8, standard());
+    let hogs = hogs_under(&mut k, 20, 250);
+    k.run_until(100 * TICK).unwrap();
+    let before = ticks_of(&k, &hogs);
+    k.run_until(1_100 * TICK).unwrap();
+    let in_ten_seconds = ticks_of(&k, &hogs) - before;
+    assert!((2_480..=2_520).contains(&in_ten_seconds), "{in_ten_seconds}");
+}
+
+#[test]
+fn a_cap_that_is_never_reached_changes_nothing() {
+    let run = |caps: &[(u32, usize)]| {
+        let mut k = kernel(2, standard());
+        let hogs: Vec<u32> = (0..3).map(|_| k.ts_start(Program::hog())).collect();
+        k.ts_start(Program::repeat(vec![Action::Sleep(7_000_000), Action::User(2_000_000)]));
+        for (percent, hog) in caps {
+            let cap = k.cap(*percent);
+            k.set_cap(hogs[*hog], Some(cap));
+        }
+        k.run_until(30 * 100 * TICK).unwrap();
+        k
+    };
+    let (free, capped) = (run(&[]), run(&[(100, 0), (200, 2)]));
+    assert_eq!(free.cpus(), capped.cpus());
+    let used = |k: &Kernel| k.threads().iter().map(|t| (t.user, t.sys, t.state)).collect::<Vec<_>>();
+    assert_eq!(used(&free), used(&capped));
+}
+
+#[test]
+fn what_a_capped_thread_leaves_others_take() {
+    let mut k = kernel(1, standard());
+    let capped = capped_hog(&mut k, 10);
+    let free = k.ts_start(Program::hog());
+    k.run_until(10 * 100 * TICK).unwrap();
+    let share = ticks_of(&k, &[capped]);
+    assert!((90..=103).contains(&share), "{share}");
+    assert_eq!(ticks_of(&k, &[free]) + share, 1_000);
+    assert_eq!(k.cpus()[0].idle, 0);
+}
+
+#[test]
+fn a_thread_in_the_kernel_waits_for_its_cap_when_it_comes_back() {
+    let mut k = kernel(1, standard());
+    let cap = k.cap(50);
+    let program = vec![Action::Kernel(29 * TICK + TICK / 2), Action::User(u64::MAX)];
+    let thread = k.ts_start(Program::once(program));
+    k.set_cap(thread, Some(cap));
+    k.run_until(29 * TICK).unwrap();
+    assert_eq!(k.thread(thread).state, RunState::Running);
+    // 50 * 29 + 50 were used, and fall below 500 at the twentieth tick from there.
+    k.run_until(48 * TICK).unwrap();
+    assert_eq!((k.thread(thread).state, k.thread(thread).sys), (RunState::Capped, 29 * TICK + TICK / 2));
+    k.run_until(49 * TICK).unwrap();
+    assert_eq!(k.thread(thread).state, RunState::Running);
+}
+
+#[test]
+fn who_spins_under_a_cap_learns_that_the_others_came_when_it_runs() {
+    let mut k = kernel(2, standard());
+    let barrier = k.barrier(2);
+    let meet = |before: Vec<Action>| {
+        let after = [Action::Meet(barrier, Waiting::Spin), Action::Done(1), Action::Sleep(u64::MAX / 2)];
+        Program::once(before.into_iter().chain(after).collect())
+    };
+    let spins = k.ts_start(meet(Vec::new()));
+    let late = k.ts_start(meet(vec![Action::User(10 * TICK + TICK / 2)]));
+    let cap = k.cap(50);
+    k.set_cap(spins, Some(cap));
+    k.run_until(11 * TICK - 1).unwrap();
+    assert_eq!((k.thread(spins).state, k.thread(spins).done), (RunState::Capped, 0));
+    assert_eq!((k.thread(late).state, k.thread(late).done), (RunState::Asleep, 1));
+    k.run_until(11 * TICK).unwrap();
+    assert_eq!((k.thread(spins).state, k.thread(spins).done), (RunState::Asleep, 1));
+}
+
+#[test]
+fn who_waits_for_a_cap_sees_the_update_of_each_second() {
+    let mut k = kernel(1, standard());
+    let cap = k.cap(1);
+    let hog = k.ts_start_at(0, Program::hog());
+    k.set_cap(hog, Some(cap));
+    // It runs for the first tick and for the 92nd: 100 are used, one decays a tick, and 10 are ahead.
+    k.run_until(99 * TICK).unwrap();
+    assert_eq!((k.thread(hog).state, k.thread(hog).user), (RunState::Capped, 2 * TICK));
+    assert_eq!((k.seen(hog).cpupri, k.seen(hog).dispwait), (0, 0));
+    k.run_until(100 * TICK).unwrap();
+    assert_eq!((k.thread(hog).state, k.seen(hog).cpupri, k.thread(hog).pri), (RunState::Capped, 50, 50));
+}
+
+#[test]
+fn children_are_under_the_cap_of_their_parent() {
+    let mut k = kernel(4, standard());
+    let cap = k.cap(100);
+    let parent = k.ts_start(Program::once(vec![Action::Fork(Program::hog()), Action::User(u64::MAX)]));
+    k.set_cap(parent, Some(cap));
+    k.run_until(10 * 100 * TICK).unwrap();
+    assert_eq!(k.threads().len(), 2);
+    let together = ticks_of(&k, &[0, 1]);
+    assert!((1_000..=1_012).contains(&together), "{together}");
+}
+
+#[test]
+fn who_waits_for_a_cap_can_be_ended_moved_and_let_go() {
+    let mut k = kernel(2, standard());
+    let hogs = hogs_under(&mut k, 1, 1);
+    k.run_until(TICK).unwrap();
+    assert_eq!(k.thread(hogs[0]).state, RunState::Capped);
+    k.confine(hogs[0], DEFAULT, Some(1));
+    k.inherit(hogs[0], Some(120));
+    assert_eq!((k.thread(hogs[0]).state, k.check()), (RunState::Capped, Ok(())));
+    k.set_cap(hogs[0], None);
+    k.run_until(2 * TICK).unwrap();
+    assert_eq!((k.on(1), k.thread(hogs[0]).user), (Some(hogs[0]), 2 * TICK));
+    k.end(hogs[0]);
+    let last = capped_hog(&mut k, 1);
+    k.run_until(3 * TICK).unwrap();
+    assert_eq!(k.thread(last).state, RunState::Capped);
+    k.end(last);
+    assert_eq!((k.heap.next_at(), k.check()), (None, Ok(())));
+}
+
+#[test]
+fn a_kernel_in_which_others_wait_for_a_cap_cannot_be() {
+    let mut k = kernel(1, standard());
+    let hog = capped_hog(&mut k, 1);
+    k.run_until(TICK).unwrap();
+    let with = |change: &dyn Fn(&mut Kernel)| {
+        let mut broken = k.clone();
+        change(&mut broken);
+        broken.check().unwrap_err()
+    };
+    let none = "a cap of the kernel is none, or others than its own wait for it";
+    assert_eq!(with(&|k| k.t(hog).cap = None), none);
+    assert_eq!(with(&|k| k.t(hog).cap = Some(1)), "kernel thread 0 is under a cap that does not exist");
+    let twice = "threads of the kernel wait for no cap, or twice";
+    assert_eq!(with(&|k| k.caps[0].waiting.push_back(hog)), twice);
+    assert_eq!(with(&|k| k.caps[0].waiting.clear()), twice);
+    let still = "threads of the kernel wait for a cap, and its clock does not tick";
+    assert_eq!(with(&|k| k.heap.cancel(Source::Clock)), still);
+}
