@@ -36,7 +36,7 @@ pub(crate) const COMMAND: Command = Command {
 
 /// What the common options do, in the order of [`COMMON`].
 const COMMON_SUMMARIES: [(&str, &str); COMMON.len()] = [
-    ("--machine NAME", "the machine: real (as without), a simulated one, or like-host"),
+    ("--machine NAME", "the machine: real (as without), a simulated one, like-host, or a machine file"),
     ("--state FILE", "the simulated machine that the file keeps; made by the first change"),
     ("--root DIR", "a captured machine: the directory that millpond capture made"),
     ("--json", "answer in JSON"),

@@ -41,6 +41,11 @@
 //! At a terminal there is a history (arrows, Ctrl-R) and Tab completes commands, workloads, processes and files.
 //! Ctrl-C drops the line, or ends what runs; Ctrl-D leaves.
 //!
+//! # Machines of your own
+//!
+//! Where a machine's name stands, here and behind `--machine`, a machine file may stand: a name that ends in `.json` or has a
+//! slash in it. What such a file says is in docs/simulator.md; mistakes in it are told as `FILE:LINE:COLUMN`.
+//!
 //! # Scripts
 //!
 //! `millpond sim t2000 FILE` runs the lines of a file; without FILE and a terminal, those of standard input. A line
@@ -72,7 +77,7 @@ use crate::ctx::{Ctx, not_opened};
 use crate::failure::{Complaint, Exit, Failure};
 use millpond_session::{
     LineEditor, MachineName, OpenOptions, SIMULATED, Session, Typed, input_is_terminal, input_lines,
-    read_text,
+    is_machine_file, read_text,
 };
 use place::Place;
 use shell::{Goes, Shell};
@@ -137,14 +142,17 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
 
 /// Whether the first of the words names a machine.
 fn is_machine(words: &[String]) -> bool {
-    words.first().is_some_and(|word| word == "like-host" || SIMULATED.contains(&word.as_str()))
+    let is_one =
+        |word: &String| word == "like-host" || SIMULATED.contains(&word.as_str()) || is_machine_file(word);
+    words.first().is_some_and(is_one)
 }
 
 fn open(machine: Option<&str>, file: Option<&str>, ctx: &Ctx<'_>) -> Result<Session, Failure> {
     let names = SIMULATED.join(", ");
     let name = match machine {
         None if file.is_none() => {
-            return Err(Failure::Usage(format!("which machine? there are {names} and like-host")));
+            let why = format!("which machine? there are {names}, like-host, and your own machine files");
+            return Err(Failure::Usage(why));
         }
         Some("real") => {
             let complaint = Complaint::new("simulate machine real", "it is the one at hand");

@@ -26,6 +26,7 @@
 mod caps;
 mod capture;
 mod changed;
+mod described;
 mod interrupts;
 mod journal;
 mod kept;
@@ -40,6 +41,7 @@ mod zone;
 
 pub use capture::Captured;
 pub use changed::{FieldChange, machine_field};
+pub use described::is_machine_file;
 pub use journal::FileJournal;
 use journal::Shared;
 pub use kept::KeepError;
@@ -59,7 +61,7 @@ pub use text::read_text;
 use jiff::tz::TimeZone;
 use millpond_linux::{LinuxMachine, Root};
 use millpond_machine::{Journal, JournalError, Machine, Operation};
-use millpond_sim::SimError;
+use millpond_sim::{DescriptionError, SimError};
 use std::cell::OnceCell;
 use std::convert::Infallible;
 use std::fs;
@@ -74,7 +76,7 @@ pub enum MachineName {
     /// The one that we run on.
     #[default]
     Real,
-    /// A simulated one; `like-host` stands like the real one.
+    /// A simulated one: its name, or its machine file ([`is_machine_file`]); `like-host` stands like the real one.
     Simulated(String),
 }
 
@@ -132,6 +134,17 @@ pub enum OpenError {
         /// Where it should be.
         field: String,
     },
+    /// A machine file cannot be read.
+    #[error("cannot read machine file {name}: {why}")]
+    MachineFile {
+        /// The file, as it was named.
+        name: String,
+        /// Why not.
+        why: String,
+    },
+    /// A machine file describes no machine.
+    #[error("cannot use machine file {0}")]
+    Described(DescriptionError),
     /// A simulated machine has no directory.
     #[error("cannot open machine {0} under a root: only the real machine has files")]
     RootOfSimulated(String),
@@ -197,7 +210,16 @@ impl Session {
                 Err(OpenError::RootOfSimulated(name.clone()))
             }
             MachineName::Simulated(name) => {
-                let fresh = || if name == "like-host" { like_host(options) } else { simulated(name) };
+                let described = if is_machine_file(name) { Some(described::read(name)?) } else { None };
+                // A file that keeps a machine knows it by the name that it has in its own file.
+                let own =
+                    described.as_ref().map_or_else(|| name.clone(), |machine| machine.name().to_owned());
+                let name = &own;
+                let fresh = || match described {
+                    Some(machine) => Ok(machine),
+                    None if name == "like-host" => like_host(options),
+                    None => simulated(name),
+                };
                 match &options.kept_in {
                     Some(path) => Session::kept_in(path, Some(name), fresh),
                     None => Ok(Session::simulated(fresh()?, false)),

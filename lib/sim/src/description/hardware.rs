@@ -57,6 +57,7 @@ pub(super) fn hardware(d: &Description, topology: &Topology) -> Result<Hardware,
     let mut hardware = like(topology);
     hardware.switch_ns = d.switch_ns;
     hardware.cache_cycles = d.cache_cycles.unwrap_or(CACHE_CYCLES);
+    bounds(d)?;
     if let Some(core) = d.core {
         if !(0.001..=100.0).contains(&core.cpi)
             || !(0.0..=1.0).contains(&core.exposed)
@@ -72,7 +73,11 @@ pub(super) fn hardware(d: &Description, topology: &Topology) -> Result<Hardware,
     if let Some(pipeline) = d.pipeline {
         let strands = topology.cores().iter().map(|core| core.cpus.len()).max().unwrap_or(1);
         if pipeline.strands == 0 || strands % pipeline.strands as usize != 0 {
-            let what = format!("{} strands share a pipeline, and a core has {strands}", pipeline.strands);
+            let what = format!(
+                "{} strands share a pipeline, and a core has {strands}; {} are possible",
+                pipeline.strands,
+                divisors(strands)
+            );
             return Err(("pipeline", what));
         }
         hardware.exclusive = pipeline.exclusive;
@@ -96,6 +101,29 @@ pub(super) fn hardware(d: &Description, topology: &Topology) -> Result<Hardware,
     }
     hardware.check(cpus.len(), topology.lgroups().len()).map_err(|what| ("memory", what))?;
     Ok(hardware)
+}
+
+/// Numbers that stand alone, each within what hardware can be.
+fn bounds(d: &Description) -> Result<(), Wrong> {
+    let size = d.caches.iter().filter_map(|cache| cache.size_kib).max();
+    let numbers = [
+        ("clock_mhz", d.processor.clock_mhz.unwrap_or(CLOCK_MHZ), 10, 1_000_000),
+        ("size_kib", size.unwrap_or(0), 0, 1 << 24),
+        ("cache_cycles", d.cache_cycles.unwrap_or(CACHE_CYCLES), 0, 10_000),
+        ("switch_ns", d.switch_ns, 0, 1_000_000_000),
+    ];
+    match numbers.into_iter().find(|(_, number, least, most)| !(least..=most).contains(&number)) {
+        None => Ok(()),
+        Some((key, number, least, most)) => {
+            Err((key, format!("{key} is {number}; {least} to {most} are possible")))
+        }
+    }
+}
+
+/// `1, 2, 4`
+fn divisors(number: usize) -> String {
+    let all = (1..=number).filter(|part| number.is_multiple_of(*part));
+    all.map(|part| part.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// What is known of a machine from where its processors stand.
@@ -143,17 +171,22 @@ fn numbered<T: PartialEq>(things: impl Iterator<Item = T>) -> Vec<u32> {
 fn latencies(memory: &MemoryDescription, lgroups: usize) -> Result<Vec<Vec<u64>>, Wrong> {
     if !memory.latencies_ns.is_empty() {
         if memory.local_ns.or(memory.remote_ns).or(memory.per_board_ns).is_some() {
-            let what = "memory has latencies_ns, and local_ns, remote_ns or per_board_ns beside it; leave one of it out";
+            let what = "memory has latencies_ns, and local_ns, remote_ns or per_board_ns beside it; leave one of the two out";
             return Err(("memory", what.into()));
         }
         let rows = memory.latencies_ns.len();
         if rows != lgroups {
-            return Err(("latencies_ns", format!("{rows} rows of latencies where {lgroups} lgroups are")));
+            return Err((
+                "latencies_ns",
+                format!("latencies_ns has {rows} rows where {lgroups} are needed, one for each lgroup"),
+            ));
         }
         for (row, lgroup) in memory.latencies_ns.iter().zip(0u32..) {
             if row.len() != lgroups {
-                let what =
-                    format!("lgroup {lgroup} gives {} latencies where {lgroups} are needed", row.len());
+                let what = format!(
+                    "row {lgroup} of latencies_ns has {} numbers where {lgroups} are needed, one for each lgroup",
+                    row.len()
+                );
                 return Err(("latencies_ns", what));
             }
         }
@@ -164,7 +197,7 @@ fn latencies(memory: &MemoryDescription, lgroups: usize) -> Result<Vec<Vec<u64>>
             .collect();
     }
     let Some(local) = memory.local_ns else {
-        return Err(("memory", "memory has neither local_ns nor latencies_ns".into()));
+        return Err(("memory", "memory has neither local_ns nor latencies_ns; give one of the two".into()));
     };
     let boards = u32::try_from(lgroups).unwrap_or(u32::MAX);
     let remote = memory.remote_ns.unwrap_or(local) + memory.per_board_ns.unwrap_or(0.0) * f64::from(boards);

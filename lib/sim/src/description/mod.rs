@@ -165,7 +165,7 @@ fn place_of(text: &str, key: &str) -> (usize, usize) {
     let quoted = format!("\"{key}\"");
     text.lines()
         .zip(1..)
-        .find_map(|(line, number)| line.find(&quoted).map(|at| (number, at + 1)))
+        .find_map(|(line, number)| line.find(&quoted).map(|at| (number, line[..at].chars().count() + 1)))
         .unwrap_or((1, 1))
 }
 

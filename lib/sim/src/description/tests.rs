@@ -50,10 +50,13 @@ fn mistakes_are_reported_with_their_place() {
     assert_eq!(error("{"), "small.json:1:1: EOF while parsing an object");
     let unknown = error(&with(r#""nodes": 2"#));
     assert!(unknown.starts_with("small.json:4:9: unknown field `nodes`"), "{unknown}");
-    assert_eq!(error(&with(r#""lgroups": [{"chips": [0]}]"#)), "small.json:4:3: chip 1 is in no lgroup");
+    assert_eq!(
+        error(&with(r#""lgroups": [{"chips": [0]}]"#)),
+        "small.json:4:3: chip 1 is in no lgroup; add it to one"
+    );
     assert_eq!(
         error(&with(r#""lgroups": [{"chips": [0, 1]}, {"chips": [1]}]"#)),
-        "small.json:4:3: chip 1 is in lgroups 0 and 1"
+        "small.json:4:3: chip 1 is in lgroups 0 and 1; leave it out of one of them"
     );
     assert_eq!(
         error(&with(r#""lgroups": [{"chips": [0]}, {"chips": [1]}], "distances": [[10, 20]]"#)),
@@ -80,6 +83,112 @@ fn mistakes_are_reported_with_their_place() {
     assert_eq!(
         error(&with(r#""booted": "yesterday""#)),
         "small.json:4:3: `yesterday` is no time; write 2024-11-20 08:14:02 (UTC)"
+    );
+}
+
+/// The message for a file with that line, which must be about a place in line 4.
+fn at_line_4(line: &str) -> String {
+    let said = error(&with(line));
+    said.strip_prefix("small.json:4:").unwrap_or_else(|| panic!("{said}")).to_owned()
+}
+
+#[test]
+fn strands_that_stand_nowhere_or_twice_are_named() {
+    const NAMED: &str = r#"{
+  "name": "named", "about": "for tests",
+  "cores": [ {"chip": 0, "strands": [0, 1]}, {"chip": 1, "strands": [2, 3]} ],
+  "processor": { "isa": "i386", "implementation": "x86" }
+}"#;
+    let topology = parse(NAMED, "").unwrap().topology;
+    assert_eq!(topology.chip_cpus(ChipId(1)).to_string(), "2-3");
+    for (from, to, why) in [
+        ("[2, 3]", "[1, 2]", "strand 1 is in cores 0 and 1; leave it out of one of them"),
+        ("[2, 3]", "[2, 2]", "strand 2 is in core 1 twice; leave one out"),
+        ("[2, 3]", "[]", "core 1 has no strand; name one, or leave the core out"),
+        (
+            "\"chip\": 1",
+            "\"chip\": 2",
+            "there is a chip 2, and no chip 1; chips are numbered from 0 without a gap",
+        ),
+        (
+            "\n  \"processor\"",
+            " \"chips\": 2,\n  \"processor\"",
+            "the file names every core, and says how many chips, cores or strands there are beside that; \
+             leave one of the two out",
+        ),
+    ] {
+        assert_eq!(error(&NAMED.replace(from, to)), format!("small.json:3:3: {why}"));
+    }
+    let unknown = error(&NAMED.replace("\"chip\": 1,", "\"chip\": 1, \"clock\": 2,"));
+    let expected = "small.json:3:64: unknown field `clock`, expected `chip` or `strands`";
+    assert_eq!(unknown, expected);
+}
+
+#[test]
+fn hardware_that_does_not_fit_is_told_with_what_would() {
+    for (line, why) in [
+        (
+            r#""pipeline": {"strands": 3}"#,
+            "3: 3 strands share a pipeline, and a core has 2; 1, 2 are possible",
+        ),
+        (
+            r#""pipeline": {"strands": 0}"#,
+            "3: 0 strands share a pipeline, and a core has 2; 1, 2 are possible",
+        ),
+        (r#""memory": {}"#, "3: memory has neither local_ns nor latencies_ns; give one of the two"),
+        (
+            r#""memory": {"remote_ns": 105}"#,
+            "3: memory has neither local_ns nor latencies_ns; give one of the two",
+        ),
+        (
+            r#""memory": {"latencies_ns": [[65]], "local_ns": 65}"#,
+            "3: memory has latencies_ns, and local_ns, remote_ns or per_board_ns beside it; \
+             leave one of the two out",
+        ),
+        (
+            r#""memory": {"local_ns": 2000000}"#,
+            "3: 2000000 ns until memory answers; 0 to 1000000 are possible",
+        ),
+        (r#""memory": {"local_ns": -1}"#, "3: -1 ns until memory answers; 0 to 1000000 are possible"),
+        (
+            r#""memory": {"latencies_ns": [[1e9]]}"#,
+            "3: 1000000000 ns until memory answers; 0 to 1000000 are possible",
+        ),
+        (
+            r#""board": {"chips": 1}, "lgroups": [{"chips": [0, 1]}]"#,
+            "3: the file has board and lgroups, which say the same; leave one of the two out",
+        ),
+        (r#""board": {"chips": 0}"#, "3: a board has 0 chips; 1 and more are possible"),
+        (
+            r#""core": {"cpi": 0}"#,
+            "3: a core needs 0.001 to 100 cycles for an instruction, and waits for 0 to 1 of its outer cache",
+        ),
+        (r#""cache_cycles": 10001"#, "3: cache_cycles is 10001; 0 to 10000 are possible"),
+        (r#""switch_ns": 1000000001"#, "3: switch_ns is 1000000001; 0 to 1000000000 are possible"),
+        (r#""lgroups": [{"chips": [0, 1, 2]}]"#, "3: lgroup 0 has chip 2, and there are chips 0 to 1"),
+        (
+            r#""lgroups": [{"chips": [0]}, {"chips": [1]}]"#,
+            "3: lgroup 0 gives 0 distances where 2 are needed",
+        ),
+    ] {
+        assert_eq!(at_line_4(line), why);
+    }
+    let slow = SMALL.replace("\"isa\"", "\"clock_mhz\": 5, \"isa\"");
+    assert_eq!(error(&slow), "small.json:4:18: clock_mhz is 5; 10 to 1000000 are possible");
+}
+
+#[test]
+fn a_row_of_latencies_that_is_missing_or_short_is_told() {
+    let two = r#""lgroups": [{"chips": [0]}, {"chips": [1]}], "distances": [[10, 20], [20, 10]]"#;
+    let with_rows =
+        |rows: &str| error(&with(&format!("{two},\n  \"memory\": {{ \"latencies_ns\": {rows} }}")));
+    assert_eq!(
+        with_rows("[[65, 105]]"),
+        "small.json:5:15: latencies_ns has 1 rows where 2 are needed, one for each lgroup"
+    );
+    assert_eq!(
+        with_rows("[[65, 105], [105]]"),
+        "small.json:5:15: row 1 of latencies_ns has 1 numbers where 2 are needed, one for each lgroup"
     );
 }
 

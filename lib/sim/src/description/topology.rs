@@ -84,7 +84,8 @@ pub(super) fn topology(d: &Description) -> Result<Topology, Wrong> {
         }
     }
     let (caches, lgroups) = (caches(d, &processors), lgroups(d, &groups, &processors));
-    Topology::new(processors, caches, lgroups).map_err(|error| ("distances", error.to_string()))
+    let place = if d.distances.is_empty() { "lgroups" } else { "distances" };
+    Topology::new(processors, caches, lgroups).map_err(|error| (place, error.to_string()))
 }
 
 /// So many chips, cores and strands.
@@ -110,7 +111,7 @@ fn counted(d: &Description) -> Result<Vec<Stand>, Wrong> {
 /// Cores whose strands are named.
 fn named(d: &Description) -> Result<Vec<Stand>, Wrong> {
     if (d.chips, d.cores_per_chip, d.strands_per_core) != (0, 0, 0) {
-        let what = "the file names every core, and says how many chips, cores or strands there are; leave one of it out";
+        let what = "the file names every core, and says how many chips, cores or strands there are beside that; leave one of the two out";
         return Err(("cores", what.into()));
     }
     let count = d.cores.iter().map(|core| core.strands.len() as u64).sum::<u64>();
@@ -121,14 +122,14 @@ fn named(d: &Description) -> Result<Vec<Stand>, Wrong> {
     let mut seen = BTreeMap::new();
     for (core, number) in d.cores.iter().zip(0u32..) {
         if core.strands.is_empty() {
-            return Err(("cores", format!("core {number} has no strand")));
+            return Err(("cores", format!("core {number} has no strand; name one, or leave the core out")));
         }
         for strand in &core.strands {
             if let Some(other) = seen.insert(*strand, number) {
                 let what = if other == number {
-                    format!("strand {strand} is in core {number} twice")
+                    format!("strand {strand} is in core {number} twice; leave one out")
                 } else {
-                    format!("strand {strand} is in cores {other} and {number}")
+                    format!("strand {strand} is in cores {other} and {number}; leave it out of one of them")
                 };
                 return Err(("cores", what));
             }
@@ -136,7 +137,9 @@ fn named(d: &Description) -> Result<Vec<Stand>, Wrong> {
     }
     let chips: BTreeSet<u32> = d.cores.iter().map(|core| core.chip).collect();
     if let Some((chip, missing)) = chips.iter().zip(0u32..).find(|(chip, wanted)| *chip != wanted) {
-        return Err(("cores", format!("there is a chip {chip}, and no chip {missing}")));
+        let what =
+            format!("there is a chip {chip}, and no chip {missing}; chips are numbered from 0 without a gap");
+        return Err(("cores", what));
     }
     Ok(d.cores.iter().map(|core| (core.chip, core.strands.clone())).collect())
 }
@@ -149,10 +152,13 @@ fn groups(d: &Description, chips: u32) -> Result<Vec<LgroupDescription>, Wrong> 
         return Ok(d.lgroups.iter().map(clone).collect());
     };
     if !d.lgroups.is_empty() {
-        return Err(("board", "the file has boards and lgroups, which are the same; leave one out".into()));
+        return Err((
+            "board",
+            "the file has board and lgroups, which say the same; leave one of the two out".into(),
+        ));
     }
     if board.chips == 0 {
-        return Err(("board", "a board has no chip".into()));
+        return Err(("board", "a board has 0 chips; 1 and more are possible".into()));
     }
     let group = |first: u32| LgroupDescription {
         chips: (first..chips.min(first + board.chips)).collect(),
@@ -171,10 +177,16 @@ fn lgroup_of_chip(groups: &[LgroupDescription], chips: u32) -> Result<Vec<LgrpId
         for chip in &group.chips {
             match of.get_mut(*chip as usize) {
                 None => {
-                    return Err(("lgroups", format!("lgroup {id} has chip {chip}, which does not exist")));
+                    return Err((
+                        "lgroups",
+                        format!("lgroup {id} has chip {chip}, and there are chips 0 to {}", chips - 1),
+                    ));
                 }
                 Some(Some(other)) => {
-                    return Err(("lgroups", format!("chip {chip} is in lgroups {other} and {id}")));
+                    return Err((
+                        "lgroups",
+                        format!("chip {chip} is in lgroups {other} and {id}; leave it out of one of them"),
+                    ));
                 }
                 Some(slot) => *slot = Some(id),
             }
@@ -182,7 +194,9 @@ fn lgroup_of_chip(groups: &[LgroupDescription], chips: u32) -> Result<Vec<LgrpId
     }
     of.into_iter()
         .zip(0u32..)
-        .map(|(id, chip)| id.ok_or_else(|| ("lgroups", format!("chip {chip} is in no lgroup"))))
+        .map(|(id, chip)| {
+            id.ok_or_else(|| ("lgroups", format!("chip {chip} is in no lgroup; add it to one")))
+        })
         .collect()
 }
 
