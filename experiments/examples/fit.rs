@@ -5,6 +5,7 @@
 //! ```
 
 use millpond_experiments::published::{Change, Choices, Experiment, Fit, Lab, fits, own_value};
+use std::io::Write as _;
 use std::sync::atomic::AtomicBool;
 
 /// How often the range is halved.
@@ -20,12 +21,13 @@ fn ours(fit: &Fit, value: f64) -> Option<(f64, f64)> {
     Some((point.ours, point.published?))
 }
 
-fn main() {
+fn main() -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
     let only = std::env::args().nth(1);
     for fit in fits().into_iter().filter(|fit| only.as_ref().is_none_or(|only| *only == fit.experiment)) {
         let (mut low, mut high) = (fit.least, fit.most);
         let (Some((at_low, published)), Some((at_high, _))) = (ours(&fit, low), ours(&fit, high)) else {
-            println!("{}: its figure does not come out", fit.parameter);
+            writeln!(out, "{}: its figure does not come out", fit.parameter)?;
             continue;
         };
         let rises = at_high > at_low;
@@ -37,6 +39,7 @@ fn main() {
         let value = (low * high).sqrt();
         let met = ours(&fit, value).map_or(f64::NAN, |(ours, _)| ours);
         let now = own_value(&fit.parameter).unwrap_or(f64::NAN);
-        println!("{}: {value:.4} (now {now}) gives {met:.4} for {published}", fit.parameter);
+        writeln!(out, "{}: {value:.4} (now {now}) gives {met:.4} for {published}", fit.parameter)?;
     }
+    Ok(())
 }

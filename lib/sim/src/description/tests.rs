@@ -161,7 +161,7 @@ fn hardware_that_does_not_fit_is_told_with_what_would() {
         (r#""board": {"chips": 0}"#, "3: a board has 0 chips; 1 and more are possible"),
         (
             r#""core": {"cpi": 0}"#,
-            "3: a core needs 0.001 to 100 cycles for an instruction, and waits for 0 to 1 of its outer cache",
+            "3: a core needs 0.001 to 100 cycles for an instruction, waits for 0 to 1 of its outer cache, and looks there 0 to 100 times as often as usual",
         ),
         (r#""cache_cycles": 10001"#, "3: cache_cycles is 10001; 0 to 10000 are possible"),
         (r#""switch_ns": 1000000001"#, "3: switch_ns is 1000000001; 0 to 1000000000 are possible"),
