@@ -145,8 +145,8 @@ mod tests {
             ("e3 --dry-run", "an experiment changes nothing that it does not put back: it has no --dry-run"),
             ("e3 --state x", "experiment e3 makes its machines anew: it has no --state"),
             (
-                "e2 --arm caps",
-                "cannot use --arm caps: it is none of nothing, psets, nothing-blocking, psets-blocking",
+                "e2 --arm pools",
+                "cannot use --arm pools: it is none of nothing, caps, psets, nothing-blocking, psets-blocking",
             ),
         ] {
             let (exit, out, message) = said(words);

@@ -53,7 +53,7 @@ pub use millpond_sim::workloads::{Load, Opt, Unit, WORKLOADS, Workload, Workload
 pub use millpond_sim::{Endless, Outcome, SimMachine, Waiting, WaitsFor};
 pub use output::{Output, reason};
 pub use process::{exec, own_pid, own_program};
-pub use simulation::{Executed, KillError, Moment, NoSuchZone, Running, Simulation};
+pub use simulation::{Executed, KillError, Moment, NoSuchProcess, NoSuchZone, Running, Simulation};
 pub use stop::{stop_on_signal, take_stop};
 pub use terminal::{LineEditor, Typed, file_names, input_is_terminal, input_lines, messages_are_seen};
 pub use text::read_text;

@@ -52,6 +52,11 @@ pub enum KillError {
     Kernel,
 }
 
+/// There is no process of that number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("there is no process {0}")]
+pub struct NoSuchProcess(pub Pid);
+
 /// There is no zone of that name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no zone {0}")]
@@ -90,6 +95,24 @@ impl Simulation<'_> {
             }
         });
         Ok(pid)
+    }
+
+    /// Limits the time of a process, and of what it will start, to `percent` of one processor, on whichever processors it
+    /// runs; a cap that it had is no more.
+    ///
+    /// # Errors
+    /// [`NoSuchProcess`] when there is none of that number.
+    pub fn cap(&self, pid: Pid, percent: u32) -> Result<(), NoSuchProcess> {
+        self.0.edit(|s| {
+            if !s.tables.processes.contains_key(&pid) {
+                return Err(NoSuchProcess(pid));
+            }
+            let cap = s.kernel.cap(percent);
+            for (thread, _) in s.threads.iter().filter(|(_, lwp)| lwp.pid == pid) {
+                s.kernel.set_cap(*thread, Some(cap));
+            }
+            Ok(())
+        })
     }
 
     /// The operations that the threads of a process noted as done, those included that have ended.
@@ -240,5 +263,28 @@ mod tests {
         assert_eq!(simulation.operations(pid), 0);
         simulation.run_for(Nanos::from_millis(10));
         assert!(simulation.operations(pid) > 0);
+    }
+
+    #[test]
+    fn a_process_under_a_cap_gets_that_much_time_and_no_more_beside_others() {
+        let session = Session::open_changed("smartos-2", &serde_json::Value::Null, &[]).unwrap();
+        let simulation = session.simulation().unwrap();
+        assert_eq!(simulation.cap(Pid(9_999_999), 100), Err(NoSuchProcess(Pid(9_999_999))));
+        let spin = Load::parse(&["spin".to_owned(), "-t".to_owned(), "2".to_owned()]).unwrap();
+        let time = |pid| simulation.processes().into_iter().find(|p| p.pid == pid).unwrap().time.0;
+        let capped = simulation.start(&spin);
+        simulation.cap(capped, 50).unwrap();
+        simulation.run_for(Nanos::from_secs(10));
+        // Half a processor for 10 s, a tenth of a second ahead, and two ticks beyond.
+        let alone = time(capped);
+        assert!((5_000_000_000..=5_070_000_000).contains(&alone), "{alone}");
+        // A cap is no promise: beside others it may be less. They have what is left of two processors.
+        let free = simulation.start(&spin);
+        simulation.run_for(Nanos::from_secs(10));
+        let beside = time(capped) - alone;
+        assert!((1..=5_070_000_000).contains(&beside), "{beside}");
+        assert!((beside + time(free)).abs_diff(20_000_000_000) < 100_000_000);
+        let saved = simulation.0.save();
+        assert_eq!(SimMachine::load(&saved).unwrap().save(), saved);
     }
 }
