@@ -95,9 +95,10 @@ fn what_runs_is_counted_and_seen_where_its_set_is() {
         .zip(&after.cpus)
         .map(|(b, a)| (a.ticks.idle - b.ticks.idle).0 / 1_000_000)
         .collect();
-    assert_eq!(idle, [5_000, 0]);
+    // A turn is 20 ms and a switch of 1.5 us: of 500 turns the last 0.75 ms are missing, all of it sleep.
+    assert_eq!(idle, [4_999, 0]);
     let switches = |s: &Sample, cpu: usize| s.cpus[cpu].events[Column::Csw.index()].unwrap();
-    assert_eq!(switches(&after, 0), 1_001, "it came and went 500 times, and comes at the last instant");
+    assert_eq!(switches(&after, 0), 1_000, "it came and went 500 times");
     let seen = watch.collect().unwrap();
     assert_eq!((seen.full, seen.lost, seen.alive), (10_000, 0, vec![hogs, napper]));
     let sightings: Vec<(u32, Pid, u64)> =
