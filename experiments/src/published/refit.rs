@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 
 /// How many values are tried over the whole range, at equal ratios, and how often what lies around the best one is divided.
 const TRIED_FIRST: u32 = 5;
-const DIVISIONS: u32 = 4;
+const DIVISIONS: u32 = 6;
 
 /// What differs by less than this part is the same.
 const SAME: f64 = 0.01;
