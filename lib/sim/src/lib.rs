@@ -44,14 +44,17 @@
 //! | a loop of five clock ticks before bound threads refuse a change | refused at once |
 //! | sets that push nobody out, and what is started aside of them | an addition of ours, with the same meaning as on Linux |
 //! | privileges, zones' own views, pools switched on | absent: everybody is root in the global zone |
-//! | where a device interrupts | approximate: its own processor, else the next that takes interrupts |
+//! | where a device interrupts | approximate: its own processor, else the next that takes interrupts; the stream's network and the clock act, other devices are names |
 //! | classes and parameters of threads, dispatch tables | exact (reference §1, §2), except that everybody is root |
 //! | parents, process groups, sessions, users of processes | absent: everything is the superuser's |
 //! | classes, dispatch queues, choice of a processor, preemption, stealing, processor caps | see the ledger of [`kernel`] |
 //! | processes of a machine that was just booted | approximate: they are there and sleep for ever |
-//! | events of `mpstat` | switches, involuntary ones, migrations and system calls are counted; faults, cross calls, interrupts and locks stay 0: the hardware is absent |
-//! | workloads | approximate: few kinds of steps, whose times are round numbers; see [`workloads`] |
-//! | caches, memory, pipelines, interrupts as threads, costs of switches | absent |
+//! | events of `mpstat` | switches, involuntary ones, migrations, system calls, interrupts, interrupts as threads and cross calls are counted; faults (minf, mjf) and locks (smtx, srw) stay 0: there are neither pages nor locks |
+//! | counters of cycles and instructions | exact for the model: what is measured by time counts as one instruction in a cycle |
+//! | workloads | approximate: few kinds of steps, whose instructions and times are assumed, or fitted to one published figure; see [`workloads`] |
+//! | pipelines, caches, memory near and far, costs of switches | approximate, by a formula of a line or two each: see the ledger of [`kernel`] |
+//! | machines | each figure has its source in the machine's file: published, taken, or fitted |
+//! | locks of programs, pages, disks, other machines on the network | absent: sleeping for a time drawn by lot stands for a disk or a peer |
 //! | services of the pools | that they are enabled is remembered; they do nothing yet |
 
 pub mod catalogue;

@@ -33,7 +33,14 @@
 //! | dispatch queues, kp queue, asking to switch, preemption of user mode and of the kernel | exact (§3.9) |
 //! | choice of a processor, balance of a level with the neighbour, stealing and not stealing yet | exact, except that the hardware's groups count by core only |
 //! | order of threads in the update of each second | approximate: an address is 512 times a thread's number |
-//! | a switch takes no time | absent: costs come with the hardware |
+//! | a switch between threads | costs a fixed time in the kernel, the machine's `switch_ns`, charged to the thread that comes; to leave a processor idle costs nothing |
+//! | strands of one pipeline | approximate: first order in how much of its time each one issues, bounded by one instruction in a cycle ([`hardware`]) |
+//! | caches | approximate: the outer one, shared evenly by those that run; a thread that comes back, or moves, loads what was pushed out. Inner ones are part of a mix's rates |
+//! | memory | approximate: a latency for each two lgroups, under load; no bandwidth, no queues |
+//! | where shared memory is placed | exact (§3.10), except that a segment is of one kind: random over all lgroups is the mean of their latencies |
+//! | interrupts as threads, pinning, the clock's and those of a stream | exact in order and priority (§3.11); their work is a fixed number of instructions |
+//! | cross calls | counted where one processor asks another to switch; what they cost is absent, but for those of [`crate::workloads::latstat`] |
+//! | locks with priority inheritance, faults | absent |
 //! | processor caps | approximate: usage decays evenly, and a tenth of a second may be used ahead (the reference has no figures) |
 //! | FSS, SDC, the swapper, stopped threads | absent |
 
