@@ -20,8 +20,9 @@
 //! interrupts) is measured in a virtual machine, where only ratios mean anything.
 //!
 //! ```text
-//! millpond-benches [--pairs N] [--only NAME]... [--json]
+//! millpond-benches [--pairs N] [--only NAME]... [--json] [--picture FILE]
 //! ```
+//! The picture is that of the group `growth`: what an event of a simulated machine costs, by how large the machine is.
 //! The binary under test is the `millpond` beside this program, or `--millpond PROGRAM`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it is for a person to read")]
 
@@ -46,6 +47,7 @@ struct Words {
     pairs: usize,
     json: bool,
     millpond: Option<PathBuf>,
+    picture: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -70,7 +72,13 @@ fn run() -> Result<(), Box<dyn Error>> {
     let own = std::env::current_exe()?;
     let scratch = tempfile::tempdir()?;
     let millpond = words.millpond.unwrap_or_else(|| own.with_file_name("millpond"));
-    let bench = Bench { millpond, own, pairs: words.pairs, scratch: scratch.path().to_owned() };
+    let bench = Bench {
+        millpond,
+        own,
+        pairs: words.pairs,
+        scratch: scratch.path().to_owned(),
+        picture: words.picture,
+    };
     if !bench.millpond.is_file() {
         return Err(format!("there is no {}\nhint: make build", bench.millpond.display()).into());
     }
@@ -98,12 +106,13 @@ fn run() -> Result<(), Box<dyn Error>> {
 
 fn parse() -> Result<Words, Box<dyn Error>> {
     use lexopt::prelude::{Long, ValueExt};
-    let mut words = Words { only: Vec::new(), pairs: PAIRS, json: false, millpond: None };
+    let mut words = Words { only: Vec::new(), pairs: PAIRS, json: false, millpond: None, picture: None };
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
         match argument {
             Long("json") => words.json = true,
             Long("pairs") => words.pairs = parser.value()?.parse()?,
+            Long("picture") => words.picture = Some(parser.value()?.into()),
             Long("millpond") => words.millpond = Some(parser.value()?.into()),
             Long("only") => {
                 let name = parser.value()?.string()?;

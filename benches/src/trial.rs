@@ -22,6 +22,8 @@ pub struct Bench {
     pub pairs: usize,
     /// A directory that goes away.
     pub scratch: PathBuf,
+    /// The file that a picture is written to, where one is wanted.
+    pub picture: Option<PathBuf>,
 }
 
 impl Bench {

@@ -1,6 +1,7 @@
 //! The goals, one file for each group of lines.
 
 mod demo;
+mod growth;
 mod inside;
 mod neighbour;
 mod sample;
@@ -21,12 +22,13 @@ pub struct Group {
 }
 
 /// All of them, in the order in which they are run.
-pub const GROUPS: [Group; 7] = [
+pub const GROUPS: [Group; 8] = [
     Group { name: "start", measure: start::measure },
     Group { name: "tools", measure: tools::measure },
     Group { name: "neighbour", measure: neighbour::measure },
     Group { name: "sample", measure: sample::measure },
     Group { name: "sim", measure: sim::measure },
+    Group { name: "growth", measure: growth::measure },
     Group { name: "inside", measure: inside::measure },
     Group { name: "demo", measure: demo::measure },
 ];

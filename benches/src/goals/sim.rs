@@ -2,29 +2,31 @@
 //! what runs on it. The peer is the least that an event can cost: one entry moved in the standard library's heap of as many.
 
 use crate::line::{Goal, Line, Pairs};
-use crate::trial::Bench;
+use crate::trial::{Bench, Trouble, told};
 use millpond_formats::dispadmin::default_tables;
-use millpond_model::ClassParams;
+use millpond_machine::Clock;
+use millpond_model::{ClassParams, Nanos};
 use millpond_sim::kernel::{Action, Kernel, Layout, Program, Start, Tunables};
+use millpond_sim::{SimMachine, workloads};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// How long each trial takes.
+/// How long each trial takes, in time of a processor.
 const TRIAL: Duration = Duration::from_millis(200);
 
 /// Nanoseconds that a simulated machine runs at a time.
 const STRIDE: u64 = 10_000_000;
 
 /// A machine and what runs on it.
-struct Load {
-    what: &'static str,
-    cpus: u32,
-    threads: u32,
+pub(super) struct Load {
+    pub what: &'static str,
+    pub cpus: u32,
+    pub threads: u32,
     /// Microseconds that a thread computes, and then sleeps.
-    cycle_us: (u64, u64),
-    goal: Goal,
+    pub cycle_us: (u64, u64),
+    pub goal: Goal,
 }
 
 const LOADS: [Load; 5] = [
@@ -63,6 +65,7 @@ const LOADS: [Load; 5] = [
 pub fn measure(bench: &Bench) -> Vec<Line> {
     let mut lines: Vec<Line> = LOADS.iter().map(|load| speed(load, bench.pairs)).collect();
     lines.push(idling(bench.pairs));
+    lines.extend(servers(bench.pairs));
     lines
 }
 
@@ -79,6 +82,47 @@ fn speed(load: &Load, pairs: usize) -> Line {
     let simulated = kernel.now().saturating_sub(1_000_000_000) / 1_000_000;
     let line = Line::of(&name, "moving one entry in a heap of as many", "M/s", &found, load.goal);
     line.noting(format!("{simulated} ms simulated in {} ms", TRIAL.as_millis() * pairs as u128))
+}
+
+/// A machine of 128 processors with memory, caches and strands that share pipelines, whose threads are all at work, or four of
+/// them. It is the one of experiment e4, with as many servers.
+fn servers(pairs: usize) -> Vec<Line> {
+    let names =
+        ["128 processors of dc3 serve: 8 servers of 16 threads", "4 processors of dc3 serve: one server"];
+    let goals = [Goal::OursAtLeast(1.0), Goal::OursAtLeast(100.0)];
+    let machines = (serving("jbb -t 16", 8), serving("jbb -t 4", 1));
+    let (Ok(all), Ok(few)) = machines else {
+        let lines = names.into_iter().zip(goals);
+        return lines.map(|(name, goal)| Line::unresolvable(name, "-", goal, "dc3 is not there")).collect();
+    };
+    let mut found = [Pairs::default(), Pairs::default()];
+    for _ in 0..pairs {
+        let (all, few) = (serve_for(&all), serve_for(&few));
+        found[0].push(all, few);
+        found[1].push(few, all);
+    }
+    let name = |at: usize| format!("simulated machine: seconds simulated in a second ({})", names[at]);
+    (0..2).map(|at| Line::of(&name(at), names[1 - at], "s/s", &found[at], goals[at])).collect()
+}
+
+fn serving(words: &str, servers: u32) -> Result<SimMachine, Trouble> {
+    let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+    let machine = told("open dc3", SimMachine::named("dc3"))?;
+    let load = told("start jbb", workloads::Load::parse(&words))?;
+    for _ in 0..servers {
+        machine.start_load(&load);
+    }
+    machine.sleep_until(Nanos::from_secs(1));
+    Ok(machine)
+}
+
+/// Seconds that pass there in a second here.
+fn serve_for(machine: &SimMachine) -> f64 {
+    let (begin, before) = (processor_time(), machine.now());
+    while processor_time() - begin < TRIAL {
+        machine.sleep_until(Nanos(machine.now().0 + STRIDE));
+    }
+    (machine.now().0 - before.0) as f64 / 1e9 / (processor_time() - begin).as_secs_f64()
 }
 
 /// Processors that all compute need nothing but the clock; those that idle not even that.
@@ -105,7 +149,7 @@ fn idling(pairs: usize) -> Line {
     Line::of(name, "all 128 compute", "s/s", &found, Goal::None)
 }
 
-fn machine(load: &Load) -> Kernel {
+pub(super) fn machine(load: &Load) -> Kernel {
     let tunables = Tunables::default();
     let mut kernel = Kernel::new(&Layout::flat(load.cpus), default_tables(false), tunables);
     for number in 0..u64::from(load.threads) {
@@ -119,27 +163,33 @@ fn machine(load: &Load) -> Kernel {
     kernel
 }
 
-fn run_for(kernel: &mut Kernel) -> Duration {
-    let begin = Instant::now();
-    while begin.elapsed() < TRIAL {
+pub(super) fn run_for(kernel: &mut Kernel) -> Duration {
+    let begin = processor_time();
+    while processor_time() - begin < TRIAL {
         let until = kernel.now() + STRIDE;
         if kernel.run_until(until).is_err() {
             break;
         }
     }
-    begin.elapsed()
+    processor_time() - begin
+}
+
+/// What this thread has had of processors: others that run here meanwhile do not count.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// Millions in a second.
-fn rate(events: u64, took: Duration) -> f64 {
+pub(super) fn rate(events: u64, took: Duration) -> f64 {
     events as f64 / 1e6 / took.as_secs_f64()
 }
 
-fn bare_heap(entries: u32) -> f64 {
+pub(super) fn bare_heap(entries: u32) -> f64 {
     let mut heap: BinaryHeap<Reverse<(u64, u32)>> =
         (0..entries).map(|n| Reverse((u64::from(n), n))).collect();
-    let (begin, mut moved) = (Instant::now(), 0u64);
-    while begin.elapsed() < TRIAL / 4 {
+    let (begin, mut moved) = (processor_time(), 0u64);
+    while processor_time() - begin < TRIAL / 4 {
         for _ in 0..1_000 {
             if let Some(Reverse((at, number))) = heap.pop() {
                 heap.push(Reverse((at + 100_000 + u64::from(number), number)));
@@ -148,5 +198,5 @@ fn bare_heap(entries: u32) -> f64 {
         }
     }
     black_box(&heap);
-    rate(moved, begin.elapsed())
+    rate(moved, processor_time() - begin)
 }

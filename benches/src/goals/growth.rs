@@ -1,0 +1,116 @@
+//! How the cost of an event of the simulated kernel grows with the machine and with what runs on it.
+//!
+//! # What is promised
+//!
+//! An event moves an entry or two in trees and heaps of as many as there are threads and processors, so that its cost should
+//! grow with the logarithm of their number: twice as many, so much more, always the same. Beside it stands what moving one
+//! entry in a heap of as many costs, which grows in the same way, and by what caches of this machine do not hold, too.
+
+use super::sim::{Load, bare_heap, machine, rate, run_for};
+use crate::line::{Goal, Line, Pairs};
+use crate::stats::median_of;
+use crate::trial::{Bench, told};
+use millpond_report::{Line as Drawn, Lines};
+use std::fs;
+
+/// Two threads for each processor, which compute for 100 us and sleep for 50.
+const PROCESSORS: [u32; 10] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024];
+/// On 128 processors, each computes for 10 us and sleeps for 10 ms.
+const THREADS: [u32; 5] = [10, 100, 1_000, 10_000, 100_000];
+/// Ten such threads on machines of so many: what processors cost that do nothing.
+const IDLE: [u32; 4] = [16, 64, 256, 1_024];
+
+/// One line of the picture.
+struct Series {
+    name: &'static str,
+    /// Things that can be in a heap, and nanoseconds for an event and for a move in a heap of as many.
+    points: Vec<(f64, f64, f64)>,
+}
+
+/// The lines, and the picture where one is wanted.
+pub fn measure(bench: &Bench) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let by_processors = PROCESSORS.map(|cpus| Load {
+        what: "",
+        cpus,
+        threads: 2 * cpus,
+        cycle_us: (100, 50),
+        goal: Goal::None,
+    });
+    let by_threads = THREADS.map(|threads| Load {
+        what: "",
+        cpus: 128,
+        threads,
+        cycle_us: (10, 10_000),
+        goal: Goal::None,
+    });
+    let mostly_idle =
+        IDLE.map(|cpus| Load { what: "", cpus, threads: 10, cycle_us: (10, 10_000), goal: Goal::None });
+    let mut series = |name, loads: &[Load]| {
+        let points = loads.iter().map(|load| {
+            let found = point(load, bench.pairs);
+            let at = f64::from(load.cpus + load.threads).log2();
+            let what = format!("{} processors, {} threads", load.cpus, load.threads);
+            let name = format!("simulated kernel: an event ({what})");
+            let medians = (at, median_of(&found.ours), median_of(&found.peer));
+            lines.push(Line::of(&name, "moving one entry in a heap of as many", "ns", &found, Goal::None));
+            medians
+        });
+        Series { name, points: points.collect() }
+    };
+    let drawn = [
+        series("2 to 1,024 processors", &by_processors),
+        series("10 to 100,000 threads", &by_threads),
+        series("10 threads, 16 to 1,024 processors", &mostly_idle),
+    ];
+    if let Some(path) = &bench.picture
+        && let Err(why) = told(&format!("write {}", path.display()), fs::write(path, picture(&drawn)))
+    {
+        lines.push(Line::unresolvable("the picture of growth", "-", Goal::None, why));
+    }
+    lines
+}
+
+/// Nanoseconds for an event, each beside a move in a heap.
+fn point(load: &Load, pairs: usize) -> Pairs {
+    let mut kernel = machine(load);
+    let mut found = Pairs::default();
+    for _ in 0..pairs {
+        let before = kernel.happened();
+        let took = run_for(&mut kernel);
+        let ours = rate(kernel.happened() - before, took);
+        found.push(1e3 / ours, 1e3 / bare_heap(load.threads + load.cpus));
+    }
+    found
+}
+
+fn picture(series: &[Series]) -> String {
+    let drawn = |of: &Series| {
+        let points = of.points.iter().map(|(at, ours, _)| (*at, rounded(*ours))).collect();
+        Drawn { name: of.name.to_owned(), points }
+    };
+    let heap = |of: &Series| of.points.iter().map(|(at, _, heap)| (*at, rounded(*heap))).collect();
+    let mut lines: Vec<Drawn> = series.iter().map(drawn).collect();
+    let heap = series.first().map(heap).unwrap_or_default();
+    lines.push(Drawn { name: "a move in a heap".into(), points: heap });
+    let title = "What an event of a simulated machine costs".to_owned();
+    Lines { title, unit_x: "log2 of threads and processors".into(), unit_y: "ns".into(), lines }.svg()
+}
+
+fn rounded(ns: f64) -> f64 {
+    (ns * 10.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_picture_has_a_line_for_each_series_and_one_for_the_heap() {
+        let series = |name| Series { name, points: vec![(1.0, 90.04, 10.0), (11.0, 400.0, 50.0)] };
+        let svg = picture(&[series("a"), series("b")]);
+        assert_eq!(svg.matches("<polyline").count(), 3);
+        assert!(svg.contains("a: 90 ns at 1 log2 of threads and processors"), "{svg}");
+        assert!(svg.contains("a move in a heap: 50 ns at 11 "), "{svg}");
+    }
+}
