@@ -33,6 +33,7 @@
 //! @ unfinished WHAT: KNOB A B       a writer died after setting KNOB from A to B (`-` is none)
 //! ```
 
+pub mod document;
 mod machine;
 mod play;
 mod script;

@@ -1,0 +1,238 @@
+//! Figures in documents: tables of experiments between two comments, written anew by the program.
+//!
+//! ```text
+//! <!-- e4: begin -->
+//! what the program writes
+//! <!-- e4: end -->
+//! ```
+//!
+//! `cargo run --release -p millpond-golden --example figures [PART…]` writes them into `docs/simulator.md`; a test runs the
+//! quick ones and compares.
+
+use millpond_experiments::Failure;
+use millpond_experiments::published::{
+    Choices, Errors, Experiment, Findings, Fit, Lab, Point, Score, fits, own_value,
+};
+use millpond_session::WORKLOADS;
+use millpond_sim::{SimMachine, catalogue};
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::sync::atomic::AtomicBool;
+
+/// The document, as it was when this was compiled.
+pub const SIMULATOR: &str = include_str!("../../../docs/simulator.md");
+
+/// Runs an experiment without options, on the machines as they are.
+///
+/// # Errors
+/// [`Failure`] of the run.
+pub fn run(experiment: &Experiment) -> Result<Findings, Failure> {
+    let (stop, mut quiet) = (AtomicBool::new(false), |_: &str| ());
+    experiment.run(&mut Lab::new(&stop, Vec::new(), &mut quiet), &Choices::default())
+}
+
+/// What stands between the comments of a name, if they are there.
+#[must_use]
+pub fn part<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let [begin, end] = marks(name);
+    let (_, behind) = text.split_once(&begin)?;
+    Some(behind.split_once(&end)?.0)
+}
+
+/// The text with something else between the comments of a name; none where they are not there.
+#[must_use]
+pub fn with_part(text: &str, name: &str, new: &str) -> Option<String> {
+    let [begin, end] = marks(name);
+    let (before, behind) = text.split_once(&begin)?;
+    let (_, after) = behind.split_once(&end)?;
+    Some([before, &begin, new, &end, after].concat())
+}
+
+fn marks(name: &str) -> [String; 2] {
+    [format!("<!-- {name}: begin -->\n"), format!("<!-- {name}: end -->\n")]
+}
+
+/// Findings as a part of a document: every point, how good they are, and the notes.
+#[must_use]
+pub fn markdown(findings: &Findings) -> String {
+    let mut text = String::new();
+    text.push('\n');
+    for machine in &findings.machines {
+        let _ = writeln!(text, "* {machine}");
+    }
+    text += "\n| quantity | conditions | published | ours | error | straight line | |\n|---|---|---:|---:|---:|---:|---|\n";
+    for point in &findings.points {
+        let Point { quantity, variant, decimals, .. } = point;
+        let number = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.decimals$}"));
+        let error = point.error().map_or("-".into(), signed);
+        let mark = match (point.fitted, point.published) {
+            (true, _) => "fitted",
+            (false, Some(_)) => "",
+            (false, None) => "predicted",
+        };
+        let unit = match point.unit.as_str() {
+            unit if unit.is_empty() || quantity.contains(unit) => String::new(),
+            unit => format!(", {unit}"),
+        };
+        let _ = writeln!(
+            text,
+            "| {quantity}{unit} | {variant} | {} | {} | {error} | {} | {mark} |",
+            number(point.published),
+            number(Some(point.ours)),
+            number(point.straight.filter(|_| !point.fitted)),
+        );
+    }
+    text.push('\n');
+    text += &worth(&findings.score());
+    if !findings.notes.is_empty() {
+        text.push('\n');
+    }
+    for note in &findings.notes {
+        let _ = writeln!(text, "* {note}");
+    }
+    text.push('\n');
+    text
+}
+
+/// What writes a part that takes no run.
+type Write = fn() -> String;
+
+/// Parts that take no run: their names, and what writes them.
+pub const CATALOGUES: [(&str, Write); 3] =
+    [("machines", machines), ("workloads", workloads), ("fits", fitted)];
+
+/// Every machine that comes with the program, with the sources of its figures.
+#[must_use]
+pub fn machines() -> String {
+    let mut text = "\n| machine | what it is | processors |\n|---|---|---:|\n".to_owned();
+    let file = |name: &str| -> Value {
+        catalogue::text(name).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+    };
+    for name in catalogue::NAMES {
+        let count = SimMachine::named(name).map_or(0, |m| m.view(|s| s.topology.processors().len()));
+        let about = file(name)["about"].as_str().unwrap_or_default().to_owned();
+        let _ = writeln!(text, "| `{name}` | {about} | {count} |");
+    }
+    text += "\nWhere their figures come from:\n\n";
+    for name in catalogue::NAMES {
+        let file = file(name);
+        let sources = file["sources"].as_object().cloned().unwrap_or_default();
+        let one =
+            |(field, source): (&String, &Value)| format!("*{field}* {}", source.as_str().unwrap_or_default());
+        let all: Vec<String> = sources.iter().map(one).collect();
+        let _ = writeln!(text, "* `{name}`: {}.", all.join("; "));
+    }
+    text.push('\n');
+    text
+}
+
+/// Every workload with its options.
+#[must_use]
+pub fn workloads() -> String {
+    let mut text = String::new();
+    for workload in WORKLOADS {
+        let _ = writeln!(text, "\n`{}`: {}\n", workload.usage(), workload.summary);
+        for option in workload.options {
+            let _ = writeln!(text, "* `{}`: {}", option.form(), option.summary);
+        }
+    }
+    text.push('\n');
+    text
+}
+
+/// Every parameter that was fitted, with its value and its figure.
+#[must_use]
+pub fn fitted() -> String {
+    let mut text = "\n| parameter | value | fitted to |\n|---|---:|---|\n".to_owned();
+    for fit in fits() {
+        let Fit { parameter, experiment, quantity, variant, .. } = &fit;
+        let value = own_value(parameter).map_or("-".to_owned(), |value| value.to_string());
+        let _ = writeln!(text, "| `{parameter}` | {value} | {experiment}: {quantity}, {variant} |");
+    }
+    text.push('\n');
+    text
+}
+
+/// `+9.8 %`; what rounds to nothing has no sign.
+fn signed(error: f64) -> String {
+    if error.abs() < 0.05 { "0.0 %".to_owned() } else { format!("{error:+.1} %") }
+}
+
+/// How good the predictions are, in a sentence or two.
+fn worth(score: &Score) -> String {
+    let said = |errors: Option<Errors>| {
+        errors.map_or("none can be told".to_owned(), |e| {
+            format!("{:.1} % in the median, {:.1} % at worst", e.median, e.worst)
+        })
+    };
+    let fitted = score.published - score.predicted;
+    let mut text = format!(
+        "{} points were published: {fitted} fitted, {} predicted. Errors of these: {}.",
+        score.published,
+        score.predicted,
+        said(score.errors)
+    );
+    if score.not_zero > 0 {
+        let _ = write!(text, " {} more were published as 0 and are not.", score.not_zero);
+    }
+    text.push('\n');
+    if score.on_lines > 0 {
+        let _ = writeln!(
+            text,
+            "Where a straight line through other published points gives a figure ({} points), it is off by {}, and ours by {}.",
+            score.on_lines,
+            said(score.straight),
+            said(score.ours_there)
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millpond_experiments::published::Published;
+
+    const TEXT: &str = "a\n<!-- e4: begin -->\nold\n<!-- e4: end -->\nb\n";
+
+    #[test]
+    fn a_part_is_found_and_replaced_and_nothing_else() {
+        assert_eq!(part(TEXT, "e4"), Some("old\n"));
+        assert_eq!(part(TEXT, "e5"), None);
+        let new = with_part(TEXT, "e4", "new\n").unwrap();
+        assert_eq!(new, TEXT.replace("old", "new"));
+        assert_eq!(with_part(TEXT, "e5", ""), None);
+    }
+
+    #[test]
+    fn points_become_rows() {
+        let data = Published::read(
+            r#"{ "title": "T", "source": "S",
+              "quantities": [ { "name": "speed", "unit": "Mop/s", "decimals": 0 } ],
+              "points": [ { "quantity": "speed", "variant": "a", "value": 200, "line": "l", "x": 1 },
+                          { "quantity": "speed", "variant": "b", "value": 300, "line": "l", "x": 2 },
+                          { "quantity": "speed", "variant": "c", "value": 500, "line": "l", "x": 3 } ] }"#,
+        );
+        let mut findings = Findings::new("e0", data, true);
+        findings.machines.push("m: 2 processors".into());
+        findings.point("speed", "c", 450.0);
+        findings.point("speed", "d", 7.4);
+        findings.notes.push("as it came".into());
+        // From 200 and 300 a line goes to 400, which is 20 % below 500.
+        let expected = "
+* m: 2 processors
+
+| quantity | conditions | published | ours | error | straight line | |
+|---|---|---:|---:|---:|---:|---|
+| speed, Mop/s | c | 500 | 450 | -10.0 % | 400 |  |
+| speed, Mop/s | d | - | 7 | - | - | predicted |
+
+1 points were published: 0 fitted, 1 predicted. Errors of these: 10.0 % in the median, 10.0 % at worst.
+Where a straight line through other published points gives a figure (1 points), it is off by 20.0 % in the median, 20.0 % at worst, and ours by 10.0 % in the median, 10.0 % at worst.
+
+* as it came
+
+";
+        assert_eq!(markdown(&findings), expected);
+    }
+}

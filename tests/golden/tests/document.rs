@@ -1,0 +1,57 @@
+//! The figures in the document are those of the program.
+
+#![allow(clippy::unwrap_used)]
+
+use millpond_experiments::published::{EXPERIMENTS, Experiment};
+use millpond_golden::document::{CATALOGUES, SIMULATOR, markdown, part, run};
+use millpond_sim::SimMachine;
+
+fn is_as_the_program_says(name: &str) {
+    let expected = markdown(&run(Experiment::named(name).unwrap()).unwrap());
+    let written = part(SIMULATOR, name).unwrap();
+    assert_eq!(
+        written, expected,
+        "docs/simulator.md has old figures of {name}; write them anew: \
+         cargo run --release -p millpond-golden --example figures {name}"
+    );
+}
+
+#[test]
+fn figures_of_e4_are_those_of_the_program() {
+    is_as_the_program_says("e4");
+}
+
+#[test]
+fn figures_of_e5_are_those_of_the_program() {
+    is_as_the_program_says("e5");
+}
+
+#[test]
+fn every_experiment_has_a_place_with_rows() {
+    for experiment in EXPERIMENTS {
+        let text = part(SIMULATOR, experiment.name).unwrap_or_else(|| panic!("{}", experiment.name));
+        for figure in &experiment.published().points {
+            let cell = format!("| {} |", figure.variant);
+            let row = text.lines().find(|line| line.contains(&cell) && line.contains(&figure.quantity));
+            assert!(row.is_some(), "{}: {}, {}", experiment.name, figure.quantity, figure.variant);
+        }
+    }
+}
+
+#[test]
+fn the_machine_file_of_the_document_is_a_machine() {
+    let comment = |line: &str| line.split("   //").next().unwrap_or_default().to_owned() + "\n";
+    let example = SIMULATOR.split("```jsonc\n").nth(1).unwrap().split("```").next().unwrap();
+    let plain: String = example.lines().map(comment).collect();
+    let machine = SimMachine::described(&plain, "the document").unwrap();
+    assert_eq!(machine.view(|s| s.topology.processors().len()), 8);
+    assert_eq!(machine.view(|s| s.check()), Ok(()));
+}
+
+#[test]
+fn machines_workloads_and_fits_are_those_of_the_program() {
+    for (name, write) in CATALOGUES {
+        let again = "cargo run --release -p millpond-golden --example figures";
+        assert_eq!(part(SIMULATOR, name), Some(write().as_str()), "{again} {name}");
+    }
+}
