@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How long a machine runs until it is asked whether to stop.
-const SLICE: Nanos = Nanos(20_000_000);
+const SLICE: Nanos = Nanos(200_000_000);
 
 /// Samples a second where it is watched who runs where, as in the published experiments.
 const FREQUENCY_HZ: u64 = 100;
