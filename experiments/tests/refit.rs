@@ -3,6 +3,7 @@
 //! `cargo test -p millpond-experiments --test refit -- --nocapture` shows the tables. With `MILLPOND_REFIT=all` hackbench is fitted anew
 //! too, which takes some forty million messages for each value that is tried.
 
+use millpond_experiments::Failure;
 use millpond_experiments::published::{fits, refit, table};
 use std::sync::atomic::AtomicBool;
 
@@ -13,7 +14,9 @@ const SLACK: f64 = 0.03;
 /// What takes minutes, unless it is asked for.
 const SLOW: &str = "hackbench --instructions";
 
-fn fitted_anew(experiment: &str) {
+/// The tables of an experiment.
+fn fitted_anew(experiment: &str) -> Result<String, Failure> {
+    let mut told = String::new();
     let all = std::env::var_os("MILLPOND_REFIT").is_some_and(|asked| asked == "all");
     let stop = AtomicBool::new(false);
     let (slow, own): (Vec<_>, Vec<_>) = fits()
@@ -21,11 +24,10 @@ fn fitted_anew(experiment: &str) {
         .filter(|fit| fit.experiment == experiment)
         .partition(|fit| !all && fit.parameter.to_string() == SLOW);
     for fit in slow {
-        println!("left out, for it takes minutes: {} (MILLPOND_REFIT=all)", fit.parameter);
+        told += &format!("left out, for it takes minutes: {} (MILLPOND_REFIT=all)\n", fit.parameter);
     }
-    let own = own.into_iter();
-    let refitted: Vec<_> = own.map(|fit| refit(&fit, &stop, &mut |_| ()).unwrap()).collect();
-    println!("{}", table(&refitted).text());
+    let refitted = own.iter().map(|fit| refit(fit, &stop, &mut |_| ())).collect::<Result<Vec<_>, _>>()?;
+    told += &table(&refitted).text();
     assert!(!refitted.is_empty());
     for one in &refitted {
         let off = one.before / one.published - 1.0;
@@ -37,36 +39,37 @@ fn fitted_anew(experiment: &str) {
         let sensible = one.new.is_none_or(|new| (one.fit.least..=one.fit.most).contains(&new));
         assert!(one.others > 0 && sensible, "{}", one.fit.parameter);
     }
+    Ok(told)
 }
 
 #[test]
 fn fits_of_e1() {
-    fitted_anew("e1");
+    println!("{}", fitted_anew("e1").unwrap());
 }
 
 #[test]
 fn fits_of_e2() {
-    fitted_anew("e2");
+    println!("{}", fitted_anew("e2").unwrap());
 }
 
 #[test]
 fn fits_of_e3() {
-    fitted_anew("e3");
+    println!("{}", fitted_anew("e3").unwrap());
 }
 
 #[test]
 fn fits_of_e4() {
-    fitted_anew("e4");
+    println!("{}", fitted_anew("e4").unwrap());
 }
 
 #[test]
 fn fits_of_e5() {
-    fitted_anew("e5");
+    println!("{}", fitted_anew("e5").unwrap());
 }
 
 #[test]
 fn fits_of_e6() {
-    fitted_anew("e6");
+    println!("{}", fitted_anew("e6").unwrap());
 }
 
 #[test]
