@@ -6,7 +6,7 @@
 //! grow with the logarithm of their number: twice as many, so much more, always the same. Beside it stands what moving one
 //! entry in a heap of as many costs, which grows in the same way, and by what caches of this machine do not hold, too.
 
-use super::sim::{Load, bare_heap, machine, rate, run_for};
+use super::sim::{Load, beside_heap, machine};
 use crate::line::{Goal, Line, Pairs};
 use crate::stats::median_of;
 use crate::trial::{Bench, told};
@@ -73,15 +73,7 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
 
 /// Nanoseconds for an event, each beside a move in a heap.
 fn point(load: &Load, pairs: usize) -> Pairs {
-    let mut kernel = machine(load);
-    let mut found = Pairs::default();
-    for _ in 0..pairs {
-        let before = kernel.happened();
-        let took = run_for(&mut kernel);
-        let ours = rate(kernel.happened() - before, took);
-        found.push(1e3 / ours, 1e3 / bare_heap(load.threads + load.cpus));
-    }
-    found
+    beside_heap(&mut machine(load), load, pairs, |rate| 1e3 / rate)
 }
 
 fn picture(series: &[Series]) -> String {

@@ -71,17 +71,23 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
 
 fn speed(load: &Load, pairs: usize) -> Line {
     let mut kernel = machine(load);
-    let mut found = Pairs::default();
-    for _ in 0..pairs {
-        let before = kernel.happened();
-        let took = run_for(&mut kernel);
-        let ours = rate(kernel.happened() - before, took);
-        found.push(ours, bare_heap(load.threads + load.cpus));
-    }
+    let found = beside_heap(&mut kernel, load, pairs, |rate| rate);
     let name = format!("simulated kernel: events ({})", load.what);
     let simulated = kernel.now().saturating_sub(1_000_000_000) / 1_000_000;
     let line = Line::of(&name, "moving one entry in a heap of as many", "M/s", &found, load.goal);
     line.noting(format!("{simulated} ms simulated in {} ms", TRIAL.as_millis() * pairs as u128))
+}
+
+/// Millions of events a second of a kernel, each trial beside moves in a heap of as many; both as `shown` makes of them.
+pub(super) fn beside_heap(kernel: &mut Kernel, load: &Load, pairs: usize, shown: fn(f64) -> f64) -> Pairs {
+    let mut found = Pairs::default();
+    for _ in 0..pairs {
+        let before = kernel.happened();
+        let took = run_for(kernel);
+        let ours = rate(kernel.happened() - before, took);
+        found.push(shown(ours), shown(bare_heap(load.threads + load.cpus)));
+    }
+    found
 }
 
 /// A machine of 128 processors with memory, caches and strands that share pipelines, whose threads are all at work, or four of
@@ -163,7 +169,7 @@ pub(super) fn machine(load: &Load) -> Kernel {
     kernel
 }
 
-pub(super) fn run_for(kernel: &mut Kernel) -> Duration {
+fn run_for(kernel: &mut Kernel) -> Duration {
     let begin = processor_time();
     while processor_time() - begin < TRIAL {
         let until = kernel.now() + STRIDE;
@@ -181,11 +187,11 @@ fn processor_time() -> Duration {
 }
 
 /// Millions in a second.
-pub(super) fn rate(events: u64, took: Duration) -> f64 {
+fn rate(events: u64, took: Duration) -> f64 {
     events as f64 / 1e6 / took.as_secs_f64()
 }
 
-pub(super) fn bare_heap(entries: u32) -> f64 {
+fn bare_heap(entries: u32) -> f64 {
     let mut heap: BinaryHeap<Reverse<(u64, u32)>> =
         (0..entries).map(|n| Reverse((u64::from(n), n))).collect();
     let (begin, mut moved) = (processor_time(), 0u64);

@@ -99,16 +99,21 @@ impl SimState {
     /// gets older and does nothing.
     pub fn advance(&mut self, until: u64) {
         while self.halted.is_none() && self.kernel.now() < until {
-            if let Err(halt) = self.kernel.advance(until) {
-                self.halted = Some(halt);
-            }
-            self.hear();
+            self.go_on(until);
         }
         self.kernel.grow_old(until);
     }
 
+    /// Lets time pass until `until`, or until the first instant at which a thread is born or ends, and hears of it.
+    pub(crate) fn go_on(&mut self, until: u64) {
+        if let Err(halt) = self.kernel.advance(until) {
+            self.halted = Some(halt);
+        }
+        self.hear();
+    }
+
     /// What became of threads by itself, and where they ran, goes into the tables.
-    pub(crate) fn hear(&mut self) {
+    fn hear(&mut self) {
         for (thread, cpus) in self.kernel.take_seen() {
             let Some(lwp) = self.threads.get(&thread) else { continue };
             let here = self.residence.entry(lwp.pid).or_default();

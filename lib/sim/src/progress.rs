@@ -88,25 +88,17 @@ impl SimState {
             if self.kernel.now() >= until {
                 return Outcome::Due;
             }
-            if let Err(halt) = self.kernel.advance(until) {
-                self.halted = Some(halt);
-            }
-            self.hear();
+            self.go_on(until);
         }
     }
-}
 
-impl SimState {
     /// Lets time pass until a process has ended, at most until `until`, in nanoseconds since boot. `false`: it lives.
     pub fn advance_until_ended(&mut self, pid: Pid, until: u64) -> bool {
         while self.tables.processes.contains_key(&pid) {
             if self.halted.is_some() || self.kernel.now() >= until {
                 return false;
             }
-            if let Err(halt) = self.kernel.advance(until) {
-                self.halted = Some(halt);
-            }
-            self.hear();
+            self.go_on(until);
         }
         true
     }

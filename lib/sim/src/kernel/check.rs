@@ -36,8 +36,7 @@ impl Kernel {
             return Err("the kernel has not one queue for each processor and partition".into());
         }
         self.hardware.check(self.cpus.len(), self.levels.len())?;
-        let caches = self.hardware.caches.iter().max().map_or(0, |last| *last as usize + 1);
-        if self.filled.len() != caches || self.mixes.first() != Some(&Mix::SPIN) {
+        if self.filled.len() != self.hardware.cache_count() || self.mixes.first() != Some(&Mix::SPIN) {
             return Err("the kernel has other caches than its hardware, or no mix that spins".into());
         }
         if !self.mixes.iter().all(Mix::is_possible) {

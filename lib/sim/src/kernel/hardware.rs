@@ -10,8 +10,8 @@
 //!
 //! where `base` has what a core does by itself, in cycles of a core of one instruction in a cycle, and `core` is what this one
 //! needs of such a cycle (less, where it issues several; more, where it stalls on its own loads and branches). `exposed` is
-//! the part of the outer cache's answer that the core waits for, and does not spend on instructions that follow. `reach` is how often an instruction leaves the first cache, `miss` how often
-//! even a warm program goes to memory, and memory is as far as the lgroup of what the thread uses. What does not fit is
+//! the part of the outer cache's answer that the core waits for, and does not spend on instructions that follow. `reach` is
+//! how often an instruction leaves the first cache, `miss` how often even a warm program goes to memory, and memory is as far as the lgroup of what the thread uses. What does not fit is
 //! the part of the mix's footprint beyond its share of the outer cache, which it has with those that run beside it.
 //!
 //! Strands of one pipeline hinder one another only while they issue. With `u` the part of its time that a thread alone
@@ -107,6 +107,12 @@ impl Hardware {
             memory_kib: vec![0; lgroups],
             switch_ns: 0,
         }
+    }
+
+    /// How many outer caches it has.
+    #[must_use]
+    pub fn cache_count(&self) -> usize {
+        self.caches.iter().max().map_or(0, |last| *last as usize + 1)
     }
 
     /// Whether it fits so many processors and lgroups.

@@ -82,12 +82,9 @@ impl Kernel {
                     return Ok(());
                 }
                 Action::Wait(channel) => {
-                    let channel = &mut self.channels[channel as usize];
-                    if channel.posts == 0 {
-                        channel.waiting.push_back(device);
+                    if !self.take_post(channel, device) {
                         return Ok(());
                     }
-                    channel.posts -= 1;
                 }
                 Action::Post(channel) => self.post(channel),
                 Action::Stamp(log, stage) => self.stamp(log, stage),
@@ -99,6 +96,17 @@ impl Kernel {
             }
         }
         Err(Halt::EndlessProgram { thread: device })
+    }
+
+    /// Takes a post that nobody waited for yet. `false`: there is none, and the thread waits at the channel from now on.
+    pub(super) fn take_post(&mut self, channel: u32, thread: u32) -> bool {
+        let channel = &mut self.channels[channel as usize];
+        let Some(left) = channel.posts.checked_sub(1) else {
+            channel.waiting.push_back(thread);
+            return false;
+        };
+        channel.posts = left;
+        true
     }
 
     /// One thread that waits at the channel goes on, or the next one that will.

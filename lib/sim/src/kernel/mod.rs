@@ -356,7 +356,7 @@ impl Kernel {
             channels: Vec::new(),
             barriers: Vec::new(),
             caps: Vec::new(),
-            filled: vec![0; layout.hardware.caches.iter().max().map_or(0, |last| *last as usize + 1)],
+            filled: vec![0; layout.hardware.cache_count()],
             hardware: layout.hardware.clone(),
             mixes: vec![Mix::SPIN],
             segments: Vec::new(),

@@ -292,13 +292,10 @@ impl Kernel {
                     return Ok(());
                 }
                 Action::Wait(channel) => {
-                    let channel = &mut self.channels[channel as usize];
-                    if channel.posts == 0 {
-                        channel.waiting.push_back(thread);
+                    if !self.take_post(channel, thread) {
                         self.sleep(cpu, thread);
                         return Ok(());
                     }
-                    channel.posts -= 1;
                 }
                 Action::Post(channel) => self.post(channel),
                 Action::Meet(barrier, waiting) => {
