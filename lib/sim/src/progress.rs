@@ -78,8 +78,10 @@ impl SimState {
                 return Outcome::Idle;
             }
             let stuck = self.kernel.stuck();
-            if stuck.len() == self.threads.len() {
-                return Outcome::Deadlock(self.named(&stuck));
+            // Devices and handlers may wait for ever too, and are nobody's threads.
+            let waiting = self.named(&stuck);
+            if waiting.len() == self.threads.len() {
+                return Outcome::Deadlock(waiting);
             }
             let endless = self.endless(&stuck);
             if !endless.is_empty() {
@@ -147,6 +149,22 @@ mod tests {
         let endless = |pid, name: &str| Endless { pid, name: name.to_owned() };
         let expected = Outcome::Endless(vec![endless(pids[0], "spin"), endless(pids[2], "nap")]);
         assert_eq!(machine.run_until_idle(Nanos::from_secs(9)), expected);
+    }
+
+    #[test]
+    fn devices_that_wait_for_nobody_hide_no_deadlock_and_make_none() {
+        let machine = SimMachine::named("t2000").unwrap();
+        let gone = load(&machine, "latstat");
+        machine.sleep_until(Nanos::from_millis(10));
+        assert!(machine.exit(gone));
+        // What served it waits for ever, and is nobody's thread.
+        let pid = load(&machine, "build --files 2");
+        machine.sleep_until(Nanos::from_millis(20));
+        assert!(machine.exit(Pid(pid.0 + 1)));
+        let Outcome::Deadlock(waiting) = machine.run_until_idle(Nanos::from_secs(9)) else {
+            panic!("the job waits for ever");
+        };
+        assert_eq!(waiting.iter().map(|one| one.lwp.pid).collect::<Vec<Pid>>(), [pid]);
     }
 
     #[test]
