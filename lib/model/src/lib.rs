@@ -14,6 +14,7 @@ mod class_params;
 mod cpuset;
 mod dispatch;
 mod ids;
+pub mod pools;
 mod pset;
 mod sample;
 mod state;

@@ -1,0 +1,108 @@
+//! The values of properties, and their types.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// The type of a property.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ValueType {
+    /// 64 bits, without a sign.
+    Uint,
+    /// 64 bits, with a sign.
+    Int,
+    /// Double precision.
+    Float,
+    /// True or false.
+    Boolean,
+    /// Text.
+    String,
+}
+
+impl ValueType {
+    /// Every type.
+    pub const ALL: [ValueType; 5] =
+        [ValueType::Uint, ValueType::Int, ValueType::Float, ValueType::Boolean, ValueType::String];
+
+    /// The word for it in listings, scripts and files.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            ValueType::Uint => "uint",
+            ValueType::Int => "int",
+            ValueType::Float => "float",
+            ValueType::Boolean => "boolean",
+            ValueType::String => "string",
+        }
+    }
+}
+
+impl fmt::Display for ValueType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+impl FromStr for ValueType {
+    type Err = crate::ParseIdError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = ValueType::ALL.into_iter().find(|t| t.word() == text);
+        found.ok_or_else(|| crate::ParseIdError { text: text.to_owned(), noun: "type of property" })
+    }
+}
+
+/// A property's value.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PropValue {
+    /// See [`ValueType::Uint`].
+    Uint(u64),
+    /// See [`ValueType::Int`].
+    Int(i64),
+    /// See [`ValueType::Float`].
+    Float(f64),
+    /// See [`ValueType::Boolean`].
+    Boolean(bool),
+    /// See [`ValueType::String`].
+    String(String),
+}
+
+impl PropValue {
+    /// Its type.
+    #[must_use]
+    pub fn value_type(&self) -> ValueType {
+        match self {
+            PropValue::Uint(_) => ValueType::Uint,
+            PropValue::Int(_) => ValueType::Int,
+            PropValue::Float(_) => ValueType::Float,
+            PropValue::Boolean(_) => ValueType::Boolean,
+            PropValue::String(_) => ValueType::String,
+        }
+    }
+}
+
+impl From<&str> for PropValue {
+    fn from(text: &str) -> Self {
+        PropValue::String(text.to_owned())
+    }
+}
+
+impl From<u64> for PropValue {
+    fn from(value: u64) -> Self {
+        PropValue::Uint(value)
+    }
+}
+
+impl From<i64> for PropValue {
+    fn from(value: i64) -> Self {
+        PropValue::Int(value)
+    }
+}
+
+impl From<bool> for PropValue {
+    fn from(value: bool) -> Self {
+        PropValue::Boolean(value)
+    }
+}
