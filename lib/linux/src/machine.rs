@@ -243,7 +243,7 @@ impl Knobs for LinuxMachine {
         let mut steps = Vec::new();
         if self.has_cgroups() {
             let (view, sets) = self.live_sets()?;
-            steps = self.noting_masks(&view, plan(&view, &Wanted { sets, moves: Vec::new() }))?;
+            steps = self.noting_masks(&view, &[], plan(&view, &Wanted { sets, moves: Vec::new() }))?;
             if are_remains(&steps) {
                 steps.clear();
             }

@@ -61,8 +61,14 @@ impl LinuxMachine {
         }
     }
 
-    /// Puts notes of the masks in front of steps that would erase them.
-    pub(crate) fn noting_masks(&self, view: &View, steps: Vec<Step>) -> Result<Vec<Step>, Refusal> {
+    /// Puts notes of the masks in front of steps that would erase them. A mask that one of the `earlier` steps of the same change
+    /// sets is not worth a note: as it is now it will not be then.
+    pub(crate) fn noting_masks(
+        &self,
+        view: &View,
+        earlier: &[Step],
+        steps: Vec<Step>,
+    ) -> Result<Vec<Step>, Refusal> {
         if !self.forgets_masks() {
             return Ok(steps);
         }
@@ -91,7 +97,8 @@ impl LinuxMachine {
         for task in tasks {
             let knob = LinuxKnob::Mask(task).knob();
             let (Ok(mask), Ok(cpuset)) = (self.os.mask(task), self.cpuset_of(task)) else { continue };
-            if mask != cpuset && !view.baselines.contains_key(&knob) {
+            let is_set = earlier.iter().any(|s| s.knob == knob);
+            if mask != cpuset && !is_set && !view.baselines.contains_key(&knob) {
                 let mask = Some(mask.to_string());
                 notes.push(Step::new(knob, mask.clone(), mask).keeping());
             }

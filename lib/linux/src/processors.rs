@@ -129,7 +129,7 @@ impl LinuxMachine {
         if view.v1 {
             view.online = left;
             let narrowed = plan(&view, &Wanted { sets, moves: Vec::new() });
-            steps.extend(self.noting_masks(&view, narrowed)?);
+            steps.extend(self.noting_masks(&view, &[], narrowed)?);
         }
         Ok(steps)
     }

@@ -120,6 +120,19 @@ impl LinuxMachine {
         Ok(steps)
     }
 
+    /// `steps`, and those that lead to `sets` after them.
+    fn with_plan(
+        &self,
+        view: &View,
+        mut steps: Vec<Step>,
+        sets: BTreeMap<PsetId, SetLabel>,
+    ) -> Result<Vec<Step>, Refusal> {
+        let planned = plan(view, &Wanted { sets, moves: Vec::new() });
+        let planned = self.noting_masks(view, &steps, planned)?;
+        steps.extend(planned);
+        Ok(steps)
+    }
+
     /// Moves processors between the sets of `sets`, one after the other as the user listed them.
     fn moved(
         &self,
@@ -199,7 +212,7 @@ impl Psets for LinuxMachine {
         let mode = if exclusive { PsetMode::Own } else { PsetMode::Shared };
         sets.insert(id, SetLabel { members: Vec::new(), mode, zones: Vec::new(), serial });
         let (moves, mut steps) = self.moved(&view, &states, &mut sets, id, cpus, forced)?;
-        steps.extend(self.noting_masks(&view, plan(&view, &Wanted { sets, moves: Vec::new() }))?);
+        steps = self.with_plan(&view, steps, sets)?;
         Ok(Change::new(format!("create processor set {id}"), steps, (id, moves)))
     }
 
@@ -217,7 +230,7 @@ impl Psets for LinuxMachine {
             return Err(Refusal::new(Subject::Pset(set), Reason::NoSuchPset));
         }
         let (moves, mut steps) = self.moved(&view, &self.states_now()?, &mut sets, set, cpus, forced)?;
-        steps.extend(self.noting_masks(&view, plan(&view, &Wanted { sets, moves: Vec::new() }))?);
+        steps = self.with_plan(&view, steps, sets)?;
         let what = if set.is_default() {
             "take processors out of their sets".to_owned()
         } else {
@@ -244,7 +257,7 @@ impl Psets for LinuxMachine {
             .collect::<BTreeSet<_>>()
             .into_iter()
             .collect();
-        let steps = self.noting_masks(&view, plan(&view, &Wanted { sets, moves: Vec::new() }))?;
+        let steps = self.noting_masks(&view, &[], plan(&view, &Wanted { sets, moves: Vec::new() }))?;
         let mut change = Change::new(format!("remove processor set {set}"), steps, ());
         for origin in lost {
             change.notes.push(format!("{origin} is gone: its tasks return to the root"));

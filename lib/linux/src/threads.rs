@@ -329,7 +329,7 @@ impl Threads for LinuxMachine {
                 moves.push((*task, place(*task)?, destination));
             }
         }
-        let steps = self.noting_masks(&view, plan(&view, &Wanted { sets, moves }))?;
+        let steps = self.noting_masks(&view, &[], plan(&view, &Wanted { sets, moves }))?;
         let outcome = rebindings(pid, lwps.is_none(), &from, to);
         let what = match to {
             Some(set) => format!("bind process {pid} to set {set}"),
@@ -353,7 +353,7 @@ impl Threads for LinuxMachine {
         };
         let (view, sets) = self.live_sets()?;
         let moves = vec![(whole, at, Destination::Default)];
-        let steps = self.noting_masks(&view, plan(&view, &Wanted { sets, moves }))?;
+        let steps = self.noting_masks(&view, &[], plan(&view, &Wanted { sets, moves }))?;
         Ok(Change::new(format!("start process {pid} in the default set"), steps, ()))
     }
 

@@ -119,7 +119,7 @@ impl Zones for LinuxMachine {
             set.zones.push(path.clone());
         }
         outcome.set = to.unwrap_or(PsetId::DEFAULT);
-        let steps = self.noting_masks(&view, plan(&view, &Wanted { sets, moves: Vec::new() }))?;
+        let steps = self.noting_masks(&view, &[], plan(&view, &Wanted { sets, moves: Vec::new() }))?;
         let what = match to {
             Some(id) => format!("bind zone {zone} to set {id}"),
             None => format!("unbind zone {zone} from its set"),

@@ -5,39 +5,9 @@
 mod common;
 
 use common::HandMade;
-use millpond_machine::facets::CreateOptions;
-use millpond_machine::{Knobs, Machine, MemoryJournal, Reason, Refusal, Writer};
+use common::commands::{EXCLUSIVE, SHARED, bind, bind_cpu, cpus, create, destroy};
+use millpond_machine::{Knobs, Machine, MemoryJournal, Reason, Writer};
 use millpond_model::{CpuId, Lwp, LwpId, Pid, PsetId, PsetMode, State};
-
-const EXCLUSIVE: CreateOptions = CreateOptions { keep_others: false };
-const SHARED: CreateOptions = CreateOptions { keep_others: true };
-
-fn cpus(list: &[u32]) -> Vec<CpuId> {
-    list.iter().copied().map(CpuId).collect()
-}
-
-fn create(machine: &dyn Machine, list: &[u32], options: CreateOptions) -> Result<PsetId, Refusal> {
-    let writer = Writer::open(machine)?;
-    let change = machine.psets()?.prepare_create(&cpus(list), options, false)?;
-    writer.commit(change).map(|c| c.outcome.0)
-}
-
-fn destroy(machine: &dyn Machine, set: u32) -> Result<(), Refusal> {
-    let writer = Writer::open(machine)?;
-    writer.commit(machine.psets()?.prepare_destroy(PsetId(set))?).map(|_| ())
-}
-
-fn bind(machine: &dyn Machine, pid: u32, set: Option<u32>) -> Result<(), Refusal> {
-    let writer = Writer::open(machine)?;
-    let change = machine.threads()?.prepare_bind_set(Pid(pid), None, set.map(PsetId))?;
-    writer.commit(change).map(|_| ())
-}
-
-fn bind_cpu(machine: &dyn Machine, pid: u32, cpu: Option<u32>) -> Result<(), Refusal> {
-    let writer = Writer::open(machine)?;
-    let change = machine.threads()?.prepare_bind_cpu(Pid(pid), None, cpu.map(CpuId))?;
-    writer.commit(change).map(|_| ())
-}
 
 #[test]
 fn an_exclusive_set_on_version_2_is_a_partition_under_the_root() {
@@ -90,58 +60,6 @@ fn whoever_bound_a_thread_its_processor_stays() {
         create(&machine, &[1], SHARED).unwrap();
         bind_cpu(&machine, 20, None).unwrap();
         create(&machine, &[2], SHARED).unwrap();
-    }
-}
-
-#[test]
-fn who_is_bound_to_a_processor_of_a_set_does_not_leave_the_set() {
-    for v1 in [false, true] {
-        let made = HandMade::new(4, v1);
-        made.process(20, &[20], "mine", 0);
-        let machine = made.machine();
-        create(&machine, &[1, 2], EXCLUSIVE).unwrap();
-        bind(&machine, 20, Some(1)).unwrap();
-        bind_cpu(&machine, 20, Some(2)).unwrap();
-        let refusal = bind(&machine, 20, None).unwrap_err();
-        assert_eq!(refusal.to_string(), "process 20: it is bound to processor 2, which is not in set 0");
-        assert_eq!(refusal.hint.as_deref(), Some("unbind it first (pbind -u 20)"));
-        bind_cpu(&machine, 20, None).unwrap();
-        bind(&machine, 20, None).unwrap();
-        let thread = &machine.threads().unwrap().lwps(Pid(20)).unwrap()[0];
-        assert_eq!((thread.set, thread.cpu), (PsetId::DEFAULT, None));
-    }
-}
-
-#[test]
-fn a_child_of_a_bound_thread_is_not_bound_to_a_set_without_its_processor() {
-    for v1 in [false, true] {
-        let made = HandMade::new(4, v1);
-        made.process(103, &[103], "parent", 0);
-        let machine = made.machine();
-        create(&machine, &[2], SHARED).unwrap();
-        bind_cpu(&machine, 103, Some(3)).unwrap();
-        made.born(105, 105, (103, 103));
-        let refusal = bind(&machine, 105, Some(1)).unwrap_err();
-        assert_eq!(refusal.reason, Reason::BoundElsewhere { cpu: CpuId(3), set: PsetId(1) });
-        bind_cpu(&machine, 105, None).unwrap();
-        bind(&machine, 105, Some(1)).unwrap();
-    }
-}
-
-#[test]
-fn a_binding_that_force_breaks_is_not_seen_again_where_one_processor_is_left() {
-    for v1 in [false, true] {
-        let made = HandMade::new(4, v1);
-        made.process(103, &[103], "parent", 0);
-        let machine = made.machine();
-        bind_cpu(&machine, 103, Some(3)).unwrap();
-        made.born(105, 105, (103, 103));
-        let writer = Writer::open(&machine).unwrap();
-        let change = machine.psets().unwrap().prepare_create(&cpus(&[0, 1, 3]), EXCLUSIVE, true).unwrap();
-        writer.commit(change).unwrap();
-        for pid in [103, 105] {
-            assert_eq!(machine.threads().unwrap().lwps(Pid(pid)).unwrap()[0].cpu, None, "{v1} {pid}");
-        }
     }
 }
 

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, dead_code)]
 
+pub mod commands;
+
 use millpond_linux::{LinuxMachine, Root};
 use millpond_machine::MemoryJournal;
 use std::collections::BTreeMap;

@@ -1,0 +1,87 @@
+//! Bindings to processors beside sets, on roots made by hand, in both cgroup versions.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::HandMade;
+use common::commands::{EXCLUSIVE, SHARED, bind, bind_cpu, cpus, create, destroy};
+use millpond_machine::{Machine, Reason, Writer};
+use millpond_model::{CpuId, Pid, PsetId};
+
+#[test]
+fn who_is_bound_to_a_processor_of_a_set_does_not_leave_the_set() {
+    for v1 in [false, true] {
+        let made = HandMade::new(4, v1);
+        made.process(20, &[20], "mine", 0);
+        let machine = made.machine();
+        create(&machine, &[1, 2], EXCLUSIVE).unwrap();
+        bind(&machine, 20, Some(1)).unwrap();
+        bind_cpu(&machine, 20, Some(2)).unwrap();
+        let refusal = bind(&machine, 20, None).unwrap_err();
+        assert_eq!(refusal.to_string(), "process 20: it is bound to processor 2, which is not in set 0");
+        assert_eq!(refusal.hint.as_deref(), Some("unbind it first (pbind -u 20)"));
+        bind_cpu(&machine, 20, None).unwrap();
+        bind(&machine, 20, None).unwrap();
+        let thread = &machine.threads().unwrap().lwps(Pid(20)).unwrap()[0];
+        assert_eq!((thread.set, thread.cpu), (PsetId::DEFAULT, None));
+    }
+}
+
+#[test]
+fn a_child_of_a_bound_thread_is_not_bound_to_a_set_without_its_processor() {
+    for v1 in [false, true] {
+        let made = HandMade::new(4, v1);
+        made.process(103, &[103], "parent", 0);
+        let machine = made.machine();
+        create(&machine, &[2], SHARED).unwrap();
+        bind_cpu(&machine, 103, Some(3)).unwrap();
+        made.born(105, 105, (103, 103));
+        let refusal = bind(&machine, 105, Some(1)).unwrap_err();
+        assert_eq!(refusal.reason, Reason::BoundElsewhere { cpu: CpuId(3), set: PsetId(1) });
+        bind_cpu(&machine, 105, None).unwrap();
+        bind(&machine, 105, Some(1)).unwrap();
+    }
+}
+
+#[test]
+fn a_binding_that_force_breaks_is_not_seen_again_where_one_processor_is_left() {
+    for v1 in [false, true] {
+        let made = HandMade::new(4, v1);
+        made.process(103, &[103], "parent", 0);
+        let machine = made.machine();
+        bind_cpu(&machine, 103, Some(3)).unwrap();
+        made.born(105, 105, (103, 103));
+        let writer = Writer::open(&machine).unwrap();
+        let change = machine.psets().unwrap().prepare_create(&cpus(&[0, 1, 3]), EXCLUSIVE, true).unwrap();
+        writer.commit(change).unwrap();
+        for pid in [103, 105] {
+            assert_eq!(machine.threads().unwrap().lwps(Pid(pid)).unwrap()[0].cpu, None, "{v1} {pid}");
+        }
+    }
+}
+
+/// Before 6.2 a kernel forgets masks, and they are noted: but not one that the same change ends.
+#[test]
+fn a_binding_that_force_breaks_does_not_come_back_with_the_end_of_the_set() {
+    for v1 in [false, true] {
+        for release in ["6.1.0\n", "6.17.0\n"] {
+            let made = HandMade::new(4, v1);
+            made.file("proc/sys/kernel/osrelease", release);
+            made.process(103, &[103], "parent", 0);
+            let machine = made.machine();
+            bind_cpu(&machine, 103, Some(3)).unwrap();
+            made.born(103, 104, (103, 103));
+            create(&machine, &[], EXCLUSIVE).unwrap();
+            let writer = Writer::open(&machine).unwrap();
+            let change = machine.psets().unwrap().prepare_assign(PsetId(1), &cpus(&[3]), true).unwrap();
+            writer.commit(change).unwrap();
+            drop(writer);
+            destroy(&machine, 1).unwrap();
+            for thread in machine.threads().unwrap().lwps(Pid(103)).unwrap() {
+                assert_eq!(thread.cpu, None, "version 1: {v1}, {release}, {:?}", thread.lwp);
+            }
+            assert!(machine.journal().baselines().is_empty());
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Commands on a machine made by hand.
+
+use millpond_machine::facets::CreateOptions;
+use millpond_machine::{Machine, Refusal, Writer};
+use millpond_model::{CpuId, Pid, PsetId};
+
+pub const EXCLUSIVE: CreateOptions = CreateOptions { keep_others: false };
+pub const SHARED: CreateOptions = CreateOptions { keep_others: true };
+
+/// As the command of that name.
+pub fn cpus(list: &[u32]) -> Vec<CpuId> {
+    list.iter().copied().map(CpuId).collect()
+}
+
+/// As the command of that name.
+pub fn create(machine: &dyn Machine, list: &[u32], options: CreateOptions) -> Result<PsetId, Refusal> {
+    let writer = Writer::open(machine)?;
+    let change = machine.psets()?.prepare_create(&cpus(list), options, false)?;
+    writer.commit(change).map(|c| c.outcome.0)
+}
+
+/// As the command of that name.
+pub fn destroy(machine: &dyn Machine, set: u32) -> Result<(), Refusal> {
+    let writer = Writer::open(machine)?;
+    writer.commit(machine.psets()?.prepare_destroy(PsetId(set))?).map(|_| ())
+}
+
+/// As the command of that name.
+pub fn bind(machine: &dyn Machine, pid: u32, set: Option<u32>) -> Result<(), Refusal> {
+    let writer = Writer::open(machine)?;
+    let change = machine.threads()?.prepare_bind_set(Pid(pid), None, set.map(PsetId))?;
+    writer.commit(change).map(|_| ())
+}
+
+/// As the command of that name.
+pub fn bind_cpu(machine: &dyn Machine, pid: u32, cpu: Option<u32>) -> Result<(), Refusal> {
+    let writer = Writer::open(machine)?;
+    let change = machine.threads()?.prepare_bind_cpu(Pid(pid), None, cpu.map(CpuId))?;
+    writer.commit(change).map(|_| ())
+}
