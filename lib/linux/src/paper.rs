@@ -285,20 +285,33 @@ fn is_partition(dir: &Path) -> bool {
     matches!(text.trim(), "root" | "isolated")
 }
 
+/// Between a mask and the cpuset in which it was set, where a kernel forgets.
+const SET_IN: &str = " in ";
+
 fn mask_file(os: &Os, task: TaskId) -> PathBuf {
     os.root.proc.join(format!("{}/task/{}/mask", task.pid, task.leader()))
 }
 
-/// The kernel's answer to `sched_getaffinity`: the remembered mask within the cpuset, or the cpuset where
-/// they have nothing in common.
-pub(crate) fn allowed(os: &Os, task: TaskId) -> Result<CpuSet, KnobError> {
+/// Where a task is, and what it may use there.
+fn cpuset_of(os: &Os, task: TaskId) -> Result<(String, CpuSet), KnobError> {
     let place = os.place(task.pid, Some(task.leader())).map_err(knob_error)?;
     let cpuset = match &place {
         Some(place) => effective(os, place)?,
         None => os.online()?,
     };
+    Ok((place.unwrap_or_default(), cpuset))
+}
+
+/// The kernel's answer to `sched_getaffinity`: the remembered mask within the cpuset, or the cpuset where
+/// they have nothing in common. A kernel before 6.2 has forgotten a mask that was set in another cpuset, or in another state of it.
+pub(crate) fn allowed(os: &Os, task: TaskId) -> Result<CpuSet, KnobError> {
+    let (place, cpuset) = cpuset_of(os, task)?;
     let Ok(text) = fs::read_to_string(mask_file(os, task)) else { return Ok(cpuset) };
-    let mask: CpuSet = text.parse().map_err(|_| refused("the mask is damaged"))?;
+    let (mask, when) = text.split_once(SET_IN).unwrap_or((&text, ""));
+    if !when.is_empty() && when != format!("{place} {cpuset}") {
+        return Ok(cpuset);
+    }
+    let mask: CpuSet = mask.parse().map_err(|_| refused("the mask is damaged"))?;
     let both = &mask & &cpuset;
     Ok(if both.is_empty() { cpuset } else { both })
 }
@@ -306,7 +319,11 @@ pub(crate) fn allowed(os: &Os, task: TaskId) -> Result<CpuSet, KnobError> {
 pub(crate) fn set_mask(os: &Os, task: TaskId, mask: Option<&CpuSet>) -> Result<(), KnobError> {
     let file = mask_file(os, task);
     match mask {
-        Some(mask) => fs::write(file, mask.to_string()).map_err(knob_error),
+        Some(mask) if os.remembers_masks() => fs::write(file, mask.to_string()).map_err(knob_error),
+        Some(mask) => {
+            let (place, cpuset) = cpuset_of(os, task)?;
+            fs::write(file, format!("{mask}{SET_IN}{place} {cpuset}")).map_err(knob_error)
+        }
         None => match fs::remove_file(file) {
             Err(error) if is_gone(&error) => Ok(()),
             result => result.map_err(knob_error),

@@ -102,6 +102,7 @@ impl LinuxMachine {
         for thread in bound.iter().filter(|t| left_with_one.contains(&t.set)).filter(stays) {
             let Ok((task, _)) = self.os.identify(thread.lwp.pid, Some(thread.lwp.lwp.0)) else { continue };
             let knob = LinuxKnob::Mask(task).knob();
+            notes.extend(self.remember_binding(task, thread.cpu.map(|cpu| cpu.to_string())));
             if self.journal.baseline(&knob).is_none() {
                 let all = Some(ALL.to_owned());
                 notes.push(Step::new(knob, all.clone(), all).keeping());

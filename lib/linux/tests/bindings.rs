@@ -61,6 +61,32 @@ fn a_binding_that_force_breaks_is_not_seen_again_where_one_processor_is_left() {
     }
 }
 
+#[test]
+fn an_inherited_binding_is_seen_where_one_processor_is_left_and_afterwards() {
+    for v1 in [false, true] {
+        for release in ["6.1.0\n", "6.17.0\n"] {
+            let made = HandMade::new(4, v1);
+            made.file("proc/sys/kernel/osrelease", release);
+            made.process(103, &[103], "parent", 0);
+            let machine = made.machine();
+            bind_cpu(&machine, 103, Some(3)).unwrap();
+            made.born(103, 104, (103, 103));
+            let seen = |when: &str| {
+                for thread in machine.threads().unwrap().lwps(Pid(103)).unwrap() {
+                    assert_eq!(thread.cpu, Some(CpuId(3)), "{when}, version 1: {v1}, {release}");
+                }
+            };
+            seen("before");
+            create(&machine, &[0, 1, 2], EXCLUSIVE).unwrap();
+            seen("with one left");
+            destroy(&machine, 1).unwrap();
+            seen("afterwards");
+            bind_cpu(&machine, 103, None).unwrap();
+            assert!(machine.journal().baselines().is_empty());
+        }
+    }
+}
+
 /// Before 6.2 a kernel forgets masks, and they are noted: but not one that the same change ends.
 #[test]
 fn a_binding_that_force_breaks_does_not_come_back_with_the_end_of_the_set() {
