@@ -45,7 +45,9 @@ mod refusal;
 pub use absent::Absent;
 pub use change::{Baseline, Change, Knob, Step, Value};
 pub use execute::{Committed, Finding, Repair, Writer, repair};
-pub use facets::{Clock, Counters, Dispatcher, Interrupts, Processors, Psets, Sampler, Threads, Zones};
+pub use facets::{
+    Clock, Counters, Dispatcher, Interrupts, Pools, Processors, Psets, Sampler, Threads, Zones,
+};
 pub use journal::{Journal, JournalError, MemoryJournal, Operation, fold};
 pub use refusal::{Holder, KnobError, Reason, Refusal, Subject};
 
@@ -78,6 +80,11 @@ pub trait Machine: Knobs {
     /// # Errors
     /// [`Absent`] when there is no such facet here.
     fn zones(&self) -> Result<&dyn Zones, Absent>;
+    /// Pools, and what is in them.
+    ///
+    /// # Errors
+    /// [`Absent`] when there is no such facet here.
+    fn pools(&self) -> Result<&dyn Pools, Absent>;
     /// Device interrupts and what else is steered away from sheltered processors.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 //! A command puts its own verb in front: `psrset: cannot assign processor 7: ` and then the reason. Where a
 //! remedy exists it follows on a line of its own, `hint: …`.
 
-use millpond_model::{CpuId, CpuSet, Lwp, Pid, PsetId, State};
+use millpond_model::{CpuId, CpuSet, Lwp, Pid, PoolId, PsetId, State};
 use std::fmt;
 
 /// What the refusal is about.
@@ -21,6 +21,8 @@ pub enum Subject {
     Thread(Lwp),
     /// A zone, by name.
     Zone(String),
+    /// A pool.
+    Pool(PoolId),
 }
 
 impl fmt::Display for Subject {
@@ -32,6 +34,7 @@ impl fmt::Display for Subject {
             Subject::Process(pid) => write!(f, "process {pid}"),
             Subject::Thread(lwp) => write!(f, "thread {lwp}"),
             Subject::Zone(name) => write!(f, "zone {name}"),
+            Subject::Pool(id) => write!(f, "pool {id}"),
         }
     }
 }
@@ -128,6 +131,18 @@ pub enum Reason {
     /// A named group of processes that does not exist.
     #[error("there is no such zone")]
     NoSuchZone,
+    /// Sets belong to pools as long as these are enabled.
+    #[error("pools are enabled, and sets are theirs")]
+    PoolsEnabled,
+    /// There are no pools.
+    #[error("pools are not enabled")]
+    PoolsDisabled,
+    /// Sets that no pool made stand in the way.
+    #[error("there are processor sets already: {}", sets(.0))]
+    PsetsExist(Vec<PsetId>),
+    /// The number names no pool.
+    #[error("there is no such pool")]
+    NoSuchPool,
     /// Rights are missing.
     #[error("permission denied")]
     NotPermitted,
@@ -177,6 +192,10 @@ impl fmt::Display for Holder {
     }
 }
 
+fn sets(ids: &[PsetId]) -> String {
+    ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
 fn list(lwps: &[Lwp]) -> String {
     let mut text: Vec<String> = lwps.iter().take(4).map(ToString::to_string).collect();
     if lwps.len() > text.len() {
@@ -202,6 +221,11 @@ impl Refusal {
     pub fn new(subject: Subject, reason: Reason) -> Self {
         let hint = match &reason {
             Reason::Absent(absent) => absent.what_would_help.clone(),
+            Reason::PoolsEnabled => {
+                Some("change them with poolcfg -d and poolbind, or disable pools: pooladm -d".to_owned())
+            }
+            Reason::PoolsDisabled => Some("enable them: pooladm -e".to_owned()),
+            Reason::PsetsExist(_) => Some("remove them first: psrset -d".to_owned()),
             _ => None,
         };
         Refusal { subject, reason, hint }

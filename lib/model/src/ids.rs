@@ -83,6 +83,11 @@ id!(
     "processor set number"
 );
 id!(
+    /// A pool, as the machine numbers it. 0 is the default pool.
+    PoolId,
+    "pool number"
+);
+id!(
     /// A process.
     Pid,
     "process number"
@@ -92,6 +97,17 @@ id!(
     LwpId,
     "lwp number"
 );
+
+impl PoolId {
+    /// The default pool: everything is in it which is in no other.
+    pub const DEFAULT: PoolId = PoolId(0);
+
+    /// Whether this is the default pool.
+    #[must_use]
+    pub fn is_default(self) -> bool {
+        self == PoolId::DEFAULT
+    }
+}
 
 impl PsetId {
     /// The default set: every processor that is in no other. Solaris calls it `PS_NONE` in its interfaces

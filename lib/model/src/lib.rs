@@ -29,7 +29,7 @@ pub use dispatch::{
     CLASSES, Class, ClassTable, DispatchTables, FX_LEVELS, NoSuchClass, Quantum, QuantumTable, RT_LEVELS,
     TS_LEVELS, TableError, TsRow, TsTable,
 };
-pub use ids::{CPU_MAX, ChipId, CoreId, CpuId, LgrpId, Lwp, LwpId, ParseIdError, Pid, PsetId};
+pub use ids::{CPU_MAX, ChipId, CoreId, CpuId, LgrpId, Lwp, LwpId, ParseIdError, Pid, PoolId, PsetId};
 pub use pset::{Pset, PsetMode};
 pub use sample::{COLUMNS, Column, CpuSample, Sample, Ticks};
 pub use state::{PARSEABLE_STATES, State, Transition, TransitionError};

@@ -3,13 +3,16 @@
 
 use crate::dispatcher::{TableName, row_values};
 use crate::knobs::{
-    self, Name, aside_value, bond_value, default_class_value, place_value, set_value, state_value,
+    self, Name, aside_value, bond_value, default_class_value, place_value, pools_value, set_value,
+    state_value,
 };
 use crate::tables::{Bond, SetRecord, Tables};
 use millpond_machine::facets::{Move, StateChange};
 use millpond_machine::{Change, Reason, Refusal, Step, Subject, Value};
+use millpond_model::pools::PoolsState;
 use millpond_model::{
-    Class, ClassParams, ClassTable, CpuId, CpuSet, Lwp, PsetId, State, Transition, TransitionError, WallTime,
+    Class, ClassParams, ClassTable, CpuId, CpuSet, Lwp, Pid, PoolId, PsetId, State, Transition,
+    TransitionError, WallTime,
 };
 
 /// A change in the making.
@@ -75,6 +78,16 @@ impl Draft {
     /// Sets the class in which everything starts from the next boot on.
     pub fn set_default_class(&mut self, class: Class) -> Result<(), Refusal> {
         self.step(Name::DefaultClass, Some(default_class_value(Some(class))), false)
+    }
+
+    /// Puts a process into a pool. It may end before its turn comes.
+    pub fn pool(&mut self, pid: Pid, to: PoolId) -> Result<(), Refusal> {
+        self.step(Name::ProcessPool(pid), Some(to.to_string()), true)
+    }
+
+    /// Puts another configuration of pools in the place of the one that is there.
+    pub fn pools(&mut self, to: Option<&PoolsState>) -> Result<(), Refusal> {
+        self.step(Name::Pools, to.map(pools_value), false)
     }
 
     /// Puts a processor at the end of a set, without asking any rule.
@@ -183,7 +196,7 @@ impl Draft {
     }
 
     /// Unbinds the threads that are bound to a processor; those that are firmly bound only by force.
-    fn release_cpu(&mut self, cpu: CpuId, forced: bool) -> Result<(), Refusal> {
+    pub fn release_cpu(&mut self, cpu: CpuId, forced: bool) -> Result<(), Refusal> {
         let bound: Vec<(Lwp, bool)> = self
             .tables
             .lwps()

@@ -10,6 +10,8 @@
 //! | `lwp/204/1/class` | `TS 0 -10`: its class and parameters |
 //! | `dispatch/TS/12` | `16 2 51 0 51`, for RT and FX `8` or `infinite`: a row of a table, slices in ticks |
 //! | `dispatch/default` | `none` or `FX` |
+//! | `pools` | pools as they were last committed, as JSON; absent while they are disabled |
+//! | `process/204/pool` | `0`: the pool it is in |
 //! | `lwp/204/1/aside` | `no`, or `yes`: it keeps out of sets that push nobody out |
 //!
 //! Order and time stand in the values, so that putting a value back puts everything back. Writing checks what
@@ -18,6 +20,7 @@
 use crate::dispatcher::{TableName, read_row, write_row};
 use crate::tables::{Bond, SetRecord, Tables};
 use millpond_machine::{Knob, KnobError, Value};
+use millpond_model::pools::PoolsState;
 use millpond_model::{Class, ClassParams, CpuId, Lwp, LwpId, Pid, PsetId, State, WallTime};
 use std::fmt;
 use std::str::FromStr;
@@ -43,6 +46,10 @@ pub enum Name {
     DispatchRow(TableName, u8),
     /// The class in which everything starts from the next boot on.
     DefaultClass,
+    /// The configuration of pools.
+    Pools,
+    /// The pool of a process.
+    ProcessPool(Pid),
 }
 
 impl Name {
@@ -65,6 +72,8 @@ impl Name {
             Name::LwpClass(lwp) => format!("the class of thread {lwp}"),
             Name::DispatchRow(table, level) => format!("level {level} of the dispatch table of {table}"),
             Name::DefaultClass => "the default class".to_owned(),
+            Name::Pools => "the configuration of pools".to_owned(),
+            Name::ProcessPool(pid) => format!("the pool of process {pid}"),
         }
     }
 }
@@ -81,6 +90,8 @@ impl fmt::Display for Name {
             Name::LwpClass(lwp) => write!(f, "lwp/{}/{}/class", lwp.pid, lwp.lwp),
             Name::DispatchRow(table, level) => write!(f, "dispatch/{table}/{level}"),
             Name::DefaultClass => f.write_str("dispatch/default"),
+            Name::Pools => f.write_str("pools"),
+            Name::ProcessPool(pid) => write!(f, "process/{pid}/pool"),
         }
     }
 }
@@ -105,6 +116,8 @@ fn parse_name(text: &str) -> Option<Name> {
         ["lwp", pid, id, "cpu"] => Some(Name::LwpCpu(lwp(pid, id)?)),
         ["lwp", pid, id, "aside"] => Some(Name::LwpAside(lwp(pid, id)?)),
         ["lwp", pid, id, "class"] => Some(Name::LwpClass(lwp(pid, id)?)),
+        ["pools"] => Some(Name::Pools),
+        ["process", pid, "pool"] => Some(Name::ProcessPool(pid.parse().ok()?)),
         ["dispatch", "default"] => Some(Name::DefaultClass),
         ["dispatch", table, level] => Some(Name::DispatchRow(table.parse().ok()?, level.parse().ok()?)),
         _ => None,
@@ -150,6 +163,13 @@ pub fn default_class_value(class: Option<Class>) -> Value {
     class.map_or_else(|| "none".into(), |class| class.word().into())
 }
 
+/// The value of the configuration of pools.
+#[must_use]
+pub fn pools_value(state: &PoolsState) -> Value {
+    // Every key is a string or a number, so that serialising cannot fail.
+    serde_json::to_string(state).unwrap_or_default()
+}
+
 /// The present value; `None` when there is no such set, processor or thread.
 #[must_use]
 pub fn read(tables: &Tables, name: Name) -> Option<Value> {
@@ -163,6 +183,8 @@ pub fn read(tables: &Tables, name: Name) -> Option<Value> {
         Name::LwpClass(lwp) => tables.lwp(lwp).map(|l| l.class.to_string()),
         Name::DispatchRow(table, level) => read_row(&tables.dispatch, table, level),
         Name::DefaultClass => Some(default_class_value(tables.default_class)),
+        Name::Pools => tables.pools.as_ref().map(pools_value),
+        Name::ProcessPool(pid) => tables.processes.get(&pid).map(|p| p.pool.to_string()),
     }
 }
 
@@ -176,6 +198,11 @@ pub fn write(tables: &mut Tables, name: Name, value: Option<&Value>) -> Result<(
         (Name::Set(set), Some(value)) => {
             let record = parse_set(value).filter(|_| !set.is_default()).ok_or_else(|| malformed(value))?;
             tables.sets.insert(set, record);
+            Ok(())
+        }
+        (Name::Pools, value) => {
+            let parse = |value: &Value| serde_json::from_str(value).map_err(|_| malformed(value));
+            tables.pools = value.map(parse).transpose()?;
             Ok(())
         }
         (_, None) => Err(KnobError::Refused(format!("{name} cannot be removed"))),
@@ -212,6 +239,11 @@ pub fn write(tables: &mut Tables, name: Name, value: Option<&Value>) -> Result<(
         }
         (Name::DispatchRow(table, level), Some(value)) => {
             write_row(&mut tables.dispatch, table, level, value).ok_or_else(|| malformed(value))
+        }
+        (Name::ProcessPool(pid), Some(value)) => {
+            let process = tables.processes.get_mut(&pid).filter(|p| !p.kernel).ok_or(KnobError::Gone)?;
+            process.pool = value.parse().map_err(|_| malformed(value))?;
+            Ok(())
         }
         (Name::DefaultClass, Some(value)) => {
             tables.default_class = match value.as_str() {

@@ -67,6 +67,7 @@ mod interrupts;
 pub mod kernel;
 pub mod knobs;
 mod machine;
+mod pools;
 mod processors;
 mod progress;
 mod psets;

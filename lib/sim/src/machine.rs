@@ -11,7 +11,7 @@ use crate::workloads::Load;
 use crate::{catalogue, description};
 use millpond_machine::{
     Absent, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, Knob, KnobError, Knobs, Machine,
-    MemoryJournal, Processors, Psets, Reason, Refusal, Sampler, Step, Subject, Threads, Value, Zones,
+    MemoryJournal, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Subject, Threads, Value, Zones,
 };
 use millpond_model::{CpuId, Lwp, LwpId, Nanos, Pid, PsetId, Topology, WallTime};
 use std::cell::{Cell, RefCell};
@@ -214,6 +214,10 @@ impl Machine for SimMachine {
         Ok(self)
     }
 
+    fn pools(&self) -> Result<&dyn Pools, Absent> {
+        Ok(self)
+    }
+
     fn interrupts(&self) -> Result<&dyn Interrupts, Absent> {
         Ok(self)
     }
@@ -258,7 +262,8 @@ impl Knobs for SimMachine {
             let found = t.lwps().map(|(lwp, r)| (lwp, lost_set(r), lost_cpu(r)));
             found.filter(|(_, set, cpu)| *set || *cpu).collect::<Vec<_>>()
         });
-        if lost.is_empty() {
+        let strays = self.view(|s| crate::pools::strays(&s.tables));
+        if lost.is_empty() && strays.is_empty() {
             return Ok(Vec::new());
         }
         let mut draft = self.draft();
@@ -269,6 +274,9 @@ impl Knobs for SimMachine {
             if set {
                 draft.bind_set(lwp, None, true)?;
             }
+        }
+        for (lwp, bond) in strays {
+            draft.bind_set(lwp, bond, true)?;
         }
         Ok(draft.into_steps())
     }

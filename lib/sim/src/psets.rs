@@ -18,6 +18,7 @@ impl Psets for SimMachine {
         options: CreateOptions,
         forced: bool,
     ) -> Result<Change<(PsetId, Vec<Move>)>, Refusal> {
+        self.sets_are_free()?;
         named_twice(cpus)?;
         let mut draft = self.draft();
         let taken: Vec<PsetId> = draft.tables.sets.keys().copied().collect();
@@ -39,6 +40,7 @@ impl Psets for SimMachine {
         cpus: &[CpuId],
         forced: bool,
     ) -> Result<Change<Vec<Move>>, Refusal> {
+        self.sets_are_free()?;
         let mut draft = self.draft();
         if !draft.tables.has_set(set) {
             return Err(Refusal::new(Subject::Pset(set), Reason::NoSuchPset));
@@ -55,6 +57,7 @@ impl Psets for SimMachine {
     }
 
     fn prepare_destroy(&self, set: PsetId) -> Result<Change<()>, Refusal> {
+        self.sets_are_free()?;
         let mut draft = self.draft();
         let refuse = |reason| Err(Refusal::new(Subject::Pset(set), reason));
         if set.is_default() {

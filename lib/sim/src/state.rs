@@ -4,7 +4,7 @@ use crate::follow;
 use crate::kernel::{Halt, Hardware, Kernel};
 use crate::services::Service;
 use crate::tables::{HZ_MAX, LwpRecord, ProcessRecord, ProcessorRecord, Tables, Tunables};
-use millpond_model::{ClassParams, CpuId, Lwp, LwpId, Nanos, Pid, PsetId, State, Topology, WallTime};
+use millpond_model::{ClassParams, CpuId, Lwp, LwpId, Nanos, Pid, PoolId, PsetId, State, Topology, WallTime};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -143,6 +143,7 @@ impl SimState {
                 next_pid: FIRST_PID,
                 dispatch,
                 default_class: None,
+                pools: None,
             },
         }
     }
@@ -259,7 +260,14 @@ pub fn process(name: &str, kernel: bool, zone: &str, threads: u32) -> ProcessRec
     let class = if kernel { ClassParams::Sys } else { ClassParams::default() };
     let record = LwpRecord { class, ..LwpRecord::default() };
     let lwps = (1..=threads).map(|n| (LwpId(n), record)).collect();
-    ProcessRecord { name: name.to_owned(), kernel, zone: zone.to_owned(), lwps, parent: None }
+    ProcessRecord {
+        name: name.to_owned(),
+        kernel,
+        zone: zone.to_owned(),
+        lwps,
+        parent: None,
+        pool: PoolId::DEFAULT,
+    }
 }
 
 /// The system processes of every machine. Their numbers are those that the manuals' examples use.

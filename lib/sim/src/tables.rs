@@ -3,9 +3,10 @@
 
 use millpond_formats::dispadmin::{HZ_DEFAULT, default_tables};
 use millpond_machine::facets::{LwpStatus, Process};
+use millpond_model::pools::PoolsState;
 use millpond_model::{
-    Class, ClassParams, CpuId, CpuSet, DispatchTables, Lwp, LwpId, Pid, Pset, PsetId, PsetMode, State,
-    WallTime,
+    Class, ClassParams, CpuId, CpuSet, DispatchTables, Lwp, LwpId, Pid, PoolId, Pset, PsetId, PsetMode,
+    State, WallTime,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -28,6 +29,9 @@ pub struct Tables {
     /// The class in which everything starts from the next boot on, where it was set.
     #[serde(default)]
     pub default_class: Option<Class>,
+    /// Pools as they were last committed, while they are enabled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pools: Option<PoolsState>,
 }
 
 fn standard_tables() -> DispatchTables {
@@ -103,6 +107,18 @@ pub struct ProcessRecord {
     /// The process that it descends from, where that was another one's doing.
     #[serde(default)]
     pub parent: Option<Pid>,
+    /// The pool it is in; its children are born there.
+    #[serde(default = "default_pool", skip_serializing_if = "is_default_pool")]
+    pub pool: PoolId,
+}
+
+fn default_pool() -> PoolId {
+    PoolId::DEFAULT
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes references
+fn is_default_pool(pool: &PoolId) -> bool {
+    pool.is_default()
 }
 
 /// A thread's class and bindings. Bindings that are *hard* keep a processor where it is, those that are *soft* give way.

@@ -32,6 +32,7 @@ impl Threads for SimMachine {
         lwps: Option<&[LwpId]>,
         to: Option<PsetId>,
     ) -> Result<Change<Vec<Rebinding<PsetId>>>, Refusal> {
+        self.sets_are_free()?;
         let mut draft = self.draft();
         check_set(&draft.tables, to)?;
         let targets = Targets::find(&draft.tables, pid, lwps)?;

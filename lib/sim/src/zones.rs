@@ -14,6 +14,7 @@ impl Zones for SimMachine {
     }
 
     fn prepare_bind(&self, name: &str, to: Option<PsetId>) -> Result<Change<Zone>, Refusal> {
+        self.sets_are_free()?;
         let subject = Subject::Zone(name.to_owned());
         let mut draft = self.draft();
         let Some(mut outcome) = self.view(|s| s.zones.iter().any(|z| z == name).then(|| zone(s, name)))

@@ -3,7 +3,8 @@
 use jiff::tz::TimeZone;
 use millpond_machine::{
     Absent, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, JournalError, Knob, KnobError, Knobs,
-    Machine, MemoryJournal, Operation, Processors, Psets, Refusal, Sampler, Step, Threads, Value, Zones,
+    Machine, MemoryJournal, Operation, Pools, Processors, Psets, Refusal, Sampler, Step, Threads, Value,
+    Zones,
 };
 use millpond_model::Pid;
 use millpond_session::Session;
@@ -84,6 +85,9 @@ impl Machine for Stage {
     }
     fn zones(&self) -> Result<&dyn Zones, Absent> {
         self.sim.zones()
+    }
+    fn pools(&self) -> Result<&dyn Pools, Absent> {
+        self.sim.pools()
     }
     fn interrupts(&self) -> Result<&dyn Interrupts, Absent> {
         self.sim.interrupts()

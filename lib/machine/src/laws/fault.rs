@@ -1,7 +1,9 @@
 //! A machine that stands between the executor and the real one, and lets something go wrong.
 
 use super::command::Fault;
-use crate::facets::{Clock, Counters, Dispatcher, Interrupts, Processors, Psets, Sampler, Threads, Zones};
+use crate::facets::{
+    Clock, Counters, Dispatcher, Interrupts, Pools, Processors, Psets, Sampler, Threads, Zones,
+};
 use crate::{
     Absent, Guard, Journal, JournalError, Knob, KnobError, Knobs, Machine, Operation, Refusal, Step, Value,
 };
@@ -103,6 +105,9 @@ impl Machine for Faulty<'_> {
     }
     fn zones(&self) -> Result<&dyn Zones, Absent> {
         self.machine.zones()
+    }
+    fn pools(&self) -> Result<&dyn Pools, Absent> {
+        self.machine.pools()
     }
     fn interrupts(&self) -> Result<&dyn Interrupts, Absent> {
         self.machine.interrupts()

@@ -1,7 +1,7 @@
 //! A configuration: the system, its pools, its sets and their processors.
 
 use super::{ElementKind, Props};
-use crate::{CpuId, CpuSet};
+use crate::{CpuId, CpuSet, PoolId, PsetId};
 use serde::{Deserialize, Serialize};
 
 /// The name of the pool that everything is in which is in no other.
@@ -14,7 +14,7 @@ pub const DEFAULT_PSET: &str = "pset_default";
 pub const UNBOUNDED: u64 = 65_536;
 
 /// A configuration. In each list the default element comes first, others in order of creation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolsConf {
     /// The properties of the whole.
     pub system: Props,
@@ -25,14 +25,14 @@ pub struct PoolsConf {
 }
 
 /// A pool.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolNode {
     /// Its properties.
     pub props: Props,
 }
 
 /// A processor set with its processors, ascending.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PsetNode {
     /// Its properties.
     pub props: Props,
@@ -40,7 +40,7 @@ pub struct PsetNode {
 }
 
 /// A processor.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuNode {
     /// Its number.
     pub id: CpuId,
@@ -76,6 +76,12 @@ impl PoolNode {
     #[must_use]
     pub fn sys_id(&self) -> Option<i64> {
         self.props.int("pool.sys_id")
+    }
+
+    /// The pool of the machine; `None` while the machine does not have it.
+    #[must_use]
+    pub fn id(&self) -> Option<PoolId> {
+        self.sys_id().and_then(|id| u32::try_from(id).ok()).map(PoolId)
     }
 
     /// The `ref_id` of its set.
@@ -139,6 +145,15 @@ impl PsetNode {
     #[must_use]
     pub fn sys_id(&self) -> i64 {
         self.props.int("pset.sys_id").unwrap_or(-2)
+    }
+
+    /// The set of the machine; `None` while the machine does not have it.
+    #[must_use]
+    pub fn id(&self) -> Option<PsetId> {
+        match self.sys_id() {
+            -1 => Some(PsetId::DEFAULT),
+            id => u32::try_from(id).ok().map(PsetId),
+        }
     }
 
     /// The least number of processors.

@@ -13,6 +13,7 @@ mod name;
 mod objective;
 mod props;
 mod rule;
+mod state;
 mod value;
 
 pub use conf::{CpuNode, DEFAULT_POOL, DEFAULT_PSET, PoolNode, PoolsConf, PsetNode, UNBOUNDED};
@@ -20,4 +21,5 @@ pub use name::{is_element_name, is_hidden_name, is_property_name};
 pub use objective::{Bound, Importance, Locality, Objective, Weighted};
 pub use props::Props;
 pub use rule::{ElementKind, Rule, rule, rules};
+pub use state::PoolsState;
 pub use value::{PropValue, ValueType};

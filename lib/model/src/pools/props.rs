@@ -4,7 +4,7 @@ use super::{ElementKind, PropValue, rules};
 use serde::{Deserialize, Serialize};
 
 /// Properties by name: known ones in the order of the table, then those that users made up, in order of arrival.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Props {
     kind: ElementKind,
     values: Vec<(String, PropValue)>,

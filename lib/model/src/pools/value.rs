@@ -53,8 +53,8 @@ impl FromStr for ValueType {
     }
 }
 
-/// A property's value.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A property's value. Floats are equal when their bits are.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PropValue {
     /// See [`ValueType::Uint`].
@@ -82,6 +82,21 @@ impl PropValue {
         }
     }
 }
+
+impl PartialEq for PropValue {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (PropValue::Uint(a), PropValue::Uint(b)) => a == b,
+            (PropValue::Int(a), PropValue::Int(b)) => a == b,
+            (PropValue::Float(a), PropValue::Float(b)) => a.to_bits() == b.to_bits(),
+            (PropValue::Boolean(a), PropValue::Boolean(b)) => a == b,
+            (PropValue::String(a), PropValue::String(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
+impl Eq for PropValue {}
 
 impl From<&str> for PropValue {
     fn from(text: &str) -> Self {

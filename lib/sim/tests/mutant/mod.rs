@@ -9,7 +9,7 @@ use journal::SpoiledJournal;
 use millpond_machine::facets::{LwpStatus, Move};
 use millpond_machine::{
     Absent, Change, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, Knob, KnobError, Knobs, Machine,
-    Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Zones,
+    Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Zones,
 };
 use millpond_model::{CpuId, Lwp, Pid, PsetId, State};
 use millpond_sim::{SimMachine, SimState};
@@ -222,6 +222,9 @@ impl Machine for Mutant {
     }
     fn zones(&self) -> Result<&dyn Zones, Absent> {
         Machine::zones(&self.sim)
+    }
+    fn pools(&self) -> Result<&dyn Pools, Absent> {
+        Machine::pools(&self.sim)
     }
     fn interrupts(&self) -> Result<&dyn Interrupts, Absent> {
         Ok(self)

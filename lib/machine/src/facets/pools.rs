@@ -1,0 +1,61 @@
+//! Pools: whether there are any, which, and what is in them.
+//!
+//! The facet keeps a configuration and makes the machine follow it; whether a configuration makes sense, and what a command does to
+//! it, is decided by `pools`. While pools are enabled, sets are theirs: the facets of sets, threads and zones refuse with
+//! [`crate::Reason::PoolsEnabled`].
+
+use crate::{Change, Refusal};
+use millpond_model::pools::PoolsState;
+use millpond_model::{Pid, PoolId};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What can be bound to a pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Member {
+    /// A process with all its threads.
+    Process(Pid),
+    /// A zone, by its name.
+    Zone(String),
+}
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Member::Process(pid) => write!(f, "process {pid}"),
+            Member::Zone(name) => write!(f, "zone {name}"),
+        }
+    }
+}
+
+/// The facet.
+pub trait Pools {
+    /// The dynamic configuration, with processors where they are now and in the state that they have. `None` while pools are disabled.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the machine cannot be read.
+    fn state(&self) -> Result<Option<PoolsState>, Refusal>;
+
+    /// Every process that is in another pool than the default one.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the machine cannot be read.
+    fn members(&self) -> Result<BTreeMap<Pid, PoolId>, Refusal>;
+
+    /// Prepares another configuration in the place of the present one, as one change: sets that come and go, their processors and the
+    /// states of these, pools with the processes that follow them, properties. `None` disables pools; from `None` they are enabled.
+    /// Pools and sets without a number get one; the outcome is what the machine will have. Processes of pools that are gone go to the
+    /// default pool. Threads that are bound to a processor which changes sets are unbound from it.
+    ///
+    /// # Errors
+    /// [`Refusal`]: sets exist that no pool made, a set with processes would be empty, the default set would be, a processor that does
+    /// not exist or cannot get its state, no rights.
+    fn prepare_commit(&self, to: Option<PoolsState>) -> Result<Change<Option<PoolsState>>, Refusal>;
+
+    /// Prepares binding a process or a zone to a pool; [`PoolId::DEFAULT`] returns it to where it was.
+    ///
+    /// # Errors
+    /// [`Refusal`]: pools are disabled, no such pool, process or zone, a part of the kernel, a pool whose set is empty, a thread that is
+    /// bound to a processor elsewhere, a zone that another manager owns, no rights.
+    fn prepare_join(&self, member: &Member, to: PoolId) -> Result<Change<()>, Refusal>;
+}

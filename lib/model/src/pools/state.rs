@@ -1,0 +1,125 @@
+//! What a machine keeps while its pools are enabled.
+
+use super::PoolsConf;
+use crate::{CpuId, PoolId, PsetId, State};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The dynamic configuration, with what a machine needs to know beside it.
+///
+/// Which processes are in which pool is not here: they carry it themselves. A machine keeps this as it was last committed; where processors are
+/// and in which state, it knows better, and [`PoolsState::catch_up`] takes over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolsState {
+    /// The configuration; every pool and every set has its number.
+    pub conf: PoolsConf,
+    /// Members of pools are confined, nobody else is pushed out.
+    #[serde(default)]
+    pub keep_others: bool,
+    /// Standing groups of processes that are bound as they are, by name, with their pool.
+    #[serde(default)]
+    pub zones: BTreeMap<String, PoolId>,
+}
+
+impl PoolsState {
+    /// The set of each pool.
+    #[must_use]
+    pub fn sets(&self) -> BTreeMap<PoolId, PsetId> {
+        let of = |pool| self.conf.pset_of(pool)?.id();
+        self.conf.pools.iter().filter_map(|p| Some((p.id()?, of(p)?))).collect()
+    }
+
+    /// The standing groups that are bound to a set by their pools.
+    #[must_use]
+    pub fn zones_of(&self, set: PsetId) -> Vec<String> {
+        let sets = self.sets();
+        let inside = self.zones.iter().filter(|(_, pool)| sets.get(pool) == Some(&set));
+        inside.map(|(zone, _)| zone.clone()).collect()
+    }
+
+    /// The same, with a number for every pool and every set that has none: the lowest that is free. What refers to them follows.
+    #[must_use]
+    pub fn numbered(mut self) -> Self {
+        let mut taken: BTreeSet<u32> = self.conf.pools.iter().filter_map(|p| Some(p.id()?.0)).collect();
+        for pool in self.conf.pools.iter_mut().filter(|p| p.id().is_none()) {
+            let id = lowest_free(&mut taken);
+            pool.props.set("pool.sys_id", i64::from(id));
+            pool.props.set("pool.ref_id", format!("pool_{id}").as_str());
+        }
+        let mut taken: BTreeSet<u32> = self.conf.psets.iter().filter_map(|s| Some(s.id()?.0)).collect();
+        for pset in self.conf.psets.iter_mut().filter(|s| s.id().is_none()) {
+            let id = lowest_free(&mut taken);
+            let (old, new) = (pset.ref_id().to_owned(), format!("pset_{id}"));
+            pset.props.set("pset.sys_id", i64::from(id));
+            pset.props.set("pset.ref_id", new.as_str());
+            for pool in self.conf.pools.iter_mut().filter(|p| p.res() == old) {
+                pool.props.set("pool.res", new.as_str());
+            }
+        }
+        self
+    }
+
+    /// Puts every processor into the set where the machine has it, in the state that it has. Processors that are not told left the machine;
+    /// one that nobody knew joins as a new one. A set that the configuration does not know counts as the default one.
+    pub fn catch_up(&mut self, cpus: &BTreeMap<CpuId, (PsetId, State)>) {
+        let mut known = BTreeMap::new();
+        for pset in &mut self.conf.psets {
+            let ids: Vec<CpuId> = pset.cpus().iter().map(|c| c.id).collect();
+            known.extend(ids.into_iter().filter_map(|id| Some((id, pset.take(id)?))));
+        }
+        let sets: BTreeSet<PsetId> = self.conf.psets.iter().filter_map(super::PsetNode::id).collect();
+        for (id, (set, state)) in cpus {
+            let mut node = known.remove(id).unwrap_or_else(|| super::CpuNode::new(*id, state.word()));
+            node.props.set("cpu.status", state.word());
+            let set = if sets.contains(set) { *set } else { PsetId::DEFAULT };
+            if let Some(pset) = self.conf.psets.iter_mut().find(|s| s.id() == Some(set)) {
+                pset.add(node);
+            }
+        }
+    }
+}
+
+/// The lowest number from 1 that is not taken; it is taken then.
+fn lowest_free(taken: &mut BTreeSet<u32>) -> u32 {
+    let free = (1..).find(|id| !taken.contains(id)).unwrap_or(u32::MAX);
+    taken.insert(free);
+    free
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{PoolNode, PsetNode};
+    use super::*;
+
+    #[test]
+    fn who_has_no_number_gets_the_lowest_that_is_free() {
+        let mut conf = PoolsConf::fresh([(CpuId(0), "on-line".to_owned())]);
+        conf.psets.push(PsetNode::new("a", "id_5", -2));
+        conf.psets.push(PsetNode::new("b", "pset_1", 1));
+        conf.pools.push(PoolNode::new("web", "id_6", "id_5", None));
+        conf.pools.push(PoolNode::new("shop", "pool_2", "pset_1", Some(2)));
+        let state = PoolsState { conf, keep_others: false, zones: BTreeMap::new() }.numbered();
+        let sets: Vec<(u32, u32)> = state.sets().into_iter().map(|(pool, set)| (pool.0, set.0)).collect();
+        assert_eq!(sets, [(0, 0), (1, 2), (2, 1)]);
+    }
+
+    #[test]
+    fn the_machine_knows_better_where_processors_are() {
+        let mut conf = PoolsConf::fresh((0..3).map(|n| (CpuId(n), "on-line".to_owned())));
+        conf.psets.push(PsetNode::new("webset", "pset_1", 1));
+        conf.cpu_mut(CpuId(1)).unwrap().props.set("cpu.pinned", true);
+        let mut state = PoolsState { conf, keep_others: false, zones: BTreeMap::new() };
+        let now = [
+            (CpuId(0), (PsetId::DEFAULT, State::OnLine)),
+            (CpuId(1), (PsetId(1), State::OnLine)),
+            (CpuId(5), (PsetId(7), State::OffLine)),
+        ];
+        state.catch_up(&now.into_iter().collect());
+        let set = |name: &str| state.conf.pset(name).unwrap().cpu_set().to_string();
+        assert_eq!((set("pset_default"), set("webset")), ("0,5".into(), "1".into()));
+        let webset = state.conf.pset("webset").unwrap();
+        assert_eq!(webset.pinned().to_string(), "1");
+        let newcomer = &state.conf.default_pset().unwrap().cpus()[1];
+        assert_eq!(newcomer.props.string("cpu.status"), Some("off-line"));
+    }
+}

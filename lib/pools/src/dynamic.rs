@@ -1,0 +1,99 @@
+//! The machine's own configuration: reading it, and committing another one.
+
+use crate::error::{Code, PoolError, errno};
+use millpond_machine::facets::Member;
+use millpond_machine::{Committed, Machine, Pools, Reason, Refusal, Writer};
+use millpond_model::pools::{PoolsConf, PoolsState, PsetNode};
+use millpond_model::{CpuId, PoolId};
+use std::collections::BTreeMap;
+
+/// The configuration of the machine.
+///
+/// # Errors
+/// [`errno::NOT_ACTIVE`] while pools are disabled.
+pub fn read(machine: &dyn Machine) -> Result<PoolsState, PoolError> {
+    pools(machine)?.state()?.ok_or_else(PoolError::not_active)
+}
+
+fn pools(machine: &dyn Machine) -> Result<&dyn Pools, PoolError> {
+    machine.pools().map_err(|absent| {
+        let hint = absent.what_would_help.map(|help| format!("{}; {help}", absent.why));
+        PoolError { code: Code::System(errno::NOT_SUPPORTED), hint: hint.or(Some(absent.why)) }
+    })
+}
+
+/// What a machine has when pools were just enabled.
+///
+/// # Errors
+/// When the machine cannot be read.
+pub fn fresh(machine: &dyn Machine, keep_others: bool) -> Result<PoolsState, PoolError> {
+    let states = machine.processors().map_err(Refusal::from)?.states()?;
+    let cpus = states.into_iter().map(|s| (s.cpu, s.state.word().to_owned()));
+    Ok(PoolsState { conf: PoolsConf::fresh(cpus), keep_others, zones: BTreeMap::new() })
+}
+
+/// Enables pools. `None` when they are enabled already.
+///
+/// # Errors
+/// [`errno::BUSY`] when there are processor sets.
+pub fn enable(
+    writer: &Writer<'_>,
+    machine: &dyn Machine,
+    keep_others: bool,
+) -> Result<Option<Committed<Option<PoolsState>>>, PoolError> {
+    if pools(machine)?.state()?.is_some() {
+        return Ok(None);
+    }
+    let state = fresh(machine, keep_others)?;
+    Ok(Some(writer.commit(pools(machine)?.prepare_commit(Some(state))?)?))
+}
+
+/// Removes every pool and set but the default ones; properties of the whole stay (reference §10, `-x`).
+#[must_use]
+pub fn emptied(mut state: PoolsState) -> PoolsState {
+    let Some(default) = state.conf.default_pset().map(|s| s.name().to_owned()) else { return state };
+    let all: Vec<CpuId> = state.conf.psets.iter().flat_map(PsetNode::cpus).map(|c| c.id).collect();
+    for cpu in all {
+        state.conf.move_cpu(cpu, &default);
+    }
+    state.conf.pools.retain(millpond_model::pools::PoolNode::is_default);
+    state.conf.psets.retain(PsetNode::is_default);
+    state.zones.clear();
+    state
+}
+
+/// Commits a configuration as one change.
+///
+/// # Errors
+/// The error number of the machine's refusal; nothing is changed then.
+pub fn commit(
+    writer: &Writer<'_>,
+    machine: &dyn Machine,
+    to: Option<PoolsState>,
+) -> Result<Committed<Option<PoolsState>>, PoolError> {
+    let change = pools(machine)?.prepare_commit(to).map_err(refused)?;
+    writer.commit(change).map_err(refused)
+}
+
+/// A set that loses its last processor although processes are in it is busy, as on Solaris.
+fn refused(refusal: Refusal) -> PoolError {
+    let busy = matches!(refusal.reason, Reason::EmptyPset(_));
+    let mut error = PoolError::from(refusal);
+    if busy {
+        error.code = Code::System(errno::BUSY);
+    }
+    error
+}
+
+/// Binds a process or a zone to a pool.
+///
+/// # Errors
+/// The error number of the machine's refusal.
+pub fn bind(
+    writer: &Writer<'_>,
+    machine: &dyn Machine,
+    member: &Member,
+    to: PoolId,
+) -> Result<Committed<()>, PoolError> {
+    Ok(writer.commit(pools(machine)?.prepare_join(member, to)?)?)
+}

@@ -1,0 +1,424 @@
+//! Changes to a configuration, one at a time, each with its rules (reference §7.4, §7.6, §7.7).
+//!
+//! A configuration is edited as a value: nothing reaches a file or a machine before all of it is done. So whatever fails, nothing is lost.
+
+use crate::error::{Code, PoolError};
+use crate::values;
+use millpond_model::pools::{
+    ElementKind, PoolNode, PoolsConf, PropValue, Props, PsetNode, is_element_name, is_property_name, rule,
+};
+use millpond_model::{CpuId, PoolId};
+
+/// The system's counter of names of elements in a file.
+const NEXT_ID: &str = "system._next_id";
+
+/// Where the configuration lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In a file.
+    File,
+    /// In the machine: minima and maxima must fit the processors that there are, at every moment.
+    Machine,
+}
+
+/// Which element.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Element {
+    /// The whole, by its name.
+    System(String),
+    /// A pool, by its name.
+    Pool(String),
+    /// A set, by its name.
+    Pset(String),
+    /// A processor.
+    Cpu(CpuId),
+}
+
+impl Element {
+    /// What kind.
+    #[must_use]
+    pub fn kind(&self) -> ElementKind {
+        match self {
+            Element::System(_) => ElementKind::System,
+            Element::Pool(_) => ElementKind::Pool,
+            Element::Pset(_) => ElementKind::Pset,
+            Element::Cpu(_) => ElementKind::Cpu,
+        }
+    }
+}
+
+/// A configuration in the making.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Editor {
+    /// As it is now.
+    pub conf: PoolsConf,
+    /// Where it lives.
+    pub place: Place,
+}
+
+fn fail<T>(code: Code, hint: impl Into<String>) -> Result<T, PoolError> {
+    Err(PoolError::hinted(code, hint))
+}
+
+impl Editor {
+    /// Begins to edit.
+    #[must_use]
+    pub fn new(conf: PoolsConf, place: Place) -> Self {
+        Editor { conf, place }
+    }
+
+    /// Makes a pool, with the default set.
+    ///
+    /// # Errors
+    /// [`Code::BadParam`] for a name that cannot be, or is taken.
+    pub fn create_pool(&mut self, name: &str) -> Result<(), PoolError> {
+        free_name("pool", name, self.conf.pool(name).is_some())?;
+        let res = self.conf.default_pset().map(|s| s.ref_id().to_owned()).unwrap_or_default();
+        let ref_id = self.next_ref();
+        self.conf.pools.push(PoolNode::new(name, &ref_id, &res, None));
+        Ok(())
+    }
+
+    /// Makes an empty set that takes no processor before its maximum is raised. The first set of a file becomes the default one.
+    ///
+    /// # Errors
+    /// [`Code::BadParam`] for a name that cannot be, or is taken.
+    pub fn create_pset(&mut self, name: &str) -> Result<(), PoolError> {
+        free_name("pset", name, self.conf.pset(name).is_some())?;
+        let ref_id = self.next_ref();
+        let mut pset = PsetNode::new(name, &ref_id, -2);
+        pset.props.set("pset.default", self.conf.psets.is_empty());
+        self.conf.psets.push(pset);
+        Ok(())
+    }
+
+    /// Removes a pool; its processes go to the default pool when that is committed.
+    ///
+    /// # Errors
+    /// [`Code::InvalidSearch`], [`Code::BadParam`] for the default pool.
+    pub fn destroy_pool(&mut self, name: &str) -> Result<(), PoolError> {
+        let pool = self.conf.pool(name).ok_or_else(|| self.no_such_pool())?;
+        if pool.is_default() {
+            return fail(Code::BadParam, "the default pool stays: everything is in it that is in no other");
+        }
+        self.conf.pools.retain(|p| p.name() != name);
+        Ok(())
+    }
+
+    /// Removes a set: its pools get the default set, and so do its processors, whatever minima and maxima say.
+    ///
+    /// # Errors
+    /// [`Code::InvalidSearch`], [`Code::BadParam`] for the default set.
+    pub fn destroy_pset(&mut self, name: &str) -> Result<(), PoolError> {
+        let pset = self.conf.pset(name).ok_or_else(|| self.no_such_pset())?;
+        if pset.is_default() {
+            return fail(Code::BadParam, "the default set stays: it has every processor that is in no other");
+        }
+        let (ref_id, cpus) = (pset.ref_id().to_owned(), pset.cpu_set());
+        let Some((default, default_ref)) =
+            self.conf.default_pset().map(|s| (s.name().to_owned(), s.ref_id().to_owned()))
+        else {
+            return fail(Code::InvalidConf, "there is no default set to take its processors");
+        };
+        for pool in self.conf.pools.iter_mut().filter(|p| p.res() == ref_id) {
+            pool.props.set("pool.res", default_ref.as_str());
+        }
+        for cpu in cpus.iter() {
+            self.conf.move_cpu(cpu, &default);
+        }
+        self.conf.psets.retain(|s| s.name() != name);
+        Ok(())
+    }
+
+    /// Gives a pool another set; `None` gives it the default one.
+    ///
+    /// # Errors
+    /// [`Code::InvalidSearch`]; [`Code::BadParam`] for the default pool, which stays with the default set: on Linux everything
+    /// that is in no pool cannot be moved.
+    pub fn associate(&mut self, pool: &str, pset: Option<&str>) -> Result<(), PoolError> {
+        let set = match pset {
+            Some(name) => self.conf.pset(name).ok_or_else(|| self.no_such_pset())?,
+            None => self.conf.default_pset().ok_or_else(|| self.no_such_pset())?,
+        };
+        let (ref_id, is_default) = (set.ref_id().to_owned(), set.is_default());
+        let no_such_pool = self.no_such_pool();
+        let pool = self.conf.pool_mut(pool).ok_or(no_such_pool)?;
+        if pool.is_default() && !is_default {
+            return fail(
+                Code::BadParam,
+                "the default pool stays with the default set; make a pool of its own for the set",
+            );
+        }
+        pool.props.set("pool.res", ref_id.as_str());
+        Ok(())
+    }
+
+    /// Moves so many processors, those with the lowest numbers first; those that are marked `cpu.requested` last.
+    ///
+    /// # Errors
+    /// [`Code::InvalidSearch`], [`Code::InvalidConf`] when a minimum or a maximum would be broken.
+    pub fn transfer(&mut self, count: u64, from: &str, to: &str) -> Result<(), PoolError> {
+        self.check_transfer(count, from, to)?;
+        if from == to {
+            return Ok(());
+        }
+        let mut cpus: Vec<(bool, CpuId)> = match self.conf.pset(from) {
+            Some(set) => set.cpus().iter().map(|c| (c.is_requested(), c.id)).collect(),
+            None => Vec::new(),
+        };
+        cpus.sort_unstable();
+        for (_, cpu) in cpus.into_iter().take(usize::try_from(count).unwrap_or(usize::MAX)) {
+            self.conf.move_cpu(cpu, to);
+        }
+        Ok(())
+    }
+
+    /// Moves one processor from wherever it is.
+    ///
+    /// # Errors
+    /// [`Code::InvalidSearch`], [`Code::InvalidConf`] when a minimum or a maximum would be broken.
+    pub fn transfer_cpu(&mut self, cpu: CpuId, to: &str) -> Result<(), PoolError> {
+        let Some(from) = self.conf.pset_with(cpu).map(|s| s.name().to_owned()) else {
+            return Err(self.no_such_cpu());
+        };
+        if from != to {
+            self.check_transfer(1, &from, to)?;
+            self.conf.move_cpu(cpu, to);
+        }
+        Ok(())
+    }
+
+    fn check_transfer(&self, count: u64, from: &str, to: &str) -> Result<(), PoolError> {
+        let source = self.conf.pset(from).ok_or_else(|| self.no_such_pset())?;
+        let target = self.conf.pset(to).ok_or_else(|| self.no_such_pset())?;
+        if count == 0 || from == to {
+            return Ok(());
+        }
+        let (size, min) = (source.size(), source.min());
+        match size.checked_sub(count) {
+            None => {
+                let have = match size {
+                    0 => "no processor".to_owned(),
+                    1 => "1 processor".to_owned(),
+                    n => format!("{n} processors"),
+                };
+                return fail(Code::InvalidConf, format!("pset {from} has {have}"));
+            }
+            Some(left) if left < min => {
+                let why =
+                    format!("pset {from} would have {left} of its minimum of {min}; lower pset.min first");
+                return fail(Code::InvalidConf, why);
+            }
+            Some(_) => {}
+        }
+        let grown = target.size().saturating_add(count);
+        if !target.is_default() && grown > target.max() {
+            let max = target.max();
+            let why =
+                format!("pset {to} would have {grown}, above its maximum of {max}; raise pset.max first");
+            return fail(Code::InvalidConf, why);
+        }
+        Ok(())
+    }
+
+    /// Gives an element another name.
+    ///
+    /// # Errors
+    /// [`Code::InvalidSearch`]; [`Code::PutProp`] for a name that cannot be or is taken; [`Code::BadParam`] for what is temporary.
+    pub fn rename(&mut self, element: &Element, to: &str) -> Result<(), PoolError> {
+        let name = format!("{}.name", element.kind());
+        self.put(element, &name, PropValue::from(to))
+    }
+
+    /// Sets a property.
+    ///
+    /// # Errors
+    /// As of [`values::check`]; [`Code::PutProp`] for a minimum above the maximum or a name that is taken, [`Code::InvalidConf`] when, on a
+    /// machine, the processors cannot satisfy all minima and maxima.
+    pub fn put(&mut self, element: &Element, name: &str, value: PropValue) -> Result<(), PoolError> {
+        let kind = element.kind();
+        let old = self.props(element)?.get(name).cloned();
+        values::check(kind, name, &value, old.as_ref())?;
+        if name == format!("{kind}.name") {
+            self.check_new_name(element, &value)?;
+        }
+        if let (Element::Pset(set), PropValue::Uint(bound)) = (element, &value) {
+            self.check_bound(set, name, *bound)?;
+        }
+        self.props_mut(element)?.set(name, value);
+        Ok(())
+    }
+
+    /// Removes a property.
+    ///
+    /// # Errors
+    /// [`Code::InvalidSearch`] where it is not there, [`Code::BadParam`] where it must stay.
+    pub fn remove(&mut self, element: &Element, name: &str) -> Result<(), PoolError> {
+        let kind = element.kind();
+        if let Some(rule) = rule(kind, name)
+            && !rule.optional
+        {
+            return fail(Code::BadParam, format!("every {kind} has a {name}: set it instead"));
+        }
+        match self.props_mut(element)?.remove(name) {
+            Some(_) => Ok(()),
+            None => fail(Code::InvalidSearch, format!("it has no property {name}")),
+        }
+    }
+
+    /// The properties of an element.
+    ///
+    /// # Errors
+    /// [`Code::InvalidSearch`] when there is no such element.
+    pub fn props(&self, element: &Element) -> Result<&Props, PoolError> {
+        let found = match element {
+            Element::System(_) => Some(&self.conf.system),
+            Element::Pool(name) => self.conf.pool(name).map(|p| &p.props),
+            Element::Pset(name) => self.conf.pset(name).map(|s| &s.props),
+            Element::Cpu(id) => {
+                self.conf.psets.iter().flat_map(PsetNode::cpus).find(|c| c.id == *id).map(|c| &c.props)
+            }
+        };
+        found.ok_or_else(|| self.not_found(element))
+    }
+
+    fn props_mut(&mut self, element: &Element) -> Result<&mut Props, PoolError> {
+        let missing = self.not_found(element);
+        let found = match element {
+            Element::System(_) => Some(&mut self.conf.system),
+            Element::Pool(name) => self.conf.pool_mut(name).map(|p| &mut p.props),
+            Element::Pset(name) => self.conf.pset_mut(name).map(|s| &mut s.props),
+            Element::Cpu(id) => self.conf.cpu_mut(*id).map(|c| &mut c.props),
+        };
+        found.ok_or(missing)
+    }
+
+    fn check_new_name(&self, element: &Element, value: &PropValue) -> Result<(), PoolError> {
+        let PropValue::String(new) = value else { return Ok(()) };
+        let (taken, old, temporary) = match element {
+            Element::Pool(old) => {
+                let temporary = self.conf.pool(old).is_some_and(PoolNode::is_temporary);
+                (self.conf.pool(new).is_some(), old, temporary)
+            }
+            Element::Pset(old) => {
+                let temporary = self.conf.pset(old).is_some_and(PsetNode::is_temporary);
+                (self.conf.pset(new).is_some(), old, temporary)
+            }
+            Element::System(old) => (false, old, false),
+            Element::Cpu(_) => return fail(Code::BadParam, "processors have numbers, and no names"),
+        };
+        if temporary {
+            return fail(Code::BadParam, format!("{old} is temporary, and keeps its name"));
+        }
+        if !is_element_name(new) {
+            return fail(Code::PutProp, NAME_RULE);
+        }
+        if taken && old != new {
+            return fail(Code::PutProp, format!("there is a {} of that name already", element.kind()));
+        }
+        Ok(())
+    }
+
+    fn check_bound(&self, set: &str, name: &str, bound: u64) -> Result<(), PoolError> {
+        let pset = self.conf.pset(set).ok_or_else(|| self.no_such_pset())?;
+        let (min, max) = match name {
+            "pset.min" => (bound, pset.max()),
+            "pset.max" => (pset.min(), bound),
+            _ => return Ok(()),
+        };
+        if min > max {
+            return fail(Code::PutProp, format!("the minimum, {min}, would be above the maximum, {max}"));
+        }
+        if pset.is_default() && min == 0 {
+            return fail(Code::PutProp, "the default set keeps at least one processor");
+        }
+        if self.place == Place::File {
+            return Ok(());
+        }
+        let others = || self.conf.psets.iter().filter(|s| s.name() != set);
+        let sizes: u64 = self.conf.psets.iter().map(PsetNode::size).sum();
+        let mins = others().map(PsetNode::min).fold(min, u64::saturating_add);
+        let maxes = others().map(PsetNode::max).fold(max, u64::saturating_add);
+        if name == "pset.min" && mins > sizes {
+            let why = format!("all minima together would be {mins}, and there are {sizes} processors");
+            return fail(Code::InvalidConf, why);
+        }
+        if name == "pset.max" && maxes < sizes {
+            let why = format!("all maxima together would be {maxes}, and there are {sizes} processors");
+            return fail(Code::InvalidConf, why);
+        }
+        Ok(())
+    }
+
+    /// What pools and sets of a file refer to each other by; those of the machine get their numbers when they are committed.
+    fn next_ref(&mut self) -> String {
+        let next = self.conf.system.uint(NEXT_ID).unwrap_or(0);
+        let taken = |id: &str| {
+            let pools = self.conf.pools.iter().any(|p| p.props.string("pool.ref_id") == Some(id));
+            pools || self.conf.pset_by_ref(id).is_some()
+        };
+        let free = (next..).find(|n| !taken(&format!("id_{n:x}"))).unwrap_or(next);
+        if self.place == Place::File {
+            self.conf.system.set(NEXT_ID, free + 1);
+        }
+        format!("id_{free:x}")
+    }
+
+    fn not_found(&self, element: &Element) -> PoolError {
+        match element {
+            Element::System(_) | Element::Pool(_) => self.no_such_pool(),
+            Element::Pset(_) => self.no_such_pset(),
+            Element::Cpu(_) => self.no_such_cpu(),
+        }
+    }
+
+    /// The error about a pool that is not there.
+    #[must_use]
+    pub fn no_such_pool(&self) -> PoolError {
+        there_are("pools", self.conf.pools.iter().map(PoolNode::name))
+    }
+
+    /// The error about a set that is not there.
+    #[must_use]
+    pub fn no_such_pset(&self) -> PoolError {
+        there_are("psets", self.conf.psets.iter().map(PsetNode::name))
+    }
+
+    /// The error about a processor that is not there.
+    #[must_use]
+    pub fn no_such_cpu(&self) -> PoolError {
+        let all = self.conf.psets.iter().flat_map(PsetNode::cpus).map(|c| c.id);
+        let all: millpond_model::CpuSet = all.collect();
+        PoolError::hinted(Code::InvalidSearch, format!("there are processors {all}"))
+    }
+
+    /// The number of a pool of the machine.
+    ///
+    /// # Errors
+    /// [`Code::InvalidSearch`].
+    pub fn pool_id(&self, name: &str) -> Result<PoolId, PoolError> {
+        self.conf.pool(name).and_then(PoolNode::id).ok_or_else(|| self.no_such_pool())
+    }
+}
+
+const NAME_RULE: &str = "a name begins with a letter, and goes on with letters, digits and , . _ -";
+
+fn free_name(kind: &str, name: &str, taken: bool) -> Result<(), PoolError> {
+    if !is_element_name(name) {
+        return fail(Code::BadParam, NAME_RULE);
+    }
+    if taken {
+        return fail(Code::BadParam, format!("there is a {kind} of that name already"));
+    }
+    Ok(())
+}
+
+fn there_are<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> PoolError {
+    let names: Vec<&str> = names.take(10).collect();
+    PoolError::hinted(Code::InvalidSearch, format!("there are the {what} {}", names.join(", ")))
+}
+
+/// Whether a name can be a property's at all.
+pub(crate) fn property_name(name: &str) -> Result<(), PoolError> {
+    if is_property_name(name) { Ok(()) } else { fail(Code::BadParam, NAME_RULE) }
+}

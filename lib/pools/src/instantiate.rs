@@ -1,0 +1,123 @@
+//! How a file becomes the machine's configuration (reference §10.1).
+//!
+//! Elements are matched by name; the default pool, the default set and the whole match whatever they are called; processors match by number.
+//! What only the file has comes, what only the machine has goes, what both have gets the properties of the file. Then processors are
+//! shared out.
+
+use crate::error::PoolError;
+use crate::share::share_out;
+use crate::validate::possible;
+use millpond_model::pools::{ElementKind, PoolNode, PoolsConf, PoolsState, Props, PsetNode, rules};
+
+/// The machine's configuration once the file's is committed. New pools and sets have no number yet.
+///
+/// # Errors
+/// [`crate::Code::InvalidConf`] when the machine cannot have it.
+pub fn instantiate(file: &PoolsConf, machine: &PoolsState) -> Result<PoolsState, PoolError> {
+    let total: u64 = machine.conf.psets.iter().map(PsetNode::size).sum();
+    possible(file, total)?;
+    let mut to = machine.clone();
+    let conf = &mut to.conf;
+    copy(&file.system, &mut conf.system);
+    let same_pool = |a: &PoolNode, b: &PoolNode| match (a.is_default(), b.is_default()) {
+        (false, false) => a.name() == b.name(),
+        (a, b) => a && b,
+    };
+    let same_pset = |a: &PsetNode, b: &PsetNode| match (a.is_default(), b.is_default()) {
+        (false, false) => a.name() == b.name(),
+        (a, b) => a && b,
+    };
+    let stays =
+        |s: &PsetNode| s.is_default() || s.is_temporary() || file.psets.iter().any(|f| same_pset(f, s));
+    let leaving: Vec<String> = conf.psets.iter().filter(|s| !stays(s)).map(|s| s.name().to_owned()).collect();
+    conf.pools.retain(|p| p.is_default() || p.is_temporary() || file.pools.iter().any(|f| same_pool(f, p)));
+    let default = conf.default_pset().map(|s| (s.name().to_owned(), s.ref_id().to_owned()));
+    let (default, default_ref) = default.unwrap_or_default();
+    for name in leaving {
+        let Some(cpus) = conf.pset(&name).map(PsetNode::cpu_set) else { continue };
+        for cpu in cpus.iter() {
+            conf.move_cpu(cpu, &default);
+        }
+        conf.psets.retain(|s| s.name() != name);
+    }
+    for (n, pset) in file.psets.iter().enumerate() {
+        match conf.psets.iter_mut().find(|s| same_pset(pset, s)) {
+            Some(is) => copy(&pset.props, &mut is.props),
+            None if pset.is_default() => {}
+            None => {
+                let mut new = PsetNode::new(pset.name(), &format!("new_{n}"), -2);
+                copy(&pset.props, &mut new.props);
+                conf.psets.push(new);
+            }
+        }
+    }
+    place_processors(file, conf, &same_pset);
+    for (n, pool) in file.pools.iter().enumerate() {
+        let set = file.pset_of(pool);
+        let set = set.and_then(|set| conf.psets.iter().find(|s| same_pset(set, s)));
+        let res = set.map_or_else(|| default_ref.clone(), |s| s.ref_id().to_owned());
+        match conf.pools.iter_mut().find(|p| same_pool(pool, p)) {
+            Some(is) => {
+                copy(&pool.props, &mut is.props);
+                if !is.is_default() {
+                    is.props.set("pool.res", res.as_str());
+                }
+            }
+            None if pool.is_default() => {}
+            None => {
+                let mut new = PoolNode::new(pool.name(), &format!("new_{n}"), &res, None);
+                copy(&pool.props, &mut new.props);
+                conf.pools.push(new);
+            }
+        }
+    }
+    // A temporary pool whose set went along has the default one.
+    let refs: Vec<String> = conf.psets.iter().map(|s| s.ref_id().to_owned()).collect();
+    for pool in conf.pools.iter_mut().filter(|p| !refs.iter().any(|r| r == p.res())) {
+        pool.props.set("pool.res", default_ref.as_str());
+    }
+    let ids: Vec<_> = conf.pools.iter().filter_map(PoolNode::id).collect();
+    to.zones.retain(|_, pool| ids.contains(pool));
+    share_out(&mut to.conf);
+    Ok(to)
+}
+
+/// Processors that the file has in another set go there where that breaks no bound; what remains is shared out.
+fn place_processors(file: &PoolsConf, conf: &mut PoolsConf, same: &dyn Fn(&PsetNode, &PsetNode) -> bool) {
+    for pset in &file.psets {
+        for cpu in pset.cpus() {
+            if let Some(node) = conf.cpu_mut(cpu.id) {
+                copy(&cpu.props, &mut node.props);
+            }
+            let Some(to) = conf.psets.iter().find(|s| same(pset, s)) else { continue };
+            let Some(from) = conf.pset_with(cpu.id) else { continue };
+            let fits = from.size() > from.min() && (to.is_default() || to.size() < to.max());
+            let (from, to) = (from.name().to_owned(), to.name().to_owned());
+            if fits && from != to {
+                conf.move_cpu(cpu.id, &to);
+            }
+        }
+    }
+}
+
+/// Gives an element of the machine what users may set of the file's: what is optional and not in the file goes.
+fn copy(file: &Props, machine: &mut Props) {
+    let kind = machine.kind();
+    for rule in rules(kind).iter().filter(|r| r.optional) {
+        machine.remove(rule.name);
+    }
+    let known = |name: &str| rules(kind).iter().any(|r| r.name == name);
+    let free: Vec<String> = machine.iter().map(|(n, _)| n.to_owned()).filter(|n| !known(n)).collect();
+    for name in free {
+        machine.remove(&name);
+    }
+    for (name, value) in file.iter() {
+        let writable = rules(kind).iter().find(|r| r.name == name).is_none_or(|r| r.writable);
+        // A state in a file is the one that the processor had; it is not asked for again.
+        let told = kind == ElementKind::Cpu && name == "cpu.status";
+        let counter = name == "system._next_id";
+        if writable && !told && !counter {
+            machine.set(name, value.clone());
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Pools: what may be changed in a configuration, how a file becomes the machine's, and one transaction for each.
+//!
+//! # How it fits together
+//!
+//! A configuration ([`millpond_model::pools::PoolsConf`]) is a value. An [`Editor`] changes a copy by the rules that libpool has; whatever
+//! fails leaves the original alone. What is done is then either written to a file, or given to the machine as a whole
+//! ([`dynamic`]): its facet compares the new configuration with what is, and makes one change of it. So nothing is ever half done.
+//!
+//! ```text
+//!   file ──read──▶ PoolsConf ──Editor──▶ PoolsConf ──write──▶ file
+//!                      │ instantiate (by name, then processors are shared out)
+//!                      ▼
+//!   machine ──state──▶ PoolsState ──Editor──▶ PoolsState ──commit──▶ machine (one change, all or nothing)
+//! ```
+//!
+//! Errors have the texts of libpool ([`PoolError`]); what is wrong in the case at hand, and what would help, stands in the hint beside it.
+//!
+//! What this room does not do: it reads no file, prints nothing, and decides nothing about who should have how many processors; that is
+//! `planner`.
+
+pub mod dynamic;
+mod edit;
+mod error;
+mod instantiate;
+pub mod share;
+pub mod validate;
+pub mod values;
+
+pub use edit::{Editor, Element, Place};
+pub use error::{Code, PoolError, errno};
+pub use instantiate::instantiate;

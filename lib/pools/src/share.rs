@@ -1,0 +1,163 @@
+//! Sharing processors out among sets when a file is committed (reference §10.2).
+
+use crate::values::ALLOCATE_METHODS;
+use millpond_model::CpuId;
+use millpond_model::pools::{PoolsConf, PsetNode};
+use std::cmp::Reverse;
+
+/// How many processors each set should have, in the order of the configuration.
+///
+/// *Importance based*: every set starts with its minimum, or with its pinned processors where these are more. What is left is dealt one
+/// by one, the most important set first, to every set below its maximum; what a set began with beyond its minimum counts as dealt. What
+/// nobody takes goes to the default set. *Surplus to default*: every other set keeps that start only.
+#[must_use]
+pub fn sizes(conf: &PoolsConf) -> Vec<u64> {
+    let total: u64 = conf.psets.iter().map(PsetNode::size).sum();
+    let start = |s: &PsetNode| s.min().max(s.pinned().len() as u64);
+    let mut sizes: Vec<u64> = conf.psets.iter().map(start).collect();
+    let mut surplus = total.saturating_sub(sizes.iter().sum());
+    let default = conf.psets.iter().position(PsetNode::is_default);
+    let to_default = conf.system.string("system.allocate-method") == Some(ALLOCATE_METHODS[1]);
+    if to_default {
+        // A set keeps what it has only where nobody else may take it.
+        if let Some(at) = default {
+            sizes[at] += surplus;
+        }
+        return sizes;
+    }
+    let mut order: Vec<usize> = (0..conf.psets.len()).collect();
+    // Of equals the default set comes last: what is left is its own anyway.
+    order.sort_by_key(|at| {
+        let set = &conf.psets[*at];
+        (Reverse(conf.importance_of(set)), set.is_default())
+    });
+    let mut dealt: Vec<u64> = conf.psets.iter().map(|s| start(s) - s.min()).collect();
+    while surplus > 0 {
+        let mut took = false;
+        for at in &order {
+            if surplus == 0 {
+                break;
+            }
+            if dealt[*at] > 0 {
+                dealt[*at] -= 1;
+                took = true;
+            } else if sizes[*at] < conf.psets[*at].max() {
+                sizes[*at] += 1;
+                surplus -= 1;
+                took = true;
+            }
+        }
+        if !took {
+            break;
+        }
+    }
+    if let Some(at) = default {
+        sizes[at] += surplus;
+    }
+    sizes
+}
+
+/// Moves processors until every set has as many as [`sizes`] says: those with the lowest numbers first, pinned ones never, those
+/// that are marked `cpu.requested` last.
+pub fn share_out(conf: &mut PoolsConf) {
+    let sizes = sizes(conf);
+    let names: Vec<String> = conf.psets.iter().map(|s| s.name().to_owned()).collect();
+    let mut spare: Vec<CpuId> = Vec::new();
+    for (set, size) in conf.psets.iter().zip(&sizes) {
+        let mut cpus: Vec<(bool, CpuId)> =
+            set.cpus().iter().filter(|c| !c.is_pinned()).map(|c| (c.is_requested(), c.id)).collect();
+        cpus.sort_unstable();
+        let excess = usize::try_from(set.size().saturating_sub(*size)).unwrap_or(usize::MAX);
+        spare.extend(cpus.into_iter().take(excess).map(|(_, cpu)| cpu));
+    }
+    let mut spare = spare.into_iter();
+    for (name, size) in names.iter().zip(&sizes) {
+        let has = conf.pset(name).map_or(0, PsetNode::size);
+        for cpu in spare.by_ref().take(usize::try_from(size.saturating_sub(has)).unwrap_or(usize::MAX)) {
+            conf.move_cpu(cpu, name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millpond_model::pools::PoolNode;
+    use proptest::prelude::*;
+
+    /// Sets after the default one, each with minimum, maximum and the importance of its pool.
+    fn conf(cpus: u32, sets: &[(u64, u64, i64)]) -> PoolsConf {
+        let mut conf = PoolsConf::fresh((0..cpus).map(|n| (CpuId(n), "on-line".to_owned())));
+        for (n, (min, max, importance)) in sets.iter().enumerate() {
+            let id = n + 1;
+            let mut set = PsetNode::new(&format!("s{n}"), &format!("pset_{id}"), i64::try_from(id).unwrap());
+            set.props.set("pset.min", *min);
+            set.props.set("pset.max", *max);
+            let mut pool = PoolNode::new(&format!("p{n}"), &format!("pool_{}", n + 1), set.ref_id(), None);
+            pool.props.set("pool.importance", *importance);
+            conf.psets.push(set);
+            conf.pools.push(pool);
+        }
+        conf
+    }
+
+    #[test]
+    fn the_example_of_the_reference() {
+        let mut conf = conf(8, &[(2, 4, 5), (1, 2, 1)]);
+        assert_eq!(sizes(&conf), [2, 4, 2]);
+        share_out(&mut conf);
+        let of = |name: &str| conf.pset(name).unwrap().cpu_set().to_string();
+        assert_eq!((of("s0"), of("s1"), of("pset_default")), ("0-3".into(), "4-5".into(), "6-7".into()));
+    }
+
+    #[test]
+    fn pinned_processors_count_as_dealt() {
+        let mut conf = conf(8, &[(0, 8, 1), (0, 8, 1)]);
+        for cpu in 0..3 {
+            conf.move_cpu(CpuId(cpu), "s0");
+            conf.cpu_mut(CpuId(cpu)).unwrap().props.set("cpu.pinned", true);
+        }
+        // It starts with 3, 0 and 1 for the default set; 4 are left. Rounds: s1, default; s1, default.
+        assert_eq!(sizes(&conf), [3, 3, 2]);
+        share_out(&mut conf);
+        assert_eq!(conf.pset("s0").unwrap().cpu_set().to_string(), "0-2");
+    }
+
+    #[test]
+    fn surplus_may_go_to_the_default_set() {
+        let mut conf = conf(8, &[(2, 4, 5), (1, 2, 1)]);
+        conf.system.set("system.allocate-method", "surplus to default");
+        assert_eq!(sizes(&conf), [5, 2, 1]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_processor_is_dealt_and_every_bound_kept(
+            cpus in 1u32..40,
+            sets in proptest::collection::vec((0u64..4, 0u64..9, 0i64..5), 0..6),
+            pinned in proptest::collection::vec((0u32..40, 0usize..6), 0..5),
+        ) {
+            let sets: Vec<(u64, u64, i64)> = sets.into_iter().map(|(a, b, c)| (a, a + b, c)).collect();
+            prop_assume!(sets.iter().map(|s| s.0).sum::<u64>() < u64::from(cpus));
+            let mut conf = conf(cpus, &sets);
+            for (cpu, set) in pinned {
+                if set < sets.len() && (conf.psets[set + 1].size() < sets[set].0) {
+                    conf.move_cpu(CpuId(cpu), &format!("s{set}"));
+                    if let Some(node) = conf.cpu_mut(CpuId(cpu)) {
+                        node.props.set("cpu.pinned", true);
+                    }
+                }
+            }
+            let want = sizes(&conf);
+            prop_assert_eq!(want.iter().sum::<u64>(), u64::from(cpus));
+            let before = conf.clone();
+            share_out(&mut conf);
+            for (set, size) in conf.psets.iter().zip(want) {
+                prop_assert_eq!(set.size(), size);
+                prop_assert!(set.size() >= set.min());
+                prop_assert!(set.is_default() || set.size() <= set.max());
+                prop_assert!(before.pset(set.name()).unwrap().pinned().is_subset(&set.pinned()));
+            }
+        }
+    }
+}

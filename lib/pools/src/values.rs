@@ -1,0 +1,82 @@
+//! Which values properties take (reference §7.3, §7.4).
+
+use crate::edit::property_name;
+use crate::error::{Code, PoolError};
+use millpond_model::State;
+use millpond_model::pools::{ElementKind, PropValue, Rule, rule};
+
+/// The names of scheduling classes that a pool may ask for. FSS is known for the sake of files; no machine here has it.
+pub const SCHEDULERS: [&str; 5] = ["TS", "IA", "FX", "RT", "FSS"];
+
+/// The ways to share out processors when a file is committed.
+pub const ALLOCATE_METHODS: [&str; 2] = ["importance based", "surplus to default"];
+
+/// The levels of poold's log, gravest first.
+pub const LOG_LEVELS: [&str; 7] = ["ALERT", "CRIT", "ERR", "WARNING", "NOTICE", "INFO", "DEBUG"];
+
+/// Whether a property takes a value; `old` is the one that it has.
+///
+/// # Errors
+/// [`Code::BadParam`] for what is read-only, has another type, or (of what poold reads) a value that means nothing;
+/// [`Code::PutProp`] for names, bounds, schedulers and methods.
+pub fn check(
+    kind: ElementKind,
+    name: &str,
+    value: &PropValue,
+    old: Option<&PropValue>,
+) -> Result<(), PoolError> {
+    property_name(name)?;
+    if let Some(rule) = rule(kind, name) {
+        return check_known(rule, value);
+    }
+    match old {
+        Some(old) if old.value_type() != value.value_type() => {
+            let types = (old.value_type(), value.value_type());
+            let why = format!("{name} is of type {}, not {}; remove it first (~)", types.0, types.1);
+            Err(PoolError::hinted(Code::BadParam, why))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_known(rule: &Rule, value: &PropValue) -> Result<(), PoolError> {
+    let name = rule.name;
+    if !rule.writable {
+        return Err(PoolError::hinted(Code::BadParam, format!("{name} is read-only")));
+    }
+    let strict = ["pset.min", "pset.max", "pool.scheduler", "system.allocate-method"].contains(&name)
+        || name.ends_with(".name");
+    let code = || if strict { Code::PutProp } else { Code::BadParam };
+    if value.value_type() != rule.value_type {
+        let why = format!("{name} is of type {}", rule.value_type);
+        return Err(PoolError::hinted(code(), why));
+    }
+    let one_of = |words: &[&str], text: &str| match words.contains(&text) {
+        true => Ok(()),
+        false => Err(PoolError::hinted(code(), format!("{name} is one of {}", words.join(", ")))),
+    };
+    match (name, value) {
+        ("pool.active", PropValue::Boolean(false)) => {
+            Err(PoolError::hinted(Code::BadParam, "a pool cannot be made inactive; destroy it instead"))
+        }
+        ("pool.scheduler", PropValue::String(text)) => one_of(&SCHEDULERS, text),
+        ("system.allocate-method", PropValue::String(text)) => one_of(&ALLOCATE_METHODS, text),
+        ("system.poold.log-level", PropValue::String(text)) => one_of(&LOG_LEVELS, text),
+        ("system.poold.log-location", PropValue::String(text)) => {
+            if text.starts_with('/') || text.eq_ignore_ascii_case("syslog") {
+                Ok(())
+            } else {
+                Err(PoolError::hinted(Code::BadParam, "it is an absolute path, or syslog"))
+            }
+        }
+        ("system.poold.monitor-interval", PropValue::Uint(0)) => {
+            Err(PoolError::hinted(Code::BadParam, "an interval has at least a millisecond"))
+        }
+        ("cpu.status", PropValue::String(text)) => {
+            let known = [State::OnLine, State::OffLine, State::NoIntr, State::Spare, State::Faulted];
+            let words = known.map(State::word);
+            one_of(&words, text)
+        }
+        _ => Ok(()),
+    }
+}

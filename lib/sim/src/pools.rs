@@ -1,0 +1,250 @@
+//! The pools facet.
+//!
+//! A process carries the number of its pool, its threads are firmly bound to the pool's set; both are inherited. A commit is
+//! written down on a draft in an order in which no step breaks a rule: sets that come, processors on their way into the default set, those
+//! between others, those out of the default set, processes after their pools, sets that go, and the configuration.
+
+use crate::draft::Draft;
+use crate::machine::SimMachine;
+use crate::tables::{Bond, LwpRecord, SetRecord, Tables};
+use crate::threads::check_cpu_stays_inside;
+use millpond_machine::facets::Member;
+use millpond_machine::{Change, Pools, Reason, Refusal, Subject};
+use millpond_model::pools::PoolsState;
+use millpond_model::{CpuId, CpuSet, Lwp, Pid, PoolId, PsetId, State};
+use std::collections::BTreeMap;
+
+impl SimMachine {
+    /// Whether sets may be changed by themselves.
+    pub(crate) fn sets_are_free(&self) -> Result<(), Refusal> {
+        match self.view(|s| s.tables.pools.is_some()) {
+            true => Err(Refusal::operation(Reason::PoolsEnabled)),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Pools for SimMachine {
+    fn state(&self) -> Result<Option<PoolsState>, Refusal> {
+        Ok(self.view(|s| present(&s.tables)))
+    }
+
+    fn members(&self) -> Result<BTreeMap<Pid, PoolId>, Refusal> {
+        Ok(self.view(|s| {
+            let inside = s.tables.processes.iter().filter(|(_, p)| !p.pool.is_default());
+            inside.map(|(pid, p)| (*pid, p.pool)).collect()
+        }))
+    }
+
+    fn prepare_commit(&self, to: Option<PoolsState>) -> Result<Change<Option<PoolsState>>, Refusal> {
+        let mut draft = self.draft();
+        if draft.tables.pools.is_none() && !draft.tables.sets.is_empty() {
+            let sets = draft.tables.sets.keys().copied().collect();
+            return Err(Refusal::operation(Reason::PsetsExist(sets)));
+        }
+        let to = to.map(PoolsState::numbered);
+        let now = self.view(crate::state::SimState::wall);
+        let wanted = wanted(&draft, to.as_ref())?;
+        let (starting, stopping): (Vec<_>, Vec<_>) =
+            wanted.states.iter().copied().partition(|(_, state)| state.runs_threads());
+        for (cpu, state) in starting {
+            draft.change_state(cpu, state, false, now)?;
+        }
+        let shared = to.as_ref().is_some_and(|s| s.keep_others);
+        for set in wanted.sets.keys().filter(|s| !s.is_default()) {
+            if !draft.tables.sets.contains_key(set) {
+                let serial = draft.tables.sets.values().map(|s| s.serial).max().unwrap_or(0) + 1;
+                draft.set(*set, Some(SetRecord { shared, serial }))?;
+            }
+        }
+        move_processors(&mut draft, &wanted.sets)?;
+        let pools = to.as_ref().map(PoolsState::sets).unwrap_or_default();
+        follow(&mut draft, &pools)?;
+        let gone: Vec<PsetId> =
+            draft.tables.sets.keys().copied().filter(|s| !wanted.sets.contains_key(s)).collect();
+        for set in gone {
+            draft.set(set, None)?;
+        }
+        for (cpu, state) in stopping {
+            draft.change_state(cpu, state, false, now)?;
+        }
+        check(&draft.tables)?;
+        draft.pools(to.as_ref())?;
+        let what = if to.is_some() { "commit a configuration of pools" } else { "disable pools" };
+        let outcome = present(&draft.tables);
+        Ok(draft.finish(what, outcome))
+    }
+
+    fn prepare_join(&self, member: &Member, to: PoolId) -> Result<Change<()>, Refusal> {
+        let mut draft = self.draft();
+        let Some(mut state) = draft.tables.pools.clone() else {
+            return Err(Refusal::operation(Reason::PoolsDisabled));
+        };
+        let Some(set) = state.sets().get(&to).copied() else {
+            return Err(Refusal::new(Subject::Pool(to), Reason::NoSuchPool));
+        };
+        let (subject, pids) = self.processes_of(member)?;
+        if draft.tables.active(set).is_empty() {
+            return Err(Refusal::new(subject, Reason::EmptyPset(set))
+                .hint("transfer a processor to the set of the pool first (poolcfg -d)"));
+        }
+        if let Member::Zone(name) = member {
+            state.zones.remove(name);
+            if !to.is_default() {
+                state.zones.insert(name.clone(), to);
+            }
+            draft.pools(Some(&state))?;
+        }
+        for pid in pids {
+            join(&mut draft, pid, to, set, Some(&subject))?;
+        }
+        Ok(draft.finish(format!("bind {member} to pool {to}"), ()))
+    }
+}
+
+impl SimMachine {
+    fn processes_of(&self, member: &Member) -> Result<(Subject, Vec<Pid>), Refusal> {
+        self.view(|s| match member {
+            Member::Process(pid) => {
+                let subject = Subject::Process(*pid);
+                match s.tables.processes.get(pid) {
+                    None => Err(Refusal::new(subject, Reason::NoSuchProcess)),
+                    Some(process) if process.kernel => Err(Refusal::new(subject, Reason::KernelThread)),
+                    Some(_) => Ok((subject, vec![*pid])),
+                }
+            }
+            Member::Zone(name) => {
+                let subject = Subject::Zone(name.clone());
+                if !s.zones.contains(name) {
+                    return Err(Refusal::new(subject, Reason::NoSuchZone));
+                }
+                let inside = s.tables.processes.iter().filter(|(_, p)| p.zone == *name && !p.kernel);
+                Ok((subject, inside.map(|(pid, _)| *pid).collect()))
+            }
+        })
+    }
+}
+
+/// The configuration with processors as the tables have them.
+fn present(tables: &Tables) -> Option<PoolsState> {
+    let mut state = tables.pools.clone()?;
+    state.catch_up(&tables.processors.iter().map(|(id, p)| (*id, (p.set, p.state))).collect());
+    Some(state)
+}
+
+/// What a configuration wants of processors.
+struct WantedCpus {
+    sets: BTreeMap<PsetId, CpuSet>,
+    states: Vec<(CpuId, State)>,
+}
+
+fn wanted(draft: &Draft, to: Option<&PoolsState>) -> Result<WantedCpus, Refusal> {
+    let mut wanted = WantedCpus { sets: BTreeMap::new(), states: Vec::new() };
+    let mut rest = draft.tables.where_cpu(|_| true);
+    for pset in to.iter().flat_map(|s| &s.conf.psets) {
+        let set = pset.id().unwrap_or(PsetId::DEFAULT);
+        for cpu in pset.cpus() {
+            if !rest.remove(cpu.id) {
+                let known = draft.tables.processors.contains_key(&cpu.id);
+                let reason = if known { Reason::NamedTwice } else { draft.no_such_processor() };
+                return Err(Refusal::new(Subject::Processor(cpu.id), reason));
+            }
+            let word = cpu.props.string("cpu.status").unwrap_or_default();
+            let is = draft.tables.processors.get(&cpu.id).map(|p| p.state);
+            if let (Ok(state), Some(is)) = (word.parse::<State>(), is)
+                && state != is
+            {
+                wanted.states.push((cpu.id, state));
+            }
+        }
+        wanted.sets.insert(set, pset.cpu_set());
+    }
+    let default = wanted.sets.entry(PsetId::DEFAULT).or_default();
+    *default = &*default | &rest;
+    Ok(wanted)
+}
+
+/// Puts every processor where it is wanted. The default set gets before it gives, for it may never be without one.
+fn move_processors(draft: &mut Draft, wanted: &BTreeMap<PsetId, CpuSet>) -> Result<(), Refusal> {
+    let from = |cpu: CpuId, draft: &Draft| draft.tables.processors.get(&cpu).map(|p| p.set);
+    let mut moves: Vec<(u8, CpuId, PsetId)> = Vec::new();
+    for (set, cpus) in wanted {
+        for cpu in cpus.iter() {
+            let is = from(cpu, draft).unwrap_or(PsetId::DEFAULT);
+            let turn = if set.is_default() { 0 } else { 1 + u8::from(is.is_default()) };
+            if is != *set {
+                moves.push((turn, cpu, *set));
+            }
+        }
+    }
+    moves.sort_unstable();
+    for (_, cpu, set) in moves {
+        draft.release_cpu(cpu, true)?;
+        draft.place(cpu, set)?;
+    }
+    Ok(())
+}
+
+/// Puts every process into the set of its pool; one whose pool is gone into the default pool.
+fn follow(draft: &mut Draft, pools: &BTreeMap<PoolId, PsetId>) -> Result<(), Refusal> {
+    let inside = draft.tables.processes.iter().filter(|(_, p)| !p.pool.is_default());
+    let members: Vec<(Pid, PoolId)> = inside.map(|(pid, p)| (*pid, p.pool)).collect();
+    for (pid, pool) in members {
+        match pools.get(&pool) {
+            Some(set) => join(draft, pid, pool, *set, None)?,
+            None => join(draft, pid, PoolId::DEFAULT, PsetId::DEFAULT, None)?,
+        }
+    }
+    Ok(())
+}
+
+/// Puts a process into a pool with a set. Its threads that are bound to a processor outside of it hold it back where it was named.
+fn join(
+    draft: &mut Draft,
+    pid: Pid,
+    pool: PoolId,
+    set: PsetId,
+    named: Option<&Subject>,
+) -> Result<(), Refusal> {
+    draft.pool(pid, pool)?;
+    let bond = Some(set).filter(|s| !s.is_default()).map(Bond::hard);
+    let threads: Vec<(Lwp, LwpRecord)> = match draft.tables.processes.get(&pid) {
+        None => Vec::new(),
+        Some(p) => p.lwps.iter().map(|(lwp, r)| (Lwp { pid, lwp: *lwp }, *r)).collect(),
+    };
+    for (lwp, record) in threads {
+        let subject = named.cloned().unwrap_or(Subject::Process(pid));
+        check_cpu_stays_inside(&draft.tables, subject, &record, bond.map(|b| b.to))?;
+        draft.bind_set(lwp, bond, named.is_none())?;
+    }
+    Ok(())
+}
+
+/// What must hold at the end: where something runs there is a processor.
+fn check(tables: &Tables) -> Result<(), Refusal> {
+    let used = tables.lwps().map(|(_, l)| l.set_id()).find(|set| tables.active(*set).is_empty());
+    match used {
+        Some(set) => Err(Refusal::new(Subject::Pset(set), Reason::EmptyPset(set))
+            .hint("leave it a processor, or move its processes to another pool first (poolbind)")),
+        None => Ok(()),
+    }
+}
+
+/// Threads that are not in the set of their pool although something runs there, with the binding that they should have. A set whose last
+/// processor failed loses its threads, and gets them back with the next one.
+pub fn strays(tables: &Tables) -> Vec<(Lwp, Option<Bond<PsetId>>)> {
+    let Some(state) = &tables.pools else { return Vec::new() };
+    let sets = state.sets();
+    let mut strays = Vec::new();
+    for (pid, process) in tables.processes.iter().filter(|(_, p)| !p.pool.is_default()) {
+        let set = sets.get(&process.pool).copied().unwrap_or(PsetId::DEFAULT);
+        let bond = Some(set).filter(|s| !s.is_default()).map(Bond::hard);
+        for (id, record) in &process.lwps {
+            let held = record.cpu.is_some_and(|b| tables.processors.get(&b.to).is_none_or(|p| p.set != set));
+            if record.set_id() != set && !held && !tables.active(set).is_empty() {
+                strays.push((Lwp { pid: *pid, lwp: *id }, bond));
+            }
+        }
+    }
+    strays
+}
