@@ -47,6 +47,7 @@ mod os;
 mod paper;
 mod plan;
 mod policy;
+mod pools;
 mod processors;
 mod procfs;
 mod root;

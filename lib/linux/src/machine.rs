@@ -11,7 +11,7 @@ use crate::view::is_within;
 use crate::words;
 use crate::{Os, Root, is_gone};
 use millpond_machine::{
-    Absent, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, Knob, KnobError, Knobs, Machine,
+    Absent, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, Knob, KnobError, Knobs, Machine, Pools,
     Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Zones,
 };
 use millpond_model::CpuSet;
@@ -243,7 +243,7 @@ impl Knobs for LinuxMachine {
         let mut steps = Vec::new();
         if self.has_cgroups() {
             let (view, sets) = self.live_sets()?;
-            steps = self.noting_masks(&view, &[], plan(&view, &Wanted { sets, moves: Vec::new() }))?;
+            steps = self.noting_masks(&view, &[], plan(&view, &Wanted::of(&view, sets, Vec::new())))?;
             if are_remains(&steps) {
                 steps.clear();
             }
@@ -323,6 +323,11 @@ impl Machine for LinuxMachine {
     }
 
     fn zones(&self) -> Result<&dyn Zones, Absent> {
+        self.cgroups_or_absent()?;
+        Ok(self)
+    }
+
+    fn pools(&self) -> Result<&dyn Pools, Absent> {
         self.cgroups_or_absent()?;
         Ok(self)
     }

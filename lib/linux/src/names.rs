@@ -6,6 +6,8 @@
 //!   /mpset1/from+a+b     tasks that came from /a/b
 //!   /mpdefault/from+     tasks in the default set that may not stay in the root cgroup (version 1)
 //!   /mpdefault/own+      tasks that we started in the default set
+//!   /mpset1/pool7+a      tasks of pool 7 that came from /a
+//!   /mpdefault/pool7+a   the same while the pool has the default set
 //! ```
 //!
 //! Where systemd owns the tree the groups are its units, and each process that moves has a scope:
@@ -13,11 +15,12 @@
 //! ```text
 //!   /mpset1.slice/mpset1-204-1.scope        process 204 and what it started; label `origin`: where it came from
 //!   /mpdefault.slice/mpdefault-99-1.scope   what we started in the default set
+//!   /mpset1.slice/mpset1-pool7-204-1.scope  process 204 of pool 7
 //! ```
 //!
-//! Forks stay in the leaf of their parent, so where a task came from is kernel state and needs no record.
+//! Forks stay in the leaf of their parent, so where a task came from, and in which pool it is, is kernel state and needs no record.
 
-use millpond_model::PsetId;
+use millpond_model::{PoolId, PsetId};
 
 /// The cgroup of what we start, or had to move, in the default set.
 pub const DEFAULT_GROUP: &str = "/mpdefault";
@@ -28,6 +31,7 @@ const SCOPE_SUFFIX: &str = ".scope";
 const SET_PREFIX: &str = "/mpset";
 const LEAF_PREFIX: &str = "from";
 const STARTED_PREFIX: &str = "own";
+const POOL_PREFIX: &str = "pool";
 /// cgroup names end at 255 bytes.
 const LEAF_MAX: usize = 240;
 
@@ -43,11 +47,32 @@ pub fn set_slice(id: PsetId) -> String {
     format!("{SET_PREFIX}{id}{SLICE_SUFFIX}")
 }
 
-/// The scope for a process in a slice of ours. `n` tells apart those of one process.
+/// The scope for a process in a slice of ours, of a pool where it is in one. `n` tells apart those of one process.
 #[must_use]
-pub fn scope(slice: &str, pid: u32, n: usize) -> String {
+pub fn scope(slice: &str, pool: Option<PoolId>, pid: u32, n: usize) -> String {
     let stem = slice.trim_start_matches('/').trim_end_matches(SLICE_SUFFIX);
-    format!("{slice}/{stem}-{pid}-{n}{SCOPE_SUFFIX}")
+    let pool = pool.map(|id| format!("-{POOL_PREFIX}{id}")).unwrap_or_default();
+    format!("{slice}/{stem}{pool}-{pid}-{n}{SCOPE_SUFFIX}")
+}
+
+/// The pool whose tasks a leaf or a scope of ours holds.
+#[must_use]
+pub fn pool(path: &str) -> Option<PoolId> {
+    owner(path)?;
+    let (_, name) = path.trim_start_matches('/').split_once('/')?;
+    let digits = if is_scope(path) {
+        name.split('-').nth(1)?.strip_prefix(POOL_PREFIX)?
+    } else {
+        let rest = name.strip_prefix(POOL_PREFIX)?;
+        rest.get(..rest.find(['+', '~'])?)?
+    };
+    digits.parse().ok()
+}
+
+/// The leaf name for a task of a pool.
+#[must_use]
+pub fn pool_leaf(pool: PoolId, origin: &str) -> (String, bool) {
+    leaf_with(&format!("{POOL_PREFIX}{pool}"), origin)
 }
 
 /// Whether a cgroup is a scope in a slice of ours.
@@ -99,6 +124,12 @@ pub fn started_leaf(origin: &str) -> (String, bool) {
     leaf_with(STARTED_PREFIX, origin)
 }
 
+/// Whether a cgroup holds what keeps to the default set: what we started there, and what is in a pool that has it.
+#[must_use]
+pub fn is_confined(path: &str) -> bool {
+    is_started(path) || (path.starts_with(DEFAULT_GROUP) && pool(path).is_some())
+}
+
 /// Whether a cgroup holds what we started in the default set.
 #[must_use]
 pub fn is_started(path: &str) -> bool {
@@ -128,7 +159,10 @@ fn leaf_with(prefix: &str, origin: &str) -> (String, bool) {
 /// The origin of a leaf name, where the name says it.
 #[must_use]
 pub fn origin(leaf: &str) -> Option<String> {
-    let rest = leaf.strip_prefix(LEAF_PREFIX).or_else(|| leaf.strip_prefix(STARTED_PREFIX))?;
+    let of_pool =
+        || leaf.strip_prefix(POOL_PREFIX).map(|l| l.trim_start_matches(|c: char| c.is_ascii_digit()));
+    let rest =
+        leaf.strip_prefix(LEAF_PREFIX).or_else(|| leaf.strip_prefix(STARTED_PREFIX)).or_else(of_pool)?;
     if !rest.starts_with('+') {
         return None;
     }
@@ -194,7 +228,16 @@ mod tests {
         }
         assert_eq!(owner("/mpset3.slice/mpset3-7-1.scope"), Some(PsetId(3)));
         assert_eq!(owner("/mpdefault.slice"), Some(PsetId::DEFAULT));
-        assert_eq!(scope(&set_slice(PsetId(3)), 7, 1), "/mpset3.slice/mpset3-7-1.scope");
+        assert_eq!(scope(&set_slice(PsetId(3)), None, 7, 1), "/mpset3.slice/mpset3-7-1.scope");
+        let pooled = "/mpset3.slice/mpset3-pool12-7-1.scope";
+        assert_eq!(scope(&set_slice(PsetId(3)), Some(PoolId(12)), 7, 1), pooled);
+        assert_eq!(pool(pooled), Some(PoolId(12)));
+        assert_eq!(pool("/mpset3/pool12+a+b"), Some(PoolId(12)));
+        assert_eq!(pool("/mpdefault/pool4~0123456789abcdef"), Some(PoolId(4)));
+        assert_eq!(origin("pool12+a+b"), Some("/a/b".into()));
+        for none in ["/mpset3/from+pool1+a", "/mpset3/pool+", "/mpset3/poolx+", "/docker/pool1+", "/mpset3"] {
+            assert_eq!(pool(none), None, "{none}");
+        }
         assert!(is_scope("/mpset3.slice/mpset3-7-1.scope") && !is_scope("/mpset3.slice"));
         assert!(!is_scope("/mpset3/a.scope") && !is_scope("/user.slice/a.scope"));
         assert!(is_started("/mpdefault.slice/mpdefault-7-1.scope"));

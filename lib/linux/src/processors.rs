@@ -128,7 +128,7 @@ impl LinuxMachine {
         let mut steps = self.adopted(&lonely, bound, stopped);
         if view.v1 {
             view.online = left;
-            let narrowed = plan(&view, &Wanted { sets, moves: Vec::new() });
+            let narrowed = plan(&view, &Wanted::of(&view, sets, Vec::new()));
             steps.extend(self.noting_masks(&view, &[], narrowed)?);
         }
         Ok(steps)

@@ -120,14 +120,14 @@ impl LinuxMachine {
         Ok(steps)
     }
 
-    /// `steps`, and those that lead to `sets` after them.
-    fn with_plan(
+    /// `steps`, and those that lead to what is wanted after them.
+    pub(crate) fn with_plan(
         &self,
         view: &View,
         mut steps: Vec<Step>,
-        sets: BTreeMap<PsetId, SetLabel>,
+        wanted: &Wanted,
     ) -> Result<Vec<Step>, Refusal> {
-        let planned = plan(view, &Wanted { sets, moves: Vec::new() });
+        let planned = plan(view, wanted);
         let planned = self.noting_masks(view, &steps, planned)?;
         steps.extend(planned);
         Ok(steps)
@@ -196,6 +196,7 @@ impl Psets for LinuxMachine {
         options: CreateOptions,
         forced: bool,
     ) -> Result<Change<(PsetId, Vec<Move>)>, Refusal> {
+        self.sets_are_free()?;
         if !self.has_cgroups() {
             return self.cooperative_create(cpus, options);
         }
@@ -212,7 +213,7 @@ impl Psets for LinuxMachine {
         let mode = if exclusive { PsetMode::Own } else { PsetMode::Shared };
         sets.insert(id, SetLabel { members: Vec::new(), mode, zones: Vec::new(), serial });
         let (moves, mut steps) = self.moved(&view, &states, &mut sets, id, cpus, forced)?;
-        steps = self.with_plan(&view, steps, sets)?;
+        steps = self.with_plan(&view, steps, &Wanted::of(&view, sets, Vec::new()))?;
         Ok(Change::new(format!("create processor set {id}"), steps, (id, moves)))
     }
 
@@ -222,6 +223,7 @@ impl Psets for LinuxMachine {
         cpus: &[CpuId],
         forced: bool,
     ) -> Result<Change<Vec<Move>>, Refusal> {
+        self.sets_are_free()?;
         if !self.has_cgroups() {
             return self.cooperative_assign(set, cpus);
         }
@@ -230,7 +232,7 @@ impl Psets for LinuxMachine {
             return Err(Refusal::new(Subject::Pset(set), Reason::NoSuchPset));
         }
         let (moves, mut steps) = self.moved(&view, &self.states_now()?, &mut sets, set, cpus, forced)?;
-        steps = self.with_plan(&view, steps, sets)?;
+        steps = self.with_plan(&view, steps, &Wanted::of(&view, sets, Vec::new()))?;
         let what = if set.is_default() {
             "take processors out of their sets".to_owned()
         } else {
@@ -240,6 +242,7 @@ impl Psets for LinuxMachine {
     }
 
     fn prepare_destroy(&self, set: PsetId) -> Result<Change<()>, Refusal> {
+        self.sets_are_free()?;
         if !self.has_cgroups() {
             return self.cooperative_destroy(set);
         }
@@ -257,7 +260,7 @@ impl Psets for LinuxMachine {
             .collect::<BTreeSet<_>>()
             .into_iter()
             .collect();
-        let steps = self.noting_masks(&view, &[], plan(&view, &Wanted { sets, moves: Vec::new() }))?;
+        let steps = self.noting_masks(&view, &[], plan(&view, &Wanted::of(&view, sets, Vec::new())))?;
         let mut change = Change::new(format!("remove processor set {set}"), steps, ());
         for origin in lost {
             change.notes.push(format!("{origin} is gone: its tasks return to the root"));

@@ -69,6 +69,47 @@ impl LinuxMachine {
         Ok(tasks)
     }
 
+    /// The cgroup that a task is in.
+    fn place_of(&self, task: TaskId) -> Result<String, Refusal> {
+        let at = self.os.place(task.pid, Some(task.leader())).ok().flatten();
+        at.ok_or_else(|| Refusal::new(Subject::Process(Pid(task.pid)), Reason::ExitedMeanwhile))
+    }
+
+    /// The moves of a whole process: of its threads one by one where these are in several cgroups, as on version 1 they can be.
+    pub(crate) fn whole_process(
+        &self,
+        pid: Pid,
+        tasks: &[(TaskId, Stat)],
+        v1: bool,
+        to: Destination,
+    ) -> Result<Vec<(TaskId, String, Destination)>, Refusal> {
+        let each: Vec<(TaskId, String, Destination)> =
+            tasks.iter().map(|(t, _)| Ok((*t, self.place_of(*t)?, to))).collect::<Result<_, Refusal>>()?;
+        if v1 && each.iter().any(|(_, at, _)| *at != each[0].1) {
+            return Ok(each);
+        }
+        let (whole, _) = self.os.identify(pid, None)?;
+        Ok(vec![(whole, self.place_of(whole)?, to)])
+    }
+
+    /// Whether no thread is bound to a processor outside of a set, by whomever, or whatever it inherited that from.
+    pub(crate) fn stays_inside(
+        &self,
+        pid: Pid,
+        tasks: &[(TaskId, Stat)],
+        inside: &dyn Fn(&CpuId) -> bool,
+        set: PsetId,
+    ) -> Result<(), Refusal> {
+        let bound = tasks.iter().filter_map(|(task, _)| self.status(*task).ok()?.cpu);
+        match bound.into_iter().find(|cpu| !inside(cpu)) {
+            None => Ok(()),
+            Some(cpu) => {
+                let refusal = Refusal::new(Subject::Process(pid), Reason::BoundElsewhere { cpu, set });
+                Err(refusal.hint(format!("unbind it first (pbind -u {pid})")))
+            }
+        }
+    }
+
     /// The threads that are bound to a processor, whoever bound them; except our own, which ends with the command.
     pub(crate) fn bound_to_processors(&self) -> Result<Vec<LwpStatus>, Refusal> {
         let own = Pid(std::process::id());
@@ -263,31 +304,20 @@ impl Threads for LinuxMachine {
         lwps: Option<&[LwpId]>,
         to: Option<PsetId>,
     ) -> Result<Change<Vec<Rebinding<PsetId>>>, Refusal> {
+        self.sets_are_free()?;
         let tasks = self.selected(pid, lwps)?;
         if !self.has_cgroups() && !to.is_some_and(PsetId::is_default) {
             return self.cooperative_bind(pid, lwps.is_none(), to);
         }
         let (view, sets) = self.live_sets()?;
-        let place = |task: TaskId| -> Result<String, Refusal> {
-            let at = self.os.place(task.pid, Some(task.leader())).ok().flatten();
-            at.ok_or_else(|| Refusal::new(Subject::Process(pid), Reason::ExitedMeanwhile))
-        };
+        let place = |task: TaskId| self.place_of(task);
         let set_of = |at: &str| names::owner(at).filter(|s| !s.is_default());
         let mut from = Vec::new();
         for (task, _) in &tasks {
             from.push((*task, set_of(&place(*task)?)));
         }
-        // Whoever bound it, or whatever it inherited that from.
-        let stays_inside = |inside: &dyn Fn(&CpuId) -> bool, set: PsetId| {
-            let bound = tasks.iter().filter_map(|(task, _)| self.status(*task).ok()?.cpu);
-            match bound.into_iter().find(|cpu| !inside(cpu)) {
-                None => Ok(()),
-                Some(cpu) => {
-                    let refusal = Refusal::new(Subject::Process(pid), Reason::BoundElsewhere { cpu, set });
-                    Err(refusal.hint(format!("unbind it first (pbind -u {pid})")))
-                }
-            }
-        };
+        let stays_inside =
+            |inside: &dyn Fn(&CpuId) -> bool, set: PsetId| self.stays_inside(pid, &tasks, inside, set);
         let destination = match to {
             None => {
                 let in_no_set = |cpu: &CpuId| sets.values().all(|label| !label.members.contains(cpu));
@@ -313,11 +343,7 @@ impl Threads for LinuxMachine {
         };
         let mut moves = Vec::new();
         if lwps.is_none() {
-            let places: BTreeSet<String> = tasks.iter().map(|(t, _)| place(*t)).collect::<Result<_, _>>()?;
-            if places.len() <= 1 || !view.v1 {
-                let (whole, _) = self.os.identify(pid, None)?;
-                moves.push((whole, place(whole)?, destination));
-            }
+            moves = self.whole_process(pid, &tasks, view.v1, destination)?;
         }
         if moves.is_empty() {
             if !view.v1 && from.iter().any(|(_, f)| *f != to) {
@@ -330,7 +356,7 @@ impl Threads for LinuxMachine {
                 moves.push((*task, place(*task)?, destination));
             }
         }
-        let steps = self.noting_masks(&view, &[], plan(&view, &Wanted { sets, moves }))?;
+        let steps = self.noting_masks(&view, &[], plan(&view, &Wanted::of(&view, sets, moves)))?;
         let outcome = rebindings(pid, lwps.is_none(), &from, to);
         let what = match to {
             Some(set) => format!("bind process {pid} to set {set}"),
@@ -354,7 +380,7 @@ impl Threads for LinuxMachine {
         };
         let (view, sets) = self.live_sets()?;
         let moves = vec![(whole, at, Destination::Default)];
-        let steps = self.noting_masks(&view, &[], plan(&view, &Wanted { sets, moves }))?;
+        let steps = self.noting_masks(&view, &[], plan(&view, &Wanted::of(&view, sets, moves)))?;
         Ok(Change::new(format!("start process {pid} in the default set"), steps, ()))
     }
 

@@ -6,7 +6,7 @@ use crate::knob::{LinuxKnob, TaskId, Tree, canonical};
 use crate::names;
 use crate::os::knob_error;
 use millpond_machine::{Journal, Knob, KnobError, Reason, Refusal, Subject, Value};
-use millpond_model::{CpuId, CpuSet, PsetId, PsetMode};
+use millpond_model::{CpuId, CpuSet, PoolId, PsetId, PsetMode};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -107,6 +107,8 @@ pub struct View {
     pub groups: BTreeMap<String, Group>,
     /// Tasks in cgroups of ours, and on version 1 those of the root cgroup.
     pub tasks: Vec<TaskAt>,
+    /// The set of each pool, while pools are enabled.
+    pub pools: BTreeMap<PoolId, PsetId>,
     /// Origins that still exist.
     pub origins: BTreeSet<String>,
     /// The original values of what is not ours.
@@ -156,6 +158,7 @@ impl View {
             possible: os.possible().clone(),
             online: os.online().map_err(|e| ("the list of on-line processors".into(), e))?,
             baselines: journal.baselines(),
+            pools: crate::pools::recorded(os).map(|state| state.sets()).unwrap_or_default(),
             ..View::default()
         };
         let Some(mount) = os.hierarchy.mount().cloned() else { return Ok(view) };

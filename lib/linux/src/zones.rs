@@ -86,23 +86,33 @@ impl LinuxMachine {
     }
 }
 
+impl LinuxMachine {
+    /// The zone of a name, with its path, that nobody else manages.
+    pub(crate) fn zone_called(&self, zone: &str) -> Result<(String, Zone), Refusal> {
+        let refuse = |reason| Refusal::new(Subject::Zone(zone.to_owned()), reason);
+        let zones = self.zone_paths()?;
+        let mut matching = zones.into_iter().filter(|(path, z)| path == zone || z.name == zone);
+        let Some((path, found)) = matching.next() else { return Err(refuse(Reason::NoSuchZone)) };
+        if let Some((second, _)) = matching.next() {
+            let why = format!("two groups are called so: {path} and {second}");
+            return Err(refuse(Reason::Machine(why)).hint("name it by its path"));
+        }
+        match manager(&path) {
+            Some((who, hint)) => Err(refuse(Reason::ManagedElsewhere(who.to_owned())).hint(hint)),
+            None => Ok((path, found)),
+        }
+    }
+}
+
 impl Zones for LinuxMachine {
     fn list(&self) -> Result<Vec<Zone>, Refusal> {
         Ok(self.zone_paths()?.into_iter().map(|(_, zone)| zone).collect())
     }
 
     fn prepare_bind(&self, zone: &str, to: Option<PsetId>) -> Result<Change<Zone>, Refusal> {
+        self.sets_are_free()?;
         let refuse = |reason| Refusal::new(Subject::Zone(zone.to_owned()), reason);
-        let zones = self.zone_paths()?;
-        let mut matching = zones.into_iter().filter(|(path, z)| path == zone || z.name == zone);
-        let Some((path, mut outcome)) = matching.next() else { return Err(refuse(Reason::NoSuchZone)) };
-        if let Some((second, _)) = matching.next() {
-            let why = format!("two groups are called so: {path} and {second}");
-            return Err(refuse(Reason::Machine(why)).hint("name it by its path"));
-        }
-        if let Some((who, hint)) = manager(&path) {
-            return Err(refuse(Reason::ManagedElsewhere(who.to_owned())).hint(hint));
-        }
+        let (path, mut outcome) = self.zone_called(zone)?;
         let further = std::slice::from_ref(&path);
         let view = View::read_with(&self.os, self.journal.as_ref(), RootTasks::ForLiveSets, further)?;
         let mut sets = view.sets();
@@ -119,7 +129,7 @@ impl Zones for LinuxMachine {
             set.zones.push(path.clone());
         }
         outcome.set = to.unwrap_or(PsetId::DEFAULT);
-        let steps = self.noting_masks(&view, &[], plan(&view, &Wanted { sets, moves: Vec::new() }))?;
+        let steps = self.noting_masks(&view, &[], plan(&view, &Wanted::of(&view, sets, Vec::new())))?;
         let what = match to {
             Some(id) => format!("bind zone {zone} to set {id}"),
             None => format!("unbind zone {zone} from its set"),

@@ -24,7 +24,7 @@ use crate::knob::{LinuxKnob, TaskId};
 use crate::names;
 use crate::view::{SetLabel, View};
 use millpond_machine::{Step, Value};
-use millpond_model::{CpuSet, PsetId, PsetMode};
+use millpond_model::{CpuSet, PoolId, PsetId, PsetMode};
 use std::collections::BTreeMap;
 
 /// Where a task should go.
@@ -32,6 +32,8 @@ use std::collections::BTreeMap;
 pub enum Destination {
     /// Into a set.
     Set(PsetId),
+    /// Into a pool that has a set.
+    Pool(PoolId, PsetId),
     /// Into the default set, in a cgroup of ours, because we start it.
     Default,
     /// Back to where it came from.
@@ -45,6 +47,34 @@ pub struct Wanted {
     pub sets: BTreeMap<PsetId, SetLabel>,
     /// Tasks that change places, with where each is now. Others stay, unless their set ends.
     pub moves: Vec<(TaskId, String, Destination)>,
+    /// The set of each pool; tasks of pools follow.
+    pub pools: BTreeMap<PoolId, PsetId>,
+}
+
+impl Wanted {
+    /// These sets and moves, and pools as they are.
+    #[must_use]
+    pub fn of(
+        view: &View,
+        sets: BTreeMap<PsetId, SetLabel>,
+        moves: Vec<(TaskId, String, Destination)>,
+    ) -> Self {
+        Wanted { sets, moves, pools: view.pools.clone() }
+    }
+
+    /// Where a task goes that nobody named.
+    fn destination(&self, at: &str) -> Destination {
+        if let Some(pool) = names::pool(at) {
+            return self.pools.get(&pool).map_or(Destination::Home, |set| Destination::Pool(pool, *set));
+        }
+        match names::owner(at) {
+            Some(set) if set.is_default() && names::is_started(at) && !self.sets.is_empty() => {
+                Destination::Default
+            }
+            Some(set) if self.sets.contains_key(&set) => Destination::Set(set),
+            _ => Destination::Home,
+        }
+    }
 }
 
 /// Somebody else's cgroup whose list must change.
@@ -143,11 +173,11 @@ impl<'a> Planner<'a> {
 
 /// Whether a set will have members in its own cgroup once the moves are made.
 fn will_have_tasks(view: &View, wanted: &Wanted, id: PsetId) -> bool {
-    let leaves = |task: TaskId| {
-        wanted.moves.iter().any(|(t, _, to)| {
-            *to != Destination::Set(id) && (*t == task || (t.tid.is_none() && t.pid == task.pid))
-        })
+    let comes =
+        |to: Destination| matches!(to, Destination::Set(set) | Destination::Pool(_, set) if set == id);
+    let named = |task: TaskId| {
+        wanted.moves.iter().any(|(t, ..)| *t == task || (t.tid.is_none() && t.pid == task.pid))
     };
-    let stays = view.tasks.iter().any(|t| names::owner(&t.at) == Some(id) && !leaves(t.id));
-    stays || wanted.moves.iter().any(|(_, _, to)| *to == Destination::Set(id))
+    let stays = view.tasks.iter().any(|t| comes(wanted.destination(&t.at)) && !named(t.id));
+    stays || wanted.moves.iter().any(|(_, _, to)| comes(*to))
 }

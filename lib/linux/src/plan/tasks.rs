@@ -5,7 +5,7 @@ use crate::knob::{LinuxKnob, TaskId};
 use crate::names::{self, DEFAULT_GROUP, DEFAULT_SLICE};
 use crate::view::is_within;
 use millpond_machine::Step;
-use millpond_model::CpuSet;
+use millpond_model::{CpuSet, PoolId};
 use std::collections::BTreeMap;
 
 impl Planner<'_> {
@@ -32,20 +32,21 @@ impl Planner<'_> {
     }
 
     pub(super) fn aim_task(&mut self, id: TaskId, at: &str, to: Option<Destination>, pinned: bool) {
-        let owner = names::owner(at);
         let origin = self.origin_of(at);
-        let to = to.unwrap_or(match owner {
-            Some(set) if set.is_default() && names::is_started(at) && !self.wanted.sets.is_empty() => {
-                Destination::Default
-            }
-            Some(set) if self.wanted.sets.contains_key(&set) => Destination::Set(set),
-            _ => Destination::Home,
-        });
+        let to = to.unwrap_or_else(|| self.wanted.destination(at));
         let place = match to {
-            Destination::Set(set) if self.view.systemd => self.scope(&names::set_slice(set), id, at),
+            Destination::Pool(pool, set) if self.view.systemd => {
+                let slice = if set.is_default() { DEFAULT_SLICE.to_owned() } else { names::set_slice(set) };
+                self.scope(&slice, Some(pool), id, at)
+            }
+            Destination::Pool(pool, set) => {
+                let group = if set.is_default() { DEFAULT_GROUP.to_owned() } else { names::set_group(set) };
+                self.leaf(&group, names::pool_leaf(pool, &origin), &origin)
+            }
+            Destination::Set(set) if self.view.systemd => self.scope(&names::set_slice(set), None, id, at),
             Destination::Set(set) => self.leaf(&names::set_group(set), names::leaf(&origin), &origin),
             Destination::Default if self.wanted.sets.is_empty() => self.home(&origin),
-            Destination::Default if self.view.systemd => self.scope(DEFAULT_SLICE, id, at),
+            Destination::Default if self.view.systemd => self.scope(DEFAULT_SLICE, None, id, at),
             Destination::Default => self.leaf(DEFAULT_GROUP, names::started_leaf(&origin), &origin),
             Destination::Home => self.home(&origin),
         };
@@ -78,7 +79,7 @@ impl Planner<'_> {
     pub(super) fn leaf(&mut self, group: &str, (name, whole): (String, bool), origin: &str) -> String {
         let path = format!("{group}/{name}");
         let above = self.targets.get(group).map(|t| t.cpus.clone()).unwrap_or_default();
-        let cpus = if names::is_started(&path) {
+        let cpus = if names::is_confined(&path) {
             self.default.clone()
         } else if !self.view.v1 {
             CpuSet::new()
@@ -93,15 +94,15 @@ impl Planner<'_> {
     }
 
     /// The scope of a task in a slice of ours: the one that it is in, or one of its own.
-    fn scope(&mut self, slice: &str, id: TaskId, at: &str) -> String {
+    fn scope(&mut self, slice: &str, pool: Option<PoolId>, id: TaskId, at: &str) -> String {
         if slice == DEFAULT_SLICE {
             let target = Target { cpus: self.default.clone(), ..Target::default() };
             self.targets.insert(slice.to_owned(), target);
         }
-        if is_within(at, slice) {
+        if is_within(at, slice) && names::pool(at) == pool {
             return at.to_owned();
         }
-        let free = (1..).map(|n| names::scope(slice, id.pid, n));
+        let free = (1..).map(|n| names::scope(slice, pool, id.pid, n));
         free.into_iter().find(|path| !self.view.groups.contains_key(path)).unwrap_or_default()
     }
 

@@ -1,0 +1,262 @@
+//! The Pools facet.
+//!
+//! What a set has stands in the label of its cgroup, as without pools; which pool a process is in says the leaf that it is in. The rest of the
+//! configuration (names, properties, bounds, which pool has which set) is a record of ours, which changes with the same journalled operation as
+//! the cgroups. A process that is in no pool stays where it was born.
+
+use crate::LinuxMachine;
+use crate::Os;
+use crate::knob::LinuxKnob;
+use crate::names;
+use crate::plan::{Destination, Wanted};
+use crate::view::{RootTasks, SetLabel, View};
+use millpond_machine::facets::Member;
+use millpond_machine::{Change, Pools, Processors, Reason, Refusal, Step, Subject};
+use millpond_model::pools::PoolsState;
+use millpond_model::{CpuId, CpuSet, Pid, PoolId, PsetId, PsetMode, State};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The record of the configuration.
+const RECORD: &str = "pools";
+
+/// The configuration as it was last committed; `None` while pools are disabled. A record that cannot be understood is none.
+pub(crate) fn recorded(os: &Os) -> Option<PoolsState> {
+    serde_json::from_str(&os.root.read(&os.record_file(RECORD)).ok()??).ok()
+}
+
+impl LinuxMachine {
+    /// Whether sets may be changed by themselves.
+    pub(crate) fn sets_are_free(&self) -> Result<(), Refusal> {
+        match recorded(&self.os) {
+            Some(_) => Err(Refusal::operation(Reason::PoolsEnabled)),
+            None => Ok(()),
+        }
+    }
+
+    /// The step that replaces the record.
+    fn record_step(&self, to: Option<&PoolsState>) -> Option<Step> {
+        let before = self.os.root.read(&self.os.record_file(RECORD)).ok().flatten();
+        // Every key is a string or a number, so that serialising cannot fail.
+        let after = to.map(|state| serde_json::to_string(state).unwrap_or_default());
+        (before != after).then(|| Step::new(LinuxKnob::Record(RECORD.to_owned()).knob(), before, after))
+    }
+
+    fn may_have_pools(&self) -> Result<(), Refusal> {
+        match self.os.may_write_groups() {
+            Ok(()) => Ok(()),
+            Err(error) => Err(error
+                .into_refusal(Subject::Operation, "the cgroup tree")
+                .hint("pools are made by an administrator")),
+        }
+    }
+
+    /// The sets that a configuration wants, and the processors that change theirs.
+    fn wanted_sets(
+        &self,
+        to: Option<&PoolsState>,
+        live: &BTreeMap<PsetId, SetLabel>,
+        states: &BTreeMap<CpuId, State>,
+    ) -> Result<(BTreeMap<PsetId, SetLabel>, CpuSet), Refusal> {
+        let mut sets = BTreeMap::new();
+        let mut serial = live.values().map(|s| s.serial).max().unwrap_or(0);
+        let mut seen = CpuSet::new();
+        for (state, pset) in to.iter().flat_map(|state| state.conf.psets.iter().map(move |s| (state, s))) {
+            for cpu in pset.cpus() {
+                let refuse = |reason| Err(Refusal::new(Subject::Processor(cpu.id), reason));
+                if !states.contains_key(&cpu.id) {
+                    return refuse(Reason::NoSuchProcessor { present: states.keys().copied().collect() });
+                }
+                if !seen.insert(cpu.id) {
+                    return refuse(Reason::NamedTwice);
+                }
+            }
+            let Some(id) = pset.id().filter(|id| !id.is_default()) else { continue };
+            let old = live.get(&id);
+            let cpus = pset.cpu_set();
+            // Who was there first stays first.
+            let mut members: Vec<CpuId> = old.iter().flat_map(|s| &s.members).copied().collect();
+            members.retain(|cpu| cpus.contains(*cpu));
+            let new: Vec<CpuId> = cpus.iter().filter(|cpu| !members.contains(cpu)).collect();
+            members.extend(new);
+            let serial = old.map_or_else(
+                || {
+                    serial += 1;
+                    serial
+                },
+                |s| s.serial,
+            );
+            let mode = if state.keep_others { PsetMode::Shared } else { PsetMode::Own };
+            sets.insert(id, SetLabel { members, mode, zones: state.zones_of(id), serial });
+        }
+        let of = |sets: &BTreeMap<PsetId, SetLabel>, cpu: CpuId| {
+            sets.iter().find(|(_, s)| s.members.contains(&cpu)).map_or(PsetId::DEFAULT, |(id, _)| *id)
+        };
+        let moving = states.keys().copied().filter(|cpu| of(live, *cpu) != of(&sets, *cpu)).collect();
+        Ok((sets, moving))
+    }
+
+    /// What must hold at the end: where something is there is a processor.
+    fn check_not_empty(view: &View, wanted: &Wanted, online: &CpuSet) -> Result<(), Refusal> {
+        let taken = wanted.sets.values().fold(CpuSet::new(), |all, s| &all | &s.cpus());
+        if (online - &taken).is_empty() {
+            let last = online.lowest().unwrap_or(CpuId(0));
+            return Err(Refusal::new(Subject::Processor(last), Reason::LastOfDefault));
+        }
+        let used: BTreeSet<PsetId> = view
+            .tasks
+            .iter()
+            .filter_map(|t| wanted.pools.get(&names::pool(&t.at)?).copied())
+            .filter(|set| !set.is_default())
+            .collect();
+        for (id, label) in &wanted.sets {
+            let empty = (&label.cpus() & online).is_empty();
+            if empty && (used.contains(id) || !label.zones.is_empty()) {
+                return Err(Refusal::new(Subject::Pset(*id), Reason::EmptyPset(*id))
+                    .hint("leave it a processor, or move its processes to another pool first (poolbind)"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Pools for LinuxMachine {
+    fn state(&self) -> Result<Option<PoolsState>, Refusal> {
+        let Some(mut state) = recorded(&self.os) else { return Ok(None) };
+        let sets = self.view(RootTasks::Unlisted)?.sets();
+        let of = |cpu: CpuId| {
+            sets.iter().find(|(_, s)| s.members.contains(&cpu)).map_or(PsetId::DEFAULT, |(id, _)| *id)
+        };
+        state.catch_up(&self.states_now()?.into_iter().map(|(cpu, s)| (cpu, (of(cpu), s))).collect());
+        Ok(Some(state))
+    }
+
+    fn members(&self) -> Result<BTreeMap<Pid, PoolId>, Refusal> {
+        let view = self.view(RootTasks::Unlisted)?;
+        let inside = view.tasks.iter().filter_map(|t| Some((Pid(t.id.pid), names::pool(&t.at)?)));
+        Ok(inside.filter(|(_, pool)| view.pools.contains_key(pool)).collect())
+    }
+
+    fn prepare_commit(&self, to: Option<PoolsState>) -> Result<Change<Option<PoolsState>>, Refusal> {
+        self.may_have_pools()?;
+        let to = to.map(PoolsState::numbered);
+        let exclusive = to.as_ref().is_some_and(|s| !s.keep_others && s.conf.psets.len() > 1);
+        let view = self.view(if exclusive { RootTasks::Listed } else { RootTasks::ForLiveSets })?;
+        let live = view.sets();
+        if recorded(&self.os).is_none() && !live.is_empty() {
+            return Err(Refusal::operation(Reason::PsetsExist(live.into_keys().collect())));
+        }
+        let states = self.states_now()?;
+        let (sets, moving) = self.wanted_sets(to.as_ref(), &live, &states)?;
+        let pools = to.as_ref().map(PoolsState::sets).unwrap_or_default();
+        let wanted = Wanted { sets, moves: Vec::new(), pools };
+        let (starting, stopping) = wanted_states(to.as_ref(), &states);
+        let mut online = view.online.clone();
+        starting.iter().for_each(|(cpu, _)| {
+            online.insert(*cpu);
+        });
+        stopping.iter().for_each(|(cpu, _)| {
+            online.remove(*cpu);
+        });
+        Self::check_not_empty(&view, &wanted, &online)?;
+        let bound = if moving.is_empty() { Vec::new() } else { self.bound_to_processors()? };
+        let mut steps = Vec::new();
+        for cpu in moving.iter() {
+            steps.extend(self.release_bound(&bound, cpu, true)?);
+        }
+        let lonely = Self::left_with_one((&live, &view.online), (&wanted.sets, &view.online));
+        steps.extend(self.adopted(&lonely, &bound, &moving));
+        for (cpu, state) in starting {
+            steps.extend(self.prepare_state(cpu, state, false)?.steps);
+        }
+        steps = self.with_plan(&view, steps, &wanted)?;
+        for (cpu, state) in stopping {
+            steps.extend(self.prepare_state(cpu, state, false)?.steps);
+        }
+        steps.extend(self.record_step(to.as_ref()));
+        let what = if to.is_some() { "commit a configuration of pools" } else { "disable pools" };
+        Ok(Change::new(what, steps, to))
+    }
+
+    fn prepare_join(&self, member: &Member, to: PoolId) -> Result<Change<()>, Refusal> {
+        self.may_have_pools()?;
+        let Some(mut state) = recorded(&self.os) else {
+            return Err(Refusal::operation(Reason::PoolsDisabled));
+        };
+        let Some(set) = state.sets().get(&to).copied() else {
+            return Err(Refusal::new(Subject::Pool(to), Reason::NoSuchPool));
+        };
+        let (steps, what) = match member {
+            Member::Process(pid) => {
+                (self.join_process(*pid, to, set)?, format!("bind {member} to pool {to}"))
+            }
+            Member::Zone(name) => {
+                let (path, _) = self.zone_called(name)?;
+                state.zones.remove(&path);
+                if !to.is_default() {
+                    state.zones.insert(path.clone(), to);
+                }
+                (self.join_zone(&path, name, set, &state)?, format!("bind {member} to pool {to}"))
+            }
+        };
+        Ok(Change::new(what, steps, ()))
+    }
+}
+
+impl LinuxMachine {
+    fn join_process(&self, pid: Pid, to: PoolId, set: PsetId) -> Result<Vec<Step>, Refusal> {
+        let tasks = self.selected(pid, None)?;
+        let (view, sets) = self.live_sets()?;
+        if set.is_default() {
+            let in_no_set = |cpu: &CpuId| sets.values().all(|label| !label.members.contains(cpu));
+            self.stays_inside(pid, &tasks, &in_no_set, set)?;
+        } else {
+            let members = sets.get(&set).map(SetLabel::cpus).unwrap_or_default();
+            if (&members & &view.online).is_empty() {
+                return Err(Refusal::new(Subject::Process(pid), Reason::EmptyPset(set))
+                    .hint("transfer a processor to the set of the pool first (poolcfg -d)"));
+            }
+            self.stays_inside(pid, &tasks, &|cpu: &CpuId| members.contains(*cpu), set)?;
+        }
+        let to = if to.is_default() { Destination::Home } else { Destination::Pool(to, set) };
+        let moves = self.whole_process(pid, &tasks, view.v1, to)?;
+        self.with_plan(&view, Vec::new(), &Wanted::of(&view, sets, moves))
+    }
+
+    /// A zone stays where it stands, and its pool's set is steered to it.
+    fn join_zone(
+        &self,
+        path: &str,
+        name: &str,
+        set: PsetId,
+        state: &PoolsState,
+    ) -> Result<Vec<Step>, Refusal> {
+        let further = [path.to_owned()];
+        let journal = self.journal.as_ref();
+        let view = View::read_with(&self.os, journal, RootTasks::ForLiveSets, &further)?;
+        let mut sets = view.sets();
+        let empty = sets.get(&set).is_some_and(|s| (&s.cpus() & &view.online).is_empty());
+        if empty {
+            return Err(Refusal::new(Subject::Zone(name.to_owned()), Reason::EmptyPset(set))
+                .hint("transfer a processor to the set of the pool first (poolcfg -d)"));
+        }
+        for (id, label) in &mut sets {
+            label.zones = state.zones_of(*id);
+        }
+        let mut steps = self.with_plan(&view, Vec::new(), &Wanted::of(&view, sets, Vec::new()))?;
+        steps.extend(self.record_step(Some(state)));
+        Ok(steps)
+    }
+}
+
+/// Processors with a state that they should have.
+type States = Vec<(CpuId, State)>;
+
+/// Processors whose state in the configuration is another one than theirs: those that start, or change while they run, and those that stop.
+fn wanted_states(to: Option<&PoolsState>, states: &BTreeMap<CpuId, State>) -> (States, States) {
+    let cpus = to.iter().flat_map(|s| &s.conf.psets).flat_map(|s| s.cpus());
+    let wanted = cpus.filter_map(|cpu| {
+        let state = cpu.props.string("cpu.status")?.parse::<State>().ok()?;
+        (states.get(&cpu.id) != Some(&state)).then_some((cpu.id, state))
+    });
+    wanted.partition(|(_, state)| state.runs_threads())
+}
