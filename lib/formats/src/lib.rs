@@ -24,6 +24,7 @@ pub mod dispadmin;
 mod lwps;
 pub mod mpstat;
 mod operands;
+pub mod pools;
 pub mod priocntl;
 pub mod psradm;
 pub mod psrinfo;

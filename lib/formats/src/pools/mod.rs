@@ -1,0 +1,3 @@
+//! Pools as text.
+
+pub mod objectives;
