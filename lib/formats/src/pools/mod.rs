@@ -1,3 +1,4 @@
 //! Pools as text.
 
+pub mod info;
 pub mod objectives;
