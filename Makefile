@@ -32,10 +32,10 @@ demo: tools
 	@$(RELEASE)
 	@$(TARGET)/release/millpond demo $(ARGS)
 
-test: tools vm-tools
+test: tools vm-tools test-tools
 	@$(CARGO) xtask test
 
-test-all: tools vm-tools matrix-tools
+test-all: tools vm-tools test-tools matrix-tools
 	@$(CARGO) xtask test --all $(ARGS)
 
 check: tools
@@ -53,7 +53,7 @@ install: build
 	@$(CARGO) xtask install --prefix '$(PREFIX)' --destdir '$(DESTDIR)' --links '$(LINKS)'
 
 # A compiler for the few crates that link, and cargo, which Debian has too old.
-.PHONY: tools vm-tools matrix-tools
+.PHONY: tools vm-tools test-tools matrix-tools
 tools:
 	@$(PACKAGES) cc=build-essential
 	@command -v $(CARGO) >/dev/null || { \
@@ -63,6 +63,10 @@ tools:
 # What boots real kernels. Without it the tests that need it are skipped, and say so.
 vm-tools:
 	@$(PACKAGES) --optional qemu-system-x86_64=qemu-system-x86 =busybox-static
+
+# What looks at the files that we write. Without it that test is skipped, and says so.
+test-tools:
+	@$(PACKAGES) --optional xmllint=libxml2-utils
 
 # What the slow matrix uses. Groups that lack theirs are skipped, and say so.
 matrix-tools:

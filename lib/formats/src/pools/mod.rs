@@ -3,3 +3,4 @@
 pub mod info;
 pub mod objectives;
 pub mod script;
+pub mod xml;

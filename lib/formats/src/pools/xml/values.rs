@@ -1,0 +1,79 @@
+//! Values as a file has them (reference §9.3).
+
+use super::schema::attributes;
+use millpond_model::pools::{PropValue, Props, ValueType, rule};
+
+/// A value of a type. Blanks around numbers say nothing.
+pub(super) fn value_of(value_type: ValueType, text: &str) -> Option<PropValue> {
+    let word = text.trim_matches(super::prolog::BLANKS);
+    Some(match value_type {
+        ValueType::Uint => PropValue::Uint(word.parse().ok()?),
+        ValueType::Int => PropValue::Int(word.parse().ok()?),
+        ValueType::Float => PropValue::Float(word.parse().ok().filter(|value: &f64| value.is_finite())?),
+        ValueType::Boolean => PropValue::Boolean(word.parse().ok()?),
+        ValueType::String => PropValue::String(text.to_owned()),
+    })
+}
+
+/// A value as it is written. Floats have six decimals as in files of Solaris, and more where six would make another float of them.
+pub(super) fn text_of(value: &PropValue) -> String {
+    match value {
+        PropValue::Uint(value) => value.to_string(),
+        PropValue::Int(value) => value.to_string(),
+        PropValue::Float(value) => {
+            let short = format!("{value:.6}");
+            if short.parse() == Ok(*value) { short } else { value.to_string() }
+        }
+        PropValue::Boolean(value) => value.to_string(),
+        PropValue::String(text) => text.clone(),
+    }
+}
+
+/// What a value of a type looks like.
+pub(super) fn expectation(value_type: ValueType) -> &'static str {
+    match value_type {
+        ValueType::Uint => "a whole number from 0 to 18446744073709551615",
+        ValueType::Int => "a whole number from -9223372036854775808 to 9223372036854775807",
+        ValueType::Float => "a number",
+        ValueType::Boolean => "true or false",
+        ValueType::String => "text",
+    }
+}
+
+/// Adds what the DTD says of attributes that are not there.
+pub(super) fn complete(props: &mut Props) {
+    let kind = props.kind();
+    for attribute in attributes(kind) {
+        if props.get(attribute.property).is_some() {
+            continue;
+        }
+        let rule = rule(kind, attribute.property);
+        if let Some(value) =
+            attribute.default.zip(rule).and_then(|(text, rule)| value_of(rule.value_type, text))
+        {
+            props.set(attribute.property, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_have_six_decimals_where_these_are_enough() {
+        for (value, text) in [(0.5, "0.500000"), (-3.0, "-3.000000"), (1e-7, "0.0000001"), (0.1, "0.100000")]
+        {
+            assert_eq!(text_of(&PropValue::Float(value)), text);
+            assert_eq!(value_of(ValueType::Float, text), Some(PropValue::Float(value)));
+        }
+    }
+
+    #[test]
+    fn blanks_around_numbers_say_nothing_and_around_text_they_do() {
+        assert_eq!(value_of(ValueType::Uint, "\n 2 "), Some(PropValue::Uint(2)));
+        assert_eq!(value_of(ValueType::String, " a "), Some(PropValue::from(" a ")));
+        assert_eq!(value_of(ValueType::Boolean, "1"), None);
+        assert_eq!(value_of(ValueType::Float, "inf"), None);
+    }
+}
