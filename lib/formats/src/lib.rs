@@ -5,6 +5,11 @@
 //! A *listing* is what a command writes to its standard output when it succeeds; each command whose listing
 //! is fixed by Solaris has a file here, named after it, with one function per form of line. Functions return
 //! a line without its end, or several lines each with its end where the form is a paragraph; each says which.
+//!
+//! The texts of pools are in [`pools`]: the listing of a configuration ([`pools::info`]), the language of `poolcfg`
+//! ([`pools::script::parse`]), the file with its DTD ([`pools::xml::read`], [`pools::xml::write`]), objectives
+//! ([`pools::objectives::parse`]) and the tables of `poolstat` ([`pools::poolstat`]).
+//!
 //! An *operand* is one word of a command line: a choice of processors ([`CpuOperand`]), or of a process and
 //! some of its threads ([`Target`]).
 //!
