@@ -27,6 +27,7 @@
 //!
 //! [`Knobs::settle`]: millpond_machine::Knobs::settle
 
+mod accounting;
 mod affinity;
 mod caps;
 mod capture;

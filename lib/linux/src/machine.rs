@@ -11,8 +11,8 @@ use crate::view::is_within;
 use crate::words;
 use crate::{Os, Root, is_gone};
 use millpond_machine::{
-    Absent, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, Knob, KnobError, Knobs, Machine, Pools,
-    Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Zones,
+    Absent, Accounting, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, Knob, KnobError, Knobs,
+    Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Zones,
 };
 use millpond_model::CpuSet;
 use std::cell::OnceCell;
@@ -344,6 +344,9 @@ impl Machine for LinuxMachine {
         Ok(self)
     }
 
+    fn accounting(&self) -> Result<&dyn Accounting, Absent> {
+        Ok(self)
+    }
     fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent> {
         Ok(self)
     }

@@ -46,7 +46,7 @@ pub use absent::Absent;
 pub use change::{Baseline, Change, Knob, Step, Value};
 pub use execute::{Committed, Finding, Repair, Writer, repair};
 pub use facets::{
-    Clock, Counters, Dispatcher, Interrupts, Pools, Processors, Psets, Sampler, Threads, Zones,
+    Accounting, Clock, Counters, Dispatcher, Interrupts, Pools, Processors, Psets, Sampler, Threads, Zones,
 };
 pub use journal::{Journal, JournalError, MemoryJournal, Operation, fold};
 pub use refusal::{Holder, KnobError, Reason, Refusal, Subject};
@@ -100,6 +100,11 @@ pub trait Machine: Knobs {
     /// # Errors
     /// [`Absent`] when there is no such facet here.
     fn sampler(&self) -> Result<&dyn Sampler, Absent>;
+    /// What processors were used for, and what waited for them.
+    ///
+    /// # Errors
+    /// [`Absent`] when there is no such facet here.
+    fn accounting(&self) -> Result<&dyn Accounting, Absent>;
     /// Scheduling classes, their tables, and which processes are in them.
     ///
     /// # Errors

@@ -22,7 +22,7 @@ pub fn layout(topology: &Topology, hardware: Hardware) -> Layout {
 }
 
 /// The partition of a set.
-fn part_of(set: PsetId) -> u32 {
+pub(crate) fn part_of(set: PsetId) -> u32 {
     if set.is_default() { DEFAULT } else { SETS + set.0 }
 }
 

@@ -57,6 +57,7 @@
 //! | locks of programs, pages, disks, other machines on the network | absent: sleeping for a time drawn by lot stands for a disk or a peer |
 //! | services of the pools | that they are enabled is remembered; they do nothing yet |
 
+mod accounting;
 pub mod catalogue;
 mod counters;
 mod description;

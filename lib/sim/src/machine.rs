@@ -10,8 +10,9 @@ use crate::tables::{LwpRecord, Tunables};
 use crate::workloads::Load;
 use crate::{catalogue, description};
 use millpond_machine::{
-    Absent, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, Knob, KnobError, Knobs, Machine,
-    MemoryJournal, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Subject, Threads, Value, Zones,
+    Absent, Accounting, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, Knob, KnobError, Knobs,
+    Machine, MemoryJournal, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Subject, Threads,
+    Value, Zones,
 };
 use millpond_model::{CpuId, Lwp, LwpId, Nanos, Pid, PsetId, Topology, WallTime};
 use std::cell::{Cell, RefCell};
@@ -230,6 +231,9 @@ impl Machine for SimMachine {
         Ok(self)
     }
 
+    fn accounting(&self) -> Result<&dyn Accounting, Absent> {
+        Ok(self)
+    }
     fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent> {
         Ok(self)
     }

@@ -2,9 +2,9 @@
 
 use jiff::tz::TimeZone;
 use millpond_machine::{
-    Absent, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, JournalError, Knob, KnobError, Knobs,
-    Machine, MemoryJournal, Operation, Pools, Processors, Psets, Refusal, Sampler, Step, Threads, Value,
-    Zones,
+    Absent, Accounting, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, JournalError, Knob,
+    KnobError, Knobs, Machine, MemoryJournal, Operation, Pools, Processors, Psets, Refusal, Sampler, Step,
+    Threads, Value, Zones,
 };
 use millpond_model::Pid;
 use millpond_session::Session;
@@ -97,6 +97,9 @@ impl Machine for Stage {
     }
     fn sampler(&self) -> Result<&dyn Sampler, Absent> {
         self.sim.sampler()
+    }
+    fn accounting(&self) -> Result<&dyn Accounting, Absent> {
+        self.sim.accounting()
     }
     fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent> {
         self.sim.dispatcher()

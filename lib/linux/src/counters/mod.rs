@@ -58,7 +58,24 @@ mod watch;
 use crate::{LinuxMachine, Root};
 use millpond_machine::facets::{CounterWatch, Counters, OccupancyWatch, Sampler, WatchOptions};
 use millpond_machine::{Absent, Refusal};
-use millpond_model::{Pid, Sample};
+use millpond_model::{CpuId, Pid, Sample};
+
+/// How long each active processor was used since boot.
+pub(crate) struct Uses(proc::Tables);
+
+impl Uses {
+    /// Opens the table.
+    pub(crate) fn open(root: &Root) -> Result<Self, Refusal> {
+        Ok(Uses(proc::Tables::open(root)?))
+    }
+
+    /// Nanoseconds in programs, in the kernel and taken by a hypervisor, in the resolution of a clock tick.
+    pub(crate) fn read(&mut self) -> Result<Vec<(CpuId, u64)>, Refusal> {
+        self.0.read_active()?;
+        let used = |(cpu, t): &(CpuId, millpond_model::Ticks)| (*cpu, t.user.0 + t.sys.0 + t.steal.0);
+        Ok(self.0.active().iter().map(used).collect())
+    }
+}
 
 impl Counters for LinuxMachine {
     fn since_boot(&self) -> Result<Sample, Refusal> {

@@ -1,5 +1,6 @@
 //! The facets: one trait per noun. Each file has the same shape: what is read, then what can be prepared.
 
+mod accounting;
 mod clock;
 mod counters;
 mod dispatcher;
@@ -11,6 +12,7 @@ mod sampler;
 mod threads;
 mod zones;
 
+pub use accounting::{Accounting, Usage, UsageWatch, Waited, Woke};
 pub use clock::Clock;
 pub use counters::{CounterWatch, Counters, WatchOptions};
 pub use dispatcher::{Dispatcher, ProcessIds, Reclassed, Scheduled};

@@ -5,7 +5,8 @@ use crate::facets::{
     Clock, Counters, Dispatcher, Interrupts, Pools, Processors, Psets, Sampler, Threads, Zones,
 };
 use crate::{
-    Absent, Guard, Journal, JournalError, Knob, KnobError, Knobs, Machine, Operation, Refusal, Step, Value,
+    Absent, Accounting, Guard, Journal, JournalError, Knob, KnobError, Knobs, Machine, Operation, Refusal,
+    Step, Value,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -117,6 +118,9 @@ impl Machine for Faulty<'_> {
     }
     fn sampler(&self) -> Result<&dyn Sampler, Absent> {
         self.machine.sampler()
+    }
+    fn accounting(&self) -> Result<&dyn Accounting, Absent> {
+        self.machine.accounting()
     }
     fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent> {
         self.machine.dispatcher()

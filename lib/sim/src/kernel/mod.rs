@@ -243,6 +243,9 @@ pub struct Kernel {
     seen: Option<BTreeMap<u32, BTreeMap<u32, u64>>>,
     /// Threads that were born of others and threads that ended, in order, for whoever asks.
     news: Vec<News>,
+    /// For each partition, how long its threads waited for a processor, all together, before they got one: nanoseconds since boot.
+    #[serde(default)]
+    waited: Vec<u64>,
     /// How much happened since boot: see [`Kernel::happened`].
     happened: u64,
     #[serde(skip)]
@@ -371,6 +374,7 @@ impl Kernel {
             update_start: 0,
             seen: None,
             news: Vec::new(),
+            waited: Vec::new(),
             happened: 0,
             index: Index::default(),
         };
@@ -444,6 +448,21 @@ impl Kernel {
     #[must_use]
     pub fn thread(&self, thread: u32) -> &Thread {
         &self.threads[thread as usize]
+    }
+
+    /// How long the threads of each partition have waited for a processor, all together: nanoseconds since boot. Those that wait now count.
+    #[must_use]
+    pub fn waited(&self) -> Vec<u64> {
+        let mut waited = self.waited.clone();
+        for thread in self.queues.iter().flat_map(|queue| queue.threads(&self.threads)) {
+            let t = self.thread(thread);
+            let part = t.part as usize;
+            if waited.len() <= part {
+                waited.resize(part + 1, 0);
+            }
+            waited[part] += self.now - t.queued_at;
+        }
+        waited
     }
 
     /// How many threads run or wait for a processor.

@@ -69,6 +69,12 @@ impl Kernel {
     pub(super) fn dequeue(&mut self, thread: u32) {
         if let RunState::Queued(queue) = self.thread(thread).state {
             self.queues[queue as usize].remove(&mut self.threads, thread);
+            let t = self.thread(thread);
+            let (part, passed) = (t.part as usize, self.now - t.queued_at);
+            if self.waited.len() <= part {
+                self.waited.resize(part + 1, 0);
+            }
+            self.waited[part] += passed;
             self.rescore(queue);
         }
     }

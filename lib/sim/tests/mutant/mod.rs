@@ -8,8 +8,8 @@ use crate::common::OnSim;
 use journal::SpoiledJournal;
 use millpond_machine::facets::{LwpStatus, Move};
 use millpond_machine::{
-    Absent, Change, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, Knob, KnobError, Knobs, Machine,
-    Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Zones,
+    Absent, Accounting, Change, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, Knob, KnobError,
+    Knobs, Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Zones,
 };
 use millpond_model::{CpuId, Lwp, Pid, PsetId, State};
 use millpond_sim::{SimMachine, SimState};
@@ -234,6 +234,9 @@ impl Machine for Mutant {
     }
     fn sampler(&self) -> Result<&dyn Sampler, Absent> {
         Ok(self)
+    }
+    fn accounting(&self) -> Result<&dyn Accounting, Absent> {
+        Machine::accounting(&self.sim)
     }
     fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent> {
         Ok(self)

@@ -1,0 +1,255 @@
+//! The accounting facet: use by processor, waiting by set.
+//!
+//! | What | Where from | Otherwise |
+//! |---|---|---|
+//! | use of a processor | `/proc/stat`, in clock ticks | |
+//! | waiting, of every set | `/proc/schedstat`: run-queue delay by processor | |
+//! | waiting, of a set without that | `/proc/TID/schedstat` of its tasks | |
+//! | waiting, of the default set without that | `/proc/loadavg`: what runs or waits in the whole machine, beyond all processors | |
+//! | somebody begins to wait | a pressure trigger, 10 ms in half a second | the deadline |
+
+use crate::counters::Uses;
+use crate::view::RootTasks;
+use crate::{LinuxMachine, names};
+use millpond_machine::facets::{Usage, UsageWatch, Waited, Woke};
+use millpond_machine::{Absent, Accounting, Machine, Refusal};
+use millpond_model::{CpuId, Nanos, PsetId};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+
+/// The layout of the `cpuN` lines of `/proc/schedstat` has been the same since this version.
+const OLDEST_VERSION: u64 = 15;
+
+/// The eighth number of such a line: how long threads waited here before they ran, in nanoseconds.
+const DELAY_FIELD: usize = 8;
+
+/// What wakes: so many microseconds of waiting in so many. A kernel looks ten times in each window.
+const TRIGGER: &str = "some 10000 500000";
+
+impl Accounting for LinuxMachine {
+    fn watch(&self) -> Result<Box<dyn UsageWatch + '_>, Absent> {
+        let uses = Uses::open(&self.os.root).map_err(absent)?;
+        let delays = delays(self).is_some();
+        let mut watch = Watch {
+            machine: self,
+            uses,
+            delays,
+            trigger: trigger(self),
+            cpus: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            waited: BTreeMap::new(),
+            busy: BTreeMap::new(),
+            at: Nanos(0),
+        };
+        watch.sample().map_err(absent)?;
+        (watch.waited, watch.busy) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Box::new(watch))
+    }
+}
+
+fn absent(refusal: Refusal) -> Absent {
+    Absent { why: refusal.reason.to_string(), what_would_help: refusal.hint }
+}
+
+/// Wakes when threads wait; only where the kernel lets us ask.
+fn trigger(machine: &LinuxMachine) -> Option<File> {
+    if !machine.os.root.live {
+        return None;
+    }
+    let path = machine.os.root.proc.join("pressure/cpu");
+    let mut file = OpenOptions::new().read(true).write(true).open(path).ok()?;
+    file.write_all(TRIGGER.as_bytes()).ok()?;
+    Some(file)
+}
+
+/// Run-queue delay by processor, since boot; `None` where the kernel does not tell.
+fn delays(machine: &LinuxMachine) -> Option<BTreeMap<CpuId, u64>> {
+    let text = machine.os.root.read(&machine.os.root.proc.join("schedstat")).ok()??;
+    parse_delays(&text)
+}
+
+fn parse_delays(text: &str) -> Option<BTreeMap<CpuId, u64>> {
+    let mut lines = text.lines();
+    let version: u64 = lines.next()?.strip_prefix("version ")?.trim().parse().ok()?;
+    if version < OLDEST_VERSION {
+        return None;
+    }
+    let one = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let cpu = words.next()?.strip_prefix("cpu")?.parse().ok()?;
+        Some((CpuId(cpu), words.nth(DELAY_FIELD - 1)?.parse().ok()?))
+    };
+    let delays: BTreeMap<CpuId, u64> = lines.filter_map(one).collect();
+    Some(delays).filter(|d| !d.is_empty())
+}
+
+/// Threads that run or wait in the whole machine, without the one that asks.
+fn parse_runnable(text: &str) -> Option<u64> {
+    let field = text.split_ascii_whitespace().nth(3)?;
+    let running: u64 = field.split('/').next()?.parse().ok()?;
+    Some(running.saturating_sub(1))
+}
+
+struct Watch<'a> {
+    machine: &'a LinuxMachine,
+    uses: Uses,
+    /// Processors tell how long was waited at them.
+    delays: bool,
+    trigger: Option<File>,
+    /// As read last, by processor: use and delay.
+    cpus: BTreeMap<CpuId, (u64, u64)>,
+    /// As read last, by task: its delay.
+    tasks: BTreeMap<u32, u64>,
+    /// Cumulated since the watch began.
+    waited: BTreeMap<PsetId, u64>,
+    busy: BTreeMap<CpuId, u64>,
+    at: Nanos,
+}
+
+impl Watch<'_> {
+    /// How long a task has waited since it began.
+    fn delay_of(&self, tid: u32) -> Option<u64> {
+        let os = &self.machine.os;
+        let text = os.root.read(&os.root.proc.join(format!("{tid}/schedstat"))).ok()??;
+        text.split_ascii_whitespace().nth(1)?.parse().ok()
+    }
+
+    /// Waiting of sets by their tasks: those that ended take theirs along.
+    fn take_tasks(&mut self, tasks: &[(PsetId, u32)]) {
+        let mut seen = BTreeMap::new();
+        for (set, tid) in tasks {
+            let Some(delay) = self.delay_of(*tid) else { continue };
+            let before = self.tasks.get(tid).copied().unwrap_or(delay);
+            *self.waited.entry(*set).or_default() += delay.saturating_sub(before);
+            seen.insert(*tid, delay);
+        }
+        self.tasks = seen;
+    }
+
+    /// What the default set lacks: threads that run or wait anywhere, less all processors and what waits in other sets. One look stands for
+    /// the whole time since the last one.
+    fn take_default(&mut self, passed: u64, others: u64) {
+        let os = &self.machine.os;
+        let text = os.root.read(&os.root.proc.join("loadavg")).ok().flatten();
+        let Some(runnable) = text.as_deref().and_then(parse_runnable) else { return };
+        let busy = self.cpus.len() as u64;
+        let lacking = runnable.saturating_sub(busy).saturating_mul(passed);
+        *self.waited.entry(PsetId::DEFAULT).or_default() += lacking.saturating_sub(others);
+    }
+}
+
+impl UsageWatch for Watch<'_> {
+    fn sample(&mut self) -> Result<Usage, Refusal> {
+        let view = self.machine.view(RootTasks::Unlisted)?;
+        let sets = view.sets();
+        let set_of = |cpu: CpuId| {
+            sets.iter().find(|(_, s)| s.members.contains(&cpu)).map_or(PsetId::DEFAULT, |(id, _)| *id)
+        };
+        let now = self.machine.clock().now();
+        let delays = if self.delays { delays(self.machine).unwrap_or_default() } else { BTreeMap::new() };
+        let mut cpus = BTreeMap::new();
+        for (cpu, used) in self.uses.read()? {
+            let delay = delays.get(&cpu).copied().unwrap_or(0);
+            let (used_before, delay_before) = self.cpus.get(&cpu).copied().unwrap_or((used, delay));
+            *self.busy.entry(cpu).or_default() += used.saturating_sub(used_before);
+            if self.delays {
+                *self.waited.entry(set_of(cpu)).or_default() += delay.saturating_sub(delay_before);
+            }
+            cpus.insert(cpu, (used, delay));
+        }
+        self.cpus = cpus;
+        if !self.delays {
+            let before: u64 = self.waited.iter().filter(|(s, _)| !s.is_default()).map(|(_, w)| w).sum();
+            let of = |at: &str| {
+                let by_pool = names::pool(at).and_then(|pool| view.pools.get(&pool).copied());
+                by_pool.or_else(|| names::owner(at)).filter(|set| !set.is_default())
+            };
+            let mut tasks: Vec<(PsetId, u32)> = Vec::new();
+            for task in &view.tasks {
+                let Some(set) = of(&task.at) else { continue };
+                // Version 2 lists processes only.
+                let tids = match task.id.tid {
+                    Some(tid) => vec![tid],
+                    None => self.machine.os.tids(task.id.pid).unwrap_or_default(),
+                };
+                tasks.extend(tids.into_iter().map(|tid| (set, tid)));
+            }
+            self.take_tasks(&tasks);
+            let after: u64 = self.waited.iter().filter(|(s, _)| !s.is_default()).map(|(_, w)| w).sum();
+            self.take_default(now.0.saturating_sub(self.at.0), after.saturating_sub(before));
+        }
+        self.at = now;
+        self.waited.retain(|set, _| set.is_default() || sets.contains_key(set));
+        let known = sets.keys().copied().chain([PsetId::DEFAULT]);
+        let waited = known.map(|set| {
+            let time = self.waited.get(&set).copied().unwrap_or(0);
+            (set, Waited::Threads(Nanos(time)))
+        });
+        let busy = self.cpus.keys().map(|cpu| (*cpu, Nanos(self.busy.get(cpu).copied().unwrap_or(0))));
+        Ok(Usage { at: now, busy: busy.collect(), waited: waited.collect() })
+    }
+
+    fn wait(&mut self, deadline: Nanos) -> Woke {
+        let clock = self.machine.clock();
+        let Some(trigger) = &self.trigger else {
+            clock.sleep_until(deadline);
+            return Woke::Deadline;
+        };
+        let left = deadline.0.saturating_sub(clock.now().0);
+        let timeout = Timespec {
+            tv_sec: i64::try_from(left / 1_000_000_000).unwrap_or(i64::MAX),
+            tv_nsec: i64::try_from(left % 1_000_000_000).unwrap_or(0),
+        };
+        let mut fds = [PollFd::new(trigger, PollFlags::PRI)];
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(1..) if fds[0].revents().contains(PollFlags::PRI) => Woke::Pressure,
+            _ => Woke::Deadline,
+        }
+    }
+
+    fn explain(&self) -> Vec<String> {
+        let waiting = if self.delays {
+            "waiting: /proc/schedstat, by processor"
+        } else {
+            "waiting: /proc/TID/schedstat of members, and /proc/loadavg for everybody else: this kernel has no /proc/schedstat"
+        };
+        let woken = match self.trigger {
+            Some(_) => "woken by pressure: 10 ms of waiting in half a second",
+            None => "not woken by pressure: this kernel does not offer it, or not to us",
+        };
+        vec!["use: /proc/stat, in clock ticks".into(), waiting.into(), woken.into()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_are_the_eighth_numbers_of_processors() {
+        let text =
+            "version 15\ntimestamp 4\ncpu0 1 0 2 3 4 5 6 70 8\ndomain0 3 1 2\ncpu1 1 0 2 3 4 5 6 71 8\n";
+        let delays = parse_delays(text).unwrap();
+        assert_eq!(delays.into_iter().collect::<Vec<_>>(), [(CpuId(0), 70), (CpuId(1), 71)]);
+        for none in ["", "version 14\ncpu0 1 2 3 4 5 6 7 8 9\n", "version 15\n", "version 15\ncpu0 1 2\n"] {
+            assert_eq!(parse_delays(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn whoever_asks_does_not_count_among_the_runnable() {
+        assert_eq!(parse_runnable("2.85 2.68 2.19 4/99 29771\n"), Some(3));
+        assert_eq!(parse_runnable("0.00 0.00 0.00 0/99 1\n"), Some(0));
+        assert_eq!(parse_runnable("nonsense"), None);
+    }
+
+    #[test]
+    fn fuzz_tables_of_delays() {
+        let seeds = ["version 15\ncpu0 1 0 2 3 4 5 6 70 8\n", "2.85 2.68 2.19 4/99 29771\n"];
+        millpond_fuzz::check_text("linux-delays", &seeds, |text| {
+            let _ = (parse_delays(text), parse_runnable(text));
+        });
+    }
+}

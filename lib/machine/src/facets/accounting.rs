@@ -1,0 +1,60 @@
+//! What processors were used for, and what waited for them: what poold decides by.
+
+use crate::{Absent, Refusal};
+use millpond_model::{CpuId, Nanos, PsetId};
+use std::collections::BTreeMap;
+
+/// How the threads of a set waited for a processor, cumulated since the watch began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waited {
+    /// Time that runnable threads were without a processor, added up over threads.
+    Threads(Nanos),
+    /// Time in which at least one thread was without a processor.
+    Any(Nanos),
+    /// It cannot be told here.
+    Unknown,
+}
+
+/// The counters at an instant, cumulated since the watch began. Values never go back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// When, on the machine's monotonic clock.
+    pub at: Nanos,
+    /// For each processor that runs threads, how long it was used.
+    pub busy: BTreeMap<CpuId, Nanos>,
+    /// For each set, the default one among them, how its threads waited.
+    pub waited: BTreeMap<PsetId, Waited>,
+}
+
+/// Why a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Woke {
+    /// Its time was over.
+    Deadline,
+    /// Threads wait for processors.
+    Pressure,
+}
+
+/// The facet.
+pub trait Accounting {
+    /// Starts to account.
+    ///
+    /// # Errors
+    /// [`Absent`] when nothing can be accounted here.
+    fn watch(&self) -> Result<Box<dyn UsageWatch + '_>, Absent>;
+}
+
+/// Accounting that goes on for as long as the value lives.
+pub trait UsageWatch {
+    /// The counters now.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the machine cannot be read.
+    fn sample(&mut self) -> Result<Usage, Refusal>;
+
+    /// Waits until `deadline` of the machine's clock, or until threads wait for processors, or until the program is asked to stop.
+    fn wait(&mut self, deadline: Nanos) -> Woke;
+
+    /// Lines that say where the figures come from here.
+    fn explain(&self) -> Vec<String>;
+}

@@ -1,0 +1,122 @@
+//! The accounting facet: everything is counted all the time, and looking costs the machine nothing.
+
+use crate::follow::part_of;
+use crate::machine::SimMachine;
+use crate::state::SimState;
+use millpond_machine::facets::{Usage, UsageWatch, Waited, Woke};
+use millpond_machine::{Absent, Accounting, Clock, Refusal};
+use millpond_model::{Nanos, PsetId};
+use std::collections::BTreeMap;
+
+/// How often somebody who waits looks whether threads wait for processors, as a kernel's pressure does.
+const LOOK: Nanos = Nanos::from_millis(10);
+
+/// What is pressure: of the time between two looks, one part in so many was waited by threads of a set.
+const PRESSED: u64 = 4;
+
+impl Accounting for SimMachine {
+    fn watch(&self) -> Result<Box<dyn UsageWatch + '_>, Absent> {
+        Ok(Box::new(Watch { machine: self, began: self.view(usage) }))
+    }
+}
+
+struct Watch<'a> {
+    machine: &'a SimMachine,
+    began: Usage,
+}
+
+impl UsageWatch for Watch<'_> {
+    fn sample(&mut self) -> Result<Usage, Refusal> {
+        let mut now = self.machine.view(usage);
+        for (cpu, busy) in &mut now.busy {
+            *busy = Nanos(busy.0.saturating_sub(self.began.busy.get(cpu).map_or(0, |b| b.0)));
+        }
+        let before = waits(&self.began);
+        for (set, waited) in &mut now.waited {
+            if let Waited::Threads(time) = waited {
+                *time = Nanos(time.0.saturating_sub(before.get(set).copied().unwrap_or(0)));
+            }
+        }
+        Ok(now)
+    }
+
+    fn wait(&mut self, deadline: Nanos) -> Woke {
+        let mut before = self.machine.view(usage);
+        while before.at < deadline {
+            self.machine.sleep_until(Nanos(deadline.0.min(before.at.0 + LOOK.0)));
+            let now = self.machine.view(usage);
+            let passed = now.at.0 - before.at.0;
+            let had = waits(&before);
+            let more = |(set, time): (PsetId, u64)| time - had.get(&set).copied().unwrap_or(0).min(time);
+            if passed == 0 || waits(&now).into_iter().any(|wait| more(wait) * PRESSED > passed) {
+                return if passed == 0 { Woke::Deadline } else { Woke::Pressure };
+            }
+            before = now;
+        }
+        Woke::Deadline
+    }
+
+    fn explain(&self) -> Vec<String> {
+        vec!["use and waiting are counted by the simulated machine itself; watching costs it nothing".into()]
+    }
+}
+
+fn waits(usage: &Usage) -> BTreeMap<PsetId, u64> {
+    let time = |waited: &Waited| match waited {
+        Waited::Threads(time) | Waited::Any(time) => time.0,
+        Waited::Unknown => 0,
+    };
+    usage.waited.iter().map(|(set, waited)| (*set, time(waited))).collect()
+}
+
+/// The counters since boot. Those that keep aside of shared sets belong to the default one.
+fn usage(state: &SimState) -> Usage {
+    let known = state.topology.processors().iter().zip(state.kernel.cpus());
+    let runs = |cpu| state.tables.processors.get(&cpu).is_some_and(|p| p.state.runs_threads());
+    let busy = known.filter(|(p, _)| runs(p.id)).map(|(p, cpu)| (p.id, Nanos(cpu.user + cpu.sys))).collect();
+    let parts = state.kernel.waited();
+    let of = |part: u32| parts.get(part as usize).copied().unwrap_or(0);
+    let mut waited: BTreeMap<PsetId, Waited> =
+        state.tables.sets.keys().map(|set| (*set, Waited::Threads(Nanos(of(part_of(*set)))))).collect();
+    let default = of(crate::kernel::DEFAULT) + of(crate::kernel::ASIDE);
+    waited.insert(PsetId::DEFAULT, Waited::Threads(Nanos(default)));
+    Usage { at: state.now(), busy, waited }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millpond_model::CpuId;
+
+    fn load(line: &str) -> crate::workloads::Load {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        crate::workloads::Load::parse(&words).unwrap()
+    }
+
+    #[test]
+    fn six_spinning_threads_on_four_processors_lack_two() {
+        let machine = SimMachine::named("x4200").unwrap();
+        let mut watch = Accounting::watch(&machine).unwrap();
+        machine.start_load(&load("spin -t 6"));
+        machine.sleep_until(Nanos(machine.now().0 + 10_000_000_000));
+        let usage = watch.sample().unwrap();
+        let busy: u64 = usage.busy.values().map(|b| b.0).sum();
+        assert_eq!(busy, 40_000_000_000);
+        let Waited::Threads(waited) = usage.waited[&PsetId::DEFAULT] else { panic!("{usage:?}") };
+        assert_eq!(waited, Nanos(20_000_000_000));
+        assert!(usage.busy.contains_key(&CpuId(3)));
+    }
+
+    #[test]
+    fn who_waits_is_woken_by_pressure_and_not_before() {
+        let machine = SimMachine::named("x4200").unwrap();
+        let mut watch = Accounting::watch(&machine).unwrap();
+        machine.start_load(&load("spin -t 4"));
+        let second = |n: u64| Nanos(n * 1_000_000_000);
+        assert_eq!(watch.wait(second(1)), Woke::Deadline);
+        assert_eq!(machine.now(), second(1));
+        machine.start_load(&load("spin -t 1"));
+        assert_eq!(watch.wait(second(2)), Woke::Pressure);
+        assert!(machine.now() <= Nanos(1_020_000_000), "{:?}", machine.now());
+    }
+}
