@@ -1,0 +1,58 @@
+//! Frames for tests, in few words.
+
+use crate::{Costs, Frame, Places, SetFrame, Waiting};
+use millpond_model::pools::{Objective, Weighted};
+use millpond_model::{Lgroup, LgrpId, Nanos, PsetId};
+use std::sync::Arc;
+
+/// A set with processes, at least 1, no maximum, importance 1, idle.
+pub(crate) fn set(id: u32, cpus: &str) -> SetFrame {
+    SetFrame {
+        id: PsetId(id),
+        name: if id == 0 { "pset_default".into() } else { format!("set{id}") },
+        cpus: cpus.parse().unwrap(),
+        pinned: Default::default(),
+        idle: Default::default(),
+        min: 1,
+        max: 65_536,
+        importance: 1,
+        objectives: Vec::new(),
+        has_processes: true,
+        busy: Nanos(0),
+        waiting: Waiting::Threads(Nanos(0)),
+        is_reset: false,
+    }
+}
+
+/// A tenth of a second, `wt-load`, no places.
+pub(crate) fn frame(sets: Vec<SetFrame>) -> Frame {
+    Frame {
+        at: Nanos::from_millis(100),
+        elapsed: Nanos::from_millis(100),
+        objectives: vec![Weighted { importance: 1, objective: Objective::WtLoad }],
+        sets,
+        places: Arc::default(),
+        costs: Costs::default(),
+    }
+}
+
+/// As many used and waiting, for a tenth of a second.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "tests give small counts")]
+pub(crate) fn load(set: SetFrame, used: f64, waiting: f64) -> SetFrame {
+    let tenth = |count: f64| Nanos((count * 1e8) as u64);
+    SetFrame { busy: tenth(used), waiting: Waiting::Threads(tenth(waiting)), ..set }
+}
+
+/// Locality groups of these processors, 10 within and 20 between.
+pub(crate) fn places(lgroups: &[&str], cores: &[&str]) -> Arc<Places> {
+    let group = |(at, cpus): (usize, &&str)| Lgroup {
+        id: LgrpId(u32::try_from(at).unwrap()),
+        cpus: cpus.parse().unwrap(),
+        distances: (0..lgroups.len()).map(|other| if other == at { 10 } else { 20 }).collect(),
+        memory_kib: None,
+    };
+    Arc::new(Places {
+        cores: cores.iter().map(|cpus| cpus.parse().unwrap()).collect(),
+        lgroups: lgroups.iter().enumerate().map(group).collect(),
+    })
+}
