@@ -22,7 +22,7 @@
 //!     └── the next interval: what came of it
 //! ```
 //!
-//! The checker knows nothing of policies: it says which hard rules a plan breaks. Every plan passes it before it is given out, and
+//! [`check()`] knows nothing of policies: it says which hard rules a plan breaks. Every plan passes it before it is given out, and
 //! whoever applies one asks it again.
 //!
 //! # What it never does
@@ -30,6 +30,7 @@
 //! It touches no machine, reads no clock, and throws no dice: the same frames give the same decisions. Time is that of the frames.
 //! Whether a plan was carried out it sees from the next frame.
 
+mod check;
 mod decision;
 mod demand;
 mod frame;
@@ -39,6 +40,7 @@ mod plan;
 #[cfg(test)]
 mod testing;
 
+pub use check::{Rule, Violation, check};
 pub use decision::{Alternative, Decision, Outcome, Outlook};
 pub use demand::{Demand, demand};
 pub use frame::{Costs, Frame, Places, SetFrame, Waiting};

@@ -1,0 +1,200 @@
+//! The checker: which hard rules a plan breaks. It knows no policy and trusts none.
+//!
+//! Moves are followed one after the other, because they are made one after the other: a plan that is right in the end and wrong on the way is
+//! wrong. A set that was outside its bounds before (a processor went off-line, a bound was changed) is not the plan's fault; making it worse is.
+
+#[cfg(test)]
+mod tests;
+
+use crate::{Frame, Move};
+use millpond_model::{CpuId, PsetId};
+use std::fmt;
+
+/// A rule that no plan may break.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rule {
+    /// A processor that is moved is on-line, and in some set.
+    KnownProcessor,
+    /// Both sets of a move exist.
+    KnownSet,
+    /// They are two.
+    TwoSets,
+    /// A processor is moved at most once.
+    MovedOnce,
+    /// It is moved from where it is.
+    MovedFromItsPlace,
+    /// A pinned one never moves.
+    Pinned,
+    /// No set is brought below its minimum.
+    Minimum,
+    /// No set is brought above its maximum.
+    Maximum,
+    /// The default set never loses its last processor.
+    DefaultSet,
+    /// Nor does a set with processes.
+    LastProcessor,
+    /// Each processor is in one set before and after, and none is lost.
+    Total,
+}
+
+/// One breach of one rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Violation {
+    /// Which rule.
+    pub rule: Rule,
+    /// Which move of the plan, from 0; none for what holds of the whole.
+    pub step: Option<usize>,
+    /// The processor in question.
+    pub cpu: Option<CpuId>,
+    /// The set in question.
+    pub set: Option<PsetId>,
+}
+
+impl Rule {
+    /// Every rule.
+    pub const ALL: [Rule; 11] = [
+        Rule::KnownProcessor,
+        Rule::KnownSet,
+        Rule::TwoSets,
+        Rule::MovedOnce,
+        Rule::MovedFromItsPlace,
+        Rule::Pinned,
+        Rule::Minimum,
+        Rule::Maximum,
+        Rule::DefaultSet,
+        Rule::LastProcessor,
+        Rule::Total,
+    ];
+
+    /// What is said of who breaks it.
+    #[must_use]
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Rule::KnownProcessor => "is not on-line in any set",
+            Rule::KnownSet => "does not exist",
+            Rule::TwoSets => "is both where it is and where it goes",
+            Rule::MovedOnce => "is moved twice",
+            Rule::MovedFromItsPlace => "is not in the set that it is moved from",
+            Rule::Pinned => "is pinned",
+            Rule::Minimum => "is brought below its minimum",
+            Rule::Maximum => "is brought above its maximum",
+            Rule::DefaultSet => "is the default set and loses its last processor",
+            Rule::LastProcessor => "has processes and loses its last processor",
+            Rule::Total => "is not in exactly one set",
+        }
+    }
+}
+
+/// `move 2: processor 7 is pinned`; moves are counted from 1.
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(step) = self.step {
+            write!(f, "move {}: ", step + 1)?;
+        }
+        match (self.set, self.cpu) {
+            (Some(set), _) => write!(f, "set {set} ")?,
+            (None, Some(cpu)) => write!(f, "processor {cpu} ")?,
+            (None, None) => f.write_str("the plan ")?,
+        }
+        f.write_str(self.rule.sentence())
+    }
+}
+
+/// What is followed through the plan.
+struct Walk<'f> {
+    frame: &'f Frame,
+    /// Each processor with the place of its set, ascending.
+    members: Vec<(CpuId, usize)>,
+    /// Whether the processor at the same place of `members` was moved.
+    moved: Vec<bool>,
+    sizes: Vec<usize>,
+    violations: Vec<Violation>,
+}
+
+/// Every breach, in the order of the moves. None: the plan may be carried out.
+#[must_use]
+pub fn check(frame: &Frame, moves: &[Move]) -> Vec<Violation> {
+    if moves.is_empty() {
+        return Vec::new();
+    }
+    let members = frame.members();
+    let mut walk = Walk {
+        frame,
+        moved: vec![false; members.len()],
+        members,
+        sizes: frame.sets.iter().map(crate::SetFrame::size).collect(),
+        violations: Vec::new(),
+    };
+    for (step, one) in moves.iter().enumerate() {
+        walk.step(step, *one);
+    }
+    walk.total();
+    walk.violations
+}
+
+impl Walk<'_> {
+    fn breach(&mut self, rule: Rule, step: usize, cpu: CpuId, set: Option<PsetId>) {
+        self.violations.push(Violation { rule, step: Some(step), cpu: Some(cpu), set });
+    }
+
+    fn step(&mut self, step: usize, one: Move) {
+        let place = |id: PsetId| self.frame.sets.iter().position(|set| set.id == id);
+        let (from, to) = (place(one.from), place(one.to));
+        for (id, found) in [(one.from, from), (one.to, to)] {
+            if found.is_none() {
+                self.breach(Rule::KnownSet, step, one.cpu, Some(id));
+            }
+        }
+        if one.from == one.to {
+            self.breach(Rule::TwoSets, step, one.cpu, Some(one.from));
+        }
+        let Ok(at) = self.members.binary_search_by_key(&one.cpu, |(cpu, _)| *cpu) else {
+            return self.breach(Rule::KnownProcessor, step, one.cpu, None);
+        };
+        if self.moved[at] {
+            self.breach(Rule::MovedOnce, step, one.cpu, None);
+        }
+        let (Some(from), Some(to)) = (from, to) else { return };
+        if self.members[at].1 != from {
+            return self.breach(Rule::MovedFromItsPlace, step, one.cpu, None);
+        }
+        if self.frame.sets[from].pinned.contains(one.cpu) {
+            self.breach(Rule::Pinned, step, one.cpu, None);
+        }
+        self.members[at].1 = to;
+        self.moved[at] = true;
+        if from != to {
+            self.transfer(step, one.cpu, from, to);
+        }
+    }
+
+    fn transfer(&mut self, step: usize, cpu: CpuId, from: usize, to: usize) {
+        let frame = self.frame;
+        let (donor, receiver) = (&frame.sets[from], &frame.sets[to]);
+        self.sizes[from] = self.sizes[from].saturating_sub(1);
+        self.sizes[to] += 1;
+        if self.sizes[from] < donor.min {
+            self.breach(Rule::Minimum, step, cpu, Some(donor.id));
+        }
+        if self.sizes[to] > receiver.max {
+            self.breach(Rule::Maximum, step, cpu, Some(receiver.id));
+        }
+        if self.sizes[from] == 0 && donor.id.is_default() {
+            self.breach(Rule::DefaultSet, step, cpu, Some(donor.id));
+        } else if self.sizes[from] == 0 && donor.has_processes {
+            self.breach(Rule::LastProcessor, step, cpu, Some(donor.id));
+        }
+    }
+
+    fn total(&mut self) {
+        let twice = self.members.windows(2).find(|pair| pair[0].0 == pair[1].0);
+        if let Some(pair) = twice {
+            self.violations.push(Violation {
+                rule: Rule::Total,
+                step: None,
+                cpu: Some(pair[0].0),
+                set: None,
+            });
+        }
+    }
+}
