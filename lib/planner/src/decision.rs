@@ -1,7 +1,8 @@
 //! The record of one decision: what was known, what is done, what else was thought of, and what came of it.
 
 use crate::num::real;
-use crate::{Frame, Move, Plan, demand};
+use crate::solaris::Event;
+use crate::{Frame, Move, Plan, check, demand};
 use millpond_model::{Nanos, PsetId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -25,9 +26,9 @@ pub struct Decision {
     pub alternatives: Vec<Alternative>,
     /// What each set should look like once it is done, if its demand stays.
     pub expected: Vec<Outlook>,
-    /// What the Solaris daemon would have logged.
+    /// What the Solaris daemon would have logged: only its policy says that.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub events: Vec<String>,
+    pub events: Vec<Event>,
     /// What the operator might do, where this is not the best way to run this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
@@ -117,6 +118,41 @@ impl Decision {
     }
 }
 
+/// What a policy has come to.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    pub policy: &'static str,
+    pub moves: Vec<Move>,
+    pub reason: String,
+    pub score: f64,
+    pub alternatives: Vec<Alternative>,
+    pub events: Vec<Event>,
+    pub advice: Option<String>,
+}
+
+impl Draft {
+    /// Makes a record of it. A plan that breaks a rule is none: nothing is moved, and the reason says what was wrong.
+    pub fn finish(mut self, frame: &Frame) -> Decision {
+        if let Some(violation) = check(frame, &self.moves).first() {
+            self.reason = format!("nothing is moved, because {violation}; planned was: {}", self.reason);
+            self.moves.clear();
+            self.score = 0.0;
+        }
+        Decision {
+            policy: self.policy.to_owned(),
+            state: None,
+            expected: Outlook::after(frame, &self.moves),
+            frame: frame.clone(),
+            plan: Plan { moves: self.moves, reason: self.reason },
+            score: self.score,
+            alternatives: self.alternatives,
+            events: self.events,
+            advice: self.advice,
+            outcome: None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,6 +192,18 @@ mod tests {
         let next = frame(vec![set(0, "0-2"), set(1, "3-7")]);
         let outcome = decision.outcome_in(&next, Some(Nanos(7)));
         assert_eq!((outcome.moved, outcome.cost), (1, Some(Nanos(7))));
+    }
+
+    #[test]
+    fn a_plan_that_breaks_a_rule_is_not_given_out() {
+        let frame = frame(vec![set(0, "0"), set(1, "1-2")]);
+        let moves = vec![Move { cpu: CpuId(0), from: PsetId(0), to: PsetId(1) }];
+        let decision = Draft { moves, reason: "greed".into(), ..Draft::default() }.finish(&frame);
+        assert_eq!(decision.plan.moves, []);
+        assert_eq!(
+            decision.plan.reason,
+            "nothing is moved, because move 1: set 0 is brought below its minimum; planned was: greed"
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //!
 //! A [`Frame`] is all that is known after one interval: each set's members, bounds and objectives, the processor time it used, and
 //! how long its threads waited for a processor, so that a need beyond its size shows; where processors stand; what a move
-//! costs. A *policy* looks at one frame after the other and remembers what it must. Its answer is a [`Decision`]: a copy of the
+//! costs. A [`Policy`] looks at one frame after the other and remembers what it must. Its answer is a [`Decision`]: a copy of the
 //! frame, a [`Plan`] (moves of single processors, in order, and why), what else was thought of and how it scored, and what should
 //! come of it. Later an [`Outcome`] is written beside it. Decisions are lines of JSON; from them any policy can be asked again what it
 //! would have done.
@@ -37,6 +37,8 @@ mod frame;
 mod log;
 mod num;
 mod plan;
+mod policy;
+mod solaris;
 #[cfg(test)]
 mod testing;
 
@@ -46,3 +48,5 @@ pub use demand::{Demand, demand};
 pub use frame::{Costs, Frame, Places, SetFrame, Waiting};
 pub use log::{Log, LogError, read_log};
 pub use plan::{Move, Plan};
+pub use policy::{POLICIES, Policy, StateError, policy};
+pub use solaris::{Category, Event, Found, Severity, Solaris, Transfer};

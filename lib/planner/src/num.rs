@@ -1,4 +1,4 @@
-//! Counts to reals, in one place.
+//! Counts to reals and back, in one place.
 
 use millpond_model::Nanos;
 
@@ -6,6 +6,12 @@ use millpond_model::Nanos;
 #[expect(clippy::cast_precision_loss, reason = "no machine has 2^52 processors")]
 pub(crate) fn real(count: usize) -> f64 {
     count as f64
+}
+
+/// The largest count that is not above `value`. Nothing that is not a number is 0.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "kept within bounds")]
+pub(crate) fn down(value: f64) -> usize {
+    value.floor().clamp(0.0, 1e9) as usize
 }
 
 /// How often `part` goes into `whole`; 0 when there is no whole.
@@ -16,6 +22,11 @@ pub(crate) fn ratio(part: Nanos, whole: Nanos) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_are_kept_within_bounds() {
+        assert_eq!((down(2.9), down(-1.0), down(f64::NAN), down(f64::INFINITY)), (2, 0, 0, 1_000_000_000));
+    }
 
     #[test]
     fn a_part_of_nothing_is_nothing() {

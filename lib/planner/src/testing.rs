@@ -1,7 +1,7 @@
 //! Frames for tests, in few words.
 
 use crate::{Costs, Frame, Places, SetFrame, Waiting};
-use millpond_model::pools::{Objective, Weighted};
+use millpond_model::pools::{Bound, Locality, Objective, Weighted};
 use millpond_model::{Lgroup, LgrpId, Nanos, PsetId};
 use std::sync::Arc;
 
@@ -42,6 +42,30 @@ pub(crate) fn load(set: SetFrame, used: f64, waiting: f64) -> SetFrame {
     let tenth = |count: f64| Nanos((count * 1e8) as u64);
     SetFrame { busy: tenth(used), waiting: Waiting::Threads(tenth(waiting)), ..set }
 }
+
+/// A set with an objective more.
+pub(crate) fn wanting(mut set: SetFrame, importance: u32, objective: Objective) -> SetFrame {
+    set.objectives.push(Weighted { importance, objective });
+    set
+}
+
+/// `utilization < percent`.
+pub(crate) const fn below(percent: u8) -> Objective {
+    Objective::Utilization(Bound::Below, percent)
+}
+
+/// `utilization > percent`.
+pub(crate) const fn above(percent: u8) -> Objective {
+    Objective::Utilization(Bound::Above, percent)
+}
+
+/// `utilization ~ percent`.
+pub(crate) const fn near(percent: u8) -> Objective {
+    Objective::Utilization(Bound::Near, percent)
+}
+
+pub(crate) const TIGHT: Objective = Objective::Locality(Locality::Tight);
+pub(crate) const LOOSE: Objective = Objective::Locality(Locality::Loose);
 
 /// Locality groups of these processors, 10 within and 20 between.
 pub(crate) fn places(lgroups: &[&str], cores: &[&str]) -> Arc<Places> {
