@@ -4,8 +4,8 @@ use crate::error::{Code, PoolError, errno};
 use millpond_machine::facets::Member;
 use millpond_machine::{Committed, Machine, Pools, Reason, Refusal, Writer};
 use millpond_model::pools::{PoolsConf, PoolsState, PsetNode};
-use millpond_model::{CpuId, PoolId};
-use std::collections::BTreeMap;
+use millpond_model::{CpuId, PoolId, PsetId};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The configuration of the machine.
 ///
@@ -30,6 +30,17 @@ pub fn fresh(machine: &dyn Machine, keep_others: bool) -> Result<PoolsState, Poo
     let states = machine.processors().map_err(Refusal::from)?.states()?;
     let cpus = states.into_iter().map(|s| (s.cpu, s.state.word().to_owned()));
     Ok(PoolsState { conf: PoolsConf::fresh(cpus), keep_others, zones: BTreeMap::new() })
+}
+
+/// The sets with processes or zones in them, by their pools.
+///
+/// # Errors
+/// When the machine cannot be read.
+pub fn occupied(machine: &dyn Machine, state: &PoolsState) -> Result<BTreeSet<PsetId>, PoolError> {
+    let sets = state.sets();
+    let members = pools(machine)?.members()?;
+    let all = members.values().chain(state.zones.values());
+    Ok(all.filter_map(|pool| sets.get(pool).copied()).collect())
 }
 
 /// Enables pools. `None` when they are enabled already.

@@ -15,6 +15,8 @@
 //!
 //! Errors have the texts of libpool ([`PoolError`]); what is wrong in the case at hand, and what would help, stands in the hint beside it.
 //!
+//! The [`Manager`] resizes sets: in each turn it measures, asks a policy of `planner`, and commits what that decides.
+//!
 //! What this room does not do: it reads no file, prints nothing, and decides nothing about who should have how many processors; that is
 //! `planner`.
 
@@ -22,6 +24,7 @@ pub mod dynamic;
 mod edit;
 mod error;
 mod instantiate;
+mod manager;
 pub mod share;
 pub mod validate;
 pub mod values;
@@ -29,3 +32,4 @@ pub mod values;
 pub use edit::{Editor, Element, Place};
 pub use error::{Code, PoolError, errno};
 pub use instantiate::instantiate;
+pub use manager::{Done, Manager, Turn};

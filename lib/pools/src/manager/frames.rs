@@ -1,0 +1,137 @@
+//! Frames: what the planner sees, from two looks at the machine.
+
+use millpond_formats::pools::objectives;
+use millpond_machine::facets::{Usage, Waited};
+use millpond_model::pools::{ElementKind, PoolsState, Weighted};
+use millpond_model::{CpuId, CpuSet, Nanos, PsetId, State, Topology};
+use millpond_planner::{Costs, Frame, Places, SetFrame, Waiting};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A processor that was used for less than one part in so many of an interval was idle.
+const IDLE_PART: u64 = 50;
+
+/// Remembers the last look.
+#[derive(Debug, Default)]
+pub struct Frames {
+    last: Option<(Usage, BTreeMap<CpuId, PsetId>)>,
+    places: Option<(Topology, Arc<Places>)>,
+    told: BTreeSet<String>,
+}
+
+impl Frames {
+    /// The frame of the interval that ends with `usage`; `None` for the first look. Beside it, warnings about objectives.
+    pub fn next(
+        &mut self,
+        usage: Usage,
+        state: &PoolsState,
+        topology: &Topology,
+        occupied: &BTreeSet<PsetId>,
+        cost: Option<Nanos>,
+    ) -> (Option<Frame>, Vec<String>) {
+        let mut warnings = Vec::new();
+        let objectives = self.objectives(state, &mut warnings);
+        let owner: BTreeMap<CpuId, PsetId> = state
+            .conf
+            .psets
+            .iter()
+            .flat_map(|s| s.cpus().iter().map(|c| (c.id, s.id().unwrap_or(PsetId::DEFAULT))))
+            .collect();
+        let Some((before, _)) = self.last.replace((usage.clone(), owner)) else { return (None, warnings) };
+        let elapsed = Nanos(usage.at.0.saturating_sub(before.at.0));
+        if elapsed.0 == 0 {
+            return (None, warnings);
+        }
+        let used = |cpu: CpuId| {
+            let is = usage.busy.get(&cpu)?.0;
+            Some(is.saturating_sub(before.busy.get(&cpu).map_or(is, |b| b.0)))
+        };
+        let sets = state.conf.psets.iter().map(|pset| {
+            let id = pset.id().unwrap_or(PsetId::DEFAULT);
+            let runs = |c: &&millpond_model::pools::CpuNode| {
+                let state = c.props.string("cpu.status").and_then(|word| word.parse::<State>().ok());
+                state.is_none_or(State::runs_threads)
+            };
+            let cpus: CpuSet = pset.cpus().iter().filter(runs).map(|c| c.id).collect();
+            let idle = cpus.iter().filter(|cpu| used(*cpu).is_some_and(|u| u * IDLE_PART < elapsed.0));
+            let of = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
+            SetFrame {
+                id,
+                name: pset.name().to_owned(),
+                pinned: pset.pinned(),
+                idle: idle.collect(),
+                min: of(pset.min()),
+                max: of(pset.max()),
+                importance: state.conf.importance_of(pset),
+                objectives: objectives.get(pset.name()).cloned().unwrap_or_default(),
+                has_processes: id.is_default() || occupied.contains(&id),
+                busy: Nanos(cpus.iter().filter_map(used).sum()),
+                waiting: waiting(before.waited.get(&id), usage.waited.get(&id)),
+                is_reset: !before.waited.contains_key(&id),
+                cpus,
+            }
+        });
+        let costs =
+            cost.map_or_else(Costs::default, |batch| Costs { batch, is_measured: true, ..Costs::default() });
+        let frame = Frame {
+            at: usage.at,
+            elapsed,
+            objectives: objectives.get("").cloned().unwrap_or_default(),
+            sets: sets.collect(),
+            places: self.places(topology),
+            costs,
+        };
+        (Some(frame), warnings)
+    }
+
+    fn places(&mut self, topology: &Topology) -> Arc<Places> {
+        if let Some((known, places)) = &self.places
+            && known == topology
+        {
+            return Arc::clone(places);
+        }
+        let places = Arc::new(Places::of(topology));
+        self.places = Some((topology.clone(), Arc::clone(&places)));
+        places
+    }
+
+    /// The objectives of each set by its name, and those of the system under no name.
+    fn objectives(
+        &mut self,
+        state: &PoolsState,
+        warnings: &mut Vec<String>,
+    ) -> BTreeMap<String, Vec<Weighted>> {
+        let system = state.conf.system.string("system.poold.objectives");
+        let of_system = ("", "system", ElementKind::System, system);
+        let of_sets = state
+            .conf
+            .psets
+            .iter()
+            .map(|s| (s.name(), s.name(), ElementKind::Pset, s.props.string("pset.poold.objectives")));
+        let mut all = BTreeMap::new();
+        let mut now = BTreeSet::new();
+        for (key, name, kind, text) in std::iter::once(of_system).chain(of_sets) {
+            let parsed = objectives::parse(text.unwrap_or_default(), kind);
+            for warning in parsed.warnings {
+                let line = format!("{name}: {warning}");
+                if !self.told.contains(&line) {
+                    warnings.push(line.clone());
+                }
+                now.insert(line);
+            }
+            all.insert(key.to_owned(), parsed.objectives);
+        }
+        self.told = now;
+        all
+    }
+}
+
+fn waiting(before: Option<&Waited>, now: Option<&Waited>) -> Waiting {
+    match (before, now) {
+        (Some(Waited::Threads(a)), Some(Waited::Threads(b))) => {
+            Waiting::Threads(Nanos(b.0.saturating_sub(a.0)))
+        }
+        (Some(Waited::Any(a)), Some(Waited::Any(b))) => Waiting::Any(Nanos(b.0.saturating_sub(a.0))),
+        _ => Waiting::Unknown,
+    }
+}

@@ -1,0 +1,160 @@
+//! The manager: measures, asks a policy, and carries out what it decides. Whoever runs it says when.
+//!
+//! ```text
+//!   watch ──sample──▶ Frames ──▶ Frame ──▶ Policy ──▶ Decision ──check──▶ commit (one change) ──▶ Turn
+//!                       ▲                                                        │
+//!                       └──────────── configuration of the machine ◀─────────────┘
+//! ```
+//!
+//! It keeps nothing that matters: the configuration is the machine's, and is read anew in every turn, so that whatever others change is
+//! seen. A plan is checked once more against the configuration at the moment at which it is carried out; what does not fit any more is
+//! not done.
+
+mod frames;
+
+use crate::dynamic;
+use crate::error::PoolError;
+use frames::Frames;
+use millpond_machine::facets::{Usage, UsageWatch};
+use millpond_machine::{Machine, Writer};
+use millpond_model::pools::PoolsState;
+use millpond_model::{Nanos, PsetId};
+use millpond_planner::{Decision, Frame, Outcome, Plan, Policy, check};
+
+/// What a turn found and did.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    /// What was decided. `None` in the first turn, and when nothing can be said of the interval.
+    pub decision: Option<Decision>,
+    /// What came of the decision of the turn before.
+    pub outcome: Option<Outcome>,
+    /// What was done about the plan.
+    pub done: Done,
+    /// Objectives that mean nothing, in words; told when they are first seen.
+    pub warnings: Vec<String>,
+    /// Somebody else changed the configuration since the last turn.
+    pub changed: bool,
+}
+
+/// What became of a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Done {
+    /// It had no moves.
+    Nothing,
+    /// It was carried out, in so long.
+    Moved(Nanos),
+    /// It does not fit what the machine has by now, in words.
+    Stale(String),
+    /// The machine refused, and has what it had.
+    Refused(PoolError),
+}
+
+/// The manager of one machine.
+pub struct Manager {
+    policy: Box<dyn Policy>,
+    frames: Frames,
+    last: Option<Decision>,
+    cost: Option<Nanos>,
+    left: Option<PoolsState>,
+}
+
+impl Manager {
+    /// With that policy.
+    #[must_use]
+    pub fn new(policy: Box<dyn Policy>) -> Self {
+        Manager { policy, frames: Frames::default(), last: None, cost: None, left: None }
+    }
+
+    /// The policy, to save or restore what it remembers.
+    pub fn policy(&mut self) -> &mut dyn Policy {
+        self.policy.as_mut()
+    }
+
+    /// One turn, at the end of an interval.
+    ///
+    /// # Errors
+    /// [`crate::errno::NOT_ACTIVE`] when pools are disabled; when the machine cannot be read.
+    pub fn turn(&mut self, machine: &dyn Machine, watch: &mut dyn UsageWatch) -> Result<Turn, PoolError> {
+        let usage: Usage = watch.sample()?;
+        let state = dynamic::read(machine)?;
+        let changed = self.left.as_ref().is_some_and(|left| differs(left, &state));
+        let topology = machine.processors().map_err(millpond_machine::Refusal::from)?.topology()?;
+        let members = crate::dynamic::occupied(machine, &state)?;
+        let (frame, warnings) = self.frames.next(usage, &state, &topology, &members, self.cost);
+        let Some(frame) = frame else {
+            self.left = Some(state);
+            return Ok(Turn { decision: None, outcome: None, done: Done::Nothing, warnings, changed });
+        };
+        let outcome = self.last.take().map(|last| last.outcome_in(&frame, self.cost));
+        let decision = self.policy.decide(&frame);
+        let done = self.carry_out(machine, &frame, &decision.plan, state);
+        self.last = Some(decision.clone());
+        Ok(Turn { decision: Some(decision), outcome, done, warnings, changed })
+    }
+
+    fn carry_out(
+        &mut self,
+        machine: &dyn Machine,
+        frame: &Frame,
+        plan: &Plan,
+        mut state: PoolsState,
+    ) -> Done {
+        if plan.moves.is_empty() {
+            self.left = Some(state);
+            return Done::Nothing;
+        }
+        if let Some(violation) = check(frame, &plan.moves).first() {
+            self.left = Some(state);
+            return Done::Stale(violation.to_string());
+        }
+        for step in &plan.moves {
+            if let Some(why) = unfit(&state, step.cpu, step.from) {
+                self.left = Some(state);
+                return Done::Stale(why);
+            }
+            let name = state.conf.psets.iter().find(|s| s.id() == Some(step.to)).map(|s| s.name().to_owned());
+            let moved = name.is_some_and(|name| state.conf.move_cpu(step.cpu, &name));
+            if !moved {
+                self.left = None;
+                return Done::Stale(format!("there is no set {}", step.to));
+            }
+        }
+        let began = machine.clock().now();
+        let committed = Writer::open(machine)
+            .map_err(PoolError::from)
+            .and_then(|writer| dynamic::commit(&writer, machine, Some(state.clone())));
+        match committed {
+            Ok(_) => {
+                let took = Nanos(machine.clock().now().0.saturating_sub(began.0));
+                self.cost = Some(took);
+                self.left = Some(state);
+                Done::Moved(took)
+            }
+            Err(error) => {
+                self.left = None;
+                Done::Refused(error)
+            }
+        }
+    }
+}
+
+/// Why a processor is not where the plan has it from.
+fn unfit(state: &PoolsState, cpu: millpond_model::CpuId, from: PsetId) -> Option<String> {
+    match state.conf.pset_with(cpu) {
+        None => Some(format!("processor {cpu} is gone")),
+        Some(set) if set.id() != Some(from) => Some(format!("processor {cpu} is in {} by now", set.name())),
+        Some(_) => None,
+    }
+}
+
+/// Whether two configurations differ in what users see; load and use change by themselves.
+fn differs(left: &PoolsState, is: &PoolsState) -> bool {
+    let quiet = |state: &PoolsState| {
+        let mut state = state.clone();
+        for pset in &mut state.conf.psets {
+            pset.props.set("pset.load", 0u64);
+        }
+        state
+    };
+    quiet(left) != quiet(is)
+}

@@ -1,0 +1,67 @@
+//! Sets that resize themselves, on simulated machines.
+
+#![allow(clippy::unwrap_used)]
+
+use millpond_machine::facets::Member;
+use millpond_machine::{Accounting, Clock, Writer};
+use millpond_model::pools::PropValue;
+use millpond_model::{Nanos, Pid, PoolId};
+use millpond_planner::policy;
+use millpond_pools::{Done, Editor, Element, Manager, Place, dynamic};
+use millpond_sim::SimMachine;
+use millpond_sim::workloads::Load;
+
+/// Pools `a` and `b`, each with a set that may have 1 to so many processors; all but one are shared out.
+fn two_pools(machine: &SimMachine, sizes: (u64, u64), max: u64) {
+    let writer = Writer::open(machine).unwrap();
+    dynamic::enable(&writer, machine, false).unwrap();
+    let state = dynamic::read(machine).unwrap();
+    let mut editor = Editor::new(state.conf.clone(), Place::Machine);
+    for (name, size) in [("a", sizes.0), ("b", sizes.1)] {
+        let set = Element::Pset(name.into());
+        editor.create_pset(name).unwrap();
+        editor.put(&set, "pset.max", PropValue::Uint(max)).unwrap();
+        editor.create_pool(name).unwrap();
+        editor.associate(name, Some(name)).unwrap();
+        editor.transfer(size, "pset_default", name).unwrap();
+        editor.put(&set, "pset.min", PropValue::Uint(1)).unwrap();
+    }
+    let state = millpond_model::pools::PoolsState { conf: editor.conf, ..state };
+    dynamic::commit(&writer, machine, Some(state)).unwrap();
+}
+
+fn spin(machine: &SimMachine, threads: u32, pool: u32) -> Pid {
+    let words: Vec<String> = ["spin".into(), "-t".into(), threads.to_string()].to_vec();
+    let pid = machine.start_load(&Load::parse(&words).unwrap());
+    let writer = Writer::open(machine).unwrap();
+    dynamic::bind(&writer, machine, &Member::Process(pid), PoolId(pool)).unwrap();
+    pid
+}
+
+fn size(machine: &SimMachine, set: &str) -> u64 {
+    dynamic::read(machine).unwrap().conf.pset(set).unwrap().size()
+}
+
+/// Lets time pass in turns of so many milliseconds until the set has the size. Gives the turns.
+fn turns_until(machine: &SimMachine, policy_name: &str, interval: u64, set: &str, wanted: u64) -> u64 {
+    let mut manager = Manager::new(policy(policy_name).unwrap());
+    let mut watch = Accounting::watch(machine).unwrap();
+    for turn in 0..10_000 {
+        let done = manager.turn(machine, watch.as_mut()).unwrap().done;
+        assert!(!matches!(done, Done::Stale(_) | Done::Refused(_)), "{done:?}");
+        if size(machine, set) == wanted {
+            return turn;
+        }
+        machine.sleep_until(Nanos(machine.now().0 + interval * 1_000_000));
+    }
+    panic!("set {set} has {} and not {wanted}", size(machine, set));
+}
+
+#[test]
+fn the_policy_of_solaris_moves_one_processor_after_six_intervals() {
+    let machine = SimMachine::named("t2000").unwrap();
+    two_pools(&machine, (8, 8), 31);
+    spin(&machine, 24, 1);
+    // One baseline, five samples.
+    assert_eq!(turns_until(&machine, "solaris", 15_000, "a", 9), 6);
+}
