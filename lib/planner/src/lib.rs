@@ -25,6 +25,12 @@
 //! [`check()`] knows nothing of policies: it says which hard rules a plan breaks. Every plan passes it before it is given out, and
 //! whoever applies one asks it again.
 //!
+//! # The policies
+//!
+//! [`policy()`] gives one by its name: `millpond` ([`Millpond`]), which reacts to one frame, moves many processors at once, charges moves what they cost
+//! and learns when it was too quick; and `solaris` ([`Solaris`]), which does what the Solaris daemon did, one processor at a time,
+//! in the same steps and with the same words.
+//!
 //! # What it never does
 //!
 //! It touches no machine, reads no clock, and throws no dice: the same frames give the same decisions. Time is that of the frames.
@@ -35,6 +41,7 @@ mod decision;
 mod demand;
 mod frame;
 mod log;
+mod millpond;
 mod num;
 mod plan;
 mod policy;
@@ -47,6 +54,7 @@ pub use decision::{Alternative, Decision, Outcome, Outlook};
 pub use demand::{Demand, demand};
 pub use frame::{Costs, Frame, Places, SetFrame, Waiting};
 pub use log::{Log, LogError, read_log};
+pub use millpond::Millpond;
 pub use plan::{Move, Plan};
 pub use policy::{POLICIES, Policy, StateError, policy};
 pub use solaris::{Category, Event, Found, Severity, Solaris, Transfer};

@@ -8,15 +8,33 @@ pub(crate) fn real(count: usize) -> f64 {
     count as f64
 }
 
+/// The smallest count that is not below `value`. Nothing that is not a number is 0.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "kept within bounds")]
+pub(crate) fn up(value: f64) -> usize {
+    value.ceil().clamp(0.0, 1e9) as usize
+}
+
 /// The largest count that is not above `value`. Nothing that is not a number is 0.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "kept within bounds")]
 pub(crate) fn down(value: f64) -> usize {
     value.floor().clamp(0.0, 1e9) as usize
 }
 
+/// An importance as a weight: what is less than nothing is nothing.
+#[expect(clippy::cast_precision_loss, reason = "a weight needs few digits")]
+pub(crate) fn weight(importance: i64) -> f64 {
+    importance.max(0) as f64
+}
+
 /// How often `part` goes into `whole`; 0 when there is no whole.
 pub(crate) fn ratio(part: Nanos, whole: Nanos) -> f64 {
     if whole.0 == 0 { 0.0 } else { part.as_secs_f64() / whole.as_secs_f64() }
+}
+
+/// Seconds as a span. Nothing that is not a number is no time.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast to u64 saturates")]
+pub(crate) fn span(seconds: f64) -> Nanos {
+    Nanos((seconds * 1e9) as u64)
 }
 
 #[cfg(test)]
@@ -25,6 +43,7 @@ mod tests {
 
     #[test]
     fn counts_are_kept_within_bounds() {
+        assert_eq!((up(2.1), up(-1.0), span(0.5), span(f64::NAN)), (3, 0, Nanos(500_000_000), Nanos(0)));
         assert_eq!((down(2.9), down(-1.0), down(f64::NAN), down(f64::INFINITY)), (2, 0, 0, 1_000_000_000));
     }
 

@@ -1,6 +1,6 @@
 //! What every policy is.
 
-use crate::{Decision, Frame, Solaris};
+use crate::{Decision, Frame, Millpond, Solaris};
 use serde_json::Value;
 
 /// Decides from frames. Frames come in the order of time; each one's interval begins where the last one's ended.
@@ -33,12 +33,13 @@ pub struct StateError {
 }
 
 /// The names of all policies, the default one first.
-pub const POLICIES: [&str; 1] = ["solaris"];
+pub const POLICIES: [&str; 2] = ["millpond", "solaris"];
 
 /// A policy by its name, remembering nothing.
 #[must_use]
 pub fn policy(name: &str) -> Option<Box<dyn Policy>> {
     match name {
+        "millpond" => Some(Box::new(Millpond::default())),
         "solaris" => Some(Box::new(Solaris::default())),
         _ => None,
     }

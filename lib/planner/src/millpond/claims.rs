@@ -1,0 +1,158 @@
+//! What each set should have: demands and objectives to sizes.
+//!
+//! A set *needs* enough processors for its level, and *wants* as many more as its utilization objectives ask for: `< V` and `~ V` want
+//! `level / V`, `> V` wants no more than that. Needs come before wants. Where all needs do not fit, the water-fill shares
+//! out what there is; where they fit and the wants do not, it shares out the rest.
+
+use super::fill::{Claim, pour_whole};
+use crate::num::{down, real, up, weight};
+use crate::{Frame, SetFrame};
+use millpond_model::pools::{Bound, Objective};
+
+/// So much of a processor more is no reason for a whole one.
+const CRUMB: f64 = 0.05;
+
+/// The least weight: who counts for nothing still gets something before processors lie idle.
+const LIGHTEST: f64 = 0.1;
+
+/// What one set asks for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Ask {
+    /// What it cannot be without.
+    pub low: usize,
+    /// For its threads.
+    pub need: usize,
+    /// For its objectives.
+    pub want: usize,
+    /// The most that it wants to have; its maximum, or what `> V` leaves.
+    pub high: usize,
+}
+
+/// What a set asks for when it would use `level` processors.
+pub(super) fn ask(set: &SetFrame, level: f64, total: usize) -> Ask {
+    let pinned = (&set.pinned & &set.cpus).len();
+    let low = set.floor().min(set.max).max(pinned);
+    let high = set.max.min(total).max(low);
+    let need = up(level - CRUMB).clamp(low, high);
+    let (mut want, mut most) = (need, high);
+    for weighted in &set.objectives {
+        let Objective::Utilization(bound, percent) = weighted.objective else { continue };
+        let at = if percent == 0 { real(total) } else { level * 100.0 / f64::from(percent) };
+        match bound {
+            Bound::Below => want = want.max(up(at - CRUMB)),
+            Bound::Near => {
+                want = want.max(up(at - 0.5));
+                most = most.min(up(at - 0.5));
+            }
+            Bound::Above if percent > 0 => most = most.min(down(at + CRUMB)),
+            Bound::Above => {}
+        }
+    }
+    let most = most.max(need);
+    Ask { low, need, want: want.clamp(need, most), high: most }
+}
+
+/// How much a set counts.
+fn standing(set: &SetFrame) -> f64 {
+    weight(set.importance).max(LIGHTEST)
+}
+
+/// What each set should have. The sum is at most the total, unless not even the minima fit.
+pub(super) fn allot(frame: &Frame, asks: &[Ask], levels: &[f64]) -> Vec<usize> {
+    let total = frame.total();
+    let sizes: Vec<usize> = frame.sets.iter().map(SetFrame::size).collect();
+    let by_use = frame.wt_load().is_some_and(|importance| importance > 0);
+    let needs: usize = asks.iter().map(|ask| ask.need).sum();
+    if needs > total {
+        // Nobody can consume more than the machine, however many threads wait.
+        let claim = |at: usize| {
+            let (set, ask) = (&frame.sets[at], asks[at]);
+            let used = levels[at].min(real(total));
+            let weight = standing(set) * if by_use { used } else { 1.0 };
+            Claim { low: ask.low, high: ask.need, weight }
+        };
+        let claims: Vec<Claim> = (0..asks.len()).map(claim).collect();
+        return pour_whole(total, &claims, &sizes);
+    }
+    let claim = |(set, ask): (&SetFrame, &Ask)| {
+        let utilization = |o: &Objective| matches!(o, Objective::Utilization(..));
+        let counts = set.objectives.iter().filter(|w| utilization(&w.objective)).map(|w| w.importance).max();
+        let weight = standing(set) * f64::from(counts.unwrap_or(0)).max(LIGHTEST);
+        Claim { low: 0, high: ask.want - ask.need, weight }
+    };
+    let claims: Vec<Claim> = frame.sets.iter().zip(asks).map(claim).collect();
+    let beyond: Vec<usize> =
+        sizes.iter().zip(asks).map(|(size, ask)| size.saturating_sub(ask.need)).collect();
+    let more = pour_whole(total - needs, &claims, &beyond);
+    asks.iter().zip(more).map(|(ask, more)| ask.need + more).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{above, below, frame, near, set, wanting};
+
+    fn wants(objective: Objective, level: f64) -> (usize, usize) {
+        let ask = ask(&wanting(set(1, "0-3"), 1, objective), level, 64);
+        (ask.need, ask.want)
+    }
+
+    #[test]
+    fn objectives_turn_demand_into_sizes() {
+        assert_eq!(wants(below(80), 8.0), (8, 10));
+        assert_eq!(wants(below(80), 8.1), (9, 11));
+        assert_eq!(wants(near(50), 8.0), (8, 16));
+        assert_eq!(wants(near(75), 8.0), (8, 11), "10.67");
+        assert_eq!(wants(above(30), 8.0), (8, 8));
+        assert_eq!(wants(below(0), 8.0), (8, 64), "all there are");
+        assert_eq!(wants(below(100), 8.04), (8, 8), "a crumb");
+    }
+
+    #[test]
+    fn a_floor_under_utilization_limits_what_a_ceiling_wants() {
+        // `< 50` wants 16 for 8; `> 80` at most 10.
+        let both = wanting(wanting(set(1, "0-3"), 1, below(50)), 1, above(80));
+        assert_eq!(ask(&both, 8.0, 64), Ask { low: 1, need: 8, want: 10, high: 10 });
+    }
+
+    #[test]
+    fn bounds_come_before_demand() {
+        let narrow = SetFrame { min: 2, max: 3, ..set(1, "0-3") };
+        assert_eq!(ask(&narrow, 9.0, 64), Ask { low: 2, need: 3, want: 3, high: 3 });
+        assert_eq!(ask(&narrow, 0.0, 64).need, 2);
+        assert_eq!(ask(&SetFrame { max: 0, min: 0, ..set(1, "") }, 9.0, 64).want, 0);
+        let pinned = SetFrame { max: 1, pinned: "0-2".parse().unwrap(), ..set(1, "0-3") };
+        assert_eq!(ask(&pinned, 0.0, 64), Ask { low: 3, need: 3, want: 3, high: 3 });
+    }
+
+    /// Two sets of one half of 64 with these levels.
+    fn halves(first: SetFrame, second: SetFrame, levels: [f64; 2]) -> Vec<usize> {
+        let asks = [ask(&first, levels[0], 64), ask(&second, levels[1], 64)];
+        allot(&frame(vec![first, second]), &asks, &levels)
+    }
+
+    #[test]
+    fn when_all_is_used_shares_are_in_proportion_to_consumption() {
+        let (a, b) = (|| set(0, "0-31"), || set(1, "32-63"));
+        // 64 : 30 of 64 are 43.6 and 20.4. More than the machine counts as the machine.
+        assert_eq!(halves(a(), b(), [90.0, 30.0]), [44, 20]);
+        assert_eq!(halves(a(), b(), [500.0, 64.0]), [32, 32]);
+        assert_eq!(halves(SetFrame { max: 10, ..a() }, b(), [90.0, 90.0]), [10, 54]);
+        assert_eq!(halves(SetFrame { importance: 3, ..a() }, b(), [90.0, 90.0]), [48, 16]);
+    }
+
+    #[test]
+    fn needs_come_before_objectives() {
+        let roomy = || wanting(set(0, "0-31"), 1, below(50));
+        assert_eq!(halves(roomy(), set(1, "32-63"), [20.0, 30.0]), [34, 30], "40 and 30 do not fit");
+        assert_eq!(halves(roomy(), set(1, "32-63"), [10.0, 30.0]), [20, 30], "what nobody wants is nobody's");
+    }
+
+    #[test]
+    fn without_wt_load_importance_alone_counts() {
+        let (a, b) = (set(0, "0-31"), set(1, "32-63"));
+        let asks = [ask(&a, 60.0, 64), ask(&b, 40.0, 64)];
+        let frame = Frame { objectives: Vec::new(), ..frame(vec![a, b]) };
+        assert_eq!(allot(&frame, &asks, &[60.0, 40.0]), [32, 32]);
+    }
+}

@@ -1,0 +1,328 @@
+//! What is remembered of a set: how much it needs, and how far that may be believed.
+//!
+//! **Its level** is how much it needs, without the noise: it rises at once with the demand, and falls only when the demand
+//! falls by a quarter, or has not been reached for some seconds. Steady noise of some percent therefore leaves it where it is.
+//!
+//! **Two doubts** damp what swings too quickly to be followed. They grow only from mistakes, so a set that never swung is served at once.
+//!
+//! * *Patience*: a set was given processors and did not need them for even two intervals. Next time its need must have lasted longer, twice
+//!   as long after each such time.
+//! * *Hold*: a set gave processors away and wanted them back within three intervals. Next time its demand must have been low for longer.
+//!
+//! Both are halved each time the belief was right, or when nothing happened for a while. A swing that is slow enough to be worth following
+//! leaves them at nothing.
+
+use crate::num::{real, span};
+use crate::{Demand, Frame};
+use millpond_model::Nanos;
+use serde::{Deserialize, Serialize};
+
+/// Below this part of the level a demand is a lower one, and no noise.
+const FALLEN: f64 = 0.75;
+
+/// By at least so many processors.
+const FALLEN_BY: f64 = 0.5;
+
+/// A level that was not reached for one to two of these falls to what was.
+const WINDOW: Nanos = Nanos::from_secs(5);
+
+/// No doubt lasts longer, or longer than eight intervals.
+const DOUBT_MAX: Nanos = Nanos::from_secs(2);
+
+/// A doubt that was not confirmed for so long is halved.
+const FORGIVEN: Nanos = Nanos::from_secs(10);
+
+/// For how long a set that was given processors is one that asks again.
+const SERVED: Nanos = Nanos::from_secs(30);
+
+/// How long a need is thought to last before anything is known, in seconds.
+const STAY: f64 = 1.0;
+
+/// No need is thought to last longer, in seconds.
+const STAY_MAX: f64 = 60.0;
+
+/// One set.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct SetMemory {
+    level: Level,
+    /// When the need that lasts began.
+    need_since: Option<Nanos>,
+    /// How long a need must have lasted.
+    patience: Doubt,
+    /// How long a demand must have been low.
+    hold: Doubt,
+    /// Processors that it was given and has not proved to need.
+    grant: Option<Event>,
+    /// When it was given processors last.
+    last_grant: Option<Nanos>,
+    /// Processors that it gave and has not proved to be without.
+    gift: Option<Event>,
+    /// How long needs lasted after they were served, in seconds; none before the first.
+    stay: Option<f64>,
+    /// Processors used, averaged over some time.
+    pub mean_used: f64,
+}
+
+/// The highest demand of the present window and of the one before.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+struct Level {
+    is_known: bool,
+    now: f64,
+    before: f64,
+    since: Nanos,
+    /// Since when the demand is lower, and its highest since then.
+    low: Option<(Nanos, f64)>,
+}
+
+/// A time to wait before believing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+struct Doubt {
+    wait: Nanos,
+    /// When it last changed.
+    at: Nanos,
+}
+
+/// A change of size.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Event {
+    at: Nanos,
+    /// Size before it.
+    before: usize,
+}
+
+fn times(span: Nanos, count: u64) -> Nanos {
+    Nanos(span.0.saturating_mul(count))
+}
+
+impl Doubt {
+    fn confirm(&mut self, frame: &Frame) {
+        let most = DOUBT_MAX.max(times(frame.elapsed, 8));
+        self.wait = times(self.wait, 2).max(times(frame.elapsed, 2)).min(most);
+        self.at = frame.at;
+    }
+
+    fn relent(&mut self, frame: &Frame) {
+        let half = Nanos(self.wait.0 / 2);
+        self.wait = if half < frame.elapsed { Nanos(0) } else { half };
+        self.at = frame.at;
+    }
+
+    fn forget(&mut self, frame: &Frame) {
+        if self.wait.0 > 0 && frame.at - self.at >= FORGIVEN.max(times(frame.elapsed, 20)) {
+            self.relent(frame);
+        }
+    }
+}
+
+impl Level {
+    fn value(&self) -> f64 {
+        self.now.max(self.before)
+    }
+
+    fn set(&mut self, value: f64, at: Nanos) {
+        *self = Level { is_known: true, now: value, before: value, since: at, low: None };
+    }
+
+    fn see(&mut self, demand: f64, hold: Nanos, frame: &Frame) {
+        let start = frame.at - frame.elapsed;
+        let level = self.value();
+        if !self.is_known {
+            return self.set(demand, start);
+        }
+        if demand < (level * FALLEN).min(level - FALLEN_BY) {
+            let (since, highest) = self.low.unwrap_or((start, demand));
+            let highest = highest.max(demand);
+            self.low = Some((since, highest));
+            if frame.at - since >= hold {
+                self.set(highest, start);
+            }
+            return;
+        }
+        self.low = None;
+        if frame.at - self.since >= WINDOW.max(times(frame.elapsed, 5)) {
+            (self.before, self.now, self.since) = (self.now, demand, frame.at);
+        }
+        self.now = self.now.max(demand);
+    }
+}
+
+impl SetMemory {
+    /// Takes in one frame. `size` is what the set had in it, `lacks` whether that was too little for what is asked.
+    pub fn see(&mut self, demand: Demand, size: usize, lacks: bool, frame: &Frame) {
+        self.judge_grant(demand.wanted, size, frame);
+        self.judge_gift(lacks, frame);
+        self.patience.forget(frame);
+        self.hold.forget(frame);
+        self.level.see(demand.wanted, self.hold.wait, frame);
+        self.need_since = lacks.then(|| self.need_since.unwrap_or(frame.at - frame.elapsed));
+    }
+
+    fn judge_grant(&mut self, wanted: f64, size: usize, frame: &Frame) {
+        let Some(grant) = self.grant else { return };
+        let start = frame.at - frame.elapsed;
+        let is_used = wanted > real(grant.before);
+        let until = if is_used { frame.at } else { start };
+        let used = until - grant.at;
+        let is_proven = used.as_secs_f64() >= STAY_MAX;
+        if is_used && size > grant.before && !is_proven {
+            return;
+        }
+        self.grant = None;
+        let known = self.stay.unwrap_or(STAY);
+        self.stay = Some(f64::midpoint(known, used.as_secs_f64()).min(STAY_MAX));
+        if used < times(frame.elapsed, 2) && !is_used {
+            self.patience.confirm(frame);
+        } else {
+            self.patience.relent(frame);
+        }
+    }
+
+    fn judge_gift(&mut self, lacks: bool, frame: &Frame) {
+        let Some(gift) = self.gift else { return };
+        let is_soon = frame.at - gift.at <= times(frame.elapsed, 3);
+        if is_soon && !lacks {
+            return;
+        }
+        self.gift = None;
+        if is_soon { self.hold.confirm(frame) } else { self.hold.relent(frame) }
+    }
+
+    /// It was given processors.
+    pub fn granted(&mut self, before: usize, frame: &Frame) {
+        self.grant = self.grant.or(Some(Event { at: frame.at, before }));
+        self.last_grant = Some(frame.at);
+    }
+
+    /// Whether it was given processors not long ago. If it asks again it should get a little more than it asks for: else noise brings it
+    /// back each time that it is a little higher than ever before.
+    pub fn was_served(&self, frame: &Frame) -> bool {
+        self.last_grant.is_some_and(|at| frame.at - at <= SERVED.max(times(frame.elapsed, 20)))
+    }
+
+    /// It gave processors that it did not need.
+    pub fn gave(&mut self, before: usize, frame: &Frame) {
+        self.gift = Some(Event { at: frame.at, before });
+    }
+
+    /// How much it needs; none before anything was seen.
+    pub fn level(&self) -> Option<f64> {
+        self.level.is_known.then(|| self.level.value())
+    }
+
+    /// How much longer its need must last before it is believed; nothing if it is.
+    pub fn doubt(&self, frame: &Frame) -> Nanos {
+        self.patience.wait - self.age(frame)
+    }
+
+    /// How long its need has lasted.
+    fn age(&self, frame: &Frame) -> Nanos {
+        self.need_since.map_or(Nanos(0), |since| frame.at - since)
+    }
+
+    /// How long what it is given will be of use: as long as before, or as long again as the need has lasted.
+    pub fn stay(&self, frame: &Frame) -> Nanos {
+        span(self.stay.unwrap_or(STAY)).max(self.age(frame))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tenths of seconds of demand of a set with four processors; the memory after each.
+    fn watch(demands: &[f64]) -> Vec<SetMemory> {
+        let mut memory = SetMemory::default();
+        let see = |(at, wanted): (u64, &f64)| {
+            let frame = frame(at);
+            let demand = Demand { used: wanted.min(4.0), wanted: *wanted, is_saturated: *wanted > 4.0 };
+            memory.see(demand, 4, *wanted > 4.0, &frame);
+            memory.clone()
+        };
+        (1..).zip(demands).map(see).collect()
+    }
+
+    fn frame(at: u64) -> Frame {
+        Frame { at: Nanos::from_millis(100 * at), elapsed: Nanos::from_millis(100), ..Frame::default() }
+    }
+
+    fn levels(demands: &[f64]) -> Vec<f64> {
+        watch(demands).iter().map(|memory| memory.level().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_level_rises_at_once_and_falls_by_a_quarter_at_once() {
+        assert_eq!(levels(&[4.0, 8.0, 6.1, 5.9]), [4.0, 8.0, 8.0, 5.9]);
+        assert_eq!(levels(&[0.9, 0.5, 0.3]), [0.9, 0.9, 0.3], "half a processor at least");
+    }
+
+    #[test]
+    fn a_level_that_is_not_reached_any_more_falls_within_two_windows() {
+        let mut demands = vec![8.0];
+        demands.extend([7.0; 101]);
+        let levels = levels(&demands);
+        assert_eq!(levels[40], 8.0);
+        assert_eq!(levels[101], 7.0);
+    }
+
+    #[test]
+    fn a_need_is_believed_at_once_until_it_was_wrong() {
+        let mut memory = watch(&[5.0]).pop().unwrap();
+        assert_eq!(memory.doubt(&frame(1)), Nanos(0));
+        memory.granted(4, &frame(1));
+        let none = Demand { used: 1.0, wanted: 1.0, is_saturated: false };
+        let much = Demand { used: 4.0, wanted: 9.0, is_saturated: true };
+        memory.see(none, 5, false, &frame(2));
+        assert_eq!(memory.patience.wait, Nanos::from_millis(200), "two intervals");
+        memory.see(much, 4, true, &frame(3));
+        assert_eq!(memory.doubt(&frame(3)), Nanos::from_millis(100));
+        memory.see(much, 4, true, &frame(4));
+        assert_eq!(memory.doubt(&frame(4)), Nanos(0));
+        memory.granted(4, &frame(4));
+        memory.see(none, 5, false, &frame(5));
+        assert_eq!(memory.patience.wait, Nanos::from_millis(400), "twice");
+    }
+
+    #[test]
+    fn a_need_that_lasted_ends_doubts() {
+        let mut memory = SetMemory {
+            patience: Doubt { wait: Nanos::from_millis(200), at: Nanos(0) },
+            ..watch(&[5.0])[0].clone()
+        };
+        memory.granted(4, &frame(1));
+        let much = Demand { used: 5.0, wanted: 5.0, is_saturated: true };
+        for at in 2..=4 {
+            memory.see(much, 5, false, &frame(at));
+        }
+        let none = Demand { used: 1.0, wanted: 1.0, is_saturated: false };
+        memory.see(none, 5, false, &frame(5));
+        assert_eq!(memory.patience.wait, Nanos::from_millis(100));
+        // A second was assumed, three tenths were seen.
+        assert_eq!(memory.stay(&frame(5)), Nanos::from_millis(650));
+    }
+
+    #[test]
+    fn who_gave_and_wants_it_back_holds_it_longer() {
+        let mut memory = watch(&[4.0, 1.0]).pop().unwrap();
+        memory.gave(4, &frame(2));
+        let much = Demand { used: 2.0, wanted: 4.0, is_saturated: true };
+        memory.see(much, 2, true, &frame(3));
+        assert_eq!(memory.hold.wait, Nanos::from_millis(200));
+        let none = Demand { used: 1.0, wanted: 1.0, is_saturated: false };
+        memory.see(none, 4, false, &frame(4));
+        assert_eq!(memory.level(), Some(4.0), "one interval is not believed");
+        memory.see(none, 4, false, &frame(5));
+        assert_eq!(memory.level(), Some(1.0));
+    }
+
+    #[test]
+    fn doubts_that_nothing_confirms_are_forgotten() {
+        let mut memory =
+            SetMemory { patience: Doubt { wait: Nanos::from_secs(2), at: Nanos(0) }, ..SetMemory::default() };
+        let none = Demand { used: 1.0, wanted: 1.0, is_saturated: false };
+        (1..=500).for_each(|at| memory.see(none, 4, false, &frame(at)));
+        assert!(memory.patience.wait < Nanos::from_millis(100));
+    }
+}

@@ -1,0 +1,161 @@
+//! From what sets should have to moves: who gets how many from whom, and what it wins and costs.
+
+use super::SetView;
+use super::ground::{Ground, Left};
+use crate::num::real;
+use crate::{Alternative, Frame, Move};
+use millpond_model::CpuId;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// What a processor is worth to who wants it for an objective only, beside one that will be used.
+const COMFORT: f64 = 0.1;
+
+/// Moves with what they win and cost.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Proposal {
+    pub moves: Vec<Move>,
+    /// Processor time, in seconds, that threads will have and would not have had.
+    pub gain: f64,
+    /// Processor time, in seconds, that moving takes.
+    pub cost: f64,
+    /// How many processors each set gets, by place.
+    pub gets: Vec<usize>,
+    /// How many each gives.
+    pub gives: Vec<usize>,
+    /// How many of the moves bounds ask for.
+    forced: usize,
+}
+
+impl Proposal {
+    /// Whether bounds ask for some of it: then it is not a question of worth.
+    pub fn is_forced(&self) -> bool {
+        self.forced > 0
+    }
+
+    /// Seconds of processor time won.
+    pub fn score(&self) -> f64 {
+        self.gain - self.cost
+    }
+
+    /// As one that was not chosen.
+    pub fn alternative(&self, why_not: &str) -> Alternative {
+        Alternative { moves: self.moves.clone(), score: self.score(), why_not: why_not.into() }
+    }
+}
+
+/// What sets lack of their minima.
+pub(super) fn must(frame: &Frame, views: &[SetView]) -> Vec<usize> {
+    let sets = frame.sets.iter().zip(views);
+    sets.map(|(set, view)| view.ask.low.saturating_sub(set.size())).collect()
+}
+
+/// What sets lack beyond their minima that is worth bringing, of those that `may` have it.
+pub(super) fn lacking(frame: &Frame, views: &[SetView], may: impl Fn(usize) -> bool) -> Vec<usize> {
+    let lacks = |at: usize| {
+        let (size, view) = (frame.sets[at].size(), &views[at]);
+        let has = size.max(view.ask.low);
+        let most = view.allotted.min(view.now);
+        if most <= has || !may(at) {
+            return 0;
+        }
+        let cost = frame.costs.cpu.as_secs_f64();
+        let worth = |count: &usize| use_of(view, size, *count) * view.stay.as_secs_f64() > cost;
+        (1..=most - has).take_while(|count| worth(&(has - size + count))).count()
+    };
+    (0..views.len()).map(lacks).collect()
+}
+
+/// What part of the `count`th processor more will be used.
+fn use_of(view: &SetView, size: usize, count: usize) -> f64 {
+    let beyond = view.demand.map_or(0.0, |demand| demand.wanted - real(size + count - 1));
+    beyond.clamp(COMFORT, 1.0)
+}
+
+/// What sets could give: how many they must, being above their maxima, and how many they can.
+struct Spare {
+    forced: usize,
+    all: usize,
+    /// How many are more than it wants to have.
+    unwanted: usize,
+}
+
+/// Draws up moves: first what sets `must` have, then `grants`, as far as others can give it; then what is above maxima goes where there is room.
+pub(super) fn propose(
+    frame: &Frame,
+    views: &[SetView],
+    must: &[usize],
+    grants: &[usize],
+    mut ground: Ground<'_>,
+    left: &BTreeMap<CpuId, Left>,
+) -> Proposal {
+    let mut spare: Vec<Spare> = frame
+        .sets
+        .iter()
+        .zip(views)
+        .enumerate()
+        .map(|(at, (set, view))| {
+            let size = set.size();
+            let free = ground.free(at);
+            let most = size.saturating_sub(set.floor()).min(free);
+            let forced = size.saturating_sub(set.max).min(most);
+            let all = size.saturating_sub(view.allotted).max(forced).min(most);
+            Spare { forced, all, unwanted: size.saturating_sub(view.ask.high) }
+        })
+        .collect();
+    let count = views.len();
+    let mut proposal = Proposal { gets: vec![0; count], gives: vec![0; count], ..Proposal::default() };
+    let mut far = 0.0;
+    let mut bring =
+        |to: usize, wanted: usize, is_forced: bool, only_forced: bool, proposal: &mut Proposal| {
+            let mut missing = wanted;
+            let mut donors: Vec<usize> = (0..count).filter(|at| *at != to && spare[*at].all > 0).collect();
+            let key = |at: &usize| {
+                let beside = if ground.lean(to) >= 1.0 { ground.beside(*at, to).min(wanted) } else { 0 };
+                let spare = &spare[*at];
+                Reverse((spare.forced, spare.unwanted.min(spare.all), beside, spare.all))
+            };
+            donors.sort_by_key(key);
+            for from in donors {
+                let most = if only_forced { spare[from].forced } else { spare[from].all };
+                let asked = missing.min(most);
+                if asked == 0 {
+                    continue;
+                }
+                let went = ground.take((from, to), asked, left, &mut proposal.moves, &mut far);
+                let forced = went.min(spare[from].forced);
+                spare[from].forced -= forced;
+                spare[from].all -= went;
+                spare[from].unwanted = spare[from].unwanted.saturating_sub(went);
+                proposal.gives[from] += went;
+                proposal.gets[to] += went;
+                proposal.forced += if is_forced { went } else { forced };
+                missing -= went;
+            }
+        };
+    let mut order: Vec<usize> = (0..count).collect();
+    order.sort_by_key(|at| Reverse(frame.sets[*at].importance));
+    for at in order.iter().copied().filter(|at| must[*at] > 0) {
+        bring(at, must[at], true, false, &mut proposal);
+    }
+    for at in order.iter().copied().filter(|at| grants[*at] > 0) {
+        let size = frame.sets[at].size() + proposal.gets[at];
+        let before = proposal.gets[at];
+        bring(at, grants[at], false, false, &mut proposal);
+        let used = (1..=proposal.gets[at] - before).map(|count| use_of(&views[at], size, count)).sum::<f64>();
+        proposal.gain += used * views[at].stay.as_secs_f64();
+    }
+    // The default set is where processors go that nobody asked for.
+    order.sort_by_key(|at| !frame.sets[*at].id.is_default());
+    for at in order {
+        let set = &frame.sets[at];
+        let room = set.max.saturating_sub(set.size() + proposal.gets[at]);
+        if room > 0 && proposal.gives[at] == 0 {
+            bring(at, room, true, true, &mut proposal);
+        }
+    }
+    if !proposal.moves.is_empty() {
+        proposal.cost = far * frame.costs.cpu.as_secs_f64() + frame.costs.batch.as_secs_f64();
+    }
+    proposal
+}

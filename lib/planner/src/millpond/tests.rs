@@ -1,0 +1,251 @@
+//! The policy, frame by frame. What happens over time is in the scenarios.
+
+use super::*;
+use crate::testing::{below, frame, load, set, wanting};
+use crate::{Costs, SetFrame};
+
+fn sizes(decision: &Decision) -> Vec<usize> {
+    decision.expected.iter().map(|set| set.size).collect()
+}
+
+fn decide(frame: &Frame) -> Decision {
+    Millpond::default().decide(frame)
+}
+
+/// The same a tenth of a second later, with the plan carried out and these loads (used, waiting).
+fn next(decision: &Decision, loads: &[(f64, f64)]) -> Frame {
+    let mut frame = decision.frame.clone();
+    frame.at = frame.at + frame.elapsed;
+    for one in &decision.plan.moves {
+        for set in &mut frame.sets {
+            if set.id == one.from {
+                set.cpus.remove(one.cpu);
+            } else if set.id == one.to {
+                set.cpus.insert(one.cpu);
+            }
+        }
+    }
+    let sets = frame.sets.into_iter().zip(loads);
+    frame.sets = sets.map(|(set, (used, waiting))| load(set, *used, *waiting)).collect();
+    frame
+}
+
+#[test]
+fn a_pressed_set_gets_all_that_it_needs_at_once_and_it_is_said_why() {
+    let decision = decide(&frame(vec![load(set(0, "0-31"), 1.0, 0.0), load(set(1, "32-63"), 32.0, 20.0)]));
+    assert_eq!(sizes(&decision), [12, 52]);
+    assert_eq!(
+        decision.plan.reason,
+        "set1 32 -> 52 (32.0 of 32 used, 20.0 more wanted); pset_default 32 -> 12 (1.0 of 32 used)"
+    );
+    // Twenty for a second, less 20 * 0.5 ms and 1 ms for the batch.
+    assert!((decision.score - 19.989).abs() < 1e-6, "{}", decision.score);
+    assert_eq!(decision.alternatives[0].moves, []);
+    assert_eq!(decision.advice, None);
+}
+
+#[test]
+fn what_is_idle_stays_where_it_is() {
+    let decision = decide(&frame(vec![load(set(0, "0-31"), 32.0, 0.0), load(set(1, "32-63"), 0.0, 0.0)]));
+    assert_eq!(decision.plan.moves, []);
+    assert_eq!(decision.plan.reason, "no set lacks anything");
+}
+
+#[test]
+fn a_ceiling_under_utilization_is_a_need_too() {
+    // 26 of 32 are 81 %; 26 / 0.8 are 32.5.
+    let sets = vec![load(set(0, "0-31"), 1.0, 0.0), wanting(load(set(1, "32-63"), 26.0, 0.0), 1, below(80))];
+    assert_eq!(sizes(&decide(&frame(sets))), [31, 33]);
+}
+
+#[test]
+fn at_saturation_sets_share_by_consumption_and_importance() {
+    let two = |importance| {
+        vec![load(set(0, "0-62"), 63.0, 40.0), SetFrame { importance, ..load(set(1, "63"), 1.0, 63.0) }]
+    };
+    let equal = decide(&frame(two(1)));
+    assert_eq!(sizes(&equal), [32, 32]);
+    assert!(
+        equal.plan.reason.ends_with("all together need 128 of 64, shared by weight"),
+        "{}",
+        equal.plan.reason
+    );
+    assert_eq!(sizes(&decide(&frame(two(3)))), [16, 48]);
+}
+
+#[test]
+fn a_set_below_its_minimum_is_filled_without_any_demand() {
+    let decision = decide(&frame(vec![set(0, "0-3"), SetFrame { min: 3, ..set(1, "4-5") }]));
+    assert_eq!(sizes(&decision), [3, 3]);
+    assert_eq!(decision.plan.reason, "set1 2 -> 3 (its minimum is 3); pset_default 4 -> 3 (0.0 of 4 used)");
+}
+
+#[test]
+fn what_is_above_a_maximum_goes_to_the_default_set_or_to_who_needs_it() {
+    let over = || SetFrame { max: 2, ..set(2, "4-7") };
+    let decision = decide(&frame(vec![set(0, "0-1"), set(1, "2-3"), over()]));
+    assert_eq!(sizes(&decision), [4, 2, 2]);
+    assert_eq!(
+        decision.plan.reason,
+        "pset_default 2 -> 4 (others have more than their maximum); set2 4 -> 2 (its maximum is 2)"
+    );
+    let decision = decide(&frame(vec![set(0, "0-1"), load(set(1, "2-3"), 2.0, 1.0), over()]));
+    assert_eq!(sizes(&decision), [3, 3, 2]);
+}
+
+#[test]
+fn minima_that_do_not_fit_break_nothing() {
+    let sets = vec![
+        SetFrame { min: 6, ..set(0, "0-3") },
+        SetFrame { min: 3, ..load(set(1, "4-6"), 3.0, 9.0) },
+        SetFrame { min: 1, importance: 9, ..load(set(2, "7"), 1.0, 9.0) },
+    ];
+    let decision = decide(&frame(sets));
+    assert_eq!(decision.plan.moves, []);
+    assert!(decision.plan.reason.starts_with("nobody has anything to spare"), "{}", decision.plan.reason);
+}
+
+#[test]
+fn a_move_that_costs_more_than_it_wins_is_not_made() {
+    let dear = Costs { cpu: Nanos::from_millis(1), batch: Nanos::from_secs(9), is_measured: true };
+    let one = Frame { costs: dear, ..frame(vec![set(0, "0-3"), load(set(1, "4-7"), 4.0, 1.0)]) };
+    let decision = decide(&one);
+    assert_eq!(decision.plan.moves, []);
+    assert_eq!(decision.plan.reason, "moving 1 would win 1.000 s of processor time and cost 9.001 s");
+    assert_eq!(decision.alternatives[0].moves.len(), 1);
+    let cheap = Costs { batch: Nanos(0), ..dear };
+    assert_eq!(decide(&Frame { costs: cheap, ..one.clone() }).plan.moves.len(), 1);
+    let far = Costs { cpu: Nanos::from_secs(2), ..cheap };
+    let decision = decide(&Frame { costs: far, ..one });
+    assert_eq!(decision.plan.reason, "set1 would hardly use more (4.0 of 4 used, 1.0 more wanted)");
+}
+
+#[test]
+fn where_writing_is_dear_there_is_one_batch_in_a_second() {
+    let dear = Costs { batch: Nanos::from_millis(2), ..Costs::default() };
+    let mut policy = Millpond::default();
+    let first =
+        Frame { costs: dear, ..frame(vec![load(set(0, "0-7"), 1.0, 0.0), load(set(1, "8-9"), 2.0, 1.0)]) };
+    let mut decision = policy.decide(&first);
+    assert_eq!(sizes(&decision), [7, 3]);
+    let mut waited = 0;
+    loop {
+        decision = policy.decide(&next(&decision, &[(1.0, 0.0), (3.0, 1.0)]));
+        if !decision.plan.moves.is_empty() {
+            break;
+        }
+        waited += 1;
+        if waited == 1 {
+            assert_eq!(
+                decision.plan.reason,
+                "writing a batch takes 2.0 ms, more than a hundredth of the interval: the next one in 0.9 s"
+            );
+        }
+    }
+    assert_eq!(waited, 9);
+}
+
+#[test]
+fn a_need_that_is_over_before_processors_come_is_doubted() {
+    let mut policy = Millpond::default();
+    let one = policy.decide(&frame(vec![load(set(0, "0-7"), 8.0, 0.0), load(set(1, "8-9"), 2.0, 0.0)]));
+    let mut frame = next(&one, &[(1.0, 0.0), (2.0, 2.0)]);
+    let given = policy.decide(&frame);
+    assert_eq!(sizes(&given), [6, 4]);
+    let over = policy.decide(&next(&given, &[(6.0, 3.0), (0.5, 0.0)]));
+    assert_eq!(sizes(&over), [9, 1], "who has it now needs it less");
+    frame = next(&over, &[(1.0, 0.0), (1.0, 2.0)]);
+    let doubted = policy.decide(&frame);
+    assert_eq!(doubted.plan.moves, []);
+    assert_eq!(
+        doubted.plan.reason,
+        "set1 must lack it for 0.1 s more, because its last needs were over before processors came (1.0 of 1 used, 2.0 more wanted)"
+    );
+    let believed = policy.decide(&next(&doubted, &[(1.0, 0.0), (1.0, 2.0)]));
+    assert_eq!(sizes(&believed), [7, 3]);
+}
+
+#[test]
+fn processors_that_did_not_move_are_left_alone_for_a_while() {
+    let mut policy = Millpond::default();
+    let frame = frame(vec![load(set(0, "0-3"), 0.5, 0.0), load(set(1, "4-5"), 2.0, 1.0)]);
+    let asked = |at: u64, policy: &mut Millpond| {
+        let decision = policy.decide(&Frame { at: Nanos::from_millis(at), ..frame.clone() });
+        decision.plan.moves.iter().map(|one| one.cpu.0).collect::<Vec<u32>>()
+    };
+    let tried: Vec<Vec<u32>> = (1..=5).map(|tenth| asked(100 * tenth, &mut policy)).collect();
+    assert_eq!(tried, [vec![0], vec![1], vec![2], vec![3], vec![]]);
+    assert_eq!(asked(1100, &mut policy), [0u32; 0], "refused at 0.2 s, until 1.2 s");
+    assert_eq!(asked(1200, &mut policy), [0]);
+}
+
+#[test]
+fn counters_that_began_anew_neither_give_nor_take() {
+    let anew = SetFrame { is_reset: true, ..set(0, "0-3") };
+    let decision = decide(&frame(vec![anew, load(set(1, "4-5"), 2.0, 2.0)]));
+    assert_eq!(decision.plan.moves, []);
+    assert!(decision.plan.reason.contains("set1 has its share"), "{}", decision.plan.reason);
+}
+
+#[test]
+fn a_set_that_may_have_nothing_stays_empty() {
+    let nothing = SetFrame { min: 0, max: 0, ..load(set(1, ""), 0.0, 5.0) };
+    assert_eq!(decide(&frame(vec![set(0, "0-3"), nothing])).plan.moves, []);
+}
+
+#[test]
+fn a_frame_that_contradicts_itself_moves_nothing_wrong() {
+    let twice = frame(vec![load(set(0, "0-3"), 0.0, 0.0), load(set(1, "3-4"), 2.0, 2.0)]);
+    let decision = decide(&twice);
+    assert_eq!(crate::check(&twice, &decision.plan.moves), []);
+    assert_eq!(decide(&Frame::default()).plan.moves, []);
+    let no_time = Frame { elapsed: Nanos(0), ..frame(vec![set(0, "0-3"), load(set(1, "4"), 1.0, 9.0)]) };
+    assert_eq!(decide(&no_time).plan.moves, []);
+}
+
+#[test]
+fn it_goes_on_where_it_was_stopped() {
+    let mut first = Millpond::default();
+    let mut decision =
+        first.decide(&frame(vec![load(set(0, "0-7"), 0.3, 0.0), load(set(1, "8-9"), 2.0, 1.7)]));
+    for loads in [[(1.0, 0.0), (0.1, 0.0)], [(5.3, 0.0), (2.0, 0.0)], [(1.1, 0.0), (4.0, 0.7)]] {
+        let mut second = Millpond::default();
+        second.restore(&serde_json::from_str(&first.state().to_string()).unwrap()).unwrap();
+        assert_eq!(second.state(), first.state());
+        let frame = next(&decision, &loads);
+        decision = first.decide(&frame);
+        assert_eq!(second.decide(&frame), decision);
+    }
+    assert!(first.restore(&Value::from(1)).is_err());
+}
+
+#[test]
+fn bursts_in_idle_sets_are_advised_to_share() {
+    // A set that wants 20 for a tenth of each second, two idle ones beside it, none of which is ever short together.
+    let mut policy = Millpond::default();
+    let narrow = |id: u32, cpus: &str| SetFrame { max: 8, ..set(id, cpus) };
+    let mut last = None;
+    for tenth in 0..300u64 {
+        let bursts = |phase: u64, of: SetFrame| {
+            if tenth % 6 == phase { load(of, 8.0, 4.0) } else { load(of, 0.2, 0.0) }
+        };
+        let sets = vec![
+            load(set(0, "0-15"), 0.1, 0.0),
+            bursts(0, narrow(1, "16-23")),
+            bursts(3, narrow(2, "24-31")),
+        ];
+        last = Some(policy.decide(&Frame { at: Nanos::from_millis(100 * tenth), ..frame(sets) }));
+    }
+    let advice = last.unwrap().advice.unwrap();
+    // Each is busy for a sixth of the time: (8 + 5 * 0.2) / 6 = 1.5, twice, and 0.1; too small in a third of all intervals.
+    assert!(
+        advice.starts_with("one shared set would serve these loads better: 3.1 of 32 processors are used"),
+        "{advice}"
+    );
+    assert!(
+        advice.contains("in 33 % of all intervals")
+            || advice.contains("in 34 %")
+            || advice.contains("in 32 %"),
+        "{advice}"
+    );
+}

@@ -1,0 +1,125 @@
+//! Reasons in words.
+
+use super::SetView;
+use super::propose::Proposal;
+use crate::Frame;
+use crate::num::real;
+use millpond_model::Nanos;
+use std::fmt::Write;
+
+/// How many sets a reason names.
+const NAMED: usize = 4;
+
+/// `2.5 of 4 used, 1.5 more wanted`.
+fn state(frame: &Frame, views: &[SetView], at: usize) -> String {
+    let size = frame.sets[at].size();
+    match views[at].demand {
+        None => "not measured".to_owned(),
+        Some(demand) if demand.wanted > real(size) => {
+            format!("{:.1} of {size} used, {:.1} more wanted", demand.used, demand.wanted - real(size))
+        }
+        Some(demand) => format!("{:.1} of {size} used", demand.used),
+    }
+}
+
+/// The first few, and how many more there are.
+fn few(parts: Vec<String>) -> String {
+    let more = parts.len().saturating_sub(NAMED);
+    let mut text = parts.into_iter().take(NAMED).collect::<Vec<_>>().join("; ");
+    if more > 0 {
+        _ = write!(text, "; and {more} more");
+    }
+    text
+}
+
+/// Why nothing is done when nobody lacks anything that it may have.
+pub(super) fn nothing(frame: &Frame, views: &[SetView]) -> String {
+    let lacks = |at: &usize| views[*at].now > frame.sets[*at].size();
+    let lacking: Vec<usize> = (0..views.len()).filter(lacks).collect();
+    if lacking.is_empty() {
+        return "no set lacks anything".to_owned();
+    }
+    let say = |at: usize| {
+        let (set, view) = (&frame.sets[at], &views[at]);
+        let why = if set.size() >= set.max {
+            "has its maximum"
+        } else if view.allotted <= set.size() {
+            "has its share"
+        } else {
+            "would hardly use more"
+        };
+        format!("{} {why} ({})", set.name, state(frame, views, at))
+    };
+    few(lacking.into_iter().map(say).collect())
+}
+
+/// Which needs are not believed.
+pub(super) fn doubts(frame: &Frame, views: &[SetView]) -> String {
+    let doubted = (0..views.len()).filter(|at| {
+        let view = &views[*at];
+        view.doubt.0 > 0 && view.allotted.min(view.now) > frame.sets[*at].size()
+    });
+    let say = |at: usize| {
+        format!(
+            "{} must lack it for {:.1} s more, because its last needs were over before processors came ({})",
+            frame.sets[at].name,
+            views[at].doubt.as_secs_f64(),
+            state(frame, views, at)
+        )
+    };
+    few(doubted.map(say).collect())
+}
+
+/// Why moves are not made that would cost too much.
+pub(super) fn not_worth(proposal: &Proposal) -> String {
+    format!(
+        "moving {} would win {:.3} s of processor time and cost {:.3} s",
+        proposal.moves.len(),
+        proposal.gain,
+        proposal.cost
+    )
+}
+
+/// Why a batch waits.
+pub(super) fn dear(frame: &Frame, wait: Nanos) -> String {
+    format!(
+        "writing a batch takes {:.1} ms, more than a hundredth of the interval: the next one in {:.1} s",
+        frame.costs.batch.as_secs_f64() * 1e3,
+        wait.as_secs_f64()
+    )
+}
+
+/// Why moves are made.
+pub(super) fn reason(frame: &Frame, views: &[SetView], proposal: &Proposal, why: &str) -> String {
+    let mut parts = Vec::new();
+    for (at, set) in frame.sets.iter().enumerate().filter(|(at, _)| proposal.gets[*at] > 0) {
+        let (size, gets) = (set.size(), proposal.gets[at]);
+        let because = match () {
+            () if size < set.min => format!("its minimum is {}", set.min),
+            () if views[at].now > size => state(frame, views, at),
+            () => "others have more than their maximum".to_owned(),
+        };
+        parts.push(format!("{} {size} -> {} ({because})", set.name, size + gets));
+    }
+    for (at, set) in frame.sets.iter().enumerate().filter(|(at, _)| proposal.gives[*at] > 0) {
+        let (size, gives) = (set.size(), proposal.gives[at]);
+        let because =
+            if size > set.max { format!("its maximum is {}", set.max) } else { state(frame, views, at) };
+        parts.push(format!("{} {size} -> {} ({because})", set.name, size - gives));
+    }
+    let mut text = few(parts);
+    let needs: usize = views.iter().map(|view| view.ask.need).sum();
+    if needs > frame.total() && !proposal.moves.is_empty() {
+        _ = write!(text, "; all together need {needs} of {}, shared by weight", frame.total());
+    }
+    if proposal.moves.is_empty() && why.is_empty() {
+        return format!("nobody has anything to spare: {}", nothing(frame, views));
+    }
+    if !why.is_empty() {
+        if !text.is_empty() {
+            text.push_str("; ");
+        }
+        text.push_str(why);
+    }
+    text
+}
