@@ -65,3 +65,56 @@ fn the_policy_of_solaris_moves_one_processor_after_six_intervals() {
     // One baseline, five samples.
     assert_eq!(turns_until(&machine, "solaris", 15_000, "a", 9), 6);
 }
+
+#[test]
+fn the_default_policy_gives_everything_that_is_wanted_in_two_looks() {
+    let machine = SimMachine::named("t2000").unwrap();
+    two_pools(&machine, (8, 8), 31);
+    spin(&machine, 24, 1);
+    // One baseline, one interval of 100 ms.
+    let turns = turns_until(&machine, "millpond", 100, "a", 24);
+    assert!(turns <= 2, "{turns} turns");
+}
+
+#[test]
+fn nothing_moves_while_nothing_changes() {
+    let machine = SimMachine::named("t2000").unwrap();
+    two_pools(&machine, (8, 8), 31);
+    spin(&machine, 24, 1);
+    spin(&machine, 24, 2);
+    let mut manager = Manager::new(policy("millpond").unwrap());
+    let mut watch = Accounting::watch(&machine).unwrap();
+    let mut moves = Vec::new();
+    for _ in 0..100 {
+        machine.sleep_until(Nanos(machine.now().0 + 100_000_000));
+        let turn = manager.turn(&machine, watch.as_mut()).unwrap();
+        moves.push(turn.decision.map_or(0, |d| d.plan.moves.len()));
+    }
+    assert!(moves[..10].iter().sum::<usize>() > 0, "both grow at first: {moves:?}");
+    assert_eq!(moves[10..].iter().sum::<usize>(), 0, "{moves:?}");
+    let sizes = (size(&machine, "a"), size(&machine, "b"));
+    assert!(sizes.0.abs_diff(sizes.1) <= 1, "{sizes:?}");
+    assert_eq!(sizes.0 + sizes.1, 31);
+}
+
+#[test]
+fn what_one_gives_up_the_other_gets_and_it_comes_back() {
+    let machine = SimMachine::named("t2000").unwrap();
+    two_pools(&machine, (15, 16), 31);
+    spin(&machine, 31, 1);
+    let other = spin(&machine, 31, 2);
+    let first = turns_until(&machine, "millpond", 100, "a", 15);
+    assert!(first <= 3, "{first}");
+    machine.exit(other);
+    let grown = turns_until(&machine, "millpond", 100, "a", 30);
+    assert!(grown <= 2, "{grown}");
+    spin(&machine, 31, 2);
+    let mut manager = Manager::new(policy("millpond").unwrap());
+    let mut watch = Accounting::watch(&machine).unwrap();
+    for _ in 0..5 {
+        manager.turn(&machine, watch.as_mut()).unwrap();
+        machine.sleep_until(Nanos(machine.now().0 + 100_000_000));
+    }
+    let sizes = (size(&machine, "a"), size(&machine, "b"));
+    assert!(sizes.0.abs_diff(sizes.1) <= 1, "{sizes:?}");
+}
