@@ -26,6 +26,7 @@
 mod caps;
 mod capture;
 mod changed;
+mod daemon;
 mod described;
 mod interrupts;
 mod journal;
@@ -41,6 +42,7 @@ mod zone;
 
 pub use capture::Captured;
 pub use changed::{FieldChange, machine_field};
+pub use daemon::{Daemon, DaemonError, Log, NotifyState, decisions, tell_manager, watchdog};
 pub use described::is_machine_file;
 pub use journal::FileJournal;
 use journal::Shared;
@@ -54,7 +56,7 @@ pub use millpond_sim::{Endless, Outcome, SimMachine, Waiting, WaitsFor};
 pub use output::{Output, reason};
 pub use process::{exec, own_pid, own_program};
 pub use simulation::{Executed, KillError, Moment, NoSuchProcess, NoSuchZone, Running, Simulation};
-pub use stop::{stop_on_signal, take_stop};
+pub use stop::{stop_daemon_on_signal, stop_on_signal, take_hang_up, take_stop};
 pub use terminal::{LineEditor, Typed, file_names, input_is_terminal, input_lines, messages_are_seen};
 pub use text::read_text;
 
@@ -301,6 +303,12 @@ impl Session {
     #[must_use]
     pub fn zone(&self) -> &TimeZone {
         self.zone.get_or_init(zone::read_zone)
+    }
+
+    /// The state directory of the machine; a simulated one has none.
+    #[must_use]
+    pub fn state_dir(&self) -> Option<&Path> {
+        self.root.as_ref().map(|root| root.state.as_path())
     }
 
     /// Where the journal is, if it is a file.

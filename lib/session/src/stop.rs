@@ -9,6 +9,13 @@ const SIGNALS: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 /// A handler has no other way to reach the program than a static.
 static ASKED: AtomicBool = AtomicBool::new(false);
 
+/// A daemon was told to look at its configuration again.
+static HUNG_UP: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn note_hang_up(_signal: libc::c_int) {
+    HUNG_UP.store(true, Ordering::Relaxed);
+}
+
 extern "C" fn note(_signal: libc::c_int) {
     ASKED.store(true, Ordering::Relaxed);
 }
@@ -34,6 +41,24 @@ pub fn stop_on_signal() -> &'static AtomicBool {
         let _ = unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
     }
     &ASKED
+}
+
+/// The same for a daemon, for which a hang-up means to look at its configuration again ([`take_hang_up`]).
+pub fn stop_daemon_on_signal() -> &'static AtomicBool {
+    let asked = stop_on_signal();
+    // SAFETY: an action of zeros is a valid one (the default, with an empty mask).
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    let handler: extern "C" fn(libc::c_int) = note_hang_up;
+    action.sa_sigaction = handler as libc::sighandler_t;
+    // SAFETY: as above: the handler has the right signature and does nothing but store to an atomic.
+    let _ = unsafe { libc::sigaction(libc::SIGHUP, &raw const action, ptr::null_mut()) };
+    asked
+}
+
+/// Takes the flag back: whether a daemon was told to look at its configuration again.
+#[must_use]
+pub fn take_hang_up() -> bool {
+    HUNG_UP.swap(false, Ordering::Relaxed)
 }
 
 /// Whether it was asked to stop since [`stop_on_signal`], and nobody took the flag back.

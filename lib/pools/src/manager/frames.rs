@@ -14,12 +14,17 @@ const IDLE_PART: u64 = 50;
 /// Remembers the last look.
 #[derive(Debug, Default)]
 pub struct Frames {
-    last: Option<(Usage, BTreeMap<CpuId, PsetId>)>,
+    last: Option<Usage>,
     places: Option<(Topology, Arc<Places>)>,
     told: BTreeSet<String>,
 }
 
 impl Frames {
+    /// The interval begins with `usage`.
+    pub fn begin(&mut self, usage: Usage) {
+        self.last = Some(usage);
+    }
+
     /// The frame of the interval that ends with `usage`; `None` for the first look. Beside it, warnings about objectives.
     pub fn next(
         &mut self,
@@ -31,13 +36,7 @@ impl Frames {
     ) -> (Option<Frame>, Vec<String>) {
         let mut warnings = Vec::new();
         let objectives = self.objectives(state, &mut warnings);
-        let owner: BTreeMap<CpuId, PsetId> = state
-            .conf
-            .psets
-            .iter()
-            .flat_map(|s| s.cpus().iter().map(|c| (c.id, s.id().unwrap_or(PsetId::DEFAULT))))
-            .collect();
-        let Some((before, _)) = self.last.replace((usage.clone(), owner)) else { return (None, warnings) };
+        let Some(before) = self.last.replace(usage.clone()) else { return (None, warnings) };
         let elapsed = Nanos(usage.at.0.saturating_sub(before.at.0));
         if elapsed.0 == 0 {
             return (None, warnings);

@@ -56,13 +56,29 @@ pub struct Manager {
     last: Option<Decision>,
     cost: Option<Nanos>,
     left: Option<PoolsState>,
+    is_dry: bool,
 }
 
 impl Manager {
     /// With that policy.
     #[must_use]
     pub fn new(policy: Box<dyn Policy>) -> Self {
-        Manager { policy, frames: Frames::default(), last: None, cost: None, left: None }
+        Manager { policy, frames: Frames::default(), last: None, cost: None, left: None, is_dry: false }
+    }
+
+    /// The same, which decides and moves nothing.
+    #[must_use]
+    pub fn dry(self) -> Self {
+        Manager { is_dry: true, ..self }
+    }
+
+    /// Begins an interval anew: what was measured so far is forgotten.
+    ///
+    /// # Errors
+    /// When the machine cannot be read.
+    pub fn look(&mut self, watch: &mut dyn UsageWatch) -> Result<(), PoolError> {
+        self.frames.begin(watch.sample()?);
+        Ok(())
     }
 
     /// The policy, to save or restore what it remembers.
@@ -99,7 +115,7 @@ impl Manager {
         plan: &Plan,
         mut state: PoolsState,
     ) -> Done {
-        if plan.moves.is_empty() {
+        if plan.moves.is_empty() || self.is_dry {
             self.left = Some(state);
             return Done::Nothing;
         }

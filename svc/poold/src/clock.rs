@@ -1,0 +1,71 @@
+//! When to look: slowly while nobody waits, at once when somebody does.
+
+use millpond_machine::facets::{UsageWatch, Woke};
+use millpond_machine::{Clock, Refusal};
+use millpond_model::Nanos;
+
+/// How long the policy that reacts at once measures after it was woken.
+pub const FAST: Nanos = Nanos::from_millis(50);
+
+/// Between two turns while threads keep waiting.
+pub const PRESSED: Nanos = Nanos::from_millis(100);
+
+/// What the policy that reacts at once does without being woken.
+pub const SLOW: Nanos = Nanos::from_millis(1000);
+
+/// The default interval of the daemon of Solaris (reference §13.1).
+pub const SOLARIS: Nanos = Nanos::from_millis(15_000);
+
+/// The rhythm of turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rhythm {
+    /// Without pressure.
+    pub interval: Nanos,
+    /// Pressure ends a wait.
+    pub wakes: bool,
+}
+
+impl Rhythm {
+    /// Waits for the end of the next interval that begins at `began`. After a long quiet time the wait for processors of a moment would be lost in the
+    /// mean of the interval: so a look is thrown away, and a short interval follows. Gives whether the interval began anew.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the machine cannot be read.
+    pub fn wait(
+        self,
+        clock: &dyn Clock,
+        watch: &mut dyn UsageWatch,
+        began: Nanos,
+        end: Option<Nanos>,
+    ) -> Result<Wait, Refusal> {
+        let until = |after: u64| {
+            let deadline = Nanos(began.0.saturating_add(after));
+            end.map_or(deadline, |end| deadline.min(end))
+        };
+        if !self.wakes {
+            clock.sleep_until(until(self.interval.0));
+            return Ok(Wait::Over);
+        }
+        match watch.wait(until(self.interval.0)) {
+            Woke::Deadline => Ok(Wait::Over),
+            Woke::Pressure => {
+                let now = clock.now();
+                let passed = now.0.saturating_sub(began.0);
+                if passed > 2 * PRESSED.0 {
+                    return Ok(Wait::Again(FAST));
+                }
+                clock.sleep_until(until(PRESSED.0));
+                Ok(Wait::Over)
+            }
+        }
+    }
+}
+
+/// What follows a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// The interval is over.
+    Over,
+    /// It begins anew, and is so long.
+    Again(Nanos),
+}
