@@ -13,7 +13,7 @@
 //! costs. A [`Policy`] looks at one frame after the other and remembers what it must. Its answer is a [`Decision`]: a copy of the
 //! frame, a [`Plan`] (moves of single processors, in order, and why), what else was thought of and how it scored, and what should
 //! come of it. Later an [`Outcome`] is written beside it. Decisions are lines of JSON; from them any policy can be asked again what it
-//! would have done.
+//! would have done ([`replay()`]).
 //!
 //! ```text
 //!   Frame ──▶ Policy::decide ──▶ Decision { plan, alternatives, expected } ──▶ check ──▶ whoever applies it
@@ -45,6 +45,7 @@ mod millpond;
 mod num;
 mod plan;
 mod policy;
+mod replay;
 mod solaris;
 #[cfg(test)]
 mod testing;
@@ -57,4 +58,5 @@ pub use log::{Log, LogError, read_log};
 pub use millpond::Millpond;
 pub use plan::{Move, Plan};
 pub use policy::{POLICIES, Policy, StateError, policy};
+pub use replay::{Answer, Comparison, Pair, Replay, Sum, replay};
 pub use solaris::{Category, Event, Found, Severity, Solaris, Transfer};

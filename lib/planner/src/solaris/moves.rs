@@ -3,8 +3,9 @@
 use super::formulas::{as_donor, as_receiver, locality, tightness, wt_load};
 use super::view::View;
 use crate::{Move, SetFrame};
-use millpond_model::CpuSet;
 use millpond_model::pools::{Locality, Objective};
+use millpond_model::{CpuId, CpuSet};
+use std::collections::BTreeMap;
 
 /// A move and what it is worth.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,8 +33,7 @@ pub(super) fn candidates(view: &View<'_>) -> Vec<Candidate> {
             let workload = workload(view, from, to);
             let by_group = places.scores(view, from, to);
             for cpu in (&donor.cpus - &donor.pinned).iter() {
-                let group = places.groups.iter().position(|group| group.contains(cpu));
-                let score = workload + group.map_or(0.0, |group| by_group[group]);
+                let score = workload + places.of.get(&cpu).map_or(0.0, |group| by_group[*group]);
                 found.push(Candidate { one: Move { cpu, from: donor.id, to: receiver.id }, score });
             }
         }
@@ -65,9 +65,10 @@ fn importance(set: &SetFrame) -> f64 {
     set.importance as f64
 }
 
-/// The processors of each locality group, and how many of them each set has.
+/// Locality groups, and how many of their processors each set has.
 struct Groups {
-    groups: Vec<CpuSet>,
+    /// The group of each processor.
+    of: BTreeMap<CpuId, usize>,
     sizes: Vec<usize>,
     /// By set, then group.
     own: Vec<Vec<usize>>,
@@ -78,13 +79,16 @@ impl Groups {
     fn new(view: &View<'_>) -> Groups {
         let frame = view.frame;
         if frame.places.are_alike() {
-            return Groups { groups: Vec::new(), sizes: Vec::new(), own: Vec::new() };
+            return Groups { of: BTreeMap::new(), sizes: Vec::new(), own: Vec::new() };
         }
-        let groups: Vec<CpuSet> = frame.places.lgroups.iter().map(|group| group.cpus.clone()).collect();
-        let in_group = |cpus: &CpuSet| groups.iter().map(|group| (group & cpus).len()).collect::<Vec<_>>();
+        let groups = &frame.places.lgroups;
+        let of = groups.iter().enumerate();
+        let of = of.flat_map(|(at, group)| group.cpus.iter().map(move |cpu| (cpu, at))).collect();
+        let in_group =
+            |cpus: &CpuSet| groups.iter().map(|group| (&group.cpus & cpus).len()).collect::<Vec<_>>();
         let own: Vec<Vec<usize>> = frame.sets.iter().map(|set| in_group(&set.cpus)).collect();
         let sizes = (0..groups.len()).map(|group| own.iter().map(|set| set[group]).sum()).collect();
-        Groups { groups, sizes, own }
+        Groups { of, sizes, own }
     }
 
     /// What locality objectives say to the move of a processor of each group.
@@ -94,7 +98,7 @@ impl Groups {
             let receiver = self.own[to][group] + 1;
             self.contribution(view, from, group, donor) + self.contribution(view, to, group, receiver)
         };
-        (0..self.groups.len()).map(score).collect()
+        (0..self.sizes.len()).map(score).collect()
     }
 
     /// What it is worth to one set to have `now` processors of a group.
