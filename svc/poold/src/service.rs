@@ -35,7 +35,13 @@ pub fn run(options: &Options, err: &mut Output<'_>) -> u8 {
             let mut service = Service::new(options, &session, files, err);
             let status = service.go(&|| stop.load(Ordering::Relaxed));
             service.end();
-            status
+            match session.keep() {
+                Ok(()) => status,
+                Err(error) => {
+                    err.line(format!("poold: {error}"));
+                    1
+                }
+            }
         }
     }
 }
