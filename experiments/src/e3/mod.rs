@@ -14,13 +14,18 @@
 //!   one stopped   one job in a set of so many processors, with as many threads; the other one has stopped
 //! ```
 //!
+//! With `--grow` both jobs are in pools, one stops and starts again, and a policy of poold moves processors: the sizes over time.
+//!
 //! Published were the first with 64 threads, the second with 32, and the third with 32, 34 and 38. The options choose any other
 //! numbers; then only what was chosen is done. A job that is given all processors has the machine, and no set.
+
+mod growth;
 
 use crate::Failure;
 use crate::e2::{CLASSES, DAEMONS, IN_STEP, LATER};
 use crate::published::{Bench, Choices, Experiment, Findings, Kind, Lab, Opt, SECONDS};
 use millpond_model::{CpuId, Nanos, Pid};
+use millpond_planner::POLICIES;
 use millpond_session::SIMULATED;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -59,6 +64,12 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         },
         LATER,
         Opt {
+            name: "grow",
+            value: "POLICY,...",
+            summary: "one job stops and starts again under these policies of poold: millpond, solaris",
+            kind: Kind::Words(&POLICIES),
+        },
+        Opt {
             summary: "how many simulated seconds each arm is measured; 10 with nothing, else 1",
             ..SECONDS
         },
@@ -86,12 +97,20 @@ const SETTLING: Nanos = Nanos::from_secs(2);
 const WARM_UP: Nanos = Nanos::from_millis(100);
 
 fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<(), Failure> {
-    let everything = PUBLISHED.iter().all(|(option, _)| !choices.has(option));
+    let everything = !choices.has("grow") && PUBLISHED.iter().all(|(option, _)| !choices.has(option));
     for (option, published) in PUBLISHED {
         let counts = choices.numbers(option).unwrap_or(if everything { published } else { &[] });
         for count in counts {
             arm(lab, choices, findings, option, *count)?;
         }
+    }
+    for name in choices.words("grow") {
+        lab.tell(&format!("pools that grow: {name}"));
+        let bench = lab.open(choices.word("machine").unwrap_or(MACHINE))?;
+        if findings.machines.is_empty() {
+            findings.machines.push(bench.sentence());
+        }
+        growth::play(lab, &bench, name, findings)?;
     }
     if everything || choices.has("nothing") {
         findings.notes.push(IN_STEP.into());

@@ -168,7 +168,10 @@ impl World {
         let count = self.did.entry(what).or_default();
         if let Err(error) = result {
             count.1 += 1;
-            assert!(self.machine.view(|s| *s == before), "{what} were refused ({error}) and changed something");
+            assert!(
+                self.machine.view(|s| *s == before),
+                "{what} were refused ({error}) and changed something"
+            );
         } else {
             count.0 += 1;
         }
