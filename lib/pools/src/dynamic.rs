@@ -2,8 +2,8 @@
 
 use crate::error::{Code, PoolError, errno};
 use millpond_machine::facets::Member;
-use millpond_machine::{Committed, Machine, Pools, Reason, Refusal, Writer};
-use millpond_model::pools::{PoolsConf, PoolsState, PsetNode};
+use millpond_machine::{Change, Committed, Machine, Pools, Reason, Refusal, Writer};
+use millpond_model::pools::{PoolNode, PoolsConf, PoolsState, PsetNode};
 use millpond_model::{CpuId, PoolId, PsetId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,15 +62,45 @@ pub fn enable(
 /// Removes every pool and set but the default ones; properties of the whole stay (reference §10, `-x`).
 #[must_use]
 pub fn emptied(mut state: PoolsState) -> PoolsState {
-    let Some(default) = state.conf.default_pset().map(|s| s.name().to_owned()) else { return state };
-    let all: Vec<CpuId> = state.conf.psets.iter().flat_map(PsetNode::cpus).map(|c| c.id).collect();
-    for cpu in all {
-        state.conf.move_cpu(cpu, &default);
-    }
-    state.conf.pools.retain(millpond_model::pools::PoolNode::is_default);
-    state.conf.psets.retain(PsetNode::is_default);
+    emptied_conf(&mut state.conf);
     state.zones.clear();
     state
+}
+
+/// The same of a configuration alone.
+pub fn emptied_conf(conf: &mut PoolsConf) {
+    let Some(default) = conf.default_pset().map(|s| s.name().to_owned()) else { return };
+    let all: Vec<CpuId> = conf.psets.iter().flat_map(PsetNode::cpus).map(|c| c.id).collect();
+    for cpu in all {
+        conf.move_cpu(cpu, &default);
+    }
+    conf.pools.retain(PoolNode::is_default);
+    conf.psets.retain(PsetNode::is_default);
+}
+
+/// What of a machine's configuration is kept in files: nothing that is temporary (reference §9.3).
+#[must_use]
+pub fn exported(mut conf: PoolsConf) -> PoolsConf {
+    let refs: Vec<String> =
+        conf.psets.iter().filter(|s| s.is_temporary()).map(|s| s.ref_id().to_owned()).collect();
+    let default = conf.default_pset().map(|s| s.ref_id().to_owned()).unwrap_or_default();
+    conf.pools.retain(|pool| !pool.is_temporary());
+    conf.psets.retain(|set| !set.is_temporary());
+    for pool in conf.pools.iter_mut().filter(|p| refs.iter().any(|r| r == p.res())) {
+        pool.props.set("pool.res", default.as_str());
+    }
+    conf
+}
+
+/// Prepares another configuration of the machine as one change; `None` disables pools.
+///
+/// # Errors
+/// The error number of the machine's refusal.
+pub fn prepare(
+    machine: &dyn Machine,
+    to: Option<PoolsState>,
+) -> Result<Change<Option<PoolsState>>, PoolError> {
+    pools(machine)?.prepare_commit(to).map_err(refused)
 }
 
 /// Commits a configuration as one change.
@@ -82,12 +112,12 @@ pub fn commit(
     machine: &dyn Machine,
     to: Option<PoolsState>,
 ) -> Result<Committed<Option<PoolsState>>, PoolError> {
-    let change = pools(machine)?.prepare_commit(to).map_err(refused)?;
-    writer.commit(change).map_err(refused)
+    writer.commit(prepare(machine, to)?).map_err(refused)
 }
 
-/// A set that loses its last processor although processes are in it is busy, as on Solaris.
-fn refused(refusal: Refusal) -> PoolError {
+/// A refused change of the configuration. A set that loses its last processor although processes are in it is busy, as on Solaris.
+#[must_use]
+pub fn refused(refusal: Refusal) -> PoolError {
     let busy = matches!(refusal.reason, Reason::EmptyPset(_));
     let mut error = PoolError::from(refusal);
     if busy {
@@ -106,5 +136,13 @@ pub fn bind(
     member: &Member,
     to: PoolId,
 ) -> Result<Committed<()>, PoolError> {
-    Ok(writer.commit(pools(machine)?.prepare_join(member, to)?)?)
+    Ok(writer.commit(prepare_bind(machine, member, to)?)?)
+}
+
+/// Prepares the same.
+///
+/// # Errors
+/// The error number of the machine's refusal.
+pub fn prepare_bind(machine: &dyn Machine, member: &Member, to: PoolId) -> Result<Change<()>, PoolError> {
+    Ok(pools(machine)?.prepare_join(member, to)?)
 }

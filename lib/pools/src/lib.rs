@@ -13,6 +13,8 @@
 //!   machine ──state──▶ PoolsState ──Editor──▶ PoolsState ──commit──▶ machine (one change, all or nothing)
 //! ```
 //!
+//! A script of `poolcfg` ([`script::Script`]) is commands of an editor, one after the other, with a place for what is wrong with each.
+//!
 //! Errors have the texts of libpool ([`PoolError`]); what is wrong in the case at hand, and what would help, stands in the hint beside it.
 //!
 //! The [`Manager`] resizes sets: in each turn it measures, asks a policy of `planner`, and commits what that decides.
@@ -25,6 +27,7 @@ mod edit;
 mod error;
 mod instantiate;
 mod manager;
+pub mod script;
 pub mod share;
 pub mod validate;
 pub mod values;
