@@ -15,6 +15,8 @@
 //! * A simulated machine that was opened by name lives as long as the session:
 //!   [`Session::keeps_changes`] says so, and a command that changes it says it to the user. A file can keep it
 //!   ([`OpenOptions::kept_in`], [`Session::keep`]). What can be done to it alone is a [`Simulation`].
+//! * A configuration of pools is a file ([`Session::pools_file`]) that is locked from before it is read until after it is
+//!   replaced; that of a simulated machine is a part of the machine.
 //!
 //! # Environment
 //!
@@ -33,6 +35,7 @@ mod journal;
 mod kept;
 mod output;
 mod place;
+mod pools_file;
 mod process;
 mod simulation;
 mod stop;
@@ -54,6 +57,7 @@ pub use millpond_sim::services::{NoSuchService, SERVICES, Service};
 pub use millpond_sim::workloads::{Load, Opt, Unit, WORKLOADS, Workload, WorkloadError};
 pub use millpond_sim::{Endless, Outcome, SimMachine, Waiting, WaitsFor};
 pub use output::{Output, reason};
+pub use pools_file::{FileError, LockedPools, PoolsFile};
 pub use process::{exec, own_pid, own_program};
 pub use simulation::{Executed, KillError, Moment, NoSuchProcess, NoSuchZone, Running, Simulation};
 pub use stop::{stop_daemon_on_signal, stop_on_signal, take_hang_up, take_stop};
@@ -192,6 +196,8 @@ pub struct Session {
     journal: Option<Rc<FileJournal>>,
     /// Where the machine's files are, if it has any.
     root: Option<Root>,
+    /// The directory of a captured machine.
+    dir: Option<PathBuf>,
     zone: OnceCell<TimeZone>,
 }
 
@@ -261,6 +267,7 @@ impl Session {
             keeps_changes: true,
             journal: None,
             root: None,
+            dir: None,
             zone: OnceCell::new(),
         }
     }
@@ -363,7 +370,8 @@ fn real(options: &OpenOptions) -> Result<Session, OpenError> {
     let shared: Box<dyn Journal> = Box::new(Shared(Rc::clone(&journal)));
     let machine = LinuxMachine::open(root.clone(), shared);
     let session = Session::of(Holder::Other(Box::new(machine)), None);
-    Ok(Session { kind, journal: Some(journal), root: Some(root), ..session })
+    let dir = options.root.clone();
+    Ok(Session { kind, journal: Some(journal), root: Some(root), dir, ..session })
 }
 
 /// A captured machine has at least the files that say which processors there are.

@@ -54,6 +54,9 @@ pub struct SimState {
     /// The services that are enabled.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub services: BTreeSet<Service>,
+    /// Its files that commands know by name, with their text.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
 }
 
 /// A device and the processor that its interrupts go to by themselves.
@@ -132,6 +135,7 @@ impl SimState {
             operations: BTreeMap::new(),
             halted: None,
             services: BTreeSet::new(),
+            files: BTreeMap::new(),
             topology,
             devices: Vec::new(),
             tunables,

@@ -1,0 +1,440 @@
+//! Files that keep configurations of pools: read and replaced under a lock, in one stroke.
+//!
+//! Every machine has one of its own, whose name everybody knows ([`DEFAULT_NAME`]). That of a simulated machine lives inside of the
+//! machine, that of a captured one in its directory; every other name is a file of the user's own.
+//!
+//! Whoever changes a file holds a lock on it (`flock`) from before it is read. The new text goes into a file beside it, with the mode and the
+//! owner of the old one, reaches the disk, and takes the name while it is locked already. So readers see the old text or the new one, and
+//! what a writer puts there is made of what is there.
+
+use crate::output::reason;
+use crate::{Kind, Session};
+use millpond_sim::SimMachine;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Where a machine keeps its configuration (reference §8).
+const DEFAULT_NAME: &str = "/etc/pooladm.conf";
+
+/// The same below the directory of a captured machine.
+const BELOW_ROOT: &str = "etc/pooladm.conf";
+
+/// Longer than any configuration; it bounds what a typing error can read.
+const BYTES_MAX: u64 = 1 << 26;
+
+/// So long nothing is said about somebody who holds the file.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often it is looked meanwhile.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// The kernel's list of locks, and where it tells what a process is called.
+const LOCKS: &str = "/proc/locks";
+const PROCESSES: &str = "/proc";
+
+/// A file could not be used. It is as it was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FileError {
+    /// The system refuses.
+    #[error("{0}")]
+    System(String),
+    /// It is there, and is no text of ours.
+    #[error("{0}")]
+    NoText(String),
+    /// Somebody who holds no lock changed it.
+    #[error("somebody else changed it meanwhile")]
+    Changed,
+}
+
+/// A file of pools, by its name.
+pub struct PoolsFile<'s> {
+    name: String,
+    place: Place<'s>,
+}
+
+enum Place<'s> {
+    Path(PathBuf),
+    Inside(&'s SimMachine),
+}
+
+/// A file that nobody else changes.
+pub struct LockedPools<'f> {
+    file: &'f PoolsFile<'f>,
+    text: Option<String>,
+    lock: Option<File>,
+}
+
+/// Told when somebody else holds the file for longer than a second: who, if that is known.
+pub type Waits<'w> = &'w mut dyn FnMut(Option<String>);
+
+impl Session {
+    /// The file of pools of that name; without a name, the machine's own.
+    #[must_use]
+    pub fn pools_file(&self, name: Option<&str>) -> PoolsFile<'_> {
+        let own = name.is_none_or(|name| name == DEFAULT_NAME);
+        match (&self.sim, name) {
+            (Some(sim), _) if own => PoolsFile { name: DEFAULT_NAME.to_owned(), place: Place::Inside(sim) },
+            (_, Some(name)) if !own => {
+                PoolsFile { name: name.to_owned(), place: Place::Path(PathBuf::from(name)) }
+            }
+            _ => {
+                let path = match (&self.dir, self.kind) {
+                    (Some(dir), Kind::Captured) => dir.join(BELOW_ROOT),
+                    _ => PathBuf::from(DEFAULT_NAME),
+                };
+                PoolsFile { name: path.display().to_string(), place: Place::Path(path) }
+            }
+        }
+    }
+}
+
+impl PoolsFile<'_> {
+    /// Its name, as messages have it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it is a part of a simulated machine, which changes with it.
+    #[must_use]
+    pub fn is_inside(&self) -> bool {
+        matches!(self.place, Place::Inside(_))
+    }
+
+    /// What it has; `None` where there is no such file. Waits for whoever is about to change it.
+    ///
+    /// # Errors
+    /// [`FileError`] when it cannot be read.
+    pub fn read(&self, waits: Waits<'_>) -> Result<Option<String>, FileError> {
+        match &self.place {
+            Place::Inside(sim) => Ok(sim.view(|s| s.files.get(&self.name).cloned())),
+            Place::Path(path) => Ok(locked(path, false, waits)?.map(|(_, text)| text)),
+        }
+    }
+
+    /// Holds it until the value is dropped. It need not be there.
+    ///
+    /// # Errors
+    /// [`FileError`] when it cannot be read.
+    pub fn lock(&self, waits: Waits<'_>) -> Result<LockedPools<'_>, FileError> {
+        let (text, lock) = match &self.place {
+            Place::Inside(_) => (self.read(waits)?, None),
+            Place::Path(path) => match locked(path, true, waits)? {
+                Some((file, text)) => (Some(text), Some(file)),
+                None => (None, None),
+            },
+        };
+        Ok(LockedPools { file: self, text, lock })
+    }
+}
+
+impl LockedPools<'_> {
+    /// What it has; `None` where there is no such file.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        self.text.as_deref()
+    }
+
+    /// Replaces what it has.
+    ///
+    /// # Errors
+    /// [`FileError`]; it is as it was then.
+    pub fn write(&mut self, text: &str) -> Result<(), FileError> {
+        match &self.file.place {
+            Place::Inside(sim) => sim.edit(|s| {
+                s.files.insert(self.file.name.clone(), text.to_owned());
+            }),
+            Place::Path(path) => {
+                self.check_unchanged(path)?;
+                self.lock = Some(replace(path, text, self.text.is_some())?);
+            }
+        }
+        self.text = Some(text.to_owned());
+        Ok(())
+    }
+
+    /// Removes it.
+    ///
+    /// # Errors
+    /// [`FileError`]; it is there then.
+    pub fn remove(&mut self) -> Result<(), FileError> {
+        match &self.file.place {
+            Place::Inside(sim) => sim.edit(|s| {
+                s.files.remove(&self.file.name);
+            }),
+            Place::Path(path) => {
+                self.check_unchanged(path)?;
+                fs::remove_file(path).map_err(|e| system(&e))?;
+            }
+        }
+        self.text = None;
+        Ok(())
+    }
+
+    /// Editors of text know nothing of locks.
+    fn check_unchanged(&self, path: &Path) -> Result<(), FileError> {
+        let now = match fs::read(path) {
+            Ok(bytes) => Some(bytes),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(system(&error)),
+        };
+        if now.as_deref() == self.text.as_deref().map(str::as_bytes) {
+            Ok(())
+        } else {
+            Err(FileError::Changed)
+        }
+    }
+}
+
+fn system(error: &io::Error) -> FileError {
+    FileError::System(reason(error))
+}
+
+/// The file that has the name, locked, and its text. A file that lost its name while we waited is not it.
+fn locked(path: &Path, exclusive: bool, waits: Waits<'_>) -> Result<Option<(File, String)>, FileError> {
+    loop {
+        match fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(system(&error)),
+            Ok(found) if !found.is_file() => return Err(FileError::NoText("it is no file".into())),
+            Ok(found) if found.len() > BYTES_MAX => {
+                return Err(FileError::NoText("it is longer than any configuration".into()));
+            }
+            Ok(_) => {}
+        }
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(system(&error)),
+        };
+        acquire(&file, exclusive, waits)?;
+        let id = |m: &fs::Metadata| (m.dev(), m.ino());
+        let held = file.metadata().map_err(|e| system(&e))?;
+        if fs::metadata(path).is_ok_and(|named| id(&named) == id(&held)) {
+            let mut bytes = Vec::new();
+            (&file).take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|e| system(&e))?;
+            let text = String::from_utf8(bytes);
+            let text = text.map_err(|_| FileError::NoText("it is no text in UTF-8".into()))?;
+            return Ok(Some((file, text)));
+        }
+    }
+}
+
+fn acquire(file: &File, exclusive: bool, waits: Waits<'_>) -> Result<(), FileError> {
+    let attempt = || if exclusive { file.try_lock() } else { file.try_lock_shared() };
+    let begun = Instant::now();
+    loop {
+        match attempt() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::Error(error)) => return Err(system(&error)),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => thread::sleep(LOOK),
+            Err(TryLockError::WouldBlock) => break,
+        }
+    }
+    let inode = file.metadata().map_err(|e| system(&e))?.ino();
+    let locks = fs::read_to_string(LOCKS).unwrap_or_default();
+    waits(holder(&locks, inode).map(|pid| called(Path::new(PROCESSES), pid)));
+    if exclusive { file.lock() } else { file.lock_shared() }.map_err(|e| system(&e))
+}
+
+/// Who holds a lock on a file, by the kernel's list: `1: FLOCK  ADVISORY  WRITE 812 fe:00:4711 0 EOF`. Those who wait have an arrow.
+fn holder(locks: &str, inode: u64) -> Option<u32> {
+    let end = format!(":{inode}");
+    locks.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            [_, "FLOCK", _, _, pid, file, ..] if file.ends_with(&end) => pid.parse().ok(),
+            _ => None,
+        }
+    })
+}
+
+fn called(processes: &Path, pid: u32) -> String {
+    let name = fs::read_to_string(processes.join(pid.to_string()).join("comm")).unwrap_or_default();
+    match name.trim() {
+        "" => format!("process {pid}"),
+        name => format!("process {pid} ({name})"),
+    }
+}
+
+/// Gives the name to a new file with that text, and gives the file, locked. Where there was none, nobody else's is replaced.
+fn replace(path: &Path, text: &str, is_there: bool) -> Result<File, FileError> {
+    // A link stays one.
+    let path = if is_there { fs::canonicalize(path).map_err(|e| system(&e))? } else { path.to_path_buf() };
+    let mut name = path.file_name().ok_or_else(|| FileError::System("it is no file".into()))?.to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    let new = path.with_file_name(name);
+    let write = || {
+        let _ = fs::remove_file(&new);
+        let mut file = OpenOptions::new().write(true).create_new(true).open(&new)?;
+        if is_there {
+            let old = fs::metadata(&path)?;
+            file.set_permissions(old.permissions())?;
+            // Who is not the superuser cannot give files away.
+            let _ = chown(&new, Some(old.uid()), Some(old.gid()));
+        }
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        file.lock()?;
+        if is_there {
+            fs::rename(&new, &path)?;
+        } else {
+            fs::hard_link(&new, &path)?;
+            fs::remove_file(&new)?;
+        }
+        Ok(file)
+    };
+    write().map_err(|error: io::Error| {
+        // What is left of the attempt is ours, and may not be there.
+        let _ = fs::remove_file(&new);
+        if error.kind() == io::ErrorKind::AlreadyExists { FileError::Changed } else { system(&error) }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MachineName, OpenOptions};
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::sync::mpsc;
+
+    fn nobody() -> impl FnMut(Option<String>) {
+        |who| panic!("nobody holds it, but {who:?}")
+    }
+
+    fn simulated() -> Session {
+        let machine = MachineName::Simulated("t2000".into());
+        Session::open(&OpenOptions { machine, ..OpenOptions::default() }).unwrap()
+    }
+
+    fn file_at(path: &Path) -> PoolsFile<'static> {
+        PoolsFile { name: path.display().to_string(), place: Place::Path(path.to_path_buf()) }
+    }
+
+    #[test]
+    fn that_of_a_simulated_machine_lives_in_the_machine() {
+        let session = simulated();
+        let file = session.pools_file(None);
+        assert_eq!((file.name(), file.is_inside()), ("/etc/pooladm.conf", true));
+        assert_eq!(file.read(&mut nobody()), Ok(None));
+        file.lock(&mut nobody()).unwrap().write("text").unwrap();
+        let named = session.pools_file(Some("/etc/pooladm.conf"));
+        assert_eq!(named.read(&mut nobody()).unwrap().as_deref(), Some("text"));
+        let saved = session.sim.as_ref().unwrap().save();
+        assert!(saved.contains(r#""files":{"/etc/pooladm.conf":"text"}"#));
+        assert_eq!(SimMachine::load(&saved).unwrap().save(), saved);
+        named.lock(&mut nobody()).unwrap().remove().unwrap();
+        assert!(!session.sim.as_ref().unwrap().save().contains("files"));
+        assert!(!session.pools_file(Some("mine.conf")).is_inside());
+    }
+
+    #[test]
+    fn that_of_a_captured_machine_lives_in_its_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("sys/devices/system/cpu")).unwrap();
+        fs::create_dir_all(dir.path().join("etc")).unwrap();
+        let root = Some(dir.path().to_path_buf());
+        let session = Session::open(&OpenOptions { root, ..OpenOptions::default() }).unwrap();
+        let expected = dir.path().join("etc/pooladm.conf").display().to_string();
+        for name in [None, Some("/etc/pooladm.conf")] {
+            let file = session.pools_file(name);
+            assert_eq!((file.name(), file.is_inside()), (expected.as_str(), false));
+        }
+        assert_eq!(session.pools_file(Some("mine.conf")).name(), "mine.conf");
+    }
+
+    #[test]
+    fn a_file_is_replaced_with_its_mode_through_links_and_nothing_is_left_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, link) = (dir.path().join("conf"), dir.path().join("link"));
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        symlink(&path, &link).unwrap();
+        let file = file_at(&link);
+        let mut locked = file.lock(&mut nobody()).unwrap();
+        assert_eq!(locked.text(), Some("old"));
+        locked.write("new").unwrap();
+        locked.write("newer").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "newer");
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+        locked.remove().unwrap();
+        assert_eq!((locked.text(), file.read(&mut nobody())), (None, Ok(None)));
+    }
+
+    #[test]
+    fn a_new_file_takes_the_place_of_nobody_elses() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("conf");
+        let file = file_at(&path);
+        let mut locked = file.lock(&mut nobody()).unwrap();
+        assert_eq!(locked.text(), None);
+        fs::write(&path, "theirs").unwrap();
+        assert_eq!(locked.write("ours"), Err(FileError::Changed));
+        assert_eq!(replace(&path, "ours", false).err(), Some(FileError::Changed));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_writer_waits_for_the_other_and_goes_on_with_what_that_one_wrote() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("conf");
+        fs::write(&path, "1").unwrap();
+        let file = file_at(&path);
+        let mut first = file.lock(&mut nobody()).unwrap();
+        let (waits, told) = mpsc::channel();
+        let there = path.clone();
+        let second = thread::spawn(move || {
+            let file = file_at(&there);
+            let mut locked = file.lock(&mut |who| waits.send(who).unwrap()).unwrap();
+            let text = locked.text().unwrap().to_owned();
+            locked.write(&(text.clone() + "3")).unwrap();
+            text
+        });
+        let who = told.recv().unwrap();
+        if let Some(who) = who {
+            assert!(who.starts_with(&format!("process {}", std::process::id())), "{who}");
+        }
+        first.write("12").unwrap();
+        drop(first);
+        assert_eq!(second.join().unwrap(), "12");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "123");
+    }
+
+    #[test]
+    fn what_is_no_configuration_is_refused_in_words() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("conf");
+        let said = |path: &Path| file_at(path).read(&mut nobody()).unwrap_err().to_string();
+        assert_eq!(said(dir.path()), "it is no file");
+        fs::write(&path, b"\xff").unwrap();
+        assert_eq!(said(&path), "it is no text in UTF-8");
+        assert_eq!(said(&path.join("below")), "Not a directory");
+        let missing = dir.path().join("missing/conf");
+        let file = file_at(&missing);
+        let error = file.lock(&mut nobody()).unwrap().write("x").unwrap_err();
+        assert_eq!(error.to_string(), "No such file or directory");
+    }
+
+    #[test]
+    fn the_kernel_says_who_holds_a_lock() {
+        let locks = "1: POSIX  ADVISORY  WRITE 3 fe:00:77 0 EOF\n\
+                     2: FLOCK  ADVISORY  WRITE 812 fe:00:4711 0 EOF\n\
+                     2: -> FLOCK  ADVISORY  WRITE 900 fe:00:4711 0 EOF\n\
+                     3: FLOCK  ADVISORY  READ  5 fe:00:14711 0 EOF\n";
+        assert_eq!(holder(locks, 4711), Some(812));
+        assert_eq!(holder(locks, 14711), Some(5));
+        assert_eq!((holder(locks, 77), holder("", 1)), (None, None));
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("812")).unwrap();
+        fs::write(dir.path().join("812/comm"), "poolcfg\n").unwrap();
+        assert_eq!(called(dir.path(), 812), "process 812 (poolcfg)");
+        assert_eq!(called(dir.path(), 1), "process 1");
+    }
+}
