@@ -16,8 +16,7 @@ use millpond_model::PsetId;
 /// How deep zones are looked for: a container of a pod of a class of a slice.
 const DEPTH_MAX: usize = 6;
 
-/// What sort of group a cgroup's name stands for, and what users call it. `None` for a mere container of
-/// other groups.
+/// What sort of group a cgroup's name stands for, and what users call it. `None` for the root.
 fn classify(path: &str) -> Option<(&'static str, String)> {
     let name = path.rsplit('/').next()?;
     let hex = |text: &str| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
@@ -36,7 +35,10 @@ fn classify(path: &str) -> Option<(&'static str, String)> {
     if name.ends_with(".service") || name.ends_with(".scope") {
         return Some(("unit", name.to_owned()));
     }
-    (!name.ends_with(".slice")).then(|| ("group", path.to_owned()))
+    if name.ends_with(".slice") {
+        return Some(("slice", name.to_owned()));
+    }
+    Some(("group", path.to_owned()))
 }
 
 /// Who writes the lists of a cgroup again and again, if somebody does.
@@ -153,7 +155,7 @@ mod tests {
             Some("container 0123456789ab")
         );
         assert_eq!(name("/lxc.payload.web").as_deref(), Some("container web"));
-        assert_eq!(name("/system.slice"), None);
+        assert_eq!(name("/user.slice/user-1000.slice").as_deref(), Some("slice user-1000.slice"));
         assert_eq!(name("/a/b").as_deref(), Some("group /a/b"));
     }
 

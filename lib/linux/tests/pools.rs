@@ -146,6 +146,28 @@ fn a_zone_stays_where_it_stands() {
 }
 
 #[test]
+fn a_slice_is_a_zone_with_all_that_is_below_it() {
+    let made = HandMade::new(4, false);
+    for group in ["user.slice", "user.slice/user-1000.slice", "user.slice/user-1000.slice/session-3.scope"] {
+        made.file(&format!("cgroup/{group}/cgroup.procs"), "");
+        made.file(&format!("cgroup/{group}/cgroup.subtree_control"), "");
+    }
+    let machine = made.machine();
+    let before = made.snapshot();
+    enable(&machine, false);
+    add(&machine, "web", &[2, 3]);
+    join(&machine, &Member::Zone("user-1000.slice".into()), 1).unwrap();
+    assert_eq!(made.read("cgroup/user.slice/user-1000.slice/cpuset.cpus.exclusive"), "2-3");
+    assert_eq!(made.read("cgroup/user.slice/user-1000.slice/cpuset.cpus.partition"), "root");
+    let zones = machine.zones().unwrap().list().unwrap();
+    let bound: Vec<&str> = zones.iter().filter(|z| z.set == PsetId(1)).map(|z| z.name.as_str()).collect();
+    assert_eq!(bound, ["user-1000.slice"]);
+    join(&machine, &Member::Zone("user-1000.slice".into()), 0).unwrap();
+    commit(&machine, None).unwrap();
+    assert_eq!(made.snapshot(), before);
+}
+
+#[test]
 fn pools_and_sets_of_hand_exclude_each_other() {
     for v1 in BOTH {
         let made = HandMade::new(4, v1);
