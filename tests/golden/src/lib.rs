@@ -16,7 +16,7 @@
 //! = 1                               its status, where that is not 0
 //! ```
 //!
-//! Empty lines mean nothing. Lines of output are compared to the byte, each stream by itself. All times are
+//! Words with blanks stand in quotation marks. Empty lines mean nothing. Lines of output are compared to the byte, each stream by itself. All times are
 //! universal time.
 //!
 //! Beside `machine` and `wait` a line with `@` can do what is done to a machine behind the back of a command:

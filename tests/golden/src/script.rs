@@ -36,6 +36,24 @@ pub struct ScriptError {
     pub why: &'static str,
 }
 
+/// Words between blanks. What stands between quotation marks of either kind is (a part of) one word.
+fn words(text: &str) -> Vec<String> {
+    let (mut words, mut word, mut mark) = (Vec::new(), None::<String>, None);
+    for c in text.chars() {
+        match mark {
+            Some(m) if c == m => mark = None,
+            None if c.is_whitespace() => words.extend(word.take()),
+            None if c == '"' || c == '\'' => {
+                mark = Some(c);
+                word.get_or_insert_default();
+            }
+            _ => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
+
 /// Understands a transcript.
 ///
 /// # Errors
@@ -45,7 +63,6 @@ pub fn parse(text: &str) -> Result<Vec<Line>, ScriptError> {
     for (index, line) in text.lines().enumerate() {
         let at = index + 1;
         let bad = |why| Err(ScriptError { at, why });
-        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         let (mark, rest) = match line.split_at_checked(2) {
             Some((mark, rest)) if mark.ends_with(' ') => (mark.trim_end(), rest),
             _ => (line, ""),
@@ -110,6 +127,12 @@ mod tests {
                 run(10, "x", &["", "\ty"], &[], false, 0),
             ]
         );
+    }
+
+    #[test]
+    fn marks_hold_words_together() {
+        assert_eq!(words("a  b"), ["a", "b"]);
+        assert_eq!(words("-c 'info \"x\"' \"\" c'd e'"), ["-c", "info \"x\"", "", "cd e"]);
     }
 
     #[test]
