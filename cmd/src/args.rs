@@ -75,6 +75,20 @@ impl Parsed {
         last.1.as_ref().map(|v| v.to_string_lossy().into_owned())
     }
 
+    /// All values of a letter that takes one, in order.
+    #[must_use]
+    pub fn values(&self, letter: char) -> Vec<String> {
+        let all = self.letters.iter().filter(|(l, _)| *l == letter).filter_map(|(_, value)| value.as_ref());
+        all.map(|v| v.to_string_lossy().into_owned()).collect()
+    }
+
+    /// All values of a long option that takes one, in order.
+    #[must_use]
+    pub fn long_values(&self, name: &str) -> Vec<String> {
+        let all = self.longs.iter().filter(|(l, _)| l == name).filter_map(|(_, value)| value.as_ref());
+        all.map(|v| v.to_string_lossy().into_owned()).collect()
+    }
+
     /// The operands as text.
     #[must_use]
     pub fn words(&self) -> Vec<String> {

@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 
 /// Makes the changes of one command.
 pub struct Changer<'m> {
-    /// The one writer of the machine; none when changes are only shown.
+    /// The one writer of the machine; none when changes are only shown, or the machine stays as it is.
     writer: Option<Writer<'m>>,
+    only_shows: bool,
     json: bool,
     changes: Vec<Value>,
     operations: Vec<Operation>,
@@ -34,9 +35,14 @@ impl<'m> Changer<'m> {
     /// [`Failure::Refused`] when the machine lets nobody write.
     pub fn open(machine: &'m dyn Machine, common: &Common, ctx: &mut Ctx<'_>) -> Result<Self, Failure> {
         let writer = if common.dry_run { None } else { Some(Self::writer(machine, ctx)?) };
-        let json = common.json;
+        Ok(Changer { writer, ..Self::of_files(common) })
+    }
+
+    /// For a command that changes files and no machine.
+    pub fn of_files(common: &Common) -> Self {
+        let (only_shows, json) = (common.dry_run, common.json);
         let (changes, operations, refused, notes) = Default::default();
-        Ok(Changer { writer, json, changes, operations, refused, notes })
+        Changer { writer: None, only_shows, json, changes, operations, refused, notes }
     }
 
     fn writer(machine: &'m dyn Machine, ctx: &mut Ctx<'_>) -> Result<Writer<'m>, Failure> {
@@ -103,6 +109,25 @@ impl<'m> Changer<'m> {
         Ok(outcome)
     }
 
+    /// Whether changes are only shown. If so, `step` is, which is no machine's.
+    pub fn shows(&mut self, ctx: &mut Ctx<'_>, what: String, step: impl FnOnce() -> Step) -> bool {
+        if self.only_shows {
+            let step = step();
+            if !self.json {
+                ctx.out.line(&step);
+            }
+            self.operations.push(Operation { what, steps: vec![step] });
+        }
+        self.only_shows
+    }
+
+    /// Tells something that the user should know although it is no refusal.
+    pub fn note(&mut self, ctx: &mut Ctx<'_>, note: String, hint: Option<&str>) {
+        ctx.warn(&note);
+        hint.into_iter().for_each(|hint| ctx.hint(hint));
+        self.notes.push(note);
+    }
+
     /// Tells that something was not done.
     pub fn refuse(&mut self, ctx: &mut Ctx<'_>, complaint: Complaint) {
         ctx.complain(&complaint);
@@ -127,7 +152,7 @@ impl<'m> Changer<'m> {
     pub fn finish(self, ctx: &mut Ctx<'_>) -> Exit {
         if self.json {
             let Changer { changes, operations, refused, notes, .. } = &self;
-            let done = if self.writer.is_some() {
+            let done = if !self.only_shows {
                 json!({ "changes": changes, "refused": refused, "notes": notes })
             } else {
                 json!({ "dry_run": true, "operations": operations, "refused": refused, "notes": notes })

@@ -4,8 +4,8 @@ use crate::args::{self, Parsed};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use crate::{
-    capture, demo, dispadmin, doctor, experiment, help, load, mpstat, occupancy, pbind, priocntl, psradm,
-    psrinfo, psrset, sim,
+    capture, demo, dispadmin, doctor, experiment, help, load, mpstat, occupancy, pbind, pooladm, poolbind,
+    poolcfg, poolstat, priocntl, psradm, psrinfo, psrset, sim, zones,
 };
 use millpond_session::reason;
 use std::ffi::OsString;
@@ -39,6 +39,11 @@ pub const COMMANDS: &[Command] = &[
     pbind::COMMAND,
     dispadmin::COMMAND,
     priocntl::COMMAND,
+    pooladm::COMMAND,
+    poolcfg::COMMAND,
+    poolbind::COMMAND,
+    poolstat::COMMAND,
+    zones::COMMAND,
     mpstat::COMMAND,
     occupancy::COMMAND,
     doctor::COMMAND,
@@ -57,8 +62,14 @@ impl Command {
         COMMANDS.iter().find(|c| c.name == name)
     }
 
-    /// Whether misuse has the text and the status of Solaris: those two of its commands whose messages are kept.
+    /// Whether misuse has the text of Solaris: those of its commands whose messages are kept.
     fn keeps_its_messages(&self) -> bool {
+        let pools = matches!(self.name, "pooladm" | "poolcfg" | "poolbind" | "poolstat");
+        pools || self.misuse_is_refusal()
+    }
+
+    /// Whether misuse has the status of a refusal, as on Solaris.
+    fn misuse_is_refusal(&self) -> bool {
         matches!(self.name, "dispadmin" | "priocntl")
     }
 
@@ -135,7 +146,7 @@ pub(crate) fn dispatch(command: &'static Command, words: &[OsString], ctx: &mut 
     });
     let exit = result.unwrap_or_else(|failure| {
         tell(&failure, command, ctx);
-        if command.keeps_its_messages() { failure.exit().min(Exit::REFUSED) } else { failure.exit() }
+        if command.misuse_is_refusal() { failure.exit().min(Exit::REFUSED) } else { failure.exit() }
     });
     if ctx.keep() { exit } else { exit.and(Exit::REFUSED) }
 }
@@ -145,8 +156,15 @@ pub(crate) fn tell(failure: &Failure, command: &Command, ctx: &mut Ctx<'_>) {
     match failure {
         Failure::Usage(why) if command.keeps_its_messages() => {
             ctx.out.flush();
+            missing_argument(command, why).into_iter().for_each(|line| ctx.err.line(line));
             ctx.err.text(&help::usage_of_solaris(command));
             ctx.hint(why);
+        }
+        Failure::Misuse(text, hint) => {
+            ctx.out.flush();
+            ctx.err.line(text);
+            ctx.err.text(&help::usage_of_solaris(command));
+            ctx.hint(hint);
         }
         Failure::Said(text, hint) => {
             ctx.warn(text);
@@ -159,6 +177,13 @@ pub(crate) fn tell(failure: &Failure, command: &Command, ctx: &mut Ctx<'_>) {
         Failure::Operand(why) => ctx.warn(why),
         Failure::Refused(complaint) => ctx.complain(complaint),
     }
+}
+
+/// What `poolstat` says of an option that lacks its value.
+fn missing_argument(command: &Command, why: &str) -> Option<String> {
+    let letter = why.strip_prefix("option -")?.strip_suffix(" needs a value")?;
+    let says = command.name == "poolstat" && letter.chars().count() == 1;
+    says.then(|| format!("Option -{letter} requires an argument"))
 }
 
 fn version(prog: &str, ctx: &mut Ctx<'_>) -> Exit {

@@ -34,6 +34,8 @@ pub enum Failure {
     Refused(Complaint),
     /// The message of Solaris, to the byte, and what the user could do.
     Said(String, Option<String>),
+    /// A message of Solaris that has no name in front, and the usage behind it; and what the user could do.
+    Misuse(String, String),
 }
 
 /// One thing that was not done: `cannot assign processor 7: it is the last one in the default set`.
@@ -123,7 +125,7 @@ impl Failure {
     #[must_use]
     pub fn exit(&self) -> Exit {
         match self {
-            Failure::Usage(_) | Failure::Operand(_) => Exit::USAGE,
+            Failure::Usage(_) | Failure::Operand(_) | Failure::Misuse(..) => Exit::USAGE,
             Failure::Refused(_) | Failure::Said(..) => Exit::REFUSED,
         }
     }

@@ -44,12 +44,18 @@ mod mpstat;
 mod occupancy;
 mod operands;
 mod pbind;
+mod pooladm;
+mod poolbind;
+mod poolcfg;
+mod pools;
+mod poolstat;
 mod priocntl;
 mod psradm;
 mod psrinfo;
 mod psrset;
 mod sim;
 mod start;
+mod zones;
 
 pub use command::{COMMANDS, Command, run};
 pub use ctx::Ctx;

@@ -8,7 +8,19 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// The names under which the binary answers.
-const APPLETS: [&str; 7] = ["psrinfo", "psradm", "psrset", "pbind", "dispadmin", "priocntl", "mpstat"];
+const APPLETS: [&str; 11] = [
+    "psrinfo",
+    "psradm",
+    "psrset",
+    "pbind",
+    "dispadmin",
+    "priocntl",
+    "pooladm",
+    "poolcfg",
+    "poolbind",
+    "poolstat",
+    "mpstat",
+];
 
 /// The one file that is installed.
 const PROGRAM: &str = "millpond";

@@ -92,7 +92,8 @@ pub fn usage(command: &Command) -> String {
 #[must_use]
 pub fn usage_of_solaris(command: &Command) -> String {
     let prog = command.prog();
-    let forms: Vec<String> = command.usage.iter().map(|form| format!("\t{prog} {form}\n")).collect();
+    let forms: Vec<String> =
+        command.usage.iter().map(|form| format!("\t{prog} {form}").trim_end().to_owned() + "\n").collect();
     format!("usage:{}", forms.concat())
 }
 

@@ -55,8 +55,10 @@ fn candidates(known: &Known, before: &[&str], word: &str) -> Vec<String> {
     let commands = || owned(COMMANDS.into_iter().chain(own::names()));
     match before {
         [] => commands(),
-        ["load"] | ["psrset" | "pbind", "-e", _] => workloads(),
-        ["load", workload, ..] | ["psrset" | "pbind", "-e", _, workload, ..] => flags(workload),
+        ["load"] | ["psrset" | "pbind", "-e", _] | ["poolbind", "-p", _, "-e"] => workloads(),
+        ["load", workload, ..]
+        | ["psrset" | "pbind", "-e", _, workload, ..]
+        | ["poolbind", "-p", _, "-e", workload, ..] => flags(workload),
         ["help"] => [commands(), workloads()].concat(),
         ["kill", ..] => known.processes.clone(),
         ["run"] => owned(["until"]),
@@ -89,6 +91,9 @@ mod tests {
     #[test]
     fn a_word_becomes_what_makes_sense_at_its_place() {
         assert_eq!(shown("psr"), "0 psradm psrinfo psrset");
+        assert_eq!(shown("poolb"), "0 poolbind");
+        assert_eq!(shown("poolbind -p web -e na"), "19 nap");
+        assert_eq!(shown("poolbind --u"), "9 --unit");
         assert_eq!(shown("load s"), "5 spin");
         assert_eq!(shown("psrset -e 1 na"), "12 nap");
         assert_eq!(shown("load nap --"), "9 --run --sleep");

@@ -1,9 +1,9 @@
 //! A shell on a simulated machine: the same commands, one after the other, and time passes when you say so.
 //!
 //! A line is a command with its words; words with blanks stand in quotation marks, and `#` begins a comment. The
-//! commands of the machine (`psrinfo`, `psradm`, `psrset`, `pbind`, `dispadmin`, `priocntl`, `mpstat`, `occupancy`, `doctor`) are
-//! those of everywhere. `psrset -e`, `pbind -e` and `priocntl -e` start workloads by their names. `help` lists what
-//! belongs to the shell alone; `help COMMAND` and `help WORKLOAD` say more.
+//! commands of the machine (`psrinfo`, `psradm`, `psrset`, `pbind`, `dispadmin`, `priocntl`, `pooladm`, `poolcfg`, `poolbind`, `poolstat`, `zones`, `mpstat`,
+//! `occupancy`, `doctor`) are those of everywhere. `psrset -e`, `pbind -e`, `poolbind -e` and `priocntl -e` start workloads by their names. `help` lists
+//! what belongs to the shell alone; `help COMMAND` and `help WORKLOAD` say more.
 //!
 //! Time stands still while commands are typed. It passes in `run`, and in commands that wait: `mpstat 1 5` is over at
 //! once, and five seconds older. The same lines give the same text, always.
@@ -21,6 +21,9 @@
 //! help [COMMAND | WORKLOAD]
 //! quit
 //! ```
+//!
+//! The service of the pools is `pooladm -e`, and `pooladm -c` if the machine has a file /etc/pooladm.conf, which lives inside of the machine; disabling it is
+//! `pooladm -d`.
 //!
 //! ```text
 //! $ millpond sim t2000

@@ -317,7 +317,7 @@ fn overview() -> String {
         text += &format!("  {:<42} {}\n", own.usage(), own.summary);
     }
     text += &format!("  {:<42} {}\n", "quit", "leave");
-    text += "Workloads, for load and behind -e of psrset, pbind and priocntl (help WORKLOAD says more):\n";
+    text += "Workloads, for load and behind -e of psrset, pbind, poolbind and priocntl (help WORKLOAD says more):\n";
     for workload in WORKLOADS {
         text += &format!("  {}\n", workload.usage());
     }

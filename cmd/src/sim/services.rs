@@ -37,9 +37,9 @@ pub(super) fn svcadm(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> 
     let simulation = simulation(shell)?;
     for service in services {
         if let Some(needed) = service.needs().filter(|_| on && recursive) {
-            simulation.enable(needed, true);
+            switch(shell, needed, true, ctx)?;
         }
-        simulation.enable(service, on);
+        switch(shell, service, on, ctx)?;
         if let Some(needed) = service.needs().filter(|needed| on && !simulation.is_enabled(*needed)) {
             ctx.prog = "svcadm".into();
             ctx.warn(format_args!("{service} waits for {needed}"));
@@ -47,6 +47,34 @@ pub(super) fn svcadm(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> 
         }
     }
     Ok(())
+}
+
+/// What the start and the stop of a service do (reference §10).
+fn switch(shell: &Shell, service: Service, on: bool, ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
+    let simulation = simulation(shell)?;
+    if service != Service::Pools || on == simulation.is_enabled(service) {
+        simulation.enable(service, on);
+        return Ok(());
+    }
+    let mut pooladm = |option: &str| shell.command(&["pooladm".to_owned(), option.to_owned()], ctx);
+    if !on {
+        return if pooladm("-d")? {
+            Ok(())
+        } else {
+            Err(Trouble::new(0, format!("{service} does not stop")))
+        };
+    }
+    let failed = |why: &str| Err(Trouble::new(0, format!("{service} does not start: {why}")));
+    if !pooladm("-e")? {
+        return failed("pools cannot be enabled");
+    }
+    let file = shell.session.pools_file(None);
+    // That of a simulated machine is a part of it: reading it neither waits nor fails.
+    if matches!(file.read(&mut |_| ()), Ok(None)) || pooladm("-c")? {
+        return Ok(());
+    }
+    pooladm("-d")?;
+    failed("the configuration of its file cannot be had")
 }
 
 pub(super) fn svcs(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {

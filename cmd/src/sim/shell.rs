@@ -12,8 +12,22 @@ use millpond_session::{Session, Simulation, Workload, take_stop};
 use std::ffi::OsString;
 
 /// The commands of a machine that the shell has.
-pub const COMMANDS: [&str; 9] =
-    ["psrinfo", "psradm", "psrset", "pbind", "dispadmin", "priocntl", "mpstat", "occupancy", "doctor"];
+pub const COMMANDS: [&str; 14] = [
+    "psrinfo",
+    "psradm",
+    "psrset",
+    "pbind",
+    "dispadmin",
+    "priocntl",
+    "pooladm",
+    "poolcfg",
+    "poolbind",
+    "poolstat",
+    "zones",
+    "mpstat",
+    "occupancy",
+    "doctor",
+];
 
 /// Whether the shell goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,7 +153,7 @@ impl Shell {
     }
 
     /// One of the machine's commands. `false`: it failed, and has said so.
-    fn command(&mut self, words: &[String], ctx: &mut Ctx<'_>) -> Result<bool, Trouble> {
+    pub(super) fn command(&self, words: &[String], ctx: &mut Ctx<'_>) -> Result<bool, Trouble> {
         let name = words[0].rsplit('/').next().unwrap_or_default();
         let command = Command::named(name).filter(|c| COMMANDS.contains(&c.name));
         let command = command.ok_or_else(|| unknown(&words[0]))?;
@@ -153,15 +167,16 @@ impl Shell {
                 let what = format!("a shell has one machine, {}", self.session.machine().name());
                 return Err(Trouble::new(word.unwrap_or(0), what).remedy("leave the option out"));
             }
-            let repeats = matches!(command.name, "mpstat" | "occupancy");
+            let repeats = matches!(command.name, "mpstat" | "poolstat" | "occupancy");
             let counted = parsed.operands.iter().rev().take_while(|w| is_number(w)).count();
             let endless = match command.name {
-                "mpstat" => parsed.operands.len() == 1,
+                "mpstat" | "poolstat" => parsed.operands.len() == 1,
                 _ => counted < 2 || parsed.operands.len() < 3,
             };
             if repeats && endless && !common.help && !common.version {
                 let what = format!("without a count {name} never ends here, where time passes at once");
-                let remedy = if name == "mpstat" { "mpstat 1 5" } else { "occupancy NAME 1 5" };
+                let remedy =
+                    if name == "occupancy" { "occupancy NAME 1 5".into() } else { format!("{name} 1 5") };
                 return Err(Trouble::new(words.len(), what).remedy(remedy));
             }
         }
@@ -216,6 +231,7 @@ impl From<Failure> for Trouble {
         match failure {
             Failure::Usage(what) | Failure::Operand(what) => Trouble::new(1, what),
             Failure::Said(what, remedy) => Trouble { word: 0, what, remedy },
+            Failure::Misuse(what, remedy) => Trouble { word: 1, what, remedy: Some(remedy) },
             Failure::Refused(complaint) => {
                 Trouble { word: 0, what: complaint.to_string(), remedy: complaint.hint }
             }

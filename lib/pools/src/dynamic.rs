@@ -12,7 +12,15 @@ use std::collections::{BTreeMap, BTreeSet};
 /// # Errors
 /// [`errno::NOT_ACTIVE`] while pools are disabled.
 pub fn read(machine: &dyn Machine) -> Result<PoolsState, PoolError> {
-    pools(machine)?.state()?.ok_or_else(PoolError::not_active)
+    state(machine)?.ok_or_else(PoolError::not_active)
+}
+
+/// The same; `None` while pools are disabled.
+///
+/// # Errors
+/// When the machine has no pools, or cannot be read.
+pub fn state(machine: &dyn Machine) -> Result<Option<PoolsState>, PoolError> {
+    Ok(pools(machine)?.state()?)
 }
 
 fn pools(machine: &dyn Machine) -> Result<&dyn Pools, PoolError> {
@@ -52,11 +60,11 @@ pub fn enable(
     machine: &dyn Machine,
     keep_others: bool,
 ) -> Result<Option<Committed<Option<PoolsState>>>, PoolError> {
-    if pools(machine)?.state()?.is_some() {
+    if state(machine)?.is_some() {
         return Ok(None);
     }
-    let state = fresh(machine, keep_others)?;
-    Ok(Some(writer.commit(pools(machine)?.prepare_commit(Some(state))?)?))
+    let to = fresh(machine, keep_others)?;
+    Ok(Some(writer.commit(pools(machine)?.prepare_commit(Some(to))?)?))
 }
 
 /// Removes every pool and set but the default ones; properties of the whole stay (reference §10, `-x`).

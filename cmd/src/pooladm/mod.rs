@@ -1,0 +1,316 @@
+//! Enables and disables pools, makes the configuration of a file the machine's, and writes the machine's into a file.
+//!
+//! A *pool* is a name for a processor set together with what is said of it: how many processors it may have, what it is for, how
+//! much it counts beside others. Processes are bound to pools (`poolbind`), and a pool can get another set, and a set other processors, while
+//! they run. What was never bound is in the default pool, whose set has every processor that is in no other.
+//!
+//! The machine has one configuration, the *dynamic* one. A file keeps one for later, the *static* one: /etc/pooladm.conf unless you
+//! name another. `poolcfg` edits either.
+//!
+//! # Options
+//!
+//! ```text
+//!                 without options: show the dynamic configuration
+//! -e              enable pools: all processors are in the default set then, and all processes in the default pool
+//! --keep-others   with -e: members of pools are confined to their sets, and nobody is pushed out of these
+//! -d              disable pools: pools and sets go, everything comes back to where it was
+//! -c [FILE]       make the configuration of FILE the dynamic one
+//! -s [FILE]       write the dynamic configuration into FILE
+//! -c -s [FILE]    both: FILE has the numbers of pools and sets, and all processors, then
+//! -x              remove every pool and set but the default ones; processes go to the default pool
+//! -n              with -c: only say whether FILE could become the dynamic configuration; with -s and -x: do nothing
+//! ```
+//!
+//! While pools are enabled sets are theirs: `psrset` shows them and does not change them, and pools cannot be enabled where there are sets that
+//! `psrset` made.
+//!
+//! # How a file becomes the machine's
+//!
+//! Pools and sets are matched by their names. What only the file has is made, what only the machine has is removed, what both have gets the
+//! properties of the file. Then processors are shared out: each set starts with its minimum or its pinned processors, whichever is more; what is left
+//! is dealt one by one, the most important set first (pool.importance), to sets below their maximum; what nobody takes is in the default set. With
+//! system.allocate-method "surplus to default" everything above the minima is in the default set.
+//!
+//! It is one change: all of it is done, or nothing.
+//!
+//! ```text
+//! # pooladm -e
+//! # poolcfg -c discover
+//! # poolcfg -c 'create pset web ( uint pset.min = 1 ; uint pset.max = 4 ) create pool web associate pool web ( pset web )'
+//! # pooladm -c
+//! # poolbind -p web 204
+//! ```
+//!
+//! # JSON
+//!
+//! ```text
+//! {"pools":[{"name":"web","properties":{"pool.importance":5,…},"pset":"webset"}],
+//!  "psets":[{"cpus":[{"id":1,"properties":{…}}],"name":"webset","properties":{"pset.min":1,…}}],
+//!  "system":{"name":"default","properties":{…}}}
+//! changes: {"changes":[{"pools":"enabled"},{"pools":"disabled"},{"committed":"FILE"},{"saved":"FILE"},{"removed":"all"}],
+//!           "notes":[],"refused":[]}
+//! ```
+//!
+//! # Status
+//!
+//! 0, or 1 when something was refused (nothing was done then), or 2 for options that do not go together.
+
+use crate::args::Parsed;
+use crate::change::Changer;
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Exit, Failure};
+use crate::pools;
+use millpond_formats::pools::info;
+use millpond_machine::{Machine, Reason, Refusal};
+use millpond_model::pools::{PoolsConf, PoolsState, PsetNode};
+use millpond_pools::script::Said;
+use millpond_pools::{Code, PoolError, dynamic, errno, instantiate, validate};
+use millpond_session::{LockedPools, Service, Session};
+use serde_json::json;
+
+pub(crate) const COMMAND: Command = Command {
+    name: "pooladm",
+    applet: true,
+    summary: "enable pools, and make a file's configuration the machine's",
+    usage: &["", "[-n] [-s] [-c] [filename]", "[-n] -x", "-d | -e [--keep-others]"],
+    letters: "cdensx",
+    longs: &["keep-others"],
+    source: include_str!("mod.rs"),
+    run,
+};
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let words = parsed.words();
+    let has = |letter| parsed.has(letter);
+    let misuse = |why: &str| Err(Failure::Usage(why.to_owned()));
+    let asked = "cdesx".chars().filter(|letter| has(*letter)).collect::<String>();
+    let file = match words.as_slice() {
+        [] => None,
+        [_] if !has('c') && !has('s') => return misuse("a file goes with -c or -s"),
+        [file] => Some(file.as_str()),
+        _ => return misuse("one file at a time"),
+    };
+    if parsed.long("keep-others") && asked != "e" {
+        return misuse("--keep-others goes with -e");
+    }
+    match asked.as_str() {
+        "d" | "e" if has('n') => misuse("-n goes with -c, -s or -x"),
+        "e" => enable(parsed, ctx),
+        "d" => disable(parsed, ctx),
+        "x" | "s" if has('n') => Ok(Changer::of_files(&parsed.common).finish(ctx)),
+        "x" => remove(parsed, ctx),
+        "c" | "cs" if has('n') => validate_only(file, parsed, ctx),
+        "c" | "cs" => commit(file, has('s'), parsed, ctx),
+        "s" => save(file, parsed, ctx),
+        "" => show(parsed, ctx),
+        _ => misuse("-d, -e, -x, and -c with -s, exclude each other"),
+    }
+}
+
+fn show(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let session = ctx.reading(&parsed.common)?;
+    let state = pools::state(session.machine())?;
+    if parsed.common.json {
+        ctx.json(&pools::json_of(&state.conf));
+    } else {
+        ctx.out.text(&info::system(&state.conf));
+    }
+    Ok(Exit::DONE)
+}
+
+fn enable(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    const MAIN: &str = "cannot enable pools";
+    let keep_others = parsed.long("keep-others");
+    let session = ctx.changing(&parsed.common)?;
+    let machine = session.machine();
+    check_rights(machine)?;
+    let mut changer = Changer::open(machine, &parsed.common, ctx)?;
+    match pools::state_if_any(machine)? {
+        Some(state) if keep_others && !state.keep_others => {
+            let hint =
+                "they are enabled already, and push others out of their sets; disable them first: pooladm -d";
+            return Err(failed(MAIN, PoolError::hinted(Code::System(errno::BUSY), hint)));
+        }
+        Some(_) => return Ok(changer.finish(ctx)),
+        None => {}
+    }
+    let fresh = dynamic::fresh(machine, keep_others).map_err(|error| failed(MAIN, error))?;
+    let refused = |refusal: Refusal| match &refusal.reason {
+        Reason::PsetsExist(_) => {
+            let hint = format!("{}; {}", refusal.reason, refusal.hint.unwrap_or_default());
+            pools::said(MAIN, Said { text: "System has active processor sets".into(), hint: Some(hint) })
+        }
+        _ => failed(MAIN, dynamic::refused(refusal)),
+    };
+    let facet = machine.pools().map_err(|absent| failed(MAIN, Refusal::from(absent).into()))?;
+    let change = facet.prepare_commit(Some(fresh)).map_err(refused)?;
+    if changer.make(ctx, change).map_err(refused)?.is_some() {
+        service(&session, true);
+        changer.report(ctx, None, json!({ "pools": "enabled" }));
+    }
+    Ok(changer.finish(ctx))
+}
+
+fn disable(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    const MAIN: &str = "cannot disable pools";
+    let session = ctx.changing(&parsed.common)?;
+    let machine = session.machine();
+    check_rights(machine)?;
+    let mut changer = Changer::open(machine, &parsed.common, ctx)?;
+    if pools::state_if_any(machine)?.is_some() && replace(machine, None, MAIN, &mut changer, ctx)?.is_some() {
+        service(&session, false);
+        changer.report(ctx, None, json!({ "pools": "disabled" }));
+    }
+    Ok(changer.finish(ctx))
+}
+
+fn remove(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let session = ctx.changing(&parsed.common)?;
+    let machine = session.machine();
+    check_rights(machine)?;
+    let mut changer = Changer::open(machine, &parsed.common, ctx)?;
+    let to = dynamic::emptied(pools::state(machine)?);
+    let main = "couldn't remove dynamic configuration";
+    if replace(machine, Some(to), main, &mut changer, ctx)?.is_some() {
+        changer.report(ctx, None, json!({ "removed": "all" }));
+    }
+    Ok(changer.finish(ctx))
+}
+
+fn commit(file: Option<&str>, saves: bool, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let session = ctx.changing(&parsed.common)?;
+    let machine = session.machine();
+    check_rights(machine)?;
+    let mut changer = Changer::open(machine, &parsed.common, ctx)?;
+    let file = session.pools_file(file);
+    let name = file.name();
+    let opening = || format!("couldn't open configuration at '{name}'");
+    // Who writes it back keeps it from being changed meanwhile.
+    let (text, mut locked) = {
+        let waits = &mut pools::waiting(name, ctx);
+        let broken = |error| pools::said(&opening(), pools::bad_file(error));
+        if saves {
+            let locked = file.lock(waits).map_err(broken)?;
+            (locked.text().map(str::to_owned), Some(locked))
+        } else {
+            (file.read(waits).map_err(broken)?, None)
+        }
+    };
+    let text = text.ok_or_else(|| pools::said(&opening(), pools::no_file(name)))?;
+    let conf = pools::parsed(name, &text).map_err(|why| pools::said(&opening(), why))?;
+    let state = pools::state(machine)?;
+    check_possible(name, &conf, &state)?;
+    let main = format!("couldn't commit configuration changes at '{name}'");
+    let to = instantiate(&conf, &state).map_err(|error| failed(&main, error))?;
+    let made = replace(machine, Some(to.clone()), &main, &mut changer, ctx)?;
+    if made.is_some() {
+        changer.report(ctx, None, json!({ "committed": name }));
+    }
+    if let Some(locked) = &mut locked {
+        let now = made.flatten().unwrap_or(to);
+        export(now.conf, name, locked, &mut changer, ctx)?;
+    }
+    Ok(changer.finish(ctx))
+}
+
+fn validate_only(file: Option<&str>, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let session = ctx.reading(&parsed.common)?;
+    let machine = session.machine();
+    let file = session.pools_file(file);
+    let name = file.name();
+    let opening = format!("couldn't open configuration at '{name}'");
+    let text = file.read(&mut pools::waiting(name, ctx));
+    let text = text.map_err(|error| pools::said(&opening, pools::bad_file(error)))?;
+    let text = text.ok_or_else(|| pools::said(&opening, pools::no_file(name)))?;
+    let conf = pools::parsed(name, &text).map_err(|why| pools::said(&opening, why))?;
+    let state = match pools::state_if_any(machine)? {
+        Some(state) => state,
+        // It is asked for the time when they are enabled.
+        None => dynamic::fresh(machine, false).map_err(|error| failed("cannot read processors", error))?,
+    };
+    check_possible(name, &conf, &state)?;
+    Ok(Changer::of_files(&parsed.common).finish(ctx))
+}
+
+fn save(file: Option<&str>, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let inside = ctx.held(&parsed.common)?.pools_file(file).is_inside();
+    let session = if inside { ctx.changing(&parsed.common) } else { ctx.reading(&parsed.common) }?;
+    let state = pools::state(session.machine())?;
+    let file = session.pools_file(file);
+    let name = file.name();
+    let locked = file.lock(&mut pools::waiting(name, ctx));
+    let mut locked = locked.map_err(|error| pools::said(&exporting(name), pools::bad_file(error)))?;
+    let mut changer = Changer::of_files(&parsed.common);
+    export(state.conf, name, &mut locked, &mut changer, ctx)?;
+    Ok(changer.finish(ctx))
+}
+
+fn exporting(name: &str) -> String {
+    format!("couldn't export pools state file to '{name}'")
+}
+
+/// Writes the machine's configuration into a file.
+fn export(
+    conf: PoolsConf,
+    name: &str,
+    locked: &mut LockedPools<'_>,
+    changer: &mut Changer<'_>,
+    ctx: &mut Ctx<'_>,
+) -> Result<(), Failure> {
+    let conf = dynamic::exported(conf);
+    let text = pools::printed(&conf).map_err(|why| pools::said(&exporting(name), why))?;
+    let before = locked.text().map(str::to_owned);
+    let step = || pools::file_step(name, before.as_deref(), Some(&conf));
+    if !changer.shows(ctx, format!("write {name}"), step) {
+        locked.write(&text).map_err(|error| pools::said(&exporting(name), pools::bad_file(error)))?;
+        changer.report(ctx, None, json!({ "saved": name }));
+    }
+    Ok(())
+}
+
+/// Another configuration of the machine as one change; `None` where it is only shown.
+fn replace(
+    machine: &dyn Machine,
+    to: Option<PoolsState>,
+    main: &str,
+    changer: &mut Changer<'_>,
+    ctx: &mut Ctx<'_>,
+) -> Result<Option<Option<PoolsState>>, Failure> {
+    let change = dynamic::prepare(machine, to).map_err(|error| failed(main, error))?;
+    changer.make(ctx, change).map_err(|refusal| failed(main, dynamic::refused(refusal)))
+}
+
+/// Whether the machine has the processors for it.
+fn check_possible(name: &str, conf: &PoolsConf, state: &PoolsState) -> Result<(), Failure> {
+    let total: u64 = state.conf.psets.iter().map(PsetNode::size).sum();
+    validate::possible(conf, total).map_err(|error| {
+        let text = format!("configuration at '{name}' cannot be instantiated on current system");
+        Failure::Said(text, error.hint)
+    })
+}
+
+/// What was refused by the machine; rights have a text of their own.
+fn failed(main: &str, error: PoolError) -> Failure {
+    if error.code == Code::System(errno::PERM) {
+        return Failure::Said("insufficient privileges".into(), error.hint);
+    }
+    pools::said(main, error)
+}
+
+/// Whether the configuration may be changed at all: asked before anything else, as on Solaris.
+fn check_rights(machine: &dyn Machine) -> Result<(), Failure> {
+    let Ok(facet) = machine.pools() else { return Ok(()) };
+    let as_it_is = facet.state().and_then(|state| facet.prepare_commit(state));
+    match as_it_is.map_err(PoolError::from) {
+        Err(error) if error.code == Code::System(errno::PERM) => Err(failed("", error)),
+        _ => Ok(()),
+    }
+}
+
+/// A simulated machine has a service for it.
+fn service(session: &Session, on: bool) {
+    if let Some(simulation) = session.simulation() {
+        simulation.enable(Service::Pools, on);
+    }
+}

@@ -1,0 +1,324 @@
+//! Edits configurations of pools: that of a file, or with -d that of the machine.
+//!
+//! ```text
+//! -c COMMANDS     do these commands
+//! -f FILE         do the commands of FILE; - is standard input
+//! -d              edit the machine's configuration; a file is edited otherwise, /etc/pooladm.conf unless you name another
+//! -h              show this, and end with status 2
+//! ```
+//!
+//! All commands are done, or none: a mistake in any of them leaves the file, or the machine, as it was. A file is locked from
+//! before it is read until after it is replaced; on a machine all commands together are one change. Only create system, discover and destroy system act on
+//! a file at once.
+//!
+//! # Commands
+//!
+//! ```text
+//! info                                  show everything
+//! info system|pool|pset|cpu NAME        show one element
+//! create pool|pset NAME [PROPERTIES]    make a pool, with the default set; or an empty set
+//! destroy pool|pset NAME                remove it: processes go to the default pool, processors to the default set
+//! modify system|pool|pset|cpu NAME PROPERTIES
+//! rename system|pool|pset NAME to NAME
+//! associate pool NAME ( pset NAME )     give a pool its set
+//! transfer to pset NAME ( cpu N ; cpu N … )
+//! transfer COUNT from pset NAME to NAME
+//! transfer COUNT to pset NAME from NAME
+//! create system NAME [PROPERTIES]       write the machine's configuration into the file, under that name
+//! discover                              the same, as it is
+//! destroy system NAME                   remove the file; with -d, every pool and set but the default ones
+//!
+//! PROPERTIES: ( TYPE NAME = VALUE ; ~ TYPE NAME ; … )    ~ removes; TYPE is boolean, int, uint, string or float
+//! ```
+//!
+//! Commands need nothing between them; # begins a comment; strings stand in "". A new set has a minimum and a maximum of 0: raise
+//! pset.max before processors are moved into it.
+//!
+//! # Properties
+//!
+//! ```text
+//! system.comment                 string   for you
+//! system.bind-default            boolean  what names a pool that is not there gets the default one
+//! system.allocate-method         string   "importance based" (as without) or "surplus to default": see pooladm -c
+//! system.poold.objectives        string   "wt-load": processors go where they are used
+//! system.poold.monitor-interval  uint     milliseconds
+//! system.poold.log-level         string   ALERT CRIT ERR WARNING NOTICE INFO DEBUG
+//! system.poold.log-location      string   an absolute path, or syslog
+//! system.poold.history-file      string   an absolute path
+//! pool.importance                int      how much it counts beside others; 1 if not given
+//! pool.scheduler                 string   the class that processes get when they are bound: TS IA FX RT
+//! pool.comment                   string   for you
+//! pset.min, pset.max             uint     the least and the greatest number of processors
+//! pset.poold.objectives          string   "locality tight; 3: utilization < 80"
+//! pset.comment                   string   for you
+//! cpu.pinned                     boolean  never moved by itself
+//! cpu.status                     string   on-line off-line no-intr spare faulted: the state to be in
+//! cpu.comment                    string   for you
+//! ```
+//!
+//! Names that do not begin with system. pool. pset. or cpu. are free for your own use.
+//!
+//! ```text
+//! $ poolcfg -c 'create pset web ( uint pset.min = 1 ; uint pset.max = 4 )' my.conf
+//! $ poolcfg -dc 'transfer 2 from pset pset_default to web'
+//! $ poolcfg -dc 'info pset web'
+//! ```
+//!
+//! # JSON
+//!
+//! A document for each info, as that of pooladm, with the elements that were asked for; then one about changes, if there were any:
+//!
+//! ```text
+//! {"changes":[{"saved":"my.conf"}],"notes":[],"refused":[]}; with -d: {"committed":"the machine"}
+//! ```
+//!
+//! # Status
+//!
+//! 0, or 1 when something was refused (nothing was done then), or 2 for options that make no sense.
+
+mod place;
+
+use crate::args::Parsed;
+use crate::change::Changer;
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Exit, Failure};
+use crate::{help, pools};
+use millpond_formats::pools::info;
+use millpond_formats::pools::script::{self, Located};
+use millpond_model::pools::{PoolsConf, PsetNode};
+use millpond_pools::script::{Script, Surroundings, Told};
+use millpond_pools::{Element, Place};
+use millpond_session::{input_lines, read_text};
+use place::{OfFile, OfMachine};
+use serde_json::json;
+use std::path::Path;
+
+pub(crate) const COMMAND: Command = Command {
+    name: "poolcfg",
+    applet: true,
+    summary: "edit configurations of pools",
+    usage: &["-c command [-d | filename]", "-f command_file [-d | filename]", "-h"],
+    letters: "c:f:dh",
+    longs: &[],
+    source: include_str!("mod.rs"),
+    run,
+};
+
+/// What the machine's configuration is called where a file has a name.
+const MACHINE: &str = "the machine";
+
+/// The commands, and what their places are called.
+struct Asked {
+    source: String,
+    commands: Vec<Located<script::Command>>,
+}
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    if parsed.has('h') {
+        ctx.out.flush();
+        ctx.err.text(&help::manual(&COMMAND));
+        return Ok(Exit::USAGE);
+    }
+    let misuse = |why: &str| Err(Failure::Usage(why.to_owned()));
+    let words = parsed.words();
+    let file = match words.as_slice() {
+        [] => None,
+        [_] if parsed.has('d') => return misuse("-d edits the machine's configuration, and no file"),
+        [file] => Some(file.as_str()),
+        _ => return misuse("one file at a time"),
+    };
+    let (source, text) = match (parsed.value('c'), parsed.value('f')) {
+        (Some(_), Some(_)) => return misuse("-c and -f exclude each other"),
+        (None, None) => return misuse("one of -c and -f is needed"),
+        (Some(text), None) => ("-c".to_owned(), text),
+        (None, Some(name)) => commands_of(name)?,
+    };
+    let commands = match script::parse(&text) {
+        Ok(commands) => commands,
+        Err(error) => {
+            match parsed.has('f') {
+                true => ctx.warn(error.with_line()),
+                false => ctx.warn(&error),
+            }
+            ctx.warn("command parsing failed, terminating...");
+            ctx.hint(&format!("{source}:{}:{}: {}", error.line, error.column, error.hint()));
+            return Ok(Exit::REFUSED);
+        }
+    };
+    let asked = Asked { source, commands };
+    if parsed.has('d') { on_machine(&asked, parsed, ctx) } else { on_file(&asked, file, parsed, ctx) }
+}
+
+/// The commands of a file, and what it is called.
+fn commands_of(name: String) -> Result<(String, String), Failure> {
+    let text = if name == "-" {
+        input_lines().collect::<Result<Vec<String>, String>>().map(|lines| lines.join("\n"))
+    } else {
+        read_text(Path::new(&name))
+    };
+    let name = if name == "-" { "stdin".to_owned() } else { name };
+    match text {
+        Ok(text) => Ok((name, text)),
+        Err(why) => Err(Failure::Said(format!("cannot open command file {name}: {why}"), None)),
+    }
+}
+
+impl Asked {
+    /// Whether nothing is asked for but to show something.
+    fn only_shows(&self) -> bool {
+        self.commands.iter().all(|command| matches!(command.value, script::Command::Info(_)))
+    }
+
+    /// Does all of it, and shows what is to be shown. A failure is told.
+    ///
+    /// # Errors
+    /// [`Failure::Said`] about the first command that was not done.
+    fn execute(
+        &self,
+        script: &mut Script,
+        around: &mut dyn Surroundings,
+        json: bool,
+        ctx: &mut Ctx<'_>,
+    ) -> Result<(), Failure> {
+        for command in &self.commands {
+            let shown = script.execute(command, around).map_err(|told| self.failure(told))?;
+            if let (Some(element), Some(editor)) = (shown, script.editor()) {
+                show(&editor.conf, &element, json, ctx);
+            }
+        }
+        for note in script.take_notes() {
+            ctx.warn(&note.what);
+            ctx.hint(&self.hint(&note));
+        }
+        Ok(())
+    }
+
+    fn failure(&self, told: Told) -> Failure {
+        let hint = self.hint(&told);
+        Failure::Said(told.what, Some(hint))
+    }
+
+    fn hint(&self, told: &Told) -> String {
+        let place = format!("{}:{}:{}", self.source, told.line, told.column);
+        told.hint.as_ref().map_or_else(|| place.clone(), |hint| format!("{place}: {hint}"))
+    }
+}
+
+fn show(conf: &PoolsConf, element: &Element, json: bool, ctx: &mut Ctx<'_>) {
+    let (text, value) = match element {
+        Element::System(_) => (info::system(conf), pools::json_of(conf)),
+        Element::Pool(name) => match conf.pool(name) {
+            Some(pool) => {
+                let sets: Vec<_> = conf.pset_of(pool).into_iter().map(pools::json_of_pset).collect();
+                let value = json!({ "pools": [pools::json_of_pool(conf, pool)], "psets": sets });
+                (info::pool(conf, pool), value)
+            }
+            None => return,
+        },
+        Element::Pset(name) => match conf.pset(name) {
+            Some(set) => (info::pset(set), json!({ "psets": [pools::json_of_pset(set)] })),
+            None => return,
+        },
+        Element::Cpu(id) => match conf.psets.iter().flat_map(PsetNode::cpus).find(|cpu| cpu.id == *id) {
+            Some(cpu) => (info::cpu(cpu), json!({ "cpus": [pools::json_of_cpu(cpu)] })),
+            None => return,
+        },
+    };
+    if json {
+        ctx.json(&value);
+    } else {
+        ctx.out.text(&text);
+        ctx.out.line("");
+    }
+}
+
+const SAVING: &str = "cannot save the configuration";
+const VALIDATION: &str = "configuration failed strict validation";
+
+fn on_file(asked: &Asked, file: Option<&str>, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let common = &parsed.common;
+    let inside = ctx.held(common)?.pools_file(file).is_inside();
+    let session = match inside && !asked.only_shows() {
+        true => ctx.changing(common),
+        false => ctx.held(common),
+    }?;
+    let file = session.pools_file(file);
+    let name = file.name();
+    let opening = format!("cannot load configuration from {name}");
+    let broken = |error| pools::said(&opening, pools::bad_file(error));
+    let understood = |text: Option<&str>| {
+        let conf = text.map(|text| pools::parsed(name, text)).transpose();
+        conf.map_err(|why| pools::said(&opening, why))
+    };
+    if asked.only_shows() {
+        let text = file.read(&mut pools::waiting(name, ctx)).map_err(broken)?;
+        let conf = understood(text.as_deref())?;
+        let mut script = Script::new(conf, Place::File, name);
+        asked.execute(&mut script, &mut OfMachine(session.machine()), common.json, ctx)?;
+        return Ok(Exit::DONE);
+    }
+    let locked = file.lock(&mut pools::waiting(name, ctx)).map_err(broken)?;
+    let before = locked.text().map(str::to_owned);
+    // A file that is to be replaced or removed as a whole may be broken.
+    let conf = match asked.commands[0].value {
+        script::Command::Discover => None,
+        _ => understood(before.as_deref())?,
+    };
+    let mut script = Script::new(conf, Place::File, name);
+    let mut around = OfFile::new(session.machine(), locked, common.dry_run);
+    asked.execute(&mut script, &mut around, common.json, ctx)?;
+    let mut changer = Changer::of_files(common);
+    let edited = script.editor().filter(|_| script.is_edited()).map(|editor| &editor.conf);
+    if let Some(conf) = edited {
+        let text = pools::printed(conf).map_err(|why| pools::said(VALIDATION, why))?;
+        if !common.dry_run {
+            around.locked.write(&text).map_err(|error| pools::said(SAVING, pools::bad_file(error)))?;
+        }
+    }
+    if edited.is_some() || around.acted {
+        let after = script.editor().map(|editor| &editor.conf);
+        let step = || pools::file_step(name, before.as_deref(), after);
+        let (what, done) = match after {
+            Some(_) => (format!("write {name}"), json!({ "saved": name })),
+            None => (format!("remove {name}"), json!({ "removed": name })),
+        };
+        if !changer.shows(ctx, what, step) {
+            changer.report(ctx, None, done);
+        }
+    }
+    Ok(changer.finish(ctx))
+}
+
+fn on_machine(asked: &Asked, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let common = &parsed.common;
+    let opening = format!("cannot load configuration from {MACHINE}");
+    if asked.only_shows() {
+        let session = ctx.reading(common)?;
+        let machine = session.machine();
+        let state = millpond_pools::dynamic::read(machine).map_err(|error| pools::said(&opening, error))?;
+        let mut script = Script::new(Some(state.conf), Place::Machine, MACHINE);
+        asked.execute(&mut script, &mut OfMachine(machine), common.json, ctx)?;
+        return Ok(Exit::DONE);
+    }
+    let session = ctx.changing(common)?;
+    let machine = session.machine();
+    let mut changer = Changer::open(machine, common, ctx)?;
+    let mut state = millpond_pools::dynamic::read(machine).map_err(|error| pools::said(&opening, error))?;
+    let mut script = Script::new(Some(state.conf.clone()), Place::Machine, MACHINE);
+    asked.execute(&mut script, &mut OfMachine(machine), common.json, ctx)?;
+    if let Some(editor) = script.editor().filter(|_| script.is_edited()) {
+        state.conf = editor.conf.clone();
+        let ids: Vec<_> = state.conf.pools.iter().filter_map(millpond_model::pools::PoolNode::id).collect();
+        state.zones.retain(|_, pool| ids.contains(pool));
+        pools::printed(&state.conf).map_err(|why| pools::said(VALIDATION, why))?;
+        let change = millpond_pools::dynamic::prepare(machine, Some(state));
+        let change = change.map_err(|error| pools::said(SAVING, error))?;
+        let made = changer.make(ctx, change);
+        let made = made.map_err(|refusal| pools::said(SAVING, millpond_pools::dynamic::refused(refusal)))?;
+        if made.is_some() {
+            changer.report(ctx, None, json!({ "committed": MACHINE }));
+        }
+    }
+    Ok(changer.finish(ctx))
+}

@@ -1,0 +1,59 @@
+//! What the commands of a script find beside the configuration that they edit: the machine, and the file.
+
+use crate::pools;
+use millpond_machine::Machine;
+use millpond_model::pools::PoolsConf;
+use millpond_pools::dynamic;
+use millpond_pools::script::{Said, Surroundings};
+use millpond_session::LockedPools;
+
+/// The machine alone; there is no file to be written.
+pub struct OfMachine<'m>(pub &'m dyn Machine);
+
+impl Surroundings for OfMachine<'_> {
+    fn machine(&mut self) -> Result<PoolsConf, Said> {
+        Ok(dynamic::read(self.0)?.conf)
+    }
+
+    fn write(&mut self, _: &PoolsConf) -> Result<(), Said> {
+        Ok(())
+    }
+
+    fn remove(&mut self) -> Result<(), Said> {
+        Ok(())
+    }
+}
+
+/// The machine and a file that nobody else changes.
+pub struct OfFile<'m> {
+    machine: &'m dyn Machine,
+    /// The file.
+    pub locked: LockedPools<'m>,
+    only_shows: bool,
+    /// Whether the file was written or removed, or would have been.
+    pub acted: bool,
+}
+
+impl<'m> OfFile<'m> {
+    /// `only_shows`: the file stays as it is.
+    pub fn new(machine: &'m dyn Machine, locked: LockedPools<'m>, only_shows: bool) -> Self {
+        OfFile { machine, locked, only_shows, acted: false }
+    }
+}
+
+impl Surroundings for OfFile<'_> {
+    fn machine(&mut self) -> Result<PoolsConf, Said> {
+        Ok(dynamic::read(self.machine)?.conf)
+    }
+
+    fn write(&mut self, conf: &PoolsConf) -> Result<(), Said> {
+        let text = pools::printed(conf)?;
+        self.acted = true;
+        if self.only_shows { Ok(()) } else { self.locked.write(&text).map_err(pools::bad_file) }
+    }
+
+    fn remove(&mut self) -> Result<(), Said> {
+        self.acted = true;
+        if self.only_shows { Ok(()) } else { self.locked.remove().map_err(pools::bad_file) }
+    }
+}

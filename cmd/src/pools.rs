@@ -1,0 +1,143 @@
+//! What the commands of pools have in common: how the machine's configuration and files become values, and in which words that fails.
+
+use crate::ctx::Ctx;
+use crate::failure::Failure;
+use millpond_formats::pools::xml;
+use millpond_machine::{Knob, Machine, Step};
+use millpond_model::pools::{
+    CpuNode, ElementKind, PoolNode, PoolsConf, PoolsState, PropValue, Props, PsetNode, is_hidden_name, rule,
+};
+use millpond_pools::script::Said;
+use millpond_pools::{dynamic, validate};
+use millpond_session::FileError;
+use serde_json::{Map, Value, json};
+
+/// What stands before the reason why there is no configuration of the machine.
+const NO_STATE: &str = "couldn't open pools state file";
+
+/// The text of Solaris with the reason behind it, and what would help.
+pub fn said(what: &str, why: impl Into<Said>) -> Failure {
+    let Said { text, hint } = why.into();
+    Failure::Said(format!("{what}: {text}"), hint)
+}
+
+/// The configuration of the machine.
+///
+/// # Errors
+/// [`Failure::Said`] while pools are disabled.
+pub fn state(machine: &dyn Machine) -> Result<PoolsState, Failure> {
+    dynamic::read(machine).map_err(|error| said(NO_STATE, error))
+}
+
+/// The same; `None` while pools are disabled.
+///
+/// # Errors
+/// [`Failure::Said`] when the machine has no pools, or cannot be read.
+pub fn state_if_any(machine: &dyn Machine) -> Result<Option<PoolsState>, Failure> {
+    dynamic::state(machine).map_err(|error| said(NO_STATE, error))
+}
+
+/// A file that is not there.
+pub fn no_file(name: &str) -> Said {
+    let hint = format!("poolcfg -c discover {name} writes what the machine has");
+    Said { text: "No such file or directory".into(), hint: Some(hint) }
+}
+
+/// A file that cannot be used.
+pub fn bad_file(error: FileError) -> Said {
+    match error {
+        FileError::System(text) => Said { text, hint: None },
+        FileError::NoText(why) => Said { text: "Invalid configuration".into(), hint: Some(why) },
+        FileError::Changed => {
+            let hint = "it has what somebody else wrote; look at it and try again".to_owned();
+            Said { text: error.to_string(), hint: Some(hint) }
+        }
+    }
+}
+
+/// The configuration that a file has.
+///
+/// # Errors
+/// [`Said`] with the place of what is wrong.
+pub fn parsed(name: &str, text: &str) -> Result<PoolsConf, Said> {
+    xml::read(text).map_err(|error| {
+        let hint = format!("{name}:{}:{}: {error}; {}", error.line, error.column, error.hint());
+        Said { text: "Invalid configuration".into(), hint: Some(hint) }
+    })
+}
+
+/// The text of a file for a configuration, which is looked at strictly first.
+///
+/// # Errors
+/// [`Said`] with what cannot be.
+pub fn printed(conf: &PoolsConf) -> Result<String, Said> {
+    validate::whole(conf)?;
+    xml::write(conf).map_err(|error| {
+        let hint = format!("{error}; {}", error.hint());
+        Said { text: "Invalid configuration".into(), hint: Some(hint) }
+    })
+}
+
+/// Tells that somebody else holds a file.
+pub fn waiting<'w>(name: &'w str, ctx: &'w mut Ctx<'_>) -> impl FnMut(Option<String>) + 'w {
+    move |who| {
+        let who = who.unwrap_or_else(|| "somebody else".to_owned());
+        ctx.warn(format_args!("waiting for {name}, which {who} holds"));
+    }
+}
+
+/// What replacing a file would do, as a step that can be shown.
+pub fn file_step(name: &str, before: Option<&str>, after: Option<&PoolsConf>) -> Step {
+    let count = |n: usize, noun: &str| if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") };
+    let told = |conf: &PoolsConf| {
+        let (pools, sets) = (count(conf.pools.len(), "pool"), count(conf.psets.len(), "pset"));
+        format!("system {}, {pools}, {sets}", conf.name())
+    };
+    let before = before.map(|text| match xml::read(text) {
+        Ok(conf) => told(&conf),
+        Err(_) => "no configuration".to_owned(),
+    });
+    Step::new(Knob(format!("file {name}")), before, after.map(told))
+}
+
+/// A configuration for programs: what its listing shows.
+pub fn json_of(conf: &PoolsConf) -> Value {
+    let pools: Vec<Value> = conf.pools.iter().map(|pool| json_of_pool(conf, pool)).collect();
+    let psets: Vec<Value> = conf.psets.iter().map(json_of_pset).collect();
+    let system = json!({ "name": conf.name(), "properties": json_of_props(&conf.system) });
+    json!({ "system": system, "pools": pools, "psets": psets })
+}
+
+/// A pool for programs.
+pub fn json_of_pool(conf: &PoolsConf, pool: &PoolNode) -> Value {
+    let pset = conf.pset_of(pool).map(PsetNode::name);
+    json!({ "name": pool.name(), "properties": json_of_props(&pool.props), "pset": pset })
+}
+
+/// A set with its processors for programs.
+pub fn json_of_pset(set: &PsetNode) -> Value {
+    let cpus: Vec<Value> = set.cpus().iter().map(json_of_cpu).collect();
+    json!({ "name": set.name(), "properties": json_of_props(&set.props), "cpus": cpus })
+}
+
+/// A processor for programs.
+pub fn json_of_cpu(cpu: &CpuNode) -> Value {
+    json!({ "id": cpu.id, "properties": json_of_props(&cpu.props) })
+}
+
+fn json_of_props(props: &Props) -> Value {
+    let kind = props.kind();
+    let value = |value: &PropValue| match value {
+        PropValue::Uint(value) => json!(value),
+        PropValue::Int(value) => json!(value),
+        PropValue::Float(value) => json!(value),
+        PropValue::Boolean(value) => json!(value),
+        PropValue::String(text) => json!(text),
+    };
+    let shown = props.iter().filter(|(name, _)| is_listed(kind, name));
+    Value::Object(shown.map(|(name, v)| (name.to_owned(), value(v))).collect::<Map<_, _>>())
+}
+
+fn is_listed(kind: ElementKind, name: &str) -> bool {
+    rule(kind, name).map_or(!is_hidden_name(name), |rule| !rule.hidden)
+}

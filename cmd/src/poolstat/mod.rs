@@ -1,0 +1,221 @@
+//! Shows how busy the sets of pools are.
+//!
+//! ```text
+//! $ poolstat 5 2
+//!                               pset
+//!  id pool                 size used load
+//!   0 pool_default            4 0.00 1.20
+//!   1 pool_web                3 0.00 14.6
+//!                               pset
+//!  id pool                 size used load
+//!   0 pool_default            4 0.61 1.20
+//!   1 pool_web                3 2.85 14.6
+//! ```
+//!
+//! # Options
+//!
+//! ```text
+//! -p POOLS       only these pools, by name or number, in this order; blanks or commas between them
+//! -r TYPES       a table of resources: all, or pset, which is the only type there is
+//! -o FIELDS      with -r: these fields, in this order; may be repeated
+//! -T u, -T d     before each report the time: in seconds since 1970, or as date shows it
+//! ```
+//!
+//! Without an interval there is one report; with one they go on until you interrupt them, or COUNT is reached. An interval is in seconds and may have
+//! a fraction. Before a table stands <<State change>> when pools, sets or their processors changed since the one before.
+//!
+//! # Fields
+//!
+//! ```text
+//! id, pool     the number and the name of the pool
+//! type         pset
+//! rid, rset    the number and the name of its set; -1 is the default set
+//! min, max     the least and the greatest number of processors; from 1000 on in thousands (K), millions (M), …
+//! size         the number of processors, off-line ones included
+//! used         how many of them were busy over the interval, in user mode or in the kernel. Processors that came
+//!              or went meanwhile count for nobody. A first report has nothing to compare with, and shows 0.00;
+//!              a report of -r after a change shows a dash
+//! load         how many threads ran or waited for a processor, on average over a minute; 0.00 where the machine
+//!              does not say
+//! ```
+//!
+//! # JSON
+//!
+//! An object per report, on a line of its own. `used` is null where it is not known, also in a first report.
+//!
+//! ```text
+//! {"changed":false,"interval_s":5.0,"pools":[{"id":1,"load":14.6,"max":4,"min":2,"pool":"pool_web","rid":1,
+//!  "rset":"pset_web","size":3,"type":"pset","used":2.85}],"time":"2024-11-20T08:14:02Z"}
+//! ```
+//!
+//! # Status
+//!
+//! 0 (also when interrupted), or 1 when the machine or a pool cannot be read, or 2 for what makes no sense.
+
+mod options;
+mod rows;
+
+use crate::args::Parsed;
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Exit, Failure, facet, read};
+use crate::interval::Cadence;
+use crate::pools;
+use millpond_formats::pools::poolstat::{STATE_CHANGE, default_table, table};
+use millpond_formats::{mpstat as stamps, print_iso};
+use millpond_machine::{Counters, Machine};
+use millpond_model::pools::PoolsState;
+use millpond_model::{Nanos, Sample};
+use millpond_session::{Session, stop_on_signal};
+use options::{Options, Stamp};
+use rows::{Measured, is_changed, rows};
+use serde_json::{Value, json};
+use std::sync::atomic::Ordering;
+
+pub(crate) const COMMAND: Command = Command {
+    name: "poolstat",
+    applet: true,
+    summary: "show how busy the sets of pools are",
+    usage: &[
+        "[-p pool-list] [-r rset-list] [-T d|u] [interval [count]]",
+        "[-p pool-list] [-o format -r rset-list] [-T d|u] [interval [count]]",
+    ],
+    letters: "p:r:o:T:",
+    longs: &[],
+    source: include_str!("mod.rs"),
+    run,
+};
+
+/// What was seen at a moment.
+struct Seen {
+    state: PoolsState,
+    sample: Sample,
+}
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let options = Options::of(parsed)?;
+    let session = ctx.reading(&parsed.common)?;
+    let machine = session.machine();
+    let counters = facet("counters", machine.counters())?;
+    let clock = machine.clock();
+    let stop = stop_on_signal();
+    let repetition = options.repetition;
+    let mut cadence = repetition.map(|repetition| Cadence::begin(repetition, clock.now()));
+    let mut before = look(machine, counters)?;
+    report(&before, None, false, &options, &session, ctx)?;
+    let mut left = repetition.map_or(Some(0), |r| r.count.map(|count| count - 1));
+    while left != Some(0) && !stop.load(Ordering::Relaxed) && !ctx.out.is_closed() {
+        let Some(cadence) = &mut cadence else { break };
+        clock.sleep_until(cadence.next(clock.now()));
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let now = look(machine, counters)?;
+        if options.fields.is_some() && !options.json {
+            ctx.out.line("");
+        }
+        let changed = is_changed(&before.state, &now.state);
+        report(&now, Some(&before), changed, &options, &session, ctx)?;
+        before = now;
+        left = left.map(|left| left - 1);
+    }
+    Ok(Exit::DONE)
+}
+
+fn look(machine: &dyn Machine, counters: &dyn Counters) -> Result<Seen, Failure> {
+    let state = pools::state(machine)?;
+    let sample = read("counters", counters.since_boot())?;
+    Ok(Seen { state, sample })
+}
+
+fn report(
+    now: &Seen,
+    before: Option<&Seen>,
+    changed: bool,
+    options: &Options,
+    session: &Session,
+    ctx: &mut Ctx<'_>,
+) -> Result<(), Failure> {
+    let measured = match before {
+        None => Measured::Nothing,
+        Some(_) if changed && options.fields.is_some() => Measured::Unknown,
+        Some(before) => Measured::Between(&before.sample, &now.sample),
+    };
+    let rows = rows(&now.state, &options.pools, &measured)?;
+    if options.json {
+        let elapsed = before.map(|before| Nanos(now.sample.at.0.saturating_sub(before.sample.at.0)));
+        let one = |row: &millpond_formats::pools::poolstat::Row| -> Value {
+            let used = row.used.filter(|_| before.is_some()).map(rounded);
+            json!({
+                "id": row.pool_id, "pool": row.pool, "type": "pset", "rid": row.pset_id, "rset": row.pset,
+                "min": row.min, "max": row.max, "size": row.size, "used": used, "load": rounded(row.load),
+            })
+        };
+        let pools: Vec<Value> = rows.iter().map(one).collect();
+        ctx.json(&json!({
+            "time": print_iso(now.sample.wall), "interval_s": elapsed.map(|e| rounded(e.as_secs_f64())),
+            "changed": changed, "pools": pools,
+        }));
+        ctx.out.flush();
+        return Ok(());
+    }
+    match options.stamp {
+        Some(Stamp::Seconds) => ctx.out.line(stamps::stamp_seconds(now.sample.wall)),
+        Some(Stamp::Date) => ctx.out.line(stamps::stamp_date(now.sample.wall, session.zone())),
+        None => {}
+    }
+    if changed {
+        ctx.out.line(STATE_CHANGE);
+    }
+    ctx.out.text(&match &options.fields {
+        Some(fields) => table(fields, &rows),
+        None => default_table(&rows),
+    });
+    ctx.out.flush();
+    Ok(())
+}
+
+/// Three decimals are more than the figures are good for.
+fn rounded(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::options::Options;
+    use super::*;
+    use crate::args;
+    use millpond_model::pools::PoolsConf;
+    use millpond_session::{MachineName, OpenOptions, Output};
+
+    /// Two reports about a machine between which a processor changed sets.
+    fn after_a_change(words: &[&str]) -> String {
+        let machine = MachineName::Simulated("smartos-2".into());
+        let session = Session::open(&OpenOptions { machine, ..OpenOptions::default() }).unwrap();
+        let words: Vec<_> = words.iter().map(Into::into).collect();
+        let options = Options::of(&args::parse(COMMAND.letters, COMMAND.longs, &words).unwrap()).unwrap();
+        let sample = session.machine().counters().unwrap().since_boot().unwrap();
+        let conf = PoolsConf::fresh((0..2).map(|n| (millpond_model::CpuId(n), "on-line".to_owned())));
+        let state = PoolsState { conf, keep_others: false, zones: std::collections::BTreeMap::new() };
+        let seen = Seen { state, sample };
+        let mut out = Vec::new();
+        let mut ctx = Ctx::new(Output::to(&mut out), Output::to(std::io::sink()));
+        report(&seen, Some(&seen), true, &options, &session, &mut ctx).unwrap();
+        drop(ctx);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_change_stands_before_its_table_and_a_table_of_resources_has_dashes_then() {
+        assert_eq!(
+            after_a_change(&[]),
+            "<<State change>>\n                              pset\n id pool                 size used load\n  0 pool_default            2 0.00 0.00\n"
+        );
+        assert_eq!(
+            after_a_change(&["-T", "u", "-r", "pset", "-o", "pool,used"]),
+            "1732090442\n<<State change>>\npool                 used\npool_default            -\n"
+        );
+        assert!(after_a_change(&["--json", "-r", "all"]).contains(r#""used":null"#));
+        assert!(after_a_change(&["--json"]).starts_with(r#"{"changed":true,"#));
+    }
+}

@@ -1,0 +1,92 @@
+//! Lists the zones of the machine: what can be bound as it stands, with everything that is or will be born in it.
+//!
+//! On a simulated machine zones are those of Solaris; the first one is global. On Linux a zone is a standing group of processes (a cgroup):
+//!
+//! ```text
+//! unit        a service or a scope of systemd, by its name: nginx.service, session-3.scope
+//! slice       a slice of systemd, with all units below it: user-1000.slice
+//! container   a container of Docker, Podman, LXC, containerd or CRI-O: by its name, or the first twelve digits of its id
+//! group       any other group, by its path: /batch
+//! ```
+//!
+//! Groups whose manager writes their lists itself again and again (those of Kubernetes, and below a user's own systemd) are listed, and cannot be
+//! bound.
+//!
+//! ```text
+//! $ millpond zones
+//! NAME                             KIND       POOL                 SET
+//! nginx.service                    unit       web                  1
+//! session-3.scope                  unit       pool_default         -
+//! ```
+//!
+//! POOL is a dash while pools are disabled. SET is the set that the zone is bound to, by its pool or by hand (`psrset -b -z`); a dash is the default one. The
+//! number of a zone, for poolbind -i zoneid, is its line, from 0. Zones are bound by `poolbind` while pools are enabled, else by `psrset`.
+//!
+//! # JSON
+//!
+//! ```text
+//! {"zones":[{"id":0,"kind":"unit","name":"nginx.service","pool":"web","set":1}]}
+//! ```
+//!
+//! # Status
+//!
+//! 0, or 1 when the machine cannot be read, or 2 for what makes no sense.
+
+use crate::args::Parsed;
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Exit, Failure, facet, read};
+use crate::pools;
+use millpond_machine::facets::Zone;
+use millpond_model::pools::{DEFAULT_POOL, PoolsState};
+use serde_json::{Value, json};
+
+pub(crate) const COMMAND: Command = Command {
+    name: "zones",
+    applet: false,
+    summary: "list what can be bound as it stands: zones, units, containers",
+    usage: &[""],
+    letters: "",
+    longs: &[],
+    source: include_str!("mod.rs"),
+    run,
+};
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    if !parsed.operands.is_empty() {
+        return Err(Failure::Usage("it takes no operands".into()));
+    }
+    let session = ctx.reading(&parsed.common)?;
+    let machine = session.machine();
+    let zones = read("zones", facet("zones", machine.zones())?.list())?;
+    let state = if machine.pools().is_ok() { pools::state_if_any(machine)? } else { None };
+    let pool = |zone: &Zone| state.as_ref().map(|state| pool_of(zone, state));
+    if parsed.common.json {
+        let one = |(id, zone): (usize, &Zone)| {
+            let set = Some(zone.set).filter(|set| !set.is_default());
+            json!({ "id": id, "name": zone.name, "kind": zone.kind, "pool": pool(zone), "set": set })
+        };
+        let zones: Vec<Value> = zones.iter().enumerate().map(one).collect();
+        ctx.json(&json!({ "zones": zones }));
+        return Ok(Exit::DONE);
+    }
+    ctx.out.line(format_args!("{:<32} {:<10} {:<20} SET", "NAME", "KIND", "POOL"));
+    for zone in &zones {
+        let set = if zone.set.is_default() { "-".to_owned() } else { zone.set.to_string() };
+        let pool = pool(zone).unwrap_or_else(|| "-".into());
+        ctx.out.line(format_args!("{:<32} {:<10} {pool:<20} {set}", zone.name, zone.kind));
+    }
+    Ok(Exit::DONE)
+}
+
+/// The pool that a zone is bound to. A machine may keep zones by their names or by their paths.
+fn pool_of(zone: &Zone, state: &PoolsState) -> String {
+    let is = |key: &str| {
+        let last = key.rsplit('/').next().unwrap_or(key);
+        key == zone.name || last == zone.name || (zone.kind == "container" && last.contains(&zone.name))
+    };
+    let id = state.zones.iter().find(|(key, _)| is(key)).map(|(_, pool)| *pool);
+    let named = id.and_then(|id| state.conf.pools.iter().find(|pool| pool.id() == Some(id)));
+    let pool = named.or_else(|| state.conf.default_pool());
+    pool.map_or_else(|| DEFAULT_POOL.to_owned(), |pool| pool.name().to_owned())
+}
