@@ -1,12 +1,32 @@
-//! The program: it hands its words to the command that they ask for, and ends with that command's status.
+//! The program: it hands its words to the command or the service that they ask for, and ends with that one's status.
 
 use millpond_cmd::{Ctx, run};
 use millpond_session::Output;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::process::ExitCode;
+
+/// The service that resizes sets.
+const POOLD: &str = "poold";
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
-    let mut ctx = Ctx::new(Output::stdout(), Output::stderr());
+    let (mut out, mut err) = (Output::stdout(), Output::stderr());
+    if let Some(rest) = of_service(&words) {
+        let status = millpond_poold::run(rest, &mut out, &mut err);
+        let _ = (out.finish(), err.finish());
+        return ExitCode::from(status);
+    }
+    let mut ctx = Ctx::new(out, err);
     ExitCode::from(run(&words, &mut ctx).0)
+}
+
+/// The words for the service, where it is asked for: by the name of the program, or by the first word.
+fn of_service(words: &[OsString]) -> Option<&[OsString]> {
+    let (program, rest) = words.split_first()?;
+    if Path::new(program).file_name() == Some(OsStr::new(POOLD)) {
+        return Some(rest);
+    }
+    let (first, rest) = rest.split_first()?;
+    (first == POOLD).then_some(rest)
 }
