@@ -20,11 +20,15 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How often one looks whether an interrupt took its list.
-const LOOKS: u32 = 5;
+/// How often one looks whether an interrupt took its list: one that nobody uses may never do so, and there may be many of these.
+const LOOKS_UNUSED: u32 = 5;
 
-/// How long one waits between two looks; what moves has moved by then.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+/// The same for one that is used: it takes it, as soon as the processor that moves it gets on. That may be a virtual one that waits for a
+/// real one.
+const LOOKS_USED: u32 = 60;
+
+/// How long one waits after the first look; a little longer each time.
+const BETWEEN_LOOKS: Duration = Duration::from_micros(500);
 
 /// A Linux machine under a root.
 pub struct LinuxMachine {
@@ -99,9 +103,11 @@ impl LinuxMachine {
 
     /// Whether a list that was accepted is there. An interrupt that is just moving shows its old one for an instant.
     fn has_taken(&self, tree: Tree, path: &str, value: Option<&Value>) -> Result<bool, KnobError> {
-        for look in 0..LOOKS {
+        let number = path.split('/').nth(1).unwrap_or_default();
+        let is_used = shelter::device_name(&self.os, number) != shelter::UNUSED;
+        for look in 0..if is_used { LOOKS_USED } else { LOOKS_UNUSED } {
             if look > 0 {
-                std::thread::sleep(BETWEEN_LOOKS);
+                std::thread::sleep(BETWEEN_LOOKS * look);
             }
             if self.read_file(tree, path)?.as_ref() == value {
                 return Ok(true);

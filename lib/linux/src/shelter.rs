@@ -14,7 +14,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// The name of an interrupt that no driver has asked for.
-const UNUSED: &str = "unused";
+pub(crate) const UNUSED: &str = "unused";
 
 /// Why an interrupt that refused once is not tried again.
 const REFUSED: &str = "it refused to move";

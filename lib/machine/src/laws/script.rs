@@ -90,8 +90,9 @@ fn play<S: Subject + ?Sized>(subject: &mut S, script: &[Command], notes: &mut No
     notes.first = Some(first.clone());
     let plain = subject.snapshot(Times::LeftOut)?;
     let abilities = subject.abilities();
+    let begins = subject.machine().clock().now();
     let sample = match subject.machine().counters() {
-        Ok(counters) => counters.since_boot().ok(),
+        Ok(counters) => counters.since_boot().ok().map(|sample| (begins, sample)),
         Err(absent) => {
             notes.bench.tally.no_counters = Some(absent.why);
             None
@@ -112,7 +113,8 @@ pub(super) struct Player<'s, S: Subject + ?Sized> {
     pub abilities: Abilities,
     pub notes: &'s mut Notes,
     pub seen: Observed,
-    sample: Option<Sample>,
+    /// The last sample, and when reading it began.
+    sample: Option<(Nanos, Sample)>,
     pub books: Books,
     /// Whether programs were started, so that things happen while time passes.
     pub runs: bool,
@@ -371,10 +373,14 @@ impl<S: Subject + ?Sized> Player<'_, S> {
             let lie = tells(&done, operation, before);
             bench.ask(Law::DoesWhatItSays, lie.is_none(), || lie.unwrap_or_default());
         }
-        if let (Some(first), Ok(counters)) = (&self.sample, self.subject.machine().counters()) {
+        let machine = self.subject.machine();
+        if let (Some((began, first)), Ok(counters)) = (&self.sample, machine.counters()) {
+            let now = || machine.clock().now();
+            let begins = now();
             let second = counters.since_boot().map_err(|refusal| refusal.to_string())?;
-            bench.idle(first, &second, self.abilities.tick);
-            self.sample = Some(second);
+            // Reading takes its time, and processors are not read at the same instant.
+            bench.idle(first, &second, now() - *began, self.abilities.tick);
+            self.sample = Some((begins, second));
         }
         Ok(bench.verdict()?)
     }

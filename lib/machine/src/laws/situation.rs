@@ -123,9 +123,9 @@ impl Bench {
         }
     }
 
-    /// Two samples of counters; `tick` is the grain of the machine's account.
-    pub fn idle(&mut self, first: &Sample, second: &Sample, tick: Nanos) {
-        let elapsed = second.at - first.at;
+    /// Two samples of counters, `elapsed` between the beginning of the first and the end of the second; `tick` is the grain of the
+    /// machine's account.
+    pub fn idle(&mut self, first: &Sample, second: &Sample, elapsed: Nanos, tick: Nanos) {
         for is in &second.cpus {
             let Some(was) = first.cpus.iter().find(|c| c.cpu == is.cpu) else { continue };
             let idle = is.ticks.idle - was.ticks.idle;
