@@ -8,7 +8,7 @@ use crate::os::knob_error;
 use crate::plan::{Destination, Wanted, plan};
 use crate::procfs::Stat;
 use millpond_machine::facets::{LwpStatus, Process, Rebinding};
-use millpond_machine::{Change, KnobError, Psets, Reason, Refusal, Step, Subject, Threads, Value};
+use millpond_machine::{Change, Knob, KnobError, Psets, Reason, Refusal, Step, Subject, Threads, Value};
 use millpond_model::{CpuId, CpuSet, Lwp, LwpId, Pid, Pset, PsetId};
 use std::collections::BTreeSet;
 
@@ -144,10 +144,7 @@ impl LinuxMachine {
             let Ok((task, _)) = self.os.identify(thread.lwp.pid, Some(thread.lwp.lwp.0)) else { continue };
             let knob = LinuxKnob::Mask(task).knob();
             notes.extend(self.remember_binding(task, thread.cpu.map(|cpu| cpu.to_string())));
-            if self.journal.baseline(&knob).is_none() {
-                let all = Some(ALL.to_owned());
-                notes.push(Step::new(knob, all.clone(), all).keeping());
-            }
+            notes.extend(self.note_of_freedom(&knob));
         }
         notes
     }
@@ -171,6 +168,13 @@ impl LinuxMachine {
         }
     }
 
+    /// The note that a thread was bound to nothing, unless something is remembered of it already.
+    fn note_of_freedom(&self, knob: &Knob) -> Option<Step> {
+        let all = Some(ALL.to_owned());
+        let is_known = self.journal.baseline(knob).is_some();
+        (!is_known).then(|| Step::new(knob.clone(), all.clone(), all).keeping())
+    }
+
     /// The steps that bind one thread to a processor, or unbind it.
     fn rebinding_steps(
         &self,
@@ -184,11 +188,10 @@ impl LinuxMachine {
         let mut steps = self.remember_binding(task, to.map(|cpu| cpu.to_string()));
         if let Some(cpu) = to {
             let after = cpu.to_string();
-            if status.cpu.is_some() && self.journal.baseline(&knob).is_none() {
+            if status.cpu.is_some() {
                 // Bound already, by inheritance or by somebody else: what unbinding leads back to is no
                 // binding, not that one.
-                let all = Some(ALL.to_owned());
-                steps.push(Step::new(knob.clone(), all.clone(), all).keeping());
+                steps.extend(self.note_of_freedom(&knob));
             }
             if before != after {
                 steps.push(Step::new(knob, Some(before), Some(after)).keeping());
@@ -205,6 +208,10 @@ impl LinuxMachine {
         }
         let original = self.journal.baseline(&knob).flatten().unwrap_or_else(|| ALL.to_owned());
         let whole = self.is_whole(&original, &self.cpuset_of(task)?);
+        if !whole {
+            // What is remembered until it is whole again is no binding.
+            steps.extend(self.note_of_freedom(&knob));
+        }
         let step = Step::new(knob, Some(before), Some(original));
         steps.push(if whole { step.releasing() } else { step.keeping() });
         Ok(steps)

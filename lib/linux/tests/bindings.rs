@@ -7,7 +7,7 @@ mod common;
 use common::HandMade;
 use common::commands::{EXCLUSIVE, SHARED, bind, bind_cpu, cpus, create, destroy};
 use millpond_machine::{Machine, Reason, Writer};
-use millpond_model::{CpuId, Pid, PsetId};
+use millpond_model::{CpuId, Pid, PsetId, State};
 
 #[test]
 fn who_is_bound_to_a_processor_of_a_set_does_not_leave_the_set() {
@@ -81,6 +81,34 @@ fn an_inherited_binding_is_seen_where_one_processor_is_left_and_afterwards() {
             seen("with one left");
             destroy(&machine, 1).unwrap();
             seen("afterwards");
+            bind_cpu(&machine, 103, None).unwrap();
+            assert!(machine.journal().baselines().is_empty());
+        }
+    }
+}
+
+#[test]
+fn what_inherited_a_binding_and_is_unbound_stays_unbound_although_a_processor_is_off_line() {
+    for v1 in [false, true] {
+        for release in ["6.1.0\n", "6.17.0\n"] {
+            let made = HandMade::new(4, v1);
+            made.file("proc/sys/kernel/osrelease", release);
+            made.process(103, &[103], "parent", 0);
+            let machine = made.machine();
+            bind_cpu(&machine, 103, Some(2)).unwrap();
+            let state = |to| {
+                let writer = Writer::open(&machine).unwrap();
+                writer
+                    .commit(machine.processors().unwrap().prepare_state(CpuId(1), to, false).unwrap())
+                    .unwrap();
+            };
+            state(State::OffLine);
+            made.born(104, 104, (103, 103));
+            bind_cpu(&machine, 104, None).unwrap();
+            let bound = || machine.threads().unwrap().lwps(Pid(104)).unwrap()[0].cpu;
+            assert_eq!(bound(), None, "version 1: {v1}, {release}");
+            state(State::OnLine);
+            assert_eq!(bound(), None, "version 1: {v1}, {release}");
             bind_cpu(&machine, 103, None).unwrap();
             assert!(machine.journal().baselines().is_empty());
         }

@@ -75,7 +75,11 @@ fn commands(guest: Guest) -> Result<Guest, String> {
     {
         image = more;
     }
-    for name in ["psrset", "psradm", "psrinfo", "pbind", "mpstat"] {
+    let applets = [
+        "psrset", "psradm", "psrinfo", "pbind", "mpstat", "pooladm", "poolcfg", "poolbind", "poolstat",
+        "poold",
+    ];
+    for name in applets {
         image = image.link(Path::new("/usr/local/bin").join(name), "millpond");
     }
     for words in ["words.sh", "killing.sh"] {

@@ -1,0 +1,39 @@
+# limit_s: 200
+# leaves: nothing
+. /words.sh
+
+size() {
+    poolstat -r pset -o rset,size | awk -v set="$1" '$1 == set { print $2 }'
+}
+
+state before
+need pooladm -e
+need poolcfg -d -c '
+    create pset webset ( uint pset.max = 3 ; uint pset.min = 1 )
+    create pool web
+    associate pool web ( pset webset )
+    transfer to pset webset ( cpu 1 )'
+spin 3
+need poolbind -p web $spinners
+poold -l INFO 2>poold.said &
+daemon=$!
+within 60 sh -c '[ "$(poolstat -r pset -o rset,size | awk '"'"'$1 == "webset" { print $2 }'"'"')" = 3 ]'
+grep -q 'Optimization INFO: moved ' poold.said || fail "poold does not say that it moved anything: $(cat poold.said)"
+says "another one is running (process $daemon)" poold -l INFO
+want 1 $status "status of a second poold"
+# It has nothing that matters: killed, it is started again and goes on.
+kill -9 $daemon
+wait $daemon || true
+poold -l INFO 2>poold.again &
+daemon=$!
+within 30 grep -q 'configuration complete' poold.again
+want 3 "$(size webset)" "the size after poold was killed and started again"
+# What is forked beside a member follows; what somebody moved out of its leaf is still the kernel's word.
+kill $spinners
+kill $daemon
+wait $daemon || want 0 $? "status of poold when it is asked to stop"
+grep -q 'poold NOTICE: exiting' poold.again || fail "poold does not say that it ends: $(cat poold.again)"
+need pooladm -d
+in_order
+state after
+same before after "with poold and without it again"
