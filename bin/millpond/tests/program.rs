@@ -190,6 +190,141 @@ fn a_captured_machine_is_shown_and_changed_under_its_root() {
 }
 
 #[test]
+fn a_captured_machine_has_pools_and_a_file_of_its_own_for_them() {
+    let captured = Captured::new();
+    fs::create_dir(captured.dir().join("etc")).unwrap();
+    let file = captured.dir().join("etc/pooladm.conf");
+    let state = captured.dir().join("state");
+    let empty = || {
+        fs::read_dir(&state).unwrap().filter(|e| e.as_ref().unwrap().metadata().unwrap().len() > 0).count()
+    };
+    let done = |words: &[&str]| {
+        let ended = captured.run(words);
+        assert_eq!((ended.status.code(), err(&ended).as_str()), (Some(0), ""), "{words:?}");
+        out(&ended)
+    };
+    assert_eq!(
+        err(&captured.run(&["pooladm"])),
+        "pooladm: couldn't open pools state file: Facility is not active\nhint: enable pools: pooladm -e\n"
+    );
+    done(&["pooladm", "-e"]);
+    done(&["poolcfg", "-c", "discover"]);
+    let script = "create pset web ( uint pset.min = 1 ; uint pset.max = 2 ) create pool web ( int pool.importance = 2 ; \
+                  string pool.scheduler = \"FX\" ) associate pool web ( pset web ) transfer to pset web ( cpu 2 ; cpu 3 )";
+    done(&["poolcfg", "-c", script]);
+    assert!(fs::read_to_string(&file).unwrap().contains("name=\"web\""));
+    assert!(done(&["pooladm", "--dry-run", "-c"]).contains("cpuset"), "steps are shown");
+    done(&["pooladm", "-c"]);
+    assert_eq!(done(&["psrset"]), "user processor set 1: processors 2 3\n");
+
+    // The kernel has no class FX: that is told, and the process is bound.
+    let bound = captured.run(&["poolbind", "-p", "web", "77"]);
+    assert_eq!(bound.status.code(), Some(0));
+    assert!(
+        err(&bound).starts_with("poolbind: process 77 keeps its class, and does not get FX: "),
+        "{}",
+        err(&bound)
+    );
+    assert_eq!(done(&["poolbind", "-q", "77", "1"]), "77\tweb\n1\tpool_default\n");
+    assert_eq!(done(&["poolbind", "-Q", "77"]), "77\tpset\tweb\n");
+    let refused = captured.run(&["psrset", "-c", "1"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(
+        err(&refused).starts_with(
+            "psrset: cannot create processor set: pools are enabled, and sets are theirs\nhint: "
+        )
+    );
+
+    done(&["pooladm", "-d"]);
+    assert_eq!(done(&["psrset"]), "");
+    assert_eq!(out(&captured.run(&["psrset", "-q", "77"])), "process id 77: not bound\n");
+    assert!(file.is_file(), "the file is the user's to remove");
+    assert_eq!(empty(), 0, "nothing is left to remember");
+}
+
+#[test]
+fn a_standing_group_of_a_captured_machine_is_bound_to_a_pool_as_it_stands() {
+    let captured = Captured::new();
+    for slice in ["user.slice", "user.slice/user-1000.slice", "user.slice/user-1000.slice/session-3.scope"] {
+        let dir = format!("cgroup/cpuset/{slice}");
+        for (name, text) in
+            [("cpuset.cpus", "0-3\n"), ("cpuset.mems", "0\n"), ("cgroup.procs", ""), ("tasks", "")]
+        {
+            captured.file(&format!("{dir}/{name}"), text);
+        }
+    }
+    let status = |words: &[&str]| captured.run(words).status.code();
+    assert_eq!(status(&["pooladm", "-e"]), Some(0));
+    let script = "create pset web ( uint pset.max = 2 ) create pool web associate pool web ( pset web ) transfer to pset web ( cpu 3 )";
+    assert_eq!(status(&["poolcfg", "-d", "-c", script]), Some(0));
+    let cpus = |group: &str| {
+        let path = captured.dir().join(format!("cgroup/cpuset/user.slice/{group}/cpuset.cpus"));
+        fs::read_to_string(path).unwrap().trim().to_owned()
+    };
+    let listed = |name: &str| {
+        let zones = out(&captured.run(&["zones"]));
+        zones
+            .lines()
+            .find(|line| line.starts_with(name))
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    for (words, group, line) in [
+        (&["-i", "taskid", "3"][..], "user-1000.slice/session-3.scope", "session-3.scope unit web 1"),
+        (&["--unit", "session-3.scope"], "user-1000.slice/session-3.scope", "session-3.scope unit web 1"),
+        (&["-i", "projid", "1000"], "user-1000.slice", "user-1000.slice slice web 1"),
+        (&["--cgroup", "/user.slice/user-1000.slice"], "user-1000.slice", "user-1000.slice slice web 1"),
+    ] {
+        assert_eq!(status(&[&["poolbind", "-p", "web"], words].concat()), Some(0), "{words:?}");
+        assert_eq!(cpus(group), "3", "{words:?}");
+        assert_eq!(listed(line.split(' ').next().unwrap()).as_deref(), Some(line), "{words:?}");
+        assert_eq!(status(&[&["poolbind", "-p", "pool_default"], words].concat()), Some(0), "{words:?}");
+    }
+    let refused =
+        captured.run(&["poolbind", "-p", "web", "--unit", "nobody.service", "--cgroup", "/nowhere"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(
+        err(&refused),
+        "poolbind: invalid unit 'nobody.service'\nhint: millpond zones lists what can be named\n\
+         poolbind: invalid cgroup '/nowhere'\nhint: millpond zones lists what can be named\n"
+    );
+}
+
+#[test]
+fn who_waits_for_a_file_is_told_for_whom() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("mine.conf");
+    let kept = dir.path().join("kept");
+    let on = |words: &[&str]| {
+        let ended = millpond()
+            .arg(words[0])
+            .args(["--machine", "x4200", "--state"])
+            .arg(&kept)
+            .args(&words[1..])
+            .output();
+        ended.unwrap()
+    };
+    assert_eq!(on(&["pooladm", "-e"]).status.code(), Some(0));
+    let name = path.display().to_string();
+    assert_eq!(on(&["poolcfg", "-c", "discover", &name]).status.code(), Some(0));
+    let held = File::open(&path).unwrap();
+    held.lock().unwrap();
+    let mut waiting = millpond();
+    waiting.args(["poolcfg", "--machine", "x4200", "-c", "create pool web", &name]);
+    let mut waiting = waiting.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut told = String::new();
+    let mut lines = std::io::BufReader::new(waiting.stderr.take().unwrap());
+    std::io::BufRead::read_line(&mut lines, &mut told).unwrap();
+    assert!(
+        told.starts_with(&format!("poolcfg: waiting for {name}, which ")) && told.ends_with(" holds\n"),
+        "{told}"
+    );
+    assert!(!fs::read_to_string(&path).unwrap().contains("web"));
+    drop(held);
+    assert_eq!(waiting.wait().unwrap().code(), Some(0));
+    assert!(fs::read_to_string(&path).unwrap().contains("web"));
+}
+
+#[test]
 fn a_command_that_is_killed_anywhere_is_repaired_by_the_next_one() {
     for moment in ["begin", "intended", "step-1", "step-3", "applied", "committed"] {
         let captured = Captured::new();

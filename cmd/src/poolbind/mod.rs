@@ -31,9 +31,9 @@
 //! ```text
 //! # poolbind -p web 1207
 //! # poolbind -q 1207
-//! 1207	web
+//! 1207    web
 //! # poolbind -Q 1207
-//! 1207	pset	webset
+//! 1207    pset    webset
 //! # poolbind -p web --unit nginx.service
 //! ```
 //!
