@@ -4,6 +4,7 @@
 use crate::args::Common;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
+use crate::pools;
 use millpond_machine::{Change, Machine, Refusal, Step, Subject, Writer};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -96,7 +97,7 @@ impl<'m> Changer<'m> {
             None => {
                 let Change { what, steps, notes, .. } = change;
                 if !self.json {
-                    steps.iter().for_each(|step| ctx.out.line(step));
+                    steps.iter().for_each(|step| ctx.out.line(pools::short(step)));
                 }
                 self.operations.push(Operation { what, steps });
                 (None, notes)

@@ -86,13 +86,25 @@ pub fn waiting<'w>(name: &'w str, ctx: &'w mut Ctx<'_>) -> impl FnMut(Option<Str
     }
 }
 
+/// A configuration in a few words.
+fn told(conf: &PoolsConf) -> String {
+    let count = |n: usize, noun: &str| if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") };
+    let (pools, sets) = (count(conf.pools.len(), "pool"), count(conf.psets.len(), "pset"));
+    format!("system {}, {pools}, {sets}", conf.name())
+}
+
+/// A step as people want to read it: in place of a record of a whole configuration stands what it is about.
+pub fn short(step: &Step) -> Step {
+    let value = |text: &Option<String>| {
+        let text = text.as_ref()?;
+        let state = serde_json::from_str::<PoolsState>(text);
+        Some(state.map_or_else(|_| text.clone(), |state| told(&state.conf)))
+    };
+    Step { before: value(&step.before), after: value(&step.after), ..step.clone() }
+}
+
 /// What replacing a file would do, as a step that can be shown.
 pub fn file_step(name: &str, before: Option<&str>, after: Option<&PoolsConf>) -> Step {
-    let count = |n: usize, noun: &str| if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") };
-    let told = |conf: &PoolsConf| {
-        let (pools, sets) = (count(conf.pools.len(), "pool"), count(conf.psets.len(), "pset"));
-        format!("system {}, {pools}, {sets}", conf.name())
-    };
     let before = before.map(|text| match xml::read(text) {
         Ok(conf) => told(&conf),
         Err(_) => "no configuration".to_owned(),
