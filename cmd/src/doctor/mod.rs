@@ -59,6 +59,7 @@ fn facets(machine: &dyn Machine) -> Vec<Facet> {
         ("processor sets", machine.psets().map(drop)),
         ("bindings", machine.threads().map(drop)),
         ("zones", machine.zones().map(drop)),
+        ("pools", machine.pools().map(drop)),
         ("interrupts", machine.interrupts().map(drop)),
         ("counters", machine.counters().map(drop)),
         ("sampling", machine.sampler().map(drop)),
