@@ -2,7 +2,7 @@
 //!
 //! | What | Where from | Otherwise |
 //! |---|---|---|
-//! | use of a processor | `/proc/stat`, in clock ticks | |
+//! | use of a processor | `/proc/stat`: what was not idle | there too: clock ticks that met somebody, where these are more |
 //! | waiting, of every set | `/proc/schedstat`: run-queue delay by processor | |
 //! | waiting, of a set without that | `/proc/TID/schedstat` of its tasks | |
 //! | waiting, of the default set without that | `/proc/loadavg`: what runs or waits in the whole machine, beyond all processors | |
@@ -92,14 +92,31 @@ fn parse_runnable(text: &str) -> Option<u64> {
     Some(running.saturating_sub(1))
 }
 
+/// What a processor counted, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+struct Counted {
+    used: u64,
+    idle: u64,
+    delay: u64,
+}
+
+impl Counted {
+    /// How long it was used since then, when so much time has passed.
+    fn busy_since(&self, was: &Counted, passed: u64) -> u64 {
+        let by_ticks = self.used.saturating_sub(was.used);
+        let not_idle = passed.saturating_sub(self.idle.saturating_sub(was.idle));
+        by_ticks.max(not_idle).min(passed)
+    }
+}
+
 struct Watch<'a> {
     machine: &'a LinuxMachine,
     uses: Uses,
     /// Processors tell how long was waited at them.
     delays: bool,
     trigger: Option<File>,
-    /// As read last, by processor: use and delay.
-    cpus: BTreeMap<CpuId, (u64, u64)>,
+    /// As read last, by processor.
+    cpus: BTreeMap<CpuId, Counted>,
     /// As read last, by task: its delay.
     tasks: BTreeMap<u32, u64>,
     /// Cumulated since the watch began.
@@ -149,15 +166,18 @@ impl UsageWatch for Watch<'_> {
         };
         let now = self.machine.clock().now();
         let delays = if self.delays { delays(self.machine).unwrap_or_default() } else { BTreeMap::new() };
+        let passed = now.0.saturating_sub(self.at.0);
         let mut cpus = BTreeMap::new();
-        for (cpu, used) in self.uses.read()? {
-            let delay = delays.get(&cpu).copied().unwrap_or(0);
-            let (used_before, delay_before) = self.cpus.get(&cpu).copied().unwrap_or((used, delay));
-            *self.busy.entry(cpu).or_default() += used.saturating_sub(used_before);
-            if self.delays {
-                *self.waited.entry(set_of(cpu)).or_default() += delay.saturating_sub(delay_before);
+        for (cpu, used, idle) in self.uses.read()? {
+            let is = Counted { used, idle, delay: delays.get(&cpu).copied().unwrap_or(0) };
+            let busy = self.busy.entry(cpu).or_default();
+            if let Some(was) = self.cpus.get(&cpu) {
+                *busy += is.busy_since(was, passed);
+                if self.delays {
+                    *self.waited.entry(set_of(cpu)).or_default() += is.delay.saturating_sub(was.delay);
+                }
             }
-            cpus.insert(cpu, (used, delay));
+            cpus.insert(cpu, is);
         }
         self.cpus = cpus;
         if !self.delays {
@@ -178,7 +198,7 @@ impl UsageWatch for Watch<'_> {
             }
             self.take_tasks(&tasks);
             let after: u64 = self.waited.iter().filter(|(s, _)| !s.is_default()).map(|(_, w)| w).sum();
-            self.take_default(now.0.saturating_sub(self.at.0), after.saturating_sub(before));
+            self.take_default(passed, after.saturating_sub(before));
         }
         self.at = now;
         self.waited.retain(|set, _| set.is_default() || sets.contains_key(set));
@@ -219,7 +239,7 @@ impl UsageWatch for Watch<'_> {
             Some(_) => "woken by pressure: 10 ms of waiting in half a second",
             None => "not woken by pressure: this kernel does not offer it, or not to us",
         };
-        vec!["use: /proc/stat, in clock ticks".into(), waiting.into(), woken.into()]
+        vec!["use: /proc/stat, what is not idle".into(), waiting.into(), woken.into()]
     }
 }
 
@@ -236,6 +256,16 @@ mod tests {
         for none in ["", "version 14\ncpu0 1 2 3 4 5 6 7 8 9\n", "version 15\n", "version 15\ncpu0 1 2\n"] {
             assert_eq!(parse_delays(none), None, "{none}");
         }
+    }
+
+    #[test]
+    fn ticks_that_were_missed_do_not_make_a_processor_idle() {
+        let was = Counted { used: 100, idle: 100, delay: 0 };
+        let is = |used: u64, idle: u64| Counted { used: 100 + used, idle: 100 + idle, delay: 0 };
+        assert_eq!(is(37, 0).busy_since(&was, 100), 100, "no moment was idle");
+        assert_eq!(is(30, 70).busy_since(&was, 100), 30);
+        assert_eq!(is(60, 60).busy_since(&was, 100), 60, "idle time is sampled, too");
+        assert_eq!(is(130, 0).busy_since(&was, 100), 100, "no more than there was");
     }
 
     #[test]

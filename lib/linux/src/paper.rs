@@ -302,13 +302,20 @@ fn cpuset_of(os: &Os, task: TaskId) -> Result<(String, CpuSet), KnobError> {
     Ok((place.unwrap_or_default(), cpuset))
 }
 
+/// What a kernel before 6.2 forgets a mask by: the cpuset and what it allows; of the root cpuset, which takes no notice of processors that
+/// go off-line, only what partitions have taken from it.
+fn memory_of(os: &Os, place: &str, cpuset: &CpuSet) -> Result<String, KnobError> {
+    let allows = if place == "/" { partitions_below(&os.group(place)?) } else { cpuset.clone() };
+    Ok(format!("{place}:{allows}"))
+}
+
 /// The kernel's answer to `sched_getaffinity`: the remembered mask within the cpuset, or the cpuset where
 /// they have nothing in common. A kernel before 6.2 has forgotten a mask that was set in another cpuset, or in another state of it.
 pub(crate) fn allowed(os: &Os, task: TaskId) -> Result<CpuSet, KnobError> {
     let (place, cpuset) = cpuset_of(os, task)?;
     let Ok(text) = fs::read_to_string(mask_file(os, task)) else { return Ok(cpuset) };
     let (mask, when) = text.split_once(SET_IN).unwrap_or((&text, ""));
-    if !when.is_empty() && when != format!("{place} {cpuset}") {
+    if !when.is_empty() && when != memory_of(os, &place, &cpuset)? {
         return Ok(cpuset);
     }
     let mask: CpuSet = mask.parse().map_err(|_| refused("the mask is damaged"))?;
@@ -322,7 +329,8 @@ pub(crate) fn set_mask(os: &Os, task: TaskId, mask: Option<&CpuSet>) -> Result<(
         Some(mask) if os.remembers_masks() => fs::write(file, mask.to_string()).map_err(knob_error),
         Some(mask) => {
             let (place, cpuset) = cpuset_of(os, task)?;
-            fs::write(file, format!("{mask}{SET_IN}{place} {cpuset}")).map_err(knob_error)
+            let when = memory_of(os, &place, &cpuset)?;
+            fs::write(file, format!("{mask}{SET_IN}{when}")).map_err(knob_error)
         }
         None => match fs::remove_file(file) {
             Err(error) if is_gone(&error) => Ok(()),

@@ -125,6 +125,27 @@ fn a_pool_that_gets_another_set_takes_its_processes_along() {
 }
 
 #[test]
+fn a_pool_leaves_a_set_that_ends_for_one_that_grows_in_the_same_commit() {
+    for v1 in BOTH {
+        let made = HandMade::new(4, v1);
+        made.process(20, &[20], "mine", 0);
+        let machine = made.machine();
+        enable(&machine, false);
+        add(&machine, "web", &[1]);
+        add(&machine, "shop", &[3]);
+        join(&machine, &Member::Process(Pid(20)), 2).unwrap();
+        let mut state = machine.pools().unwrap().state().unwrap().unwrap();
+        let web = state.conf.pset("web").unwrap().ref_id().to_owned();
+        state.conf.pool_mut("shop").unwrap().props.set("pool.res", web.as_str());
+        assert!(state.conf.move_cpu(CpuId(2), "web") && state.conf.move_cpu(CpuId(3), "pset_default"));
+        state.conf.psets.retain(|s| s.name() != "shop");
+        commit(&machine, Some(state)).unwrap();
+        assert_eq!(allowed(&machine, 20), "1-2", "version 1: {v1}");
+        assert_eq!(sets(&machine), "pset_default=0,3 web=1-2");
+    }
+}
+
+#[test]
 fn a_zone_stays_where_it_stands() {
     let made = HandMade::new(4, false);
     for group in ["a.slice", "a.slice/web.service"] {

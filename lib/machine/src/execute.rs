@@ -80,7 +80,13 @@ impl<'m> Writer<'m> {
     pub fn open(machine: &'m dyn Machine) -> Result<Self, Refusal> {
         let guard = machine.lock()?;
         let repaired = repair(machine)?;
-        Ok(Writer { machine, repaired, _guard: guard })
+        let writer = Writer { machine, repaired, _guard: guard };
+        if writer.repaired.is_some() {
+            // What a kernel forgot on the way there and back (masks, before Linux 6.2) follows from what is live. If it cannot be had now, the
+            // next change asks again.
+            let _ = writer.settle();
+        }
+        Ok(writer)
     }
 
     /// What had to be put back on the way in.
@@ -201,8 +207,15 @@ pub fn repair(machine: &dyn Machine) -> Result<Option<Repair>, Refusal> {
     let journal: &dyn Journal = machine.journal();
     journal.forget_other_boots(&machine.boot_id()).map_err(cannot_journal)?;
     let Some(operation) = journal.unfinished().map_err(cannot_journal)? else { return Ok(None) };
-    let findings =
-        operation.steps.iter().rev().map(|step| (step.knob.clone(), put_back_one(machine, step))).collect();
+    // A knob that several steps set may still have what one of the earlier ones names.
+    let is_named = |knob: &Knob, is: &Option<Value>| {
+        operation.steps.iter().any(|s| s.knob == *knob && (s.before == *is || s.after == *is))
+    };
+    let finding = |step: &Step| match put_back_one(machine, step) {
+        Finding::Foreign { is } if is_named(&step.knob, &is) => Finding::Untouched,
+        finding => finding,
+    };
+    let findings = operation.steps.iter().rev().map(|step| (step.knob.clone(), finding(step))).collect();
     journal.abort().map_err(cannot_journal)?;
     Ok(Some(Repair { what: operation.what, findings }))
 }

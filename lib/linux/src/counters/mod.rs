@@ -69,10 +69,13 @@ impl Uses {
         Ok(Uses(proc::Tables::open(root)?))
     }
 
-    /// Nanoseconds in programs, in the kernel and taken by a hypervisor, in the resolution of a clock tick.
-    pub(crate) fn read(&mut self) -> Result<Vec<(CpuId, u64)>, Refusal> {
+    /// Nanoseconds that were used, and that were idle. Use is sampled by clock ticks, of which a virtual machine misses many; idle time is
+    /// measured, where a kernel stops its clock on idle processors.
+    pub(crate) fn read(&mut self) -> Result<Vec<(CpuId, u64, u64)>, Refusal> {
         self.0.read_active()?;
-        let used = |(cpu, t): &(CpuId, millpond_model::Ticks)| (*cpu, t.user.0 + t.sys.0 + t.steal.0);
+        let used = |(cpu, t): &(CpuId, millpond_model::Ticks)| {
+            (*cpu, t.user.0 + t.sys.0 + t.steal.0, t.idle.0 + t.wait.0)
+        };
         Ok(self.0.active().iter().map(used).collect())
     }
 }

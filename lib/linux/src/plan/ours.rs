@@ -135,10 +135,21 @@ impl Planner<'_> {
         }
         for path in [parent, path] {
             let wanted = self.targets.get(path).map(|t| t.cpus.clone()).unwrap_or_default();
-            let is = self.view.groups.get(path).map(|g| g.cpus.clone()).unwrap_or_default();
-            if is.is_empty() && !wanted.is_empty() {
+            // A set that grows in the same plan has not grown yet.
+            let inside = &wanted & &self.listed(parent);
+            let wanted = if path == parent || inside.is_empty() { wanted } else { inside };
+            if self.listed(path).is_empty() && !wanted.is_empty() {
                 self.push(&self.view.cpus_knob(path), None, list_value(&wanted));
             }
+        }
+    }
+
+    /// The list of a cgroup after the steps so far.
+    fn listed(&self, path: &str) -> CpuSet {
+        let knob = self.view.cpus_knob(path).knob();
+        match self.steps.iter().rev().find(|step| step.knob == knob) {
+            Some(step) => step.after.as_deref().and_then(|list| list.parse().ok()).unwrap_or_default(),
+            None => self.view.groups.get(path).map(|g| g.cpus.clone()).unwrap_or_default(),
         }
     }
 
@@ -165,14 +176,9 @@ impl Planner<'_> {
     pub(super) fn grow_ours(&mut self) {
         for (path, target) in self.targets.clone() {
             let group = self.view.groups.get(&path).cloned().unwrap_or_default();
-            let less = &group.cpus & &target.cpus;
             // Where nothing stays, the shrinking step was left out: one write replaces the list.
-            let is = if less.is_empty() { group.cpus.clone() } else { less };
-            let grown = self
-                .steps
-                .iter()
-                .any(|s| s.knob == self.view.cpus_knob(&path).knob() && s.after == list_value(&target.cpus));
-            if is != target.cpus && !grown && !target.cpus.is_empty() {
+            let is = self.listed(&path);
+            if is != target.cpus && !target.cpus.is_empty() {
                 self.push(&self.view.cpus_knob(&path), list_value(&is), list_value(&target.cpus));
             }
             self.push(&LinuxKnob::Label(path.clone(), "set".into()), group.label, target.label);

@@ -7,10 +7,10 @@ allowed() {
 }
 
 # A process with threads would need a program; a shell with children has processes.
-sh -c 'sleep 1000 & sleep 1000 & wait' &
+sh -c 'sleep 1000 & echo $! >>children; sleep 1000 & echo $! >>children; echo done >born; wait' &
 parent=$!
-within 20 sh -c "[ \$(pgrep -P $parent | wc -l) = 2 ]"
-children=$(pgrep -P $parent)
+within 20 test -s born
+children=$(cat children)
 state before $parent $children
 need pooladm -e
 need poolcfg -d -c '
@@ -36,7 +36,7 @@ need poolcfg -d -c '
     transfer to pset shop ( cpu 3 )
     associate pool web ( pset shop )'
 want 3 "$(allowed $parent)" "where it may run in the other set"
-says "Device busy" poolcfg -d -c 'modify pset shop ( uint pset.min = 0 ) transfer 1 from shop to pset_default'
+says "Device busy" poolcfg -d -c 'modify pset shop ( uint pset.min = 0 ) transfer 1 from pset shop to pset_default'
 want 1 $status "status of a transfer that empties a set in use"
 want 3 "$(allowed $parent)" "where it may run after the refusal"
 need poolcfg -d -c 'destroy pset shop'
@@ -45,7 +45,7 @@ need poolcfg -d -c 'associate pool web ( pset webset )'
 want 1-2 "$(allowed $parent)" "where it may run in the first set again"
 # One line that is wrong changes nothing.
 poolcfg -d -c 'info' >conf.before
-says "Invalid configuration" poolcfg -d -c 'create pool a create pset b transfer 1 from pset_default to b'
+says "Invalid configuration" poolcfg -d -c 'create pool a create pset b transfer 1 from pset pset_default to b'
 poolcfg -d -c 'info' >conf.after
 same conf.before conf.after "a script with a mistake"
 need pooladm -d
