@@ -177,13 +177,13 @@ mod tests {
         let (mut default, mut web) = (set(0, "0-7"), set(1, "8-9"));
         let mut log = Vec::new();
         for tenth in 1..=30u64 {
-            let wants = if tenth < 10 { 2.0 } else { 6.0 };
+            let wants = if tenth < 10 { 1.9 } else { 6.0 };
             let of = |set: &SetFrame, wants: f64| {
                 load(set.clone(), wants.min(real(set.size())), (wants - real(set.size())).max(0.0))
             };
             let now = Frame {
                 at: Nanos::from_millis(100 * tenth),
-                ..frame(vec![of(&default, 1.0), of(&web, wants)])
+                ..frame(vec![of(&default, 4.0), of(&web, wants)])
             };
             let decision = policy.decide(&now);
             for one in &decision.plan.moves {
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn the_quick_policy_would_have_left_less_lacking() {
-        // Solaris has samples at the sixth frame: 8 * 2/3 and 8 * 1/3 of 10 are 7 and 3. It lacks 3 from the tenth frame on and gets its next
+        // Solaris has samples at the sixth frame: 4.0 and 1.9 of 5.9 are 7 and 3 of 10. It lacks 3 from the tenth frame on and gets its next
         // at the twelfth, eighteenth and twenty-fourth.
         let log = recorded("solaris");
         let made: Vec<usize> =

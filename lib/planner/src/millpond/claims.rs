@@ -3,6 +3,8 @@
 //! A set *needs* enough processors for its level, and *wants* as many more as its utilization objectives ask for: `< V` and `~ V` want
 //! `level / V`, `> V` wants no more than that. Needs come before wants. Where all needs do not fit, the water-fill shares
 //! out what there is; where they fit and the wants do not, it shares out the rest.
+//!
+//! What a set uses of what it was given for hope it *holds*: that comes after needs and wants, so that hope changes nothing for who needs.
 
 use super::fill::{Claim, pour_whole};
 use crate::num::{down, real, up, weight};
@@ -53,12 +55,13 @@ pub(super) fn ask(set: &SetFrame, level: f64, total: usize) -> Ask {
 }
 
 /// How much a set counts.
-fn standing(set: &SetFrame) -> f64 {
+pub(super) fn standing(set: &SetFrame) -> f64 {
     weight(set.importance).max(LIGHTEST)
 }
 
-/// What each set should have. The sum is at most the total, unless not even the minima fit.
-pub(super) fn allot(frame: &Frame, asks: &[Ask], levels: &[f64]) -> Vec<usize> {
+/// What each set should have; `held` is what it would keep of what came by hope, beyond what it asks for. The sum is at most the total,
+/// unless not even the minima fit.
+pub(super) fn allot(frame: &Frame, asks: &[Ask], levels: &[f64], held: &[usize]) -> Vec<usize> {
     let total = frame.total();
     let sizes: Vec<usize> = frame.sets.iter().map(SetFrame::size).collect();
     let by_use = frame.wt_load().is_some_and(|importance| importance > 0);
@@ -84,7 +87,21 @@ pub(super) fn allot(frame: &Frame, asks: &[Ask], levels: &[f64]) -> Vec<usize> {
     let beyond: Vec<usize> =
         sizes.iter().zip(asks).map(|(size, ask)| size.saturating_sub(ask.need)).collect();
     let more = pour_whole(total - needs, &claims, &beyond);
-    asks.iter().zip(more).map(|(ask, more)| ask.need + more).collect()
+    let mut allotted: Vec<usize> = asks.iter().zip(more).map(|(ask, more)| ask.need + more).collect();
+    if held.iter().any(|held| *held > 0) {
+        let left = total - allotted.iter().sum::<usize>();
+        let claim = |(set, held): (&SetFrame, &usize)| Claim {
+            low: 0,
+            high: *held,
+            weight: standing(set) * real(*held),
+        };
+        let claims: Vec<Claim> = frame.sets.iter().zip(held).map(claim).collect();
+        let beyond: Vec<usize> =
+            sizes.iter().zip(&allotted).map(|(size, allotted)| size.saturating_sub(*allotted)).collect();
+        let kept = pour_whole(left, &claims, &beyond);
+        allotted.iter_mut().zip(kept).for_each(|(allotted, kept)| *allotted += kept);
+    }
+    allotted
 }
 
 #[cfg(test)]
@@ -128,7 +145,7 @@ mod tests {
     /// Two sets of one half of 64 with these levels.
     fn halves(first: SetFrame, second: SetFrame, levels: [f64; 2]) -> Vec<usize> {
         let asks = [ask(&first, levels[0], 64), ask(&second, levels[1], 64)];
-        allot(&frame(vec![first, second]), &asks, &levels)
+        allot(&frame(vec![first, second]), &asks, &levels, &[0, 0])
     }
 
     #[test]
@@ -153,6 +170,20 @@ mod tests {
         let (a, b) = (set(0, "0-31"), set(1, "32-63"));
         let asks = [ask(&a, 60.0, 64), ask(&b, 40.0, 64)];
         let frame = Frame { objectives: Vec::new(), ..frame(vec![a, b]) };
-        assert_eq!(allot(&frame, &asks, &[60.0, 40.0]), [32, 32]);
+        assert_eq!(allot(&frame, &asks, &[60.0, 40.0], &[0, 0]), [32, 32]);
+    }
+
+    #[test]
+    fn what_is_held_comes_after_needs_and_wants() {
+        let sets = || vec![set(0, "0-31"), wanting(set(1, "32-63"), 1, below(50))];
+        let kept = |level, held| {
+            let sets = sets();
+            let asks = [ask(&sets[0], 20.0, 64), ask(&sets[1], level, 64)];
+            allot(&frame(sets), &asks, &[20.0, level], &[held, 0])
+        };
+        assert_eq!(kept(10.0, 12), [32, 20]);
+        assert_eq!(kept(10.0, 30), [44, 20]);
+        assert_eq!(kept(20.0, 30), [24, 40]);
+        assert_eq!(kept(60.0, 30), [16, 48], "20 to 60");
     }
 }

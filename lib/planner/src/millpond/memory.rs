@@ -12,16 +12,17 @@
 //! Both are halved each time the belief was right, or when nothing happened for a while. A swing that is slow enough to be worth following
 //! leaves them at nothing.
 
+use super::hope::Hope;
 use crate::num::{real, span};
 use crate::{Demand, Frame};
 use millpond_model::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// Below this part of the level a demand is a lower one, and no noise.
-const FALLEN: f64 = 0.75;
+pub(super) const FALLEN: f64 = 0.75;
 
 /// By at least so many processors.
-const FALLEN_BY: f64 = 0.5;
+pub(super) const FALLEN_BY: f64 = 0.5;
 
 /// A level that was not reached for one to two of these falls to what was.
 const WINDOW: Nanos = Nanos::from_secs(5);
@@ -62,6 +63,8 @@ pub(super) struct SetMemory {
     stay: Option<f64>,
     /// Processors used, averaged over some time.
     pub mean_used: f64,
+    /// What it was given without needing it.
+    pub hope: Hope,
 }
 
 /// The highest demand of the present window and of the one before.
@@ -156,6 +159,7 @@ impl SetMemory {
         self.judge_gift(lacks, frame);
         self.patience.forget(frame);
         self.hold.forget(frame);
+        self.hope.see(demand, size, frame);
         self.level.see(demand.wanted, self.hold.wait, frame);
         self.need_since = lacks.then(|| self.need_since.unwrap_or(frame.at - frame.elapsed));
     }

@@ -18,20 +18,29 @@
 //! 1. **Demand** ([`demand()`](crate::demand())): what each set would have used. Its *level* (`memory`) is the demand without noise.
 //! 2. **Sizes** (`claims`): needs from levels, wants from utilization objectives, water-filled. Weights are importance times consumption when
 //!    `wt-load` is asked for, else importance. So at saturation processors are in proportion to what is consumed, as in Solaris, and below it
-//!    everybody has what it needs.
+//!    everybody has what it needs. What a set uses of what it was given for hope comes last.
 //! 3. **Who gets**: sets below their minimum; then sets whose demand *in this frame* is beyond their size, up to what step 2 says. They get it
 //!    at once, however much it is. **Who gives**: sets above their maximum, then those that have more than step 2 says. Nobody gives when nobody
-//!    lacks: what is idle stays where it is.
+//!    lacks or hopes: what is idle stays where it is.
 //! 4. **Is it worth it?** A processor that comes will be used for some time (as long as before, or as long again as the need has lasted); that is the gain. What it
 //!    costs is in the frame: time for each processor, more the farther it goes, and time for each batch. Where writing a batch takes more
 //!    than a hundredth of the interval there is one batch in a second. Sets that swing too quickly to be followed are doubted, each on its own account
 //!    (`memory`).
-//! 5. **Which ones** (`ground`): near ones, whole cores, those that were there before, idle ones. The donor with most to spare gives first, so that few sets are disturbed.
+//! 5. **Hope** (`hope`): a set that is busy all of its time and whose threads do not wait may be one that would use whatever it has. Where
+//!    all needs fit it is given what is idle, at once and all of it; several share it by importance and consumption. Who lent has it back as soon as it needs it,
+//!    and who did not use it is not asked again for a while.
+//! 6. **Which ones** (`ground`): near ones, whole cores, those that were there before, idle ones. The donor with most to spare gives first, so that few sets are disturbed.
 //!
 //! # Cases
 //!
 //! * *One set wants all, others are idle*: it has all but their minima after one frame, and keeps them.
 //! * *All want all*: shares by weight, after one frame; noise moves nothing, because a level rises to the noise's upper edge and stays.
+//! * *A malleable program* runs as many threads as its set has processors; the program beside it stops: it has all but the other's minimum after
+//!   one frame, uses them, and keeps them. The other starts again with threads that wait: what it lent counts as nobody's need, and in one frame both have
+//!   what they had. If it starts with one thread on its one processor, and that runs as many as it sees processors, there is nothing to be seen: nobody waits, nothing is
+//!   idle, and it stays as it is; a larger minimum helps.
+//! * *One thread that spins* looks the same. It is given what is idle once; what it does not use stays where it is until somebody needs it, and after that it
+//!   is asked again after ten seconds, twenty, and so on.
 //! * *Two take turns each second*: processors follow, because each stay pays for the way. *Each tenth of a second*: the
 //!   first few useless ways teach that they do not pay, and nothing moves.
 //! * *A processor goes off-line*: it is in no set of the frame. Who has too little now gets another.
@@ -45,25 +54,27 @@ mod advice;
 mod claims;
 mod fill;
 mod ground;
+mod hope;
 mod memory;
 mod propose;
 #[cfg(test)]
 mod tests;
+mod views;
 mod words;
 
 use crate::decision::Draft;
-use crate::num::{real, up};
+use crate::num::real;
 use crate::policy::{Policy, StateError};
-use crate::{Alternative, Decision, Demand, Frame, Move, demand};
-use advice::{Advice, fresh};
-use claims::{Ask, allot, ask};
+use crate::{Alternative, Decision, Frame, Move};
+use advice::Advice;
 use ground::{Ground, Left};
 use memory::SetMemory;
 use millpond_model::{CpuId, Nanos, PsetId};
-use propose::propose;
+use propose::{Grants, Proposal, propose};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use views::SetView;
 
 /// Between batches where they are dear.
 const BATCH: Nanos = Nanos::from_secs(1);
@@ -71,8 +82,8 @@ const BATCH: Nanos = Nanos::from_secs(1);
 /// A batch is dear when it takes more than this part of an interval.
 const DEAR: u64 = 100;
 
-/// Who asks again for a little more gets so many times what it asks for, if there is enough.
-const ROOM: f64 = 1.1;
+/// So many times as long passes before a dear batch that is for hope alone: it may have to be taken back at once.
+const FOR_HOPE: u64 = 2;
 
 /// How long a processor that did not move is left alone at first, and at most.
 const REFUSED: (Nanos, Nanos) = (Nanos::from_secs(1), Nanos::from_secs(60));
@@ -104,21 +115,6 @@ struct Refused {
     wait: Nanos,
 }
 
-/// One set in this frame. The places are those of [`Frame::sets`].
-#[derive(Debug, Clone, Copy)]
-struct SetView {
-    demand: Option<Demand>,
-    ask: Ask,
-    /// What it should have.
-    allotted: usize,
-    /// What it asks for by this frame's demand alone.
-    now: usize,
-    /// How much longer its need must last to be believed.
-    doubt: Nanos,
-    /// How long what it gets will be of use.
-    stay: Nanos,
-}
-
 impl Policy for Millpond {
     fn name(&self) -> &'static str {
         "millpond"
@@ -128,11 +124,11 @@ impl Policy for Millpond {
         self.state.notice(frame);
         let views = self.state.views(frame);
         let mut draft = Draft { policy: self.name(), ..Draft::default() };
-        self.state.choose(frame, &views, &mut draft);
+        let chosen = self.state.choose(frame, &views, &mut draft);
         let used = frame.sets.iter().map(|set| self.state.sets.get(&set.id).map_or(0.0, |m| m.mean_used));
         draft.advice = self.state.advice.text(frame, &used.collect::<Vec<_>>());
         let decision = draft.finish(frame);
-        self.state.remember(frame, &views, &decision.plan.moves);
+        self.state.remember(frame, &views, &decision.plan.moves, &chosen);
         decision
     }
 
@@ -167,97 +163,73 @@ impl State {
         self.refused.retain(|_, refused| refused.until + REFUSED.1 > frame.at);
     }
 
-    /// What each set needs and should have.
-    fn views(&mut self, frame: &Frame) -> Vec<SetView> {
-        let total = frame.total();
-        let demands: Vec<Option<Demand>> = frame.sets.iter().map(|set| demand(set, frame.elapsed)).collect();
-        let wanted: Vec<Option<f64>> = demands.iter().map(|demand| demand.map(|d| d.wanted)).collect();
-        self.advice.see(frame, &wanted);
-        let mut levels = Vec::with_capacity(demands.len());
-        let mut asks = Vec::with_capacity(demands.len());
-        for (set, demand) in frame.sets.iter().zip(&demands) {
-            let memory = self.sets.entry(set.id).or_default();
-            if let Some(demand) = *demand {
-                let lacks = ask(set, demand.wanted, total).want > set.size();
-                memory.see(demand, set.size(), lacks, frame);
-                memory.mean_used += fresh(frame) * (demand.used - memory.mean_used);
-            }
-            // Of whom nothing is known it is believed that it needs what it has.
-            let level = memory.level().unwrap_or(real(set.size()));
-            let mut ask = ask(set, level, total);
-            if memory.was_served(frame) {
-                ask.want = up(real(ask.want) * ROOM).min(ask.high);
-            }
-            if demand.is_none() {
-                let kept = set.size().clamp(ask.low, ask.high);
-                ask = Ask { low: kept, need: kept, want: kept, high: ask.high };
-            }
-            levels.push(level);
-            asks.push(ask);
-        }
-        let allotted = allot(frame, &asks, &levels);
-        let view = |at: usize| {
-            let set = &frame.sets[at];
-            let memory = self.sets.get(&set.id);
-            SetView {
-                demand: demands[at],
-                ask: asks[at],
-                allotted: allotted[at],
-                now: wanted[at].map_or(0, |wanted| {
-                    let now = ask(set, wanted, total).want;
-                    let by_little = now > set.size() && real(now) <= real(set.size()) * ROOM;
-                    let again = by_little && memory.is_some_and(|memory| memory.was_served(frame));
-                    if again { up(real(now) * ROOM) } else { now }
-                }),
-                doubt: memory.map_or(Nanos(0), |memory| memory.doubt(frame)),
-                stay: memory.map_or(Nanos(0), |memory| memory.stay(frame)),
-            }
-        };
-        (0..frame.sets.len()).map(view).collect()
-    }
-
-    /// How long until the next batch may be written.
-    fn batch_wait(&self, frame: &Frame) -> Nanos {
+    /// How long until the next batch may be written, when so many times as long as usual pass between two.
+    fn batch_wait(&self, frame: &Frame, times: u64) -> Nanos {
         let is_dear = frame.costs.batch.0.saturating_mul(DEAR) > frame.elapsed.0;
         match self.last_batch {
-            Some(last) if is_dear => last + BATCH - frame.at,
+            Some(last) if is_dear => last + Nanos(BATCH.0 * times) - frame.at,
             _ => Nanos(0),
         }
     }
 
-    /// Draws up what is to be done, and what else could be.
-    fn choose(&self, frame: &Frame, views: &[SetView], draft: &mut Draft) {
+    /// Draws up what is to be done, and what else could be. What is to be done is in the draft, and beside it.
+    fn choose(&self, frame: &Frame, views: &[SetView], draft: &mut Draft) -> Proposal {
         let must = propose::must(frame, views);
-        let all = propose::lacking(frame, views, |_| true);
-        let is_over = |at: usize| frame.sets[at].size() > frame.sets[at].max;
-        if must.iter().chain(&all).all(|count| *count == 0) && !(0..views.len()).any(is_over) {
-            draft.reason = words::nothing(frame, views);
-            return;
-        }
+        let all = propose::lacking(frame, views, |_| usize::MAX);
+        let none = vec![0; views.len()];
+        let wishes: Vec<usize> = views.iter().map(|view| view.wish).collect();
+        let mut hopes: Vec<usize> = views.iter().map(|view| view.hope).collect();
         let may_move = |cpu: CpuId| self.refused.get(&cpu).is_none_or(|refused| refused.until <= frame.at);
-        let draw =
-            |grants: &[usize]| propose(frame, views, &must, grants, Ground::new(frame, may_move), &self.left);
-        let wait = self.batch_wait(frame);
-        let believed = propose::lacking(frame, views, |at| views[at].doubt.0 == 0);
-        let mut chosen = draw(&believed);
+        let draw = |needs: &[usize], hopes: &[usize]| {
+            let grants = Grants { must: &must, needs, hopes };
+            propose(frame, views, &grants, Ground::new(frame, may_move), &self.left)
+        };
+        let is_any = |counts: &[usize]| counts.iter().any(|count| *count > 0);
+        let is_over = |at: usize| frame.sets[at].size() > frame.sets[at].max;
+        let is_needed = is_any(&must) || is_any(&all) || (0..views.len()).any(is_over);
+        // What was lent comes back whatever was thought, whenever that was, and whatever it costs.
+        let trusted = |at: usize| if views[at].doubt.0 == 0 { usize::MAX } else { views[at].lent };
+        let believed = propose::lacking(frame, views, trusted);
+        if wishes != hopes {
+            let wished = draw(&believed, &wishes);
+            draft.alternatives.push(wished.alternative("who hopes did not use what it had before"));
+        }
+        let hope_wait = self.batch_wait(frame, FOR_HOPE);
+        if is_needed && hope_wait.0 > 0 {
+            hopes.clone_from(&none);
+        }
+        if !is_needed && !is_any(&hopes) {
+            draft.reason = words::nothing(frame, views);
+            return Proposal::default();
+        }
+        let mut chosen = draw(&believed, &hopes);
+        let is_owed = (0..views.len()).any(|at| believed[at] > 0 && views[at].lent > 0);
         let mut why = String::new();
         if believed != all {
             why = words::doubts(frame, views);
-            draft.alternatives.push(draw(&all).alternative("not all needs are believed yet"));
+            draft.alternatives.push(draw(&all, &hopes).alternative("not all needs are believed yet"));
         }
-        if chosen.gain <= chosen.cost && !chosen.is_forced() {
-            let none = vec![0; views.len()];
-            let forced = draw(&none);
+        if is_needed && is_any(&chosen.hopes) {
+            let needs = draw(&believed, &none);
+            draft.alternatives.push(needs.alternative("what is idle may be of use to who is always busy"));
+        }
+        if chosen.gain <= chosen.cost && !chosen.is_forced() && !is_owed {
+            let forced = draw(&none, &none);
             if !chosen.moves.is_empty() {
                 why = words::not_worth(&chosen);
                 draft.alternatives.push(chosen.alternative("it would cost more than it wins"));
             }
             chosen = forced;
         }
+        let wait = match () {
+            () if is_owed => Nanos(0),
+            () if is_needed => self.batch_wait(frame, 1),
+            () => hope_wait,
+        };
         if wait.0 > 0 && !chosen.moves.is_empty() {
             draft.reason = words::dear(frame, wait);
             draft.alternatives.push(chosen.alternative("the next batch must wait"));
-            return;
+            return Proposal::default();
         }
         if !chosen.moves.is_empty() {
             draft.alternatives.push(Alternative {
@@ -268,12 +240,13 @@ impl State {
         }
         draft.reason = words::reason(frame, views, &chosen, &why);
         draft.score = chosen.score();
-        draft.moves = chosen.moves;
+        draft.moves.clone_from(&chosen.moves);
         draft.alternatives.sort_by(|a, b| b.score.total_cmp(&a.score));
+        chosen
     }
 
     /// Remembers what is done, as if it were carried out.
-    fn remember(&mut self, frame: &Frame, views: &[SetView], moves: &[Move]) {
+    fn remember(&mut self, frame: &Frame, views: &[SetView], moves: &[Move], chosen: &Proposal) {
         if moves.is_empty() {
             return;
         }
@@ -282,16 +255,23 @@ impl State {
         for one in moves {
             self.left.insert(one.cpu, Left { set: one.from, at: frame.at });
         }
-        for (set, view) in frame.sets.iter().zip(views) {
+        for (at, (set, view)) in frame.sets.iter().zip(views).enumerate() {
             let Some(memory) = self.sets.get_mut(&set.id) else { continue };
-            if moves.iter().any(|one| one.to == set.id) {
+            let (gets, hopes, gave) = (chosen.gets[at], chosen.hopes[at], chosen.gives[at]);
+            if gets > hopes {
                 memory.granted(set.size(), frame);
             }
-            let gave = moves.iter().filter(|one| one.from == set.id).count();
+            if hopes > 0 {
+                let used = view.demand.map_or(0.0, |demand| demand.used);
+                memory.hope.granted(hopes, set.size() + gets - hopes, used);
+            }
+            memory.hope.settle(chosen.lends[at], gets);
             let still_met =
                 view.demand.is_some_and(|demand| demand.wanted <= real(set.size().saturating_sub(gave)));
             if gave > 0 && still_met {
                 memory.gave(set.size(), frame);
+                let used = view.demand.map_or(0.0, |demand| demand.used);
+                memory.hope.gave(used, chosen.lends[at] > 0, frame);
             }
         }
     }

@@ -1,7 +1,8 @@
 //! From what sets should have to moves: who gets how many from whom, and what it wins and costs.
 
-use super::SetView;
 use super::ground::{Ground, Left};
+use super::hope;
+use super::views::SetView;
 use crate::num::real;
 use crate::{Alternative, Frame, Move};
 use millpond_model::CpuId;
@@ -10,6 +11,19 @@ use std::collections::BTreeMap;
 
 /// What a processor is worth to who wants it for an objective only, beside one that will be used.
 const COMFORT: f64 = 0.1;
+
+/// What one is worth that may or may not be of use.
+const HOPED: f64 = 0.5;
+
+/// Who gets how many, by place.
+pub(super) struct Grants<'a> {
+    /// For their minima.
+    pub must: &'a [usize],
+    /// For what they need and want.
+    pub needs: &'a [usize],
+    /// For hope.
+    pub hopes: &'a [usize],
+}
 
 /// Moves with what they win and cost.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +37,10 @@ pub(super) struct Proposal {
     pub gets: Vec<usize>,
     /// How many each gives.
     pub gives: Vec<usize>,
+    /// How many of those that each gets are for hope.
+    pub hopes: Vec<usize>,
+    /// How many of those that each gives are for the hope of others.
+    pub lends: Vec<usize>,
     /// How many of the moves bounds ask for.
     forced: usize,
 }
@@ -50,20 +68,26 @@ pub(super) fn must(frame: &Frame, views: &[SetView]) -> Vec<usize> {
     sets.map(|(set, view)| view.ask.low.saturating_sub(set.size())).collect()
 }
 
-/// What sets lack beyond their minima that is worth bringing, of those that `may` have it.
-pub(super) fn lacking(frame: &Frame, views: &[SetView], may: impl Fn(usize) -> bool) -> Vec<usize> {
+/// What sets lack beyond their minima that is worth bringing, up to as many as they `may` have. What they lent is always worth it.
+pub(super) fn lacking(frame: &Frame, views: &[SetView], may: impl Fn(usize) -> usize) -> Vec<usize> {
     let lacks = |at: usize| {
         let (size, view) = (frame.sets[at].size(), &views[at]);
         let has = size.max(view.ask.low);
         let most = view.allotted.min(view.now);
-        if most <= has || !may(at) {
+        if most <= has {
             return 0;
         }
         let cost = frame.costs.cpu.as_secs_f64();
         let worth = |count: &usize| use_of(view, size, *count) * view.stay.as_secs_f64() > cost;
-        (1..=most - has).take_while(|count| worth(&(has - size + count))).count()
+        let is_worth = |count: &usize| *count <= view.lent || worth(&(has - size + count));
+        (1..=(most - has).min(may(at))).take_while(is_worth).count()
     };
     (0..views.len()).map(lacks).collect()
+}
+
+/// Whether what may be of use for some time is worth bringing.
+pub(super) fn is_worth_hoping(frame: &Frame, view: &SetView) -> bool {
+    HOPED * view.stay.as_secs_f64() > frame.costs.cpu.as_secs_f64()
 }
 
 /// What part of the `count`th processor more will be used.
@@ -76,16 +100,28 @@ fn use_of(view: &SetView, size: usize, count: usize) -> f64 {
 struct Spare {
     forced: usize,
     all: usize,
+    /// How many can be given for hope.
+    idle: usize,
     /// How many are more than it wants to have.
     unwanted: usize,
 }
 
-/// Draws up moves: first what sets `must` have, then `grants`, as far as others can give it; then what is above maxima goes where there is room.
+/// For what a processor is brought.
+#[derive(Clone, Copy, PartialEq)]
+enum Why {
+    Minimum,
+    Need,
+    Hope,
+    /// It must go, and there is room here.
+    Room,
+}
+
+/// Draws up moves: first what sets must have, then what they need, then what they hope for, as far as others can give it; then what is above
+/// maxima goes where there is room.
 pub(super) fn propose(
     frame: &Frame,
     views: &[SetView],
-    must: &[usize],
-    grants: &[usize],
+    grants: &Grants<'_>,
     mut ground: Ground<'_>,
     left: &BTreeMap<CpuId, Left>,
 ) -> Proposal {
@@ -100,50 +136,65 @@ pub(super) fn propose(
             let most = size.saturating_sub(set.floor()).min(free);
             let forced = size.saturating_sub(set.max).min(most);
             let all = size.saturating_sub(view.allotted).max(forced).min(most);
-            Spare { forced, all, unwanted: size.saturating_sub(view.ask.high) }
+            let idle = hope::idle(set, view).min(all);
+            Spare { forced, all, idle, unwanted: size.saturating_sub(view.ask.high) }
         })
         .collect();
     let count = views.len();
-    let mut proposal = Proposal { gets: vec![0; count], gives: vec![0; count], ..Proposal::default() };
+    let none = || vec![0; count];
+    let mut proposal =
+        Proposal { gets: none(), gives: none(), hopes: none(), lends: none(), ..Proposal::default() };
     let mut far = 0.0;
-    let mut bring =
-        |to: usize, wanted: usize, is_forced: bool, only_forced: bool, proposal: &mut Proposal| {
-            let mut missing = wanted;
-            let mut donors: Vec<usize> = (0..count).filter(|at| *at != to && spare[*at].all > 0).collect();
-            let key = |at: &usize| {
-                let beside = if ground.lean(to) >= 1.0 { ground.beside(*at, to).min(wanted) } else { 0 };
-                let spare = &spare[*at];
-                Reverse((spare.forced, spare.unwanted.min(spare.all), beside, spare.all))
-            };
-            donors.sort_by_key(key);
-            for from in donors {
-                let most = if only_forced { spare[from].forced } else { spare[from].all };
-                let asked = missing.min(most);
-                if asked == 0 {
-                    continue;
-                }
-                let went = ground.take((from, to), asked, left, &mut proposal.moves, &mut far);
-                let forced = went.min(spare[from].forced);
-                spare[from].forced -= forced;
-                spare[from].all -= went;
-                spare[from].unwanted = spare[from].unwanted.saturating_sub(went);
-                proposal.gives[from] += went;
-                proposal.gets[to] += went;
-                proposal.forced += if is_forced { went } else { forced };
-                missing -= went;
-            }
+    let mut bring = |to: usize, wanted: usize, why: Why, proposal: &mut Proposal| {
+        let mut missing = wanted;
+        let mut donors: Vec<usize> = (0..count).filter(|at| *at != to && spare[*at].all > 0).collect();
+        let key = |at: &usize| {
+            let beside = if ground.lean(to) >= 1.0 { ground.beside(*at, to).min(wanted) } else { 0 };
+            let spare = &spare[*at];
+            Reverse((spare.forced, spare.unwanted.min(spare.all), beside, spare.all))
         };
+        donors.sort_by_key(key);
+        for from in donors {
+            let most = match why {
+                Why::Minimum | Why::Need => spare[from].all,
+                Why::Hope => spare[from].idle,
+                Why::Room => spare[from].forced,
+            };
+            let asked = missing.min(most);
+            if asked == 0 {
+                continue;
+            }
+            let went = ground.take((from, to), asked, left, &mut proposal.moves, &mut far);
+            let forced = went.min(spare[from].forced);
+            spare[from].forced -= forced;
+            spare[from].all -= went;
+            spare[from].idle = spare[from].idle.saturating_sub(went);
+            spare[from].unwanted = spare[from].unwanted.saturating_sub(went);
+            proposal.gives[from] += went;
+            proposal.gets[to] += went;
+            if why == Why::Hope {
+                proposal.lends[from] += went;
+                proposal.hopes[to] += went;
+            }
+            proposal.forced += if matches!(why, Why::Minimum | Why::Room) { went } else { forced };
+            missing -= went;
+        }
+    };
     let mut order: Vec<usize> = (0..count).collect();
     order.sort_by_key(|at| Reverse(frame.sets[*at].importance));
-    for at in order.iter().copied().filter(|at| must[*at] > 0) {
-        bring(at, must[at], true, false, &mut proposal);
+    for at in order.iter().copied().filter(|at| grants.must[*at] > 0) {
+        bring(at, grants.must[at], Why::Minimum, &mut proposal);
     }
-    for at in order.iter().copied().filter(|at| grants[*at] > 0) {
+    for at in order.iter().copied().filter(|at| grants.needs[*at] > 0) {
         let size = frame.sets[at].size() + proposal.gets[at];
         let before = proposal.gets[at];
-        bring(at, grants[at], false, false, &mut proposal);
+        bring(at, grants.needs[at], Why::Need, &mut proposal);
         let used = (1..=proposal.gets[at] - before).map(|count| use_of(&views[at], size, count)).sum::<f64>();
         proposal.gain += used * views[at].stay.as_secs_f64();
+    }
+    for at in order.iter().copied().filter(|at| grants.hopes[*at] > 0) {
+        bring(at, grants.hopes[at], Why::Hope, &mut proposal);
+        proposal.gain += HOPED * real(proposal.hopes[at]) * views[at].stay.as_secs_f64();
     }
     // The default set is where processors go that nobody asked for.
     order.sort_by_key(|at| !frame.sets[*at].id.is_default());
@@ -151,7 +202,7 @@ pub(super) fn propose(
         let set = &frame.sets[at];
         let room = set.max.saturating_sub(set.size() + proposal.gets[at]);
         if room > 0 && proposal.gives[at] == 0 {
-            bring(at, room, true, true, &mut proposal);
+            bring(at, room, Why::Room, &mut proposal);
         }
     }
     if !proposal.moves.is_empty() {

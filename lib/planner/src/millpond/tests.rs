@@ -46,9 +46,108 @@ fn a_pressed_set_gets_all_that_it_needs_at_once_and_it_is_said_why() {
 
 #[test]
 fn what_is_idle_stays_where_it_is() {
-    let decision = decide(&frame(vec![load(set(0, "0-31"), 32.0, 0.0), load(set(1, "32-63"), 0.0, 0.0)]));
+    let decision = decide(&frame(vec![load(set(0, "0-31"), 31.0, 0.0), load(set(1, "32-63"), 0.0, 0.0)]));
     assert_eq!(decision.plan.moves, []);
     assert_eq!(decision.plan.reason, "no set lacks anything");
+}
+
+#[test]
+fn what_is_idle_goes_to_who_is_always_busy() {
+    let decision = decide(&frame(vec![load(set(0, "0-31"), 32.0, 0.0), load(set(1, "32-63"), 0.0, 0.0)]));
+    assert_eq!(sizes(&decision), [63, 1]);
+    assert_eq!(
+        decision.plan.reason,
+        "pset_default 32 -> 63 (it uses all of its 32 and nobody else needs 31: they may be of use to it); \
+         set1 32 -> 1 (0.0 of 32 used)"
+    );
+    // Half of 31 for a second, less 31 * 0.5 ms and 1 ms for the batch.
+    assert!((decision.score - 15.4835).abs() < 1e-6, "{}", decision.score);
+    assert_eq!(decision.alternatives.len(), 1);
+    assert_eq!(decision.alternatives[0].moves, []);
+}
+
+#[test]
+fn needs_come_before_hope_in_one_batch() {
+    let sets = vec![set(0, "0-31"), load(set(1, "32-47"), 16.0, 0.0), load(set(2, "48-63"), 16.0, 4.0)];
+    let decision = decide(&frame(sets));
+    assert_eq!(
+        decision.plan.reason,
+        "set1 16 -> 43 (it uses all of its 16 and nobody else needs 27: they may be of use to it); \
+         set2 16 -> 20 (16.0 of 16 used, 4.0 more wanted); pset_default 32 -> 1 (0.0 of 32 used)"
+    );
+    let others: Vec<(usize, &str)> =
+        decision.alternatives.iter().map(|other| (other.moves.len(), other.why_not.as_str())).collect();
+    assert_eq!(
+        others,
+        [(4, "what is idle may be of use to who is always busy"), (0, "to do nothing wins nothing")]
+    );
+    assert!((decision.alternatives[0].score - 3.997).abs() < 1e-6, "{}", decision.alternatives[0].score);
+}
+
+#[test]
+fn nobody_hopes_while_needs_do_not_fit_or_for_what_costs_more() {
+    let full = |waiting| {
+        vec![
+            load(set(0, "0-31"), 32.0, 0.0),
+            load(set(1, "32-33"), 0.0, 0.0),
+            load(set(2, "34-37"), 4.0, waiting),
+        ]
+    };
+    assert_eq!(sizes(&decide(&frame(full(0.0)))), [33, 1, 4], "one of 32, which has 8 times the use of 4");
+    // 32 and 1 and 6 of 38: the idle one is needed.
+    assert_eq!(sizes(&decide(&frame(full(2.0))))[0], 32);
+    let dear = Costs { cpu: Nanos::from_millis(501), ..Costs::default() };
+    assert_eq!(decide(&Frame { costs: dear, ..frame(full(0.0)) }).plan.reason, "no set lacks anything");
+}
+
+#[test]
+fn without_wt_load_an_objective_that_limits_forbids_hope() {
+    let sizes_of = |objective, objectives: &[millpond_model::pools::Weighted]| {
+        let full = wanting(load(set(0, "0-31"), 32.0, 0.0), 1, objective);
+        let objectives = objectives.to_vec();
+        sizes(&decide(&Frame { objectives, ..frame(vec![full, load(set(1, "32-63"), 0.0, 0.0)]) }))
+    };
+    let by_load = frame(Vec::new()).objectives;
+    assert_eq!(sizes_of(crate::testing::above(80), &by_load), [40, 24], "32 / 0.8");
+    assert_eq!(sizes_of(crate::testing::above(80), &[]), [32, 32]);
+    assert_eq!(sizes_of(crate::testing::TIGHT, &[]), [63, 1]);
+}
+
+#[test]
+fn who_is_hopeless_is_told_with_what_could_be_done() {
+    let mut policy = Millpond::default();
+    let mut decision =
+        policy.decide(&frame(vec![load(set(0, "0-3"), 0.0, 0.0), load(set(1, "4"), 1.0, 0.0)]));
+    assert_eq!(sizes(&decision), [1, 4]);
+    for _ in 0..10 {
+        decision = policy.decide(&next(&decision, &[(0.0, 0.0), (1.0, 0.0)]));
+        assert_eq!((decision.plan.moves.len(), decision.plan.reason.as_str()), (0, "no set lacks anything"));
+    }
+    decision = policy.decide(&next(&decision, &[(1.0, 3.0), (1.0, 0.0)]));
+    assert_eq!(sizes(&decision), [4, 1]);
+    decision = policy.decide(&next(&decision, &[(1.0, 0.0), (1.0, 0.0)]));
+    assert_eq!(decision.plan.moves, []);
+    assert_eq!(
+        decision.plan.reason,
+        "no set lacks anything; set1 uses all of its 1, but it had more before and did not use it: it is asked again in 9.8 s"
+    );
+    assert_eq!(decision.alternatives[0].moves.len(), 3);
+    assert_eq!(decision.alternatives[0].why_not, "who hopes did not use what it had before");
+}
+
+#[test]
+fn a_state_from_before_there_was_hope_is_restored() {
+    let mut policy = Millpond::default();
+    policy.decide(&frame(vec![load(set(0, "0-31"), 32.0, 0.0), load(set(1, "32-63"), 0.0, 0.0)]));
+    let mut state = policy.state();
+    for set in state["sets"].as_object_mut().unwrap().values_mut() {
+        assert!(set.as_object_mut().unwrap().remove("hope").is_some());
+    }
+    let mut other = Millpond::default();
+    other.restore(&state).unwrap();
+    assert_ne!(other.state(), policy.state());
+    let again = other.decide(&frame(vec![load(set(0, "0-62"), 63.0, 0.0), load(set(1, "63"), 0.0, 0.0)]));
+    assert_eq!(again.plan.moves, []);
 }
 
 #[test]
