@@ -13,6 +13,9 @@ pub enum Counted {
     Unknown,
 }
 
+/// The load of a malleable program: as many as there are, and nobody waits.
+pub const MALLEABLE: f64 = f64::INFINITY;
+
 /// A machine whose time is frames.
 pub struct World {
     pub sets: Vec<SetFrame>,
@@ -70,6 +73,11 @@ fn part(of: Nanos, count: f64) -> Nanos {
     Nanos((of.as_secs_f64() * 1e9 * count).round() as u64)
 }
 
+/// How many processors a load lacks.
+fn lacking(set: &SetFrame, demand: f64) -> f64 {
+    if demand.is_infinite() { 0.0 } else { (demand - real(set.size())).max(0.0) }
+}
+
 impl World {
     /// Frames of a tenth of a second for `millpond`, of 15 seconds for `solaris`.
     pub fn new(name: &str, sets: Vec<SetFrame>) -> World {
@@ -90,9 +98,9 @@ impl World {
         let elapsed = self.interval;
         let measure = |(set, demand): (&SetFrame, &f64)| {
             let size = real(set.size());
-            let lacks = demand - size;
+            let lacks = lacking(set, *demand);
             let waiting = match self.counted {
-                Counted::Threads => Waiting::Threads(part(elapsed, lacks.max(0.0))),
+                Counted::Threads => Waiting::Threads(part(elapsed, lacks)),
                 Counted::Any => Waiting::Any(if lacks > 0.0 { elapsed } else { Nanos(0) }),
                 Counted::Unknown => Waiting::Unknown,
             };
@@ -125,15 +133,20 @@ impl World {
                 }
             }
         }
-        let lacks = frame.sets.iter().zip(demands).map(|(set, demand)| (demand - real(set.size())).max(0.0));
+        let lacks = frame.sets.iter().zip(demands).map(|(set, demand)| lacking(set, *demand));
         Step { sizes: self.sizes(), moves: moves.len(), unmet: lacks.sum(), decision }
     }
 
     /// So many intervals of loads that change with time, in seconds at the end of the interval.
     pub fn run(&mut self, count: usize, mut demands: impl FnMut(f64) -> Vec<f64>) -> Vec<Step> {
+        self.live(count, |end, _| demands(end))
+    }
+
+    /// The same with loads that look at the sizes that their sets have.
+    pub fn live(&mut self, count: usize, mut demands: impl FnMut(f64, &[usize]) -> Vec<f64>) -> Vec<Step> {
         let step = |_| {
             let end = (self.at + self.interval).as_secs_f64();
-            self.step(&demands(end))
+            self.step(&demands(end, &self.sizes()))
         };
         (0..count).map(step).collect()
     }
