@@ -200,6 +200,38 @@ fn a_third_that_needs_processors_has_them_from_who_only_hoped() {
 }
 
 #[test]
+fn what_came_by_hope_and_is_used_is_not_idle_for_another_that_hopes() {
+    let important = SetFrame { importance: 100, min: 4, ..set(2, "60-63") };
+    let mut world = World::new("millpond", vec![set(0, "0-55"), set(1, "56-59"), important]);
+    assert_eq!(world.step(&[30.0, MALLEABLE, 1.0]).sizes, [30, 30, 4]);
+    // Who asks again is allotted a tenth more than its 40, which are there, but in use.
+    assert_eq!(world.step(&[40.0, MALLEABLE, 1.0]).sizes, [40, 20, 4]);
+    assert_eq!(world.step(&[40.0, MALLEABLE, MALLEABLE]).sizes, [40, 20, 4]);
+}
+
+#[test]
+fn who_lent_is_not_doubted() {
+    // Needs of two intervals: processors that come for the second are no longer wanted in the third, and that would teach to wait longer.
+    let mut world = World::new("millpond", corner());
+    let mut tenth = 0;
+    let steps = world.run(600, |_| {
+        tenth += 1;
+        vec![if tenth % 12 >= 10 { 60.0 } else { 0.0 }, MALLEABLE]
+    });
+    assert!(steps.windows(2).all(|pair| pair[0].unmet.min(pair[1].unmet) < 1e-9), "back in one frame");
+    assert!(batches(&steps) > 50, "{} batches", batches(&steps));
+}
+
+#[test]
+fn one_grant_is_on_trial_at_a_time() {
+    let mut world = World::new("millpond", vec![set(0, "0-59"), set(1, "60-63"), set(2, "64-67")]);
+    assert_eq!(world.step(&[60.0, 3.0, 3.9]).sizes, [61, 3, 4]);
+    // 60 of 61 are more than 98 %, and two more are idle now; but has the first been of use?
+    let steps = world.run(50, |_| vec![60.0, 3.0, 2.0]);
+    assert_eq!(when(&steps), [0usize; 0]);
+}
+
+#[test]
 fn objectives_and_bounds_hold_for_hope_too() {
     let above = |percent| Objective::Utilization(Bound::Above, percent);
     let near = |percent| Objective::Utilization(Bound::Near, percent);
