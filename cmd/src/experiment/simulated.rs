@@ -191,8 +191,8 @@ mod tests {
             "millpond experiment e3: dynamic pools: ",
             "usage: millpond experiment e3 [--threads N,...] [--psets N,...]",
             "\nCLAIM\n",
-            "\n    --threads N,...  one job with so many processors and threads, the other one stopped; 32,34,38\n",
-            "\n    --svg            a picture\n",
+            "\n    --threads N,...    one job with so many processors and threads, the other one stopped; 32,34,38\n",
+            "\n    --svg              a picture\n",
             "\n    1275 Mop/s: Mop/s per zone, one stopped: 38 threads\n",
             "\nOPTIONS OF EVERY COMMAND\n",
         ] {
