@@ -99,8 +99,9 @@ impl LinuxMachine {
             let (Ok(mask), Ok(cpuset)) = (self.os.mask(task), self.cpuset_of(task)) else { continue };
             let is_set = earlier.iter().any(|s| s.knob == knob);
             if mask != cpuset && !is_set && !view.baselines.contains_key(&knob) {
-                let mask = Some(mask.to_string());
-                notes.push(Step::new(knob, mask.clone(), mask).keeping());
+                // The mask falls with the cpuset: a change that is put back puts it back, too.
+                let (mask, all) = (Some(mask.to_string()), Some(ALL.to_owned()));
+                notes.push(Step::new(knob, mask, all).keeping().falling());
             }
         }
         notes.extend(steps);
