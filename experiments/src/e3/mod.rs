@@ -237,6 +237,22 @@ mod tests {
     }
 
     #[test]
+    fn pools_grow_at_once_or_processor_by_processor() {
+        let found = run(&[("grow", "millpond")]).unwrap();
+        let until = |found: &Findings, variant: &str| {
+            found.points.iter().find(|point| point.variant == variant).map(|point| point.ours)
+        };
+        assert!(until(&found, "millpond: one stops").unwrap() <= 0.25);
+        assert!(until(&found, "millpond: it starts again").unwrap() <= 0.25);
+        let sizes: Vec<f64> =
+            found.points.iter().filter(|point| point.place.is_some()).map(|point| point.ours).collect();
+        assert_eq!(sizes, [32.0, 63.0, 32.0]);
+        // There is one processor to gain; samples are there when the other job stops.
+        let found = run(&[("grow", "solaris"), ("machine", "x4200")]).unwrap();
+        assert_eq!(until(&found, "solaris: one stops"), Some(15.0));
+    }
+
+    #[test]
     fn who_gets_all_processors_has_no_set() {
         let found = run(&[("machine", "smartos-2"), ("threads", "1,2"), ("seconds", "1")]).unwrap();
         let (one, both) = (found.points[0].ours, found.points[1].ours);
