@@ -161,9 +161,6 @@ impl UsageWatch for Watch<'_> {
     fn sample(&mut self) -> Result<Usage, Refusal> {
         let view = self.machine.view(RootTasks::Unlisted)?;
         let sets = view.sets();
-        let set_of = |cpu: CpuId| {
-            sets.iter().find(|(_, s)| s.members.contains(&cpu)).map_or(PsetId::DEFAULT, |(id, _)| *id)
-        };
         let now = self.machine.clock().now();
         let delays = if self.delays { delays(self.machine).unwrap_or_default() } else { BTreeMap::new() };
         let passed = now.0.saturating_sub(self.at.0);
@@ -174,7 +171,8 @@ impl UsageWatch for Watch<'_> {
             if let Some(was) = self.cpus.get(&cpu) {
                 *busy += is.busy_since(was, passed);
                 if self.delays {
-                    *self.waited.entry(set_of(cpu)).or_default() += is.delay.saturating_sub(was.delay);
+                    *self.waited.entry(LinuxMachine::set_of(&sets, cpu)).or_default() +=
+                        is.delay.saturating_sub(was.delay);
                 }
             }
             cpus.insert(cpu, is);

@@ -88,10 +88,8 @@ impl LinuxMachine {
             let mode = if state.keep_others { PsetMode::Shared } else { PsetMode::Own };
             sets.insert(id, SetLabel { members, mode, zones: state.zones_of(id), serial });
         }
-        let of = |sets: &BTreeMap<PsetId, SetLabel>, cpu: CpuId| {
-            sets.iter().find(|(_, s)| s.members.contains(&cpu)).map_or(PsetId::DEFAULT, |(id, _)| *id)
-        };
-        let moving = states.keys().copied().filter(|cpu| of(live, *cpu) != of(&sets, *cpu)).collect();
+        let moves = |cpu: &CpuId| Self::set_of(live, *cpu) != Self::set_of(&sets, *cpu);
+        let moving = states.keys().copied().filter(moves).collect();
         Ok((sets, moving))
     }
 
@@ -123,10 +121,8 @@ impl Pools for LinuxMachine {
     fn state(&self) -> Result<Option<PoolsState>, Refusal> {
         let Some(mut state) = recorded(&self.os) else { return Ok(None) };
         let sets = self.view(RootTasks::Unlisted)?.sets();
-        let of = |cpu: CpuId| {
-            sets.iter().find(|(_, s)| s.members.contains(&cpu)).map_or(PsetId::DEFAULT, |(id, _)| *id)
-        };
-        state.catch_up(&self.states_now()?.into_iter().map(|(cpu, s)| (cpu, (of(cpu), s))).collect());
+        let placed = |(cpu, state)| (cpu, (Self::set_of(&sets, cpu), state));
+        state.catch_up(&self.states_now()?.into_iter().map(placed).collect());
         Ok(Some(state))
     }
 
@@ -185,20 +181,18 @@ impl Pools for LinuxMachine {
         let Some(set) = state.sets().get(&to).copied() else {
             return Err(Refusal::new(Subject::Pool(to), Reason::NoSuchPool));
         };
-        let (steps, what) = match member {
-            Member::Process(pid) => {
-                (self.join_process(*pid, to, set)?, format!("bind {member} to pool {to}"))
-            }
+        let steps = match member {
+            Member::Process(pid) => self.join_process(*pid, to, set)?,
             Member::Zone(name) => {
                 let (path, _) = self.zone_called(name)?;
                 state.zones.remove(&path);
                 if !to.is_default() {
                     state.zones.insert(path.clone(), to);
                 }
-                (self.join_zone(&path, name, set, &state)?, format!("bind {member} to pool {to}"))
+                self.join_zone(&path, name, set, &state)?
             }
         };
-        Ok(Change::new(what, steps, ()))
+        Ok(Change::new(format!("bind {member} to pool {to}"), steps, ()))
     }
 }
 

@@ -36,7 +36,7 @@ impl LinuxMachine {
     }
 
     /// Which set a processor is in.
-    fn set_of(sets: &BTreeMap<PsetId, SetLabel>, cpu: CpuId) -> PsetId {
+    pub(crate) fn set_of(sets: &BTreeMap<PsetId, SetLabel>, cpu: CpuId) -> PsetId {
         sets.iter().find(|(_, s)| s.members.contains(&cpu)).map_or(PsetId::DEFAULT, |(id, _)| *id)
     }
 

@@ -32,26 +32,27 @@ pub fn stop_on_signal() -> &'static AtomicBool {
         if !known || action.sa_sigaction == libc::SIG_IGN {
             continue;
         }
-        let handler: extern "C" fn(libc::c_int) = note;
-        action.sa_sigaction = handler as libc::sighandler_t;
-        // Without SA_RESTART, so that a wait ends.
-        action.sa_flags = 0;
-        // SAFETY: the handler has the signature that a plain action calls, lives as long as the program, and does
-        // nothing but store to an atomic, which is allowed in a handler.
-        let _ = unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
+        handle(signal, note);
     }
     &ASKED
+}
+
+/// From now on a signal calls one of the handlers of this file, which do nothing but store to an atomic.
+fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
+    // SAFETY: an action of zeros is a valid one (the default, with an empty mask).
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handler as libc::sighandler_t;
+    // Without SA_RESTART, so that a wait ends.
+    action.sa_flags = 0;
+    // SAFETY: the handler has the signature that a plain action calls, lives as long as the program, and does
+    // nothing but store to an atomic, which is allowed in a handler.
+    let _ = unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
 }
 
 /// The same for a daemon, for which a hang-up means to look at its configuration again ([`take_hang_up`]).
 pub fn stop_daemon_on_signal() -> &'static AtomicBool {
     let asked = stop_on_signal();
-    // SAFETY: an action of zeros is a valid one (the default, with an empty mask).
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    let handler: extern "C" fn(libc::c_int) = note_hang_up;
-    action.sa_sigaction = handler as libc::sighandler_t;
-    // SAFETY: as above: the handler has the right signature and does nothing but store to an atomic.
-    let _ = unsafe { libc::sigaction(libc::SIGHUP, &raw const action, ptr::null_mut()) };
+    handle(libc::SIGHUP, note_hang_up);
     asked
 }
 

@@ -179,9 +179,10 @@ impl<'a, 'o> Service<'a, 'o> {
     /// How often to look: what the words say, else the configuration, else the policy.
     fn rhythm(&self) -> Rhythm {
         let reacts = self.options.policy != "solaris";
-        let configured = || {
-            let state = dynamic::read(self.machine()).ok()?;
-            state.conf.system.uint("system.poold.monitor-interval")
+        let interval_of = |state: &PoolsState| state.conf.system.uint("system.poold.monitor-interval");
+        let configured = || match self.manager.configuration() {
+            Some(state) => interval_of(state),
+            None => interval_of(&dynamic::read(self.machine()).ok()?),
         };
         let usual = if reacts { SLOW } else { SOLARIS };
         let millis = self.options.interval_ms.or_else(configured);

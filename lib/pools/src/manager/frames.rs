@@ -2,8 +2,9 @@
 
 use millpond_formats::pools::objectives;
 use millpond_machine::facets::{Usage, Waited};
-use millpond_model::pools::{ElementKind, PoolsState, Weighted};
-use millpond_model::{CpuId, CpuSet, Nanos, PsetId, State, Topology};
+use millpond_machine::{Machine, Refusal};
+use millpond_model::pools::{CpuNode, ElementKind, PoolsState, PsetNode, Weighted};
+use millpond_model::{CpuId, CpuSet, Nanos, PsetId, State};
 use millpond_planner::{Costs, Frame, Places, SetFrame, Waiting};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +16,8 @@ const IDLE_PART: u64 = 50;
 #[derive(Debug, Default)]
 pub struct Frames {
     last: Option<Usage>,
-    places: Option<(Topology, Arc<Places>)>,
+    /// Where processors stand, and those that there were and their states when that was read.
+    places: (BTreeMap<CpuId, String>, Arc<Places>),
     told: BTreeSet<String>,
 }
 
@@ -30,7 +32,6 @@ impl Frames {
         &mut self,
         usage: Usage,
         state: &PoolsState,
-        topology: &Topology,
         occupied: &BTreeSet<PsetId>,
         cost: Option<Nanos>,
     ) -> (Option<Frame>, Vec<String>) {
@@ -47,7 +48,7 @@ impl Frames {
         };
         let sets = state.conf.psets.iter().map(|pset| {
             let id = pset.id().unwrap_or(PsetId::DEFAULT);
-            let runs = |c: &&millpond_model::pools::CpuNode| {
+            let runs = |c: &&CpuNode| {
                 let state = c.props.string("cpu.status").and_then(|word| word.parse::<State>().ok());
                 state.is_none_or(State::runs_threads)
             };
@@ -77,21 +78,26 @@ impl Frames {
             elapsed,
             objectives: objectives.get("").cloned().unwrap_or_default(),
             sets: sets.collect(),
-            places: self.places(topology),
+            places: Arc::clone(&self.places.1),
             costs,
         };
         (Some(frame), warnings)
     }
 
-    fn places(&mut self, topology: &Topology) -> Arc<Places> {
-        if let Some((known, places)) = &self.places
-            && known == topology
-        {
-            return Arc::clone(places);
+    /// Reads where processors stand, if others are there than before or their states are others: many files on a large machine, and a turn
+    /// comes ten times a second.
+    ///
+    /// # Errors
+    /// When the machine cannot be read.
+    pub fn find_places(&mut self, machine: &dyn Machine, state: &PoolsState) -> Result<(), Refusal> {
+        let status = |c: &CpuNode| c.props.string("cpu.status").unwrap_or_default().to_owned();
+        let cpus = state.conf.psets.iter().flat_map(PsetNode::cpus).map(|c| (c.id, status(c)));
+        let cpus: BTreeMap<CpuId, String> = cpus.collect();
+        if cpus != self.places.0 {
+            let places = Places::of(&machine.processors()?.topology()?);
+            self.places = (cpus, Arc::new(places));
         }
-        let places = Arc::new(Places::of(topology));
-        self.places = Some((topology.clone(), Arc::clone(&places)));
-        places
+        Ok(())
     }
 
     /// The objectives of each set by its name, and those of the system under no name.

@@ -86,6 +86,12 @@ impl Manager {
         self.policy.as_mut()
     }
 
+    /// The configuration as the last turn left it, where that is known.
+    #[must_use]
+    pub fn configuration(&self) -> Option<&PoolsState> {
+        self.left.as_ref()
+    }
+
     /// One turn, at the end of an interval.
     ///
     /// # Errors
@@ -94,9 +100,9 @@ impl Manager {
         let usage: Usage = watch.sample()?;
         let state = dynamic::read(machine)?;
         let changed = self.left.as_ref().is_some_and(|left| differs(left, &state));
-        let topology = machine.processors().map_err(millpond_machine::Refusal::from)?.topology()?;
-        let members = crate::dynamic::occupied(machine, &state)?;
-        let (frame, warnings) = self.frames.next(usage, &state, &topology, &members, self.cost);
+        self.frames.find_places(machine, &state)?;
+        let members = dynamic::occupied(machine, &state)?;
+        let (frame, warnings) = self.frames.next(usage, &state, &members, self.cost);
         let Some(frame) = frame else {
             self.left = Some(state);
             return Ok(Turn { decision: None, outcome: None, done: Done::Nothing, warnings, changed });

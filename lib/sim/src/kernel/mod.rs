@@ -456,11 +456,7 @@ impl Kernel {
         let mut waited = self.waited.clone();
         for thread in self.queues.iter().flat_map(|queue| queue.threads(&self.threads)) {
             let t = self.thread(thread);
-            let part = t.part as usize;
-            if waited.len() <= part {
-                waited.resize(part + 1, 0);
-            }
-            waited[part] += self.now - t.queued_at;
+            add(&mut waited, t.part as usize, self.now - t.queued_at);
         }
         waited
     }
@@ -523,6 +519,14 @@ impl Kernel {
         self.channels.push(Channel { posts, ..Channel::default() });
         u32::try_from(self.channels.len() - 1).unwrap_or(u32::MAX)
     }
+}
+
+/// Adds to the sum at a place, which may not be there yet.
+fn add(sums: &mut Vec<u64>, at: usize, more: u64) {
+    if sums.len() <= at {
+        sums.resize(at + 1, 0);
+    }
+    sums[at] += more;
 }
 
 /// The rings around an lgroup: which lgroups are at each distance, nearest first.

@@ -71,10 +71,7 @@ impl Kernel {
             self.queues[queue as usize].remove(&mut self.threads, thread);
             let t = self.thread(thread);
             let (part, passed) = (t.part as usize, self.now - t.queued_at);
-            if self.waited.len() <= part {
-                self.waited.resize(part + 1, 0);
-            }
-            self.waited[part] += passed;
+            super::add(&mut self.waited, part, passed);
             self.rescore(queue);
         }
     }
