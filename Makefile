@@ -1,12 +1,14 @@
 # Thin: each target installs the system packages that it lacks (or says which), then calls cargo.
 #
-#   make demo      processor sets at work on this machine, in about a minute; then everything is put back
+#   make demo      two programs that share this machine: mixed, in pools, and pools that grow; a minute, then everything
+#                  is put back
 #   make test      every test; ends with what ran, what was skipped and why
 #   make test-all  the same with more kernels and more random cases, and the slow matrix: loom, fuzz, sanitizers,
 #                  valgrind, miri; ARGS='--only fuzz,miri' chooses
 #   make check     formatting, lints, and the map of the house
 #   make bench     each promise about speed beside a peer measured in the same run
-#   make install   PREFIX/bin/millpond and its names; DESTDIR is honoured, LINKS=no leaves the names out
+#   make install   PREFIX/bin/millpond and its names, units for systemd, and the library for programs in C; DESTDIR is
+#                  honoured, LINKS=no leaves the names out
 
 PREFIX  ?= /usr/local
 DESTDIR ?=
@@ -27,6 +29,7 @@ all: build
 
 build: tools
 	$(RELEASE)
+	$(CARGO) build --release --package millpond-member-c
 
 demo: tools
 	@$(RELEASE)

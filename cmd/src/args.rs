@@ -97,7 +97,8 @@ impl Parsed {
 }
 
 /// Takes the words behind the command's name apart. `letters` is a `getopt` string (`b:e:qQ`); `longs` are
-/// names, with a colon behind those that take a value.
+/// names, with a colon behind those that take a value. Where `letters` begins with `-`, options may stand behind operands, too (as with GNU's
+/// `getopt`): for commands whose operands are no command of somebody else.
 ///
 /// # Errors
 /// [`Failure::Usage`] for an option that the command does not take, or whose value is missing.
@@ -132,6 +133,7 @@ pub fn parse(letters: &str, longs: &[&str], words: &[OsString]) -> Result<Parsed
                     parsed.common.set(&name, value);
                 }
             }
+            Arg::Value(operand) if letters.starts_with('-') => parsed.operands.push(operand),
             Arg::Value(first) => {
                 parsed.operands.push(first);
                 parsed.operands.extend(parser.raw_args().map_err(usage)?);
@@ -217,6 +219,14 @@ mod tests {
         assert_eq!(p.words(), ["1", "ls", "-l", "--json"]);
         assert!(!p.common.json);
         assert_eq!(parsed("-e -- 1 ls").words(), ["1", "ls"]);
+    }
+
+    #[test]
+    fn options_may_stand_behind_operands_where_a_command_says_so() {
+        let p = parse("-v", &["policy:"], &words("log --policy solaris -v --json -- -x")).unwrap();
+        assert_eq!(p.words(), ["log", "-x"]);
+        assert!(p.common.json && p.has('v'));
+        assert_eq!(p.long_value("policy").as_deref(), Some("solaris"));
     }
 
     #[test]

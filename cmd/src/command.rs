@@ -5,7 +5,7 @@ use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use crate::{
     capture, demo, dispadmin, doctor, experiment, help, load, mpstat, occupancy, pbind, pooladm, poolbind,
-    poolcfg, poolstat, priocntl, psradm, psrinfo, psrset, sim, zones,
+    poolcfg, poolstat, priocntl, psradm, psrinfo, psrset, replay, sim, zones,
 };
 use millpond_session::reason;
 use std::ffi::OsString;
@@ -43,6 +43,7 @@ pub const COMMANDS: &[Command] = &[
     poolcfg::COMMAND,
     poolbind::COMMAND,
     poolstat::COMMAND,
+    replay::COMMAND,
     zones::COMMAND,
     mpstat::COMMAND,
     occupancy::COMMAND,

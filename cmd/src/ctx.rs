@@ -15,9 +15,23 @@ pub struct Ctx<'a> {
     /// Standard error: everything else.
     pub err: Output<'a>,
     given: Option<&'a Session>,
+    services: &'static [Service],
     /// Machines that were opened for this command, and are kept at its end.
     opened: Vec<Rc<Session>>,
     pub(crate) prog: String,
+}
+
+/// A service that belongs to the program and is no command: help shows its manual beside theirs.
+#[derive(Debug, Clone, Copy)]
+pub struct Service {
+    /// What it is called.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub summary: &'static str,
+    /// Its forms, without the name in front.
+    pub usage: &'static [&'static str],
+    /// The source of its module, whose head is its manual.
+    pub source: &'static str,
 }
 
 /// A machine that is open: one that was there, or one that was opened for this command.
@@ -43,7 +57,7 @@ impl<'a> Ctx<'a> {
     /// A command that opens the real machine unless another one is named.
     #[must_use]
     pub fn new(out: Output<'a>, err: Output<'a>) -> Self {
-        Ctx { out, err, given: None, opened: Vec::new(), prog: "millpond".into() }
+        Ctx { out, err, given: None, services: &[], opened: Vec::new(), prog: "millpond".into() }
     }
 
     /// The same with a machine that is already open: what a shell and a test keep from one line to the next.
@@ -51,6 +65,18 @@ impl<'a> Ctx<'a> {
     pub fn with_session(mut self, session: &'a Session) -> Self {
         self.given = Some(session);
         self
+    }
+
+    /// The same beside services whose manuals help shows, too.
+    #[must_use]
+    pub fn with_services(mut self, services: &'static [Service]) -> Self {
+        self.services = services;
+        self
+    }
+
+    /// Services whose manuals help shows.
+    pub(crate) fn services(&self) -> &'static [Service] {
+        self.services
     }
 
     /// For a command within this one, on a machine that is open: it writes where this one does.

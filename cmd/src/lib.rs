@@ -53,10 +53,11 @@ mod priocntl;
 mod psradm;
 mod psrinfo;
 mod psrset;
+mod replay;
 mod sim;
 mod start;
 mod zones;
 
 pub use command::{COMMANDS, Command, run};
-pub use ctx::Ctx;
+pub use ctx::{Ctx, Service};
 pub use failure::Exit;

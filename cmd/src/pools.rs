@@ -29,6 +29,14 @@ pub fn state(machine: &dyn Machine) -> Result<PoolsState, Failure> {
     dynamic::read(machine).map_err(|error| said(NO_STATE, error))
 }
 
+/// The same to be shown: with the load of each set.
+///
+/// # Errors
+/// [`Failure::Said`] while pools are disabled.
+pub fn state_to_show(machine: &dyn Machine) -> Result<PoolsState, Failure> {
+    dynamic::read_loaded(machine).map_err(|error| said(NO_STATE, error))
+}
+
 /// The same; `None` while pools are disabled.
 ///
 /// # Errors

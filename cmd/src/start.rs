@@ -13,6 +13,8 @@ use std::ffi::OsString;
 pub struct Start {
     words: Vec<OsString>,
     load: Option<Load>,
+    /// What a command finds in its environment beside ours.
+    environment: Vec<(&'static str, OsString)>,
 }
 
 /// It has begun to be: there is a process that can be bound.
@@ -48,7 +50,23 @@ impl Start {
                 return Err(Complaint::new(format!("execute {name}"), reason).into());
             }
         };
-        Ok(Start { words: words.to_vec(), load })
+        Ok(Start { words: words.to_vec(), load, environment: Vec::new() })
+    }
+
+    /// The same, with something in the environment of a command.
+    #[must_use]
+    pub fn with_environment(self, environment: Vec<(&'static str, OsString)>) -> Start {
+        Start { environment, ..self }
+    }
+
+    /// The command and its arguments.
+    pub fn words(&self) -> &[OsString] {
+        &self.words
+    }
+
+    /// What the command finds in its environment beside ours.
+    pub fn environment(&self) -> &[(&'static str, OsString)] {
+        &self.environment
     }
 
     /// The name of the command.
@@ -76,9 +94,26 @@ impl Start {
         &self,
         begun: Begun<'_>,
         ready: bool,
-        mut changer: Changer<'_>,
+        changer: Changer<'_>,
         ctx: &mut Ctx<'_>,
     ) -> Result<Exit, Failure> {
+        if let Some(exit) = self.report(begun, ready, changer, ctx) {
+            return Ok(exit);
+        }
+        let (program, arguments) = self.words.split_at(1.min(self.words.len()));
+        let Some(program) = program.first() else { return Ok(Exit::DONE) };
+        let Err(reason) = exec(program, arguments, &self.environment);
+        Err(Complaint::new(format!("execute {}", self.name()), reason).into())
+    }
+
+    /// The same up to the moment at which this process should become the command; the status where it should not.
+    pub fn report(
+        &self,
+        begun: Begun<'_>,
+        ready: bool,
+        mut changer: Changer<'_>,
+        ctx: &mut Ctx<'_>,
+    ) -> Option<Exit> {
         match (begun.before, begun.session.simulation()) {
             (Some(before), Some(simulation)) if !ready => simulation.go_back(before),
             (Some(_), _) => {
@@ -93,13 +128,10 @@ impl Start {
         }
         let exit = changer.finish(ctx);
         if !ready || self.load.is_some() {
-            return Ok(exit);
+            return Some(exit);
         }
         ctx.out.flush();
-        let (program, arguments) = self.words.split_at(1.min(self.words.len()));
-        let Some(program) = program.first() else { return Ok(exit) };
-        let Err(reason) = exec(program, arguments);
-        Err(Complaint::new(format!("execute {}", self.name()), reason).into())
+        None
     }
 }
 

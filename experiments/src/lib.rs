@@ -12,8 +12,10 @@
 //! | [`e1`] | processors that are sheltered from interrupts are still, and the network's processor is elsewhere |
 //! | [`e2`] | two jobs that spin lose most of their speed by sharing two processors, and caps do not help |
 //! | [`e3`] | a job that spins is as fast as the set that it has, and follows it |
+//! | [`service`] | a set keeps a batch job away from a service, and where sharing does that better it is said |
+//! | [`alternating`] | pools that are resized do no less than the best split, and more where demand is uneven |
 //!
-//! The demo and [`e1`] run programs on real machines; the others are done on simulated ones, by the frame of [`published`].
+//! The demo and [`e1`] run programs on real machines; the others are done on simulated ones, by the frame of [`published`]; some on both.
 //!
 //! # What callers may rely on
 //!
@@ -28,6 +30,7 @@
 //!
 //! It knows no kernel and no kind of machine, opens no file, and prints nothing: what happens is told to a callback.
 
+pub mod alternating;
 pub mod demo;
 pub mod e1;
 pub mod e2;
@@ -37,10 +40,17 @@ pub mod e5;
 pub mod e6;
 mod failure;
 mod ground;
+mod here;
+mod keeper;
+mod pools;
 mod program;
 pub mod published;
+pub mod service;
 mod sets;
+mod timeline;
 
 pub use failure::Failure;
 pub use ground::Facts;
+pub use here::{Here, RunHere};
 pub use sets::MadeSet;
+pub use timeline::Sizes;

@@ -82,6 +82,11 @@ impl Program {
         self.wait_until(stop, |value| value["event"] == event)
     }
 
+    /// What it told since the last time, without waiting.
+    pub fn told(&mut self) -> impl Iterator<Item = Value> {
+        self.lines.try_iter().filter_map(|line| serde_json::from_str(&line).ok())
+    }
+
     /// Tells it to end.
     pub fn finish(&mut self) {
         self.input = None;

@@ -17,7 +17,7 @@ const GROUPS: [Group; 7] = [
     Group { name: "values", crates: &["model", "formats", "observe", "planner", "report"], is_shown: false },
     Group { name: "machines", crates: &["machine", "sim", "linux", "session"], is_shown: false },
     Group { name: "workloads", crates: &["workloads"], is_shown: false },
-    Group { name: "pools", crates: &["pools", "poold"], is_shown: false },
+    Group { name: "pools", crates: &["pools", "poold", "member", "member-c"], is_shown: false },
     Group { name: "kernels", crates: &["live", "vm"], is_shown: true },
     Group { name: "commands", crates: &["cmd", "golden", "millpond", "experiments"], is_shown: false },
 ];

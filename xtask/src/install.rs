@@ -1,4 +1,5 @@
-//! `cargo xtask install`: the binary, and its names as symbolic links where they are free.
+//! `cargo xtask install`: the binary, its names as symbolic links where they are free, units for the service manager, and the library for
+//! programs in C.
 
 use crate::cargo::BuildError;
 use std::env;
@@ -8,7 +9,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// The names under which the binary answers.
-const APPLETS: [&str; 11] = [
+const APPLETS: [&str; 12] = [
     "psrinfo",
     "psradm",
     "psrset",
@@ -20,10 +21,28 @@ const APPLETS: [&str; 11] = [
     "poolbind",
     "poolstat",
     "mpstat",
+    "poold",
 ];
 
-/// The one file that is installed.
+/// Units for systemd, with [`BINDIR`] where the program stands.
+const UNITS: [(&str, &str); 2] = [
+    ("millpond-pools.service", include_str!("../../units/millpond-pools.service")),
+    ("poold.service", include_str!("../../units/poold.service")),
+];
+
+/// Stands in units for the directory of the program.
+const BINDIR: &str = "@BINDIR@";
+
+/// The program.
 const PROGRAM: &str = "millpond";
+
+/// The header of the library, in this tree.
+const HEADER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lib/member-c/include/millpond_pool.h");
+
+/// The library: what a linker looks for, and what programs that were linked with the shared one look for.
+const STATIC: &str = "libmillpond_pool.a";
+const SHARED: &str = "libmillpond_pool.so";
+const SHARED_NAME: &str = "libmillpond_pool.so.0";
 
 /// What is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,9 +78,27 @@ pub fn run(wish: &Wish) -> Result<bool, BuildError> {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     let search: Vec<PathBuf> =
         env::var_os("PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default();
-    let told = install(&target.join("release").join(PROGRAM), wish, &search)?;
-    print!("{told}");
+    let release = target.join("release");
+    let told = install(&release.join(PROGRAM), wish, &search)?;
+    print!("{told}{}", install_library(&release, wish)?);
     Ok(true)
+}
+
+/// Writes the units. None is enabled: that is for the administrator.
+fn install_units(wish: &Wish) -> io::Result<String> {
+    let dir = staged(&wish.destdir, &wish.prefix.join("lib/systemd/system"));
+    fs::create_dir_all(&dir)?;
+    let bin = wish.prefix.join("bin").display().to_string();
+    let mut told = String::new();
+    for (name, text) in UNITS {
+        let path = dir.join(name);
+        let aside = dir.join(format!(".{name}.new"));
+        fs::write(&aside, text.replace(BINDIR, &bin))?;
+        fs::set_permissions(&aside, fs::Permissions::from_mode(0o644))?;
+        fs::rename(&aside, &path)?;
+        told += &format!("installed {}\n", path.display());
+    }
+    Ok(told)
 }
 
 /// Copies `program` and links its names. `search` is where users find programs; what they find there today is
@@ -70,12 +107,8 @@ fn install(program: &Path, wish: &Wish, search: &[PathBuf]) -> io::Result<String
     let seen = wish.prefix.join("bin");
     let dir = staged(&wish.destdir, &seen);
     fs::create_dir_all(&dir)?;
-    // A running program cannot be written to, but its name can be given to another file.
-    let aside = dir.join(format!(".{PROGRAM}.new"));
-    fs::copy(program, &aside)?;
-    fs::set_permissions(&aside, fs::Permissions::from_mode(0o755))?;
-    fs::rename(&aside, dir.join(PROGRAM))?;
-    let mut told = format!("installed {}\n", dir.join(PROGRAM).display());
+    let mut told = put(program, &dir, PROGRAM, 0o755)?;
+    told += &install_units(wish)?;
     if !wish.links {
         return Ok(told);
     }
@@ -91,6 +124,36 @@ fn install(program: &Path, wish: &Wish, search: &[PathBuf]) -> io::Result<String
         };
     }
     Ok(told)
+}
+
+/// Copies the library from the release build and its header, and links the name that linkers look for.
+fn install_library(release: &Path, wish: &Wish) -> io::Result<String> {
+    let place = |dir: &str| staged(&wish.destdir, &wish.prefix.join(dir));
+    let (lib, include) = (place("lib"), place("include"));
+    fs::create_dir_all(&lib)?;
+    fs::create_dir_all(&include)?;
+    let header = Path::new(HEADER);
+    let name = header.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let mut told = put(header, &include, &name, 0o644)?;
+    told += &put(&release.join(STATIC), &lib, STATIC, 0o644)?;
+    told += &put(&release.join(SHARED), &lib, SHARED_NAME, 0o755)?;
+    match symlink(SHARED_NAME, lib.join(SHARED)) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => told += &format!("linked {}\n", lib.join(SHARED).display()),
+    }
+    if wish.destdir.as_os_str().is_empty() {
+        told += "hint: ldconfig lets programs find the shared library\n";
+    }
+    Ok(told)
+}
+
+/// Copies a file to a name. A running program cannot be written to, but its name can be given to another file.
+fn put(file: &Path, dir: &Path, name: &str, mode: u32) -> io::Result<String> {
+    let aside = dir.join(format!(".{name}.new"));
+    fs::copy(file, &aside)?;
+    fs::set_permissions(&aside, fs::Permissions::from_mode(mode))?;
+    fs::rename(&aside, dir.join(name))?;
+    Ok(format!("installed {}\n", dir.join(name).display()))
 }
 
 /// `destdir` + `prefix`, where the prefix is absolute in the system to be.
@@ -155,7 +218,28 @@ mod tests {
         for applet in APPLETS {
             assert_eq!(fs::read_link(place.bin().join(applet)).unwrap(), Path::new("millpond"));
         }
-        assert_eq!(told.lines().count(), 1 + APPLETS.len());
+        assert_eq!(told.lines().count(), 1 + UNITS.len() + APPLETS.len());
+    }
+
+    #[test]
+    fn the_library_is_installed_with_its_header_and_under_both_names() {
+        let mut place = Place::new();
+        place.wish.destdir = place.dir.path().join("stage");
+        place.wish.prefix = "/usr".into();
+        for (name, text) in [(STATIC, "static"), (SHARED, "shared")] {
+            fs::write(place.dir.path().join(name), text).unwrap();
+        }
+        let first = install_library(place.dir.path(), &place.wish).unwrap();
+        assert_eq!(install_library(place.dir.path(), &place.wish).unwrap(), first);
+        let usr = place.dir.path().join("stage/usr");
+        let header = fs::read_to_string(usr.join("include/millpond_pool.h")).unwrap();
+        assert!(header.contains("int mp_pool_open(const char *name, struct mp_pool **pool);"));
+        assert_eq!(fs::read(usr.join("lib/libmillpond_pool.a")).unwrap(), b"static");
+        assert_eq!(fs::read(usr.join("lib/libmillpond_pool.so.0")).unwrap(), b"shared");
+        let link = fs::read_link(usr.join("lib/libmillpond_pool.so")).unwrap();
+        assert_eq!(link, Path::new("libmillpond_pool.so.0"));
+        let lines: Vec<&str> = first.lines().map(|line| line.split(' ').next().unwrap()).collect();
+        assert_eq!(lines, ["installed", "installed", "installed", "linked"]);
     }
 
     #[test]
@@ -173,11 +257,9 @@ mod tests {
         fs::write(other.join("mpstat"), "sysstat").unwrap();
         let told = place.install(std::slice::from_ref(&other));
         assert!(fs::symlink_metadata(place.bin().join("mpstat")).is_err());
-        let line = told.lines().last().unwrap();
-        assert!(line.starts_with(&format!(
-            "left alone: mpstat is {}; ours is `millpond mpstat`",
-            other.join("mpstat").display()
-        )));
+        let line =
+            format!("left alone: mpstat is {}; ours is `millpond mpstat`", other.join("mpstat").display());
+        assert!(told.lines().any(|said| said.starts_with(&line)), "{told}");
 
         fs::write(place.bin().join("mpstat"), "sysstat").unwrap();
         place.install(&[]);
@@ -201,7 +283,73 @@ mod tests {
     fn without_links_only_the_program_is_installed() {
         let mut place = Place::new();
         place.wish.links = false;
-        assert_eq!(place.install(&[]).lines().count(), 1);
+        assert_eq!(place.install(&[]).lines().count(), 1 + UNITS.len());
         assert_eq!(fs::read_dir(place.bin()).unwrap().count(), 1);
+    }
+
+    /// The values of a key, in order. A line that is neither a section, a comment nor `Key=value` fails the test.
+    fn values<'t>(text: &'t str, wanted: &str) -> Vec<&'t str> {
+        let mut section = "";
+        let mut found = Vec::new();
+        for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            match line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+                Some(name) => section = name,
+                None => {
+                    let (key, value) = line.split_once('=').unwrap_or_else(|| panic!("{line}"));
+                    assert!(key.bytes().all(|b| b.is_ascii_alphanumeric()) && !section.is_empty(), "{line}");
+                    found.extend((format!("{section}.{key}") == wanted).then_some(value));
+                }
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn units_name_the_program_where_the_system_will_see_it() {
+        let mut place = Place::new();
+        place.wish.destdir = place.dir.path().join("stage");
+        place.wish.prefix = "/opt/mill".into();
+        place.install(&[]);
+        let dir = place.dir.path().join("stage/opt/mill/lib/systemd/system");
+        let read = |name: &str| fs::read_to_string(dir.join(name)).unwrap();
+        let pools = read("millpond-pools.service");
+        let bin = "/opt/mill/bin/millpond";
+        assert_eq!(
+            values(&pools, "Service.ExecStart"),
+            [format!("{bin} pooladm -e"), format!("{bin} pooladm -c")]
+        );
+        assert_eq!(values(&pools, "Service.ExecStopPost"), [format!("-{bin} pooladm -d")]);
+        assert_eq!(values(&pools, "Unit.ConditionPathExists"), ["/etc/pooladm.conf"]);
+        assert_eq!(values(&pools, "Unit.Before"), ["basic.target", "shutdown.target"]);
+        let poold = read("poold.service");
+        assert_eq!(values(&poold, "Service.ExecStart"), [format!("{bin} poold")]);
+        assert_eq!(values(&poold, "Service.Type"), ["notify"]);
+        assert_eq!(values(&poold, "Unit.After"), ["millpond-pools.service"]);
+        for (name, _) in UNITS {
+            assert!(!read(name).contains('@'), "{name}");
+            assert_eq!(values(&read(name), "Service.NoNewPrivileges"), ["yes"], "{name}");
+        }
+    }
+
+    #[test]
+    fn systemd_finds_nothing_wrong_with_the_units() {
+        let test = "systemd_finds_nothing_wrong_with_the_units";
+        if std::process::Command::new("systemd-analyze").arg("--version").output().is_err() {
+            println!("skipped: {test}: there is no systemd-analyze (apt-get install systemd)");
+            return;
+        }
+        let place = Place::new();
+        place.install(&[]);
+        let dir = place.wish.prefix.join("lib/systemd/system");
+        let verify = std::process::Command::new("systemd-analyze")
+            .args(["verify", "--man=no", "--recursive-errors=no"])
+            .args(UNITS.map(|(name, _)| dir.join(name)))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&verify.stderr);
+        assert!(
+            verify.status.success() && !said.contains("millpond-pools") && !said.contains("poold"),
+            "{said}"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! The program: it hands its words to the command or the service that they ask for, and ends with that one's status.
 
-use millpond_cmd::{Ctx, run};
+use millpond_cmd::{Ctx, Service, run};
 use millpond_session::Output;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -9,15 +9,25 @@ use std::process::ExitCode;
 /// The service that resizes sets.
 const POOLD: &str = "poold";
 
+const SERVICES: &[Service] = &[Service {
+    name: POOLD,
+    summary: millpond_poold::SUMMARY,
+    usage: millpond_poold::USAGE,
+    source: millpond_poold::MANUAL,
+}];
+
 fn main() -> ExitCode {
-    let words: Vec<OsString> = std::env::args_os().collect();
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    if of_service(&words).is_some_and(millpond_poold::asks_for_manual) {
+        words = ["millpond", "help", POOLD].map(OsString::from).to_vec();
+    }
     let (mut out, mut err) = (Output::stdout(), Output::stderr());
     if let Some(rest) = of_service(&words) {
         let status = millpond_poold::run(rest, &mut out, &mut err);
         let _ = (out.finish(), err.finish());
         return ExitCode::from(status);
     }
-    let mut ctx = Ctx::new(out, err);
+    let mut ctx = Ctx::new(out, err).with_services(SERVICES);
     ExitCode::from(run(&words, &mut ctx).0)
 }
 

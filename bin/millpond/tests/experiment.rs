@@ -4,6 +4,7 @@
 
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 fn millpond(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_millpond")).args(words).stdin(Stdio::null()).output().unwrap()
@@ -13,9 +14,37 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
 }
 
+/// Sets of this machine are there once: one test at a time.
+static MACHINE: Mutex<()> = Mutex::new(());
+
+#[test]
+fn e2_is_played_with_pools_and_barriers_that_block_and_puts_everything_back() {
+    let test = "e2_is_played_with_pools_and_barriers_that_block_and_puts_everything_back";
+    let _machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let sets = || json(&millpond(&["doctor", "--json"]))["sets"].clone();
+    let before = sets();
+    let words = "experiment e2 --machine real --arm pools-blocking --seconds 1 --json";
+    let output = millpond(&words.split(' ').collect::<Vec<_>>());
+    assert_eq!(sets(), before, "everything is put back");
+    let said = String::from_utf8_lossy(&output.stderr);
+    if let Some(why) =
+        said.lines().find(|line| line.starts_with("millpond experiment: cannot run experiment e2: "))
+    {
+        return println!("skipped: {test}: {why}");
+    }
+    let e2 = json(&output);
+    let arms = e2["arms"].as_array().unwrap();
+    assert_eq!(arms.len(), 2, "the job alone, and both: {e2}");
+    assert!(arms.iter().all(|arm| arm["blocks"] == true), "{e2}");
+    let jobs = arms[1]["jobs"].as_array().unwrap();
+    assert!(jobs.len() == 2 && jobs.iter().all(|job| job["mops"].as_f64().unwrap() > 0.0), "{e2}");
+    assert_eq!((&e2["story"], &e2["speed_up"]), (&Value::Null, &Value::Null));
+}
+
 #[test]
 fn e1_plays_three_phases_and_moves_no_interrupt_of_a_machine_that_is_not_its_own() {
     let test = "e1_plays_three_phases_and_moves_no_interrupt_of_a_machine_that_is_not_its_own";
+    let _machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     let sets = || json(&millpond(&["doctor", "--json"]))["sets"].clone();
     let states = || millpond(&["psrinfo"]).stdout;
     let (sets_before, states_before) = (sets(), states());

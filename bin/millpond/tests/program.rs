@@ -2,32 +2,38 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod captured;
+
+use captured::{Captured, PROGRAM, err, millpond, out, run};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::Command;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_millpond");
-
-fn millpond() -> Command {
-    let mut command = Command::new(PROGRAM);
-    command.env_clear().env("TZ", "UTC0").env("PATH", std::env::var_os("PATH").unwrap_or_default());
-    command
-}
-
-fn run<W: AsRef<OsStr>>(words: impl IntoIterator<Item = W>) -> Output {
-    millpond().args(words).output().unwrap()
-}
-
-fn out(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn err(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
+#[test]
+fn the_service_has_a_manual_like_the_commands() {
+    let overview = out(&run(["help"]));
+    assert!(overview.contains("\n  poold       resize the processor sets of pools\n"), "{overview}");
+    assert!(overview.contains(", poold.\n"), "{overview}");
+    let manual = out(&run(["help", "poold"]));
+    assert!(
+        manual.starts_with("poold: resize the processor sets of pools\n\nusage: poold [-l level] [--policy "),
+        "{manual}"
+    );
+    assert!(manual.contains("\nOPTIONS\n") && manual.contains("\nSTATUS\n"), "{manual}");
+    let long =
+        ["-l level", "--policy", "--interval", "--record", "--for", "--dry-run", "--machine", "--root"];
+    for option in long {
+        assert!(manual.contains(&format!("\n    {option} ")), "{option} is not in the manual");
+    }
+    assert_eq!(out(&run(["poold", "--help"])), manual);
+    assert!(out(&run(["poold", "--version"])).starts_with("poold "));
+    let wrong = run(["poold", "--policy", "chance"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(err(&wrong).starts_with("poold: there is no policy `chance`"), "{}", err(&wrong));
 }
 
 #[test]
@@ -104,70 +110,6 @@ fn times_are_in_the_zone_of_the_environment() {
     };
     assert_eq!(line("UTC0"), "0\ton-line   since 11/20/2024 08:14:02\n");
     assert_eq!(line("XYZ-3"), "0\ton-line   since 11/20/2024 11:14:02\n");
-}
-
-/// A machine of four processors with two programs on it, made by hand: cgroup version 1.
-struct Captured(tempfile::TempDir);
-
-impl Captured {
-    fn new() -> Self {
-        let made = Captured(tempfile::tempdir().unwrap());
-        made.file("proc/stat", "btime 1732090442\n");
-        made.file(
-            "proc/cpuinfo",
-            "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Some CPU\nfpu\t\t: yes\n",
-        );
-        made.file("proc/sys/kernel/osrelease", "6.17.0\n");
-        made.file("proc/sys/kernel/random/boot_id", "one\n");
-        for name in ["possible", "present", "online"] {
-            made.file(&format!("sys/devices/system/cpu/{name}"), "0-3\n");
-        }
-        for cpu in 0..4 {
-            let dir = format!("sys/devices/system/cpu/cpu{cpu}");
-            made.file(&format!("{dir}/topology/core_cpus_list"), &format!("{cpu}\n"));
-            made.file(&format!("{dir}/topology/physical_package_id"), "0\n");
-            made.file(&format!("{dir}/online"), "1\n");
-        }
-        made.file("proc/irq/default_smp_affinity", "f\n");
-        made.file("cgroup/cpuset/cpuset.cpus", "0-3\n");
-        made.file("cgroup/cpuset/cpuset.mems", "0\n");
-        made.file("cgroup/cpuset/cgroup.procs", "1\n77\n");
-        made.file("cgroup/cpuset/tasks", "1\n77\n");
-        fs::create_dir_all(made.dir().join("state")).unwrap();
-        for pid in [1, 77] {
-            let stat = format!("{pid} (some) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {} 0 0\n", 1000 + pid);
-            made.file(&format!("proc/{pid}/stat"), &stat);
-            made.file(&format!("proc/{pid}/task/{pid}/stat"), &stat);
-            made.file(&format!("proc/{pid}/cgroup"), "1:cpuset:/\n");
-            made.file(&format!("proc/{pid}/task/{pid}/cgroup"), "1:cpuset:/\n");
-            made.file(&format!("proc/{pid}/status"), &format!("Name:\tsome\nTgid:\t{pid}\n"));
-        }
-        made
-    }
-
-    fn dir(&self) -> &Path {
-        self.0.path()
-    }
-
-    fn file(&self, path: &str, text: &str) {
-        let path = self.dir().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-
-    fn journal(&self) -> PathBuf {
-        self.dir().join("state/journal")
-    }
-
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = millpond();
-        command.arg(words[0]).arg("--root").arg(self.dir()).args(&words[1..]);
-        command
-    }
-
-    fn run(&self, words: &[&str]) -> Output {
-        self.command(words).output().unwrap()
-    }
 }
 
 #[test]
@@ -339,6 +281,12 @@ fn a_command_that_is_killed_anywhere_is_repaired_by_the_next_one() {
         let warned = "psrinfo: a change was begun and not finished: create processor set 1\n\
                       hint: millpond doctor --repair\n";
         assert_eq!(err(&read), if begun { warned } else { "" }, "{moment}");
+        let said = out(&captured.run(&["doctor"]));
+        assert_eq!(
+            said.contains("\nbegun and not finished: create processor set 1\n"),
+            begun,
+            "{moment}: {said}"
+        );
 
         let repaired = captured.run(&["doctor", "--repair"]);
         assert_eq!(repaired.status.code(), Some(0), "{moment}: {}{}", out(&repaired), err(&repaired));
@@ -349,6 +297,27 @@ fn a_command_that_is_killed_anywhere_is_repaired_by_the_next_one() {
             assert_eq!(fs::read_to_string(captured.journal()).unwrap_or_default(), "", "{moment}");
         }
     }
+}
+
+#[test]
+fn a_change_is_not_unfinished_while_a_writer_is_at_work() {
+    let captured = Captured::new();
+    let killed = captured.command(&["psrset", "-c", "3"]).env("MILLPOND_KILL_AT", "step-1").output().unwrap();
+    assert_eq!(killed.status.signal(), Some(9), "{}", err(&killed));
+    // What writers lock. Whoever holds it puts the change back, or is in the middle of its own.
+    let writer = File::open(captured.dir().join("state")).unwrap();
+    writer.lock().unwrap();
+    let read = captured.run(&["psrinfo", "-t"]);
+    assert_eq!((out(&read).as_str(), err(&read).as_str()), ("4\n", ""));
+    let said = out(&captured.run(&["doctor"]));
+    assert!(!said.contains("begun and not finished"), "{said}");
+    drop(writer);
+    let read = captured.run(&["psrinfo", "-t"]);
+    assert!(
+        err(&read).contains("a change was begun and not finished: create processor set 1\n"),
+        "{}",
+        err(&read)
+    );
 }
 
 #[test]

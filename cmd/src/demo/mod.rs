@@ -1,18 +1,20 @@
-//! Shows on this machine what processor sets are worth: two programs that share it, mixed and apart.
+//! Shows on this machine what processor sets and pools are worth: two programs that share it, mixed and apart.
 //!
 //! Two jobs run whose threads spin for each other. First one is alone in a set of its own; then both fight for all
-//! processors; then again with a cap on the processor time of each; then apart, each on half of the machine; and
-//! at last one is alone once more. For each arm you see how fast each job was and on which processors its threads were
-//! seen, and at the end the comparison.
+//! processors; then again with a cap on the processor time of each; then each is in a pool with half of the machine; and
+//! one is alone once more. For each arm you see how fast each job was and on which processors its threads were
+//! seen. At last both run in pools, with as many threads as their pools have processors: a stops, and the pool of b grows; a starts again, and
+//! they share. You see the sizes of the pools over time. At the end stands the comparison.
 //!
-//! The demo touches nothing that it did not start: its sets push nobody out (see `psrset -c --keep-others`), and
-//! everything is put back, also after an interrupt. It wants the rights of the superuser; without them sets are kept
-//! by the programs themselves, and caps are left out.
+//! The demo touches nothing that it did not start: its pools push nobody out (see `pooladm -e --keep-others`), and
+//! everything is put back, also after an interrupt. What a demo that was killed left behind is put back by the next one. Where pools or
+//! processor sets are in use it does nothing, and says so. It wants the rights of the superuser; without them sets are kept
+//! by the programs themselves, and caps and pools are left out.
 //!
 //! # Options
 //!
 //! ```text
-//! --seconds N   how long both jobs run together in each arm (9)
+//! --seconds N   how long both jobs run together in each arm (8), and each phase of the end (at least 3)
 //! --svg         draw the Mop/s of each job in each arm, in place of the text
 //! ```
 //!
@@ -25,9 +27,13 @@
 //!
 //! ```text
 //! {"machine":{"processors":2,...},
-//!  "arms":[{"kind":"fighting","sentence":"…","left_out":null,"unseen":null,
+//!  "arms":[{"kind":"fighting","blocks":false,"sentence":"…","left_out":null,"unseen":null,
 //!           "jobs":[{"name":"a","threads":2,"mops":80.1,"iterations":164,"verified":true,
 //!                    "seen":[{"cpu":0,"least":21.0,"mean":36.2,"most":51.0}]}]}],
+//!  "story":{"left_out":null,"sizes":[{"seconds":0.0,"a":1,"b":1},{"seconds":5.3,"a":0,"b":2},...],
+//!           "phases":[{"name":"both","a":1000.2,"b":998.0},{"name":"a stopped","a":null,"b":1950.1},...],
+//!           "stopped":{"at":5.0,"sizes":[0,2],"seconds":0.3,"threads":2,"threads_seconds":0.31,"is_right":true},
+//!           "returned":{...}},
 //!  "speed_up":{"over_fighting":12.4,"over_capped":9.9,"of_alone":0.98}}
 //! ```
 //!
@@ -75,8 +81,17 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         return Err(Failure::Usage("options --json and --svg are mutually exclusive".into()));
     }
     let session = ctx.changing(&parsed.common)?;
+    let program = own_program().map_err(|why| Complaint::new(MAIN, why))?;
+    let stop = stop_on_signal();
+    let mut options = Options::new(&program, stop);
+    if let Some(seconds) = seconds {
+        options.together_seconds = seconds;
+        options.alone_seconds = seconds.div_ceil(2);
+        options.phase_seconds = seconds.max(3);
+    }
     if parsed.common.dry_run {
-        let (facts, sentences) = demo::outline(&session).map_err(|failure| failed(MAIN, failure))?;
+        let (facts, sentences) =
+            demo::outline(&session, &options).map_err(|failure| failed(MAIN, failure))?;
         if json {
             ctx.json(&json!({ "dry_run": true, "machine": facts, "arms": sentences }));
         } else {
@@ -84,13 +99,6 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
             sentences.iter().for_each(|sentence| ctx.out.line(sentence));
         }
         return Ok(Exit::DONE);
-    }
-    let program = own_program().map_err(|why| Complaint::new(MAIN, why))?;
-    let stop = stop_on_signal();
-    let mut options = Options::new(&program, stop);
-    if let Some(seconds) = seconds {
-        options.together_seconds = seconds;
-        options.alone_seconds = seconds.div_ceil(2);
     }
     let text = !json && !svg;
     let result = demo::run(&session, &options, &mut |event| {
@@ -115,7 +123,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
 }
 
 /// Tells people as it goes: on standard output where the text is what was asked for, else on standard error.
-fn tell(event: Event<'_>, text: bool, options: &Options<'_>, ctx: &mut Ctx<'_>) {
+pub(crate) fn tell(event: Event<'_>, text: bool, options: &Options<'_>, ctx: &mut Ctx<'_>) {
     let told = match event {
         Event::Machine(facts) => {
             let seconds = options.total_seconds() + 2;
@@ -123,6 +131,7 @@ fn tell(event: Event<'_>, text: bool, options: &Options<'_>, ctx: &mut Ctx<'_>) 
         }
         Event::Begin(sentence) => format!("{sentence}\n"),
         Event::Done(arm) => arm.text() + "\n",
+        Event::Story(story) => story.text() + "\n",
         Event::Note(note) => return ctx.warn(note),
     };
     if text {
@@ -135,8 +144,12 @@ fn tell(event: Event<'_>, text: bool, options: &Options<'_>, ctx: &mut Ctx<'_>) 
 
 /// What ended an experiment, in the words of commands.
 pub(crate) fn failed(what: &str, failure: millpond_experiments::Failure) -> Failure {
-    use millpond_experiments::Failure::{Program, Refused};
+    use millpond_experiments::Failure::{Pools, Program, Refused};
     match failure {
+        Pools { what, error } => {
+            let hint = error.hint.clone();
+            Complaint { hint, ..Complaint::new(what, error.to_string()) }.into()
+        }
         Refused { what, refusal } => Complaint::refused(&what, |_| None, &refusal).into(),
         Program { program, why } => Complaint::new(format!("run {program}"), why).into(),
         other => {

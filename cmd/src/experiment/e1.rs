@@ -123,7 +123,7 @@ fn pair(text: &str) -> Result<[&str; 2], Failure> {
     }
 }
 
-fn seconds(given: &Parsed) -> Result<u64, Failure> {
+pub(super) fn seconds(given: &Parsed) -> Result<u64, Failure> {
     let Some(text) = given.long_value("seconds") else { return Ok(10) };
     match text.parse::<u64>() {
         Ok(seconds) if (1..=3600).contains(&seconds) => Ok(seconds),

@@ -1,4 +1,4 @@
-//! Runs a published experiment, and prints what we get beside what was published.
+//! Runs an experiment, and prints what we get beside what was published.
 //!
 //! ```text
 //! e1   processor sets and interrupts: a two-way stream outside and inside a sheltered set
@@ -9,8 +9,18 @@
 //! e6   latency: how soon a real-time thread runs after its timer, beside heavy load
 //! ```
 //!
+//! and two of our own, of which nothing was published: what pools are worth
+//!
+//! ```text
+//! alternating   under demand that changes sides every so many seconds, beside splits that stay and no pools
+//! service       for a service beside a batch job, beside weights, caps and nothing
+//! ```
+//!
+//! which are done on simulated machines, and with `--machine real` on the machine at hand; their tables have no published column.
+//!
 //! e1 runs programs of ours on the machine at hand; `millpond experiment e1 --help` says what it does there. With `--machine t2000` it
-//! is done on a simulated one, as the others always are: in memory. Without options an experiment does everything that was published;
+//! is done on a simulated one, as the others are: in memory. `e2` and `e3` run programs of ours on the machine at hand with `--machine real`
+//! (`millpond experiment e2 --machine real --help`). Without options an experiment does everything that was published;
 //! its own options (`millpond experiment e3 --help`) choose any other point, which is then a prediction.
 //!
 //! # What is printed
@@ -30,7 +40,7 @@
 //! # JSON
 //!
 //! ```text
-//! {"points":[{"quantity":"Mop/s per zone","variant":"psets","published":1000.0,"ours":1003.0,"error":0.3,"fitted":true}],
+//! {"points":[{"quantity":"Mop/s per zone","variant":"pools","published":1000.0,"ours":1003.0,"error":0.3,"fitted":true}],
 //!  "experiment":"e2","title":"…","source":"…","machines":["…"],"predicted":6,"errors":{"median":…,"worst":…},
 //!  "straight_lines":{"predicted":0,"errors":null,"ours":null},"tables":{…},"notes":[…]}
 //! ```
@@ -43,22 +53,25 @@
 //! published is no failure.
 
 mod e1;
+mod real;
 mod simulated;
 
 use crate::args::{self, Common, Parsed};
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
-use millpond_experiments::published::{EXPERIMENTS, Experiment};
+use millpond_experiments::published::{EXPERIMENTS, Experiment, OWN};
 
 pub(crate) const COMMAND: Command = Command {
     name: "experiment",
     applet: false,
-    summary: "run a published experiment, and compare",
+    summary: "run an experiment, and compare",
     usage: &[
         "e1 [--seconds N] [--nics A,B] [--full] [--svg]",
         "e1 --machine t2000 [options]",
+        "e2|e3 --machine real [--arm NAME,...] [--seconds N] [--svg]",
         "e2|e3|e4|e5|e6 [options]",
+        "alternating|service [--machine NAME|real] [options]",
         "NAME --help",
     ],
     letters: "",
@@ -73,8 +86,13 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     };
     let name = name.to_string_lossy();
     let simulated = Experiment::named(&name);
-    if name == "e1" && simulated.is_none_or(|e1| !is_simulated(e1, rest, &parsed.common)) {
+    let machine = simulated.and_then(|experiment| machine_of(experiment, rest, &parsed.common));
+    let is_real = machine.as_deref() == Some("real");
+    if name == "e1" && machine.is_none_or(|machine| machine == "real" || machine == "vm") {
         return e1::run(rest, &parsed.common, ctx);
+    }
+    if is_real && REAL.contains(&&*name) {
+        return real::run(&name, rest, &parsed.common, ctx);
     }
     match simulated {
         Some(experiment) => simulated::run(experiment, rest, &parsed.common, ctx),
@@ -84,20 +102,23 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
 
 /// `e1, e2, e3`
 fn known() -> String {
-    let mut names: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).chain(["e1"]).collect();
+    let all = EXPERIMENTS.iter().chain(OWN);
+    let mut names: Vec<&str> = all.map(|experiment| experiment.name).chain(["e1"]).collect();
     names.sort_unstable();
     names.dedup();
     names.join(", ")
 }
 
-/// Whether e1 is asked for on a simulated machine: by its name, on either side of the experiment's.
-fn is_simulated(e1: &Experiment, rest: &[std::ffi::OsString], outer: &Common) -> bool {
-    let mut longs = simulated::longs(e1);
-    longs.extend(e1::LONGS.iter().map(|long| (*long).to_owned()));
+/// Those that are done on a real machine if they are asked to be.
+const REAL: [&str; 2] = ["e2", "e3"];
+
+/// The machine that is asked for: by its name, on either side of the experiment's.
+fn machine_of(experiment: &Experiment, rest: &[std::ffi::OsString], outer: &Common) -> Option<String> {
+    let mut longs = simulated::longs(experiment);
+    longs.extend(e1::LONGS.iter().chain(&real::LONGS).map(|long| (*long).to_owned()));
     let longs: Vec<&str> = longs.iter().map(String::as_str).collect();
     let given = args::parse("", &longs, rest).unwrap_or_default();
-    let machine = given.long_value("machine").or(given.common.machine).or_else(|| outer.machine.clone());
-    machine.is_some_and(|machine| machine != "real" && machine != "vm")
+    given.long_value("machine").or(given.common.machine).or_else(|| outer.machine.clone())
 }
 
 /// The common options of an experiment: they may stand on either side of its name.
@@ -136,11 +157,17 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused_before_anything_runs() {
         for (words, why) in [
-            ("", "which experiment? known are e1, e2, e3, e4, e5, e6"),
-            ("e9", "there is no experiment `e9`: known are e1, e2, e3, e4, e5, e6"),
+            ("", "which experiment? known are alternating, e1, e2, e3, e4, e5, e6, service"),
+            ("e9", "there is no experiment `e9`: known are alternating, e1, e2, e3, e4, e5, e6, service"),
             ("e1 now", "experiment e1 takes no operand, and was given `now`"),
             ("e1 --seconds 0", "cannot use --seconds 0: it is not within 1 and 3600"),
             ("e1 --nics eth0", "cannot use --nics eth0: it is not of the form eth0,eth1"),
+            (
+                "e2 --machine real --arm psets",
+                "cannot use --arm psets: it is none of nothing, caps, pools, nothing-blocking, pools-blocking",
+            ),
+            ("e3 --machine real --arm pools", "experiment e3 has no arms on a real machine"),
+            ("--machine real e2 --seconds 0", "cannot use --seconds 0: it is not within 1 and 3600"),
             ("e1 --nics eth0,eth0", "cannot use --nics eth0,eth0: it is not of the form eth0,eth1"),
         ] {
             assert_eq!(refused(words), (Exit::USAGE, format!("millpond experiment: {why}")), "{words}");

@@ -1,11 +1,12 @@
 //! An experiment on simulated machines: its options become choices, and its findings a table, CSV, JSON or a picture.
 
-use crate::args::{self, Common};
+use crate::args::{self, Common, Parsed};
 use crate::ctx::Ctx;
-use crate::failure::{Exit, Failure};
+use crate::failure::{Complaint, Exit, Failure};
 use crate::{demo, help};
+use millpond_experiments::Here;
 use millpond_experiments::published::{Choices, Experiment, Kind, Lab, Opt};
-use millpond_session::{messages_are_seen, stop_on_signal};
+use millpond_session::{messages_are_seen, own_program, stop_on_signal};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
@@ -51,18 +52,27 @@ pub(super) fn run(
     if dress.len() > 1 {
         return Err(Failure::Usage("options --csv, --json and --svg are mutually exclusive".into()));
     }
+    let is_here = experiment.here().is_some() && machine_is_real(&given, &common);
     let mut choices = Choices::default();
-    for option in experiment.options {
+    for option in experiment.options.iter().filter(|option| !is_here || option.name != "machine") {
         if given.long(option.name) {
             choose(&mut choices, option, &given.long_value(option.name).unwrap_or_default())?;
         } else if let (Some(machine), "machine") = (&common.machine, option.name) {
             choose(&mut choices, option, machine)?;
         }
     }
-    if common.machine.is_some() && !choices.has("machine") {
+    if common.machine.is_some() && !choices.has("machine") && !is_here {
         let why = format!("experiment {} chooses its machine itself: it has no --machine", experiment.name);
         return Err(Failure::Usage(why));
     }
+    let what = format!("run experiment {}", experiment.name);
+    let here = if is_here {
+        let real = Common { machine: None, ..common.clone() };
+        let program = own_program().map_err(|why| Complaint::new(what.as_str(), why))?;
+        Some((ctx.changing(&real)?, program))
+    } else {
+        None
+    };
     let seen = messages_are_seen();
     let findings = {
         let prog = format!("experiment {}", experiment.name);
@@ -72,9 +82,14 @@ pub(super) fn run(
                 ctx.err.flush();
             }
         };
-        experiment.run(&mut Lab::new(stop_on_signal(), Vec::new(), &mut tell), &choices)
+        match &here {
+            Some((session, program)) => {
+                let mut here = Here { session, program, stop: stop_on_signal(), tell: &mut tell };
+                experiment.run_here(&mut here, &choices)
+            }
+            None => experiment.run(&mut Lab::new(stop_on_signal(), Vec::new(), &mut tell), &choices),
+        }
     };
-    let what = format!("run experiment {}", experiment.name);
     let findings = findings.map_err(|failure| demo::failed(&what, failure))?;
     match dress.first() {
         Some(&"csv") => ctx.out.text(&findings.csv()),
@@ -83,6 +98,11 @@ pub(super) fn run(
         None => ctx.out.text(&findings.text()),
     }
     Ok(Exit::DONE)
+}
+
+/// Whether the machine at hand is asked for.
+fn machine_is_real(given: &Parsed, common: &Common) -> bool {
+    given.long_value("machine").as_deref().or(common.machine.as_deref()) == Some("real")
 }
 
 fn choose(choices: &mut Choices, option: &Opt, value: &str) -> Result<(), Failure> {
@@ -108,6 +128,9 @@ fn manual(experiment: &Experiment) -> String {
     let width = rows.iter().map(|(form, _)| form.chars().count()).max().unwrap_or(0);
     for (form, summary) in rows {
         let _ = writeln!(text, "    {form:<width$}  {summary}");
+    }
+    if published.points.is_empty() {
+        return text + &help::common_options();
     }
     let _ = writeln!(text, "\nPUBLISHED\n\n{}\n", published.source);
     for figure in &published.points {
@@ -145,8 +168,8 @@ mod tests {
             ("e3 --dry-run", "an experiment changes nothing that it does not put back: it has no --dry-run"),
             ("e3 --state x", "experiment e3 makes its machines anew: it has no --state"),
             (
-                "e2 --arm pools",
-                "cannot use --arm pools: it is none of nothing, caps, psets, nothing-blocking, psets-blocking",
+                "e2 --arm zones",
+                "cannot use --arm zones: it is none of nothing, caps, pools, psets, nothing-blocking, pools-blocking, psets-blocking",
             ),
         ] {
             let (exit, out, message) = said(words);
@@ -156,9 +179,9 @@ mod tests {
                 "{words}"
             );
         }
-        let (_, _, message) = said("--machine real e3");
+        let (_, _, message) = said("--machine t9000 e3");
         assert!(
-            message.starts_with("millpond experiment: cannot use --machine real: it is none of t2000, "),
+            message.starts_with("millpond experiment: cannot use --machine t9000: it is none of t2000, "),
             "{message}"
         );
     }
@@ -167,6 +190,38 @@ mod tests {
     fn what_the_machine_does_not_have_is_refused() {
         let why = "millpond experiment: cannot run experiment e3: machine t2-64 has 64 processors, and 2 times 33 are wanted";
         assert_eq!(said("e3 --psets 33"), (Exit::REFUSED, String::new(), why.to_owned()));
+    }
+
+    #[test]
+    fn experiments_of_our_own_have_no_published_column() {
+        let (exit, text, message) =
+            said("alternating --machine smartos-2 --every 1 --seconds 2 --policy millpond");
+        assert_eq!((exit, message.as_str()), (Exit::DONE, ""));
+        assert!(text.contains("\ndemand every 1 s\narm "), "{text}");
+        assert!(!text.contains("published:"), "{text}");
+        let csv = said("service --machine x4200 --rate 100 --seconds 1 --arm nothing --csv").1;
+        assert_eq!(csv.lines().next(), Some("quantity,variant,unit,value"));
+        for (words, why) in [
+            ("alternating --every 0", "cannot use --every 0: it is not within 1 and 600"),
+            ("alternating --policy fair", "cannot use --policy fair: it is none of millpond, solaris"),
+            (
+                "service --arm cpuset",
+                "cannot use --arm cpuset: it is none of nothing, cpu.weight, cpu.max, pools",
+            ),
+            ("service --machine real --leave 0", "cannot use --leave 0: it is not within 1 and 4095"),
+            ("--machine real alternating --job ep", "cannot use --job ep: it is none of batch, cg"),
+        ] {
+            assert_eq!(
+                said(words),
+                (Exit::USAGE, String::new(), format!("millpond experiment: {why}")),
+                "{words}"
+            );
+        }
+        let why = "millpond experiment: cannot run experiment service: of 2 processors the service cannot have 2, so that some are left for the batch";
+        assert_eq!(
+            said("service --machine smartos-2 --leave 2"),
+            (Exit::REFUSED, String::new(), why.to_owned())
+        );
     }
 
     #[test]
@@ -198,6 +253,10 @@ mod tests {
         ] {
             assert!(manual.contains(part), "{part} is not in\n{manual}");
         }
+        let (exit, manual, _) = said("service --help");
+        assert_eq!(exit, Exit::DONE);
+        assert!(manual.contains("\n    --leave N       processors that"), "{manual}");
+        assert!(!manual.contains("PUBLISHED"), "{manual}");
         assert!(said("e1 --help").1.contains("--nics A,B     stream between these two"));
     }
 }

@@ -20,7 +20,7 @@
 
 use crate::args::{COMMON, Parsed};
 use crate::command::{COMMANDS, Command};
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, Service};
 use crate::failure::{Complaint, Exit, Failure};
 
 pub(crate) const COMMAND: Command = Command {
@@ -48,10 +48,11 @@ const COMMON_SUMMARIES: [(&str, &str); COMMON.len()] = [
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let words = parsed.words();
     match words.as_slice() {
-        [] => ctx.out.text(&overview()),
-        [name] => match Command::named(name) {
-            Some(command) => ctx.out.text(&manual(command)),
-            None => {
+        [] => ctx.out.text(&overview(ctx.services())),
+        [name] => match (Command::named(name), ctx.services().iter().find(|s| s.name == name)) {
+            (Some(command), _) => ctx.out.text(&manual(command)),
+            (None, Some(service)) => ctx.out.text(&manual_of_service(service)),
+            (None, None) => {
                 let complaint =
                     Complaint::new(format!("show the manual of {name}"), "there is no such command");
                 return Err(complaint.hint("millpond help lists them").into());
@@ -62,13 +63,16 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     Ok(Exit::DONE)
 }
 
-fn overview() -> String {
-    let width = COMMANDS.iter().map(|c| c.name.len()).max().unwrap_or(0);
+fn overview(services: &[Service]) -> String {
+    let commands = COMMANDS.iter().map(|c| (c.name, c.summary));
+    let all: Vec<(&str, &str)> = commands.chain(services.iter().map(|s| (s.name, s.summary))).collect();
+    let width = all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let mut text = String::from("usage: millpond command [options] [operands]\n\n");
-    for command in COMMANDS {
-        text += &format!("  {:width$}  {}\n", command.name, command.summary);
+    for (name, summary) in all {
+        text += &format!("  {name:width$}  {summary}\n");
     }
-    let applets: Vec<&str> = COMMANDS.iter().filter(|c| c.applet).map(|c| c.name).collect();
+    let applets = COMMANDS.iter().filter(|c| c.applet).map(|c| c.name);
+    let applets: Vec<&str> = applets.chain(services.iter().map(|s| s.name)).collect();
     let applets = applets.join(", ");
     text + &format!(
         "\nCan also be called by their own names: {applets}.\nmillpond help COMMAND shows a manual.\n"
@@ -78,9 +82,12 @@ fn overview() -> String {
 /// The forms of a command, as they are shown when what was typed makes no sense.
 #[must_use]
 pub fn usage(command: &Command) -> String {
-    let prog = command.prog();
+    forms(&command.prog(), command.usage)
+}
+
+fn forms(prog: &str, forms: &[&str]) -> String {
     let mut text = String::new();
-    for (i, form) in command.usage.iter().enumerate() {
+    for (i, form) in forms.iter().enumerate() {
         let head = if i == 0 { "usage:" } else { "      " };
         text += format!("{head} {prog} {form}").trim_end();
         text.push('\n');
@@ -102,6 +109,13 @@ pub fn usage_of_solaris(command: &Command) -> String {
 pub fn manual(command: &Command) -> String {
     let head = format!("{}: {}\n\n{}\n", command.prog(), command.summary, usage(command));
     head + &prose(command.source) + &common_options()
+}
+
+/// The manual of a service, which takes no options but its own.
+#[must_use]
+pub fn manual_of_service(service: &Service) -> String {
+    let Service { name, summary, usage, source } = service;
+    format!("{name}: {summary}\n\n{}\n", forms(name, usage)) + &prose(source)
 }
 
 /// The head of a module, as a manual shows it.
@@ -156,7 +170,7 @@ mod tests {
     fn every_option_letter_and_long_option_is_in_the_manual() {
         for command in COMMANDS {
             let manual = manual(command);
-            for letter in command.letters.chars().filter(|l| *l != ':') {
+            for letter in command.letters.chars().filter(|l| !matches!(l, ':' | '-')) {
                 // Alone, or in a cluster behind another letter: `-pv` documents `v`.
                 let shown = manual
                     .split(|c: char| c.is_whitespace() || "[],.".contains(c))
@@ -168,6 +182,23 @@ mod tests {
                 assert!(manual.contains(&long), "{} {long} is not in the manual", command.name);
             }
         }
+    }
+
+    #[test]
+    fn a_service_is_listed_and_has_a_manual_of_its_own() {
+        let service = Service {
+            name: "milld",
+            summary: "turns the wheel",
+            usage: &["[--slowly]", "--help"],
+            source: "//! Turns `it`.\n//!\n//! # Status\n//!\n//! 0.\n\nfn turn() {}\n",
+        };
+        let listed = overview(&[service]);
+        assert!(listed.contains("\n  milld       turns the wheel\n"), "{listed}");
+        assert!(listed.contains(", milld.\nmillpond help COMMAND shows a manual.\n"), "{listed}");
+        assert_eq!(
+            manual_of_service(&service),
+            "milld: turns the wheel\n\nusage: milld [--slowly]\n       milld --help\n\nTurns it.\n\nSTATUS\n\n0.\n"
+        );
     }
 
     #[test]

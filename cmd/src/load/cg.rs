@@ -5,6 +5,7 @@ use super::{Job, Load};
 use crate::args::Parsed;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
+use millpond_member::{MemberError, Subscription};
 use millpond_workloads::cg::{self, BarrierKind, CgEvent, CgSpec, Class, Verification};
 use serde_json::json;
 
@@ -19,10 +20,29 @@ fn run(options: &Parsed, job: &Job, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> 
         duration: seconds(options, "seconds")?,
         ..CgSpec::new(value(options, "class")?.unwrap_or(Class::S))
     };
-    let result =
-        cg::run(&spec, job.stop, &mut |event| tell(event, &spec, job, ctx)).map_err(|e| job.failed(&e))?;
+    let mut pool = if spec.malleable { own_pool() } else { None };
+    let mut most = || size_of(&mut pool);
+    let result = cg::run_within(&spec, job.stop, &mut most, &mut |event| tell(event, &spec, job, ctx))
+        .map_err(|e| job.failed(&e))?;
     job.result(ctx, &cg::summary(&result), &result);
     Ok(if result.verification == Verification::Failed { Exit::REFUSED } else { Exit::DONE })
+}
+
+/// The pool that we are in; none where that is the default one, or there are none.
+fn own_pool() -> Option<Subscription> {
+    Subscription::of_own().ok().filter(|pool| !pool.is_default())
+}
+
+/// How many processors the pool has. One that is gone is not asked again.
+fn size_of(pool: &mut Option<Subscription>) -> Option<usize> {
+    match pool.as_mut()?.size() {
+        Ok(size) => Some(size.size()),
+        Err(MemberError::Ended(_)) => {
+            *pool = None;
+            None
+        }
+        Err(_) => None,
+    }
 }
 
 /// How the threads wait, in the verbs of the command line or in the words of the load.

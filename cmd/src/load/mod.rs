@@ -14,7 +14,7 @@
 //! --class S|W|A|B              the size of the problem (S)
 //! --threads N                  how many threads (as many as the processors it may use)
 //! --barrier spin|block         how they wait: burning the processor, or giving it away (spin)
-//! --malleable                  look again between iterations how many processors there are
+//! --malleable                  look again between iterations how many processors there are: in a pool, how many it has
 //! --seconds T                  repeat until this time is over (one repetition)
 //! ```
 //!
@@ -60,6 +60,19 @@
 //! --address A/BITS  the device's address then, with its network: 10.0.0.1/30
 //! ```
 //!
+//! # Service
+//!
+//! Requests arrive at random, however many wait, and want the same processor time each: how long each took, from when it was due.
+//!
+//! ```text
+//! --threads N   how many threads answer (2)
+//! --rate N      requests a second, on average (100)
+//! --work MS     processor time of a request (2)
+//! --seed N      where chance begins (1)
+//! --settle T    count requests only when so much time is over (0)
+//! --seconds T   how long then (until stopped)
+//! ```
+//!
 //! # Spin
 //!
 //! Threads that burn processor time: what each got of it.
@@ -97,6 +110,7 @@
 mod cg;
 mod hackbench;
 mod options;
+mod service;
 mod spin;
 mod stream;
 #[cfg(test)]
@@ -123,6 +137,7 @@ pub(crate) const COMMAND: Command = Command {
         "cg [--class S|W|A|B] [--threads N] [--barrier spin|block] [--malleable] [--seconds T]",
         "hackbench [--groups N] [--pairs N] [--loops N] [--bytes N] [--tasks KIND] [--transport KIND] [--fifo]",
         "stream [--seconds T] [--bytes N] [--spin] [--namespaces | --server ADDR | --connect ADDR [--from ADDRESS]] [--nic DEVICE --address A/BITS]",
+        "service [--threads N] [--rate N] [--work MS] [--seed N] [--settle T] [--seconds T]",
         "spin [--threads N] [--seconds T] [--duty N [--period T]] [--interval T]",
     ],
     letters: "",
@@ -138,7 +153,7 @@ struct Load {
     run: fn(&Parsed, &Job, &mut Ctx<'_>) -> Result<Exit, Failure>,
 }
 
-const LOADS: &[Load] = &[cg::LOAD, hackbench::LOAD, stream::LOAD, spin::LOAD];
+const LOADS: &[Load] = &[cg::LOAD, hackbench::LOAD, stream::LOAD, service::LOAD, spin::LOAD];
 
 /// Options of every load.
 const SHARED: [&str; 2] = ["on-input", "events"];

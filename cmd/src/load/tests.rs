@@ -51,6 +51,20 @@ fn in_json_the_result_is_the_last_line_and_events_come_before_it() {
 }
 
 #[test]
+fn a_service_tells_how_long_requests_took() {
+    let (exit, out, _) = load("service --rate 500 --work 0.01 --seconds 0.1");
+    assert_eq!(exit, Exit::DONE);
+    assert!(out.contains(" requests in 0.") && out.contains(" s: p50 "), "{out}");
+    let lines = json("service --rate 500 --work 0.01 --seconds 0.1 --json --events");
+    let events: Vec<&str> = lines.iter().filter_map(|line| line["event"].as_str()).collect();
+    assert_eq!(events, ["ready", "started"]);
+    assert!(lines[2]["result"]["p99_ms"].is_f64(), "{lines:?}");
+    let (exit, _, err) = load("service --work 0");
+    assert_eq!(exit, Exit::USAGE);
+    assert!(err.contains("cannot use --work 0: it is not within 0.001 and 10000"), "{err}");
+}
+
+#[test]
 fn hackbench_tells_what_runs_and_how_long_it_took() {
     let (exit, out, _) =
         load("hackbench --groups 1 --pairs 2 --loops 3 --bytes 4 --tasks thread --transport pipe");
@@ -89,8 +103,8 @@ fn spinners_tell_what_each_got() {
 #[test]
 fn what_makes_no_sense_is_refused_before_anything_runs() {
     for (words, why) in [
-        ("", "which load? known are cg, hackbench, stream, spin"),
-        ("nothing", "there is no load `nothing`: known are cg, hackbench, stream, spin"),
+        ("", "which load? known are cg, hackbench, stream, service, spin"),
+        ("nothing", "there is no load `nothing`: known are cg, hackbench, stream, service, spin"),
         ("cg --groups 3", "there is no option --groups"),
         ("cg 3", "load cg takes no operand, and was given `3`"),
         ("cg --barrier sleeping", "cannot use barrier sleeping: it is none of spinning, blocking"),

@@ -33,6 +33,10 @@
 //!
 //! It is one change: all of it is done, or nothing.
 //!
+//! Units, containers and other zones that were bound (poolbind) are in the file, too, as the property millpond.zones of their pools: -s writes it, -c binds those
+//! that there are, and those that come later as soon as they are seen (by poold, within a second; else by the next command). Bindings that the file does not
+//! name stay as they are. Processes that were bound one by one are not kept: they end with the boot.
+//!
 //! ```text
 //! # pooladm -e
 //! # poolcfg -c discover
@@ -65,7 +69,7 @@ use millpond_formats::pools::info;
 use millpond_machine::{Machine, Reason, Refusal};
 use millpond_model::pools::{PoolsConf, PoolsState, PsetNode};
 use millpond_pools::script::Said;
-use millpond_pools::{Code, PoolError, dynamic, errno, instantiate, validate};
+use millpond_pools::{Code, PoolError, dynamic, errno, instantiate, validate, zones};
 use millpond_session::{LockedPools, Service, Session};
 use serde_json::json;
 
@@ -110,7 +114,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
 
 fn show(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let session = ctx.reading(&parsed.common)?;
-    let state = pools::state(session.machine())?;
+    let state = pools::state_to_show(session.machine())?;
     if parsed.common.json {
         ctx.json(&pools::json_of(&state.conf));
     } else {
@@ -209,7 +213,7 @@ fn commit(file: Option<&str>, saves: bool, parsed: &Parsed, ctx: &mut Ctx<'_>) -
     }
     if let Some(locked) = &mut locked {
         let now = made.flatten().unwrap_or(to);
-        export(now.conf, name, locked, &mut changer, ctx)?;
+        export(zones::described(now), name, locked, &mut changer, ctx)?;
     }
     Ok(changer.finish(ctx))
 }
@@ -242,7 +246,7 @@ fn save(file: Option<&str>, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, 
     let locked = file.lock(&mut pools::waiting(name, ctx));
     let mut locked = locked.map_err(|error| pools::said(&exporting(name), pools::bad_file(error)))?;
     let mut changer = Changer::of_files(&parsed.common);
-    export(state.conf, name, &mut locked, &mut changer, ctx)?;
+    export(zones::described(state), name, &mut locked, &mut changer, ctx)?;
     Ok(changer.finish(ctx))
 }
 

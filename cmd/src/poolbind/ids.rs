@@ -79,6 +79,11 @@ pub fn read(kind: Option<String>, words: &[String]) -> Result<Vec<Chosen>, Failu
 }
 
 impl Chosen {
+    /// Of which type it is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
     /// The process.
     ///
     /// # Errors

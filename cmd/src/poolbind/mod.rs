@@ -7,11 +7,37 @@
 //! ```text
 //! -p POOL [-i TYPE] ID ...       bind each of these; POOL pool_default takes them back
 //! -p POOL -e COMMAND [ARG ...]   bind this process, then become COMMAND
+//! -p POOL -e --view COMMAND ...  the same, and COMMAND sees no processors but those of its pool
 //! -q PID ...                     show the pool of each process
 //! -Q PID ...                     show the resource of each process: its set
 //! ```
 //!
-//! On a simulated machine COMMAND is a workload (`millpond sim` lists them), which becomes a process there.
+//! On a simulated machine COMMAND is a workload (`millpond sim` lists them), which becomes a process there. Otherwise it finds the pool's name in
+//! MILLPOND_POOL, and the state directory in MILLPOND_STATE where that is not the usual one.
+//!
+//! # A command at each change of the size
+//!
+//! ```text
+//! -p POOL -e --on-resize COMMAND PROGRAM [ARG ...]   stay its parent, pass it signals, give its status
+//! -p POOL --on-resize COMMAND [ID ...]               bind these, and stay until stopped or the pool is gone
+//! ```
+//!
+//! Whenever the pool has got or lost processors `/bin/sh -c COMMAND` is run with the pool's name in MILLPOND_POOL, their number in
+//! MILLPOND_POOL_SIZE, and their list in MILLPOND_POOL_CPUS; one at a time, and when several changes came meanwhile, once for the latest. What
+//! is refused ends it. On simulated machines there is nobody to follow. With `--view` PROGRAM sees its pool's processors as well (below).
+//!
+//! ```text
+//! # poolbind -p web -e --on-resize 'kill -USR1 $(cat server.pid)' ./server
+//! ```
+//!
+//! # What a program sees
+//!
+//! A program in a pool sees by `sched_getaffinity` (and `nproc`) which processors it may use. Many count others: `/proc/cpuinfo`, `/proc/stat`, the
+//! files and directories in `/sys/devices/system/cpu`, and `getconf _NPROCESSORS_ONLN`. With `--view` these show the pool's too, and follow as soon
+//! as the pool's processors change; within a second when COMMAND is bound to another pool, or a processor goes off-line. Times in `/proc/stat` are up
+//! to a second old. Processors keep their numbers, and those that are not the pool's look as if they were not plugged in. Nobody but COMMAND and what
+//! it starts sees that, and nothing of it is left when they have ended. This command waits for COMMAND, hands signals on to it, and ends with its
+//! status, or with 128 and the number of the signal that ended it. It needs CAP_SYS_ADMIN. docs/pools-view.md says what well-known programs read.
 //!
 //! # What an ID is
 //!
@@ -28,29 +54,53 @@
 //! All but processes are zones, which are bound as they stand: whatever is born in one is bound as well. The options with names may be given more
 //! than once, and take no IDs behind them.
 //!
+//! # What lasts
+//!
+//! A binding ends with what is bound, or with the boot. With `--persist` a unit starts in the pool from its next start on: a drop-in file of ours,
+//! `50-millpond-pool.conf`, says in which slice; systemd reads it at once. Both is done, or neither. POOL pool_default with `--persist` removes that
+//! file, and no other. Who else says where the unit starts is told. It is kept by the number of the pool's set, which a saved configuration (pooladm
+//! -s) keeps from boot to boot. A unit that was started in its pool's set stays there until it is started again.
+//!
+//! A container is started by others: with `--persist` it is bound, and the options are shown that start one in the pool. Nothing is written. A group
+//! that is named by its path is kept by nobody.
+//!
 //! ```text
 //! # poolbind -p web 1207
 //! # poolbind -q 1207
 //! 1207    web
 //! # poolbind -Q 1207
 //! 1207    pset    webset
-//! # poolbind -p web --unit nginx.service
+//! # poolbind -p web --unit nginx.service --persist
+//! # poolbind -p web -e --view getconf _NPROCESSORS_ONLN
+//! 2
+//! # poolbind -p web --container shop --persist
+//! docker run, podman run, with the systemd driver: --cgroup-parent=mpset1.slice
+//! docker run, podman run, with the cgroupfs driver: --cpuset-cpus=2-3 (as the set is now)
+//! containerd, CRI-O (linux of a sandbox): "cgroup_parent": "mpset1.slice"
+//! systemd-nspawn: --slice=mpset1.slice
+//! LXC (its configuration): lxc.cgroup2.cpuset.cpus = 2-3 (as the set is now)
 //! ```
 //!
 //! # JSON
 //!
 //! ```text
 //! -q, -Q: {"bindings":[{"pid":1207,"pool":"web","pset":"webset"}]}
-//! changes: {"changes":[{"pid":1207,"pool":"web"},{"pool":"web","zone":"nginx.service"},{"class":"RT","pid":1207}],
+//! changes: {"changes":[{"pid":1207,"pool":"web"},{"pool":"web","zone":"nginx.service"},{"class":"RT","pid":1207},
+//!                       {"fixed":false,"for":"systemd-nspawn","option":"--slice=mpset1.slice","pool":"web"}],
 //!           "notes":[],"refused":[{"hint":"…","reason":"No such process","what":"binding pid 9 to pool 'web'"}]}
 //! ```
 //!
 //! # Status
 //!
-//! 0, or 1 when something was refused (what could be done was done), or 2 for what makes no sense.
+//! 0, or 1 when something was refused (what could be done was done), or 2 for what makes no sense. With -e that of COMMAND; under --view and --on-resize
+//! 128 + N where signal N ended it.
 
 mod class;
 mod ids;
+mod on_resize;
+mod persist;
+mod stay;
+mod view;
 
 use crate::args::Parsed;
 use crate::change::Changer;
@@ -65,7 +115,9 @@ use millpond_machine::Machine;
 use millpond_machine::facets::Member;
 use millpond_model::pools::{PoolNode, PoolsState, PsetNode};
 use millpond_model::{Pid, PoolId};
-use millpond_pools::{Code, Editor, Place, PoolError, dynamic};
+use millpond_pools::{Code, Editor, Place, PoolError};
+use millpond_session::{Program, Session, pool_environment};
+use persist::Persist;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -74,14 +126,15 @@ pub(crate) const COMMAND: Command = Command {
     applet: true,
     summary: "bind processes and zones to pools",
     usage: &[
-        "-p pool_name -e command [arguments...]",
+        "-p pool_name -e [--view] command [arguments...]",
         "-p pool_name [-i pid | -i taskid | -i projid | -i zoneid] id ...",
-        "-p pool_name --unit name | --container name | --cgroup path ...",
+        "-p pool_name [--persist] --unit name | --container name | --cgroup path ...",
+        "-p pool_name --on-resize command [-e [--view] command [arguments...] | id ...]",
         "-q pid ...",
         "-Q pid ...",
     ],
     letters: "Qei:p:q",
-    longs: &["unit:", "container:", "cgroup:"],
+    longs: &["unit:", "container:", "cgroup:", "on-resize:", "view", "persist"],
     source: include_str!("mod.rs"),
     run,
 };
@@ -91,18 +144,23 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let has = |letter| parsed.has(letter);
     let words = parsed.words();
     let named = Kind::named(parsed);
+    let stays = parsed.long(on_resize::OPTION);
     match (has('q'), has('Q'), parsed.value('p')) {
         (true, true, _) => misuse("-q and -Q exclude each other"),
-        (true, ..) | (_, true, _) if has('p') || has('e') || has('i') || !named.is_empty() => {
+        (true, ..) | (_, true, _) if has('p') || has('e') || has('i') || stays || !named.is_empty() => {
             misuse("-q and -Q take processes, and nothing else")
         }
         (false, false, None) => misuse("one of -p, -q and -Q is needed"),
         (_, _, Some(_)) if has('e') && (has('i') || !named.is_empty()) => misuse("-e starts one process"),
         (_, _, Some(_)) if has('e') && words.is_empty() => misuse("-e needs a command"),
+        _ if parsed.long("persist") && named.is_empty() => {
+            misuse("--persist is for what is named by --unit or --container")
+        }
+        _ if parsed.long("view") && !has('e') => misuse("--view is for a program that is started: -e"),
         (_, _, Some(_)) if !named.is_empty() && (has('i') || !words.is_empty()) => {
             misuse("--unit, --container and --cgroup name what is bound; no ids stand behind them")
         }
-        _ if words.is_empty() && named.is_empty() => misuse("there is no id"),
+        _ if words.is_empty() && named.is_empty() && !stays => misuse("there is no id"),
         (_, _, Some(pool)) if has('e') => execute(&pool, parsed, ctx),
         (_, _, Some(pool)) => {
             let chosen = if named.is_empty() { ids::read(parsed.value('i'), &words)? } else { named };
@@ -135,12 +193,21 @@ impl Pool {
 }
 
 fn bind(name: &str, chosen: &[Chosen], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
-    let session = ctx.changing(&parsed.common)?;
+    let (session, ()) =
+        ctx.changing_once(&parsed.common, |session| on_resize::check(name, parsed, session))?;
     let machine = session.machine();
     let mut changer = Changer::open(machine, &parsed.common, ctx)?;
     let state = pools::state(machine)?;
+    let follower = on_resize::begin(name, parsed, &session)?;
     let pool = Pool::of(name, &state);
     for one in chosen {
+        let persist = match Persist::of(parsed.long("persist"), one, name) {
+            Ok(persist) => persist,
+            Err(complaint) => {
+                changer.refuse(ctx, complaint);
+                continue;
+            }
+        };
         let member = match one.member(machine, session.kind()) {
             Ok(member) => member,
             Err(complaint) => {
@@ -149,7 +216,7 @@ fn bind(name: &str, chosen: &[Chosen], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Re
             }
         };
         let main = format!("binding {one} to pool '{name}'");
-        match join(machine, &member, &pool, &mut changer, ctx) {
+        match join(machine, &member, &pool, persist, &mut changer, ctx) {
             Ok(false) => {}
             Ok(true) => {
                 let value = match &member {
@@ -157,6 +224,9 @@ fn bind(name: &str, chosen: &[Chosen], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Re
                     Member::Zone(zone) => json!({ "zone": zone, "pool": name }),
                 };
                 changer.report(ctx, None, value);
+                if let Ok(id) = pool.id {
+                    persist.tell(&session, (name, id), &state, &mut changer, ctx);
+                }
             }
             // The pool is there, so that it is the zone that is not.
             Err(error) if error.code == Code::InvalidSearch && pool.id.is_ok() => {
@@ -172,7 +242,11 @@ fn bind(name: &str, chosen: &[Chosen], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Re
             class.apply(machine, &member, &mut changer, ctx);
         }
     }
-    Ok(changer.finish(ctx))
+    let exit = changer.finish(ctx);
+    match follower {
+        Some(follower) if exit == Exit::DONE => stay::stay(None, Some(follower), ctx),
+        _ => Ok(exit),
+    }
 }
 
 /// Binds one; `false` when that is only shown.
@@ -180,10 +254,12 @@ fn join(
     machine: &dyn Machine,
     member: &Member,
     pool: &Pool,
+    persist: Persist,
     changer: &mut Changer<'_>,
     ctx: &mut Ctx<'_>,
 ) -> Result<bool, PoolError> {
-    let change = dynamic::prepare_bind(machine, member, pool.usable(machine)?)?;
+    let to = pool.usable(machine)?;
+    let change = persist.prepare(machine, member, to)?;
     Ok(changer.make(ctx, change)?.is_some())
 }
 
@@ -210,15 +286,22 @@ fn execute(name: &str, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failu
         }
         other => other,
     };
-    let understood = |session: &_| Start::of(session, &parsed.operands).map_err(not_executed);
+    let understood = |session: &Session| {
+        on_resize::check(name, parsed, session)?;
+        Start::of(session, &parsed.operands).map_err(not_executed)
+    };
     let (session, start) = ctx.changing_once(&parsed.common, understood)?;
     let machine = session.machine();
+    let shows = parsed.long("view") && !parsed.common.dry_run;
+    let view = if shows { Some(view::lay(&session, &command)?) } else { None };
     let mut changer = Changer::open(machine, &parsed.common, ctx)?;
     let state = pools::state(machine)?;
+    let follower = on_resize::begin(name, parsed, &session)?;
+    let start = start.with_environment(pool_environment(session.state_dir(), name));
     let pool = Pool::of(name, &state);
     let begun = start.begin(&session);
     let member = Member::Process(begun.pid);
-    let bound = match join(machine, &member, &pool, &mut changer, ctx) {
+    let bound = match join(machine, &member, &pool, Persist::No, &mut changer, ctx) {
         Ok(bound) => bound,
         Err(error) => {
             tell(refused(format!("binding to pool '{name}'"), error), &mut changer, ctx);
@@ -228,7 +311,17 @@ fn execute(name: &str, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failu
     if let Some(class) = pool.class.as_ref().filter(|_| bound) {
         class.apply(machine, &member, &mut changer, ctx);
     }
-    start.end(begun, bound, changer, ctx).map_err(not_executed)
+    if view.is_none() && follower.is_none() {
+        return start.end(begun, bound, changer, ctx).map_err(not_executed);
+    }
+    match start.report(begun, bound, changer, ctx) {
+        Some(exit) => Ok(exit),
+        None => {
+            let environment = start.environment().to_vec();
+            let view = view.map(|view| (view, name));
+            stay::stay(Some(Program { words: start.words(), environment, view }), follower, ctx)
+        }
+    }
 }
 
 /// `-q` and `-Q`.

@@ -296,7 +296,8 @@ fn on_machine(asked: &Asked, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit,
     if asked.only_shows() {
         let session = ctx.reading(common)?;
         let machine = session.machine();
-        let state = millpond_pools::dynamic::read(machine).map_err(|error| pools::said(&opening, error))?;
+        let state =
+            millpond_pools::dynamic::read_loaded(machine).map_err(|error| pools::said(&opening, error))?;
         let mut script = Script::new(Some(state.conf), Place::Machine, MACHINE);
         asked.execute(&mut script, &mut OfMachine(machine), common.json, ctx)?;
         return Ok(Exit::DONE);

@@ -3,8 +3,8 @@
 use crate::pools;
 use millpond_machine::Machine;
 use millpond_model::pools::PoolsConf;
-use millpond_pools::dynamic;
 use millpond_pools::script::{Said, Surroundings};
+use millpond_pools::{dynamic, zones};
 use millpond_session::LockedPools;
 
 /// The machine alone; there is no file to be written.
@@ -43,7 +43,7 @@ impl<'m> OfFile<'m> {
 
 impl Surroundings for OfFile<'_> {
     fn machine(&mut self) -> Result<PoolsConf, Said> {
-        Ok(dynamic::read(self.machine)?.conf)
+        Ok(zones::described(dynamic::read(self.machine)?))
     }
 
     fn write(&mut self, conf: &PoolsConf) -> Result<(), Said> {

@@ -19,6 +19,8 @@
 //! -r TYPES       a table of resources: all, or pset, which is the only type there is
 //! -o FIELDS      with -r: these fields, in this order; may be repeated
 //! -T u, -T d     before each report the time: in seconds since 1970, or as date shows it
+//! --why          the latest decisions of poold, in place of a report; with -p those that moved a processor of these
+//!                pools, or could have; COUNT says how many (10)
 //! ```
 //!
 //! Without an interval there is one report; with one they go on until you interrupt them, or COUNT is reached. An interval is in seconds and may have
@@ -35,13 +37,30 @@
 //! used         how many of them were busy over the interval, in user mode or in the kernel. Processors that came
 //!              or went meanwhile count for nobody. A first report has nothing to compare with, and shows 0.00;
 //!              a report of -r after a change shows a dash
-//! load         how many threads ran or waited for a processor, on average over a minute; 0.00 where the machine
-//!              does not say
+//! load         how many threads ran or waited for a processor at the moment of the report: one look, where
+//!              Solaris has an average over a minute; 0.00 where the machine does not say
 //! ```
+//!
+//! # Why
+//!
+//! ```text
+//! $ poolstat --why 1
+//! Nov 20 08:14:03, over 0.050 s: moved 2 from pset_default to web
+//!     because  web 1 -> 2 (1.0 of 1 used, 1.0 more wanted); pset_default 3 -> 2 (0.0 of 3 used)
+//!     worth    0.9985 s of processor time
+//!     or       nothing, worth 0.0000: to do nothing wins nothing
+//!     lacking  1.0 before, 0.0 expected, 0.0 found 1.000 s later
+//!     done     1 of 1 in 0.0 ms
+//! ```
+//!
+//! Oldest first. `worth` is the policy's own measure; behind `or` stands what else was thought of, and why it was not done; `lacking` is how many
+//! processors threads would have used beyond those of their sets. Where poold thinks that pools are not the best for these loads, it says so behind `advice`. A
+//! decision is written down when the next one is made, because then it is known what came of it. poold writes down those that move something or
+//! have another reason than the one before; poold --record, every one. A simulated machine has the record of the poold that its shell runs (svcadm).
 //!
 //! # JSON
 //!
-//! An object per report, on a line of its own. `used` is null where it is not known, also in a first report.
+//! With --why a line for each decision, as it was recorded: what millpond replay reads. Else an object per report, on a line of its own. `used` is null where it is not known, also in a first report.
 //!
 //! ```text
 //! {"changed":false,"interval_s":5.0,"pools":[{"id":1,"load":14.6,"max":4,"min":2,"pool":"pool_web","rid":1,
@@ -54,6 +73,7 @@
 
 mod options;
 mod rows;
+mod why;
 
 use crate::args::Parsed;
 use crate::command::Command;
@@ -79,9 +99,10 @@ pub(crate) const COMMAND: Command = Command {
     usage: &[
         "[-p pool-list] [-r rset-list] [-T d|u] [interval [count]]",
         "[-p pool-list] [-o format -r rset-list] [-T d|u] [interval [count]]",
+        "--why [-p pool-list] [count]",
     ],
     letters: "p:r:o:T:",
-    longs: &[],
+    longs: &["why"],
     source: include_str!("mod.rs"),
     run,
 };
@@ -93,6 +114,9 @@ struct Seen {
 }
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    if parsed.long("why") {
+        return why::run(parsed, ctx);
+    }
     let options = Options::of(parsed)?;
     let session = ctx.reading(&parsed.common)?;
     let machine = session.machine();
@@ -123,7 +147,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
 }
 
 fn look(machine: &dyn Machine, counters: &dyn Counters) -> Result<Seen, Failure> {
-    let state = pools::state(machine)?;
+    let state = pools::state_to_show(machine)?;
     let sample = read("counters", counters.since_boot())?;
     Ok(Seen { state, sample })
 }

@@ -62,18 +62,23 @@ impl Options {
         if repetition.is_some_and(|r| r.count == Some(0)) {
             return Err(Failure::Usage("a count is at least 1".into()));
         }
-        let lists = parsed.values('p');
-        let pools: Vec<String> = lists
-            .iter()
-            .flat_map(|list| list.split([' ', '\t', ',']))
-            .filter(|word| !word.is_empty())
-            .map(str::to_owned)
-            .collect();
-        if pools.is_empty() && !lists.is_empty() {
-            return Err(Failure::Usage("-p names pools".into()));
-        }
+        let pools = named_pools(parsed)?;
         Ok(Options { pools, fields, stamp, json: parsed.common.json, repetition })
     }
+}
+
+/// The pools behind `-p`.
+///
+/// # Errors
+/// [`Failure::Usage`] where there are none behind it.
+pub fn named_pools(parsed: &Parsed) -> Result<Vec<String>, Failure> {
+    let lists = parsed.values('p');
+    let words = lists.iter().flat_map(|list| list.split([' ', '\t', ',']));
+    let pools: Vec<String> = words.filter(|word| !word.is_empty()).map(str::to_owned).collect();
+    if pools.is_empty() && !lists.is_empty() {
+        return Err(Failure::Usage("-p names pools".into()));
+    }
+    Ok(pools)
 }
 
 #[cfg(test)]

@@ -71,7 +71,8 @@ fn candidates(known: &Known, before: &[&str], word: &str) -> Vec<String> {
             let Some(command) = Command::named(name).filter(|c| COMMANDS.contains(&c.name)) else {
                 return Vec::new();
             };
-            let letters = command.letters.chars().filter(|l| *l != ':').map(|l| format!("-{l}"));
+            let letters =
+                command.letters.chars().filter(|l| !matches!(l, ':' | '-')).map(|l| format!("-{l}"));
             let longs = command.longs.iter().map(|long| format!("--{}", long.trim_end_matches(':')));
             letters.chain(longs).filter(|_| word.starts_with('-')).collect()
         }
@@ -94,7 +95,7 @@ mod tests {
         assert_eq!(shown("poolb"), "0 poolbind");
         assert_eq!(shown("poolbind -p web -e na"), "19 nap");
         assert_eq!(shown("poolbind --u"), "9 --unit");
-        assert_eq!(shown("load s"), "5 spin");
+        assert_eq!(shown("load s"), "5 service spin");
         assert_eq!(shown("psrset -e 1 na"), "12 nap");
         assert_eq!(shown("load nap --"), "9 --run --sleep");
         assert_eq!(shown("kill "), "5 %nap 300 301");

@@ -23,7 +23,8 @@
 //! ```
 //!
 //! The service of the pools is `pooladm -e`, and `pooladm -c` if the machine has a file /etc/pooladm.conf, which lives inside of the machine; disabling it is
-//! `pooladm -d`.
+//! `pooladm -d`. The dynamic one is a `poold` that lives on the machine while the shell is open: as time passes it moves processors to where threads wait for
+//! them, by the policy that the property system.poold.policy names (millpond as without, solaris). `poolstat --why` shows what it decided.
 //!
 //! ```text
 //! $ millpond sim t2000
@@ -70,6 +71,7 @@
 mod complete;
 mod own;
 mod place;
+mod poold;
 mod services;
 mod shell;
 mod words;
@@ -196,6 +198,7 @@ fn follow(
             break;
         }
     }
+    shell.leave(ctx);
     shell.status()
 }
 
@@ -224,15 +227,17 @@ fn converse(shell: &mut Shell, ctx: &mut Ctx<'_>) -> Exit {
         match editor.read(&prompt, move |line, at| complete::complete(&known, line, at)) {
             Ok(Typed::Line(line)) => {
                 if shell.line(&line, &Place::at_terminal(), ctx) == Goes::Out {
-                    return Exit::DONE;
+                    break;
                 }
             }
             Ok(Typed::Dropped) => {}
-            Ok(Typed::End) => return Exit::DONE,
+            Ok(Typed::End) => break,
             Err(why) => {
                 ctx.complain(&Complaint::new("read from the terminal", why));
                 return Exit::REFUSED;
             }
         }
     }
+    shell.leave(ctx);
+    Exit::DONE
 }

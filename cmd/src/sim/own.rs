@@ -276,6 +276,7 @@ fn save(shell: &mut Shell, words: &[String], _: &mut Ctx<'_>) -> Result<(), Trou
 
 fn open(shell: &mut Shell, words: &[String], _: &mut Ctx<'_>) -> Result<(), Trouble> {
     let path = file("open", words)?;
+    shell.dismiss();
     shell.session.go_on_with(path).map_err(|error| {
         let trouble = Trouble::from(not_opened(&error));
         Trouble { word: 1, remedy: Some("save writes such files; this machine goes on".into()), ..trouble }

@@ -3,13 +3,15 @@
 use super::complete::Known;
 use super::own::{self, Own};
 use super::place::Place;
+use super::poold::{self, Poold};
 use super::words::{self, Word};
 use crate::args;
 use crate::command::{Command, dispatch};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
-use millpond_session::{Session, Simulation, Workload, take_stop};
+use millpond_session::{Resident, Service, Session, Simulation, Workload, take_stop};
 use std::ffi::OsString;
+use std::rc::Rc;
 
 /// The commands of a machine that the shell has.
 pub const COMMANDS: [&str; 14] = [
@@ -43,6 +45,8 @@ pub struct Shell {
     pub(super) session: Session,
     keep_going: bool,
     status: Exit,
+    /// Lives on the machine while its service is enabled.
+    poold: Option<Rc<Poold>>,
 }
 
 /// What is wrong with a line.
@@ -70,7 +74,7 @@ impl Trouble {
 impl Shell {
     /// On that machine.
     pub fn new(session: Session, keep_going: bool) -> Shell {
-        Shell { session, keep_going, status: Exit::DONE }
+        Shell { session, keep_going, status: Exit::DONE, poold: None }
     }
 
     /// What stands before a line.
@@ -98,6 +102,40 @@ impl Shell {
         self.session.simulation()
     }
 
+    /// Starts the daemon whose service is enabled, and stops it with that.
+    pub(super) fn attend(&mut self) {
+        let Some(simulation) = self.session.simulation() else { return };
+        let is_wanted = simulation.is_enabled(Service::DynamicPools);
+        if is_wanted && self.poold.is_none() {
+            let poold = Rc::new(Poold::new(self.session.machine().clock().now()));
+            simulation.house(Some(Rc::clone(&poold) as Rc<dyn Resident>));
+            self.poold = Some(poold);
+        } else if !is_wanted {
+            self.dismiss();
+        }
+    }
+
+    /// Stops the daemon on this machine.
+    pub(super) fn dismiss(&mut self) {
+        if let (Some(poold), Some(simulation)) = (self.poold.take(), self.session.simulation()) {
+            simulation.house(None);
+            if let Some(line) = poold.end() {
+                self.session.record_inside(poold::NAME, &line);
+            }
+        }
+    }
+
+    /// The shell ends, and its daemon with it.
+    pub fn leave(&mut self, ctx: &mut Ctx<'_>) {
+        if self.poold.is_some() {
+            self.dismiss();
+            ctx.prog = "millpond sim".to_owned();
+            if !ctx.keep_one(&self.session) {
+                self.status = Exit::REFUSED;
+            }
+        }
+    }
+
     /// Does what a line says. A failure is told; it ends a script.
     pub fn line(&mut self, line: &str, place: &Place, ctx: &mut Ctx<'_>) -> Goes {
         let words = match words::split(line) {
@@ -113,10 +151,12 @@ impl Shell {
             return Goes::Out;
         }
         let texts: Vec<String> = words.iter().map(|w| w.text.clone()).collect();
+        self.attend();
         let done = match Own::named(&first.text) {
             Some(own) => (own.run)(self, &texts[1..], ctx).map(|()| true),
             None => self.command(&texts, ctx),
         };
+        self.attend();
         let kept = {
             ctx.prog = "millpond sim".to_owned();
             ctx.keep_one(&self.session)
@@ -173,7 +213,7 @@ impl Shell {
                 "mpstat" | "poolstat" => parsed.operands.len() == 1,
                 _ => counted < 2 || parsed.operands.len() < 3,
             };
-            if repeats && endless && !common.help && !common.version {
+            if repeats && endless && !parsed.long("why") && !common.help && !common.version {
                 let what = format!("without a count {name} never ends here, where time passes at once");
                 let remedy =
                     if name == "occupancy" { "occupancy NAME 1 5".into() } else { format!("{name} 1 5") };

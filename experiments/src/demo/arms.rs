@@ -2,8 +2,9 @@
 
 use super::homes::Home;
 use super::watch::Watch;
-use super::{Arm, ArmKind, Event, JobResult, Options};
+use super::{Act, Arm, ArmKind, Event, JobResult, Options};
 use crate::Failure;
+use crate::pools::{MadePools, own_set};
 use crate::program::Program;
 use crate::sets::{self, KEEP_OTHERS, MadeSet};
 use millpond_machine::Absent;
@@ -13,7 +14,7 @@ use millpond_workloads::cg::{CgResult, Verification};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Longer than any arm: the jobs are ended, not awaited.
-const JOB_WORDS: [&str; 7] = ["cg", "--class", "S", "--barrier", "spin", "--seconds", "3600"];
+pub(super) const JOB_WORDS: [&str; 5] = ["cg", "--class", "S", "--seconds", "3600"];
 
 /// What all arms have in common.
 pub(super) struct Stage<'a, 't> {
@@ -21,6 +22,8 @@ pub(super) struct Stage<'a, 't> {
     pub options: &'a Options<'a>,
     pub homes: [Home; 2],
     pub free: Vec<CpuId>,
+    /// Whether there can be pools; else jobs are kept apart by sets.
+    pub pools: Result<(), Absent>,
     pub tell: &'t mut dyn FnMut(Event<'_>),
 }
 
@@ -30,39 +33,50 @@ struct Placed<'m> {
     programs: Vec<Program>,
     caps: Vec<Cap>,
     sets: Vec<MadeSet<'m>>,
+    pools: Option<MadePools<'m>>,
 }
 
 impl<'a> Stage<'a, '_> {
     /// Plays one arm and puts everything back.
-    pub fn play(&mut self, kind: ArmKind) -> Result<Arm, Failure> {
-        let sentence = sentence(kind, &self.homes, &self.free);
+    pub fn play(&mut self, act: Act) -> Result<Arm, Failure> {
+        let sentence = sentence(act, &self.homes, &self.free);
         (self.tell)(Event::Begin(&sentence));
-        let arm = match self.place(kind)? {
-            Ok(placed) => self.perform(kind, sentence, placed)?,
-            Err(absent) => Arm::left_out(kind, sentence, &absent),
+        let arm = match self.place(act)? {
+            Ok(placed) => self.perform(act, sentence, placed)?,
+            Err(absent) => Arm::left_out(act, sentence, &absent),
         };
         (self.tell)(Event::Done(&arm));
         Ok(arm)
     }
 
     /// Starts the programs of an arm and places them; or says why the arm is not possible here.
-    fn place(&mut self, kind: ArmKind) -> Result<Result<Placed<'a>, Absent>, Failure> {
+    fn place(&mut self, act: Act) -> Result<Result<Placed<'a>, Absent>, Failure> {
         let mut placed = Placed::default();
-        for name in kind.jobs() {
-            placed.programs.push(Program::start(&format!("job {name}"), self.options.program, &JOB_WORDS)?);
+        for name in act.kind.jobs() {
+            let words = [&JOB_WORDS[..], &["--barrier", act.barrier()]].concat();
+            placed.programs.push(Program::start(&format!("job {name}"), self.options.program, &words)?);
         }
-        match kind {
+        let pids: Vec<Pid> = placed.programs.iter().map(Program::pid).collect();
+        match act.kind {
             ArmKind::Fighting => {}
             ArmKind::Capped => {
-                for program in &placed.programs {
-                    match self.session.cap(program.pid(), cap_percent(&self.homes)) {
+                for pid in pids {
+                    match self.session.cap(pid, cap_percent(&self.homes)) {
                         Ok(cap) => placed.caps.push(cap),
                         Err(absent) => return Ok(Err(absent)),
                     }
                 }
             }
+            ArmKind::Alone | ArmKind::Pools if self.pools.is_ok() => {
+                let names = act.kind.jobs();
+                let pools = self.make_pools(names, 1)?;
+                for (pid, name) in pids.into_iter().zip(names) {
+                    pools.bind(pid, name)?;
+                }
+                placed.pools = Some(pools);
+            }
+            ArmKind::Pools => return Ok(self.pools.clone().map(|()| placed)),
             ArmKind::Alone | ArmKind::Apart => {
-                let pids: Vec<Pid> = placed.programs.iter().map(Program::pid).collect();
                 for (pid, home) in pids.into_iter().zip(self.homes.clone()) {
                     let set = match home {
                         Home::Default(_) => PsetId::DEFAULT,
@@ -81,8 +95,22 @@ impl<'a> Stage<'a, '_> {
         Ok(Ok(placed))
     }
 
+    /// A pool for each of these jobs, as published: one has a set of its own (with more than two processors, each), the other has the
+    /// default set. A set of its own keeps at least `min`.
+    pub(super) fn make_pools(&self, names: &[&str], min: u64) -> Result<MadePools<'a>, Failure> {
+        MadePools::make(self.session.machine(), true, |editor| {
+            for (name, home) in names.iter().zip(&self.homes) {
+                match home {
+                    Home::Set(cpus) => own_set(editor, name, cpus, min)?,
+                    Home::Default(_) => editor.create_pool(name)?,
+                }
+            }
+            Ok(())
+        })
+    }
+
     /// Runs what was placed, and takes it away again.
-    fn perform(&mut self, kind: ArmKind, sentence: String, mut placed: Placed<'a>) -> Result<Arm, Failure> {
+    fn perform(&mut self, act: Act, sentence: String, mut placed: Placed<'a>) -> Result<Arm, Failure> {
         let stop = self.options.stop;
         let programs = &mut placed.programs;
         for program in programs.iter_mut() {
@@ -100,12 +128,12 @@ impl<'a> Stage<'a, '_> {
         for program in programs.iter_mut() {
             program.wait_for("started", stop)?;
         }
-        let seconds =
-            if kind == ArmKind::Alone { self.options.alone_seconds } else { self.options.together_seconds };
+        let is_alone = act.kind == ArmKind::Alone;
+        let seconds = if is_alone { self.options.alone_seconds } else { self.options.together_seconds };
         self.wait(seconds, &mut watch)?;
         programs.iter_mut().for_each(Program::finish);
         let mut jobs = Vec::new();
-        for ((program, threads), name) in programs.iter_mut().zip(threads).zip(kind.jobs()) {
+        for ((program, threads), name) in programs.iter_mut().zip(threads).zip(act.kind.jobs()) {
             let result = cg_result(program, stop)?;
             let seen = watch.of(program.pid());
             jobs.push(JobResult {
@@ -124,7 +152,10 @@ impl<'a> Stage<'a, '_> {
         for set in placed.sets.drain(..) {
             set.end()?;
         }
-        Ok(Arm { kind, sentence, jobs, left_out: None, unseen })
+        if let Some(pools) = placed.pools.take() {
+            pools.end()?;
+        }
+        Ok(Arm { kind: act.kind, blocks: act.blocks, sentence, jobs, left_out: None, unseen })
     }
 
     /// Lets the programs run, and looks each second where.
@@ -147,14 +178,19 @@ impl<'a> Stage<'a, '_> {
 }
 
 /// What is done in an arm, in a sentence.
-pub(super) fn sentence(kind: ArmKind, homes: &[Home; 2], free: &[CpuId]) -> String {
+pub(super) fn sentence(act: Act, homes: &[Home; 2], free: &[CpuId]) -> String {
     let all: CpuSet = free.iter().copied().collect();
     let [a, b] = homes;
-    match kind {
+    let text = match act.kind {
         ArmKind::Alone => format!("alone: a in a set of its own ({})", processors(&a.cpus())),
         ArmKind::Fighting => format!("fighting: a and b on all of them ({})", processors(&all)),
         ArmKind::Capped => {
             format!("capped: the same, each job limited to {} % of one processor's time", cap_percent(homes))
+        }
+        ArmKind::Pools => {
+            let b_set = if matches!(b, Home::Set(_)) { "another" } else { "the default set" };
+            let (a, b) = (processors(&a.cpus()), processors(&b.cpus()));
+            format!("pools: a in a pool with a set of its own ({a}), b in a pool with {b_set} ({b})")
         }
         ArmKind::Apart => {
             let b_home = match b {
@@ -163,7 +199,8 @@ pub(super) fn sentence(kind: ArmKind, homes: &[Home; 2], free: &[CpuId]) -> Stri
             };
             format!("apart: a in a set of its own ({}), {b_home}", processors(&a.cpus()))
         }
-    }
+    };
+    if act.blocks { format!("{text}; threads block at barriers") } else { text }
 }
 
 /// As much time as the processors of a home have.
@@ -171,7 +208,7 @@ fn cap_percent(homes: &[Home; 2]) -> u32 {
     u32::try_from(homes[0].cpus().len()).unwrap_or(u32::MAX / 100) * 100
 }
 
-fn cg_result(program: &mut Program, stop: &AtomicBool) -> Result<CgResult, Failure> {
+pub(super) fn cg_result(program: &mut Program, stop: &AtomicBool) -> Result<CgResult, Failure> {
     let value = program.result(stop)?;
     serde_json::from_value(value)
         .map_err(|error| Failure::Program { program: program.name.clone(), why: error.to_string() })

@@ -14,33 +14,41 @@
 //!   alone      one job in a set of its own, nothing else going on          k threads on k processors
 //!   fighting   both jobs on all processors                                 n threads each on n
 //!   capped     the same, each limited to the time of k processors          n threads each on n
-//!   apart      each job on k processors of its own                         k threads each on k
+//!   pools      each job in a pool with k processors                        k threads each on k
 //!   alone      once more, so that a drift of the machine shows
 //! ```
 //!
-//! With two processors k is 1: one job gets a set, the other stays in the default set, on what is left. With more, both get sets of
-//! the same size, at opposite ends of the topology, and the default set keeps at least one processor. Sets are made with *keep
-//! others*: nobody else is pushed out, slowed or moved.
+//! With two processors k is 1: the pool of one job gets a set, that of the other has the default set, and so what is left. With more, both get sets of
+//! the same size, at opposite ends of the topology, and the default set keeps at least one processor. Pools are enabled with *keep
+//! others*: nobody else is pushed out, slowed or moved. Where there can be none, jobs are kept *apart* by sets. Where pools or sets are in use
+//! nothing is done.
 //!
 //! In each arm the programs are started, bound or capped while they are a single thread, told to get ready, and begun
 //! together; they run until told to end, and each tells its own Mop/s of the time since it began. Meanwhile samples show
 //! where they run.
 //!
+//! # The story
+//!
+//! Then both run in pools as programs that are malleable (`story`): one stops, and the other's pool grows; it starts again, and they share.
+//!
 //! # What follows
 //!
-//! The speed-up is the sum of Mop/s apart over that of the fight. *Of alone* is the slower job apart over the mean of both
+//! The speed-up is the sum of Mop/s in pools over that of the fight. *Of alone* is the slower job in pools over the mean of both
 //! runs alone. A machine of one processor has nothing to share out, and the demo says so.
 
 mod arms;
 mod homes;
 mod report;
+mod story;
 mod watch;
 
 pub use homes::{Home, plan_homes};
-pub use report::{Arm, ArmKind, Demo, JobResult, Seen, SpeedUp};
+pub use report::{Act, Arm, ArmKind, Demo, JobResult, Seen, SpeedUp};
+pub use story::{Moved, Phase, Story};
 
 use crate::Failure;
 use crate::ground::{self, Facts};
+use crate::pools;
 use millpond_machine::Absent;
 use millpond_model::CpuId;
 use millpond_session::{Kind, Session};
@@ -56,23 +64,31 @@ pub struct Options<'a> {
     pub program: &'a Path,
     /// Set from outside when it should stop.
     pub stop: &'a AtomicBool,
+    /// The arms, in the order in which they are played.
+    pub acts: &'a [Act],
     /// How long both jobs run together, in each arm.
     pub together_seconds: u64,
-    /// How long one runs alone, each of two times.
+    /// How long one runs alone, each time.
     pub alone_seconds: u64,
+    /// How long each of the three phases of the story lasts; 0 leaves it out.
+    pub phase_seconds: u64,
 }
 
 impl<'a> Options<'a> {
-    /// The usual times: about 40 seconds in all.
+    /// The usual times: less than a minute in all.
     #[must_use]
     pub fn new(program: &'a Path, stop: &'a AtomicBool) -> Self {
-        Options { program, stop, together_seconds: 9, alone_seconds: 5 }
+        Options { program, stop, acts: &ACTS, together_seconds: 8, alone_seconds: 4, phase_seconds: 5 }
     }
 
     /// How long the jobs will run in all.
     #[must_use]
     pub fn total_seconds(&self) -> u64 {
-        3 * self.together_seconds + 2 * self.alone_seconds
+        let of = |act: &Act| match act.kind {
+            ArmKind::Alone => self.alone_seconds,
+            _ => self.together_seconds,
+        };
+        self.acts.iter().map(of).sum::<u64>() + 3 * self.phase_seconds
     }
 }
 
@@ -80,31 +96,55 @@ impl<'a> Options<'a> {
 pub const JOBS: &str =
     "a and b, NPB CG class S, whose threads spin for each other; one thread per processor they may use";
 
+/// A figure, and how many digits of it a person should see.
+type Told = Option<(f64, usize)>;
+
 /// What happens while it runs.
 #[derive(Debug, Clone, Copy)]
 pub enum Event<'a> {
     /// The machine was looked at.
     Machine(&'a Facts),
-    /// An arm begins; its sentence.
+    /// An arm begins, or the story; its sentence.
     Begin(&'a str),
     /// An arm is over, or was left out.
     Done(&'a Arm),
-    /// The machine said something about a change.
+    /// The story is over, or was left out.
+    Story(&'a Story),
+    /// Something that a user should know.
     Note(&'a str),
 }
 
-/// The order in which arms are played.
-const ARMS: [ArmKind; 5] =
-    [ArmKind::Alone, ArmKind::Fighting, ArmKind::Capped, ArmKind::Apart, ArmKind::Alone];
+/// What is played when nothing else is asked for.
+const ACTS: [Act; 5] = [
+    Act::spinning(ArmKind::Alone),
+    Act::spinning(ArmKind::Fighting),
+    Act::spinning(ArmKind::Capped),
+    Act::spinning(ArmKind::Pools),
+    Act::spinning(ArmKind::Alone),
+];
+
+/// The same where there can be no pools.
+fn possible(act: Act, pools: &Result<(), Absent>) -> Act {
+    match act.kind {
+        ArmKind::Pools if pools.is_err() => Act { kind: ArmKind::Apart, ..act },
+        _ => act,
+    }
+}
 
 /// What would be done here: the machine, and a sentence for each arm. Nothing is started and nothing changed.
 ///
 /// # Errors
 /// [`Failure`] when the demo is not possible here.
-pub fn outline(session: &Session) -> Result<(Facts, Vec<String>), Failure> {
+pub fn outline(session: &Session, options: &Options<'_>) -> Result<(Facts, Vec<String>), Failure> {
     let (facts, free) = look(session)?;
+    let pools = pools::are_free(session.machine())?;
     let homes = homes(&free)?;
-    Ok((facts, ARMS.into_iter().map(|kind| arms::sentence(kind, &homes, &free)).collect()))
+    let sentence = |act: &Act| arms::sentence(possible(*act, &pools), &homes, &free);
+    let mut sentences: Vec<String> = options.acts.iter().map(sentence).collect();
+    if options.phase_seconds > 0 && pools.is_ok() {
+        sentences.push(story::SENTENCE.to_owned());
+    }
+    Ok((facts, sentences))
 }
 
 /// Runs the demo.
@@ -116,15 +156,21 @@ pub fn run(
     options: &Options<'_>,
     tell: &mut dyn FnMut(Event<'_>),
 ) -> Result<Demo, Failure> {
+    if session.kind() == Kind::Real && pools::sweep(session.machine())? {
+        tell(Event::Note("the pools of an experiment that was killed were put back"));
+    }
     let (facts, free) = look(session)?;
+    let pools = pools::are_free(session.machine())?;
     tell(Event::Machine(&facts));
     let homes = homes(&free)?;
-    let mut stage = Stage { session, options, homes, free, tell };
+    let mut stage = Stage { session, options, homes, free, pools, tell };
     let mut arms = Vec::new();
-    for kind in ARMS {
-        arms.push(stage.play(kind)?);
+    for act in options.acts {
+        let act = possible(*act, &stage.pools);
+        arms.push(stage.play(act)?);
     }
-    Ok(Demo::new(facts, arms))
+    let story = if options.phase_seconds > 0 { Some(stage.tell_story()?) } else { None };
+    Ok(Demo::new(facts, arms, story))
 }
 
 fn look(session: &Session) -> Result<(Facts, Vec<CpuId>), Failure> {
@@ -153,7 +199,8 @@ mod tests {
     fn a_simulated_machine_runs_no_demo() {
         let options = OpenOptions { machine: "t2000".parse().unwrap(), ..OpenOptions::default() };
         let session = Session::open(&options).unwrap();
-        let failure = outline(&session).unwrap_err();
+        let (stop, program) = (AtomicBool::new(false), Path::new("millpond"));
+        let failure = outline(&session, &Options::new(program, &stop)).unwrap_err();
         assert_eq!(failure.to_string(), "machine t2000 runs no programs of ours");
     }
 
@@ -161,12 +208,12 @@ mod tests {
     fn what_would_be_done_is_told_without_doing_it() {
         let two = [CpuId(0), CpuId(1)];
         let homes = homes(&two).unwrap();
-        let told: Vec<String> = ARMS.into_iter().map(|kind| arms::sentence(kind, &homes, &two)).collect();
+        let told: Vec<String> = ACTS.into_iter().map(|act| arms::sentence(act, &homes, &two)).collect();
         let expected = [
             "alone: a in a set of its own (processor 1)",
             "fighting: a and b on all of them (processors 0-1)",
             "capped: the same, each job limited to 100 % of one processor's time",
-            "apart: a in a set of its own (processor 1), b on what is left (processor 0)",
+            "pools: a in a pool with a set of its own (processor 1), b in a pool with the default set (processor 0)",
             "alone: a in a set of its own (processor 1)",
         ];
         assert_eq!(told, expected);

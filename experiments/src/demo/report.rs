@@ -1,5 +1,6 @@
 //! What came of the demo: arms, jobs, and the one line at the end.
 
+use super::story::Story;
 use crate::ground::Facts;
 use millpond_machine::Absent;
 use millpond_model::CpuId;
@@ -17,8 +18,32 @@ pub enum ArmKind {
     Fighting,
     /// The same with limits on their time.
     Capped,
-    /// Each on its own processors.
+    /// Each in a pool: with a set of its own, or what is left.
+    Pools,
+    /// Each on its own processors, where there can be no pools.
     Apart,
+}
+
+/// What is done in an arm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Act {
+    /// Which arm.
+    pub kind: ArmKind,
+    /// Threads block at barriers, and do not spin.
+    pub blocks: bool,
+}
+
+impl Act {
+    /// With threads that spin.
+    #[must_use]
+    pub const fn spinning(kind: ArmKind) -> Act {
+        Act { kind, blocks: false }
+    }
+
+    /// How threads wait, in the words of the load.
+    pub(super) fn barrier(self) -> &'static str {
+        if self.blocks { "block" } else { "spin" }
+    }
 }
 
 /// Where a job was seen: percent of samples on one processor, second by second.
@@ -56,6 +81,8 @@ pub struct JobResult {
 pub struct Arm {
     /// Which.
     pub kind: ArmKind,
+    /// Threads blocked at barriers, and did not spin.
+    pub blocks: bool,
     /// What was done.
     pub sentence: String,
     /// What its jobs did.
@@ -84,6 +111,8 @@ pub struct Demo {
     pub machine: Facts,
     /// The arms in the order in which they were played.
     pub arms: Vec<Arm>,
+    /// How one's pool grew when the other stopped; none where that was not asked for.
+    pub story: Option<Story>,
     /// None where an arm that it needs is missing.
     pub speed_up: Option<SpeedUp>,
 }
@@ -102,6 +131,7 @@ impl ArmKind {
             ArmKind::Alone => "alone",
             ArmKind::Fighting => "fighting",
             ArmKind::Capped => "capped",
+            ArmKind::Pools => "pools",
             ArmKind::Apart => "apart",
         }
     }
@@ -124,8 +154,15 @@ impl Seen {
 impl Arm {
     /// An arm that is not possible here.
     #[must_use]
-    pub fn left_out(kind: ArmKind, sentence: String, absent: &Absent) -> Arm {
-        Arm { kind, sentence, jobs: Vec::new(), left_out: Some(absent.to_string()), unseen: None }
+    pub fn left_out(act: Act, sentence: String, absent: &Absent) -> Arm {
+        let left_out = Some(absent.to_string());
+        Arm { kind: act.kind, blocks: act.blocks, sentence, jobs: Vec::new(), left_out, unseen: None }
+    }
+
+    /// `pools, blocking`
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{}{}", self.kind.word(), if self.blocks { ", blocking" } else { "" })
     }
 
     /// Mop/s of all jobs; none when it was left out.
@@ -190,9 +227,9 @@ fn places(seen: &[Seen]) -> String {
 impl Demo {
     /// Compares the arms.
     #[must_use]
-    pub fn new(machine: Facts, arms: Vec<Arm>) -> Demo {
+    pub fn new(machine: Facts, arms: Vec<Arm>, story: Option<Story>) -> Demo {
         let speed_up = compare(&arms);
-        Demo { machine, arms, speed_up }
+        Demo { machine, arms, story, speed_up }
     }
 
     /// The last table and the last line.
@@ -205,12 +242,13 @@ impl Demo {
             ("of alone", Align::Right),
         ];
         let mut table = Table::new(&heads);
-        let alone = alone(&self.arms);
         for arm in &self.arms {
             let job = |index: usize| Cell::from(arm.jobs.get(index).map(|job| (job.mops, 1)));
-            let slower = arm.jobs.iter().map(|job| job.mops).reduce(f64::min);
-            let share = slower.zip(alone).map(|(mops, alone)| (mops / alone, 2));
-            table.row([arm.kind.word().into(), job(0), job(1), share.into()]);
+            let share = self.of_alone(arm).map(|share| (share, 2));
+            table.row([arm.name().into(), job(0), job(1), share.into()]);
+        }
+        for (name, a, b) in self.story.iter().flat_map(Story::speeds) {
+            table.row([name.into(), a.into(), b.into(), Cell::Missing]);
         }
         let mut text = table.text();
         if let Some(share) = self.idle_percent().filter(|share| *share < IDLE_PERCENT) {
@@ -233,6 +271,21 @@ impl Demo {
         text
     }
 
+    /// How fast the slower job of an arm was beside the job alone that waited in the same way.
+    #[must_use]
+    pub fn of_alone(&self, arm: &Arm) -> Option<f64> {
+        let slower = arm.jobs.iter().map(|job| job.mops).reduce(f64::min)?;
+        Some(slower / alone(&self.arms, arm.blocks)?)
+    }
+
+    /// Sizes of both pools over time.
+    #[must_use]
+    pub fn sizes_svg(&self) -> String {
+        let sizes = self.story.as_ref().map(|story| story.sizes.as_slice()).unwrap_or_default();
+        let end = self.story.iter().filter_map(|story| story.end).next();
+        crate::timeline::svg("Two pools: a stops, and starts again", ["pool of a", "pool of b"], sizes, end)
+    }
+
     /// How much of its processors the job that ran alone had, on average.
     fn idle_percent(&self) -> Option<f64> {
         let alone = self.arms.iter().filter(|arm| arm.kind == ArmKind::Alone && arm.unseen.is_none());
@@ -252,32 +305,37 @@ impl Demo {
     #[must_use]
     pub fn svg(&self) -> String {
         let groups = self.arms.iter().map(|arm| Group {
-            name: arm.kind.word().to_owned(),
+            name: arm.name(),
             values: (0..2).map(|index| arm.jobs.get(index).map(|job| job.mops)).collect(),
         });
+        let phases = self.story.iter().flat_map(Story::speeds);
+        let phases =
+            phases.map(|(name, a, b)| Group { name, values: [a, b].map(|mops| mops.map(|m| m.0)).to_vec() });
         let bars = Bars {
             title: "Two programs that share a machine".into(),
             unit: "Mop/s".into(),
             series: vec!["job a".into(), "job b".into()],
-            groups: groups.collect(),
+            groups: groups.chain(phases).collect(),
         };
         bars.svg()
     }
 }
 
-/// The mean Mop/s of the arms in which one job ran alone.
-fn alone(arms: &[Arm]) -> Option<f64> {
-    let alone: Vec<f64> =
-        arms.iter().filter(|arm| arm.kind == ArmKind::Alone).filter_map(Arm::mops).collect();
+/// The mean Mop/s of the arms in which one job ran alone and waited in that way.
+fn alone(arms: &[Arm], blocks: bool) -> Option<f64> {
+    let is_it = |arm: &&Arm| arm.kind == ArmKind::Alone && arm.blocks == blocks;
+    let alone: Vec<f64> = arms.iter().filter(is_it).filter_map(Arm::mops).collect();
     let count = u32::try_from(alone.len()).ok().filter(|count| *count > 0)?;
     Some(alone.iter().sum::<f64>() / f64::from(count)).filter(|mops| *mops > 0.0)
 }
 
 fn compare(arms: &[Arm]) -> Option<SpeedUp> {
-    let of = |kind| arms.iter().find(|arm| arm.kind == kind);
+    let of = |kind| arms.iter().find(|arm| arm.kind == kind && !arm.blocks);
     let mops = |kind| of(kind).and_then(Arm::mops).filter(|mops| *mops > 0.0);
-    let (apart, fighting, alone) = (mops(ArmKind::Apart)?, mops(ArmKind::Fighting)?, alone(arms)?);
-    let slower = of(ArmKind::Apart)?.jobs.iter().map(|job| job.mops).reduce(f64::min)?;
+    let is_apart = |kind: &ArmKind| of(*kind).is_some_and(|arm| arm.left_out.is_none());
+    let apart_kind = [ArmKind::Pools, ArmKind::Apart].into_iter().find(is_apart)?;
+    let (apart, fighting, alone) = (mops(apart_kind)?, mops(ArmKind::Fighting)?, alone(arms, false)?);
+    let slower = of(apart_kind)?.jobs.iter().map(|job| job.mops).reduce(f64::min)?;
     Some(SpeedUp {
         over_fighting: apart / fighting,
         over_capped: mops(ArmKind::Capped).map(|capped| apart / capped),
@@ -296,7 +354,7 @@ mod tests {
     }
 
     fn arm(kind: ArmKind, jobs: Vec<JobResult>) -> Arm {
-        Arm { kind, sentence: kind.word().into(), jobs, left_out: None, unseen: None }
+        Arm { kind, blocks: false, sentence: kind.word().into(), jobs, left_out: None, unseen: None }
     }
 
     fn published() -> Vec<Arm> {
@@ -310,7 +368,7 @@ mod tests {
                 ],
             ),
             arm(ArmKind::Capped, vec![job("a", 2, 100.0, &[]), job("b", 2, 100.0, &[])]),
-            arm(ArmKind::Apart, vec![job("a", 1, 1000.0, &[]), job("b", 1, 980.0, &[])]),
+            arm(ArmKind::Pools, vec![job("a", 1, 1000.0, &[]), job("b", 1, 980.0, &[])]),
             arm(ArmKind::Alone, vec![job("a", 1, 990.0, &[])]),
         ]
     }
@@ -339,13 +397,13 @@ mod tests {
 
     #[test]
     fn the_end_compares_the_arms() {
-        let demo = Demo::new(facts(), published());
+        let demo = Demo::new(facts(), published(), None);
         let expected = "\
 arm       a Mop/s  b Mop/s  of alone
 alone      1010.0        -      1.01
 fighting     80.0     80.0      0.08
 capped      100.0    100.0      0.10
-apart      1000.0    980.0      0.98
+pools      1000.0    980.0      0.98
 alone       990.0        -      0.99
 over caps: 9.9x
 speed-up: 12.4x (each job at 0.98 of alone)
@@ -360,7 +418,7 @@ speed-up: 12.4x (each job at 0.98 of alone)
     fn a_machine_that_was_not_idle_is_told() {
         let mut arms = published();
         arms[4].jobs[0].seen = vec![Seen::over(CpuId(1), &[60.0])];
-        let summary = Demo::new(facts(), arms).summary();
+        let summary = Demo::new(facts(), arms, None).summary();
         let said = "the machine was not idle: alone, a had 80 % of its processors, and the rest went to others\nover caps";
         assert!(summary.contains(said), "{summary}");
     }
@@ -369,14 +427,16 @@ speed-up: 12.4x (each job at 0.98 of alone)
     fn an_arm_that_is_not_possible_says_why_and_is_not_compared() {
         let absent = Absent::because("there is no cgroup controller for processor time");
         let mut arms = published();
-        arms[2] = Arm::left_out(ArmKind::Capped, String::new(), &absent);
+        arms[2] = Arm::left_out(Act::spinning(ArmKind::Capped), String::new(), &absent);
         assert_eq!(arms[2].text(), "  left out: there is no cgroup controller for processor time\n");
-        let demo = Demo::new(facts(), arms.clone());
+        let demo = Demo::new(facts(), arms.clone(), None);
         assert_eq!(demo.speed_up.unwrap().over_capped, None);
         assert!(demo.summary().contains("capped          -        -         -\n"), "{}", demo.summary());
-        arms[1] = Arm::left_out(ArmKind::Fighting, String::new(), &absent);
+        arms[1] = Arm::left_out(Act::spinning(ArmKind::Fighting), String::new(), &absent);
         assert!(
-            Demo::new(facts(), arms).summary().ends_with("speed-up: not known, since an arm was left out\n")
+            Demo::new(facts(), arms, None)
+                .summary()
+                .ends_with("speed-up: not known, since an arm was left out\n")
         );
     }
 

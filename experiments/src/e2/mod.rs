@@ -13,13 +13,17 @@
 //!   alone     one job has the machine, and starts a thread for each processor
 //!   nothing   both jobs, and each starts a thread for each processor
 //!   caps      as nothing, and each job under a cap of 100 % of one processor
-//!   psets     each job in a set of half of the processors, with a thread for each of these
+//!   pools     each job in a pool, with a thread for each of its processors: one pool has a set of half of them, the other stays on the default set
+//!   psets     the same without pools: one job in a set, the other on what is left
 //! ```
 //!
-//! each with spinning and with blocking barriers, but *caps* with spinning ones only. Published were *nothing* and *psets* (there, pools) with spinning ones, that caps do not help, without a figure, and where the jobs were
+//! each with spinning and with blocking barriers, but *caps* with spinning ones only. Published were *nothing* and *pools* with spinning ones, that caps do not help, without a figure, and where the jobs were
 //! seen: in how many of 100 samples a second, on each processor.
 
+pub mod real;
+
 use crate::Failure;
+use crate::pools::{MadePools, own_set};
 use crate::published::{Bench, Choices, Experiment, Findings, Kind, Lab, Opt, SECONDS, Watched};
 use millpond_model::{CpuId, Nanos, Pid};
 use millpond_report::{Align, Cell, Table};
@@ -37,7 +41,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         Opt {
             name: "arm",
             value: "NAME,...",
-            summary: "nothing, caps, psets, nothing-blocking, psets-blocking, beside the job alone; all",
+            summary: "nothing, caps, pools, psets, nothing-blocking, pools-blocking, psets-blocking, beside the job alone; all",
             kind: Kind::Words(&ARM_WORDS),
         },
         Opt {
@@ -95,27 +99,32 @@ const WARM_UP: Nanos = Nanos::from_millis(100);
 struct Arm {
     word: &'static str,
     jobs: usize,
-    /// Each job in a set of its own.
+    /// Each job on processors of its own.
     apart: bool,
+    /// By pools, not by a set alone.
+    pools: bool,
     /// Each job under a cap of so many percent of one processor.
     cap: Option<u32>,
     wait: &'static str,
 }
 
-const ALONE: Arm = Arm { word: "alone", jobs: 1, apart: false, cap: None, wait: "spin" };
+const ALONE: Arm = Arm { word: "alone", jobs: 1, apart: false, pools: false, cap: None, wait: "spin" };
 
-const ARMS: [Arm; 7] = [
+const ARMS: [Arm; 9] = [
     ALONE,
     Arm { word: "nothing", jobs: 2, ..ALONE },
     Arm { word: "caps", jobs: 2, cap: Some(100), ..ALONE },
+    Arm { word: "pools", jobs: 2, apart: true, pools: true, ..ALONE },
     Arm { word: "psets", jobs: 2, apart: true, ..ALONE },
     Arm { word: "alone, blocking", wait: "block", ..ALONE },
     Arm { word: "nothing, blocking", jobs: 2, wait: "block", ..ALONE },
+    Arm { word: "pools, blocking", jobs: 2, apart: true, pools: true, wait: "block", ..ALONE },
     Arm { word: "psets, blocking", jobs: 2, apart: true, wait: "block", ..ALONE },
 ];
 
 /// Those that can be chosen; the job alone is beside each.
-const ARM_WORDS: [&str; 5] = ["nothing", "caps", "psets", "nothing-blocking", "psets-blocking"];
+const ARM_WORDS: [&str; 7] =
+    ["nothing", "caps", "pools", "psets", "nothing-blocking", "pools-blocking", "psets-blocking"];
 
 fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<(), Failure> {
     let heads = [
@@ -198,7 +207,8 @@ fn play(lab: &Lab<'_>, arm: &Arm, choices: &Choices) -> Result<Played, Failure> 
     let shared = arm.jobs > 1 && !arm.apart;
     let later = choices.number(LATER.name).filter(|_| shared).unwrap_or(0);
     let pids = start(lab, &bench, arm, choices, &threads, later)?;
-    let set = if arm.apart { Some(bench.set(&homes[1])?) } else { None };
+    let pools = if arm.pools { Some(in_pools(&bench, &homes[1], &pids)?) } else { None };
+    let set = if arm.apart && !arm.pools { Some(bench.set(&homes[1])?) } else { None };
     if let Some(set) = &set {
         bench.bind(pids[1], set)?;
     }
@@ -206,8 +216,23 @@ fn play(lab: &Lab<'_>, arm: &Arm, choices: &Choices) -> Result<Played, Failure> 
     bench.start(DAEMONS, "global")?;
     lab.pass(&bench, WARM_UP)?;
     let watched = lab.watch(&bench, &pids, choices.number("seconds").unwrap_or(10))?;
+    drop(pools);
     let mops = watched.rates.iter().map(|rate| rate / 1e6).collect();
     Ok(Played { machine: bench.sentence(), pids, threads, homes, mops, cpus, watched })
+}
+
+/// Two pools as published: one gets the set that is made, the other stays on the default set; and each zone, or its job, in one of them.
+fn in_pools<'b>(bench: &'b Bench, set: &[CpuId], pids: &[Pid]) -> Result<MadePools<'b>, Failure> {
+    let pools = MadePools::make(bench.machine(), false, |editor| {
+        editor.create_pool(ZONES[0])?;
+        own_set(editor, ZONES[1], set, 1)
+    })?;
+    for (pid, zone) in pids.iter().zip(ZONES) {
+        if !pools.bind_zone(zone)? {
+            pools.bind(*pid, zone)?;
+        }
+    }
+    Ok(pools)
 }
 
 /// Starts the jobs, each so many milliseconds later than the one before.
@@ -314,7 +339,11 @@ mod tests {
         // Daemons take a twentieth of the processor that no set has.
         assert!((90.0..100.0).contains(&samples("psets: fewest on its own")));
         assert_eq!(samples("psets: most on the other's"), 0.0);
-        assert_eq!(found.tables[0].1.len(), 12);
+        // Pools are sets with a name.
+        assert!((mops("pools") / mops("psets") - 1.0).abs() < 0.01);
+        assert!((90.0..=100.0).contains(&samples("pools: fewest on its own")));
+        assert_eq!(samples("pools: most on the other's"), 0.0);
+        assert_eq!(found.tables[0].1.len(), 16);
     }
 
     #[test]
@@ -324,7 +353,7 @@ mod tests {
             let of_speed = found.points.iter().filter(|point| point.quantity == SPEED);
             of_speed.map(|point| point.variant.clone()).collect::<Vec<_>>()
         };
-        assert_eq!(arms("psets"), ["alone", "psets"]);
+        assert_eq!(arms("pools"), ["alone", "pools"]);
         assert_eq!(
             arms("nothing-blocking,nothing"),
             ["alone", "nothing", "alone, blocking", "nothing, blocking"]

@@ -1,31 +1,33 @@
 //! How the pool of one job grows when the other job stops, and shrinks when it starts again, under a policy of poold.
 //!
-//! Both jobs begin with a pool of half of the processors; the second one's pool has the default set. The program is malleable: it
-//! always runs as many threads as its pool has processors. What it computes makes no difference to a policy, which sees use and
+//! Both jobs begin with a pool of half of the processors; the pool of the one that goes on has the default set. A set in which nobody is may be left without
+//! a processor; before its job starts again it is given one. The programs are malleable: each
+//! always runs as many threads as its pool has processors, also when it starts again. Where a policy does not come to share then, the job starts once more with as
+//! many threads as it had at first. What it computes makes no difference to a policy, which sees use and
 //! waiting; so in the hour that a slow policy takes it only computes (`spin`), and how fast the real job is with so many processors is what
 //! the other arms measure.
 
 use crate::Failure;
+use crate::pools::{MadePools, own_set};
 use crate::published::{Bench, Findings, Lab, real};
-use millpond_machine::facets::{Member, UsageWatch};
-use millpond_machine::{Refusal, Writer};
-use millpond_model::pools::{PoolsState, PropValue};
-use millpond_model::{Nanos, Pid, PoolId};
+use millpond_machine::facets::UsageWatch;
+use millpond_model::pools::DEFAULT_PSET;
+use millpond_model::{Nanos, Pid};
 use millpond_planner::policy;
-use millpond_pools::{Editor, Element, Manager, Place, PoolError, dynamic};
+use millpond_pools::Manager;
 use millpond_report::{Align, Cell, Table};
 
-/// The pool of the job that goes on; its set has the same name.
+/// The pool of the job that goes on; it has the default set.
 const STAYS: &str = "zone1";
-/// The pool of the job that stops and starts again; it has the default set.
+/// The pool of the job that stops and starts again; its set has the same name.
 const STOPS: &str = "zone2";
 
-/// What is measured.
-pub(super) const SIZE: &str = "processors of the pool that goes on";
+/// What is measured: the processors of the pool that goes on, and how long that takes.
+pub(super) const SIZE: &str = "size of the pool";
 pub(super) const UNTIL: &str = "until sizes are final";
 
 /// When it is given up.
-const MOST: Nanos = Nanos::from_secs(2 * 3600);
+const MOST: Nanos = Nanos::from_secs(3600);
 
 /// So long both jobs run before the first one stops.
 const BEFORE: u64 = 8;
@@ -35,25 +37,16 @@ fn interval(name: &str) -> Nanos {
     if name == "solaris" { Nanos::from_secs(15) } else { Nanos::from_millis(100) }
 }
 
-fn refused(what: &'static str) -> impl Fn(PoolError) -> Failure {
-    move |error| {
-        let why = error.hint.as_deref().map_or_else(|| error.to_string(), |hint| format!("{error}: {hint}"));
-        Failure::Machine(format!("cannot {what}: {why}"))
-    }
-}
-
-fn writer<'a>(bench: &'a Bench) -> Result<Writer<'a>, Failure> {
-    let refused = |refusal: Refusal| Failure::Machine(format!("cannot change pools: {refusal}"));
-    Writer::open(bench.machine()).map_err(refused)
-}
-
 /// Both jobs on a machine with pools.
 struct Stage<'a, 'l> {
     lab: &'a Lab<'l>,
     bench: &'a Bench,
+    pools: MadePools<'a>,
     manager: Manager,
     interval: Nanos,
-    stays: Pid,
+    /// Who goes on, and who stops, with the threads that each runs.
+    jobs: [Option<(Pid, u64)>; 2],
+    /// The sizes of the pool that goes on, by seconds since the phase began.
     sizes: Vec<(f64, u64)>,
     began: Nanos,
 }
@@ -62,73 +55,106 @@ struct Stage<'a, 'l> {
 pub(super) fn play(lab: &Lab<'_>, bench: &Bench, name: &str, findings: &mut Findings) -> Result<(), Failure> {
     let unknown = || Failure::Machine(format!("there is no policy {name}"));
     let manager = Manager::new(policy(name).ok_or_else(unknown)?);
-    let half = real_count(bench) / 2;
-    set_up(bench, half)?;
-    let stays = start(bench, half, PoolId(1))?;
-    let stops = start(bench, half, PoolId(2))?;
+    let cpus = bench.cpus();
+    let total = cpus.len() as u64;
+    let half = total / 2;
+    // Nearly the whole machine.
+    let most = if total > 2 { total - 1 } else { total };
+    let pools = MadePools::make(bench.machine(), false, |editor| {
+        own_set(editor, STOPS, &cpus[cpus.len() - cpus.len() / 2..], 0)?;
+        editor.create_pool(STAYS)
+    })?;
     let began = bench.machine().clock().now();
-    let mut stage = Stage { lab, bench, manager, interval: interval(name), stays, sizes: Vec::new(), began };
+    let (interval, jobs, sizes) = (interval(name), [None, None], Vec::new());
+    let mut stage = Stage { lab, bench, pools, manager, interval, jobs, sizes, began };
     let accounting = bench.machine().accounting().map_err(Failure::NotHere)?;
     let mut watch = accounting.watch().map_err(Failure::NotHere)?;
+    stage.start(0)?;
+    stage.start(1)?;
     stage.turns(watch.as_mut(), BEFORE)?;
-    bench.kill(stops)?;
-    let all = real_count(bench) - 1;
-    let grown = stage.until(watch.as_mut(), |size| size == all)?;
-    start(bench, half, PoolId(2))?;
-    let shared = stage.until(watch.as_mut(), |size| size.abs_diff(half) <= 1)?;
-    for (variant, time) in [("one stops", grown), ("it starts again", shared)] {
-        let variant = format!("{name}: {variant}");
+    let heads = [("seconds", Align::Right), ("processors", Align::Right), ("", Align::Left)];
+    let with_threads = format!("it starts again with {half} threads");
+    let mut is_shared = false;
+    let phases = [("one stops", Some("stop")), ("it starts again", Some("start")), (&*with_threads, None)];
+    for (phase, line) in phases {
+        if is_shared {
+            break;
+        }
+        let variant = format!("{name}: {phase}");
+        stage.make_way()?;
+        stage.begin()?;
+        let time = match phase {
+            "one stops" => stage.until(watch.as_mut(), |size| size >= most)?,
+            _ => {
+                let threads = if phase == with_threads { Some(half) } else { None };
+                stage.start_again(threads)?;
+                stage.until(watch.as_mut(), |size| size.abs_diff(half) <= 1)?
+            }
+        };
+        is_shared = phase != "one stops" && time.is_some();
+        let mut table = Table::new(&heads);
+        for (at, size) in &stage.sizes {
+            let bar = "#".repeat(usize::try_from(size.div_ceil(total.div_ceil(BAR).max(1))).unwrap_or(0));
+            table.row([Cell::Real(*at, 1), Cell::Count(*size), bar.into()]);
+            if let Some(line) = line {
+                let variant = format!("{variant}, after {at:.1} s");
+                findings.point_at(SIZE, &variant, &format!("{name}: {line}"), *at, real(*size));
+            }
+        }
+        findings.tables.push((format!("{SIZE}, policy {variant}"), table));
         match time {
             Some(time) => findings.point(UNTIL, &variant, time.as_secs_f64()),
-            None => findings
-                .notes
-                .push(format!("{variant}: after {} s sizes were not those of before", MOST.as_secs_f64())),
+            None => findings.notes.push(format!(
+                "{variant}: after {} s sizes were not those of before, but {}",
+                MOST.as_secs_f64(),
+                stage.sizes.last().map_or(0, |(_, size)| *size)
+            )),
         }
     }
-    let mut table = Table::new(&[("seconds", Align::Right), ("processors", Align::Right)]);
-    for (at, size) in &stage.sizes {
-        table.row([Cell::Real(*at, 1), Cell::Count(*size)]);
-        findings.point_at(SIZE, &format!("{name}: {at:.1} s"), name, *at, real(*size));
-    }
-    findings.tables.push((format!("{SIZE}, policy {name}"), table));
-    Ok(())
+    stage.pools.end()
 }
 
-fn real_count(bench: &Bench) -> u64 {
-    bench.cpus().len() as u64
-}
-
-/// Two pools, one with a set of half of the processors.
-fn set_up(bench: &Bench, half: u64) -> Result<(), Failure> {
-    let writer = writer(bench)?;
-    dynamic::enable(&writer, bench.machine(), false).map_err(refused("enable pools"))?;
-    let state = dynamic::read(bench.machine()).map_err(refused("read pools"))?;
-    let mut editor = Editor::new(state.conf.clone(), Place::Machine);
-    let set = Element::Pset(STAYS.into());
-    let mut edit = || {
-        editor.create_pset(STAYS)?;
-        editor.put(&set, "pset.max", PropValue::Uint(real_count(bench)))?;
-        editor.transfer(half, millpond_model::pools::DEFAULT_PSET, STAYS)?;
-        editor.put(&set, "pset.min", PropValue::Uint(1))?;
-        editor.create_pool(STAYS)?;
-        editor.associate(STAYS, Some(STAYS))?;
-        editor.create_pool(STOPS)
-    };
-    edit().map_err(refused("make pools"))?;
-    let state = PoolsState { conf: editor.conf, ..state };
-    dynamic::commit(&writer, bench.machine(), Some(state)).map_err(refused("make pools"))?;
-    Ok(())
-}
-
-/// A job of so many threads in a pool.
-fn start(bench: &Bench, threads: u64, pool: PoolId) -> Result<Pid, Failure> {
-    let pid = bench.start(&format!("spin -t {threads}"), "global")?;
-    dynamic::bind(&writer(bench)?, bench.machine(), &Member::Process(pid), pool)
-        .map_err(refused("bind a job"))?;
-    Ok(pid)
-}
+/// No bar is longer.
+const BAR: u64 = 32;
 
 impl Stage<'_, '_> {
+    /// The job that stops does.
+    fn make_way(&mut self) -> Result<(), Failure> {
+        self.jobs[1].take().map_or(Ok(()), |(pid, _)| self.bench.kill(pid))
+    }
+
+    /// It starts again: with so many threads whatever its pool has, or as many as that has processors.
+    fn start_again(&mut self, threads: Option<u64>) -> Result<(), Failure> {
+        if self.pools.size(STOPS)? == 0 {
+            self.pools.edit(|editor| editor.transfer(1, DEFAULT_PSET, STOPS))?;
+        }
+        self.start(1)?;
+        if let (Some(threads), Some((pid, _))) = (threads, self.jobs[1]) {
+            self.bench.kill(pid)?;
+            let pid = self.bench.start(&format!("spin -t {threads}"), "global")?;
+            self.pools.bind(pid, STOPS)?;
+            self.jobs[1] = None;
+        }
+        Ok(())
+    }
+
+    /// A phase begins.
+    fn begin(&mut self) -> Result<(), Failure> {
+        self.began = self.bench.machine().clock().now();
+        self.sizes = vec![(0.0, self.pools.size(STAYS)?)];
+        Ok(())
+    }
+
+    /// Starts a job with as many threads as its pool has processors.
+    fn start(&mut self, job: usize) -> Result<(), Failure> {
+        let pool = [STAYS, STOPS][job];
+        let threads = self.pools.size(pool)?;
+        let pid = self.bench.start(&format!("spin -t {threads}"), "global")?;
+        self.pools.bind(pid, pool)?;
+        self.jobs[job] = Some((pid, threads));
+        Ok(())
+    }
+
     /// So many turns.
     fn turns(&mut self, watch: &mut dyn UsageWatch, turns: u64) -> Result<(), Failure> {
         for _ in 0..turns {
@@ -144,31 +170,34 @@ impl Stage<'_, '_> {
         watch: &mut dyn UsageWatch,
         is_final: impl Fn(u64) -> bool,
     ) -> Result<Option<Nanos>, Failure> {
-        let began = self.bench.machine().clock().now();
         loop {
-            let now = self.bench.machine().clock().now();
+            self.lab.pass(self.bench, self.interval)?;
+            let passed = Nanos(self.bench.machine().clock().now().0 - self.began.0);
             if is_final(self.turn(watch)?) {
-                return Ok(Some(Nanos(now.0 - began.0)));
+                return Ok(Some(passed));
             }
-            if now.0 - began.0 > MOST.0 {
+            if passed > MOST {
                 return Ok(None);
             }
-            self.lab.pass(self.bench, self.interval)?;
         }
     }
 
-    /// One turn; the program follows the size of its pool. Gives that.
+    /// One turn; programs follow the sizes of their pools. Gives that of the one that goes on.
     fn turn(&mut self, watch: &mut dyn UsageWatch) -> Result<u64, Failure> {
-        self.manager.turn(self.bench.machine(), watch).map_err(refused("manage pools"))?;
-        let state = dynamic::read(self.bench.machine()).map_err(refused("read pools"))?;
-        let size = state.conf.pset(STAYS).map_or(0, millpond_model::pools::PsetNode::size);
-        let at = self.bench.machine().clock().now().0 - self.began.0;
-        if self.sizes.last().map(|(_, last)| *last) != Some(size) {
-            if !self.sizes.is_empty() {
-                self.bench.kill(self.stays)?;
-                self.stays = start(self.bench, size, PoolId(1))?;
+        self.manager.turn(self.bench.machine(), watch).map_err(Failure::pools("manage pools"))?;
+        for job in 0..self.jobs.len() {
+            let size = self.pools.size([STAYS, STOPS][job])?;
+            if let Some((pid, threads)) = self.jobs[job]
+                && threads != size
+            {
+                self.bench.kill(pid)?;
+                self.start(job)?;
             }
-            self.sizes.push((Nanos(at).as_secs_f64(), size));
+        }
+        let size = self.pools.size(STAYS)?;
+        let at = Nanos(self.bench.machine().clock().now().0 - self.began.0).as_secs_f64();
+        if self.sizes.last().map(|(_, last)| *last) != Some(size) {
+            self.sizes.push((at, size));
         }
         Ok(size)
     }

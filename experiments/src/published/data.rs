@@ -39,6 +39,9 @@ pub struct Quantity {
     /// What `x` of its points counts; empty where there is none.
     #[serde(default)]
     pub x: String,
+    /// Whether a value stays until the next one, so that it is drawn in steps, and `x` by its logarithm.
+    #[serde(default)]
+    pub stays: bool,
 }
 
 /// One figure.

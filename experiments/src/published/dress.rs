@@ -1,6 +1,7 @@
 //! Findings as text, CSV, JSON and a picture.
 
 use super::findings::{Errors, Findings, Point, Score};
+use crate::timeline::stairs;
 use millpond_report::{Align, Bars, Cell, Group, Line, Lines, Table};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
@@ -13,12 +14,22 @@ impl Findings {
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = format!("{}: {}\n", self.experiment, self.data.title);
-        let _ = writeln!(text, "published: {}", self.data.source);
+        let _ = match self.is_published() {
+            true => writeln!(text, "published: {}", self.data.source),
+            false => writeln!(text, "{}", self.data.source),
+        };
         for machine in &self.machines {
             let _ = writeln!(text, "machine: {machine}");
         }
-        let _ =
-            write!(text, "\n{}\n{}", self.table().text(), self.score().text(self.comparison_is_possible()));
+        let _ = match self.is_published() {
+            true => {
+                let score = self.score().text(self.comparison_is_possible());
+                write!(text, "\n{}\n{score}", self.table().text())
+            }
+            // What is in the points is in the tables, too, and easier to read.
+            false if !self.tables.is_empty() => Ok(()),
+            false => write!(text, "\n{}", self.plain_table().text()),
+        };
         for (title, table) in &self.tables {
             let _ = write!(text, "\n{title}\n{}", table.text());
         }
@@ -29,6 +40,23 @@ impl Findings {
             let _ = writeln!(text, "note: {note}");
         }
         text
+    }
+
+    /// Whether anything of the experiment was published, under whatever conditions.
+    fn is_published(&self) -> bool {
+        !self.data.points.is_empty()
+    }
+
+    /// The points for people, where nothing can stand beside them.
+    fn plain_table(&self) -> Table {
+        let heads = [("quantity", Align::Left), ("variant", Align::Left), ("value", Align::Right)];
+        let mut table = Table::new(&heads);
+        for point in &self.points {
+            let quantity = [point.quantity.as_str(), point.unit.as_str()].join(", ");
+            let [_, ours] = values(point);
+            table.row([quantity.trim_end_matches(", ").into(), point.variant.as_str().into(), ours]);
+        }
+        table
     }
 
     /// The points for people.
@@ -66,6 +94,17 @@ impl Findings {
     /// For spreadsheets: a line for each point; errors in percent.
     #[must_use]
     pub fn csv(&self) -> String {
+        if !self.is_published() {
+            let heads = ["quantity", "variant", "unit", "value"];
+            let mut table = Table::new(&heads.map(|head| (head, Align::Left)));
+            for point in &self.points {
+                let [_, ours] = values(point);
+                let [quantity, variant, unit] =
+                    [&point.quantity, &point.variant, &point.unit].map(|text| Cell::from(text.as_str()));
+                table.row([quantity, variant, unit, ours]);
+            }
+            return table.csv();
+        }
         let heads = ["quantity", "variant", "unit", "line", "x", "published", "ours", "error", "fitted"];
         let mut table = Table::new(&heads.map(|head| (head, Align::Left)));
         for point in &self.points {
@@ -144,24 +183,37 @@ impl Findings {
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
             Line { name: if names.len() > 1 { format!("{name}, {what}") } else { what.to_owned() }, points }
         };
+        let quantity = self.data.quantity(&points[0].quantity);
         let of_name = |name: &&str| {
             [line(name, "published", &|point| point.published), line(name, "ours", &|point| Some(point.ours))]
         };
-        let lines = names.iter().flat_map(of_name).filter(|line| !line.points.is_empty()).collect();
-        let quantity = self.data.quantity(&points[0].quantity);
-        Lines { title: self.heading(&quantity.name), unit_x: quantity.x, unit_y: quantity.unit, lines }
+        let mut lines: Vec<Line> =
+            names.iter().flat_map(of_name).filter(|line| !line.points.is_empty()).collect();
+        if quantity.stays {
+            let end = lines.iter().flat_map(|line| &line.points).map(|point| point.0).reduce(f64::max);
+            for line in &mut lines {
+                line.points = stairs(std::mem::take(&mut line.points), end);
+                // Nothing of it was published: there is nothing to be told apart.
+                line.name = line.name.trim_end_matches(", ours").to_owned();
+            }
+        }
+        let (unit_x, unit_y, log_x) = (quantity.x, quantity.unit, quantity.stays);
+        Lines { title: self.heading(&quantity.name), unit_x, unit_y, log_x, lines }
     }
 
     fn bars(&self, points: &[&Point]) -> Bars {
-        let group = |point: &&Point| Group {
-            name: point.variant.clone(),
-            values: vec![point.published, Some(point.ours)],
+        let is_published = self.is_published();
+        let of = |published: Option<f64>, ours: f64| match is_published {
+            true => vec![published, Some(ours)],
+            false => vec![Some(ours)],
         };
+        let group =
+            |point: &&Point| Group { name: point.variant.clone(), values: of(point.published, point.ours) };
         let quantity = self.data.quantity(points.first().map_or("", |point| point.quantity.as_str()));
         Bars {
             title: self.heading(&quantity.name),
             unit: quantity.unit,
-            series: vec!["published".into(), "ours".into()],
+            series: if is_published { vec!["published".into(), "ours".into()] } else { vec!["ours".into()] },
             groups: points.iter().map(group).collect(),
         }
     }
@@ -265,6 +317,29 @@ note: as it came
         let mut other = Findings::new("e0", findings.data.clone(), false);
         other.point("speed", "34 threads", 7.0);
         assert!(other.text().ends_with("\nnothing of this was published: all of it is predicted\n"));
+    }
+
+    #[test]
+    fn of_an_experiment_of_our_own_nothing_stands_beside_what_we_get() {
+        let data = r#"{ "title": "Turns", "source": "our own", "points": [],
+          "quantities": [ { "name": "work", "unit": "processors", "decimals": 1 } ] }"#;
+        let mut findings = Findings::new("turns", super::super::Published::read(data), false);
+        findings.machines.push("two processors".into());
+        findings.point("work", "nothing", 2.0);
+        findings.notes.push("as it came".into());
+        let expected = "\
+turns: Turns
+our own
+machine: two processors
+
+quantity          variant  value
+work, processors  nothing    2.0
+
+note: as it came
+";
+        assert_eq!(findings.text(), expected);
+        assert_eq!(findings.csv(), "quantity,variant,unit,value\nwork,nothing,processors,2.0\n");
+        assert!(findings.svg().contains("<title>nothing, ours: 2.0 processors</title>"));
     }
 
     #[test]

@@ -41,6 +41,11 @@ impl<'a> Lab<'a> {
         Lab { stop, changes, tell }
     }
 
+    /// Set from outside when it should stop.
+    pub(crate) fn stop(&self) -> &'a AtomicBool {
+        self.stop
+    }
+
     /// Says what is done now.
     pub fn tell(&mut self, what: &str) {
         (self.tell)(what);
@@ -259,7 +264,7 @@ impl Bench {
     }
 
     /// The operations that processes did until now.
-    fn operations(&self, pids: &[Pid]) -> Result<Vec<u64>, Failure> {
+    pub(crate) fn operations(&self, pids: &[Pid]) -> Result<Vec<u64>, Failure> {
         let simulation = self.simulation()?;
         Ok(pids.iter().map(|pid| simulation.operations(*pid)).collect())
     }

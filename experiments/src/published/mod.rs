@@ -44,7 +44,7 @@ pub use options::{ChoiceError, Choices, Kind, Opt, SECONDS, SEED};
 pub(crate) use processors::mpstat;
 pub use refit::{Refitted, refit, refit_all, table};
 
-use crate::Failure;
+use crate::{Failure, Here, RunHere};
 
 /// A published experiment.
 #[derive(Clone, Copy)]
@@ -73,11 +73,35 @@ pub const EXPERIMENTS: &[Experiment] = &[
     crate::e6::EXPERIMENT,
 ];
 
+/// Experiments of our own: nothing of them was published, so that nothing stands beside what we get.
+pub const OWN: &[Experiment] = &[crate::alternating::EXPERIMENT, crate::service::EXPERIMENT];
+
 impl Experiment {
     /// The experiment of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Experiment> {
-        EXPERIMENTS.iter().find(|experiment| experiment.name == name)
+        EXPERIMENTS.iter().chain(OWN).find(|experiment| experiment.name == name)
+    }
+
+    /// What does it on the machine at hand, for those of our own.
+    #[must_use]
+    pub fn here(&self) -> Option<RunHere> {
+        match self.name {
+            "alternating" => Some(crate::alternating::real::run),
+            "service" => Some(crate::service::real::run),
+            _ => None,
+        }
+    }
+
+    /// Does it on the machine at hand, if it can be.
+    ///
+    /// # Errors
+    /// [`Failure`]; the machine is as it was.
+    pub fn run_here(&self, here: &mut Here<'_>, choices: &Choices) -> Result<Findings, Failure> {
+        let mut findings = Findings::new(self.name, self.published(), false);
+        let absent = || Failure::Machine(format!("experiment {} is done on simulated machines", self.name));
+        self.here().ok_or_else(absent)?(here, choices, &mut findings)?;
+        Ok(findings)
     }
 
     /// The published figures.
@@ -117,6 +141,16 @@ mod tests {
                 assert!(seen.insert((quantity, variant)), "{}: {quantity}, {variant} twice", experiment.name);
                 assert_eq!(line.is_some(), x.is_some(), "{}: {quantity}, {variant}", experiment.name);
             }
+        }
+    }
+
+    #[test]
+    fn of_our_own_nothing_was_published() {
+        for experiment in OWN {
+            let data: Published = serde_json::from_str(experiment.data).unwrap();
+            assert!(data.points.is_empty() && !data.quantities.is_empty(), "{}", experiment.name);
+            assert!(EXPERIMENTS.iter().all(|other| other.name != experiment.name));
+            assert!(experiment.here().is_some());
         }
     }
 
@@ -189,7 +223,7 @@ mod tests {
 
     #[test]
     fn options_are_not_named_twice() {
-        for experiment in EXPERIMENTS {
+        for experiment in EXPERIMENTS.iter().chain(OWN) {
             let names: BTreeSet<&str> = experiment.options.iter().map(|option| option.name).collect();
             assert_eq!(names.len(), experiment.options.len(), "{}", experiment.name);
         }

@@ -6,13 +6,15 @@
 //! | waiting, of every set | `/proc/schedstat`: run-queue delay by processor | |
 //! | waiting, of a set without that | `/proc/TID/schedstat` of its tasks | |
 //! | waiting, of the default set without that | `/proc/loadavg`: what runs or waits in the whole machine, beyond all processors | |
+//! | who runs or waits now, by set | `/proc/PID/task/TID/stat`: state and last processor | |
 //! | somebody begins to wait | a pressure trigger, 10 ms in half a second | the deadline |
 
 use crate::counters::Uses;
+use crate::procfs::{PROCESSOR, STATE, stat_field};
 use crate::view::RootTasks;
 use crate::{LinuxMachine, names};
 use millpond_machine::facets::{Usage, UsageWatch, Waited, Woke};
-use millpond_machine::{Absent, Accounting, Machine, Refusal};
+use millpond_machine::{Absent, Accounting, Machine, Reason, Refusal};
 use millpond_model::{CpuId, Nanos, PsetId};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
@@ -29,6 +31,25 @@ const DELAY_FIELD: usize = 8;
 const TRIGGER: &str = "some 10000 500000";
 
 impl Accounting for LinuxMachine {
+    fn load(&self) -> Result<BTreeMap<PsetId, u64>, Refusal> {
+        let broken = |error: std::io::Error| Refusal::operation(Reason::Machine(format!("/proc: {error}")));
+        let sets = self.view(RootTasks::Unlisted)?.sets();
+        let known = sets.keys().copied().chain([PsetId::DEFAULT]);
+        let mut load: BTreeMap<PsetId, u64> = known.map(|set| (set, 0)).collect();
+        let own = self.os.root.live.then(std::process::id);
+        for pid in self.os.pids().map_err(broken)? {
+            for tid in self.os.tids(pid).map_err(broken)? {
+                let stat = self.os.root.proc.join(format!("{pid}/task/{tid}/stat"));
+                let runs = self.os.root.read_value(&stat).ok().flatten().and_then(|text| parse_runs(&text));
+                // Who looks does not count.
+                if let Some((true, cpu)) = runs.filter(|_| own != Some(tid)) {
+                    *load.entry(LinuxMachine::set_of(&sets, cpu)).or_default() += 1;
+                }
+            }
+        }
+        Ok(load)
+    }
+
     fn watch(&self) -> Result<Box<dyn UsageWatch + '_>, Absent> {
         let uses = Uses::open(&self.os.root).map_err(absent)?;
         let delays = delays(self).is_some();
@@ -47,6 +68,12 @@ impl Accounting for LinuxMachine {
         (watch.waited, watch.busy) = (BTreeMap::new(), BTreeMap::new());
         Ok(Box::new(watch))
     }
+}
+
+/// Whether a thread runs or waits for a processor, and on which it was last, by its `stat`.
+fn parse_runs(text: &str) -> Option<(bool, CpuId)> {
+    let cpu = stat_field(text, PROCESSOR)?.parse().ok()?;
+    Some((stat_field(text, STATE)? == "R", CpuId(cpu)))
 }
 
 fn absent(refusal: Refusal) -> Absent {
@@ -267,6 +294,16 @@ mod tests {
     }
 
     #[test]
+    fn who_runs_and_where_stands_in_the_first_and_the_thirty_seventh_field_behind_the_name() {
+        let line = |state: &str| format!("7 (a) b) {state} {} 5 0 0\n", vec!["1"; 35].join(" "));
+        assert_eq!(parse_runs(&line("R")), Some((true, CpuId(5))));
+        assert_eq!(parse_runs(&line("S")), Some((false, CpuId(5))));
+        for none in ["", "7 (a) R 1 2", "7 a R"] {
+            assert_eq!(parse_runs(none), None, "{none}");
+        }
+    }
+
+    #[test]
     fn whoever_asks_does_not_count_among_the_runnable() {
         assert_eq!(parse_runnable("2.85 2.68 2.19 4/99 29771\n"), Some(3));
         assert_eq!(parse_runnable("0.00 0.00 0.00 0/99 1\n"), Some(0));
@@ -277,7 +314,7 @@ mod tests {
     fn fuzz_tables_of_delays() {
         let seeds = ["version 15\ncpu0 1 0 2 3 4 5 6 70 8\n", "2.85 2.68 2.19 4/99 29771\n"];
         millpond_fuzz::check_text("linux-delays", &seeds, |text| {
-            let _ = (parse_delays(text), parse_runnable(text));
+            let _ = (parse_delays(text), parse_runnable(text), parse_runs(text));
         });
     }
 }

@@ -1,7 +1,7 @@
-//! CPU caps: a limit on the time that one process may use, in a cgroup of its own that lives as long as the limit.
+//! CPU caps and weights: how much time one process may use, or how much it counts, in a cgroup of its own that lives as long as that.
 //!
-//! A cap says how much time a program gets and not where; it is here for comparison with sets, which do the opposite. It
-//! is for processes that we started and will end: it is not journalled, and a process that outlives its cap goes to
+//! They say how much time a program gets and not where; they are here for comparison with sets, which do the opposite. They
+//! are for processes that we started and will end: nothing of it is journalled, and a process that outlives its group goes to
 //! the root cgroup. What a killed owner left behind is swept by the next one.
 
 use crate::Root;
@@ -13,6 +13,10 @@ use std::path::{Path, PathBuf};
 
 /// Time is handed out anew this often: the kernel's own default.
 const PERIOD_US: u64 = 100_000;
+
+/// What who says nothing has in version 1, and the least.
+const SHARES: u64 = 1_024;
+const SHARES_MIN: u64 = 2;
 
 /// Our cgroups are called by this and the number of the process.
 const PREFIX: &str = "mpcap-";
@@ -40,21 +44,53 @@ impl Cap {
     /// [`Absent`] when this machine has no such limit, or we may not set it. Nothing is left behind then.
     pub fn place(root: &Root, pid: Pid, percent: u32) -> Result<Cap, Absent> {
         let controller = Controller::find(root)?;
-        let (Controller::V1(mount) | Controller::V2(mount)) = &controller;
+        if let Controller::V1(mount) = &controller
+            && mount.join("cpu.shares").exists()
+            && !has_quota(mount)
+        {
+            return Err(Absent::because("the kernel has no quota on processor time"));
+        }
+        let quota = u64::from(percent) * PERIOD_US / 100;
+        Cap::put(root, pid, &controller, |group| match &controller {
+            Controller::V1(_) => {
+                write(&group.join("cpu.cfs_period_us"), &PERIOD_US.to_string())?;
+                write(&group.join("cpu.cfs_quota_us"), &quota.to_string())
+            }
+            Controller::V2(_) => write(&group.join("cpu.max"), &format!("{quota} {PERIOD_US}")),
+        })
+    }
+
+    /// Lets the process, and what it will start, count for so much beside others when they want the same processors: `weight` is from 1 to 10000, and
+    /// who says nothing has 100.
+    ///
+    /// # Errors
+    /// As [`Cap::place`].
+    pub fn weigh(root: &Root, pid: Pid, weight: u32) -> Result<Cap, Absent> {
+        let controller = Controller::find(root)?;
+        Cap::put(root, pid, &controller, |group| match &controller {
+            Controller::V1(_) => {
+                let shares = (u64::from(weight) * SHARES / 100).max(SHARES_MIN);
+                write(&group.join("cpu.shares"), &shares.to_string())
+            }
+            Controller::V2(_) => write(&group.join("cpu.weight"), &weight.to_string()),
+        })
+    }
+
+    /// Puts the process into a group of its own that is set so.
+    fn put(
+        root: &Root,
+        pid: Pid,
+        controller: &Controller,
+        set: impl Fn(&Path) -> io::Result<()>,
+    ) -> Result<Cap, Absent> {
+        let (Controller::V1(mount) | Controller::V2(mount)) = controller;
         sweep(root, mount);
         let group = mount.join(format!("{PREFIX}{}", pid.0));
         let enabled = controller.enable(root).map_err(|e| refused(&e))?;
         let cap = Cap { group, mount: mount.clone(), enabled };
-        let quota = u64::from(percent) * PERIOD_US / 100;
         let limit = || {
             fs::create_dir(&cap.group)?;
-            match &controller {
-                Controller::V1(_) => {
-                    write(&cap.group.join("cpu.cfs_period_us"), &PERIOD_US.to_string())?;
-                    write(&cap.group.join("cpu.cfs_quota_us"), &quota.to_string())?;
-                }
-                Controller::V2(_) => write(&cap.group.join("cpu.max"), &format!("{quota} {PERIOD_US}"))?,
-            }
+            set(&cap.group)?;
             write(&cap.group.join("cgroup.procs"), &pid.0.to_string())
         };
         // Dropping the cap takes back what was done so far.
@@ -75,11 +111,7 @@ impl Controller {
     fn find(root: &Root) -> Result<Controller, Absent> {
         let v1 = root.cgroup.join("cpu");
         if v1.join("cgroup.procs").exists() {
-            return if v1.join("cpu.shares").exists() && !has_quota(&v1) {
-                Err(Absent::because("the kernel has no quota on processor time"))
-            } else {
-                Ok(Controller::V1(v1))
-            };
+            return Ok(Controller::V1(v1));
         }
         for v2 in [root.cgroup.clone(), root.cgroup.join("unified")] {
             let offered = root.read(&v2.join("cgroup.controllers")).ok().flatten().unwrap_or_default();
@@ -212,6 +244,15 @@ mod tests {
         let root = Root::live(std::env::temp_dir());
         let groups = || fs::read_to_string(format!("/proc/{}/cgroup", pid.0)).unwrap();
         let before = groups();
+        match Cap::weigh(&root, pid, 10_000) {
+            Err(absent) => println!("skipped: a_process_of_ours_is_capped_and_let_go: {absent}"),
+            Ok(weight) => {
+                let read = |file: &str| fs::read_to_string(weight.group.join(file)).ok();
+                let found = read("cpu.shares").or_else(|| read("cpu.weight")).unwrap();
+                assert!(["102400", "10000"].contains(&found.trim()), "{found}");
+            }
+        }
+        assert!(!groups().contains("mpcap"), "{}", groups());
         match Cap::place(&root, pid, 50) {
             Err(absent) => println!("skipped: a_process_of_ours_is_capped_and_let_go: {absent}"),
             Ok(cap) => {

@@ -12,6 +12,7 @@
 
 use crate::knob::{LinuxKnob, list_value};
 use crate::os::knob_error;
+use crate::procfs::{STATE, stat_field};
 use crate::{LinuxMachine, Os, words};
 use millpond_machine::{Knob, KnobError, Step, Value};
 use millpond_model::CpuSet;
@@ -110,8 +111,7 @@ impl Memo {
 
 /// Whether a process is stopped, of the text of its `stat`.
 fn is_stopped(stat: &str) -> bool {
-    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().next());
-    matches!(state, Some("T" | "t"))
+    matches!(stat_field(stat, STATE), Some("T" | "t"))
 }
 
 /// What is sent to set the list.

@@ -12,6 +12,7 @@
 //! | `policy:204/205@8123` | how the kernel schedules a thread | `other -3`, `rr 11`: see `policy` |
 //! | `unit:/mpset1.slice` | the transient slice of systemd whose cgroup that is | `present` |
 //! | `allowed:/system.slice` | the property `AllowedCPUs` of the unit whose cgroup that is | a CPU list |
+//! | `kept:nginx.service` | our drop-in for a unit of systemd | the slice that it starts in |
 //! | `irqbalance:banned` | the processors that the daemon irqbalance leaves alone | a CPU list |
 //! | `record:processor.3` | a record in the state directory | its text |
 //!
@@ -106,6 +107,8 @@ pub enum LinuxKnob {
     Unit(String),
     /// The processors that a unit of systemd is allowed.
     Allowed(String),
+    /// The slice in which a unit of systemd starts, by our drop-in.
+    Kept(String),
     /// The processors that irqbalance leaves alone.
     Balancer,
     /// A record in the state directory.
@@ -126,6 +129,7 @@ impl LinuxKnob {
             LinuxKnob::Policy(task) => format!("policy:{task}"),
             LinuxKnob::Unit(path) => format!("unit:{path}"),
             LinuxKnob::Allowed(path) => format!("allowed:{path}"),
+            LinuxKnob::Kept(unit) => format!("kept:{unit}"),
             LinuxKnob::Balancer => "irqbalance:banned".to_owned(),
             LinuxKnob::Record(name) => format!("record:{name}"),
         })
@@ -153,6 +157,7 @@ impl LinuxKnob {
             "policy" => LinuxKnob::Policy(rest.parse().map_err(|()| unknown())?),
             "unit" => LinuxKnob::Unit(rest.to_owned()),
             "allowed" => LinuxKnob::Allowed(rest.to_owned()),
+            "kept" => LinuxKnob::Kept(rest.to_owned()),
             "irqbalance" if rest == "banned" => LinuxKnob::Balancer,
             "record" => LinuxKnob::Record(rest.to_owned()),
             _ => return Err(unknown()),
@@ -235,6 +240,7 @@ mod tests {
             path.prop_map(LinuxKnob::Controller),
             path.prop_map(LinuxKnob::Unit),
             path.prop_map(LinuxKnob::Allowed),
+            "[a-z@.-]{1,12}".prop_map(LinuxKnob::Kept),
             (path, "[a-z]{1,8}").prop_map(|(p, k)| LinuxKnob::Label(p, k)),
             any_task().prop_map(LinuxKnob::Place),
             any_task().prop_map(LinuxKnob::Mask),

@@ -7,7 +7,7 @@
 
 use crate::LinuxMachine;
 use crate::os::knob_error;
-use millpond_machine::{Guard, Holder, Reason, Refusal, Subject};
+use millpond_machine::{Guard, Holder, Reason, Refusal, Subject, Writing};
 use millpond_model::Pid;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, major, minor};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -84,8 +84,7 @@ impl LinuxMachine {
         let cannot = |error: rustix::io::Errno| {
             knob_error(error.into()).into_refusal(Subject::Operation, &dir.display().to_string())
         };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = rustix::fs::open(dir, flags, Mode::empty()).map_err(cannot)?;
+        let fd = open(dir).map_err(cannot)?;
         match flock(&fd, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(Box::new(Lock { _fd: fd })),
             Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {}
@@ -109,6 +108,17 @@ impl LinuxMachine {
         }
     }
 
+    /// Whether a writer holds the lock of a directory. Several may look at once, as they share it; a writer who comes meanwhile waits in the
+    /// kernel's queue for as long as the answer lives.
+    pub(crate) fn writing_in(&self, dir: &Path) -> Writing {
+        let Ok(fd) = open(dir) else { return Writing::Unknown };
+        match flock(&fd, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => Writing::Nobody(Box::new(Lock { _fd: fd })),
+            Err(rustix::io::Errno::WOULDBLOCK) => Writing::Now,
+            Err(_) => Writing::Unknown,
+        }
+    }
+
     /// What can be seen of whoever holds the lock of a directory.
     fn sign_of(&self, dir: BorrowedFd<'_>) -> Sign {
         let root = &self.os.root;
@@ -125,6 +135,10 @@ impl LinuxMachine {
         let pid = pid.or(running.as_ref().map(|o| o.pid.0));
         Sign { pid, used, doing: running.map(|o| (o.what, o.steps.len())) }
     }
+}
+
+fn open(dir: &Path) -> Result<OwnedFd, rustix::io::Errno> {
+    rustix::fs::open(dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// Waits on a thread of its own. When nobody wants the lock any more, it is given back at once.
@@ -155,10 +169,10 @@ fn given_up(holder: Option<Holder>) -> Refusal {
 }
 
 /// The process that holds the lock of a file, of the text of `/proc/locks`: `4: FLOCK  ADVISORY  WRITE 812 00:1a:1
-/// 0 EOF`. Lines of those that wait have an arrow in front. A holder in another container has no number here.
+/// 0 EOF`. Lines of those that wait have an arrow in front, and those that only look say `READ`. A holder in another container has no number here.
 fn holder_in(locks: &str, file: &str) -> Option<u32> {
     locks.lines().find_map(|line| match *line.split_ascii_whitespace().collect::<Vec<_>>().as_slice() {
-        [_, "FLOCK", _, _, pid, at, ..] if at == file => pid.parse().ok().filter(|pid| *pid > 0),
+        [_, "FLOCK", _, "WRITE", pid, at, ..] if at == file => pid.parse().ok().filter(|pid| *pid > 0),
         _ => None,
     })
 }
@@ -197,6 +211,7 @@ mod tests {
         assert_eq!(holder_in(locks, "00:1a:1"), Some(812));
         assert_eq!(holder_in(locks, "00:1a:2"), None);
         assert_eq!(holder_in(locks, "00:1a:3"), None, "it is in another container");
+        assert_eq!(holder_in("1: FLOCK  ADVISORY  READ 8 00:1a:1 0 EOF\n", "00:1a:1"), None, "it looks");
     }
 
     fn machine(dir: &Path) -> LinuxMachine {
@@ -222,6 +237,25 @@ mod tests {
         assert_eq!(said(), format!("another change is under way (process {own})"));
         drop(held);
         machine.lock_dir(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn who_looks_sees_a_writer_and_holds_none_up_for_long() {
+        let dir = tempfile::tempdir().unwrap();
+        let machine = machine(dir.path());
+        let is_nobody = || matches!(machine.writing_in(dir.path()), Writing::Nobody(_));
+        assert!(is_nobody());
+        let held = machine.lock_dir(dir.path()).unwrap();
+        assert!(matches!(machine.writing_in(dir.path()), Writing::Now));
+        drop(held);
+        let looks = machine.writing_in(dir.path());
+        assert!(matches!(looks, Writing::Nobody(_)) && is_nobody(), "several look at once");
+        std::thread::scope(|scope| {
+            let writes = scope.spawn(|| drop(self::machine(dir.path()).lock_dir(dir.path()).unwrap()));
+            drop(looks);
+            writes.join().unwrap();
+        });
+        assert!(matches!(machine.writing_in(&dir.path().join("none")), Writing::Unknown));
     }
 
     #[test]

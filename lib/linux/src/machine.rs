@@ -1,10 +1,12 @@
 //! The machine: its facets in one place, and its knobs.
 
 use crate::clock::LinuxClock;
+use crate::glance::Glance;
 use crate::hierarchy::{Hierarchy, lists_cpuset};
 use crate::knob::{LinuxKnob, Tree, canonical, list_value, written};
 use crate::names;
-use crate::os::knob_error;
+use crate::notices::{self, Told};
+use crate::os::{NO_ROOM, knob_error};
 use crate::plan::{Wanted, plan};
 use crate::shelter;
 use crate::view::is_within;
@@ -12,10 +14,10 @@ use crate::words;
 use crate::{Os, Root, is_gone};
 use millpond_machine::{
     Absent, Accounting, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, Knob, KnobError, Knobs,
-    Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Zones,
+    Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Writing, Zones,
 };
 use millpond_model::CpuSet;
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -37,6 +39,8 @@ pub struct LinuxMachine {
     clock: LinuxClock,
     cgroups: bool,
     boot: OnceCell<String>,
+    pub(crate) glance: Glance,
+    told: RefCell<Told>,
 }
 
 impl LinuxMachine {
@@ -46,7 +50,15 @@ impl LinuxMachine {
         let clock = LinuxClock::new(&root);
         let os = Os::new(root);
         let cgroups = os.may_write_groups().is_ok();
-        LinuxMachine { os, journal, clock, cgroups, boot: OnceCell::new() }
+        LinuxMachine {
+            os,
+            journal,
+            clock,
+            cgroups,
+            boot: OnceCell::new(),
+            glance: Glance::default(),
+            told: RefCell::default(),
+        }
     }
 
     /// The files of the machine.
@@ -96,6 +108,21 @@ impl LinuxMachine {
         Ok(())
     }
 
+    /// Takes a cgroup's list of processors away. Before 7.0 a kernel does not, while there are processes in it or below; somebody else's
+    /// then names every processor, which means the same.
+    fn take_list_away(&self, group: &str, path: &str) -> Result<(), KnobError> {
+        let result = self.ending(group, || self.write_file(Tree::Cgroup, path, None));
+        match result {
+            Err(KnobError::Refused(why))
+                if why == NO_ROOM && !self.os.hierarchy.is_v1() && names::owner(group).is_none() =>
+            {
+                let every = self.os.cpu_list("possible")?;
+                self.write_file(Tree::Cgroup, path, list_value(&every).as_ref())
+            }
+            result => result,
+        }
+    }
+
     fn read_file(&self, tree: Tree, path: &str) -> Result<Option<Value>, KnobError> {
         let text = self.os.root.read_value(&self.file(tree, path)?).map_err(knob_error)?;
         Ok(text.and_then(|text| canonical(path, text.trim_end())))
@@ -120,6 +147,12 @@ impl LinuxMachine {
         let file = self.os.group(path)?.join("cgroup.subtree_control");
         let text = self.os.root.read_value(&file).map_err(knob_error)?.unwrap_or_default();
         Ok(lists_cpuset(&text).then(|| "on".to_owned()))
+    }
+
+    /// The directory whose lock makes a writer: that of the sets, so that there is one writer whatever state directory each has.
+    fn locked_dir(&self) -> PathBuf {
+        let dir = self.os.hierarchy.mount().cloned().filter(|_| self.os.root.live && self.cgroups);
+        dir.unwrap_or_else(|| self.os.root.state.clone())
     }
 
     /// What all baselines and records of things that are gone would need to be forgotten.
@@ -168,12 +201,14 @@ impl Knobs for LinuxMachine {
             LinuxKnob::Policy(task) => self.policy(task).map(|policy| Some(policy.to_string())),
             LinuxKnob::Unit(path) => Ok(self.os.group(&path)?.is_dir().then(|| "present".to_owned())),
             LinuxKnob::Allowed(path) => Ok(self.os.allowed_cpus(&path)?.map(|cpus| cpus.to_string())),
+            LinuxKnob::Kept(unit) => self.os.kept_slice(&unit),
             LinuxKnob::Balancer => self.os.left_alone().map(|cpus| list_value(&cpus)),
             LinuxKnob::Record(name) => self.os.root.read(&self.os.record_file(&name)).map_err(knob_error),
         }
     }
 
     fn write(&self, knob: &Knob, value: Option<&Value>) -> Result<(), KnobError> {
+        self.glance.forget();
         match LinuxKnob::parse(knob)? {
             LinuxKnob::Dir(path) => match value {
                 Some(_) => self.os.make_group(&path),
@@ -183,9 +218,7 @@ impl Knobs for LinuxMachine {
                 },
             },
             LinuxKnob::File(tree, path) => match path.strip_suffix("/cpuset.cpus") {
-                Some(group) if value.is_none() && tree == Tree::Cgroup => {
-                    self.ending(group, || self.write_file(tree, &path, value))
-                }
+                Some(group) if value.is_none() && tree == Tree::Cgroup => self.take_list_away(group, &path),
                 _ => self.write_file(tree, &path, value),
             },
             LinuxKnob::Controller(path) => {
@@ -202,6 +235,7 @@ impl Knobs for LinuxMachine {
                 };
                 self.os.allow_cpus(&path, cpus.as_ref())
             }
+            LinuxKnob::Kept(unit) => self.os.keep_slice(&unit, value.map(String::as_str)),
             LinuxKnob::Place(task) if self.os.systemd => {
                 self.os.place_by_systemd(task, value.map_or("/", |v| v))
             }
@@ -260,17 +294,38 @@ impl Knobs for LinuxMachine {
         Ok(steps)
     }
 
+    fn publish(&self) -> Vec<String> {
+        notices::publish(&self.os)
+    }
+
+    fn is_published(&self) -> bool {
+        let Ok(online) = self.online_now() else { return false };
+        let told = &mut self.told.borrow_mut();
+        let seen =
+            self.glance.of_view(|v| notices::is_published(&self.os, v.recorded.as_ref(), &online, told));
+        seen.unwrap_or_else(|| notices::is_published(&self.os, self.recorded().as_ref(), &online, told))
+    }
+
+    fn glance(&self) -> Option<Box<dyn Guard>> {
+        Some(self.glance.begin())
+    }
+
     fn called(&self, knob: &Knob) -> String {
         words::called(&self.os, knob)
     }
 
     fn lock(&self) -> Result<Box<dyn Guard>, Refusal> {
-        let dir = self.os.hierarchy.mount().cloned().filter(|_| self.os.root.live && self.cgroups);
-        let dir = dir.unwrap_or_else(|| self.os.root.state.clone());
+        let dir = self.locked_dir();
         if !dir.exists() {
             fs::create_dir_all(&dir).map_err(|e| Refusal::operation(Reason::Journal(e.to_string())))?;
         }
-        self.lock_dir(&dir)
+        let held = self.lock_dir(&dir)?;
+        self.glance.end();
+        Ok(held)
+    }
+
+    fn writing(&self) -> Writing {
+        self.writing_in(&self.locked_dir())
     }
 
     fn boot_id(&self) -> String {

@@ -80,7 +80,11 @@ pub fn pool_leaf(pool: PoolId, origin: &str) -> (String, bool) {
 pub fn is_scope(path: &str) -> bool {
     let mut parts = path.trim_start_matches('/').split('/');
     let (top, scope) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    let is_ours = top.ends_with(SLICE_SUFFIX) && owner(path).is_some();
+    let is_ours = owner(path).is_some()
+        && top.strip_suffix(SLICE_SUFFIX).is_some_and(|stem| {
+            // Others' may stand there too: a container's that was started in the set.
+            scope.strip_prefix(stem).is_some_and(|rest| rest.starts_with('-'))
+        });
     is_ours && scope.ends_with(SCOPE_SUFFIX) && parts.next().is_none()
 }
 
@@ -239,6 +243,7 @@ mod tests {
             assert_eq!(pool(none), None, "{none}");
         }
         assert!(is_scope("/mpset3.slice/mpset3-7-1.scope") && !is_scope("/mpset3.slice"));
+        assert!(!is_scope("/mpset3.slice/docker-12.scope") && !is_scope("/mpset3.slice/a.service"));
         assert!(!is_scope("/mpset3/a.scope") && !is_scope("/user.slice/a.scope"));
         assert!(is_started("/mpdefault.slice/mpdefault-7-1.scope"));
         assert_eq!(unit("/system.slice/a.service").as_deref(), Some("a.service"));

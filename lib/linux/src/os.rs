@@ -7,12 +7,17 @@ use crate::{Root, affinity, is_gone, paper};
 use millpond_machine::KnobError;
 use millpond_model::CpuSet;
 use rustix::fs::{XattrFlags, getxattr, removexattr, setxattr};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// The prefix of our extended attributes.
 const LABEL_PREFIX: &str = "user.millpond.";
+
+/// What the kernel means by "no space left" of a list or a place.
+pub(crate) const NO_ROOM: &str = "the kernel has no room for it (no space left)";
 
 /// What the kernel says when something is in use. It does not say by whom.
 pub(crate) const BUSY: &str = "the kernel says that it is in use";
@@ -30,6 +35,8 @@ pub struct Os {
     pub systemd: bool,
     possible: CpuSet,
     width: u32,
+    /// The process of a thread, by its number and its start.
+    pub(crate) processes: RefCell<BTreeMap<(u32, u64), u32>>,
 }
 
 impl Os {
@@ -43,7 +50,7 @@ impl Os {
         let release = root.read_value(&root.proc.join("sys/kernel/osrelease")).ok().flatten();
         let kernel = release.as_deref().and_then(parse_release).unwrap_or((0, 0));
         let systemd = crate::systemd::detect(&root, &hierarchy);
-        Os { root, hierarchy, kernel, systemd, possible, width }
+        Os { root, hierarchy, kernel, systemd, possible, width, processes: RefCell::default() }
     }
 
     /// The processors that the kernel could have: the same from boot to boot.
@@ -307,7 +314,7 @@ pub fn knob_error(error: io::Error) -> KnobError {
         _ if is_gone(&error) => KnobError::Gone,
         Some(libc::EACCES | libc::EPERM) => KnobError::NotPermitted,
         Some(libc::EROFS) => KnobError::ReadOnly,
-        Some(libc::ENOSPC) => KnobError::Refused("the kernel has no room for it (no space left)".into()),
+        Some(libc::ENOSPC) => KnobError::Refused(NO_ROOM.into()),
         Some(libc::EBUSY) => KnobError::Refused(BUSY.into()),
         Some(libc::EINVAL) => KnobError::Refused("the kernel says that it is not valid".into()),
         _ => KnobError::Refused(error.to_string()),

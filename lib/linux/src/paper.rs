@@ -6,7 +6,7 @@
 
 use crate::hierarchy::lists_cpuset;
 use crate::knob::TaskId;
-use crate::os::{BUSY, knob_error};
+use crate::os::{BUSY, NO_ROOM, knob_error};
 use crate::policy::Policy;
 use crate::{Os, is_gone};
 use millpond_machine::KnobError;
@@ -52,13 +52,13 @@ fn check_cpus(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
     if !wanted.is_subset(&os.cpu_list("possible")?) {
         return Err(refused("the kernel says that it is not valid"));
     }
+    let dir = path.parent().unwrap_or(path);
+    let keeps = os.hierarchy.is_v1() || os.kernel < (7, 0);
+    if wanted.is_empty() && keeps && is_populated(dir) {
+        return Err(refused(NO_ROOM));
+    }
     if !os.hierarchy.is_v1() {
         return Ok(());
-    }
-    let dir = path.parent().unwrap_or(path);
-    let tasks = fs::read_to_string(dir.join("tasks")).unwrap_or_default();
-    if wanted.is_empty() && !tasks.trim().is_empty() {
-        return Err(refused("the kernel has no room for it (no space left)"));
     }
     let parent = dir.parent().unwrap_or(dir);
     if parent.join("cpuset.cpus").exists() && !wanted.is_subset(&read_cpus(parent)) {
@@ -70,6 +70,15 @@ fn check_cpus(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
         }
     }
     Ok(())
+}
+
+/// Whether there are tasks in a cgroup or below it.
+fn is_populated(dir: &Path) -> bool {
+    let has = |file: &str| fs::read_to_string(dir.join(file)).is_ok_and(|text| !text.trim().is_empty());
+    has("tasks")
+        || has("cgroup.threads")
+        || has("cgroup.procs")
+        || child_dirs(dir).iter().any(|d| is_populated(d))
 }
 
 fn partition_is_possible(os: &Os, file: &Path) -> Result<bool, KnobError> {
@@ -209,7 +218,7 @@ pub(crate) fn attach(os: &Os, task: TaskId, path: &str) -> Result<(), KnobError>
         return Err(refused(&format!("there is no cgroup {path}")));
     }
     if effective(os, path)?.is_empty() {
-        return Err(refused("the kernel has no room for it (no space left)"));
+        return Err(refused(NO_ROOM));
     }
     let moved = match task.tid {
         Some(tid) => vec![tid],

@@ -10,7 +10,7 @@ use crate::knob::LinuxKnob;
 use crate::names;
 use crate::plan::{Destination, Wanted};
 use crate::view::{RootTasks, SetLabel, View};
-use millpond_machine::facets::Member;
+use millpond_machine::facets::{Member, StartOption};
 use millpond_machine::{Change, Pools, Processors, Reason, Refusal, Step, Subject};
 use millpond_model::pools::PoolsState;
 use millpond_model::{CpuId, CpuSet, Pid, PoolId, PsetId, PsetMode, State};
@@ -25,6 +25,11 @@ pub(crate) fn recorded(os: &Os) -> Option<PoolsState> {
 }
 
 impl LinuxMachine {
+    /// The configuration as it was last committed, or as it was seen in this glance.
+    pub(crate) fn recorded(&self) -> Option<PoolsState> {
+        self.glance.of_view(|view| view.recorded.clone()).unwrap_or_else(|| recorded(&self.os))
+    }
+
     /// Whether sets may be changed by themselves.
     pub(crate) fn sets_are_free(&self) -> Result<(), Refusal> {
         match recorded(&self.os) {
@@ -108,7 +113,7 @@ impl LinuxMachine {
             .collect();
         for (id, label) in &wanted.sets {
             let empty = (&label.cpus() & online).is_empty();
-            if empty && (used.contains(id) || !label.zones.is_empty()) {
+            if empty && (used.contains(id) || view.present(label).next().is_some()) {
                 return Err(Refusal::new(Subject::Pset(*id), Reason::EmptyPset(*id))
                     .hint("leave it a processor, or move its processes to another pool first (poolbind)"));
             }
@@ -119,7 +124,7 @@ impl LinuxMachine {
 
 impl Pools for LinuxMachine {
     fn state(&self) -> Result<Option<PoolsState>, Refusal> {
-        let Some(mut state) = recorded(&self.os) else { return Ok(None) };
+        let Some(mut state) = self.recorded() else { return Ok(None) };
         let sets = self.view(RootTasks::Unlisted)?.sets();
         let placed = |(cpu, state)| (cpu, (Self::set_of(&sets, cpu), state));
         state.catch_up(&self.states_now()?.into_iter().map(placed).collect());
@@ -136,7 +141,9 @@ impl Pools for LinuxMachine {
         self.may_have_pools()?;
         let to = to.map(PoolsState::numbered);
         let exclusive = to.as_ref().is_some_and(|s| !s.keep_others && s.conf.psets.len() > 1);
-        let view = self.view(if exclusive { RootTasks::Listed } else { RootTasks::ForLiveSets })?;
+        let root = if exclusive { RootTasks::Listed } else { RootTasks::ForLiveSets };
+        let further: Vec<String> = to.iter().flat_map(|s| s.zones.keys().cloned()).collect();
+        let view = View::read_with(&self.os, self.journal.as_ref(), root, &further)?;
         let live = view.sets();
         if recorded(&self.os).is_none() && !live.is_empty() {
             return Err(Refusal::operation(Reason::PsetsExist(live.into_keys().collect())));
@@ -185,14 +192,25 @@ impl Pools for LinuxMachine {
             Member::Process(pid) => self.join_process(*pid, to, set)?,
             Member::Zone(name) => {
                 let (path, _) = self.zone_called(name)?;
-                state.zones.remove(&path);
-                if !to.is_default() {
-                    state.zones.insert(path.clone(), to);
+                if names::owner(&path).is_none_or(|stands_in| stands_in != set) {
+                    self.may_be_steered(name, &path)?;
+                    state.zones.remove(&path);
+                    if !to.is_default() {
+                        state.zones.insert(path.clone(), to);
+                    }
                 }
-                self.join_zone(&path, name, set, &state)?
+                self.join_zone(&path, name, (set, false), state)?
             }
         };
         Ok(Change::new(format!("bind {member} to pool {to}"), steps, ()))
+    }
+
+    fn prepare_keep(&self, zone: &str, to: PoolId) -> Result<Change<()>, Refusal> {
+        self.keep_unit(zone, to)
+    }
+
+    fn start_options(&self, to: PoolId) -> Result<Vec<StartOption>, Refusal> {
+        self.options_of(to)
     }
 }
 
@@ -217,16 +235,26 @@ impl LinuxMachine {
     }
 
     /// A zone stays where it stands, and its pool's set is steered to it.
-    fn join_zone(
+    pub(crate) fn join_zone(
         &self,
         path: &str,
         name: &str,
-        set: PsetId,
-        state: &PoolsState,
+        (set, keeps): (PsetId, bool),
+        mut state: PoolsState,
     ) -> Result<Vec<Step>, Refusal> {
-        let further = [path.to_owned()];
+        if names::owner(path).is_some() {
+            // Where it stood before it was started in a set, it stands no more.
+            let unit = names::unit(path);
+            state.zones.retain(|zone, _| names::unit(zone) != unit);
+        }
+        // What stands in a set of ours is nobody's neighbour.
+        let further: Vec<String> =
+            names::owner(path).is_none().then(|| path.to_owned()).into_iter().collect();
         let journal = self.journal.as_ref();
-        let view = View::read_with(&self.os, journal, RootTasks::ForLiveSets, &further)?;
+        let mut view = View::read_with(&self.os, journal, RootTasks::ForLiveSets, &further)?;
+        if keeps {
+            view.kept.insert(set);
+        }
         let mut sets = view.sets();
         let empty = sets.get(&set).is_some_and(|s| (&s.cpus() & &view.online).is_empty());
         if empty {
@@ -237,7 +265,7 @@ impl LinuxMachine {
             label.zones = state.zones_of(*id);
         }
         let mut steps = self.with_plan(&view, Vec::new(), &Wanted::of(&view, sets, Vec::new()))?;
-        steps.extend(self.record_step(Some(state)));
+        steps.extend(self.record_step(Some(&state)));
         Ok(steps)
     }
 }

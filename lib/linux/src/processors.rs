@@ -13,6 +13,7 @@ use millpond_machine::{Change, Machine, Processors, Psets, Reason, Refusal, Step
 use millpond_model::{CpuId, CpuSet, State, Topology, Transition, TransitionError, WallTime};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
@@ -20,8 +21,11 @@ struct Record {
     since: WallTime,
 }
 
+/// What the name of a processor's record begins with.
+const RECORD: &str = "processor.";
+
 fn record_knob(cpu: CpuId) -> LinuxKnob {
-    LinuxKnob::Record(format!("processor.{cpu}"))
+    LinuxKnob::Record(format!("{RECORD}{cpu}"))
 }
 
 impl LinuxMachine {
@@ -34,11 +38,13 @@ impl LinuxMachine {
 
     /// The state of each processor, with its time where we know it.
     fn known_states(&self) -> Result<Vec<(CpuId, State, Option<WallTime>)>, Refusal> {
-        let (present, online) = (self.processor_list("present")?, self.processor_list("online")?);
-        let recorded = self.os.root.state.join("records").exists();
+        let (present, online) = (self.processor_list("present")?, self.online_now()?);
+        // Few processors have a record. One list tells of which one need not ask.
+        let records = self.os.root.names(&self.os.root.state.join("records")).unwrap_or_default();
+        let is_recorded = |cpu: CpuId| records.binary_search(&format!("{RECORD}{cpu}")).is_ok();
         let known = |cpu| {
             let on = online.contains(cpu);
-            let record = if recorded { self.record_if_true(cpu, on) } else { None };
+            let record = if is_recorded(cpu) { self.record_if_true(cpu, on) } else { None };
             match record {
                 Some(record) => (cpu, record.state, Some(record.since)),
                 None => (cpu, if on { State::OnLine } else { State::OffLine }, None),
@@ -49,7 +55,13 @@ impl LinuxMachine {
 
     /// The state of each processor, without its time.
     pub(crate) fn states_now(&self) -> Result<BTreeMap<CpuId, State>, Refusal> {
-        Ok(self.known_states()?.into_iter().map(|(cpu, state, _)| (cpu, state)).collect())
+        self.glance
+            .states(|| Ok(self.known_states()?.into_iter().map(|(cpu, state, _)| (cpu, state)).collect()))
+    }
+
+    /// The on-line processors, or those that were seen in this glance.
+    pub(crate) fn online_now(&self) -> Result<CpuSet, Refusal> {
+        self.glance.of_view(|view| view.online.clone()).map_or_else(|| self.processor_list("online"), Ok)
     }
 
     fn processor_list(&self, name: &str) -> Result<CpuSet, Refusal> {
@@ -122,7 +134,8 @@ impl LinuxMachine {
         if stopped.is_empty() || !self.has_cgroups() {
             return Ok(Vec::new());
         }
-        let (mut view, sets) = self.live_sets()?;
+        let (view, sets) = self.live_sets()?;
+        let mut view = Rc::unwrap_or_clone(view);
         let left = &view.online - stopped;
         let lonely = Self::left_with_one((&sets, &view.online), (&sets, &left));
         let mut steps = self.adopted(&lonely, bound, stopped);

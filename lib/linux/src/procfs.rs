@@ -37,6 +37,19 @@ pub struct Stat {
     pub dead: bool,
 }
 
+/// The field of a `stat` file that says what a thread does.
+pub(crate) const STATE: usize = 3;
+/// The one that names the parent.
+pub(crate) const PARENT: usize = 4;
+/// The one with the processor that it was on last.
+pub(crate) const PROCESSOR: usize = 39;
+
+/// A field of a `stat` file by its number, which the manual counts from 1; the second is the name, which may hold anything, so that only
+/// those behind it can be had.
+pub(crate) fn stat_field(text: &str, number: usize) -> Option<&str> {
+    text.rsplit_once(')')?.1.split_ascii_whitespace().nth(number.checked_sub(STATE)?)
+}
+
 /// Parses the text of a `stat` file. The name may contain blanks and parentheses, so the fields are counted
 /// from the last `)`.
 #[must_use]
@@ -64,6 +77,9 @@ pub fn parse_stat(text: &str) -> Option<Stat> {
         dead: matches!(fields.first(), Some(&"Z" | &"X")),
     })
 }
+
+/// So many threads are remembered with their processes; then it begins anew.
+const PROCESSES_MAX: usize = 4096;
 
 impl Os {
     fn task_dir(&self, pid: u32, tid: Option<u32>) -> PathBuf {
@@ -140,6 +156,21 @@ impl Os {
             .and_then(|text| text.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())))
     }
 
+    /// The process of a thread that began then, which is the same for as long as it lives.
+    pub(crate) fn process_of_started(&self, tid: u32, start: u64) -> Option<u32> {
+        let known = self.processes.borrow().get(&(tid, start)).copied();
+        if known.is_some() {
+            return known;
+        }
+        let pid = self.process_of(tid).ok().flatten()?;
+        let mut processes = self.processes.borrow_mut();
+        if processes.len() >= PROCESSES_MAX {
+            processes.clear();
+        }
+        processes.insert((tid, start), pid);
+        Some(pid)
+    }
+
     /// The effective user and group of a process.
     #[must_use]
     pub fn owner_of(&self, pid: u32) -> (Option<u32>, Option<u32>) {
@@ -165,7 +196,7 @@ impl Os {
     #[must_use]
     pub fn parent_of(&self, pid: u32) -> Option<u32> {
         let text = self.root.read(&self.task_dir(pid, None).join("stat")).ok()??;
-        text.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
+        stat_field(&text, PARENT)?.parse().ok()
     }
 
     /// The cgroup of a process or thread in the cpuset hierarchy.

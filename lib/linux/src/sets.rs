@@ -10,6 +10,7 @@ use millpond_machine::facets::{LwpStatus, Move};
 use millpond_machine::{Change, Psets, Reason, Refusal, Step, Subject, Threads};
 use millpond_model::{CpuId, CpuSet, Lwp, Pset, PsetId, PsetMode, State};
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 /// What a move of processors is judged by, and where they go.
 struct Moving<'a> {
@@ -24,12 +25,12 @@ struct Moving<'a> {
 
 impl LinuxMachine {
     /// The tree as it is.
-    pub(crate) fn view(&self, root: RootTasks) -> Result<View, Refusal> {
-        View::read(&self.os, self.journal.as_ref(), root)
+    pub(crate) fn view(&self, root: RootTasks) -> Result<Rc<View>, Refusal> {
+        self.glance.view(root, || View::read(&self.os, self.journal.as_ref(), root))
     }
 
     /// The tree for a change, and the live sets.
-    pub(crate) fn live_sets(&self) -> Result<(View, BTreeMap<PsetId, SetLabel>), Refusal> {
+    pub(crate) fn live_sets(&self) -> Result<(Rc<View>, BTreeMap<PsetId, SetLabel>), Refusal> {
         let view = self.view(RootTasks::ForLiveSets)?;
         let sets = view.sets();
         Ok((view, sets))
@@ -285,7 +286,7 @@ fn breaches(view: &View, id: PsetId, label: &SetLabel, mode: PsetMode) -> Vec<St
     let active = &label.cpus() & &view.online;
     let own = view.set_group(id);
     let place = match mode {
-        PsetMode::InPlace => label.zones.first().unwrap_or(&own),
+        PsetMode::InPlace => view.present(label).next().unwrap_or(&own),
         _ => &own,
     };
     let Some(group) = view.groups.get(place) else { return vec![format!("{} is gone", words::group(place))] };

@@ -6,6 +6,7 @@ use crate::knob::{LinuxKnob, TaskId, Tree, canonical};
 use crate::names;
 use crate::os::knob_error;
 use millpond_machine::{Journal, Knob, KnobError, Reason, Refusal, Subject, Value};
+use millpond_model::pools::PoolsState;
 use millpond_model::{CpuId, CpuSet, PoolId, PsetId, PsetMode};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,6 +57,8 @@ pub struct Group {
     pub label: Option<String>,
     /// Where the tasks of a leaf of ours came from.
     pub origin: Option<String>,
+    /// Units of others that were started in it (a slice of ours).
+    pub units: Vec<String>,
 }
 
 /// A task and where it is.
@@ -107,7 +110,11 @@ pub struct View {
     pub groups: BTreeMap<String, Group>,
     /// Tasks in cgroups of ours, and on version 1 those of the root cgroup.
     pub tasks: Vec<TaskAt>,
-    /// The set of each pool, while pools are enabled.
+    /// Sets in which units start from now on, where systemd owns the tree.
+    pub kept: BTreeSet<PsetId>,
+    /// The configuration of pools as it was last committed, while they are enabled.
+    pub recorded: Option<PoolsState>,
+    /// The set of each pool of it.
     pub pools: BTreeMap<PoolId, PsetId>,
     /// Origins that still exist.
     pub origins: BTreeSet<String>,
@@ -150,15 +157,18 @@ impl View {
         zones: &[String],
     ) -> Result<View, (String, KnobError)> {
         let v1 = os.hierarchy.is_v1();
+        let recorded = crate::pools::recorded(os);
         let mut view = View {
             v1,
             overlap_kills: os.kernel < (7, 0),
             prompt_removal: os.kernel >= (6, 15),
             systemd: os.systemd,
+            kept: os.kept_sets(),
             possible: os.possible().clone(),
             online: os.online().map_err(|e| ("the list of on-line processors".into(), e))?,
             baselines: journal.baselines(),
-            pools: crate::pools::recorded(os).map(|state| state.sets()).unwrap_or_default(),
+            pools: recorded.as_ref().map(PoolsState::sets).unwrap_or_default(),
+            recorded,
             ..View::default()
         };
         let Some(mount) = os.hierarchy.mount().cloned() else { return Ok(view) };
@@ -166,14 +176,9 @@ impl View {
             let what = what.to_owned();
             move |e: std::io::Error| (what.clone(), knob_error(e))
         };
-        if v1 {
-            view.mems = os
-                .root
-                .read_value(&mount.join("cpuset.mems"))
-                .map_err(at("cpuset.mems"))?
-                .unwrap_or_default();
-        }
-        view.groups.insert("/".into(), read_group(os, "/")?);
+        let top = read_group(os, "/")?;
+        view.mems = top.mems.clone().unwrap_or_default();
+        view.groups.insert("/".into(), top);
         for name in os.root.dirs(&mount).map_err(at("/"))? {
             let path = format!("/{name}");
             let ours = names::owner(&path).is_some();
@@ -233,8 +238,13 @@ impl View {
         self.read_tasks(os, path)?;
         let dir = os.group(path).map_err(|e| (path.to_owned(), e))?;
         for name in os.root.dirs(&dir).map_err(|e| (path.to_owned(), knob_error(e)))? {
-            let Some(origin) = leaf_origin(os, path, &name)? else { continue };
             let leaf = format!("{path}/{name}");
+            let Some(origin) = leaf_origin(os, path, &name)? else {
+                if let Some(group) = self.groups.get_mut(path).filter(|_| os.systemd) {
+                    group.units.extend(names::unit(&leaf));
+                }
+                continue;
+            };
             let mut group = read_group(os, &leaf)?;
             if origin == "/" || os.group(&origin).is_ok_and(|d| d.is_dir()) {
                 self.origins.insert(origin.clone());
@@ -286,10 +296,20 @@ impl View {
         sets
     }
 
+    /// The zones of a set that are there now. Others are remembered: a service that is stopped may start again.
+    pub fn present<'l>(&self, label: &'l SetLabel) -> impl Iterator<Item = &'l String> {
+        label.zones.iter().filter(|zone| self.groups.contains_key(*zone))
+    }
+
     /// How a set is enforced here, given whether it has members that were moved or started by us.
     #[must_use]
     pub fn mode(&self, label: &SetLabel, has_tasks: bool) -> PsetMode {
-        match (label.mode, label.zones.len()) {
+        // One that was started in a set meanwhile does not stand where it stood.
+        let moved = |zone: &String| {
+            let unit = names::unit(zone);
+            unit.is_some_and(|unit| self.groups.values().any(|group| group.units.contains(&unit)))
+        };
+        match (label.mode, self.present(label).filter(|zone| !moved(zone)).count()) {
             (PsetMode::Shared, _) => PsetMode::Shared,
             (_, 0) if self.v1 || self.partitions => PsetMode::Own,
             (_, 1) if !has_tasks && self.remote_partitions => PsetMode::InPlace,
@@ -297,10 +317,17 @@ impl View {
         }
     }
 
+    /// Whether units were started in a set, or will be.
+    #[must_use]
+    pub fn holds_units(&self, id: PsetId) -> bool {
+        let started = self.groups.get(&self.set_group(id)).is_some_and(|group| !group.units.is_empty());
+        started || self.kept.contains(&id)
+    }
+
     /// Whether a set has members in its own cgroup.
     #[must_use]
     pub fn has_tasks(&self, id: PsetId) -> bool {
-        self.tasks.iter().any(|t| names::owner(&t.at) == Some(id))
+        self.holds_units(id) || self.tasks.iter().any(|t| names::owner(&t.at) == Some(id))
     }
 
     /// Whether a cgroup path can be gone back to.
@@ -406,7 +433,7 @@ fn task_at(os: &Os, number: u32, thread: bool, path: &str) -> Option<TaskAt> {
     let stat = os.stat(number, None).ok().flatten()?;
     let id = if thread {
         // `/proc/TID` works for every thread although it is not listed.
-        let pid = if stat.kernel { number } else { os.process_of(number).ok().flatten()? };
+        let pid = if stat.kernel { number } else { os.process_of_started(number, stat.start)? };
         TaskId { pid, tid: Some(number), start: stat.start }
     } else {
         TaskId { pid: number, tid: None, start: stat.start }

@@ -77,7 +77,11 @@ impl LinuxMachine {
         let dir = self.os.group(whole).map_err(broken)?;
         for name in self.os.root.dirs(&dir).map_err(|e| broken(knob_error(e)))? {
             let child = format!("{path}/{name}");
-            if names::owner(&child).is_none() {
+            if names::owner(&child).is_some() {
+                if depth == 0 && self.os.systemd {
+                    found.extend(self.units_in(&child).map_err(broken)?);
+                }
+            } else {
                 found.push(child.clone());
                 if depth < DEPTH_MAX {
                     self.collect_zones(&child, depth + 1, found)?;
@@ -115,6 +119,7 @@ impl Zones for LinuxMachine {
         self.sets_are_free()?;
         let refuse = |reason| Refusal::new(Subject::Zone(zone.to_owned()), reason);
         let (path, mut outcome) = self.zone_called(zone)?;
+        self.may_be_steered(zone, &path)?;
         let further = std::slice::from_ref(&path);
         let view = View::read_with(&self.os, self.journal.as_ref(), RootTasks::ForLiveSets, further)?;
         let mut sets = view.sets();

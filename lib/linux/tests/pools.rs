@@ -7,7 +7,8 @@ mod common;
 use common::HandMade;
 use common::commands::{EXCLUSIVE, create};
 use millpond_machine::facets::Member;
-use millpond_machine::{Knobs, Machine, Refusal, Writer};
+use millpond_machine::laws::Faulty;
+use millpond_machine::{Knob, Knobs, Machine, Refusal, Writer};
 use millpond_model::pools::{PoolNode, PoolsConf, PoolsState, PsetNode};
 use millpond_model::{CpuId, Pid, PoolId, PsetId};
 use std::collections::BTreeMap;
@@ -167,6 +168,38 @@ fn a_zone_stays_where_it_stands() {
 }
 
 #[test]
+fn a_zone_that_is_bound_before_it_is_there_is_bound_when_it_appears_and_again_when_it_comes_back() {
+    let made = HandMade::new(4, false);
+    made.file("cgroup/a.slice/cgroup.procs", "");
+    made.file("cgroup/a.slice/cgroup.subtree_control", "");
+    let machine = made.machine();
+    let before = made.snapshot();
+    enable(&machine, false);
+    add(&machine, "web", &[2, 3]);
+    let mut state = machine.pools().unwrap().state().unwrap().unwrap();
+    state.zones.insert("/a.slice/web.service".into(), PoolId(1));
+    state.zones.insert("/b.slice/c.slice/late.service".into(), PoolId(1));
+    commit(&machine, Some(state)).unwrap();
+    let settle = || Writer::open(&machine).unwrap().settle().unwrap().steps;
+    assert_eq!(settle(), 0);
+    for _ in 0..2 {
+        made.file("cgroup/a.slice/web.service/cgroup.procs", "");
+        made.file("cgroup/a.slice/web.service/cgroup.subtree_control", "");
+        assert!(settle() > 0);
+        assert_eq!(made.read("cgroup/a.slice/web.service/cpuset.cpus.exclusive"), "2-3");
+        assert_eq!(made.read("cgroup/a.slice/web.service/cpuset.cpus.partition"), "root");
+        assert_eq!(settle(), 0);
+        // It ends, and its cgroup with it; the set can be changed all the same.
+        std::fs::remove_dir_all(made.dir.path().join("cgroup/a.slice/web.service")).unwrap();
+        moved(&machine, &[1], "web").unwrap();
+        moved(&machine, &[1], "pset_default").unwrap();
+        settle();
+    }
+    commit(&machine, None).unwrap();
+    assert_eq!(made.snapshot(), before);
+}
+
+#[test]
 fn a_slice_is_a_zone_with_all_that_is_below_it() {
     let made = HandMade::new(4, false);
     for group in ["user.slice", "user.slice/user-1000.slice", "user.slice/user-1000.slice/session-3.scope"] {
@@ -186,6 +219,29 @@ fn a_slice_is_a_zone_with_all_that_is_below_it() {
     join(&machine, &Member::Zone("user-1000.slice".into()), 0).unwrap();
     commit(&machine, None).unwrap();
     assert_eq!(made.snapshot(), before);
+}
+
+#[test]
+fn the_load_of_a_set_is_who_runs_or_waits_on_its_processors() {
+    for v1 in BOTH {
+        let made = HandMade::new(4, v1);
+        made.process(20, &[20, 21, 22], "mine", 0);
+        let stat = |tid: u32, state: &str, cpu: u32| {
+            let rest = "1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 1020 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17";
+            made.file(
+                &format!("proc/20/task/{tid}/stat"),
+                &format!("{tid} (mine) {state} {rest} {cpu} 0 0\n"),
+            );
+        };
+        stat(20, "R", 3);
+        stat(21, "R", 0);
+        stat(22, "S", 3);
+        let machine = made.machine();
+        enable(&machine, false);
+        add(&machine, "web", &[2, 3]);
+        let load = machine.accounting().unwrap().load().unwrap();
+        assert_eq!(load.into_iter().collect::<Vec<_>>(), [(PsetId::DEFAULT, 1), (PsetId(1), 1)], "{v1}");
+    }
 }
 
 #[test]
@@ -264,5 +320,125 @@ fn who_keeps_others_pushes_nobody_out() {
         join(&machine, &Member::Process(Pid(20)), 1).unwrap();
         assert_eq!(allowed(&machine, 20), "2-3");
         assert_eq!(allowed(&machine, 40), "0-3");
+    }
+}
+
+#[test]
+fn a_list_that_the_kernel_does_not_take_away_names_every_processor_in_the_end() {
+    for (release, left) in [("6.17.0", "0-3"), ("7.2.0", "")] {
+        let made = HandMade::new(4, false);
+        made.file("proc/sys/kernel/osrelease", &format!("{release}\n"));
+        made.file("cgroup/cgroup.subtree_control", "cpuset\n");
+        for (group, pid) in [("one", 20), ("two", 30)] {
+            made.process(pid, &[pid], group, 0);
+            for file in ["cgroup.procs", "cgroup.threads"] {
+                made.file(&format!("cgroup/{group}/{file}"), &format!("{pid}\n"));
+            }
+            for file in ["cpuset.cpus", "cpuset.cpus.exclusive", "cgroup.subtree_control"] {
+                made.file(&format!("cgroup/{group}/{file}"), "\n");
+            }
+            made.file(&format!("cgroup/{group}/cpuset.cpus.partition"), "member\n");
+            for file in [format!("proc/{pid}/cgroup"), format!("proc/{pid}/task/{pid}/cgroup")] {
+                made.file(&file, &format!("0::/{group}\n"));
+            }
+        }
+        let machine = made.machine();
+        enable(&machine, false);
+        add(&machine, "web", &[2, 3]);
+        // Two standing groups in one set are steered where they are.
+        for group in ["/one", "/two"] {
+            join(&machine, &Member::Zone(group.into()), 1).unwrap();
+        }
+        assert_eq!(made.read("cgroup/one/cpuset.cpus"), "2-3");
+        commit(&machine, None).unwrap();
+        for group in ["one", "two"] {
+            assert_eq!(made.read(&format!("cgroup/{group}/cpuset.cpus")), left, "{release}");
+        }
+        assert!(machine.journal().baselines().is_empty(), "{release}");
+        assert!(machine.settle().unwrap().is_empty(), "{release}");
+        // And once more, from there.
+        enable(&machine, false);
+        add(&machine, "web", &[2, 3]);
+        join(&machine, &Member::Zone("/one".into()), 1).unwrap();
+        commit(&machine, None).unwrap();
+        assert!(machine.settle().unwrap().is_empty(), "{release}");
+    }
+}
+
+#[test]
+fn a_group_that_is_born_in_a_member_grows_with_it_and_one_with_a_list_of_its_own_does_not() {
+    let made = HandMade::new(4, true);
+    let list = |group: &str, list: &str| {
+        for (file, text) in [("cpuset.cpus", list), ("cpuset.mems", "0"), ("cgroup.procs", ""), ("tasks", "")]
+        {
+            made.file(&format!("cgroup/cpuset/{group}/{file}"), &format!("{text}\n"));
+        }
+    };
+    let is = |group: &str| made.read(&format!("cgroup/cpuset/{group}/cpuset.cpus"));
+    list("shop", "0-3");
+    list("shop/small", "1");
+    let machine = made.machine();
+    let before = made.snapshot();
+    enable(&machine, false);
+    add(&machine, "web", &[1]);
+    join(&machine, &Member::Zone("/shop".into()), 1).unwrap();
+    assert_eq!((is("shop"), is("shop/small")), ("1".into(), "1".into()));
+    // Whoever makes a group copies the list of its parent.
+    list("shop/inner", "1");
+    list("shop/inner/deep", "1");
+    assert!(machine.settle().unwrap().is_empty());
+    moved(&machine, &[2], "web").unwrap();
+    assert_eq!((is("shop"), is("shop/small")), ("1-2".into(), "1".into()), "it had no more before");
+    assert_eq!((is("shop/inner"), is("shop/inner/deep")), ("1-2".into(), "1-2".into()));
+    // Beside the pool the same holds: the default set's groups.
+    list("guest", "0,3");
+    assert!(machine.settle().unwrap().is_empty());
+    commit(&machine, None).unwrap();
+    assert_eq!((is("shop/inner"), is("shop/inner/deep")), ("0-3".into(), "0-3".into()));
+    for group in ["shop/inner/deep", "shop/inner", "guest"] {
+        std::fs::remove_dir_all(made.dir.path().join("cgroup/cpuset").join(group)).unwrap();
+    }
+    assert!(machine.journal().baselines().is_empty());
+    assert_eq!(made.snapshot(), before);
+}
+
+#[test]
+fn a_processor_that_vanishes_half_way_through_a_commit_breaks_nothing() {
+    for v1 in BOTH {
+        let mut struck = 0;
+        for moment in 0..64 {
+            let made = HandMade::new(4, v1);
+            made.process(20, &[20], "mine", 0);
+            let machine = made.machine();
+            enable(&machine, false);
+            add(&machine, "web", &[1]);
+            join(&machine, &Member::Process(Pid(20)), 1).unwrap();
+            let online = Knob("sys:devices/system/cpu/cpu3/online".into());
+            let turn = |on: &str| machine.write(&online, Some(&on.to_owned())).unwrap();
+            let faulty = Faulty::meanwhile(&machine, moment, || turn("0"));
+            let mut state = machine.pools().unwrap().state().unwrap().unwrap();
+            assert!(state.conf.move_cpu(CpuId(3), "web"));
+            let done = commit(&faulty, Some(state));
+            if !faulty.hit() {
+                break;
+            }
+            struck += 1;
+            let when = format!("version 1: {v1}, moment {moment}: {done:?}");
+            let (with, without) = (["pset_default=0,2 web=1,3"], ["pset_default=0,2-3 web=1"]);
+            let want = if done.is_ok() { with } else { without };
+            assert_eq!([sets(&machine)], want, "{when}");
+            assert!(machine.journal().unfinished().unwrap().is_none(), "{when}");
+            // Settled with what there is, and again when it is back.
+            Writer::open(&machine).unwrap().settle().unwrap();
+            assert_eq!(allowed(&machine, 20), "1", "{when}");
+            turn("1");
+            Writer::open(&machine).unwrap().settle().unwrap();
+            assert_eq!(allowed(&machine, 20), if done.is_ok() { "1,3" } else { "1" }, "{when}");
+            assert!(machine.psets().unwrap().list().unwrap()[0].breaches.is_empty(), "{when}");
+            commit(&machine, None).unwrap();
+            assert_eq!(allowed(&machine, 20), "0-3", "{when}");
+            assert!(machine.journal().baselines().is_empty(), "{when}");
+        }
+        assert!(struck > 4, "only {struck} moments");
     }
 }

@@ -86,6 +86,8 @@ impl<'m> Writer<'m> {
             // next change asks again.
             let _ = writer.settle();
         }
+        // What cannot be told now the next change tries again, and tells its user.
+        let _ = machine.publish();
         Ok(writer)
     }
 
@@ -118,6 +120,7 @@ impl<'m> Writer<'m> {
                     return Err(cannot_journal(error));
                 }
                 journal.moment("committed");
+                notes.extend(self.machine.publish());
                 Ok(Committed { outcome: change.outcome, notes, steps: applied.len() })
             }
             Err(refusal) => {
@@ -136,7 +139,7 @@ impl<'m> Writer<'m> {
     pub fn settle(&self) -> Result<Committed<()>, Refusal> {
         let steps = self.machine.settle()?;
         if steps.is_empty() {
-            return Ok(Committed { outcome: (), notes: Vec::new(), steps: 0 });
+            return Ok(Committed { outcome: (), notes: self.machine.publish(), steps: 0 });
         }
         self.commit(Change::new("bring the machine to what its sets want", steps, ()))
     }
@@ -192,6 +195,16 @@ impl<'m> Writer<'m> {
             put_back_one(self.machine, step);
         }
     }
+}
+
+/// Whether a writer would find nothing to do on a machine that nobody wants to change: nothing is unfinished, nothing is other than its sets want it, and
+/// nobody is to be told of anything. Reads only, and holds nobody up.
+///
+/// # Errors
+/// [`Refusal`] when the machine or its journal cannot be read.
+pub fn is_at_rest(machine: &dyn Machine) -> Result<bool, Refusal> {
+    let unfinished = machine.journal().unfinished().map_err(cannot_journal)?;
+    Ok(unfinished.is_none() && machine.settle()?.is_empty() && machine.is_published())
 }
 
 fn cannot_journal(error: JournalError) -> Refusal {

@@ -58,6 +58,7 @@ mod subject;
 
 pub use bench::{Broken, Tally};
 pub use command::{Command, Edit, Fault, Load, Pick, scripts};
+pub use fault::Faulty;
 pub use law::Law;
 pub use report::{Failure, Report};
 pub use script::{Violation, run_script};

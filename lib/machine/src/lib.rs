@@ -44,7 +44,7 @@ mod refusal;
 
 pub use absent::Absent;
 pub use change::{Baseline, Change, Knob, Step, Value};
-pub use execute::{Committed, Finding, Repair, Writer, repair};
+pub use execute::{Committed, Finding, Repair, Writer, is_at_rest, repair};
 pub use facets::{
     Accounting, Clock, Counters, Dispatcher, Interrupts, Pools, Processors, Psets, Sampler, Threads, Zones,
 };
@@ -140,6 +140,24 @@ pub trait Knobs {
         knob.to_string()
     }
 
+    /// Tells those who follow a pool which processors it has, where that differs from what they were told last. Gives what could not be told, as
+    /// notes: nobody takes a change back for that. [`Writer`] calls it, under its lock: when it opens, for the writer before may have been killed
+    /// on the way here, and after each change. A machine that nobody can follow tells nothing.
+    fn publish(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Whether there is nothing that [`Knobs::publish`] would tell. Reads only.
+    fn is_published(&self) -> bool {
+        true
+    }
+
+    /// Lets questions that follow be answered from one reading of the machine, until the guard is dropped or something is written. A machine of which
+    /// reading costs nothing has none.
+    fn glance(&self) -> Option<Box<dyn Guard>> {
+        None
+    }
+
     /// Keeps every other writer out until the guard is dropped. Waits for a writer that is at work, but not
     /// for ever.
     ///
@@ -147,9 +165,25 @@ pub trait Knobs {
     /// [`Refusal`] when the rights are missing, or another writer does not finish.
     fn lock(&self) -> Result<Box<dyn Guard>, Refusal>;
 
+    /// Looks whether a writer is at work, without waiting and without keeping one waiting for longer than the answer lives. A machine whose
+    /// lock cannot be looked at says so.
+    fn writing(&self) -> Writing {
+        Writing::Unknown
+    }
+
     /// What tells this boot of the machine from every other one. Journals of another boot are void.
     fn boot_id(&self) -> String;
 }
 
 /// Held by the one writer of a machine.
 pub trait Guard {}
+
+/// Whether a writer is at work.
+pub enum Writing {
+    /// One is.
+    Now,
+    /// None is, and none begins while this is held: who looks drops it at once.
+    Nobody(Box<dyn Guard>),
+    /// That cannot be told here.
+    Unknown,
+}

@@ -1,8 +1,10 @@
 //! What was measured in one interval, and what may be changed.
 
+use crate::Move;
 use millpond_model::pools::{Importance, Objective, Weighted};
 use millpond_model::{CpuId, CpuSet, Lgroup, Nanos, PsetId, Topology};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// All that is known at the end of one interval.
@@ -130,6 +132,23 @@ impl Frame {
         members
     }
 
+    /// Moves in words: `2-3 from a to b, 7 from c to b`; `nothing` where there are none.
+    #[must_use]
+    pub fn told(&self, moves: &[Move]) -> String {
+        if moves.is_empty() {
+            return "nothing".to_owned();
+        }
+        let mut ways: BTreeMap<(PsetId, PsetId), CpuSet> = BTreeMap::new();
+        for one in moves {
+            ways.entry((one.from, one.to)).or_default().insert(one.cpu);
+        }
+        let name = |id| self.set(id).map_or_else(|| format!("set {id}"), |set| set.name.clone());
+        let way = |((from, to), cpus): (&(PsetId, PsetId), &CpuSet)| {
+            format!("{cpus} from {} to {}", name(*from), name(*to))
+        };
+        ways.iter().map(way).collect::<Vec<_>>().join(", ")
+    }
+
     /// How much `wt-load` counts, where it is asked for.
     #[must_use]
     pub fn wt_load(&self) -> Option<Importance> {
@@ -195,6 +214,15 @@ mod tests {
         let members: Vec<(u32, usize)> = frame.members().into_iter().map(|(cpu, at)| (cpu.0, at)).collect();
         assert_eq!(members, [(0, 0), (1, 0), (1, 1), (2, 1)]);
         assert_eq!(frame.total(), 4);
+    }
+
+    #[test]
+    fn moves_are_told_by_the_names_of_sets() {
+        let frame = frame(vec![set(0, "0-1"), set(1, "2-3")]);
+        let one = |cpu: u32, from: u32, to: u32| Move { cpu: CpuId(cpu), from: PsetId(from), to: PsetId(to) };
+        let moves = [one(3, 1, 0), one(0, 0, 9), one(2, 1, 0)];
+        assert_eq!(frame.told(&moves), "0 from pset_default to set 9, 2-3 from set1 to pset_default");
+        assert_eq!(frame.told(&[]), "nothing");
     }
 
     #[test]

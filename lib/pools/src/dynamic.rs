@@ -15,6 +15,20 @@ pub fn read(machine: &dyn Machine) -> Result<PoolsState, PoolError> {
     state(machine)?.ok_or_else(PoolError::not_active)
 }
 
+/// The same with the load of each set, where the machine says it: who runs or waits now, in thousandths as `pset.load` has it.
+///
+/// # Errors
+/// [`errno::NOT_ACTIVE`] while pools are disabled.
+pub fn read_loaded(machine: &dyn Machine) -> Result<PoolsState, PoolError> {
+    let mut state = read(machine)?;
+    let Some(load) = machine.accounting().ok().and_then(|facet| facet.load().ok()) else { return Ok(state) };
+    for pset in &mut state.conf.psets {
+        let of = pset.id().and_then(|id| load.get(&id)).copied().unwrap_or(0);
+        pset.props.set("pset.load", of.saturating_mul(1000));
+    }
+    Ok(state)
+}
+
 /// The same; `None` while pools are disabled.
 ///
 /// # Errors

@@ -8,6 +8,7 @@ use millpond_model::pools::{
     ElementKind, PoolNode, PoolsConf, PropValue, Props, PsetNode, is_element_name, is_property_name, rule,
 };
 use millpond_model::{CpuId, PoolId};
+use std::collections::HashSet;
 
 /// The system's counter of names of elements in a file.
 const NEXT_ID: &str = "system._next_id";
@@ -141,8 +142,7 @@ impl Editor {
             None => self.conf.default_pset().ok_or_else(|| self.no_such_pset())?,
         };
         let (ref_id, is_default) = (set.ref_id().to_owned(), set.is_default());
-        let no_such_pool = self.no_such_pool();
-        let pool = self.conf.pool_mut(pool).ok_or(no_such_pool)?;
+        let Some(pool) = self.conf.pool_mut(pool) else { return Err(self.no_such_pool()) };
         if pool.is_default() && !is_default {
             return fail(
                 Code::BadParam,
@@ -353,11 +353,9 @@ impl Editor {
     /// What pools and sets of a file refer to each other by; those of the machine get their numbers when they are committed.
     fn next_ref(&mut self) -> String {
         let next = self.conf.system.uint(NEXT_ID).unwrap_or(0);
-        let taken = |id: &str| {
-            let pools = self.conf.pools.iter().any(|p| p.props.string("pool.ref_id") == Some(id));
-            pools || self.conf.pset_by_ref(id).is_some()
-        };
-        let free = (next..).find(|n| !taken(&format!("id_{n:x}"))).unwrap_or(next);
+        let pools = self.conf.pools.iter().filter_map(|p| p.props.string("pool.ref_id"));
+        let taken: HashSet<&str> = pools.chain(self.conf.psets.iter().map(PsetNode::ref_id)).collect();
+        let free = (next..).find(|n| !taken.contains(format!("id_{n:x}").as_str())).unwrap_or(next);
         if self.place == Place::File {
             self.conf.system.set(NEXT_ID, free + 1);
         }

@@ -7,9 +7,10 @@
 use crate::error::PoolError;
 use crate::share::share_out;
 use crate::validate::possible;
+use crate::zones;
 use millpond_model::pools::{ElementKind, PoolNode, PoolsConf, PoolsState, Props, PsetNode, rules};
 
-/// The machine's configuration once the file's is committed. New pools and sets have no number yet.
+/// The machine's configuration once the file's is committed. New pools have no number yet, nor new sets but those that keep the one of the file.
 ///
 /// # Errors
 /// [`crate::Code::InvalidConf`] when the machine cannot have it.
@@ -45,7 +46,10 @@ pub fn instantiate(file: &PoolsConf, machine: &PoolsState) -> Result<PoolsState,
             Some(is) => copy(&pset.props, &mut is.props),
             None if pset.is_default() => {}
             None => {
-                let mut new = PsetNode::new(pset.name(), &format!("new_{n}"), -2);
+                let mut new = match number(pset, conf) {
+                    Some(id) => PsetNode::new(pset.name(), &format!("pset_{id}"), id),
+                    None => PsetNode::new(pset.name(), &format!("new_{n}"), -2),
+                };
                 copy(&pset.props, &mut new.props);
                 conf.psets.push(new);
             }
@@ -79,7 +83,15 @@ pub fn instantiate(file: &PoolsConf, machine: &PoolsState) -> Result<PoolsState,
     let ids: Vec<_> = conf.pools.iter().filter_map(PoolNode::id).collect();
     to.zones.retain(|_, pool| ids.contains(pool));
     share_out(&mut to.conf);
-    Ok(to)
+    Ok(zones::bind(file, to))
+}
+
+/// The number that a new set had when the file was saved, if nobody has it now: then it stays the same from boot to boot, and what was told
+/// to start in the set finds it.
+fn number(pset: &PsetNode, conf: &PoolsConf) -> Option<i64> {
+    let id = pset.sys_id();
+    let is_free = conf.psets.iter().all(|s| s.sys_id() != id);
+    (id > 0 && pset.id().is_some() && is_free).then_some(id)
 }
 
 /// Processors that the file has in another set go there where that breaks no bound; what remains is shared out.
@@ -119,5 +131,51 @@ fn copy(file: &Props, machine: &mut Props) {
         if writable && !told && !counter {
             machine.set(name, value.clone());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millpond_model::CpuId;
+    use std::collections::BTreeMap;
+
+    fn machine() -> PoolsState {
+        let conf = PoolsConf::fresh((0..4).map(|n| (CpuId(n), "on-line".to_owned())));
+        PoolsState { conf, keep_others: false, zones: BTreeMap::new() }
+    }
+
+    /// A configuration with sets of these names and numbers, each with a pool.
+    fn conf(sets: &[(&str, i64)]) -> PoolsConf {
+        let mut conf = machine().conf;
+        for (name, number) in sets {
+            conf.psets.push(PsetNode::new(name, name, *number));
+            conf.pools.push(PoolNode::new(name, &format!("pool {name}"), name, None));
+        }
+        conf
+    }
+
+    fn numbers(state: PoolsState) -> Vec<(String, i64)> {
+        let state = state.numbered();
+        let with_pool = state.sets().len() == state.conf.pools.len();
+        assert!(with_pool, "every pool found its set");
+        state.conf.psets.iter().skip(1).map(|s| (s.name().to_owned(), s.sys_id())).collect()
+    }
+
+    #[test]
+    fn a_set_keeps_the_number_that_its_file_says() {
+        let file = conf(&[("web", 2), ("new", -2), ("shop", 5)]);
+        let state = numbers(instantiate(&file, &machine()).unwrap());
+        assert_eq!(state, [("web".into(), 2), ("new".into(), 1), ("shop".into(), 5)]);
+    }
+
+    #[test]
+    fn a_number_that_somebody_has_is_not_given_twice() {
+        let mut before = machine();
+        before.conf.psets.push(PsetNode::new("stays", "pset_3", 3));
+        let file = conf(&[("stays", 7), ("web", 2), ("twin", 2), ("late", 3)]);
+        let state = numbers(instantiate(&file, &before).unwrap());
+        let expected = [("stays", 3), ("web", 2), ("twin", 1), ("late", 4)];
+        assert_eq!(state, expected.map(|(name, number)| (name.to_owned(), number)));
     }
 }

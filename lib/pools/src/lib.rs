@@ -31,8 +31,9 @@ pub mod script;
 pub mod share;
 pub mod validate;
 pub mod values;
+pub mod zones;
 
 pub use edit::{Editor, Element, Place};
 pub use error::{Code, PoolError, errno};
 pub use instantiate::instantiate;
-pub use manager::{Done, Manager, Turn};
+pub use manager::{Done, Manager, OnPressure, POLICY_PROPERTY, PRESSED, Record, Rhythm, SLOW, Turn, Wait};

@@ -27,9 +27,10 @@ pub fn sizes(conf: &PoolsConf) -> Vec<u64> {
     }
     let mut order: Vec<usize> = (0..conf.psets.len()).collect();
     // Of equals the default set comes last: what is left is its own anyway.
+    let importances = conf.importances();
     order.sort_by_key(|at| {
         let set = &conf.psets[*at];
-        (Reverse(conf.importance_of(set)), set.is_default())
+        (Reverse(importances.get(set.ref_id()).copied().unwrap_or(0)), set.is_default())
     });
     let mut dealt: Vec<u64> = conf.psets.iter().map(|s| start(s) - s.min()).collect();
     while surplus > 0 {

@@ -22,6 +22,8 @@ pub struct Lines {
     pub unit_x: String,
     /// What values are in.
     pub unit_y: String,
+    /// Places by their logarithms: what is not above 0 stands at the left.
+    pub log_x: bool,
     /// Each in a colour of its own.
     pub lines: Vec<Line>,
 }
@@ -40,7 +42,14 @@ impl Lines {
     #[must_use]
     pub fn svg(&self) -> String {
         let points = || self.lines.iter().flat_map(|line| line.points.iter());
-        let across = Scale::covering(points().map(|point| point.0));
+        let least = points().map(|point| point.0).filter(|x| *x > 0.0).fold(f64::INFINITY, f64::min);
+        let x_of = |x: f64| if self.log_x { x.max(least).log10() } else { x };
+        let word = |scale: &Scale, mark: f64| match self.log_x {
+            true => format!("{}", 10_f64.powf(mark)),
+            false => scale.word(mark),
+        };
+        let places = points().map(|point| x_of(point.0));
+        let across = if self.log_x { Scale::of_powers(places) } else { Scale::covering(places) };
         let up = Scale::covering(points().map(|point| point.1));
         let mut picture = Picture::new(WIDTH, HEIGHT);
         picture.text((LEFT, 20.0), Anchor::Start, &self.title);
@@ -53,7 +62,7 @@ impl Lines {
         for mark in across.marks() {
             let x = across.place(mark, LEFT, RIGHT);
             picture.line((x, FLOOR), (x, FLOOR + 4.0), "#333333");
-            picture.text((x, FLOOR + 18.0), Anchor::Middle, &across.word(mark));
+            picture.text((x, FLOOR + 18.0), Anchor::Middle, &word(&across, mark));
         }
         picture.text((LEFT - 6.0, TOP - 12.0), Anchor::End, &self.unit_y);
         picture.text((RIGHT, FLOOR + 34.0), Anchor::End, &self.unit_x);
@@ -62,7 +71,7 @@ impl Lines {
             let finite = line.points.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
             let placed: Vec<(f64, f64)> = finite
                 .clone()
-                .map(|(x, y)| (across.place(*x, LEFT, RIGHT), up.place(*y, FLOOR, TOP)))
+                .map(|(x, y)| (across.place(x_of(*x), LEFT, RIGHT), up.place(*y, FLOOR, TOP)))
                 .collect();
             picture.polyline(&placed, colour(index));
             for (place, (x, y)) in placed.iter().zip(finite) {
@@ -85,8 +94,13 @@ mod tests {
             name: "eth0".into(),
             points: vec![(0.0, 0.0), (5.0, 50.0), (10.0, 100.0), (7.0, f64::NAN)],
         };
-        let lines =
-            Lines { title: "Mbit/s".into(), unit_x: "s".into(), unit_y: "Mbit/s".into(), lines: vec![line] };
+        let lines = Lines {
+            title: "Mbit/s".into(),
+            unit_x: "s".into(),
+            unit_y: "Mbit/s".into(),
+            log_x: false,
+            lines: vec![line],
+        };
         // 10 s are 560 pixels, 100 Mbit/s are 220.
         let svg = lines.svg();
         assert!(svg.contains("<polyline points=\"60,280 340,170 620,60\" fill=\"none\""), "{svg}");
@@ -97,6 +111,19 @@ mod tests {
         assert_eq!(svg, lines.svg());
     }
 
+    #[test]
+    fn places_can_stand_by_their_logarithms() {
+        let line =
+            Line { name: "pool".into(), points: vec![(0.0, 0.0), (0.1, 1.0), (10.0, 1.0), (1000.0, 2.0)] };
+        let (title, unit_x, unit_y) = (String::new(), "s".into(), String::new());
+        let svg = Lines { title, unit_x, unit_y, log_x: true, lines: vec![line] }.svg();
+        // Four powers of ten are 560 pixels.
+        assert!(svg.contains("<polyline points=\"60,280 60,170 340,170 620,60\" fill=\"none\""), "{svg}");
+        for word in [">0.1<", ">1<", ">10<", ">100<", ">1000<"] {
+            assert!(svg.contains(word), "{word}: {svg}");
+        }
+    }
+
     proptest! {
         #[test]
         fn every_point_lies_in_the_picture(points in proptest::collection::vec((-1e6..1e6_f64, -1e6..1e6_f64), 1..20)) {
@@ -104,6 +131,7 @@ mod tests {
                 title: String::new(),
                 unit_x: String::new(),
                 unit_y: String::new(),
+                log_x: false,
                 lines: vec![Line { name: "a".into(), points }],
             };
             let svg = lines.svg();

@@ -29,6 +29,18 @@ impl Scale {
         Scale { min: (low / step).floor() * step, max, step, digits }
     }
 
+    /// Whole powers of ten that cover the values, which are logarithms of these.
+    pub fn of_powers(values: impl IntoIterator<Item = f64>) -> Scale {
+        let finite = values.into_iter().filter(|value| value.is_finite());
+        let span = finite.fold(None, |span: Option<(f64, f64)>, value| {
+            let (low, high) = span.unwrap_or((value, value));
+            Some((low.min(value), high.max(value)))
+        });
+        let (low, high) = span.unwrap_or((0.0, 1.0));
+        let min = low.floor();
+        Scale { min, max: high.ceil().max(min + 1.0), step: 1.0, digits: 0 }
+    }
+
     /// The marks, ascending.
     pub fn marks(&self) -> Vec<f64> {
         let mut marks = Vec::new();

@@ -153,22 +153,6 @@ impl Log {
     }
 }
 
-/// The record of decisions in a state directory: the older file, then the newer one.
-///
-/// # Errors
-/// The system's, where there is a file that cannot be read.
-pub fn decisions(dir: &Path, name: &str) -> io::Result<String> {
-    let mut text = String::new();
-    for kind in ["decisions.1", "decisions"] {
-        match fs::read_to_string(dir.join(format!("{name}.{kind}"))) {
-            Ok(more) => text.push_str(&more),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(text)
-}
-
 /// Tells the service manager that started us that we are ready, still alive, or about to end; nobody, where none did.
 pub fn tell_manager(states: &[sd_notify::NotifyState<'_>]) {
     let _ = sd_notify::notify(states);
@@ -200,7 +184,8 @@ mod tests {
         drop(first);
         let second = Daemon::begin(dir.path(), "poold").unwrap();
         assert_eq!(second.memory().as_deref(), Some("b"));
-        assert_eq!(decisions(dir.path(), "poold").unwrap(), "{}\n[]\n");
+        let read = std::fs::read_to_string(dir.path().join("poold.decisions")).unwrap();
+        assert_eq!(read, "{}\n[]\n");
     }
 
     #[test]

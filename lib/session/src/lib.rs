@@ -30,6 +30,7 @@ mod capture;
 mod changed;
 mod daemon;
 mod described;
+mod follow;
 mod interrupts;
 mod journal;
 mod kept;
@@ -37,16 +38,21 @@ mod output;
 mod place;
 mod pools_file;
 mod process;
+mod record;
+mod signals;
 mod simulation;
+mod stand;
 mod stop;
 mod terminal;
 mod text;
+mod view;
 mod zone;
 
 pub use capture::Captured;
 pub use changed::{FieldChange, machine_field};
-pub use daemon::{Daemon, DaemonError, Log, NotifyState, decisions, tell_manager, watchdog};
+pub use daemon::{Daemon, DaemonError, Log, NotifyState, tell_manager, watchdog};
 pub use described::is_machine_file;
+pub use follow::{Follower, pool_environment};
 pub use journal::FileJournal;
 use journal::Shared;
 pub use kept::KeepError;
@@ -55,18 +61,21 @@ pub use millpond_linux::{Cap, InterruptCount};
 pub use millpond_sim::catalogue::NAMES as SIMULATED;
 pub use millpond_sim::services::{NoSuchService, SERVICES, Service};
 pub use millpond_sim::workloads::{Load, Opt, Unit, WORKLOADS, Workload, WorkloadError};
-pub use millpond_sim::{Endless, Outcome, SimMachine, Waiting, WaitsFor};
+pub use millpond_sim::{Endless, LOOK, Outcome, Resident, SimMachine, Waiting, WaitsFor, is_pressed};
 pub use output::{Output, reason};
 pub use pools_file::{FileError, LockedPools, PoolsFile};
 pub use process::{exec, own_pid, own_program};
+pub use record::{Recorded, RecordedLine, read_log, record_on};
 pub use simulation::{Executed, KillError, Moment, NoSuchProcess, NoSuchZone, Running, Simulation};
+pub use stand::{Program, stand_by};
 pub use stop::{stop_daemon_on_signal, stop_on_signal, take_hang_up, take_stop};
 pub use terminal::{LineEditor, Typed, file_names, input_is_terminal, input_lines, messages_are_seen};
 pub use text::read_text;
+pub use view::View;
 
 use jiff::tz::TimeZone;
 use millpond_linux::{LinuxMachine, Root};
-use millpond_machine::{Journal, JournalError, Machine, Operation};
+use millpond_machine::{Journal, JournalError, Machine, Operation, Writing};
 use millpond_sim::{DescriptionError, SimError};
 use std::cell::OnceCell;
 use std::convert::Infallible;
@@ -324,18 +333,27 @@ impl Session {
         self.journal.as_deref().map(FileJournal::path)
     }
 
-    /// The operation that somebody began and cannot end any more. One that is merely under way is none, and
-    /// neither is one of another boot.
+    /// The operation that somebody began and cannot end any more. One that is merely under way is none (whoever ends it holds the writer's
+    /// lock), and neither is one of another boot.
     ///
     /// # Errors
     /// [`JournalError`] when the journal cannot be read.
     pub fn unfinished(&self) -> Result<Option<Unfinished>, JournalError> {
-        let Some(operation) = self.machine().journal().unfinished()? else { return Ok(None) };
-        let under_way = self.journal.as_deref().is_some_and(FileJournal::writer_is_alive);
-        if under_way || operation.boot != self.machine().boot_id() {
+        let journal = self.machine().journal();
+        if journal.unfinished()?.is_none() {
             return Ok(None);
         }
-        Ok(Some(Unfinished { operation }))
+        // Asked again under the lock: what was under way a moment ago may have ended.
+        let seen = match self.machine().writing() {
+            Writing::Now => None,
+            Writing::Nobody(_quiet) => journal.unfinished()?,
+            Writing::Unknown => match &self.journal {
+                Some(file) => file.abandoned()?,
+                None => journal.unfinished()?,
+            },
+        };
+        let boot = self.machine().boot_id();
+        Ok(seen.filter(|operation| operation.boot == boot).map(|operation| Unfinished { operation }))
     }
 }
 
@@ -443,15 +461,16 @@ mod tests {
         let session = open("real", Some(dir.path())).unwrap();
         let boot = session.machine().boot_id();
         let step = Step::new(Knob("x".into()), None, Some("1".into()));
+        let held = writer.machine().lock().unwrap();
         writer.machine().journal().begin("make a set", &boot, &[step]).unwrap();
-        assert!(session.unfinished().unwrap().is_none(), "its writer, this process, is alive");
+        assert!(session.unfinished().unwrap().is_none(), "its writer is at work");
+        drop(held);
+        assert_eq!(session.unfinished().unwrap().unwrap().operation.what, "make a set");
+        let next = writer.machine().lock().unwrap();
+        assert!(session.unfinished().unwrap().is_none(), "the next writer puts it back");
+        drop(next);
 
         let path = session.journal_path().unwrap().to_path_buf();
-        let own = format!("\"pid\":{}", std::process::id());
-        let text = fs::read_to_string(&path).unwrap();
-        fs::write(&path, text.replace(&own, "\"pid\":4194305")).unwrap();
-        assert_eq!(session.unfinished().unwrap().unwrap().operation.what, "make a set");
-
         let text = fs::read_to_string(&path).unwrap();
         fs::write(&path, text.replace(&boot, "another-boot")).unwrap();
         assert!(session.unfinished().unwrap().is_none(), "it ended with its boot");

@@ -1,5 +1,6 @@
 //! The state directory: where the journal and the records of the machine's state are kept.
 
+use millpond_member::{STATE_VARIABLE, usual_state_dir};
 use rustix::process::getuid;
 use std::env;
 use std::fs::{self, DirBuilder};
@@ -12,13 +13,13 @@ use std::path::{Path, PathBuf};
 #[must_use]
 pub(crate) fn state_dir() -> PathBuf {
     let set = |name| env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    choose(set("MILLPOND_STATE"), set("XDG_RUNTIME_DIR"), getuid().as_raw(), &env::temp_dir())
+    choose(set(STATE_VARIABLE), set("XDG_RUNTIME_DIR"), getuid().as_raw(), &env::temp_dir())
 }
 
 fn choose(named: Option<PathBuf>, runtime: Option<PathBuf>, uid: u32, temporary: &Path) -> PathBuf {
     match (named, runtime) {
         (Some(named), _) => named,
-        (None, _) if uid == 0 => PathBuf::from("/run/millpond"),
+        (None, _) if uid == 0 => usual_state_dir().to_owned(),
         (None, Some(runtime)) => runtime.join("millpond"),
         (None, None) => temporary.join(format!("millpond-{uid}")),
     }

@@ -22,12 +22,17 @@ pub fn own_program() -> Result<PathBuf, String> {
     std::env::current_exe().map_err(|error| reason(&error))
 }
 
-/// Becomes another program: same process, same bindings. Comes back only when that fails.
+/// Becomes another program: same process, same bindings, and in its environment what is given beside. Comes back only when that fails.
 ///
 /// # Errors
 /// The system's reason, in words.
-pub fn exec(program: &OsString, arguments: &[OsString]) -> Result<Infallible, String> {
-    Err(reason(&Command::new(program).args(arguments).exec()))
+pub fn exec(
+    program: &OsString,
+    arguments: &[OsString],
+    environment: &[(&str, OsString)],
+) -> Result<Infallible, String> {
+    let environment = environment.iter().map(|(name, value)| (name, value));
+    Err(reason(&Command::new(program).args(arguments).envs(environment).exec()))
 }
 
 #[cfg(test)]
@@ -36,7 +41,7 @@ mod tests {
 
     #[test]
     fn a_program_that_does_not_exist_is_told_in_words() {
-        let said = exec(&"/nonexistent/program".into(), &[]).unwrap_err();
+        let said = exec(&"/nonexistent/program".into(), &[], &[]).unwrap_err();
         assert_eq!(said, "No such file or directory");
     }
 }

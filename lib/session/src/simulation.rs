@@ -6,8 +6,9 @@ use millpond_machine::Clock;
 use millpond_model::{Class, CpuId, Nanos, Pid, PsetId, most_favoured};
 use millpond_sim::services::Service;
 use millpond_sim::workloads::Load;
-use millpond_sim::{Outcome, SimMachine, SimState, Waiting};
+use millpond_sim::{Outcome, Resident, SimMachine, SimState, Waiting};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// A simulated machine, beside its facets.
 #[derive(Clone, Copy)]
@@ -234,6 +235,11 @@ impl Simulation<'_> {
     /// Enables a service, or disables it.
     pub fn enable(&self, service: Service, on: bool) {
         self.0.edit(|s| if on { s.services.insert(service) } else { s.services.remove(&service) });
+    }
+
+    /// Gives the machine somebody who acts while time passes, in place of whoever did; or nobody.
+    pub fn house(&self, resident: Option<Rc<dyn Resident>>) {
+        self.0.house(resident);
     }
 
     /// The machine as it is now.

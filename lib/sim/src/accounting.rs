@@ -9,7 +9,7 @@ use millpond_model::{Nanos, PsetId};
 use std::collections::BTreeMap;
 
 /// How often somebody who waits looks whether threads wait for processors, as a kernel's pressure does.
-const LOOK: Nanos = Nanos::from_millis(10);
+pub const LOOK: Nanos = Nanos::from_millis(10);
 
 /// What is pressure: of the time between two looks, one part in so many was waited by threads of a set.
 const PRESSED: u64 = 4;
@@ -17,6 +17,18 @@ const PRESSED: u64 = 4;
 impl Accounting for SimMachine {
     fn watch(&self) -> Result<Box<dyn UsageWatch + '_>, Absent> {
         Ok(Box::new(Watch { machine: self, began: self.view(usage) }))
+    }
+
+    fn load(&self) -> Result<BTreeMap<PsetId, u64>, Refusal> {
+        Ok(self.view(|s| by_set(s, &s.kernel.runnable_by_part())))
+    }
+}
+
+impl SimMachine {
+    /// Accounting that goes on since boot, whenever it is asked for.
+    #[must_use]
+    pub fn watch_since_boot(&self) -> Box<dyn UsageWatch + '_> {
+        Box::new(Watch { machine: self, began: Usage::default() })
     }
 }
 
@@ -45,11 +57,11 @@ impl UsageWatch for Watch<'_> {
         while before.at < deadline {
             self.machine.sleep_until(Nanos(deadline.0.min(before.at.0 + LOOK.0)));
             let now = self.machine.view(usage);
-            let passed = now.at.0 - before.at.0;
-            let had = waits(&before);
-            let more = |(set, time): (PsetId, u64)| time - had.get(&set).copied().unwrap_or(0).min(time);
-            if passed == 0 || waits(&now).into_iter().any(|wait| more(wait) * PRESSED > passed) {
-                return if passed == 0 { Woke::Deadline } else { Woke::Pressure };
+            if now.at == before.at {
+                return Woke::Deadline;
+            }
+            if is_pressed(&before, &now) {
+                return Woke::Pressure;
             }
             before = now;
         }
@@ -61,6 +73,14 @@ impl UsageWatch for Watch<'_> {
     }
 }
 
+/// Whether threads of a set waited for processors between two looks.
+#[must_use]
+pub fn is_pressed(before: &Usage, now: &Usage) -> bool {
+    let (passed, had) = ((now.at - before.at).0, waits(before));
+    let more = |(set, time): (PsetId, u64)| time - had.get(&set).copied().unwrap_or(0).min(time);
+    waits(now).into_iter().any(|wait| more(wait) * PRESSED > passed)
+}
+
 fn waits(usage: &Usage) -> BTreeMap<PsetId, u64> {
     let time = |waited: &Waited| match waited {
         Waited::Threads(time) | Waited::Any(time) => time.0,
@@ -69,18 +89,23 @@ fn waits(usage: &Usage) -> BTreeMap<PsetId, u64> {
     usage.waited.iter().map(|(set, waited)| (*set, time(waited))).collect()
 }
 
-/// The counters since boot. Those that keep aside of shared sets belong to the default one.
+/// The counters since boot.
 fn usage(state: &SimState) -> Usage {
     let known = state.topology.processors().iter().zip(state.kernel.cpus());
     let runs = |cpu| state.tables.processors.get(&cpu).is_some_and(|p| p.state.runs_threads());
     let busy = known.filter(|(p, _)| runs(p.id)).map(|(p, cpu)| (p.id, Nanos(cpu.user + cpu.sys))).collect();
-    let parts = state.kernel.waited();
-    let of = |part: u32| parts.get(part as usize).copied().unwrap_or(0);
-    let mut waited: BTreeMap<PsetId, Waited> =
-        state.tables.sets.keys().map(|set| (*set, Waited::Threads(Nanos(of(part_of(*set)))))).collect();
-    let default = of(crate::kernel::DEFAULT) + of(crate::kernel::ASIDE);
-    waited.insert(PsetId::DEFAULT, Waited::Threads(Nanos(default)));
+    let waited = by_set(state, &state.kernel.waited());
+    let waited = waited.into_iter().map(|(set, time)| (set, Waited::Threads(Nanos(time)))).collect();
     Usage { at: state.now(), busy, waited }
+}
+
+/// What partitions have, by set. Those that keep aside of shared sets belong to the default one.
+fn by_set(state: &SimState, parts: &[u64]) -> BTreeMap<PsetId, u64> {
+    let of = |part: u32| parts.get(part as usize).copied().unwrap_or(0);
+    let mut sets: BTreeMap<PsetId, u64> =
+        state.tables.sets.keys().map(|set| (*set, of(part_of(*set)))).collect();
+    sets.insert(PsetId::DEFAULT, of(crate::kernel::DEFAULT) + of(crate::kernel::ASIDE));
+    sets
 }
 
 #[cfg(test)]
@@ -105,6 +130,16 @@ mod tests {
         let Waited::Threads(waited) = usage.waited[&PsetId::DEFAULT] else { panic!("{usage:?}") };
         assert_eq!(waited, Nanos(20_000_000_000));
         assert!(usage.busy.contains_key(&CpuId(3)));
+    }
+
+    #[test]
+    fn the_load_of_a_set_is_who_runs_or_waits() {
+        let machine = SimMachine::named("x4200").unwrap();
+        let of = |set: u32| Accounting::load(&machine).unwrap().get(&PsetId(set)).copied();
+        assert_eq!((of(0), of(1)), (Some(0), None));
+        machine.start_load(&load("spin -t 6"));
+        machine.sleep_until(Nanos(1_000_000_000));
+        assert_eq!(of(0), Some(6));
     }
 
     #[test]

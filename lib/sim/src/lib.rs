@@ -55,7 +55,7 @@
 //! | pipelines, caches, memory near and far, costs of switches | approximate, by a formula of a line or two each: see the ledger of [`kernel`] |
 //! | machines | each figure has its source in the machine's file: published, taken, or fitted |
 //! | locks of programs, pages, disks, other machines on the network | absent: sleeping for a time drawn by lot stands for a disk or a peer |
-//! | services of the pools | that they are enabled is remembered; they do nothing yet |
+//! | services of the pools | that they are enabled is remembered; what moves processors is a resident of the machine while a shell is open on it |
 
 mod accounting;
 pub mod catalogue;
@@ -72,6 +72,7 @@ mod pools;
 mod processors;
 mod progress;
 mod psets;
+mod resident;
 mod sampler;
 pub mod services;
 pub mod state;
@@ -80,8 +81,10 @@ mod threads;
 pub mod workloads;
 mod zones;
 
+pub use accounting::{LOOK, is_pressed};
 pub use description::DescriptionError;
 pub use kernel::WaitsFor;
 pub use machine::{SimError, SimMachine};
 pub use progress::{Endless, Outcome, Waiting};
+pub use resident::Resident;
 pub use state::{LoadError, SimState};

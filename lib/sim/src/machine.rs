@@ -5,6 +5,7 @@ use crate::description::DescriptionError;
 use crate::draft::Draft;
 use crate::kernel::Program;
 use crate::knobs::{self, Name};
+use crate::resident::Resident;
 use crate::state::{self, LoadError, SimState};
 use crate::tables::{LwpRecord, Tunables};
 use crate::workloads::Load;
@@ -24,6 +25,7 @@ pub struct SimMachine {
     state: RefCell<SimState>,
     journal: Box<dyn Journal>,
     writing: Rc<Cell<bool>>,
+    pub(crate) resident: RefCell<Option<Rc<dyn Resident>>>,
 }
 
 /// A simulated machine cannot be had.
@@ -52,6 +54,7 @@ impl SimMachine {
             state: RefCell::new(state),
             journal,
             writing: Rc::new(Cell::new(false)),
+            resident: RefCell::new(None),
         }
     }
 
@@ -326,6 +329,6 @@ impl Clock for SimMachine {
     }
 
     fn sleep_until(&self, deadline: Nanos) {
-        self.edit(|s| s.advance(deadline.0));
+        self.pass_until(deadline);
     }
 }

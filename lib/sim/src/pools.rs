@@ -8,7 +8,7 @@ use crate::draft::Draft;
 use crate::machine::SimMachine;
 use crate::tables::{Bond, LwpRecord, SetRecord, Tables};
 use crate::threads::check_cpu_stays_inside;
-use millpond_machine::facets::Member;
+use millpond_machine::facets::{Member, StartOption};
 use millpond_machine::{Change, Pools, Reason, Refusal, Subject};
 use millpond_model::pools::PoolsState;
 use millpond_model::{CpuId, CpuSet, Lwp, Pid, PoolId, PsetId, State};
@@ -60,6 +60,7 @@ impl Pools for SimMachine {
         move_processors(&mut draft, &wanted.sets)?;
         let pools = to.as_ref().map(PoolsState::sets).unwrap_or_default();
         follow(&mut draft, &pools)?;
+        self.bind_zones(&mut draft, to.as_ref(), &pools)?;
         let gone: Vec<PsetId> =
             draft.tables.sets.keys().copied().filter(|s| !wanted.sets.contains_key(s)).collect();
         for set in gone {
@@ -100,9 +101,47 @@ impl Pools for SimMachine {
         }
         Ok(draft.finish(format!("bind {member} to pool {to}"), ()))
     }
+
+    fn prepare_keep(&self, zone: &str, _: PoolId) -> Result<Change<()>, Refusal> {
+        Err(Refusal::new(Subject::Zone(zone.to_owned()), never_starts()))
+    }
+
+    fn start_options(&self, _: PoolId) -> Result<Vec<StartOption>, Refusal> {
+        Err(Refusal::operation(never_starts()))
+    }
+}
+
+/// Zones of simulated machines are there from the beginning.
+fn never_starts() -> Reason {
+    Reason::Machine("zones of simulated machines are not started".to_owned())
 }
 
 impl SimMachine {
+    /// Binds the zones that were not bound so before. One that there is not yet is remembered.
+    fn bind_zones(
+        &self,
+        draft: &mut Draft,
+        to: Option<&PoolsState>,
+        pools: &BTreeMap<PoolId, PsetId>,
+    ) -> Result<(), Refusal> {
+        let before = draft.tables.pools.as_ref().map(|state| state.zones.clone()).unwrap_or_default();
+        for (name, pool) in to.iter().flat_map(|state| &state.zones) {
+            let Some(set) = pools.get(pool).filter(|_| before.get(name) != Some(pool)) else { continue };
+            if !self.view(|s| s.zones.contains(name)) {
+                continue;
+            }
+            let (subject, pids) = self.processes_of(&Member::Zone(name.clone()))?;
+            if draft.tables.active(*set).is_empty() {
+                return Err(Refusal::new(subject, Reason::EmptyPset(*set))
+                    .hint("leave it a processor, or bind the zone to another pool (poolbind)"));
+            }
+            for pid in pids {
+                join(draft, pid, *pool, *set, Some(&subject))?;
+            }
+        }
+        Ok(())
+    }
+
     fn processes_of(&self, member: &Member) -> Result<(Subject, Vec<Pid>), Refusal> {
         self.view(|s| match member {
             Member::Process(pid) => {

@@ -1,9 +1,8 @@
 //! Running until nothing is left to do, and why that may never come.
 
 use crate::kernel::{Halt, Stuck, WaitsFor};
-use crate::machine::SimMachine;
 use crate::state::SimState;
-use millpond_model::{Lwp, Nanos, Pid};
+use millpond_model::{Lwp, Pid};
 
 /// A thread that waits for what nobody will do any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,25 +105,14 @@ impl SimState {
     }
 }
 
-impl SimMachine {
-    /// Lets time pass until a process has ended, at most until `until`. `false`: it lives.
-    pub fn run_until_ended(&self, pid: Pid, until: Nanos) -> bool {
-        self.edit(|s| s.advance_until_ended(pid, until.0))
-    }
-
-    /// Lets time pass until nothing is left to do, at most until `until`.
-    pub fn run_until_idle(&self, until: Nanos) -> Outcome {
-        self.edit(|s| s.advance_until_idle(until.0))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::kernel::{Action, Program, Waiting as How};
+    use crate::machine::SimMachine;
     use crate::workloads::Load;
     use millpond_machine::Clock;
-    use millpond_model::LwpId;
+    use millpond_model::{LwpId, Nanos};
 
     fn load(machine: &SimMachine, text: &str) -> Pid {
         let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();

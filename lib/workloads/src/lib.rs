@@ -2,17 +2,18 @@
 //!
 //! # Theory
 //!
-//! Space sharing is an argument about programs, so it needs programs to argue with. This room holds four, each chosen because
-//! something published was measured with it, and each a *function* that a command, an experiment or a test calls:
+//! Space sharing is an argument about programs, so it needs programs to argue with. This room holds five, most chosen because
+//! something published was measured with them, and each a *function* that a command, an experiment or a test calls:
 //!
 //! | load | what it suffers from | what it reports |
 //! |---|---|---|
 //! | [`cg`] | threads that wait for each other by spinning while the one they wait for has no processor | Mop/s, and whether the answer is right |
 //! | [`hackbench`] | the cost of wake-ups and switches among hundreds of tasks | seconds from the wake to the last exit |
 //! | [`stream`] | interrupts, and the processors that take them | GBytes and Mbits/sec each way |
+//! | [`service`] | being late: a processor that is not there when a request comes | response times, p50, p99 and p99.9 |
 //! | [`spin`] | nothing but the want of processor time | iterations and CPU seconds per thread |
 //!
-//! All four have the same shape. A `…Spec` says what to run; `run(&spec, &stop, &mut on_event)` runs it in the calling thread
+//! They have the same shape. A `…Spec` says what to run; `run(&spec, &stop, &mut on_event)` runs it in the calling thread
 //! (which is one of the workers of `cg`) and returns a `…Result` of plain data; while it runs it tells `on_event` what happens.
 //! Setting the [`AtomicBool`](std::sync::atomic::AtomicBool) `stop` ends it early and is not an error: the result says so. The texts
 //! that belong to a load (a header, a report) are made by pure functions of its specification and result, so that the
@@ -33,6 +34,7 @@
 
 pub mod cg;
 pub mod hackbench;
+pub mod service;
 pub mod spin;
 pub mod stream;
 

@@ -6,10 +6,11 @@ use millpond_session::{MachineName, OpenOptions};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Its forms.
+/// Its form, without the name in front.
 pub const USAGE: &[&str] = &[
-    "usage: poold [-l level] [--policy millpond|solaris] [--interval MS] [--record] [--for MS] [--dry-run]",
-    "             [--machine NAME] [--state FILE] [--root DIR] [--state-dir DIR]",
+    "[-l level] [--policy millpond|solaris] [--interval MS] [--record] [--for MS] [--dry-run] \
+     [--machine NAME] [--state FILE] [--root DIR] [--state-dir DIR]",
+    "--help | --version",
 ];
 
 /// Understood.
@@ -17,8 +18,8 @@ pub const USAGE: &[&str] = &[
 pub struct Options {
     /// Stay at the standard error, from this level on.
     pub level: Option<Level>,
-    /// By its name.
-    pub policy: String,
+    /// By its name, instead of what the configuration says.
+    pub policy: Option<String>,
     /// Instead of what the configuration says, in milliseconds.
     pub interval_ms: Option<u64>,
     /// Write every decision.
@@ -34,8 +35,10 @@ pub struct Options {
 /// What the words ask for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Asked {
-    /// Its forms.
+    /// Its manual.
     Help,
+    /// Its version.
+    Version,
     /// To run.
     Run(Box<Options>),
 }
@@ -56,12 +59,13 @@ fn millis(value: OsString, of: &str) -> Result<u64, String> {
 /// A sentence about the first word that is wrong.
 pub fn parse(words: &[OsString]) -> Result<Asked, String> {
     use lexopt::Arg::{Long, Short, Value};
-    let mut options = Options { policy: POLICIES[0].to_owned(), ..Options::default() };
+    let mut options = Options::default();
     let mut parser = lexopt::Parser::from_args(words.iter().cloned());
     let said = |error: lexopt::Error| error.to_string();
     while let Some(arg) = parser.next().map_err(said)? {
         match arg {
             Short('h') | Long("help") => return Ok(Asked::Help),
+            Long("version") => return Ok(Asked::Version),
             Short('l') => {
                 let word = text(parser.value().map_err(said)?, "-l")?;
                 let known = Level::ALL.map(Level::word).join(" ");
@@ -73,7 +77,7 @@ pub fn parse(words: &[OsString]) -> Result<Asked, String> {
                 if !POLICIES.contains(&name.as_str()) {
                     return Err(format!("there is no policy `{name}`; there are {}", POLICIES.join(" and ")));
                 }
-                options.policy = name;
+                options.policy = Some(name);
             }
             Long("interval") => {
                 options.interval_ms = Some(millis(parser.value().map_err(said)?, "--interval")?);
@@ -114,7 +118,7 @@ mod tests {
         let Asked::Run(options) = asked("-l INFO --policy solaris --interval 100 --record").unwrap() else {
             panic!("it runs")
         };
-        assert_eq!((options.level, options.policy.as_str()), (Some(Level::Info), "solaris"));
+        assert_eq!((options.level, options.policy.as_deref()), (Some(Level::Info), Some("solaris")));
         assert_eq!((options.interval_ms, options.records_all), (Some(100), true));
         assert_eq!(asked("--help").unwrap(), Asked::Help);
     }

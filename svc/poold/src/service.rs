@@ -1,24 +1,27 @@
 //! The loop.
 
-use crate::clock::{PRESSED, Rhythm, SLOW, SOLARIS, Wait};
-use crate::journal::Record;
 use crate::log::{Level, Logger, line};
 use crate::options::Options;
 use millpond_machine::facets::UsageWatch;
-use millpond_machine::{Machine, Writer};
+use millpond_machine::{Machine, Refusal, Writer, is_at_rest};
 use millpond_model::Nanos;
 use millpond_model::pools::PoolsState;
-use millpond_planner::{Category, Decision, Event, Move, policy};
-use millpond_pools::{Code, Done, Manager, PoolError, Turn, dynamic, errno};
+use millpond_planner::{Category, Decision, Event, POLICIES, policy};
+use millpond_pools::{
+    Code, Done, Manager, POLICY_PROPERTY, PRESSED, PoolError, Record, Rhythm, SLOW, Turn, Wait, dynamic,
+    errno,
+};
 use millpond_session::{
     Daemon, Log as Sink, NotifyState, Output, Session, stop_daemon_on_signal, take_hang_up, tell_manager,
     watchdog,
 };
-use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-/// How often a machine is brought to what its sets want, and memories are written.
+/// How often a machine is brought to what its sets want.
 const SETTLE: Nanos = Nanos::from_millis(1000);
+
+/// How often what the policy has learnt is written down. That much of it is lost with a daemon that is killed.
+const REMEMBER: Nanos = Nanos::from_millis(10_000);
 
 /// What it is called.
 const NAME: &str = "poold";
@@ -63,6 +66,13 @@ fn begin(options: &Options, err: &mut Output<'_>) -> Result<(Session, Option<Dae
     Ok((session, files))
 }
 
+/// The names are checked where they come from.
+fn manager_with(name: &str, is_dry: bool) -> Manager {
+    let manager =
+        Manager::new(policy(name).unwrap_or_else(|| Box::new(millpond_planner::Millpond::default())));
+    if is_dry { manager.dry() } else { manager }
+}
+
 fn said(error: &PoolError) -> String {
     match &error.hint {
         Some(hint) => format!("{error}\nhint: {hint}"),
@@ -79,8 +89,11 @@ struct Service<'a, 'o> {
     manager: Manager,
     record: Record,
     settled: Nanos,
+    remembered: Option<Nanos>,
     has_failed: bool,
     is_waiting: bool,
+    /// What the machine noted when it was last brought to what its sets want.
+    noted: Vec<String>,
 }
 
 impl<'a, 'o> Service<'a, 'o> {
@@ -90,11 +103,7 @@ impl<'a, 'o> Service<'a, 'o> {
         files: Option<Daemon>,
         err: &'a mut Output<'o>,
     ) -> Self {
-        // The name was checked with the other words.
-        let policy =
-            policy(&options.policy).unwrap_or_else(|| Box::new(millpond_planner::Millpond::default()));
-        let manager = Manager::new(policy);
-        let manager = if options.is_dry { manager.dry() } else { manager };
+        let manager = manager_with(options.policy.as_deref().unwrap_or(POLICIES[0]), options.is_dry);
         let logger = Logger { sink: None, level: options.level.unwrap_or(Level::Info), has_failed: false };
         let record = Record::new(options.records_all);
         Service {
@@ -106,8 +115,10 @@ impl<'a, 'o> Service<'a, 'o> {
             manager,
             record,
             settled: Nanos(0),
+            remembered: None,
             has_failed: false,
             is_waiting: false,
+            noted: Vec::new(),
         }
     }
 
@@ -145,27 +156,35 @@ impl<'a, 'o> Service<'a, 'o> {
         let end = self.options.for_ms.map(|ms| Nanos(clock.now().0.saturating_add(ms * 1_000_000)));
         loop {
             let began = clock.now();
+            // What a turn has read is what the house is judged by; who changes something looks again.
+            let glance = self.machine().glance();
             self.turn(watch.as_mut());
             self.keep_house(began);
+            drop(glance);
             let now = clock.now();
             if is_stopped() || end.is_some_and(|end| now >= end) {
                 return 0;
             }
-            self.wait(watch.as_mut(), began, end);
+            self.wait(watch.as_mut(), (began, end), is_stopped);
             if is_stopped() {
                 return 0;
             }
         }
     }
 
-    fn wait(&mut self, watch: &mut dyn UsageWatch, began: Nanos, end: Option<Nanos>) {
+    fn wait(
+        &mut self,
+        watch: &mut dyn UsageWatch,
+        (began, end): (Nanos, Option<Nanos>),
+        is_stopped: &dyn Fn() -> bool,
+    ) {
         let clock = self.machine().clock();
         let rhythm = self.rhythm();
         if self.is_waiting {
             clock.sleep_until(Nanos(began.0.saturating_add(SLOW.0)));
             return;
         }
-        match rhythm.wait(clock, watch, began, end) {
+        match self.wait_watched(rhythm, watch, (began, end), is_stopped) {
             Ok(Wait::Over) => {}
             Ok(Wait::Again(length)) => {
                 if self.manager.look(watch).is_ok() {
@@ -176,18 +195,38 @@ impl<'a, 'o> Service<'a, 'o> {
         }
     }
 
+    /// Waits for the end of the interval. Who watches us hears of us meanwhile, twice in the time after which we count as dead.
+    fn wait_watched(
+        &self,
+        rhythm: Rhythm,
+        watch: &mut dyn UsageWatch,
+        (began, end): (Nanos, Option<Nanos>),
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<Wait, Refusal> {
+        let clock = self.machine().clock();
+        let due = began + rhythm.interval;
+        let due = end.map_or(due, |end| due.min(end));
+        let patience =
+            watchdog().map(|within| Nanos(u64::try_from(within.as_nanos() / 2).unwrap_or(u64::MAX)));
+        loop {
+            let call = patience.map(|patience| clock.now() + patience).filter(|call| *call < due);
+            let waited = rhythm.wait(clock, watch, began, call.or(end));
+            let is_called = waited == Ok(Wait::Over) && call.is_some_and(|call| clock.now() >= call);
+            if !is_called || is_stopped() {
+                return waited;
+            }
+            tell_manager(&[NotifyState::Watchdog]);
+        }
+    }
+
     /// How often to look: what the words say, else the configuration, else the policy.
     fn rhythm(&self) -> Rhythm {
-        let reacts = self.options.policy != "solaris";
         let interval_of = |state: &PoolsState| state.conf.system.uint("system.poold.monitor-interval");
         let configured = || match self.manager.configuration() {
             Some(state) => interval_of(state),
             None => interval_of(&dynamic::read(self.machine()).ok()?),
         };
-        let usual = if reacts { SLOW } else { SOLARIS };
-        let millis = self.options.interval_ms.or_else(configured);
-        let interval = millis.map_or(usual, |ms| Nanos(ms.saturating_mul(1_000_000)));
-        Rhythm { interval, wakes: reacts }
+        Rhythm::of(self.manager.policy_name(), self.options.interval_ms.or_else(configured))
     }
 
     fn turn(&mut self, watch: &mut dyn UsageWatch) {
@@ -246,7 +285,13 @@ impl<'a, 'o> Service<'a, 'o> {
     }
 
     fn write_record(&mut self, line: Option<String>) {
-        let (Some(files), Some(line)) = (&self.files, line) else { return };
+        let Some(line) = line else { return };
+        let Some(files) = &self.files else {
+            if !self.options.is_dry {
+                self.session.record_inside(NAME, &line);
+            }
+            return;
+        };
         match files.record(&line) {
             Ok(()) => self.has_failed = false,
             // It goes on without: what it does is more than what it writes.
@@ -258,7 +303,7 @@ impl<'a, 'o> Service<'a, 'o> {
         }
     }
 
-    /// Once a second: what appeared beside members follows, what others undid is put back, and what the policy remembers is kept.
+    /// Once a second: what appeared beside members follows, and what others undid is put back. Now and then what the policy remembers is kept.
     fn keep_house(&mut self, now: Nanos) {
         if watchdog().is_some() {
             tell_manager(&[NotifyState::Watchdog]);
@@ -273,7 +318,27 @@ impl<'a, 'o> Service<'a, 'o> {
         if self.options.is_dry {
             return;
         }
+        self.settle();
+        if self.remembered.is_none_or(|at| now.0.saturating_sub(at.0) >= REMEMBER.0) {
+            self.remembered = Some(now);
+            self.remember();
+        }
+    }
+
+    /// Becomes the writer only where there is something to write: looking alone costs half as much, and holds nobody up.
+    fn settle(&mut self) {
+        if is_at_rest(self.machine()) == Ok(true) {
+            self.noted.clear();
+            return;
+        }
         let settled = Writer::open(self.machine()).and_then(|writer| writer.settle());
+        let notes = settled.as_ref().map(|done| done.notes.clone()).unwrap_or_default();
+        if notes != self.noted {
+            for note in &notes {
+                self.say(Category::Configuration, Level::Warning, note);
+            }
+            self.noted = notes;
+        }
         match settled {
             Ok(done) if done.steps > 0 => {
                 let text = format!("the machine was brought to what its sets want, in {} steps", done.steps);
@@ -282,18 +347,30 @@ impl<'a, 'o> Service<'a, 'o> {
             Ok(_) => {}
             Err(refusal) => self.say(Category::Configuration, Level::Warning, &refusal.to_string()),
         }
+    }
+
+    fn remember(&mut self) {
         if let Some(files) = &self.files {
             let _ = files.remember(&self.manager.policy().state().to_string());
         }
     }
 
-    /// Where and what to log, as the configuration says, unless the words do.
+    /// Which policy, and where and what to log, as the configuration says, unless the words do.
     fn configure(&mut self) {
+        let Ok(PoolsState { conf, .. }) = dynamic::read(self.machine()) else { return };
+        let of = |name| conf.system.string(name);
+        if self.options.policy.is_none() {
+            let name = of(POLICY_PROPERTY).unwrap_or(POLICIES[0]);
+            if !POLICIES.contains(&name) {
+                let text = format!("there is no policy `{name}`; there are {}", POLICIES.join(" and "));
+                self.say(Category::Configuration, Level::Warning, &text);
+            } else if name != self.manager.policy_name() {
+                self.manager = manager_with(name, self.options.is_dry);
+            }
+        }
         if self.options.level.is_some() {
             return;
         }
-        let Ok(PoolsState { conf, .. }) = dynamic::read(self.machine()) else { return };
-        let of = |name| conf.system.string(name);
         self.logger.level =
             of("system.poold.log-level").and_then(|word| word.parse().ok()).unwrap_or(Level::Info);
         if self.files.is_some() {
@@ -315,9 +392,7 @@ impl<'a, 'o> Service<'a, 'o> {
     fn end(&mut self) {
         let line = self.record.finish(None);
         self.write_record(line);
-        if let Some(files) = &self.files {
-            let _ = files.remember(&self.manager.policy().state().to_string());
-        }
+        self.remember();
         tell_manager(&[NotifyState::Stopping]);
         self.event(&Event::Exiting);
     }
@@ -325,13 +400,6 @@ impl<'a, 'o> Service<'a, 'o> {
 
 /// `moved 2-3 from a to b in 1.2 ms: a uses …`.
 fn moved(decision: &Decision, took: Nanos) -> String {
-    let name = |id| decision.frame.set(id).map_or_else(|| format!("set {id}"), |set| set.name.clone());
-    let mut pairs: BTreeMap<(String, String), millpond_model::CpuSet> = BTreeMap::new();
-    for Move { cpu, from, to } in &decision.plan.moves {
-        pairs.entry((name(*from), name(*to))).or_default().insert(*cpu);
-    }
-    let parts: Vec<String> =
-        pairs.into_iter().map(|((from, to), cpus)| format!("{cpus} from {from} to {to}")).collect();
     let ms = took.as_secs_f64() * 1000.0;
-    format!("moved {} in {ms:.1} ms: {}", parts.join(", "), decision.plan.reason)
+    format!("moved {} in {ms:.1} ms: {}", decision.frame.told(&decision.plan.moves), decision.plan.reason)
 }

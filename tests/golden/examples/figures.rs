@@ -1,4 +1,4 @@
-//! Writes the figures of experiments into `docs/simulator.md`.
+//! Writes the figures of experiments into `docs/simulator.md`, and those of our own into `docs/pools.md`.
 //!
 //! ```text
 //! cargo run --release -p millpond-golden --example figures [PART…]
@@ -7,25 +7,31 @@
 
 #![allow(clippy::print_stderr, reason = "a program for a terminal")]
 
-use millpond_experiments::published::{EXPERIMENTS, Experiment};
-use millpond_golden::document::{CATALOGUES, markdown, run, with_part};
+use millpond_experiments::published::{EXPERIMENTS, Experiment, OWN};
+use millpond_golden::document::{CATALOGUES, markdown, run, verbatim, with_part};
 use std::error::Error;
 use std::path::Path;
 use std::{env, fs};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/simulator.md");
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let names: Vec<String> = env::args().skip(1).collect();
     let catalogues = CATALOGUES.iter().map(|(name, _)| *name);
-    let known: Vec<&str> = catalogues.chain(EXPERIMENTS.iter().map(|experiment| experiment.name)).collect();
+    let known: Vec<&str> =
+        catalogues.chain(EXPERIMENTS.iter().chain(OWN).map(|experiment| experiment.name)).collect();
     if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
         return Err(format!("there is no part `{name}`; there are {}", known.join(", ")).into());
     }
     for name in known.into_iter().filter(|name| names.is_empty() || names.iter().any(|n| n == name)) {
         eprintln!("{name}");
+        let is_own = OWN.iter().any(|experiment| experiment.name == name);
+        let path = docs.join(if is_own { "pools.md" } else { "simulator.md" });
         let new = match CATALOGUES.iter().find(|(catalogue, _)| *catalogue == name) {
             Some((_, write)) => write(),
-            None => markdown(&run(Experiment::named(name).ok_or("it is gone")?)?),
+            None => {
+                let findings = run(Experiment::named(name).ok_or("it is gone")?)?;
+                if is_own { verbatim(&findings) } else { markdown(&findings) }
+            }
         };
         // Read anew each time: a long run should not undo what was edited meanwhile.
         let text = fs::read_to_string(&path)?;

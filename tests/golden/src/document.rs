@@ -6,8 +6,8 @@
 //! <!-- e4: end -->
 //! ```
 //!
-//! `cargo run --release -p millpond-golden --example figures [PART…]` writes them into `docs/simulator.md`; a test runs the
-//! quick ones and compares.
+//! `cargo run --release -p millpond-golden --example figures [PART…]` writes them into `docs/simulator.md`, and those of
+//! experiments of our own into `docs/pools.md`; a test runs the quick ones and compares.
 
 use millpond_experiments::Failure;
 use millpond_experiments::published::{
@@ -21,6 +21,15 @@ use std::sync::atomic::AtomicBool;
 
 /// The document, as it was when this was compiled.
 pub const SIMULATOR: &str = include_str!("../../../docs/simulator.md");
+
+/// The document of pools, where experiments of our own are.
+pub const POOLS: &str = include_str!("../../../docs/pools.md");
+
+/// Findings of an experiment of our own as a part of a document: as a terminal shows them.
+#[must_use]
+pub fn verbatim(findings: &Findings) -> String {
+    format!("\n```\n$ millpond experiment {}\n{}```\n\n", findings.experiment, findings.text())
+}
 
 /// Runs an experiment without options, on the machines as they are.
 ///

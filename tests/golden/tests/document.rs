@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use millpond_experiments::published::{EXPERIMENTS, Experiment};
-use millpond_golden::document::{CATALOGUES, SIMULATOR, markdown, part, run};
+use millpond_experiments::published::{EXPERIMENTS, Experiment, OWN};
+use millpond_golden::document::{CATALOGUES, POOLS, SIMULATOR, markdown, part, run, verbatim};
 use millpond_sim::SimMachine;
 
 fn is_as_the_program_says(name: &str) {
@@ -24,6 +24,21 @@ fn figures_of_e4_are_those_of_the_program() {
 #[test]
 fn figures_of_e5_are_those_of_the_program() {
     is_as_the_program_says("e5");
+}
+
+#[test]
+fn figures_of_the_service_are_those_of_the_program() {
+    let expected = verbatim(&run(Experiment::named("service").unwrap()).unwrap());
+    let again = "docs/pools.md has old figures; write them anew: cargo run --release -p millpond-golden --example figures service";
+    assert_eq!(part(POOLS, "service").unwrap(), expected, "{again}");
+}
+
+#[test]
+fn every_experiment_of_our_own_has_a_place() {
+    for experiment in OWN {
+        let text = part(POOLS, experiment.name).unwrap_or_else(|| panic!("{}", experiment.name));
+        assert!(text.contains(&format!("$ millpond experiment {}\n", experiment.name)), "{text}");
+    }
 }
 
 #[test]

@@ -48,8 +48,8 @@ pub struct Dependency {
 /// The columns of the map, left to right.
 const COLUMNS: [&[&str]; 7] = [
     &["model"],
-    &["formats", "machine", "planner", "report"],
-    &["linux", "sim", "pools", "observe"],
+    &["formats", "machine", "planner", "report", "member"],
+    &["linux", "sim", "pools", "observe", "member-c"],
     &["session"],
     &["experiments"],
     &["cmd", "svc"],
@@ -57,11 +57,13 @@ const COLUMNS: [&[&str]; 7] = [
 ];
 
 /// Rooms that only the named ones may know.
-const KNOWN_ONLY_BY: [(&str, &[&str]); 4] = [
+const KNOWN_ONLY_BY: [(&str, &[&str]); 6] = [
     ("linux", &["session"]),
     ("sim", &["session"]),
     ("bpf", &["linux"]),
     ("workloads", &["sim", "experiments", "cmd"]),
+    ("member", &["member-c", "session", "cmd"]),
+    ("member-c", &[]),
 ];
 
 /// Rooms that know no other room of ours.
@@ -190,7 +192,9 @@ mod tests {
         ("lib/linux", &["lib/machine", "lib/formats", "lib/bpf", "dev:@tempfile"]),
         ("lib/sim", &["lib/machine", "lib/workloads"]),
         ("lib/observe", &["lib/model", "lib/report"]),
-        ("lib/session", &["lib/linux", "lib/sim", "lib/model"]),
+        ("lib/member", &["lib/model"]),
+        ("lib/member-c", &["lib/member"]),
+        ("lib/session", &["lib/linux", "lib/sim", "lib/model", "lib/member"]),
         ("experiments", &["lib/session", "lib/workloads", "lib/observe"]),
         ("cmd", &["experiments", "lib/session", "lib/workloads", "lib/formats"]),
         ("bin/millpond", &["cmd"]),
@@ -228,6 +232,9 @@ mod tests {
             ("cmd", "lib/linux"),
             ("cmd", "lib/sim"),
             ("cmd", "lib/bpf"),
+            ("lib/linux", "lib/member"),
+            ("lib/member", "lib/machine"),
+            ("cmd", "lib/member-c"),
             ("bin/millpond", "lib/linux"),
             ("lib/workloads", "lib/model"),
             ("lib/bpf", "lib/model"),

@@ -6,8 +6,9 @@ use millpond_machine::Writer;
 use millpond_machine::facets::Member;
 use millpond_model::pools::{PoolsState, PropValue};
 use millpond_model::{Pid, PoolId};
+use millpond_planner::read_log;
 use millpond_pools::{Editor, Element, Place, dynamic};
-use millpond_session::Output;
+use millpond_session::{OpenOptions, Output, Session};
 use millpond_sim::SimMachine;
 use millpond_sim::workloads::Load;
 use std::ffi::OsString;
@@ -78,6 +79,29 @@ fn processors_go_where_threads_wait() {
     assert!(lines[1].ends_with(" Configuration INFO: configuration complete"), "{text}");
     assert!(lines[2].contains(" Optimization INFO: moved 2 from pset_default to a in 0.0 ms: "), "{text}");
     assert!(lines.last().unwrap().ends_with(" poold NOTICE: exiting"), "{text}");
+    // The record is in the machine, where `poolstat --why` finds it.
+    let options = OpenOptions { kept_in: Some(file), ..OpenOptions::default() };
+    let recorded = Session::open(&options).unwrap().recorded("poold").unwrap().lines.unwrap();
+    let oldest = read_log(&recorded.last().unwrap().text).0.remove(0);
+    assert_eq!(oldest.frame.told(&oldest.plan.moves), "2 from pset_default to a");
+}
+
+#[test]
+fn the_configuration_chooses_the_policy_unless_the_words_do() {
+    let machine = machine();
+    let mut state = dynamic::read(&machine).unwrap();
+    state.conf.system.set("system.poold.policy", "solaris");
+    let writer = Writer::open(&machine).unwrap();
+    dynamic::commit(&writer, &machine, Some(state)).unwrap();
+    drop(writer);
+    // Six intervals of 15 s are more than 20.
+    for (words, after) in
+        [("", "pset_default 2, a 1, b 1"), ("--policy millpond", "pset_default 1, a 2, b 1")]
+    {
+        let (_dir, file) = saved(&machine);
+        let (status, text) = poold(&file, &format!("-l INFO --for 20000 {words}"));
+        assert_eq!((status, sizes(&file).as_str()), (0, after), "{text}");
+    }
 }
 
 #[test]

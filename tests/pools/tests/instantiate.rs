@@ -6,7 +6,7 @@ use millpond_machine::facets::Member;
 use millpond_machine::{Machine, Writer};
 use millpond_model::pools::{PoolsConf, PoolsState, PropValue};
 use millpond_model::{CpuId, Pid, PoolId};
-use millpond_pools::{Editor, Element, Place, dynamic, instantiate};
+use millpond_pools::{Editor, Element, Place, dynamic, instantiate, zones};
 use millpond_sim::SimMachine;
 
 fn enabled(name: &str) -> SimMachine {
@@ -148,4 +148,35 @@ fn the_state_of_a_processor_is_a_property() {
     assert_eq!(states[3].state.word(), "off-line");
     let pset = dynamic::read(&machine).unwrap();
     assert_eq!(pset.conf.default_pset().unwrap().size(), 4, "those off-line count");
+}
+
+#[test]
+fn zones_come_back_with_the_configuration_of_a_file() {
+    let machine = enabled("smartos-2");
+    commit(&machine, &file(1, 1, 1));
+    let writer = Writer::open(&machine).unwrap();
+    dynamic::bind(&writer, &machine, &Member::Zone("zone1".into()), PoolId(1)).unwrap();
+    drop(writer);
+    let inside = |machine: &SimMachine| machine.pools().unwrap().members().unwrap();
+    let members = inside(&machine);
+    assert!(!members.is_empty());
+    let kept = zones::described(dynamic::read(&machine).unwrap());
+    // Another boot, whose zone is there at once; and one zone that is not there at all.
+    let again = enabled("smartos-2");
+    let mut kept = kept;
+    let web = kept.pools.iter_mut().find(|pool| pool.name() == "web").unwrap();
+    assert_eq!(web.props.string(zones::ZONES), Some("zone1"));
+    web.props.set(zones::ZONES, "zone1;zone9");
+    let state = commit(&again, &kept);
+    assert_eq!(inside(&again), members);
+    let bound: Vec<(&str, u32)> = state.zones.iter().map(|(name, pool)| (name.as_str(), pool.0)).collect();
+    assert_eq!(bound, [("zone1", 1), ("zone9", 1)]);
+    assert!(state.conf.pools.iter().all(|pool| pool.props.string(zones::ZONES).is_none()));
+    // Who was taken out of it since stays out.
+    let writer = Writer::open(&again).unwrap();
+    let pid = *members.keys().next().unwrap();
+    dynamic::bind(&writer, &again, &Member::Process(pid), PoolId::DEFAULT).unwrap();
+    drop(writer);
+    commit(&again, &kept);
+    assert!(!inside(&again).contains_key(&pid));
 }

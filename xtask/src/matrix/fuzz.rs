@@ -13,8 +13,12 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Instant;
 
-/// How long each search may take, in seconds.
+/// How long a search may take, in seconds: of what people write and others send, a minute; of the rest less.
 const SECONDS: u64 = 20;
+const MINUTE: u64 = 60;
+
+/// What a test's name begins with that has a minute.
+const LONG: &str = "fuzz_minute_";
 
 /// What such a test's name begins with.
 const PREFIX: &str = "fuzz_";
@@ -90,7 +94,7 @@ fn run_search(search: &Search) -> (String, Option<String>) {
     let mut command = as_test(&search.binary, &Built::default());
     command.args(["--exact", &search.test, "--nocapture", "--test-threads=1"]);
     command
-        .env("MILLPOND_FUZZ_SECONDS", SECONDS.to_string())
+        .env("MILLPOND_FUZZ_SECONDS", seconds_of(&search.test).to_string())
         .env("MILLPOND_FUZZ_DIR", target_dir("fuzz-inputs"));
     let told = run_one(limited(&command), false);
     let inputs = inputs(&told.output).map_or_else(|| "no".to_owned(), |inputs| inputs.to_string());
@@ -98,6 +102,10 @@ fn run_search(search: &Search) -> (String, Option<String>) {
     let name = format!("{} {}", search.binary.package, search.test.rsplit("::").next().unwrap_or_default());
     let line = format!("  {name:<48}{inputs:>10} inputs {took:>9}");
     (line, (!told.ended_well).then_some(told.output))
+}
+
+fn seconds_of(test: &str) -> u64 {
+    if test.rsplit("::").next().is_some_and(|name| name.starts_with(LONG)) { MINUTE } else { SECONDS }
 }
 
 /// How many inputs a search says that it gave.
@@ -148,6 +156,8 @@ mod tests {
     fn searches_are_told_by_their_names() {
         let list = "a::tests::fuzz_lists: test\nfuzz::tests::lists: test\nfuzz_journal: test\nb::fuzz_x: benchmark\n";
         assert_eq!(fuzz_tests(list).collect::<Vec<_>>(), ["a::tests::fuzz_lists", "fuzz_journal"]);
+        assert_eq!(seconds_of("a::fuzz_lists"), 20);
+        assert_eq!(seconds_of("xml::tests::fuzz_minute_files"), 60);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Who descends from whom: to which of the watched programs a process belongs.
 
 use crate::Root;
+use crate::procfs::{PARENT, stat_field};
 use millpond_model::Pid;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -86,11 +87,9 @@ fn parents(root: &Root) -> BTreeMap<Pid, Pid> {
     parents
 }
 
-/// The parent, from a process's `stat`: the second field behind the name, which stands in parentheses and may
-/// hold anything, parentheses and blanks included.
+/// The parent, from a process's `stat`.
 fn parse_parent(stat: &str) -> Option<Pid> {
-    let (_, behind) = stat.rsplit_once(')')?;
-    behind.split_ascii_whitespace().nth(1)?.parse().ok()
+    stat_field(stat, PARENT)?.parse().ok()
 }
 
 #[cfg(test)]

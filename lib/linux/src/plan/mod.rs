@@ -23,7 +23,7 @@ mod zones;
 use crate::knob::{LinuxKnob, TaskId};
 use crate::names;
 use crate::view::{SetLabel, View};
-use millpond_machine::{Step, Value};
+use millpond_machine::{Baseline, Step, Value};
 use millpond_model::{CpuSet, PoolId, PsetId, PsetMode};
 use std::collections::BTreeMap;
 
@@ -83,8 +83,28 @@ struct Other {
     path: String,
     now: CpuSet,
     want: CpuSet,
-    /// The list that is wanted is the original one.
-    released: bool,
+    keeping: Keeping,
+}
+
+/// What becomes of the original of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keeping {
+    /// It is remembered.
+    Keep,
+    /// The list that is wanted is the original one, which can be forgotten.
+    Release,
+    /// The group never had one.
+    Nothing,
+}
+
+impl Keeping {
+    fn baseline(self) -> Baseline {
+        match self {
+            Keeping::Keep => Baseline::Keep,
+            Keeping::Release => Baseline::Release,
+            Keeping::Nothing => Baseline::Ours,
+        }
+    }
 }
 
 /// What a cgroup of ours should be.
@@ -129,7 +149,8 @@ impl<'a> Planner<'a> {
             .iter()
             .map(|(id, s)| (*id, view.mode(s, will_have_tasks(view, wanted, *id))))
             .collect();
-        let zones = wanted.sets.iter().flat_map(|(id, s)| s.zones.iter().map(|z| (z.clone(), *id))).collect();
+        let zones =
+            wanted.sets.iter().flat_map(|(id, s)| view.present(s).map(|z| (z.clone(), *id))).collect();
         Planner {
             modes,
             zones,
@@ -179,5 +200,5 @@ fn will_have_tasks(view: &View, wanted: &Wanted, id: PsetId) -> bool {
         wanted.moves.iter().any(|(t, ..)| *t == task || (t.tid.is_none() && t.pid == task.pid))
     };
     let stays = view.tasks.iter().any(|t| comes(wanted.destination(&t.at)) && !named(t.id));
-    stays || wanted.moves.iter().any(|(_, _, to)| comes(*to))
+    view.holds_units(id) || stays || wanted.moves.iter().any(|(_, _, to)| comes(*to))
 }

@@ -1,12 +1,12 @@
 //! Other people's cgroups: which lists must change so that the sets can be, and how they come back.
 
-use super::{Other, Planner};
+use super::{Keeping, Other, Planner};
 use crate::knob::list_value;
 use crate::names;
 use crate::view::is_within;
-use millpond_machine::{Baseline, Step};
+use millpond_machine::Step;
 use millpond_model::{CpuSet, PsetMode};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Planner<'_> {
     /// Whether some set can only be enforced by asking everybody else aside.
@@ -14,24 +14,39 @@ impl Planner<'_> {
         self.modes.values().any(|m| *m == PsetMode::Steered)
     }
 
-    /// Other people's cgroups whose lists are not as they should be.
+    /// Other people's cgroups whose lists are not as they should be, or must be remembered.
+    ///
+    /// On version 1 a new group has no list of its own: whoever makes it copies that of its parent. So one that was born below a group
+    /// that we changed, and has the same list, goes with that one. Those that were there before are remembered even while nothing of them
+    /// changes, so that the two can be told apart.
     pub(super) fn others(&self) -> Vec<Other> {
         let mut result: Vec<Other> = Vec::new();
         let mut wants: BTreeMap<String, CpuSet> = BTreeMap::new();
+        let mut originals: BTreeMap<&str, CpuSet> = BTreeMap::new();
+        let mut born: BTreeSet<&str> = BTreeSet::new();
         for (path, group) in &self.view.groups {
             if path == "/" || names::owner(path).is_some() {
                 continue;
             }
             let kept = self.view.baseline(&self.view.cpus_knob(path));
-            let now = if kept.is_none() { self.unasked(&group.cpus) } else { group.cpus.clone() };
-            let original: CpuSet = match kept {
-                Some(kept) => kept.as_deref().and_then(|t| t.parse().ok()).unwrap_or_default(),
-                None => now.clone(),
-            };
             let parent = path.rsplit_once('/').map_or("", |(p, _)| p);
+            let now = if kept.is_none() { self.unasked(&group.cpus) } else { group.cpus.clone() };
+            let origin = match (kept, originals.get(parent)) {
+                (Some(kept), _) => {
+                    Origin::Kept(kept.as_deref().and_then(|t| t.parse().ok()).unwrap_or_default())
+                }
+                (None, Some(above)) if self.has_copied(parent, &born, &group.cpus) => {
+                    Origin::Born(above.clone())
+                }
+                (None, _) => Origin::Own(now.clone()),
+            };
+            if matches!(origin, Origin::Born(_)) {
+                born.insert(path);
+            }
+            let original = origin.list().clone();
             let above = wants.get(parent).cloned().unwrap_or_else(|| self.default.clone());
             let mut want = if self.view.systemd {
-                let inherits = kept.is_none() && group.cpus.is_empty();
+                let inherits = matches!(origin, Origin::Own(_)) && group.cpus.is_empty();
                 self.unit_wants(path, &original, inherits, &above)
             } else {
                 self.other_wants(path, &original, &above)
@@ -41,15 +56,35 @@ impl Planner<'_> {
                 // A group whose processors all left shares its parent's, or the kernel would move its tasks.
                 want = if wished.is_empty() && !want.is_empty() { above } else { wished };
             }
+            // Whether the group above it is, or will be, other than it was.
+            let is_held = self.view.v1
+                && originals.get(parent).is_some_and(|o| wants.get(parent).is_some_and(|w| w != o));
+            let keeping = match origin {
+                Origin::Born(_) => Keeping::Nothing,
+                _ if want == original && !is_held => Keeping::Release,
+                _ => Keeping::Keep,
+            };
+            let is_kept = matches!(origin, Origin::Kept(_));
+            let due = match keeping {
+                Keeping::Nothing => false,
+                Keeping::Release => is_kept,
+                Keeping::Keep => !is_kept && is_held,
+            };
             wants.insert(path.clone(), want.clone());
-            if want != now {
-                let released = want == original;
-                result.push(Other { path: path.clone(), now, want, released });
-            } else if kept.is_some() && want == original {
-                result.push(Other { path: path.clone(), now: want.clone(), want, released: true });
+            originals.insert(path, original);
+            if want != now || due {
+                result.push(Other { path: path.clone(), now, want, keeping });
             }
         }
         result
+    }
+
+    /// Whether a list on version 1 is that of the group above it, which we changed or which was itself `born` so.
+    fn has_copied(&self, parent: &str, born: &BTreeSet<&str>, list: &CpuSet) -> bool {
+        let is_changed = || self.view.baseline(&self.view.cpus_knob(parent)).is_some();
+        self.view.v1
+            && self.view.groups.get(parent).is_some_and(|above| above.cpus == *list)
+            && (born.contains(parent) || is_changed())
     }
 
     /// What somebody else's list should be, given its original and what its parent will have.
@@ -145,12 +180,11 @@ impl Planner<'_> {
 
     pub(super) fn grow_others(&mut self, others: &[Other]) {
         for other in others {
-            // Also where nothing is left to write, a list that is the original one again is forgotten.
-            let forget = other.released
-                && !self.steps.iter().any(|s| {
-                    s.knob == self.view.cpus_knob(&other.path).knob() && s.baseline == Baseline::Release
-                });
-            if other.now != other.want || forget {
+            // Also where nothing is left to write, a list is remembered, or forgotten where it is the original one again.
+            let knob = self.view.cpus_knob(&other.path).knob();
+            let is_said = other.now == other.want
+                && self.steps.iter().any(|s| s.knob == knob && s.baseline == other.keeping.baseline());
+            if !(is_said || other.keeping == Keeping::Nothing && other.now == other.want) {
                 self.steps.push(self.step_other(other, &other.want));
             }
         }
@@ -159,6 +193,28 @@ impl Planner<'_> {
     fn step_other(&self, other: &Other, value: &CpuSet) -> Step {
         let step =
             Step::new(self.view.cpus_knob(&other.path).knob(), list_value(&other.now), list_value(value));
-        if other.released && *value == other.want { step.releasing() } else { step.keeping() }
+        match other.keeping {
+            Keeping::Release if *value == other.want => step.releasing(),
+            Keeping::Keep | Keeping::Release => step.keeping(),
+            Keeping::Nothing => step,
+        }
+    }
+}
+
+/// Where the original of a list is from.
+enum Origin {
+    /// The journal.
+    Kept(CpuSet),
+    /// It is what the group has: nobody changed it.
+    Own(CpuSet),
+    /// The group copied a list that we had changed: it is the original of that.
+    Born(CpuSet),
+}
+
+impl Origin {
+    fn list(&self) -> &CpuSet {
+        match self {
+            Origin::Kept(list) | Origin::Own(list) | Origin::Born(list) => list,
+        }
     }
 }

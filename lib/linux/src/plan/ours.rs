@@ -91,7 +91,7 @@ impl Planner<'_> {
             .keys()
             // A scope ends by itself when it is empty.
             .filter(|p| names::owner(p).is_some() && !names::is_scope(p))
-            .filter(|p| !self.targets.contains_key(*p))
+            .filter(|p| !self.targets.contains_key(*p) && !self.is_only_named_as_ours(p))
             .cloned()
             .collect();
         let out: Vec<_> =
@@ -109,6 +109,14 @@ impl Planner<'_> {
             self.push(&control(path, "cpuset.cpus.partition"), group.partition, None);
             let flags = self.steps.len();
             let cpus = list_value(&group.cpus);
+            if !group.units.is_empty() {
+                // Who was started in it stays, in a slice like any other.
+                if !group.cpus.is_empty() {
+                    self.push(&self.view.cpus_knob(path), cpus, list_value(&self.view.possible));
+                }
+                self.push(&LinuxKnob::Label(path.clone(), "set".into()), group.label, None);
+                continue;
+            }
             self.push(&self.view.cpus_knob(path), cpus, None);
             self.push(&control(path, "cpuset.mems"), group.mems, None);
             if group.controller && self.is_hand_made() {
@@ -125,6 +133,15 @@ impl Planner<'_> {
             }
             self.push(&self.view.group_knob(path), Some("present".into()), None);
         }
+    }
+
+    /// Whether systemd made a slice of such a name for units that are to start in it (`Slice=`), and no set has had it yet: there is nothing
+    /// of ours on it. While such a unit waits for its turn at boot, systemd does not let the slice go.
+    fn is_only_named_as_ours(&self, path: &str) -> bool {
+        let untouched = |g: &crate::view::Group| {
+            g.label.is_none() && g.origin.is_none() && g.cpus.is_empty() && g.partition.is_none()
+        };
+        self.view.systemd && self.view.groups.get(path).is_some_and(untouched)
     }
 
     /// A list that a task needs before the general growth, with those above it.

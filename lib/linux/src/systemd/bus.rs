@@ -92,6 +92,10 @@ impl Manager for Bus {
         let properties: Properties<'_> = vec![("AllowedCPUs", Variant::from(bytes))];
         self.call(OBJECT, MANAGER, "SetUnitProperties", &(unit, true, properties)).map(drop).map_err(knob)
     }
+
+    fn reload(&self) -> Result<(), KnobError> {
+        self.call(OBJECT, MANAGER, "Reload", &()).map(drop).map_err(knob)
+    }
 }
 
 /// The interface of a unit of this name.

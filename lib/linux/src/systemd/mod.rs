@@ -18,6 +18,7 @@
 //! ```text
 //!   unit:/mpset1.slice        StartTransientUnit, StopUnit        present, or not
 //!   allowed:/mpset1.slice     SetUnitProperties (runtime)         AllowedCPUs
+//!   kept:nginx.service        a drop-in of ours, Reload              the slice that it starts in
 //!   place:204@8123            StartTransientUnit of a scope, AttachProcessesToUnit
 //!   cg:…/cpuset.cpus.partition, cg:…/cpuset.cpus.exclusive        by us: systemd writes neither
 //! ```
@@ -32,9 +33,12 @@
 
 #[cfg(feature = "systemd")]
 mod bus;
+mod keep;
 mod paper;
 #[cfg(feature = "systemd")]
 mod wire;
+
+pub(crate) use keep::{is_stronger, section};
 
 use crate::knob::TaskId;
 use crate::os::knob_error;
@@ -64,6 +68,8 @@ pub(crate) trait Manager {
     fn allowed(&self, unit: &str) -> Result<Option<CpuSet>, KnobError>;
     /// Sets or resets it, for this boot.
     fn allow(&self, unit: &str, cpus: Option<&CpuSet>) -> Result<(), KnobError>;
+    /// Has it read the files of units again.
+    fn reload(&self) -> Result<(), KnobError>;
 }
 
 /// Where the system's run-time files are: beside `/proc`.

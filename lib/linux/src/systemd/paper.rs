@@ -142,6 +142,14 @@ impl Manager for PaperManager<'_> {
             Some(_) => self.os.write(&list, &text),
         }
     }
+
+    fn reload(&self) -> Result<(), KnobError> {
+        // A file by which tests let it fail, as a manager does that is about to end.
+        match run_dir(&self.os.root).join("systemd/refuses-reload").exists() {
+            true => Err(KnobError::Refused("systemd says: it is ending".into())),
+            false => Ok(()),
+        }
+    }
 }
 
 fn remove(file: &Path) -> Result<(), KnobError> {

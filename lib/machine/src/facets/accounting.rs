@@ -42,6 +42,12 @@ pub trait Accounting {
     /// # Errors
     /// [`Absent`] when nothing can be accounted here.
     fn watch(&self) -> Result<Box<dyn UsageWatch + '_>, Absent>;
+
+    /// How many threads run or wait for a processor now, for each set, the default one among them. One look, without the thread that looks.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the machine cannot be read.
+    fn load(&self) -> Result<BTreeMap<PsetId, u64>, Refusal>;
 }
 
 /// Accounting that goes on for as long as the value lives.

@@ -17,7 +17,7 @@ pub use clock::Clock;
 pub use counters::{CounterWatch, Counters, WatchOptions};
 pub use dispatcher::{Dispatcher, ProcessIds, Reclassed, Scheduled};
 pub use interrupts::{Interrupt, InterruptKind, Interrupts};
-pub use pools::{Member, Pools};
+pub use pools::{Member, Pools, StartOption};
 pub use processors::{ProcessorStatus, Processors, StateChange};
 pub use psets::{CreateOptions, Move, Psets};
 pub use sampler::{OccupancyWatch, Residence, Sampler, Sighting};

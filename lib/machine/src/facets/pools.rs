@@ -28,6 +28,17 @@ impl fmt::Display for Member {
     }
 }
 
+/// What makes a group of processes that somebody else starts begin in a pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartOption {
+    /// Who starts it.
+    pub whom: String,
+    /// What he is told, in his own words.
+    pub text: String,
+    /// It names the processors as they are now, and does not follow them.
+    pub is_fixed: bool,
+}
+
 /// The facet.
 pub trait Pools {
     /// The dynamic configuration, with processors where they are now and in the state that they have. `None` while pools are disabled.
@@ -58,4 +69,18 @@ pub trait Pools {
     /// [`Refusal`]: pools are disabled, no such pool, process or zone, a part of the kernel, a pool whose set is empty, a thread that is
     /// bound to a processor elsewhere, a zone that another manager owns, no rights.
     fn prepare_join(&self, member: &Member, to: PoolId) -> Result<Change<()>, Refusal>;
+
+    /// Prepares binding a zone to a pool so that it lasts: it also starts there, from its next start on and after a boot;
+    /// [`PoolId::DEFAULT`] forgets that. One that was started in a set stays there until it is started again. Notes tell that, and who else
+    /// has a say in where it starts.
+    ///
+    /// # Errors
+    /// [`Refusal`]: pools are disabled, no such pool or zone, a zone that nobody starts by a rule of ours, no rights.
+    fn prepare_keep(&self, zone: &str, to: PoolId) -> Result<Change<()>, Refusal>;
+
+    /// What others can be told so that what they start begins in a pool; nothing for a pool that has the default set.
+    ///
+    /// # Errors
+    /// [`Refusal`]: pools are disabled, no such pool, zones are not started there.
+    fn start_options(&self, to: PoolId) -> Result<Vec<StartOption>, Refusal>;
 }

@@ -17,6 +17,7 @@ pub struct Faulty<'m> {
     machine: &'m dyn Machine,
     fault: Fault,
     writes_max: Option<usize>,
+    meanwhile: Option<(u8, Box<dyn Fn() + 'm>)>,
     counts: Counts,
 }
 
@@ -36,13 +37,19 @@ struct Counts {
 impl<'m> Faulty<'m> {
     /// Nothing has happened yet.
     pub fn new(machine: &'m dyn Machine, fault: Fault) -> Self {
-        Faulty { machine, fault, writes_max: None, counts: Counts::default() }
+        Faulty { machine, fault, writes_max: None, meanwhile: None, counts: Counts::default() }
+    }
+
+    /// Nothing fails, but somebody else does something at the n-th moment, counted from 0.
+    pub fn meanwhile(machine: &'m dyn Machine, moment: u8, event: impl Fn() + 'm) -> Self {
+        let meanwhile = Some((moment, Box::new(event) as Box<dyn Fn() + 'm>));
+        Faulty { meanwhile, ..Faulty::new(machine, Fault::Kill(u8::MAX)) }
     }
 
     /// The writer is killed after so many writes to the machine.
     pub fn killed_after(machine: &'m dyn Machine, writes: u8) -> Self {
         let fault = Fault::Kill(u8::MAX);
-        Faulty { machine, fault, writes_max: Some(usize::from(writes)), counts: Counts::default() }
+        Faulty { writes_max: Some(usize::from(writes)), ..Faulty::new(machine, fault) }
     }
 
     /// The moment at which the writer was killed.
@@ -158,6 +165,9 @@ impl Knobs for Faulty<'_> {
     fn settle(&self) -> Result<Vec<Step>, Refusal> {
         self.machine.settle()
     }
+    fn publish(&self) -> Vec<String> {
+        if self.dead() { Vec::new() } else { self.machine.publish() }
+    }
     fn lock(&self) -> Result<Box<dyn Guard>, Refusal> {
         self.machine.lock()
     }
@@ -207,10 +217,13 @@ impl Journal for Faulty<'_> {
             return;
         }
         self.machine.journal().moment(name);
-        if let Fault::Kill(at) | Fault::KillTwice(at, _) = self.fault
-            && self.strikes(&self.counts.moments, at)
-        {
-            *self.counts.killed_at.borrow_mut() = Some(name.to_owned());
+        match (&self.meanwhile, self.fault) {
+            (Some((at, event)), _) if self.strikes(&self.counts.moments, *at) => event(),
+            (Some(_), _) => {}
+            (None, Fault::Kill(at) | Fault::KillTwice(at, _)) if self.strikes(&self.counts.moments, at) => {
+                *self.counts.killed_at.borrow_mut() = Some(name.to_owned());
+            }
+            _ => {}
         }
     }
 }

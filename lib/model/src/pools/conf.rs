@@ -3,6 +3,7 @@
 use super::{ElementKind, Props};
 use crate::{CpuId, CpuSet, PoolId, PsetId};
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 
 /// The name of the pool that everything is in which is in no other.
 pub const DEFAULT_POOL: &str = "pool_default";
@@ -350,11 +351,22 @@ impl PoolsConf {
         true
     }
 
-    /// The highest importance of the pools of a set; 0 where none uses it (reference §10.2).
+    /// How important sets are, by what pools refer to them by: the highest importance of the pools of each (reference §10.2). A set that
+    /// no pool uses is not there.
+    #[must_use]
+    pub fn importances(&self) -> HashMap<&str, i64> {
+        let mut all: HashMap<&str, i64> = HashMap::new();
+        for pool in &self.pools {
+            let highest = all.entry(pool.res()).or_insert(i64::MIN);
+            *highest = pool.importance().max(*highest);
+        }
+        all
+    }
+
+    /// The highest importance of the pools of a set; 0 where none uses it.
     #[must_use]
     pub fn importance_of(&self, pset: &PsetNode) -> i64 {
-        let pools = self.pools.iter().filter(|p| p.res() == pset.ref_id());
-        pools.map(PoolNode::importance).max().unwrap_or(0)
+        self.importances().get(pset.ref_id()).copied().unwrap_or(0)
     }
 }
 

@@ -10,6 +10,7 @@
 
 mod conf;
 mod name;
+mod notice;
 mod objective;
 mod props;
 mod rule;
@@ -18,6 +19,7 @@ mod value;
 
 pub use conf::{CpuNode, DEFAULT_POOL, DEFAULT_PSET, PoolNode, PoolsConf, PsetNode, UNBOUNDED};
 pub use name::{is_element_name, is_hidden_name, is_property_name};
+pub use notice::{NoticeError, PoolNotice, PoolSize, notice_file};
 pub use objective::{Bound, Importance, Locality, Objective, Weighted};
 pub use props::Props;
 pub use rule::{ElementKind, Rule, rule, rules};

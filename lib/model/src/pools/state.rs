@@ -3,7 +3,7 @@
 use super::PoolsConf;
 use crate::{CpuId, PoolId, PsetId, State};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The dynamic configuration, with what a machine needs to know beside it.
 ///
@@ -25,8 +25,9 @@ impl PoolsState {
     /// The set of each pool.
     #[must_use]
     pub fn sets(&self) -> BTreeMap<PoolId, PsetId> {
-        let of = |pool| self.conf.pset_of(pool)?.id();
-        self.conf.pools.iter().filter_map(|p| Some((p.id()?, of(p)?))).collect()
+        let ids: HashMap<&str, PsetId> =
+            self.conf.psets.iter().filter_map(|s| Some((s.ref_id(), s.id()?))).collect();
+        self.conf.pools.iter().filter_map(|p| Some((p.id()?, *ids.get(p.res())?))).collect()
     }
 
     /// The standing groups that are bound to a set by their pools.
@@ -47,12 +48,16 @@ impl PoolsState {
             pool.props.set("pool.ref_id", format!("pool_{id}").as_str());
         }
         let mut taken: BTreeSet<u32> = self.conf.psets.iter().filter_map(|s| Some(s.id()?.0)).collect();
+        let mut refs: HashMap<String, String> = HashMap::new();
         for pset in self.conf.psets.iter_mut().filter(|s| s.id().is_none()) {
             let id = lowest_free(&mut taken);
             let (old, new) = (pset.ref_id().to_owned(), format!("pset_{id}"));
             pset.props.set("pset.sys_id", i64::from(id));
             pset.props.set("pset.ref_id", new.as_str());
-            for pool in self.conf.pools.iter_mut().filter(|p| p.res() == old) {
+            refs.insert(old, new);
+        }
+        for pool in &mut self.conf.pools {
+            if let Some(new) = refs.get(pool.res()) {
                 pool.props.set("pool.res", new.as_str());
             }
         }

@@ -89,17 +89,13 @@ pub(super) fn allot(frame: &Frame, asks: &[Ask], levels: &[f64], held: &[usize])
     let more = pour_whole(total - needs, &claims, &beyond);
     let mut allotted: Vec<usize> = asks.iter().zip(more).map(|(ask, more)| ask.need + more).collect();
     if held.iter().any(|held| *held > 0) {
-        let left = total - allotted.iter().sum::<usize>();
-        let claim = |(set, held): (&SetFrame, &usize)| Claim {
-            low: 0,
-            high: *held,
-            weight: standing(set) * real(*held),
+        // By importance alone: of what it was given for hope who has most uses most.
+        let claim = |at: usize| {
+            let low = allotted[at];
+            Claim { low, high: low + held[at], weight: standing(&frame.sets[at]) }
         };
-        let claims: Vec<Claim> = frame.sets.iter().zip(held).map(claim).collect();
-        let beyond: Vec<usize> =
-            sizes.iter().zip(&allotted).map(|(size, allotted)| size.saturating_sub(*allotted)).collect();
-        let kept = pour_whole(left, &claims, &beyond);
-        allotted.iter_mut().zip(kept).for_each(|(allotted, kept)| *allotted += kept);
+        let claims: Vec<Claim> = (0..held.len()).map(claim).collect();
+        allotted = pour_whole(total, &claims, &sizes);
     }
     allotted
 }

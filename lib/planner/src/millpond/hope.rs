@@ -9,6 +9,10 @@
 //! those it is not doubted, and no batch is too early. A program takes a moment to run fewer threads; only when its threads have waited for a second
 //! they are a need like others, and all that it has is its own.
 //!
+//! **What some have by hope is shared by importance.** Who hopes where nothing is idle *claims* of what others hold, beyond their own and beyond their share, as much
+//! again as it has, until it has its share. The same trial follows; meanwhile nobody takes it back for hope. When some time has passed what was
+//! claimed is its own. So a program that comes back with one thread on one processor comes to what it would have had.
+//!
 //! **Hope that is disappointed is remembered.** A grant is on trial for one second; one that is taken back goes on with the next. When use
 //! rises by half of it, hope has come true. Else the set is *hopeless* for ten seconds, and for twice as long after each further time. Who gave what it did not use has
 //! shown the same without a trial, and is hopeless for the longest time. Threads that wait for more, or a use that rises by itself, end that: something
@@ -56,6 +60,8 @@ pub(super) struct Hope {
     waits_since: Option<Nanos>,
     /// How many processors it gave for the hope of others and has not back.
     lent: usize,
+    /// When it last claimed what others had by hope.
+    claimed: Option<Nanos>,
 }
 
 /// A grant that has not proved of use.
@@ -67,6 +73,9 @@ struct Trial {
     size: usize,
     /// Use before it.
     used: f64,
+    /// Others had it by hope.
+    #[serde(default)]
+    is_claim: bool,
 }
 
 /// A hope that was disappointed.
@@ -110,6 +119,9 @@ impl Hope {
         if is_need || (!waits && self.own.is_some_and(|own| size <= own)) {
             self.own = None;
         }
+        if self.trial.is_none() && self.claimed.is_some_and(|at| frame.at - at >= Nanos(2 * TRIAL.0)) {
+            (self.own, self.claimed) = (None, None);
+        }
     }
 
     fn judge(&mut self, demand: Demand, size: usize, frame: &Frame) {
@@ -134,7 +146,24 @@ impl Hope {
     /// It was given so many for hope, and had `before` and used `used`.
     pub fn granted(&mut self, granted: usize, before: usize, used: f64) {
         self.own = self.own.or(Some(before));
-        self.trial = Some(Trial { granted, size: before + granted, used });
+        self.trial = Some(Trial { granted, size: before + granted, used, is_claim: false });
+    }
+
+    /// The same of what others had by hope.
+    pub fn claimed(&mut self, granted: usize, before: usize, used: f64, frame: &Frame) {
+        self.granted(granted, before, used);
+        self.trial = self.trial.map(|trial| Trial { is_claim: true, ..trial });
+        self.claimed = Some(frame.at);
+    }
+
+    /// Others claimed what it had by hope. It takes a moment to run fewer threads.
+    pub fn yielded(&mut self) {
+        self.waits_since = None;
+    }
+
+    /// Whether something that it claimed is still on trial.
+    pub fn has_claim_on_trial(&self) -> bool {
+        self.trial.is_some_and(|trial| trial.is_claim)
     }
 
     /// It gave what it did not use, and used `used`. When others needed what it had by hope, that says nothing yet.
@@ -206,6 +235,48 @@ pub(super) fn share(frame: &Frame, views: &[SetView], hope: impl Fn(usize) -> bo
     let spare: usize = frame.sets.iter().zip(views).map(|(set, view)| idle(set, view)).sum();
     let lacking: usize = (0..views.len()).map(|at| has(at) - frame.sets[at].size()).sum();
     pour_whole(spare.saturating_sub(lacking), &claims, &nothing)
+}
+
+/// What each set should have when those that `hope` share by importance what is not needed: no less than it needs, and who does not hope no more than it holds.
+pub(super) fn fair(frame: &Frame, views: &[SetView], hope: impl Fn(usize) -> bool) -> Vec<usize> {
+    let claim = |at: usize| {
+        let (set, view) = (&frame.sets[at], &views[at]);
+        // Who is full and does not wait needs no more than it has, whatever it needed before.
+        let low = if hope(at) { view.ask.need.min(set.size()).max(view.ask.low) } else { view.ask.want };
+        let high = if hope(at) { view.ask.high } else { view.uses.clamp(low, view.ask.high.max(low)) };
+        Claim { low, high, weight: standing(set) }
+    };
+    let claims: Vec<Claim> = (0..views.len()).map(claim).collect();
+    let sizes: Vec<usize> = frame.sets.iter().map(SetFrame::size).collect();
+    pour_whole(frame.total(), &claims, &sizes)
+}
+
+/// How many processors that it has by hope a set must yield to others that claim them.
+pub(super) fn beyond(set: &SetFrame, view: &SetView) -> usize {
+    set.size().saturating_sub(view.fair.max(view.ask.want).max(set.floor()))
+}
+
+/// How many more each set that hopes claims of what others have by hope: as many again as it has, up to its share. Less is noise.
+pub(super) fn claims(frame: &Frame, views: &[SetView], hope: impl Fn(usize) -> bool) -> Vec<usize> {
+    let needs: usize = views.iter().map(|view| view.ask.need).sum();
+    let held: usize = frame.sets.iter().zip(views).map(|(set, view)| beyond(set, view)).sum();
+    let claim = |at: usize| {
+        let size = frame.sets[at].size();
+        let lacks = views[at].fair.saturating_sub(size);
+        if !hope(at) || needs > frame.total() || real(lacks) <= NOISE * real(size) {
+            0
+        } else {
+            lacks.min(size.max(1))
+        }
+    };
+    let mut left = held;
+    (0..views.len())
+        .map(|at| {
+            let gets = claim(at).min(left);
+            left -= gets;
+            gets
+        })
+        .collect()
 }
 
 #[cfg(test)]

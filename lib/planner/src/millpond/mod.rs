@@ -29,6 +29,7 @@
 //! 5. **Hope** (`hope`): a set that is busy all of its time and whose threads do not wait may be one that would use whatever it has. Where
 //!    all needs fit it is given what is idle, at once and all of it; several share it by importance and consumption. Who lent has it back as soon as it needs it,
 //!    and who did not use it is not asked again for a while.
+//!    What some have by hope while others hope is shared by importance.
 //! 6. **Which ones** (`ground`): near ones, whole cores, those that were there before, idle ones. The donor with most to spare gives first, so that few sets are disturbed.
 //!
 //! # Cases
@@ -37,8 +38,8 @@
 //! * *All want all*: shares by weight, after one frame; noise moves nothing, because a level rises to the noise's upper edge and stays.
 //! * *A malleable program* runs as many threads as its set has processors; the program beside it stops: it has all but the other's minimum after
 //!   one frame, uses them, and keeps them. The other starts again with threads that wait: what it lent counts as nobody's need, and in one frame both have
-//!   what they had. If it starts with one thread on its one processor, and that runs as many as it sees processors, there is nothing to be seen: nobody waits, nothing is
-//!   idle, and it stays as it is; a larger minimum helps.
+//!   what they had. If it starts with one thread on its one processor, and runs as many as it sees processors, nobody waits and nothing is
+//!   idle; but the first has by hope what it once lent, and claims it: one, then two, four, … until both have a share by importance.
 //! * *One thread that spins* looks the same. It is given what is idle once; what it does not use stays where it is until somebody needs it, and after that it
 //!   is asked again after ten seconds, twenty, and so on.
 //! * *Two take turns each second*: processors follow, because each stay pays for the way. *Each tenth of a second*: the
@@ -179,9 +180,10 @@ impl State {
         let none = vec![0; views.len()];
         let wishes: Vec<usize> = views.iter().map(|view| view.wish).collect();
         let mut hopes: Vec<usize> = views.iter().map(|view| view.hope).collect();
+        let mut claims: Vec<usize> = views.iter().map(|view| view.claim).collect();
         let may_move = |cpu: CpuId| self.refused.get(&cpu).is_none_or(|refused| refused.until <= frame.at);
-        let draw = |needs: &[usize], hopes: &[usize]| {
-            let grants = Grants { must: &must, needs, hopes };
+        let draw = |needs: &[usize], hopes: &[usize], claims: &[usize]| {
+            let grants = Grants { must: &must, needs, hopes, claims };
             propose(frame, views, &grants, Ground::new(frame, may_move), &self.left)
         };
         let is_any = |counts: &[usize]| counts.iter().any(|count| *count > 0);
@@ -191,30 +193,36 @@ impl State {
         let trusted = |at: usize| if views[at].doubt.0 == 0 { usize::MAX } else { views[at].lent };
         let believed = propose::lacking(frame, views, trusted);
         if wishes != hopes {
-            let wished = draw(&believed, &wishes);
+            let wished = draw(&believed, &wishes, &none);
             draft.alternatives.push(wished.alternative("who hopes did not use what it had before"));
         }
         let hope_wait = self.batch_wait(frame, FOR_HOPE);
         if is_needed && hope_wait.0 > 0 {
             hopes.clone_from(&none);
         }
-        if !is_needed && !is_any(&hopes) {
+        // Needs come first; the next frame shows what they left.
+        if is_needed {
+            claims.clone_from(&none);
+        }
+        if !is_needed && !is_any(&hopes) && !is_any(&claims) {
             draft.reason = words::nothing(frame, views);
             return Proposal::default();
         }
-        let mut chosen = draw(&believed, &hopes);
+        let mut chosen = draw(&believed, &hopes, &claims);
         let is_owed = (0..views.len()).any(|at| believed[at] > 0 && views[at].lent > 0);
         let mut why = String::new();
         if believed != all {
             why = words::doubts(frame, views);
-            draft.alternatives.push(draw(&all, &hopes).alternative("not all needs are believed yet"));
+            draft
+                .alternatives
+                .push(draw(&all, &hopes, &claims).alternative("not all needs are believed yet"));
         }
         if is_needed && is_any(&chosen.hopes) {
-            let needs = draw(&believed, &none);
+            let needs = draw(&believed, &none, &none);
             draft.alternatives.push(needs.alternative("what is idle may be of use to who is always busy"));
         }
         if chosen.gain <= chosen.cost && !chosen.is_forced() && !is_owed {
-            let forced = draw(&none, &none);
+            let forced = draw(&none, &none, &none);
             if !chosen.moves.is_empty() {
                 why = words::not_worth(&chosen);
                 draft.alternatives.push(chosen.alternative("it would cost more than it wins"));
@@ -258,8 +266,16 @@ impl State {
         for (at, (set, view)) in frame.sets.iter().zip(views).enumerate() {
             let Some(memory) = self.sets.get_mut(&set.id) else { continue };
             let (gets, hopes, gave) = (chosen.gets[at], chosen.hopes[at], chosen.gives[at]);
-            if gets > hopes {
+            let claims = chosen.claims[at];
+            if gets > hopes + claims {
                 memory.granted(set.size(), frame);
+            }
+            if claims > 0 {
+                let used = view.demand.map_or(0.0, |demand| demand.used);
+                memory.hope.claimed(claims, set.size() + gets - claims, used, frame);
+            }
+            if chosen.yields[at] > 0 {
+                memory.hope.yielded();
             }
             if hopes > 0 {
                 let used = view.demand.map_or(0.0, |demand| demand.used);

@@ -21,8 +21,10 @@ pub(super) struct Grants<'a> {
     pub must: &'a [usize],
     /// For what they need and want.
     pub needs: &'a [usize],
-    /// For hope.
+    /// For hope, of what is idle.
     pub hopes: &'a [usize],
+    /// For hope, of what others have by hope.
+    pub claims: &'a [usize],
 }
 
 /// Moves with what they win and cost.
@@ -41,6 +43,10 @@ pub(super) struct Proposal {
     pub hopes: Vec<usize>,
     /// How many of those that each gives are for the hope of others.
     pub lends: Vec<usize>,
+    /// How many of those that each gets others had by hope.
+    pub claims: Vec<usize>,
+    /// How many that each had by hope it gives to others that claim them.
+    pub yields: Vec<usize>,
     /// How many of the moves bounds ask for.
     forced: usize,
 }
@@ -104,6 +110,8 @@ struct Spare {
     idle: usize,
     /// How many are more than it wants to have.
     unwanted: usize,
+    /// How many it has by hope, beyond its share.
+    held: usize,
 }
 
 /// For what a processor is brought.
@@ -112,6 +120,7 @@ enum Why {
     Minimum,
     Need,
     Hope,
+    Claim,
     /// It must go, and there is room here.
     Room,
 }
@@ -137,17 +146,26 @@ pub(super) fn propose(
             let forced = size.saturating_sub(set.max).min(most);
             let all = size.saturating_sub(view.allotted).max(forced).min(most);
             let idle = hope::idle(set, view).min(all);
-            Spare { forced, all, idle, unwanted: size.saturating_sub(view.ask.high) }
+            let held = hope::beyond(set, view).min(most);
+            Spare { forced, all, idle, unwanted: size.saturating_sub(view.ask.high), held }
         })
         .collect();
     let count = views.len();
     let none = || vec![0; count];
-    let mut proposal =
-        Proposal { gets: none(), gives: none(), hopes: none(), lends: none(), ..Proposal::default() };
+    let mut proposal = Proposal {
+        gets: none(),
+        gives: none(),
+        hopes: none(),
+        lends: none(),
+        claims: none(),
+        yields: none(),
+        ..Proposal::default()
+    };
     let mut far = 0.0;
     let mut bring = |to: usize, wanted: usize, why: Why, proposal: &mut Proposal| {
         let mut missing = wanted;
-        let mut donors: Vec<usize> = (0..count).filter(|at| *at != to && spare[*at].all > 0).collect();
+        let mut donors: Vec<usize> =
+            (0..count).filter(|at| *at != to && spare[*at].all.max(spare[*at].held) > 0).collect();
         let key = |at: &usize| {
             let beside = if ground.lean(to) >= 1.0 { ground.beside(*at, to).min(wanted) } else { 0 };
             let spare = &spare[*at];
@@ -158,6 +176,7 @@ pub(super) fn propose(
             let most = match why {
                 Why::Minimum | Why::Need => spare[from].all,
                 Why::Hope => spare[from].idle,
+                Why::Claim => spare[from].held,
                 Why::Room => spare[from].forced,
             };
             let asked = missing.min(most);
@@ -167,7 +186,8 @@ pub(super) fn propose(
             let went = ground.take((from, to), asked, left, &mut proposal.moves, &mut far);
             let forced = went.min(spare[from].forced);
             spare[from].forced -= forced;
-            spare[from].all -= went;
+            spare[from].all = spare[from].all.saturating_sub(went);
+            spare[from].held = spare[from].held.saturating_sub(went);
             spare[from].idle = spare[from].idle.saturating_sub(went);
             spare[from].unwanted = spare[from].unwanted.saturating_sub(went);
             proposal.gives[from] += went;
@@ -175,6 +195,10 @@ pub(super) fn propose(
             if why == Why::Hope {
                 proposal.lends[from] += went;
                 proposal.hopes[to] += went;
+            }
+            if why == Why::Claim {
+                proposal.yields[from] += went;
+                proposal.claims[to] += went;
             }
             proposal.forced += if matches!(why, Why::Minimum | Why::Room) { went } else { forced };
             missing -= went;
@@ -195,6 +219,10 @@ pub(super) fn propose(
     for at in order.iter().copied().filter(|at| grants.hopes[*at] > 0) {
         bring(at, grants.hopes[at], Why::Hope, &mut proposal);
         proposal.gain += HOPED * real(proposal.hopes[at]) * views[at].stay.as_secs_f64();
+    }
+    for at in order.iter().copied().filter(|at| grants.claims[*at] > 0) {
+        bring(at, grants.claims[at], Why::Claim, &mut proposal);
+        proposal.gain += HOPED * real(proposal.claims[at]) * views[at].stay.as_secs_f64();
     }
     // The default set is where processors go that nobody asked for.
     order.sort_by_key(|at| !frame.sets[*at].id.is_default());

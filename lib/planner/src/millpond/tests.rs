@@ -348,3 +348,27 @@ fn bursts_in_idle_sets_are_advised_to_share() {
         "{advice}"
     );
 }
+
+/// What is advised after so many tenths of a second of these loads: used and waiting, of a set of four and one of 28.
+fn advised(tenths: u64, service: (f64, f64), batch: (f64, f64)) -> Option<String> {
+    let mut policy = Millpond::default();
+    let mut advice = None;
+    for tenth in 0..tenths {
+        let own = SetFrame { max: 4, ..set(1, "28-31") };
+        let sets = vec![load(set(0, "0-27"), batch.0, batch.1), load(own, service.0, service.1)];
+        advice = policy.decide(&Frame { at: Nanos::from_millis(100 * tenth), ..frame(sets) }).advice;
+    }
+    advice
+}
+
+#[test]
+fn a_service_that_waits_in_a_set_of_its_own_beside_a_batch_job_is_advised_to_share_by_weights() {
+    // A fifth of a thread waits beside two that run, though half of the set is idle.
+    let expected = "sharing by weights (cpu.weight) would serve set1 better than a set of its own: it uses 2.0 of 4.0 processors on average, and yet its \
+                    threads wait 10 % of the time that they run, while pset_default would use whatever is idle";
+    assert_eq!(advised(150, (2.0, 0.2), (28.0, 4.0)).as_deref(), Some(expected));
+    assert_eq!(advised(90, (2.0, 0.2), (28.0, 4.0)), None, "not enough was seen");
+    assert_eq!(advised(150, (2.0, 0.05), (28.0, 4.0)), None, "it hardly waits");
+    assert_eq!(advised(150, (3.0, 0.2), (28.0, 4.0)), None, "it needs its set");
+    assert_eq!(advised(150, (2.0, 0.2), (20.0, 0.0)), None, "nobody would use what is idle");
+}

@@ -32,6 +32,10 @@ pub(super) struct SetView {
     pub wish: usize,
     /// How much longer it is hopeless.
     pub hopeless: Nanos,
+    /// What it should have if all that hope share by importance.
+    pub fair: usize,
+    /// How many more it claims of what others have by hope.
+    pub claim: usize,
 }
 
 impl State {
@@ -65,7 +69,10 @@ impl State {
             }
             levels.push(level);
             // What it had and does not wait for, it does not use.
-            uses.push(all.need.min(now.need.max(size)));
+            let used = all.need.min(now.need.max(size));
+            // What it claimed is not taken from it before it could use it.
+            let on_trial = if memory.hope.has_claim_on_trial() { size.min(all.high) } else { 0 };
+            uses.push(used.max(on_trial));
             asks.push(ask);
         }
         (asks, levels, uses)
@@ -76,7 +83,7 @@ impl State {
         let total = frame.total();
         let demands: Vec<Option<Demand>> = frame.sets.iter().map(|set| demand(set, frame.elapsed)).collect();
         let wanted: Vec<Option<f64>> = demands.iter().map(|demand| demand.map(|d| d.wanted)).collect();
-        self.advice.see(frame, &wanted);
+        self.advice.see(frame, &demands);
         let (asks, levels, uses) = self.asks(frame, &demands);
         let held: Vec<usize> =
             uses.iter().zip(&asks).map(|(uses, ask)| uses.saturating_sub(ask.want)).collect();
@@ -101,6 +108,8 @@ impl State {
                 hope: 0,
                 wish: 0,
                 hopeless: memory.map_or(Nanos(0), |memory| memory.hope.hopeless(frame)),
+                fair: 0,
+                claim: 0,
             }
         };
         let mut views: Vec<SetView> = (0..frame.sets.len()).map(view).collect();
@@ -128,6 +137,21 @@ impl State {
             let is_worth = |share: &usize| real(*share) > least && propose::is_worth_hoping(frame, view);
             let (wish, hope) = (Some(all[at]).filter(is_worth), Some(some[at]).filter(is_worth));
             (view.wish, view.hope) = (wish.unwrap_or(0), hope.unwrap_or(0));
+        }
+        let is_hoping = |views: &[SetView], at: usize| wishing[at] && views[at].hopeless.0 == 0;
+        // Who is on trial may come to use all, too.
+        let wants = |views: &[SetView], at: usize| {
+            is_hoping(views, at)
+                || views[at].demand.is_some_and(|demand| hope::is_full(demand, frame.sets[at].size()))
+        };
+        let fair = hope::fair(frame, views, |at| wants(views, at) && hope::may(frame, &frame.sets[at]));
+        views.iter_mut().zip(fair).for_each(|(view, fair)| view.fair = fair);
+        if views.iter().any(|view| view.hope > 0) {
+            return;
+        }
+        let claims = hope::claims(frame, views, |at| is_hoping(views, at));
+        for (view, claim) in views.iter_mut().zip(claims) {
+            view.claim = if propose::is_worth_hoping(frame, view) { claim } else { 0 };
         }
     }
 }

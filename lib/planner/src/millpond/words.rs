@@ -111,6 +111,9 @@ pub(super) fn reason(frame: &Frame, views: &[SetView], proposal: &Proposal, why:
         let hopes = proposal.hopes[at];
         let because = match () {
             () if size < set.min => format!("its minimum is {}", set.min),
+            () if proposal.claims[at] > 0 => {
+                format!("it uses all of its {size} and others have more than their share by hope")
+            }
             () if hopes > 0 && hopes < gets => {
                 let state = state(frame, views, at);
                 format!("{state}; nobody else needs {hopes} more: they may be of use to it")

@@ -1,6 +1,6 @@
 //! Programs that run as many threads as there are processors, those that only look like them, and their neighbours.
 
-use super::world::{Counted, MALLEABLE, Noise, Step, World, batches, set, unmet, wanting};
+use super::world::{self, Counted, MALLEABLE, Noise, Step, World, batches, set, unmet, wanting};
 use super::{below, halves, turns};
 use millpond_model::Nanos;
 use millpond_model::pools::{Bound, Objective};
@@ -35,6 +35,87 @@ fn one_stops_and_the_malleable_other_has_all_and_when_it_starts_again_they_share
     assert_eq!(batches(&world.run(600, |_| vec![MALLEABLE; 2])), 0);
     // And once more.
     assert_eq!(world.run(1, |_| vec![0.0, MALLEABLE])[0].sizes, [1, 63]);
+}
+
+#[test]
+fn who_starts_again_with_one_thread_on_one_processor_comes_to_its_share() {
+    for (importance, shares) in [(1, [32, 32]), (3, [48, 16])] {
+        let first = SetFrame { importance, ..set(0, "0-31") };
+        let mut world = World::new("millpond", vec![first, set(1, "32-63")]);
+        world.run(20, |_| vec![MALLEABLE; 2]);
+        assert_eq!(world.run(100, |_| vec![0.0, MALLEABLE])[0].sizes, [1, 63]);
+        let again = world.run(600, |_| vec![MALLEABLE; 2]);
+        // What set1 has by hope, 31, is shared; what it had before is its own.
+        let most = shares[0].min(32);
+        let climb: Vec<usize> = when(&again).into_iter().map(|at| again[at].sizes[0]).collect();
+        assert_eq!(climb, [2, 4, 8, 16, most], "importance {importance}");
+        assert_eq!(when(&again), [0, 1, 2, 3, 4], "importance {importance}");
+        // And once more.
+        assert_eq!(world.run(20, |_| vec![0.0, MALLEABLE])[0].sizes, [1, 63]);
+        assert_eq!(world.run(20, |_| vec![MALLEABLE; 2])[19].sizes[0], most);
+    }
+}
+
+#[test]
+fn a_program_that_is_slow_to_run_fewer_threads_does_not_take_back_what_others_claim() {
+    let mut world = World::new("millpond", halves());
+    world.run(20, |_| vec![MALLEABLE; 2]);
+    world.run(100, |_| vec![0.0, MALLEABLE]);
+    // It runs as many threads as it had processors half a second ago.
+    let mut had = vec![63usize; 5];
+    let again = world.live(100, |_, sizes| {
+        had.push(sizes[1]);
+        vec![MALLEABLE, world::real(had.remove(0))]
+    });
+    assert_eq!(again[99].sizes, [32, 32]);
+    assert!(again.windows(2).all(|pair| pair[0].sizes[0] <= pair[1].sizes[0]), "never back");
+    assert_eq!(batches(&again[50..]), 0);
+}
+
+#[test]
+fn several_that_want_everything_come_to_equal_shares_and_stay_there() {
+    for (count, wide) in [(2, 32), (3, 21), (4, 16), (8, 8)] {
+        for stopped in 1..count {
+            let sets: Vec<SetFrame> =
+                (0..count).map(|id| set(id, &format!("{}-{}", id * wide, (id + 1) * wide - 1))).collect();
+            let mut world = World::new("millpond", sets);
+            let all = || vec![MALLEABLE; count as usize];
+            assert_eq!(batches(&world.run(20, |_| all())), 0);
+            let mut some = all();
+            some[..stopped as usize].fill(0.0);
+            world.run(100, |_| some.clone());
+            let again = world.run(600, |_| all());
+            let sizes = &again[599].sizes;
+            let told = format!("{stopped} of {count} stopped: {sizes:?}");
+            let (least, most) = (sizes.iter().min().unwrap(), sizes.iter().max().unwrap());
+            assert!(world::real(*most) <= 1.1 * world::real(*least) + 1.0, "{told}");
+            assert_eq!(batches(&again[100..]), 0, "{told}");
+        }
+    }
+}
+
+#[test]
+fn who_starts_again_with_one_thread_that_spins_is_asked_once() {
+    let mut world = World::new("millpond", halves());
+    world.run(20, |_| vec![MALLEABLE; 2]);
+    world.run(100, |_| vec![0.0, MALLEABLE]);
+    let again = world.run(5000, |_| vec![1.0, MALLEABLE]);
+    // It gets one more, does not use it for a second, and gives it back.
+    assert_eq!(when(&again), [0, 10]);
+    assert_eq!(again[4999].sizes, [1, 63]);
+}
+
+#[test]
+fn who_starts_again_with_threads_that_wait_has_what_it_lent_whoever_else_claims() {
+    let thirds = || vec![set(0, "0-20"), set(1, "21-41"), set(2, "42-62")];
+    let mut world = World::new("millpond", thirds());
+    world.run(20, |_| vec![MALLEABLE; 3]);
+    assert_eq!(world.run(50, |_| vec![0.0, 0.0, MALLEABLE])[49].sizes, [1, 1, 61]);
+    // One waits with 21 threads, one has one thread.
+    let again = world.run(200, |_| vec![21.0, MALLEABLE, MALLEABLE]);
+    assert_eq!(again[0].sizes[0], 21);
+    assert_eq!(again[199].sizes, [21, 21, 21]);
+    assert_eq!(batches(&again[50..]), 0);
 }
 
 #[test]
@@ -207,7 +288,10 @@ fn what_came_by_hope_and_is_used_is_not_idle_for_another_that_hopes() {
     assert_eq!(world.step(&[30.0, MALLEABLE, 1.0]).sizes, [30, 30, 4]);
     // Who asks again is allotted a tenth more than its 40, which are there, but in use.
     assert_eq!(world.step(&[40.0, MALLEABLE, 1.0]).sizes, [40, 20, 4]);
-    assert_eq!(world.step(&[40.0, MALLEABLE, MALLEABLE]).sizes, [40, 20, 4]);
+    // But who counts for more claims as much again as it has of what set1, which had 4, has by hope.
+    assert_eq!(world.step(&[40.0, MALLEABLE, MALLEABLE]).sizes, [40, 16, 8]);
+    assert_eq!(world.step(&[40.0, MALLEABLE, MALLEABLE]).sizes, [40, 8, 16]);
+    assert_eq!(world.step(&[40.0, MALLEABLE, MALLEABLE]).sizes, [40, 4, 20]);
 }
 
 #[test]

@@ -46,6 +46,7 @@ impl Frames {
             let is = usage.busy.get(&cpu)?.0;
             Some(is.saturating_sub(before.busy.get(&cpu).map_or(is, |b| b.0)))
         };
+        let importances = state.conf.importances();
         let sets = state.conf.psets.iter().map(|pset| {
             let id = pset.id().unwrap_or(PsetId::DEFAULT);
             let runs = |c: &&CpuNode| {
@@ -54,6 +55,8 @@ impl Frames {
             };
             let cpus: CpuSet = pset.cpus().iter().filter(runs).map(|c| c.id).collect();
             let idle = cpus.iter().filter(|cpu| used(*cpu).is_some_and(|u| u * IDLE_PART < elapsed.0));
+            // Where nobody is in a set, and others are kept, what its processors did is no use of the set.
+            let has_processes = id.is_default() || occupied.contains(&id);
             let of = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
             SetFrame {
                 id,
@@ -62,11 +65,15 @@ impl Frames {
                 idle: idle.collect(),
                 min: of(pset.min()),
                 max: of(pset.max()),
-                importance: state.conf.importance_of(pset),
+                importance: importances.get(pset.ref_id()).copied().unwrap_or(0),
                 objectives: objectives.get(pset.name()).cloned().unwrap_or_default(),
-                has_processes: id.is_default() || occupied.contains(&id),
-                busy: Nanos(cpus.iter().filter_map(used).sum()),
-                waiting: waiting(before.waited.get(&id), usage.waited.get(&id)),
+                has_processes,
+                busy: Nanos(if has_processes { cpus.iter().filter_map(used).sum() } else { 0 }),
+                waiting: if has_processes {
+                    waiting(before.waited.get(&id), usage.waited.get(&id))
+                } else {
+                    Waiting::Threads(Nanos(0))
+                },
                 is_reset: !before.waited.contains_key(&id),
                 cpus,
             }

@@ -11,6 +11,11 @@
 //! not done.
 
 mod frames;
+mod record;
+mod rhythm;
+
+pub use record::Record;
+pub use rhythm::{OnPressure, PRESSED, Rhythm, SLOW, Wait};
 
 use crate::dynamic;
 use crate::error::PoolError;
@@ -20,6 +25,9 @@ use millpond_machine::{Machine, Writer};
 use millpond_model::pools::PoolsState;
 use millpond_model::{Nanos, PsetId};
 use millpond_planner::{Decision, Frame, Outcome, Plan, Policy, check};
+
+/// The property of the system that names a policy; an addition of ours.
+pub const POLICY_PROPERTY: &str = "system.poold.policy";
 
 /// What a turn found and did.
 #[derive(Debug, Clone)]
@@ -81,6 +89,12 @@ impl Manager {
         Ok(())
     }
 
+    /// The name of the policy.
+    #[must_use]
+    pub fn policy_name(&self) -> &'static str {
+        self.policy.name()
+    }
+
     /// The policy, to save or restore what it remembers.
     pub fn policy(&mut self) -> &mut dyn Policy {
         self.policy.as_mut()
@@ -97,11 +111,14 @@ impl Manager {
     /// # Errors
     /// [`crate::errno::NOT_ACTIVE`] when pools are disabled; when the machine cannot be read.
     pub fn turn(&mut self, machine: &dyn Machine, watch: &mut dyn UsageWatch) -> Result<Turn, PoolError> {
+        // One reading of the machine serves all that is asked.
+        let glance = machine.glance();
         let usage: Usage = watch.sample()?;
         let state = dynamic::read(machine)?;
         let changed = self.left.as_ref().is_some_and(|left| differs(left, &state));
         self.frames.find_places(machine, &state)?;
         let members = dynamic::occupied(machine, &state)?;
+        drop(glance);
         let (frame, warnings) = self.frames.next(usage, &state, &members, self.cost);
         let Some(frame) = frame else {
             self.left = Some(state);
@@ -178,5 +195,5 @@ fn differs(left: &PoolsState, is: &PoolsState) -> bool {
         }
         state
     };
-    quiet(left) != quiet(is)
+    left != is && quiet(left) != quiet(is)
 }

@@ -20,7 +20,8 @@
 //!
 //! Only the holder of the machine's writer lock appends. [`Journal::forget_other_boots`] is the first call
 //! after taking the lock, and reads the file anew. Everybody else reads at any time, and sees an operation
-//! that is under way as an unfinished one; whose writer is at work is told by [`FileJournal::writer_is_alive`].
+//! that is under way as an unfinished one; whether a writer is at work is told by its lock ([`millpond_machine::Knobs::writing`]), else by
+//! [`FileJournal::abandoned`].
 //!
 //! # Faults on purpose
 //!
@@ -106,13 +107,16 @@ impl FileJournal {
         &self.path
     }
 
-    /// Whether the writer of the unfinished operation still runs, so that it is merely under way. Process
-    /// numbers are used again, so the time at which the process started must agree as well.
-    #[must_use]
-    pub fn writer_is_alive(&self) -> bool {
-        let Ok(state) = self.refreshed() else { return false };
-        let Some(running) = &state.contents.running else { return false };
-        running.start.is_some() && start_of(running.operation.pid) == running.start
+    /// The unfinished operation, unless its writer still runs and it is merely under way: what can be known where nobody sees who holds the
+    /// writer's lock. Process numbers are used again, so the time at which the process started must agree as well.
+    ///
+    /// # Errors
+    /// [`JournalError`] when the journal cannot be read.
+    pub fn abandoned(&self) -> Result<Option<Operation>, JournalError> {
+        let state = self.refreshed()?;
+        let running = state.contents.running.as_ref();
+        let left = running.filter(|r| r.start.is_none() || start_of(r.operation.pid) != r.start);
+        Ok(left.map(|running| running.operation.clone()))
     }
 
     /// The state, read again if the file is another one than we know.

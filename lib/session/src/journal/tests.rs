@@ -28,6 +28,18 @@ fn reading_makes_no_file() {
 }
 
 #[test]
+fn an_operation_is_abandoned_when_its_writer_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = FileJournal::in_dir(dir.path());
+    writer.begin("make a set", BOOT, &[step("a", "1", "2")]).unwrap();
+    let text = fs::read_to_string(writer.path()).unwrap();
+    let own = format!("\"pid\":{}", std::process::id());
+    fs::write(writer.path(), text.replace(&own, "\"pid\":4194305")).unwrap();
+    let reader = FileJournal::in_dir(dir.path());
+    assert_eq!(reader.abandoned().unwrap().unwrap().what, "make a set");
+}
+
+#[test]
 fn another_process_sees_what_was_begun_and_not_ended() {
     let dir = tempfile::tempdir().unwrap();
     let writer = FileJournal::in_dir(dir.path());
@@ -38,7 +50,7 @@ fn another_process_sees_what_was_begun_and_not_ended() {
     assert_eq!(seen.what, "make a set");
     assert_eq!(seen.pid, Pid(std::process::id()));
     assert_eq!(seen.steps.len(), 2);
-    assert!(reader.writer_is_alive(), "we are at work ourselves");
+    assert_eq!(reader.abandoned(), Ok(None), "we are at work ourselves");
     writer.refused(&knob("b")).unwrap();
     assert_eq!(reader.unfinished().unwrap().unwrap().steps.len(), 1, "readers notice what is appended");
     writer.commit().unwrap();

@@ -94,7 +94,8 @@ impl Kernel {
             Action::Meet(barrier, _) => (*barrier as usize) < self.barriers.len(),
             Action::Work(mix, _) | Action::KernelWork(mix, _) => (*mix as usize) < self.mixes.len(),
             Action::Map(segment, _) => (*segment as usize) < self.segments.len(),
-            Action::Stamp(log, _) => (*log as usize) < self.logs.len(),
+            Action::Stamp(log, _) | Action::Arrive(log) => (*log as usize) < self.logs.len(),
+            Action::Take(from, to) => (*from.max(to) as usize) < self.logs.len(),
             _ => true,
         };
         let placed = |segment: u32| self.segments.get(segment as usize).is_some_and(Option::is_some);

@@ -88,6 +88,8 @@ impl Kernel {
                 }
                 Action::Post(channel) => self.post(channel),
                 Action::Stamp(log, stage) => self.stamp(log, stage),
+                Action::Arrive(log) => self.note_arrival(log),
+                Action::Take(from, to) => self.take_arrived(from, to),
                 _ => {
                     self.t(device).state = RunState::Gone;
                     self.free.push(device);

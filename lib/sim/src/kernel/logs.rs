@@ -2,7 +2,7 @@
 
 use super::Kernel;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// The moments of one measurement, over and over: how long after stage 0 the others came.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -12,6 +12,9 @@ pub struct Log {
     pub began: u64,
     /// For each stage from 1 on how often it came so many nanoseconds after stage 0.
     pub stages: Vec<BTreeMap<u64, u64>>,
+    /// When what was not taken yet arrived, in nanoseconds since boot, first come first.
+    #[serde(default)]
+    pub arrived: VecDeque<u64>,
 }
 
 /// More stages than any measurement has.
@@ -43,6 +46,18 @@ impl Kernel {
             log.stages.resize(at + 1, BTreeMap::new());
         }
         *log.stages[at].entry(now - log.began).or_default() += 1;
+    }
+
+    /// Something arrives.
+    pub(super) fn note_arrival(&mut self, log: u32) {
+        let now = self.now;
+        self.logs[log as usize].arrived.push_back(now);
+    }
+
+    /// What arrived first at the one log is begun with in the other.
+    pub(super) fn take_arrived(&mut self, from: u32, to: u32) {
+        let arrived = self.logs[from as usize].arrived.pop_front();
+        self.logs[to as usize].began = arrived.unwrap_or(self.now);
     }
 
     /// What lots are drawn from, from now on.

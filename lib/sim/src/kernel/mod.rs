@@ -467,6 +467,12 @@ impl Kernel {
         self.index.at_home.iter().flatten().sum()
     }
 
+    /// The same for each partition.
+    #[must_use]
+    pub fn runnable_by_part(&self) -> Vec<u64> {
+        self.index.at_home.iter().map(|homes| homes.iter().sum()).collect()
+    }
+
     fn t(&mut self, thread: u32) -> &mut Thread {
         &mut self.threads[thread as usize]
     }

@@ -34,6 +34,10 @@ pub enum Action {
     Done(u64),
     /// Note the moment as that stage of the log of that number; stage 0 is the one that others are measured from.
     Stamp(u32, u32),
+    /// Something arrives at the log of that number, to be taken.
+    Arrive(u32),
+    /// What arrived first at the log of the first number is taken: when it did is stage 0 of the log of the second. Without any, now is.
+    Take(u32, u32),
     /// Let others go first.
     Yield,
     /// Ask not to be preempted for a moment, or take that back.
@@ -95,6 +99,8 @@ impl Action {
                 | Action::Hold(_)
                 | Action::Done(_)
                 | Action::Stamp(..)
+                | Action::Arrive(_)
+                | Action::Take(..)
                 | Action::Calls(_)
                 | Action::Map(..)
                 | Action::Meet(_, Waiting::Spin)

@@ -282,6 +282,8 @@ impl Kernel {
                 Action::Calls(calls) => self.cpus[cpu as usize].events[Column::Syscl.index()] += calls,
                 Action::Map(segment, kib) => self.map(thread, segment, kib),
                 Action::Stamp(log, stage) => self.stamp(log, stage),
+                Action::Arrive(log) => self.note_arrival(log),
+                Action::Take(from, to) => self.take_arrived(from, to),
                 Action::Sleep(time) => {
                     self.sleep_for(cpu, thread, time);
                     return Ok(());

@@ -9,6 +9,7 @@
 //!
 //! A file with a `WORKLOAD`, and a line in [`WORKLOADS`]. Its usage and help are made from its options.
 
+mod batch;
 mod build;
 mod cg;
 mod daemons;
@@ -21,6 +22,7 @@ mod loops;
 mod nap;
 mod options;
 mod pingpong;
+mod service;
 mod spin;
 #[cfg(test)]
 mod tests;
@@ -34,6 +36,7 @@ use std::fmt::Write as _;
 /// Every workload, by name.
 pub const WORKLOADS: &[Workload] = &[
     loops::APP,
+    batch::WORKLOAD,
     build::WORKLOAD,
     loops::BUSYLOOP,
     cg::WORKLOAD,
@@ -46,6 +49,7 @@ pub const WORKLOADS: &[Workload] = &[
     nap::WORKLOAD,
     pingpong::WORKLOAD,
     loops::RANDMEM,
+    service::WORKLOAD,
     spin::WORKLOAD,
     tpce::WORKLOAD,
 ];

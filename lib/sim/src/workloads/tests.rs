@@ -28,6 +28,10 @@ fn options_have_units_and_defaults() {
     assert_eq!(programs("nap -t 2 --run 0.25 --sleep=3"), vec![nap(ms / 4, 3 * ms); 2]);
     assert_eq!(programs("./bin/spin -t 3"), vec![Program::hog(); 3]);
     assert_eq!(programs("spin --for 5"), [Program::once(vec![Action::User(5 * ms)])]);
+    let op = |more: &[Action]| Program::repeat([&[Action::User(3 * ms), Action::Done(1)], more].concat());
+    assert_eq!(programs("batch -t 2 --op 3"), vec![op(&[]); 2]);
+    assert_eq!(programs("batch --op 3 --sleep 7"), [op(&[Action::Sleep(7 * ms)])]);
+    assert_eq!(programs("service -t 3").len(), 3);
     assert_eq!(programs("pingpong 2").len(), 4);
     assert_eq!(programs("build -j 4 --files 2").len(), 4);
 }
@@ -40,7 +44,7 @@ fn what_makes_no_sense_is_named_by_its_word_with_a_remedy() {
         named(
             0,
             "there is no workload `./netperf`",
-            "there are app, build, busyloop, cg, daemons, fork, hackbench, iperf, jbb, latstat, nap, pingpong, randmem, spin, tpce"
+            "there are app, batch, build, busyloop, cg, daemons, fork, hackbench, iperf, jbb, latstat, nap, pingpong, randmem, service, spin, tpce"
         )
     );
     assert_eq!(

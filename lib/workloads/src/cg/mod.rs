@@ -176,5 +176,21 @@ impl CgResult {
 /// [`Error::StartThread`] when a thread cannot be had, [`Error::ReadAllowedCpus`] when the number of processors is needed and cannot be read.
 /// A wrong zeta is no error but part of the result.
 pub fn run(spec: &CgSpec, stop: &AtomicBool, on_event: &mut dyn FnMut(CgEvent)) -> Result<CgResult, Error> {
-    team::run(spec, stop, &mut allowed_cpu_count, on_event)
+    run_within(spec, stop, &mut || None, on_event)
+}
+
+/// The same for a program that is told how many processors it has: it takes as many threads as `most` says, and never more than the processors
+/// that the calling thread may use. `most` is asked where those are read, between iterations; `None` leaves it to them.
+///
+/// # Errors
+///
+/// As for [`run`].
+pub fn run_within(
+    spec: &CgSpec,
+    stop: &AtomicBool,
+    most: &mut dyn FnMut() -> Option<usize>,
+    on_event: &mut dyn FnMut(CgEvent),
+) -> Result<CgResult, Error> {
+    let mut count = || Ok(allowed_cpu_count()?.min(most().unwrap_or(usize::MAX)));
+    team::run(spec, stop, &mut count, on_event)
 }

@@ -253,7 +253,7 @@ fn a_string_ends_in_its_line() {
 }
 
 #[test]
-fn fuzz_scripts() {
+fn fuzz_minute_scripts() {
     let seeds = [
         EXAMPLE,
         "info info system default info pool web info cpu 3",

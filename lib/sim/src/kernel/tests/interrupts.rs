@@ -116,6 +116,20 @@ fn logs_say_how_long_after_the_first_stage_the_others_came() {
 }
 
 #[test]
+fn what_arrived_is_taken_in_order_and_measured_from_then() {
+    let mut k = kernel(1, standard());
+    let (shared, own) = (k.log(), k.log());
+    // Two arrive at 0 and 2 us, and are answered at 7 and 12; a third one is taken when it is there, and answered after 5.
+    let answer = || [Action::Take(shared, own), Action::User(5_000), Action::Stamp(own, 1)];
+    let mut actions = vec![Action::Arrive(shared), Action::User(2_000), Action::Arrive(shared)];
+    actions.extend(answer().into_iter().chain(answer()).chain(answer()));
+    k.ts_start(Program::once(actions));
+    k.pass(1);
+    let times: Vec<(u64, u64)> = k.logs()[1].stages[0].iter().map(|(t, n)| (*t, *n)).collect();
+    assert_eq!(times, [(5_000, 1), (7_000, 1), (10_000, 1)]);
+}
+
+#[test]
 fn lots_are_drawn_alike_from_equal_seeds_and_all_come() {
     let draw = |seed| {
         let mut k = kernel(1, standard());

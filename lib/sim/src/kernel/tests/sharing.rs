@@ -105,6 +105,8 @@ fn program() -> impl Strategy<Value = Program> {
         (0u32..3, 1u64..2_000_000).prop_map(|(mix, left)| Action::KernelWork(mix, left)),
         (0u32..2, 1u64..20_000).prop_map(|(segment, kib)| Action::Map(segment, kib)),
         (0u32..3).prop_map(|stage| Action::Stamp(0, stage)),
+        Just(Action::Arrive(0)),
+        Just(Action::Take(0, 0)),
         Just(Action::SleepAmong(vec![997_000, 1_009_000, 1_013_000])),
         Just(Action::Fork(Program::once(vec![Action::User(7_000_000), Action::Exit]))),
     ];

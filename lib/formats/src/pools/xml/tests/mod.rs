@@ -143,7 +143,7 @@ fn a_wrong_size_is_corrected() {
 }
 
 #[test]
-fn fuzz_files() {
+fn fuzz_minute_files() {
     let small = EXAMPLE.split_inclusive('\n').take(10).collect::<String>() + "</system>";
     millpond_fuzz::check_text("formats-pool-xml", &[EXAMPLE, CREATED, &small], |text| match read(text) {
         Ok(conf) => {

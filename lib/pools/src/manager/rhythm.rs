@@ -26,6 +26,25 @@ pub struct Rhythm {
 }
 
 impl Rhythm {
+    /// The rhythm of a policy: the interval that is asked for, else its own.
+    #[must_use]
+    pub fn of(policy: &str, asked_ms: Option<u64>) -> Rhythm {
+        let reacts = policy != "solaris";
+        let usual = if reacts { SLOW } else { SOLARIS };
+        let interval = asked_ms.map_or(usual, |ms| Nanos(ms.saturating_mul(1_000_000)));
+        Rhythm { interval, wakes: reacts }
+    }
+
+    /// What threads that wait at `now` change about an interval that began at `began`.
+    #[must_use]
+    pub fn on_pressure(began: Nanos, now: Nanos) -> OnPressure {
+        if (now - began).0 > 2 * PRESSED.0 {
+            OnPressure::Again(FAST)
+        } else {
+            OnPressure::Until(began + PRESSED)
+        }
+    }
+
     /// Waits for the end of the next interval that begins at `began`. After a long quiet time the wait for processors of a moment would be lost in the
     /// mean of the interval: so a look is thrown away, and a short interval follows. Gives whether the interval began anew.
     ///
@@ -49,16 +68,23 @@ impl Rhythm {
         match watch.wait(until(self.interval.0)) {
             Woke::Deadline => Ok(Wait::Over),
             Woke::Pressure => {
-                let now = clock.now();
-                let passed = now.0.saturating_sub(began.0);
-                if passed > 2 * PRESSED.0 {
-                    return Ok(Wait::Again(FAST));
+                match Rhythm::on_pressure(began, clock.now()) {
+                    OnPressure::Again(length) => return Ok(Wait::Again(length)),
+                    OnPressure::Until(_) => clock.sleep_until(until(PRESSED.0)),
                 }
-                clock.sleep_until(until(PRESSED.0));
                 Ok(Wait::Over)
             }
         }
     }
+}
+
+/// What follows when threads begin to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnPressure {
+    /// The interval has been quiet for long: it begins anew, and is so long.
+    Again(Nanos),
+    /// It ends then.
+    Until(Nanos),
 }
 
 /// What follows a wait.

@@ -1,0 +1,117 @@
+//! Two jobs share the machine at hand, in pools and without: published experiments beside what we get.
+//!
+//! `e2` plays arms: each job alone, both on all processors, both under caps of their share of time, each in a pool of its own, and the same with
+//! threads that block at barriers. For each arm you see where the jobs' threads were, in percent of the samples of a second, and how fast they were.
+//! Then, as `e3` does alone, both run with as many threads as their pools have processors; a stops, and the pool of b grows; a starts again, and
+//! they share. Sizes over time are shown.
+//!
+//! The machine is not the experiment's own: pools push nobody out (see `pooladm -e --keep-others`), and everything is put back, also
+//! after an interrupt. What was left by an experiment that was killed is put back by the next one. Where pools or processor sets are in use nothing
+//! is done.
+//!
+//! # Options
+//!
+//! ```text
+//! --arm NAME,...   with e2: nothing, caps, pools, nothing-blocking, pools-blocking, beside the job alone; all, and then the story of e3
+//! --seconds N      how long each arm, and each phase of the story, is measured (10)
+//! --svg            a picture: with e2 Mop/s in each arm, with e3 the sizes of pools over time
+//! ```
+//!
+//! # JSON
+//!
+//! That of `millpond demo`, without its comparison where an arm for it was not chosen.
+//!
+//! # Status
+//!
+//! 0, or 1 when it could not be done or was interrupted, or 2 for what makes no sense. That a figure is not as
+//! published is no failure.
+
+use crate::args::{self, Common};
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit, Failure};
+use crate::{demo, help};
+use millpond_experiments::demo::{Demo, Options, run as play};
+use millpond_experiments::e2;
+use millpond_session::{own_program, stop_on_signal};
+use std::ffi::OsString;
+use std::sync::atomic::Ordering;
+
+/// What its manual is made from.
+pub(super) const REAL: Command = Command {
+    name: "experiment e2 --machine real",
+    applet: false,
+    summary: "two jobs share the machine at hand",
+    usage: &["[--arm NAME,...] [--seconds N] [--svg]"],
+    letters: "",
+    longs: &LONGS,
+    source: include_str!("real.rs"),
+    run: |_, _| Ok(Exit::DONE),
+};
+
+/// `--machine` is a common option.
+pub(super) const LONGS: [&str; 3] = ["arm:", "seconds:", "svg"];
+
+/// Runs `e2` or `e3` with the words behind its name; `outer` are common options in front of that.
+pub(super) fn run(name: &str, rest: &[OsString], outer: &Common, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let given = args::parse("", &LONGS, rest)?;
+    if given.common.help {
+        ctx.out.text(&help::manual(&REAL));
+        return Ok(Exit::DONE);
+    }
+    let common = super::joined(name, &given, outer)?;
+    let svg = given.long("svg");
+    if common.json && svg {
+        return Err(Failure::Usage("options --json and --svg are mutually exclusive".into()));
+    }
+    let words = given.long_value("arm");
+    if words.is_some() && name != "e2" {
+        return Err(Failure::Usage(format!("experiment {name} has no arms on a real machine")));
+    }
+    let words: Vec<&str> = words.iter().flat_map(|words| words.split(',')).collect();
+    let acts = match name {
+        "e2" => e2::real::acts(&words).map_err(|word| {
+            let known = e2::real::words().join(", ");
+            Failure::Operand(format!("cannot use --arm {word}: it is none of {known}"))
+        })?,
+        _ => Vec::new(),
+    };
+    let seconds = super::e1::seconds(&given)?;
+    let session = ctx.changing(&common)?;
+    let what = format!("run experiment {name}");
+    let program = own_program().map_err(|why| Complaint::new(what.as_str(), why))?;
+    let stop = stop_on_signal();
+    let options = Options {
+        acts: &acts,
+        together_seconds: seconds,
+        alone_seconds: seconds,
+        phase_seconds: if words.is_empty() { seconds } else { 0 },
+        ..Options::new(&program, stop)
+    };
+    let text = !common.json && !svg;
+    let result = play(&session, &options, &mut |event| {
+        demo::tell(event, text, &options, ctx);
+        if ctx.out.is_closed() {
+            stop.store(true, Ordering::Relaxed);
+        }
+    });
+    let played = match result {
+        // Nobody reads any more, which is no failure of ours.
+        Err(millpond_experiments::Failure::Stopped) if ctx.out.is_closed() => return Ok(Exit::DONE),
+        result => result.map_err(|failure| demo::failed(&what, failure))?,
+    };
+    show(name, &played, (common.json, svg), ctx);
+    Ok(Exit::DONE)
+}
+
+fn show(name: &str, played: &Demo, (json, svg): (bool, bool), ctx: &mut Ctx<'_>) {
+    if json {
+        ctx.json(&played.json());
+    } else if svg && name == "e3" {
+        ctx.out.text(&played.sizes_svg());
+    } else if svg {
+        ctx.out.text(&played.svg());
+    } else if name == "e2" {
+        ctx.out.text(&e2::real::summary(played));
+    }
+}

@@ -1,0 +1,24 @@
+//! Staying: beside a program, with what it sees and with a command at each change of its pool's size, or for the command alone.
+
+use crate::ctx::Ctx;
+use crate::failure::{Exit, Failure};
+use millpond_session::{Follower, Program, stand_by};
+
+/// Stays until it is over, and gives the status. Nothing may be changed any more: the machine is free for others meanwhile.
+///
+/// # Errors
+/// [`Failure::Said`] when the program cannot be executed.
+pub fn stay(
+    program: Option<Program<'_>>,
+    follower: Option<Follower>,
+    ctx: &mut Ctx<'_>,
+) -> Result<Exit, Failure> {
+    let name = program.as_ref().and_then(|program| program.words.first());
+    let name = name.map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+    ctx.out.flush();
+    let status = stand_by(program, follower, &mut |text| {
+        ctx.warn(text);
+        ctx.err.flush();
+    });
+    status.map(Exit).map_err(|reason| Failure::Said(format!("exec of {name} failed: {reason}"), None))
+}

@@ -1,0 +1,193 @@
+//! Asks a policy of poold what it would have done on a day that was recorded, and lays that beside what was done.
+//!
+//! A log is what poold writes, poolstat --why --json shows, and poold --record writes in full: a decision on each line, with all
+//! that was known when it was made.
+//!
+//! ```text
+//! # poold --record
+//! # poolstat --why --json 100000 > day.log
+//! $ millpond replay day.log --policy solaris
+//! 3600 decisions in 3600.000 s, each asked for where it was made
+//! POLICY               BATCHES  MOVES   FOUND EXPECTED
+//! millpond, recorded        12     31   0.143    0.021
+//! solaris                    2      2   0.143    0.122
+//! 13 decisions differ: -v shows them
+//! ```
+//!
+//! BATCHES is how many decisions moved something, MOVES how many processors. FOUND is how many processors threads would have used beyond those
+//! that their sets had, on average over the time; EXPECTED the same once each decision was carried out, if loads had stayed.
+//!
+//! # Options
+//!
+//! ```text
+//! --policy NAME   which is asked: millpond (as without), solaris
+//! --followed      sets have the sizes that the plans of this policy lead to, and only loads are the recorded ones. FOUND then tells what would
+//!                 have become of it. What threads would have done on processors that they never had is guessed from their waiting
+//! -v              the decisions that differ, with the reasons of both
+//! ```
+//!
+//! Without --followed each decision is asked for in the situation in which it was made. Only a log with every decision (poold --record) tells all
+//! that a policy saw; one with the interesting ones has gaps, in which it learns nothing.
+//!
+//! # JSON
+//!
+//! ```text
+//! {"asked":{"batches":2,"expected":0.122,"found":0.143,"moves":2},"decisions":3600,"differ":13,"elapsed_s":3600.0,"followed":false,
+//!  "policy":"solaris","recorded":{"batches":12,…,"policies":["millpond"]}}
+//! -v: "pairs":[{"asked":{"expected":0.0,"found":1.0,"moves":[{"cpu":3,"from":0,"to":1}],"reason":"…"},"at":…,"elapsed":…,"recorded":{…}}]
+//! ```
+//!
+//! # Status
+//!
+//! 0, or 1 when the log cannot be used or a line of it is damaged (the others are asked), or 2 for what makes no sense.
+
+use crate::args::Parsed;
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit, Failure};
+use millpond_model::Nanos;
+use millpond_planner::{
+    Answer, Comparison, Decision, LogError, POLICIES, Pair, Replay, Sum, policy, read_log, replay,
+};
+use serde_json::{Value, json};
+use std::path::Path;
+
+pub(crate) const COMMAND: Command = Command {
+    name: "replay",
+    applet: false,
+    summary: "what another policy of poold would have done on a recorded day",
+    usage: &["log [--policy name] [--followed] [-v]"],
+    letters: "-v",
+    longs: &["policy:", "followed"],
+    source: include_str!("mod.rs"),
+    run,
+};
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let name = parsed.long_value("policy").unwrap_or_else(|| POLICIES[0].to_owned());
+    let mut asked = policy(&name).ok_or_else(|| {
+        Failure::Operand(format!("there is no policy `{name}`; there are {}", POLICIES.join(" and ")))
+    })?;
+    let file = match parsed.words().as_slice() {
+        [file] => file.clone(),
+        [] => return Err(Failure::Usage("which log?".into())),
+        _ => return Err(Failure::Usage("one log at a time".into())),
+    };
+    let cannot = |why: &str| Complaint::new(format!("replay {file}"), why);
+    let text = millpond_session::read_log(Path::new(&file)).map_err(|why| cannot(&why))?;
+    let (decisions, errors) = read_log(&text);
+    if decisions.is_empty() {
+        let why = match errors.first() {
+            Some(error) => format!("no line of it is a decision; {error}"),
+            None => "it is empty".to_owned(),
+        };
+        return Err(cannot(&why).hint("poolstat --why --json shows decisions that can be replayed").into());
+    }
+    let exit = if errors.is_empty() { Exit::DONE } else { Exit::REFUSED };
+    if let Some(damage) = damaged(&file, &errors) {
+        ctx.warn(damage);
+    }
+    let how = if parsed.long("followed") { Replay::Followed } else { Replay::AsRecorded };
+    let comparison = replay(&decisions, asked.as_mut(), how).map_err(|error| {
+        cannot(&format!("its first decision cannot be gone on from: {error}"))
+            .hint("another program wrote it; without \"state\" in that line it begins anew")
+    })?;
+    let differing: Vec<(&Decision, &Pair)> =
+        decisions.iter().zip(&comparison.pairs).filter(|(_, pair)| differ(pair)).collect();
+    let elapsed = comparison.pairs.iter().fold(Nanos(0), |sum, pair| sum + pair.elapsed);
+    let of = Told { decisions: &decisions, comparison: &comparison, differing: &differing, elapsed, how };
+    if parsed.common.json {
+        ctx.json(&of.json(parsed.has('v')));
+    } else {
+        ctx.out.text(&of.text(parsed.has('v')));
+    }
+    Ok(exit)
+}
+
+/// The first line that is damaged, and how many more there are.
+fn damaged(file: &str, errors: &[LogError]) -> Option<String> {
+    let (first, more) = errors.split_first()?;
+    let rest = match more.len() {
+        0 => "it is skipped".to_owned(),
+        more => format!("it and {more} more are skipped"),
+    };
+    Some(format!("{file}:{}:{}: {}; {rest}", first.line, first.column, first.what))
+}
+
+/// Whether other processors would have moved.
+fn differ(pair: &Pair) -> bool {
+    let moves = |answer: &Answer| {
+        let mut moves = answer.moves.clone();
+        moves.sort_unstable();
+        moves
+    };
+    moves(&pair.recorded) != moves(&pair.asked)
+}
+
+struct Told<'d> {
+    decisions: &'d [Decision],
+    comparison: &'d Comparison,
+    differing: &'d [(&'d Decision, &'d Pair)],
+    elapsed: Nanos,
+    how: Replay,
+}
+
+impl Told<'_> {
+    /// The policies that were recorded, in their order.
+    fn recorded(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.decisions.iter().map(|d| d.policy.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    fn text(&self, all: bool) -> String {
+        let count = |n: usize| if n == 1 { "1 decision".to_owned() } else { format!("{n} decisions") };
+        let how = match self.how {
+            Replay::AsRecorded => "each asked for where it was made",
+            Replay::Followed => "loads as recorded, sizes as each policy leaves them",
+        };
+        let mut text =
+            format!("{} in {:.3} s, {how}\n", count(self.decisions.len()), self.elapsed.as_secs_f64());
+        let recorded = format!("{}, recorded", self.recorded().join(" and "));
+        let Comparison { policy, recorded: was, asked, .. } = self.comparison;
+        let width = recorded.len().max(policy.len()).max(20);
+        text += &format!("{:width$} BATCHES  MOVES   FOUND EXPECTED\n", "POLICY");
+        for (name, Sum { moves, batches, found, expected }) in [(&recorded, was), (policy, asked)] {
+            text += &format!("{name:width$} {batches:>7} {moves:>6} {found:>7.3} {expected:>8.3}\n");
+        }
+        text += &match self.differing.len() {
+            0 => "both move the same\n".to_owned(),
+            n if all => format!("{} differ{}:\n", count(n), if n == 1 { "s" } else { "" }),
+            n => format!("{} differ{}: -v shows them\n", count(n), if n == 1 { "s" } else { "" }),
+        };
+        for (decision, pair) in self.differing.iter().filter(|_| all) {
+            text +=
+                &format!("at {:.3} s, over {:.3} s:\n", pair.at.as_secs_f64(), pair.elapsed.as_secs_f64());
+            for (name, answer) in [("recorded", &pair.recorded), (policy.as_str(), &pair.asked)] {
+                let moves = decision.frame.told(&answer.moves);
+                let Answer { found, expected, reason, .. } = answer;
+                text += &format!(
+                    "    {name}: moved {moves}; {found:.1} lacking, {expected:.1} expected\n        {reason}\n"
+                );
+            }
+        }
+        text
+    }
+
+    fn json(&self, all: bool) -> Value {
+        let Comparison { policy, recorded, asked, .. } = self.comparison;
+        let mut was = json!(recorded);
+        was["policies"] = json!(self.recorded());
+        let mut whole = json!({
+            "policy": policy, "followed": self.how == Replay::Followed, "decisions": self.decisions.len(),
+            "elapsed_s": self.elapsed.as_secs_f64(), "recorded": was, "asked": asked,
+            "differ": self.differing.len(),
+        });
+        if all {
+            let pairs: Vec<&Pair> = self.differing.iter().map(|(_, pair)| *pair).collect();
+            whole["pairs"] = json!(pairs);
+        }
+        whole
+    }
+}

@@ -1,0 +1,285 @@
+//! What pools are worth when demand changes sides: two programs, of which now the one wants everything and now the other.
+//!
+//! # Claim
+//!
+//! Pools that are resized follow a load that changes sides. They do no less than the best split that stays as it is, less 3 %, however
+//! demand changes; where it is uneven they do more. Programs whose threads do not wait for each other lose nothing by sharing: there no
+//! pools at all do most, and pools cost what it takes to follow. Threads that spin for each other (`--job cg`) are another matter.
+//!
+//! # Arms
+//!
+//! ```text
+//!   nothing          both programs on all processors
+//!   split N + M      each in a pool, of so many processors, which stay as they are
+//!   pools, POLICY    each in a pool that begins with half of them; poold moves processors by this policy, in its own rhythm
+//! ```
+//!
+//! each with demand that changes sides every so many seconds, and with *even* demand: both want everything all the time. Who wants
+//! everything runs a thread for each of the machine's processors; who does not runs one thread that sleeps two thirds of its time. Threads of `batch` do one
+//! operation of a millisecond of processor time after the other. Programs of `cg` are malleable: they have as many threads as their pool
+//! has processors.
+//!
+//! # What is measured
+//!
+//! The work that both did together, from the first moment on: so many processors' worth of operations, or Mop/s of `cg`. Beside it stand its
+//! ratios to the best split and to no pools, and how many processors were moved in how many changes. What is not modelled on a simulated machine:
+//! caches that are cold after a move (only `cg` has any), and the time that a change takes.
+//!
+//! With `--machine real` programs of ours do this on the machine at hand (`millpond load spin`), in pools that push nobody out. The speed of a processor is measured before; and
+//! how much of the machine was to be had then, since others may use it, too.
+
+pub mod real;
+mod simulated;
+
+use crate::Failure;
+use crate::published::{Choices, Experiment, Findings, Kind, Lab, Opt, SECONDS};
+use millpond_planner::POLICIES;
+use millpond_report::{Align, Cell, Table};
+use millpond_session::SIMULATED;
+use simulated::play;
+
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "alternating",
+    options: &[
+        Opt {
+            name: "every",
+            value: "SECONDS,...",
+            summary: "how often demand changes sides; 1,5,30, and even demand beside them",
+            kind: Kind::Counts(1, 600),
+        },
+        Opt {
+            name: "even",
+            value: "",
+            summary: "even demand, beside what --every chooses",
+            kind: Kind::Switch,
+        },
+        Opt {
+            name: "split",
+            value: "N,...",
+            summary: "processors of the first program in splits that stay; an eighth, a quarter, a half, three quarters and seven eighths",
+            kind: Kind::Counts(1, 4095),
+        },
+        Opt {
+            name: "policy",
+            value: "NAME,...",
+            summary: "policies of poold: millpond, solaris; both",
+            kind: Kind::Words(&POLICIES),
+        },
+        Opt {
+            name: "job",
+            value: "WORD",
+            summary: "the programs: batch or cg; batch",
+            kind: Kind::Word(&JOBS),
+        },
+        Opt {
+            name: "machine",
+            value: "NAME",
+            summary: "the simulated machine, or real; t2-64",
+            kind: Kind::Word(&SIMULATED),
+        },
+        Opt {
+            summary: "how many seconds each arm is measured at least: whole turns of both; 20, with cg 4",
+            ..SECONDS
+        },
+    ],
+    data: include_str!("about.json"),
+    source: include_str!("mod.rs"),
+    departs: |_| true,
+    run,
+};
+
+const MACHINE: &str = "t2-64";
+const JOBS: [&str; 2] = ["batch", "cg"];
+
+/// Seconds between two changes of sides.
+const EVERY: [u64; 3] = [1, 5, 30];
+
+/// The quantities.
+const WORK: &str = "work of both";
+const MOPS: &str = "work of both programs";
+const OF_SPLIT: &str = "of the best split";
+const OF_NOTHING: &str = "of no pools";
+
+/// Less of the best split is missing the goal.
+const GOAL: f64 = 0.97;
+
+/// What programs are like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Job {
+    /// Threads that know nothing of each other.
+    Batch,
+    /// Threads that spin for each other, as many as the pool has processors.
+    Cg,
+}
+
+/// What is done in an arm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Arm {
+    Nothing,
+    /// The first program has so many of so many processors.
+    Split(usize, usize),
+    /// A policy of poold.
+    Pools(String),
+}
+
+impl Arm {
+    fn name(&self) -> String {
+        match self {
+            Arm::Nothing => "nothing".into(),
+            Arm::Split(size, all) => format!("split {size} + {}", all - size),
+            Arm::Pools(policy) => format!("pools, {policy}"),
+        }
+    }
+}
+
+/// What came of an arm.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Played {
+    /// Work of both in a second, in the unit of the job.
+    work: f64,
+    moves: u64,
+    changes: u64,
+}
+
+/// How demand changes: seconds between two changes of sides; none for even demand.
+type Every = Option<u64>;
+
+fn demands(choices: &Choices) -> Vec<Every> {
+    let chosen = choices.has("every") || choices.has("even");
+    let every = choices.numbers("every").unwrap_or(if chosen { &[] } else { &EVERY });
+    let even = choices.has("even") || !chosen;
+    every.iter().copied().map(Some).chain(even.then_some(None)).collect()
+}
+
+/// The arms on so many processors.
+fn arms(choices: &Choices, all: usize) -> Result<Vec<Arm>, Failure> {
+    let usual = [all / 8, all / 4, all / 2, all - all / 4, all - all / 8];
+    let chosen =
+        choices.numbers("split").map(|sizes| sizes.iter().map(|n| usize::try_from(*n).unwrap_or(all)));
+    let mut sizes: Vec<usize> = chosen.map_or_else(|| usual.to_vec(), Iterator::collect);
+    if let Some(size) = sizes.iter().find(|size| choices.has("split") && **size >= all) {
+        let why = format!("of {all} processors {size} cannot be split off, so that some are left");
+        return Err(Failure::Machine(why));
+    }
+    sizes.retain(|size| (1..all).contains(size));
+    sizes.sort_unstable();
+    sizes.dedup();
+    let policies: Vec<&str> =
+        if choices.has("policy") { choices.words("policy").collect() } else { POLICIES.to_vec() };
+    let mut arms = vec![Arm::Nothing];
+    arms.extend(sizes.into_iter().map(|size| Arm::Split(size, all)));
+    arms.extend(policies.into_iter().map(|name| Arm::Pools(name.to_owned())));
+    Ok(arms)
+}
+
+fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<(), Failure> {
+    let job = if choices.word("job") == Some(JOBS[1]) { Job::Cg } else { Job::Batch };
+    let seconds = choices.number("seconds").unwrap_or(if job == Job::Cg { 4 } else { 20 });
+    let machine = choices.word("machine").unwrap_or(MACHINE);
+    let bench = lab.open(machine)?;
+    findings.machines.push(bench.sentence());
+    let arms = arms(choices, bench.cpus().len())?;
+    drop(bench);
+    for every in demands(choices) {
+        let mut played = Vec::new();
+        for arm in &arms {
+            lab.tell(&format!("{}: {}", sentence(every), arm.name()));
+            played.push((arm.clone(), play(lab, machine, job, arm, every, seconds)?));
+        }
+        judge(findings, every, job, &played);
+    }
+    Ok(())
+}
+
+/// `every 5 s`, `even`.
+fn sentence(every: Every) -> String {
+    every.map_or("even".to_owned(), |seconds| format!("every {seconds} s"))
+}
+
+/// The split with which most was done; of those that differ by less than a thousandth the most even one.
+fn best_split(played: &[(Arm, Played)]) -> Option<&(Arm, Played)> {
+    let splits = || played.iter().filter(|(arm, _)| matches!(arm, Arm::Split(..)));
+    let most = splits().map(|(_, played)| played.work).fold(0.0, f64::max);
+    let lean = |arm: &Arm| if let Arm::Split(size, all) = arm { (2 * size).abs_diff(*all) } else { 0 };
+    splits().filter(|(_, played)| played.work >= most * 0.999).min_by_key(|(arm, _)| lean(arm))
+}
+
+/// Adds what came of all arms under one demand: points, a table, and what it means.
+fn judge(findings: &mut Findings, every: Every, job: Job, played: &[(Arm, Played)]) {
+    let (quantity, unit, decimals) = match job {
+        Job::Cg => (MOPS, "Mop/s", 0),
+        Job::Batch => (WORK, "processors", 2),
+    };
+    let of = |wanted: fn(&Arm) -> bool| played.iter().filter(move |(arm, _)| wanted(arm));
+    let best = best_split(played);
+    let nothing = of(|arm| *arm == Arm::Nothing).map(|(_, played)| played.work).next();
+    let ratio = |work: f64, of: Option<f64>| of.filter(|of| *of > 0.0).map(|of| work / of);
+    let best_work = best.map(|(_, played)| played.work);
+    let heads = [
+        ("arm", Align::Left),
+        (unit, Align::Right),
+        (OF_SPLIT, Align::Right),
+        (OF_NOTHING, Align::Right),
+        ("moved", Align::Right),
+        ("changes", Align::Right),
+    ];
+    let mut table = Table::new(&heads);
+    let demand = sentence(every);
+    for (arm, played) in played {
+        let name = arm.name();
+        let of_split = ratio(played.work, best_work);
+        let of_nothing = ratio(played.work, nothing);
+        findings.point(quantity, &format!("{demand}: {name}"), played.work);
+        let is_pools = matches!(arm, Arm::Pools(_));
+        let count = |count: u64| if is_pools { Cell::Count(count) } else { Cell::Missing };
+        let mark = if best.is_some_and(|(best, _)| best == arm) { " (best)" } else { "" };
+        table.row([
+            format!("{name}{mark}").into(),
+            Cell::Real(played.work, decimals),
+            of_split.map(|ratio| (ratio, 3)).into(),
+            of_nothing.map(|ratio| (ratio, 3)).into(),
+            count(played.moves),
+            count(played.changes),
+        ]);
+        if is_pools {
+            for (quantity, ratio) in [(OF_SPLIT, of_split), (OF_NOTHING, of_nothing)] {
+                if let Some(ratio) = ratio {
+                    findings.point(quantity, &format!("{demand}: {name}"), ratio);
+                }
+            }
+            let best = best.map(|(arm, _)| arm.name());
+            findings.notes.push(verdict(&demand, &name, (of_split, best), of_nothing));
+        }
+    }
+    findings.tables.push((format!("demand {demand}"), table));
+}
+
+/// What ratios mean, in words.
+fn verdict(
+    demand: &str,
+    name: &str,
+    (of_split, best): (Option<f64>, Option<String>),
+    of_nothing: Option<f64>,
+) -> String {
+    let mut parts = Vec::new();
+    if let (Some(ratio), Some(best)) = (of_split, best) {
+        let word = match ratio {
+            ratio if ratio < GOAL => "lose against",
+            ratio if ratio > 2.0 - GOAL => "win against",
+            _ => "do as much as",
+        };
+        parts.push(format!("{word} the best split, {best} ({ratio:.3})"));
+    }
+    if let Some(ratio) = of_nothing {
+        let word = match ratio {
+            ratio if ratio < 0.995 => "lose against",
+            ratio if ratio > 1.005 => "win against",
+            _ => "do as much as",
+        };
+        parts.push(format!("{word} no pools ({ratio:.3})"));
+    }
+    format!("{demand}: {name} {}", parts.join(" and "))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,381 @@
+//! The story: both jobs in pools; one stops, and the other's pool grows; it starts again, and they share.
+//!
+//! Both jobs are malleable: they run as many threads as their pools have processors, and look after each iteration. What moves
+//! processors is the manager of poold with the policy *millpond*, asked ten times a second. A set may be left without a processor
+//! while nobody is in it (`pset.min` is 0); a job that comes back asks for one (`pset.min` is 1).
+
+use super::arms::{JOB_WORDS, Stage, cg_result};
+use super::{Event, Told};
+use crate::Failure;
+use crate::pools::{MadePools, put_min};
+use crate::program::Program;
+use crate::timeline::{Sizes, text};
+use millpond_machine::facets::UsageWatch;
+use millpond_model::Nanos;
+use millpond_planner::policy;
+use millpond_pools::{Done, Manager};
+use serde::Serialize;
+use std::sync::atomic::Ordering;
+
+/// The policy.
+const POLICY: &str = "millpond";
+
+/// Between two turns of the manager.
+const TURN: Nanos = Nanos::from_millis(100);
+
+/// How long a set may be without the processor that its minimum asks for.
+const FOR_MINIMUM: Nanos = Nanos::from_secs(10);
+
+/// What is left out at the beginning of a phase when its speed is told: processors still move then.
+const SETTLING: f64 = 1.0;
+
+/// The jobs.
+const NAMES: [&str; 2] = ["a", "b"];
+
+/// What is done.
+pub(super) const SENTENCE: &str = "resized: both in pools, with as many threads as processors; a stops, and starts again; poold's policy moves processors";
+
+/// What came of it. Times are seconds since both jobs were begun.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Story {
+    /// Why it was left out, if it was.
+    pub left_out: Option<String>,
+    /// Sizes of both pools, whenever they changed.
+    pub sizes: Vec<Sizes>,
+    /// When it was over.
+    pub end: Option<f64>,
+    /// Mop/s of both while both ran, while b was alone, and while both ran again.
+    pub phases: Vec<Phase>,
+    /// What happened when a stopped.
+    pub stopped: Option<Moved>,
+    /// What happened when it started again.
+    pub returned: Option<Moved>,
+}
+
+/// One of three phases.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Phase {
+    /// What goes on.
+    pub name: String,
+    /// Mop/s of a, if it runs.
+    pub a: Option<f64>,
+    /// Mop/s of b.
+    pub b: Option<f64>,
+}
+
+/// A change of what goes on, and what came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Moved {
+    /// When.
+    pub at: f64,
+    /// How many processors the pools of a and b had in the end.
+    pub sizes: [u64; 2],
+    /// How many seconds it took until they had them.
+    pub seconds: f64,
+    /// How many threads b ran in the end.
+    pub threads: Option<u64>,
+    /// How many seconds it took until it did.
+    pub threads_seconds: Option<f64>,
+    /// Whether that is what was hoped for: everything to b, or what each had at first.
+    pub is_right: bool,
+}
+
+impl Story {
+    /// It is not possible here.
+    #[must_use]
+    pub fn left_out(why: &str) -> Story {
+        Story { left_out: Some(why.to_owned()), ..Story::default() }
+    }
+
+    /// Names and Mop/s of the phases.
+    pub(super) fn speeds(&self) -> Vec<(String, Told, Told)> {
+        let told = |mops: Option<f64>| mops.map(|mops| (mops, 1));
+        self.phases.iter().map(|phase| (phase.name.clone(), told(phase.a), told(phase.b))).collect()
+    }
+
+    /// What came of it, below its sentence.
+    #[must_use]
+    pub fn text(&self) -> String {
+        if let Some(why) = &self.left_out {
+            return format!("  left out: {why}\n");
+        }
+        let mut told: String = text(&NAMES, &self.sizes).lines().map(|line| format!("  {line}\n")).collect();
+        let speed = |phase: usize| self.phases.get(phase).and_then(|phase| phase.b);
+        for (moved, what, phase) in [(&self.stopped, "a stopped", 1), (&self.returned, "a started again", 2)]
+        {
+            let Some(moved) = moved else { continue };
+            let [a, b] = moved.sizes;
+            told += &format!(
+                "  {what} at {:.1} s: {a} and {b} processors after {:.2} s",
+                moved.at, moved.seconds
+            );
+            if let (Some(threads), Some(seconds)) = (moved.threads, moved.threads_seconds) {
+                let noun = if threads == 1 { "thread" } else { "threads" };
+                told += &format!(", {threads} {noun} of b after {seconds:.2} s");
+            }
+            if let (Some(before), Some(after)) = (speed(phase - 1), speed(phase)) {
+                told += &format!("; b from {before:.1} to {after:.1} Mop/s");
+            }
+            told += if moved.is_right { "\n" } else { " (not what it should be)\n" };
+        }
+        told
+    }
+}
+
+/// What a job told of its iterations: when each ended, and with how many threads, in seconds since the story began.
+#[derive(Debug, Default)]
+struct Heard {
+    began: f64,
+    iterations: Vec<(f64, u64)>,
+    /// Mop in an iteration; known in the end.
+    mop: f64,
+}
+
+impl Heard {
+    fn hear(&mut self, program: &mut Program) {
+        for event in program.told().filter(|event| event["event"] == "iteration") {
+            if let (Some(seconds), Some(threads)) = (event["seconds"].as_f64(), event["threads"].as_u64()) {
+                self.iterations.push((self.began + seconds, threads));
+            }
+        }
+    }
+
+    /// Mop/s between two moments.
+    fn speed(&self, from: f64, to: f64) -> Option<f64> {
+        let count = self.iterations.iter().filter(|(at, _)| (from..to).contains(at)).count();
+        let count = u32::try_from(count).ok().filter(|count| *count > 0)?;
+        Some(f64::from(count) * self.mop / (to - from))
+    }
+
+    /// Its threads at a moment's end, and when it began to run so many after another one.
+    fn threads(&self, after: f64, until: f64) -> Option<(u64, f64)> {
+        let within = || self.iterations.iter().filter(|(at, _)| (after..until).contains(at));
+        let last = within().next_back()?.1;
+        let since = within().rev().take_while(|(_, threads)| *threads == last).last()?.0;
+        Some((last, since))
+    }
+}
+
+/// All that goes on. Fields are dropped in this order: pools go when nobody is in them any more.
+struct Scene<'s, 'a, 't> {
+    stage: &'s mut Stage<'a, 't>,
+    jobs: [Option<Program>; 2],
+    pools: MadePools<'a>,
+    manager: Manager,
+    watch: Box<dyn UsageWatch + 'a>,
+    began: Nanos,
+    sizes: Vec<Sizes>,
+    heard: [Heard; 2],
+}
+
+impl<'a> Stage<'a, '_> {
+    /// Tells the story.
+    pub fn tell_story(&mut self) -> Result<Story, Failure> {
+        (self.tell)(Event::Begin(SENTENCE));
+        let story = match self.pools.clone() {
+            Ok(()) => self.act_out()?,
+            Err(absent) => Story::left_out(&absent.to_string()),
+        };
+        (self.tell)(Event::Story(&story));
+        Ok(story)
+    }
+
+    fn act_out(&mut self) -> Result<Story, Failure> {
+        let machine = self.session.machine();
+        let watch = machine.accounting().and_then(|facet| facet.watch());
+        let watch = match watch {
+            Ok(watch) => watch,
+            Err(absent) => return Ok(Story::left_out(&absent.to_string())),
+        };
+        let unknown = || Failure::Machine(format!("there is no policy {POLICY}"));
+        let manager = Manager::new(policy(POLICY).ok_or_else(unknown)?);
+        let seconds = self.options.phase_seconds;
+        let pools = self.make_pools(&NAMES, 0)?;
+        let began = machine.clock().now();
+        let scene = Scene {
+            stage: self,
+            pools,
+            manager,
+            watch,
+            began,
+            sizes: Vec::new(),
+            jobs: [None, None],
+            heard: [Heard::default(), Heard::default()],
+        };
+        scene.play(seconds)
+    }
+}
+
+impl Scene<'_, '_, '_> {
+    fn play(mut self, seconds: u64) -> Result<Story, Failure> {
+        let first = self.look()?;
+        for job in 0..2 {
+            self.start(job)?;
+        }
+        self.began = self.stage.session.machine().clock().now();
+        self.begin(0)?;
+        self.begin(1)?;
+        let mut marks = vec![0.0];
+        self.pass(seconds)?;
+        let stopped = self.now();
+        self.end(0)?;
+        marks.push(stopped);
+        self.pass(seconds)?;
+        let grown = self.moved(stopped, |sizes, all| sizes[0] == 0 && sizes[1] == all);
+        let a_first = std::mem::take(&mut self.heard[0]);
+        let returned = self.now();
+        marks.push(returned);
+        self.pools.edit(|editor| put_min(editor, NAMES[0], 1))?;
+        self.until_it_has_one()?;
+        self.start(0)?;
+        self.begin(0)?;
+        self.pass(seconds)?;
+        marks.push(self.now());
+        let shared = self.moved(returned, |sizes, _| sizes == [first.a, first.b]);
+        self.end(0)?;
+        self.end(1)?;
+        let [a, b] = self.heard;
+        let speed = |heard: &Heard, phase: usize| heard.speed(marks[phase] + SETTLING, marks[phase + 1]);
+        let phase = |name: &str, a: Option<&Heard>, phase: usize| Phase {
+            name: name.to_owned(),
+            a: a.and_then(|heard| speed(heard, phase)),
+            b: speed(&b, phase),
+        };
+        let phases = vec![
+            phase("both", Some(&a_first), 0),
+            phase("a stopped", None, 1),
+            phase("both again", Some(&a), 2),
+        ];
+        let with_threads = |mut moved: Moved, until: f64| {
+            if let Some((threads, since)) = b.threads(moved.at, until) {
+                (moved.threads, moved.threads_seconds) = (Some(threads), Some((since - moved.at).max(0.0)));
+            }
+            moved
+        };
+        let (stopped, returned) = (with_threads(grown, marks[2]), with_threads(shared, marks[3]));
+        self.pools.end()?;
+        Ok(Story {
+            left_out: None,
+            sizes: self.sizes,
+            end: marks.last().copied(),
+            phases,
+            stopped: Some(stopped),
+            returned: Some(returned),
+        })
+    }
+
+    /// Seconds since it began.
+    fn now(&self) -> f64 {
+        Nanos(self.stage.session.machine().clock().now().0.saturating_sub(self.began.0)).as_secs_f64()
+    }
+
+    /// Notes the sizes, if they are others.
+    fn look(&mut self) -> Result<Sizes, Failure> {
+        let seconds = self.now();
+        let sizes = Sizes { seconds, a: self.pools.size(NAMES[0])?, b: self.pools.size(NAMES[1])? };
+        if self.sizes.last().is_none_or(|last| (last.a, last.b) != (sizes.a, sizes.b)) {
+            self.sizes.push(sizes);
+        }
+        Ok(sizes)
+    }
+
+    /// One turn of the manager, and what the jobs told.
+    fn turn(&mut self) -> Result<Sizes, Failure> {
+        let machine = self.stage.session.machine();
+        let turn = self.manager.turn(machine, self.watch.as_mut()).map_err(Failure::pools("manage pools"))?;
+        if let Done::Refused(error) = turn.done {
+            (self.stage.tell)(Event::Note(&format!("processors were not moved: {error}")));
+        }
+        for (heard, job) in self.heard.iter_mut().zip(&mut self.jobs) {
+            if let Some(program) = job {
+                heard.hear(program);
+            }
+        }
+        self.look()
+    }
+
+    /// Turns for so many seconds.
+    fn pass(&mut self, seconds: u64) -> Result<(), Failure> {
+        let clock = self.stage.session.machine().clock();
+        let end = clock.now() + Nanos::from_secs(seconds);
+        while clock.now() < end {
+            let next = clock.now() + TURN;
+            self.turn()?;
+            self.wait(next.min(end))?;
+        }
+        Ok(())
+    }
+
+    /// Turns until the set of the job that comes back has a processor.
+    fn until_it_has_one(&mut self) -> Result<(), Failure> {
+        let clock = self.stage.session.machine().clock();
+        let end = clock.now() + FOR_MINIMUM;
+        loop {
+            let next = clock.now() + TURN;
+            if self.turn()?.a > 0 {
+                return Ok(());
+            }
+            if clock.now() >= end {
+                return Err(Failure::Machine("no processor came to the set of a".into()));
+            }
+            self.wait(next)?;
+        }
+    }
+
+    fn wait(&self, until: Nanos) -> Result<(), Failure> {
+        let clock = self.stage.session.machine().clock();
+        while clock.now() < until {
+            clock.sleep_until(until);
+            if self.stage.options.stop.load(Ordering::Relaxed) {
+                return Err(Failure::Stopped);
+            }
+        }
+        if self.stage.options.stop.load(Ordering::Relaxed) { Err(Failure::Stopped) } else { Ok(()) }
+    }
+
+    /// Starts a job in its pool, and gets it ready.
+    fn start(&mut self, job: usize) -> Result<(), Failure> {
+        let words = [&JOB_WORDS[..], &["--barrier", "spin", "--malleable"]].concat();
+        let name = NAMES[job];
+        let program = Program::start(&format!("job {name}"), self.stage.options.program, &words)?;
+        let program = self.jobs[job].insert(program);
+        self.pools.bind(program.pid(), name)?;
+        program.go()?;
+        program.wait_for("ready", self.stage.options.stop).map(drop)
+    }
+
+    /// Begins it.
+    fn begin(&mut self, job: usize) -> Result<(), Failure> {
+        let Some(program) = &mut self.jobs[job] else { return Ok(()) };
+        program.go()?;
+        program.wait_for("started", self.stage.options.stop)?;
+        self.heard[job] = Heard { began: self.now(), ..Heard::default() };
+        Ok(())
+    }
+
+    /// Ends it, and waits until it has.
+    fn end(&mut self, job: usize) -> Result<(), Failure> {
+        let Some(mut program) = self.jobs[job].take() else { return Ok(()) };
+        self.heard[job].hear(&mut program);
+        program.finish();
+        let result = cg_result(&mut program, self.stage.options.stop)?;
+        if let Some(count) = u32::try_from(result.iterations).ok().filter(|count| *count > 0) {
+            self.heard[job].mop = result.mops_total * result.seconds / f64::from(count);
+        }
+        Ok(())
+    }
+
+    /// What sizes came to be since then.
+    fn moved(&self, at: f64, is_right: impl Fn([u64; 2], u64) -> bool) -> Moved {
+        let last = self.sizes.last().copied().unwrap_or_default();
+        let all = u64::try_from(self.stage.free.len()).unwrap_or(u64::MAX);
+        Moved {
+            at,
+            sizes: [last.a, last.b],
+            seconds: (last.seconds - at).max(0.0),
+            threads: None,
+            threads_seconds: None,
+            is_right: is_right([last.a, last.b], all),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The same on the machine at hand: the arms of the demo with programs of ours, and what was published beside them.
+
+use super::EXPERIMENT;
+use crate::demo::{Act, Arm, ArmKind, Demo};
+use millpond_report::{Align, Cell, Table};
+
+/// Arms by their words, as on simulated machines; the job alone is beside each.
+const WORDS: [(&str, Act); 5] = [
+    ("nothing", Act::spinning(ArmKind::Fighting)),
+    ("caps", Act::spinning(ArmKind::Capped)),
+    ("pools", Act::spinning(ArmKind::Pools)),
+    ("nothing-blocking", Act { kind: ArmKind::Fighting, blocks: true }),
+    ("pools-blocking", Act { kind: ArmKind::Pools, blocks: true }),
+];
+
+/// The quantity of the published figures.
+const SPEED: &str = "Mop/s per zone";
+
+/// The arms of these words in their order, each way of waiting begun by the job alone; all without words. An unknown word is the error.
+///
+/// # Errors
+/// The first word that is none.
+pub fn acts<'w>(words: &[&'w str]) -> Result<Vec<Act>, &'w str> {
+    if let Some(word) = words.iter().find(|word| WORDS.iter().all(|(known, _)| known != *word)) {
+        return Err(word);
+    }
+    let is_chosen = |word: &str| words.is_empty() || words.contains(&word);
+    let mut acts = Vec::new();
+    for blocks in [false, true] {
+        let chosen = WORDS.iter().filter(|(word, act)| act.blocks == blocks && is_chosen(word));
+        let chosen: Vec<Act> = chosen.map(|(_, act)| *act).collect();
+        if !chosen.is_empty() {
+            acts.push(Act { kind: ArmKind::Alone, blocks });
+            acts.extend(chosen);
+        }
+    }
+    Ok(acts)
+}
+
+/// Words that choose arms.
+#[must_use]
+pub fn words() -> Vec<&'static str> {
+    WORDS.iter().map(|(word, _)| *word).collect()
+}
+
+/// The published name of an arm.
+fn name(arm: &Arm) -> String {
+    let word = match arm.kind {
+        ArmKind::Fighting => "nothing",
+        ArmKind::Capped => "caps",
+        // Apart by sets is what there is where there can be no pools.
+        ArmKind::Pools | ArmKind::Apart => "pools",
+        ArmKind::Alone => "alone",
+    };
+    format!("{word}{}", if arm.blocks { ", blocking" } else { "" })
+}
+
+/// The last table: every arm beside the job alone, and beside what was published.
+#[must_use]
+pub fn summary(demo: &Demo) -> String {
+    let published = EXPERIMENT.published();
+    let heads = [
+        ("arm", Align::Left),
+        ("a Mop/s", Align::Right),
+        ("b Mop/s", Align::Right),
+        ("of alone", Align::Right),
+        ("published, Mop/s per zone", Align::Right),
+    ];
+    let mut table = Table::new(&heads);
+    for arm in &demo.arms {
+        let job = |index: usize| Cell::from(arm.jobs.get(index).map(|job| (job.mops, 1)));
+        let figure = published.figure(SPEED, &name(arm)).map(|figure| (figure.value, 0));
+        let share = demo.of_alone(arm).map(|share| (share, 2));
+        table.row([name(arm).into(), job(0), job(1), share.into(), figure.into()]);
+    }
+    for phase in demo.story.iter().flat_map(|story| &story.phases) {
+        let cell = |mops: Option<f64>| Cell::from(mops.map(|mops| (mops, 1)));
+        table.row([phase.name.as_str().into(), cell(phase.a), cell(phase.b), Cell::Missing, Cell::Missing]);
+    }
+    format!("{}published: {}\n", table.text(), published.source)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arms_are_chosen_with_the_job_alone_beside_them() {
+        let names = |words: &[&'static str]| -> Vec<(ArmKind, bool)> {
+            acts(words).unwrap().iter().map(|act| (act.kind, act.blocks)).collect()
+        };
+        use ArmKind::{Alone, Capped, Fighting, Pools};
+        assert_eq!(
+            names(&["pools-blocking", "nothing"]),
+            [(Alone, false), (Fighting, false), (Alone, true), (Pools, true)]
+        );
+        let all = [
+            (Alone, false),
+            (Fighting, false),
+            (Capped, false),
+            (Pools, false),
+            (Alone, true),
+            (Fighting, true),
+            (Pools, true),
+        ];
+        assert_eq!(names(&[]), all);
+        assert_eq!(acts(&["pools", "psets"]), Err("psets"));
+    }
+}

@@ -1,0 +1,277 @@
+//! A service beside a batch job that would use everything: what keeps its response times short, and what that costs the batch.
+//!
+//! # Claim
+//!
+//! A set of processors keeps a batch job away from a service, and so does a weight or a cap. A set keeps the batch away also while no request
+//! is there; and a burst of requests finds no more processors than the set has until poold has seen it. So where the kernel lets
+//! a thread that wakes up go before one that computes, and threads of the service are many more than it uses on average, sharing by weights is better
+//! for both; the result says so, and so does `poolstat --why`.
+//!
+//! # Arms
+//!
+//! ```text
+//!   alone        the service has the machine: the floor
+//!   nothing      both on all processors
+//!   cpu.weight   the same; the service counts a hundred times as much
+//!   cpu.max      the same; the batch is capped so that the processors that the service should have are left
+//!   pools        the service in a pool of its own with a set of at least so many processors, the batch in the one of the default set; poold moves more
+//! ```
+//!
+//! # What is measured
+//!
+//! Requests arrive at random, however many wait already; each wants the same time of a processor, and the threads of the service take them in
+//! order. From arrival to answer is the response time: in half of the cases it is at most p50, in 99 of 100 p99, in 999 of 1000 p99.9. The
+//! batch has a thread for each processor and counts its operations: so many processors' worth.
+//!
+//! # What is left out
+//!
+//! A simulated machine has no scheduler that shares by weights (FSS is absent), so *cpu.weight* is left out there. The classes there are those of
+//! Solaris: in TS a thread that sleeps a lot goes before one that computes. Where a real machine has no cgroups with shares or quotas,
+//! or we may not write them, that arm is left out, with the reason.
+//!
+//! With `--machine real` programs of ours do this on the machine at hand (`millpond load service` beside `millpond load spin`).
+
+pub mod real;
+mod simulated;
+
+use crate::Failure;
+use crate::published::{Choices, Experiment, Findings, Kind, Lab, Opt, SECONDS, SEED};
+use millpond_report::{Align, Cell, Table};
+use millpond_session::SIMULATED;
+use std::collections::BTreeMap;
+
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "service",
+    options: &[
+        Opt {
+            name: "arm",
+            value: "NAME,...",
+            summary: "nothing, cpu.weight, cpu.max, pools, beside the service alone; all",
+            kind: Kind::Words(&WORDS),
+        },
+        Opt {
+            name: "rate",
+            value: "N",
+            summary: "requests in a second, on average; 1000, on a real machine 100",
+            kind: Kind::Count(1, 1_000_000),
+        },
+        Opt {
+            name: "work",
+            value: "MS",
+            summary: "milliseconds of processor time of a request; 2",
+            kind: Kind::Count(1, 1_000),
+        },
+        Opt {
+            name: "threads",
+            value: "N",
+            summary: "threads of the service; 8, on a real machine 2",
+            kind: Kind::Count(1, 1_024),
+        },
+        Opt {
+            name: "leave",
+            value: "N",
+            summary: "processors that the service should have: the least of its set, and what the cap leaves; twice what it uses on average",
+            kind: Kind::Count(1, 4_095),
+        },
+        Opt {
+            name: "machine",
+            value: "NAME",
+            summary: "the simulated machine, or real; t2-64",
+            kind: Kind::Word(&SIMULATED),
+        },
+        SEED,
+        Opt { summary: "how many seconds each arm is measured; 20", ..SECONDS },
+    ],
+    data: include_str!("about.json"),
+    source: include_str!("mod.rs"),
+    departs: |_| true,
+    run,
+};
+
+const MACHINE: &str = "t2-64";
+
+/// Arms that can be chosen.
+const WORDS: [&str; 4] = ["nothing", "cpu.weight", "cpu.max", "pools"];
+const ALONE: &str = "alone";
+
+/// The pool of the service, and that of the batch.
+const POOLS: [&str; 2] = ["service", "batch"];
+
+/// What is asked for, whatever the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ask {
+    /// Requests a second.
+    rate: u64,
+    /// Milliseconds of each.
+    work: u64,
+    /// Threads that answer.
+    threads: u64,
+    /// Processors that the service should have.
+    leave: u64,
+    seconds: u64,
+    seed: u64,
+}
+
+impl Ask {
+    /// What was chosen on so many processors, else these rates and threads.
+    fn of(choices: &Choices, all: u64, rate: u64, threads: u64) -> Result<Ask, Failure> {
+        let rate = choices.number("rate").unwrap_or(rate);
+        let work = choices.number("work").unwrap_or(2);
+        let twice = (2 * rate * work).div_ceil(1_000).clamp(1, all.saturating_sub(1).max(1));
+        let leave = choices.number("leave").unwrap_or(twice);
+        if leave >= all {
+            let why = format!(
+                "of {all} processors the service cannot have {leave}, so that some are left for the batch"
+            );
+            return Err(Failure::Machine(why));
+        }
+        Ok(Ask {
+            rate,
+            work,
+            threads: choices.number("threads").unwrap_or(threads),
+            leave,
+            seconds: choices.number("seconds").unwrap_or(20),
+            seed: choices.number("seed").unwrap_or(1),
+        })
+    }
+
+    /// What is asked for, in a sentence.
+    fn sentence(&self) -> String {
+        format!(
+            "the service: {} requests a second of {} ms, {} threads; it should have {} processor{}",
+            self.rate,
+            self.work,
+            self.threads,
+            self.leave,
+            if self.leave == 1 { "" } else { "s" }
+        )
+    }
+}
+
+/// What came of an arm.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Played {
+    /// p50, p99 and p99.9, in milliseconds.
+    times: [f64; 3],
+    /// Requests that were answered, in a second.
+    answered: f64,
+    /// Processors' worth of work of the batch; none where it did not run.
+    batch: Option<f64>,
+    /// Processors that were moved.
+    moves: Option<u64>,
+    /// What poold advised.
+    advice: Option<String>,
+}
+
+/// The arms to play: the service alone, and those that were chosen.
+fn arms(choices: &Choices) -> Vec<&'static str> {
+    let is_chosen = |word: &&&str| !choices.has("arm") || choices.words("arm").any(|chosen| chosen == **word);
+    std::iter::once(ALONE).chain(WORDS.iter().filter(is_chosen).copied()).collect()
+}
+
+fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<(), Failure> {
+    let machine = choices.word("machine").unwrap_or(MACHINE);
+    let bench = lab.open(machine)?;
+    let ask = Ask::of(choices, bench.cpus().len() as u64, 1_000, 8)?;
+    findings.machines.push(bench.sentence());
+    drop(bench);
+    let mut played = Vec::new();
+    for arm in arms(choices) {
+        lab.tell(arm);
+        played.push((arm, simulated::play(lab, machine, arm, &ask)?));
+    }
+    report(findings, &ask, &played);
+    Ok(())
+}
+
+/// p50, p99 and p99.9 of times in nanoseconds, in milliseconds; how many there were.
+fn percentiles(times: &BTreeMap<u64, u64>) -> ([f64; 3], u64) {
+    let all: u64 = times.values().sum();
+    let at = |thousandths: u64| {
+        let rank = (all * thousandths).div_ceil(1_000).max(1);
+        let mut seen = 0;
+        let found = times.iter().find(|(_, count)| {
+            seen += **count;
+            seen >= rank
+        });
+        found.map_or(0.0, |(time, _)| crate::published::real(*time) / 1e6)
+    };
+    ([at(500), at(990), at(999)], all)
+}
+
+/// Adds what came of all arms: points, the table, and what it means.
+fn report(findings: &mut Findings, ask: &Ask, played: &[(&str, Result<Played, String>)]) {
+    findings.notes.push(ask.sentence());
+    let heads = [
+        ("arm", Align::Left),
+        ("p50 ms", Align::Right),
+        ("p99 ms", Align::Right),
+        ("p99.9 ms", Align::Right),
+        ("answered/s", Align::Right),
+        ("batch, processors", Align::Right),
+        ("moved", Align::Right),
+    ];
+    let mut table = Table::new(&heads);
+    for (arm, outcome) in played {
+        let Ok(played) = outcome else { continue };
+        let [p50, p99, p999] = played.times;
+        for (quantity, value) in [("p99", p99), ("p50", p50), ("p99.9", p999)] {
+            findings.point(&format!("{quantity} of response times"), arm, value);
+        }
+        if let Some(batch) = played.batch {
+            findings.point("work of the batch", arm, batch);
+        }
+        table.row([
+            (*arm).into(),
+            (p50, 2).into(),
+            (p99, 2).into(),
+            (p999, 2).into(),
+            (played.answered, 0).into(),
+            played.batch.map(|batch| (batch, 2)).into(),
+            played.moves.map_or(Cell::Missing, Cell::Count),
+        ]);
+    }
+    findings.tables.push(("response times, and the batch".into(), table));
+    for (arm, outcome) in played {
+        if let Err(why) = outcome {
+            findings.notes.push(format!("{arm} is left out: {why}"));
+        }
+    }
+    findings.notes.extend(verdicts(played));
+}
+
+/// Response times or work that differ by less are alike.
+const ALIKE: f64 = 0.02;
+
+/// Where pools lose to sharing, and where they win; and what poold advised.
+fn verdicts(played: &[(&str, Result<Played, String>)]) -> Vec<String> {
+    let of =
+        |word: &str| played.iter().find(|(arm, _)| *arm == word).and_then(|(_, played)| played.as_ref().ok());
+    let Some(pools) = of("pools") else { return Vec::new() };
+    let mut said = Vec::new();
+    for word in WORDS.iter().filter(|word| **word != "pools") {
+        let Some(other) = of(word) else { continue };
+        let (ours, theirs) = (pools.times[1], other.times[1]);
+        let (our_batch, their_batch) = (pools.batch.unwrap_or(0.0), other.batch.unwrap_or(0.0));
+        let less = |a: f64, b: f64| a < b * (1.0 - ALIKE);
+        let (slower, faster) = (less(theirs, ours), less(ours, theirs));
+        let (poorer, richer) = (less(our_batch, their_batch), less(their_batch, our_batch));
+        let word_of = match (slower || poorer, faster || richer) {
+            (true, false) => "pools lose to",
+            (false, true) => "pools win against",
+            (true, true) => "pools are a trade against",
+            (false, false) => "pools do as",
+        };
+        said.push(format!(
+            "{word_of} {word}: p99 {ours:.2} ms and {theirs:.2} ms, the batch {our_batch:.2} and {their_batch:.2} processors"
+        ));
+    }
+    said.push(match &pools.advice {
+        Some(advice) => format!("poold advises (poolstat --why): {advice}"),
+        None => "poold advises nothing".to_owned(),
+    });
+    said
+}
+
+#[cfg(test)]
+mod tests;

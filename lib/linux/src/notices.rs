@@ -1,0 +1,140 @@
+//! Notices of pools: a file for each pool in the state directory, which says what processors it has, for whoever watches it.
+//!
+//! They follow from the record of the configuration and from which processors are on-line, and are compared and written by whoever is the writer:
+//! there is no moment at which they could be forgotten for good. A file is replaced whole, so that nobody reads half of one, and only where it
+//! differs, so that nobody is woken for nothing.
+
+use crate::pools::recorded;
+use crate::{Os, is_gone};
+use millpond_model::pools::{PoolNode, PoolNotice, PoolSize, PoolsState, PsetNode, notice_file};
+use millpond_model::{CpuSet, PsetId};
+use std::collections::BTreeMap;
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+/// Their directory in the state directory.
+const DIR: &str = "pools";
+
+/// A file on its way. No pool's file begins with a dot.
+const NEW: &str = ".new";
+
+/// Makes the files what they should be. Gives what could not be done, in words.
+pub(crate) fn publish(os: &Os) -> Vec<String> {
+    let dir = os.root.state.join(DIR);
+    let state = recorded(os);
+    let Ok(is) = os.root.names(&dir) else { return Vec::new() };
+    if state.is_none() && is.is_empty() {
+        // A writer may have been killed before its last step.
+        let _ = fs::remove_dir(&dir);
+        return Vec::new();
+    }
+    let online = match os.online() {
+        Ok(online) => online,
+        Err(error) => return vec![error.note("members of pools are not told of their size")],
+    };
+    let wanted = state.as_ref().map(|state| notices(state, &online)).unwrap_or_default();
+    let mut untold: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (name, notice) in &wanted {
+        if let Err(error) = tell(&dir, name, notice) {
+            untold.entry(reason(&error)).or_default().push(name);
+        }
+    }
+    let files: Vec<String> = wanted.keys().map(|name| notice_file(name)).collect();
+    for gone in is.iter().filter(|file| !files.contains(file)) {
+        match fs::remove_file(dir.join(gone)) {
+            Err(error) if !is_gone(&error) => untold.entry(reason(&error)).or_default().push(gone),
+            _ => {}
+        }
+    }
+    if wanted.is_empty() {
+        let _ = fs::remove_dir(&dir);
+    }
+    let note = |(why, pools): (String, Vec<&str>)| {
+        let (noun, its) = if pools.len() == 1 { ("pool", "its") } else { ("pools", "their") };
+        format!("members of {noun} {} are not told of {its} size: {why}", pools.join(", "))
+    };
+    untold.into_iter().map(note).collect()
+}
+
+/// What was seen to be told: by whom is written there what changed last, and what it was.
+#[derive(Debug, Default)]
+pub(crate) struct Told(Option<((i64, i64), BTreeMap<String, PoolNotice>)>);
+
+/// Whether [`publish`] would change nothing, given the configuration. What was looked at once and has not changed since is not read again.
+pub(crate) fn is_published(os: &Os, state: Option<&PoolsState>, online: &CpuSet, told: &mut Told) -> bool {
+    let dir = os.root.state.join(DIR);
+    let Some(state) = state else { return !dir.exists() };
+    let Ok(changed) = fs::metadata(&dir) else { return false };
+    let seen = ((changed.mtime(), changed.mtime_nsec()), notices(state, online));
+    if told.0.as_ref() == Some(&seen) {
+        return true;
+    }
+    let Ok(is) = os.root.names(&dir) else { return false };
+    let says = is.len() == seen.1.len() && seen.1.iter().all(|(name, to)| untold(&dir, name, to).is_none());
+    told.0 = says.then_some(seen);
+    says
+}
+
+/// The words of an error without its number.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split_once(" (os error ").map_or(text.as_str(), |(words, _)| words).to_owned()
+}
+
+/// What is to be told of each pool, by its name; serials are those of a pool that was never told of.
+fn notices(state: &PoolsState, online: &CpuSet) -> BTreeMap<String, PoolNotice> {
+    let sets = state.conf.psets.iter().filter(|set| !set.is_default());
+    let assigned = sets.fold(CpuSet::new(), |all, set| &all | &set.cpu_set());
+    let cpus_of = |pool: &PoolNode| {
+        let set = state.conf.pset_of(pool).filter(|set| set.id() != Some(PsetId::DEFAULT));
+        // A processor that appears belongs to the default set before anybody commits that.
+        set.map_or_else(|| online - &assigned, |set: &PsetNode| &set.cpu_set() & online)
+    };
+    let notice = |pool: &PoolNode| {
+        let id = pool.id()?;
+        let zones = state.zones.iter().filter(|(_, of)| **of == id).map(|(zone, _)| zone.clone()).collect();
+        let size = PoolSize { cpus: cpus_of(pool), serial: 1 };
+        Some((pool.name().to_owned(), PoolNotice { pool: id, size, zones }))
+    };
+    state.conf.pools.iter().filter_map(notice).collect()
+}
+
+/// What the file of a pool should say from now on; `None` where it says so already.
+fn untold(dir: &Path, name: &str, to: &PoolNotice) -> Option<PoolNotice> {
+    let was: Option<PoolNotice> =
+        fs::read_to_string(dir.join(notice_file(name))).ok().and_then(|text| text.parse().ok());
+    let mut to = to.clone();
+    if let Some(was) = was.filter(|was| was.pool == to.pool) {
+        let differs = was.size.cpus != to.size.cpus;
+        to.size.serial = was.size.serial.saturating_add(u64::from(differs));
+        if to == was {
+            return None;
+        }
+    }
+    Some(to)
+}
+
+/// Writes the file of a pool, unless it says the same.
+fn tell(dir: &Path, name: &str, to: &PoolNotice) -> io::Result<()> {
+    let file = dir.join(notice_file(name));
+    let Some(to) = untold(dir, name, to) else { return Ok(()) };
+    if !dir.is_dir() {
+        fs::create_dir_all(dir)?;
+        // Members are anybody; whoever must not read it is kept out of the state directory.
+        fs::set_permissions(dir, Permissions::from_mode(0o755))?;
+    }
+    let new = dir.join(NEW);
+    let replaced = write_new(&new, &to.to_string()).and_then(|()| fs::rename(&new, &file));
+    if replaced.is_err() {
+        let _ = fs::remove_file(&new);
+    }
+    replaced
+}
+
+fn write_new(file: &Path, text: &str) -> io::Result<()> {
+    let mut out = File::create(file)?;
+    out.set_permissions(Permissions::from_mode(0o644))?;
+    out.write_all(text.as_bytes())
+}

@@ -1,0 +1,162 @@
+//! What makes a unit start in a set: a drop-in of ours with the set's slice, in the administrator's directory, so that it outlives a boot.
+//!
+//! It is recognised by its first line and by nothing else; a file of that name that begins otherwise is somebody's and is never touched.
+
+use crate::os::knob_error;
+use crate::{Os, is_gone, names};
+use millpond_machine::KnobError;
+use millpond_model::PsetId;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The name of our drop-in.
+const DROP_IN: &str = "50-millpond-pool.conf";
+/// Its first line.
+const HEAD: &str =
+    "# millpond: the pool of this unit (poolbind --persist); pool_default with --persist removes this file";
+/// Where units are configured, the strongest first; below `/`.
+const PLACES: [&str; 4] =
+    ["etc/systemd/system", "run/systemd/system", "usr/lib/systemd/system", "lib/systemd/system"];
+
+/// The section of a unit's file that says in which slice it starts; `None` for a unit whose place its name says, or that is started by
+/// whoever makes it.
+#[must_use]
+pub(crate) fn section(unit: &str) -> Option<&'static str> {
+    match unit.rsplit_once('.')?.1 {
+        "service" => Some("Service"),
+        "socket" => Some("Socket"),
+        "mount" => Some("Mount"),
+        "swap" => Some("Swap"),
+        _ => None,
+    }
+}
+
+fn text(section: &str, slice: &str) -> String {
+    format!("{HEAD}\n[{section}]\nSlice={slice}\n")
+}
+
+/// The last `Slice=` of a file.
+fn slice_of(text: &str) -> Option<&str> {
+    text.lines().rev().find_map(|line| line.trim().strip_prefix("Slice=")).map(str::trim)
+}
+
+impl Os {
+    fn top(&self) -> PathBuf {
+        self.root.proc.parent().map_or_else(|| PathBuf::from("/"), Path::to_path_buf)
+    }
+
+    fn drop_in_of(&self, unit: &str) -> PathBuf {
+        self.top().join(PLACES[0]).join(format!("{unit}.d")).join(DROP_IN)
+    }
+
+    /// The slice that our drop-in keeps for a unit.
+    ///
+    /// # Errors
+    /// [`KnobError::Refused`] for a file of that name that is not ours.
+    pub(crate) fn kept_slice(&self, unit: &str) -> Result<Option<String>, KnobError> {
+        let Some(is) = self.root.read(&self.drop_in_of(unit)).map_err(knob_error)? else { return Ok(None) };
+        if !is.starts_with(HEAD) {
+            return Err(KnobError::Prevented {
+                why: format!("{unit} has a drop-in {DROP_IN} that somebody else wrote"),
+                hint: format!("rename it, or set Slice= there (systemctl edit --drop-in={DROP_IN} {unit})"),
+            });
+        }
+        Ok(slice_of(&is).map(str::to_owned))
+    }
+
+    /// The sets in which units start by drop-ins of ours.
+    pub(crate) fn kept_sets(&self) -> BTreeSet<PsetId> {
+        if !self.systemd {
+            return BTreeSet::new();
+        }
+        let dirs = self.root.dirs(&self.top().join(PLACES[0])).unwrap_or_default();
+        let units = dirs.iter().filter_map(|dir| dir.strip_suffix(".d"));
+        let slices = units.filter_map(|unit| self.kept_slice(unit).ok().flatten());
+        slices.filter_map(|slice| names::owner(&slice)).collect()
+    }
+
+    /// Writes our drop-in, or removes it, and has systemd read its files again. All or nothing.
+    pub(crate) fn keep_slice(&self, unit: &str, slice: Option<&str>) -> Result<(), KnobError> {
+        let before = self.kept_slice(unit)?;
+        let manager = self.manager()?;
+        let change = |to: Option<&str>| {
+            self.write_drop_in(unit, to).map_err(knob_error)?;
+            manager.reload()
+        };
+        change(slice).inspect_err(|_| {
+            // What systemd did not take is not left lying for its next start.
+            let _ = change(before.as_deref());
+        })
+    }
+
+    fn write_drop_in(&self, unit: &str, slice: Option<&str>) -> io::Result<()> {
+        let file = self.drop_in_of(unit);
+        let dir = file.parent().unwrap_or(&file);
+        let Some(slice) = slice else {
+            match fs::remove_file(&file) {
+                Err(error) if !is_gone(&error) => return Err(error),
+                _ => {}
+            }
+            // It stays where it holds somebody else's settings.
+            let _ = fs::remove_dir(dir);
+            return Ok(());
+        };
+        let section = section(unit).ok_or(io::ErrorKind::InvalidInput)?;
+        fs::create_dir_all(dir)?;
+        let new = file.with_extension("new");
+        fs::write(&new, text(section, slice))?;
+        fs::rename(&new, &file)
+    }
+
+    /// Where else a unit's slice is set, the last word first: a file, and the slice. Our own drop-in is not told.
+    pub(crate) fn other_slices(&self, unit: &str) -> Vec<(PathBuf, String)> {
+        let mut found: Vec<(String, PathBuf, String)> = Vec::new();
+        for place in PLACES.map(|place| self.top().join(place)) {
+            let dir = place.join(format!("{unit}.d"));
+            for name in self.root.names(&dir).unwrap_or_default() {
+                // A name in a stronger directory hides those in weaker ones.
+                let hidden = found.iter().any(|(is, ..)| *is == name);
+                if name.ends_with(".conf") && name != DROP_IN && !hidden {
+                    let text = self.root.read(&dir.join(&name)).ok().flatten().unwrap_or_default();
+                    if let Some(slice) = slice_of(&text) {
+                        found.push((name.clone(), dir.join(&name), slice.to_owned()));
+                    }
+                }
+            }
+        }
+        // Drop-ins are read by name, wherever they lie.
+        found.sort_by(|a, b| b.0.cmp(&a.0));
+        found.into_iter().map(|(_, file, slice)| (file, slice)).collect()
+    }
+}
+
+/// Whether a drop-in is read after ours, and so has the last word.
+#[must_use]
+pub(crate) fn is_stronger(file: &Path) -> bool {
+    file.file_name().is_some_and(|name| name.to_string_lossy().as_ref() > DROP_IN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drop_in_has_the_section_of_its_unit() {
+        let text = text(section("a.socket").unwrap(), "mpset2.slice");
+        assert!(text.ends_with("\n[Socket]\nSlice=mpset2.slice\n"), "{text}");
+        assert!(text.starts_with("# millpond: "));
+        assert_eq!(slice_of(&text), Some("mpset2.slice"));
+        for none in ["user.slice", "session-1.scope", "a.timer", "nothing"] {
+            assert_eq!(section(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn the_last_file_by_name_has_the_last_word() {
+        assert!(is_stronger(Path::new("/etc/systemd/system/a.service.d/90-x.conf")));
+        assert!(!is_stronger(Path::new("/etc/systemd/system/a.service.d/10-x.conf")));
+        assert_eq!(slice_of("[Service]\nSlice=a.slice\n Slice= b.slice \n"), Some("b.slice"));
+    }
+}

@@ -1,0 +1,170 @@
+//! Programs in C, compiled against the header and linked with both libraries. What a writer of the machine tells is told here by the test.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
+
+/// Both libraries, built as this test was.
+fn libraries() -> &'static [PathBuf] {
+    static BUILT: OnceLock<Vec<PathBuf>> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args([
+            "build",
+            "--offline",
+            "--quiet",
+            "--package",
+            "millpond-member-c",
+            "--message-format=json",
+        ]);
+        let built = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).stderr(Stdio::inherit()).output().unwrap();
+        assert!(built.status.success());
+        let text = String::from_utf8(built.stdout).unwrap();
+        let messages = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        let files = messages.filter(|m| m["target"]["name"] == "millpond_pool").flat_map(|m| {
+            let files = m["filenames"].as_array().cloned().unwrap_or_default();
+            files.iter().filter_map(|file| file.as_str().map(PathBuf::from)).collect::<Vec<_>>()
+        });
+        files.collect()
+    })
+}
+
+fn library(extension: &str) -> &'static Path {
+    libraries().iter().find(|file| file.extension().is_some_and(|e| e == extension)).unwrap()
+}
+
+/// A state directory, and a place for programs.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Place {
+        let place = Place(tempfile::tempdir().unwrap());
+        fs::create_dir(place.0.path().join("pools")).unwrap();
+        place
+    }
+
+    fn tell(&self, text: &str) {
+        let dir = self.0.path().join("pools");
+        fs::write(dir.join(".new"), text).unwrap();
+        fs::rename(dir.join(".new"), dir.join("web")).unwrap();
+    }
+
+    fn end(&self) {
+        fs::remove_file(self.0.path().join("pools/web")).unwrap();
+    }
+
+    /// Compiles a program with a library. `Err` says why this machine cannot.
+    fn compile(&self, source: &Path, extension: &str, openmp: bool) -> Result<Command, String> {
+        let library = library(extension);
+        let program = self.0.path().join("program");
+        let mut cc = Command::new("cc");
+        cc.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-O1"]);
+        cc.arg("-I").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("include"));
+        if openmp {
+            let empty = self.0.path().join("empty.c");
+            fs::write(&empty, "int main(void) { return 0; }\n").unwrap();
+            let tried = Command::new("cc").arg("-fopenmp").arg(&empty).arg("-o").arg(&program).output();
+            if !tried.is_ok_and(|out| out.status.success()) {
+                return Err("the C compiler has no OpenMP".to_owned());
+            }
+            cc.arg("-fopenmp");
+        }
+        cc.arg(source).arg(library);
+        if extension == "a" {
+            cc.args(["-lgcc_s", "-lpthread", "-ldl", "-lm"]);
+        } else {
+            // Where it is installed nobody needs this: the name that it is looked for by.
+            let named = self.0.path().join("libmillpond_pool.so.0");
+            fs::copy(library, &named).unwrap();
+            cc.arg(format!("-Wl,-rpath,{}", self.0.path().display()));
+        }
+        let out = match cc.arg("-o").arg(&program).output() {
+            Err(error) => return Err(format!("there is no C compiler: {error}")),
+            Ok(out) => out,
+        };
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        let mut command = Command::new(program);
+        command.env("MILLPOND_STATE", self.0.path()).env("MILLPOND_POOL", "web");
+        command.env_remove("OMP_THREAD_LIMIT").env("OMP_WAIT_POLICY", "passive");
+        Ok(command)
+    }
+}
+
+struct Running(Child, BufReader<ChildStdout>);
+
+impl Running {
+    fn start(mut command: Command) -> Running {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        Running(child, out)
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.1.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+const TWO: &str = "pool 1\nprocessors 2-3\nsize 2\nserial 1\n";
+
+fn an_openmp_program_follows(test: &str, extension: &str) {
+    let place = Place::new();
+    place.tell(TWO);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/jacobi.c");
+    let command = match place.compile(&source, extension, true) {
+        Ok(command) => command,
+        Err(why) => return println!("skipped: {test}: {why}"),
+    };
+    let mut program = Running::start(command);
+    assert_eq!(program.line(), "threads 2");
+    place.tell("pool 1\nprocessors 3\nsize 1\nserial 2\n");
+    assert_eq!(program.line(), "threads 1");
+    place.tell("pool 1\nprocessors 0-2\nsize 3\nserial 3\n");
+    assert_eq!(program.line(), "threads 3");
+    place.end();
+    assert_eq!(program.line(), "pool web is gone");
+    assert!(program.0.wait().unwrap().success());
+}
+
+#[test]
+fn an_openmp_program_follows_its_pool_with_the_static_library() {
+    an_openmp_program_follows("an_openmp_program_follows_its_pool_with_the_static_library", "a");
+}
+
+#[test]
+fn an_openmp_program_follows_its_pool_with_the_shared_library() {
+    an_openmp_program_follows("an_openmp_program_follows_its_pool_with_the_shared_library", "so");
+}
+
+/// Says what each call gives, line by line; a line of input lets it go on.
+#[test]
+fn every_call_does_what_the_header_says() {
+    let place = Place::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/calls.c");
+    let command = match place.compile(&source, "so", false) {
+        Ok(command) => command,
+        Err(why) => return println!("skipped: every_call_does_what_the_header_says: {why}"),
+    };
+    place.tell(TWO);
+    let mut program = Running::start(command);
+    assert_eq!(program.line(), "none: ENOENT");
+    assert_eq!(program.line(), "web: size 2, serial 1, processors 2 3, quiet");
+    assert_eq!(program.line(), "time is up");
+    place.tell("pool 1\nprocessors 70\nsize 1\nserial 2\n");
+    assert_eq!(program.line(), "web: size 1, serial 2, too narrow: ERANGE");
+    place.end();
+    assert_eq!(program.line(), "web: EIDRM EIDRM");
+    assert!(program.0.wait().unwrap().success());
+}

@@ -1,0 +1,209 @@
+//! Programs that see no processors but those that they may use: a thread that has the view, starts the program in it, and makes it follow. Who
+//! stands by the program is in `stand.rs`.
+//!
+//! The thread is woken by notices of the program's pool. Where nobody tells of it, or not any more, it asks.
+
+use crate::output::reason;
+use crate::process::own_pid;
+use crate::{Kind, Session};
+use millpond_linux::{Lens, Root};
+use millpond_machine::Absent;
+use millpond_member::{MemberError, Subscription};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+/// How often one looks whether the processors are others, where nobody tells.
+const LOOK: Duration = Duration::from_millis(250);
+/// How often the times are brought up to date, and one looks anyway: the program may have come into another pool, and a processor may have gone
+/// off-line.
+const REFRESH: Duration = Duration::from_secs(1);
+
+/// A view that is laid, and in which nothing runs yet. Dropping it ends it.
+pub struct View {
+    state: PathBuf,
+    orders: Sender<Order>,
+    answers: Receiver<Result<Child, String>>,
+}
+
+/// What is to be started, who tells of its pool, and what says that nobody needs the view any more.
+struct Order {
+    command: Command,
+    notices: Option<Subscription>,
+    end: OwnedFd,
+}
+
+/// A view in which a program runs. Dropping it ends the following; what still runs keeps the view as it is.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    _end: OwnedFd,
+}
+
+impl Session {
+    /// Lays a view for a program to come. Nothing of it can be seen from outside.
+    ///
+    /// # Errors
+    /// [`Absent`] on a machine whose programs read no files, and where the kernel or missing rights prevent it.
+    pub fn view(&self) -> Result<View, Absent> {
+        let state = match (self.kind(), self.state_dir()) {
+            (Kind::Real, Some(state)) => state.to_path_buf(),
+            _ => {
+                let why =
+                    format!("programs of machine {} are simulated, and read no files", self.machine().name());
+                return Err(Absent::with_help(why, "they have their size without --view"));
+            }
+        };
+        let root = Root::live(state.clone());
+        let ((laid, is_laid), (orders, ordered), (answer, answers)) = (channel(), channel(), channel());
+        let serve = move || match Lens::lay(&root) {
+            Ok(lens) => {
+                let _ = laid.send(Ok(()));
+                serve(lens, &ordered, &answer);
+            }
+            Err(absent) => {
+                let _ = laid.send(Err(absent));
+            }
+        };
+        let cannot = |why: String| Absent::because(format!("the view cannot be laid: {why}"));
+        std::thread::Builder::new().spawn(serve).map_err(|error| cannot(reason(&error)))?;
+        is_laid.recv().unwrap_or_else(|_| Err(cannot("its thread ended".into())))?;
+        Ok(View { state, orders, answers })
+    }
+}
+
+impl View {
+    /// Starts a program in it. It follows the pool of that name by its notices, where there are any.
+    ///
+    /// # Errors
+    /// The system's reason, in words, when the program cannot be started.
+    pub(crate) fn start(self, command: Command, pool: &str) -> Result<(Child, Shown), String> {
+        let (end, held) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| reason(&error.into()))?;
+        let notices = notices(&self.state, pool);
+        let gone = |_| "the view ended".to_owned();
+        self.orders.send(Order { command, notices, end }).map_err(|_| gone(()))?;
+        let child = self.answers.recv().map_err(|_| gone(()))??;
+        Ok((child, Shown { _end: held }))
+    }
+}
+
+/// Who tells of a pool, if anybody does.
+fn notices(state: &Path, pool: &str) -> Option<Subscription> {
+    let mut notices = Subscription::in_dir(state, pool).ok()?;
+    // Known from here on: what comes later wakes.
+    notices.size().ok()?;
+    Some(notices)
+}
+
+/// The thread that is in the view: starts the program, and makes the view follow until the other end is gone.
+fn serve(mut lens: Lens, ordered: &Receiver<Order>, answer: &Sender<Result<Child, String>>) {
+    let Ok(Order { mut command, mut notices, end }) = ordered.recv() else { return };
+    follow(&mut lens, own_pid().0);
+    let started = command.spawn().map_err(|error| reason(&error));
+    let pid = started.as_ref().ok().map(Child::id);
+    if answer.send(started).is_err() {
+        return;
+    }
+    let Some(pid) = pid else { return };
+    let mut refreshed = Instant::now();
+    loop {
+        let next = REFRESH.saturating_sub(refreshed.elapsed());
+        let pause = if notices.is_some() { next } else { next.min(LOOK) };
+        if !pauses(&end, notices.as_ref(), pause) {
+            return;
+        }
+        if notices.as_mut().is_some_and(|notices| matches!(notices.size(), Err(MemberError::Ended(_)))) {
+            notices = None;
+        }
+        follow(&mut lens, pid);
+        if refreshed.elapsed() >= REFRESH {
+            // What cannot be read now stays as old as it is.
+            let _ = lens.refresh();
+            refreshed = Instant::now();
+        }
+    }
+}
+
+/// Waits until somebody tells, or the pause is over; `false` when nobody needs the view any more.
+fn pauses(end: &OwnedFd, notices: Option<&Subscription>, pause: Duration) -> bool {
+    let mut fds = vec![PollFd::new(end, PollFlags::IN)];
+    fds.extend(notices.map(|notices| PollFd::new(notices, PollFlags::IN)));
+    let pause = Timespec::try_from(pause).ok();
+    match poll(&mut fds, pause.as_ref()) {
+        Ok(_) => fds[0].revents().is_empty(),
+        Err(error) => io::Error::from(error).kind() == io::ErrorKind::Interrupted,
+    }
+}
+
+/// Shows what the program may use now.
+fn follow(lens: &mut Lens, pid: u32) {
+    if let Some(cpus) = lens.allowed(pid) {
+        // What could not follow now is tried again with the next change.
+        let _ = lens.show(&cpus);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::OpenOptions;
+    use crate::stand::{Program, stand_by};
+    use std::ffi::OsString;
+
+    fn real() -> Session {
+        Session::open(&OpenOptions::default()).unwrap()
+    }
+
+    /// A view of the machine at hand; `None` where there is none, which is told.
+    fn view(test: &str) -> Option<View> {
+        real().view().map_err(|absent| println!("skipped: {test}: {absent}")).ok()
+    }
+
+    fn run(view: View, words: &[&str]) -> Result<u8, String> {
+        let words: Vec<OsString> = words.iter().map(Into::into).collect();
+        let environment = vec![("MILLPOND_POOL", "web".into())];
+        let program = Program { words: &words, environment, view: Some((view, "web")) };
+        stand_by(Some(program), None, &mut |text| panic!("{text}"))
+    }
+
+    fn shell(view: View, script: &str) -> u8 {
+        run(view, &["sh", "-c", script]).unwrap()
+    }
+
+    #[test]
+    fn a_simulated_machine_has_nothing_to_show_to_programs() {
+        let options = OpenOptions { machine: "t2000".parse().unwrap(), ..OpenOptions::default() };
+        let session = Session::open(&options).unwrap();
+        let Err(absent) = session.view() else { panic!("it was laid") };
+        assert_eq!(absent.why, "programs of machine t2000 are simulated, and read no files");
+    }
+
+    #[test]
+    fn the_status_is_the_programs() {
+        let Some(one) = view("the_status_is_the_programs") else { return };
+        assert_eq!(shell(one, "exit 7"), 7);
+        let two = view("the_status_is_the_programs").unwrap();
+        assert_eq!(shell(two, "kill -TERM $$"), 143);
+        let three = view("the_status_is_the_programs").unwrap();
+        assert_eq!(run(three, &["/nonexistent/program"]).unwrap_err(), "No such file or directory");
+    }
+
+    #[test]
+    fn the_program_has_the_mask_of_signals_that_we_had_and_its_pool_in_its_environment() {
+        let test = "the_program_has_the_mask_of_signals_that_we_had_and_its_pool_in_its_environment";
+        let Some(view) = view(test) else { return };
+        let script = "grep -q '^SigBlk:[[:space:]]*0*$' /proc/self/status && test $MILLPOND_POOL = web";
+        assert_eq!(shell(view, script), 0);
+    }
+
+    #[test]
+    fn the_program_sees_as_many_processors_as_it_may_use() {
+        let Some(view) = view("the_program_sees_as_many_processors_as_it_may_use") else { return };
+        let script = "test $(getconf _NPROCESSORS_ONLN) = $(grep -c '^processor' /proc/cpuinfo)";
+        assert_eq!(shell(view, script), 0);
+    }
+}

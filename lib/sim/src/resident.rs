@@ -1,0 +1,142 @@
+//! Somebody who lives on the machine: a daemon that others start in its shell. Time that passes for anybody passes for it too, and at its moments it acts.
+
+use crate::machine::SimMachine;
+use crate::progress::Outcome;
+use crate::state::SimState;
+use millpond_machine::Clock;
+use millpond_model::{Nanos, Pid};
+use std::rc::Rc;
+
+/// Somebody who acts at moments of its own. It never sleeps: it says when it wants to act again.
+pub trait Resident {
+    /// The moment at which it acts next.
+    fn due(&self) -> Nanos;
+
+    /// It acts, now.
+    fn act(&self, machine: &SimMachine);
+}
+
+impl SimMachine {
+    /// Gives the machine a resident, in place of the one that it had; or none.
+    pub fn house(&self, resident: Option<Rc<dyn Resident>>) {
+        self.resident.replace(resident);
+    }
+
+    /// Whether somebody lives here.
+    #[must_use]
+    pub fn is_inhabited(&self) -> bool {
+        self.resident.borrow().is_some()
+    }
+
+    /// Lets time pass until `until`, with the resident's moments on the way. `go` goes to a moment, and gives what ended the way before its time.
+    fn pass<T>(&self, until: Nanos, mut go: impl FnMut(&mut SimState, Nanos) -> Option<T>) -> Option<T> {
+        let mut acted: Option<Nanos> = None;
+        loop {
+            let now = self.now();
+            let resident = self.resident.borrow().clone();
+            // Who acted at this moment acts again at a later one.
+            let earliest = if acted == Some(now) { now + Nanos(1) } else { now };
+            let due = resident.as_ref().map(|resident| resident.due().max(earliest));
+            let next = due.filter(|due| *due < until).unwrap_or(until);
+            if let Some(end) = self.edit(|s| go(s, next)) {
+                return Some(end);
+            }
+            match resident {
+                Some(resident) if next < until => {
+                    acted = Some(next);
+                    resident.act(self);
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    pub(crate) fn pass_until(&self, until: Nanos) {
+        let gone: Option<()> = self.pass(until, |s, next| {
+            s.advance(next.0);
+            None
+        });
+        debug_assert!(gone.is_none());
+    }
+
+    /// Lets time pass until a process has ended, at most until `until`. `false`: it lives.
+    pub fn run_until_ended(&self, pid: Pid, until: Nanos) -> bool {
+        let ended = self.pass(until, |s, next| {
+            let ended = s.advance_until_ended(pid, next.0);
+            (ended || s.halted.is_some()).then_some(ended)
+        });
+        ended.unwrap_or(false)
+    }
+
+    /// Lets time pass until nothing is left to do, at most until `until`. What a resident may do yet is not waited for.
+    pub fn run_until_idle(&self, until: Nanos) -> Outcome {
+        let end = self.pass(until, |s, next| match s.advance_until_idle(next.0) {
+            Outcome::Due => None,
+            end => Some(end),
+        });
+        end.unwrap_or(Outcome::Due)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workloads::Load;
+    use std::cell::RefCell;
+
+    /// Acts each 10 ms, and writes down when.
+    #[derive(Default)]
+    struct Clerk(RefCell<Vec<u64>>);
+
+    impl Resident for Clerk {
+        fn due(&self) -> Nanos {
+            Nanos::from_millis(10 * (1 + self.0.borrow().len() as u64))
+        }
+
+        fn act(&self, machine: &SimMachine) {
+            self.0.borrow_mut().push(machine.now().0);
+        }
+    }
+
+    fn ms(count: u64) -> u64 {
+        Nanos::from_millis(count).0
+    }
+
+    #[test]
+    fn a_resident_acts_at_its_moments_whoever_lets_time_pass() {
+        let machine = SimMachine::named("x4200").unwrap();
+        let clerk = Rc::new(Clerk::default());
+        machine.house(Some(Rc::clone(&clerk) as Rc<dyn Resident>));
+        assert!(machine.is_inhabited());
+        machine.sleep_until(Nanos::from_millis(25));
+        assert_eq!(
+            (machine.now(), clerk.0.borrow().as_slice()),
+            (Nanos::from_millis(25), &[ms(10), ms(20)][..])
+        );
+        // The moment at which somebody wakes up is theirs; who lives here acts when time goes on.
+        machine.sleep_until(Nanos::from_millis(30));
+        assert_eq!(clerk.0.borrow().len(), 2);
+        let words: Vec<String> = ["nap", "--run", "1", "--sleep", "1"].map(str::to_owned).to_vec();
+        let pid = Load::parse(&words).map(|load| machine.start_load(&load)).unwrap();
+        assert!(!machine.run_until_ended(pid, Nanos::from_millis(45)));
+        assert_eq!(clerk.0.borrow()[2..], [ms(30), ms(40)]);
+        machine.house(None);
+        machine.sleep_until(Nanos::from_millis(100));
+        assert_eq!(clerk.0.borrow().len(), 4);
+    }
+
+    #[test]
+    fn who_wants_to_act_again_at_once_does_not_stop_time() {
+        struct Hasty;
+        impl Resident for Hasty {
+            fn due(&self) -> Nanos {
+                Nanos(0)
+            }
+            fn act(&self, _: &SimMachine) {}
+        }
+        let machine = SimMachine::named("smartos-2").unwrap();
+        machine.house(Some(Rc::new(Hasty)));
+        machine.sleep_until(Nanos(50));
+        assert_eq!(machine.now(), Nanos(50));
+    }
+}
