@@ -4,7 +4,7 @@
 #                                     the repair everything must be as before, byte for byte, or as after when the death came too late.
 #                                     UNDO is a line of shell that takes the command back. $watched are processes that matter.
 #
-# A command of many steps is killed at the first three, and then at some that are evenly spread; where there is a file /thorough at each.
+# A command of many steps is killed at the first two, and then at half of the way; where there is a file /thorough at each.
 
 . /words.sh
 watched=
@@ -22,14 +22,14 @@ killed_anywhere() {
     # The journal was written for each step; that many there are.
     steps=$("$@" --dry-run --json 2>/dev/null | tr '{' '\n' | grep -c '"knob"') || steps=1
     stride=1
-    [ "$thorough" = yes ] || stride=$(((steps + 3) / 4))
+    [ "$thorough" = yes ] || stride=$(((steps + 1) / 2))
     deaths=0
     for moment in begin intended; do
         killed_at $moment "$@" || fail "\`$*\` outlived $moment"
     done
     step=1
     while killed_at step-$step "$@"; do
-        [ $step -ge 3 ] && step=$((step + stride)) || step=$((step + 1))
+        [ $step -ge 2 ] && step=$((step + stride)) || step=$((step + 1))
     done
     for moment in applied committed; do
         killed_at $moment "$@" || fail "\`$*\` outlived $moment"

@@ -10,6 +10,9 @@
 #   running_on              a line `PID CPU` for each thread of a user that computes at the moment
 #   set_of PID              the number of the set whose cgroup the process is in; 0 for none
 #   in_order                doctor must find nothing
+#   size_of SET             how many processors a set of the pools has
+#   gets SET N [WHEN]       the set must have so many before long; what stands in poold.said is told if it does not
+#   hears TEXT              poold must say that before long
 #   irqs_of_cards CARD...   numbers of the interrupts of network cards; a card has them all only once it was up
 #   counts_of IRQ... -- CPU...   how often these processors took these interrupts, all together
 #
@@ -109,6 +112,29 @@ in_order() {
     *"all is in order"*) ;;
     *) fail "doctor says: $said" ;;
     esac
+}
+
+size_of() {
+    poolstat -r pset -o rset,size | awk -v set="$1" '$1 == set { print $2 }'
+}
+
+# Looking takes its time, too: a look each second leaves some for the others.
+gets() {
+    _tries=0
+    until [ "$(size_of "$1")" = "$2" ]; do
+        _tries=$((_tries + 1))
+        [ $_tries -lt 90 ] || fail "${3:-at last}: $1 has $(size_of "$1") and not $2; poold says: $(cat poold.said)"
+        sleep 1
+    done
+}
+
+hears() {
+    _tries=0
+    until grep -q "$1" poold.said; do
+        _tries=$((_tries + 1))
+        [ $_tries -lt 60 ] || fail "poold does not say '$1', but: $(cat poold.said)"
+        sleep 1
+    done
 }
 
 doctor() {

@@ -57,6 +57,10 @@ run_case() { # directory
     frame stdout "$name" /.vm/stdout
     frame stderr "$name" /.vm/stderr
     frame left "$name" /.vm/nothing
+    if [ -n "$(ls -A /out)" ]; then
+        (cd /out && find . | cpio -o -H newc >/.vm/files 2>/dev/null)
+        frame files "$name" /.vm/files
+    fi
     frame verdict "$name" /.vm/verdict
     printf 'status %s\nguest_ms %s\n' "$status" "$took" >/.vm/end
     frame end "$name" /.vm/end

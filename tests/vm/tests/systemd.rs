@@ -1,48 +1,128 @@
-//! Sets on a real systemd: version 252 as the first process, on the kernel that has both kinds of partition. Only with `MILLPOND_VM=all`.
+//! Sets and pools on a real systemd: version 252 as the first process, on the kernel that has both kinds of partition. Only with `MILLPOND_VM=all`.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use millpond_vm::{
-    Cache, Case, Cgroup, Guest, Image, KernelId, Series, Shape, Verdict, available, cargo_binary,
-    is_required, obtain, obtain_systemd,
+    Cache, Case, CaseResult, Cgroup, Guest, Image, Kernel, KernelId, Series, Shape, Verdict, available,
+    cargo_binary, is_required, obtain, obtain_systemd,
 };
 
-#[test]
-fn systemd_and_our_sets_live_on_one_machine() {
-    if std::env::var("MILLPOND_VM").is_ok_and(|v| v == "all") {
-        [Series::V6_17, Series::V7_2].into_iter().for_each(live_together);
-    } else {
-        println!("vm: systemd: skipped: only with MILLPOND_VM=all");
+/// What is the same for every guest.
+struct Ground {
+    kernel: Kernel,
+    userland: PathBuf,
+    cache: Cache,
+}
+
+impl Ground {
+    /// `None`, with the reason printed, where nothing of this is asked for or can be had.
+    fn of(series: Series) -> Option<Ground> {
+        if std::env::var("MILLPOND_VM").is_ok_and(|v| v == "all") {
+            let note = |line: &str| println!("vm: {line}");
+            let ready = available().and_then(|()| Cache::from_environment()).and_then(|cache| {
+                let kernel = obtain(KernelId::cloud(series), &cache, &note)?;
+                Ok(Ground { kernel, userland: obtain_systemd(&cache, &note)?, cache })
+            });
+            match ready {
+                Ok(ground) => return Some(ground),
+                Err(why) if is_required() => panic!("{why}"),
+                Err(why) => println!("vm: systemd: skipped: {why}"),
+            }
+        } else {
+            println!("vm: systemd: skipped: only with MILLPOND_VM=all");
+        }
+        None
+    }
+
+    /// Boots a guest with our commands and what else the image has, and runs the cases, which must all pass.
+    fn boot(&self, series: Series, more: &Image, cases: &[Case]) -> Vec<CaseResult> {
+        let millpond = cargo_binary("millpond", "millpond").unwrap();
+        let mut image = Image::new().program("millpond", &millpond).unwrap();
+        let names = ["psrset", "psrinfo", "pbind", "pooladm", "poolcfg", "poolbind", "poolstat", "poold"];
+        for name in names {
+            image = image.link(Path::new("/usr/local/bin").join(name), "millpond");
+        }
+        image = image.copy("/systemd-words.sh", directory("systemd").join("words"), 0o644);
+        let guest =
+            Guest::new(self.kernel.clone(), Shape::flat(8, 1).unwrap()).cgroup(Cgroup::V2).memory_mb(1280);
+        let guest = guest.systemd(&self.userland).unwrap().image(&image.with(more.clone()));
+        let report = guest.run_cases(cases, &self.cache).unwrap();
+        for case in &report.cases {
+            println!("vm: systemd: {series:?}: {}: {:?}", case.name, case.verdict);
+            println!("{}{}", case.stdout, case.stderr);
+        }
+        assert!(report.trouble.is_none(), "{:?}", report.trouble);
+        let bad = report.cases.iter().filter(|c| c.verdict != Verdict::Passed);
+        let bad: Vec<&str> = bad.map(|c| c.name.as_str()).collect();
+        assert!(bad.is_empty(), "{series:?}: {bad:?}");
+        report.cases
     }
 }
 
-fn live_together(series: Series) {
-    let note = |line: &str| println!("vm: {line}");
-    let ready = available().and_then(|()| Cache::from_environment()).and_then(|cache| {
-        Ok((obtain(KernelId::cloud(series), &cache, &note)?, obtain_systemd(&cache, &note)?, cache))
-    });
-    let (kernel, userland, cache) = match ready {
-        Ok(ready) => ready,
-        Err(why) if is_required() => panic!("{why}"),
-        Err(why) => return println!("vm: systemd: skipped: {why}"),
+fn directory(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("cases").join(name)
+}
+
+#[test]
+fn systemd_and_our_sets_and_pools_live_on_one_machine() {
+    for series in [Series::V6_17, Series::V7_2] {
+        let Some(ground) = Ground::of(series) else { return };
+        ground.boot(series, &Image::new(), &Case::all_in(&directory("systemd")).unwrap());
+    }
+}
+
+/// Two services, of which the one says where it may run as it begins.
+fn members() -> Image {
+    let unit = |before: &str| {
+        format!(
+            "[Unit]\nDefaultDependencies=no\nAfter=basic.target\n[Service]\nType=exec\n{before}\
+             ExecStart=/bin/busybox sleep 100000\nStandardOutput=null\nStandardError=null\n"
+        )
     };
-    let millpond = cargo_binary("millpond", "millpond").unwrap();
-    let mut image = Image::new().program("millpond", &millpond).unwrap();
-    for name in ["psrset", "psrinfo", "pbind"] {
-        image = image.link(Path::new("/usr/local/bin").join(name), "millpond");
+    let says = "ExecStartPre=/bin/busybox sh -c \"/bin/busybox awk '/^Cpus_allowed_list/ {print $$2}' \
+                /proc/self/status >/run/shop.began\"\n";
+    Image::new().file("/etc/systemd/system/shop.service", unit(says), 0o644).file(
+        "/etc/systemd/system/store.service",
+        unit(""),
+        0o644,
+    )
+}
+
+/// The same, with everything that is to be started when the machine is turned on.
+fn turned_on() -> Image {
+    let at = |text: &str| text.replace("@BINDIR@", "/usr/local/bin");
+    let target = "[Unit]\nDescription=Cases\nDefaultDependencies=no\nWants=basic.target millpond-pools.service poold.service \
+                  shop.service store.service millpond-vm.service\n";
+    members()
+        // systemd reloads a service by this program, which every host has.
+        .link("/bin/kill", "/bin/busybox")
+        .file("/etc/systemd/system/millpond-vm.target", target, 0o644)
+        .file(
+            "/etc/systemd/system/millpond-pools.service",
+            at(include_str!("../../../units/millpond-pools.service")),
+            0o644,
+        )
+        .file("/etc/systemd/system/poold.service", at(include_str!("../../../units/poold.service")), 0o644)
+}
+
+#[test]
+fn pools_come_back_when_the_machine_is_turned_on_again() {
+    let series = Series::V6_17;
+    let Some(ground) = Ground::of(series) else { return };
+    let case = |name: &str| {
+        let all = Case::all_in(&directory("systemd-boot")).unwrap();
+        all.into_iter().filter(|case| case.name().contains(name)).collect::<Vec<_>>()
+    };
+    let made = ground.boot(series, &members(), &case("pools_are_made"));
+    // What a disk would keep while the machine is off.
+    let mut kept = turned_on();
+    for (path, bytes) in &made[0].files {
+        kept = kept.file(Path::new("/").join(path), bytes.clone(), 0o644);
     }
-    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases/systemd");
-    image = image.copy("/systemd-words.sh", cases.join("words"), 0o644);
-    let guest = Guest::new(kernel, Shape::flat(8, 1).unwrap()).cgroup(Cgroup::V2).memory_mb(1280);
-    let guest = guest.systemd(&userland).unwrap().image(&image);
-    let report = guest.run_cases(&Case::all_in(&cases).unwrap(), &cache).unwrap();
-    for case in &report.cases {
-        println!("vm: systemd: {series:?}: {}: {:?}", case.name, case.verdict);
-        println!("{}{}", case.stdout, case.stderr);
-    }
-    assert!(report.trouble.is_none(), "{:?}", report.trouble);
-    let bad: Vec<&str> =
-        report.cases.iter().filter(|c| c.verdict != Verdict::Passed).map(|c| c.name.as_str()).collect();
-    assert!(bad.is_empty(), "{series:?}: {bad:?}");
+    assert!(made[0].files.contains_key("etc/pooladm.conf"), "{:?}", made[0].files.keys());
+    ground.boot(series, &kept, &case("pools_come_back"));
+    let bad = "<?xml version=\"1.0\"?>\n<!DOCTYPE system PUBLIC \"x\" \"y\">\n<pool/>\n";
+    let broken = kept.file("/etc/pooladm.conf", bad, 0o644);
+    ground.boot(series, &broken, &case("a_bad_configuration"));
 }

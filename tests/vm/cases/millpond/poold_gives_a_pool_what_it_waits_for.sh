@@ -2,10 +2,6 @@
 # leaves: nothing
 . /words.sh
 
-size() {
-    poolstat -r pset -o rset,size | awk -v set="$1" '$1 == set { print $2 }'
-}
-
 state before
 need pooladm -e
 need poolcfg -d -c '
@@ -17,13 +13,7 @@ spin 3
 need poolbind -p web $spinners
 poold -l DEBUG --record 2>poold.said &
 daemon=$!
-# Looking takes its time, too: a look each second leaves some for the others.
-tries=0
-until [ "$(size webset)" = 2 ]; do
-    tries=$((tries + 1))
-    [ $tries -lt 60 ] || fail "poold says: $(cat poold.said); its record: $(tail -n 2 /run/millpond/poold.decisions)"
-    sleep 1
-done
+gets webset 2
 grep -q 'Optimization INFO: moved ' poold.said || fail "poold does not say that it moved anything: $(cat poold.said)"
 says "another one is running (process $daemon)" poold -l INFO
 want 1 $status "status of a second poold"
@@ -33,7 +23,7 @@ wait $daemon || true
 poold -l INFO 2>poold.again &
 daemon=$!
 within 30 grep -q 'configuration complete' poold.again
-want 2 "$(size webset)" "the size after poold was killed and started again"
+want 2 "$(size_of webset)" "the size after poold was killed and started again"
 # What is forked beside a member follows; what somebody moved out of its leaf is still the kernel's word.
 kill $spinners
 kill $daemon

@@ -1,4 +1,4 @@
-//! What a boot costs here: `cargo run -p millpond-vm --example figures [KERNEL…]` (default 6.17).
+//! What a boot costs here: `cargo run -p millpond-vm --example costs [KERNEL…]` (default 6.17).
 //!
 //! For each kernel and size, emulated in turn on one host thread and on a thread for each CPU: time to write the image, to boot, for
 //! each of ten empty cases (that is: for putting the guest back), and for eight busy loops of a fixed length at once. Seconds of this

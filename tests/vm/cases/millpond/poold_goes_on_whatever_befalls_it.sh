@@ -1,0 +1,64 @@
+# limit_s: 400
+# leaves: nothing
+. /words.sh
+
+# Its own disk, which will be full.
+mkdir small
+mount -t tmpfs -o size=256k tmpfs small
+export MILLPOND_STATE=$PWD/small
+state before
+need pooladm -e
+need poolcfg -d -c '
+    create pset webset ( uint pset.max = 2 ; uint pset.min = 1 )
+    create pool web
+    associate pool web ( pset webset )
+    transfer to pset webset ( cpu 1 )'
+spin 3
+need poolbind -p web $spinners
+poold -l INFO 2>poold.said &
+daemon=$!
+gets webset 2 "at first"
+
+# Somebody changes the configuration under it.
+need poolcfg -d -c 'modify pset webset ( uint pset.max = 3 )'
+gets webset 3 "with another maximum"
+hears 'changed externally'
+need poolcfg -d -c 'transfer 2 from pset webset to pset_default'
+gets webset 3 "when somebody took processors away"
+
+# Processors go and come back, by our command and by others.
+need psradm -f 1
+gets webset 3 "with one of its processors off-line"
+need psradm -n 1
+write /sys/devices/system/cpu/cpu1/online 0
+sleep 2
+write /sys/devices/system/cpu/cpu1/online 1
+gets webset 3 "when another's processor is back"
+need psradm -n 1
+
+# The disk is full: nothing moves, and it says so; then there is room again.
+dd if=/dev/zero of=small/full bs=4096 count=100 2>/dev/null || true
+kill $spinners
+spin 6
+sleep 3
+kill -0 $daemon || fail "poold does not survive a full disk: $(cat poold.said)"
+says "No space left on device" poolcfg -d -c 'transfer 1 from pset webset to pset_default'
+want 1 $status "status of a change on a full disk"
+rm small/full
+gets webset 1 "when the only processes of the pool have ended and others compute"
+
+# Pools end under it, and are there again.
+kill $spinners
+need pooladm -d
+hears 'pools were disabled; waiting for them'
+need pooladm -e
+sleep 3
+kill -0 $daemon || fail "poold does not survive the end of pools: $(cat poold.said)"
+kill $daemon
+wait $daemon || want 0 $? "status of poold when it is asked to stop"
+need pooladm -d
+in_order
+state after
+same before after "after all that and without pools again"
+unset MILLPOND_STATE
+umount small
