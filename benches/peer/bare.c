@@ -3,6 +3,7 @@
  *
  *     bare create ROOT NAME CPUS               bare destroy ROOT NAME
  *     bare create-v1 ROOT NAME CPUS NODES      bare destroy-v1 ROOT NAME
+ *     bare move-v1 ROOT NAME PID               a process of one thread into it; NAME . is the root
  *
  * Linked statically, so that starting it costs about as little as starting a program can. */
 #include <fcntl.h>
@@ -56,6 +57,9 @@ int main(int argc, char **argv)
     }
     if (argc == 4 && strcmp(argv[1], "destroy-v1") == 0) {
         return rmdir(path);
+    }
+    if (argc == 5 && strcmp(argv[1], "move-v1") == 0) {
+        return put(argv[2], argv[3], "tasks", argv[4]);
     }
     return 2;
 }

@@ -20,9 +20,10 @@
 //! interrupts) is measured in a virtual machine, where only ratios mean anything.
 //!
 //! ```text
-//! millpond-benches [--pairs N] [--only NAME]... [--json] [--picture FILE]
+//! millpond-benches [--pairs N] [--only NAME]... [--json] [--picture FILE] [--planner-picture FILE]
 //! ```
-//! The picture is that of the group `growth`: what an event of a simulated machine costs, by how large the machine is.
+//! The picture is that of the group `growth`: what an event of a simulated machine costs, by how large the machine is. That of the planner is
+//! of the group `pools`: what a decision costs, by how many processors and pools there are.
 //! The binary under test is the `millpond` beside this program, or `--millpond PROGRAM`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it is for a person to read")]
 
@@ -48,6 +49,7 @@ struct Words {
     json: bool,
     millpond: Option<PathBuf>,
     picture: Option<PathBuf>,
+    planner_picture: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -78,6 +80,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         pairs: words.pairs,
         scratch: scratch.path().to_owned(),
         picture: words.picture,
+        planner_picture: words.planner_picture,
     };
     if !bench.millpond.is_file() {
         return Err(format!("there is no {}\nhint: make build", bench.millpond.display()).into());
@@ -106,13 +109,21 @@ fn run() -> Result<(), Box<dyn Error>> {
 
 fn parse() -> Result<Words, Box<dyn Error>> {
     use lexopt::prelude::{Long, ValueExt};
-    let mut words = Words { only: Vec::new(), pairs: PAIRS, json: false, millpond: None, picture: None };
+    let mut words = Words {
+        only: Vec::new(),
+        pairs: PAIRS,
+        json: false,
+        millpond: None,
+        picture: None,
+        planner_picture: None,
+    };
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
         match argument {
             Long("json") => words.json = true,
             Long("pairs") => words.pairs = parser.value()?.parse()?,
             Long("picture") => words.picture = Some(parser.value()?.into()),
+            Long("planner-picture") => words.planner_picture = Some(parser.value()?.into()),
             Long("millpond") => words.millpond = Some(parser.value()?.into()),
             Long("only") => {
                 let name = parser.value()?.string()?;

@@ -22,8 +22,10 @@ pub struct Bench {
     pub pairs: usize,
     /// A directory that goes away.
     pub scratch: PathBuf,
-    /// The file that a picture is written to, where one is wanted.
+    /// The file that the picture of growth is written to, where one is wanted.
     pub picture: Option<PathBuf>,
+    /// The same for that of the planner.
+    pub planner_picture: Option<PathBuf>,
 }
 
 impl Bench {

@@ -90,13 +90,15 @@ fn parse(demo: &Value) -> Option<Arms> {
     };
     let sum = |kind: &str| jobs(kind).first().map(|jobs| jobs.iter().sum::<f64>());
     let alone: Vec<f64> = jobs("alone").into_iter().flatten().collect();
-    let apart = jobs("apart");
+    // In pools, or in sets where there can be none.
+    let kind = if jobs("pools").is_empty() { "apart" } else { "pools" };
+    let apart = jobs(kind);
     let slower = apart.first()?.iter().copied().fold(f64::INFINITY, f64::min);
     Some(Arms {
         alone: alone.iter().sum::<f64>() / f64::from(u32::try_from(alone.len()).ok().filter(|n| *n > 0)?),
         fighting: sum("fighting")?,
         capped: sum("capped"),
-        apart: sum("apart")?,
+        apart: sum(kind)?,
         apart_slower: slower,
     })
 }
@@ -114,7 +116,7 @@ mod tests {
     fn arms_are_compared_as_the_demo_does() {
         let demo = json!({ "arms": [
             arm("alone", &[100.0]), arm("fighting", &[5.0, 7.0]), arm("capped", &[4.0, 4.0]),
-            arm("apart", &[99.0, 97.0]), arm("alone", &[102.0]),
+            arm("pools", &[99.0, 97.0]), arm("alone", &[102.0]),
         ]});
         let arms = parse(&demo).unwrap();
         assert_eq!(arms.pairs(), [Some((196.0, 12.0)), Some((97.0, 101.0)), Some((196.0, 8.0))]);

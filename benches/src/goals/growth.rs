@@ -86,7 +86,8 @@ fn picture(series: &[Series]) -> String {
     let heap = series.first().map(heap).unwrap_or_default();
     lines.push(Drawn { name: "a move in a heap".into(), points: heap });
     let title = "What an event of a simulated machine costs".to_owned();
-    Lines { title, unit_x: "log2 of threads and processors".into(), unit_y: "ns".into(), lines }.svg()
+    Lines { title, unit_x: "log2 of threads and processors".into(), unit_y: "ns".into(), log_x: false, lines }
+        .svg()
 }
 
 fn rounded(ns: f64) -> f64 {

@@ -4,6 +4,7 @@ mod demo;
 mod growth;
 mod inside;
 mod neighbour;
+mod pools;
 mod sample;
 mod sim;
 mod start;
@@ -22,13 +23,14 @@ pub struct Group {
 }
 
 /// All of them, in the order in which they are run.
-pub const GROUPS: [Group; 8] = [
+pub const GROUPS: [Group; 9] = [
     Group { name: "start", measure: start::measure },
     Group { name: "tools", measure: tools::measure },
     Group { name: "neighbour", measure: neighbour::measure },
     Group { name: "sample", measure: sample::measure },
     Group { name: "sim", measure: sim::measure },
     Group { name: "growth", measure: growth::measure },
+    Group { name: "pools", measure: pools::measure },
     Group { name: "inside", measure: inside::measure },
     Group { name: "demo", measure: demo::measure },
 ];

@@ -181,7 +181,7 @@ fn run_for(kernel: &mut Kernel) -> Duration {
 }
 
 /// What this thread has had of processors: others that run here meanwhile do not count.
-fn processor_time() -> Duration {
+pub(super) fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }

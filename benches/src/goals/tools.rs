@@ -32,7 +32,7 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
 }
 
 /// The last of the processors that this process may use: a set of it leaves the others where they are.
-fn processor() -> Result<String, Trouble> {
+pub(super) fn processor() -> Result<String, Trouble> {
     let mine = rustix::thread::sched_getaffinity(None).map_err(|error| error.to_string())?;
     let last = (0..rustix::thread::CpuSet::MAX_CPU).rev().find(|&cpu| mine.is_set(cpu));
     last.filter(|&cpu| cpu > 0).map(|cpu| cpu.to_string()).ok_or_else(|| "it takes two processors".into())
@@ -44,7 +44,7 @@ fn ours_ms(bench: &Bench, cpu: &str) -> Result<f64, Trouble> {
 }
 
 /// No sets may be there: ours would not be the first, and would not be number 1.
-fn must_be_free(bench: &Bench) -> Result<(), Trouble> {
+pub(super) fn must_be_free(bench: &Bench) -> Result<(), Trouble> {
     let output = bench.command(&["psrset"]).output().map_err(|error| error.to_string())?;
     if output.stdout.is_empty() { Ok(()) } else { Err("there are processor sets already".into()) }
 }
