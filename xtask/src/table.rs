@@ -45,7 +45,7 @@ pub fn table(rows: &[Row]) -> String {
     let mut text =
         format!("\n{:<10}{:>8}{:>8}{:>9}{:>11}  why skipped\n", "group", "ran", "failed", "skipped", "time");
     for row in rows {
-        let Tally { passed, failed, skipped, reasons } = &row.tally;
+        let Tally { passed, failed, skipped, reasons, .. } = &row.tally;
         let why = match (*skipped, reasons.as_slice()) {
             (0, _) => String::new(),
             (_, []) => "not said".into(),
@@ -66,6 +66,13 @@ pub fn table(rows: &[Row]) -> String {
             text += &format!("skipped in {}: {reason}\n", row.name);
         }
     }
+    // Once more at the end: of a long run often only the end is kept.
+    for row in rows {
+        for failure in &row.tally.failures {
+            text += &format!("failed in {}: {}\n", row.name, failure.test);
+            text.extend(failure.said.lines().map(|line| format!("    {line}\n")));
+        }
+    }
     text.push('\n');
     text
 }
@@ -79,11 +86,13 @@ pub fn last_line(total: &Tally) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tally::Failure;
 
     fn row(name: &'static str, passed: u64, failed: u64, reasons: &[&str]) -> Row {
         let reasons: Vec<String> = reasons.iter().map(|&r| r.to_owned()).collect();
         let skipped = u64::try_from(reasons.len()).unwrap();
-        Row { name, tally: Tally { passed, failed, skipped, reasons }, time: Duration::from_millis(1250) }
+        let failures = (0..failed).map(|_| Failure { test: "a".into(), said: "left: 1\nright: 2\n".into() }).collect();
+        Row { name, tally: Tally { passed, failed, skipped, reasons, failures }, time: Duration::from_millis(1250) }
     }
 
     #[test]
@@ -100,6 +109,9 @@ machines        91       1        1      1.2 s  v1: no cgroup v1 here
 kernels          0       0        2      1.2 s  see below
 skipped in kernels: 6.17: there is no qemu
 skipped in kernels: 6.1: there is no qemu
+failed in machines: a
+    left: 1
+    right: 2
 
 ";
         assert_eq!(table(&rows), expected);

@@ -2,7 +2,8 @@
 //!
 //! Both harnesses in use end with `test result: ok. 5 passed; 0 failed; 1 ignored; …`, and say beside a test that it was ignored, and
 //! why. A test that finds by itself that it cannot do its work here prints a line with `skipped: ` and the reason (`skipped: NAME:
-//! WHY`, or `NAME: skipped: WHY`) and returns; its harness counts it as passed, this tally does not.
+//! WHY`, or `NAME: skipped: WHY`) and returns; its harness counts it as passed, this tally does not. What a failed test said stands
+//! between `failures:` and the next such line, under `---- NAME ----` (or `---- NAME stdout ----`).
 
 /// Counts, and the reasons for skips.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -15,7 +16,24 @@ pub struct Tally {
     pub skipped: u64,
     /// `NAME: WHY` of each skip that said so.
     pub reasons: Vec<String>,
+    /// What each failed test said, briefly.
+    pub failures: Vec<Failure>,
 }
+
+/// One failed test.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Its name.
+    pub test: String,
+    /// The beginning of what it said: at most [`FAILURE_LINES`] lines of [`FAILURE_COLUMNS`] characters.
+    pub said: String,
+}
+
+/// How many lines of a failure are repeated at the end.
+pub const FAILURE_LINES: usize = 12;
+
+/// How much of a line is.
+pub const FAILURE_COLUMNS: usize = 600;
 
 impl Tally {
     /// Reads the words of one executable, which ended well or not.
@@ -42,6 +60,7 @@ impl Tally {
         if !ended_well && tally.failed == 0 {
             tally.failed = 1;
         }
+        tally.failures = failures(output);
         tally
     }
 
@@ -51,7 +70,33 @@ impl Tally {
         self.failed += other.failed;
         self.skipped += other.skipped;
         self.reasons.extend(other.reasons.iter().cloned());
+        self.failures.extend(other.failures.iter().cloned());
     }
+}
+
+/// What failed tests said.
+fn failures(output: &str) -> Vec<Failure> {
+    let mut failures: Vec<Failure> = Vec::new();
+    let mut is_among_them = false;
+    for line in output.lines() {
+        if line == "failures:" || line.starts_with("test result: ") {
+            // The second such line begins the list of names.
+            is_among_them = line == "failures:" && !is_among_them;
+        } else if is_among_them {
+            let name = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" ----"));
+            match (name, failures.last_mut()) {
+                (Some(name), _) => failures.push(Failure {
+                    test: name.strip_suffix(" stdout").unwrap_or(name).to_owned(),
+                    said: String::new(),
+                }),
+                (None, Some(last)) if !line.is_empty() && last.said.lines().count() < FAILURE_LINES => {
+                    last.said.extend(line.chars().take(FAILURE_COLUMNS).chain(['\n']));
+                }
+                _ => {}
+            }
+        }
+    }
+    failures
 }
 
 /// `test NAME ... ignored, WHY` or `test NAME ... ignored (WHY)`, as `NAME: WHY`.
@@ -82,7 +127,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn tally(passed: u64, failed: u64, skipped: u64, reasons: &[&str]) -> Tally {
-        Tally { passed, failed, skipped, reasons: reasons.iter().map(|&r| r.to_owned()).collect() }
+        let reasons = reasons.iter().map(|&r| r.to_owned()).collect();
+        Tally { passed, failed, skipped, reasons, failures: Vec::new() }
     }
 
     #[test]
@@ -119,6 +165,21 @@ mod tests {
     #[test]
     fn an_executable_that_dies_without_a_word_has_failed() {
         assert_eq!(Tally::of("running 3 tests\n", false), tally(0, 1, 0, &[]));
+    }
+
+    #[test]
+    fn what_failed_tests_said_is_kept_and_what_others_said_is_not() {
+        let text = "successes:\n\n---- a stdout ----\nfine\n\nsuccesses:\n    a\n\nfailures:\n\n---- 6.17::b ----\nno\nwhy\n\n\
+                    ---- c stdout ----\nleft: 1\n\nfailures:\n    6.17::b\n    c\n\ntest result: FAILED. 1 passed; 2 failed; 0 ignored;\n";
+        let failure = |test: &str, said: &str| Failure { test: test.into(), said: said.into() };
+        assert_eq!(Tally::of(text, false).failures, [failure("6.17::b", "no\nwhy\n"), failure("c", "left: 1\n")]);
+    }
+
+    #[test]
+    fn of_a_long_failure_the_beginning_is_kept() {
+        let text = format!("failures:\n\n---- a ----\n{}{}", "x\n".repeat(11), "y".repeat(5000));
+        let said = format!("{}{}\n", "x\n".repeat(11), "y".repeat(600));
+        assert_eq!(Tally::of(&format!("{text}\nz\n"), false).failures, [Failure { test: "a".into(), said }]);
     }
 
     proptest! {

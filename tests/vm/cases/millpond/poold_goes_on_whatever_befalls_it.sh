@@ -36,12 +36,17 @@ write /sys/devices/system/cpu/cpu1/online 1
 gets webset 3 "when another's processor is back"
 need psradm -n 1
 
-# The disk is full: nothing moves, and it says so; then there is room again.
-dd if=/dev/zero of=small/full bs=4096 count=100 2>/dev/null || true
+# The disk is full: nothing moves, and it says so; then there is room again. What was being replaced while it was filled leaves room behind it, so it
+# is filled again.
+fill() {
+    while dd if=/dev/zero bs=4096 count=1 >>small/full 2>/dev/null; do :; done
+}
+fill
 kill $spinners
 spin 6
 sleep 3
 kill -0 $daemon || fail "poold does not survive a full disk: $(cat poold.said)"
+fill
 says "No space left on device" poolcfg -d -c 'transfer 1 from pset webset to pset_default'
 want 1 $status "status of a change on a full disk"
 rm small/full
