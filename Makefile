@@ -44,6 +44,7 @@ test-all: tools vm-tools test-tools matrix-tools
 check: tools
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --package millpond --no-default-features --features systemd -- -D warnings
 	$(CARGO) test --quiet --package millpond-layering
 
 bench: tools vm-tools
@@ -55,10 +56,11 @@ bench: tools vm-tools
 install: build
 	@$(CARGO) xtask install --prefix '$(PREFIX)' --destdir '$(DESTDIR)' --links '$(LINKS)'
 
-# A compiler for the few crates that link, and cargo, which Debian has too old.
+# A compiler for the few crates that link, one for the programs that run in the kernel with what their loader needs, and cargo, which
+# Debian has too old.
 .PHONY: tools vm-tools test-tools matrix-tools
 tools:
-	@$(PACKAGES) cc=build-essential
+	@$(PACKAGES) cc=build-essential pkg-config=pkg-config clang-19=clang-19 =libelf-dev =zlib1g-dev
 	@command -v $(CARGO) >/dev/null || { \
 	    echo 'make: there is no cargo here' >&2; \
 	    echo 'hint: install Rust 1.90 or later, see rustup.rs' >&2; exit 1; }

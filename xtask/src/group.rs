@@ -15,7 +15,7 @@ pub struct Group {
 const GROUPS: [Group; 7] = [
     Group { name: "house", crates: &["layering", "xtask", "benches", "fuzz"], is_shown: false },
     Group { name: "values", crates: &["model", "formats", "observe", "planner", "report"], is_shown: false },
-    Group { name: "machines", crates: &["machine", "sim", "linux", "session"], is_shown: false },
+    Group { name: "machines", crates: &["machine", "sim", "bpf", "linux", "session"], is_shown: false },
     Group { name: "workloads", crates: &["workloads"], is_shown: false },
     Group { name: "pools", crates: &["pools", "poold", "member", "member-c"], is_shown: false },
     Group { name: "kernels", crates: &["live", "vm"], is_shown: true },

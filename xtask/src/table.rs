@@ -91,8 +91,13 @@ mod tests {
     fn row(name: &'static str, passed: u64, failed: u64, reasons: &[&str]) -> Row {
         let reasons: Vec<String> = reasons.iter().map(|&r| r.to_owned()).collect();
         let skipped = u64::try_from(reasons.len()).unwrap();
-        let failures = (0..failed).map(|_| Failure { test: "a".into(), said: "left: 1\nright: 2\n".into() }).collect();
-        Row { name, tally: Tally { passed, failed, skipped, reasons, failures }, time: Duration::from_millis(1250) }
+        let failures =
+            (0..failed).map(|_| Failure { test: "a".into(), said: "left: 1\nright: 2\n".into() }).collect();
+        Row {
+            name,
+            tally: Tally { passed, failed, skipped, reasons, failures },
+            time: Duration::from_millis(1250),
+        }
     }
 
     #[test]

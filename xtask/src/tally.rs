@@ -172,7 +172,10 @@ mod tests {
         let text = "successes:\n\n---- a stdout ----\nfine\n\nsuccesses:\n    a\n\nfailures:\n\n---- 6.17::b ----\nno\nwhy\n\n\
                     ---- c stdout ----\nleft: 1\n\nfailures:\n    6.17::b\n    c\n\ntest result: FAILED. 1 passed; 2 failed; 0 ignored;\n";
         let failure = |test: &str, said: &str| Failure { test: test.into(), said: said.into() };
-        assert_eq!(Tally::of(text, false).failures, [failure("6.17::b", "no\nwhy\n"), failure("c", "left: 1\n")]);
+        assert_eq!(
+            Tally::of(text, false).failures,
+            [failure("6.17::b", "no\nwhy\n"), failure("c", "left: 1\n")]
+        );
     }
 
     #[test]

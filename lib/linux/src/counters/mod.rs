@@ -34,7 +34,6 @@
 //!
 //! [`Sample::missing`]: millpond_model::Sample::missing
 
-mod bpf;
 mod digits;
 mod events;
 mod family;
@@ -49,6 +48,7 @@ mod records;
 mod ring;
 mod sampler;
 mod schedstat;
+mod shared;
 mod stat;
 mod text;
 mod tracefs;

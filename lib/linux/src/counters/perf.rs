@@ -4,7 +4,7 @@ use millpond_model::CpuId;
 use perf_event_open_sys as sys;
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// What a counter counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub(super) fn open_with_program(
     config: u32,
     period: u64,
     cpu: CpuId,
-    program: &OwnedFd,
+    program: BorrowedFd<'_>,
 ) -> io::Result<OwnedFd> {
     let mut attr = attributes(Event::Software(u64::from(config)));
     attr.__bindgen_anon_1.sample_period = period;

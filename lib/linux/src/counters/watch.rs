@@ -1,11 +1,11 @@
 //! A watch: counters that run for as long as somebody looks, joined with the tables of `/proc`.
 
-use super::bpf::SharedCounters;
 use super::events::{self, Group, Plan};
 use super::meter::Meters;
 use super::perf;
 use super::placement::{Placement, Placements, set_apart_at_boot};
 use super::proc::{Tables, now, own_cpu_time, wall};
+use super::shared::SharedCounters;
 use crate::Os;
 use millpond_machine::facets::{CounterWatch, WatchOptions};
 use millpond_machine::{Absent, Refusal};

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0 */
+/*
+ * What the programs need to know of the kernel: its words, and of its structures the few members that are read. Where these stand in
+ * the kernel that runs is found when a program is loaded (CO-RE), from the kernel's own description of its types.
+ */
+#ifndef MILLPOND_KERNEL_BPF_H
+#define MILLPOND_KERNEL_BPF_H
+
+typedef unsigned char __u8;
+typedef signed char __s8;
+typedef unsigned short __u16;
+typedef short __s16;
+typedef unsigned int __u32;
+typedef int __s32;
+typedef unsigned long long __u64;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef _Bool bool;
+
+#define true 1
+#define false 0
+
+/* Kinds of maps, and their flags, by the numbers that the kernel gives them. */
+enum {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_HASH = 5,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_STACK_TRACE = 7,
+	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
+};
+enum {
+	BPF_F_NO_PREALLOC = 1 << 0,
+	BPF_F_MMAPABLE = 1 << 10,
+};
+enum {
+	BPF_ANY = 0,
+	BPF_NOEXIST = 1,
+	BPF_EXIST = 2,
+	BPF_LOCAL_STORAGE_GET_F_CREATE = 1 << 0,
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct mm_struct;
+
+struct task_struct {
+	int pid;
+	int tgid;
+	unsigned int flags;
+	int prio;
+	char comm[16];
+	struct mm_struct *mm;
+	struct task_struct *group_leader;
+	struct task_struct *real_parent;
+};
+
+#pragma clang attribute pop
+
+/* Arguments of a tracepoint, in its order. */
+struct bpf_raw_tracepoint_args {
+	__u64 args[0];
+};
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0 */
+/*
+ * Counts what mpstat shows: a row of words for each processor, a word for each column, mapped into the reader's memory. A program adds
+ * one to a word of the processor that it runs on. None needs to know a structure of the kernel.
+ */
+#include "kernel.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* The columns, in the order of the listing. src/count.rs has the same. */
+enum column { MINF, MJF, XCAL, INTR, ITHR, CSW, ICSW, MIGR, SMTX, SRW, SYSCL, COLUMNS };
+
+/* Two cache lines, so that processors do not slow each other. */
+struct row {
+	__u64 words[16];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct row);
+} rows SEC(".maps");
+
+static __always_inline void count_on(__u32 processor, enum column column)
+{
+	struct row *row = bpf_map_lookup_elem(&rows, &processor);
+
+	if (row)
+		__sync_fetch_and_add(&row->words[column], 1);
+}
+
+static __always_inline void count(enum column column)
+{
+	count_on(bpf_get_smp_processor_id(), column);
+}
+
+#define COUNT_EACH(tracepoint, column)                             \
+	SEC("raw_tp/" #tracepoint)                                 \
+	int tracepoint(struct bpf_raw_tracepoint_args *ctx)        \
+	{                                                          \
+		(void)ctx;                                         \
+		count(column);                                     \
+		return 0;                                          \
+	}
+
+COUNT_EACH(sys_enter, SYSCL)
+COUNT_EACH(page_fault_user, MINF)
+COUNT_EACH(page_fault_kernel, MINF)
+
+/*
+ * Interrupts have a tracepoint each; which there are depends on the architecture. The first is for devices, and everywhere; ipi_entry is
+ * for Arm and others, the rest for x86.
+ */
+COUNT_EACH(irq_handler_entry, INTR)
+COUNT_EACH(ipi_entry, INTR)
+COUNT_EACH(local_timer_entry, INTR)
+COUNT_EACH(reschedule_entry, INTR)
+COUNT_EACH(call_function_entry, INTR)
+COUNT_EACH(call_function_single_entry, INTR)
+COUNT_EACH(irq_work_entry, INTR)
+COUNT_EACH(x86_platform_ipi_entry, INTR)
+COUNT_EACH(spurious_apic_entry, INTR)
+COUNT_EACH(error_apic_entry, INTR)
+COUNT_EACH(thermal_apic_entry, INTR)
+COUNT_EACH(threshold_apic_entry, INTR)
+COUNT_EACH(deferred_error_apic_entry, INTR)
+
+/* Arguments: preempted, previous task, next task, state of the previous one (0: it could go on). */
+SEC("raw_tp/sched_switch")
+int sched_switch(struct bpf_raw_tracepoint_args *ctx)
+{
+	count(CSW);
+	/* The idle thread is never preempted: it has nothing better to do. Its number is 0. */
+	if ((__u32)bpf_get_current_pid_tgid() == 0)
+		return 0;
+	if ((__u8)ctx->args[0] || (__u32)ctx->args[3] == 0)
+		count(ICSW);
+	return 0;
+}
+
+/* Arguments: task, where it goes. Counted there. */
+SEC("raw_tp/sched_migrate_task")
+int sched_migrate_task(struct bpf_raw_tracepoint_args *ctx)
+{
+	count_on((__u32)ctx->args[1], MIGR);
+	return 0;
+}
+
+/*
+ * Soft interrupts that finish the work of devices, as bits: HI 0, NET_TX 2, NET_RX 3, BLOCK 4, IRQ_POLL 5, TASKLET 6. The others (TIMER,
+ * SCHED, HRTIMER, RCU) belong to clocks.
+ */
+#define DEVICE_SOFTIRQS 0x7d
+
+/* Argument: which. */
+SEC("raw_tp/softirq_entry")
+int softirq_entry(struct bpf_raw_tracepoint_args *ctx)
+{
+	__u32 number = ctx->args[0];
+
+	if (number < 32 && (DEVICE_SOFTIRQS >> number & 1))
+		count(ITHR);
+	return 0;
+}
+
+/* Arguments: number, action, result. A result with bit 1 wakes the thread that handles the interrupt. */
+SEC("raw_tp/irq_handler_exit")
+int irq_handler_exit(struct bpf_raw_tracepoint_args *ctx)
+{
+	if (ctx->args[2] & 2)
+		count(ITHR);
+	return 0;
+}
+
+/* Arguments: whom, from where, what to call. Without a function it is a nudge, not a call. */
+static __always_inline int call(struct bpf_raw_tracepoint_args *ctx)
+{
+	if (ctx->args[2])
+		count(XCAL);
+	return 0;
+}
+
+SEC("raw_tp/ipi_send_cpu")
+int ipi_send_cpu(struct bpf_raw_tracepoint_args *ctx)
+{
+	return call(ctx);
+}
+
+SEC("raw_tp/ipi_send_cpumask")
+int ipi_send_cpumask(struct bpf_raw_tracepoint_args *ctx)
+{
+	return call(ctx);
+}
+
+enum { SPINNING = 1, READER = 2, WRITER = 4, REAL_TIME = 8, MUTEX = 32 };
+
+/* Arguments: lock, flags. */
+SEC("raw_tp/contention_begin")
+int contention_begin(struct bpf_raw_tracepoint_args *ctx)
+{
+	__u32 flags = ctx->args[1];
+
+	/* A mutex that spins: once per mutex that was not free. Or one of a real-time kernel. */
+	if ((flags & (MUTEX | SPINNING)) == (MUTEX | SPINNING) || (flags & (REAL_TIME | READER | WRITER)) == REAL_TIME)
+		count(SMTX);
+	/* A reader or writer about to block. */
+	if (!(flags & SPINNING) && (flags & (READER | WRITER)))
+		count(SRW);
+	return 0;
+}
+
+/* Major faults have no tracepoint: this runs at each event of a processor's own. */
+SEC("perf_event")
+int major_fault(void *ctx)
+{
+	(void)ctx;
+	count(MJF);
+	return 0;
+}

@@ -1,0 +1,11 @@
+//! An object at work in the kernel: its programs, attached one by one, and its maps.
+
+#[cfg(not(feature = "programs"))]
+mod none;
+#[cfg(feature = "programs")]
+mod real;
+
+#[cfg(not(feature = "programs"))]
+pub use none::{Entries, Object, Opened, Ring};
+#[cfg(feature = "programs")]
+pub use real::{Entries, Object, Opened, Ring};

@@ -1,0 +1,241 @@
+//! By libbpf.
+
+use crate::{Image, Refused, Words};
+use libbpf_rs::{
+    Iter, Link, MapCore, MapFlags, ObjectBuilder, OpenObject, PrintLevel, RingBuffer, RingBufferBuilder,
+};
+use std::ffi::OsStr;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What libbpf says while an object is loaded: it has one mouth for the whole process.
+static SAID: Mutex<String> = Mutex::new(String::new());
+/// Held by whoever loads or attaches, so that nobody hears what was said to another.
+static LISTENING: Mutex<()> = Mutex::new(());
+
+fn hear(_: PrintLevel, words: String) {
+    SAID.lock().unwrap_or_else(PoisonError::into_inner).push_str(&words);
+}
+
+/// Does something that libbpf may have words about.
+fn listening<R>(work: impl FnOnce() -> Result<R, libbpf_rs::Error>) -> Result<R, Refused> {
+    let said = || -> MutexGuard<'static, String> { SAID.lock().unwrap_or_else(PoisonError::into_inner) };
+    let _turn = LISTENING.lock().unwrap_or_else(PoisonError::into_inner);
+    said().clear();
+    libbpf_rs::set_print(Some((PrintLevel::Info, hear)));
+    let done = work();
+    libbpf_rs::set_print(None);
+    done.map_err(|error| Refused::of(&system(&error), std::mem::take(&mut *said())))
+}
+
+/// The system's error behind one of the library's.
+fn system(error: &libbpf_rs::Error) -> io::Error {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(now) = cause {
+        if let Some(number) = now.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
+            return io::Error::from_raw_os_error(number);
+        }
+        cause = now.source();
+    }
+    io::Error::other(error.to_string())
+}
+
+/// An object before it is loaded.
+#[derive(Debug)]
+pub struct Opened<'a> {
+    object: &'a mut OpenObject,
+}
+
+impl Opened<'_> {
+    /// How many entries a map has.
+    pub fn set_entries(&mut self, map: &str, entries: u32) {
+        for mut found in self.object.maps_mut().filter(|found| found.name() == map) {
+            // It is refused for maps that are there already, and none is yet.
+            let _ = found.set_max_entries(entries);
+        }
+    }
+
+    /// The constants of the program (`const volatile` words, in their order), all of them.
+    pub fn set_constants(&mut self, words: &[u64]) {
+        let is_rodata = |name: &OsStr| name.to_string_lossy().ends_with(".rodata");
+        for mut found in self.object.maps_mut().filter(|found| is_rodata(found.name())) {
+            if let Some(bytes) = found.initial_value_mut() {
+                for (place, word) in bytes.chunks_exact_mut(size_of::<u64>()).zip(words) {
+                    place.copy_from_slice(&word.to_ne_bytes());
+                }
+            }
+        }
+    }
+
+    /// A program is not even loaded.
+    pub fn leave_out(&mut self, program: &str) {
+        for mut found in self.object.progs_mut().filter(|found| found.name() == program) {
+            found.set_autoload(false);
+        }
+    }
+}
+
+/// An object in the kernel. What it does ends with the value.
+#[derive(Debug)]
+pub struct Object {
+    object: libbpf_rs::Object,
+    links: Vec<Link>,
+}
+
+impl Object {
+    /// Hands an object to the kernel, which checks all its programs.
+    ///
+    /// # Errors
+    /// [`Refused`] when it does not take them.
+    pub fn open(image: Image, prepare: impl FnOnce(&mut Opened<'_>)) -> Result<Object, Refused> {
+        let object = listening(|| {
+            let mut opened = ObjectBuilder::default().name(image.name)?.open_memory(image.bytes)?;
+            prepare(&mut Opened { object: &mut opened });
+            opened.load()
+        })?;
+        Ok(Object { object, links: Vec::new() })
+    }
+
+    /// Attaches a program where its section says.
+    ///
+    /// # Errors
+    /// [`Refused`] when there is no such place here, or no such program.
+    pub fn attach(&mut self, program: &str) -> Result<(), Refused> {
+        let found =
+            self.object.progs_mut().find(|found| found.name() == program).ok_or(Refused::NoSuchPlace)?;
+        let link = listening(|| found.attach())?;
+        self.links.push(link);
+        Ok(())
+    }
+
+    /// The descriptor of a program.
+    ///
+    /// # Errors
+    /// [`Refused`] when there is no such program.
+    pub fn program(&self, name: &str) -> Result<BorrowedFd<'_>, Refused> {
+        let found = self.object.progs_mut().find(|found| found.name() == name).ok_or(Refused::NoSuchPlace)?;
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&found.as_fd());
+        // SAFETY: the descriptor belongs to the object, which is borrowed for as long.
+        Ok(unsafe { BorrowedFd::borrow_raw(fd) })
+    }
+
+    /// Runs an iterator (`iter/…`): what its program writes for everything that it visits.
+    ///
+    /// # Errors
+    /// [`Refused`] when it cannot be attached.
+    pub fn iterate(&self, program: &str) -> Result<impl Read + use<>, Refused> {
+        let found =
+            self.object.progs_mut().find(|found| found.name() == program).ok_or(Refused::NoSuchPlace)?;
+        listening(|| Iter::new(&found.attach()?))
+    }
+
+    fn map(&self, name: &str) -> Result<libbpf_rs::Map<'_>, Refused> {
+        self.object.maps().find(|found| found.name() == name).ok_or(Refused::NoSuchPlace)
+    }
+
+    /// The first words of an array that may be mapped.
+    ///
+    /// # Errors
+    /// [`Refused`] when there is no such map, or it cannot be mapped.
+    pub fn words(&self, map: &str, count: usize) -> Result<Words, Refused> {
+        Words::map(self.map(map)?.as_fd(), count).map_err(|error| Refused::of(&error, String::new()))
+    }
+
+    /// Entries of a map of words.
+    ///
+    /// # Errors
+    /// [`Refused`] when there is no such map.
+    pub fn entries(&self, map: &str) -> Result<Entries<'_>, Refused> {
+        Ok(Entries { map: self.map(map)? })
+    }
+
+    /// Listens to a ring: `heard` is called with the words of each record when [`Ring::poll`] is.
+    ///
+    /// # Errors
+    /// [`Refused`] when there is no such ring.
+    pub fn ring<'cb>(&self, map: &str, mut heard: impl FnMut(&[u64]) + 'cb) -> Result<Ring<'cb>, Refused> {
+        let map = self.map(map)?;
+        let mut words = Vec::new();
+        listening(|| {
+            let mut builder = RingBufferBuilder::new();
+            builder.add(&map, move |bytes| {
+                words.clear();
+                words.extend(to_words(bytes));
+                heard(&words);
+                0
+            })?;
+            Ok(Ring { ring: builder.build()? })
+        })
+    }
+}
+
+fn to_words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    bytes.chunks_exact(size_of::<u64>()).map(|chunk| u64::from_ne_bytes(chunk.try_into().unwrap_or_default()))
+}
+
+fn to_bytes(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+/// The entries of a map whose keys and values are made of words.
+#[derive(Debug)]
+pub struct Entries<'a> {
+    map: libbpf_rs::Map<'a>,
+}
+
+impl Entries<'_> {
+    /// Every key with its value. What is added or taken away meanwhile may be seen or not.
+    pub fn all(&self) -> Vec<(Vec<u64>, Vec<u64>)> {
+        const BATCH: u32 = 1024;
+        if let Ok(batch) = self.map.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY) {
+            return batch
+                .map(|(key, value)| (to_words(&key).collect(), to_words(&value).collect()))
+                .collect();
+        }
+        self.map
+            .keys()
+            .filter_map(|key| {
+                let value = self.map.lookup(&key, MapFlags::ANY).ok().flatten()?;
+                Some((to_words(&key).collect(), to_words(&value).collect()))
+            })
+            .collect()
+    }
+
+    /// The value of a key.
+    #[must_use]
+    pub fn get(&self, key: &[u64]) -> Option<Vec<u64>> {
+        self.map.lookup(&to_bytes(key), MapFlags::ANY).ok().flatten().map(|value| to_words(&value).collect())
+    }
+
+    /// Gives a key a value.
+    ///
+    /// # Errors
+    /// [`Refused`] when the map is full.
+    pub fn put(&self, key: &[u64], value: &[u64]) -> Result<(), Refused> {
+        let done = self.map.update(&to_bytes(key), &to_bytes(value), MapFlags::ANY);
+        done.map_err(|error| Refused::of(&system(&error), String::new()))
+    }
+
+    /// Takes a key away; it is no error when it is not there.
+    pub fn remove(&self, key: &[u64]) {
+        let _ = self.map.delete(&to_bytes(key));
+    }
+}
+
+/// A ring that programs write records into.
+#[derive(Debug)]
+pub struct Ring<'cb> {
+    ring: RingBuffer<'cb>,
+}
+
+impl Ring<'_> {
+    /// Hands over what has come; waits for the first for at most `patience`.
+    ///
+    /// # Errors
+    /// When waiting was interrupted by a signal.
+    pub fn poll(&self, patience: Duration) -> io::Result<()> {
+        self.ring.poll(patience).map_err(|error| system(&error))
+    }
+}

@@ -1,0 +1,72 @@
+//! Why a program is not at work.
+
+use std::io;
+
+/// Why, as the second half of a sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The feature `programs` is off.
+    #[error("millpond was built without programs for the kernel")]
+    NotBuilt,
+    /// No rights.
+    #[error("programs in the kernel need CAP_BPF and CAP_PERFMON")]
+    NotPermitted,
+    /// The kernel does not describe its types.
+    #[error("this kernel does not describe its types (CONFIG_DEBUG_INFO_BTF)")]
+    NoTypes,
+    /// There is nothing of that name to attach to.
+    #[error("this kernel has no such tracepoint")]
+    NoSuchPlace,
+    /// It takes no programs at all.
+    #[error("this kernel takes no programs")]
+    NoPrograms,
+    /// Something else.
+    #[error("the kernel refused the program: {why}")]
+    Kernel {
+        /// The system's word for it.
+        why: String,
+        /// What was said while it was being loaded, for those who mend the program.
+        log: String,
+    },
+}
+
+impl Refused {
+    /// By the system's error, and what was said meanwhile.
+    #[cfg_attr(not(feature = "programs"), allow(dead_code, reason = "nothing is ever loaded"))]
+    pub(crate) fn of(error: &io::Error, log: String) -> Refused {
+        const EPERM: i32 = 1;
+        const ENOENT: i32 = 2;
+        const ESRCH: i32 = 3;
+        const EACCES: i32 = 13;
+        const ENOSYS: i32 = 38;
+        match error.raw_os_error() {
+            // The verifier, too, says EACCES; then it says more.
+            Some(EACCES) if !log.is_empty() => Refused::Kernel { why: error.to_string(), log },
+            Some(EPERM | EACCES) => Refused::NotPermitted,
+            Some(ESRCH) if log.contains("BTF") => Refused::NoTypes,
+            Some(ENOENT | ESRCH) => Refused::NoSuchPlace,
+            Some(ENOSYS) => Refused::NoPrograms,
+            _ => Refused::Kernel { why: error.to_string(), log },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_system_have_a_meaning() {
+        let of = |number| Refused::of(&io::Error::from_raw_os_error(number), String::new());
+        assert_eq!(of(1), Refused::NotPermitted);
+        assert_eq!(of(2), Refused::NoSuchPlace);
+        assert_eq!(of(38).to_string(), "this kernel takes no programs");
+        assert!(of(22).to_string().starts_with("the kernel refused the program: Invalid argument"));
+    }
+
+    #[test]
+    fn what_the_verifier_says_is_no_lack_of_rights() {
+        let refused = Refused::of(&io::Error::from_raw_os_error(13), "R1 invalid mem access".into());
+        assert!(matches!(refused, Refused::Kernel { .. }));
+    }
+}
