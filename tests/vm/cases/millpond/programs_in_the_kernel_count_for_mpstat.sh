@@ -1,0 +1,30 @@
+# leaves: nothing
+. /words.sh
+
+# Programs are accepted, and each column has its origin. What sends calls to other processors has tracepoints since 6.4.
+need mpstat -v 1 2
+explained=$said
+for place in 'csw   counted in the kernel at sched_switch' 'syscl counted in the kernel at sys_enter' \
+    'mjf   counted in the kernel at the event major-faults' 'minf  counted in the kernel at page_fault_user' \
+    'intr  counted in the kernel at irq_handler_entry'; do
+    case $explained in
+    *"$place"*) ;;
+    *) fail "mpstat -v should say '$place', but says: $explained" ;;
+    esac
+done
+case $(uname -r) in
+6.1.*) ;;
+*) case $explained in
+    *'xcal  counted in the kernel at ipi_send_cpu'*) ;;
+    *) fail "mpstat -v does not say where xcal is counted: $explained" ;;
+    esac ;;
+esac
+
+# They count: who does nothing but call the system is seen.
+(while :; do dd if=/dev/zero of=/dev/null bs=1 count=100000 2>/dev/null; done) &
+caller=$!
+need mpstat 2 2
+kill $caller
+calls=$(echo "$said" | awk '/^CPU/ { report++; next } report == 2 && $12 > most { most = $12 } END { print most + 0 }')
+[ "$calls" -gt 100 ] || fail "nobody is seen to call the system: $said"
+in_order
