@@ -10,6 +10,7 @@
 #   running_on              a line `PID CPU` for each thread of a user that computes at the moment
 #   set_of PID              the number of the set whose cgroup the process is in; 0 for none
 #   in_order                doctor must find nothing
+#   web_of MAX              pools from now on, and one of them, web, with a set, webset, of one to MAX processors: of processor 1
 #   size_of SET             how many processors a set of the pools has
 #   gets SET N [WHEN]       the set must have so many before long; what stands in poold.said is told if it does not
 #   hears TEXT              poold must say that before long
@@ -112,6 +113,15 @@ in_order() {
     *"all is in order"*) ;;
     *) fail "doctor says: $said" ;;
     esac
+}
+
+web_of() {
+    need pooladm -e
+    need poolcfg -d -c "
+        create pset webset ( uint pset.max = $1 ; uint pset.min = 1 )
+        create pool web
+        associate pool web ( pset webset )
+        transfer to pset webset ( cpu 1 )"
 }
 
 size_of() {

@@ -3,12 +3,7 @@
 . /killing.sh
 sleep 1000 &
 watched=$!
-need pooladm -e
-need poolcfg -d -c '
-    create pset webset ( uint pset.max = 2 ; uint pset.min = 1 )
-    create pool web
-    associate pool web ( pset webset )
-    transfer to pset webset ( cpu 1 )'
+web_of 2
 need poolbind -p web $watched
 need pooladm -s /before.conf
 need poolcfg -d -c '

@@ -13,12 +13,7 @@ sees() {
 }
 
 state before
-need pooladm -e
-need poolcfg -d -c '
-    create pset webset ( uint pset.max = 3 ; uint pset.min = 1 )
-    create pool web
-    associate pool web ( pset webset )
-    transfer to pset webset ( cpu 1 )'
+web_of 3
 cat >look <<'END'
 while :; do
     list=$(cat /sys/devices/system/cpu/online)

@@ -3,12 +3,7 @@
 . /words.sh
 
 state before
-need pooladm -e
-need poolcfg -d -c '
-    create pset webset ( uint pset.max = 2 ; uint pset.min = 1 )
-    create pool web
-    associate pool web ( pset webset )
-    transfer to pset webset ( cpu 1 )'
+web_of 2
 spin 3
 need poolbind -p web $spinners
 poold -l DEBUG --record 2>poold.said &

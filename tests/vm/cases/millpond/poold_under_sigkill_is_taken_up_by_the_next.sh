@@ -3,12 +3,7 @@
 . /words.sh
 
 state before
-need pooladm -e
-need poolcfg -d -c '
-    create pset webset ( uint pset.max = 3 ; uint pset.min = 1 )
-    create pool web
-    associate pool web ( pset webset )
-    transfer to pset webset ( cpu 1 )'
+web_of 3
 spin 4
 need poolbind -p web $spinners
 moments="intended step-2 applied"

@@ -5,12 +5,7 @@
 
 state before
 size=$((cpus - 4))
-need pooladm -e
-need poolcfg -d -c "
-    create pset webset ( uint pset.max = $size ; uint pset.min = 1 )
-    create pool web
-    associate pool web ( pset webset )
-    transfer to pset webset ( cpu 1 )"
+web_of $size
 poold -l INFO --record 2>poold.said &
 daemon=$!
 within 60 grep -q 'configuration complete' poold.said
