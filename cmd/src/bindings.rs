@@ -126,7 +126,8 @@ impl Phrase {
     }
 }
 
-fn noun(target: &Target) -> String {
+/// What a target is called in messages.
+pub(crate) fn noun(target: &Target) -> String {
     let kind = if target.lwps.is_some() { "thread" } else { "process" };
     format!("{kind} {target}")
 }

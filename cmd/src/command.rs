@@ -4,8 +4,8 @@ use crate::args::{self, Parsed};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use crate::{
-    capture, demo, dispadmin, doctor, experiment, help, load, mpstat, occupancy, pbind, pooladm, poolbind,
-    poolcfg, poolstat, priocntl, psradm, psrinfo, psrset, replay, sim, zones,
+    capture, demo, dispadmin, doctor, experiment, help, lgrpinfo, load, mpstat, occupancy, pbind, plgrp,
+    pooladm, poolbind, poolcfg, poolstat, priocntl, psradm, psrinfo, psrset, replay, sim, zones,
 };
 use millpond_session::reason;
 use std::ffi::OsString;
@@ -45,6 +45,8 @@ pub const COMMANDS: &[Command] = &[
     poolstat::COMMAND,
     replay::COMMAND,
     zones::COMMAND,
+    lgrpinfo::COMMAND,
+    plgrp::COMMAND,
     mpstat::COMMAND,
     occupancy::COMMAND,
     doctor::COMMAND,

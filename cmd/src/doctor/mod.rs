@@ -63,6 +63,7 @@ fn facets(machine: &dyn Machine) -> Vec<Facet> {
         ("interrupts", machine.interrupts().map(drop)),
         ("counters", machine.counters().map(drop)),
         ("sampling", machine.sampler().map(drop)),
+        ("lgroups", machine.lgroups().map(drop)),
         ("classes", machine.dispatcher().map(drop)),
         ("live tables", machine.dispatcher().and_then(|dispatcher| dispatcher.live())),
     ]

@@ -34,10 +34,19 @@
 //! -f SET, -n SET             keep device interrupts away from the set's processors; let them come back
 //! -F                         with -c, -a, -r: unbind threads that are bound to the processors (pbind)
 //! --keep-others              with -c: push nobody out
+//! --mems MEMORY SET ...      where the memory of what is bound to sets comes from: see below
 //! ```
 //!
 //! Creating a set, and each assignment or removal, is one operation: when one processor cannot come, nothing
 //! is changed and nothing is announced.
+//!
+//! # Memory
+//!
+//! What is bound to a set takes memory from anywhere, the nearest first. `--mems local` confines it to the lgroups (`lgrpinfo`) of
+//! the set's processors, whichever these are later; a list of lgroups (`--mems 1,2`) to these; `--mems all` lets it take memory
+//! from anywhere again. It ends with the set. Memory that is elsewhere already is moved, which takes its time, and is not moved
+//! back; `lgrpinfo --pages --set SET` shows how much is near, before and after. Where the lgroups have no memory left, programs are
+//! refused more, or killed, although there is memory elsewhere.
 //!
 //! # Bindings
 //!
@@ -70,7 +79,8 @@
 //!      "sets":[{"active":[1,2,3],"breaches":[],"id":1,"mode":"own","processors":[1,2,3]}]}
 //! -p: {"processors":[{"id":1,"set":1},{"id":0,"set":null}]}
 //! -q, -Q: {"bindings":[{"lwp":null,"pid":204,"set":1}]}
-//! changes: {"changes":[{"created":1},{"removed":1},{"from":null,"processor":1,"to":1},
+//!     with a set's memory confined, "memory":{"lgroups":[1],"wanted":"local"} in it
+//! changes: {"changes":[{"created":1},{"removed":1},{"from":"all","memory":"local","set":1},{"from":null,"processor":1,"to":1},
 //!                      {"bound":"set","from":null,"lwp":null,"pid":204,"to":1},{"set":1,"zone":"web"},
 //!                      {"from":"on-line","processor":1,"to":"no-intr"}],
 //!           "notes":[],"refused":[{"hint":null,"reason":"…","what":"assign processor 7"}]}
@@ -82,6 +92,7 @@
 //! 0, or 1 when something was refused (what could be done was done), or 2 for what makes no sense (nothing was
 //! done). With `-e` it is that of COMMAND, or 2 when COMMAND could not be started in the set.
 
+mod memory;
 mod sets;
 mod show;
 
@@ -118,9 +129,10 @@ pub(crate) const COMMAND: Command = Command {
         "-e processor_set command [argument ...]",
         "-f processor_set",
         "-n processor_set",
+        "--mems local|all|lgroups processor_set ...",
     ],
     letters: "cdFarpibqQuUnfez:v",
-    longs: &["keep-others"],
+    longs: &["keep-others", "mems:"],
     source: include_str!("mod.rs"),
     run,
 };
@@ -139,6 +151,10 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
                 return Err(Failure::Usage("must specify exactly one processor set".into()));
             };
             sets::interrupts(operands::set(set)?, letter == 'n', parsed, ctx)
+        }
+        MEMORY => {
+            let sets = some(operands::sets(&words)?, "must specify at least one processor set")?;
+            memory::confine(&sets, parsed, ctx)
         }
         'p' => show::processors(&operands::cpus(&words)?, parsed, ctx),
         'q' => {
@@ -161,6 +177,9 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     }
 }
 
+/// What stands for `--mems` among the letters.
+const MEMORY: char = 'M';
+
 /// The letter that says what is to be done; `i` when there is none.
 fn operation(parsed: &Parsed) -> Result<char, Failure> {
     let usage = |why: &str| Err(Failure::Usage(why.to_owned()));
@@ -175,6 +194,12 @@ fn operation(parsed: &Parsed) -> Result<char, Failure> {
             _ if operation.is_some_and(|o| o != letter) => return usage("options are mutually exclusive"),
             _ => operation = Some(letter),
         }
+    }
+    if parsed.long("mems") {
+        operation = match operation {
+            None => Some(MEMORY),
+            Some(_) => return usage("options are mutually exclusive"),
+        };
     }
     let operation = operation.unwrap_or('i');
     if parsed.has('F') && !"car".contains(operation) {
@@ -291,11 +316,13 @@ mod tests {
         assert_eq!(letters("-Fa 1 2"), Ok('a'));
         assert_eq!(letters("-c --keep-others"), Ok('c'));
         assert_eq!(letters("-b -z web 1"), Ok('b'));
+        assert_eq!(letters("--mems local 1"), Ok(MEMORY));
     }
 
     #[test]
     fn letters_that_do_not_go_together_are_refused() {
         let refused = |text, why: &str| assert_eq!(letters(text), Err(why.to_owned()), "{text}");
+        refused("-c --mems local 1", "options are mutually exclusive");
         refused("-cd 1", "options are mutually exclusive");
         refused("-qQ", "options are mutually exclusive");
         refused("-z web -b 1", "-z can only be used after -b");

@@ -1,5 +1,6 @@
 //! What `psrset` shows.
 
+use super::memory;
 use super::sets::{number, psets, unknown};
 use crate::args::Parsed;
 use crate::bindings;
@@ -48,10 +49,14 @@ pub(super) fn sets(wanted: &[PsetId], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Res
     };
     if parsed.common.json {
         let one = |set: &&Pset| {
-            json!({
+            let mut value = json!({
                 "id": set.id, "processors": set.members, "active": active(set), "mode": set.mode,
                 "breaches": set.breaches,
-            })
+            });
+            if let Some((wanted, lgroups)) = memory::shown(machine, set.id) {
+                value["memory"] = json!({ "wanted": wanted, "lgroups": lgroups });
+            }
+            value
         };
         let taken: CpuSet = all.iter().flat_map(|set| set.members.iter().copied()).collect();
         let free: Vec<CpuId> = states.iter().map(|s| s.cpu).filter(|cpu| !taken.contains(*cpu)).collect();
@@ -63,6 +68,9 @@ pub(super) fn sets(wanted: &[PsetId], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Res
         ctx.out.line(listing::set_line(set.id, &active(set)));
         if parsed.has('v') {
             ctx.out.text(&listing::set_details(set));
+            if let Some((wanted, lgroups)) = memory::shown(machine, set.id) {
+                ctx.out.text(&listing::set_memory(&wanted, &lgroups));
+            }
         }
     }
     Ok(exit)

@@ -11,7 +11,7 @@
 //! ([`pools::objectives::parse`]) and the tables of `poolstat` ([`pools::poolstat`]).
 //!
 //! An *operand* is one word of a command line: a choice of processors ([`CpuOperand`]), or of a process and
-//! some of its threads ([`Target`]).
+//! some of its threads ([`Target`]), or of lgroups ([`GroupOperand`]).
 //!
 //! # What callers must know
 //!
@@ -26,9 +26,12 @@
 
 pub mod binding;
 pub mod dispadmin;
+mod lgroups;
+pub mod lgrpinfo;
 mod lwps;
 pub mod mpstat;
 mod operands;
+pub mod plgrp;
 pub mod pools;
 pub mod priocntl;
 pub mod psradm;
@@ -36,6 +39,7 @@ pub mod psrinfo;
 pub mod psrset;
 mod time;
 
+pub use lgroups::{GroupError, GroupOperand, parse_groups};
 pub use lwps::{LwpSelection, Target, TargetError};
 pub use operands::{CpuOperand, parse_cpus};
 pub use time::{print_iso, print_time};

@@ -1,6 +1,7 @@
 //! The listings of `psrset`. Those about bindings are in [`crate::binding`].
 
-use millpond_model::{CpuId, Pset, PsetId};
+use crate::lgroups::list;
+use millpond_model::{CpuId, GroupId, Pset, PsetId};
 
 /// A new set: `created processor set 1`.
 #[must_use]
@@ -54,6 +55,19 @@ pub fn set_details(set: &Pset) -> String {
         text += &format!("\tbreach: {breach}\n");
     }
     text
+}
+
+/// What `-i -v` adds where the memory of a set was confined: what was asked for, and the lgroups that this means now.
+#[must_use]
+pub fn set_memory(wanted: &str, lgroups: &[GroupId]) -> String {
+    let noun = if lgroups.len() == 1 { "lgroup" } else { "lgroups" };
+    format!("\tmemory {wanted} ({noun} {})\n", list(&lgroups.iter().map(|l| l.0).collect::<Vec<_>>(), 3, " "))
+}
+
+/// Where the memory of a set comes from, before and after: `processor set 1: memory was all, now local`.
+#[must_use]
+pub fn memory_moved(set: PsetId, from: &str, to: &str) -> String {
+    format!("processor set {set}: memory was {from}, now {to}")
 }
 
 /// A zone that was bound: `zone web: bound to 1`.
@@ -110,6 +124,13 @@ mod tests {
         assert_eq!(set_details(&set), "\tmode own (exclusive)\n\tbreach: cgroup /x overlaps\n");
         let set = Pset { mode: PsetMode::Shared, breaches: vec![], ..set };
         assert_eq!(set_details(&set), "\tmode shared (not exclusive)\n");
+    }
+
+    #[test]
+    fn memory_is_said_with_its_lgroups() {
+        assert_eq!(set_memory("local", &[GroupId(2)]), "\tmemory local (lgroup 2)\n");
+        assert_eq!(set_memory("1,2", &[GroupId(1), GroupId(2)]), "\tmemory 1,2 (lgroups 1 2)\n");
+        assert_eq!(memory_moved(PsetId(1), "all", "local"), "processor set 1: memory was all, now local");
     }
 
     #[test]

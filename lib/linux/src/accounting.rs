@@ -32,20 +32,11 @@ const TRIGGER: &str = "some 10000 500000";
 
 impl Accounting for LinuxMachine {
     fn load(&self) -> Result<BTreeMap<PsetId, u64>, Refusal> {
-        let broken = |error: std::io::Error| Refusal::operation(Reason::Machine(format!("/proc: {error}")));
         let sets = self.view(RootTasks::Unlisted)?.sets();
         let known = sets.keys().copied().chain([PsetId::DEFAULT]);
         let mut load: BTreeMap<PsetId, u64> = known.map(|set| (set, 0)).collect();
-        let own = self.os.root.live.then(std::process::id);
-        for pid in self.os.pids().map_err(broken)? {
-            for tid in self.os.tids(pid).map_err(broken)? {
-                let stat = self.os.root.proc.join(format!("{pid}/task/{tid}/stat"));
-                let runs = self.os.root.read_value(&stat).ok().flatten().and_then(|text| parse_runs(&text));
-                // Who looks does not count.
-                if let Some((true, cpu)) = runs.filter(|_| own != Some(tid)) {
-                    *load.entry(LinuxMachine::set_of(&sets, cpu)).or_default() += 1;
-                }
-            }
+        for cpu in self.runnable()? {
+            *load.entry(LinuxMachine::set_of(&sets, cpu)).or_default() += 1;
         }
         Ok(load)
     }
@@ -67,6 +58,24 @@ impl Accounting for LinuxMachine {
         watch.sample().map_err(absent)?;
         (watch.waited, watch.busy) = (BTreeMap::new(), BTreeMap::new());
         Ok(Box::new(watch))
+    }
+}
+
+impl LinuxMachine {
+    /// For each thread that runs or waits for a processor the one that it was on last.
+    pub(crate) fn runnable(&self) -> Result<Vec<CpuId>, Refusal> {
+        let broken = |error: std::io::Error| Refusal::operation(Reason::Machine(format!("/proc: {error}")));
+        let own = self.os.root.live.then(std::process::id);
+        let mut runnable = Vec::new();
+        for pid in self.os.pids().map_err(broken)? {
+            for tid in self.os.tids(pid).map_err(broken)? {
+                let stat = self.os.root.proc.join(format!("{pid}/task/{tid}/stat"));
+                let runs = self.os.root.read_value(&stat).ok().flatten().and_then(|text| parse_runs(&text));
+                // Who looks does not count.
+                runnable.extend(runs.filter(|(runs, _)| *runs && own != Some(tid)).map(|(_, cpu)| cpu));
+            }
+        }
+        Ok(runnable)
     }
 }
 

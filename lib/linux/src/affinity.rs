@@ -39,6 +39,27 @@ pub(crate) fn set(tid: u32, mask: &CpuSet) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Moves pages of a process from some memory nodes to others. Those that cannot be moved now stay.
+///
+/// # Errors
+/// As `migrate_pages`.
+pub(crate) fn move_pages(pid: u32, from: &CpuSet, to: &CpuSet) -> io::Result<()> {
+    let pid = i32::try_from(pid).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
+    let highest = from.highest().max(to.highest()).map_or(0, |node| node.0 as usize);
+    let words = highest / 64 + 1;
+    let padded = |set: &CpuSet| {
+        let mut list = set.words().to_vec();
+        list.resize(words, 0);
+        list
+    };
+    let (from, to) = (padded(from), padded(to));
+    // The kernel counts the bits from 1.
+    let bits = words * 64 + 1;
+    // SAFETY: the kernel reads `words` words from each list, which are that long, and keeps no pointer.
+    let result = unsafe { libc::syscall(libc::SYS_migrate_pages, pid, bits, from.as_ptr(), to.as_ptr()) };
+    if result >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

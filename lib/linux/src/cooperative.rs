@@ -15,7 +15,7 @@ use crate::view::{SetLabel, View};
 use crate::{LinuxMachine, affinity, names, words};
 use millpond_machine::facets::{CreateOptions, Move, Rebinding};
 use millpond_machine::{Change, Knob, KnobError, Processors, Reason, Refusal, Step, Subject};
-use millpond_model::{CpuId, CpuSet, Pid, Pset, PsetId, PsetMode};
+use millpond_model::{CpuId, CpuSet, Pid, Pset, PsetId, PsetMode, SetMemory};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Of the number in its record to the number by which a set is shown. `recorded` are all records; `real` the
@@ -338,7 +338,13 @@ impl LinuxMachine {
         let taken = own.sets.keys().chain(own.recorded.values()).chain(real.keys()).copied();
         let id = Pset::free_id(&taken.collect::<Vec<_>>());
         let serial = own.sets.values().map(|s| s.serial + 1).max().unwrap_or(1);
-        let label = SetLabel { members: Vec::new(), mode: PsetMode::Affinity, zones: Vec::new(), serial };
+        let label = SetLabel {
+            members: Vec::new(),
+            mode: PsetMode::Affinity,
+            zones: Vec::new(),
+            memory: SetMemory::All,
+            serial,
+        };
         own.sets.insert(id, label);
         let moves = self.cooperative_checked(&real, &mut own, id, cpus)?;
         let steps = self.cooperative_steps(&is, &own);

@@ -12,6 +12,8 @@
 //! | `policy:204/205@8123` | how the kernel schedules a thread | `other -3`, `rr 11`: see `policy` |
 //! | `unit:/mpset1.slice` | the transient slice of systemd whose cgroup that is | `present` |
 //! | `allowed:/system.slice` | the property `AllowedCPUs` of the unit whose cgroup that is | a CPU list |
+//! | `memory:/mpset1.slice` | the property `AllowedMemoryNodes` of the unit whose cgroup that is | a node list |
+//! | `pages:204@8123` | where the memory of a process was moved; it reads as nothing, for that is no state | a node list |
 //! | `kept:nginx.service` | our drop-in for a unit of systemd | the slice that it starts in |
 //! | `irqbalance:banned` | the processors that the daemon irqbalance leaves alone | a CPU list |
 //! | `record:processor.3` | a record in the state directory | its text |
@@ -107,6 +109,10 @@ pub enum LinuxKnob {
     Unit(String),
     /// The processors that a unit of systemd is allowed.
     Allowed(String),
+    /// The memory nodes that a unit of systemd is allowed.
+    AllowedMemory(String),
+    /// Where the memory of a process is moved.
+    Pages(TaskId),
     /// The slice in which a unit of systemd starts, by our drop-in.
     Kept(String),
     /// The processors that irqbalance leaves alone.
@@ -129,6 +135,8 @@ impl LinuxKnob {
             LinuxKnob::Policy(task) => format!("policy:{task}"),
             LinuxKnob::Unit(path) => format!("unit:{path}"),
             LinuxKnob::Allowed(path) => format!("allowed:{path}"),
+            LinuxKnob::AllowedMemory(path) => format!("memory:{path}"),
+            LinuxKnob::Pages(task) => format!("pages:{task}"),
             LinuxKnob::Kept(unit) => format!("kept:{unit}"),
             LinuxKnob::Balancer => "irqbalance:banned".to_owned(),
             LinuxKnob::Record(name) => format!("record:{name}"),
@@ -157,6 +165,8 @@ impl LinuxKnob {
             "policy" => LinuxKnob::Policy(rest.parse().map_err(|()| unknown())?),
             "unit" => LinuxKnob::Unit(rest.to_owned()),
             "allowed" => LinuxKnob::Allowed(rest.to_owned()),
+            "memory" => LinuxKnob::AllowedMemory(rest.to_owned()),
+            "pages" => LinuxKnob::Pages(rest.parse().map_err(|()| unknown())?),
             "kept" => LinuxKnob::Kept(rest.to_owned()),
             "irqbalance" if rest == "banned" => LinuxKnob::Balancer,
             "record" => LinuxKnob::Record(rest.to_owned()),
@@ -195,6 +205,7 @@ pub(crate) fn canonical(path: &str, text: &str) -> Option<Value> {
     match set {
         Some(set) if set.is_empty() => None,
         Some(set) => Some(set.to_string()),
+        None if path.ends_with("/cpuset.memory_migrate") && text == "0" => None,
         None if text.is_empty() || (path.ends_with(".partition") && text == "member") => None,
         None => Some(text.to_owned()),
     }
@@ -208,7 +219,11 @@ pub(crate) fn list_value(cpus: &CpuSet) -> Option<Value> {
 /// The text to write into a file for a value.
 pub(crate) fn written(os: &Os, path: &str, value: Option<&Value>) -> String {
     let Some(value) = value else {
-        return if path.ends_with(".partition") { "member".to_owned() } else { "\n".to_owned() };
+        return match path {
+            path if path.ends_with(".partition") => "member".to_owned(),
+            path if path.ends_with("/cpuset.memory_migrate") => "0".to_owned(),
+            _ => "\n".to_owned(),
+        };
     };
     match form(path) {
         Form::Mask => {
@@ -240,6 +255,8 @@ mod tests {
             path.prop_map(LinuxKnob::Controller),
             path.prop_map(LinuxKnob::Unit),
             path.prop_map(LinuxKnob::Allowed),
+            path.prop_map(LinuxKnob::AllowedMemory),
+            any_task().prop_map(LinuxKnob::Pages),
             "[a-z@.-]{1,12}".prop_map(LinuxKnob::Kept),
             (path, "[a-z]{1,8}").prop_map(|(p, k)| LinuxKnob::Label(p, k)),
             any_task().prop_map(LinuxKnob::Place),

@@ -22,8 +22,8 @@
 //! # What it deliberately does not do
 //!
 //! It decides nothing about who should have which processors. It never writes what it was not asked to, never
-//! touches the scheduling domains of the root, and leaves `cpuset.mems` alone on version 2, where writing it
-//! moves memory for good.
+//! touches the scheduling domains of the root, and leaves `cpuset.mems` alone on version 2 unless asked (`psrset --mems`), where
+//! writing it moves memory for good.
 //!
 //! [`Knobs::settle`]: millpond_machine::Knobs::settle
 
@@ -42,6 +42,7 @@ mod interrupt_names;
 mod irqbalance;
 mod knob;
 mod lens;
+mod lgroups;
 mod lock;
 mod machine;
 mod masks;

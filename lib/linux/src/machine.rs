@@ -14,7 +14,8 @@ use crate::words;
 use crate::{Os, Root, is_gone};
 use millpond_machine::{
     Absent, Accounting, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, Knob, KnobError, Knobs,
-    Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Writing, Zones,
+    Lgroups, Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Writing,
+    Zones,
 };
 use millpond_model::CpuSet;
 use std::cell::{OnceCell, RefCell};
@@ -201,6 +202,8 @@ impl Knobs for LinuxMachine {
             LinuxKnob::Policy(task) => self.policy(task).map(|policy| Some(policy.to_string())),
             LinuxKnob::Unit(path) => Ok(self.os.group(&path)?.is_dir().then(|| "present".to_owned())),
             LinuxKnob::Allowed(path) => Ok(self.os.allowed_cpus(&path)?.map(|cpus| cpus.to_string())),
+            LinuxKnob::AllowedMemory(path) => self.read_file(Tree::Cgroup, &format!("{path}/cpuset.mems")),
+            LinuxKnob::Pages(task) => self.os.still(task).map(|()| None),
             LinuxKnob::Kept(unit) => self.os.kept_slice(&unit),
             LinuxKnob::Balancer => self.os.left_alone().map(|cpus| list_value(&cpus)),
             LinuxKnob::Record(name) => self.os.root.read(&self.os.record_file(&name)).map_err(knob_error),
@@ -235,6 +238,19 @@ impl Knobs for LinuxMachine {
                 };
                 self.os.allow_cpus(&path, cpus.as_ref())
             }
+            LinuxKnob::AllowedMemory(path) => {
+                let nodes = value.map(|text| text.parse::<CpuSet>()).transpose();
+                let nodes = nodes.map_err(|_| KnobError::Unknown(knob.0.clone()))?;
+                self.os.allow_memory(&path, nodes.as_ref())
+            }
+            LinuxKnob::Pages(task) => match value.map(|text| text.parse::<CpuSet>()) {
+                Some(nodes) => {
+                    let nodes = nodes.map_err(|_| KnobError::Unknown(knob.0.clone()))?;
+                    self.os.move_pages(task, &nodes)
+                }
+                // What was moved is not moved back: nobody knows any more where it was.
+                None => Ok(()),
+            },
             LinuxKnob::Kept(unit) => self.os.keep_slice(&unit, value.map(String::as_str)),
             LinuxKnob::Place(task) if self.os.systemd => {
                 self.os.place_by_systemd(task, value.map_or("/", |v| v))
@@ -409,6 +425,9 @@ impl Machine for LinuxMachine {
         Ok(self)
     }
     fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent> {
+        Ok(self)
+    }
+    fn lgroups(&self) -> Result<&dyn Lgroups, Absent> {
         Ok(self)
     }
 }

@@ -248,6 +248,21 @@ impl Os {
         }
     }
 
+    /// Moves the memory of a process to some nodes.
+    ///
+    /// # Errors
+    /// [`KnobError`] in the kernel's sense; [`KnobError::Gone`] when the task is not the one that was meant.
+    pub fn move_pages(&self, task: TaskId, to: &CpuSet) -> Result<(), KnobError> {
+        self.still(task)?;
+        if !self.root.live {
+            return Ok(());
+        }
+        let all =
+            self.root.read_value(&self.root.sys.join("devices/system/node/online")).map_err(knob_error)?;
+        let all: CpuSet = all.and_then(|list| list.parse().ok()).unwrap_or_default();
+        affinity::move_pages(task.pid, &(&all - to), to).map_err(knob_error)
+    }
+
     /// The processors that a cgroup's tasks may use.
     ///
     /// # Errors

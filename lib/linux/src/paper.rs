@@ -40,6 +40,7 @@ pub(crate) fn write(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
             };
             return fs::write(path, kept + "\n").map_err(knob_error);
         }
+        "cpuset.mems" if os.hierarchy.is_v1() => check_mems(path, text)?,
         "cgroup.subtree_control" => return write_subtree(path, text),
         "online" => return write_online(os, path, text),
         _ => {}
@@ -68,6 +69,23 @@ fn check_cpus(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
         if !read_cpus(&child).is_subset(&wanted) {
             return Err(refused(BUSY));
         }
+    }
+    Ok(())
+}
+
+/// On version 1 the nodes of a cgroup are among those of the one above, and have those of the ones below.
+fn check_mems(path: &Path, text: &str) -> Result<(), KnobError> {
+    let wanted: CpuSet = text.parse().map_err(|_| refused("the kernel says that it is not valid"))?;
+    let dir = path.parent().unwrap_or(path);
+    let read = |dir: &Path| {
+        let text = fs::read_to_string(dir.join("cpuset.mems")).ok()?;
+        text.trim_end().parse::<CpuSet>().ok()
+    };
+    if dir.parent().and_then(read).is_some_and(|above| !wanted.is_subset(&above)) {
+        return Err(KnobError::NotPermitted);
+    }
+    if child_dirs(dir).iter().filter_map(|child| read(child)).any(|below| !below.is_subset(&wanted)) {
+        return Err(refused(BUSY));
     }
     Ok(())
 }
@@ -184,7 +202,14 @@ pub(crate) fn make_group(os: &Os, path: &str) -> Result<(), KnobError> {
     }
     fs::create_dir(&dir).map_err(knob_error)?;
     let files: &[&str] = if os.hierarchy.is_v1() {
-        &["cgroup.procs", "tasks", "cpuset.cpus", "cpuset.mems", "cpuset.cpu_exclusive"]
+        &[
+            "cgroup.procs",
+            "tasks",
+            "cpuset.cpus",
+            "cpuset.mems",
+            "cpuset.memory_migrate",
+            "cpuset.cpu_exclusive",
+        ]
     } else {
         &["cgroup.procs", "cgroup.threads", "cgroup.subtree_control"]
     };

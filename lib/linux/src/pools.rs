@@ -13,7 +13,7 @@ use crate::view::{RootTasks, SetLabel, View};
 use millpond_machine::facets::{Member, StartOption};
 use millpond_machine::{Change, Pools, Processors, Reason, Refusal, Step, Subject};
 use millpond_model::pools::PoolsState;
-use millpond_model::{CpuId, CpuSet, Pid, PoolId, PsetId, PsetMode, State};
+use millpond_model::{CpuId, CpuSet, Pid, PoolId, PsetId, PsetMode, SetMemory, State};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The record of the configuration.
@@ -91,7 +91,12 @@ impl LinuxMachine {
                 |s| s.serial,
             );
             let mode = if state.keep_others { PsetMode::Shared } else { PsetMode::Own };
-            sets.insert(id, SetLabel { members, mode, zones: state.zones_of(id), serial });
+            let memory = match pset.props.boolean(SetMemory::PROPERTY) {
+                Some(true) => SetMemory::Local,
+                Some(false) => SetMemory::All,
+                None => old.map(|s| s.memory.clone()).unwrap_or_default(),
+            };
+            sets.insert(id, SetLabel { members, mode, zones: state.zones_of(id), memory, serial });
         }
         let moves = |cpu: &CpuId| Self::set_of(live, *cpu) != Self::set_of(&sets, *cpu);
         let moving = states.keys().copied().filter(moves).collect();

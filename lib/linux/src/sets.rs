@@ -8,7 +8,7 @@ use crate::words;
 use millpond_machine::facets::CreateOptions;
 use millpond_machine::facets::{LwpStatus, Move};
 use millpond_machine::{Change, Psets, Reason, Refusal, Step, Subject, Threads};
-use millpond_model::{CpuId, CpuSet, Lwp, Pset, PsetId, PsetMode, State};
+use millpond_model::{CpuId, CpuSet, Lwp, Pset, PsetId, PsetMode, SetMemory, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -212,7 +212,10 @@ impl Psets for LinuxMachine {
         let id = Pset::free_id(&sets.keys().copied().collect::<Vec<_>>());
         let serial = sets.values().map(|s| s.serial + 1).max().unwrap_or(1);
         let mode = if exclusive { PsetMode::Own } else { PsetMode::Shared };
-        sets.insert(id, SetLabel { members: Vec::new(), mode, zones: Vec::new(), serial });
+        sets.insert(
+            id,
+            SetLabel { members: Vec::new(), mode, zones: Vec::new(), memory: SetMemory::All, serial },
+        );
         let (moves, mut steps) = self.moved(&view, &states, &mut sets, id, cpus, forced)?;
         steps = self.with_plan(&view, steps, &Wanted::of(&view, sets, Vec::new()))?;
         Ok(Change::new(format!("create processor set {id}"), steps, (id, moves)))
@@ -306,6 +309,12 @@ fn breaches(view: &View, id: PsetId, label: &SetLabel, mode: PsetMode) -> Vec<St
     // A slice without processors of its own shares those of the default set.
     if *is != wanted && !(view.systemd && wanted.is_empty()) {
         breaches.push(format!("its processors are `{is}` instead of `{wanted}`"));
+    }
+    let memory = view.wanted_mems(label);
+    if memory.is_some() && group.mems != memory {
+        let is = group.mems.clone().unwrap_or_default();
+        breaches
+            .push(format!("its memory comes from nodes `{is}` instead of `{}`", memory.unwrap_or_default()));
     }
     if mode == PsetMode::Steered && !view.v1 {
         breaches.push("new groups may intrude until the next check".to_owned());

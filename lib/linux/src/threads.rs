@@ -217,7 +217,7 @@ impl LinuxMachine {
         Ok(steps)
     }
 
-    fn status(&self, task: TaskId) -> Result<LwpStatus, KnobError> {
+    pub(crate) fn status(&self, task: TaskId) -> Result<LwpStatus, KnobError> {
         let place = self.os.place(task.pid, Some(task.leader())).map_err(knob_error)?;
         let set = if self.has_cgroups() {
             place.as_deref().and_then(names::owner).unwrap_or(PsetId::DEFAULT)

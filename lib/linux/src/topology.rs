@@ -61,7 +61,7 @@ fn number(os: &Os, path: &Path) -> Option<i64> {
     os.root.read(path).ok().flatten()?.trim().parse().ok()
 }
 
-fn read_lgroups(os: &Os, present: &CpuSet) -> Vec<Lgroup> {
+pub(crate) fn read_lgroups(os: &Os, present: &CpuSet) -> Vec<Lgroup> {
     let nodes = os.root.sys.join("devices/system/node");
     let mut ids: Vec<u32> = os
         .root

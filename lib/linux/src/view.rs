@@ -2,12 +2,12 @@
 
 use crate::Os;
 use crate::hierarchy::lists_cpuset;
-use crate::knob::{LinuxKnob, TaskId, Tree, canonical};
+use crate::knob::{LinuxKnob, TaskId, Tree, canonical, list_value};
 use crate::names;
 use crate::os::knob_error;
 use millpond_machine::{Journal, Knob, KnobError, Reason, Refusal, Subject, Value};
 use millpond_model::pools::PoolsState;
-use millpond_model::{CpuId, CpuSet, PoolId, PsetId, PsetMode};
+use millpond_model::{CpuId, CpuSet, LgrpId, PoolId, PsetId, PsetMode, SetMemory};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,6 +22,9 @@ pub struct SetLabel {
     /// Standing cgroups that are bound to the set as they are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<String>,
+    /// Where the memory of what is bound to it comes from.
+    #[serde(default, skip_serializing_if = "SetMemory::is_all")]
+    pub memory: SetMemory,
     /// Grows with each set made: the order of creation.
     pub serial: u64,
 }
@@ -45,8 +48,10 @@ impl SetLabel {
 pub struct Group {
     /// `cpuset.cpus`: what was asked for. Empty inherits on version 2.
     pub cpus: CpuSet,
-    /// `cpuset.mems` (version 1).
+    /// `cpuset.mems`: on version 2 only of the cgroups of sets, and absent where they inherit.
     pub mems: Option<Value>,
+    /// `cpuset.memory_migrate` is on (version 1).
+    pub migrates: bool,
     /// `cpuset.cpus.partition` unless it is `member`.
     pub partition: Option<Value>,
     /// `cpuset.cpus.exclusive` (version 2, since 6.7).
@@ -104,6 +109,8 @@ pub struct View {
     pub possible: CpuSet,
     /// On-line processors.
     pub online: CpuSet,
+    /// Nodes with memory and their processors, where a set's memory is confined.
+    pub nodes: Vec<(LgrpId, CpuSet)>,
     /// The root's memory nodes (version 1).
     pub mems: Value,
     /// Every cgroup that matters, by path; parents sort before children. `/` is always there.
@@ -199,6 +206,9 @@ impl View {
                 None => true,
             }
         };
+        if view.sets().values().any(|set| !set.memory.is_all()) {
+            view.read_nodes(os)?;
+        }
         if !v1 {
             view.remote_partitions = view.partitions && os.kernel >= (6, 7);
             let live = view.sets().into_values().flat_map(|s| s.zones);
@@ -215,6 +225,40 @@ impl View {
             view.read_tasks(os, "/")?;
         }
         Ok(view)
+    }
+
+    fn read_nodes(&mut self, os: &Os) -> Result<(), (String, KnobError)> {
+        let present = os.cpu_list("present").map_err(|e| ("the list of processors".into(), e))?;
+        self.nodes = crate::lgroups::memory_nodes(&crate::topology::read_lgroups(os, &present));
+        Ok(())
+    }
+
+    /// The nodes that the memory of a set comes from now; `None` for anywhere: nothing was asked for, or none of them has memory.
+    #[must_use]
+    pub fn memory_nodes(&self, label: &SetLabel) -> Option<BTreeSet<LgrpId>> {
+        let active = &label.cpus() & &self.online;
+        let meant = |(node, cpus): &&(LgrpId, CpuSet)| match &label.memory {
+            SetMemory::All => false,
+            SetMemory::Local => !cpus.is_disjoint(&active),
+            SetMemory::Nodes(nodes) => nodes.contains(node),
+        };
+        let nodes: BTreeSet<LgrpId> = self.nodes.iter().filter(meant).map(|(node, _)| *node).collect();
+        (!nodes.is_empty()).then_some(nodes)
+    }
+
+    /// The same as the value of a list.
+    pub(crate) fn wanted_mems(&self, label: &SetLabel) -> Option<Value> {
+        let nodes: CpuSet = self.memory_nodes(label)?.into_iter().map(|node| CpuId(node.0)).collect();
+        list_value(&nodes)
+    }
+
+    /// The knob of a cgroup's memory nodes.
+    #[must_use]
+    pub fn mems_knob(&self, path: &str) -> LinuxKnob {
+        match names::unit(path).filter(|_| self.systemd) {
+            Some(_) => LinuxKnob::AllowedMemory(path.to_owned()),
+            None => control(path, "cpuset.mems"),
+        }
     }
 
     /// The cgroups on the way to a zone, with the neighbours of each.
@@ -401,10 +445,14 @@ fn read_group(os: &Os, path: &str) -> Result<Group, (String, KnobError)> {
     group.cpus = list(cpus);
     if os.hierarchy.is_v1() {
         group.mems = value("cpuset.mems")?;
+        group.migrates = names::owner(path).is_some() && value("cpuset.memory_migrate")?.is_some();
         return Ok(group);
     }
     if has_cpusets {
         group.partition = value("cpuset.cpus.partition")?;
+        if names::owner(path).is_some() {
+            group.mems = value("cpuset.mems")?;
+        }
         group.exclusive = list(read("cpuset.cpus.exclusive")?);
     }
     let subtree = read("cgroup.subtree_control")?;

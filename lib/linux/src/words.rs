@@ -29,6 +29,8 @@ fn name_of(os: &Os, knob: &LinuxKnob) -> String {
         LinuxKnob::Mask(id) => format!("the affinity mask of {}", task(os, *id)),
         LinuxKnob::Policy(id) => format!("the scheduling policy of {}", task(os, *id)),
         LinuxKnob::Allowed(path) => format!("the processor list of {}", group(path)),
+        LinuxKnob::AllowedMemory(path) => format!("the memory node list of {}", group(path)),
+        LinuxKnob::Pages(id) => format!("the memory of {}", task(os, *id)),
         LinuxKnob::Kept(unit) => format!("the drop-in for {unit}"),
         LinuxKnob::Balancer => "irqbalance".to_owned(),
         LinuxKnob::Record(name) => format!("the record {name} in the state directory"),

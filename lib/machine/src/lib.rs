@@ -46,7 +46,8 @@ pub use absent::Absent;
 pub use change::{Baseline, Change, Knob, Step, Value};
 pub use execute::{Committed, Finding, Repair, Writer, is_at_rest, repair};
 pub use facets::{
-    Accounting, Clock, Counters, Dispatcher, Interrupts, Pools, Processors, Psets, Sampler, Threads, Zones,
+    Accounting, Clock, Counters, Dispatcher, Interrupts, Lgroups, Pools, Processors, Psets, Sampler, Threads,
+    Zones,
 };
 pub use journal::{Journal, JournalError, MemoryJournal, Operation, fold};
 pub use refusal::{Holder, KnobError, Reason, Refusal, Subject};
@@ -110,6 +111,11 @@ pub trait Machine: Knobs {
     /// # Errors
     /// [`Absent`] when there is no such facet here.
     fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent>;
+    /// Processors and memory by how far they are from each other.
+    ///
+    /// # Errors
+    /// [`Absent`] when there is no such facet here.
+    fn lgroups(&self) -> Result<&dyn Lgroups, Absent>;
 }
 
 /// The part of a machine that the executor uses: single values with names.

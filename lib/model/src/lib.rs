@@ -14,6 +14,7 @@ mod class_params;
 mod cpuset;
 mod dispatch;
 mod ids;
+mod lgroups;
 pub mod pools;
 mod pset;
 mod sample;
@@ -30,6 +31,7 @@ pub use dispatch::{
     TS_LEVELS, TableError, TsRow, TsTable,
 };
 pub use ids::{CPU_MAX, ChipId, CoreId, CpuId, LgrpId, Lwp, LwpId, ParseIdError, Pid, PoolId, PsetId};
+pub use lgroups::{Affinity, Group, GroupId, GroupKind, LgroupTree, NoSuchAffinity, SetMemory};
 pub use pset::{Pset, PsetMode};
 pub use sample::{COLUMNS, Column, CpuSample, Sample, Ticks};
 pub use state::{PARSEABLE_STATES, State, Transition, TransitionError};

@@ -2,16 +2,17 @@
 //! code that will make it. So each rule is asked in the situation that the steps before it have led to.
 
 use crate::dispatcher::{TableName, row_values};
+use crate::kernel::Wish;
 use crate::knobs::{
-    self, Name, aside_value, bond_value, default_class_value, place_value, pools_value, set_value,
-    state_value,
+    self, Name, aside_value, bond_value, default_class_value, memory_value, place_value, pools_value,
+    set_value, state_value, wish_value,
 };
 use crate::tables::{Bond, SetRecord, Tables};
 use millpond_machine::facets::{Move, StateChange};
 use millpond_machine::{Change, Reason, Refusal, Step, Subject, Value};
 use millpond_model::pools::PoolsState;
 use millpond_model::{
-    Class, ClassParams, ClassTable, CpuId, CpuSet, Lwp, Pid, PoolId, PsetId, State, Transition,
+    Class, ClassParams, ClassTable, CpuId, CpuSet, Lwp, Pid, PoolId, PsetId, SetMemory, State, Transition,
     TransitionError, WallTime,
 };
 
@@ -42,7 +43,20 @@ impl Draft {
 
     /// Makes or removes a set.
     pub fn set(&mut self, id: PsetId, record: Option<SetRecord>) -> Result<(), Refusal> {
+        if record.is_none() {
+            self.memory(id, &SetMemory::All)?;
+        }
         self.step(Name::Set(id), record.map(set_value), false)
+    }
+
+    /// Says where the memory of a set comes from.
+    pub fn memory(&mut self, id: PsetId, to: &SetMemory) -> Result<(), Refusal> {
+        self.step(Name::SetMemory(id), memory_value(to), false)
+    }
+
+    /// Says which lgroups a thread prefers.
+    pub fn prefer(&mut self, lwp: Lwp, wish: Wish) -> Result<(), Refusal> {
+        self.step(Name::LwpLgroups(lwp), Some(wish_value(wish)), false)
     }
 
     /// Binds a thread to a set, or to none. A thread may vanish before its turn comes where that does not

@@ -6,7 +6,9 @@ use crate::kernel::{
 };
 use crate::state::{DeviceKind, SimState};
 use crate::tables::{self, LwpRecord, ProcessRecord, ProcessorRecord, Tables};
-use millpond_model::{ClassParams, CpuId, DispatchTables, Lwp, LwpId, Pid, PsetId, Topology};
+use millpond_model::{
+    ClassParams, CpuId, DispatchTables, Lgroup, Lwp, LwpId, Pid, PsetId, SetMemory, Topology,
+};
 use std::collections::BTreeMap;
 
 /// How the processors of a topology stand, for the kernel: indices ascend with numbers.
@@ -68,12 +70,14 @@ impl SimState {
         }
         self.kernel.arrange(&arrangement(&self.topology, &self.tables));
         self.route();
+        self.place_memory();
         let mut ended = Vec::new();
         for (thread, lwp) in &self.threads {
             match self.tables.lwp(*lwp) {
                 Some(record) => {
                     let (part, cpu) = confinement(&self.topology, record);
                     self.kernel.confine(*thread, part, cpu);
+                    self.kernel.prefer(*thread, record.wish);
                     self.kernel.set_params(*thread, record.class);
                 }
                 None => ended.push(*thread),
@@ -83,6 +87,30 @@ impl SimState {
             self.kernel.end(thread);
         }
         self.hear();
+    }
+
+    /// Memory comes from where the tables let it.
+    fn place_memory(&mut self) {
+        let known = self.kernel.parts();
+        for part in 0..known {
+            let set = part.checked_sub(SETS).map(PsetId);
+            let lgroups = set.map(|set| self.memory_lgroups(set)).unwrap_or_default();
+            self.kernel.confine_memory(part, &lgroups);
+        }
+    }
+
+    /// Where the memory of a set comes from, by places in the topology; none for anywhere.
+    pub(crate) fn memory_lgroups(&self, set: PsetId) -> Vec<u32> {
+        let Some(memory) = self.tables.memory.get(&set) else { return Vec::new() };
+        let active = self.tables.active(set);
+        let meant = |l: &Lgroup| match memory {
+            SetMemory::All => false,
+            SetMemory::Local => !l.cpus.is_disjoint(&active),
+            SetMemory::Nodes(nodes) => nodes.contains(&l.id),
+        };
+        let has_memory = |l: &Lgroup| l.memory_kib.is_none_or(|kib| kib > 0);
+        let lgroups = (0u32..).zip(self.topology.lgroups());
+        lgroups.filter(|(_, l)| meant(l) && has_memory(l)).map(|(at, _)| at).collect()
     }
 
     /// Interrupts go where the tables let them.

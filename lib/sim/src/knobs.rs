@@ -12,16 +12,19 @@
 //! | `dispatch/default` | `none` or `FX` |
 //! | `pools` | pools as they were last committed, as JSON; absent while they are disabled |
 //! | `process/204/pool` | `0`: the pool it is in |
+//! | `set/1/memory` | `local`, or `0,1`: where its memory comes from; absent where nothing was said |
+//! | `lwp/204/1/lgroups` | `none`, `strong 0`, `weak 1,2`, `strong 0 weak 1`: which it prefers |
 //! | `lwp/204/1/aside` | `no`, or `yes`: it keeps out of sets that push nobody out |
 //!
 //! Order and time stand in the values, so that putting a value back puts everything back. Writing checks what
 //! must hold at every moment of a change; what must hold at its end is checked while it is prepared.
 
 use crate::dispatcher::{TableName, read_row, write_row};
+use crate::kernel::Wish;
 use crate::tables::{Bond, SetRecord, Tables};
 use millpond_machine::{Knob, KnobError, Value};
 use millpond_model::pools::PoolsState;
-use millpond_model::{Class, ClassParams, CpuId, Lwp, LwpId, Pid, PsetId, State, WallTime};
+use millpond_model::{Class, ClassParams, CpuId, Lwp, LwpId, Pid, PsetId, SetMemory, State, WallTime};
 use std::fmt;
 use std::str::FromStr;
 
@@ -30,6 +33,8 @@ use std::str::FromStr;
 pub enum Name {
     /// Whether a set exists.
     Set(PsetId),
+    /// Where the memory of a set comes from.
+    SetMemory(PsetId),
     /// The set that a processor is in.
     ProcessorSet(CpuId),
     /// The state of a processor.
@@ -40,6 +45,8 @@ pub enum Name {
     LwpCpu(Lwp),
     /// Whether a thread keeps out of sets that push nobody out.
     LwpAside(Lwp),
+    /// Which lgroups a thread prefers.
+    LwpLgroups(Lwp),
     /// The class of a thread, and its parameters in it.
     LwpClass(Lwp),
     /// A row of a dispatch table.
@@ -64,6 +71,8 @@ impl Name {
     pub fn called(self) -> String {
         match self {
             Name::Set(set) => format!("processor set {set}"),
+            Name::SetMemory(set) => format!("the memory of processor set {set}"),
+            Name::LwpLgroups(lwp) => format!("the affinities of thread {lwp}"),
             Name::ProcessorSet(cpu) => format!("the set of processor {cpu}"),
             Name::ProcessorState(cpu) => format!("the state of processor {cpu}"),
             Name::LwpSet(lwp) => format!("the set of thread {lwp}"),
@@ -82,6 +91,8 @@ impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Name::Set(set) => write!(f, "set/{set}"),
+            Name::SetMemory(set) => write!(f, "set/{set}/memory"),
+            Name::LwpLgroups(lwp) => write!(f, "lwp/{}/{}/lgroups", lwp.pid, lwp.lwp),
             Name::ProcessorSet(cpu) => write!(f, "processor/{cpu}/set"),
             Name::ProcessorState(cpu) => write!(f, "processor/{cpu}/state"),
             Name::LwpSet(lwp) => write!(f, "lwp/{}/{}/set", lwp.pid, lwp.lwp),
@@ -110,6 +121,8 @@ fn parse_name(text: &str) -> Option<Name> {
         |pid: &str, lwp: &str| Some(Lwp { pid: pid.parse::<Pid>().ok()?, lwp: lwp.parse::<LwpId>().ok()? });
     match *words.as_slice() {
         ["set", set] => Some(Name::Set(set.parse().ok()?)),
+        ["set", set, "memory"] => Some(Name::SetMemory(set.parse().ok()?)),
+        ["lwp", pid, id, "lgroups"] => Some(Name::LwpLgroups(lwp(pid, id)?)),
         ["processor", cpu, "set"] => Some(Name::ProcessorSet(cpu.parse().ok()?)),
         ["processor", cpu, "state"] => Some(Name::ProcessorState(cpu.parse().ok()?)),
         ["lwp", pid, id, "set"] => Some(Name::LwpSet(lwp(pid, id)?)),
@@ -157,6 +170,56 @@ pub fn aside_value(aside: bool) -> Value {
     if aside { "yes".into() } else { "no".into() }
 }
 
+/// The value of where the memory of a set comes from; none for anywhere.
+#[must_use]
+pub fn memory_value(memory: &SetMemory) -> Option<Value> {
+    match memory {
+        SetMemory::All => None,
+        SetMemory::Local => Some("local".into()),
+        SetMemory::Nodes(nodes) => Some(nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")),
+    }
+}
+
+fn parse_memory(value: &str) -> Option<SetMemory> {
+    if value == "local" {
+        return Some(SetMemory::Local);
+    }
+    value.split(',').map(|node| node.parse().ok()).collect::<Option<_>>().map(SetMemory::Nodes)
+}
+
+/// The value of which lgroups a thread prefers.
+#[must_use]
+pub fn wish_value(wish: Wish) -> Value {
+    let list = |bits: u64| {
+        let set = (0..u64::BITS).filter(|bit| bits >> bit & 1 == 1);
+        set.map(|bit| bit.to_string()).collect::<Vec<_>>().join(",")
+    };
+    let words = [("strong", wish.strong), ("weak", wish.weak)];
+    let said =
+        words.iter().filter(|(_, bits)| *bits > 0).map(|(word, bits)| format!("{word} {}", list(*bits)));
+    let said = said.collect::<Vec<_>>().join(" ");
+    if said.is_empty() { "none".into() } else { said }
+}
+
+fn parse_wish(value: &str) -> Option<Wish> {
+    let mut wish = Wish::default();
+    if value == "none" {
+        return Some(wish);
+    }
+    let mut words = value.split(' ');
+    while let Some(word) = words.next() {
+        let bits = match word {
+            "strong" => &mut wish.strong,
+            "weak" => &mut wish.weak,
+            _ => return None,
+        };
+        for bit in words.next()?.split(',') {
+            *bits |= 1u64.checked_shl(bit.parse().ok()?)?;
+        }
+    }
+    Some(wish)
+}
+
 /// The value of the default class.
 #[must_use]
 pub fn default_class_value(class: Option<Class>) -> Value {
@@ -175,6 +238,8 @@ pub fn pools_value(state: &PoolsState) -> Value {
 pub fn read(tables: &Tables, name: Name) -> Option<Value> {
     match name {
         Name::Set(set) => tables.sets.get(&set).map(|s| set_value(*s)),
+        Name::SetMemory(set) => tables.memory.get(&set).and_then(memory_value),
+        Name::LwpLgroups(lwp) => tables.lwp(lwp).map(|l| wish_value(l.wish)),
         Name::ProcessorSet(cpu) => tables.processors.get(&cpu).map(|p| place_value(p.set, p.arrival)),
         Name::ProcessorState(cpu) => tables.processors.get(&cpu).map(|p| state_value(p.state, p.since)),
         Name::LwpSet(lwp) => tables.lwp(lwp).map(|l| bond_value(l.set)),
@@ -205,6 +270,18 @@ pub fn write(tables: &mut Tables, name: Name, value: Option<&Value>) -> Result<(
             tables.pools = value.map(parse).transpose()?;
             Ok(())
         }
+        (Name::SetMemory(set), None) => {
+            tables.memory.remove(&set);
+            Ok(())
+        }
+        (Name::SetMemory(set), Some(value)) => {
+            let memory = parse_memory(value).ok_or_else(|| malformed(value))?;
+            if set.is_default() || !tables.has_set(set) {
+                return Err(KnobError::Refused(format!("there is no processor set {set}")));
+            }
+            tables.memory.insert(set, memory);
+            Ok(())
+        }
         (_, None) => Err(KnobError::Refused(format!("{name} cannot be removed"))),
         (Name::ProcessorSet(cpu), Some(value)) => write_place(tables, cpu, value),
         (Name::ProcessorState(cpu), Some(value)) => write_state(tables, cpu, value),
@@ -222,6 +299,10 @@ pub fn write(tables: &mut Tables, name: Name, value: Option<&Value>) -> Result<(
                 return Err(KnobError::Refused(format!("there is no processor {}", bond.to)));
             }
             writable(tables, lwp)?.cpu = bond;
+            Ok(())
+        }
+        (Name::LwpLgroups(lwp), Some(value)) => {
+            writable(tables, lwp)?.wish = parse_wish(value).ok_or_else(|| malformed(value))?;
             Ok(())
         }
         (Name::LwpAside(lwp), Some(value)) => {
@@ -272,6 +353,9 @@ fn remove_set(tables: &mut Tables, set: PsetId) -> Result<(), KnobError> {
     }
     if tables.lwps().any(|(_, l)| l.set_id() == set) {
         return Err(KnobError::Refused("threads are still bound to it".into()));
+    }
+    if tables.memory.contains_key(&set) {
+        return Err(KnobError::Refused("its memory is still confined".into()));
     }
     tables.sets.remove(&set);
     Ok(())

@@ -51,6 +51,8 @@
 //! | processes of a machine that was just booted | approximate: they are there and sleep for ever |
 //! | events of `mpstat` | switches, involuntary ones, migrations, system calls, interrupts, interrupts as threads and cross calls are counted; faults (minf, mjf) and locks (smtx, srw) stay 0: there are neither pages nor locks |
 //! | counters of cycles and instructions | exact for the model: what is measured by time counts as one instruction in a cycle |
+//! | lgroups, homes, affinities | exact as to which lgroup is chosen by affinity (reference §3.10), approximate as to load: it is who runs or waits now, at home, and does not age |
+//! | memory of lgroups | approximate: segments that threads share have a size and a place; what a thread has for itself has a place and no size |
 //! | workloads | approximate: few kinds of steps, whose instructions and times are assumed, or fitted to one published figure; see [`workloads`] |
 //! | pipelines, caches, memory near and far, costs of switches | approximate, by a formula of a line or two each: see the ledger of [`kernel`] |
 //! | machines | each figure has its source in the machine's file: published, taken, or fitted |
@@ -67,6 +69,7 @@ mod follow;
 mod interrupts;
 pub mod kernel;
 pub mod knobs;
+mod lgroups;
 mod machine;
 mod pools;
 mod processors;

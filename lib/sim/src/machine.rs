@@ -12,8 +12,8 @@ use crate::workloads::Load;
 use crate::{catalogue, description};
 use millpond_machine::{
     Absent, Accounting, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, Knob, KnobError, Knobs,
-    Machine, MemoryJournal, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Subject, Threads,
-    Value, Zones,
+    Lgroups, Machine, MemoryJournal, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Subject,
+    Threads, Value, Zones,
 };
 use millpond_model::{CpuId, Lwp, LwpId, Nanos, Pid, PsetId, Topology, WallTime};
 use std::cell::{Cell, RefCell};
@@ -238,6 +238,9 @@ impl Machine for SimMachine {
         Ok(self)
     }
     fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent> {
+        Ok(self)
+    }
+    fn lgroups(&self) -> Result<&dyn Lgroups, Absent> {
         Ok(self)
     }
 }

@@ -11,7 +11,7 @@ use crate::threads::check_cpu_stays_inside;
 use millpond_machine::facets::{Member, StartOption};
 use millpond_machine::{Change, Pools, Reason, Refusal, Subject};
 use millpond_model::pools::PoolsState;
-use millpond_model::{CpuId, CpuSet, Lwp, Pid, PoolId, PsetId, State};
+use millpond_model::{CpuId, CpuSet, Lwp, Pid, PoolId, PsetId, SetMemory, State};
 use std::collections::BTreeMap;
 
 impl SimMachine {
@@ -58,6 +58,12 @@ impl Pools for SimMachine {
             }
         }
         move_processors(&mut draft, &wanted.sets)?;
+        for pset in to.iter().flat_map(|s| &s.conf.psets) {
+            let local = pset.props.boolean(SetMemory::PROPERTY);
+            if let (Some(local), Some(set)) = (local, pset.id().filter(|set| !set.is_default())) {
+                draft.memory(set, if local { &SetMemory::Local } else { &SetMemory::All })?;
+            }
+        }
         let pools = to.as_ref().map(PoolsState::sets).unwrap_or_default();
         follow(&mut draft, &pools)?;
         self.bind_zones(&mut draft, to.as_ref(), &pools)?;

@@ -148,6 +148,7 @@ impl SimState {
                 dispatch,
                 default_class: None,
                 pools: None,
+                memory: BTreeMap::new(),
             },
         }
     }

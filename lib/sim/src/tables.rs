@@ -1,12 +1,13 @@
 //! What commands can change: processors, sets, and processes with their threads. Plain data and questions
 //! about it; the rules of change are elsewhere.
 
+use crate::kernel::Wish;
 use millpond_formats::dispadmin::{HZ_DEFAULT, default_tables};
 use millpond_machine::facets::{LwpStatus, Process};
 use millpond_model::pools::PoolsState;
 use millpond_model::{
     Class, ClassParams, CpuId, CpuSet, DispatchTables, Lwp, LwpId, Pid, PoolId, Pset, PsetId, PsetMode,
-    State, WallTime,
+    SetMemory, State, WallTime,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -32,6 +33,9 @@ pub struct Tables {
     /// Pools as they were last committed, while they are enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pools: Option<PoolsState>,
+    /// Where the memory of sets comes from, for those of which that was said.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub memory: BTreeMap<PsetId, SetMemory>,
 }
 
 fn standard_tables() -> DispatchTables {
@@ -135,6 +139,9 @@ pub struct LwpRecord {
     /// Its class, and its parameters in it.
     #[serde(default)]
     pub class: ClassParams,
+    /// Which lgroups it prefers, by their place in the topology.
+    #[serde(default, skip_serializing_if = "Wish::is_none")]
+    pub wish: Wish,
 }
 
 /// What a thread is bound to, and how firmly.

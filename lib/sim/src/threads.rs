@@ -89,14 +89,14 @@ impl Threads for SimMachine {
 }
 
 /// The threads that a change of binding is about.
-struct Targets {
+pub(crate) struct Targets {
     pid: Pid,
     named: bool,
-    found: Vec<(Lwp, LwpRecord)>,
+    pub(crate) found: Vec<(Lwp, LwpRecord)>,
 }
 
 impl Targets {
-    fn find(tables: &Tables, pid: Pid, lwps: Option<&[LwpId]>) -> Result<Self, Refusal> {
+    pub(crate) fn find(tables: &Tables, pid: Pid, lwps: Option<&[LwpId]>) -> Result<Self, Refusal> {
         let refuse = |subject, reason| Err(Refusal::new(subject, reason));
         let Some(process) = tables.processes.get(&pid) else {
             return refuse(Subject::Process(pid), Reason::NoSuchProcess);
@@ -118,11 +118,11 @@ impl Targets {
         Ok(Targets { pid, named: lwps.is_some(), found })
     }
 
-    fn subject(&self, lwp: Lwp) -> Subject {
+    pub(crate) fn subject(&self, lwp: Lwp) -> Subject {
         if self.named { Subject::Thread(lwp) } else { Subject::Process(self.pid) }
     }
 
-    fn noun(&self) -> String {
+    pub(crate) fn noun(&self) -> String {
         match self.found.as_slice() {
             [(lwp, _)] if self.named => format!("thread {lwp}"),
             _ if self.named => format!("threads of process {}", self.pid),

@@ -3,8 +3,8 @@
 use jiff::tz::TimeZone;
 use millpond_machine::{
     Absent, Accounting, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, JournalError, Knob,
-    KnobError, Knobs, Machine, MemoryJournal, Operation, Pools, Processors, Psets, Refusal, Sampler, Step,
-    Threads, Value, Zones,
+    KnobError, Knobs, Lgroups, Machine, MemoryJournal, Operation, Pools, Processors, Psets, Refusal, Sampler,
+    Step, Threads, Value, Zones,
 };
 use millpond_model::Pid;
 use millpond_session::Session;
@@ -103,6 +103,9 @@ impl Machine for Stage {
     }
     fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent> {
         self.sim.dispatcher()
+    }
+    fn lgroups(&self) -> Result<&dyn Lgroups, Absent> {
+        self.sim.lgroups()
     }
 }
 

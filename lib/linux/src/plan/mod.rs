@@ -7,7 +7,7 @@
 //! 2. cgroups of sets that end: tasks out, flags and lists reset, directories removed;
 //! 3. partitions that lose all their processors give up their flag;
 //! 4. lists shrink, children before parents — other people's first, for an overlap kills a partition;
-//! 5. lists grow, parents before children, and labels follow;
+//! 5. lists grow, parents before children, and labels follow; then lists of memory nodes;
 //! 6. partition flags are set;
 //! 7. tasks move;
 //! 8. other people's lists grow back, parents first;
@@ -15,6 +15,7 @@
 //!
 //! A plan for a machine that already is as wanted is empty.
 
+mod memory;
 mod others;
 mod ours;
 mod tasks;
@@ -115,6 +116,8 @@ struct Target {
     controller: bool,
     label: Option<String>,
     origin: Option<String>,
+    /// The memory nodes that it is confined to; `None` for what cgroups of ours have by themselves.
+    mems: Option<Value>,
 }
 
 /// The steps from `view` to `wanted`, in order.
@@ -168,6 +171,7 @@ impl<'a> Planner<'a> {
         self.aim_sets();
         self.aim_tasks();
         self.aim_default();
+        self.aim_memory();
         self.create();
         self.dissolve();
         self.release_flags();
@@ -176,6 +180,7 @@ impl<'a> Planner<'a> {
         self.shrink_others(&mut others);
         self.shrink_ours();
         self.grow_ours();
+        self.confine_memory();
         self.flag();
         self.move_tasks();
         self.claim_zones();

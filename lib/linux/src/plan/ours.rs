@@ -25,6 +25,7 @@ impl Planner<'_> {
                 controller: self.is_hand_made(),
                 label: Some(label.text()),
                 origin: None,
+                mems: self.view.wanted_mems(label),
             };
             self.targets.insert(self.view.set_group(*id), target);
         }
@@ -77,7 +78,8 @@ impl Planner<'_> {
             if self.view.v1 {
                 let before = is.and_then(|g| g.mems.clone());
                 if before.is_none() {
-                    self.push(&control(&path, "cpuset.mems"), before, Some(self.view.mems.clone()));
+                    let mems = target.mems.clone().unwrap_or_else(|| self.view.mems.clone());
+                    self.push(&control(&path, "cpuset.mems"), before, Some(mems));
                 }
             }
         }
@@ -118,7 +120,10 @@ impl Planner<'_> {
                 continue;
             }
             self.push(&self.view.cpus_knob(path), cpus, None);
-            self.push(&control(path, "cpuset.mems"), group.mems, None);
+            self.push(&self.view.mems_knob(path), group.mems, None);
+            if group.migrates {
+                self.push(&control(path, "cpuset.memory_migrate"), Some("1".to_owned()), None);
+            }
             if group.controller && self.is_hand_made() {
                 self.push(&LinuxKnob::Controller(path.clone()), Some("on".into()), None);
             }

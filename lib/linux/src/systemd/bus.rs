@@ -93,6 +93,12 @@ impl Manager for Bus {
         self.call(OBJECT, MANAGER, "SetUnitProperties", &(unit, true, properties)).map(drop).map_err(knob)
     }
 
+    fn allow_memory(&self, unit: &str, nodes: Option<&CpuSet>) -> Result<(), KnobError> {
+        let bytes = nodes.map(to_bytes).unwrap_or_default();
+        let properties: Properties<'_> = vec![("AllowedMemoryNodes", Variant::from(bytes))];
+        self.call(OBJECT, MANAGER, "SetUnitProperties", &(unit, true, properties)).map(drop).map_err(knob)
+    }
+
     fn reload(&self) -> Result<(), KnobError> {
         self.call(OBJECT, MANAGER, "Reload", &()).map(drop).map_err(knob)
     }

@@ -18,6 +18,7 @@
 //! ```text
 //!   unit:/mpset1.slice        StartTransientUnit, StopUnit        present, or not
 //!   allowed:/mpset1.slice     SetUnitProperties (runtime)         AllowedCPUs
+//!   memory:/mpset1.slice      SetUnitProperties (runtime)         AllowedMemoryNodes
 //!   kept:nginx.service        a drop-in of ours, Reload              the slice that it starts in
 //!   place:204@8123            StartTransientUnit of a scope, AttachProcessesToUnit
 //!   cg:…/cpuset.cpus.partition, cg:…/cpuset.cpus.exclusive        by us: systemd writes neither
@@ -68,6 +69,8 @@ pub(crate) trait Manager {
     fn allowed(&self, unit: &str) -> Result<Option<CpuSet>, KnobError>;
     /// Sets or resets it, for this boot.
     fn allow(&self, unit: &str, cpus: Option<&CpuSet>) -> Result<(), KnobError>;
+    /// Sets or resets `AllowedMemoryNodes`, for this boot.
+    fn allow_memory(&self, unit: &str, nodes: Option<&CpuSet>) -> Result<(), KnobError>;
     /// Has it read the files of units again.
     fn reload(&self) -> Result<(), KnobError>;
 }
@@ -174,20 +177,31 @@ impl Os {
         self.wait_for_list(path, cpus)
     }
 
+    /// Sets the memory nodes of a slice of ours, or lets it have all again.
+    pub(crate) fn allow_memory(&self, path: &str, nodes: Option<&CpuSet>) -> Result<(), KnobError> {
+        self.manager()?.allow_memory(&unit(path)?, nodes)?;
+        let wanted = nodes.cloned().unwrap_or_default();
+        self.wait_for(path, "cpuset.mems", &wanted, "memory nodes")
+    }
+
     fn wait_for_list(&self, path: &str, wanted: &CpuSet) -> Result<(), KnobError> {
+        self.wait_for(path, "cpuset.cpus", wanted, "processors")
+    }
+
+    fn wait_for(&self, path: &str, name: &str, wanted: &CpuSet, noun: &str) -> Result<(), KnobError> {
         let dir = self.group(path)?;
         // A unit that does not run has no cgroup to show it.
         if !dir.is_dir() {
             return Ok(());
         }
-        let file = dir.join("cpuset.cpus");
+        let file = dir.join(name);
         let read = || -> Result<CpuSet, KnobError> {
             let text = self.root.read(&file).map_err(knob_error)?.unwrap_or_default();
             Ok(text.parse().unwrap_or_default())
         };
         wait_for(
             || Ok(read()? == *wanted),
-            || format!("its processors are `{}` instead of `{wanted}`", read().unwrap_or_default()),
+            || format!("its {noun} are `{}` instead of `{wanted}`", read().unwrap_or_default()),
         )
     }
 

@@ -143,6 +143,12 @@ impl Manager for PaperManager<'_> {
         }
     }
 
+    fn allow_memory(&self, unit: &str, nodes: Option<&CpuSet>) -> Result<(), KnobError> {
+        let path = self.path_of(unit).ok_or(KnobError::Gone)?;
+        let list = self.os.group(&path)?.join("cpuset.mems");
+        self.os.write(&list, &nodes.map(ToString::to_string).unwrap_or_default())
+    }
+
     fn reload(&self) -> Result<(), KnobError> {
         // A file by which tests let it fail, as a manager does that is about to end.
         match run_dir(&self.os.root).join("systemd/refuses-reload").exists() {

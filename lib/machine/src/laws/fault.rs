@@ -2,7 +2,7 @@
 
 use super::command::Fault;
 use crate::facets::{
-    Clock, Counters, Dispatcher, Interrupts, Pools, Processors, Psets, Sampler, Threads, Zones,
+    Clock, Counters, Dispatcher, Interrupts, Lgroups, Pools, Processors, Psets, Sampler, Threads, Zones,
 };
 use crate::{
     Absent, Accounting, Guard, Journal, JournalError, Knob, KnobError, Knobs, Machine, Operation, Refusal,
@@ -131,6 +131,9 @@ impl Machine for Faulty<'_> {
     }
     fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent> {
         self.machine.dispatcher()
+    }
+    fn lgroups(&self) -> Result<&dyn Lgroups, Absent> {
+        self.machine.lgroups()
     }
 }
 

@@ -59,6 +59,13 @@ impl Kernel {
             return Err("a partition has processors that do not exist".into());
         }
         let lgroups = self.levels.len();
+        let known = |list: &Vec<u32>| list.iter().all(|lgroup| (*lgroup as usize) < lgroups);
+        let is_placed = |segment: u32| self.segments.get(segment as usize).is_some_and(Option::is_some);
+        let sound =
+            self.placed.iter().all(|p| known(&p.lgroups) && !p.lgroups.is_empty() && is_placed(p.segment));
+        if !sound || !self.parts.iter().all(|part| known(&part.memory)) {
+            return Err("memory is in an lgroup, or of a segment, that does not exist".into());
+        }
         let rings_exist = self.levels.iter().flatten().flatten().all(|l| (*l as usize) < lgroups);
         if !rings_exist || !exist(&self.asked) || !exist(&self.busy) || lgroups == 0 {
             return Err("the kernel names lgroups or processors that do not exist".into());

@@ -5,6 +5,7 @@ use super::Kernel;
 use super::bits::{Bits, first_in};
 use super::heap::Source;
 use super::queue::{IDLE, LEVELS_END};
+use std::cmp::Reverse;
 
 /// Threads below this priority are left for a moment where they last ran.
 const STEAL_AT_ONCE: i16 = 60;
@@ -137,8 +138,8 @@ impl Kernel {
         Some(thread)
     }
 
-    /// The lgroup where a new thread is at home: among those with processors in its partition, the one with the fewest
-    /// threads for its processors.
+    /// The lgroup where a new thread is at home: among those with processors in its partition, and of these among those that it prefers most,
+    /// the one with the fewest threads for its processors.
     pub(super) fn choose_home(&self, thread: u32) -> u32 {
         let t = self.thread(thread);
         if let Some(cpu) = t.bound {
@@ -148,8 +149,8 @@ impl Kernel {
         let load = |(lgroup, rings): (u32, &Vec<Bits>)| {
             let cpus = rings[0].iter().filter(|cpu| part.contains(*cpu)).count() as u64;
             let threads = self.index.at_home[t.part as usize][lgroup as usize];
-            (cpus > 0).then(|| (threads * 1_000_000 / cpus, lgroup))
+            (cpus > 0).then(|| (Reverse(t.wish.of(lgroup)), threads * 1_000_000 / cpus, lgroup))
         };
-        (0u32..).zip(&self.index.rings).filter_map(load).min().map_or(0, |(_, lgroup)| lgroup)
+        (0u32..).zip(&self.index.rings).filter_map(load).min().map_or(0, |(_, _, lgroup)| lgroup)
     }
 }

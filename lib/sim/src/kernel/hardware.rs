@@ -31,9 +31,9 @@
 //! used longest ago goes first. It loads that again, at the distance of its memory, before it goes on. So whoever moves
 //! to another cache, or comes back after others had the cache, pays once.
 
+use super::Kernel;
 use super::program::Mix;
 use super::thread::RunState;
-use super::{Kernel, Thread};
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a line of a cache.
@@ -172,49 +172,6 @@ impl Kernel {
             self.mixes.len() - 1
         });
         u32::try_from(at).unwrap_or(u32::MAX)
-    }
-
-    /// A segment of memory, which the first thread that maps it places; gives its number.
-    pub fn segment(&mut self) -> u32 {
-        self.segments.push(None);
-        u32::try_from(self.segments.len() - 1).unwrap_or(u32::MAX)
-    }
-
-    /// The thread uses a segment of so many KiB. Who comes first places it, by the policies of shared segments
-    /// (reference §3.10): those above the threshold at random over all lgroups with memory, or over those of the thread's
-    /// set where memory is placed with regard to sets and there is enough of it there; others at the thread's home.
-    pub(super) fn map(&mut self, thread: u32, segment: u32, kib: u64) {
-        self.t(thread).memory = Some(segment);
-        if self.segments[segment as usize].is_some() {
-            return;
-        }
-        let t = self.thread(thread);
-        let memory = &self.hardware.memory_kib;
-        let in_set = |lgroup: &usize| {
-            let cpus = self.parts[t.part as usize].cpus.iter();
-            cpus.into_iter().any(|cpu| self.cpus[cpu as usize].lgroup as usize == *lgroup)
-        };
-        let of_set: Vec<usize> = (0..memory.len()).filter(in_set).collect();
-        let enough = of_set.iter().map(|lgroup| memory[*lgroup]).sum::<u64>() > kib;
-        let lgroups = if kib <= self.tunables.shm_random_kib {
-            vec![t.home as usize]
-        } else if self.tunables.mem_pset_aware && enough {
-            of_set
-        } else {
-            (0..memory.len()).collect()
-        };
-        let mean = |row: &Vec<u64>| {
-            lgroups.iter().map(|lgroup| row[*lgroup]).sum::<u64>() / lgroups.len().max(1) as u64
-        };
-        let latency = self.hardware.latency_ps.iter().map(mean).collect();
-        self.segments[segment as usize] = Some(latency);
-    }
-
-    /// Picoseconds until the thread's memory answers a processor.
-    fn latency(&self, t: &Thread, cpu: u32) -> u64 {
-        let lgroup = self.cpus[cpu as usize].lgroup as usize;
-        let segment = t.memory.and_then(|segment| self.segments[segment as usize].as_ref());
-        segment.map_or(self.hardware.latency_ps[lgroup][t.home as usize], |by_lgroup| by_lgroup[lgroup])
     }
 
     /// What an instruction of the thread costs on a processor alone on its pipeline.

@@ -57,6 +57,7 @@ mod heap;
 mod index;
 mod interrupts;
 mod logs;
+mod memory;
 mod place;
 mod program;
 mod queue;
@@ -73,6 +74,7 @@ mod tests;
 pub use hardware::{Exclusive, Hardware, Pace};
 pub use heap::{Heap, Source};
 pub use logs::Log;
+pub use memory::{Placed, Wish};
 pub use place::Arrangement;
 pub use program::{Action, Mix, Program, Waiting};
 pub use queue::{IDLE, LEVELS, Queue};
@@ -219,6 +221,9 @@ pub struct Kernel {
     mixes: Vec<Mix>,
     /// For each segment of memory that was placed, picoseconds until it answers, by lgroup of the processor.
     segments: Vec<Option<Vec<u64>>>,
+    /// Where these are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    placed: Vec<Placed>,
     /// For each outer cache how much was loaded into it since boot, in KiB.
     filled: Vec<u64>,
     /// What was noted of moments.
@@ -363,6 +368,7 @@ impl Kernel {
             hardware: layout.hardware.clone(),
             mixes: vec![Mix::SPIN],
             segments: Vec::new(),
+            placed: Vec::new(),
             logs: Vec::new(),
             seed: 1,
             clock_cpu: 0,
@@ -471,6 +477,12 @@ impl Kernel {
     #[must_use]
     pub fn runnable_by_part(&self) -> Vec<u64> {
         self.index.at_home.iter().map(|homes| homes.iter().sum()).collect()
+    }
+
+    /// How many partitions there are; their numbers begin at 0.
+    #[must_use]
+    pub fn parts(&self) -> u32 {
+        u32::try_from(self.parts.len()).unwrap_or(u32::MAX)
     }
 
     fn t(&mut self, thread: u32) -> &mut Thread {

@@ -16,12 +16,15 @@ pub(super) struct Partition {
     pub cpus: Bits,
     /// The processors from whose queues its own processors may take threads.
     pub peers: Bits,
+    /// The lgroups that the memory of its threads comes from; all where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory: Vec<u32>,
 }
 
 impl Partition {
     /// One that has these processors to itself.
     pub fn of(cpus: Bits) -> Self {
-        Partition { peers: cpus.clone(), cpus }
+        Partition { peers: cpus.clone(), cpus, memory: Vec::new() }
     }
 }
 
@@ -94,13 +97,14 @@ impl Kernel {
             let own = |cpu: u32| self.cpus[cpu as usize].part as usize == number;
             let mixes = cpus.iter().filter(|cpus| cpus.iter().any(own));
             let peers = mixes.flat_map(Bits::iter).collect();
-            self.parts[number] = Partition { cpus: cpus[number].clone(), peers };
+            let part = &mut self.parts[number];
+            (part.cpus, part.peers) = (cpus[number].clone(), peers);
         }
         true
     }
 
     /// Makes partitions, without processors, until there are so many.
-    fn make_parts(&mut self, most: usize) {
+    pub(super) fn make_parts(&mut self, most: usize) {
         self.parts.resize_with(most, Partition::default);
         self.queues.resize_with(self.cpus.len() + most, Queue::default);
         self.index.at_home.resize(most, vec![0; self.levels.len()]);
@@ -127,6 +131,7 @@ impl Kernel {
         (t.part, t.bound) = (part, bound);
         self.count_at_home(thread, true);
         self.keep_home(thread);
+        self.bring_memory(thread);
         if waits {
             self.enqueue(thread, End::Back);
         } else if self.thread(thread).state == RunState::Running {

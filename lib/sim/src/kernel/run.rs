@@ -432,7 +432,7 @@ impl Kernel {
         let p = self.thread(parent);
         let mut child = Thread::new(class, p.pri, program);
         (child.bound, child.part, child.cpu, child.beats) = (p.bound, p.part, p.cpu, p.beats);
-        child.cap = p.cap;
+        (child.cap, child.wish) = (p.cap, p.wish);
         child.pri = self.class_pri(&child);
         let child = self.adopt(child);
         let home = self.choose_home(child);

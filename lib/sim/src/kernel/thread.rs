@@ -1,5 +1,6 @@
 //! A thread as the dispatcher sees it, and what its class remembers about it.
 
+use super::memory::Wish;
 use super::program::Program;
 use super::queue::{IDLE, NONE};
 use millpond_model::{ClassParams, Quantum};
@@ -43,6 +44,9 @@ pub struct Thread {
     pub cap: Option<u32>,
     /// Its home: the lgroup from which processors are looked for.
     pub home: u32,
+    /// Which lgroups it prefers.
+    #[serde(default, skip_serializing_if = "Wish::is_none")]
+    pub wish: Wish,
     /// Since when it is in a queue, in nanoseconds.
     pub queued_at: u64,
     /// Its neighbours in its queue.
@@ -240,6 +244,7 @@ impl Thread {
             part: 0,
             cap: None,
             home: 0,
+            wish: Wish::default(),
             queued_at: 0,
             prev: NONE,
             next: NONE,

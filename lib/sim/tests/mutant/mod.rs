@@ -9,7 +9,7 @@ use journal::SpoiledJournal;
 use millpond_machine::facets::{LwpStatus, Move};
 use millpond_machine::{
     Absent, Accounting, Change, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, Knob, KnobError,
-    Knobs, Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Zones,
+    Knobs, Lgroups, Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Zones,
 };
 use millpond_model::{CpuId, Lwp, Pid, PsetId, State};
 use millpond_sim::{SimMachine, SimState};
@@ -240,6 +240,9 @@ impl Machine for Mutant {
     }
     fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent> {
         Ok(self)
+    }
+    fn lgroups(&self) -> Result<&dyn Lgroups, Absent> {
+        Machine::lgroups(&self.sim)
     }
 }
 

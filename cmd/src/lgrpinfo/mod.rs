@@ -1,0 +1,224 @@
+//! Shows locality groups: which processors and how much memory are near each other, and how near.
+//!
+//! An lgroup is a set of processors and memory within some latency of each other. They form a tree: 0 is the root, which has
+//! everything; leaves have what is nearest together (a node of a NUMA machine), numbered from 1 in the order of the nodes; and
+//! on a machine where some nodes are nearer than others there are intermediate ones between. A machine whose memory is equally
+//! near to every processor has the root alone.
+//!
+//! An operand is a number, a range, `root`, `leaves`, `intermediate` or `all` (the default). What is shown is what you could
+//! use: processors that your own processes may run on. With `-G` it is what the machine has.
+//!
+//! # Options
+//!
+//! ```text
+//! -a          everything: -celLmrt (with -T -celLmr)
+//! -c          processors
+//! -e          load: threads that run or wait for a processor now; of an lgroup with others in it, their mean
+//! -l          latency within the lgroup
+//! -L          a table of latencies between lgroups
+//! -m          memory: installed, allocated, free
+//! -r          resources: the leaves that it has processors and memory of
+//! -t          children and parent
+//! -u UNIT     memory in b, k, m, g, t, p or e
+//! -T          the tree; with -c, -e, -l, -m, -r what is said of each leaf, too
+//! -I          numbers of lgroups only, on one line; with -c numbers of processors
+//! -C, -P      children of the lgroups in their place; their parents
+//! -G          what the machine has, not what you may use
+//! -h          the usage
+//! --pages     where the memory of processes is: PIDs as operands, and --set SET for all that is bound to a set
+//! ```
+//!
+//! Without `-celLmrt` it is `-celmrt`. On Linux a latency is the distance that the firmware names: 10 is the nearest.
+//!
+//! ```text
+//! $ lgrpinfo
+//! lgroup 0 (root):
+//! 	Children: 1 2
+//! 	CPUs: 0-3
+//! 	Memory: installed 4.0G, allocated 2.2G, free 1.8G
+//! 	Lgroup resources: 1 2 (CPU); 1 2 (memory)
+//! 	Load: 0.24
+//! 	Latency: 83
+//! lgroup 1 (leaf):
+//! 	Children: none, Parent: 0
+//! 	CPUs: 0 1
+//! 	Memory: installed 2.0G, allocated 1.2G, free 788M
+//! 	Lgroup resources: 1 (CPU); 1 (memory)
+//! 	Load: 0.4
+//! 	Latency: 56
+//! ```
+//!
+//! # Pages
+//!
+//! `--pages` says how much of a process's memory is local, that is in an lgroup with a processor that one of its threads may
+//! run on, and how much is remote. Numbers are KiB; all memory counts that is mapped and there, shared libraries included.
+//! `psrset --mems local SET` brings the memory of a set to its processors; look before and after.
+//!
+//! ```text
+//! $ lgrpinfo --pages --set 1
+//!      PID     MEMORY      LOCAL     REMOTE REMOTE%  BY LGROUP
+//!      300    1048576     524288     524288    50.0  1:524288 2:524288
+//! ```
+//!
+//! # JSON
+//!
+//! ```text
+//! {"lgroups":[{"children":[1,2],"id":0,"kind":"root","latency":83,"load":0.24,
+//!              "memory":{"free_kib":1887436,"installed_kib":4194304},"parent":null,"processors":[0,1,2,3]}],
+//!  "latencies":[[83,83,83],[83,56,83],[83,83,56]]}
+//! --pages: {"processes":[{"lgroups":{"1":524288,"2":524288},"local_kib":524288,"memory_kib":1048576,"pid":300,
+//!           "remote_kib":524288}]}
+//! ```
+//!
+//! # Status
+//!
+//! 0, or 1 when no lgroup, or no process, is meant or the machine cannot be read (what could be shown was), or 2 for what makes no sense.
+
+mod pages;
+mod show;
+
+use crate::args::Parsed;
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Exit, Failure};
+use crate::{help, lgroups};
+use millpond_formats::lgrpinfo::Shown;
+
+pub(crate) const COMMAND: Command = Command {
+    name: "lgrpinfo",
+    applet: true,
+    summary: "show locality groups: processors and memory near each other",
+    usage: &[
+        "[-aceGlLmrt] [-u unit] [-C | -P] [lgrp ...]",
+        "-I [-c] [-G] [-C | -P] [lgrp ...]",
+        "-T [-aceGlLmr] [-u unit]",
+        "--pages [--set processor_set] [pid ...]",
+        "-h",
+    ],
+    letters: "aceGlLmrtu:CPITh",
+    longs: &["pages", "set:"],
+    source: include_str!("mod.rs"),
+    run,
+};
+
+/// What is to be shown in place of the lgroups that are named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Instead {
+    Themselves,
+    Children,
+    Parents,
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Options {
+    shown: Shown,
+    /// The table of latencies.
+    table: bool,
+    /// Whether something is shown of each lgroup.
+    listing: bool,
+    tree: bool,
+    ids: bool,
+    instead: Instead,
+    whole_machine: bool,
+}
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    if parsed.has('h') {
+        ctx.out.text(&help::usage(&COMMAND));
+        return Ok(Exit::DONE);
+    }
+    if parsed.long("pages") || parsed.long("set") {
+        return pages::run(parsed, ctx);
+    }
+    let options = Options::of(parsed)?;
+    let mut wanted = Vec::new();
+    for word in parsed.words() {
+        wanted.extend(lgroups::operands(&word)?);
+    }
+    if options.tree && !wanted.is_empty() {
+        return Err(Failure::Usage("-T shows all lgroups: name none".into()));
+    }
+    let session = ctx.reading(&parsed.common)?;
+    show::run(session.machine(), options, &wanted, parsed.common.json, ctx)
+}
+
+impl Options {
+    fn of(parsed: &Parsed) -> Result<Options, Failure> {
+        let usage = |why: &str| Err(Failure::Usage(why.to_owned()));
+        let has = |letter| parsed.has(letter);
+        if has('C') && has('P') {
+            return usage("-C and -P are mutually exclusive");
+        }
+        if has('T') && (has('t') || has('I') || has('C') || has('P')) {
+            return usage("-T cannot be used with -t, -I, -C or -P");
+        }
+        if has('I') && "aelLmrtu".chars().any(has) {
+            return usage("-I can only be used with -c, -G, -C or -P");
+        }
+        let unit = parsed.value('u').map(|word| word.parse());
+        let unit = unit.transpose().map_err(|e| Failure::Usage(format!("{e}")))?;
+        let named = "celmrt".chars().any(has);
+        let all = has('a') || !(named || has('L') || has('T'));
+        let wants = |letter| all || has(letter);
+        let shown = Shown {
+            topology: wants('t'),
+            cpus: wants('c'),
+            memory: wants('m'),
+            resources: wants('r'),
+            load: wants('e'),
+            latency: wants('l'),
+            unit,
+        };
+        let instead = match () {
+            () if has('C') => Instead::Children,
+            () if has('P') => Instead::Parents,
+            () => Instead::Themselves,
+        };
+        Ok(Options {
+            shown,
+            table: has('L') || has('a'),
+            listing: all || named,
+            tree: has('T'),
+            ids: has('I'),
+            instead,
+            whole_machine: has('G'),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args;
+
+    fn options(text: &str) -> Result<Options, String> {
+        let words: Vec<_> = text.split_whitespace().map(Into::into).collect();
+        let parsed = args::parse(COMMAND.letters, COMMAND.longs, &words).unwrap();
+        Options::of(&parsed).map_err(|failure| match failure {
+            Failure::Usage(why) => why,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    #[test]
+    fn without_letters_everything_but_the_table_is_shown() {
+        let bare = options("").unwrap();
+        assert_eq!(bare, options("-celmrt").unwrap());
+        assert!(bare.listing && !bare.table);
+        let all = options("-a").unwrap();
+        assert!(all.table && all.shown == bare.shown);
+        let table = options("-L").unwrap();
+        assert!(table.table && !table.listing);
+        assert_eq!(options("-T").unwrap().shown, Shown::default());
+        assert!(options("-u m").unwrap().shown.memory);
+    }
+
+    #[test]
+    fn letters_that_do_not_go_together_are_refused() {
+        assert_eq!(options("-CP").unwrap_err(), "-C and -P are mutually exclusive");
+        assert_eq!(options("-Tt").unwrap_err(), "-T cannot be used with -t, -I, -C or -P");
+        assert_eq!(options("-Im").unwrap_err(), "-I can only be used with -c, -G, -C or -P");
+        assert_eq!(options("-u x").unwrap_err(), "`x` is no unit of memory; b, k, m, g, t, p and e are");
+    }
+}

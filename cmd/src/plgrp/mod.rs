@@ -1,0 +1,297 @@
+//! Shows and sets the home lgroups of threads, and which lgroups they prefer.
+//!
+//! A thread's home is the lgroup (`lgrpinfo`) where it runs by preference, and where its memory comes from. An affinity says how
+//! much a thread prefers an lgroup: `strong` (as long as it can run there), `weak` (where nothing speaks against it) or `none`.
+//! Without options the home of each thread is shown.
+//!
+//! A process is named by its number; some of its threads by their numbers after a slash, as for `psrset`. A list of lgroups has
+//! numbers, ranges, `root`, `leaves` and `all`, separated by commas; lgroups with others in them stand for their leaves.
+//!
+//! # Options
+//!
+//! ```text
+//! -a LGROUPS                      show affinities for these lgroups, too
+//! -A LGROUPS/AFFINITY[,…]         set affinities: 0-2/none,3/strong
+//! -H LGROUPS                      set homes: threads in turn get one of these, with a strong affinity for it
+//! -F                              taken and ignored: nothing here takes control of a process
+//! -h                              the usage
+//! ```
+//!
+//! With `-A` and `-H` homes and affinities are shown as they were and as they are.
+//!
+//! ```text
+//! $ plgrp -a all 204
+//!      PID/LWPID    HOME  AFFINITY
+//!      204/1        1     0-2/none
+//! $ plgrp -H 2 204
+//!      PID/LWPID    HOME
+//!      204/1        1 => 2
+//! ```
+//!
+//! # On Linux
+//!
+//! The kernel gives threads no home. What is shown is the first of these that is a single lgroup where the thread may run: that of
+//! its affinity mask; the one that the kernel's own balancing would like for it; the one with most of the process's memory; the
+//! one where it ran last. An affinity is strong for the lgroups of a mask that leaves lgroups of the thread's set out; to set it
+//! is to set the mask, and `none` for all lets it go anywhere in its set. There is no `weak`. `-H` with one lgroup for a whole
+//! process moves its memory there, too. How memory of another process is allocated cannot be said to Linux: for that make a set,
+//! `psrset --mems`.
+//!
+//! # JSON
+//!
+//! ```text
+//! {"threads":[{"affinities":{"0":"none","1":"none"},"home":1,"lwp":1,"pid":204}]}
+//! changes: {"changes":[{"affinities":{"1":"strong"},"from":{"affinities":{"1":"none"},"home":2},"home":1,"lwp":1,"pid":204}],
+//!           "notes":[],"refused":[]}
+//! ```
+//!
+//! # Status
+//!
+//! 0, or 1 when something was refused (what could be done was done), or 2 for what makes no sense (nothing was done).
+
+use crate::args::Parsed;
+use crate::change::Changer;
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit, Failure};
+use crate::{bindings, help, lgroups, operands};
+use millpond_formats::plgrp::{self as listing, AffinityRequest, parse_affinities};
+use millpond_formats::{GroupOperand, Target};
+use millpond_machine::facets::Homed;
+use millpond_machine::{Change, Lgroups, Machine, Refusal, Subject};
+use millpond_model::{Affinity, GroupId, LgroupTree, LgrpId, LwpId};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(crate) const COMMAND: Command = Command {
+    name: "plgrp",
+    applet: true,
+    summary: "show and set the home lgroups of threads, and their affinities",
+    usage: &[
+        "pid[/lwps] ...",
+        "[-F] -a lgroup_list pid[/lwps] ...",
+        "[-F] -A lgroup_list/none|weak|strong[,...] pid[/lwps] ...",
+        "[-F] -H lgroup_list pid[/lwps] ...",
+        "-h",
+    ],
+    letters: "a:A:H:Fh",
+    longs: &[],
+    source: include_str!("mod.rs"),
+    run,
+};
+
+/// What is to be done.
+enum Wish {
+    Show(Vec<GroupOperand>),
+    Prefer(AffinityRequest),
+    Move(Vec<GroupOperand>),
+}
+
+/// The same for one machine.
+enum Task {
+    Prefer(BTreeMap<LgrpId, Affinity>, Vec<GroupId>),
+    Move(Vec<LgrpId>),
+}
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    if parsed.has('h') {
+        ctx.out.text(&help::usage(&COMMAND));
+        return Ok(Exit::DONE);
+    }
+    let wish = Wish::of(parsed)?;
+    let targets = operands::targets(&parsed.words())?;
+    if targets.is_empty() {
+        return Err(Failure::Usage("must specify at least one pid".into()));
+    }
+    match wish {
+        Wish::Show(groups) => {
+            let session = ctx.reading(&parsed.common)?;
+            show(session.machine(), &targets, &groups, parsed.common.json, ctx)
+        }
+        wish => {
+            let session = ctx.changing(&parsed.common)?;
+            let tree = lgroups::tree(lgroups::lgroups(session.machine())?)?;
+            let task = Task::of(wish, &tree)?;
+            let changer = Changer::open(session.machine(), &parsed.common, ctx)?;
+            change(session.machine(), &targets, &task, changer, parsed.common.json, ctx)
+        }
+    }
+}
+
+impl Wish {
+    fn of(parsed: &Parsed) -> Result<Wish, Failure> {
+        let asked: BTreeSet<char> = parsed.letters().filter(|letter| *letter != 'F').collect();
+        if asked.len() > 1 {
+            return Err(Failure::Usage("options -a, -A and -H are mutually exclusive".into()));
+        }
+        if let Some(word) = parsed.value('A') {
+            let request = parse_affinities(&word);
+            let wrong = |error| Failure::Operand(format!("cannot read `{word}` as affinities: {error}"));
+            return request.map(Wish::Prefer).map_err(wrong);
+        }
+        if let Some(word) = parsed.value('H') {
+            return lgroups::operands(&word).map(Wish::Move);
+        }
+        parsed.value('a').map_or(Ok(Vec::new()), |word| lgroups::operands(&word)).map(Wish::Show)
+    }
+}
+
+impl Task {
+    fn of(wish: Wish, tree: &LgroupTree) -> Result<Task, Complaint> {
+        match wish {
+            Wish::Prefer(request) => {
+                let (mut wanted, mut named) = (BTreeMap::new(), Vec::new());
+                for (groups, affinity) in request {
+                    named.extend(expanded(&groups, tree, "prefer")?);
+                    let nodes = lgroups::nodes(&groups, tree, "prefer")?;
+                    wanted.extend(nodes.into_iter().map(|node| (node, affinity)));
+                }
+                Ok(Task::Prefer(wanted, named))
+            }
+            Wish::Move(groups) | Wish::Show(groups) => {
+                Ok(Task::Move(lgroups::nodes(&groups, tree, "move to")?.into_iter().collect()))
+            }
+        }
+    }
+
+    fn prepare(
+        &self,
+        facet: &dyn Lgroups,
+        target: &Target,
+        lwps: Option<&[LwpId]>,
+    ) -> Result<Change<Vec<Homed>>, Refusal> {
+        match self {
+            Task::Prefer(wanted, _) => facet.prepare_affinities(target.pid, lwps, wanted),
+            Task::Move(homes) => facet.prepare_homes(target.pid, lwps, homes),
+        }
+    }
+}
+
+fn expanded(groups: &[GroupOperand], tree: &LgroupTree, verb: &str) -> Result<Vec<GroupId>, Complaint> {
+    let mut ids = Vec::new();
+    for group in groups {
+        ids.extend(lgroups::expand(*group, tree, verb)?);
+    }
+    Ok(ids)
+}
+
+/// What a thread prefers among lgroups: one with others in it as much as the least of these.
+fn preferences(thread: &Homed, named: &[GroupId], tree: &LgroupTree) -> BTreeMap<GroupId, Affinity> {
+    let of = |node: &LgrpId| thread.affinities.get(node).copied().unwrap_or_default();
+    let one = |id: &GroupId| (*id, tree.nodes_of(*id).iter().map(of).min().unwrap_or_default());
+    named.iter().map(one).collect()
+}
+
+fn home(thread: &Homed, tree: &LgroupTree) -> GroupId {
+    tree.leaf_of(thread.home).unwrap_or_default()
+}
+
+fn show(
+    machine: &dyn Machine,
+    targets: &[Target],
+    groups: &[GroupOperand],
+    json: bool,
+    ctx: &mut Ctx<'_>,
+) -> Result<Exit, Failure> {
+    let facet = lgroups::lgroups(machine)?;
+    let tree = lgroups::tree(facet)?;
+    let named = expanded(groups, &tree, "show")?;
+    let mut exit = Exit::DONE;
+    let mut found = Vec::new();
+    for target in targets {
+        match threads(facet, target) {
+            Ok(threads) => found.extend(threads),
+            Err(complaint) => {
+                ctx.complain(&complaint);
+                exit = Exit::REFUSED;
+            }
+        }
+    }
+    if json {
+        let all: Vec<_> = named.clone();
+        let one = |thread: &Homed| with_lwp(thread, as_json(thread, &all, &tree));
+        ctx.json(&json!({ "threads": found.iter().map(one).collect::<Vec<_>>() }));
+    } else if !found.is_empty() {
+        ctx.out.line(listing::header(!named.is_empty(), false));
+        for thread in &found {
+            let preferred = listing::affinities(&preferences(thread, &named, &tree));
+            let preferred = (!named.is_empty()).then_some(preferred.as_str());
+            ctx.out.line(listing::row(thread.lwp, home(thread, &tree), preferred));
+        }
+    }
+    Ok(exit)
+}
+
+fn as_json(thread: &Homed, named: &[GroupId], tree: &LgroupTree) -> Value {
+    json!({ "home": home(thread, tree), "affinities": preferences(thread, named, tree) })
+}
+
+fn with_lwp(thread: &Homed, mut value: Value) -> Value {
+    value["pid"] = json!(thread.lwp.pid);
+    value["lwp"] = json!(thread.lwp.lwp);
+    value
+}
+
+/// The threads that a target names, with their homes.
+fn threads(facet: &dyn Lgroups, target: &Target) -> Result<Vec<Homed>, Complaint> {
+    let main = format!("query {}", bindings::noun(target));
+    let names = |subject: &Subject| (*subject == Subject::Process(target.pid)).then(|| main.clone());
+    let mut all = facet.homes(target.pid).map_err(|refusal| Complaint::refused(&main, names, &refusal))?;
+    if let Some(selection) = &target.lwps {
+        all.retain(|thread| selection.contains(thread.lwp.lwp));
+        if all.is_empty() {
+            return Err(Complaint::new(main, "no thread of the process has such a number"));
+        }
+    }
+    Ok(all)
+}
+
+fn change(
+    machine: &dyn Machine,
+    targets: &[Target],
+    task: &Task,
+    mut changer: Changer<'_>,
+    json: bool,
+    ctx: &mut Ctx<'_>,
+) -> Result<Exit, Failure> {
+    let facet = lgroups::lgroups(machine)?;
+    let tree = lgroups::tree(facet)?;
+    let (phrase, named): (fn(String) -> String, &[GroupId]) = match task {
+        Task::Prefer(_, named) => (|noun| format!("set affinities of {noun}"), named),
+        Task::Move(_) => (|noun| format!("move {noun} home"), &[]),
+    };
+    let mut has_header = json;
+    for target in targets {
+        let main = phrase(bindings::noun(target));
+        let chosen = match threads(facet, target) {
+            Ok(threads) => threads.iter().map(|thread| thread.lwp.lwp).collect::<Vec<_>>(),
+            Err(complaint) => {
+                changer.refuse(ctx, Complaint { what: main, ..complaint });
+                continue;
+            }
+        };
+        let names = |subject: &Subject| match subject {
+            Subject::Process(pid) if *pid == target.pid => Some(main.clone()),
+            Subject::Thread(lwp) if lwp.pid == target.pid => Some(phrase(format!("thread {lwp}"))),
+            _ => None,
+        };
+        let lwps = target.lwps.as_ref().map(|_| chosen.as_slice());
+        let prepared = task.prepare(facet, target, lwps);
+        let Some(before) = changer.attempt(ctx, &main, names, prepared) else { continue };
+        // One that has ended meanwhile is not told.
+        let now = facet.homes(target.pid).unwrap_or_default();
+        for (from, to) in before.iter().filter_map(|b| Some((b, now.iter().find(|t| t.lwp == b.lwp)?))) {
+            if !std::mem::replace(&mut has_header, true) {
+                ctx.out.line(listing::header(!named.is_empty(), true));
+            }
+            let said = |thread| listing::affinities(&preferences(thread, named, &tree));
+            let (was, is) = (said(from), said(to));
+            let preferred = (!named.is_empty()).then_some((was.as_str(), is.as_str()));
+            let line = listing::change(from.lwp, (home(from, &tree), home(to, &tree)), preferred);
+            let mut value = with_lwp(to, as_json(to, named, &tree));
+            value["from"] = as_json(from, named, &tree);
+            changer.report(ctx, Some(line), value);
+        }
+    }
+    Ok(changer.finish(ctx))
+}

@@ -1,0 +1,60 @@
+//! `psrset --mems`: where the memory of what is bound to sets comes from.
+
+use crate::args::Parsed;
+use crate::change::Changer;
+use crate::ctx::Ctx;
+use crate::failure::{Exit, Failure};
+use crate::lgroups;
+use millpond_formats::psrset as listing;
+use millpond_machine::{Machine, Subject};
+use millpond_model::{GroupId, LgroupTree, PsetId, SetMemory};
+use serde_json::json;
+
+/// What was typed.
+fn wanted(word: &str, tree: impl FnOnce() -> Result<LgroupTree, Failure>) -> Result<SetMemory, Failure> {
+    match word {
+        "all" => Ok(SetMemory::All),
+        "local" => Ok(SetMemory::Local),
+        list => {
+            let operands = lgroups::operands(list)?;
+            Ok(SetMemory::Nodes(lgroups::nodes(&operands, &tree()?, "take memory from")?))
+        }
+    }
+}
+
+/// Confines the memory of sets, or lets it come from anywhere again. Each set is an operation of its own.
+pub(super) fn confine(sets: &[PsetId], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let word = parsed.long_value("mems").unwrap_or_default();
+    // What cannot be read on any machine is told before one is opened.
+    if !matches!(word.as_str(), "all" | "local") {
+        lgroups::operands(&word)?;
+    }
+    let session = ctx.changing(&parsed.common)?;
+    let facet = lgroups::lgroups(session.machine())?;
+    let tree = lgroups::tree(facet)?;
+    let to = wanted(&word, || Ok(tree.clone()))?;
+    let mut changer = Changer::open(session.machine(), &parsed.common, ctx)?;
+    for &set in sets {
+        let main = format!("confine the memory of processor set {set}");
+        let names = |subject: &Subject| (*subject == Subject::Pset(set)).then(|| main.clone());
+        let prepared = facet.prepare_set_memory(set, to.clone());
+        if let Some(before) = changer.attempt(ctx, &main, names, prepared) {
+            let (from, to) = (lgroups::memory_word(&before, &tree), lgroups::memory_word(&to, &tree));
+            let json = json!({ "set": set, "memory": to, "from": from });
+            changer.report(ctx, Some(listing::memory_moved(set, &from, &to)), json);
+        }
+    }
+    Ok(changer.finish(ctx))
+}
+
+/// What was asked for of a set whose memory is confined, and the lgroups that this means now. A machine that does not tell confines nothing.
+pub(super) fn shown(machine: &dyn Machine, set: PsetId) -> Option<(String, Vec<GroupId>)> {
+    let facet = machine.lgroups().ok()?;
+    let (wanted, nodes) = facet.set_memory(set).ok()?;
+    if wanted.is_all() {
+        return None;
+    }
+    let tree = facet.tree().ok()?;
+    let leaves = nodes.iter().filter_map(|node| tree.leaf_of(*node)).collect();
+    Some((lgroups::memory_word(&wanted, &tree), leaves))
+}

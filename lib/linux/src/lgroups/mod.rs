@@ -1,0 +1,293 @@
+//! The lgroups facet: nodes from sysfs, homes and pages from procfs, the memory of sets from the cpuset tree.
+//!
+//! | What | Where from | Otherwise |
+//! |---|---|---|
+//! | nodes, their processors, distances | `/sys/devices/system/node` | one node with everything |
+//! | memory of a node | its `meminfo` | of a single node `/proc/meminfo` |
+//! | load of a node | who runs or waits on its processors at this moment: `/proc/PID/task/TID/stat` | |
+//! | what the caller may use | its affinity mask, `Mems_allowed_list` of its `status` | everything |
+//! | home of a thread | see `homes` | |
+//! | affinity for an lgroup | strong for the nodes of a mask that leaves nodes out which the thread's set has | none |
+//! | pages of a process | `numa_maps` | |
+//!
+//! A thread goes home by its affinity mask; when all of a process goes to one node, its memory is asked to follow. The memory of a set is a
+//! wish in the set's label, and the plan makes `cpuset.mems` of it.
+
+mod homes;
+mod text;
+
+use crate::knob::{LinuxKnob, TaskId, list_value};
+use crate::plan::Wanted;
+use crate::view::{View, about};
+use crate::{LinuxMachine, affinity};
+use homes::Clues;
+use millpond_machine::facets::{Homed, Lgroups, NodeMemory, NodeStatus, Reach};
+use millpond_machine::{Absent, Change, KnobError, Reason, Refusal, Step, Subject};
+use millpond_model::{Affinity, CpuSet, Lgroup, LgroupTree, LgrpId, Lwp, LwpId, Pid, PsetId, SetMemory};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+fn machine(error: &io::Error) -> Refusal {
+    Refusal::operation(Reason::Machine(error.to_string()))
+}
+
+impl LinuxMachine {
+    /// The nodes, with those of their processors that are on-line.
+    pub(crate) fn online_nodes(&self) -> Result<Vec<Lgroup>, Refusal> {
+        let unreadable = |error: KnobError| error.into_refusal(Subject::Operation, "the list of processors");
+        let present = self.os.cpu_list("present").map_err(unreadable)?;
+        let online = self.os.online().map_err(unreadable)?;
+        let mut nodes = crate::topology::read_lgroups(&self.os, &present);
+        nodes.iter_mut().for_each(|node| node.cpus = &node.cpus & &online);
+        Ok(nodes)
+    }
+
+    fn memory_of_node(&self, node: LgrpId, only: bool) -> Option<NodeMemory> {
+        let read = |path: std::path::PathBuf| self.os.root.read(&path).ok().flatten();
+        let own = read(self.os.root.sys.join(format!("devices/system/node/node{node}/meminfo")));
+        let text = own.or_else(|| read(self.os.root.proc.join("meminfo")).filter(|_| only))?;
+        text::parse_meminfo(&text).filter(|memory| memory.installed_kib > 0)
+    }
+
+    fn homed(&self, pid: Pid, tasks: &[TaskId]) -> Result<Vec<Homed>, Refusal> {
+        let nodes = self.online_nodes()?;
+        let mut clues = Clues::new(self, pid, &nodes);
+        let mut homed = Vec::new();
+        for task in tasks {
+            // One that has ended meanwhile is nowhere.
+            let (Ok(allowed), Ok(cpuset)) = (self.os.mask(*task), self.cpuset_of(*task)) else { continue };
+            let home = clues.home(*task, &allowed);
+            let strong = homes::preferred(&nodes, &allowed, &cpuset);
+            let lwp = Lwp { pid, lwp: LwpId(task.leader()) };
+            let affinities = strong.into_iter().map(|node| (node, Affinity::Strong)).collect();
+            homed.push(Homed { lwp, home, affinities });
+        }
+        Ok(homed)
+    }
+
+    /// The step that gives a thread the processors of some nodes, or all of its set where that is the same.
+    fn confinement(
+        &self,
+        task: TaskId,
+        nodes: &[Lgroup],
+        wanted: &BTreeSet<LgrpId>,
+    ) -> Result<Option<Step>, Refusal> {
+        let lwp = Lwp { pid: Pid(task.pid), lwp: LwpId(task.leader()) };
+        let gone = |_| Refusal::new(Subject::Process(lwp.pid), Reason::ExitedMeanwhile);
+        let refuse = |why: String, hint: &str| {
+            Err(Refusal::new(Subject::Thread(lwp), Reason::Machine(why)).hint(hint))
+        };
+        if let Some(cpu) = self.status(task).map_err(gone)?.cpu {
+            return refuse(format!("it is bound to processor {cpu}"), "unbind it first: pbind -u");
+        }
+        let cpuset = self.cpuset_of(task).map_err(gone)?;
+        let of_nodes = nodes.iter().filter(|n| wanted.contains(&n.id));
+        let cpus = of_nodes.fold(CpuSet::new(), |all, node| &all | &(&node.cpus & &cpuset));
+        if cpus.is_empty() && !wanted.is_empty() {
+            let tree = Lgroups::tree(self)?;
+            let groups: Vec<String> =
+                wanted.iter().filter_map(|n| tree.leaf_of(*n)).map(|g| g.to_string()).collect();
+            return refuse(
+                format!("lgroup {} has no processor that it may use", groups.join(", ")),
+                "bind it to a set with processors there first: psrset -b",
+            );
+        }
+        let before = self.mask_value(task).map_err(gone)?;
+        let whole = cpus.is_empty() || cpus == cpuset;
+        let after = if whole { crate::masks::ALL.to_owned() } else { cpus.to_string() };
+        let step = || Step::new(LinuxKnob::Mask(task).knob(), Some(before.clone()), Some(after.clone()));
+        Ok((before != after).then(step))
+    }
+
+    /// What the memory of a set is to be confined to now; nothing for no limit.
+    fn nodes_in_view(&self, view: &View) -> Result<View, Refusal> {
+        let mut view = view.clone();
+        view.nodes = memory_nodes(&self.online_nodes()?);
+        Ok(view)
+    }
+}
+
+/// The nodes that have memory, with their processors.
+pub(crate) fn memory_nodes(nodes: &[Lgroup]) -> Vec<(LgrpId, CpuSet)> {
+    let has_memory = |node: &&Lgroup| node.memory_kib.is_none_or(|kib| kib > 0);
+    nodes.iter().filter(has_memory).map(|node| (node.id, node.cpus.clone())).collect()
+}
+
+impl Lgroups for LinuxMachine {
+    fn tree(&self) -> Result<LgroupTree, Refusal> {
+        let nodes = self.online_nodes()?;
+        let ids: Vec<LgrpId> = nodes.iter().map(|node| node.id).collect();
+        let row = |node: &Lgroup| node.distances.iter().map(|d| u64::from(*d)).collect();
+        let rows: Vec<Vec<u64>> = nodes.iter().map(row).collect();
+        Ok(LgroupTree::new(&ids, &rows))
+    }
+
+    fn nodes(&self) -> Result<Vec<NodeStatus>, Refusal> {
+        let nodes = self.online_nodes()?;
+        let runnable = self.runnable()?;
+        let one = |node: &Lgroup| {
+            let load = 1_000 * runnable.iter().filter(|cpu| node.cpus.contains(**cpu)).count() as u64;
+            NodeStatus {
+                node: node.id,
+                cpus: node.cpus.clone(),
+                memory: self.memory_of_node(node.id, nodes.len() == 1),
+                load_milli: (!node.cpus.is_empty()).then_some(load),
+            }
+        };
+        Ok(nodes.iter().map(one).collect())
+    }
+
+    fn own_reach(&self) -> Result<Reach, Refusal> {
+        let nodes = self.online_nodes()?;
+        let all: BTreeSet<LgrpId> = nodes.iter().map(|node| node.id).collect();
+        let mut cpus = nodes.iter().fold(CpuSet::new(), |all, node| &all | &node.cpus);
+        if self.os.root.live {
+            cpus = &cpus & &affinity::get(0, self.os.width()).map_err(|e| machine(&e))?;
+        }
+        let status = self.os.root.read(&self.os.root.proc.join("self/status")).ok().flatten();
+        let mems = status.filter(|_| self.os.root.live).and_then(|text| text::parse_mems_allowed(&text));
+        let nodes = match mems {
+            Some(mems) => all.into_iter().filter(|node| mems.contains(node)).collect(),
+            None => all,
+        };
+        Ok(Reach { cpus, nodes })
+    }
+
+    fn homes(&self, pid: Pid) -> Result<Vec<Homed>, Refusal> {
+        self.os.identify(pid, None)?;
+        let tids = self.os.tids(pid.0).map_err(|e| machine(&e))?;
+        let tasks: Vec<TaskId> =
+            tids.iter().filter_map(|tid| Some(self.os.identify(pid, Some(*tid)).ok()?.0)).collect();
+        self.homed(pid, &tasks)
+    }
+
+    fn pages(&self, pid: Pid) -> Result<BTreeMap<LgrpId, u64>, Refusal> {
+        let (_, leader) = self.os.identify(pid, None)?;
+        if leader.kernel {
+            return Err(Refusal::new(Subject::Process(pid), Reason::KernelThread));
+        }
+        let file = self.os.root.proc.join(format!("{pid}/numa_maps"));
+        match self.os.root.read(&file) {
+            Ok(Some(text)) => Ok(text::parse_numa_maps(&text)),
+            Ok(None) => Err(Refusal::new(
+                Subject::Process(pid),
+                Reason::Machine("the kernel does not tell where its pages are".into()),
+            )
+            .hint("a kernel with CONFIG_NUMA has /proc/PID/numa_maps")),
+            Err(error) => {
+                Err(crate::os::knob_error(error).into_refusal(Subject::Process(pid), "the list of its pages"))
+            }
+        }
+    }
+
+    fn set_memory(&self, set: PsetId) -> Result<(SetMemory, BTreeSet<LgrpId>), Refusal> {
+        let refuse = |reason| Refusal::new(Subject::Pset(set), reason);
+        if set.is_default() {
+            return Err(refuse(Reason::DefaultPset));
+        }
+        let nodes = self.online_nodes()?;
+        let all = nodes.iter().map(|node| node.id).collect();
+        if !self.has_cgroups() {
+            return Ok((SetMemory::All, all));
+        }
+        let (view, sets) = self.live_sets()?;
+        let label = sets.get(&set).ok_or_else(|| refuse(Reason::NoSuchPset))?;
+        let view = self.nodes_in_view(&view)?;
+        Ok((label.memory.clone(), view.memory_nodes(label).unwrap_or(all)))
+    }
+
+    fn prepare_set_memory(&self, set: PsetId, to: SetMemory) -> Result<Change<SetMemory>, Refusal> {
+        let refuse = |reason| Refusal::new(Subject::Pset(set), reason);
+        if !self.has_cgroups() {
+            let absent = Absent::with_help(
+                "without the rights to change cgroups a set cannot say where memory comes from",
+                "this needs the rights of the superuser; or start its programs by numactl --membind",
+            );
+            return Err(absent.into());
+        }
+        if set.is_default() {
+            return Err(refuse(Reason::DefaultPset));
+        }
+        let (view, mut sets) = self.live_sets()?;
+        let view = self.nodes_in_view(&view)?;
+        let Some(label) = sets.get_mut(&set) else { return Err(refuse(Reason::NoSuchPset)) };
+        if let Some(zone) = label.zones.first().filter(|_| !to.is_all()) {
+            let why = format!("{zone} is bound to it where it stands, and its memory is its own affair");
+            return Err(refuse(Reason::Machine(why))
+                .hint("bind its processes instead (psrset -b), or set its AllowedMemoryNodes="));
+        }
+        if let SetMemory::Nodes(nodes) = &to
+            && (nodes.is_empty() || !nodes.iter().all(|n| view.nodes.iter().any(|(known, _)| known == n)))
+        {
+            return Err(refuse(Reason::Machine("one of the lgroups has no memory".into()))
+                .hint("lgrpinfo -m shows which have"));
+        }
+        let before = std::mem::replace(&mut label.memory, to);
+        let nowhere = !label.memory.is_all() && view.memory_nodes(label).is_none();
+        let steps = self.with_plan(&view, Vec::new(), &Wanted::of(&view, sets, Vec::new()))?;
+        let mut change = Change::new(format!("confine the memory of set {set}"), steps, before);
+        if nowhere {
+            change.notes.push(format!(
+                "set {set} has no processor with memory beside it: its memory comes from anywhere until it has one"
+            ));
+        }
+        Ok(change)
+    }
+
+    fn prepare_homes(
+        &self,
+        pid: Pid,
+        lwps: Option<&[LwpId]>,
+        homes: &[LgrpId],
+    ) -> Result<Change<Vec<Homed>>, Refusal> {
+        let tasks: Vec<TaskId> = self.selected(pid, lwps)?.into_iter().map(|(task, _)| task).collect();
+        let nodes = self.online_nodes()?;
+        let before = self.homed(pid, &tasks)?;
+        let mut steps = Vec::new();
+        for (task, home) in tasks.iter().zip(homes.iter().cycle()) {
+            steps.extend(self.confinement(*task, &nodes, &BTreeSet::from([*home]))?);
+        }
+        let mut change = Change::new(format!("move process {pid} home"), steps, before);
+        match (lwps, homes) {
+            (None, [home]) if memory_nodes(&nodes).iter().any(|(node, _)| node == home) => {
+                let (whole, _) = self.os.identify(pid, None)?;
+                let to: CpuSet = [millpond_model::CpuId(home.0)].into_iter().collect();
+                let step = Step::new(LinuxKnob::Pages(whole).knob(), None, list_value(&to));
+                change.steps.push(step.tolerant());
+            }
+            _ => change.notes.push(format!(
+                "the memory of process {pid} stays where it is: its threads have it in common"
+            )),
+        }
+        Ok(change)
+    }
+
+    fn prepare_affinities(
+        &self,
+        pid: Pid,
+        lwps: Option<&[LwpId]>,
+        affinities: &BTreeMap<LgrpId, Affinity>,
+    ) -> Result<Change<Vec<Homed>>, Refusal> {
+        if affinities.values().any(|affinity| *affinity == Affinity::Weak) {
+            return Err(about(pid.0, Reason::Machine("Linux knows no affinity that gives way".into()))
+                .hint("strong keeps it there, none lets it go anywhere"));
+        }
+        let tasks: Vec<TaskId> = self.selected(pid, lwps)?.into_iter().map(|(task, _)| task).collect();
+        let nodes = self.online_nodes()?;
+        let before = self.homed(pid, &tasks)?;
+        let mut steps = Vec::new();
+        for task in &tasks {
+            let now = before.iter().find(|h| h.lwp.lwp.0 == task.leader());
+            let mut strong: BTreeSet<LgrpId> =
+                now.into_iter().flat_map(|h| h.affinities.keys().copied()).collect();
+            for (node, affinity) in affinities {
+                match affinity {
+                    Affinity::Strong => strong.insert(*node),
+                    _ => strong.remove(node),
+                };
+            }
+            steps.extend(self.confinement(*task, &nodes, &strong)?);
+        }
+        Ok(Change::new(format!("set affinities of process {pid}"), steps, before))
+    }
+}

@@ -1,0 +1,72 @@
+//! Where the memory of sets comes from.
+//!
+//! On version 2 the list of a set's cgroup is enough: what is below inherits it, and the kernel moves pages. On version 1 every cgroup has
+//! a list of its own, among that of the one above, and pages move where `cpuset.memory_migrate` is on.
+
+use super::Planner;
+use crate::names;
+use crate::view::control;
+use millpond_model::CpuSet;
+
+/// What a switch is when it is on.
+const ON: &str = "1";
+
+impl Planner<'_> {
+    /// What is below a set has the set's memory, where it does not inherit it.
+    pub(super) fn aim_memory(&mut self) {
+        if !self.view.v1 {
+            return;
+        }
+        let wanted = self.wanted;
+        for (path, target) in &mut self.targets {
+            let label = names::owner(path).and_then(|set| wanted.sets.get(&set));
+            target.mems = label.and_then(|label| self.view.wanted_mems(label));
+        }
+    }
+
+    /// Lists of memory nodes: those that grow, parents first; then those that shrink, children first.
+    pub(super) fn confine_memory(&mut self) {
+        let mut shrinking = Vec::new();
+        for (path, target) in self.targets.clone() {
+            let group = self.view.groups.get(&path).cloned();
+            let is_new = group.is_none();
+            let group = group.unwrap_or_default();
+            // A leaf of version 2 and a scope inherit; their lists are nobody's business.
+            if !self.view.v1
+                && path != names::owner(&path).map_or_else(String::new, |set| self.view.set_group(set))
+            {
+                continue;
+            }
+            if !self.view.v1 {
+                self.push(&self.view.mems_knob(&path), group.mems, target.mems);
+                continue;
+            }
+            let on = |is: bool| is.then(|| ON.to_owned());
+            let migrates = target.mems.is_some();
+            if migrates {
+                self.push(&control(&path, "cpuset.memory_migrate"), on(group.migrates), on(true));
+            }
+            // One that is new has just been given its list.
+            if is_new || group.mems.is_none() || self.view.mems.is_empty() {
+                continue;
+            }
+            let nodes = |list: &str| list.parse::<CpuSet>().unwrap_or_default();
+            let is = nodes(group.mems.as_deref().unwrap_or_default());
+            let to = nodes(target.mems.as_deref().unwrap_or(&self.view.mems));
+            let both = &is | &to;
+            self.push_nodes(&path, &is, &both);
+            shrinking.push((path, both, to, group.migrates && !migrates));
+        }
+        for (path, is, to, stops) in shrinking.into_iter().rev() {
+            self.push_nodes(&path, &is, &to);
+            if stops {
+                self.push(&control(&path, "cpuset.memory_migrate"), Some(ON.to_owned()), None);
+            }
+        }
+    }
+
+    fn push_nodes(&mut self, path: &str, is: &CpuSet, to: &CpuSet) {
+        let value = crate::knob::list_value;
+        self.push(&control(path, "cpuset.mems"), value(is), value(to));
+    }
+}

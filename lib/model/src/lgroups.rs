@@ -1,0 +1,354 @@
+//! The tree of lgroups: sets of processors and memory within some latency of each other.
+//!
+//! A machine says which nodes it has and how far they are from one another. From that follow the lgroups that people see: 0 is the root
+//! and has everything; the leaves, 1 and up in the order of the nodes, are the nodes themselves; and where distances have more levels than
+//! near and far there are intermediate ones, numbered after the leaves. Each leaf grows level by level by what is next nearest to it; every
+//! set of nodes that comes about so is one lgroup, however often it comes about. A machine of one node is the root alone.
+
+use crate::LgrpId;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+/// The number of an lgroup in the tree; 0 is the root. Nodes, as machines number them, are [`LgrpId`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct GroupId(pub u32);
+
+impl GroupId {
+    /// The root, which has everything.
+    pub const ROOT: GroupId = GroupId(0);
+}
+
+impl fmt::Display for GroupId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What an lgroup is in the tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupKind {
+    /// It has everything. On a machine of one node it is a leaf too.
+    Root,
+    /// It has several nodes, and not all.
+    Intermediate,
+    /// A node.
+    Leaf,
+}
+
+impl fmt::Display for GroupKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            GroupKind::Root => "root",
+            GroupKind::Intermediate => "intermediate",
+            GroupKind::Leaf => "leaf",
+        })
+    }
+}
+
+/// One lgroup.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// Its number.
+    pub id: GroupId,
+    /// What it is.
+    pub kind: GroupKind,
+    /// The one that it is in; none for the root.
+    pub parent: Option<GroupId>,
+    /// Those that are directly in it, ascending.
+    pub children: Vec<GroupId>,
+    /// The nodes that it has, by their place in the tree's list of nodes, ascending.
+    nodes: Vec<usize>,
+}
+
+/// The tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LgroupTree {
+    nodes: Vec<LgrpId>,
+    latency: Vec<Vec<u64>>,
+    groups: Vec<Group>,
+}
+
+impl LgroupTree {
+    /// The tree of a machine with these nodes, ascending, and for each of them how far it is to each, in any unit. A distance that is missing
+    /// counts as the longest.
+    #[must_use]
+    pub fn new(nodes: &[LgrpId], latency: &[Vec<u64>]) -> Self {
+        let longest = latency.iter().flatten().copied().max().unwrap_or(0);
+        let at = |row: usize, column: usize| {
+            latency.get(row).and_then(|row| row.get(column)).copied().unwrap_or(longest)
+        };
+        let count = nodes.len();
+        let latency: Vec<Vec<u64>> =
+            (0..count).map(|row| (0..count).map(|column| at(row, column)).collect()).collect();
+        let groups = grow(&latency);
+        LgroupTree { nodes: nodes.to_vec(), latency, groups }
+    }
+
+    /// Every lgroup, by number.
+    #[must_use]
+    pub fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    /// One lgroup.
+    #[must_use]
+    pub fn group(&self, id: GroupId) -> Option<&Group> {
+        self.groups.get(id.0 as usize)
+    }
+
+    /// The nodes of the machine, ascending.
+    #[must_use]
+    pub fn nodes(&self) -> &[LgrpId] {
+        &self.nodes
+    }
+
+    /// The nodes of an lgroup, ascending; none where there is no such lgroup.
+    #[must_use]
+    pub fn nodes_of(&self, id: GroupId) -> Vec<LgrpId> {
+        self.group(id).into_iter().flat_map(|group| group.nodes.iter().map(|at| self.nodes[*at])).collect()
+    }
+
+    /// The smallest lgroup that has a node: its leaf, or the root of a machine of one node.
+    #[must_use]
+    pub fn leaf_of(&self, node: LgrpId) -> Option<GroupId> {
+        let at = self.nodes.iter().position(|known| *known == node)?;
+        self.groups.iter().filter(|g| g.nodes == [at]).map(|g| g.id).next_back()
+    }
+
+    /// The leaves, ascending; the root on a machine of one node.
+    pub fn leaves(&self) -> impl Iterator<Item = &Group> {
+        self.groups.iter().filter(|g| g.children.is_empty())
+    }
+
+    /// How far it is at most from a processor of one lgroup to memory of another; `None` where one does not exist, or nothing is known.
+    #[must_use]
+    pub fn latency(&self, from: GroupId, to: GroupId) -> Option<u64> {
+        let (from, to) = (self.group(from)?, self.group(to)?);
+        let pairs = from.nodes.iter().flat_map(|row| to.nodes.iter().map(move |column| (*row, *column)));
+        pairs.map(|(row, column)| self.latency[row][column]).max().filter(|latency| *latency > 0)
+    }
+}
+
+/// The lgroups of so many nodes.
+fn grow(latency: &[Vec<u64>]) -> Vec<Group> {
+    let count = latency.len();
+    let whole: Vec<usize> = (0..count).collect();
+    let mut sets = vec![whole];
+    if count > 1 {
+        sets.extend((0..count).map(|node| vec![node]));
+    }
+    let chains: Vec<Vec<Vec<usize>>> = (0..count).map(|node| chain(node, &latency[node])).collect();
+    for set in chains.iter().flatten() {
+        if !sets.contains(set) {
+            sets.push(set.clone());
+        }
+    }
+    let number = |set: &Vec<usize>| sets.iter().position(|known| known == set).unwrap_or(0);
+    let mut groups: Vec<Group> = Vec::new();
+    for (at, nodes) in sets.iter().enumerate() {
+        let next = chains.iter().flat_map(|chain| chain.windows(2)).filter(|pair| pair[0] == *nodes);
+        // Of several that come next the smallest is the nearest.
+        let parent = next.map(|pair| (pair[1].len(), number(&pair[1]))).min().map(|(_, parent)| parent);
+        let kind = match nodes.len() {
+            _ if at == 0 => GroupKind::Root,
+            1 => GroupKind::Leaf,
+            _ => GroupKind::Intermediate,
+        };
+        let parent = parent.filter(|_| at > 0).map(id);
+        groups.push(Group { id: id(at), kind, parent, children: Vec::new(), nodes: nodes.clone() });
+    }
+    for at in 1..groups.len() {
+        if let Some(parent) = groups[at].parent {
+            groups[parent.0 as usize].children.push(id(at));
+        }
+    }
+    groups
+}
+
+fn id(at: usize) -> GroupId {
+    GroupId(u32::try_from(at).unwrap_or(u32::MAX))
+}
+
+/// What a node grows to: itself, then with what is next nearest, at last everything.
+fn chain(node: usize, row: &[u64]) -> Vec<Vec<usize>> {
+    let levels: BTreeSet<u64> = row.iter().copied().collect();
+    let mut chain = vec![vec![node]];
+    for level in levels {
+        let near: Vec<usize> =
+            (0..row.len()).filter(|other| *other == node || row[*other] <= level).collect();
+        if chain.last() != Some(&near) {
+            chain.push(near);
+        }
+    }
+    chain
+}
+
+/// How much a thread prefers an lgroup.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Affinity {
+    /// Not at all.
+    #[default]
+    None,
+    /// Where nothing speaks against it.
+    Weak,
+    /// As long as it can run there.
+    Strong,
+}
+
+impl fmt::Display for Affinity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Affinity::None => "none",
+            Affinity::Weak => "weak",
+            Affinity::Strong => "strong",
+        })
+    }
+}
+
+/// A word that is no affinity.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no affinity; none, weak and strong are")]
+pub struct NoSuchAffinity(pub String);
+
+impl FromStr for Affinity {
+    type Err = NoSuchAffinity;
+
+    fn from_str(text: &str) -> Result<Self, NoSuchAffinity> {
+        let all = [Affinity::None, Affinity::Weak, Affinity::Strong];
+        all.into_iter().find(|a| a.to_string() == text).ok_or_else(|| NoSuchAffinity(text.to_owned()))
+    }
+}
+
+/// Where the memory of what is bound to a set comes from.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SetMemory {
+    /// From anywhere, as without sets.
+    #[default]
+    All,
+    /// From the nodes of the set's processors, whichever these are.
+    Local,
+    /// From these nodes.
+    Nodes(BTreeSet<LgrpId>),
+}
+
+impl SetMemory {
+    /// The boolean property of a set of the pools that says [`SetMemory::Local`], or, where it is false, [`SetMemory::All`].
+    pub const PROPERTY: &'static str = "pset.lgrp-mem-aware";
+
+    /// Whether nothing was asked for.
+    #[must_use]
+    pub fn is_all(&self) -> bool {
+        *self == SetMemory::All
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn tree(latency: &[&[u64]]) -> LgroupTree {
+        let nodes: Vec<LgrpId> = (0..latency.len()).map(|n| LgrpId(u32::try_from(n).unwrap())).collect();
+        LgroupTree::new(&nodes, &latency.iter().map(|row| row.to_vec()).collect::<Vec<_>>())
+    }
+
+    /// `id kind parent nodes` of each.
+    fn said(tree: &LgroupTree) -> Vec<String> {
+        let one = |g: &Group| {
+            let parent = g.parent.map_or("-".to_owned(), |p| p.to_string());
+            format!("{} {} {parent} {:?}", g.id, g.kind, g.nodes)
+        };
+        tree.groups().iter().map(one).collect()
+    }
+
+    #[test]
+    fn a_machine_of_one_node_is_the_root_alone() {
+        let tree = tree(&[&[10]]);
+        assert_eq!(said(&tree), ["0 root - [0]"]);
+        assert_eq!(tree.leaf_of(LgrpId(0)), Some(GroupId::ROOT));
+        assert_eq!(tree.leaves().count(), 1);
+        assert_eq!(tree.latency(GroupId(0), GroupId(0)), Some(10));
+    }
+
+    #[test]
+    fn two_nodes_are_leaves_below_the_root_which_is_as_far_as_the_farthest() {
+        let tree = tree(&[&[56, 83], &[83, 56]]);
+        assert_eq!(said(&tree), ["0 root - [0, 1]", "1 leaf 0 [0]", "2 leaf 0 [1]"]);
+        assert_eq!(tree.group(GroupId(0)).unwrap().children, [GroupId(1), GroupId(2)]);
+        let far = |a, b| tree.latency(GroupId(a), GroupId(b)).unwrap();
+        assert_eq!([far(0, 0), far(0, 1), far(1, 1), far(1, 2)], [83, 83, 56, 83]);
+        assert_eq!(tree.leaf_of(LgrpId(1)), Some(GroupId(2)));
+    }
+
+    #[test]
+    fn two_boards_of_two_nodes_have_an_intermediate_lgroup_each() {
+        let tree = tree(&[&[10, 16, 22, 22], &[16, 10, 22, 22], &[22, 22, 10, 16], &[22, 22, 16, 10]]);
+        assert_eq!(
+            said(&tree)[1..],
+            [
+                "1 leaf 5 [0]",
+                "2 leaf 5 [1]",
+                "3 leaf 6 [2]",
+                "4 leaf 6 [3]",
+                "5 intermediate 0 [0, 1]",
+                "6 intermediate 0 [2, 3]"
+            ]
+        );
+    }
+
+    #[test]
+    fn in_a_ring_of_four_each_leaf_has_an_intermediate_lgroup_of_its_own() {
+        let tree = tree(&[&[10, 20, 30, 20], &[20, 10, 20, 30], &[30, 20, 10, 20], &[20, 30, 20, 10]]);
+        assert_eq!(
+            said(&tree)[4..],
+            [
+                "4 leaf 8 [3]",
+                "5 intermediate 0 [0, 1, 3]",
+                "6 intermediate 0 [0, 1, 2]",
+                "7 intermediate 0 [1, 2, 3]",
+                "8 intermediate 0 [0, 2, 3]"
+            ]
+        );
+    }
+
+    #[test]
+    fn affinities_are_read_as_they_are_written() {
+        assert_eq!("weak".parse(), Ok(Affinity::Weak));
+        assert_eq!("Strong".parse::<Affinity>().unwrap_err().0, "Strong");
+    }
+
+    proptest! {
+        #[test]
+        fn every_tree_leads_to_the_root_and_has_every_node_in_one_leaf(
+            count in 1usize..7, cells in proptest::collection::vec(1u64..5, 49)
+        ) {
+            let latency: Vec<Vec<u64>> = (0..count)
+                .map(|a| (0..count).map(|b| if a == b { 1 } else { cells[a * 7 + b] }).collect())
+                .collect();
+            let rows: Vec<&[u64]> = latency.iter().map(Vec::as_slice).collect();
+            let tree = tree(&rows);
+            for group in tree.groups() {
+                let mut at = group;
+                let mut steps = 0;
+                while let Some(parent) = at.parent {
+                    let above = tree.group(parent).unwrap();
+                    prop_assert!(above.children.contains(&at.id));
+                    prop_assert!(at.nodes.iter().all(|n| above.nodes.contains(n)) && above.nodes.len() > at.nodes.len());
+                    at = above;
+                    steps += 1;
+                    prop_assert!(steps <= count);
+                }
+                prop_assert_eq!(at.id, GroupId::ROOT);
+            }
+            for node in tree.nodes() {
+                let leaf = tree.leaf_of(*node).unwrap();
+                prop_assert_eq!(tree.nodes_of(leaf), vec![*node]);
+            }
+        }
+    }
+}

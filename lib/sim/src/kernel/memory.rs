@@ -1,0 +1,189 @@
+//! Where memory is: segments that threads share, what threads have for themselves, and sets whose memory comes from some lgroups only.
+
+use super::Kernel;
+use super::thread::{RunState, Thread};
+use serde::{Deserialize, Serialize};
+
+/// Which lgroups a thread prefers: a bit for each, those beyond the last bit never are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wish {
+    /// As long as it can run there.
+    pub strong: u64,
+    /// Where nothing speaks against it.
+    pub weak: u64,
+}
+
+impl Wish {
+    /// Whether it prefers none.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.strong == 0 && self.weak == 0
+    }
+
+    /// How much an lgroup is preferred: 2 strongly, 1 weakly, 0 not.
+    #[must_use]
+    pub fn of(&self, lgroup: u32) -> u8 {
+        let has = |bits: u64| bits.checked_shr(lgroup).is_some_and(|rest| rest & 1 == 1);
+        if has(self.strong) { 2 } else { u8::from(has(self.weak)) }
+    }
+}
+
+/// A segment that was placed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Placed {
+    /// Its number.
+    pub segment: u32,
+    /// Its size, in KiB.
+    pub kib: u64,
+    /// The lgroups over which it is spread evenly.
+    pub lgroups: Vec<u32>,
+}
+
+impl Kernel {
+    /// A segment of memory, which the first thread that maps it places; gives its number.
+    pub fn segment(&mut self) -> u32 {
+        self.segments.push(None);
+        u32::try_from(self.segments.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    /// The thread uses a segment of so many KiB. Who comes first places it, by the policies of shared segments
+    /// (reference §3.10): those above the threshold at random over all lgroups with memory, or over those of the thread's
+    /// set where memory is placed with regard to sets and there is enough of it there; others at the thread's home. Where the memory of
+    /// the set comes from some lgroups only, it comes from these.
+    pub(super) fn map(&mut self, thread: u32, segment: u32, kib: u64) {
+        self.t(thread).memory = Some(segment);
+        if self.segments[segment as usize].is_some() {
+            return;
+        }
+        let lgroups = self.placement(thread, kib);
+        self.place(segment, kib, lgroups);
+    }
+
+    fn place(&mut self, segment: u32, kib: u64, lgroups: Vec<u32>) {
+        self.segments[segment as usize] = Some(self.mean_latency(&lgroups));
+        self.placed.retain(|placed| placed.segment != segment);
+        self.placed.push(Placed { segment, kib, lgroups });
+    }
+
+    /// Where a segment of so many KiB goes that a thread places.
+    fn placement(&self, thread: u32, kib: u64) -> Vec<u32> {
+        let t = self.thread(thread);
+        let memory = &self.hardware.memory_kib;
+        let all = || (0u32..).take(memory.len());
+        let part = &self.parts[t.part as usize];
+        let small = kib <= self.tunables.shm_random_kib;
+        if !part.memory.is_empty() {
+            let at_home = small && part.memory.contains(&t.home);
+            return if at_home { vec![t.home] } else { part.memory.clone() };
+        }
+        let in_set = |lgroup: &u32| part.cpus.iter().any(|cpu| self.cpus[cpu as usize].lgroup == *lgroup);
+        let of_set: Vec<u32> = all().filter(in_set).collect();
+        let enough = of_set.iter().map(|lgroup| memory[*lgroup as usize]).sum::<u64>() > kib;
+        if small {
+            vec![t.home]
+        } else if self.tunables.mem_pset_aware && enough {
+            of_set
+        } else {
+            all().collect()
+        }
+    }
+
+    /// Picoseconds until memory that is spread over lgroups answers, for each lgroup of a processor.
+    fn mean_latency(&self, lgroups: &[u32]) -> Vec<u64> {
+        let mean = |row: &Vec<u64>| {
+            lgroups.iter().map(|lgroup| row[*lgroup as usize]).sum::<u64>() / lgroups.len().max(1) as u64
+        };
+        self.hardware.latency_ps.iter().map(mean).collect()
+    }
+
+    /// Picoseconds until the thread's memory answers a processor. What it has for itself is at its home, or where its set's memory is.
+    pub(super) fn latency(&self, t: &Thread, cpu: u32) -> u64 {
+        let lgroup = self.cpus[cpu as usize].lgroup as usize;
+        let segment = t.memory.and_then(|segment| self.segments[segment as usize].as_ref());
+        let set = &self.parts[t.part as usize].memory;
+        match segment {
+            Some(by_lgroup) => by_lgroup[lgroup],
+            None if set.is_empty() || set.contains(&t.home) => {
+                self.hardware.latency_ps[lgroup][t.home as usize]
+            }
+            None => self.mean_latency(set)[lgroup],
+        }
+    }
+
+    /// The memory of a partition comes from these lgroups only; of all where there are none. Segments that its threads use go there.
+    pub fn confine_memory(&mut self, part: u32, lgroups: &[u32]) {
+        if part as usize >= self.parts.len() {
+            self.make_parts(part as usize + 1);
+        }
+        if self.parts[part as usize].memory == lgroups {
+            return;
+        }
+        self.parts[part as usize].memory = lgroups.to_vec();
+        for thread in (0u32..).take(self.threads.len()) {
+            if self.thread(thread).part == part {
+                self.bring_memory(thread);
+            }
+        }
+    }
+
+    /// The segment that a thread uses comes to where its partition's memory comes from, if that is said.
+    pub(super) fn bring_memory(&mut self, thread: u32) {
+        let t = self.thread(thread);
+        let allowed = &self.parts[t.part as usize].memory;
+        if t.state == RunState::Gone || allowed.is_empty() {
+            return;
+        }
+        let (cpu, runs) = (t.cpu, t.state == RunState::Running);
+        let placed = self.placed.iter().find(|placed| Some(placed.segment) == t.memory);
+        let strays = placed.filter(|placed| !placed.lgroups.iter().all(|l| allowed.contains(l)));
+        if let Some((segment, kib)) = strays.map(|placed| (placed.segment, placed.kib)) {
+            let lgroups = self.placement(thread, kib);
+            self.place(segment, kib, lgroups);
+        }
+        if runs {
+            self.account(cpu);
+            self.repace(cpu);
+            self.set_end(cpu, thread);
+        }
+    }
+
+    /// The segment that a thread uses, where it has been placed.
+    #[must_use]
+    pub fn memory_of(&self, thread: u32) -> Option<&Placed> {
+        let segment = self.thread(thread).memory?;
+        self.placed.iter().find(|placed| placed.segment == segment)
+    }
+
+    /// Segments that somebody uses.
+    pub fn segments_in_use(&self) -> impl Iterator<Item = &Placed> {
+        let used = |placed: &&Placed| {
+            self.threads.iter().any(|t| t.state != RunState::Gone && t.memory == Some(placed.segment))
+        };
+        self.placed.iter().filter(used)
+    }
+
+    /// How many threads run or wait for a processor, by the lgroup that is their home.
+    #[must_use]
+    pub fn runnable_by_home(&self) -> Vec<u64> {
+        let of = |lgroup: usize| self.index.at_home.iter().map(|homes| homes[lgroup]).sum();
+        (0..self.levels.len()).map(of).collect()
+    }
+
+    /// What a thread prefers. It gets another home if it has a better one by that.
+    pub fn prefer(&mut self, thread: u32, wish: Wish) {
+        let t = self.thread(thread);
+        if t.wish == wish || t.state == RunState::Gone {
+            return;
+        }
+        self.t(thread).wish = wish;
+        let home = self.choose_home(thread);
+        let t = self.thread(thread);
+        if wish.of(home) > wish.of(t.home) {
+            self.count_at_home(thread, false);
+            self.t(thread).home = home;
+            self.count_at_home(thread, true);
+        }
+    }
+}
