@@ -205,7 +205,7 @@ pub(crate) fn canonical(path: &str, text: &str) -> Option<Value> {
     match set {
         Some(set) if set.is_empty() => None,
         Some(set) => Some(set.to_string()),
-        None if path.ends_with("/cpuset.memory_migrate") && text == "0" => None,
+        None if path.ends_with("cpuset.memory_migrate") && text == "0" => None,
         None if text.is_empty() || (path.ends_with(".partition") && text == "member") => None,
         None => Some(text.to_owned()),
     }
@@ -221,7 +221,7 @@ pub(crate) fn written(os: &Os, path: &str, value: Option<&Value>) -> String {
     let Some(value) = value else {
         return match path {
             path if path.ends_with(".partition") => "member".to_owned(),
-            path if path.ends_with("/cpuset.memory_migrate") => "0".to_owned(),
+            path if path.ends_with("cpuset.memory_migrate") => "0".to_owned(),
             _ => "\n".to_owned(),
         };
     };

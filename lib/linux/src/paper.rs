@@ -214,7 +214,8 @@ pub(crate) fn make_group(os: &Os, path: &str) -> Result<(), KnobError> {
         &["cgroup.procs", "cgroup.threads", "cgroup.subtree_control"]
     };
     for name in files {
-        fs::write(dir.join(name), "").map_err(knob_error)?;
+        let text = if name.ends_with("memory_migrate") { "0\n" } else { "" };
+        fs::write(dir.join(name), text).map_err(knob_error)?;
     }
     if !os.hierarchy.is_v1() {
         let parent = dir.parent().unwrap_or(&dir);
