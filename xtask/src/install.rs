@@ -9,7 +9,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// The names under which the binary answers.
-const APPLETS: [&str; 12] = [
+const APPLETS: [&str; 14] = [
     "psrinfo",
     "psradm",
     "psrset",
@@ -20,6 +20,8 @@ const APPLETS: [&str; 12] = [
     "poolcfg",
     "poolbind",
     "poolstat",
+    "lgrpinfo",
+    "plgrp",
     "mpstat",
     "poold",
 ];

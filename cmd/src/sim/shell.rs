@@ -14,7 +14,7 @@ use std::ffi::OsString;
 use std::rc::Rc;
 
 /// The commands of a machine that the shell has.
-pub const COMMANDS: [&str; 14] = [
+pub const COMMANDS: [&str; 16] = [
     "psrinfo",
     "psradm",
     "psrset",
@@ -26,6 +26,8 @@ pub const COMMANDS: [&str; 14] = [
     "poolbind",
     "poolstat",
     "zones",
+    "lgrpinfo",
+    "plgrp",
     "mpstat",
     "occupancy",
     "doctor",

@@ -50,6 +50,7 @@ mod names;
 mod notices;
 mod os;
 mod paper;
+mod paper_memory;
 mod plan;
 mod policy;
 mod pools;

@@ -124,9 +124,20 @@ impl LinuxMachine {
         }
     }
 
+    /// Takes a cgroup's list of memory nodes away. Where a kernel does not while there are processes, it names every node, which means the same.
+    fn take_nodes_away(&self, group: &str, path: &str) -> Result<(), KnobError> {
+        match self.ending(group, || self.write_file(Tree::Cgroup, path, None)) {
+            Err(KnobError::Refused(why)) if why == NO_ROOM && !self.os.hierarchy.is_v1() => {
+                self.write_file(Tree::Cgroup, path, list_value(&self.os.memory_nodes()).as_ref())
+            }
+            result => result,
+        }
+    }
+
     fn read_file(&self, tree: Tree, path: &str) -> Result<Option<Value>, KnobError> {
         let text = self.os.root.read_value(&self.file(tree, path)?).map_err(knob_error)?;
-        Ok(text.and_then(|text| canonical(path, text.trim_end())))
+        let value = text.and_then(|text| canonical(path, text.trim_end()));
+        Ok(if path.ends_with("/cpuset.mems") { self.os.limit_of_nodes(value) } else { value })
     }
 
     /// Whether a list that was accepted is there. An interrupt that is just moving shows its old one for an instant.
@@ -220,6 +231,9 @@ impl Knobs for LinuxMachine {
                     result => result,
                 },
             },
+            LinuxKnob::File(Tree::Cgroup, path) if value.is_none() && path.ends_with("/cpuset.mems") => {
+                self.take_nodes_away(path.trim_end_matches("/cpuset.mems"), &path)
+            }
             LinuxKnob::File(tree, path) => match path.strip_suffix("/cpuset.cpus") {
                 Some(group) if value.is_none() && tree == Tree::Cgroup => self.take_list_away(group, &path),
                 _ => self.write_file(tree, &path, value),

@@ -4,8 +4,8 @@
 use crate::hierarchy::Hierarchy;
 use crate::knob::TaskId;
 use crate::{Root, affinity, is_gone, paper};
-use millpond_machine::KnobError;
-use millpond_model::CpuSet;
+use millpond_machine::{KnobError, Value};
+use millpond_model::{CpuId, CpuSet};
 use rustix::fs::{XattrFlags, getxattr, removexattr, setxattr};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -246,6 +246,22 @@ impl Os {
         } else {
             paper::set_mask(self, task, mask)
         }
+    }
+
+    /// Every node that has memory.
+    pub(crate) fn memory_nodes(&self) -> CpuSet {
+        let present = self.cpu_list("present").unwrap_or_default();
+        let nodes = crate::lgroups::memory_nodes(&crate::topology::read_lgroups(self, &present));
+        nodes.into_iter().map(|(node, _)| CpuId(node.0)).collect()
+    }
+
+    /// What a list of memory nodes limits on version 2: one of all nodes limits nothing, and is what is left where a kernel before 7.0 keeps a
+    /// list because there are processes.
+    pub(crate) fn limit_of_nodes(&self, list: Option<Value>) -> Option<Value> {
+        let limits = |list: &Value| {
+            self.hierarchy.is_v1() || list.parse::<CpuSet>().is_ok_and(|l| !self.memory_nodes().is_subset(&l))
+        };
+        list.filter(limits)
     }
 
     /// Moves the memory of a process to some nodes.

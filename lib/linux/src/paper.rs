@@ -8,7 +8,7 @@ use crate::hierarchy::lists_cpuset;
 use crate::knob::TaskId;
 use crate::os::{BUSY, NO_ROOM, knob_error};
 use crate::policy::Policy;
-use crate::{Os, is_gone};
+use crate::{Os, is_gone, paper_memory};
 use millpond_machine::KnobError;
 use millpond_model::{CpuId, CpuSet};
 use std::fs;
@@ -19,7 +19,7 @@ pub(crate) fn label_file(dir: &Path, key: &str) -> PathBuf {
     dir.join(format!(".label.{key}"))
 }
 
-fn refused(why: &str) -> KnobError {
+pub(crate) fn refused(why: &str) -> KnobError {
     KnobError::Refused(why.to_owned())
 }
 
@@ -40,7 +40,10 @@ pub(crate) fn write(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
             };
             return fs::write(path, kept + "\n").map_err(knob_error);
         }
-        "cpuset.mems" if os.hierarchy.is_v1() => check_mems(path, text)?,
+        "cpuset.mems" if os.hierarchy.is_v1() => paper_memory::check(path, text)?,
+        "cpuset.mems" if text.is_empty() && os.kernel < (7, 0) && path.parent().is_some_and(is_populated) => {
+            return Err(refused(NO_ROOM));
+        }
         "cgroup.subtree_control" => return write_subtree(path, text),
         "online" => return write_online(os, path, text),
         _ => {}
@@ -69,23 +72,6 @@ fn check_cpus(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
         if !read_cpus(&child).is_subset(&wanted) {
             return Err(refused(BUSY));
         }
-    }
-    Ok(())
-}
-
-/// On version 1 the nodes of a cgroup are among those of the one above, and have those of the ones below.
-fn check_mems(path: &Path, text: &str) -> Result<(), KnobError> {
-    let wanted: CpuSet = text.parse().map_err(|_| refused("the kernel says that it is not valid"))?;
-    let dir = path.parent().unwrap_or(path);
-    let read = |dir: &Path| {
-        let text = fs::read_to_string(dir.join("cpuset.mems")).ok()?;
-        text.trim_end().parse::<CpuSet>().ok()
-    };
-    if dir.parent().and_then(read).is_some_and(|above| !wanted.is_subset(&above)) {
-        return Err(KnobError::NotPermitted);
-    }
-    if child_dirs(dir).iter().filter_map(|child| read(child)).any(|below| !below.is_subset(&wanted)) {
-        return Err(refused(BUSY));
     }
     Ok(())
 }
@@ -398,7 +384,7 @@ fn read_list(path: &Path) -> CpuSet {
     fs::read_to_string(path).ok().and_then(|t| t.parse().ok()).unwrap_or_default()
 }
 
-fn child_dirs(dir: &Path) -> Vec<PathBuf> {
+pub(crate) fn child_dirs(dir: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
     let mut dirs: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(|p| p.is_dir()).collect();
     dirs.sort();

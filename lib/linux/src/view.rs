@@ -248,7 +248,12 @@ impl View {
 
     /// The same as the value of a list.
     pub(crate) fn wanted_mems(&self, label: &SetLabel) -> Option<Value> {
-        let nodes: CpuSet = self.memory_nodes(label)?.into_iter().map(|node| CpuId(node.0)).collect();
+        let nodes = self.memory_nodes(label)?;
+        // All of them is no limit.
+        if nodes.len() == self.nodes.len() {
+            return None;
+        }
+        let nodes: CpuSet = nodes.into_iter().map(|node| CpuId(node.0)).collect();
         list_value(&nodes)
     }
 
@@ -451,7 +456,7 @@ fn read_group(os: &Os, path: &str) -> Result<Group, (String, KnobError)> {
     if has_cpusets {
         group.partition = value("cpuset.cpus.partition")?;
         if names::owner(path).is_some() {
-            group.mems = value("cpuset.mems")?;
+            group.mems = os.limit_of_nodes(value("cpuset.mems")?);
         }
         group.exclusive = list(read("cpuset.cpus.exclusive")?);
     }

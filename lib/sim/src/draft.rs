@@ -4,10 +4,11 @@
 use crate::dispatcher::{TableName, row_values};
 use crate::kernel::Wish;
 use crate::knobs::{
-    self, Name, aside_value, bond_value, default_class_value, memory_value, place_value, pools_value,
-    set_value, state_value, wish_value,
+    self, Name, aside_value, bond_value, default_class_value, place_value, pools_value, set_value,
+    state_value,
 };
 use crate::tables::{Bond, SetRecord, Tables};
+use crate::wishes::{memory_value, wish_value};
 use millpond_machine::facets::{Move, StateChange};
 use millpond_machine::{Change, Reason, Refusal, Step, Subject, Value};
 use millpond_model::pools::PoolsState;

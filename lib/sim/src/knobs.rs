@@ -20,11 +20,11 @@
 //! must hold at every moment of a change; what must hold at its end is checked while it is prepared.
 
 use crate::dispatcher::{TableName, read_row, write_row};
-use crate::kernel::Wish;
 use crate::tables::{Bond, SetRecord, Tables};
+use crate::wishes::{memory_value, parse_memory, parse_wish, wish_value};
 use millpond_machine::{Knob, KnobError, Value};
 use millpond_model::pools::PoolsState;
-use millpond_model::{Class, ClassParams, CpuId, Lwp, LwpId, Pid, PsetId, SetMemory, State, WallTime};
+use millpond_model::{Class, ClassParams, CpuId, Lwp, LwpId, Pid, PsetId, State, WallTime};
 use std::fmt;
 use std::str::FromStr;
 
@@ -168,56 +168,6 @@ pub fn bond_value<T: fmt::Display>(bond: Option<Bond<T>>) -> Value {
 #[must_use]
 pub fn aside_value(aside: bool) -> Value {
     if aside { "yes".into() } else { "no".into() }
-}
-
-/// The value of where the memory of a set comes from; none for anywhere.
-#[must_use]
-pub fn memory_value(memory: &SetMemory) -> Option<Value> {
-    match memory {
-        SetMemory::All => None,
-        SetMemory::Local => Some("local".into()),
-        SetMemory::Nodes(nodes) => Some(nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")),
-    }
-}
-
-fn parse_memory(value: &str) -> Option<SetMemory> {
-    if value == "local" {
-        return Some(SetMemory::Local);
-    }
-    value.split(',').map(|node| node.parse().ok()).collect::<Option<_>>().map(SetMemory::Nodes)
-}
-
-/// The value of which lgroups a thread prefers.
-#[must_use]
-pub fn wish_value(wish: Wish) -> Value {
-    let list = |bits: u64| {
-        let set = (0..u64::BITS).filter(|bit| bits >> bit & 1 == 1);
-        set.map(|bit| bit.to_string()).collect::<Vec<_>>().join(",")
-    };
-    let words = [("strong", wish.strong), ("weak", wish.weak)];
-    let said =
-        words.iter().filter(|(_, bits)| *bits > 0).map(|(word, bits)| format!("{word} {}", list(*bits)));
-    let said = said.collect::<Vec<_>>().join(" ");
-    if said.is_empty() { "none".into() } else { said }
-}
-
-fn parse_wish(value: &str) -> Option<Wish> {
-    let mut wish = Wish::default();
-    if value == "none" {
-        return Some(wish);
-    }
-    let mut words = value.split(' ');
-    while let Some(word) = words.next() {
-        let bits = match word {
-            "strong" => &mut wish.strong,
-            "weak" => &mut wish.weak,
-            _ => return None,
-        };
-        for bit in words.next()?.split(',') {
-            *bits |= 1u64.checked_shl(bit.parse().ok()?)?;
-        }
-    }
-    Some(wish)
 }
 
 /// The value of the default class.

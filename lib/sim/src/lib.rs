@@ -81,6 +81,7 @@ pub mod services;
 pub mod state;
 pub mod tables;
 mod threads;
+mod wishes;
 pub mod workloads;
 mod zones;
 

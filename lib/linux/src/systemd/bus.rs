@@ -93,9 +93,8 @@ impl Manager for Bus {
         self.call(OBJECT, MANAGER, "SetUnitProperties", &(unit, true, properties)).map(drop).map_err(knob)
     }
 
-    fn allow_memory(&self, unit: &str, nodes: Option<&CpuSet>) -> Result<(), KnobError> {
-        let bytes = nodes.map(to_bytes).unwrap_or_default();
-        let properties: Properties<'_> = vec![("AllowedMemoryNodes", Variant::from(bytes))];
+    fn allow_memory(&self, unit: &str, nodes: &CpuSet) -> Result<(), KnobError> {
+        let properties: Properties<'_> = vec![("AllowedMemoryNodes", Variant::from(to_bytes(nodes)))];
         self.call(OBJECT, MANAGER, "SetUnitProperties", &(unit, true, properties)).map(drop).map_err(knob)
     }
 

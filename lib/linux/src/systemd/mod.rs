@@ -69,8 +69,8 @@ pub(crate) trait Manager {
     fn allowed(&self, unit: &str) -> Result<Option<CpuSet>, KnobError>;
     /// Sets or resets it, for this boot.
     fn allow(&self, unit: &str, cpus: Option<&CpuSet>) -> Result<(), KnobError>;
-    /// Sets or resets `AllowedMemoryNodes`, for this boot.
-    fn allow_memory(&self, unit: &str, nodes: Option<&CpuSet>) -> Result<(), KnobError>;
+    /// Sets `AllowedMemoryNodes`, for this boot.
+    fn allow_memory(&self, unit: &str, nodes: &CpuSet) -> Result<(), KnobError>;
     /// Has it read the files of units again.
     fn reload(&self) -> Result<(), KnobError>;
 }
@@ -179,8 +179,9 @@ impl Os {
 
     /// Sets the memory nodes of a slice of ours, or lets it have all again.
     pub(crate) fn allow_memory(&self, path: &str, nodes: Option<&CpuSet>) -> Result<(), KnobError> {
-        self.manager()?.allow_memory(&unit(path)?, nodes)?;
-        let wanted = nodes.cloned().unwrap_or_default();
+        // A kernel does not empty the list of a unit that has tasks.
+        let wanted = nodes.cloned().unwrap_or_else(|| self.memory_nodes());
+        self.manager()?.allow_memory(&unit(path)?, &wanted)?;
         self.wait_for(path, "cpuset.mems", &wanted, "memory nodes")
     }
 

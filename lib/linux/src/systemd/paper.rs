@@ -143,10 +143,10 @@ impl Manager for PaperManager<'_> {
         }
     }
 
-    fn allow_memory(&self, unit: &str, nodes: Option<&CpuSet>) -> Result<(), KnobError> {
+    fn allow_memory(&self, unit: &str, nodes: &CpuSet) -> Result<(), KnobError> {
         let path = self.path_of(unit).ok_or(KnobError::Gone)?;
         let list = self.os.group(&path)?.join("cpuset.mems");
-        self.os.write(&list, &nodes.map(ToString::to_string).unwrap_or_default())
+        self.os.write(&list, &nodes.to_string())
     }
 
     fn reload(&self) -> Result<(), KnobError> {
