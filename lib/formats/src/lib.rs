@@ -10,6 +10,8 @@
 //! ([`pools::script::parse`]), the file with its DTD ([`pools::xml::read`], [`pools::xml::write`]), objectives
 //! ([`pools::objectives::parse`]) and the tables of `poolstat` ([`pools::poolstat`]).
 //!
+//! What counters count is said in a language of its own ([`events::parse`]); the lines about it are in [`cpustat`].
+//!
 //! An *operand* is one word of a command line: a choice of processors ([`CpuOperand`]), or of a process and
 //! some of its threads ([`Target`]), or of lgroups ([`GroupOperand`]).
 //!
@@ -25,9 +27,11 @@
 //! What this room does not do: it reads no file, asks no machine, and writes no error messages.
 
 pub mod binding;
+pub mod cpustat;
 pub mod dispadmin;
 mod lgroups;
 pub mod lgrpinfo;
+pub mod events;
 mod lwps;
 pub mod mpstat;
 mod operands;

@@ -37,6 +37,7 @@ mod counters;
 mod deadline;
 mod dispatcher;
 mod glance;
+mod hardware;
 mod hierarchy;
 mod interrupt_names;
 mod irqbalance;

@@ -16,6 +16,8 @@ use millpond_machine::{
     Absent, Accounting, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, Knob, KnobError, Knobs,
     Lgroups, Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Writing,
     Zones,
+    Absent, Accounting, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal, Knob, KnobError, Knobs,
+    Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Writing, Zones,
 };
 use millpond_model::CpuSet;
 use std::cell::{OnceCell, RefCell};
@@ -442,6 +444,10 @@ impl Machine for LinuxMachine {
         Ok(self)
     }
     fn lgroups(&self) -> Result<&dyn Lgroups, Absent> {
+    fn hardware_counters(&self) -> Result<&dyn HardwareCounters, Absent> {
+        if !self.os.root.live {
+            return Err(Absent::because("it is a captured machine, where nothing goes on"));
+        }
         Ok(self)
     }
 }

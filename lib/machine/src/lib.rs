@@ -48,6 +48,7 @@ pub use execute::{Committed, Finding, Repair, Writer, is_at_rest, repair};
 pub use facets::{
     Accounting, Clock, Counters, Dispatcher, Interrupts, Lgroups, Pools, Processors, Psets, Sampler, Threads,
     Zones,
+    Accounting, Clock, Counters, Dispatcher, HardwareCounters, Interrupts, Pools, Processors, Psets, Sampler, Threads, Zones,
 };
 pub use journal::{Journal, JournalError, MemoryJournal, Operation, fold};
 pub use refusal::{Holder, KnobError, Reason, Refusal, Subject};
@@ -116,6 +117,11 @@ pub trait Machine: Knobs {
     /// # Errors
     /// [`Absent`] when there is no such facet here.
     fn lgroups(&self) -> Result<&dyn Lgroups, Absent>;
+    /// Counters of hardware's events, per processor and per thread.
+    ///
+    /// # Errors
+    /// [`Absent`] when there is no such facet here.
+    fn hardware_counters(&self) -> Result<&dyn HardwareCounters, Absent>;
 }
 
 /// The part of a machine that the executor uses: single values with names.

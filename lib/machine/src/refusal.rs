@@ -143,6 +143,9 @@ pub enum Reason {
     /// The number names no pool.
     #[error("there is no such pool")]
     NoSuchPool,
+    /// A program that should run does not.
+    #[error("{0}")]
+    NotStarted(String),
     /// Rights are missing.
     #[error("permission denied")]
     NotPermitted,

@@ -11,6 +11,7 @@
 //! message names them, can be printed and parsed here.
 
 mod class_params;
+mod counted;
 mod cpuset;
 mod dispatch;
 mod ids;
@@ -25,6 +26,7 @@ mod topology;
 pub use class_params::{
     Clamped, ClassParams, ClassRequest, NoSuchParams, OutOfRange, most_favoured, nice_of_upri, upri_of_nice,
 };
+pub use counted::Counted;
 pub use cpuset::{CpuSet, ListError};
 pub use dispatch::{
     CLASSES, Class, ClassTable, DispatchTables, FX_LEVELS, NoSuchClass, Quantum, QuantumTable, RT_LEVELS,

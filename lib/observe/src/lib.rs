@@ -19,10 +19,15 @@
 //! * Stolen time does not exist on Solaris. [`Shares`] keep it; [`Shares::without_steal`] gives what a guest
 //!   that knows nothing of its hypervisor would show: shares of the time that it had.
 //!
+//! Counts of hardware's events are another matter: [`between`] takes the difference of two readings, scaled where others had the counters meanwhile,
+//! and [`Distribution`] shows how figures vary.
+//!
 //! [`Sample`]: millpond_model::Sample
 
 mod change;
+mod cpi;
 mod frame;
 
 pub use change::{Change, Scope, changes};
+pub use cpi::{Distribution, Interval as CountedInterval, between, cycles_per_instruction};
 pub use frame::{CpuFrame, Frame, Interval, SetFrame, Shares};

@@ -2,9 +2,9 @@
 
 use crate::interrupts::target;
 use crate::kernel::{
-    ASIDE, Arrangement, DEFAULT, Hardware, Kernel, Layout, News, Program, SETS, Start, Tunables,
+    ASIDE, Arrangement, DEFAULT, Executed, Hardware, Kernel, Layout, News, Program, SETS, Start, Tunables,
 };
-use crate::state::{DeviceKind, SimState};
+use crate::state::{DeviceKind, Note, SimState};
 use crate::tables::{self, LwpRecord, ProcessRecord, ProcessorRecord, Tables};
 use millpond_model::{
     ClassParams, CpuId, DispatchTables, Lgroup, Lwp, LwpId, Pid, PsetId, SetMemory, Topology,
@@ -152,7 +152,7 @@ impl SimState {
         for news in self.kernel.take_news() {
             match news {
                 News::Born { parent, child } => self.born(parent, child),
-                News::Ended { thread, done } => self.ended(thread, done),
+                News::Ended { thread, done, executed } => self.ended(thread, done, executed),
             }
         }
     }
@@ -165,10 +165,16 @@ impl SimState {
         let process = ProcessRecord { lwps, parent: Some(parent.pid), ..process.clone() };
         let pid = self.tables.add_process(process);
         self.threads.insert(child, Lwp { pid, lwp: LwpId(1) });
+        if let Some(notes) = self.notes.as_mut() {
+            notes.push(Note::Born { parent, child: pid });
+        }
     }
 
-    fn ended(&mut self, thread: u32, done: u64) {
+    fn ended(&mut self, thread: u32, done: u64, executed: Executed) {
         let Some(lwp) = self.threads.remove(&thread) else { return };
+        if let Some(notes) = self.notes.as_mut() {
+            notes.push(Note::Ended { lwp, executed });
+        }
         if done > 0 {
             let sum = self.operations.entry(lwp.pid).or_default();
             *sum = sum.saturating_add(done);

@@ -53,6 +53,7 @@
 //! | counters of cycles and instructions | exact for the model: what is measured by time counts as one instruction in a cycle |
 //! | lgroups, homes, affinities | exact as to which lgroup is chosen by affinity (reference §3.10), approximate as to load: it is who runs or waits now, at home, and does not age |
 //! | memory of lgroups | approximate: segments that threads share have a size and a place; what a thread has for itself has a place and no size |
+//! | counters of cycles and instructions, per processor and per thread | exact for the model: what is measured by time counts as one instruction in a cycle; who idles counts nothing; every machine has two counters, each of which can count both |
 //! | workloads | approximate: few kinds of steps, whose instructions and times are assumed, or fitted to one published figure; see [`workloads`] |
 //! | pipelines, caches, memory near and far, costs of switches | approximate, by a formula of a line or two each: see the ledger of [`kernel`] |
 //! | machines | each figure has its source in the machine's file: published, taken, or fitted |
@@ -66,6 +67,7 @@ mod description;
 mod dispatcher;
 pub mod draft;
 mod follow;
+mod hardware_counters;
 mod interrupts;
 pub mod kernel;
 pub mod knobs;

@@ -14,6 +14,9 @@ use millpond_machine::{
     Absent, Accounting, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, Knob, KnobError, Knobs,
     Lgroups, Machine, MemoryJournal, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Subject,
     Threads, Value, Zones,
+    Absent, Accounting, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal, Knob, KnobError, Knobs,
+    Machine, MemoryJournal, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Subject, Threads,
+    Value, Zones,
 };
 use millpond_model::{CpuId, Lwp, LwpId, Nanos, Pid, PsetId, Topology, WallTime};
 use std::cell::{Cell, RefCell};
@@ -241,6 +244,7 @@ impl Machine for SimMachine {
         Ok(self)
     }
     fn lgroups(&self) -> Result<&dyn Lgroups, Absent> {
+    fn hardware_counters(&self) -> Result<&dyn HardwareCounters, Absent> {
         Ok(self)
     }
 }

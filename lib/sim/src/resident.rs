@@ -59,6 +59,20 @@ impl SimMachine {
         debug_assert!(gone.is_none());
     }
 
+    /// Lets time pass until something is noted of threads, at most until `until`.
+    pub(crate) fn pass_until_noted(&self, until: Nanos) {
+        let _noted: Option<()> = self.pass(until, |s, next| {
+            while s.halted.is_none() && s.kernel.now() < next.0 {
+                s.go_on(next.0);
+                if s.notes.as_ref().is_some_and(|notes| !notes.is_empty()) {
+                    return Some(());
+                }
+            }
+            s.kernel.grow_old(next.0);
+            None
+        });
+    }
+
     /// Lets time pass until a process has ended, at most until `until`. `false`: it lives.
     pub fn run_until_ended(&self, pid: Pid, until: Nanos) -> bool {
         let ended = self.pass(until, |s, next| {

@@ -1,7 +1,7 @@
 //! The whole of a simulated machine as plain data, saved and loaded as JSON.
 
 use crate::follow;
-use crate::kernel::{Halt, Hardware, Kernel};
+use crate::kernel::{Executed, Halt, Hardware, Kernel};
 use crate::services::Service;
 use crate::tables::{HZ_MAX, LwpRecord, ProcessRecord, ProcessorRecord, Tables, Tunables};
 use millpond_model::{ClassParams, CpuId, Lwp, LwpId, Nanos, Pid, PoolId, PsetId, State, Topology, WallTime};
@@ -49,6 +49,9 @@ pub struct SimState {
     /// Operations that threads noted as done before they ended, by process.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub operations: BTreeMap<Pid, u64>,
+    /// What became of threads, while somebody follows them.
+    #[serde(skip)]
+    pub notes: Option<Vec<Note>>,
     /// What it died of, if it did.
     pub halted: Option<Halt>,
     /// The services that are enabled.
@@ -57,6 +60,25 @@ pub struct SimState {
     /// Its files that commands know by name, with their text.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
+}
+
+/// What became of a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Note {
+    /// It started a process of one thread.
+    Born {
+        /// The thread.
+        parent: Lwp,
+        /// The process.
+        child: Pid,
+    },
+    /// It ended.
+    Ended {
+        /// The thread.
+        lwp: Lwp,
+        /// What it had executed.
+        executed: Executed,
+    },
 }
 
 /// A device and the processor that its interrupts go to by themselves.
@@ -133,6 +155,7 @@ impl SimState {
             threads: BTreeMap::new(),
             residence: BTreeMap::new(),
             operations: BTreeMap::new(),
+            notes: None,
             halted: None,
             services: BTreeSet::new(),
             files: BTreeMap::new(),

@@ -5,6 +5,9 @@ use millpond_machine::{
     Absent, Accounting, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, JournalError, Knob,
     KnobError, Knobs, Lgroups, Machine, MemoryJournal, Operation, Pools, Processors, Psets, Refusal, Sampler,
     Step, Threads, Value, Zones,
+    Absent, Accounting, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal, JournalError, Knob,
+    KnobError, Knobs, Machine, MemoryJournal, Operation, Pools, Processors, Psets, Refusal, Sampler, Step,
+    Threads, Value, Zones,
 };
 use millpond_model::Pid;
 use millpond_session::Session;
@@ -106,6 +109,8 @@ impl Machine for Stage {
     }
     fn lgroups(&self) -> Result<&dyn Lgroups, Absent> {
         self.sim.lgroups()
+    fn hardware_counters(&self) -> Result<&dyn HardwareCounters, Absent> {
+        self.sim.hardware_counters()
     }
 }
 

@@ -55,6 +55,9 @@ mod tracefs;
 mod traces;
 mod watch;
 
+pub(crate) use perf::allow_descriptors;
+pub(crate) use proc::now;
+
 use crate::{LinuxMachine, Root};
 use millpond_machine::facets::{CounterWatch, Counters, OccupancyWatch, Sampler, WatchOptions};
 use millpond_machine::{Absent, Refusal};

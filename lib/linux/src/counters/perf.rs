@@ -114,7 +114,7 @@ fn as_bytes(words: &mut [u64]) -> &mut [u8] {
 }
 
 /// Lets this process hold `count` more descriptors, as far as it may.
-pub(super) fn allow_descriptors(count: u64) {
+pub(crate) fn allow_descriptors(count: u64) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     // What is open already, and what the program opens besides, is little.
     const OTHERS: u64 = 256;

@@ -151,7 +151,7 @@ impl Tables {
 }
 
 /// The machine's monotonic clock.
-pub(super) fn now() -> Nanos {
+pub(crate) fn now() -> Nanos {
     span(clock_gettime(ClockId::Monotonic))
 }
 

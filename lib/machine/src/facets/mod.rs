@@ -4,6 +4,7 @@ mod accounting;
 mod clock;
 mod counters;
 mod dispatcher;
+mod hardware;
 mod interrupts;
 mod lgroups;
 mod pools;
@@ -17,6 +18,10 @@ pub use accounting::{Accounting, Usage, UsageWatch, Waited, Woke};
 pub use clock::Clock;
 pub use counters::{CounterWatch, Counters, WatchOptions};
 pub use dispatcher::{Dispatcher, ProcessIds, Reclassed, Scheduled};
+pub use hardware::{
+    CpuCounting, CpuReading, EventKind, EventList, Follow, Happening, HardwareCounters, Interface, LwpReading, Tracked,
+    Tracking, Wanted,
+};
 pub use interrupts::{Interrupt, InterruptKind, Interrupts};
 pub use lgroups::{Homed, Lgroups, NodeMemory, NodeStatus, Reach};
 pub use pools::{Member, Pools, StartOption};

@@ -3,6 +3,7 @@
 use super::command::Fault;
 use crate::facets::{
     Clock, Counters, Dispatcher, Interrupts, Lgroups, Pools, Processors, Psets, Sampler, Threads, Zones,
+    Clock, Counters, Dispatcher, HardwareCounters, Interrupts, Pools, Processors, Psets, Sampler, Threads, Zones,
 };
 use crate::{
     Absent, Accounting, Guard, Journal, JournalError, Knob, KnobError, Knobs, Machine, Operation, Refusal,
@@ -134,6 +135,8 @@ impl Machine for Faulty<'_> {
     }
     fn lgroups(&self) -> Result<&dyn Lgroups, Absent> {
         self.machine.lgroups()
+    fn hardware_counters(&self) -> Result<&dyn HardwareCounters, Absent> {
+        self.machine.hardware_counters()
     }
 }
 

@@ -310,6 +310,7 @@ impl Kernel {
         let cpu = &mut self.cpus[number as usize];
         cpu.instructions += done;
         if !t.in_kernel {
+            t.user_instructions += done;
             cpu.user_instructions += done;
         }
     }

@@ -80,7 +80,7 @@ pub use program::{Action, Mix, Program, Waiting};
 pub use queue::{IDLE, LEVELS, Queue};
 pub use run::Halt;
 pub use stuck::{Stuck, WaitsFor};
-pub use thread::{ClassState, FxState, Origin, RtState, RunState, Thread, TsState};
+pub use thread::{ClassState, Executed, FxState, Origin, RtState, RunState, Thread, TsState};
 
 use bits::Bits;
 use caps::Cap;
@@ -274,6 +274,9 @@ pub enum News {
         thread: u32,
         /// The operations that its program noted as done.
         done: u64,
+        /// What it had executed.
+        #[serde(default)]
+        executed: Executed,
     },
 }
 

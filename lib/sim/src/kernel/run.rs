@@ -421,9 +421,9 @@ impl Kernel {
         self.forget_at_barriers(thread);
         let t = self.t(thread);
         t.state = RunState::Gone;
-        let done = t.done;
+        let (done, executed) = (t.done, t.executed());
         self.free.push(thread);
-        self.news.push(News::Ended { thread, done });
+        self.news.push(News::Ended { thread, done, executed });
     }
 
     /// A child starts. `true`: the parent went into a queue behind it.

@@ -81,6 +81,9 @@ pub struct Thread {
     pub memory: Option<u32>,
     /// Instructions so far.
     pub instructions: u64,
+    /// Those of them that were executed in user mode.
+    #[serde(default)]
+    pub user_instructions: u64,
     /// The level of the interrupt whose handler it is, 1 to 15; 0 for none.
     pub level: u8,
     /// Where its interrupt arrives.
@@ -202,7 +205,32 @@ pub struct RtState {
     pub back: bool,
 }
 
+/// What was executed, by a processor or by a thread.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Executed {
+    /// Nanoseconds in user mode.
+    pub user: u64,
+    /// Nanoseconds in the kernel.
+    pub sys: u64,
+    /// Instructions.
+    pub instructions: u64,
+    /// Those of them in user mode.
+    pub user_instructions: u64,
+}
+
 impl Thread {
+    /// What it has executed so far.
+    #[must_use]
+    pub fn executed(&self) -> Executed {
+        Executed {
+            user: self.user,
+            sys: self.sys,
+            instructions: self.instructions,
+            user_instructions: self.user_instructions,
+        }
+    }
+
     /// The priority that the dispatcher compares: its class's, or the inherited one where that is better.
     #[must_use]
     pub fn effective(&self) -> i16 {
@@ -262,6 +290,7 @@ impl Thread {
             arrived: false,
             memory: None,
             instructions: 0,
+            user_instructions: 0,
             level: 0,
             origin: Origin::None,
             device: false,

@@ -10,6 +10,8 @@ use millpond_machine::facets::{LwpStatus, Move};
 use millpond_machine::{
     Absent, Accounting, Change, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, Knob, KnobError,
     Knobs, Lgroups, Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Zones,
+    Absent, Accounting, Change, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal, Knob, KnobError,
+    Knobs, Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Zones,
 };
 use millpond_model::{CpuId, Lwp, Pid, PsetId, State};
 use millpond_sim::{SimMachine, SimState};
@@ -243,6 +245,8 @@ impl Machine for Mutant {
     }
     fn lgroups(&self) -> Result<&dyn Lgroups, Absent> {
         Machine::lgroups(&self.sim)
+    fn hardware_counters(&self) -> Result<&dyn HardwareCounters, Absent> {
+        Machine::hardware_counters(&self.sim)
     }
 }
 

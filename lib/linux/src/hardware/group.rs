@@ -1,0 +1,174 @@
+//! A group of performance events: what is counted together, on a processor or in a thread.
+
+use super::catalogue::{Code, Sort};
+use millpond_model::{Counted, CpuId, Nanos};
+use perf_event_open_sys as sys;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// Where it counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whom {
+    /// Whoever runs on a processor.
+    Cpu(CpuId),
+    /// A thread by its number, wherever it runs; 0 is the one that asks.
+    Thread(u32),
+}
+
+/// The events, the leader first. They end with the value.
+#[derive(Debug)]
+pub(super) struct Group {
+    members: Vec<OwnedFd>,
+    /// What it had counted when it was started.
+    before: Counted,
+}
+
+impl Group {
+    /// Opens events, stopped.
+    ///
+    /// # Errors
+    /// The place of the event that was refused, and the system's reason.
+    pub(super) fn open(whom: Whom, codes: &[Code]) -> Result<Group, (usize, io::Error)> {
+        let mut members: Vec<OwnedFd> = Vec::with_capacity(codes.len());
+        for (at, code) in codes.iter().enumerate() {
+            members.push(open_event(whom, code, members.first()).map_err(|error| (at, error))?);
+        }
+        Ok(Group { members, before: Counted::default() })
+    }
+
+    /// Counts from zero.
+    ///
+    /// # Errors
+    /// The system's reason.
+    pub(super) fn start(&mut self) -> io::Result<()> {
+        self.before = self.read_raw()?;
+        self.control(sys::ioctls::ENABLE)
+    }
+
+    /// Counts no more.
+    ///
+    /// # Errors
+    /// The system's reason.
+    pub(super) fn stop(&self) -> io::Result<()> {
+        self.control(sys::ioctls::DISABLE)
+    }
+
+    /// What was counted since it was started.
+    ///
+    /// # Errors
+    /// The system's reason; `ENODEV` when its processor was off-line meanwhile.
+    pub(super) fn read(&self) -> io::Result<Counted> {
+        let now = self.read_raw()?;
+        let values = now.values.iter().zip(&self.before.values).map(|(now, before)| now.wrapping_sub(*before));
+        Ok(Counted {
+            values: values.collect(),
+            wanted: Nanos(now.wanted.0.saturating_sub(self.before.wanted.0)),
+            counting: Nanos(now.counting.0.saturating_sub(self.before.counting.0)),
+        })
+    }
+
+    fn control(&self, ask: unsafe fn(libc::c_int, libc::c_uint) -> libc::c_int) -> io::Result<()> {
+        let Some(leader) = self.members.first() else { return Ok(()) };
+        // SAFETY: these controls take a number and touch no memory of ours.
+        let done = unsafe { ask(leader.as_raw_fd(), sys::bindings::PERF_IOC_FLAG_GROUP) };
+        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// A group is read as: how many, time enabled, time running, and then the counts.
+    fn read_raw(&self) -> io::Result<Counted> {
+        const HEAD: usize = 3;
+        let gone = || io::Error::from_raw_os_error(libc::ENODEV);
+        let leader = self.members.first().ok_or_else(gone)?;
+        let mut bytes = vec![0u8; (HEAD + self.members.len()) * size_of::<u64>()];
+        let filled = rustix::io::read(leader, &mut bytes[..])?;
+        // What is no longer with its processor gives nothing, or the leader alone.
+        if filled < bytes.len() {
+            return Err(gone());
+        }
+        let mut words = bytes.chunks_exact(size_of::<u64>()).map(|word| {
+            let mut bytes = [0; size_of::<u64>()];
+            bytes.copy_from_slice(word);
+            u64::from_ne_bytes(bytes)
+        });
+        let mut next = || words.next().unwrap_or(0);
+        let _count = next();
+        let (wanted, counting) = (Nanos(next()), Nanos(next()));
+        Ok(Counted { values: words.collect(), wanted, counting })
+    }
+}
+
+fn open_event(whom: Whom, code: &Code, leader: Option<&OwnedFd>) -> io::Result<OwnedFd> {
+    use sys::bindings as b;
+    let mut attr = b::perf_event_attr { type_: code.type_, config: code.config[0], ..Default::default() };
+    attr.size = u32::try_from(size_of_val(&attr)).unwrap_or(0);
+    attr.__bindgen_anon_3.config1 = code.config[1];
+    attr.__bindgen_anon_4.config2 = code.config[2];
+    attr.read_format = u64::from(
+        b::PERF_FORMAT_GROUP | b::PERF_FORMAT_TOTAL_TIME_ENABLED | b::PERF_FORMAT_TOTAL_TIME_RUNNING,
+    );
+    attr.set_disabled(u64::from(leader.is_none()));
+    if code.sort == Sort::Hardware {
+        attr.set_exclude_user(u64::from(!code.user));
+        attr.set_exclude_kernel(u64::from(!code.sys));
+        attr.set_exclude_hv(u64::from(!code.sys));
+    }
+    let nowhere = || io::Error::from_raw_os_error(libc::ESRCH);
+    let (pid, cpu) = match whom {
+        Whom::Cpu(cpu) => (-1, i32::try_from(cpu.0).map_err(|_| io::Error::from_raw_os_error(libc::ENODEV))?),
+        Whom::Thread(tid) => (i32::try_from(tid).map_err(|_| nowhere())?, -1),
+    };
+    let group = leader.map_or(-1, AsRawFd::as_raw_fd);
+    let flags = libc::c_ulong::from(b::PERF_FLAG_FD_CLOEXEC);
+    // SAFETY: `attr` is a complete attribute record with its size in it, and outlives the call.
+    let fd = unsafe { sys::perf_event_open(&raw mut attr, pid, cpu, group, flags) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call has just returned this descriptor, which nobody else has.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::catalogue;
+    use super::super::pmu::Pmus;
+    use super::*;
+
+    fn codes(names: &[&str]) -> Vec<Code> {
+        names.iter().map(|name| catalogue::find(name, &Pmus::default()).unwrap()).collect()
+    }
+
+    fn is_not_allowed(error: &io::Error) -> bool {
+        matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM | libc::ENOSYS))
+    }
+
+    #[test]
+    fn what_a_thread_does_is_counted_from_zero() {
+        let mut group = match Group::open(Whom::Thread(0), &codes(&["task-clock", "page-faults"])) {
+            Err((_, error)) if is_not_allowed(&error) => {
+                println!("skipped: what_a_thread_does_is_counted_from_zero: {error}");
+                return;
+            }
+            group => group.unwrap(),
+        };
+        group.start().unwrap();
+        let touched: Vec<u8> = vec![1; 64 << 20];
+        let first = group.read().unwrap();
+        assert_eq!(touched.iter().step_by(4096).map(|b| u64::from(*b)).sum::<u64>(), 16_384);
+        assert!(first.values[0] > 0 && first.values[1] > 0, "{first:?}");
+        assert!(first.counting.0 > 0 && first.counting <= first.wanted, "{first:?}");
+        group.stop().unwrap();
+        let (a, b) = (group.read().unwrap(), group.read().unwrap());
+        assert_eq!(a.values, b.values, "it is stopped");
+        group.start().unwrap();
+        assert!(group.read().unwrap().values[0] < b.values[0], "it counts from zero again");
+    }
+
+    #[test]
+    fn an_event_that_no_machine_has_is_refused_by_its_place() {
+        let none = Code { type_: 0xffff, ..codes(&["cycles"])[0].clone() };
+        let set = [codes(&["task-clock"])[0].clone(), none];
+        let (at, _) = Group::open(Whom::Thread(0), &set).unwrap_err();
+        assert!(at <= 1);
+    }
+}

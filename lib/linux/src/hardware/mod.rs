@@ -1,0 +1,197 @@
+//! Counters of hardware's events on Linux: what stands behind `cpustat` and `cputrack`.
+//!
+//! # How
+//!
+//! ```text
+//!   name ──catalogue──▶ Code ──group──▶ a group of performance events ──▶ Counted (count, time wanted, time counting)
+//!            ▲                            │ one for each processor (cpus) or thread (threads), and for each set
+//!   pmu: /sys/bus/event_source            │ of several sets one is enabled
+//!   threads ◀── ptrace: who begins, forks, becomes another program, ends
+//! ```
+//!
+//! A set is a group, so that its counts belong together: the kernel counts all of a group or nothing. What the kernel shares out between groups
+//! of several users it tells as times, which the reader scales by.
+//!
+//! # What follows
+//!
+//! * The kernel chooses the register; the numbers of counters are columns. More events than registers are refused when the group is opened.
+//! * Events of the kernel itself (context switches, faults) count in any mode, whatever attributes say: they happen in the kernel.
+//! * Counters are opened for all sets at once, so that what cannot be counted is told before anything is shown.
+
+mod catalogue;
+mod cpus;
+mod group;
+mod pmu;
+mod ptrace;
+mod threads;
+
+use crate::LinuxMachine;
+use catalogue::{Code, Sort};
+use group::{Group, Whom};
+use millpond_machine::facets::{
+    CpuCounting, EventKind, EventList, Follow, Interface, Tracked, Tracking, Wanted,
+};
+use millpond_machine::{Absent, HardwareCounters, Reason, Refusal, Subject};
+use millpond_model::CpuId;
+use pmu::Pmus;
+use std::io;
+
+/// Columns that a set may have. Which registers there are is the kernel's business.
+const COLUMNS: u32 = 0xffff;
+
+impl LinuxMachine {
+    fn pmus(&self) -> Pmus {
+        Pmus::read(&self.os.root)
+    }
+
+    /// The codes of each set.
+    fn codes(&self, sets: &[Vec<Wanted>]) -> Result<Vec<Vec<Code>>, Refusal> {
+        let pmus = self.pmus();
+        let one = |wanted: &Wanted| {
+            let unknown = || Refusal::operation(Reason::Machine(format!("it knows no event {}", wanted.event)));
+            let code = catalogue::find(&wanted.event, &pmus).ok_or_else(unknown)?;
+            Ok(Code { user: wanted.user, sys: wanted.sys, ..code })
+        };
+        sets.iter().map(|set| set.iter().map(one).collect()).collect()
+    }
+}
+
+impl HardwareCounters for LinuxMachine {
+    fn hardware(&self) -> Result<(), Absent> {
+        let cycles = Code::of_cycles();
+        match Group::open(Whom::Thread(0), &[cycles]) {
+            Ok(_) => Ok(()),
+            Err((_, error)) => Err(why_absent(&error)),
+        }
+    }
+
+    fn interface(&self) -> Interface {
+        let pmus = self.pmus();
+        let name = pmus.core().iter().map(|pmu| pmu.name.clone()).collect::<Vec<_>>().join(", ");
+        let list =
+            |kind, names: Vec<String>| EventList { kind, counters: COLUMNS, names };
+        Interface {
+            name: if name.is_empty() { "none (perf events of the kernel)".to_owned() } else { format!("{name} (perf events)") },
+            events: vec![
+                list(EventKind::Generic, catalogue::generic()),
+                list(EventKind::Platform, catalogue::platform(&pmus)),
+                list(EventKind::Software, catalogue::software()),
+            ],
+            attributes: vec!["nouser".to_owned(), "sys".to_owned()],
+            reference: "Codes of events of a processor (rHEX, or a number as in C) are in its manufacturer's manual; \
+                        the names of the kernel are explained in perf-list(1)."
+                .to_owned(),
+            cpu_tick: cpus::TICK.map(str::to_owned),
+            lwp_tick: Some("ns".to_owned()),
+        }
+    }
+
+    fn capable(&self, event: &str) -> Option<u32> {
+        catalogue::find(event, &self.pmus()).map(|_| COLUMNS)
+    }
+
+    fn count_cpus(
+        &self,
+        cpus: &[CpuId],
+        sets: &[Vec<Wanted>],
+    ) -> Result<Box<dyn CpuCounting + '_>, Refusal> {
+        Ok(Box::new(cpus::Cpus::open(&self.os, cpus, &self.codes(sets)?)?))
+    }
+
+    fn track(
+        &self,
+        whose: &Tracked,
+        sets: &[Vec<Wanted>],
+        follow: Follow,
+    ) -> Result<Box<dyn Tracking + '_>, Refusal> {
+        let codes = self.codes(sets)?;
+        // What cannot be counted in ourselves cannot be in others: told before anything is started.
+        for set in &codes {
+            Group::open(Whom::Thread(0), set).map_err(|(at, error)| refused(Subject::Operation, set, at, &error))?;
+        }
+        Ok(Box::new(threads::Threads::begin(&self.os, whose, codes, follow)?))
+    }
+}
+
+/// Why there are no hardware counters.
+fn why_absent(error: &io::Error) -> Absent {
+    match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => rights(),
+        Some(libc::ENOSYS) => Absent::because("this kernel has no performance events"),
+        _ => Absent::with_help(
+            "this machine has no hardware counters",
+            "a virtual machine has them only where its hypervisor hands them on; what the kernel itself counts is in the listing of cpustat -h",
+        ),
+    }
+}
+
+fn rights() -> Absent {
+    Absent::with_help(
+        "the rights to count are missing",
+        "be the superuser, have CAP_PERFMON, or lower kernel.perf_event_paranoid (2 for one's own threads, 0 for whole processors)",
+    )
+}
+
+/// What it means that event `at` of a set was refused.
+fn refused(subject: Subject, set: &[Code], at: usize, error: &io::Error) -> Refusal {
+    let event = set.get(at).map_or("", |code| code.name.as_str());
+    let hardware = set.get(at).is_some_and(|code| code.sort == Sort::Hardware);
+    let machine = |why: String| Refusal::new(subject.clone(), Reason::Machine(why));
+    match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => Refusal::new(subject, Reason::Absent(rights())),
+        Some(libc::ENOSYS) => Refusal::new(subject, Reason::Absent(why_absent(error))),
+        Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::ENXIO) if hardware => {
+            // Either there are no counters at all, or not for this event.
+            match Group::open(Whom::Thread(0), &[Code::of_cycles()]) {
+                Err((_, error)) => Refusal::new(Subject::Operation, Reason::Absent(why_absent(&error))),
+                Ok(_) => machine(format!("its counters cannot measure event '{event}'"))
+                    .hint("cpustat -h lists events; not every processor has all of them"),
+            }
+        }
+        Some(libc::ENOENT | libc::EOPNOTSUPP) => machine(format!("this kernel does not count '{event}'")),
+        Some(libc::ENODEV) => machine("it is off-line".to_owned()),
+        Some(libc::EINVAL) if at > 0 => {
+            machine(format!("event '{event}' does not fit beside those before it: more events than counters"))
+                .hint("give it a set of its own, which is counted in turn: one -c more")
+        }
+        Some(libc::EINVAL) => machine(format!("its counters cannot measure event '{event}' so"))
+            .hint("some events cannot be kept to one mode: try sys"),
+        Some(libc::EBUSY) => machine("somebody else has the counters for himself".to_owned()),
+        Some(libc::EMFILE | libc::ENFILE) => machine("too many files would be open".to_owned())
+            .hint("raise the limit of open files: ulimit -n"),
+        Some(libc::ESRCH) => machine("it has ended".to_owned()),
+        _ => machine(format!("the kernel refuses event '{event}': {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(number: i32, at: usize) -> (String, bool) {
+        let code = |name: &str| Code { name: name.into(), sort: Sort::Software, ..Code::of_cycles() };
+        let set = [code("a"), code("b")];
+        let refusal = refused(Subject::Processor(CpuId(3)), &set, at, &io::Error::from_raw_os_error(number));
+        (refusal.to_string(), refusal.hint.is_some())
+    }
+
+    #[test]
+    fn each_refusal_of_the_kernel_is_a_sentence() {
+        let rights = "processor 3: the rights to count are missing";
+        assert_eq!(said(libc::EACCES, 0), (rights.into(), true));
+        assert_eq!(said(libc::ENODEV, 0), ("processor 3: it is off-line".into(), false));
+        let many = "processor 3: event 'b' does not fit beside those before it: more events than counters";
+        assert_eq!(said(libc::EINVAL, 1), (many.into(), true));
+        assert_eq!(said(libc::EBUSY, 0), ("processor 3: somebody else has the counters for himself".into(), false));
+        assert_eq!(said(libc::ENOENT, 1), ("processor 3: this kernel does not count 'b'".into(), false));
+        assert_eq!(said(libc::EMFILE, 1), ("processor 3: too many files would be open".into(), true));
+    }
+
+    #[test]
+    fn what_is_missing_for_counters_is_told_with_what_would_help() {
+        let absent = |number| why_absent(&io::Error::from_raw_os_error(number));
+        assert_eq!(absent(libc::ENOENT).why, "this machine has no hardware counters");
+        assert_eq!(absent(libc::EPERM).why, "the rights to count are missing");
+        assert_eq!(absent(libc::ENOSYS).why, "this kernel has no performance events");
+    }
+}
