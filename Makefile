@@ -76,4 +76,5 @@ test-tools:
 # What the slow matrix uses. Groups that lack theirs are skipped, and say so.
 matrix-tools:
 	@$(PACKAGES) --optional valgrind=valgrind c++=g++
+	@$(PACKAGES) --optional qemu-system-aarch64=qemu-system-arm aarch64-linux-gnu-gcc=gcc-aarch64-linux-gnu =libc6-dev-arm64-cross
 	@sh xtask/nightly.sh

@@ -6,6 +6,8 @@ use crate::failure::{Exit, Failure};
 use crate::{
     capture, demo, dispadmin, doctor, experiment, help, lgrpinfo, load, mpstat, occupancy, pbind, plgrp,
     pooladm, poolbind, poolcfg, poolstat, priocntl, psradm, psrinfo, psrset, replay, sim, zones,
+    capture, compare, cpustat, cputrack, demo, dispadmin, doctor, experiment, help, load, mpstat, occupancy, pbind, pooladm, poolbind,
+    poolcfg, poolstat, priocntl, psradm, psrinfo, psrset, replay, sim, zones,
 };
 use millpond_session::reason;
 use std::ffi::OsString;
@@ -48,6 +50,9 @@ pub const COMMANDS: &[Command] = &[
     lgrpinfo::COMMAND,
     plgrp::COMMAND,
     mpstat::COMMAND,
+    cpustat::COMMAND,
+    cputrack::COMMAND,
+    compare::COMMAND,
     occupancy::COMMAND,
     doctor::COMMAND,
     sim::COMMAND,
@@ -178,6 +183,10 @@ pub(crate) fn tell(failure: &Failure, command: &Command, ctx: &mut Ctx<'_>) {
             ctx.err.text(&help::usage(command));
         }
         Failure::Operand(why) => ctx.warn(why),
+        Failure::Mistake(text, hint) => {
+            ctx.warn(text);
+            ctx.hint(hint);
+        }
         Failure::Refused(complaint) => ctx.complain(complaint),
     }
 }

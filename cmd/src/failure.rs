@@ -30,6 +30,8 @@ pub enum Failure {
     Usage(String),
     /// An operand makes no sense.
     Operand(String),
+    /// The same in the words of Solaris, and where it is wrong.
+    Mistake(String, String),
     /// The machine, or the session, refuses.
     Refused(Complaint),
     /// The message of Solaris, to the byte, and what the user could do.
@@ -125,7 +127,9 @@ impl Failure {
     #[must_use]
     pub fn exit(&self) -> Exit {
         match self {
-            Failure::Usage(_) | Failure::Operand(_) | Failure::Misuse(..) => Exit::USAGE,
+            Failure::Usage(_) | Failure::Operand(_) | Failure::Mistake(..) | Failure::Misuse(..) => {
+                Exit::USAGE
+            }
             Failure::Refused(_) | Failure::Said(..) => Exit::REFUSED,
         }
     }

@@ -41,7 +41,7 @@ impl Repetition {
     clippy::cast_sign_loss,
     reason = "checked to be positive and small"
 )]
-fn seconds(text: &str) -> Result<Nanos, Failure> {
+pub fn seconds(text: &str) -> Result<Nanos, Failure> {
     let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let value: Option<f64> = if plain { text.parse().ok() } else { None };
     let nanos = value.filter(|v| *v <= INTERVAL_S_MAX).map(|v| Nanos((v * 1e9).round() as u64));

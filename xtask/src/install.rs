@@ -22,6 +22,8 @@ const APPLETS: [&str; 14] = [
     "poolstat",
     "lgrpinfo",
     "plgrp",
+    "cpustat",
+    "cputrack",
     "mpstat",
     "poold",
 ];

@@ -62,6 +62,7 @@ fn facets(machine: &dyn Machine) -> Vec<Facet> {
         ("pools", machine.pools().map(drop)),
         ("interrupts", machine.interrupts().map(drop)),
         ("counters", machine.counters().map(drop)),
+        ("cpu counters", machine.hardware_counters().and_then(|counters| counters.hardware())),
         ("sampling", machine.sampler().map(drop)),
         ("lgroups", machine.lgroups().map(drop)),
         ("classes", machine.dispatcher().map(drop)),

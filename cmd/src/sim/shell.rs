@@ -273,7 +273,9 @@ impl From<Failure> for Trouble {
         match failure {
             Failure::Usage(what) | Failure::Operand(what) => Trouble::new(1, what),
             Failure::Said(what, remedy) => Trouble { word: 0, what, remedy },
-            Failure::Misuse(what, remedy) => Trouble { word: 1, what, remedy: Some(remedy) },
+            Failure::Misuse(what, remedy) | Failure::Mistake(what, remedy) => {
+                Trouble { word: 1, what, remedy: Some(remedy) }
+            }
             Failure::Refused(complaint) => {
                 Trouble { word: 0, what: complaint.to_string(), remedy: complaint.hint }
             }

@@ -199,6 +199,20 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 
+/// Whether an event counts cycles of a processor that does not stand still, by whichever of its names.
+#[must_use]
+pub fn is_cycles(event: &str) -> bool {
+    let names = ["Cycle_cnt", "cycles", "cpu-cycles", "cpu_cycles"];
+    names.contains(&event) || event.eq_ignore_ascii_case("PAPI_tot_cyc")
+}
+
+/// Whether an event counts instructions that were executed, by whichever of its names.
+#[must_use]
+pub fn is_instructions(event: &str) -> bool {
+    let names = ["Instr_cnt", "instructions", "inst_retired"];
+    names.contains(&event) || event.eq_ignore_ascii_case("PAPI_tot_ins")
+}
+
 /// An integer as C writes it: decimal, `0x` hexadecimal, `0` octal.
 #[must_use]
 pub fn c_integer(text: &str) -> Option<u64> {
@@ -279,6 +293,12 @@ mod tests {
             refused("Cycle_cnt,Instr_cnt,Cycle_cnt"),
             said(21, "no counter is left for event 'Cycle_cnt'")
         );
+    }
+
+    #[test]
+    fn cycles_and_instructions_are_known_by_all_their_names() {
+        assert!(is_cycles("Cycle_cnt") && is_cycles("PAPI_TOT_CYC") && !is_cycles("Instr_cnt"));
+        assert!(is_instructions("instructions") && is_instructions("PAPI_tot_ins") && !is_instructions("r08"));
     }
 
     #[test]

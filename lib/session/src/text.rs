@@ -1,8 +1,8 @@
 //! Files that users name.
 
-use crate::output::reason;
+use crate::output::{Output, reason};
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufWriter, Read};
 use std::path::Path;
 
 /// Longer than any file that a command takes; it bounds what a typing error can read.
@@ -22,9 +22,31 @@ pub fn read_text(path: &Path) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// A new file for output, in place of one of that name.
+///
+/// # Errors
+/// The system's reason, in words.
+pub fn create_output(path: &Path) -> Result<Output<'static>, String> {
+    let file = File::create(path).map_err(|error| reason(&error))?;
+    Ok(Output::to(BufWriter::new(file)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn output_goes_to_a_file_in_place_of_the_old_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        std::fs::write(&path, "old text").unwrap();
+        let mut out = create_output(&path).unwrap();
+        out.line("new");
+        out.finish().unwrap();
+        assert_eq!(read_text(&path).unwrap(), "new\n");
+        let missing = create_output(&dir.path().join("no/file")).err();
+        assert_eq!(missing.as_deref(), Some("No such file or directory"));
+    }
 
     #[test]
     fn a_file_is_read_or_the_reason_is_told_in_words() {

@@ -309,10 +309,6 @@ impl Tracking for Threads<'_> {
         let now = |lwp: Lwp| self.machine.view(|s| of_lwp(s, lwp));
         self.from.iter().map(|(lwp, from)| self.reading(*lwp, *from, now(*lwp))).collect()
     }
-
-    fn lwps(&self) -> Vec<Lwp> {
-        self.from.keys().copied().collect()
-    }
 }
 
 impl Drop for Threads<'_> {

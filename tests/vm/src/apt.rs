@@ -19,15 +19,22 @@ pub(crate) struct Apt {
     dir: PathBuf,
     suite: String,
     uri: String,
+    architecture: &'static str,
 }
 
 impl Apt {
     /// Writes the configuration below `dir`, which must be empty and live as long as the value is used.
     pub fn new(dir: &Path, suite: &str) -> Result<Self, Unavailable> {
+        Self::of(dir, suite, "amd64")
+    }
+
+    /// The same for machines of another architecture.
+    pub fn of(dir: &Path, suite: &str, architecture: &'static str) -> Result<Self, Unavailable> {
         program("apt-get", "apt")?;
         program("dpkg-deb", "dpkg")?;
         let archive = machine_archive()?;
-        let apt = Self { dir: dir.to_owned(), suite: suite.to_owned(), uri: archive.uri.clone() };
+        let uri = archive.uri.clone();
+        let apt = Self { dir: dir.to_owned(), suite: suite.to_owned(), uri, architecture };
         apt.write_configuration(&archive).map_err(|e| apt.failed("be configured", &e.to_string()))?;
         Ok(apt)
     }
@@ -42,7 +49,7 @@ impl Apt {
         fs::write(self.dir.join("etc/sources.list.d/debian.sources"), archive.stanza(&self.suite))?;
         let dump = Command::new("apt-config").arg("dump").stdin(Stdio::null()).output()?;
         let host = String::from_utf8_lossy(&dump.stdout).into_owned();
-        fs::write(self.dir.join("apt.conf"), configuration(&self.dir, &host))
+        fs::write(self.dir.join("apt.conf"), configuration(&self.dir, &host, self.architecture))
     }
 
     /// Fetches the suite's index.
@@ -160,14 +167,14 @@ fn machine_archive() -> Result<Archive, Unavailable> {
 }
 
 /// The text of our `apt.conf`. `host` is what `apt-config dump` says; of it only how to reach the network is kept.
-fn configuration(dir: &Path, host: &str) -> String {
+fn configuration(dir: &Path, host: &str, architecture: &str) -> String {
     let dir = dir.display();
     let mut text = format!(
         "Dir \"{dir}\";\nDir::State \"state\";\nDir::State::status \"state/status\";\nDir::Cache \"cache\";\n\
          Dir::Etc \"etc\";\nDir::Etc::parts \"/dev/null\";\nDir::Etc::main \"/dev/null\";\n\
          Dir::Etc::netrc \"/etc/apt/auth.conf\";\nDir::Etc::netrcparts \"/etc/apt/auth.conf.d\";\n\
          Dir::Etc::trusted \"/etc/apt/trusted.gpg\";\nDir::Etc::trustedparts \"/etc/apt/trusted.gpg.d\";\n\
-         APT::Architecture \"amd64\";\nAPT::Architectures {{ \"amd64\"; }};\n"
+         APT::Architecture \"{architecture}\";\nAPT::Architectures {{ \"{architecture}\"; }};\n"
     );
     // Files land in a directory that the unprivileged download user cannot enter.
     text.push_str("APT::Sandbox::User \"\";\nAcquire::Languages \"none\";\nAcquire::Retries \"3\";\n");
@@ -192,7 +199,7 @@ mod tests {
     fn only_network_settings_of_the_machine_are_taken_over() {
         let host = "APT \"\";\nAcquire::http::Proxy \"http://p.example:3128\";\nAcquire::IndexTargets::deb::DEP-11 \"\";\n\
                     Acquire::Check-Valid-Until \"false\";\nDir::State \"var/lib/apt\";\nDPkg::Post-Invoke \"x\";\n";
-        let text = configuration(Path::new("/scratch"), host);
+        let text = configuration(Path::new("/scratch"), host, "amd64");
         assert!(text.contains("Acquire::http::Proxy \"http://p.example:3128\";\n"));
         assert!(text.contains("Acquire::Check-Valid-Until \"false\";\n"));
         assert!(!text.contains("DEP-11") && !text.contains("var/lib/apt") && !text.contains("Post-Invoke"));

@@ -61,6 +61,7 @@
 //! Time in a guest is not time: compare counts and ratios, never seconds.
 
 mod apt;
+mod arm;
 mod build;
 mod cache;
 mod capability;
@@ -77,6 +78,7 @@ mod shape;
 mod sources;
 mod userland;
 
+pub use arm::{ArmTools, obtain_arm_kernel};
 pub use build::{BuildError, cargo_binary, cargo_test_binary};
 pub use cache::Cache;
 pub use capability::{Decision, Unavailable, available, decide, is_required};

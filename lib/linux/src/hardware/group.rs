@@ -1,4 +1,7 @@
 //! A group of performance events: what is counted together, on a processor or in a thread.
+//!
+//! Events of the hardware are a group of the kernel's: it counts all of them or none. Those of the kernel itself are alone, each of them: they need
+//! no register that others could have, and not every kernel reads its clocks as members of a group.
 
 use super::catalogue::{Code, Sort};
 use millpond_model::{Counted, CpuId, Nanos};
@@ -15,10 +18,13 @@ pub(super) enum Whom {
     Thread(u32),
 }
 
-/// The events, the leader first. They end with the value.
+/// The events. They end with the value.
 #[derive(Debug)]
 pub(super) struct Group {
-    members: Vec<OwnedFd>,
+    /// Of the hardware, the leader first, each with its place in the set.
+    hardware: Vec<(usize, OwnedFd)>,
+    /// Of the kernel.
+    software: Vec<(usize, OwnedFd)>,
     /// What it had counted when it was started.
     before: Counted,
 }
@@ -29,11 +35,19 @@ impl Group {
     /// # Errors
     /// The place of the event that was refused, and the system's reason.
     pub(super) fn open(whom: Whom, codes: &[Code]) -> Result<Group, (usize, io::Error)> {
-        let mut members: Vec<OwnedFd> = Vec::with_capacity(codes.len());
+        let mut group = Group { hardware: Vec::new(), software: Vec::new(), before: Counted::default() };
         for (at, code) in codes.iter().enumerate() {
-            members.push(open_event(whom, code, members.first()).map_err(|error| (at, error))?);
+            let leader = match code.sort {
+                Sort::Hardware => group.hardware.first().map(|(_, fd)| fd),
+                Sort::Software => None,
+            };
+            let fd = open_event(whom, code, leader).map_err(|error| (at, error))?;
+            match code.sort {
+                Sort::Hardware => group.hardware.push((at, fd)),
+                Sort::Software => group.software.push((at, fd)),
+            }
         }
-        Ok(Group { members, before: Counted::default() })
+        Ok(group)
     }
 
     /// Counts from zero.
@@ -68,33 +82,59 @@ impl Group {
     }
 
     fn control(&self, ask: unsafe fn(libc::c_int, libc::c_uint) -> libc::c_int) -> io::Result<()> {
-        let Some(leader) = self.members.first() else { return Ok(()) };
-        // SAFETY: these controls take a number and touch no memory of ours.
-        let done = unsafe { ask(leader.as_raw_fd(), sys::bindings::PERF_IOC_FLAG_GROUP) };
-        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        for (_, leader) in self.hardware.first().into_iter().chain(&self.software) {
+            // SAFETY: these controls take a number and touch no memory of ours.
+            let done = unsafe { ask(leader.as_raw_fd(), sys::bindings::PERF_IOC_FLAG_GROUP) };
+            if done < 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(())
     }
 
-    /// A group is read as: how many, time enabled, time running, and then the counts.
     fn read_raw(&self) -> io::Result<Counted> {
-        const HEAD: usize = 3;
-        let gone = || io::Error::from_raw_os_error(libc::ENODEV);
-        let leader = self.members.first().ok_or_else(gone)?;
-        let mut bytes = vec![0u8; (HEAD + self.members.len()) * size_of::<u64>()];
-        let filled = rustix::io::read(leader, &mut bytes[..])?;
-        // What is no longer with its processor gives nothing, or the leader alone.
-        if filled < bytes.len() {
-            return Err(gone());
+        let mut counted = Counted::default();
+        counted.values = vec![0; self.hardware.len() + self.software.len()];
+        let mut take = |leader: &OwnedFd, places: &[usize]| {
+            let (wanted, counting, values) = read_together(leader, places.len())?;
+            for (place, value) in places.iter().zip(values) {
+                counted.values[*place] = value;
+            }
+            Ok::<_, io::Error>((wanted, counting))
+        };
+        let mut times = None;
+        if let Some((_, leader)) = self.hardware.first() {
+            let places: Vec<usize> = self.hardware.iter().map(|(place, _)| *place).collect();
+            times = Some(take(leader, &places)?);
         }
-        let mut words = bytes.chunks_exact(size_of::<u64>()).map(|word| {
-            let mut bytes = [0; size_of::<u64>()];
-            bytes.copy_from_slice(word);
-            u64::from_ne_bytes(bytes)
-        });
-        let mut next = || words.next().unwrap_or(0);
-        let _count = next();
-        let (wanted, counting) = (Nanos(next()), Nanos(next()));
-        Ok(Counted { values: words.collect(), wanted, counting })
+        for (place, fd) in &self.software {
+            let own = take(fd, &[*place])?;
+            times.get_or_insert(own);
+        }
+        (counted.wanted, counted.counting) = times.unwrap_or_default();
+        Ok(counted)
     }
+}
+
+/// Reads events that count together: how long they were enabled, how long they ran, and what they counted.
+fn read_together(leader: &OwnedFd, count: usize) -> io::Result<(Nanos, Nanos, Vec<u64>)> {
+    // How many there are, the two times, and then the counts.
+    const HEAD: usize = 3;
+    let mut bytes = vec![0u8; (HEAD + count) * size_of::<u64>()];
+    let filled = rustix::io::read(leader, &mut bytes[..])?;
+    // What is no longer with its processor gives nothing, or the leader alone.
+    if filled < bytes.len() {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
+    let mut words = bytes.chunks_exact(size_of::<u64>()).map(|word| {
+        let mut bytes = [0; size_of::<u64>()];
+        bytes.copy_from_slice(word);
+        u64::from_ne_bytes(bytes)
+    });
+    let mut next = || words.next().unwrap_or(0);
+    let _count = next();
+    let (wanted, counting) = (Nanos(next()), Nanos(next()));
+    Ok((wanted, counting, words.collect()))
 }
 
 fn open_event(whom: Whom, code: &Code, leader: Option<&OwnedFd>) -> io::Result<OwnedFd> {
@@ -144,7 +184,7 @@ mod tests {
 
     #[test]
     fn what_a_thread_does_is_counted_from_zero() {
-        let mut group = match Group::open(Whom::Thread(0), &codes(&["task-clock", "page-faults"])) {
+        let mut group = match Group::open(Whom::Thread(0), &codes(&["page-faults", "task-clock"])) {
             Err((_, error)) if is_not_allowed(&error) => {
                 println!("skipped: what_a_thread_does_is_counted_from_zero: {error}");
                 return;
@@ -155,13 +195,13 @@ mod tests {
         let touched: Vec<u8> = vec![1; 64 << 20];
         let first = group.read().unwrap();
         assert_eq!(touched.iter().step_by(4096).map(|b| u64::from(*b)).sum::<u64>(), 16_384);
-        assert!(first.values[0] > 0 && first.values[1] > 0, "{first:?}");
+        assert!(first.values.iter().all(|value| *value > 0), "{first:?}");
         assert!(first.counting.0 > 0 && first.counting <= first.wanted, "{first:?}");
         group.stop().unwrap();
         let (a, b) = (group.read().unwrap(), group.read().unwrap());
         assert_eq!(a.values, b.values, "it is stopped");
         group.start().unwrap();
-        assert!(group.read().unwrap().values[0] < b.values[0], "it counts from zero again");
+        assert!(group.read().unwrap().values[1] < b.values[1], "it counts from zero again");
     }
 
     #[test]

@@ -70,13 +70,15 @@ impl HardwareCounters for LinuxMachine {
         let name = pmus.core().iter().map(|pmu| pmu.name.clone()).collect::<Vec<_>>().join(", ");
         let list =
             |kind, names: Vec<String>| EventList { kind, counters: COLUMNS, names };
+        let mut events = vec![list(EventKind::Software, catalogue::software())];
+        // Names that are known and cannot be counted are refused with the reason; they are not offered.
+        if self.hardware().is_ok() {
+            events.push(list(EventKind::Generic, catalogue::generic()));
+            events.push(list(EventKind::Platform, catalogue::platform(&pmus)));
+        }
         Interface {
             name: if name.is_empty() { "none (perf events of the kernel)".to_owned() } else { format!("{name} (perf events)") },
-            events: vec![
-                list(EventKind::Generic, catalogue::generic()),
-                list(EventKind::Platform, catalogue::platform(&pmus)),
-                list(EventKind::Software, catalogue::software()),
-            ],
+            events,
             attributes: vec!["nouser".to_owned(), "sys".to_owned()],
             reference: "Codes of events of a processor (rHEX, or a number as in C) are in its manufacturer's manual; \
                         the names of the kernel are explained in perf-list(1)."

@@ -365,11 +365,6 @@ impl Tracking for Threads<'_> {
         let set = self.set;
         self.tasks.iter().filter_map(|(tid, task)| reading(*tid, task, set)).collect()
     }
-
-    fn lwps(&self) -> Vec<Lwp> {
-        let counted = self.tasks.iter().filter(|(_, task)| !task.groups.is_empty());
-        counted.map(|(tid, task)| lwp(task.pid, *tid)).collect()
-    }
 }
 
 impl Drop for Threads<'_> {

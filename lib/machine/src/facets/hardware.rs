@@ -218,7 +218,4 @@ pub trait Tracking {
 
     /// The counters of the set that counts, of every thread, ascending.
     fn read(&mut self) -> Vec<LwpReading>;
-
-    /// The threads that are counted now, ascending.
-    fn lwps(&self) -> Vec<Lwp>;
 }

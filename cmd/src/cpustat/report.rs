@@ -1,0 +1,223 @@
+//! What is shown of samples: lines, totals, the distribution of cycles for an instruction; and what is recorded of them.
+
+use super::options::{Options, Stamp};
+use super::places::Places;
+use super::watch::Sampled;
+use crate::counting::{Sets, share_note};
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit};
+use crate::recording;
+use jiff::tz::TimeZone;
+use millpond_formats::cpustat::{Figures, Layout, cpustat_head, cpustat_row};
+use millpond_formats::{mpstat as stamps, print_iso};
+use millpond_model::{CpuId, LgrpId, Nanos, PsetId, WallTime};
+use millpond_observe::Distribution;
+use millpond_report::{Align, Cell, Table};
+use millpond_session::{Output, reason};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The sums of a set.
+#[derive(Debug, Clone, Default)]
+struct Total {
+    time: Nanos,
+    cpus: BTreeSet<CpuId>,
+    tick: u64,
+    counts: Vec<u64>,
+    /// The least share of an interval that was counted.
+    share: Option<f64>,
+}
+
+/// Draws, and adds up.
+pub struct Report<'a> {
+    /// What is counted.
+    pub sets: Sets,
+    /// The status to end with.
+    pub exit: Exit,
+    options: &'a Options,
+    layout: Layout,
+    places: Places,
+    zone: &'a TimeZone,
+    record: Option<Output<'static>>,
+    totals: Vec<Total>,
+    /// Cycles for an instruction of each line.
+    cpis: BTreeMap<CpuId, Vec<f64>>,
+}
+
+impl<'a> Report<'a> {
+    /// Nothing is shown yet.
+    pub fn new(
+        options: &'a Options,
+        sets: Sets,
+        layout: Layout,
+        places: Places,
+        zone: &'a TimeZone,
+        record: Option<Output<'static>>,
+    ) -> Self {
+        let totals = vec![Total::default(); sets.len()];
+        let cpis = BTreeMap::new();
+        Report { sets, exit: Exit::DONE, options, layout, places, zone, record, totals, cpis }
+    }
+
+    /// The head, and the first line of a recording.
+    pub fn begin(&mut self, machine: &str, wall: WallTime, ctx: &mut Ctx<'_>) {
+        if let Some(record) = &mut self.record {
+            let interval = self.options.repetition.interval.as_secs_f64();
+            record.line(recording::head(machine, &print_iso(wall), interval));
+        }
+        if self.options.head && !self.options.json {
+            ctx.out.line(cpustat_head(&self.layout));
+        }
+        ctx.out.flush();
+    }
+
+    /// The lines of an interval.
+    pub fn sample(&mut self, set: usize, sampled: &[Sampled], wall: WallTime, ctx: &mut Ctx<'_>) {
+        if !self.options.json {
+            match self.options.stamp {
+                Some(Stamp::Seconds) => ctx.out.line(stamps::stamp_seconds(wall)),
+                Some(Stamp::Date) => ctx.out.line(stamps::stamp_date(wall, self.zone)),
+                None => {}
+            }
+        }
+        for one in sampled {
+            self.add(set, one);
+            let cpi = one.counted.counts.as_ref().and_then(|counts| self.sets.cpi(set, counts));
+            if let Some(cpi) = cpi {
+                self.cpis.entry(one.cpu).or_default().push(cpi);
+            }
+            if self.options.json || self.record.is_some() {
+                let line = self.json(set, one, cpi);
+                if let Some(record) = &mut self.record {
+                    record.line(&line);
+                }
+                if self.options.json {
+                    ctx.out.line(&line);
+                    continue;
+                }
+            }
+            let notes = self.sets.note(set).into_iter().chain(share_note(one.counted.share)).collect();
+            let figures = Figures { tick: Some(one.tick), counts: one.counted.counts.clone(), cpi, notes };
+            let time = one.time.as_secs_f64();
+            ctx.out.line(cpustat_row(&self.layout, time, one.cpu.0, "tick", &figures));
+        }
+        ctx.out.flush();
+        if let Some(record) = &mut self.record {
+            record.flush();
+        }
+    }
+
+    fn add(&mut self, set: usize, one: &Sampled) {
+        if one.counted.counts.is_none() {
+            self.exit = Exit::REFUSED;
+        }
+        let Some(total) = self.totals.get_mut(set) else { return };
+        let counts = one.counted.counts.as_deref().unwrap_or_default();
+        total.time = one.time;
+        total.cpus.insert(one.cpu);
+        total.tick = total.tick.saturating_add(one.tick);
+        total.counts.resize(total.counts.len().max(counts.len()), 0);
+        for (sum, count) in total.counts.iter_mut().zip(counts) {
+            *sum = sum.saturating_add(*count);
+        }
+        total.share = Some(total.share.map_or(one.counted.share, |least| least.min(one.counted.share)));
+    }
+
+    fn place(&self, cpu: CpuId) -> (PsetId, LgrpId) {
+        self.places.0.get(&cpu).copied().unwrap_or((PsetId::DEFAULT, LgrpId(0)))
+    }
+
+    fn json(&self, set: usize, one: &Sampled, cpi: Option<f64>) -> Value {
+        let (pset, lgroup) = self.place(one.cpu);
+        let counts = one.counted.counts.as_ref().map(|counts| self.sets.json(set, counts));
+        let tick = self.layout.tick.as_ref().map(|name| json!({ "name": name, "count": one.tick }));
+        let mut line = json!({
+            "event": "tick", "time_s": recording::rounded(one.time.as_secs_f64()),
+            "elapsed_s": recording::rounded(one.elapsed.as_secs_f64()), "cpu": one.cpu, "pset": pset, "lgroup": lgroup,
+            "spec": self.sets.0.get(set).map(|spec| &spec.text), "counts": counts, "share": recording::rounded(one.counted.share),
+            "cpi": cpi.map(recording::rounded),
+        });
+        if let Some(tick) = tick {
+            line["tick"] = tick;
+        }
+        line
+    }
+
+    /// The totals, and how cycles for an instruction are distributed. Gives the status to end with.
+    pub fn end(mut self, ctx: &mut Ctx<'_>) -> Exit {
+        for (set, total) in self.totals.iter().enumerate().filter(|(_, total)| !total.cpus.is_empty()) {
+            let cpi = self.sets.cpi(set, &total.counts);
+            if self.options.json {
+                ctx.json(&json!({
+                    "event": "total", "time_s": recording::rounded(total.time.as_secs_f64()), "cpus": total.cpus.len(),
+                    "spec": self.sets.0[set].text, "counts": self.sets.json(set, &total.counts),
+                    "cpi": cpi.map(recording::rounded),
+                }));
+                continue;
+            }
+            // What was never counted is no sum.
+            let counted = total.share.is_some_and(|share| share > 0.0) || total.counts.iter().any(|c| *c > 0);
+            let estimated = total.share.is_some_and(|share| share < 1.0).then(|| "scaled in part".to_owned());
+            let notes = self.sets.note(set).into_iter().chain(estimated).collect();
+            let counts = counted.then(|| total.counts.clone());
+            let figures = Figures { tick: Some(total.tick), counts, cpi, notes };
+            let cpus = u32::try_from(total.cpus.len()).unwrap_or(u32::MAX);
+            ctx.out.line(cpustat_row(&self.layout, total.time.as_secs_f64(), cpus, "total", &figures));
+        }
+        if self.options.cpi {
+            self.distributions(ctx);
+        }
+        ctx.out.flush();
+        self.finish_record(ctx);
+        self.exit
+    }
+
+    fn distributions(&self, ctx: &mut Ctx<'_>) {
+        let mut groups: Vec<(String, Vec<f64>)> = vec![("all".into(), Vec::new())];
+        let (mut sets, mut lgroups) = (BTreeMap::new(), BTreeMap::new());
+        for (cpu, cpis) in &self.cpis {
+            let (set, lgroup) = self.place(*cpu);
+            groups[0].1.extend(cpis);
+            sets.entry(set).or_insert_with(Vec::new).extend(cpis);
+            lgroups.entry(lgroup).or_insert_with(Vec::new).extend(cpis);
+        }
+        groups.extend(sets.into_iter().map(|(set, cpis)| (format!("set {set}"), cpis)));
+        groups.extend(lgroups.into_iter().map(|(lgroup, cpis)| (format!("lgroup {lgroup}"), cpis)));
+        groups.extend(self.cpis.iter().map(|(cpu, cpis)| (format!("cpu {cpu}"), cpis.clone())));
+        let found = groups.iter().filter_map(|(name, cpis)| Some((name.as_str(), Distribution::of(cpis)?)));
+        let found: Vec<(&str, Distribution)> = found.collect();
+        if self.options.json {
+            let one = |(name, d): &(&str, Distribution)| {
+                json!({
+                    "of": name, "samples": d.samples, "min": recording::rounded(d.min),
+                    "median": recording::rounded(d.median), "p90": recording::rounded(d.p90),
+                    "p99": recording::rounded(d.p99), "max": recording::rounded(d.max),
+                })
+            };
+            ctx.json(&json!({ "event": "cpi", "distributions": found.iter().map(one).collect::<Vec<_>>() }));
+            return;
+        }
+        ctx.out.text(&table(&found).text());
+    }
+
+    fn finish_record(&mut self, ctx: &mut Ctx<'_>) {
+        let Some(record) = &mut self.record else { return };
+        if let Err(error) = record.finish() {
+            let file = self.options.record.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
+            ctx.complain(&Complaint::new(format!("write recording {file}"), reason(&error)));
+            self.exit = Exit::REFUSED;
+        }
+    }
+}
+
+/// A row for each distribution.
+fn table(found: &[(&str, Distribution)]) -> Table {
+    let heads = ["samples", "min", "median", "p90", "p99", "max"].map(|head| (head, Align::Right));
+    let mut table = Table::new(&[&[("cpi of", Align::Left)], heads.as_slice()].concat());
+    for (name, d) in found {
+        let ranks = [d.min, d.median, d.p90, d.p99, d.max].map(|rank| Cell::Real(rank, 2));
+        let samples = Cell::Count(d.samples as u64);
+        table.row([Cell::Text((*name).to_owned()), samples].into_iter().chain(ranks));
+    }
+    table
+}

@@ -1,0 +1,202 @@
+//! The lines of `cputrack`: what threads counted, and what became of them.
+
+use super::options::Options;
+use super::sums::{Sum, Sums};
+use crate::counting::{Sets, share_note};
+use crate::failure::Exit;
+use crate::recording::rounded;
+use millpond_formats::cpustat::{Figures, Layout, cputrack_head, cputrack_row};
+use millpond_machine::facets::{Happening, LwpReading};
+use millpond_model::{Lwp, LwpId, Nanos, Pid};
+use millpond_session::Output;
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// Draws, and adds up.
+pub struct Lines<'a, 'o> {
+    options: &'a Options,
+    sets: Sets,
+    layout: Layout,
+    out: &'a mut Output<'o>,
+    err: &'a mut Output<'o>,
+    prog: &'a str,
+    began: Nanos,
+    sums: Sums,
+    /// The first thread of each process: lines about the whole of it have its number.
+    first: BTreeMap<Pid, LwpId>,
+    exit: Exit,
+}
+
+impl<'a, 'o> Lines<'a, 'o> {
+    /// Nothing is shown yet.
+    pub fn new(
+        options: &'a Options,
+        sets: Sets,
+        layout: Layout,
+        out: &'a mut Output<'o>,
+        err: &'a mut Output<'o>,
+        prog: &'a str,
+        began: Nanos,
+    ) -> Self {
+        let sums = Sums::of(sets.len());
+        let first = BTreeMap::new();
+        Lines { options, sets, layout, out, err, prog, began, sums, first, exit: Exit::DONE }
+    }
+
+    /// How many sets take turns.
+    pub fn sets(&self) -> usize {
+        self.sets.len()
+    }
+
+    /// Whether nobody reads any more.
+    pub fn is_closed(&self) -> bool {
+        self.out.is_closed()
+    }
+
+    /// Another set counts.
+    pub fn turn(&mut self, set: usize) {
+        self.sums.turn(set);
+    }
+
+    /// The head.
+    pub fn head(&mut self) {
+        if self.options.head && !self.options.json {
+            self.out.line(cputrack_head(&self.layout));
+            self.out.flush();
+        }
+    }
+
+    /// What each thread counted since the last time.
+    pub fn tick(&mut self, now: Nanos, readings: &[LwpReading]) {
+        let set = self.sums.set();
+        for reading in readings {
+            let sum = self.sums.advance(reading);
+            self.line(now, reading.lwp, "tick", set, &sum);
+        }
+        self.out.flush();
+    }
+
+    /// Something happened.
+    pub fn happened(&mut self, now: Nanos, happening: Happening) {
+        match happening {
+            Happening::Began { lwp, created } => {
+                self.first.entry(lwp.pid).or_insert(lwp.lwp);
+                self.sums.begin(lwp);
+                if self.options.verbose {
+                    self.zero(now, lwp, "init_lwp");
+                }
+                if created {
+                    self.zero(now, lwp, "lwp_create");
+                }
+            }
+            Happening::NotCounted { lwp, why } => {
+                self.exit = Exit::REFUSED;
+                let Lwp { pid, lwp } = lwp;
+                self.warn(&format!("{:6}: init_lwp: can't bind perf counters to lwp{lwp} - {why}", pid.0));
+            }
+            Happening::Ended(reading) => {
+                self.sums.advance(&reading);
+                let lwp = reading.lwp;
+                let sums = self.sums.end(lwp);
+                if self.options.verbose {
+                    self.lines(now, lwp, "fini_lwp", &sums);
+                }
+                // The end of the last one is that of the process.
+                if self.sums.has_threads(lwp.pid) {
+                    self.lines(now, lwp, "lwp_exit", &sums);
+                }
+            }
+            Happening::Forked { lwp, child } => {
+                if self.options.follow.forks {
+                    self.blank(now, lwp, "fork", child.to_string(), ("child", json!(child)));
+                }
+            }
+            Happening::Became { lwp, before, image, followed } => {
+                for reading in &before {
+                    self.sums.advance(reading);
+                }
+                let sums = self.sums.end_process(lwp.pid);
+                self.lines(now, lwp, "exec", &sums);
+                if followed {
+                    let name = image.clone().unwrap_or_else(|| "(unknown)".to_owned());
+                    self.blank(now, lwp, "exec", format!("'{name}'"), ("image", json!(image)));
+                }
+            }
+            Happening::Exited { pid } => {
+                let sums = self.sums.end_process(pid);
+                let lwp = Lwp { pid, lwp: self.first.get(&pid).copied().unwrap_or(LwpId(1)) };
+                self.lines(now, lwp, "exit", &sums);
+            }
+            Happening::Due | Happening::Over => {}
+        }
+        self.out.flush();
+    }
+
+    /// The status to end with.
+    pub fn end(self) -> Exit {
+        self.out.flush();
+        self.exit
+    }
+
+    fn warn(&mut self, text: &str) {
+        self.out.flush();
+        self.err.line(format_args!("{}: {text}", self.prog));
+    }
+
+    /// A line of a thread that has counted nothing yet.
+    fn zero(&mut self, now: Nanos, lwp: Lwp, event: &str) {
+        let set = self.sums.set();
+        let counters = self.sets.0.get(set).map_or(0, |spec| spec.counters.len());
+        let sum = Sum { tick: 0, counts: Some(vec![0; counters]), share: Some(1.0) };
+        self.line(now, lwp, event, set, &sum);
+    }
+
+    /// A line for each set that had a turn.
+    fn lines(&mut self, now: Nanos, lwp: Lwp, event: &str, sums: &[Sum]) {
+        let turns = |(_, sum): &(usize, &Sum)| sums.len() == 1 || sum.share.is_some();
+        for (set, sum) in sums.iter().enumerate().filter(turns) {
+            self.line(now, lwp, event, set, sum);
+        }
+    }
+
+    fn line(&mut self, now: Nanos, lwp: Lwp, event: &str, set: usize, sum: &Sum) {
+        let share = sum.share.unwrap_or(1.0);
+        if sum.counts.is_none() && sum.share.is_some() {
+            self.exit = Exit::REFUSED;
+        }
+        let time = self.since(now);
+        if self.options.json {
+            let counts = sum.counts.as_ref().map(|counts| self.sets.json(set, counts));
+            let mut line = json!({
+                "event": event, "time_s": rounded(time), "pid": lwp.pid, "lwp": lwp.lwp, "counts": counts,
+                "spec": self.sets.0.get(set).map(|spec| &spec.text), "share": rounded(share),
+            });
+            if let Some(name) = &self.layout.tick {
+                line["tick"] = json!({ "name": name, "count": sum.tick });
+            }
+            self.out.line(line);
+            return;
+        }
+        let notes = self.sets.note(set).into_iter().chain(share_note(share)).collect();
+        let figures = Figures { tick: Some(sum.tick), counts: sum.counts.clone(), cpi: None, notes };
+        self.out.line(cputrack_row(&self.layout, time, lwp.pid.0, lwp.lwp.0, event, &figures));
+    }
+
+    /// A line without figures.
+    fn blank(&mut self, now: Nanos, lwp: Lwp, event: &str, note: String, (key, value): (&str, serde_json::Value)) {
+        let time = self.since(now);
+        if self.options.json {
+            let mut line =
+                json!({ "event": event, "time_s": rounded(time), "pid": lwp.pid, "lwp": lwp.lwp, "counts": null });
+            line[key] = value;
+            self.out.line(line);
+            return;
+        }
+        let figures = Figures { notes: vec![note], ..Figures::default() };
+        self.out.line(cputrack_row(&self.layout, time, lwp.pid.0, lwp.lwp.0, event, &figures));
+    }
+
+    fn since(&self, now: Nanos) -> f64 {
+        Nanos(now.0.saturating_sub(self.began.0)).as_secs_f64()
+    }
+}

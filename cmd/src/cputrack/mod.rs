@@ -1,0 +1,195 @@
+//! Counts events of the hardware in the threads of a program: cycles, instructions, misses.
+//!
+//! ```text
+//! $ cputrack -T 1 -N 2 -c pic0=Cycle_cnt,pic1=Instr_cnt busyloop
+//!    time lwp      event      pic0      pic1
+//!   1.000   1       tick 360000000 333333333
+//!   2.000   1       tick 360000000 333333333
+//! ```
+//!
+//! A program is started, or with -p a process that runs is followed; each line is about one of its threads. A `tick` comes each second: what
+//! was counted since the last one. Where a thread or process ends there is the sum of all that it did. Events are named as for `cpustat`, whose
+//! manual has the language; several sets are counted in turn, one between two ticks, and a sum is of what was counted in its set's turns.
+//!
+//! On Linux a thread has the number that the kernel gives it.
+//!
+//! # Options
+//!
+//! ```text
+//! -c spec     a set of events
+//! -T seconds  between ticks, 1 unless given, with a fraction if need be; 0 for none: only what happens is told
+//! -N count    so many ticks, then the program goes on alone
+//! -e          follow the process when it becomes another program (exec)
+//! -f          follow children, too; a column for the process
+//! -v          threads as they begin and end to be counted: init_lwp, fini_lwp
+//! -t          the time that each thread ran, too: in cycles on simulated machines, in nanoseconds on Linux
+//! -o file     write there
+//! -n          no head
+//! -p pid      follow this process
+//! -D          say which call failed
+//! -h          what can be counted here
+//! ```
+//!
+//! # What happens
+//!
+//! ```text
+//! tick         what was counted since the last tick, or since the thread began
+//! lwp_create   a thread was started by another one
+//! lwp_exit     a thread ended, and others of its process are left: all that it did
+//! fork         behind # the process that was started
+//! exec         all that the process did, and a line with the new program behind #
+//! exit         the process ended: all that it did
+//! ```
+//!
+//! Threads are followed by `ptrace`, so a process has one follower at a time, and starting threads and programs takes longer while it is followed;
+//! computing does not.
+//!
+//! # JSON
+//!
+//! A line for each line.
+//!
+//! ```text
+//! {"counts":[{"count":360000000,"event":"Cycle_cnt","pic":0},…],"event":"tick","lwp":1,"pid":300,"share":1.0,"spec":"…","time_s":1.0}
+//! fork: "child":301   exec: "image":"/usr/bin/ls"
+//! ```
+//!
+//! # Status
+//!
+//! 0 (also when interrupted), or 1 when something cannot be counted or started, or 2 for what makes no sense.
+
+mod lines;
+mod options;
+mod sums;
+
+use crate::args::Parsed;
+use crate::command::Command;
+use crate::counting::{Sets, cannot_count, capabilities};
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit, Failure, facet, read};
+use lines::Lines;
+use millpond_machine::facets::{Happening, Tracked, Tracking};
+use millpond_machine::{Clock, Reason, Refusal, Subject};
+use millpond_model::Nanos;
+use millpond_session::{Output, create_output, reason, stop_on_signal};
+use options::Options;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub(crate) const COMMAND: Command = Command {
+    name: "cputrack",
+    applet: true,
+    summary: "count events of the hardware in the threads of a program",
+    usage: &["[-T secs] [-N count] [-Defhnvt] [-o file] -c events [command [args] | -p pid]", "-h"],
+    letters: "T:N:Defhnvto:c:p:",
+    longs: &[],
+    source: include_str!("mod.rs"),
+    run,
+};
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let options = Options::of(parsed)?;
+    let session = ctx.held(&parsed.common)?;
+    let machine = session.machine();
+    let counters = facet("counters of the hardware", machine.hardware_counters())?;
+    let interface = counters.interface();
+    if options.lists {
+        ctx.out.text(&capabilities(&interface));
+        return Ok(Exit::DONE);
+    }
+    let sets = Sets::of(&options.specs, counters)?;
+    let whose = options.whose.clone().ok_or_else(|| Failure::Usage("no program to start".to_owned()))?;
+    let mut file = match &options.output {
+        Some(path) => {
+            let cannot = |why: String| Complaint::new(format!("write {}", path.display()), why);
+            Some(create_output(path).map_err(cannot)?)
+        }
+        None => None,
+    };
+    let stop = stop_on_signal();
+    let tracking = counters.track(&whose, &sets.wanted(), options.follow);
+    let tracking = tracking.map_err(|refusal| not_tracked(&whose, &refusal, options.debug))?;
+    let mut layout = sets.layout(interface.lwp_tick.filter(|_| options.tick));
+    layout.pid = options.follow.forks;
+    let clock = machine.clock();
+    let prog = ctx.prog.clone();
+    let mut exit = {
+        let Ctx { out, err, .. } = ctx;
+        let out: &mut Output<'_> = match &mut file {
+            Some(file) => file,
+            None => out,
+        };
+        let lines = Lines::new(&options, sets, layout, out, err, &prog, clock.now());
+        Watcher { tracking, clock, stop, options: &options, lines }.run()?
+    };
+    if let Some(file) = &mut file
+        && let Err(error) = file.finish()
+    {
+        let path = options.output.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        ctx.complain(&Complaint::new(format!("write {path}"), reason(&error)));
+        exit = Exit::REFUSED;
+    }
+    Ok(exit)
+}
+
+/// Why nobody is followed, as Solaris says it where it does.
+fn not_tracked(whose: &Tracked, refusal: &Refusal, debug: bool) -> Failure {
+    let hint = |text: String| match &refusal.hint {
+        Some(hint) => format!("{text}; {hint}"),
+        None => text,
+    };
+    match (whose, &refusal.subject, &refusal.reason) {
+        (Tracked::Program(words), _, Reason::NotStarted(why)) => {
+            let name = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
+            Failure::Said(format!("failed to start program '{name}'"), Some(hint(why.clone())))
+        }
+        (Tracked::Process(pid), Subject::Process(_), reason) => {
+            Failure::Said(format!("failed to capture pid {pid}"), Some(hint(reason.to_string())))
+        }
+        _ => cannot_count(refusal, "track", debug),
+    }
+}
+
+/// The loop: wait until something happens, or until a tick is due.
+struct Watcher<'a, 'o> {
+    tracking: Box<dyn Tracking + 'a>,
+    clock: &'a dyn Clock,
+    stop: &'a AtomicBool,
+    options: &'a Options,
+    lines: Lines<'a, 'o>,
+}
+
+impl Watcher<'_, '_> {
+    fn run(mut self) -> Result<Exit, Failure> {
+        self.lines.head();
+        let began = self.clock.now();
+        let never = Nanos(u64::MAX);
+        let interval = self.options.interval;
+        let mut due = interval.map_or(never, |interval| began + interval);
+        let (mut ticks, mut set) = (0u64, 0);
+        while !self.stop.load(Ordering::Relaxed) && !self.lines.is_closed() {
+            let happening = read("what happens", self.tracking.next(due))?;
+            let now = self.clock.now();
+            match happening {
+                Happening::Over => break,
+                Happening::Due if self.stop.load(Ordering::Relaxed) => break,
+                Happening::Due if now >= due => {
+                    self.lines.tick(now, &self.tracking.read());
+                    ticks += 1;
+                    if self.options.count == Some(ticks) {
+                        break;
+                    }
+                    if self.lines.sets() > 1 {
+                        set = (set + 1) % self.lines.sets();
+                        read("counters", self.tracking.start(set))?;
+                        self.lines.turn(set);
+                    }
+                    // One that was missed is not made up for.
+                    let next = |interval| if due + interval > now { due + interval } else { now + interval };
+                    due = interval.map_or(never, next);
+                }
+                Happening::Due => {}
+                happening => self.lines.happened(now, happening),
+            }
+        }
+        Ok(self.lines.end())
+    }
+}

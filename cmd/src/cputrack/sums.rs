@@ -1,0 +1,157 @@
+//! What threads and processes did so far: differences of readings, added up by set.
+
+use millpond_machine::facets::LwpReading;
+use millpond_model::{Counted, Lwp, Pid};
+use millpond_observe::between;
+use std::collections::BTreeMap;
+
+/// The figures of a line.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sum {
+    /// The time that it ran.
+    pub tick: u64,
+    /// Counts; `None` when counters never counted.
+    pub counts: Option<Vec<u64>>,
+    /// The share of its time in which they counted, 0 to 1; the least one of a sum.
+    pub share: Option<f64>,
+}
+
+impl Sum {
+    fn add(&mut self, other: &Sum) {
+        self.tick = self.tick.saturating_add(other.tick);
+        if let Some(counts) = &other.counts {
+            let sums = self.counts.get_or_insert_with(Vec::new);
+            sums.resize(sums.len().max(counts.len()), 0);
+            for (sum, count) in sums.iter_mut().zip(counts) {
+                *sum = sum.saturating_add(*count);
+            }
+        }
+        self.share = match (self.share, other.share) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+    }
+}
+
+/// A thread.
+#[derive(Debug, Clone, Default)]
+struct Known {
+    /// Its last reading in the set that counts.
+    last: Option<(u64, Counted)>,
+    /// By set.
+    sums: Vec<Sum>,
+}
+
+/// All of them.
+#[derive(Debug, Clone, Default)]
+pub struct Sums {
+    sets: usize,
+    set: usize,
+    lwps: BTreeMap<Lwp, Known>,
+    /// Of processes, by set: threads that ended.
+    ended: BTreeMap<Pid, Vec<Sum>>,
+}
+
+impl Sums {
+    /// Of so many sets.
+    pub fn of(sets: usize) -> Sums {
+        Sums { sets, ..Sums::default() }
+    }
+
+    /// The set that counts now.
+    pub fn set(&self) -> usize {
+        self.set
+    }
+
+    /// Another set counts, from zero.
+    pub fn turn(&mut self, set: usize) {
+        self.set = set;
+        for known in self.lwps.values_mut() {
+            known.last = None;
+        }
+    }
+
+    /// A thread begins.
+    pub fn begin(&mut self, lwp: Lwp) {
+        let sums = vec![Sum::default(); self.sets];
+        self.lwps.insert(lwp, Known { last: None, sums });
+    }
+
+    /// What a thread did since its last reading.
+    pub fn advance(&mut self, reading: &LwpReading) -> Sum {
+        let sets = self.sets;
+        let known = self.lwps.entry(reading.lwp).or_default();
+        known.sums.resize(sets, Sum::default());
+        let (tick, last) = known.last.take().unwrap_or_default();
+        let interval = between(&last, &reading.counted);
+        let delta = Sum {
+            tick: reading.tick.saturating_sub(tick),
+            counts: interval.counts,
+            share: Some(interval.share),
+        };
+        known.last = Some((reading.tick, reading.counted.clone()));
+        known.sums[self.set].add(&delta);
+        delta
+    }
+
+    /// A thread ended: all that it did, by set. From now on it is a part of its process.
+    pub fn end(&mut self, lwp: Lwp) -> Vec<Sum> {
+        let Some(known) = self.lwps.remove(&lwp) else { return Vec::new() };
+        let sums = self.ended.entry(lwp.pid).or_insert_with(|| vec![Sum::default(); self.sets]);
+        for (sum, more) in sums.iter_mut().zip(&known.sums) {
+            sum.add(more);
+        }
+        known.sums
+    }
+
+    /// Whether threads of a process are left.
+    pub fn has_threads(&self, pid: Pid) -> bool {
+        self.lwps.keys().any(|lwp| lwp.pid == pid)
+    }
+
+    /// A process ended, or became another program: all that it did, by set. It begins anew.
+    pub fn end_process(&mut self, pid: Pid) -> Vec<Sum> {
+        let lwps: Vec<Lwp> = self.lwps.keys().filter(|lwp| lwp.pid == pid).copied().collect();
+        for lwp in lwps {
+            self.end(lwp);
+        }
+        self.ended.remove(&pid).unwrap_or_else(|| vec![Sum::default(); self.sets])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millpond_model::{LwpId, Nanos};
+
+    fn reading(lwp: u32, value: u64) -> LwpReading {
+        let counted = Counted { values: vec![value], wanted: Nanos(value), counting: Nanos(value) };
+        LwpReading { lwp: Lwp { pid: Pid(9), lwp: LwpId(lwp) }, tick: value, counted }
+    }
+
+    fn counts(sums: &[Sum]) -> Vec<Option<u64>> {
+        sums.iter().map(|sum| sum.counts.as_ref().map(|counts| counts[0])).collect()
+    }
+
+    #[test]
+    fn a_process_did_what_its_threads_did_whether_they_live_or_not() {
+        let mut sums = Sums::of(1);
+        assert_eq!(sums.advance(&reading(1, 10)).counts, Some(vec![10]));
+        assert_eq!(sums.advance(&reading(1, 15)).counts, Some(vec![5]));
+        sums.advance(&reading(2, 7));
+        assert_eq!(counts(&sums.end(Lwp { pid: Pid(9), lwp: LwpId(2) })), [Some(7)]);
+        assert_eq!(counts(&sums.end_process(Pid(9))), [Some(22)]);
+        assert_eq!(counts(&sums.end_process(Pid(9))), [None], "it began anew");
+    }
+
+    #[test]
+    fn each_set_has_its_own_sum_and_counts_from_zero_in_its_turn() {
+        let mut sums = Sums::of(2);
+        sums.advance(&reading(1, 10));
+        sums.turn(1);
+        assert_eq!(sums.advance(&reading(1, 3)).counts, Some(vec![3]));
+        sums.turn(0);
+        sums.advance(&reading(1, 4));
+        assert_eq!(counts(&sums.end_process(Pid(9))), [Some(14), Some(3)]);
+    }
+}
