@@ -8,6 +8,8 @@ use crate::{
     pooladm, poolbind, poolcfg, poolstat, priocntl, psradm, psrinfo, psrset, replay, sim, zones,
     capture, compare, cpustat, cputrack, demo, dispadmin, doctor, experiment, help, load, mpstat, occupancy, pbind, pooladm, poolbind,
     poolcfg, poolstat, priocntl, psradm, psrinfo, psrset, replay, sim, zones,
+    capture, compare, cpustat, cputrack, demo, dispadmin, doctor, experiment, help, load, mpstat, occupancy,
+    pbind, pooladm, poolbind, poolcfg, poolstat, priocntl, psradm, psrinfo, psrset, replay, sim, zones,
 };
 use millpond_session::reason;
 use std::ffi::OsString;

@@ -39,12 +39,8 @@ impl Sets {
 
     /// For the machine.
     pub fn wanted(&self) -> Vec<Vec<Wanted>> {
-        let one = |c: &events::Counter| Wanted {
-            counter: c.pic,
-            event: c.event.clone(),
-            user: c.user,
-            sys: c.sys,
-        };
+        let one =
+            |c: &events::Counter| Wanted { counter: c.pic, event: c.event.clone(), user: c.user, sys: c.sys };
         self.0.iter().map(|spec| spec.counters.iter().map(one).collect()).collect()
     }
 
@@ -81,7 +77,8 @@ impl Sets {
     /// Counts with their names.
     pub fn json(&self, set: usize, counts: &[u64]) -> Value {
         let counters = self.0.get(set).map_or(&[][..], |spec| spec.counters.as_slice());
-        let one = |(c, count): (&events::Counter, &u64)| json!({ "pic": c.pic, "event": c.event, "count": count });
+        let one =
+            |(c, count): (&events::Counter, &u64)| json!({ "pic": c.pic, "event": c.event, "count": count });
         counters.iter().zip(counts).map(one).collect()
     }
 }

@@ -62,9 +62,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let (first, second) = (load(a)?, load(b)?);
     let table = table(&first, &second);
     if parsed.common.json {
-        let about = |file: &str, r: &Recording| {
-            json!({ "file": file, "machine": r.machine, "cpus": r.cpus, "samples": r.samples })
-        };
+        let about = |file: &str, r: &Recording| json!({ "file": file, "machine": r.machine, "cpus": r.cpus, "samples": r.samples });
         let (about_a, about_b) = (about(a, &first), about(b, &second));
         ctx.json(&json!({ "a": about_a, "b": about_b, "figures": table.json() }));
         return Ok(Exit::DONE);
@@ -87,11 +85,15 @@ fn load(file: &str) -> Result<Recording, Failure> {
     Ok(recording.map_err(|error| cannot(error.to_string()).hint("cpustat --record FILE makes one"))?)
 }
 
+/// One figure of a distribution.
+type Rank = fn(&Distribution) -> f64;
+
 fn table(a: &Recording, b: &Recording) -> Table {
     let right = |head| (head, Align::Right);
     let mut table = Table::new(&[("figure", Align::Left), right("A"), right("B"), right("B/A")]);
     let mut row = |name: String, a: Option<f64>, b: Option<f64>, digits: usize| {
-        let cell = |value: Option<f64>, digits| value.map_or(Cell::Missing, |value| Cell::Real(value, digits));
+        let cell =
+            |value: Option<f64>, digits| value.map_or(Cell::Missing, |value| Cell::Real(value, digits));
         let ratio = match (a, b) {
             (Some(a), Some(b)) if a > 0.0 => Some(b / a),
             _ => None,
@@ -107,7 +109,7 @@ fn table(a: &Recording, b: &Recording) -> Table {
         row(format!("{event}/s"), rate(a), rate(b), 1);
     }
     row("cpi".to_owned(), a.cpi, b.cpi, 2);
-    let ranks: [(&str, fn(&Distribution) -> f64); 5] = [
+    let ranks: [(&str, Rank); 5] = [
         ("min", |d| d.min),
         ("median", |d| d.median),
         ("p90", |d| d.p90),

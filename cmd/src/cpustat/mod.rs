@@ -102,17 +102,21 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         ctx.out.text(&capabilities(&interface));
         return Ok(Exit::DONE);
     }
-    let texts = if options.specs.is_empty() && options.cpi { vec![CPI.to_owned()] } else { options.specs.clone() };
+    let texts =
+        if options.specs.is_empty() && options.cpi { vec![CPI.to_owned()] } else { options.specs.clone() };
     let sets = Sets::of(&texts, counters)?;
     if options.cpi
         && let Some(set) = (0..sets.len()).find(|set| sets.cpi_counters(*set).is_none())
     {
         let text = &sets.0[set].text;
-        return Err(Failure::Operand(format!("--cpi needs cycles and instructions in each set; `{text}` has not both")));
+        return Err(Failure::Operand(format!(
+            "--cpi needs cycles and instructions in each set; `{text}` has not both"
+        )));
     }
     let tick = if options.tick { interface.cpu_tick } else { None };
     if options.tick && tick.is_none() {
-        let complaint = Complaint::new("show the register of cycles", "programs may not read it on this machine");
+        let complaint =
+            Complaint::new("show the register of cycles", "programs may not read it on this machine");
         return Err(complaint.into());
     }
     let places = Places::of(&session, options.all)?;

@@ -118,7 +118,9 @@ mod tests {
 
     #[test]
     fn broken_rules_are_usage_errors() {
-        for text in ["-c a 0", "-c a -1", "-c a x", "-c a 1 2 3", "-T x", "-c", "-p 0 -c a", "-c a -c b -p 1 1"] {
+        for text in
+            ["-c a 0", "-c a -1", "-c a x", "-c a 1 2 3", "-T x", "-c", "-p 0 -c a", "-c a -c b -p 1 1"]
+        {
             let refused = options(text);
             assert!(matches!(refused, Err(Failure::Usage(_) | Failure::Operand(_))), "{text}: {refused:?}");
         }

@@ -197,13 +197,18 @@ impl<'a> Report<'a> {
             ctx.json(&json!({ "event": "cpi", "distributions": found.iter().map(one).collect::<Vec<_>>() }));
             return;
         }
-        ctx.out.text(&table(&found).text());
+        if found.is_empty() {
+            ctx.warn("no instructions were counted, so there are no cycles for each");
+        } else {
+            ctx.out.text(&table(&found).text());
+        }
     }
 
     fn finish_record(&mut self, ctx: &mut Ctx<'_>) {
         let Some(record) = &mut self.record else { return };
         if let Err(error) = record.finish() {
-            let file = self.options.record.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
+            let file =
+                self.options.record.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
             ctx.complain(&Complaint::new(format!("write recording {file}"), reason(&error)));
             self.exit = Exit::REFUSED;
         }

@@ -125,10 +125,8 @@ impl Watcher<'_> {
     ) -> Vec<Sampled> {
         let one = |reading: &CpuReading| {
             let now = reading.counted.as_ref().ok()?.clone();
-            let last = before.insert(
-                reading.cpu,
-                Before { at: reading.at, tick: reading.tick, counted: now.clone() },
-            )?;
+            let last = before
+                .insert(reading.cpu, Before { at: reading.at, tick: reading.tick, counted: now.clone() })?;
             Some(Sampled {
                 cpu: reading.cpu,
                 time: Nanos(reading.at.0.saturating_sub(began.0)),

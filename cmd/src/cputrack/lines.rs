@@ -183,11 +183,17 @@ impl<'a, 'o> Lines<'a, 'o> {
     }
 
     /// A line without figures.
-    fn blank(&mut self, now: Nanos, lwp: Lwp, event: &str, note: String, (key, value): (&str, serde_json::Value)) {
+    fn blank(
+        &mut self,
+        now: Nanos,
+        lwp: Lwp,
+        event: &str,
+        note: String,
+        (key, value): (&str, serde_json::Value),
+    ) {
         let time = self.since(now);
         if self.options.json {
-            let mut line =
-                json!({ "event": event, "time_s": rounded(time), "pid": lwp.pid, "lwp": lwp.lwp, "counts": null });
+            let mut line = json!({ "event": event, "time_s": rounded(time), "pid": lwp.pid, "lwp": lwp.lwp, "counts": null });
             line[key] = value;
             self.out.line(line);
             return;

@@ -157,6 +157,9 @@ struct Watcher<'a, 'o> {
     lines: Lines<'a, 'o>,
 }
 
+/// Somebody who interrupts is heard after so long at most, on simulated machines too.
+const LOOK: Nanos = Nanos(1_000_000_000);
+
 impl Watcher<'_, '_> {
     fn run(mut self) -> Result<Exit, Failure> {
         self.lines.head();
@@ -166,7 +169,7 @@ impl Watcher<'_, '_> {
         let mut due = interval.map_or(never, |interval| began + interval);
         let (mut ticks, mut set) = (0u64, 0);
         while !self.stop.load(Ordering::Relaxed) && !self.lines.is_closed() {
-            let happening = read("what happens", self.tracking.next(due))?;
+            let happening = read("what happens", self.tracking.next(due.min(self.clock.now() + LOOK)))?;
             let now = self.clock.now();
             match happening {
                 Happening::Over => break,

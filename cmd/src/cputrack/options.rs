@@ -64,7 +64,9 @@ impl Options {
         });
         let whose = match (pid.transpose()?, parsed.operands.as_slice()) {
             (Some(_), [_, ..]) => {
-                return Err(Failure::Usage("-p follows a process, and a command starts one: only one of them".into()));
+                return Err(Failure::Usage(
+                    "-p follows a process, and a command starts one: only one of them".into(),
+                ));
             }
             (Some(pid), []) => Some(Tracked::Process(pid)),
             (None, []) => None,
@@ -113,7 +115,9 @@ mod tests {
 
     #[test]
     fn broken_rules_are_usage_errors() {
-        for text in ["-T -1 -c a x", "-T x -c a y", "-N x -c a y", "-N -1 -c a y", "-p x -c a", "-p 1 -c a ls"] {
+        for text in
+            ["-T -1 -c a x", "-T x -c a y", "-N x -c a y", "-N -1 -c a y", "-p x -c a", "-p 1 -c a ls"]
+        {
             let refused = options(text);
             assert!(matches!(refused, Err(Failure::Usage(_) | Failure::Operand(_))), "{text}: {refused:?}");
         }

@@ -29,6 +29,8 @@ pub const COMMANDS: [&str; 16] = [
     "lgrpinfo",
     "plgrp",
     "mpstat",
+    "cpustat",
+    "cputrack",
     "occupancy",
     "doctor",
 ];
@@ -209,16 +211,20 @@ impl Shell {
                 let what = format!("a shell has one machine, {}", self.session.machine().name());
                 return Err(Trouble::new(word.unwrap_or(0), what).remedy("leave the option out"));
             }
-            let repeats = matches!(command.name, "mpstat" | "poolstat" | "occupancy");
+            let repeats = matches!(command.name, "mpstat" | "cpustat" | "poolstat" | "occupancy");
             let counted = parsed.operands.iter().rev().take_while(|w| is_number(w)).count();
             let endless = match command.name {
                 "mpstat" | "poolstat" => parsed.operands.len() == 1,
+                "cpustat" => parsed.operands.len() < 2 && !parsed.has('h') && parsed.has('c'),
                 _ => counted < 2 || parsed.operands.len() < 3,
             };
             if repeats && endless && !parsed.long("why") && !common.help && !common.version {
                 let what = format!("without a count {name} never ends here, where time passes at once");
-                let remedy =
-                    if name == "occupancy" { "occupancy NAME 1 5".into() } else { format!("{name} 1 5") };
+                let remedy = match command.name {
+                    "occupancy" => "occupancy NAME 1 5".into(),
+                    "cpustat" => "cpustat -c SPEC 1 5".into(),
+                    name => format!("{name} 1 5"),
+                };
                 return Err(Trouble::new(words.len(), what).remedy(remedy));
             }
         }

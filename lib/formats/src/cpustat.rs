@@ -220,9 +220,8 @@ mod tests {
     fn lines_of_processors_are_those_of_the_manual() {
         let layout = layout();
         assert_eq!(cpustat_head(&layout), "   time cpu event      pic0      pic1 ");
-        let row = |time, cpu, event, figures: &[u64]| {
-            cpustat_row(&layout, time, cpu, event, &counts(figures))
-        };
+        let row =
+            |time, cpu, event, figures: &[u64]| cpustat_row(&layout, time, cpu, event, &counts(figures));
         assert_eq!(row(5.008, 0, "tick", &[123_456_789, 98_765]), "  5.008   0  tick 123456789     98765 ");
         assert_eq!(row(5.009, 1, "tick", &[4_567_890, 1_234]), "  5.009   1  tick   4567890      1234 ");
         assert_eq!(row(10.009, 2, "total", &[1, 12_345_678_901]), " 10.009   2 total         1 12345678901 ");

@@ -298,7 +298,9 @@ mod tests {
     #[test]
     fn cycles_and_instructions_are_known_by_all_their_names() {
         assert!(is_cycles("Cycle_cnt") && is_cycles("PAPI_TOT_CYC") && !is_cycles("Instr_cnt"));
-        assert!(is_instructions("instructions") && is_instructions("PAPI_tot_ins") && !is_instructions("r08"));
+        assert!(
+            is_instructions("instructions") && is_instructions("PAPI_tot_ins") && !is_instructions("r08")
+        );
     }
 
     #[test]

@@ -18,6 +18,9 @@ use millpond_machine::{
     Zones,
     Absent, Accounting, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal, Knob, KnobError, Knobs,
     Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Writing, Zones,
+    Absent, Accounting, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal, Knob,
+    KnobError, Knobs, Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value,
+    Writing, Zones,
 };
 use millpond_model::CpuSet;
 use std::cell::{OnceCell, RefCell};

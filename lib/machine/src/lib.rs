@@ -49,6 +49,8 @@ pub use facets::{
     Accounting, Clock, Counters, Dispatcher, Interrupts, Lgroups, Pools, Processors, Psets, Sampler, Threads,
     Zones,
     Accounting, Clock, Counters, Dispatcher, HardwareCounters, Interrupts, Pools, Processors, Psets, Sampler, Threads, Zones,
+    Accounting, Clock, Counters, Dispatcher, HardwareCounters, Interrupts, Pools, Processors, Psets, Sampler,
+    Threads, Zones,
 };
 pub use journal::{Journal, JournalError, MemoryJournal, Operation, fold};
 pub use refusal::{Holder, KnobError, Reason, Refusal, Subject};

@@ -51,11 +51,7 @@ impl HardwareCounters for SimMachine {
         GENERIC.iter().chain(&PLATFORM).any(|known| *known == event).then_some(BOTH)
     }
 
-    fn count_cpus(
-        &self,
-        cpus: &[CpuId],
-        sets: &[Vec<Wanted>],
-    ) -> Result<Box<dyn CpuCounting + '_>, Refusal> {
+    fn count_cpus(&self, cpus: &[CpuId], sets: &[Vec<Wanted>]) -> Result<Box<dyn CpuCounting + '_>, Refusal> {
         for cpu in cpus {
             if let Some(why) = self.view(|s| unreadable(s, *cpu)) {
                 return Err(Refusal::new(Subject::Processor(*cpu), Reason::Machine(why)));

@@ -17,6 +17,9 @@ use millpond_machine::{
     Absent, Accounting, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal, Knob, KnobError, Knobs,
     Machine, MemoryJournal, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Subject, Threads,
     Value, Zones,
+    Absent, Accounting, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal, Knob,
+    KnobError, Knobs, Machine, MemoryJournal, Pools, Processors, Psets, Reason, Refusal, Sampler, Step,
+    Subject, Threads, Value, Zones,
 };
 use millpond_model::{CpuId, Lwp, LwpId, Nanos, Pid, PsetId, Topology, WallTime};
 use std::cell::{Cell, RefCell};

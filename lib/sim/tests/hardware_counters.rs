@@ -8,12 +8,12 @@ use millpond_sim::workloads::Load;
 
 /// 1 GHz: a cycle is a nanosecond.
 fn machine() -> SimMachine {
-    SimMachine::named("t2000").unwrap()
+    SimMachine::named("t2000").expect("it comes with the program")
 }
 
 fn load(machine: &SimMachine, text: &str) -> Pid {
     let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-    machine.start_load(&Load::parse(&words).unwrap())
+    machine.start_load(&Load::parse(&words).expect("the words are right"))
 }
 
 fn set(event: &str, user: bool, sys: bool) -> Vec<Wanted> {
@@ -80,7 +80,7 @@ fn happenings(tracking: &mut dyn Tracking, until: Nanos) -> Vec<String> {
     let lwp = |lwp: Lwp| format!("{}/{}", lwp.pid, lwp.lwp);
     let mut told = Vec::new();
     loop {
-        told.push(match tracking.next(until).unwrap() {
+        told.push(match tracking.next(until).expect("it tells") {
             Happening::Due => return told,
             Happening::Over => {
                 told.push("over".into());

@@ -8,6 +8,9 @@ use millpond_machine::{
     Absent, Accounting, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal, JournalError, Knob,
     KnobError, Knobs, Machine, MemoryJournal, Operation, Pools, Processors, Psets, Refusal, Sampler, Step,
     Threads, Value, Zones,
+    Absent, Accounting, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal,
+    JournalError, Knob, KnobError, Knobs, Machine, MemoryJournal, Operation, Pools, Processors, Psets,
+    Refusal, Sampler, Step, Threads, Value, Zones,
 };
 use millpond_model::Pid;
 use millpond_session::Session;

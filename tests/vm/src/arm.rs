@@ -15,8 +15,8 @@ use crate::image::Image;
 const SUITE: &str = "bookworm";
 /// Its small kernel.
 const PACKAGE: &str = "^linux-image-6[.]1[.].*-cloud-arm64$";
-/// A guest boots and counts in some seconds.
-const LIMIT: Duration = Duration::from_secs(120);
+/// A guest boots and counts in some seconds; on a busy machine in a minute.
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// What such a guest needs on this machine.
 #[derive(Debug, Clone)]
@@ -123,7 +123,8 @@ pub fn obtain_arm_kernel(cache: &Cache, note: &dyn Fn(&str)) -> Result<PathBuf, 
     apt.update()?;
     let mut names = apt.names(PACKAGE)?;
     names.sort();
-    let none = || Unavailable::new(format!("{} has no kernel for ARM", apt.archive()), "look for another suite");
+    let none =
+        || Unavailable::new(format!("{} has no kernel for ARM", apt.archive()), "look for another suite");
     let name = names.pop().ok_or_else(none)?;
     note(&format!("kernel for ARM: downloading {name}"));
     let debs = apt.download(&[name])?;

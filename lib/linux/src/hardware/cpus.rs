@@ -138,7 +138,8 @@ mod tests {
 
     #[test]
     fn an_event_of_one_type_of_processor_is_refused_on_another() {
-        let code = Code { name: "cpu_core/x/".into(), cpus: Some("0-3".parse().unwrap()), ..Code::of_cycles() };
+        let code =
+            Code { name: "cpu_core/x/".into(), cpus: Some("0-3".parse().unwrap()), ..Code::of_cycles() };
         assert!(fits(CpuId(3), std::slice::from_ref(&code)).is_ok());
         let refusal = fits(CpuId(4), &[Code::of_cycles(), code]).unwrap_err();
         assert_eq!(

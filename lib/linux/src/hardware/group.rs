@@ -73,7 +73,8 @@ impl Group {
     /// The system's reason; `ENODEV` when its processor was off-line meanwhile.
     pub(super) fn read(&self) -> io::Result<Counted> {
         let now = self.read_raw()?;
-        let values = now.values.iter().zip(&self.before.values).map(|(now, before)| now.wrapping_sub(*before));
+        let values =
+            now.values.iter().zip(&self.before.values).map(|(now, before)| now.wrapping_sub(*before));
         Ok(Counted {
             values: values.collect(),
             wanted: Nanos(now.wanted.0.saturating_sub(self.before.wanted.0)),
@@ -93,8 +94,8 @@ impl Group {
     }
 
     fn read_raw(&self) -> io::Result<Counted> {
-        let mut counted = Counted::default();
-        counted.values = vec![0; self.hardware.len() + self.software.len()];
+        let values = vec![0; self.hardware.len() + self.software.len()];
+        let mut counted = Counted { values, ..Counted::default() };
         let mut take = |leader: &OwnedFd, places: &[usize]| {
             let (wanted, counting, values) = read_together(leader, places.len())?;
             for (place, value) in places.iter().zip(values) {

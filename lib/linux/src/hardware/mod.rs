@@ -48,7 +48,8 @@ impl LinuxMachine {
     fn codes(&self, sets: &[Vec<Wanted>]) -> Result<Vec<Vec<Code>>, Refusal> {
         let pmus = self.pmus();
         let one = |wanted: &Wanted| {
-            let unknown = || Refusal::operation(Reason::Machine(format!("it knows no event {}", wanted.event)));
+            let unknown =
+                || Refusal::operation(Reason::Machine(format!("it knows no event {}", wanted.event)));
             let code = catalogue::find(&wanted.event, &pmus).ok_or_else(unknown)?;
             Ok(Code { user: wanted.user, sys: wanted.sys, ..code })
         };
@@ -68,8 +69,7 @@ impl HardwareCounters for LinuxMachine {
     fn interface(&self) -> Interface {
         let pmus = self.pmus();
         let name = pmus.core().iter().map(|pmu| pmu.name.clone()).collect::<Vec<_>>().join(", ");
-        let list =
-            |kind, names: Vec<String>| EventList { kind, counters: COLUMNS, names };
+        let list = |kind, names: Vec<String>| EventList { kind, counters: COLUMNS, names };
         let mut events = vec![list(EventKind::Software, catalogue::software())];
         // Names that are known and cannot be counted are refused with the reason; they are not offered.
         if self.hardware().is_ok() {
@@ -92,11 +92,7 @@ impl HardwareCounters for LinuxMachine {
         catalogue::find(event, &self.pmus()).map(|_| COLUMNS)
     }
 
-    fn count_cpus(
-        &self,
-        cpus: &[CpuId],
-        sets: &[Vec<Wanted>],
-    ) -> Result<Box<dyn CpuCounting + '_>, Refusal> {
+    fn count_cpus(&self, cpus: &[CpuId], sets: &[Vec<Wanted>]) -> Result<Box<dyn CpuCounting + '_>, Refusal> {
         Ok(Box::new(cpus::Cpus::open(&self.os, cpus, &self.codes(sets)?)?))
     }
 
@@ -109,7 +105,8 @@ impl HardwareCounters for LinuxMachine {
         let codes = self.codes(sets)?;
         // What cannot be counted in ourselves cannot be in others: told before anything is started.
         for set in &codes {
-            Group::open(Whom::Thread(0), set).map_err(|(at, error)| refused(Subject::Operation, set, at, &error))?;
+            Group::open(Whom::Thread(0), set)
+                .map_err(|(at, error)| refused(Subject::Operation, set, at, &error))?;
         }
         Ok(Box::new(threads::Threads::begin(&self.os, whose, codes, follow)?))
     }
@@ -130,7 +127,7 @@ fn why_absent(error: &io::Error) -> Absent {
 fn rights() -> Absent {
     Absent::with_help(
         "the rights to count are missing",
-        "be the superuser, have CAP_PERFMON, or lower kernel.perf_event_paranoid (2 for one's own threads, 0 for whole processors)",
+        "be the superuser, have CAP_PERFMON, or lower kernel.perf_event_paranoid (2 for one's own threads in user mode, 1 with the kernel, 0 for whole processors)",
     )
 }
 
@@ -184,7 +181,10 @@ mod tests {
         assert_eq!(said(libc::ENODEV, 0), ("processor 3: it is off-line".into(), false));
         let many = "processor 3: event 'b' does not fit beside those before it: more events than counters";
         assert_eq!(said(libc::EINVAL, 1), (many.into(), true));
-        assert_eq!(said(libc::EBUSY, 0), ("processor 3: somebody else has the counters for himself".into(), false));
+        assert_eq!(
+            said(libc::EBUSY, 0),
+            ("processor 3: somebody else has the counters for himself".into(), false)
+        );
         assert_eq!(said(libc::ENOENT, 1), ("processor 3: this kernel does not count 'b'".into(), false));
         assert_eq!(said(libc::EMFILE, 1), ("processor 3: too many files would be open".into(), true));
     }

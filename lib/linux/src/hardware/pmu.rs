@@ -47,8 +47,7 @@ impl Pmus {
             None => (None, name),
         };
         let of_name = |other: &&Pmu| pmu.is_none_or(|pmu| pmu == other.name);
-        let mut found =
-            self.0.iter().filter(of_name).filter_map(|pmu| Some((pmu, *pmu.events.get(event)?)));
+        let mut found = self.0.iter().filter(of_name).filter_map(|pmu| Some((pmu, *pmu.events.get(event)?)));
         let first = found.next()?;
         found.next().is_none().then_some(first)
     }
@@ -204,9 +203,10 @@ mod tests {
         millpond_fuzz::check_text("linux-pmu", &seeds, |text| {
             let (field, event) = text.split_once('\n').unwrap_or((text, ""));
             let Some(field) = parse_field(field) else { return };
-            let bits: u64 = field.1.iter().fold(0, |bits, (low, high)| {
-                bits | (u64::MAX >> (u64::BITS - (high - low + 1))) << low
-            });
+            let bits: u64 = field
+                .1
+                .iter()
+                .fold(0, |bits, (low, high)| bits | (u64::MAX >> (u64::BITS - (high - low + 1))) << low);
             let number = field.0;
             let fields = BTreeMap::from([("event".to_owned(), field)]);
             if let Some(config) = parse_event(event, &fields)

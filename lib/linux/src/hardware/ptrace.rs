@@ -14,10 +14,7 @@ pub(super) enum Told {
     /// It is no more.
     Gone,
     /// It stands still and started another one, whose number this is; whether with threads' or processes' call is told.
-    Started {
-        child: u32,
-        forked: bool,
-    },
+    Started { child: u32, forked: bool },
     /// It stands still, and is another program. It had this number before.
     Became { former: u32 },
     /// It stands still because it is new, or because it was asked to.

@@ -143,7 +143,8 @@ impl<'a> Threads<'a> {
         match self.status_line(self.pid, "TracerPid:") {
             Some(tracer) if tracer != 0 => {
                 let why = format!("process {tracer} follows it already");
-                Refusal::new(subject, Reason::Machine(why)).hint("a process has one debugger or tracer at a time")
+                Refusal::new(subject, Reason::Machine(why))
+                    .hint("a process has one debugger or tracer at a time")
             }
             _ if error.raw_os_error() == Some(libc::EPERM) => Refusal::new(subject, Reason::NotPermitted),
             _ => Refusal::new(subject, Reason::Machine(error.to_string())),

@@ -168,11 +168,7 @@ pub trait HardwareCounters {
     /// # Errors
     /// [`Refusal`]: no hardware counters, no rights, more events than counters, events that do not go together or belong to processors of
     /// another type, a processor that is off-line.
-    fn count_cpus(
-        &self,
-        cpus: &[CpuId],
-        sets: &[Vec<Wanted>],
-    ) -> Result<Box<dyn CpuCounting + '_>, Refusal>;
+    fn count_cpus(&self, cpus: &[CpuId], sets: &[Vec<Wanted>]) -> Result<Box<dyn CpuCounting + '_>, Refusal>;
 
     /// Begins to follow threads, and counts from their beginning or from now on. The first set counts. The threads that are there are told
     /// one by one, as [`Happening::Began`].

@@ -19,8 +19,8 @@ pub use clock::Clock;
 pub use counters::{CounterWatch, Counters, WatchOptions};
 pub use dispatcher::{Dispatcher, ProcessIds, Reclassed, Scheduled};
 pub use hardware::{
-    CpuCounting, CpuReading, EventKind, EventList, Follow, Happening, HardwareCounters, Interface, LwpReading, Tracked,
-    Tracking, Wanted,
+    CpuCounting, CpuReading, EventKind, EventList, Follow, Happening, HardwareCounters, Interface,
+    LwpReading, Tracked, Tracking, Wanted,
 };
 pub use interrupts::{Interrupt, InterruptKind, Interrupts};
 pub use lgroups::{Homed, Lgroups, NodeMemory, NodeStatus, Reach};

@@ -4,6 +4,8 @@ use super::command::Fault;
 use crate::facets::{
     Clock, Counters, Dispatcher, Interrupts, Lgroups, Pools, Processors, Psets, Sampler, Threads, Zones,
     Clock, Counters, Dispatcher, HardwareCounters, Interrupts, Pools, Processors, Psets, Sampler, Threads, Zones,
+    Clock, Counters, Dispatcher, HardwareCounters, Interrupts, Pools, Processors, Psets, Sampler, Threads,
+    Zones,
 };
 use crate::{
     Absent, Accounting, Guard, Journal, JournalError, Knob, KnobError, Knobs, Machine, Operation, Refusal,

@@ -12,6 +12,9 @@ use millpond_machine::{
     Knobs, Lgroups, Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Zones,
     Absent, Accounting, Change, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal, Knob, KnobError,
     Knobs, Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Zones,
+    Absent, Accounting, Change, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal,
+    Knob, KnobError, Knobs, Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads,
+    Value, Zones,
 };
 use millpond_model::{CpuId, Lwp, Pid, PsetId, State};
 use millpond_sim::{SimMachine, SimState};

@@ -80,6 +80,7 @@ fn commands(guest: Guest) -> Result<Guest, String> {
         "poold", "lgrpinfo", "plgrp",
         "psrset", "psradm", "psrinfo", "pbind", "mpstat", "pooladm", "poolcfg", "poolbind", "poolstat", "cpustat", "cputrack",
         "poold",
+        "cpustat", "cputrack", "poold",
     ];
     for name in applets {
         image = image.link(Path::new("/usr/local/bin").join(name), "millpond");
