@@ -54,7 +54,23 @@ impl<'m> Changer<'m> {
         if let Some(repair) = writer.repaired() {
             ctx.warn(repair);
         }
+        Self::put_back_abandoned(machine, &writer, ctx);
         Ok(writer)
+    }
+
+    /// Puts back what a process took for itself and was killed before it gave it back. What resists is told, and stands in nobody's way.
+    fn put_back_abandoned(machine: &dyn Machine, writer: &Writer<'_>, ctx: &mut Ctx<'_>) {
+        let Ok(probe) = machine.latency() else { return };
+        for place in probe.abandoned().unwrap_or_default() {
+            let what = format!("put back what process {} left", place.owner);
+            match probe.prepare_leave(&place).and_then(|change| writer.commit(change)) {
+                Ok(_) => ctx.warn(format_args!(
+                    "process {} was killed: processor {}, which it had for itself, was put back",
+                    place.owner, place.cpu
+                )),
+                Err(refusal) => ctx.complain(&Complaint::refused(&what, |_| None, &refusal)),
+            }
+        }
     }
 
     /// Makes a prepared change and gives its outcome; `None` when it was refused (which is told) or only

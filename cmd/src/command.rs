@@ -10,6 +10,8 @@ use crate::{
     poolcfg, poolstat, priocntl, psradm, psrinfo, psrset, replay, sim, zones,
     capture, compare, cpustat, cputrack, demo, dispadmin, doctor, experiment, help, load, mpstat, occupancy,
     pbind, pooladm, poolbind, poolcfg, poolstat, priocntl, psradm, psrinfo, psrset, replay, sim, zones,
+    capture, demo, dispadmin, doctor, experiment, help, latstat, load, mpstat, occupancy, pbind, pooladm,
+    poolbind, poolcfg, poolstat, priocntl, psradm, psrinfo, psrset, replay, sim, zones,
 };
 use millpond_session::reason;
 use std::ffi::OsString;
@@ -56,6 +58,7 @@ pub const COMMANDS: &[Command] = &[
     cputrack::COMMAND,
     compare::COMMAND,
     occupancy::COMMAND,
+    latstat::COMMAND,
     doctor::COMMAND,
     sim::COMMAND,
     capture::COMMAND,

@@ -45,6 +45,7 @@ mod help;
 mod interval;
 mod lgroups;
 mod lgrpinfo;
+mod latstat;
 mod load;
 mod mpstat;
 mod occupancy;

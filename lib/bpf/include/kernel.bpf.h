@@ -59,6 +59,20 @@ struct task_struct {
 	struct task_struct *real_parent;
 };
 
+struct hrtimer {
+	long long _softexpires;
+};
+
+/* A timer, and who sleeps until it. */
+struct hrtimer_sleeper {
+	struct hrtimer timer;
+	struct task_struct *task;
+};
+
+struct irqaction {
+	const char *name;
+};
+
 #pragma clang attribute pop
 
 /* Arguments of a tracepoint, in its order. */

@@ -29,6 +29,7 @@
 
 pub mod count;
 mod image;
+pub mod latency;
 mod object;
 mod refused;
 mod words;

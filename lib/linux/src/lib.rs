@@ -42,6 +42,7 @@ mod hierarchy;
 mod interrupt_names;
 mod irqbalance;
 mod knob;
+mod latency;
 mod lens;
 mod lgroups;
 mod lock;

@@ -21,6 +21,8 @@ use millpond_machine::{
     Absent, Accounting, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal, Knob,
     KnobError, Knobs, Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value,
     Writing, Zones,
+    LatencyProbe, Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Writing,
+    Zones,
 };
 use millpond_model::CpuSet;
 use std::cell::{OnceCell, RefCell};
@@ -452,6 +454,9 @@ impl Machine for LinuxMachine {
             return Err(Absent::because("it is a captured machine, where nothing goes on"));
         }
         Ok(self)
+
+    fn latency(&self) -> Result<&dyn LatencyProbe, Absent> {
+        if self.os.root.live { Ok(self) } else { Err(Absent::because("a captured machine runs no threads")) }
     }
 }
 

@@ -50,6 +50,7 @@ pub use facets::{
     Zones,
     Accounting, Clock, Counters, Dispatcher, HardwareCounters, Interrupts, Pools, Processors, Psets, Sampler, Threads, Zones,
     Accounting, Clock, Counters, Dispatcher, HardwareCounters, Interrupts, Pools, Processors, Psets, Sampler,
+    Accounting, Clock, Counters, Dispatcher, Interrupts, LatencyProbe, Pools, Processors, Psets, Sampler,
     Threads, Zones,
 };
 pub use journal::{Journal, JournalError, MemoryJournal, Operation, fold};
@@ -124,6 +125,11 @@ pub trait Machine: Knobs {
     /// # Errors
     /// [`Absent`] when there is no such facet here.
     fn hardware_counters(&self) -> Result<&dyn HardwareCounters, Absent>;
+    /// Threads that wait for timers, and places for them.
+    ///
+    /// # Errors
+    /// [`Absent`] when there is no such facet here.
+    fn latency(&self) -> Result<&dyn LatencyProbe, Absent>;
 }
 
 /// The part of a machine that the executor uses: single values with names.

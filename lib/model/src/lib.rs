@@ -16,6 +16,7 @@ mod cpuset;
 mod dispatch;
 mod ids;
 mod lgroups;
+mod latency;
 pub mod pools;
 mod pset;
 mod sample;
@@ -34,6 +35,7 @@ pub use dispatch::{
 };
 pub use ids::{CPU_MAX, ChipId, CoreId, CpuId, LgrpId, Lwp, LwpId, ParseIdError, Pid, PoolId, PsetId};
 pub use lgroups::{Affinity, Group, GroupId, GroupKind, LgroupTree, NoSuchAffinity, SetMemory};
+pub use latency::{LATENCY_ROWS, LATENCY_STAGES, LatencySample, Moment, MomentKind, Sharer};
 pub use pset::{Pset, PsetMode};
 pub use sample::{COLUMNS, Column, CpuSample, Sample, Ticks};
 pub use state::{PARSEABLE_STATES, State, Transition, TransitionError};

@@ -27,6 +27,7 @@
 mod change;
 mod cpi;
 mod frame;
+pub mod latency;
 
 pub use change::{Change, Scope, changes};
 pub use cpi::{Distribution, Interval as CountedInterval, between, cycles_per_instruction};

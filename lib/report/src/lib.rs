@@ -12,6 +12,7 @@
 //!   (rows)     └─ json()  an array of objects, numbers as numbers
 //!
 //!   Bars, Lines ─ svg()   a picture that stands alone: no script, no font, no style sheet from elsewhere
+//!   Page ──────── html()  a page of texts, tables and such pictures that stands alone, too
 //! ```
 //!
 //! A [`Cell`] keeps its number and how many digits of it a person should see; CSV and JSON have the same digits, so that
@@ -25,6 +26,7 @@
 mod bars;
 mod cell;
 mod lines;
+mod page;
 mod scale;
 mod svg;
 mod table;
@@ -32,4 +34,5 @@ mod table;
 pub use bars::{Bars, Group};
 pub use cell::Cell;
 pub use lines::{Line, Lines};
+pub use page::Page;
 pub use table::{Align, Table};

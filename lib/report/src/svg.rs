@@ -109,7 +109,7 @@ fn pixels(value: f64) -> String {
 }
 
 /// Text that cannot be taken for an element. Control characters, which XML forbids, become spaces.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

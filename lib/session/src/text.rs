@@ -1,8 +1,11 @@
-//! Files that users name.
+//! Files that users name: read whole, and replaced in one stroke.
 
 use crate::output::{Output, reason};
 use std::fs::File;
 use std::io::{BufWriter, Read};
+use crate::output::reason;
+use std::fs::{self, File};
+use std::io::{Read, Write};
 use std::path::Path;
 
 /// Longer than any file that a command takes; it bounds what a typing error can read.
@@ -29,6 +32,26 @@ pub fn read_text(path: &Path) -> Result<String, String> {
 pub fn create_output(path: &Path) -> Result<Output<'static>, String> {
     let file = File::create(path).map_err(|error| reason(&error))?;
     Ok(Output::to(BufWriter::new(file)))
+/// Gives a file that the user named a new text, in one stroke: whoever reads it sees the old one or the new one, and a full disk leaves the old
+/// one. A directory that is missing is made.
+///
+/// # Errors
+/// The system's reason, in words.
+pub fn replace_text(path: &Path, text: &str) -> Result<(), String> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = path.file_name().ok_or("it names no file")?.to_string_lossy();
+    let beside = dir.join(format!(".{name}.{}", std::process::id()));
+    let write = || -> std::io::Result<()> {
+        fs::create_dir_all(dir)?;
+        let mut file = File::create(&beside)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&beside, path)
+    };
+    write().map_err(|error| {
+        let _ = fs::remove_file(&beside);
+        reason(&error)
+    })
 }
 
 #[cfg(test)]
@@ -46,6 +69,17 @@ mod tests {
         assert_eq!(read_text(&path).unwrap(), "new\n");
         let missing = create_output(&dir.path().join("no/file")).err();
         assert_eq!(missing.as_deref(), Some("No such file or directory"));
+    fn a_file_is_replaced_and_nothing_is_left_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("new/run");
+        for text in ["one", "two"] {
+            replace_text(&path, text).unwrap();
+            assert_eq!(read_text(&path).unwrap(), text);
+        }
+        assert_eq!(fs::read_dir(dir.path().join("new")).unwrap().count(), 1);
+        assert!(replace_text(&path.join("below"), "x").is_err());
+        assert_eq!(replace_text(Path::new("/"), "x").unwrap_err(), "it names no file");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "two");
     }
 
     #[test]

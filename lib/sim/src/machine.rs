@@ -20,6 +20,8 @@ use millpond_machine::{
     Absent, Accounting, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal, Knob,
     KnobError, Knobs, Machine, MemoryJournal, Pools, Processors, Psets, Reason, Refusal, Sampler, Step,
     Subject, Threads, Value, Zones,
+    LatencyProbe, Machine, MemoryJournal, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Subject,
+    Threads, Value, Zones,
 };
 use millpond_model::{CpuId, Lwp, LwpId, Nanos, Pid, PsetId, Topology, WallTime};
 use std::cell::{Cell, RefCell};
@@ -249,6 +251,12 @@ impl Machine for SimMachine {
     fn lgroups(&self) -> Result<&dyn Lgroups, Absent> {
     fn hardware_counters(&self) -> Result<&dyn HardwareCounters, Absent> {
         Ok(self)
+
+    fn latency(&self) -> Result<&dyn LatencyProbe, Absent> {
+        Err(Absent::with_help(
+            "a simulated machine runs no probe of ours",
+            "its workload latstat measures there (millpond experiment e6)",
+        ))
     }
 }
 

@@ -11,6 +11,8 @@ use millpond_machine::{
     Absent, Accounting, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal,
     JournalError, Knob, KnobError, Knobs, Machine, MemoryJournal, Operation, Pools, Processors, Psets,
     Refusal, Sampler, Step, Threads, Value, Zones,
+    KnobError, Knobs, LatencyProbe, Machine, MemoryJournal, Operation, Pools, Processors, Psets, Refusal,
+    Sampler, Step, Threads, Value, Zones,
 };
 use millpond_model::Pid;
 use millpond_session::Session;
@@ -114,6 +116,8 @@ impl Machine for Stage {
         self.sim.lgroups()
     fn hardware_counters(&self) -> Result<&dyn HardwareCounters, Absent> {
         self.sim.hardware_counters()
+    fn latency(&self) -> Result<&dyn LatencyProbe, Absent> {
+        self.sim.latency()
     }
 }
 

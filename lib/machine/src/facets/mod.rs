@@ -7,6 +7,7 @@ mod dispatcher;
 mod hardware;
 mod interrupts;
 mod lgroups;
+mod latency;
 mod pools;
 mod processors;
 mod psets;
@@ -24,6 +25,7 @@ pub use hardware::{
 };
 pub use interrupts::{Interrupt, InterruptKind, Interrupts};
 pub use lgroups::{Homed, Lgroups, NodeMemory, NodeStatus, Reach};
+pub use latency::{LatencyProbe, LatencyWatch, Measured, Place, ProbePlan};
 pub use pools::{Member, Pools, StartOption};
 pub use processors::{ProcessorStatus, Processors, StateChange};
 pub use psets::{CreateOptions, Move, Psets};

@@ -6,6 +6,7 @@ use crate::facets::{
     Clock, Counters, Dispatcher, HardwareCounters, Interrupts, Pools, Processors, Psets, Sampler, Threads, Zones,
     Clock, Counters, Dispatcher, HardwareCounters, Interrupts, Pools, Processors, Psets, Sampler, Threads,
     Zones,
+    Clock, Counters, Dispatcher, Interrupts, LatencyProbe, Pools, Processors, Psets, Sampler, Threads, Zones,
 };
 use crate::{
     Absent, Accounting, Guard, Journal, JournalError, Knob, KnobError, Knobs, Machine, Operation, Refusal,
@@ -139,6 +140,8 @@ impl Machine for Faulty<'_> {
         self.machine.lgroups()
     fn hardware_counters(&self) -> Result<&dyn HardwareCounters, Absent> {
         self.machine.hardware_counters()
+    fn latency(&self) -> Result<&dyn LatencyProbe, Absent> {
+        self.machine.latency()
     }
 }
 

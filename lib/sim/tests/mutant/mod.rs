@@ -15,6 +15,8 @@ use millpond_machine::{
     Absent, Accounting, Change, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal,
     Knob, KnobError, Knobs, Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads,
     Value, Zones,
+    Knobs, LatencyProbe, Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value,
+    Zones,
 };
 use millpond_model::{CpuId, Lwp, Pid, PsetId, State};
 use millpond_sim::{SimMachine, SimState};
@@ -250,6 +252,8 @@ impl Machine for Mutant {
         Machine::lgroups(&self.sim)
     fn hardware_counters(&self) -> Result<&dyn HardwareCounters, Absent> {
         Machine::hardware_counters(&self.sim)
+    fn latency(&self) -> Result<&dyn LatencyProbe, Absent> {
+        self.sim.latency()
     }
 }
 

@@ -1,0 +1,163 @@
+//! What is written: the run itself, data and instructions for gnuplot, a picture and a page.
+
+use super::options::Options;
+use super::show::Shown;
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit};
+use millpond_model::{LATENCY_ROWS, Nanos};
+use millpond_observe::latency::Saved;
+use millpond_report::{Line, Lines, Page};
+use millpond_session::replace_text;
+use std::path::Path;
+
+/// Writes whatever was asked for. What cannot be written is told, and is a refusal.
+pub(super) fn write(options: &Options, saved: &Saved, ctx: &mut Ctx<'_>) -> Exit {
+    let mut exit = Exit::DONE;
+    let mut one = |path: &Path, text: &str| {
+        if let Err(why) = replace_text(path, text) {
+            let complaint = Complaint::new(format!("write {}", path.display()), why);
+            ctx.complain(
+                &complaint.hint("what was there before is still there; make room, or name another place"),
+            );
+            exit = Exit::REFUSED;
+        }
+    };
+    if let Some(path) = &options.save {
+        one(path, &saved.print());
+    }
+    if let Some(dir) = &options.plot {
+        one(&dir.join("latstat.dat"), &data(saved));
+        one(&dir.join("latstat.gp"), &control());
+        one(&dir.join("latstat.svg"), &sheet(saved, LATENCY_ROWS.len() - 1));
+        one(&dir.join("latstat.html"), &page(saved, options));
+    }
+    exit
+}
+
+#[expect(clippy::cast_precision_loss, reason = "three digits are drawn")]
+fn real(number: u64) -> f64 {
+    number as f64
+}
+
+/// A block for each row, two empty lines between: microseconds, and how many samples.
+fn data(saved: &Saved) -> String {
+    let mut text = String::new();
+    for (row, name) in LATENCY_ROWS.iter().enumerate() {
+        text += &format!("# {name}: us samples\n");
+        for (value, count) in saved.latencies.recorded(row) {
+            text += &format!("{:.3} {count}\n", real(value.0) / 1e3);
+        }
+        text += "\n\n";
+    }
+    text
+}
+
+/// A sheet for each row, in one document. `gnuplot latstat.gp` in the directory draws it.
+fn control() -> String {
+    let mut text = "set terminal pdfcairo\nset output 'latstat.pdf'\nset logscale xy\nset xlabel 'us'\nset ylabel 'samples'\nunset key\n"
+        .to_owned();
+    for (row, name) in LATENCY_ROWS.iter().enumerate() {
+        let title = if *name == "total" { "timer due to user mode" } else { name };
+        text += &format!("set title '{title}'\nplot 'latstat.dat' index {row} using 1:2 with impulses\n");
+    }
+    text
+}
+
+/// How many samples took how long in one row.
+fn sheet(saved: &Saved, row: usize) -> String {
+    let points =
+        saved.latencies.recorded(row).map(|(value, count)| (real(value.0) / 1e3, real(count).log10()));
+    let name = LATENCY_ROWS[row];
+    let title = format!(
+        "{name}: {} samples, as powers of ten",
+        saved.latencies.row(row).map_or(0, |row| row.samples)
+    );
+    let line = Line { name: name.to_owned(), points: points.collect() };
+    Lines { title, unit_x: "us".into(), unit_y: "10^".into(), log_x: true, lines: vec![line] }.svg()
+}
+
+/// When the longest waits were.
+fn time_line(saved: &Saved) -> String {
+    let mut points: Vec<(f64, f64)> =
+        saved.worst.iter().map(|worst| (worst.at.as_secs_f64(), real(worst.total.0) / 1e3)).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let line = Line { name: "longest waits".into(), points };
+    let title = "longest waits since the run began".to_owned();
+    Lines { title, unit_x: "s".into(), unit_y: "us".into(), log_x: false, lines: vec![line] }.svg()
+}
+
+fn page(saved: &Saved, options: &Options) -> String {
+    let text = Shown { saved, run: None }.text(&options.above);
+    let mut page = Page::new("From a timer to user mode").lines(&text);
+    for (row, name) in LATENCY_ROWS.iter().enumerate() {
+        if saved.latencies.row(row).is_some() {
+            page = page.heading(name).picture(&sheet(saved, row));
+        }
+    }
+    let seconds = (saved.elapsed.0 + 999_999_999) / 1_000_000_000;
+    let runs = if saved.runs == 1 { "one run".to_owned() } else { format!("{} runs", saved.runs) };
+    let span = Nanos::from_secs(seconds).as_secs_f64();
+    page.heading("longest waits").picture(&time_line(saved)).lines(&format!("{runs}, {span} s")).html()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::options::tests::options;
+    use super::*;
+    use millpond_session::Output;
+
+    const SAVED: &str = r#"{"latstat":1,"runs":1,"elapsed_ns":2500000000,"lost":0,"rows":{
+        "irq":[[1000,3]],"wake-up":[[2000,3]],"on-cpu":[[3,3]],"user":[[4000,3]],"total":[[1500,1],[1600,2]]},
+        "worst":[{"at_ns":7,"total_ns":9000,"stages_ns":null,"culprits":[{"what":"task <b> (7)","ns":5}]}]}"#;
+
+    #[test]
+    fn gnuplot_finds_a_block_for_each_sheet() {
+        let data = data(&Saved::parse(SAVED).unwrap());
+        assert!(
+            data.starts_with("# irq: us samples\n1.000 3\n\n\n# wake-up: us samples\n2.000 3\n\n\n"),
+            "{data}"
+        );
+        assert!(data.ends_with("# total: us samples\n1.500 1\n1.600 2\n\n\n"), "{data}");
+        let control = control();
+        assert_eq!(control.matches("plot 'latstat.dat' index ").count(), 5);
+        assert!(control.ends_with(
+            "set title 'timer due to user mode'\nplot 'latstat.dat' index 4 using 1:2 with impulses\n"
+        ));
+    }
+
+    #[test]
+    fn the_page_stands_alone_and_has_a_sheet_for_each_row() {
+        let page = page(&Saved::parse(SAVED).unwrap(), &options("").unwrap());
+        assert_eq!((page.matches("<svg").count(), page.matches("<h2>").count()), (6, 6));
+        assert!(page.contains("task &lt;b&gt; (7)") && page.contains("one run, 3 s"), "{page}");
+        let own = page.matches("http://www.w3.org/2000/svg").count();
+        assert_eq!((page.matches("http").count(), page.contains("<script")), (own, false));
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_told_and_what_was_there_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("run");
+        std::fs::write(&file, "before").unwrap();
+        let mut err = Vec::new();
+        let saved = Saved::parse(SAVED).unwrap();
+        let exit = {
+            let mut ctx = Ctx::new(Output::to(std::io::sink()), Output::to(&mut err));
+            write(
+                &options(&format!("--save {}/x --plot {}", file.display(), dir.path().display())).unwrap(),
+                &saved,
+                &mut ctx,
+            )
+        };
+        let err = String::from_utf8(err).unwrap();
+        assert_eq!((exit, err.lines().count()), (Exit::REFUSED, 2), "{err}");
+        assert!(
+            err.contains(": cannot write ") && err.contains("\nhint: what was there before is still there"),
+            "{err}"
+        );
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "before");
+        for name in ["latstat.dat", "latstat.gp", "latstat.svg", "latstat.html"] {
+            assert!(dir.path().join(name).exists(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Measures how long it takes from a timer to a program: stage by stage, on a processor of its own.
+//!
+//! A thread in the real-time class waits for timers, each a random one of 24 primes near 1,000 us away, on a processor from which
+//! everybody else and all interrupts that can be moved were driven away. Where its time went is stamped on the way:
+//!
+//! ```text
+//! timer due ──irq──▶ its handler ──wake-up──▶ runnable ──on-cpu──▶ has the processor ──user──▶ is back in user mode
+//!     └──────────────────────────────────────── total ────────────────────────────────────────────▶┘
+//!
+//! $ latstat --samples 1000000 --above 13us,30us
+//! us       samples   min  median   p99  p99.9  p99.99  p99.999  p99.9999   max
+//! irq      1000000  0.61    0.83  1.27   1.95    4.02     7.81     11.30  11.3
+//! wake-up  1000000  …
+//! total    1000000  …
+//! above 13 us: 3 of 1000000; above 30 us: 0 of 1000000
+//! ```
+//!
+//! A dash stands for a quantile beyond which there are too few samples. Below stand the longest waits with what had the processor meanwhile,
+//! by name (interrupts, soft interrupts, tasks), and what else ran on the processor at all.
+//!
+//! It goes on until you interrupt it, or for as long as you say. When it ends everything is as it was before, also the class; after `kill -9` the next
+//! command that may change something puts it back.
+//!
+//! # Options
+//!
+//! ```text
+//! --samples N       so many samples
+//! --duration TIME   so long: 90s, 30m, 12h, 2d; without a unit seconds
+//! --cpu N           the processor; otherwise the last one that is free in the locality group with the most
+//! --keep-others     push nobody out and leave interrupts alone; what ran on the processor beside the thread is told all the same
+//! --level N         its level in the class RT, first in, first out: 0 to 59 (30)
+//! --interval TIME   what the 24 primes are near to, at least 50us (1000us)
+//! --plain           no programs in the kernel: only the whole is measured
+//! --above LIST      how many samples of the whole took longer than each of these: 13us,30us
+//! --max TIME        status 1 if a sample of the whole took longer
+//! --save FILE       write everything there at the end, and after each 500,000 samples
+//! --resume FILE     go on with what was saved there, and save it there; a file that is not there yet is made
+//! --merge FILE...   measure nothing; show what these runs saved, together (with --save: keep it)
+//! --plot DIR        latstat.gp and latstat.dat for gnuplot (a sheet for each row), latstat.svg and latstat.html, rewritten after
+//!                   each 500,000 samples
+//! ```
+//!
+//! # What is measured
+//!
+//! Times are of the monotonic clock, which nobody sets: a step of the wall clock does no harm. irq ends when the kernel's handler reaches this
+//! timer, wake-up when the thread is runnable, on-cpu when it was switched to; user ends behind its own reading of the clock. Where programs may
+//! not be loaded into the kernel (rights, no types of the kernel) only the whole is known, and that is said. The program in the kernel costs some
+//! 0.1 us in each stage. Histograms have three digits; buffers of 5,000 samples are read while the next one is filled, and nothing is
+//! allocated where time counts. Samples that find no room are counted and told.
+//!
+//! # JSON
+//!
+//! An object at the end; times are in nanoseconds, null where the table has a dash.
+//!
+//! ```text
+//! {"cpu":1,"set":1,"keep_others":false,"elapsed_s":…,"samples":…,"unstaged":…,"lost":…,
+//!  "rows":{"irq":{"samples":…,"min":…,"median":…,"p99":…,…,"max":…},…},"above":[{"limit":13000,"samples":3},…],
+//!  "worst":[{"at_ns":…,"total_ns":…,"stages_ns":[…],"culprits":[{"what":"interrupt 24 (eth0)","ns":…},…]},…],
+//!  "sharers":[{"what":"task kworker/1:0 (77)","times":…,"ns":…},…],"over_max":false}
+//! ```
+//!
+//! # Status
+//!
+//! 0 (also when interrupted), 1 when it could not be measured, a file could not be written, or a sample was over `--max`, 2 for what makes no sense.
+
+mod files;
+mod measure;
+mod options;
+mod place;
+mod show;
+
+use crate::args::Parsed;
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit, Failure, facet};
+use millpond_observe::latency::Saved;
+use millpond_session::{NO_FILE, read_log};
+use options::Options;
+use show::Shown;
+use std::path::Path;
+
+pub(crate) const COMMAND: Command = Command {
+    name: "latstat",
+    applet: true,
+    summary: "measure how long it takes from a timer to a program",
+    usage: &[
+        "[--samples N] [--duration TIME] [--cpu N] [--keep-others] [--level N] [--interval TIME] [--plain] \
+         [--above LIST] [--max TIME] [--save FILE | --resume FILE] [--plot DIR]",
+        "--merge FILE ... [--above LIST] [--max TIME] [--save FILE] [--plot DIR]",
+    ],
+    letters: "-",
+    longs: &options::LONGS,
+    source: include_str!("mod.rs"),
+    run,
+};
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let options = Options::of(parsed)?;
+    if options.merges() {
+        return merge(&options, ctx);
+    }
+    let mut before = match &options.resume {
+        Some(path) => resumed(path)?,
+        None => Saved::default(),
+    };
+    let session = ctx.changing(&parsed.common)?;
+    let machine = session.machine();
+    let probe = facet("latency probes", machine.latency())?;
+    let cpu = place::choose(machine, options.cpu)?;
+    if parsed.common.dry_run {
+        return place::only_shown(machine, probe, cpu, &options, &parsed.common, ctx);
+    }
+    let measured = measure::measure(machine, probe, cpu, &options, &mut before, &parsed.common, ctx)?;
+    let kept = files::write(&options, &before, ctx);
+    let exit = show(&options, &Shown { saved: &before, run: Some(&measured) }, ctx);
+    let ended = measured.failed.map_or(Exit::DONE, |complaint| {
+        ctx.complain(&complaint);
+        Exit::REFUSED
+    });
+    Ok(exit.and(kept).and(ended))
+}
+
+/// Shows what runs saved, together.
+fn merge(options: &Options, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let mut all = Saved::default();
+    for path in &options.merge {
+        all.merge(&saved(path)?);
+    }
+    let kept = files::write(options, &all, ctx);
+    Ok(show(options, &Shown { saved: &all, run: None }, ctx).and(kept))
+}
+
+fn saved(path: &Path) -> Result<Saved, Failure> {
+    let broken = |why: String| Complaint::new(format!("read saved run {}", path.display()), why);
+    let text = read_log(path).map_err(broken)?;
+    Ok(Saved::parse(&text).map_err(|error| broken(error.to_string()))?)
+}
+
+/// What is gone on with; nothing where the file is not there yet.
+fn resumed(path: &Path) -> Result<Saved, Failure> {
+    match read_log(path) {
+        Err(why) if why == NO_FILE => Ok(Saved::default()),
+        _ => saved(path),
+    }
+}
+
+/// Prints everything, and says whether a limit was kept.
+fn show(options: &Options, shown: &Shown<'_>, ctx: &mut Ctx<'_>) -> Exit {
+    if options.json {
+        ctx.json(&shown.json(options));
+    } else {
+        ctx.out.text(&shown.text(&options.above));
+    }
+    let Some(over) = shown.over(options) else { return Exit::DONE };
+    ctx.warn(over);
+    Exit::REFUSED
+}

@@ -1,0 +1,222 @@
+//! What `latstat` is asked for: the rules of its options.
+
+use crate::args::Parsed;
+use crate::failure::Failure;
+use millpond_model::{CpuId, Nanos, RT_LEVELS};
+use millpond_observe::latency::primes_near;
+use std::path::PathBuf;
+
+/// Its long options.
+pub(super) const LONGS: [&str; 13] = [
+    "samples:",
+    "duration:",
+    "cpu:",
+    "keep-others",
+    "level:",
+    "interval:",
+    "plain",
+    "above:",
+    "max:",
+    "save:",
+    "resume:",
+    "merge",
+    "plot:",
+];
+
+/// What belongs to measuring, and to nothing else.
+const MEASURES: [&str; 8] =
+    ["samples", "duration", "cpu", "keep-others", "level", "interval", "plain", "resume"];
+
+/// The shortest interval, and the longest.
+const INTERVAL: (Nanos, Nanos) = (Nanos(50_000), Nanos::from_secs(10));
+
+/// What was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// How many samples; without end where neither this nor the next is given.
+    pub samples: Option<u64>,
+    /// For how long.
+    pub duration: Option<Nanos>,
+    /// Where.
+    pub cpu: Option<CpuId>,
+    /// Nobody is pushed out.
+    pub keep_others: bool,
+    /// Its level in the real-time class.
+    pub level: u8,
+    /// The times between timers.
+    pub intervals: Vec<Nanos>,
+    /// Only the whole is measured.
+    pub plain: bool,
+    /// Limits that samples are counted above.
+    pub above: Vec<Nanos>,
+    /// The limit that decides.
+    pub max: Option<Nanos>,
+    /// Where it is kept.
+    pub save: Option<PathBuf>,
+    /// What is gone on with.
+    pub resume: Option<PathBuf>,
+    /// Runs that are shown together.
+    pub merge: Vec<PathBuf>,
+    /// Where pictures go.
+    pub plot: Option<PathBuf>,
+    /// In JSON.
+    pub json: bool,
+}
+
+impl Options {
+    /// Understands what was typed.
+    ///
+    /// # Errors
+    /// [`Failure`] with the rule that was broken.
+    pub fn of(parsed: &Parsed) -> Result<Options, Failure> {
+        let merges = parsed.long("merge");
+        let words = parsed.words();
+        if let Some(word) = words.first().filter(|_| !merges) {
+            return Err(Failure::Usage(format!("latstat takes no operand, and was given `{word}`")));
+        }
+        if merges && words.is_empty() {
+            return Err(Failure::Usage("--merge needs the files of saved runs".into()));
+        }
+        if let Some(name) = MEASURES.iter().find(|name| merges && parsed.long(name)) {
+            return Err(Failure::Usage(format!("options --merge and --{name} are mutually exclusive")));
+        }
+        if parsed.long("save") && parsed.long("resume") {
+            return Err(Failure::Usage("options --save and --resume are mutually exclusive".into()));
+        }
+        let path = |name: &str| parsed.long_value(name).map(PathBuf::from);
+        let interval = time_of(parsed, "interval", 1_000)?.unwrap_or(Nanos(1_000_000));
+        if interval < INTERVAL.0 || interval > INTERVAL.1 {
+            return Err(Failure::Operand("an interval is from 50us to 10s".into()));
+        }
+        let microseconds = primes_near(interval.0 / 1_000).into_iter();
+        let above = parsed.long_value("above");
+        let above = above.iter().flat_map(|list| list.split(','));
+        Ok(Options {
+            samples: count_of(parsed, "samples", 1, u64::MAX)?,
+            duration: time_of(parsed, "duration", 1_000_000_000)?,
+            cpu: count_of(parsed, "cpu", 0, u64::from(u32::MAX))?
+                .and_then(|n| u32::try_from(n).ok())
+                .map(CpuId),
+            keep_others: parsed.long("keep-others"),
+            level: count_of(parsed, "level", 0, RT_LEVELS as u64 - 1)?
+                .and_then(|n| u8::try_from(n).ok())
+                .unwrap_or(30),
+            intervals: microseconds.map(|us| Nanos(us.saturating_mul(1_000))).collect(),
+            plain: parsed.long("plain"),
+            above: above.map(|text| time("above", text, 1_000)).collect::<Result<_, _>>()?,
+            max: time_of(parsed, "max", 1_000)?,
+            save: path("save").or_else(|| path("resume")),
+            resume: path("resume"),
+            merge: if merges { words.into_iter().map(PathBuf::from).collect() } else { Vec::new() },
+            plot: path("plot"),
+            json: parsed.common.json,
+        })
+    }
+
+    /// Whether nothing is measured.
+    pub fn merges(&self) -> bool {
+        !self.merge.is_empty()
+    }
+}
+
+fn count_of(parsed: &Parsed, name: &str, least: u64, most: u64) -> Result<Option<u64>, Failure> {
+    let Some(text) = parsed.long_value(name) else { return Ok(None) };
+    let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+    number.map(Some).ok_or_else(|| {
+        let range = if most >= u64::from(u32::MAX) {
+            format!("from {least} on")
+        } else {
+            format!("from {least} to {most}")
+        };
+        Failure::Operand(format!("cannot use --{name} {text}: it is no number {range}"))
+    })
+}
+
+fn time_of(parsed: &Parsed, name: &str, unit_ns: u64) -> Result<Option<Nanos>, Failure> {
+    parsed.long_value(name).map(|text| time(name, &text, unit_ns)).transpose()
+}
+
+/// A time with its unit, or in the unit that is usual for the option; more than nothing.
+fn time(name: &str, text: &str, unit_ns: u64) -> Result<Nanos, Failure> {
+    const UNITS: [(&str, u64); 7] = [
+        ("ns", 1),
+        ("us", 1_000),
+        ("ms", 1_000_000),
+        ("s", 1_000_000_000),
+        ("m", 60_000_000_000),
+        ("h", 3_600_000_000_000),
+        ("d", 86_400_000_000_000),
+    ];
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit = if unit.is_empty() { Some(unit_ns) } else { UNITS.iter().find(|u| u.0 == unit).map(|u| u.1) };
+    let value = number.parse::<u64>().ok().zip(unit).and_then(|(number, unit)| number.checked_mul(unit));
+    value.filter(|ns| *ns > 0).map(Nanos).ok_or_else(|| {
+        Failure::Operand(format!(
+            "cannot use --{name} {text}: it is no time above 0 (a whole number with ns, us, ms, s, m, h or d)"
+        ))
+    })
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::args;
+
+    pub(crate) fn options(text: &str) -> Result<Options, Failure> {
+        let words: Vec<_> = text.split_whitespace().map(Into::into).collect();
+        Options::of(&args::parse("-", &LONGS, &words)?)
+    }
+
+    #[test]
+    fn everything_has_its_place() {
+        let all = "--samples 5 --duration 2m --cpu 3 --keep-others --level 5 --interval 500us --plain --above 13us,1ms --max 50 \
+                   --save f --plot d --json";
+        let options = options(all).unwrap();
+        assert_eq!((options.samples, options.duration), (Some(5), Some(Nanos::from_secs(120))));
+        assert_eq!((options.cpu, options.level), (Some(CpuId(3)), 5));
+        assert!(options.keep_others && options.plain && options.json && !options.merges());
+        assert_eq!(options.above, [Nanos(13_000), Nanos(1_000_000)]);
+        assert_eq!(options.max, Some(Nanos(50_000)));
+        assert_eq!(options.intervals.len(), 24);
+        assert!(options.intervals.iter().all(|ns| ns.0.abs_diff(500_000) < 100_000));
+        assert_eq!((options.save, options.plot), (Some("f".into()), Some("d".into())));
+    }
+
+    #[test]
+    fn without_options_it_goes_on_near_a_thousand_microseconds() {
+        let options = options("").unwrap();
+        assert_eq!((options.samples, options.duration, options.level), (None, None, 30));
+        assert_eq!(options.intervals[0], Nanos(919_000));
+    }
+
+    #[test]
+    fn what_is_resumed_is_saved_there() {
+        let options = options("--resume f").unwrap();
+        assert_eq!((options.resume, options.save), (Some("f".into()), Some("f".into())));
+    }
+
+    #[test]
+    fn broken_rules_are_told() {
+        let times = "it is no time above 0 (a whole number with ns, us, ms, s, m, h or d)";
+        for (text, says) in [
+            ("now", "latstat takes no operand, and was given `now`".to_owned()),
+            ("--merge", "--merge needs the files of saved runs".into()),
+            ("--merge a --cpu 1", "options --merge and --cpu are mutually exclusive".into()),
+            ("--save a --resume b", "options --save and --resume are mutually exclusive".into()),
+            ("--samples 0", "cannot use --samples 0: it is no number from 1 on".into()),
+            ("--level 60", "cannot use --level 60: it is no number from 0 to 59".into()),
+            ("--interval 0", format!("cannot use --interval 0: {times}")),
+            ("--interval 20us", "an interval is from 50us to 10s".into()),
+            ("--interval 1d", "an interval is from 50us to 10s".into()),
+            ("--max 5x", format!("cannot use --max 5x: {times}")),
+            ("--above 13us,", format!("cannot use --above : {times}")),
+            ("--duration 99999999999d", format!("cannot use --duration 99999999999d: {times}")),
+        ] {
+            match options(text) {
+                Err(Failure::Usage(why) | Failure::Operand(why)) => assert_eq!(why, says, "{text}"),
+                other => panic!("{text}: {other:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! A place for the probe: which processor, and the set that is made of it for as long as it measures.
+
+use super::options::Options;
+use crate::args::Common;
+use crate::change::Changer;
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit, Failure, facet, read};
+use millpond_machine::facets::{LatencyProbe, Place};
+use millpond_machine::{Machine, Subject};
+use millpond_model::{CpuId, LgrpId, Pid, State};
+use millpond_session::own_pid;
+use std::collections::BTreeMap;
+
+/// The processor that was asked for; otherwise the last free one of the locality group that has the most.
+pub(super) fn choose(machine: &dyn Machine, asked: Option<CpuId>) -> Result<CpuId, Failure> {
+    if let Some(cpu) = asked {
+        return Ok(cpu);
+    }
+    let processors = facet("processors", machine.processors())?;
+    let states = read("processors", processors.states())?;
+    let topology = read("processors", processors.topology())?;
+    let sets = read("processor sets", facet("processor sets", machine.psets())?.list())?;
+    let taken = |cpu: CpuId| sets.iter().any(|set| set.members.contains(&cpu));
+    let free = |cpu: CpuId| states.iter().any(|status| status.cpu == cpu && status.state == State::OnLine);
+    let mut groups: BTreeMap<LgrpId, Vec<CpuId>> = BTreeMap::new();
+    for processor in topology.processors().iter().filter(|p| free(p.id) && !taken(p.id)) {
+        groups.entry(processor.lgroup).or_default().push(processor.id);
+    }
+    // Of groups with as many the first one.
+    let best = groups.into_values().rev().max_by_key(Vec::len);
+    best.and_then(|cpus| cpus.into_iter().max()).ok_or_else(|| {
+        let why = "no processor of the default set is on-line and takes interrupts";
+        Complaint::new("choose a processor", why).hint("name one: --cpu").into()
+    })
+}
+
+fn names(subject: &Subject) -> Option<String> {
+    match subject {
+        Subject::Processor(cpu) => Some(format!("measure on processor {cpu}")),
+        _ => None,
+    }
+}
+
+const MAKE: &str = "make a place to measure";
+
+/// Shows the steps that would be taken.
+pub(super) fn only_shown(
+    machine: &dyn Machine,
+    probe: &dyn LatencyProbe,
+    cpu: CpuId,
+    options: &Options,
+    common: &Common,
+    ctx: &mut Ctx<'_>,
+) -> Result<Exit, Failure> {
+    let mut changer = Changer::open(machine, common, ctx)?;
+    changer.attempt(ctx, MAKE, names, probe.prepare_place(cpu, options.keep_others, own_pid()));
+    Ok(changer.finish(ctx))
+}
+
+/// A change of ours, by a writer that is one for no longer than that.
+fn change<T>(
+    machine: &dyn Machine,
+    ctx: &mut Ctx<'_>,
+    what: &str,
+    prepare: impl FnOnce() -> Result<millpond_machine::Change<T>, millpond_machine::Refusal>,
+) -> Result<T, Failure> {
+    let mut changer = Changer::open(machine, &Common::default(), ctx)?;
+    let refused = |refusal| Failure::Refused(Complaint::refused(what, names, &refusal));
+    let made = changer.make(ctx, prepare().map_err(refused)?).map_err(refused)?;
+    made.ok_or_else(|| Complaint::new(what, "nothing was changed").into())
+}
+
+/// Makes a set of the processor, and puts the probe there.
+pub(super) fn take(
+    machine: &dyn Machine,
+    probe: &dyn LatencyProbe,
+    (cpu, keep_others): (CpuId, bool),
+    pid: Pid,
+    ctx: &mut Ctx<'_>,
+) -> Result<Place, Failure> {
+    let place = change(machine, ctx, MAKE, || probe.prepare_place(cpu, keep_others, own_pid()))?;
+    let threads = facet("bindings", machine.threads())?;
+    let what = format!("bind the thread that measures to set {}", place.set);
+    match change(machine, ctx, &what, || threads.prepare_bind_set(pid, None, Some(place.set))) {
+        Ok(_) => Ok(place),
+        Err(failure) => {
+            // Why it could not be bound is told; that this failed too would only hide it.
+            let _ = leave(machine, probe, &place, ctx);
+            Err(failure)
+        }
+    }
+}
+
+/// Puts everything back.
+pub(super) fn leave(
+    machine: &dyn Machine,
+    probe: &dyn LatencyProbe,
+    place: &Place,
+    ctx: &mut Ctx<'_>,
+) -> Result<(), Failure> {
+    change(machine, ctx, &format!("remove processor set {}", place.set), || probe.prepare_leave(place))
+}

@@ -1,0 +1,304 @@
+//! What was measured, as text and as JSON.
+
+use super::measure::Run;
+use super::options::Options;
+use millpond_model::{LATENCY_ROWS, LATENCY_STAGES, Nanos};
+use millpond_observe::latency::{QUANTILES, Row, Saved, Worst};
+use millpond_report::{Align, Cell, Table};
+use serde_json::{Map, Value, json};
+
+/// How many of what else ran are told.
+const SHARERS: usize = 12;
+/// How many of the longest waits are told.
+const WORST: usize = 8;
+/// Culprits of one wait.
+const CULPRITS: usize = 3;
+/// The row of the whole.
+const WHOLE: usize = LATENCY_STAGES;
+
+/// What is shown: everything that is known, and what belongs to the run that just ended.
+pub(super) struct Shown<'s> {
+    pub saved: &'s Saved,
+    pub run: Option<&'s Run>,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+fn us(time: Nanos) -> f64 {
+    time.0 as f64 / 1e3
+}
+
+/// Three digits, as a histogram has them.
+fn cell(time: Nanos) -> Cell {
+    let us = us(time);
+    Cell::Real(
+        us,
+        if us < 9.995 {
+            2
+        } else if us < 99.95 {
+            1
+        } else {
+            0
+        },
+    )
+}
+
+/// A time with its unit, short: `13 us`, `1.5 ms`.
+fn word(time: Nanos) -> String {
+    let (number, unit) = match time.0 {
+        0..1_000 => return format!("{} ns", time.0),
+        1_000..1_000_000 => (us(time), "us"),
+        1_000_000..1_000_000_000 => (us(time) / 1e3, "ms"),
+        _ => (time.as_secs_f64(), "s"),
+    };
+    let text = format!("{number:.2}");
+    format!("{} {unit}", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// `1:02:03`
+fn clock(time: Nanos) -> String {
+    let seconds = time.0 / 1_000_000_000;
+    format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+/// How far it is, in a line.
+pub(super) fn progress(saved: &Saved, elapsed: Nanos, options: &Options) -> String {
+    let done = saved.latencies.samples();
+    let of = options.samples.map_or_else(String::new, |samples| format!(" of {samples}"));
+    let left = options.duration.map_or_else(String::new, |all| format!(", {} left", clock(all - elapsed)));
+    let Some(row) = saved.latencies.row(WHOLE) else {
+        return format!("{}{left}: no sample yet", clock(elapsed));
+    };
+    let quantile = |n: usize| row.quantiles[n].map_or_else(|| "-".to_owned(), word);
+    format!(
+        "{}{left}: {done}{of} samples, median {}, p99.9 {}, max {}",
+        clock(elapsed),
+        quantile(0),
+        quantile(2),
+        word(row.max)
+    )
+}
+
+impl Shown<'_> {
+    /// Everything as text.
+    pub fn text(&self, above: &[Nanos]) -> String {
+        let mut text = self.rows().text();
+        let latencies = &self.saved.latencies;
+        let samples = latencies.samples();
+        let counts: Vec<String> = above
+            .iter()
+            .map(|limit| format!("above {}: {} of {samples}", word(*limit), latencies.above(*limit)))
+            .collect();
+        if !counts.is_empty() {
+            text += &format!("{}\n", counts.join("; "));
+        }
+        if latencies.lost > 0 {
+            text += &format!("lost: {} samples found no room\n", latencies.lost);
+        }
+        if (1..samples).contains(&latencies.unstaged()) {
+            text += &format!("without stages: {} of {samples}\n", latencies.unstaged());
+        }
+        if !self.saved.worst.is_empty() {
+            text += &format!("\nlongest waits\n{}", self.worst().text());
+        }
+        text + &self.sharers()
+    }
+
+    fn rows(&self) -> Table {
+        let heads: Vec<(&str, Align)> =
+            [("us", Align::Left), ("samples", Align::Right), ("min", Align::Right)]
+                .into_iter()
+                .chain(QUANTILES.iter().map(|(name, _)| (*name, Align::Right)))
+                .chain([("max", Align::Right)])
+                .collect();
+        let mut table = Table::new(&heads);
+        for (row, name) in LATENCY_ROWS.iter().enumerate() {
+            let Some(Row { samples, min, quantiles, max }) = self.saved.latencies.row(row) else { continue };
+            let quantiles = quantiles.into_iter().map(|q| q.map_or(Cell::Missing, cell));
+            let first = [Cell::from(*name), Cell::Count(samples), cell(min)];
+            table.row(first.into_iter().chain(quantiles).chain([cell(max)]));
+        }
+        table
+    }
+
+    fn worst(&self) -> Table {
+        let mut heads = vec![("at s", Align::Right), ("us", Align::Right)];
+        heads.extend(LATENCY_ROWS[..LATENCY_STAGES].iter().map(|name| (*name, Align::Right)));
+        heads.push(("had the processor", Align::Left));
+        let mut table = Table::new(&heads);
+        for worst in self.saved.worst.iter().take(WORST) {
+            let stages =
+                (0..LATENCY_STAGES).map(|stage| worst.stages.map_or(Cell::Missing, |s| cell(s[stage])));
+            let first = [Cell::Real(worst.at.as_secs_f64(), 3), cell(worst.total)];
+            table.row(first.into_iter().chain(stages).chain([culprits(worst)]));
+        }
+        table
+    }
+
+    /// What else ran on the processor.
+    fn sharers(&self) -> String {
+        let Some(run) = self.run.filter(|run| !run.sharers.is_empty()) else { return String::new() };
+        let mut table = Table::new(&[("what", Align::Left), ("times", Align::Right), ("ms", Align::Right)]);
+        for sharer in run.sharers.iter().take(SHARERS) {
+            let ms = Cell::Real(us(sharer.ran) / 1e3, 3);
+            table.row([Cell::from(sharer.what.as_str()), Cell::Count(sharer.times), ms]);
+        }
+        let more = run.sharers.len().saturating_sub(SHARERS);
+        let more = if more > 0 { format!("and {more} more\n") } else { String::new() };
+        format!("\nalso on processor {}\n{}{more}", run.cpu, table.text())
+    }
+
+    /// Why the limit was not kept, if it was not.
+    pub fn over(&self, options: &Options) -> Option<String> {
+        let max = options.max?;
+        let row = self.saved.latencies.row(WHOLE)?;
+        let count = self.saved.latencies.above(max);
+        (count > 0).then(|| {
+            format!(
+                "{count} of {} samples took longer than {}, the longest {}",
+                row.samples,
+                word(max),
+                word(row.max)
+            )
+        })
+    }
+
+    /// Everything in JSON.
+    pub fn json(&self, options: &Options) -> Value {
+        let latencies = &self.saved.latencies;
+        let rows: Map<String, Value> = LATENCY_ROWS
+            .iter()
+            .enumerate()
+            .map(|(row, name)| ((*name).to_owned(), latencies.row(row).map_or(Value::Null, row_json)))
+            .collect();
+        let above =
+            options.above.iter().map(|limit| json!({"limit": limit, "samples": latencies.above(*limit)}));
+        let run = self.run;
+        json!({
+            "cpu": run.map(|run| run.cpu),
+            "set": run.map(|run| run.set),
+            "keep_others": run.map(|run| run.keep_others),
+            "runs": self.saved.runs,
+            "elapsed_s": (self.saved.elapsed.as_secs_f64() * 1e3).round() / 1e3,
+            "samples": latencies.samples(),
+            "unstaged": latencies.unstaged(),
+            "lost": latencies.lost,
+            "rows": rows,
+            "above": above.collect::<Vec<_>>(),
+            "worst": self.saved.worst,
+            "sharers": run.map(|run| {
+                let sharer = |s: &millpond_model::Sharer| json!({"what": s.what, "times": s.times, "ns": s.ran});
+                run.sharers.iter().map(sharer).collect::<Vec<_>>()
+            }),
+            "over_max": options.max.map(|_| self.over(options).is_some()),
+        })
+    }
+}
+
+fn row_json(row: Row) -> Value {
+    let mut value = Map::new();
+    value.insert("samples".into(), json!(row.samples));
+    value.insert("min".into(), json!(row.min));
+    for ((name, _), quantile) in QUANTILES.iter().zip(row.quantiles) {
+        value.insert((*name).into(), json!(quantile));
+    }
+    value.insert("max".into(), json!(row.max));
+    value.into()
+}
+
+fn culprits(worst: &Worst) -> Cell {
+    let one =
+        |culprit: &millpond_observe::latency::Culprit| format!("{} {}", culprit.what, word(culprit.had));
+    let named: Vec<String> = worst.culprits.iter().take(CULPRITS).map(one).collect();
+    if named.is_empty() { Cell::Missing } else { Cell::from(named.join(", ").as_str()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::options::tests::options;
+    use super::*;
+    use millpond_model::{CpuId, PsetId, Sharer};
+
+    /// Two samples whose stages are 1, 2, 3 and 4 us and ten times as much, and what was worst of them.
+    const SAVED: &str = r#"{"latstat":1,"runs":1,"elapsed_ns":2500000000,"lost":0,"rows":{
+        "irq":[[1000,1],[10000,1]],"wake-up":[[2000,1],[20000,1]],"on-cpu":[[3000,1],[30000,1]],"user":[[4000,1],[40000,1]],
+        "total":[[10000,1],[100000,1]]},
+        "worst":[{"at_ns":1500000000,"total_ns":100000,"stages_ns":[10000,20000,30000,40000],
+        "culprits":[{"what":"interrupt 24 (eth0)","ns":9500},{"what":"idle","ns":700}]},
+        {"at_ns":500000000,"total_ns":10000,"stages_ns":null,"culprits":[]}]}"#;
+
+    fn run() -> Run {
+        let sharer = |what: &str, times, ns| Sharer { what: what.into(), times, ran: Nanos(ns) };
+        let sharers =
+            vec![sharer("task kworker/1:0 (77)", 3, 1_250_000), sharer("local timer interrupt", 2500, 900)];
+        Run { cpu: CpuId(1), set: PsetId(1), keep_others: true, sharers, failed: None }
+    }
+
+    #[test]
+    fn a_run_is_told_in_three_tables() {
+        let (saved, run) = (Saved::parse(SAVED).unwrap(), run());
+        let text = Shown { saved: &saved, run: Some(&run) }.text(&[Nanos(13_000), Nanos(1_000_000)]);
+        assert_eq!(
+            text,
+            "\
+us       samples   min  median  p99  p99.9  p99.99  p99.999  p99.9999   max
+irq            2  1.00    1.00    -      -       -        -         -  10.0
+wake-up        2  2.00    2.00    -      -       -        -         -  20.0
+on-cpu         2  3.00    3.00    -      -       -        -         -  30.0
+user           2  4.00    4.00    -      -       -        -         -  40.0
+total          2  10.0    10.0    -      -       -        -         -   100
+above 13 us: 1 of 2; above 1 ms: 0 of 2
+
+longest waits
+ at s    us   irq  wake-up  on-cpu  user  had the processor
+1.500   100  10.0     20.0    30.0  40.0  interrupt 24 (eth0) 9.5 us, idle 700 ns
+0.500  10.0     -        -       -     -  -
+
+also on processor 1
+what                   times     ms
+task kworker/1:0 (77)      3  1.250
+local timer interrupt   2500  0.001
+"
+        );
+    }
+
+    #[test]
+    fn a_limit_decides_by_the_whole() {
+        let saved = Saved::parse(SAVED).unwrap();
+        let over = |text: &str| Shown { saved: &saved, run: None }.over(&options(text).unwrap());
+        assert_eq!(
+            over("--max 50us").unwrap(),
+            "1 of 2 samples took longer than 50 us, the longest 100.03 us"
+        );
+        assert_eq!((over("--max 1ms"), over("")), (None, None));
+    }
+
+    #[test]
+    fn programs_are_told_the_same_in_nanoseconds() {
+        let (saved, run) = (Saved::parse(SAVED).unwrap(), run());
+        let json = Shown { saved: &saved, run: Some(&run) }.json(&options("--above 13us --max 1ms").unwrap());
+        assert_eq!(
+            (&json["cpu"], &json["samples"], &json["over_max"]),
+            (&json!(1), &json!(2), &json!(false))
+        );
+        assert_eq!(json["above"], json!([{"limit": 13000, "samples": 1}]));
+        assert_eq!(json["rows"]["user"]["median"], json!(4001));
+        assert_eq!((&json["rows"]["user"]["p99"], &json["elapsed_s"]), (&Value::Null, &json!(2.5)));
+        assert_eq!(json["worst"][0]["culprits"][0], json!({"what": "interrupt 24 (eth0)", "ns": 9500}));
+        assert_eq!(json["sharers"][1], json!({"what": "local timer interrupt", "times": 2500, "ns": 900}));
+        let merged = Shown { saved: &saved, run: None }.json(&options("--merge f").unwrap());
+        assert_eq!(
+            (&merged["cpu"], &merged["sharers"], &merged["over_max"]),
+            (&Value::Null, &Value::Null, &Value::Null)
+        );
+    }
+
+    #[test]
+    fn a_line_tells_how_far_it_is() {
+        let saved = Saved::parse(SAVED).unwrap();
+        let line = |text: &str| progress(&saved, Nanos::from_secs(3723), &options(text).unwrap());
+        assert_eq!(line("--samples 9"), "1:02:03: 2 of 9 samples, median 10 us, p99.9 -, max 100.03 us");
+        assert!(line("--duration 2h").starts_with("1:02:03, 0:57:57 left: 2 samples, "));
+        let none = progress(&Saved::default(), Nanos(0), &options("").unwrap());
+        assert_eq!(none, "0:00:00: no sample yet");
+    }
+}

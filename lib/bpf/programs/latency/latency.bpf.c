@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0 */
+/*
+ * Stamps the way of one thread from its timer to its processor, and keeps what else ran on that processor: the last moments in a ring, and
+ * sums by name. The thread itself reads the stamps from mapped memory when it is back in user mode.
+ */
+#include "kernel.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* The processor that is looked at. */
+const volatile __u64 processor = 0;
+
+/* What happened: the upper half of a moment's second word; the number below says which. src/latency.rs has the same. */
+enum what { TASK = 1, IRQ_IN, IRQ_OUT, SOFT_IN, SOFT_OUT, VECTOR_IN, VECTOR_OUT };
+enum vector { LOCAL_TIMER, RESCHEDULE, CALL_FUNCTION, CALL_FUNCTION_SINGLE, IRQ_WORK, OTHER_IPI };
+
+#define MOMENTS 1024
+
+struct moment {
+	__u64 at;
+	__u64 what;
+	__u64 name[2];
+};
+
+/* Words, in the order that src/latency.rs knows. */
+struct state {
+	__u64 irq;
+	__u64 woken;
+	__u64 on_cpu;
+	__u64 phase;
+	__u64 thread;
+	__u64 next;
+	__u64 since;
+	__u64 irq_since;
+	__u64 soft_since;
+	__u64 vector_since;
+	__u64 spare[6];
+	struct moment moments[MOMENTS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct state);
+} states SEC(".maps");
+
+/* Key 0: the number of the thread. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u64);
+	__type(value, __u64);
+} threads SEC(".maps");
+
+struct sum {
+	__u64 times;
+	__u64 ns;
+	__u64 name[2];
+};
+
+/* By what ran. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u64);
+	__type(value, struct sum);
+} sums SEC(".maps");
+
+static __always_inline struct state *state(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&states, &zero);
+}
+
+static __always_inline bool is_here(void)
+{
+	return bpf_get_smp_processor_id() == processor;
+}
+
+static __always_inline __u64 word(enum what what, __u32 number)
+{
+	return (__u64)what << 32 | number;
+}
+
+/* An interrupt may come while a moment is being written: each has its own place. */
+static __always_inline void note(struct state *s, __u64 now, __u64 what, const char *name)
+{
+	struct moment *moment = &s->moments[__sync_fetch_and_add(&s->next, 1) & (MOMENTS - 1)];
+
+	moment->at = now;
+	moment->what = what;
+	moment->name[0] = 0;
+	moment->name[1] = 0;
+	if (name)
+		bpf_probe_read_kernel(moment->name, sizeof(moment->name), name);
+}
+
+static __always_inline void add(__u64 what, __u64 ns, const char *name)
+{
+	struct sum fresh = { .times = 1, .ns = ns };
+	struct sum *sum = bpf_map_lookup_elem(&sums, &what);
+
+	if (sum) {
+		sum->times += 1;
+		sum->ns += ns;
+		return;
+	}
+	if (name)
+		bpf_probe_read_kernel(fresh.name, sizeof(fresh.name), name);
+	bpf_map_update_elem(&sums, &what, &fresh, BPF_NOEXIST);
+}
+
+/* Arguments: timer, now. Whoever sleeps by it stands behind it, if somebody does. */
+SEC("raw_tp/hrtimer_expire_entry")
+int hrtimer_expire_entry(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct state *s = state();
+	struct hrtimer_sleeper *sleeper = (void *)ctx->args[0];
+
+	if (!s || !s->thread || (__u64)BPF_CORE_READ(sleeper, task) != s->thread)
+		return 0;
+	s->irq = bpf_ktime_get_ns();
+	s->phase = 1;
+	return 0;
+}
+
+/* Argument: task. */
+SEC("raw_tp/sched_wakeup")
+int sched_wakeup(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct state *s = state();
+
+	if (!s || ctx->args[0] != s->thread || s->phase != 1)
+		return 0;
+	s->woken = bpf_ktime_get_ns();
+	s->phase = 2;
+	return 0;
+}
+
+static __always_inline void learn(struct state *s, struct task_struct *task, __u32 pid)
+{
+	__u64 zero = 0;
+	__u64 *wanted = s->thread ? 0 : bpf_map_lookup_elem(&threads, &zero);
+
+	if (wanted && *wanted == pid)
+		s->thread = (__u64)task;
+}
+
+/* Arguments: preempted, previous task, next task, state of the previous one. */
+SEC("raw_tp/sched_switch")
+int sched_switch(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *previous = (void *)ctx->args[1];
+	struct task_struct *next = (void *)ctx->args[2];
+	struct state *s = state();
+	__u64 now;
+	__u32 pid;
+
+	if (!s || !is_here())
+		return 0;
+	now = bpf_ktime_get_ns();
+	pid = BPF_CORE_READ(next, pid);
+	learn(s, next, pid);
+	if (s->phase == 2 && (__u64)next == s->thread) {
+		s->on_cpu = now;
+		s->phase = 3;
+	}
+	note(s, now, word(TASK, pid), next->comm);
+	if (s->since)
+		add(word(TASK, BPF_CORE_READ(previous, pid)), now - s->since, previous->comm);
+	s->since = now;
+	return 0;
+}
+
+static __always_inline int begins(enum what what, __u32 number, const char *name)
+{
+	struct state *s = state();
+	__u64 now;
+
+	if (!s || !is_here())
+		return 0;
+	now = bpf_ktime_get_ns();
+	note(s, now, word(what, number), name);
+	if (what == IRQ_IN)
+		s->irq_since = now;
+	else if (what == SOFT_IN)
+		s->soft_since = now;
+	else
+		s->vector_since = now;
+	return 0;
+}
+
+static __always_inline int ends(enum what what, __u32 number, const char *name)
+{
+	struct state *s = state();
+	__u64 now, since;
+
+	if (!s || !is_here())
+		return 0;
+	now = bpf_ktime_get_ns();
+	note(s, now, word(what, number), name);
+	since = what == IRQ_OUT ? s->irq_since : what == SOFT_OUT ? s->soft_since : s->vector_since;
+	if (since)
+		add(word(what, number), now - since, name);
+	return 0;
+}
+
+/* Arguments: number, action. */
+SEC("raw_tp/irq_handler_entry")
+int irq_handler_entry(struct bpf_raw_tracepoint_args *ctx)
+{
+	return begins(IRQ_IN, ctx->args[0], BPF_CORE_READ((struct irqaction *)ctx->args[1], name));
+}
+
+SEC("raw_tp/irq_handler_exit")
+int irq_handler_exit(struct bpf_raw_tracepoint_args *ctx)
+{
+	return ends(IRQ_OUT, ctx->args[0], BPF_CORE_READ((struct irqaction *)ctx->args[1], name));
+}
+
+SEC("raw_tp/softirq_entry")
+int softirq_entry(struct bpf_raw_tracepoint_args *ctx)
+{
+	return begins(SOFT_IN, ctx->args[0], 0);
+}
+
+SEC("raw_tp/softirq_exit")
+int softirq_exit(struct bpf_raw_tracepoint_args *ctx)
+{
+	return ends(SOFT_OUT, ctx->args[0], 0);
+}
+
+#define VECTOR(tracepoint, number)                                     \
+	SEC("raw_tp/" #tracepoint "_entry")                            \
+	int tracepoint##_entry(struct bpf_raw_tracepoint_args *ctx)    \
+	{                                                              \
+		(void)ctx;                                             \
+		return begins(VECTOR_IN, number, 0);                   \
+	}                                                              \
+	SEC("raw_tp/" #tracepoint "_exit")                             \
+	int tracepoint##_exit(struct bpf_raw_tracepoint_args *ctx)     \
+	{                                                              \
+		(void)ctx;                                             \
+		return ends(VECTOR_OUT, number, 0);                    \
+	}
+
+VECTOR(local_timer, LOCAL_TIMER)
+VECTOR(reschedule, RESCHEDULE)
+VECTOR(call_function, CALL_FUNCTION)
+VECTOR(call_function_single, CALL_FUNCTION_SINGLE)
+VECTOR(irq_work, IRQ_WORK)
+VECTOR(ipi, OTHER_IPI)

@@ -1,0 +1,215 @@
+//! The way of one thread from its timer to its processor, and what else ran there: what `latstat` shows.
+
+use crate::image::image;
+use crate::{Image, Object, Refused, Words};
+
+const IMAGE: Image = image!("latency");
+
+/// What is lacking without one of these is the way itself.
+const WAY: [&str; 3] = ["hrtimer_expire_entry", "sched_wakeup", "sched_switch"];
+
+/// Which of these there are depends on the architecture; each that is not costs its name among what ran.
+const BESIDE: [&str; 16] = [
+    "irq_handler_entry",
+    "irq_handler_exit",
+    "softirq_entry",
+    "softirq_exit",
+    "local_timer_entry",
+    "local_timer_exit",
+    "reschedule_entry",
+    "reschedule_exit",
+    "call_function_entry",
+    "call_function_exit",
+    "call_function_single_entry",
+    "call_function_single_exit",
+    "irq_work_entry",
+    "irq_work_exit",
+    "ipi_entry",
+    "ipi_exit",
+];
+
+/// Inter-processor interrupts and others that no device sends, by their number in the program.
+pub const VECTORS: [&str; 6] =
+    ["local timer", "reschedule", "call function", "call function single", "irq work", "ipi"];
+
+/// How many moments are kept: a power of two.
+pub const MOMENTS: usize = 1024;
+/// Words of one moment: when, what, and a name.
+pub const MOMENT_WORDS: usize = 4;
+
+/// Where the words stand in `struct state` of the program.
+const NEXT: usize = 5;
+const FIRST_MOMENT: usize = 16;
+
+/// What happened at a moment, as the program has it: the kind in the upper half, the number below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Happened {
+    /// A task began to run.
+    Task(u32),
+    /// The handler of an interrupt began or ended.
+    Interrupt(u32, bool),
+    /// A soft interrupt began or ended.
+    Soft(u32, bool),
+    /// One of [`VECTORS`] began or ended.
+    Vector(u32, bool),
+}
+
+impl Happened {
+    /// What a word says; `None` for one that the program never writes.
+    #[must_use]
+    pub fn of(word: u64) -> Option<Happened> {
+        let number = u32::try_from(word & u64::from(u32::MAX)).unwrap_or(0);
+        Some(match word >> 32 {
+            1 => Happened::Task(number),
+            2 => Happened::Interrupt(number, true),
+            3 => Happened::Interrupt(number, false),
+            4 => Happened::Soft(number, true),
+            5 => Happened::Soft(number, false),
+            6 => Happened::Vector(number, true),
+            7 => Happened::Vector(number, false),
+            _ => return None,
+        })
+    }
+}
+
+/// What ran on the processor while it was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sum {
+    /// What.
+    pub what: Happened,
+    /// Its name, where the kernel has one.
+    pub name: String,
+    /// How often.
+    pub times: u64,
+    /// How long together; what interrupted it is in it.
+    pub ns: u64,
+}
+
+/// The program at work.
+#[derive(Debug)]
+pub struct Stamping {
+    object: Object,
+    words: Words,
+}
+
+impl Stamping {
+    /// Loads and attaches it for one processor. It has no thread yet.
+    ///
+    /// # Errors
+    /// [`Refused`] when the way cannot be stamped here.
+    pub fn open(processor: u32) -> Result<Stamping, Refused> {
+        let mut object = Object::open(IMAGE, |opened| opened.set_constants(&[u64::from(processor)]))?;
+        for place in WAY {
+            object.attach(place)?;
+        }
+        for place in BESIDE {
+            // Its name will be missing among what ran, and nothing else.
+            let _ = object.attach(place);
+        }
+        let words = object.words("states", FIRST_MOMENT + MOMENTS * MOMENT_WORDS)?;
+        Ok(Stamping { object, words })
+    }
+
+    /// Says whose way it is. It is stamped from the second time on that this thread gets the processor.
+    ///
+    /// # Errors
+    /// [`Refused`] when the kernel does not take it.
+    pub fn follow(&self, thread: u32) -> Result<(), Refused> {
+        self.object.entries("threads")?.put(&[0], &[u64::from(thread)])
+    }
+
+    /// When the timer's handler was reached, the thread was woken, and it got the processor: the last time each.
+    #[must_use]
+    #[inline]
+    pub fn stamps(&self) -> [u64; 3] {
+        [self.words.get(0), self.words.get(1), self.words.get(2)]
+    }
+
+    /// How many moments there were.
+    #[must_use]
+    #[inline]
+    pub fn moments(&self) -> u64 {
+        self.words.get(NEXT)
+    }
+
+    /// The words of the n-th moment, as long as it is one of the last [`MOMENTS`].
+    #[must_use]
+    #[inline]
+    pub fn moment(&self, n: u64) -> [u64; MOMENT_WORDS] {
+        let place = usize::try_from(n % MOMENTS as u64).unwrap_or(0);
+        std::array::from_fn(|word| self.words.get(FIRST_MOMENT + place * MOMENT_WORDS + word))
+    }
+
+    /// What ran on the processor since the program was attached.
+    #[must_use]
+    pub fn sums(&self) -> Vec<Sum> {
+        let Ok(entries) = self.object.entries("sums") else { return Vec::new() };
+        let sum = |(key, value): (Vec<u64>, Vec<u64>)| {
+            let [times, ns, one, two] = value[..] else { return None };
+            Some(Sum { what: Happened::of(*key.first()?)?, name: name(&[one, two]), times, ns })
+        };
+        entries.all().into_iter().filter_map(sum).collect()
+    }
+}
+
+/// The text in words that the kernel copied it to: up to its end, or all of it.
+#[must_use]
+pub fn name(words: &[u64]) -> String {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOURCE: &str = include_str!("../programs/latency/latency.bpf.c");
+
+    fn between<'s>(from: &str, to: &str) -> &'s str {
+        SOURCE.split_once(from).and_then(|(_, rest)| rest.split_once(to)).unwrap().0
+    }
+
+    #[test]
+    fn words_stand_as_in_the_program() {
+        let fields = between("struct state {", "struct moment moments");
+        let names: Vec<&str> = fields.lines().filter_map(|line| line.trim().strip_prefix("__u64 ")).collect();
+        assert_eq!(names[..3], ["irq;", "woken;", "on_cpu;"]);
+        assert_eq!(names[NEXT], "next;");
+        assert_eq!(names.last(), Some(&"spare[6];"));
+        assert_eq!(names.len() - 1 + 6, FIRST_MOMENT);
+        assert!(SOURCE.contains(&format!("#define MOMENTS {MOMENTS}\n")));
+    }
+
+    #[test]
+    fn kinds_and_vectors_stand_as_in_the_program() {
+        assert_eq!(
+            between("enum what {", "}").trim(),
+            "TASK = 1, IRQ_IN, IRQ_OUT, SOFT_IN, SOFT_OUT, VECTOR_IN, VECTOR_OUT"
+        );
+        assert_eq!(Happened::of(4 << 32 | 7), Some(Happened::Soft(7, true)));
+        assert_eq!(Happened::of(7 << 32 | 1), Some(Happened::Vector(1, false)));
+        assert_eq!((Happened::of(0), Happened::of(8 << 32)), (None, None));
+        let vectors = between("enum vector {", "}").trim().to_lowercase().replace('_', " ");
+        assert_eq!(vectors.replace("other ipi", "ipi"), VECTORS.join(", "));
+    }
+
+    #[test]
+    fn each_program_is_known_by_its_name() {
+        for name in WAY.iter().chain(&BESIDE) {
+            let short = name.trim_end_matches("_entry").trim_end_matches("_exit");
+            let known = SOURCE.contains(&format!("SEC(\"raw_tp/{name}\")"))
+                || SOURCE.contains(&format!("VECTOR({short}, "));
+            assert!(known, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_end_where_the_kernel_ends_them() {
+        let words =
+            |text: &[u8; 16]| [0, 8].map(|at| u64::from_ne_bytes(text[at..at + 8].try_into().unwrap()));
+        assert_eq!(name(&words(b"kworker/1:2\0junk")), "kworker/1:2");
+        assert_eq!(name(&words(b"sixteen-letters!")), "sixteen-letters!");
+        assert_eq!(name(&[]), "");
+    }
+}

@@ -1,0 +1,119 @@
+//! The latency probe: a process of one thread that waits for timers on a processor of its own.
+//!
+//! | what | how |
+//! |---|---|
+//! | the thread | a forked process, so that it can be put into a set by itself (on version 2 threads of a process share one) and locks only its own memory; it ends with its parent |
+//! | timer | `clock_nanosleep`, absolute, by the monotonic clock, which no step of the wall clock moves |
+//! | stages | a program in the kernel stamps the timer's handler, the wake-up and the switch; the thread reads the stamps from mapped memory when it is back, and adds its own |
+//! | culprits | the program keeps the last moments of the processor; of each of the worst waits the thread copies them |
+//! | its place | a set of one processor, sheltered from interrupts: one change, of which the record `place.PID` is a part |
+
+mod child;
+mod shared;
+mod watch;
+mod words;
+
+use crate::LinuxMachine;
+use crate::knob::LinuxKnob;
+use millpond_machine::facets::{CreateOptions, LatencyProbe, LatencyWatch, Place, ProbePlan};
+use millpond_machine::{Absent, Change, Processors, Psets, Reason, Refusal, Step};
+use millpond_model::{CpuId, Pid, PsetId, State};
+use serde::{Deserialize, Serialize};
+
+/// What the name of a place's record begins with.
+const RECORD: &str = "place.";
+
+/// What is remembered of a place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Record {
+    /// When its owner was started, in ticks of the clock.
+    start: u64,
+    cpu: CpuId,
+    set: PsetId,
+    sheltered: bool,
+}
+
+fn record_knob(owner: Pid) -> LinuxKnob {
+    LinuxKnob::Record(format!("{RECORD}{owner}"))
+}
+
+impl LinuxMachine {
+    fn place_text(&self, owner: Pid) -> Option<String> {
+        let file = self.os.record_file(&format!("{RECORD}{owner}"));
+        self.os.root.read(&file).ok().flatten()
+    }
+
+    fn state_of(&self, cpu: CpuId) -> Result<Option<State>, Refusal> {
+        Ok(self.states()?.into_iter().find(|status| status.cpu == cpu).map(|status| status.state))
+    }
+
+    /// Whether a process that was started then is still there. What cannot be read may be.
+    fn lives(&self, owner: Pid, start: u64) -> bool {
+        match self.os.stat(owner.0, None) {
+            Ok(Some(stat)) => stat.start == start && !stat.dead,
+            Ok(None) => false,
+            Err(error) => !crate::is_gone(&error),
+        }
+    }
+}
+
+impl LatencyProbe for LinuxMachine {
+    fn begin(&self, plan: &ProbePlan) -> Result<Box<dyn LatencyWatch + '_>, Absent> {
+        Ok(Box::new(watch::Watch::begin(self, plan)?))
+    }
+
+    fn prepare_place(&self, cpu: CpuId, keep_others: bool, owner: Pid) -> Result<Change<Place>, Refusal> {
+        let (task, _) = self.os.identify(owner, None)?;
+        let made = self.prepare_create(&[cpu], CreateOptions { keep_others }, false)?;
+        let set = made.outcome.0;
+        let (mut steps, mut notes) = (made.steps, made.notes);
+        let sheltered = !keep_others && self.state_of(cpu)? == Some(State::OnLine);
+        if sheltered {
+            let quiet = self.prepare_states(&[cpu], State::NoIntr, false)?;
+            steps.extend(quiet.steps);
+            notes.extend(quiet.notes);
+        }
+        let record = Record { start: task.start, cpu, set, sheltered };
+        let text = serde_json::to_string(&record).unwrap_or_default();
+        steps.insert(0, Step::new(record_knob(owner).knob(), self.place_text(owner), Some(text)));
+        let place = Place { set, cpu, sheltered, owner };
+        let what = format!("make processor set {set} of processor {cpu} for process {owner}");
+        Ok(Change { notes, ..Change::new(what, steps, place) })
+    }
+
+    fn prepare_leave(&self, place: &Place) -> Result<Change<()>, Refusal> {
+        let Place { set, cpu, sheltered, owner } = *place;
+        let (mut steps, mut notes) = (Vec::new(), Vec::new());
+        let ours = |listed: &millpond_model::Pset| listed.id == set && listed.members == [cpu];
+        if self.list()?.iter().any(ours) {
+            let gone = self.prepare_destroy(set)?;
+            steps.extend(gone.steps);
+            notes.extend(gone.notes);
+        }
+        if sheltered && self.state_of(cpu)? == Some(State::NoIntr) {
+            let open = self.prepare_states(&[cpu], State::OnLine, false)?;
+            steps.extend(open.steps);
+            notes.extend(open.notes);
+        }
+        if let Some(text) = self.place_text(owner) {
+            steps.push(Step::new(record_knob(owner).knob(), Some(text), None));
+        }
+        let what = format!("put back what process {owner} had: processor set {set}, processor {cpu}");
+        Ok(Change { notes, ..Change::new(what, steps, ()) })
+    }
+
+    fn abandoned(&self) -> Result<Vec<Place>, Refusal> {
+        let dir = self.os.record_file("");
+        let names =
+            self.os.root.names(&dir).map_err(|error| {
+                Refusal::operation(Reason::Machine(format!("{}: {error}", dir.display())))
+            })?;
+        let read = |name: &String| {
+            let owner = Pid(name.strip_prefix(RECORD)?.parse().ok()?);
+            let Record { start, cpu, set, sheltered } =
+                serde_json::from_str(&self.place_text(owner)?).ok()?;
+            (!self.lives(owner, start)).then_some(Place { set, cpu, sheltered, owner })
+        };
+        Ok(names.iter().filter_map(read).collect())
+    }
+}

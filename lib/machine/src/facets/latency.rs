@@ -1,0 +1,92 @@
+//! The latency probe: a thread that waits for timers on a processor of its own, and what is needed to give it one.
+
+use crate::{Absent, Change, Refusal};
+use millpond_model::{CpuId, LatencySample, Moment, Nanos, Pid, PsetId, Sharer};
+
+/// How a probe is to work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProbePlan {
+    /// The processor whose events are seen. The probe has to be bound to it before it goes.
+    pub cpu: CpuId,
+    /// What the time until the next timer is drawn from; at least one, none of them zero.
+    pub intervals: Vec<Nanos>,
+    /// Its level in the real-time class, first in first out: 0 to 59.
+    pub level: u8,
+    /// Whether programs in the kernel stamp the stages. Without them only the whole is known.
+    pub staged: bool,
+}
+
+/// A place for a probe: a set of one processor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The set.
+    pub set: PsetId,
+    /// Its processor.
+    pub cpu: CpuId,
+    /// Whether interrupts were driven away for it.
+    pub sheltered: bool,
+    /// For whom it was made.
+    pub owner: Pid,
+}
+
+/// The facet.
+pub trait LatencyProbe {
+    /// Makes a probe, which waits until it is told to go.
+    ///
+    /// # Errors
+    /// [`Absent`] when nothing can be measured here, or stages were asked for and cannot be stamped.
+    fn begin(&self, plan: &ProbePlan) -> Result<Box<dyn LatencyWatch + '_>, Absent>;
+
+    /// Prepares a set of one processor for a process. Unless others are kept they are pushed out, and interrupts are driven away. Whose place it is
+    /// is remembered, so that [`LatencyProbe::abandoned`] tells when its owner was killed.
+    ///
+    /// # Errors
+    /// As for the sets and the states of processors.
+    fn prepare_place(&self, cpu: CpuId, keep_others: bool, owner: Pid) -> Result<Change<Place>, Refusal>;
+
+    /// Prepares the end of a place, and that everything is as it was before. What somebody else ended or changed meanwhile is left alone.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the machine cannot be read.
+    fn prepare_leave(&self, place: &Place) -> Result<Change<()>, Refusal>;
+
+    /// Places whose owners are gone.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the machine cannot be read.
+    fn abandoned(&self) -> Result<Vec<Place>, Refusal>;
+}
+
+/// A probe. It ends with the value.
+pub trait LatencyWatch {
+    /// The process to be bound to its processor.
+    fn pid(&self) -> Pid;
+
+    /// Locks its memory, enters the real-time class, passes once untimed, and then measures until it is dropped.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the rights are missing, or it is not on its processor.
+    fn go(&mut self) -> Result<(), Refusal>;
+
+    /// What was measured since the last call; returns when so much has come together as a buffer holds, and no later than the deadline, or when a signal
+    /// came.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the probe ended: its processor went off-line, or somebody killed it.
+    fn collect(&mut self, deadline: Nanos) -> Result<Measured, Refusal>;
+
+    /// The longest waits since it went, longest first, each with what happened on the processor from before the timer until user mode.
+    fn worst(&self) -> Vec<(LatencySample, Vec<Moment>)>;
+
+    /// What else ran on the processor since then, longest first.
+    fn sharers(&self) -> Vec<Sharer>;
+}
+
+/// What a probe measured.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Measured {
+    /// In the order of time.
+    pub samples: Vec<LatencySample>,
+    /// Samples that found no room since the last call.
+    pub lost: u64,
+}

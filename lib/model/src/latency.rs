@@ -1,0 +1,104 @@
+//! How long a thread took from its timer to user mode, stage by stage, and what else ran on its processor meanwhile.
+
+use crate::Nanos;
+use serde::{Deserialize, Serialize};
+
+/// The stages, in the order of time, and the whole.
+pub const LATENCY_ROWS: [&str; 5] = ["irq", "wake-up", "on-cpu", "user", "total"];
+
+/// How many of [`LATENCY_ROWS`] are stages.
+pub const LATENCY_STAGES: usize = 4;
+
+/// One waiting for a timer. Instants of one monotonic clock.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatencySample {
+    /// When the timer was due.
+    pub due: Nanos,
+    /// When its handler was reached, the thread was woken, and it got its processor; zeros where that was not seen.
+    pub stamps: [Nanos; LATENCY_STAGES - 1],
+    /// When the thread was back in user mode.
+    pub user: Nanos,
+}
+
+impl LatencySample {
+    /// From the timer to user mode.
+    #[must_use]
+    pub fn total(&self) -> Nanos {
+        self.user - self.due
+    }
+
+    /// How long each stage took. They add up to [`LatencySample::total`]. `None` where stamps are missing or of another timer: then they are out of
+    /// order.
+    #[must_use]
+    pub fn stages(&self) -> Option<[Nanos; LATENCY_STAGES]> {
+        let [irq, woken, on_cpu] = self.stamps;
+        let points = [self.due, irq, woken, on_cpu, self.user];
+        points.is_sorted().then(|| std::array::from_fn(|stage| points[stage + 1] - points[stage]))
+    }
+}
+
+/// Something that ran, or began or ended to run, on a processor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moment {
+    /// When.
+    pub at: Nanos,
+    /// What, by name: `interrupt 24 (virtio0-input.0)`, `soft interrupt NET_RX`, `task hackbench (204)`; `idle` for the thread that runs when
+    /// nothing else does.
+    pub what: String,
+    /// What sort of moment.
+    pub kind: MomentKind,
+}
+
+/// What sort of moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MomentKind {
+    /// A task got the processor; the one before lost it.
+    Switch,
+    /// An interrupt of whatever sort began.
+    Begin,
+    /// It ended.
+    End,
+}
+
+/// Something else that used the processor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sharer {
+    /// What, as in [`Moment::what`].
+    pub what: String,
+    /// How often it ran.
+    pub times: u64,
+    /// How long together.
+    pub ran: Nanos,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sample(due: u64, stamps: [u64; 3], user: u64) -> LatencySample {
+        LatencySample { due: Nanos(due), stamps: stamps.map(Nanos), user: Nanos(user) }
+    }
+
+    #[test]
+    fn stamps_of_another_timer_give_no_stages() {
+        assert_eq!(sample(1000, [1001, 1003, 1006], 1010).stages(), Some([1, 2, 3, 4].map(Nanos)));
+        for stamps in [[0, 0, 0], [900, 1003, 1006], [1001, 1003, 1011], [1003, 1001, 1006]] {
+            let sample = sample(1000, stamps, 1010);
+            assert_eq!((sample.stages(), sample.total()), (None, Nanos(10)));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn stages_add_up_to_the_whole(due in 0..1u64 << 50, steps in proptest::array::uniform4(0..1u64 << 30)) {
+            let mut at = due;
+            let points = steps.map(|step| { at += step; at });
+            let sample = sample(due, [points[0], points[1], points[2]], points[3]);
+            let stages = sample.stages().unwrap();
+            prop_assert_eq!(stages.map(|s| s.0), steps);
+            prop_assert_eq!(stages.iter().map(|s| s.0).sum::<u64>(), sample.total().0);
+        }
+    }
+}
