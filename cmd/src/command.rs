@@ -12,6 +12,8 @@ use crate::{
     pbind, pooladm, poolbind, poolcfg, poolstat, priocntl, psradm, psrinfo, psrset, replay, sim, zones,
     capture, demo, dispadmin, doctor, experiment, help, latstat, load, mpstat, occupancy, pbind, pooladm,
     poolbind, poolcfg, poolstat, priocntl, psradm, psrinfo, psrset, replay, sim, zones,
+    capture, demo, dispadmin, doctor, experiment, help, intrstat, load, mpstat, occupancy, pbind, pooladm, poolbind,
+    poolcfg, poolstat, priocntl, psradm, psrinfo, psrset, quiet, replay, sim, zones,
 };
 use millpond_session::reason;
 use std::ffi::OsString;
@@ -59,6 +61,8 @@ pub const COMMANDS: &[Command] = &[
     compare::COMMAND,
     occupancy::COMMAND,
     latstat::COMMAND,
+    intrstat::COMMAND,
+    quiet::COMMAND,
     doctor::COMMAND,
     sim::COMMAND,
     capture::COMMAND,

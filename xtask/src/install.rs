@@ -25,6 +25,7 @@ const APPLETS: [&str; 14] = [
     "cpustat",
     "cputrack",
     "mpstat",
+    "intrstat",
     "poold",
 ];
 

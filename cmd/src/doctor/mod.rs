@@ -65,6 +65,7 @@ fn facets(machine: &dyn Machine) -> Vec<Facet> {
         ("cpu counters", machine.hardware_counters().and_then(|counters| counters.hardware())),
         ("sampling", machine.sampler().map(drop)),
         ("lgroups", machine.lgroups().map(drop)),
+        ("disturbances", machine.disturbances().map(drop)),
         ("classes", machine.dispatcher().map(drop)),
         ("live tables", machine.dispatcher().and_then(|dispatcher| dispatcher.live())),
     ]

@@ -77,7 +77,7 @@ mod tests {
 
     fn count(name: &str, is_internal: bool, counts: [u64; 3]) -> InterruptCount {
         let counts = counts.into_iter().zip(0..).map(|(count, cpu)| (CpuId(cpu), count)).collect();
-        InterruptCount { name: name.into(), is_internal, counts }
+        InterruptCount { label: String::new(), name: name.into(), is_internal, counts }
     }
 
     #[test]

@@ -64,6 +64,10 @@ struct hrtimer {
 };
 
 /* A timer, and who sleeps until it. */
+	void *function;
+};
+
+/* A thread that sleeps until its timer wakes it. */
 struct hrtimer_sleeper {
 	struct hrtimer timer;
 	struct task_struct *task;
@@ -71,6 +75,12 @@ struct hrtimer_sleeper {
 
 struct irqaction {
 	const char *name;
+struct timer_list {
+	void *function;
+};
+
+struct work_struct {
+	void *func;
 };
 
 #pragma clang attribute pop

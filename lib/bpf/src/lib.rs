@@ -28,6 +28,7 @@
 //! What this room does not do: it knows no other room, decides nothing, and turns no figure into another.
 
 pub mod count;
+pub mod disturbances;
 mod image;
 pub mod latency;
 mod object;

@@ -9,6 +9,8 @@ use std::io;
 /// How often processors were interrupted by one cause since boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterruptCount {
+    /// The label of its row: a number for a device, letters for the kernel's own.
+    pub label: String,
     /// The cause, in the kernel's words: `Local timer interrupts`, or a device (`virtio0-input.0`).
     pub name: String,
     /// Whether it is the kernel's own business, and comes from no device that could be steered.
@@ -53,7 +55,7 @@ fn parse_row(line: &str, cpus: &[CpuId]) -> Option<InterruptCount> {
         // Chip, number and trigger come first, the device or devices last.
         (false, words) => device(words).unwrap_or_else(|| format!("interrupt {label}")),
     };
-    Some(InterruptCount { name, is_internal, counts })
+    Some(InterruptCount { label: label.to_owned(), name, is_internal, counts })
 }
 
 /// The devices of a row, behind the words of its chip: `PCI-MSIX-0000:00:01.0 0-edge virtio0-config`, `IO-APIC 4-edge

@@ -36,6 +36,7 @@ mod cooperative;
 mod counters;
 mod deadline;
 mod dispatcher;
+mod disturbances;
 mod glance;
 mod hardware;
 mod hierarchy;

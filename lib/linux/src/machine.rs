@@ -17,6 +17,7 @@ use millpond_machine::{
     Lgroups, Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Writing,
     Zones,
     Absent, Accounting, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal, Knob, KnobError, Knobs,
+    Absent, Accounting, Clock, Counters, Dispatcher, Disturbances, Guard, Interrupts, Journal, Knob, KnobError, Knobs,
     Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Writing, Zones,
     Absent, Accounting, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal, Knob,
     KnobError, Knobs, Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value,
@@ -457,6 +458,8 @@ impl Machine for LinuxMachine {
 
     fn latency(&self) -> Result<&dyn LatencyProbe, Absent> {
         if self.os.root.live { Ok(self) } else { Err(Absent::because("a captured machine runs no threads")) }
+    fn disturbances(&self) -> Result<&dyn Disturbances, Absent> {
+        Ok(self)
     }
 }
 

@@ -52,6 +52,7 @@ pub use facets::{
     Accounting, Clock, Counters, Dispatcher, HardwareCounters, Interrupts, Pools, Processors, Psets, Sampler,
     Accounting, Clock, Counters, Dispatcher, Interrupts, LatencyProbe, Pools, Processors, Psets, Sampler,
     Threads, Zones,
+    Accounting, Clock, Counters, Dispatcher, Disturbances, Interrupts, Pools, Processors, Psets, Sampler, Threads, Zones,
 };
 pub use journal::{Journal, JournalError, MemoryJournal, Operation, fold};
 pub use refusal::{Holder, KnobError, Reason, Refusal, Subject};
@@ -130,6 +131,11 @@ pub trait Machine: Knobs {
     /// # Errors
     /// [`Absent`] when there is no such facet here.
     fn latency(&self) -> Result<&dyn LatencyProbe, Absent>;
+    /// What disturbs the job of a set of processors.
+    ///
+    /// # Errors
+    /// [`Absent`] when there is no such facet here.
+    fn disturbances(&self) -> Result<&dyn Disturbances, Absent>;
 }
 
 /// The part of a machine that the executor uses: single values with names.

@@ -14,6 +14,7 @@ mod class_params;
 mod counted;
 mod cpuset;
 mod dispatch;
+mod disturbance;
 mod ids;
 mod lgroups;
 mod latency;
@@ -33,6 +34,7 @@ pub use dispatch::{
     CLASSES, Class, ClassTable, DispatchTables, FX_LEVELS, NoSuchClass, Quantum, QuantumTable, RT_LEVELS,
     TS_LEVELS, TableError, TsRow, TsTable,
 };
+pub use disturbance::{Cause, Disturbance, DisturbanceKind, Disturbed, Doer, Stretch};
 pub use ids::{CPU_MAX, ChipId, CoreId, CpuId, LgrpId, Lwp, LwpId, ParseIdError, Pid, PoolId, PsetId};
 pub use lgroups::{Affinity, Group, GroupId, GroupKind, LgroupTree, NoSuchAffinity, SetMemory};
 pub use latency::{LATENCY_ROWS, LATENCY_STAGES, LatencySample, Moment, MomentKind, Sharer};

@@ -28,7 +28,9 @@ mod change;
 mod cpi;
 mod frame;
 pub mod latency;
+mod quiet;
 
 pub use change::{Change, Scope, changes};
 pub use cpi::{Distribution, Interval as CountedInterval, between, cycles_per_instruction};
 pub use frame::{CpuFrame, Frame, Interval, SetFrame, Shares};
+pub use quiet::{Broken, Limit, Quiet, QuietLine, Verdict};

@@ -11,6 +11,7 @@
 //!   Table ─────┼─ csv()   RFC 4180
 //!   (rows)     └─ json()  an array of objects, numbers as numbers
 //!
+//!   Sheet ─────── svg(), html()  one page: sentences, a table, points on a line of time
 //!   Bars, Lines ─ svg()   a picture that stands alone: no script, no font, no style sheet from elsewhere
 //!   Page ──────── html()  a page of texts, tables and such pictures that stands alone, too
 //! ```
@@ -28,6 +29,7 @@ mod cell;
 mod lines;
 mod page;
 mod scale;
+mod sheet;
 mod svg;
 mod table;
 
@@ -35,4 +37,5 @@ pub use bars::{Bars, Group};
 pub use cell::Cell;
 pub use lines::{Line, Lines};
 pub use page::Page;
+pub use sheet::{Mark, Sheet};
 pub use table::{Align, Table};

@@ -89,6 +89,22 @@ impl Picture {
         );
     }
 
+    /// Text of a fixed width, whose blanks count.
+    pub fn fixed(&mut self, (x, y): (f64, f64), text: &str) {
+        let _ = writeln!(
+            self.body,
+            "<text x=\"{}\" y=\"{}\" font-family=\"monospace\" xml:space=\"preserve\">{}</text>",
+            pixels(x),
+            pixels(y),
+            escaped(text)
+        );
+    }
+
+    /// The whole document, whose height became known at last.
+    pub fn finish_at(self, height: f64, title: &str) -> String {
+        Picture { height, ..self }.finish(title)
+    }
+
     /// The whole document.
     pub fn finish(self, title: &str) -> String {
         let (width, height) = (pixels(self.width), pixels(self.height));

@@ -1,7 +1,9 @@
 //! A table: heads, and rows below them.
 
 use crate::Cell;
+use crate::svg::escaped;
 use serde_json::{Map, Value};
+use std::fmt::Write as _;
 
 /// On which side of its column a value stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +75,25 @@ impl Table {
             text.push('\n');
         }
         text
+    }
+
+    /// For a browser.
+    #[must_use]
+    pub fn html(&self) -> String {
+        let class = |align: Align| if align == Align::Left { "l" } else { "r" };
+        let mut text = String::from("<table>\n<tr>");
+        for (head, align) in &self.heads {
+            let _ = write!(text, "<th class=\"{}\">{}</th>", class(*align), escaped(head));
+        }
+        text += "</tr>\n";
+        for row in &self.rows {
+            text += "<tr>";
+            for (cell, (_, align)) in row.iter().zip(&self.heads) {
+                let _ = write!(text, "<td class=\"{}\">{}</td>", class(*align), escaped(&cell.to_string()));
+            }
+            text += "</tr>\n";
+        }
+        text + "</table>\n"
     }
 
     /// Comma-separated, with the heads in the first line.

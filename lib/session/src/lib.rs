@@ -28,6 +28,7 @@
 mod caps;
 mod capture;
 mod changed;
+mod child;
 mod daemon;
 mod described;
 mod follow;
@@ -49,6 +50,7 @@ mod view;
 mod zone;
 
 pub use capture::Captured;
+pub use child::Child;
 pub use changed::{FieldChange, machine_field};
 pub use daemon::{Daemon, DaemonError, Log, NotifyState, tell_manager, watchdog};
 pub use described::is_machine_file;
@@ -72,6 +74,7 @@ pub use stop::{stop_daemon_on_signal, stop_on_signal, take_hang_up, take_stop};
 pub use terminal::{LineEditor, Typed, file_names, input_is_terminal, input_lines, messages_are_seen};
 pub use text::{create_output, read_text};
 pub use text::{read_text, replace_text};
+pub use text::{read_text, write_text};
 pub use view::View;
 
 use jiff::tz::TimeZone;

@@ -50,6 +50,18 @@ pub fn replace_text(path: &Path, text: &str) -> Result<(), String> {
     };
     write().map_err(|error| {
         let _ = fs::remove_file(&beside);
+/// Writes a file that the user named, in place of what was there. What could not be written whole is taken away again.
+///
+/// # Errors
+/// The system's reason, in words.
+pub fn write_text(path: &Path, text: &str) -> Result<(), String> {
+    let mut file = File::create(path).map_err(|error| reason(&error))?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    written.map_err(|error| {
+        // Half a page would be taken for a whole one. What is no plain file is not ours to remove.
+        if path.is_file() {
+            let _ = std::fs::remove_file(path);
+        }
         reason(&error)
     })
 }
@@ -88,6 +100,9 @@ mod tests {
         let path = dir.path().join("table");
         std::fs::write(&path, b"RES=\xff\n").unwrap();
         assert_eq!(read_text(&path).unwrap(), "RES=\u{fffd}\n");
+        write_text(&path, "whole").unwrap();
+        assert_eq!(read_text(&path).unwrap(), "whole");
+        assert_eq!(write_text(dir.path(), "x").unwrap_err(), "Is a directory");
         assert_eq!(read_text(&dir.path().join("missing")).unwrap_err(), "No such file or directory");
         assert_eq!(read_text(dir.path()).unwrap_err(), "Is a directory");
         assert_eq!(read_text(Path::new("/dev/zero")).unwrap_err(), "it is longer than 1048576 bytes");

@@ -149,6 +149,7 @@ impl SimState {
                 *here.entry(cpu).or_default() += spent;
             }
         }
+        self.put_down();
         for news in self.kernel.take_news() {
             match news {
                 News::Born { parent, child } => self.born(parent, child),

@@ -65,6 +65,7 @@ pub mod catalogue;
 mod counters;
 mod description;
 mod dispatcher;
+mod disturbances;
 pub mod draft;
 mod follow;
 mod hardware_counters;

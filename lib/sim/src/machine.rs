@@ -15,6 +15,7 @@ use millpond_machine::{
     Lgroups, Machine, MemoryJournal, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Subject,
     Threads, Value, Zones,
     Absent, Accounting, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal, Knob, KnobError, Knobs,
+    Absent, Accounting, Clock, Counters, Dispatcher, Disturbances, Guard, Interrupts, Journal, Knob, KnobError, Knobs,
     Machine, MemoryJournal, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Subject, Threads,
     Value, Zones,
     Absent, Accounting, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal, Knob,
@@ -257,6 +258,8 @@ impl Machine for SimMachine {
             "a simulated machine runs no probe of ours",
             "its workload latstat measures there (millpond experiment e6)",
         ))
+    fn disturbances(&self) -> Result<&dyn Disturbances, Absent> {
+        Ok(self)
     }
 }
 

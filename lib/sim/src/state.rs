@@ -1,5 +1,6 @@
 //! The whole of a simulated machine as plain data, saved and loaded as JSON.
 
+use crate::disturbances::Account;
 use crate::follow;
 use crate::kernel::{Executed, Halt, Hardware, Kernel};
 use crate::services::Service;
@@ -46,6 +47,9 @@ pub struct SimState {
     pub threads: BTreeMap<u32, Lwp>,
     /// Where processes ran while somebody watches: nanoseconds by process and processor's index.
     pub residence: BTreeMap<Pid, BTreeMap<u32, u64>>,
+    /// What disturbed whom while somebody asks.
+    #[serde(skip)]
+    pub account: Option<Account>,
     /// Operations that threads noted as done before they ended, by process.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub operations: BTreeMap<Pid, u64>,
@@ -154,6 +158,7 @@ impl SimState {
             kernel: follow::kernel(&topology, hardware, dispatch.clone(), &tunables),
             threads: BTreeMap::new(),
             residence: BTreeMap::new(),
+            account: None,
             operations: BTreeMap::new(),
             notes: None,
             halted: None,

@@ -6,6 +6,7 @@ use millpond_machine::{
     KnobError, Knobs, Lgroups, Machine, MemoryJournal, Operation, Pools, Processors, Psets, Refusal, Sampler,
     Step, Threads, Value, Zones,
     Absent, Accounting, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal, JournalError, Knob,
+    Absent, Accounting, Clock, Counters, Dispatcher, Disturbances, Guard, Interrupts, Journal, JournalError, Knob,
     KnobError, Knobs, Machine, MemoryJournal, Operation, Pools, Processors, Psets, Refusal, Sampler, Step,
     Threads, Value, Zones,
     Absent, Accounting, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal,
@@ -118,6 +119,8 @@ impl Machine for Stage {
         self.sim.hardware_counters()
     fn latency(&self) -> Result<&dyn LatencyProbe, Absent> {
         self.sim.latency()
+    fn disturbances(&self) -> Result<&dyn Disturbances, Absent> {
+        self.sim.disturbances()
     }
 }
 

@@ -179,6 +179,14 @@ fn to_bytes(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
+/// Keys of arrays are half a word long.
+fn key_words(bytes: &[u8]) -> Vec<u64> {
+    match <[u8; 4]>::try_from(bytes) {
+        Ok(half) => vec![u64::from(u32::from_ne_bytes(half))],
+        Err(_) => to_words(bytes).collect(),
+    }
+}
+
 /// The entries of a map whose keys and values are made of words.
 #[derive(Debug)]
 pub struct Entries<'a> {
@@ -191,22 +199,29 @@ impl Entries<'_> {
         const BATCH: u32 = 1024;
         if let Ok(batch) = self.map.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY) {
             return batch
-                .map(|(key, value)| (to_words(&key).collect(), to_words(&value).collect()))
+                .map(|(key, value)| (key_words(&key), to_words(&value).collect()))
                 .collect();
         }
         self.map
             .keys()
             .filter_map(|key| {
                 let value = self.map.lookup(&key, MapFlags::ANY).ok().flatten()?;
-                Some((to_words(&key).collect(), to_words(&value).collect()))
+                Some((key_words(&key), to_words(&value).collect()))
             })
             .collect()
+    }
+
+    fn key(&self, words: &[u64]) -> Vec<u8> {
+        match words.first().map(|word| u32::try_from(*word)) {
+            Some(Ok(half)) if self.map.key_size() == 4 => half.to_ne_bytes().to_vec(),
+            _ => to_bytes(words),
+        }
     }
 
     /// The value of a key.
     #[must_use]
     pub fn get(&self, key: &[u64]) -> Option<Vec<u64>> {
-        self.map.lookup(&to_bytes(key), MapFlags::ANY).ok().flatten().map(|value| to_words(&value).collect())
+        self.map.lookup(&self.key(key), MapFlags::ANY).ok().flatten().map(|value| to_words(&value).collect())
     }
 
     /// Gives a key a value.
@@ -214,13 +229,13 @@ impl Entries<'_> {
     /// # Errors
     /// [`Refused`] when the map is full.
     pub fn put(&self, key: &[u64], value: &[u64]) -> Result<(), Refused> {
-        let done = self.map.update(&to_bytes(key), &to_bytes(value), MapFlags::ANY);
+        let done = self.map.update(&self.key(key), &to_bytes(value), MapFlags::ANY);
         done.map_err(|error| Refused::of(&system(&error), String::new()))
     }
 
     /// Takes a key away; it is no error when it is not there.
     pub fn remove(&self, key: &[u64]) {
-        let _ = self.map.delete(&to_bytes(key));
+        let _ = self.map.delete(&self.key(key));
     }
 }
 

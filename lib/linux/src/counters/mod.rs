@@ -61,7 +61,7 @@ pub(crate) use proc::now;
 use crate::{LinuxMachine, Root};
 use millpond_machine::facets::{CounterWatch, Counters, OccupancyWatch, Sampler, WatchOptions};
 use millpond_machine::{Absent, Refusal};
-use millpond_model::{CpuId, Pid, Sample};
+use millpond_model::{CpuId, Nanos, Pid, Sample};
 
 /// How long each active processor was used since boot.
 pub(crate) struct Uses(proc::Tables);
@@ -81,6 +81,19 @@ impl Uses {
         };
         Ok(self.0.active().iter().map(used).collect())
     }
+}
+
+impl Uses {
+    /// Time that the hypervisor took of each active processor since boot.
+    pub(crate) fn stolen(&mut self) -> Result<Vec<(CpuId, Nanos)>, Refusal> {
+        self.0.read_active()?;
+        Ok(self.0.active().iter().map(|(cpu, ticks)| (*cpu, ticks.steal)).collect())
+    }
+}
+
+/// The monotonic clock.
+pub(crate) fn monotonic() -> Nanos {
+    proc::now()
 }
 
 impl Counters for LinuxMachine {

@@ -5,6 +5,7 @@ mod clock;
 mod counters;
 mod dispatcher;
 mod hardware;
+mod disturbances;
 mod interrupts;
 mod lgroups;
 mod latency;
@@ -23,6 +24,7 @@ pub use hardware::{
     CpuCounting, CpuReading, EventKind, EventList, Follow, Happening, HardwareCounters, Interface,
     LwpReading, Tracked, Tracking, Wanted,
 };
+pub use disturbances::{DisturbanceWatch, Disturbances, Job, WatchedJob};
 pub use interrupts::{Interrupt, InterruptKind, Interrupts};
 pub use lgroups::{Homed, Lgroups, NodeMemory, NodeStatus, Reach};
 pub use latency::{LatencyProbe, LatencyWatch, Measured, Place, ProbePlan};

@@ -7,6 +7,7 @@ use crate::facets::{
     Clock, Counters, Dispatcher, HardwareCounters, Interrupts, Pools, Processors, Psets, Sampler, Threads,
     Zones,
     Clock, Counters, Dispatcher, Interrupts, LatencyProbe, Pools, Processors, Psets, Sampler, Threads, Zones,
+    Clock, Counters, Dispatcher, Disturbances, Interrupts, Pools, Processors, Psets, Sampler, Threads, Zones,
 };
 use crate::{
     Absent, Accounting, Guard, Journal, JournalError, Knob, KnobError, Knobs, Machine, Operation, Refusal,
@@ -142,6 +143,8 @@ impl Machine for Faulty<'_> {
         self.machine.hardware_counters()
     fn latency(&self) -> Result<&dyn LatencyProbe, Absent> {
         self.machine.latency()
+    fn disturbances(&self) -> Result<&dyn Disturbances, Absent> {
+        self.machine.disturbances()
     }
 }
 

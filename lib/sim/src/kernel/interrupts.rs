@@ -164,6 +164,7 @@ impl Kernel {
         let Some(from) = self.at.filter(|from| *from != to) else { return };
         self.count(from, Column::Xcal);
         self.count(to, Column::Intr);
+        self.note_call(from, to);
     }
 
     /// Counts what the clock interrupted until now.
@@ -177,6 +178,7 @@ impl Kernel {
                 cpu.events[Column::Intr.index()] += seconds;
             }
         }
+        self.note_clock(ticks, seconds);
         let clock = &mut self.cpus[self.clock_cpu as usize].events;
         clock[Column::Intr.index()] += ticks;
         clock[Column::Ithr.index()] += ticks;

@@ -56,6 +56,7 @@ mod hardware;
 mod heap;
 mod index;
 mod interrupts;
+mod ledger;
 mod logs;
 mod memory;
 mod place;
@@ -73,6 +74,7 @@ mod tests;
 
 pub use hardware::{Exclusive, Hardware, Pace};
 pub use heap::{Heap, Source};
+pub use ledger::{Ledger, Spells, Who};
 pub use logs::Log;
 pub use memory::{Placed, Wish};
 pub use place::Arrangement;
@@ -246,6 +248,9 @@ pub struct Kernel {
     update_start: u32,
     /// Where threads ran, in nanoseconds, by thread and processor, while somebody watches.
     seen: Option<BTreeMap<u32, BTreeMap<u32, u64>>>,
+    /// Who had each processor how often and how long, while somebody asks what disturbs.
+    #[serde(skip)]
+    ledger: Option<Ledger>,
     /// Threads that were born of others and threads that ended, in order, for whoever asks.
     news: Vec<News>,
     /// For each partition, how long its threads waited for a processor, all together, before they got one: nanoseconds since boot.
@@ -382,6 +387,7 @@ impl Kernel {
             tick_start: 0,
             update_start: 0,
             seen: None,
+            ledger: None,
             news: Vec::new(),
             waited: Vec::new(),
             happened: 0,

@@ -162,6 +162,7 @@ impl Kernel {
                 self.cpus[number as usize].dispatch_pri = pri;
                 self.busy.insert(number);
                 if !resumed && from != Some(to) {
+                    self.note_begin(number, to);
                     self.arrive(to, number);
                 }
                 self.repace(number);
@@ -229,6 +230,7 @@ impl Kernel {
             if t.in_kernel { (loading, switching + working) } else { (loading + working, switching) };
         (t.user, t.sys) = (t.user + user, t.sys + sys);
         (cpu.user, cpu.sys) = (cpu.user + user, cpu.sys + sys);
+        self.note_spent(number, thread, passed);
         if working > 0 {
             self.progress(number, thread, working);
         }

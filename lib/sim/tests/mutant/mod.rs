@@ -11,6 +11,7 @@ use millpond_machine::{
     Absent, Accounting, Change, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, Knob, KnobError,
     Knobs, Lgroups, Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Zones,
     Absent, Accounting, Change, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal, Knob, KnobError,
+    Absent, Accounting, Change, Clock, Counters, Dispatcher, Disturbances, Guard, Interrupts, Journal, Knob, KnobError,
     Knobs, Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Zones,
     Absent, Accounting, Change, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal,
     Knob, KnobError, Knobs, Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads,
@@ -254,6 +255,8 @@ impl Machine for Mutant {
         Machine::hardware_counters(&self.sim)
     fn latency(&self) -> Result<&dyn LatencyProbe, Absent> {
         self.sim.latency()
+    fn disturbances(&self) -> Result<&dyn Disturbances, Absent> {
+        Ok(self)
     }
 }
 

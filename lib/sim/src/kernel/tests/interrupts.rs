@@ -142,3 +142,26 @@ fn lots_are_drawn_alike_from_equal_seeds_and_all_come() {
         assert!(draw(7).iter().filter(|drawn| **drawn == prime).count() > 40);
     }
 }
+
+#[test]
+fn the_account_has_every_spell_once() {
+    let mut k = kernel(1, standard());
+    let handler = noisy(&mut k, 6);
+    let hog = k.ts_start(Program::hog());
+    k.keep_ledger(true);
+    k.run_until(4_000_000).unwrap();
+    let ledger = k.take_ledger();
+    // Three interrupts of 0.1 ms on the back of a thread that had the processor in one spell, which they do not end.
+    let of = |who| ledger.get(&(0, who)).map(|s| (s.count, s.total, s.longest, s.longest_at));
+    assert_eq!(of(Who::Thread(handler)).map(|(count, total, longest, _)| (count, total, longest)), Some((3, 300_000, 100_000)));
+    assert_eq!(of(Who::Thread(hog)), Some((1, 3_700_000, 3_700_000, 0)));
+    let total: u64 = ledger.values().map(|spells| spells.total).sum();
+    assert_eq!(total, 4_000_000);
+    // What was taken is not there again, and the spell goes on.
+    k.run_until(5_000_000).unwrap();
+    let spells = k.take_ledger()[&(0, Who::Thread(hog))];
+    assert_eq!((spells.count, spells.total, spells.longest), (0, 1_000_000, 4_700_000));
+    k.keep_ledger(false);
+    k.run_until(6_000_000).unwrap();
+    assert!(k.take_ledger().is_empty());
+}

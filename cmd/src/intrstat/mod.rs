@@ -1,0 +1,185 @@
+//! Shows how often devices interrupt each processor, and how much of its time that takes.
+//!
+//! ```text
+//! $ intrstat 5 1
+//! 
+//!       device |      cpu0 %tim      cpu1 %tim
+//! -------------+------------------------------
+//!    e1000g#0 |       102  0.4         0  0.0
+//! ```
+//!
+//! A row for each device that interrupted a processor since the command began, by name; for each processor the interrupts a second in the
+//! interval, and percent of its time. Four processors stand beside each other; more follow in blocks of their own. The interval is a second if none is
+//! given; without a count reports go on until you interrupt them.
+//!
+//! # Options
+//!
+//! ```text
+//! -C SET          only the processors of one set
+//! -c LIST         only these processors (0-3,8)
+//! -T u, -T d      before each report the time: in seconds since 1970, or as date shows it
+//! -x OPT[=VAL]    tunes DTrace, which is not here: accepted, told, and without effect
+//! --by-counts     start nothing in the kernel: read the counts of /proc, without times
+//! ```
+//!
+//! # Names
+//!
+//! A device is called by its driver and instance (`e1000g#0`) where its name is letters with a number behind; on Linux the kernel's names of
+//! interrupts have more in them (`virtio1-req.0`, `eth0-rx-1`) and stay as they are.
+//!
+//! # Time
+//!
+//! On Linux it is the time of the handlers, by a program in the kernel; the deferred work that they leave behind is not in it: `millpond quiet` shows that
+//! as soft interrupts. Without the program there is a dash for the percentage: counts are known, times are not.
+//!
+//! # JSON
+//!
+//! ```text
+//! {"time":"2024-11-20T08:14:02Z","interval_s":5.0,
+//!  "devices":[{"device":"e1000g#0","processors":[{"cpu":0,"rate":102.0,"percent":0.4},{"cpu":1,"rate":0.0,"percent":0.0}]}]}
+//! ```
+//!
+//! # Status
+//!
+//! 0 (also when interrupted), or 1 when interrupts cannot be watched, or 2 for what makes no sense.
+
+mod table;
+
+use crate::args::Parsed;
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit, Failure, facet, read};
+use crate::interval::{Cadence, Repetition};
+use crate::operands::{self, expand};
+use jiff::tz::TimeZone;
+use millpond_formats::mpstat::{stamp_date, stamp_seconds};
+use millpond_formats::print_iso;
+use millpond_machine::facets::{Job, WatchedJob};
+use millpond_machine::{Absent, Machine};
+use millpond_model::{CpuSet, Nanos, WallTime};
+use millpond_session::stop_on_signal;
+use serde_json::json;
+use std::sync::atomic::Ordering;
+use table::{Reading, Report};
+
+pub(crate) const COMMAND: Command = Command {
+    name: "intrstat",
+    applet: true,
+    summary: "show the interrupts of devices by processor",
+    usage: &["[-C psrset | -c cpulist] [-x opt[=val]] [-T d | u] [--by-counts] [interval [count]]"],
+    letters: "C:c:x:T:",
+    longs: &["by-counts"],
+    source: include_str!("mod.rs"),
+    run,
+};
+
+/// What stands before each report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stamp {
+    Seconds,
+    Date,
+}
+
+fn stamp(parsed: &Parsed) -> Result<Option<Stamp>, Failure> {
+    match parsed.value('T').as_deref() {
+        None => Ok(None),
+        Some("u") => Ok(Some(Stamp::Seconds)),
+        Some("d") => Ok(Some(Stamp::Date)),
+        Some(other) => Err(Failure::Usage(format!("-T takes u or d, not `{other}`"))),
+    }
+}
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    if parsed.has('C') && parsed.has('c') {
+        return Err(Failure::Usage("options -C and -c are mutually exclusive".to_owned()));
+    }
+    let stamp = stamp(parsed)?;
+    let second = Repetition { interval: Nanos::from_secs(1), count: None };
+    let repetition = Repetition::parse(&parsed.words())?.unwrap_or(second);
+    let session = ctx.reading(&parsed.common)?;
+    let machine = session.machine();
+    let cpus = processors(parsed, machine)?;
+    for option in parsed.values('x') {
+        ctx.warn(format_args!("-x {option} has no effect: there is no DTrace here"));
+    }
+    let what = WatchedJob {
+        cpus: cpus.clone(),
+        job: Job::default(),
+        worth_telling: Nanos(u64::MAX),
+        by_counts: parsed.long("by-counts"),
+    };
+    let stop = stop_on_signal();
+    let watch = facet("disturbances", machine.disturbances())?.watch(&what);
+    let mut watch = watch.map_err(|Absent { why, what_would_help }| Complaint {
+        what: "watch interrupts".to_owned(),
+        reason: why,
+        hint: what_would_help,
+    })?;
+    let clock = machine.clock();
+    let mut before = Reading::of(&read("interrupts", watch.collect())?);
+    let mut cadence = Cadence::begin(repetition, clock.now());
+    let mut left = repetition.count;
+    while left != Some(0) && !ctx.out.is_closed() {
+        clock.sleep_until(cadence.next(clock.now()));
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let after = Reading::of(&read("interrupts", watch.collect())?);
+        let report = Report::between(&before, &after, &cpus);
+        show(&report, parsed.common.json, stamp, clock.wall(), session.zone(), ctx);
+        before = after;
+        left = left.map(|left| left - 1);
+    }
+    Ok(Exit::DONE)
+}
+
+fn show(report: &Report, json: bool, stamp: Option<Stamp>, wall: WallTime, zone: &TimeZone, ctx: &mut Ctx<'_>) {
+    if json {
+        let devices = report.json();
+        ctx.json(&json!({ "time": print_iso(wall), "interval_s": report.seconds(), "devices": devices }));
+    } else {
+        match stamp {
+            Some(Stamp::Seconds) => ctx.out.line(stamp_seconds(wall)),
+            Some(Stamp::Date) => ctx.out.line(stamp_date(wall, zone)),
+            None => {}
+        }
+        ctx.out.text(&report.text());
+    }
+    ctx.out.flush();
+}
+
+/// The processors that are shown: on-line ones.
+fn processors(parsed: &Parsed, machine: &dyn Machine) -> Result<CpuSet, Failure> {
+    let states = read("processors", facet("processors", machine.processors())?.states())?;
+    let online: CpuSet =
+        states.iter().filter(|status| status.state.runs_threads()).map(|status| status.cpu).collect();
+    let (what, named) = if let Some(set) = parsed.value('C') {
+        let set = operands::set(&set)?;
+        let sets = read("processor sets", facet("processor sets", machine.psets())?.list())?;
+        let what = format!("show processor set {set}");
+        let members = if set.is_default() {
+            let others: CpuSet = sets.iter().flat_map(|set| set.members.iter().copied()).collect();
+            &online - &others
+        } else {
+            let Some(found) = sets.iter().find(|found| found.id == set) else {
+                let complaint = Complaint::new(what, "there is no such processor set");
+                return Err(complaint.hint("psrset -i lists the sets that exist").into());
+            };
+            found.cpus()
+        };
+        (what, members)
+    } else if let Some(list) = parsed.value('c') {
+        let named = expand(&operands::cpus(&[list])?, machine, |what| format!("show {what}"))?;
+        let cpus = named.into_iter().collect::<Result<CpuSet, Complaint>>()?;
+        let present: CpuSet = states.iter().map(|status| status.cpu).collect();
+        if let Some(cpu) = cpus.iter().find(|cpu| !present.contains(*cpu)) {
+            let why = operands::no_such_processor(&present);
+            return Err(Complaint::new(format!("show processor {cpu}"), why).into());
+        }
+        ("show these processors".to_owned(), cpus)
+    } else {
+        return Ok(online);
+    };
+    let shown = &named & &online;
+    if shown.is_empty() { Err(Complaint::new(what, "none of its processors is on-line").into()) } else { Ok(shown) }
+}

@@ -1,0 +1,147 @@
+//! Shows what disturbs the job of a processor set, each disturbance by its name, and proves that nothing does.
+//!
+//! A line for each cause: the interrupt of a device, a call from another processor with who sent it and for which function, the tick of the clock,
+//! a soft interrupt, a timer, a function of a kernel worker, a kernel thread, a foreign thread, a page fault of the job, time that the hypervisor took. Each with
+//! how often, the longest, all together, and what helps against it. The job is whatever is bound to the set: run it, and look on. With a
+//! command the job is started in the set first.
+//!
+//! ```text
+//! $ millpond quiet 1 --for 60s --max 50us
+//! KIND     NAME              BY             COUNT  RATE/S  LONGEST    TOTAL  SHARE%  REMEDY
+//! tick     tick_nohz_handler -              15000   250.0    6.2us   31.5ms   0.053  boot with nohz_full=2-3, and run one thread on each
+//! ipi      do_flush_tlb_all  kcompactd0        12     0.2    8.0us   61.2us   0.000  keep what changes mappings of the job inside the set
+//! device   eth0-rx-1         -                  2     0.0    9.7us   18.1us   0.000  psradm -i 2-3
+//! total                                     15014   250.2             31.6ms  0.053
+//! worst stretch without the job: 17.3us on processor 3 after 12.041 s: tick tick_nohz_handler
+//! watched processors 2-3 for 60.000 s by programs in the kernel; watching took 0 of it (0 times)
+//! quiet: nothing took longer than 50us
+//! ```
+//!
+//! # Operands
+//!
+//! A set, and a command to be started in it behind `--`. The command is told to end when the time is over, and the time is over when the command ends. In
+//! the default set (0) nobody is a member: everything that runs there is shown. In place of a set, processors (`--cpu`) or processes (`--pid`) can be named.
+//!
+//! # Options
+//!
+//! ```text
+//! --for TIME      how long to look: 60s, 500ms, 2m; seconds without a unit. 10s if not given, or until the command ends
+//! --max LIMIT     exit with 1 if one disturbance, or a stretch of several, is longer (50us, 1ms), or if a processor is disturbed
+//!                 more often (10/s)
+//! --strict        what the job does to itself (its faults, its own timers and calls) counts against the limit, too
+//! --cpu LIST      these processors, instead of a set's
+//! --pid LIST      the job is these processes and what descends from them; alone, where they may run
+//! --by-counts     start nothing in the kernel: read the counts of /proc before and after
+//! --report FILE   a page as well: a picture (.svg) or a page for a browser (.html), with a line of time of the worst stretches
+//! ```
+//!
+//! # Columns
+//!
+//! `BY` is who sent a call, whom a timer wakes, whose fault it was. `(job)` marks what the job does to itself, and `(watcher)` what this command does: neither
+//! counts against the limit, and what the watcher does is not in the total. `TOTAL` is a cause's own time, without what interrupted it in turn: no
+//! moment is in two lines. `SHARE%` is of the time of all watched processors. A dash stands for what cannot be told: how long a page fault took
+//! (the kernel does not say when it ends), how often the hypervisor took the processor, and without programs in the kernel how long anything took.
+//!
+//! The sender of a call is the thread that ran where it was sent from; an interrupt there sends in the name of the thread that it interrupted.
+//!
+//! # What watching does
+//!
+//! It ends what it began, also when it is killed. Programs are attached and detached once, for which the kernel calls every processor a few times: these calls
+//! are shown as the watcher's. While it looks, nobody is called or woken; the command itself leaves the watched processors if it may run elsewhere. Each event
+//! there takes some 100 ns longer. `--by-counts` avoids even that, and tells less.
+//!
+//! # JSON
+//!
+//! One object. What cannot be told is null.
+//!
+//! ```text
+//! {"processors":"2-3","set":1,"elapsed_s":60.0,"source":"programs in the kernel",
+//!  "disturbances":[{"kind":"tick","name":"tick_nohz_handler","by":null,"doer":"others","pid":null,"processors":"2-3","count":15000,
+//!                   "rate":250.0,"longest_ns":6200,"total_ns":31500000,"share":0.053,"remedy":"boot with …"}],
+//!  "total":{"count":15014,"total_ns":31600000,"share":0.053},"watcher":{"count":0,"total_ns":0},
+//!  "stretches":[{"cpu":3,"at_s":12.041,"length_ns":17300,"kind":"tick","name":"tick_nohz_handler","by":null,"doer":"others"}],
+//!  "lost":[],"missing":[],"events":[],"limit":"50us","quiet":true,"broken":[]}
+//! ```
+//!
+//! `stretches` are the hundred longest. `quiet` is null without a limit.
+//!
+//! # Status
+//!
+//! 0, or 1 when the limit was not kept or cannot be judged, the set ended meanwhile, or nothing can be watched, or 2 for what makes no sense.
+
+mod figures;
+mod options;
+mod page;
+mod remedy;
+mod show;
+mod watch;
+
+use crate::args::Parsed;
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit, Failure};
+use millpond_observe::Verdict;
+use millpond_session::write_text;
+use options::Options;
+use std::path::Path;
+
+pub(crate) const COMMAND: Command = Command {
+    name: "quiet",
+    applet: false,
+    summary: "show what disturbs the job of a set, and prove that nothing does",
+    usage: &[
+        "[--for time] [--max time | n/s] [--strict] [--by-counts] [--report file] set [-- command ...]",
+        "[--for time] [--max time | n/s] [--strict] [--by-counts] [--report file] --cpu list | --pid list",
+    ],
+    letters: "-",
+    longs: &["for:", "max:", "strict", "cpu:", "pid:", "by-counts", "report:"],
+    source: include_str!("mod.rs"),
+    run,
+};
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let options = Options::of(parsed)?;
+    let session = ctx.held(&parsed.common)?;
+    let run = watch::run(&session, &options, ctx)?;
+    let verdict = options.limit.as_ref().map(|limit| run.quiet.judge(limit.value, options.strict));
+    if parsed.common.json {
+        ctx.json(&show::json(&run, &options, verdict.as_ref()));
+    } else {
+        ctx.out.text(&show::text(&run, &options, verdict.as_ref()));
+    }
+    ctx.out.flush();
+    for line in run.seen.lost.iter() {
+        ctx.warn(format_args!("not kept: {line}"));
+    }
+    for line in &run.seen.missing {
+        ctx.warn(format_args!("not told: {line}"));
+    }
+    let mut exit = if run.failed { Exit::REFUSED } else { Exit::DONE };
+    if let Some(file) = &options.report {
+        exit = exit.and(report(file, &run, &options, verdict.as_ref(), ctx));
+    }
+    Ok(match verdict {
+        None | Some(Verdict::Kept) => exit,
+        Some(Verdict::Broken(_)) => exit.and(Exit::REFUSED),
+        Some(Verdict::Unknown) => {
+            let limit = options.limit.as_ref().map(|limit| limit.text.clone()).unwrap_or_default();
+            let why = "how long each disturbance took is not known here";
+            let complaint = Complaint::new(format!("judge by {limit}"), why);
+            ctx.complain(&complaint.hint("a limit on how often can be judged: --max 10/s"));
+            exit.and(Exit::REFUSED)
+        }
+    })
+}
+
+/// Writes the page; where that fails it is told.
+fn report(file: &str, run: &watch::Run, options: &Options, verdict: Option<&Verdict>, ctx: &mut Ctx<'_>) -> Exit {
+    let sheet = page::sheet(run, options, verdict);
+    let text = if options::is_picture(file) { sheet.svg() } else { sheet.html() };
+    match write_text(Path::new(file), &text) {
+        Ok(()) => Exit::DONE,
+        Err(why) => {
+            ctx.complain(&Complaint::new(format!("write {file}"), why));
+            Exit::REFUSED
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What `quiet` is asked for: the rules of its options.
+
+use super::figures::{parse_limit, parse_time};
+use crate::args::Parsed;
+use crate::failure::Failure;
+use crate::operands;
+use millpond_formats::CpuOperand;
+use millpond_model::{Nanos, Pid, PsetId};
+use millpond_observe::Limit;
+use std::ffi::OsString;
+use std::path::Path;
+
+/// How long is looked without a word about it.
+const USUAL: Nanos = Nanos::from_secs(10);
+
+/// A limit as it was typed, and what it means.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bound {
+    /// As it was typed.
+    pub text: String,
+    /// What it means.
+    pub value: Limit,
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// The set.
+    pub set: Option<PsetId>,
+    /// Processors in place of a set's.
+    pub cpus: Option<Vec<CpuOperand>>,
+    /// Processes in place of a set's members.
+    pub pids: Vec<Pid>,
+    /// How long; until the command ends where that is not said.
+    pub time: Option<Nanos>,
+    /// How much is allowed.
+    pub limit: Option<Bound>,
+    /// What the job does to itself counts, too.
+    pub strict: bool,
+    /// Nothing is started in the kernel.
+    pub by_counts: bool,
+    /// A file for a page.
+    pub report: Option<String>,
+    /// What is started in the set.
+    pub command: Vec<OsString>,
+}
+
+/// Whether a report is a picture, by the end of its name; else it is a page.
+pub fn is_picture(file: &str) -> bool {
+    Path::new(file).extension().is_some_and(|end| end.eq_ignore_ascii_case("svg"))
+}
+
+fn is_page(file: &str) -> bool {
+    Path::new(file).extension().is_some_and(|end| end.eq_ignore_ascii_case("html") || end.eq_ignore_ascii_case("htm"))
+}
+
+impl Options {
+    /// Understands what was typed.
+    ///
+    /// # Errors
+    /// [`Failure`] with the rule that was broken.
+    pub fn of(parsed: &Parsed) -> Result<Options, Failure> {
+        let cpus = parsed.long_value("cpu").map(|list| operands::cpus(&[list])).transpose()?;
+        let pids = parsed.long_value("pid").map(|list| processes(&list)).transpose()?.unwrap_or_default();
+        let words = parsed.words();
+        let set = match (words.first(), cpus.is_some() || !pids.is_empty()) {
+            (None, true) => None,
+            (None, false) => return Err(Failure::Usage("which processor set?".to_owned())),
+            (Some(_), _) if cpus.is_some() => {
+                return Err(Failure::Usage("a set and --cpu are mutually exclusive".to_owned()));
+            }
+            (Some(word), _) => Some(operands::set(word)?),
+        };
+        let command: Vec<OsString> = parsed.operands.iter().skip(1).cloned().collect();
+        let time = parsed.long_value("for").map(|text| time(&text)).transpose()?;
+        let limit = parsed.long_value("max").map(|text| bound(&text)).transpose()?;
+        if parsed.long("strict") && limit.is_none() {
+            return Err(Failure::Usage("--strict is about the limit of --max".to_owned()));
+        }
+        let report = parsed.long_value("report");
+        if let Some(file) = report.as_deref().filter(|file| !is_picture(file) && !is_page(file)) {
+            return Err(Failure::Operand(format!("`{file}` is neither a picture (.svg) nor a page (.html)")));
+        }
+        Ok(Options {
+            set,
+            cpus,
+            pids,
+            time: time.or_else(|| command.is_empty().then_some(USUAL)),
+            limit,
+            strict: parsed.long("strict"),
+            by_counts: parsed.long("by-counts"),
+            report,
+            command,
+        })
+    }
+
+    /// Stretches are told from this length on: what the limit is about, and where there is none what is long for a clock interrupt.
+    pub fn worth_telling(&self) -> Nanos {
+        const LONG: Nanos = Nanos(10_000);
+        match self.limit {
+            Some(Bound { value: Limit::Time(most), .. }) => most.min(LONG),
+            _ => LONG,
+        }
+    }
+}
+
+fn processes(list: &str) -> Result<Vec<Pid>, Failure> {
+    let pid = |word: &str| {
+        let pid = word.trim().parse().ok().filter(|pid| *pid != Pid(0));
+        pid.ok_or_else(|| Failure::Operand(format!("cannot read `{list}` as processes: `{word}` is no number")))
+    };
+    list.split(',').map(pid).collect()
+}
+
+fn time(text: &str) -> Result<Nanos, Failure> {
+    let time = parse_time(text, 1_000_000_000).filter(|time| *time > Nanos(0));
+    time.ok_or_else(|| Failure::Operand(format!("`{text}` is not a time (60s, 500ms, 2m; more than 0)")))
+}
+
+fn bound(text: &str) -> Result<Bound, Failure> {
+    let value = parse_limit(text).ok_or_else(|| {
+        Failure::Operand(format!("`{text}` is not a limit (a time with its unit: 50us, 1ms; or how often: 10/s)"))
+    })?;
+    Ok(Bound { text: text.to_owned(), value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args;
+
+    fn options(text: &str) -> Result<Options, Failure> {
+        let words: Vec<_> = text.split_whitespace().map(Into::into).collect();
+        Options::of(&args::parse(super::super::COMMAND.letters, super::super::COMMAND.longs, &words)?)
+    }
+
+    #[test]
+    fn everything_has_its_place() {
+        let o = options("1 --for 2m --max 50us --strict --report a.svg -- cyclictest -p 90").unwrap();
+        assert_eq!((o.set, o.time, o.strict), (Some(PsetId(1)), Some(Nanos::from_secs(120)), true));
+        assert_eq!(o.limit, Some(Bound { text: "50us".into(), value: Limit::Time(Nanos(50_000)) }));
+        assert_eq!(o.command, ["cyclictest", "-p", "90"]);
+        assert_eq!(options("--cpu 0-3 --pid 7,8").unwrap().pids, [Pid(7), Pid(8)]);
+    }
+
+    #[test]
+    fn a_command_takes_its_time_and_others_ten_seconds() {
+        assert_eq!(options("1").unwrap().time, Some(Nanos::from_secs(10)));
+        assert_eq!(options("1 -- make").unwrap().time, None);
+    }
+
+    #[test]
+    fn what_may_be_short_is_told() {
+        assert_eq!(options("1").unwrap().worth_telling(), Nanos(10_000));
+        assert_eq!(options("1 --max 2us").unwrap().worth_telling(), Nanos(2_000));
+        assert_eq!(options("1 --max 1ms").unwrap().worth_telling(), Nanos(10_000));
+    }
+
+    #[test]
+    fn broken_rules_are_usage_errors() {
+        let broken = [
+            "", "x", "-1", "1 --cpu 2", "--cpu 0-", "--pid x", "--pid 0", "1 --for 0", "1 --for soon", "1 --max 50", "1 --max x",
+            "1 --max -1/s", "1 --strict", "1 --report a.pdf", "-Z",
+        ];
+        for text in broken {
+            assert!(matches!(options(text), Err(Failure::Usage(_) | Failure::Operand(_))), "{text}");
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Looking on: the job is found or started, and watched until the time is over, the command ends, or somebody has seen enough.
+
+use super::options::Options;
+use crate::command::dispatch;
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit, Failure, facet, read};
+use crate::operands::expand;
+use crate::psrset;
+use millpond_machine::facets::{Job, WatchedJob};
+use millpond_machine::{Absent, Machine};
+use millpond_model::{CpuSet, Disturbed, Nanos, PsetId, Stretch};
+use millpond_observe::Quiet;
+use millpond_session::{Child, Kind, Session, stop_on_signal};
+use std::ffi::OsString;
+use std::sync::atomic::Ordering;
+
+/// How often one looks who is the job, whether the set is still there, and takes what was told.
+const LOOK: Nanos = Nanos::from_millis(250);
+
+/// More stretches than these are not kept: the shortest go.
+const STRETCHES_MAX: usize = 20_000;
+
+/// What became of it.
+pub struct Run {
+    /// The processors.
+    pub cpus: CpuSet,
+    /// What was seen at the end.
+    pub seen: Disturbed,
+    /// The same as a table.
+    pub quiet: Quiet,
+    /// What happened beside it, each as a sentence.
+    pub events: Vec<String>,
+    /// It did not go as it should.
+    pub failed: bool,
+}
+
+/// Watches.
+///
+/// # Errors
+/// [`Failure`] when there is no such set, processor or process, and when nothing can be watched.
+pub fn run(session: &Session, options: &Options, ctx: &mut Ctx<'_>) -> Result<Run, Failure> {
+    let machine = session.machine();
+    let disturbances = facet("disturbances", machine.disturbances())?;
+    let cpus = processors(machine, options)?;
+    let stop = stop_on_signal();
+    let mut child = start(session, options, ctx)?;
+    let mut pids = options.pids.clone();
+    pids.extend(child.as_ref().map(Child::pid));
+    let set = options.set.filter(|set| !set.is_default());
+    // Members of a set are the job, unless others were named.
+    let job = Job { set: set.filter(|_| options.pids.is_empty()), pids };
+    let what = WatchedJob {
+        cpus: cpus.clone(),
+        job,
+        worth_telling: options.worth_telling(),
+        by_counts: options.by_counts,
+    };
+    let watch = disturbances.watch(&what).map_err(|Absent { why, what_would_help }| Complaint {
+        what: "watch processors".to_owned(),
+        reason: why,
+        hint: what_would_help,
+    });
+    let mut watch = watch?;
+    let clock = machine.clock();
+    let end = options.time.map_or(Nanos(u64::MAX), |time| clock.now() + time);
+    let mut beside = Beside { machine, set, before: cpus.clone(), events: Vec::new(), failed: false };
+    let mut stretches: Vec<Stretch> = Vec::new();
+    loop {
+        clock.sleep_until(end.min(clock.now() + LOOK));
+        let ended = child.as_mut().is_some_and(|child| child.ended().is_some());
+        let is_over = ended || clock.now() >= end || stop.load(Ordering::Relaxed) || ctx.out.is_closed();
+        let goes_on = beside.look();
+        if is_over || !goes_on {
+            break;
+        }
+        keep(&mut stretches, read("disturbances", watch.collect())?.stretches);
+    }
+    let mut seen = read("disturbances", watch.collect())?;
+    keep(&mut stretches, std::mem::take(&mut seen.stretches));
+    if let Some(status) = child.as_mut().and_then(Child::ended).filter(|status| *status != 0) {
+        beside.fail(format!("the command ended with status {status}"));
+    }
+    let quiet = Quiet::of(&seen, stretches);
+    Ok(Run { cpus, seen, quiet, events: beside.events, failed: beside.failed })
+}
+
+fn keep(all: &mut Vec<Stretch>, more: Vec<Stretch>) {
+    all.extend(more);
+    if all.len() > 2 * STRETCHES_MAX {
+        all.sort_by_key(|stretch| std::cmp::Reverse(stretch.length));
+        all.truncate(STRETCHES_MAX);
+    }
+}
+
+/// The processors to be watched, all of them on-line.
+fn processors(machine: &dyn Machine, options: &Options) -> Result<CpuSet, Failure> {
+    let (what, cpus) = match (options.set, &options.cpus) {
+        (_, Some(list)) => {
+            let named = expand(list, machine, |what| format!("watch {what}"))?;
+            let cpus = named.into_iter().collect::<Result<CpuSet, Complaint>>()?;
+            ("watch these processors".to_owned(), cpus)
+        }
+        (Some(set), None) => (format!("watch processor set {set}"), of_set(machine, set)?),
+        (None, None) => ("watch these processes".to_owned(), of_processes(machine, options)?),
+    };
+    if cpus.is_empty() {
+        let hint = options.set.map(|set| format!("assign processors to it first: psrset -a {set}"));
+        return Err(Complaint { what, reason: "it has no processors".to_owned(), hint }.into());
+    }
+    let online = online(machine)?;
+    if let Some(cpu) = cpus.iter().find(|cpu| !online.contains(*cpu)) {
+        let present = crate::operands::present(machine)?;
+        let complaint = if present.contains(cpu) {
+            Complaint::new(what, format!("processor {cpu} is off-line")).hint("bring it on-line first: psradm -n")
+        } else {
+            Complaint::new(what, format!("there is no processor {cpu} (this machine has {present})"))
+        };
+        return Err(complaint.into());
+    }
+    Ok(cpus)
+}
+
+fn online(machine: &dyn Machine) -> Result<CpuSet, Failure> {
+    let states = read("processors", facet("processors", machine.processors())?.states())?;
+    Ok(states.into_iter().filter(|status| status.state.runs_threads()).map(|status| status.cpu).collect())
+}
+
+fn of_set(machine: &dyn Machine, set: PsetId) -> Result<CpuSet, Failure> {
+    let sets = read("processor sets", facet("processor sets", machine.psets())?.list())?;
+    if set.is_default() {
+        let others: CpuSet = sets.iter().flat_map(|set| set.members.iter().copied()).collect();
+        return Ok(&online(machine)? - &others);
+    }
+    let found = sets.into_iter().find(|found| found.id == set).map(|found| found.cpus());
+    found.ok_or_else(|| {
+        let complaint = Complaint::new(format!("watch processor set {set}"), "there is no such processor set");
+        complaint.hint("psrset -i lists the sets that exist").into()
+    })
+}
+
+/// Wherever threads of the processes may run.
+fn of_processes(machine: &dyn Machine, options: &Options) -> Result<CpuSet, Failure> {
+    let threads = facet("threads", machine.threads())?;
+    let mut cpus = CpuSet::new();
+    for pid in &options.pids {
+        let lwps = threads.lwps(*pid).map_err(|refusal| {
+            Complaint::refused(&format!("watch process {pid}"), |_| Some(format!("watch process {pid}")), &refusal)
+        })?;
+        cpus = lwps.iter().fold(cpus, |cpus, lwp| &cpus | &lwp.allowed);
+    }
+    Ok(&cpus & &online(machine)?)
+}
+
+/// Starts the command in the set: a program beside us, or on a simulated machine a workload.
+fn start(session: &Session, options: &Options, ctx: &mut Ctx<'_>) -> Result<Option<Child>, Failure> {
+    let (Some(set), Some(name)) = (options.set, options.command.first()) else { return Ok(None) };
+    let what = format!("execute {}", name.to_string_lossy());
+    match session.kind() {
+        Kind::Real => {
+            let child = Child::start_in(set, &options.command);
+            Ok(Some(child.map_err(|why| Complaint::new(what, why))?))
+        }
+        Kind::Simulated => {
+            let mut words: Vec<OsString> = vec!["-e".into(), set.to_string().into()];
+            words.extend(options.command.iter().cloned());
+            let mut ctx = ctx.within(session);
+            ctx.prog = "millpond quiet".into();
+            match dispatch(&psrset::COMMAND, &words, &mut ctx) {
+                Exit::DONE => Ok(None),
+                _ => Err(Complaint::new(what, "it was not started").into()),
+            }
+        }
+        Kind::Captured => Err(Complaint::new(what, "nothing can be started on a captured machine").into()),
+    }
+}
+
+/// What may change beside the watching.
+struct Beside<'a> {
+    machine: &'a dyn Machine,
+    set: Option<PsetId>,
+    /// The watched processors that were on-line when one looked last.
+    before: CpuSet,
+    events: Vec<String>,
+    failed: bool,
+}
+
+impl Beside<'_> {
+    fn fail(&mut self, what: String) {
+        self.events.push(what);
+        self.failed = true;
+    }
+
+    /// Looks; `false` when there is nothing more to watch.
+    fn look(&mut self) -> bool {
+        if let Ok(online) = online(self.machine) {
+            let left = &self.before - &online;
+            for cpu in left.iter() {
+                self.fail(format!("processor {cpu} went off-line meanwhile"));
+            }
+            self.before = &self.before - &left;
+        }
+        let sets = self.machine.psets().ok().and_then(|psets| psets.list().ok());
+        if let (Some(set), Some(sets)) = (self.set, sets) {
+            let Some(found) = sets.iter().find(|found| found.id == set) else {
+                self.fail(format!("processor set {set} ended meanwhile"));
+                return false;
+            };
+            let left = &self.before - &found.cpus();
+            for cpu in left.iter() {
+                self.fail(format!("processor {cpu} left set {set} meanwhile"));
+            }
+            self.before = &self.before - &left;
+        }
+        !self.before.is_empty()
+    }
+}

@@ -1,0 +1,358 @@
+//! What disturbs the job of a set of processors: sums by processor, kind, name and sender, and the stretches that were worst.
+
+use crate::image::image;
+use crate::{Image, Object, Refused, Ring};
+use std::io;
+use std::time::Duration;
+
+const IMAGE: Image = image!("disturbances");
+
+/// What has a processor, in the order of `enum kind` of the program, where 0 is the job, or nobody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// The interrupt of a device; its name is a number.
+    Device,
+    /// An interrupt that is no more than a number: an index of [`VECTORS`], from 1.
+    Vector,
+    /// Deferred work of interrupts; its name is its number.
+    Soft,
+    /// A timer; its name is the address of its function.
+    Timer,
+    /// A worker of the kernel; its name is the address of what it executes.
+    Work,
+    /// A thread of the kernel.
+    Kernel,
+    /// A thread of a program.
+    Task,
+    /// A page that was not there; how long it took is not known.
+    Fault,
+    /// An interrupt that cannot be held off; its name is the address of its handler.
+    Nmi,
+    /// A function that another processor asked for; its name is its address.
+    Call,
+    /// Another processor says that there is something to do.
+    Nudge,
+}
+
+const KINDS: [Kind; 11] = [
+    Kind::Device,
+    Kind::Vector,
+    Kind::Soft,
+    Kind::Timer,
+    Kind::Work,
+    Kind::Kernel,
+    Kind::Task,
+    Kind::Fault,
+    Kind::Nmi,
+    Kind::Call,
+    Kind::Nudge,
+];
+
+/// Interrupts that have a tracepoint of their own, in the order of `enum vector`: which of them there are depends on the architecture.
+pub const VECTORS: [&str; 12] = [
+    "local_timer",
+    "reschedule",
+    "call_function",
+    "call_function_single",
+    "irq_work",
+    "x86_platform_ipi",
+    "spurious_apic",
+    "error_apic",
+    "thermal_apic",
+    "threshold_apic",
+    "deferred_error_apic",
+    "ipi",
+];
+
+/// Whose doing it is, in the order of `enum whose`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Whose {
+    /// Somebody else's.
+    Others,
+    /// The job's own.
+    Job,
+    /// Whoever watches.
+    Watcher,
+}
+
+/// What it was.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct What {
+    /// Which kind.
+    pub kind: Kind,
+    /// Whose doing.
+    pub whose: Whose,
+    /// See [`Kind`]; 0 for none.
+    pub name: u64,
+    /// The short name of the thread that it is, that sent it or that it wakes; empty when that is not known.
+    pub thread: String,
+    /// The process of that thread; 0 when it is not known.
+    pub process: u64,
+}
+
+/// How often, and how long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sum {
+    /// Where.
+    pub processor: u32,
+    /// What.
+    pub what: What,
+    /// How often.
+    pub count: u64,
+    /// Nanoseconds of its own: without what interrupted it.
+    pub total_ns: u64,
+    /// The longest of them.
+    pub longest_ns: u64,
+    /// When that began, on the monotonic clock.
+    pub longest_at_ns: u64,
+}
+
+/// Time in which a processor had neither the job nor nothing to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stretch {
+    /// Where.
+    pub processor: u32,
+    /// When it began, on the monotonic clock.
+    pub at_ns: u64,
+    /// How long it was.
+    pub length_ns: u64,
+    /// The longest part of it.
+    pub culprit: What,
+}
+
+/// What could not be kept: how many.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Disturbances of more kinds, names and senders than there is room for.
+    pub sums: u64,
+    /// Stretches that nobody took out of the ring in time.
+    pub stretches: u64,
+    /// Threads of the job.
+    pub members: u64,
+    /// Interrupts within interrupts within interrupts.
+    pub deep: u64,
+}
+
+/// The programs without which nothing is seen.
+const NEEDED: [&str; 1] = ["sched_switch"];
+
+/// All others, with what is not seen without them; nothing is missing where a machine has other interrupts.
+const OTHERS: [(&[&str], &str); 11] = [
+    (&["irq_handler_entry", "irq_handler_exit"], "interrupts of devices"),
+    (&["softirq_entry", "softirq_exit"], "soft interrupts"),
+    (&["timer_expire_entry", "timer_expire_exit"], "the functions of timers"),
+    (&["hrtimer_expire_entry", "hrtimer_expire_exit"], "the functions of high-resolution timers"),
+    (&["workqueue_execute_start", "workqueue_execute_end"], "what kernel workers execute"),
+    (&["csd_queue_cpu", "csd_function_entry", "csd_function_exit"], "who calls from other processors, and for what"),
+    (&["ipi_send_cpu"], "who nudges from other processors"),
+    (&["page_fault_user"], "page faults"),
+    (&["page_fault_kernel"], ""),
+    (&["nmi_handler"], "interrupts that cannot be held off"),
+    (&["sched_process_fork", "sched_process_free"], "children of the job"),
+];
+
+/// How to watch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// How many processors the machine can have.
+    pub processors: u32,
+    /// The process that watches.
+    pub watcher: u32,
+    /// Stretches from this length on are told one by one.
+    pub worth_telling_ns: u64,
+    /// The address of the function by which a timer wakes a thread; 0 when it is not known.
+    pub wakes_sleeper: u64,
+}
+
+/// The programs at work.
+#[derive(Debug)]
+pub struct Disturbing {
+    object: Object,
+    missing: Vec<(&'static str, Refused)>,
+}
+
+impl Disturbing {
+    /// Loads and attaches every program that this kernel takes. No processor is watched yet.
+    ///
+    /// # Errors
+    /// [`Refused`] when nothing can be seen this way.
+    pub fn open(options: Options) -> Result<Disturbing, Refused> {
+        let processors = options.processors.max(1);
+        let mut object = Object::open(IMAGE, |opened| {
+            opened.set_constants(&[
+                u64::from(options.watcher),
+                options.worth_telling_ns,
+                options.wakes_sleeper,
+            ]);
+            opened.set_entries("states", processors);
+            opened.set_entries("nudges", processors);
+        })?;
+        for name in NEEDED {
+            object.attach(name)?;
+        }
+        let mut missing = Vec::new();
+        for (names, what) in OTHERS {
+            let failed = names.iter().find_map(|name| object.attach(name).err());
+            missing.extend(failed.filter(|_| !what.is_empty()).map(|why| (what, why)));
+        }
+        for name in VECTORS {
+            // Another architecture has others, and begins to tell of one when it ends it.
+            let _ = object.attach(&format!("{name}_exit")).and_then(|()| object.attach(&format!("{name}_entry")));
+        }
+        Ok(Disturbing { object, missing })
+    }
+
+    /// What is not seen here, and why.
+    #[must_use]
+    pub fn missing(&self) -> &[(&'static str, Refused)] {
+        &self.missing
+    }
+
+    /// Begins or ends to watch a processor.
+    ///
+    /// # Errors
+    /// [`Refused`] when there is no such processor.
+    pub fn watch(&self, processor: u32, on: bool) -> Result<(), Refused> {
+        let mut state = [0; STATE_WORDS];
+        state[0] = u64::from(on);
+        self.object.entries("states")?.put(&[u64::from(processor)], &state)
+    }
+
+    /// A thread, and what descends from it from now on, belongs to the job, or does no more.
+    ///
+    /// # Errors
+    /// [`Refused`] when there are more than can be told from others.
+    pub fn member(&self, thread: u32, on: bool) -> Result<(), Refused> {
+        let job = self.object.entries("job")?;
+        if on {
+            return job.put(&[u64::from(thread)], &[1]);
+        }
+        job.remove(&[u64::from(thread)]);
+        Ok(())
+    }
+
+    /// What was seen since the beginning, what goes on at this moment (`now_ns`, on the monotonic clock) included.
+    ///
+    /// # Errors
+    /// [`Refused`] when it cannot be read.
+    pub fn sums(&self, now_ns: u64) -> Result<Vec<Sum>, Refused> {
+        let entries = self.object.entries("sums")?.all();
+        let mut sums: Vec<Sum> = entries.iter().filter_map(|(key, value)| sum(key, value)).collect();
+        for (key, state) in self.object.entries("states")?.all() {
+            if let Some(going_on) = going_on(key.first().copied().unwrap_or(0), &state, now_ns) {
+                join(&mut sums, going_on);
+            }
+        }
+        Ok(sums)
+    }
+
+    /// What could not be kept.
+    ///
+    /// # Errors
+    /// [`Refused`] when it cannot be read.
+    pub fn lost(&self) -> Result<Lost, Refused> {
+        let lost = self.object.entries("lost")?;
+        let of = |key: u64| lost.get(&[key]).and_then(|words| words.first().copied()).unwrap_or(0);
+        let states = self.object.entries("states")?.all();
+        let deep = states.iter().filter_map(|(_, state)| state.get(DEEP)).sum();
+        Ok(Lost { sums: of(0), stretches: of(1), members: of(2), deep })
+    }
+
+    /// Listens to stretches: `heard` is called for each when [`Stretches::take`] is.
+    ///
+    /// # Errors
+    /// [`Refused`] when that cannot be.
+    pub fn stretches<'cb>(&self, mut heard: impl FnMut(Stretch) + 'cb) -> Result<Stretches<'cb>, Refused> {
+        let ring = self.object.ring("stretches", move |words| {
+            if let [processor, at_ns, length_ns, what @ ..] = words
+                && let Some(culprit) = what_of(what)
+            {
+                let processor = u32::try_from(*processor).unwrap_or(u32::MAX);
+                heard(Stretch { processor, at_ns: *at_ns, length_ns: *length_ns, culprit });
+            }
+        })?;
+        Ok(Stretches { ring })
+    }
+}
+
+/// The ring of stretches.
+#[derive(Debug)]
+pub struct Stretches<'cb> {
+    ring: Ring<'cb>,
+}
+
+impl Stretches<'_> {
+    /// Hands over what has come, and waits for nothing.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn take(&self) -> io::Result<()> {
+        self.ring.poll(Duration::ZERO)
+    }
+}
+
+/// Words of `struct what`, `struct frame` and `struct state` in nesting.h.
+const WHAT_WORDS: usize = 5;
+const FRAME_WORDS: usize = WHAT_WORDS + 3;
+const FRAMES: usize = 5 + WHAT_WORDS;
+const DEEP: usize = FRAMES - 1;
+const STATE_WORDS: usize = FRAMES + 8 * FRAME_WORDS;
+
+/// `kind` with whose doing it is, name, two words of text, process.
+fn what_of(words: &[u64]) -> Option<What> {
+    let &[kind, name, first, second, process] = words else { return None };
+    let index = usize::try_from(kind & 0xffff).ok()?.checked_sub(1)?;
+    let whose = match kind >> 16 {
+        0 => Whose::Others,
+        1 => Whose::Job,
+        _ => Whose::Watcher,
+    };
+    Some(What { kind: *KINDS.get(index)?, whose, name, thread: text(&[first, second]), process })
+}
+
+/// Text that lies in words as it lies in memory, up to the first zero.
+fn text(words: &[u64]) -> String {
+    let bytes: Vec<u8> =
+        words.iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn sum(key: &[u64], value: &[u64]) -> Option<Sum> {
+    let &[processor, kind, name, first, second] = key else { return None };
+    let &[count, total_ns, longest_ns, longest_at_ns, process] = value else { return None };
+    let what = what_of(&[kind, name, first, second, process])?;
+    let processor = u32::try_from(processor).ok()?;
+    Some(Sum { processor, what, count, total_ns, longest_ns, longest_at_ns })
+}
+
+/// The thread that a processor runs now, if it is not the job's: what it has had since it came is in no sum yet.
+fn going_on(processor: u64, state: &[u64], now_ns: u64) -> Option<Sum> {
+    let base = state.get(FRAMES..FRAMES + FRAME_WORDS)?;
+    let what = what_of(base.get(..WHAT_WORDS)?)?;
+    let (start, inner) = (base[WHAT_WORDS + 1], base[WHAT_WORDS + 2]);
+    let own = now_ns.saturating_sub(start).saturating_sub(inner);
+    let processor = u32::try_from(processor).ok()?;
+    let sum = Sum { processor, what, count: 1, total_ns: own, longest_ns: own, longest_at_ns: start };
+    (state.first() == Some(&1) && start > 0).then_some(sum)
+}
+
+/// Adds to the sum of the same, or makes it.
+fn join(sums: &mut Vec<Sum>, more: Sum) {
+    let same = |sum: &&mut Sum| {
+        let (a, b) = (&sum.what, &more.what);
+        sum.processor == more.processor && (a.kind, a.whose, a.name, &a.thread) == (b.kind, b.whose, b.name, &b.thread)
+    };
+    match sums.iter_mut().find(same) {
+        Some(sum) => {
+            sum.count += more.count;
+            sum.total_ns += more.total_ns;
+            if more.longest_ns > sum.longest_ns {
+                (sum.longest_ns, sum.longest_at_ns) = (more.longest_ns, more.longest_at_ns);
+            }
+        }
+        None => sums.push(more),
+    }
+}
+
+#[cfg(test)]
+mod tests;

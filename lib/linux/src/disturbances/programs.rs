@@ -1,0 +1,215 @@
+//! By programs in the kernel: each disturbance with its name, its sender and its time.
+
+use super::names::Names;
+use super::symbols::Symbols;
+use super::tables::{Stolen, now};
+use super::{Aside, LinuxMachine};
+use crate::interrupt_names::{InterruptCount, interrupt_counts};
+use millpond_bpf::disturbances::{Disturbing, Kind, Options, Stretches, Sum};
+use millpond_machine::facets::{DisturbanceWatch, WatchedJob};
+use millpond_machine::{Reason, Refusal};
+use millpond_model::{Cause, CpuId, Disturbance, DisturbanceKind, Disturbed, Doer, Nanos, Pid, Stretch};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+/// Since this version the arguments of the tracepoints are what the program expects.
+const OLDEST_KERNEL: (u32, u32) = (6, 0);
+
+/// The function by which a timer wakes the thread that set it.
+const WAKES_SLEEPER: &str = "hrtimer_wakeup";
+
+/// Told stretches that nobody asked for yet; more would be a flood that nobody reads.
+const STRETCHES_MAX: usize = 100_000;
+
+/// The watch.
+pub(super) struct ByPrograms<'a> {
+    machine: &'a LinuxMachine,
+    what: WatchedJob,
+    programs: Disturbing,
+    ring: Stretches<'static>,
+    heard: Rc<RefCell<Vec<millpond_bpf::disturbances::Stretch>>>,
+    names: Names,
+    members: BTreeSet<u32>,
+    stolen: Option<Stolen>,
+    checks: Vec<InterruptCount>,
+    began: Nanos,
+    forgotten: usize,
+    missing: Vec<String>,
+    /// Where the watcher is.
+    pub(super) aside: Option<Aside>,
+}
+
+impl<'a> ByPrograms<'a> {
+    /// Loads, attaches and begins.
+    ///
+    /// # Errors
+    /// Why it cannot be seen this way, as the second half of a sentence.
+    pub(super) fn start(machine: &'a LinuxMachine, what: &WatchedJob, aside: &Aside) -> Result<Self, String> {
+        let os = &machine.os;
+        if os.kernel < OLDEST_KERNEL {
+            return Err("this kernel is older than 6.0".to_owned());
+        }
+        let symbols = Symbols::read(&os.root);
+        let options = Options {
+            processors: os.width(),
+            watcher: std::process::id(),
+            worth_telling_ns: what.worth_telling.0,
+            wakes_sleeper: symbols.address(WAKES_SLEEPER).unwrap_or(0),
+        };
+        let programs = Disturbing::open(options).map_err(|why| why.to_string())?;
+        let heard = Rc::new(RefCell::new(Vec::new()));
+        let ears = Rc::clone(&heard);
+        let ring = programs.stretches(move |stretch| ears.borrow_mut().push(stretch));
+        let ring = ring.map_err(|why| why.to_string())?;
+        let mut watch = ByPrograms {
+            missing: missing(&programs, &symbols, what, aside),
+            names: Names { symbols, devices: BTreeMap::new() },
+            checks: interrupt_counts(&os.root).unwrap_or_default(),
+            stolen: Stolen::open(&os.root).ok(),
+            machine,
+            what: what.clone(),
+            programs,
+            ring,
+            heard,
+            members: BTreeSet::new(),
+            began: Nanos(0),
+            forgotten: 0,
+            aside: None,
+        };
+        // Who is forked meanwhile is a child of a member that is known, or found the second time.
+        watch.follow_job().and_then(|()| watch.follow_job()).map_err(|refusal| refusal.reason.to_string())?;
+        watch.began = now();
+        for cpu in what.cpus.iter() {
+            watch.programs.watch(cpu.0, true).map_err(|why| why.to_string())?;
+        }
+        Ok(watch)
+    }
+
+    /// Tells the program who is the job now.
+    fn follow_job(&mut self) -> Result<(), Refusal> {
+        let now = self.machine.threads_of_job(&self.what.job);
+        // What left a set is no member any more; what descends from a process stays its.
+        if self.what.job.pids.is_empty() {
+            for tid in self.members.difference(&now) {
+                self.programs.member(*tid, false).map_err(|why| unreadable(&why.to_string()))?;
+            }
+        }
+        for tid in now.difference(&self.members) {
+            self.programs.member(*tid, true).map_err(|why| unreadable(&why.to_string()))?;
+        }
+        self.members = now;
+        Ok(())
+    }
+
+    fn devices(&mut self, counts: &[InterruptCount]) {
+        let named = counts.iter().filter(|count| !count.is_internal);
+        self.names.devices.extend(named.map(|count| (count.label.clone(), count.name.clone())));
+    }
+
+    fn row(&self, sum: &Sum) -> Disturbance {
+        let is_timed = sum.what.kind != Kind::Fault;
+        let timed = |ns| is_timed.then_some(Nanos(ns));
+        let pid = u32::try_from(sum.what.process).ok().filter(|pid| *pid > 0).map(Pid);
+        Disturbance {
+            cpu: CpuId(sum.processor),
+            cause: self.names.cause(&sum.what),
+            pid,
+            count: Some(sum.count),
+            total: timed(sum.total_ns),
+            longest: timed(sum.longest_ns),
+            longest_at: timed(sum.longest_at_ns),
+        }
+    }
+
+    /// What no tracepoint tells: machine checks, by the kernel's own count.
+    fn checked(&self, counts: &[InterruptCount]) -> Vec<Disturbance> {
+        let is_check = |count: &&InterruptCount| count.label == "MCE";
+        let before = self.checks.iter().find(is_check);
+        let after = counts.iter().find(is_check);
+        let (Some(before), Some(after)) = (before, after) else { return Vec::new() };
+        let grown = self.what.cpus.iter().filter_map(|cpu| {
+            let more = after.counts.get(&cpu)?.checked_sub(before.counts.get(&cpu).copied().unwrap_or(0))?;
+            let name = after.name.clone();
+            let cause = Cause { kind: DisturbanceKind::Hardware, name, by: None, doer: Doer::Others };
+            (more > 0).then_some(counted(cpu, cause, more))
+        });
+        grown.collect()
+    }
+
+    /// The stretches that have come, as far as anybody can want them.
+    fn take_stretches(&mut self) -> Vec<Stretch> {
+        // Interrupted by a signal: what is there comes next time.
+        let _ = self.ring.take();
+        let mut told = std::mem::take(&mut *self.heard.borrow_mut());
+        self.forgotten += told.len().saturating_sub(STRETCHES_MAX);
+        told.truncate(STRETCHES_MAX);
+        let stretch = |stretch: millpond_bpf::disturbances::Stretch| Stretch {
+            cpu: CpuId(stretch.processor),
+            at: Nanos(stretch.at_ns),
+            length: Nanos(stretch.length_ns),
+            cause: self.names.cause(&stretch.culprit),
+        };
+        told.into_iter().map(stretch).collect()
+    }
+
+    fn lost(&self) -> Vec<String> {
+        let Ok(lost) = self.programs.lost() else { return Vec::new() };
+        let stretches = lost.stretches.saturating_add(self.forgotten as u64);
+        let said = [
+            (lost.sums, "disturbances", "of more causes than there is room for"),
+            (stretches, "stretches", "that came faster than they were read"),
+            (lost.members, "threads", "of the job, which are shown as disturbances"),
+            (lost.deep, "interrupts", "within more interrupts than there is room for"),
+        ];
+        let some = said.into_iter().filter(|(count, ..)| *count > 0);
+        some.map(|(count, noun, why)| format!("{count} {noun} {why}")).collect()
+    }
+}
+
+impl DisturbanceWatch for ByPrograms<'_> {
+    fn collect(&mut self) -> Result<Disturbed, Refusal> {
+        self.follow_job()?;
+        let counts = interrupt_counts(&self.machine.os.root).unwrap_or_default();
+        self.devices(&counts);
+        let at = now();
+        let sums = self.programs.sums(at.0).map_err(|why| unreadable(&why.to_string()))?;
+        let seen = sums.iter().filter(|sum| self.what.cpus.contains(CpuId(sum.processor)));
+        let mut rows: Vec<Disturbance> = seen.map(|sum| self.row(sum)).collect();
+        rows.extend(self.checked(&counts));
+        if let Some(stolen) = &mut self.stolen {
+            rows.extend(stolen.rows(&self.what.cpus));
+        }
+        Ok(Disturbed {
+            began: self.began,
+            at,
+            cpus: self.what.cpus.clone(),
+            rows,
+            stretches: self.take_stretches(),
+            lost: self.lost(),
+            missing: self.missing.clone(),
+            source: "programs in the kernel".to_owned(),
+        })
+    }
+}
+
+/// What happened so often, and nobody knows how long it took.
+pub(super) fn counted(cpu: CpuId, cause: Cause, count: u64) -> Disturbance {
+    Disturbance { cpu, cause, pid: None, count: Some(count), total: None, longest: None, longest_at: None }
+}
+
+fn missing(programs: &Disturbing, symbols: &Symbols, what: &WatchedJob, aside: &Aside) -> Vec<String> {
+    let not_there = programs.missing().iter();
+    let mut missing: Vec<String> = not_there.map(|(what, why)| format!("{what}: {why}")).collect();
+    if symbols.are_hidden() {
+        missing.push("names of functions: the kernel hides them (kernel.kptr_restrict, CAP_SYSLOG)".to_owned());
+    }
+    if !aside.is_aside(&what.cpus) {
+        missing.push("the watcher itself may run on the watched processors: there is no other for it".to_owned());
+    }
+    missing
+}
+
+fn unreadable(why: &str) -> Refusal {
+    Refusal::operation(Reason::Machine(format!("what the programs in the kernel saw cannot be read: {why}")))
+}

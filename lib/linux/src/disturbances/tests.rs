@@ -1,0 +1,123 @@
+//! On the machine at hand: relations only, for it is not ours alone.
+
+use crate::{LinuxMachine, Root};
+use millpond_machine::MemoryJournal;
+use millpond_machine::facets::{Disturbances, Job, WatchedJob};
+use millpond_model::{CpuId, CpuSet, DisturbanceKind, Disturbed, Nanos, Pid};
+use rustix::thread::{CpuSet as Mask, sched_getaffinity, sched_setaffinity};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+fn machine(state: &tempfile::TempDir) -> LinuxMachine {
+    LinuxMachine::open(Root::live(state.path().to_owned()), Box::new(MemoryJournal::default()))
+}
+
+/// The last processor that this thread may use, so that there is another one for the watcher.
+fn last_cpu() -> Option<usize> {
+    let mask = sched_getaffinity(None).ok()?;
+    (0..Mask::MAX_CPU).rev().find(|cpu| mask.is_set(*cpu)).filter(|_| mask.count() > 1)
+}
+
+/// The short name of [`busy_on`].
+const NOISE: &str = "mp-noise";
+
+/// A shell under a name of its own that works on a processor until it is killed.
+fn busy_on(cpu: usize, dir: &tempfile::TempDir) -> std::process::Child {
+    let program = dir.path().join(NOISE);
+    if !program.exists() {
+        std::os::unix::fs::symlink("/bin/sh", &program).unwrap();
+    }
+    let before = sched_getaffinity(None).unwrap();
+    let mut only = Mask::new();
+    only.set(cpu);
+    sched_setaffinity(None, &only).unwrap();
+    let child = std::process::Command::new(program).args(["-c", "while :; do :; done"]).spawn();
+    sched_setaffinity(None, &before).unwrap();
+    child.unwrap()
+}
+
+fn end(mut child: std::process::Child) {
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+fn watched(cpu: usize, job: Job, by_counts: bool) -> WatchedJob {
+    let cpus = CpuSet::from_iter([CpuId(u32::try_from(cpu).unwrap())]);
+    WatchedJob { cpus, job, worth_telling: Nanos(1_000), by_counts }
+}
+
+/// Looks while somebody who is not the job, and the job itself, work on one processor.
+fn look(by_counts: bool, as_job: bool) -> Option<Disturbed> {
+    let Some(cpu) = last_cpu() else {
+        eprintln!("skipped: disturbances: this machine has a single processor for us");
+        return None;
+    };
+    let state = tempfile::tempdir().unwrap();
+    let machine = machine(&state);
+    let child = busy_on(cpu, &state);
+    let job = if as_job { Job { set: None, pids: vec![Pid(child.id())] } } else { Job::default() };
+    let mut watch = Disturbances::watch(&machine, &watched(cpu, job, by_counts)).unwrap();
+    let until = Instant::now() + Duration::from_millis(300);
+    while Instant::now() < until {
+        std::thread::yield_now();
+    }
+    let seen = watch.collect().unwrap();
+    end(child);
+    if !by_counts && !seen.source.contains("programs") {
+        eprintln!("skipped: disturbances: {}", seen.missing.join("; "));
+        return None;
+    }
+    Some(seen)
+}
+
+fn total(seen: &Disturbed, kind: DisturbanceKind, name: &str) -> u64 {
+    let of = |row: &&millpond_model::Disturbance| row.cause.kind == kind && row.cause.name == name;
+    seen.rows.iter().filter(of).filter_map(|row| row.total).map(|total| total.0).sum()
+}
+
+#[test]
+fn no_moment_is_in_two_totals() {
+    let Some(seen) = look(false, false) else { return };
+    let mut totals: BTreeMap<CpuId, u64> = BTreeMap::new();
+    let exact = seen.rows.iter().filter(|row| row.cause.kind != DisturbanceKind::Steal);
+    for row in exact {
+        *totals.entry(row.cpu).or_default() += row.total.unwrap_or_default().0;
+        if let (Some(longest), Some(total)) = (row.longest, row.total) {
+            assert!(longest <= total, "{row:?}");
+        }
+    }
+    // The time that it took to read is in the totals, and not in the elapsed time.
+    let elapsed = (seen.at - seen.began).0;
+    assert!(totals.values().all(|total| *total <= elapsed + elapsed / 50), "{totals:?} of {elapsed}");
+}
+
+#[test]
+fn a_foreign_program_is_found_by_its_name_and_the_job_is_not() {
+    let Some(seen) = look(false, false) else { return };
+    assert!(total(&seen, DisturbanceKind::Task, NOISE) > 1_000_000, "{:#?}", seen.rows);
+    let Some(seen) = look(false, true) else { return };
+    assert_eq!(total(&seen, DisturbanceKind::Task, NOISE), 0, "{:#?}", seen.rows);
+}
+
+#[test]
+fn a_processor_that_works_has_a_clock() {
+    for by_counts in [false, true] {
+        let Some(seen) = look(by_counts, false) else { continue };
+        let ticks = seen.rows.iter().filter(|row| row.cause.kind == DisturbanceKind::Tick);
+        assert!(ticks.filter_map(|row| row.count).sum::<u64>() > 0, "{:#?}", seen.rows);
+    }
+}
+
+#[test]
+fn counts_only_grow() {
+    let Some(cpu) = last_cpu() else { return };
+    let state = tempfile::tempdir().unwrap();
+    let machine = machine(&state);
+    let mut watch = Disturbances::watch(&machine, &watched(cpu, Job::default(), true)).unwrap();
+    let counts = |seen: Disturbed| seen.rows.iter().filter_map(|row| row.count).sum::<u64>();
+    let first = counts(watch.collect().unwrap());
+    let child = busy_on(cpu, &state);
+    let then = counts(watch.collect().unwrap());
+    end(child);
+    assert!(then >= first);
+}

@@ -1,0 +1,44 @@
+//! What disturbs the job of a set of processors: what `quiet` and `intrstat` show.
+
+use crate::{Absent, Refusal};
+use millpond_model::{CpuSet, Disturbed, Nanos, Pid, PsetId};
+
+/// Whom the processors are for. What else runs there is a disturbance.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Job {
+    /// Every thread that is bound to this set, now or later.
+    pub set: Option<PsetId>,
+    /// These processes, and what descends from them.
+    pub pids: Vec<Pid>,
+}
+
+/// What to watch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WatchedJob {
+    /// Where.
+    pub cpus: CpuSet,
+    /// Who belongs there.
+    pub job: Job,
+    /// Stretches without the job are told one by one from this length on.
+    pub worth_telling: Nanos,
+    /// Only by what the machine counts anyway: nothing is started to watch it.
+    pub by_counts: bool,
+}
+
+/// The facet.
+pub trait Disturbances {
+    /// Begins to watch.
+    ///
+    /// # Errors
+    /// [`Absent`] when nothing goes on here, or it cannot be watched.
+    fn watch(&self, what: &WatchedJob) -> Result<Box<dyn DisturbanceWatch + '_>, Absent>;
+}
+
+/// Watching that goes on for as long as the value lives.
+pub trait DisturbanceWatch {
+    /// What was seen since the watch began. Counts and totals only grow from one time to the next.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the machine cannot be read.
+    fn collect(&mut self) -> Result<Disturbed, Refusal>;
+}

@@ -1,0 +1,160 @@
+//! What disturbs the job of a set of processors, as plain data: which, whose, how often and how long.
+
+use crate::{CpuId, CpuSet, Nanos, Pid};
+use serde::{Deserialize, Serialize};
+
+/// What sort of disturbance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DisturbanceKind {
+    /// The interrupt of a device.
+    Device,
+    /// Another processor wants something done.
+    Ipi,
+    /// The processor's own clock.
+    Tick,
+    /// What interrupts left to be done later.
+    Softirq,
+    /// A timer that somebody set.
+    Timer,
+    /// Work of the kernel, by the function that does it.
+    Worker,
+    /// A thread of the kernel.
+    Kthread,
+    /// A thread that is not the job's.
+    Task,
+    /// A page of the job that was not there.
+    Fault,
+    /// Time that the hypervisor took.
+    Steal,
+    /// What hardware does that nobody can hold off.
+    Hardware,
+}
+
+impl DisturbanceKind {
+    /// All of them, in the order in which they are shown where nothing else orders them.
+    pub const ALL: [DisturbanceKind; 11] = [
+        DisturbanceKind::Device,
+        DisturbanceKind::Ipi,
+        DisturbanceKind::Tick,
+        DisturbanceKind::Softirq,
+        DisturbanceKind::Timer,
+        DisturbanceKind::Worker,
+        DisturbanceKind::Kthread,
+        DisturbanceKind::Task,
+        DisturbanceKind::Fault,
+        DisturbanceKind::Steal,
+        DisturbanceKind::Hardware,
+    ];
+
+    /// What users call it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            DisturbanceKind::Device => "device",
+            DisturbanceKind::Ipi => "ipi",
+            DisturbanceKind::Tick => "tick",
+            DisturbanceKind::Softirq => "softirq",
+            DisturbanceKind::Timer => "timer",
+            DisturbanceKind::Worker => "worker",
+            DisturbanceKind::Kthread => "kthread",
+            DisturbanceKind::Task => "task",
+            DisturbanceKind::Fault => "fault",
+            DisturbanceKind::Steal => "steal",
+            DisturbanceKind::Hardware => "hardware",
+        }
+    }
+}
+
+/// Whose doing it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Doer {
+    /// Neither of these.
+    #[default]
+    Others,
+    /// The job's own.
+    Job,
+    /// Of whoever watches.
+    Watcher,
+}
+
+/// What it was that disturbed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cause {
+    /// What sort.
+    pub kind: DisturbanceKind,
+    /// Which of its sort: a device, a function, a thread.
+    pub name: String,
+    /// Who sent it, or whom it is for, where that is known and is not the name itself: a thread.
+    pub by: Option<String>,
+    /// Whose doing.
+    pub doer: Doer,
+}
+
+/// One cause on one processor. What cannot be told is `None`, never 0.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disturbance {
+    /// Where.
+    pub cpu: CpuId,
+    /// What.
+    pub cause: Cause,
+    /// A process behind it, where there is one.
+    pub pid: Option<Pid>,
+    /// How often.
+    pub count: Option<u64>,
+    /// How long in all: its own time, without what interrupted it, so that no moment is in two totals.
+    pub total: Option<Nanos>,
+    /// The longest single one.
+    pub longest: Option<Nanos>,
+    /// When that began, on the machine's clock.
+    pub longest_at: Option<Nanos>,
+}
+
+/// Time in which a processor neither ran the job nor was idle, in one piece.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stretch {
+    /// Where.
+    pub cpu: CpuId,
+    /// When it began, on the machine's clock.
+    pub at: Nanos,
+    /// How long it was.
+    pub length: Nanos,
+    /// Its longest part.
+    pub cause: Cause,
+}
+
+/// What was seen from the beginning of a watch until now.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Disturbed {
+    /// When the watch began, on the machine's clock.
+    pub began: Nanos,
+    /// When this was read.
+    pub at: Nanos,
+    /// The processors that are watched.
+    pub cpus: CpuSet,
+    /// One for each cause and processor.
+    pub rows: Vec<Disturbance>,
+    /// The stretches that were worth telling and ended since this was read last.
+    pub stretches: Vec<Stretch>,
+    /// What was seen and could not be kept, each as a sentence with its number.
+    pub lost: Vec<String>,
+    /// What cannot be seen here, each with the reason.
+    pub missing: Vec<String>,
+    /// How it is seen: in a few words.
+    pub source: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_one_word() {
+        let words: std::collections::BTreeSet<_> = DisturbanceKind::ALL.iter().map(|kind| kind.word()).collect();
+        assert_eq!(words.len(), DisturbanceKind::ALL.len());
+        for kind in DisturbanceKind::ALL {
+            assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{}\"", kind.word()));
+        }
+    }
+}
