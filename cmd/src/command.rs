@@ -4,16 +4,9 @@ use crate::args::{self, Parsed};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use crate::{
-    capture, demo, dispadmin, doctor, experiment, help, lgrpinfo, load, mpstat, occupancy, pbind, plgrp,
-    pooladm, poolbind, poolcfg, poolstat, priocntl, psradm, psrinfo, psrset, replay, sim, zones,
-    capture, compare, cpustat, cputrack, demo, dispadmin, doctor, experiment, help, load, mpstat, occupancy, pbind, pooladm, poolbind,
-    poolcfg, poolstat, priocntl, psradm, psrinfo, psrset, replay, sim, zones,
-    capture, compare, cpustat, cputrack, demo, dispadmin, doctor, experiment, help, load, mpstat, occupancy,
-    pbind, pooladm, poolbind, poolcfg, poolstat, priocntl, psradm, psrinfo, psrset, replay, sim, zones,
-    capture, demo, dispadmin, doctor, experiment, help, latstat, load, mpstat, occupancy, pbind, pooladm,
-    poolbind, poolcfg, poolstat, priocntl, psradm, psrinfo, psrset, replay, sim, zones,
-    capture, demo, dispadmin, doctor, experiment, help, intrstat, load, mpstat, occupancy, pbind, pooladm, poolbind,
-    poolcfg, poolstat, priocntl, psradm, psrinfo, psrset, quiet, replay, sim, zones,
+    capture, compare, cpustat, cputrack, demo, dispadmin, doctor, experiment, help, intrstat, latstat,
+    lgrpinfo, load, mpstat, occupancy, pbind, plgrp, pooladm, poolbind, poolcfg, poolstat, priocntl, psradm,
+    psrinfo, psrset, quiet, replay, sim, zones,
 };
 use millpond_session::reason;
 use std::ffi::OsString;

@@ -9,7 +9,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// The names under which the binary answers.
-const APPLETS: [&str; 14] = [
+const APPLETS: [&str; 17] = [
     "psrinfo",
     "psradm",
     "psrset",

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! $ intrstat 5 1
-//! 
+//!
 //!       device |      cpu0 %tim      cpu1 %tim
 //! -------------+------------------------------
 //!    e1000g#0 |       102  0.4         0  0.0
@@ -133,7 +133,14 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     Ok(Exit::DONE)
 }
 
-fn show(report: &Report, json: bool, stamp: Option<Stamp>, wall: WallTime, zone: &TimeZone, ctx: &mut Ctx<'_>) {
+fn show(
+    report: &Report,
+    json: bool,
+    stamp: Option<Stamp>,
+    wall: WallTime,
+    zone: &TimeZone,
+    ctx: &mut Ctx<'_>,
+) {
     if json {
         let devices = report.json();
         ctx.json(&json!({ "time": print_iso(wall), "interval_s": report.seconds(), "devices": devices }));
@@ -181,5 +188,9 @@ fn processors(parsed: &Parsed, machine: &dyn Machine) -> Result<CpuSet, Failure>
         return Ok(online);
     };
     let shown = &named & &online;
-    if shown.is_empty() { Err(Complaint::new(what, "none of its processors is on-line").into()) } else { Ok(shown) }
+    if shown.is_empty() {
+        Err(Complaint::new(what, "none of its processors is on-line").into())
+    } else {
+        Ok(shown)
+    }
 }

@@ -34,8 +34,13 @@ impl Reading {
 /// `e1000g0` is the instance 0 of the driver `e1000g`; a name that is more than letters and a number stays.
 fn instance(name: &str) -> String {
     let driver = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    let is_plain = driver.bytes().all(|b| b.is_ascii_alphanumeric()) && driver.starts_with(|c: char| c.is_ascii_alphabetic());
-    if is_plain && driver.len() < name.len() { format!("{driver}#{}", &name[driver.len()..]) } else { name.to_owned() }
+    let is_plain = driver.bytes().all(|b| b.is_ascii_alphanumeric())
+        && driver.starts_with(|c: char| c.is_ascii_alphabetic());
+    if is_plain && driver.len() < name.len() {
+        format!("{driver}#{}", &name[driver.len()..])
+    } else {
+        name.to_owned()
+    }
 }
 
 /// What happened on a processor by a device: times a second, and percent of its time where that is known.
@@ -64,7 +69,8 @@ impl Report {
                 let (count, total) = counts.get(cpu).copied().unwrap_or((0, none));
                 let was = earlier.and_then(|counts| counts.get(cpu)).copied().unwrap_or((0, none));
                 let rate = count.saturating_sub(was.0) as f64 / seconds;
-                let percent = total.map(|total| (total - was.1.unwrap_or_default()).as_secs_f64() * 100.0 / seconds);
+                let percent =
+                    total.map(|total| (total - was.1.unwrap_or_default()).as_secs_f64() * 100.0 / seconds);
                 (rate, percent)
             };
             (device.clone(), cpus.iter().map(cell).collect())
@@ -108,9 +114,7 @@ impl Report {
 
     /// The same for programs.
     pub fn json(&self) -> Value {
-        let cell = |(cpu, (rate, percent)): (&CpuId, &Figures)| {
-            json!({ "cpu": cpu, "rate": rounded(*rate), "percent": percent.map(rounded) })
-        };
+        let cell = |(cpu, (rate, percent)): (&CpuId, &Figures)| json!({ "cpu": cpu, "rate": rounded(*rate), "percent": percent.map(rounded) });
         let row = |(device, figures): &(String, Vec<Figures>)| {
             let cells: Vec<Value> = self.cpus.iter().zip(figures).map(cell).collect();
             json!({ "device": device, "processors": cells })
@@ -189,7 +193,8 @@ virtio1-req.0 |        12    -         0    -
 
     #[test]
     fn instances_are_told_from_drivers() {
-        let said = ["e1000g0", "bge12", "ttyS0", "virtio1-req.0", "eth0", "40", "ACPI:Ged", "sd"].map(instance);
+        let said =
+            ["e1000g0", "bge12", "ttyS0", "virtio1-req.0", "eth0", "40", "ACPI:Ged", "sd"].map(instance);
         assert_eq!(said, ["e1000g#0", "bge#12", "ttyS#0", "virtio1-req.0", "eth#0", "40", "ACPI:Ged", "sd"]);
     }
 }

@@ -6,14 +6,8 @@ use millpond_observe::Limit;
 /// Longer than anybody looks.
 const NANOS_MAX: f64 = 1e18;
 
-const UNITS: [(&str, u64); 6] = [
-    ("ns", 1),
-    ("us", 1_000),
-    ("µs", 1_000),
-    ("ms", 1_000_000),
-    ("s", 1_000_000_000),
-    ("m", 60_000_000_000),
-];
+const UNITS: [(&str, u64); 6] =
+    [("ns", 1), ("us", 1_000), ("µs", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("m", 60_000_000_000)];
 
 /// A number with a unit; without one it is in units of so many nanoseconds, or nothing if that is 0.
 pub fn parse_time(text: &str, bare: u64) -> Option<Nanos> {

@@ -81,7 +81,7 @@ use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
 use millpond_observe::Verdict;
-use millpond_session::write_text;
+use millpond_session::replace_text;
 use options::Options;
 use std::path::Path;
 
@@ -134,10 +134,16 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
 }
 
 /// Writes the page; where that fails it is told.
-fn report(file: &str, run: &watch::Run, options: &Options, verdict: Option<&Verdict>, ctx: &mut Ctx<'_>) -> Exit {
+fn report(
+    file: &str,
+    run: &watch::Run,
+    options: &Options,
+    verdict: Option<&Verdict>,
+    ctx: &mut Ctx<'_>,
+) -> Exit {
     let sheet = page::sheet(run, options, verdict);
     let text = if options::is_picture(file) { sheet.svg() } else { sheet.html() };
-    match write_text(Path::new(file), &text) {
+    match replace_text(Path::new(file), &text) {
         Ok(()) => Exit::DONE,
         Err(why) => {
             ctx.complain(&Complaint::new(format!("write {file}"), why));

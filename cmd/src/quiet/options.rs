@@ -51,7 +51,9 @@ pub fn is_picture(file: &str) -> bool {
 }
 
 fn is_page(file: &str) -> bool {
-    Path::new(file).extension().is_some_and(|end| end.eq_ignore_ascii_case("html") || end.eq_ignore_ascii_case("htm"))
+    Path::new(file)
+        .extension()
+        .is_some_and(|end| end.eq_ignore_ascii_case("html") || end.eq_ignore_ascii_case("htm"))
 }
 
 impl Options {
@@ -107,7 +109,9 @@ impl Options {
 fn processes(list: &str) -> Result<Vec<Pid>, Failure> {
     let pid = |word: &str| {
         let pid = word.trim().parse().ok().filter(|pid| *pid != Pid(0));
-        pid.ok_or_else(|| Failure::Operand(format!("cannot read `{list}` as processes: `{word}` is no number")))
+        pid.ok_or_else(|| {
+            Failure::Operand(format!("cannot read `{list}` as processes: `{word}` is no number"))
+        })
     };
     list.split(',').map(pid).collect()
 }
@@ -119,7 +123,9 @@ fn time(text: &str) -> Result<Nanos, Failure> {
 
 fn bound(text: &str) -> Result<Bound, Failure> {
     let value = parse_limit(text).ok_or_else(|| {
-        Failure::Operand(format!("`{text}` is not a limit (a time with its unit: 50us, 1ms; or how often: 10/s)"))
+        Failure::Operand(format!(
+            "`{text}` is not a limit (a time with its unit: 50us, 1ms; or how often: 10/s)"
+        ))
     })?;
     Ok(Bound { text: text.to_owned(), value })
 }
@@ -159,8 +165,21 @@ mod tests {
     #[test]
     fn broken_rules_are_usage_errors() {
         let broken = [
-            "", "x", "-1", "1 --cpu 2", "--cpu 0-", "--pid x", "--pid 0", "1 --for 0", "1 --for soon", "1 --max 50", "1 --max x",
-            "1 --max -1/s", "1 --strict", "1 --report a.pdf", "-Z",
+            "",
+            "x",
+            "-1",
+            "1 --cpu 2",
+            "--cpu 0-",
+            "--pid x",
+            "--pid 0",
+            "1 --for 0",
+            "1 --for soon",
+            "1 --max 50",
+            "1 --max x",
+            "1 --max -1/s",
+            "1 --strict",
+            "1 --report a.pdf",
+            "-Z",
         ];
         for text in broken {
             assert!(matches!(options(text), Err(Failure::Usage(_) | Failure::Operand(_))), "{text}");

@@ -23,7 +23,12 @@ pub fn sheet(run: &Run, options: &Options, verdict: Option<&Verdict>) -> Sheet {
         at_s: (stretch.at - run.seen.began).as_secs_f64(),
         height: micros(stretch.length),
         group: stretch.cause.kind.word().to_owned(),
-        title: format!("{:.1} us on processor {}: {}", micros(stretch.length), stretch.cpu, show::cause(&stretch.cause)),
+        title: format!(
+            "{:.1} us on processor {}: {}",
+            micros(stretch.length),
+            stretch.cpu,
+            show::cause(&stretch.cause)
+        ),
     };
     Sheet {
         title: format!("What disturbed {whom}"),

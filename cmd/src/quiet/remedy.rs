@@ -18,11 +18,15 @@ pub fn remedy(cause: &Cause, cpus: &CpuSet) -> String {
         DisturbanceKind::Timer => timer(&cause.name, cause.by.as_deref(), cpus),
         DisturbanceKind::Worker => worker(&cause.name, cpus),
         DisturbanceKind::Kthread => thread(&cause.name, cpus),
-        DisturbanceKind::Task => "bind it elsewhere (psrset -b), or make the set exclusive (without --keep-others)".to_owned(),
+        DisturbanceKind::Task => {
+            "bind it elsewhere (psrset -b), or make the set exclusive (without --keep-others)".to_owned()
+        }
         DisturbanceKind::Fault => "lock and touch all memory before it matters (mlockall)".to_owned(),
         DisturbanceKind::Steal => "ask the hypervisor for processors of your own".to_owned(),
         DisturbanceKind::Hardware if cause.name.contains("perf") => "sysctl kernel.nmi_watchdog=0".to_owned(),
-        DisturbanceKind::Hardware => "look at the firmware's settings, and at the log of the kernel".to_owned(),
+        DisturbanceKind::Hardware => {
+            "look at the firmware's settings, and at the log of the kernel".to_owned()
+        }
     }
 }
 
@@ -31,7 +35,9 @@ fn call(function: &str, by: &str, cpus: &CpuSet) -> String {
         "reschedule" | "sched_ttwu_pending" | "cross call" => {
             format!("bind {by} and whom it wakes to the same set: psrset -b")
         }
-        "nohz_csd_func" | "nohz_full_kick_func" => "no load balancing there: a set of one's own (isolated)".to_owned(),
+        "nohz_csd_func" | "nohz_full_kick_func" => {
+            "no load balancing there: a set of one's own (isolated)".to_owned()
+        }
         "do_sync_core" | "text_poke_sync_each_cpu" => {
             format!("{by} patches the kernel: no tracing, BPF or modules meanwhile")
         }
@@ -39,7 +45,9 @@ fn call(function: &str, by: &str, cpus: &CpuSet) -> String {
         name if name.contains("flush_tlb") || name.contains("tlb") => {
             format!("{by} changes mappings: no munmap, mprotect or forks in the job")
         }
-        name if name.contains("membarrier") => format!("{by} asks for barriers on all processors: bind it elsewhere"),
+        name if name.contains("membarrier") => {
+            format!("{by} asks for barriers on all processors: bind it elsewhere")
+        }
         name if name.contains("perf") => format!("{by} reads events there: leave {cpus} out"),
         _ => format!("find out why {by} calls there"),
     }

@@ -112,7 +112,9 @@ fn processors(cpus: &CpuSet) -> String {
 fn sentences(verdict: &Verdict, limit: Limit, text: &str, run: &Run) -> Vec<String> {
     match (verdict, limit) {
         (Verdict::Kept, Limit::Time(_)) => vec![format!("quiet: nothing took longer than {text}")],
-        (Verdict::Kept, Limit::Rate(_)) => vec![format!("quiet: no processor was disturbed more often than {text}")],
+        (Verdict::Kept, Limit::Rate(_)) => {
+            vec![format!("quiet: no processor was disturbed more often than {text}")]
+        }
         (Verdict::Broken(broken), _) => {
             broken.iter().map(|broken| format!("not quiet: {}, limit {text}", said(broken, run))).collect()
         }

@@ -111,7 +111,8 @@ fn processors(machine: &dyn Machine, options: &Options) -> Result<CpuSet, Failur
     if let Some(cpu) = cpus.iter().find(|cpu| !online.contains(*cpu)) {
         let present = crate::operands::present(machine)?;
         let complaint = if present.contains(cpu) {
-            Complaint::new(what, format!("processor {cpu} is off-line")).hint("bring it on-line first: psradm -n")
+            Complaint::new(what, format!("processor {cpu} is off-line"))
+                .hint("bring it on-line first: psradm -n")
         } else {
             Complaint::new(what, format!("there is no processor {cpu} (this machine has {present})"))
         };
@@ -133,7 +134,8 @@ fn of_set(machine: &dyn Machine, set: PsetId) -> Result<CpuSet, Failure> {
     }
     let found = sets.into_iter().find(|found| found.id == set).map(|found| found.cpus());
     found.ok_or_else(|| {
-        let complaint = Complaint::new(format!("watch processor set {set}"), "there is no such processor set");
+        let complaint =
+            Complaint::new(format!("watch processor set {set}"), "there is no such processor set");
         complaint.hint("psrset -i lists the sets that exist").into()
     })
 }
@@ -144,7 +146,11 @@ fn of_processes(machine: &dyn Machine, options: &Options) -> Result<CpuSet, Fail
     let mut cpus = CpuSet::new();
     for pid in &options.pids {
         let lwps = threads.lwps(*pid).map_err(|refusal| {
-            Complaint::refused(&format!("watch process {pid}"), |_| Some(format!("watch process {pid}")), &refusal)
+            Complaint::refused(
+                &format!("watch process {pid}"),
+                |_| Some(format!("watch process {pid}")),
+                &refusal,
+            )
         })?;
         cpus = lwps.iter().fold(cpus, |cpus, lwp| &cpus | &lwp.allowed);
     }

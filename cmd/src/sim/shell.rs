@@ -14,7 +14,7 @@ use std::ffi::OsString;
 use std::rc::Rc;
 
 /// The commands of a machine that the shell has.
-pub const COMMANDS: [&str; 16] = [
+pub const COMMANDS: [&str; 18] = [
     "psrinfo",
     "psradm",
     "psrset",

@@ -59,11 +59,9 @@ struct task_struct {
 	struct task_struct *real_parent;
 };
 
+/* A timer, and what is called when it is due. */
 struct hrtimer {
 	long long _softexpires;
-};
-
-/* A timer, and who sleeps until it. */
 	void *function;
 };
 
@@ -75,6 +73,8 @@ struct hrtimer_sleeper {
 
 struct irqaction {
 	const char *name;
+};
+
 struct timer_list {
 	void *function;
 };

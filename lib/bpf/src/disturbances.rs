@@ -143,7 +143,10 @@ const OTHERS: [(&[&str], &str); 11] = [
     (&["timer_expire_entry", "timer_expire_exit"], "the functions of timers"),
     (&["hrtimer_expire_entry", "hrtimer_expire_exit"], "the functions of high-resolution timers"),
     (&["workqueue_execute_start", "workqueue_execute_end"], "what kernel workers execute"),
-    (&["csd_queue_cpu", "csd_function_entry", "csd_function_exit"], "who calls from other processors, and for what"),
+    (
+        &["csd_queue_cpu", "csd_function_entry", "csd_function_exit"],
+        "who calls from other processors, and for what",
+    ),
     (&["ipi_send_cpu"], "who nudges from other processors"),
     (&["page_fault_user"], "page faults"),
     (&["page_fault_kernel"], ""),
@@ -197,7 +200,8 @@ impl Disturbing {
         }
         for name in VECTORS {
             // Another architecture has others, and begins to tell of one when it ends it.
-            let _ = object.attach(&format!("{name}_exit")).and_then(|()| object.attach(&format!("{name}_entry")));
+            let _ =
+                object.attach(&format!("{name}_exit")).and_then(|()| object.attach(&format!("{name}_entry")));
         }
         Ok(Disturbing { object, missing })
     }
@@ -340,7 +344,8 @@ fn going_on(processor: u64, state: &[u64], now_ns: u64) -> Option<Sum> {
 fn join(sums: &mut Vec<Sum>, more: Sum) {
     let same = |sum: &&mut Sum| {
         let (a, b) = (&sum.what, &more.what);
-        sum.processor == more.processor && (a.kind, a.whose, a.name, &a.thread) == (b.kind, b.whose, b.name, &b.thread)
+        sum.processor == more.processor
+            && (a.kind, a.whose, a.name, &a.thread) == (b.kind, b.whose, b.name, &b.thread)
     };
     match sums.iter_mut().find(same) {
         Some(sum) => {

@@ -29,9 +29,9 @@
 pub mod binding;
 pub mod cpustat;
 pub mod dispadmin;
+pub mod events;
 mod lgroups;
 pub mod lgrpinfo;
-pub mod events;
 mod lwps;
 pub mod mpstat;
 mod operands;

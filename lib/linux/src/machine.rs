@@ -13,17 +13,9 @@ use crate::view::is_within;
 use crate::words;
 use crate::{Os, Root, is_gone};
 use millpond_machine::{
-    Absent, Accounting, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, Knob, KnobError, Knobs,
-    Lgroups, Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Writing,
-    Zones,
-    Absent, Accounting, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal, Knob, KnobError, Knobs,
-    Absent, Accounting, Clock, Counters, Dispatcher, Disturbances, Guard, Interrupts, Journal, Knob, KnobError, Knobs,
-    Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Writing, Zones,
-    Absent, Accounting, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal, Knob,
-    KnobError, Knobs, Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value,
-    Writing, Zones,
-    LatencyProbe, Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Writing,
-    Zones,
+    Absent, Accounting, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters, Interrupts,
+    Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, Pools, Processors, Psets, Reason,
+    Refusal, Sampler, Step, Threads, Value, Writing, Zones,
 };
 use millpond_model::CpuSet;
 use std::cell::{OnceCell, RefCell};
@@ -446,18 +438,26 @@ impl Machine for LinuxMachine {
     fn accounting(&self) -> Result<&dyn Accounting, Absent> {
         Ok(self)
     }
+
     fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent> {
         Ok(self)
     }
+
     fn lgroups(&self) -> Result<&dyn Lgroups, Absent> {
+        Ok(self)
+    }
+
     fn hardware_counters(&self) -> Result<&dyn HardwareCounters, Absent> {
         if !self.os.root.live {
             return Err(Absent::because("it is a captured machine, where nothing goes on"));
         }
         Ok(self)
+    }
 
     fn latency(&self) -> Result<&dyn LatencyProbe, Absent> {
         if self.os.root.live { Ok(self) } else { Err(Absent::because("a captured machine runs no threads")) }
+    }
+
     fn disturbances(&self) -> Result<&dyn Disturbances, Absent> {
         Ok(self)
     }

@@ -46,13 +46,8 @@ pub use absent::Absent;
 pub use change::{Baseline, Change, Knob, Step, Value};
 pub use execute::{Committed, Finding, Repair, Writer, is_at_rest, repair};
 pub use facets::{
-    Accounting, Clock, Counters, Dispatcher, Interrupts, Lgroups, Pools, Processors, Psets, Sampler, Threads,
-    Zones,
-    Accounting, Clock, Counters, Dispatcher, HardwareCounters, Interrupts, Pools, Processors, Psets, Sampler, Threads, Zones,
-    Accounting, Clock, Counters, Dispatcher, HardwareCounters, Interrupts, Pools, Processors, Psets, Sampler,
-    Accounting, Clock, Counters, Dispatcher, Interrupts, LatencyProbe, Pools, Processors, Psets, Sampler,
-    Threads, Zones,
-    Accounting, Clock, Counters, Dispatcher, Disturbances, Interrupts, Pools, Processors, Psets, Sampler, Threads, Zones,
+    Accounting, Clock, Counters, Dispatcher, Disturbances, HardwareCounters, Interrupts, LatencyProbe,
+    Lgroups, Pools, Processors, Psets, Sampler, Threads, Zones,
 };
 pub use journal::{Journal, JournalError, MemoryJournal, Operation, fold};
 pub use refusal::{Holder, KnobError, Reason, Refusal, Subject};

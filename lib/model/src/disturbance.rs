@@ -151,7 +151,8 @@ mod tests {
 
     #[test]
     fn each_kind_has_one_word() {
-        let words: std::collections::BTreeSet<_> = DisturbanceKind::ALL.iter().map(|kind| kind.word()).collect();
+        let words: std::collections::BTreeSet<_> =
+            DisturbanceKind::ALL.iter().map(|kind| kind.word()).collect();
         assert_eq!(words.len(), DisturbanceKind::ALL.len());
         for kind in DisturbanceKind::ALL {
             assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{}\"", kind.word()));

@@ -263,8 +263,12 @@ mod tests {
 
     #[test]
     fn a_stretch_of_several_is_longer_than_each_of_them() {
-        let stretch =
-            |length| Stretch { cpu: CpuId(0), at: Nanos(9), length: Nanos(length), cause: cause("a", Doer::Others) };
+        let stretch = |length| Stretch {
+            cpu: CpuId(0),
+            at: Nanos(9),
+            length: Nanos(length),
+            cause: cause("a", Doer::Others),
+        };
         let rows = vec![row(0, "a", Doer::Others, 2, 50, 40)];
         let quiet = Quiet::of(&seen(rows), vec![stretch(60), stretch(90)]);
         assert_eq!(quiet.worst().map(|worst| worst.length), Some(Nanos(90)));

@@ -158,7 +158,12 @@ mod tests {
     #[test]
     fn a_page_has_the_table_and_the_picture() {
         let page = sheet(vec![mark(1.0, 2.0, "x")]).html();
-        for part in ["<h1>quiet &amp; still</h1>", "<td class=\"l\">a&lt;b</td><td class=\"r\">5</td>", "<svg ", "</html>\n"] {
+        for part in [
+            "<h1>quiet &amp; still</h1>",
+            "<td class=\"l\">a&lt;b</td><td class=\"r\">5</td>",
+            "<svg ",
+            "</html>\n",
+        ] {
             assert!(page.contains(part), "{part}: {page}");
         }
     }
@@ -166,6 +171,8 @@ mod tests {
     #[test]
     fn without_points_it_says_so() {
         assert!(sheet(Vec::new()).svg().contains("nothing to show"));
-        assert!(Sheet { length_s: 0.0, ..sheet(vec![mark(0.0, 1.0, "x")]) }.svg().contains("nothing to show"));
+        assert!(
+            Sheet { length_s: 0.0, ..sheet(vec![mark(0.0, 1.0, "x")]) }.svg().contains("nothing to show")
+        );
     }
 }

@@ -50,8 +50,8 @@ mod view;
 mod zone;
 
 pub use capture::Captured;
-pub use child::Child;
 pub use changed::{FieldChange, machine_field};
+pub use child::Child;
 pub use daemon::{Daemon, DaemonError, Log, NotifyState, tell_manager, watchdog};
 pub use described::is_machine_file;
 pub use follow::{Follower, pool_environment};
@@ -72,9 +72,7 @@ pub use simulation::{Executed, KillError, Moment, NoSuchProcess, NoSuchZone, Run
 pub use stand::{Program, stand_by};
 pub use stop::{stop_daemon_on_signal, stop_on_signal, take_hang_up, take_stop};
 pub use terminal::{LineEditor, Typed, file_names, input_is_terminal, input_lines, messages_are_seen};
-pub use text::{create_output, read_text};
-pub use text::{read_text, replace_text};
-pub use text::{read_text, write_text};
+pub use text::{create_output, read_text, replace_text};
 pub use view::View;
 
 use jiff::tz::TimeZone;

@@ -1,11 +1,8 @@
 //! Files that users name: read whole, and replaced in one stroke.
 
 use crate::output::{Output, reason};
-use std::fs::File;
-use std::io::{BufWriter, Read};
-use crate::output::reason;
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{BufWriter, Read, Write};
 use std::path::Path;
 
 /// Longer than any file that a command takes; it bounds what a typing error can read.
@@ -32,12 +29,17 @@ pub fn read_text(path: &Path) -> Result<String, String> {
 pub fn create_output(path: &Path) -> Result<Output<'static>, String> {
     let file = File::create(path).map_err(|error| reason(&error))?;
     Ok(Output::to(BufWriter::new(file)))
+}
+
 /// Gives a file that the user named a new text, in one stroke: whoever reads it sees the old one or the new one, and a full disk leaves the old
-/// one. A directory that is missing is made.
+/// one. A directory that is missing is made. What is there and no plain file (a terminal, a pipe) is written to as it stands.
 ///
 /// # Errors
 /// The system's reason, in words.
 pub fn replace_text(path: &Path, text: &str) -> Result<(), String> {
+    if path.exists() && !path.is_file() {
+        return fs::write(path, text).map_err(|error| reason(&error));
+    }
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = path.file_name().ok_or("it names no file")?.to_string_lossy();
     let beside = dir.join(format!(".{name}.{}", std::process::id()));
@@ -50,18 +52,6 @@ pub fn replace_text(path: &Path, text: &str) -> Result<(), String> {
     };
     write().map_err(|error| {
         let _ = fs::remove_file(&beside);
-/// Writes a file that the user named, in place of what was there. What could not be written whole is taken away again.
-///
-/// # Errors
-/// The system's reason, in words.
-pub fn write_text(path: &Path, text: &str) -> Result<(), String> {
-    let mut file = File::create(path).map_err(|error| reason(&error))?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
-    written.map_err(|error| {
-        // Half a page would be taken for a whole one. What is no plain file is not ours to remove.
-        if path.is_file() {
-            let _ = std::fs::remove_file(path);
-        }
         reason(&error)
     })
 }
@@ -81,6 +71,9 @@ mod tests {
         assert_eq!(read_text(&path).unwrap(), "new\n");
         let missing = create_output(&dir.path().join("no/file")).err();
         assert_eq!(missing.as_deref(), Some("No such file or directory"));
+    }
+
+    #[test]
     fn a_file_is_replaced_and_nothing_is_left_beside_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("new/run");
@@ -90,7 +83,8 @@ mod tests {
         }
         assert_eq!(fs::read_dir(dir.path().join("new")).unwrap().count(), 1);
         assert!(replace_text(&path.join("below"), "x").is_err());
-        assert_eq!(replace_text(Path::new("/"), "x").unwrap_err(), "it names no file");
+        assert_eq!(replace_text(dir.path(), "x").unwrap_err(), "Is a directory");
+        replace_text(Path::new("/dev/null"), "x").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "two");
     }
 
@@ -100,9 +94,6 @@ mod tests {
         let path = dir.path().join("table");
         std::fs::write(&path, b"RES=\xff\n").unwrap();
         assert_eq!(read_text(&path).unwrap(), "RES=\u{fffd}\n");
-        write_text(&path, "whole").unwrap();
-        assert_eq!(read_text(&path).unwrap(), "whole");
-        assert_eq!(write_text(dir.path(), "x").unwrap_err(), "Is a directory");
         assert_eq!(read_text(&dir.path().join("missing")).unwrap_err(), "No such file or directory");
         assert_eq!(read_text(dir.path()).unwrap_err(), "Is a directory");
         assert_eq!(read_text(Path::new("/dev/zero")).unwrap_err(), "it is longer than 1048576 bytes");

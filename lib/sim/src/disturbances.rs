@@ -132,7 +132,8 @@ impl SimState {
         let Some(account) = &self.account else { return false };
         let Job { set, pids } = &account.job;
         let process = self.tables.processes.get(&pid);
-        let is_member = |set| process.is_some_and(|process| process.lwps.values().any(|lwp| lwp.set_id() == set));
+        let is_member =
+            |set| process.is_some_and(|process| process.lwps.values().any(|lwp| lwp.set_id() == set));
         let parent =
             |pid: &Pid| self.tables.processes.get(pid).and_then(|p| p.parent).filter(|above| above < pid);
         set.is_some_and(is_member) || std::iter::successors(Some(pid), parent).any(|pid| pids.contains(&pid))

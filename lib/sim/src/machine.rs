@@ -11,18 +11,9 @@ use crate::tables::{LwpRecord, Tunables};
 use crate::workloads::Load;
 use crate::{catalogue, description};
 use millpond_machine::{
-    Absent, Accounting, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, Knob, KnobError, Knobs,
-    Lgroups, Machine, MemoryJournal, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Subject,
-    Threads, Value, Zones,
-    Absent, Accounting, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal, Knob, KnobError, Knobs,
-    Absent, Accounting, Clock, Counters, Dispatcher, Disturbances, Guard, Interrupts, Journal, Knob, KnobError, Knobs,
-    Machine, MemoryJournal, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Subject, Threads,
-    Value, Zones,
-    Absent, Accounting, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal, Knob,
-    KnobError, Knobs, Machine, MemoryJournal, Pools, Processors, Psets, Reason, Refusal, Sampler, Step,
-    Subject, Threads, Value, Zones,
-    LatencyProbe, Machine, MemoryJournal, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Subject,
-    Threads, Value, Zones,
+    Absent, Accounting, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters, Interrupts,
+    Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, MemoryJournal, Pools, Processors, Psets,
+    Reason, Refusal, Sampler, Step, Subject, Threads, Value, Zones,
 };
 use millpond_model::{CpuId, Lwp, LwpId, Nanos, Pid, PsetId, Topology, WallTime};
 use std::cell::{Cell, RefCell};
@@ -246,18 +237,26 @@ impl Machine for SimMachine {
     fn accounting(&self) -> Result<&dyn Accounting, Absent> {
         Ok(self)
     }
+
     fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent> {
         Ok(self)
     }
+
     fn lgroups(&self) -> Result<&dyn Lgroups, Absent> {
+        Ok(self)
+    }
+
     fn hardware_counters(&self) -> Result<&dyn HardwareCounters, Absent> {
         Ok(self)
+    }
 
     fn latency(&self) -> Result<&dyn LatencyProbe, Absent> {
         Err(Absent::with_help(
             "a simulated machine runs no probe of ours",
             "its workload latstat measures there (millpond experiment e6)",
         ))
+    }
+
     fn disturbances(&self) -> Result<&dyn Disturbances, Absent> {
         Ok(self)
     }

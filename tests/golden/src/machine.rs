@@ -2,18 +2,9 @@
 
 use jiff::tz::TimeZone;
 use millpond_machine::{
-    Absent, Accounting, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, JournalError, Knob,
-    KnobError, Knobs, Lgroups, Machine, MemoryJournal, Operation, Pools, Processors, Psets, Refusal, Sampler,
-    Step, Threads, Value, Zones,
-    Absent, Accounting, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal, JournalError, Knob,
-    Absent, Accounting, Clock, Counters, Dispatcher, Disturbances, Guard, Interrupts, Journal, JournalError, Knob,
-    KnobError, Knobs, Machine, MemoryJournal, Operation, Pools, Processors, Psets, Refusal, Sampler, Step,
-    Threads, Value, Zones,
-    Absent, Accounting, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal,
-    JournalError, Knob, KnobError, Knobs, Machine, MemoryJournal, Operation, Pools, Processors, Psets,
-    Refusal, Sampler, Step, Threads, Value, Zones,
-    KnobError, Knobs, LatencyProbe, Machine, MemoryJournal, Operation, Pools, Processors, Psets, Refusal,
-    Sampler, Step, Threads, Value, Zones,
+    Absent, Accounting, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters, Interrupts,
+    Journal, JournalError, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, MemoryJournal, Operation,
+    Pools, Processors, Psets, Refusal, Sampler, Step, Threads, Value, Zones,
 };
 use millpond_model::Pid;
 use millpond_session::Session;
@@ -77,48 +68,67 @@ impl Machine for Stage {
     fn name(&self) -> &str {
         self.sim.name()
     }
+
     fn clock(&self) -> &dyn Clock {
         self.sim.clock()
     }
+
     fn journal(&self) -> &dyn Journal {
         &*self.journal
     }
+
     fn processors(&self) -> Result<&dyn Processors, Absent> {
         self.sim.processors()
     }
+
     fn psets(&self) -> Result<&dyn Psets, Absent> {
         self.sim.psets()
     }
+
     fn threads(&self) -> Result<&dyn Threads, Absent> {
         self.sim.threads()
     }
+
     fn zones(&self) -> Result<&dyn Zones, Absent> {
         self.sim.zones()
     }
+
     fn pools(&self) -> Result<&dyn Pools, Absent> {
         self.sim.pools()
     }
+
     fn interrupts(&self) -> Result<&dyn Interrupts, Absent> {
         self.sim.interrupts()
     }
+
     fn counters(&self) -> Result<&dyn Counters, Absent> {
         self.sim.counters()
     }
+
     fn sampler(&self) -> Result<&dyn Sampler, Absent> {
         self.sim.sampler()
     }
+
     fn accounting(&self) -> Result<&dyn Accounting, Absent> {
         self.sim.accounting()
     }
+
     fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent> {
         self.sim.dispatcher()
     }
+
     fn lgroups(&self) -> Result<&dyn Lgroups, Absent> {
         self.sim.lgroups()
+    }
+
     fn hardware_counters(&self) -> Result<&dyn HardwareCounters, Absent> {
         self.sim.hardware_counters()
+    }
+
     fn latency(&self) -> Result<&dyn LatencyProbe, Absent> {
         self.sim.latency()
+    }
+
     fn disturbances(&self) -> Result<&dyn Disturbances, Absent> {
         self.sim.disturbances()
     }
@@ -128,21 +138,26 @@ impl Knobs for Stage {
     fn read(&self, knob: &Knob) -> Result<Option<Value>, KnobError> {
         self.sim.read(knob)
     }
+
     fn write(&self, knob: &Knob, value: Option<&Value>) -> Result<(), KnobError> {
         match &*self.mischief.refuses.borrow() {
             Some(error) => Err(error.clone()),
             None => self.sim.write(knob, value),
         }
     }
+
     fn settle(&self) -> Result<Vec<Step>, Refusal> {
         self.sim.settle()
     }
+
     fn called(&self, knob: &Knob) -> String {
         self.sim.called(knob)
     }
+
     fn lock(&self) -> Result<Box<dyn Guard>, Refusal> {
         self.sim.lock()
     }
+
     fn boot_id(&self) -> String {
         self.sim.boot_id()
     }
@@ -163,31 +178,40 @@ impl Journal for StageJournal {
         self.space()?;
         self.memory.begin(what, boot, steps)
     }
+
     fn extend(&self, steps: &[Step]) -> Result<(), JournalError> {
         self.space()?;
         self.memory.extend(steps)
     }
+
     fn refused(&self, knob: &Knob) -> Result<(), JournalError> {
         self.memory.refused(knob)
     }
+
     fn commit(&self) -> Result<(), JournalError> {
         self.memory.commit()
     }
+
     fn abort(&self) -> Result<(), JournalError> {
         self.memory.abort()
     }
+
     fn unfinished(&self) -> Result<Option<Operation>, JournalError> {
         self.memory.unfinished()
     }
+
     fn baseline(&self, knob: &Knob) -> Option<Option<Value>> {
         self.memory.baseline(knob)
     }
+
     fn baselines(&self) -> BTreeMap<Knob, Option<Value>> {
         self.memory.baselines()
     }
+
     fn forget_other_boots(&self, boot: &str) -> Result<(), JournalError> {
         self.memory.forget_other_boots(boot)
     }
+
     fn moment(&self, name: &str) {
         let due = self.mischief.exits.borrow().as_ref().is_some_and(|(moment, _)| moment == name);
         if let Some((_, pid)) = due.then(|| self.mischief.exits.take()).flatten() {

@@ -208,11 +208,8 @@ fn tell(story: &[(u64, Step)], text: &mut String) -> Told {
 }
 
 fn play(directory: &std::path::Path, text: &str) -> Vec<Told> {
-    let mut player = Command::new(directory.join("player"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut player =
+        Command::new(directory.join("player")).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut input = player.stdin.take().unwrap();
     let text = text.to_owned();
     let writer = std::thread::spawn(move || input.write_all(text.as_bytes()).unwrap());
@@ -241,7 +238,10 @@ fn player() -> Option<std::path::PathBuf> {
     std::fs::write(directory.join("nesting.h"), NESTING).unwrap();
     let builds = |compiler: &&str| {
         let mut build = Command::new(compiler);
-        build.args(["-O1", "-Wall", "-Werror", "-o"]).arg(directory.join("player")).arg(directory.join("player.c"));
+        build
+            .args(["-O1", "-Wall", "-Werror", "-o"])
+            .arg(directory.join("player"))
+            .arg(directory.join("player.c"));
         build.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
     };
     let built = ["cc", "gcc", "clang-19"].iter().any(builds);
@@ -277,7 +277,8 @@ fn each_moment_belongs_to_one() {
         (9, Step::Turn(0)),
     ];
     let (text, _) = stories(std::slice::from_ref(&story));
-    let by_hand = Told { own: [(1, 5 + 3 + 6), (2, 7), (100, 4 + 9)].into(), stretches: vec![(1010, 15), (1045, 19)] };
+    let by_hand =
+        Told { own: [(1, 5 + 3 + 6), (2, 7), (100, 4 + 9)].into(), stretches: vec![(1010, 15), (1045, 19)] };
     assert_eq!(play(&directory, &text), [by_hand]);
     // A thousand others by the oracle.
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(4));

@@ -198,9 +198,7 @@ impl Entries<'_> {
     pub fn all(&self) -> Vec<(Vec<u64>, Vec<u64>)> {
         const BATCH: u32 = 1024;
         if let Ok(batch) = self.map.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY) {
-            return batch
-                .map(|(key, value)| (key_words(&key), to_words(&value).collect()))
-                .collect();
+            return batch.map(|(key, value)| (key_words(&key), to_words(&value).collect())).collect();
         }
         self.map
             .keys()

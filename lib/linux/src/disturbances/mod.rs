@@ -108,7 +108,9 @@ impl Aside {
     fn is_aside(&self, watched: &CpuSet) -> bool {
         let now = sched_getaffinity(None);
         now.is_ok_and(|mask| {
-            watched.iter().all(|cpu| usize::try_from(cpu.0).is_ok_and(|cpu| cpu >= Mask::MAX_CPU || !mask.is_set(cpu)))
+            watched
+                .iter()
+                .all(|cpu| usize::try_from(cpu.0).is_ok_and(|cpu| cpu >= Mask::MAX_CPU || !mask.is_set(cpu)))
         })
     }
 }

@@ -32,7 +32,8 @@ impl Names {
             Kind::Timer => {
                 let name = function();
                 // The clock is a timer like others, and has its own column.
-                let kind = if name.starts_with("tick_") { DisturbanceKind::Tick } else { DisturbanceKind::Timer };
+                let kind =
+                    if name.starts_with("tick_") { DisturbanceKind::Tick } else { DisturbanceKind::Timer };
                 (kind, name, thread)
             }
             Kind::Work => (DisturbanceKind::Worker, function(), None),

@@ -202,10 +202,13 @@ fn missing(programs: &Disturbing, symbols: &Symbols, what: &WatchedJob, aside: &
     let not_there = programs.missing().iter();
     let mut missing: Vec<String> = not_there.map(|(what, why)| format!("{what}: {why}")).collect();
     if symbols.are_hidden() {
-        missing.push("names of functions: the kernel hides them (kernel.kptr_restrict, CAP_SYSLOG)".to_owned());
+        missing
+            .push("names of functions: the kernel hides them (kernel.kptr_restrict, CAP_SYSLOG)".to_owned());
     }
     if !aside.is_aside(&what.cpus) {
-        missing.push("the watcher itself may run on the watched processors: there is no other for it".to_owned());
+        missing.push(
+            "the watcher itself may run on the watched processors: there is no other for it".to_owned(),
+        );
     }
     missing
 }

@@ -4,8 +4,8 @@
 use super::names::internal;
 use super::programs::counted;
 use super::{Aside, LinuxMachine};
-pub(super) use crate::counters::monotonic as now;
 use crate::counters::Uses;
+pub(super) use crate::counters::monotonic as now;
 use crate::interrupt_names::{InterruptCount, interrupt_counts};
 use crate::{Os, Root};
 use millpond_machine::facets::{DisturbanceWatch, WatchedJob};
@@ -35,8 +35,15 @@ impl Stolen {
             let total = Nanos(stolen.0.checked_sub(self.before.get(&cpu)?.0)?);
             let name = "taken by the hypervisor".to_owned();
             let cause = Cause { kind: DisturbanceKind::Steal, name, by: None, doer: Doer::Others };
-            let row =
-                Disturbance { cpu, cause, pid: None, count: None, total: Some(total), longest: None, longest_at: None };
+            let row = Disturbance {
+                cpu,
+                cause,
+                pid: None,
+                count: None,
+                total: Some(total),
+                longest: None,
+                longest_at: None,
+            };
             (total > Nanos(0)).then_some(row)
         };
         watched.filter_map(row).collect()
@@ -138,7 +145,8 @@ impl DisturbanceWatch for ByTables<'_> {
 fn difference(before: &Reading, after: &Reading, cpus: &CpuSet, members: &BTreeSet<u32>) -> Vec<Disturbance> {
     let mut rows = Vec::new();
     for count in &after.interrupts {
-        let Some(kind) = (if count.is_internal { internal(&count.label) } else { Some(DisturbanceKind::Device) })
+        let Some(kind) =
+            (if count.is_internal { internal(&count.label) } else { Some(DisturbanceKind::Device) })
         else {
             continue;
         };
@@ -149,10 +157,12 @@ fn difference(before: &Reading, after: &Reading, cpus: &CpuSet, members: &BTreeS
     }
     for (name, counts) in &after.soft {
         let grown = grown(before.soft.get(name), counts, cpus);
-        let cause = Cause { kind: DisturbanceKind::Softirq, name: name.clone(), by: None, doer: Doer::Others };
+        let cause =
+            Cause { kind: DisturbanceKind::Softirq, name: name.clone(), by: None, doer: Doer::Others };
         rows.extend(grown.map(|(cpu, more)| counted(cpu, cause.clone(), more)));
     }
-    let foreign = after.threads.iter().filter(|(tid, seen)| !members.contains(tid) && cpus.contains(seen.cpu));
+    let foreign =
+        after.threads.iter().filter(|(tid, seen)| !members.contains(tid) && cpus.contains(seen.cpu));
     rows.extend(foreign.filter_map(|(tid, seen)| ran(before.threads.get(tid), seen)));
     rows
 }
@@ -243,7 +253,9 @@ mod tests {
     fn a_thread_is_read_from_two_files() {
         let seen = parse_thread(7, &stat("a) b", 0, 3), "5000 20 4").unwrap();
         assert_eq!((seen.name.as_str(), seen.cpu, seen.ran_ns, seen.turns), ("a) b", CpuId(3), 5000, 4));
-        assert!(!seen.is_kernel && parse_thread(2, &stat("kthreadd", 0x20_8040, 0), "1 1 1").unwrap().is_kernel);
+        assert!(
+            !seen.is_kernel && parse_thread(2, &stat("kthreadd", 0x20_8040, 0), "1 1 1").unwrap().is_kernel
+        );
         assert_eq!(parse_thread(7, "7 (x S", "1 1 1"), None);
         assert_eq!(parse_thread(7, &stat("x", 0, 0), "1 1"), None);
     }

@@ -4,11 +4,11 @@ mod accounting;
 mod clock;
 mod counters;
 mod dispatcher;
-mod hardware;
 mod disturbances;
+mod hardware;
 mod interrupts;
-mod lgroups;
 mod latency;
+mod lgroups;
 mod pools;
 mod processors;
 mod psets;
@@ -20,14 +20,14 @@ pub use accounting::{Accounting, Usage, UsageWatch, Waited, Woke};
 pub use clock::Clock;
 pub use counters::{CounterWatch, Counters, WatchOptions};
 pub use dispatcher::{Dispatcher, ProcessIds, Reclassed, Scheduled};
+pub use disturbances::{DisturbanceWatch, Disturbances, Job, WatchedJob};
 pub use hardware::{
     CpuCounting, CpuReading, EventKind, EventList, Follow, Happening, HardwareCounters, Interface,
     LwpReading, Tracked, Tracking, Wanted,
 };
-pub use disturbances::{DisturbanceWatch, Disturbances, Job, WatchedJob};
 pub use interrupts::{Interrupt, InterruptKind, Interrupts};
-pub use lgroups::{Homed, Lgroups, NodeMemory, NodeStatus, Reach};
 pub use latency::{LatencyProbe, LatencyWatch, Measured, Place, ProbePlan};
+pub use lgroups::{Homed, Lgroups, NodeMemory, NodeStatus, Reach};
 pub use pools::{Member, Pools, StartOption};
 pub use processors::{ProcessorStatus, Processors, StateChange};
 pub use psets::{CreateOptions, Move, Psets};

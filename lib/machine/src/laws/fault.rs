@@ -2,12 +2,8 @@
 
 use super::command::Fault;
 use crate::facets::{
-    Clock, Counters, Dispatcher, Interrupts, Lgroups, Pools, Processors, Psets, Sampler, Threads, Zones,
-    Clock, Counters, Dispatcher, HardwareCounters, Interrupts, Pools, Processors, Psets, Sampler, Threads, Zones,
-    Clock, Counters, Dispatcher, HardwareCounters, Interrupts, Pools, Processors, Psets, Sampler, Threads,
-    Zones,
-    Clock, Counters, Dispatcher, Interrupts, LatencyProbe, Pools, Processors, Psets, Sampler, Threads, Zones,
-    Clock, Counters, Dispatcher, Disturbances, Interrupts, Pools, Processors, Psets, Sampler, Threads, Zones,
+    Clock, Counters, Dispatcher, Disturbances, HardwareCounters, Interrupts, LatencyProbe, Lgroups, Pools,
+    Processors, Psets, Sampler, Threads, Zones,
 };
 use crate::{
     Absent, Accounting, Guard, Journal, JournalError, Knob, KnobError, Knobs, Machine, Operation, Refusal,
@@ -101,48 +97,67 @@ impl Machine for Faulty<'_> {
     fn name(&self) -> &str {
         self.machine.name()
     }
+
     fn clock(&self) -> &dyn Clock {
         self.machine.clock()
     }
+
     fn journal(&self) -> &dyn Journal {
         self
     }
+
     fn processors(&self) -> Result<&dyn Processors, Absent> {
         self.machine.processors()
     }
+
     fn psets(&self) -> Result<&dyn Psets, Absent> {
         self.machine.psets()
     }
+
     fn threads(&self) -> Result<&dyn Threads, Absent> {
         self.machine.threads()
     }
+
     fn zones(&self) -> Result<&dyn Zones, Absent> {
         self.machine.zones()
     }
+
     fn pools(&self) -> Result<&dyn Pools, Absent> {
         self.machine.pools()
     }
+
     fn interrupts(&self) -> Result<&dyn Interrupts, Absent> {
         self.machine.interrupts()
     }
+
     fn counters(&self) -> Result<&dyn Counters, Absent> {
         self.machine.counters()
     }
+
     fn sampler(&self) -> Result<&dyn Sampler, Absent> {
         self.machine.sampler()
     }
+
     fn accounting(&self) -> Result<&dyn Accounting, Absent> {
         self.machine.accounting()
     }
+
     fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent> {
         self.machine.dispatcher()
     }
+
     fn lgroups(&self) -> Result<&dyn Lgroups, Absent> {
         self.machine.lgroups()
+    }
+
     fn hardware_counters(&self) -> Result<&dyn HardwareCounters, Absent> {
         self.machine.hardware_counters()
+    }
+
     fn latency(&self) -> Result<&dyn LatencyProbe, Absent> {
         self.machine.latency()
+    }
+
     fn disturbances(&self) -> Result<&dyn Disturbances, Absent> {
         self.machine.disturbances()
     }
@@ -179,12 +194,15 @@ impl Knobs for Faulty<'_> {
     fn settle(&self) -> Result<Vec<Step>, Refusal> {
         self.machine.settle()
     }
+
     fn publish(&self) -> Vec<String> {
         if self.dead() { Vec::new() } else { self.machine.publish() }
     }
+
     fn lock(&self) -> Result<Box<dyn Guard>, Refusal> {
         self.machine.lock()
     }
+
     fn boot_id(&self) -> String {
         self.machine.boot_id()
     }
@@ -196,32 +214,40 @@ impl Journal for Faulty<'_> {
         self.note_tolerant(steps);
         self.machine.journal().begin(what, boot, steps)
     }
+
     fn extend(&self, steps: &[Step]) -> Result<(), JournalError> {
         self.journal_write()?;
         self.note_tolerant(steps);
         self.machine.journal().extend(steps)
     }
+
     fn refused(&self, knob: &Knob) -> Result<(), JournalError> {
         self.journal_write()?;
         self.machine.journal().refused(knob)
     }
+
     fn commit(&self) -> Result<(), JournalError> {
         self.journal_write()?;
         self.machine.journal().commit()
     }
+
     fn abort(&self) -> Result<(), JournalError> {
         self.journal_write()?;
         self.machine.journal().abort()
     }
+
     fn unfinished(&self) -> Result<Option<Operation>, JournalError> {
         self.machine.journal().unfinished()
     }
+
     fn baseline(&self, knob: &Knob) -> Option<Option<Value>> {
         self.machine.journal().baseline(knob)
     }
+
     fn baselines(&self) -> BTreeMap<Knob, Option<Value>> {
         self.machine.journal().baselines()
     }
+
     fn forget_other_boots(&self, boot: &str) -> Result<(), JournalError> {
         self.machine.journal().forget_other_boots(boot)
     }

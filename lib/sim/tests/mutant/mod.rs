@@ -8,16 +8,9 @@ use crate::common::OnSim;
 use journal::SpoiledJournal;
 use millpond_machine::facets::{LwpStatus, Move};
 use millpond_machine::{
-    Absent, Accounting, Change, Clock, Counters, Dispatcher, Guard, Interrupts, Journal, Knob, KnobError,
-    Knobs, Lgroups, Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Zones,
-    Absent, Accounting, Change, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal, Knob, KnobError,
-    Absent, Accounting, Change, Clock, Counters, Dispatcher, Disturbances, Guard, Interrupts, Journal, Knob, KnobError,
-    Knobs, Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Zones,
-    Absent, Accounting, Change, Clock, Counters, Dispatcher, Guard, HardwareCounters, Interrupts, Journal,
-    Knob, KnobError, Knobs, Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads,
-    Value, Zones,
-    Knobs, LatencyProbe, Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value,
-    Zones,
+    Absent, Accounting, Change, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters,
+    Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, Pools, Processors, Psets,
+    Reason, Refusal, Sampler, Step, Threads, Value, Zones,
 };
 use millpond_model::{CpuId, Lwp, Pid, PsetId, State};
 use millpond_sim::{SimMachine, SimState};
@@ -213,50 +206,69 @@ impl Machine for Mutant {
     fn name(&self) -> &str {
         "mutant"
     }
+
     fn clock(&self) -> &dyn Clock {
         self
     }
+
     fn journal(&self) -> &dyn Journal {
         self.sim.journal()
     }
+
     fn processors(&self) -> Result<&dyn Processors, Absent> {
         Ok(self)
     }
+
     fn psets(&self) -> Result<&dyn Psets, Absent> {
         Ok(self)
     }
+
     fn threads(&self) -> Result<&dyn Threads, Absent> {
         Ok(self)
     }
+
     fn zones(&self) -> Result<&dyn Zones, Absent> {
         Machine::zones(&self.sim)
     }
+
     fn pools(&self) -> Result<&dyn Pools, Absent> {
         Machine::pools(&self.sim)
     }
+
     fn interrupts(&self) -> Result<&dyn Interrupts, Absent> {
         Ok(self)
     }
+
     fn counters(&self) -> Result<&dyn Counters, Absent> {
         Ok(self)
     }
+
     fn sampler(&self) -> Result<&dyn Sampler, Absent> {
         Ok(self)
     }
+
     fn accounting(&self) -> Result<&dyn Accounting, Absent> {
         Machine::accounting(&self.sim)
     }
+
     fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent> {
         Ok(self)
     }
+
     fn lgroups(&self) -> Result<&dyn Lgroups, Absent> {
         Machine::lgroups(&self.sim)
+    }
+
     fn hardware_counters(&self) -> Result<&dyn HardwareCounters, Absent> {
         Machine::hardware_counters(&self.sim)
+    }
+
     fn latency(&self) -> Result<&dyn LatencyProbe, Absent> {
         self.sim.latency()
+    }
+
     fn disturbances(&self) -> Result<&dyn Disturbances, Absent> {
-        Ok(self)
+        self.sim.disturbances()
     }
 }
 
@@ -294,9 +306,11 @@ impl Knobs for Mutant {
     fn settle(&self) -> Result<Vec<Step>, Refusal> {
         if self.is(Defect::DestroyLeaksThreads) { Ok(Vec::new()) } else { self.sim.settle() }
     }
+
     fn lock(&self) -> Result<Box<dyn Guard>, Refusal> {
         self.sim.lock()
     }
+
     fn boot_id(&self) -> String {
         self.sim.boot_id()
     }

@@ -77,10 +77,8 @@ fn commands(guest: Guest) -> Result<Guest, String> {
     }
     let applets = [
         "psrset", "psradm", "psrinfo", "pbind", "mpstat", "pooladm", "poolcfg", "poolbind", "poolstat",
-        "poold", "lgrpinfo", "plgrp",
-        "psrset", "psradm", "psrinfo", "pbind", "mpstat", "pooladm", "poolcfg", "poolbind", "poolstat", "cpustat", "cputrack",
-        "poold",
-        "cpustat", "cputrack", "poold",
+        "poold", "lgrpinfo", "plgrp", "psrset", "psradm", "psrinfo", "pbind", "mpstat", "pooladm", "poolcfg",
+        "poolbind", "poolstat", "cpustat", "cputrack", "poold", "cpustat", "cputrack", "poold",
     ];
     for name in applets {
         image = image.link(Path::new("/usr/local/bin").join(name), "millpond");

@@ -153,7 +153,10 @@ fn the_account_has_every_spell_once() {
     let ledger = k.take_ledger();
     // Three interrupts of 0.1 ms on the back of a thread that had the processor in one spell, which they do not end.
     let of = |who| ledger.get(&(0, who)).map(|s| (s.count, s.total, s.longest, s.longest_at));
-    assert_eq!(of(Who::Thread(handler)).map(|(count, total, longest, _)| (count, total, longest)), Some((3, 300_000, 100_000)));
+    assert_eq!(
+        of(Who::Thread(handler)).map(|(count, total, longest, _)| (count, total, longest)),
+        Some((3, 300_000, 100_000))
+    );
     assert_eq!(of(Who::Thread(hog)), Some((1, 3_700_000, 3_700_000, 0)));
     let total: u64 = ledger.values().map(|spells| spells.total).sum();
     assert_eq!(total, 4_000_000);
