@@ -67,6 +67,7 @@ fn facets(machine: &dyn Machine) -> Vec<Facet> {
         ("lgroups", machine.lgroups().map(drop)),
         ("disturbances", machine.disturbances().map(drop)),
         ("classes", machine.dispatcher().map(drop)),
+        ("latency probes", machine.latency().map(drop)),
         ("live tables", machine.dispatcher().and_then(|dispatcher| dispatcher.live())),
     ]
 }

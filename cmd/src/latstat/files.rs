@@ -8,6 +8,7 @@ use millpond_model::{LATENCY_ROWS, Nanos};
 use millpond_observe::latency::Saved;
 use millpond_report::{Line, Lines, Page};
 use millpond_session::replace_text;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Writes whatever was asked for. What cannot be written is told, and is a refusal.
@@ -63,16 +64,29 @@ fn control() -> String {
     text
 }
 
+/// How many samples a row has in each step of a fortieth of a power of ten, by the middle of the step in microseconds: more than that no eye tells
+/// apart.
+fn steps(saved: &Saved, row: usize) -> Vec<(f64, f64)> {
+    const STEPS: f64 = 40.0;
+    let mut steps: BTreeMap<i32, u64> = BTreeMap::new();
+    for (value, count) in saved.latencies.recorded(row) {
+        #[expect(clippy::cast_possible_truncation, reason = "a logarithm is small")]
+        let step = (real(value.0.max(1)).log10() * STEPS).floor() as i32;
+        let sum = steps.entry(step).or_default();
+        *sum = sum.saturating_add(count);
+    }
+    let middle = |step: i32| 10_f64.powf((f64::from(step) + 0.5) / STEPS) / 1e3;
+    steps.into_iter().map(|(step, count)| (middle(step), real(count).log10())).collect()
+}
+
 /// How many samples took how long in one row.
 fn sheet(saved: &Saved, row: usize) -> String {
-    let points =
-        saved.latencies.recorded(row).map(|(value, count)| (real(value.0) / 1e3, real(count).log10()));
     let name = LATENCY_ROWS[row];
     let title = format!(
         "{name}: {} samples, as powers of ten",
         saved.latencies.row(row).map_or(0, |row| row.samples)
     );
-    let line = Line { name: name.to_owned(), points: points.collect() };
+    let line = Line { name: name.to_owned(), points: steps(saved, row) };
     Lines { title, unit_x: "us".into(), unit_y: "10^".into(), log_x: true, lines: vec![line] }.svg()
 }
 
@@ -123,6 +137,18 @@ mod tests {
         assert!(control.ends_with(
             "set title 'timer due to user mode'\nplot 'latstat.dat' index 4 using 1:2 with impulses\n"
         ));
+    }
+
+    #[test]
+    fn steps_have_all_samples_and_are_few() {
+        let values: Vec<String> = (1..2000).map(|ns| format!("[{},2]", ns * 10)).collect();
+        let text = SAVED.replace("[[1500,1],[1600,2]]", &format!("[{}]", values.join(",")));
+        let text = text.replace(",3]]", ",1]]");
+        let steps = steps(&Saved::parse(&text).unwrap(), 4);
+        assert!((100..=134).contains(&steps.len()), "{}", steps.len());
+        let all: f64 = steps.iter().map(|(_, powers)| 10_f64.powf(*powers)).sum();
+        assert!((all - 3998.0).abs() < 0.01, "{all}");
+        assert!(steps.is_sorted_by(|a, b| a.0 < b.0));
     }
 
     #[test]

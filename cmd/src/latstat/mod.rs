@@ -74,7 +74,7 @@ use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet};
 use millpond_observe::latency::Saved;
-use millpond_session::{NO_FILE, read_log};
+use millpond_session::{NO_FILE, Session, read_log};
 use options::Options;
 use show::Shown;
 use std::path::Path;
@@ -103,10 +103,13 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         Some(path) => resumed(path)?,
         None => Saved::default(),
     };
-    let session = ctx.changing(&parsed.common)?;
+    let chosen = |session: &Session| {
+        facet("latency probes", session.machine().latency())?;
+        place::choose(session.machine(), options.cpu)
+    };
+    let (session, cpu) = ctx.changing_once(&parsed.common, chosen)?;
     let machine = session.machine();
     let probe = facet("latency probes", machine.latency())?;
-    let cpu = place::choose(machine, options.cpu)?;
     if parsed.common.dry_run {
         return place::only_shown(machine, probe, cpu, &options, &parsed.common, ctx);
     }

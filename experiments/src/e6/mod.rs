@@ -19,6 +19,12 @@
 //! in nothing but the lots.
 //!
 //! The histogram has the last stage, from when the timer was due until the program was back in user mode.
+//!
+//! With `--machine real` latstat measures on the machine at hand, for `--samples` (100000), and the published lines stand beside what it gives. That
+//! machine is not the experiment's own: nobody is pushed out, no interrupt is moved, there is no load of ours, and it is said what else ran on the processor. `millpond
+//! latstat` measures on a processor of its own.
+
+pub mod real;
 
 use crate::Failure;
 use crate::published::{Bench, Choices, Experiment, Findings, Kind, Lab, Opt, mpstat, real};
@@ -84,6 +90,9 @@ const GROUPS: u64 = 240;
 const LOOPS: u64 = 100;
 /// A sample from here on is late.
 const LATE_NS: u64 = 13_000;
+/// The quantities of long runs.
+const LATE: &str = "samples of 13 us and more";
+const WORST: &str = "worst sample";
 /// The longest that hackbench may take.
 const PATIENCE: Nanos = Nanos::from_secs(600);
 /// What long runs stand for, with what is added to the seed.
@@ -210,8 +219,8 @@ fn long_run(
     let stage = last_stage(&bench)?;
     let late: u64 = stage.range(LATE_NS..).map(|(_, count)| count).sum();
     let worst = stage.last_key_value().map_or(0, |(time, _)| *time);
-    findings.point("samples of 13 us and more", name, real(late) * 1e6 / real(done) / real(boost));
-    findings.point("worst sample", name, real(worst) / 1e3);
+    findings.point(LATE, name, real(late) * 1e6 / real(done) / real(boost));
+    findings.point(WORST, name, real(worst) / 1e3);
     histogram(
         &bench,
         boost,

@@ -2,7 +2,8 @@
 
 use crate::{Image, Refused, Words};
 use libbpf_rs::{
-    Iter, Link, MapCore, MapFlags, ObjectBuilder, OpenObject, PrintLevel, RingBuffer, RingBufferBuilder,
+    ErrorKind, Iter, Link, MapCore, MapFlags, ObjectBuilder, OpenObject, PrintLevel, RingBuffer,
+    RingBufferBuilder,
 };
 use std::ffi::OsStr;
 use std::io::{self, Read};
@@ -39,7 +40,14 @@ fn system(error: &libbpf_rs::Error) -> io::Error {
         }
         cause = now.source();
     }
-    io::Error::other(error.to_string())
+    // Some of its errors keep the number to themselves, and only their kind is told.
+    const EPERM: i32 = 1;
+    const ENOENT: i32 = 2;
+    match error.kind() {
+        ErrorKind::PermissionDenied => io::Error::from_raw_os_error(EPERM),
+        ErrorKind::NotFound => io::Error::from_raw_os_error(ENOENT),
+        _ => io::Error::other(error.to_string()),
+    }
 }
 
 /// An object before it is loaded.

@@ -1,0 +1,169 @@
+//! The same on the machine at hand: what latstat measures there, beside the published lines. Others are left where they are.
+
+use crate::Failure;
+use crate::here::Here;
+use crate::published::{Choices, Findings, real};
+use millpond_machine::facets::{LatencyProbe, LatencyWatch, Place, ProbePlan};
+use millpond_machine::{Absent, Change, Machine, Refusal, Writer};
+use millpond_model::{CpuId, LATENCY_STAGES, Nanos};
+use millpond_observe::latency::{Latencies, Worst, primes_near};
+use millpond_report::{Align, Cell, Table};
+use millpond_session::own_pid;
+use std::sync::atomic::Ordering;
+
+/// As published: FIFO at level 5.
+const LEVEL: u8 = 5;
+/// What the intervals are near to, in microseconds.
+const INTERVAL_US: u64 = 1_000;
+const SAMPLES: u64 = 100_000;
+/// It looks so often whether to stop.
+const LOOK: Nanos = Nanos::from_millis(500);
+
+/// Does it.
+///
+/// # Errors
+/// [`Failure`]; the machine is as it was.
+pub fn run(here: &mut Here<'_>, choices: &Choices, findings: &mut Findings) -> Result<(), Failure> {
+    let (facts, free, _) = here.look()?;
+    findings.machines.push(facts.text());
+    let samples = choices.number("samples").unwrap_or(SAMPLES);
+    // Two at least are free.
+    let cpu = free.last().copied().unwrap_or(CpuId(0));
+    (here.tell)(&format!("{samples} samples on processor {cpu}, about {} s", samples / 1_000));
+    let measured = measure(here, cpu, samples, findings)?;
+    beside(&measured.latencies, findings);
+    let others = measured.others.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
+    let note = "nobody was pushed out and no interrupt was moved: this is no processor of its own";
+    findings.notes.push(if others.is_empty() {
+        note.into()
+    } else {
+        format!("{note}; {others} ran there, too")
+    });
+    Ok(())
+}
+
+/// What one run gave.
+struct Measured {
+    latencies: Latencies,
+    /// What else ran on the processor, by name.
+    others: Vec<String>,
+}
+
+/// Makes a change, by a writer that is one for no longer than that.
+fn change<T>(
+    machine: &dyn Machine,
+    what: &'static str,
+    prepare: impl FnOnce() -> Result<Change<T>, Refusal>,
+) -> Result<T, Failure> {
+    let writer = Writer::open(machine).map_err(Failure::refused(what))?;
+    let done = writer.commit(prepare().map_err(Failure::refused(what))?).map_err(Failure::refused(what))?;
+    Ok(done.outcome)
+}
+
+fn measure(
+    here: &mut Here<'_>,
+    cpu: CpuId,
+    samples: u64,
+    findings: &mut Findings,
+) -> Result<Measured, Failure> {
+    let machine = here.machine();
+    let probe = machine.latency().map_err(Failure::NotHere)?;
+    let intervals: Vec<Nanos> = primes_near(INTERVAL_US).into_iter().map(|us| Nanos(us * 1_000)).collect();
+    let plan = |staged| ProbePlan { cpu, intervals: intervals.clone(), level: LEVEL, staged };
+    let mut watch = match probe.begin(&plan(true)) {
+        Ok(watch) => watch,
+        Err(Absent { why, .. }) => {
+            findings.notes.push(format!("only the whole was measured: {why}"));
+            probe.begin(&plan(false)).map_err(Failure::NotHere)?
+        }
+    };
+    let place = change(machine, "make a place to measure", || probe.prepare_place(cpu, true, own_pid()))?;
+    let threads = machine.threads().map_err(Failure::NotHere)?;
+    let (pid, set) = (watch.pid(), place.set);
+    let bound =
+        change(machine, "bind the thread that measures", || threads.prepare_bind_set(pid, None, Some(set)));
+    let done = bound.and_then(|_| collect(here, watch.as_mut(), samples));
+    let others = watch.sharers().into_iter().map(|sharer| sharer.what).collect();
+    let worst = worst(watch.as_ref());
+    drop(watch);
+    leave(machine, probe, &place)?;
+    let latencies = done?;
+    findings.tables.push(("the longest waits".into(), worst));
+    Ok(Measured { latencies, others })
+}
+
+fn leave(machine: &dyn Machine, probe: &dyn LatencyProbe, place: &Place) -> Result<(), Failure> {
+    change(machine, "put the processor back", || probe.prepare_leave(place))
+}
+
+fn collect(here: &Here<'_>, watch: &mut dyn LatencyWatch, samples: u64) -> Result<Latencies, Failure> {
+    let what = "measure latency";
+    watch.go().map_err(Failure::refused(what))?;
+    let mut latencies = Latencies::default();
+    while latencies.samples() < samples {
+        if here.stop.load(Ordering::Relaxed) {
+            return Err(Failure::Stopped);
+        }
+        let deadline = here.machine().clock().now() + LOOK;
+        let measured = watch.collect(deadline).map_err(Failure::refused(what))?;
+        let left = usize::try_from(samples - latencies.samples()).unwrap_or(usize::MAX);
+        measured.samples.iter().take(left).for_each(|sample| latencies.record(sample));
+    }
+    Ok(latencies)
+}
+
+fn worst(watch: &dyn LatencyWatch) -> Table {
+    let mut table = Table::new(&[("us", Align::Right), ("had the processor", Align::Left)]);
+    for (sample, moments) in watch.worst().into_iter().take(8) {
+        let worst = Worst::of(&sample, &moments, Nanos(0));
+        let us = Cell::Real(real(worst.total.0) / 1e3, 1);
+        table.row([
+            us,
+            worst.culprits.first().map_or(Cell::Missing, |culprit| Cell::from(culprit.what.as_str())),
+        ]);
+    }
+    table
+}
+
+/// The published lines and ours in one table.
+fn beside(latencies: &Latencies, findings: &mut Findings) {
+    let heads =
+        ["samples", "of a million 13 us and more", "worst us", "median us"].map(|head| (head, Align::Right));
+    let mut table = Table::new(&[&[("machine", Align::Left)], &heads[..]].concat());
+    let published = super::EXPERIMENT.published();
+    let figure = |quantity: &str, variant: &str| {
+        published.figure(quantity, variant).map_or(Cell::Missing, |figure| Cell::Real(figure.value, 2))
+    };
+    for (variant, _) in super::LONG_RUNS {
+        let of = [super::LATE, super::WORST].map(|quantity| figure(quantity, variant));
+        table.row([Cell::from("x4200, published"), Cell::from(variant)].into_iter().chain(of));
+    }
+    let Some(row) = latencies.row(LATENCY_STAGES) else { return };
+    let late = real(latencies.above(Nanos(super::LATE_NS - 1))) * 1e6 / real(row.samples.max(1));
+    let us = |time: Nanos| Cell::Real(real(time.0) / 1e3, 2);
+    let median = row.quantiles[0].map_or(Cell::Missing, us);
+    table.row([Cell::from("this one"), Cell::Count(row.samples), Cell::Real(late, 2), us(row.max), median]);
+    findings.tables.push(("the whole, from the timer to user mode".into(), table));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millpond_model::LatencySample;
+
+    #[test]
+    fn the_published_lines_stand_beside_ours() {
+        let mut latencies = Latencies::default();
+        for us in [5, 6, 7, 20] {
+            let user = Nanos(1_000_000 + us * 1_000);
+            latencies.record(&LatencySample { due: Nanos(1_000_000), user, ..LatencySample::default() });
+        }
+        let mut findings = Findings::new("e6", super::super::EXPERIMENT.published(), false);
+        beside(&latencies, &mut findings);
+        let text = findings.tables[0].1.text();
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(lines[1], ["x4200,", "published", "320", "million", "0.94", "30.00", "-"]);
+        assert_eq!(lines[2], ["x4200,", "published", "517", "million", "1.01", "32.00", "-"]);
+        assert_eq!(lines[3][..4], ["this", "one", "4", "250000.00"], "{text}");
+    }
+}

@@ -1,0 +1,76 @@
+# limit_s: 240
+# leaves: nothing
+. /words.sh
+# The process that measures, once it is in its set and in its class; its parent is ours.
+probe() {
+    for _stat in /proc/[0-9]*/stat; do
+        { read -r _line <"$_stat"; } 2>/dev/null || continue
+        case $_line in *"(latstat-probe)"*) ;; *) continue ;; esac
+        set -- ${_line##*) }
+        # Fields 40 and 41 of the file: its priority in real time, and its policy.
+        [ "$2 ${38} ${39}" = "$latstat 31 1" ] && echo "${_line%% *}"
+    done
+}
+begins() {
+    latstat --cpu 2 "$@" >latstat.out 2>latstat.err &
+    latstat=$!
+    _tries=0
+    until [ -n "$(probe)" ]; do
+        _tries=$((_tries + 1))
+        [ $_tries -lt 60 ] || fail "latstat does not measure: $(cat latstat.err)"
+        sleep 1
+    done
+    probe=$(probe)
+    want 1 "$(set_of "$probe")" "the set of the thread that measures"
+    says no-intr psrinfo 2
+}
+state before
+
+# Asked to stop it shows what it has, and puts everything back.
+begins --save run
+sleep 1
+kill -TERM $latstat
+status=0
+wait $latstat || status=$?
+want 0 $status "status of latstat that was asked to stop: $(cat latstat.err)"
+grep -q '^total ' latstat.out || fail "no row of the whole: $(cat latstat.out)"
+state now
+same before now "after latstat"
+need latstat --merge run
+# The stages are there where the kernel takes the program, and then in every row as many.
+echo "$said" | head -n 6
+
+# Killed it leaves a processor that nobody uses, and the next command puts that back.
+begins
+kill -KILL $latstat
+wait $latstat 2>/dev/null || true
+_tries=0
+while [ -d "/proc/$probe" ]; do
+    _tries=$((_tries + 1))
+    [ $_tries -lt 60 ] || fail "the thread that measures outlives its parent"
+    sleep 1
+done
+says "processor set 1" psrset -i
+says "process $latstat was killed: processor 2, which it had for itself, was put back" psradm -n 0
+want 0 $status "status of the next command: $said"
+state now
+same before now "after the next command"
+silent "was killed" psradm -n 0
+
+# A number of samples, and a limit that nobody keeps.
+status=0
+said=$(latstat --cpu 2 --samples 50 --max 1ns 2>&1) || status=$?
+want 1 $status "status over the limit: $said"
+case $said in *"50 of 50 samples took longer than 1 ns, the longest "*) ;; *) fail "over the limit it says: $said" ;; esac
+
+# One that goes off-line takes the measurement with it, and what was measured is shown.
+begins
+write /sys/devices/system/cpu/cpu2/online 0
+status=0
+wait $latstat || status=$?
+write /sys/devices/system/cpu/cpu2/online 1
+want 1 $status "status of latstat whose processor went: $(cat latstat.err)"
+grep -q 'latstat: cannot measure latency: its processor went off-line\|it was moved to another processor' latstat.err || fail "it says: $(cat latstat.err)"
+says "" psrset
+silent "processor set" psrset -i
+in_order
