@@ -42,16 +42,26 @@ fn cell(time: Nanos) -> Cell {
     )
 }
 
-/// A time with its unit, short: `13 us`, `1.5 ms`.
+/// A time with its unit: `13 us`, `1.5 ms`.
 fn word(time: Nanos) -> String {
+    with_unit(time, |_| 3)
+}
+
+/// The same with three digits, as a histogram has them.
+fn brief(time: Nanos) -> String {
+    with_unit(time, |number| if number < 9.995 { 2 } else { usize::from(number < 99.95) })
+}
+
+fn with_unit(time: Nanos, digits: impl Fn(f64) -> usize) -> String {
     let (number, unit) = match time.0 {
         0..1_000 => return format!("{} ns", time.0),
         1_000..1_000_000 => (us(time), "us"),
         1_000_000..1_000_000_000 => (us(time) / 1e3, "ms"),
         _ => (time.as_secs_f64(), "s"),
     };
-    let text = format!("{number:.2}");
-    format!("{} {unit}", text.trim_end_matches('0').trim_end_matches('.'))
+    let text = format!("{number:.*}", digits(number));
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text} {unit}")
 }
 
 /// `1:02:03`
@@ -68,13 +78,13 @@ pub(super) fn progress(saved: &Saved, elapsed: Nanos, options: &Options) -> Stri
     let Some(row) = saved.latencies.row(WHOLE) else {
         return format!("{}{left}: no sample yet", clock(elapsed));
     };
-    let quantile = |n: usize| row.quantiles[n].map_or_else(|| "-".to_owned(), word);
+    let quantile = |n: usize| row.quantiles[n].map_or_else(|| "-".to_owned(), brief);
     format!(
         "{}{left}: {done}{of} samples, median {}, p99.9 {}, max {}",
         clock(elapsed),
         quantile(0),
         quantile(2),
-        word(row.max)
+        brief(row.max)
     )
 }
 
@@ -157,7 +167,7 @@ impl Shown<'_> {
                 "{count} of {} samples took longer than {}, the longest {}",
                 row.samples,
                 word(max),
-                word(row.max)
+                brief(row.max)
             )
         })
     }
@@ -207,7 +217,7 @@ fn row_json(row: Row) -> Value {
 
 fn culprits(worst: &Worst) -> Cell {
     let one =
-        |culprit: &millpond_observe::latency::Culprit| format!("{} {}", culprit.what, word(culprit.had));
+        |culprit: &millpond_observe::latency::Culprit| format!("{} {}", culprit.what, brief(culprit.had));
     let named: Vec<String> = worst.culprits.iter().take(CULPRITS).map(one).collect();
     if named.is_empty() { Cell::Missing } else { Cell::from(named.join(", ").as_str()) }
 }
@@ -265,10 +275,7 @@ local timer interrupt   2500  0.001
     fn a_limit_decides_by_the_whole() {
         let saved = Saved::parse(SAVED).unwrap();
         let over = |text: &str| Shown { saved: &saved, run: None }.over(&options(text).unwrap());
-        assert_eq!(
-            over("--max 50us").unwrap(),
-            "1 of 2 samples took longer than 50 us, the longest 100.03 us"
-        );
+        assert_eq!(over("--max 50us").unwrap(), "1 of 2 samples took longer than 50 us, the longest 100 us");
         assert_eq!((over("--max 1ms"), over("")), (None, None));
     }
 
@@ -296,7 +303,7 @@ local timer interrupt   2500  0.001
     fn a_line_tells_how_far_it_is() {
         let saved = Saved::parse(SAVED).unwrap();
         let line = |text: &str| progress(&saved, Nanos::from_secs(3723), &options(text).unwrap());
-        assert_eq!(line("--samples 9"), "1:02:03: 2 of 9 samples, median 10 us, p99.9 -, max 100.03 us");
+        assert_eq!(line("--samples 9"), "1:02:03: 2 of 9 samples, median 10 us, p99.9 -, max 100 us");
         assert!(line("--duration 2h").starts_with("1:02:03, 0:57:57 left: 2 samples, "));
         let none = progress(&Saved::default(), Nanos(0), &options("").unwrap());
         assert_eq!(none, "0:00:00: no sample yet");

@@ -16,6 +16,8 @@ const LEVEL: u8 = 5;
 /// What the intervals are near to, in microseconds.
 const INTERVAL_US: u64 = 1_000;
 const SAMPLES: u64 = 100_000;
+/// The variant of its points.
+const HERE: &str = "this machine";
 /// It looks so often whether to stop.
 const LOOK: Nanos = Nanos::from_millis(500);
 
@@ -140,9 +142,11 @@ fn beside(latencies: &Latencies, findings: &mut Findings) {
     }
     let Some(row) = latencies.row(LATENCY_STAGES) else { return };
     let late = real(latencies.above(Nanos(super::LATE_NS - 1))) * 1e6 / real(row.samples.max(1));
+    findings.point(super::LATE, HERE, late);
+    findings.point(super::WORST, HERE, real(row.max.0) / 1e3);
     let us = |time: Nanos| Cell::Real(real(time.0) / 1e3, 2);
     let median = row.quantiles[0].map_or(Cell::Missing, us);
-    table.row([Cell::from("this one"), Cell::Count(row.samples), Cell::Real(late, 2), us(row.max), median]);
+    table.row([Cell::from(HERE), Cell::Count(row.samples), Cell::Real(late, 2), us(row.max), median]);
     findings.tables.push(("the whole, from the timer to user mode".into(), table));
 }
 
@@ -164,6 +168,6 @@ mod tests {
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines[1], ["x4200,", "published", "320", "million", "0.94", "30.00", "-"]);
         assert_eq!(lines[2], ["x4200,", "published", "517", "million", "1.01", "32.00", "-"]);
-        assert_eq!(lines[3][..4], ["this", "one", "4", "250000.00"], "{text}");
+        assert_eq!(lines[3][..4], ["this", "machine", "4", "250000.00"], "{text}");
     }
 }
