@@ -2,10 +2,9 @@
 
 use super::options::Options;
 use super::{files, place, show};
-use crate::args::Common;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Failure};
-use millpond_machine::facets::{LatencyProbe, LatencyWatch, Place, ProbePlan};
+use millpond_machine::facets::{LatencyProbe, LatencyWatch, ProbePlan};
 use millpond_machine::{Absent, Machine, Refusal};
 use millpond_model::{CpuId, Nanos, PsetId, Sharer};
 use millpond_observe::latency::{Saved, Worst};
@@ -42,10 +41,8 @@ pub(super) fn measure(
     cpu: CpuId,
     options: &Options,
     saved: &mut Saved,
-    common: &Common,
     ctx: &mut Ctx<'_>,
 ) -> Result<Run, Failure> {
-    debug_assert!(!common.dry_run, "nothing is changed then");
     let stop = stop_on_signal();
     let mut watch = begin(probe, cpu, options, ctx)?;
     let place = place::take(machine, probe, (cpu, options.keep_others), watch.pid(), ctx)?;
@@ -62,20 +59,15 @@ pub(super) fn measure(
     });
     run.failed = ended.err().map(|refusal| refused(&refusal));
     drop(watch);
-    end(machine, probe, &place, ctx)?;
+    // What was measured is shown and kept all the same; the next command tries again to put the processor back.
+    match place::leave(machine, probe, &place, ctx) {
+        Err(Failure::Refused(complaint)) => run.failed = run.failed.take().or(Some(complaint)),
+        other => other?,
+    }
     if let Some(complaint) = run.failed.take_if(|_| saved.latencies.samples() == 0) {
         return Err(complaint.into());
     }
     Ok(run)
-}
-
-fn end(
-    machine: &dyn Machine,
-    probe: &dyn LatencyProbe,
-    place: &Place,
-    ctx: &mut Ctx<'_>,
-) -> Result<(), Failure> {
-    place::leave(machine, probe, place, ctx)
 }
 
 /// Makes the probe; without stages where these cannot be stamped, which is told.

@@ -113,7 +113,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     if parsed.common.dry_run {
         return place::only_shown(machine, probe, cpu, &options, &parsed.common, ctx);
     }
-    let measured = measure::measure(machine, probe, cpu, &options, &mut before, &parsed.common, ctx)?;
+    let measured = measure::measure(machine, probe, cpu, &options, &mut before, ctx)?;
     let kept = files::write(&options, &before, ctx);
     let exit = show(&options, &Shown { saved: &before, run: Some(&measured) }, ctx);
     let ended = measured.failed.map_or(Exit::DONE, |complaint| {
