@@ -101,7 +101,10 @@ pub(crate) const COMMAND: Command = Command {
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let options = Options::of(parsed)?;
-    let session = ctx.held(&parsed.common)?;
+    if parsed.common.dry_run && !options.command.is_empty() {
+        return Err(Failure::Usage("--dry-run starts nothing, so there is no command to look at".to_owned()));
+    }
+    let session = ctx.reading(&parsed.common)?;
     let run = watch::run(&session, &options, ctx)?;
     let verdict = options.limit.as_ref().map(|limit| run.quiet.judge(limit.value, options.strict));
     if parsed.common.json {
@@ -110,7 +113,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         ctx.out.text(&show::text(&run, &options, verdict.as_ref()));
     }
     ctx.out.flush();
-    for line in run.seen.lost.iter() {
+    for line in &run.seen.lost {
         ctx.warn(format_args!("not kept: {line}"));
     }
     for line in &run.seen.missing {

@@ -9,7 +9,7 @@ pub fn remedy(cause: &Cause, cpus: &CpuSet) -> String {
         Doer::Job if cause.kind != DisturbanceKind::Fault => return "the job's own doing".to_owned(),
         _ => {}
     }
-    let by = || cause.by.as_deref().unwrap_or("it");
+    let by = || cause.by.as_deref().unwrap_or("somebody");
     match cause.kind {
         DisturbanceKind::Device => format!("psradm -i {cpus}"),
         DisturbanceKind::Ipi => call(&cause.name, by(), cpus),
@@ -40,6 +40,10 @@ fn call(function: &str, by: &str, cpus: &CpuSet) -> String {
         }
         "do_sync_core" | "text_poke_sync_each_cpu" => {
             format!("{by} patches the kernel: no tracing, BPF or modules meanwhile")
+        }
+        // The tables of `/proc` have no names but these.
+        "Rescheduling interrupts" | "Function call interrupts" => {
+            "who sends it is seen by programs in the kernel only".to_owned()
         }
         "irq work" => "no perf, tracing or kernel messages from there".to_owned(),
         name if name.contains("flush_tlb") || name.contains("tlb") => {

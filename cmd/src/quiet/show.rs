@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 /// More stretches than these nobody reads.
 const STRETCHES_MAX: usize = 100;
 
+/// And more reasons why a set is not quiet than these.
+const BROKEN_MAX: usize = 10;
+
 const HEADS: [(&str, Align); 9] = [
     ("KIND", Align::Left),
     ("NAME", Align::Left),
@@ -116,7 +119,12 @@ fn sentences(verdict: &Verdict, limit: Limit, text: &str, run: &Run) -> Vec<Stri
             vec![format!("quiet: no processor was disturbed more often than {text}")]
         }
         (Verdict::Broken(broken), _) => {
-            broken.iter().map(|broken| format!("not quiet: {}, limit {text}", said(broken, run))).collect()
+            let told = broken.iter().take(BROKEN_MAX);
+            let mut told: Vec<String> =
+                told.map(|broken| format!("not quiet: {}, limit {text}", said(broken, run))).collect();
+            let more = broken.len().saturating_sub(BROKEN_MAX);
+            told.extend((more > 0).then(|| format!("not quiet: and {more} more")));
+            told
         }
         (Verdict::Unknown, _) => Vec::new(),
     }

@@ -43,12 +43,9 @@ pub fn run(session: &Session, options: &Options, ctx: &mut Ctx<'_>) -> Result<Ru
     let disturbances = facet("disturbances", machine.disturbances())?;
     let cpus = processors(machine, options)?;
     let stop = stop_on_signal();
-    let mut child = start(session, options, ctx)?;
-    let mut pids = options.pids.clone();
-    pids.extend(child.as_ref().map(Child::pid));
     let set = options.set.filter(|set| !set.is_default());
     // Members of a set are the job, unless others were named.
-    let job = Job { set: set.filter(|_| options.pids.is_empty()), pids };
+    let job = Job { set: set.filter(|_| options.pids.is_empty()), pids: options.pids.clone() };
     let what = WatchedJob {
         cpus: cpus.clone(),
         job,
@@ -61,6 +58,11 @@ pub fn run(session: &Session, options: &Options, ctx: &mut Ctx<'_>) -> Result<Ru
         hint: what_would_help,
     });
     let mut watch = watch?;
+    // Beginning to watch takes its time: the command comes after it.
+    let mut child = start(session, options, ctx)?;
+    if let Some(child) = &child {
+        read("processes", watch.join(child.pid()))?;
+    }
     let clock = machine.clock();
     let end = options.time.map_or(Nanos(u64::MAX), |time| clock.now() + time);
     let mut beside = Beside { machine, set, before: cpus.clone(), events: Vec::new(), failed: false };

@@ -3,7 +3,6 @@
 use crate::image::image;
 use crate::{Image, Object, Refused, Ring};
 use std::io;
-use std::time::Duration;
 
 const IMAGE: Image = image!("disturbances");
 
@@ -138,15 +137,16 @@ const NEEDED: [&str; 1] = ["sched_switch"];
 
 /// All others, with what is not seen without them; nothing is missing where a machine has other interrupts.
 const OTHERS: [(&[&str], &str); 11] = [
+    // Attaching the others is itself a call to every processor, which these see.
+    (
+        &["csd_queue_cpu", "csd_function_entry", "csd_function_exit"],
+        "who calls from other processors, and for what",
+    ),
     (&["irq_handler_entry", "irq_handler_exit"], "interrupts of devices"),
     (&["softirq_entry", "softirq_exit"], "soft interrupts"),
     (&["timer_expire_entry", "timer_expire_exit"], "the functions of timers"),
     (&["hrtimer_expire_entry", "hrtimer_expire_exit"], "the functions of high-resolution timers"),
     (&["workqueue_execute_start", "workqueue_execute_end"], "what kernel workers execute"),
-    (
-        &["csd_queue_cpu", "csd_function_entry", "csd_function_exit"],
-        "who calls from other processors, and for what",
-    ),
     (&["ipi_send_cpu"], "who nudges from other processors"),
     (&["page_fault_user"], "page faults"),
     (&["page_fault_kernel"], ""),
@@ -175,13 +175,13 @@ pub struct Disturbing {
 }
 
 impl Disturbing {
-    /// Loads and attaches every program that this kernel takes. No processor is watched yet.
+    /// Loads the programs. Nothing is seen before [`Disturbing::attach`].
     ///
     /// # Errors
-    /// [`Refused`] when nothing can be seen this way.
+    /// [`Refused`] when the kernel does not take them.
     pub fn open(options: Options) -> Result<Disturbing, Refused> {
         let processors = options.processors.max(1);
-        let mut object = Object::open(IMAGE, |opened| {
+        let object = Object::open(IMAGE, |opened| {
             opened.set_constants(&[
                 u64::from(options.watcher),
                 options.worth_telling_ns,
@@ -190,20 +190,29 @@ impl Disturbing {
             opened.set_entries("states", processors);
             opened.set_entries("nudges", processors);
         })?;
+        Ok(Disturbing { object, missing: Vec::new() })
+    }
+
+    /// Attaches every program for which there is a place in this kernel.
+    ///
+    /// # Errors
+    /// [`Refused`] when nothing can be seen this way.
+    pub fn attach(&mut self) -> Result<(), Refused> {
+        let object = &mut self.object;
         for name in NEEDED {
             object.attach(name)?;
         }
-        let mut missing = Vec::new();
         for (names, what) in OTHERS {
-            let failed = names.iter().find_map(|name| object.attach(name).err());
-            missing.extend(failed.filter(|_| !what.is_empty()).map(|why| (what, why)));
+            // What tells of an end comes first, so that nothing begins and never ends.
+            let failed = names.iter().rev().find_map(|name| object.attach(name).err());
+            self.missing.extend(failed.filter(|_| !what.is_empty()).map(|why| (what, why)));
         }
         for name in VECTORS {
             // Another architecture has others, and begins to tell of one when it ends it.
             let _ =
                 object.attach(&format!("{name}_exit")).and_then(|()| object.attach(&format!("{name}_entry")));
         }
-        Ok(Disturbing { object, missing })
+        Ok(())
     }
 
     /// What is not seen here, and why.
@@ -250,6 +259,16 @@ impl Disturbing {
         Ok(sums)
     }
 
+    /// The stretches that have not ended.
+    ///
+    /// # Errors
+    /// [`Refused`] when they cannot be read.
+    pub fn going_on(&self, now_ns: u64) -> Result<Vec<Stretch>, Refused> {
+        let states = self.object.entries("states")?.all();
+        let stretches = states.iter().filter_map(|(key, state)| away(*key.first()?, state, now_ns));
+        Ok(stretches.collect())
+    }
+
     /// What could not be kept.
     ///
     /// # Errors
@@ -291,13 +310,15 @@ impl Stretches<'_> {
     /// # Errors
     /// When it cannot be read.
     pub fn take(&self) -> io::Result<()> {
-        self.ring.poll(Duration::ZERO)
+        self.ring.take()
     }
 }
 
 /// Words of `struct what`, `struct frame` and `struct state` in nesting.h.
 const WHAT_WORDS: usize = 5;
 const FRAME_WORDS: usize = WHAT_WORDS + 3;
+/// Since when a processor is not at home; then the longest part of the stretch, and what that was.
+const AWAY: usize = 2;
 const FRAMES: usize = 5 + WHAT_WORDS;
 const DEEP: usize = FRAMES - 1;
 const STATE_WORDS: usize = FRAMES + 8 * FRAME_WORDS;
@@ -338,6 +359,18 @@ fn going_on(processor: u64, state: &[u64], now_ns: u64) -> Option<Sum> {
     let processor = u32::try_from(processor).ok()?;
     let sum = Sum { processor, what, count: 1, total_ns: own, longest_ns: own, longest_at_ns: start };
     (state.first() == Some(&1) && start > 0).then_some(sum)
+}
+
+/// The stretch that goes on on a processor. Its longest part may be the thread that runs now.
+fn away(processor: u64, state: &[u64], now_ns: u64) -> Option<Stretch> {
+    let (on, since, worst) = (*state.first()?, *state.get(AWAY)?, *state.get(AWAY + 1)?);
+    if on == 0 || since == 0 || since > now_ns {
+        return None;
+    }
+    let base = going_on(processor, state, now_ns).filter(|base| base.total_ns >= worst);
+    let culprit = base.map(|base| base.what).or_else(|| what_of(state.get(AWAY + 2..DEEP)?))?;
+    let processor = u32::try_from(processor).ok()?;
+    Some(Stretch { processor, at_ns: since, length_ns: now_ns.saturating_sub(since), culprit })
 }
 
 /// Adds to the sum of the same, or makes it.

@@ -137,6 +137,8 @@ pub struct Disturbed {
     pub rows: Vec<Disturbance>,
     /// The stretches that were worth telling and ended since this was read last.
     pub stretches: Vec<Stretch>,
+    /// The stretches that go on at this moment, with what they have been until now.
+    pub going_on: Vec<Stretch>,
     /// What was seen and could not be kept, each as a sentence with its number.
     pub lost: Vec<String>,
     /// What cannot be seen here, each with the reason.

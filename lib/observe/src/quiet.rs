@@ -106,6 +106,8 @@ impl Quiet {
         // Equal ones stay in the order of their causes.
         quiet.lines.sort_by_key(|line| std::cmp::Reverse((line.total, line.count)));
         quiet.share = share(quiet.total, elapsed, processors);
+        // One that goes on may be the longest of all: a job that never got its processor back.
+        stretches.extend(seen.going_on.iter().cloned());
         stretches.sort_by_key(|stretch| (std::cmp::Reverse(stretch.length), stretch.at, stretch.cpu));
         quiet.stretches = stretches;
         quiet
@@ -145,7 +147,10 @@ impl Quiet {
         let broken: Vec<Broken> = match limit {
             Limit::Time(most) => {
                 let counted = || self.lines.iter().filter(|line| counts(line.cause.doer));
-                if counted().next().is_some() && counted().all(|line| line.longest.is_none()) {
+                if self.stretches.is_empty()
+                    && counted().next().is_some()
+                    && counted().all(|l| l.longest.is_none())
+                {
                     return Verdict::Unknown;
                 }
                 let longer = counted().filter_map(|line| Some((line, line.longest.filter(|l| *l > most)?)));
@@ -274,6 +279,15 @@ mod tests {
         assert_eq!(quiet.worst().map(|worst| worst.length), Some(Nanos(90)));
         let broken = Verdict::Broken(vec![Broken::Stretch(stretch(90))]);
         assert_eq!(quiet.judge(Limit::Time(Nanos(70)), false), broken);
+    }
+
+    #[test]
+    fn a_stretch_that_goes_on_counts() {
+        let cause = cause("a", Doer::Others);
+        let stretch = Stretch { cpu: CpuId(0), at: Nanos(9), length: Nanos(90), cause };
+        let seen = Disturbed { going_on: vec![stretch.clone()], ..seen(Vec::new()) };
+        let verdict = Quiet::of(&seen, Vec::new()).judge(Limit::Time(Nanos(70)), false);
+        assert_eq!(verdict, Verdict::Broken(vec![Broken::Stretch(stretch)]));
     }
 
     #[test]

@@ -35,6 +35,15 @@ struct Watch<'a> {
 }
 
 impl DisturbanceWatch for Watch<'_> {
+    fn join(&mut self, pid: Pid) -> Result<(), Refusal> {
+        self.machine.edit(|s| {
+            if let Some(account) = &mut s.account {
+                account.job.pids.push(pid);
+            }
+        });
+        Ok(())
+    }
+
     fn collect(&mut self) -> Result<Disturbed, Refusal> {
         let rows = self.machine.edit(|s| {
             s.put_down();
@@ -52,6 +61,7 @@ impl DisturbanceWatch for Watch<'_> {
             cpus: self.what.cpus.clone(),
             rows,
             stretches: Vec::new(),
+            going_on: Vec::new(),
             lost: Vec::new(),
             missing: Vec::new(),
             source: "the simulated kernel".to_owned(),

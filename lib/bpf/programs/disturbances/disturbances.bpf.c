@@ -409,7 +409,7 @@ static __always_inline void name_or_begin(struct state *state, __u64 now, const 
 		begin(state, now, what, id);
 }
 
-/* Arguments: function, the call itself. */
+/* Arguments: function, the call itself; none where a thread does for its own processor what it asks of others: that is the thread's time. */
 SEC("raw_tp/csd_function_entry")
 int csd_function_entry(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -418,7 +418,7 @@ int csd_function_entry(struct bpf_raw_tracepoint_args *ctx)
 	struct what what = { .kind = CALL, .name = ctx->args[0] };
 	struct sender *sender;
 
-	if (!state)
+	if (!state || !call)
 		return 0;
 	sender = bpf_map_lookup_elem(&calls, &call);
 	if (sender)
@@ -430,7 +430,7 @@ int csd_function_entry(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/csd_function_exit")
 int csd_function_exit(struct bpf_raw_tracepoint_args *ctx)
 {
-	return closes(ctx->args[1]);
+	return ctx->args[1] ? closes(ctx->args[1]) : 0;
 }
 
 /* Arguments: timer, now. */

@@ -73,6 +73,14 @@ fn a_thread_that_never_left_is_seen() {
     state[FRAMES + WHAT_WORDS + 2] = 200;
     let seen = going_on(3, &state, 5_000).unwrap();
     assert_eq!((seen.processor, seen.total_ns, seen.longest_at_ns), (3, 3_800, 1_000));
+    // It may be the longest part of a stretch that goes on, or not.
+    assert_eq!(away(3, &state, 5_000), None);
+    state[AWAY] = 500;
+    let stretch = away(3, &state, 5_000).unwrap();
+    assert_eq!((stretch.at_ns, stretch.length_ns, stretch.culprit.kind), (500, 4_500, Kind::Task));
+    state[AWAY + 1] = 4_000;
+    state[AWAY + 2] = 1;
+    assert_eq!(away(3, &state, 5_000).unwrap().culprit.kind, Kind::Device);
     state[FRAMES + WHAT_WORDS + 1] = 0;
     assert_eq!(going_on(3, &state, 5_000), None);
 }

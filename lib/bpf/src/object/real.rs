@@ -252,6 +252,14 @@ pub struct Ring<'cb> {
 }
 
 impl Ring<'_> {
+    /// Hands over what has come, also what nobody was woken for; waits for nothing.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn take(&self) -> io::Result<()> {
+        self.ring.consume().map_err(|error| system(&error))
+    }
+
     /// Hands over what has come; waits for the first for at most `patience`.
     ///
     /// # Errors

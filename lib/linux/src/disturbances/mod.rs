@@ -28,7 +28,7 @@ mod tests;
 
 use crate::LinuxMachine;
 use millpond_machine::facets::{DisturbanceWatch, Disturbances, Job, WatchedJob};
-use millpond_machine::{Absent, Threads};
+use millpond_machine::{Absent, Refusal, Threads};
 use millpond_model::{CpuSet, Pid};
 use rustix::thread::{CpuSet as Mask, sched_getaffinity, sched_setaffinity};
 use std::collections::BTreeSet;
@@ -38,26 +38,23 @@ impl Disturbances for LinuxMachine {
         if !self.os.root.live {
             return Err(Absent::because("it is a captured machine, where nothing goes on"));
         }
-        let aside = Aside::of(&what.cpus);
+        let by_tables = |why: &str| tables::ByTables::start(self, what, why);
         if what.by_counts {
-            return Ok(Box::new(tables::ByTables::start(self, what, aside, "this was asked for")?));
+            return Ok(Box::new(by_tables("this was asked for")?));
         }
-        match programs::ByPrograms::start(self, what, &aside) {
-            Ok(mut watch) => {
-                watch.aside = Some(aside);
-                Ok(Box::new(watch))
-            }
-            Err(why) => Ok(Box::new(tables::ByTables::start(self, what, aside, &why)?)),
+        match programs::ByPrograms::start(self, what) {
+            Ok(watch) => Ok(Box::new(watch)),
+            Err(why) => Ok(Box::new(by_tables(&why)?)),
         }
     }
 }
 
 impl LinuxMachine {
     /// The threads of a job, by number. What ends while this is read may be among them or not.
-    fn threads_of_job(&self, job: &Job) -> BTreeSet<u32> {
+    fn threads_of_job(&self, job: &Job) -> Result<BTreeSet<u32>, Refusal> {
         let mut threads = BTreeSet::new();
         if let Some(set) = job.set {
-            let bound = self.bound().unwrap_or_default();
+            let bound = self.bound()?;
             let members = bound.iter().filter(|status| status.set == set);
             threads.extend(members.map(|status| status.lwp.lwp.0));
         }
@@ -65,7 +62,7 @@ impl LinuxMachine {
             let family = self.descendants(&job.pids);
             threads.extend(family.iter().flat_map(|pid| self.os.tids(pid.0).unwrap_or_default()));
         }
-        threads
+        Ok(threads)
     }
 
     /// Processes, and whatever descends from them.
@@ -86,7 +83,8 @@ impl LinuxMachine {
     }
 }
 
-/// This thread keeps off the watched processors for as long as the value lives, if there are others for it.
+/// This thread keeps off the watched processors for as long as the value lives, if there are others for it. It leaves when it reads for the first time:
+/// what it starts before that inherits nothing.
 struct Aside {
     before: Option<Mask>,
 }

@@ -22,6 +22,8 @@ const WAKES_SLEEPER: &str = "hrtimer_wakeup";
 /// Told stretches that nobody asked for yet; more would be a flood that nobody reads.
 const STRETCHES_MAX: usize = 100_000;
 
+const NOWHERE_ELSE: &str = "the watcher itself may run on the watched processors: there is no other for it";
+
 /// The watch.
 pub(super) struct ByPrograms<'a> {
     machine: &'a LinuxMachine,
@@ -37,7 +39,7 @@ pub(super) struct ByPrograms<'a> {
     forgotten: usize,
     missing: Vec<String>,
     /// Where the watcher is.
-    pub(super) aside: Option<Aside>,
+    aside: Option<Aside>,
 }
 
 impl<'a> ByPrograms<'a> {
@@ -45,7 +47,7 @@ impl<'a> ByPrograms<'a> {
     ///
     /// # Errors
     /// Why it cannot be seen this way, as the second half of a sentence.
-    pub(super) fn start(machine: &'a LinuxMachine, what: &WatchedJob, aside: &Aside) -> Result<Self, String> {
+    pub(super) fn start(machine: &'a LinuxMachine, what: &WatchedJob) -> Result<Self, String> {
         let os = &machine.os;
         if os.kernel < OLDEST_KERNEL {
             return Err("this kernel is older than 6.0".to_owned());
@@ -63,7 +65,7 @@ impl<'a> ByPrograms<'a> {
         let ring = programs.stretches(move |stretch| ears.borrow_mut().push(stretch));
         let ring = ring.map_err(|why| why.to_string())?;
         let mut watch = ByPrograms {
-            missing: missing(&programs, &symbols, what, aside),
+            missing: Vec::new(),
             names: Names { symbols, devices: BTreeMap::new() },
             checks: interrupt_counts(&os.root).unwrap_or_default(),
             stolen: Stolen::open(&os.root).ok(),
@@ -77,18 +79,23 @@ impl<'a> ByPrograms<'a> {
             forgotten: 0,
             aside: None,
         };
-        // Who is forked meanwhile is a child of a member that is known, or found the second time.
-        watch.follow_job().and_then(|()| watch.follow_job()).map_err(|refusal| refusal.reason.to_string())?;
+        let found = watch.follow_job();
+        found.map_err(|refusal| refusal.reason.to_string())?;
         watch.began = now();
         for cpu in what.cpus.iter() {
             watch.programs.watch(cpu.0, true).map_err(|why| why.to_string())?;
         }
+        // From here on what attaching does to the watched processors is seen, too.
+        watch.programs.attach().map_err(|why| why.to_string())?;
+        // Who was forked since then is a child of a member that is known, or found now.
+        watch.follow_job().map_err(|refusal| refusal.reason.to_string())?;
+        watch.missing = missing(&watch.programs, &watch.names.symbols);
         Ok(watch)
     }
 
     /// Tells the program who is the job now.
     fn follow_job(&mut self) -> Result<(), Refusal> {
-        let now = self.machine.threads_of_job(&self.what.job);
+        let now = self.machine.threads_of_job(&self.what.job)?;
         // What left a set is no member any more; what descends from a process stays its.
         if self.what.job.pids.is_empty() {
             for tid in self.members.difference(&now) {
@@ -144,13 +151,16 @@ impl<'a> ByPrograms<'a> {
         let mut told = std::mem::take(&mut *self.heard.borrow_mut());
         self.forgotten += told.len().saturating_sub(STRETCHES_MAX);
         told.truncate(STRETCHES_MAX);
-        let stretch = |stretch: millpond_bpf::disturbances::Stretch| Stretch {
+        told.iter().map(|stretch| self.stretch(stretch)).collect()
+    }
+
+    fn stretch(&self, stretch: &millpond_bpf::disturbances::Stretch) -> Stretch {
+        Stretch {
             cpu: CpuId(stretch.processor),
             at: Nanos(stretch.at_ns),
             length: Nanos(stretch.length_ns),
             cause: self.names.cause(&stretch.culprit),
-        };
-        told.into_iter().map(stretch).collect()
+        }
     }
 
     fn lost(&self) -> Vec<String> {
@@ -168,12 +178,25 @@ impl<'a> ByPrograms<'a> {
 }
 
 impl DisturbanceWatch for ByPrograms<'_> {
+    fn join(&mut self, pid: Pid) -> Result<(), Refusal> {
+        self.what.job.pids.push(pid);
+        self.follow_job()
+    }
+
     fn collect(&mut self) -> Result<Disturbed, Refusal> {
+        if self.aside.is_none() {
+            let aside = Aside::of(&self.what.cpus);
+            if !aside.is_aside(&self.what.cpus) {
+                self.missing.push(NOWHERE_ELSE.to_owned());
+            }
+            self.aside = Some(aside);
+        }
         self.follow_job()?;
         let counts = interrupt_counts(&self.machine.os.root).unwrap_or_default();
         self.devices(&counts);
         let at = now();
         let sums = self.programs.sums(at.0).map_err(|why| unreadable(&why.to_string()))?;
+        let going_on = self.programs.going_on(at.0).map_err(|why| unreadable(&why.to_string()))?;
         let seen = sums.iter().filter(|sum| self.what.cpus.contains(CpuId(sum.processor)));
         let mut rows: Vec<Disturbance> = seen.map(|sum| self.row(sum)).collect();
         rows.extend(self.checked(&counts));
@@ -186,6 +209,7 @@ impl DisturbanceWatch for ByPrograms<'_> {
             cpus: self.what.cpus.clone(),
             rows,
             stretches: self.take_stretches(),
+            going_on: going_on.iter().map(|stretch| self.stretch(stretch)).collect(),
             lost: self.lost(),
             missing: self.missing.clone(),
             source: "programs in the kernel".to_owned(),
@@ -198,17 +222,12 @@ pub(super) fn counted(cpu: CpuId, cause: Cause, count: u64) -> Disturbance {
     Disturbance { cpu, cause, pid: None, count: Some(count), total: None, longest: None, longest_at: None }
 }
 
-fn missing(programs: &Disturbing, symbols: &Symbols, what: &WatchedJob, aside: &Aside) -> Vec<String> {
+fn missing(programs: &Disturbing, symbols: &Symbols) -> Vec<String> {
     let not_there = programs.missing().iter();
     let mut missing: Vec<String> = not_there.map(|(what, why)| format!("{what}: {why}")).collect();
     if symbols.are_hidden() {
         missing
             .push("names of functions: the kernel hides them (kernel.kptr_restrict, CAP_SYSLOG)".to_owned());
-    }
-    if !aside.is_aside(&what.cpus) {
-        missing.push(
-            "the watcher itself may run on the watched processors: there is no other for it".to_owned(),
-        );
     }
     missing
 }

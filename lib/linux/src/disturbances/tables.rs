@@ -91,37 +91,39 @@ pub(super) struct ByTables<'a> {
     stolen: Option<Stolen>,
     began: Nanos,
     why: String,
-    _aside: Aside,
+    aside: Option<Aside>,
 }
 
 impl<'a> ByTables<'a> {
     /// Reads for the first time. `why` it is done this way is half a sentence.
-    pub(super) fn start(
-        machine: &'a LinuxMachine,
-        what: &WatchedJob,
-        aside: Aside,
-        why: &str,
-    ) -> Result<Self, Absent> {
+    pub(super) fn start(machine: &'a LinuxMachine, what: &WatchedJob, why: &str) -> Result<Self, Absent> {
         let root = &machine.os.root;
         if !root.proc.join("interrupts").exists() {
             return Err(Absent::because("it has no /proc/interrupts"));
         }
+        let began = now();
         Ok(ByTables {
             machine,
             what: what.clone(),
             before: Reading::take(&machine.os),
             stolen: Stolen::open(root).ok(),
-            began: now(),
+            began,
             why: why.to_owned(),
-            _aside: aside,
+            aside: None,
         })
     }
 }
 
 impl DisturbanceWatch for ByTables<'_> {
+    fn join(&mut self, pid: Pid) -> Result<(), Refusal> {
+        self.what.job.pids.push(pid);
+        Ok(())
+    }
+
     fn collect(&mut self) -> Result<Disturbed, Refusal> {
+        self.aside.get_or_insert_with(|| Aside::of(&self.what.cpus));
         let after = Reading::take(&self.machine.os);
-        let members = self.machine.threads_of_job(&self.what.job);
+        let members = self.machine.threads_of_job(&self.what.job)?;
         let mut rows = difference(&self.before, &after, &self.what.cpus, &members);
         if let Some(stolen) = &mut self.stolen {
             rows.extend(stolen.rows(&self.what.cpus));
@@ -134,6 +136,7 @@ impl DisturbanceWatch for ByTables<'_> {
             cpus: self.what.cpus.clone(),
             rows,
             stretches: Vec::new(),
+            going_on: Vec::new(),
             lost: Vec::new(),
             missing: vec![format!("{untimed}: {}", self.why)],
             source: "/proc/interrupts, softirqs and schedstat".to_owned(),

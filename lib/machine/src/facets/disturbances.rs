@@ -36,6 +36,12 @@ pub trait Disturbances {
 
 /// Watching that goes on for as long as the value lives.
 pub trait DisturbanceWatch {
+    /// From now on this process, and what descends from it, belongs to the job, too.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the machine cannot be read.
+    fn join(&mut self, pid: Pid) -> Result<(), Refusal>;
+
     /// What was seen since the watch began. Counts and totals only grow from one time to the next.
     ///
     /// # Errors
