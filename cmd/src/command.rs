@@ -3,11 +3,7 @@
 use crate::args::{self, Parsed};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
-use crate::{
-    capture, compare, cpustat, cputrack, demo, dispadmin, doctor, experiment, help, intrstat, latstat,
-    lgrpinfo, load, mpstat, occupancy, pbind, plgrp, pooladm, poolbind, poolcfg, poolstat, priocntl, psradm,
-    psrinfo, psrset, quiet, replay, sim, zones,
-};
+use crate::{capture, compare, cpustat, cputrack, demo, dispadmin, doctor, experiment, help, intrstat, latstat, lgrpinfo, load, mpstat, occupancy, pbind, plgrp, pooladm, poolbind, poolcfg, poolstat, priocntl, psradm, psrinfo, psrset, quiet, replay, sim, zones, prstat};
 use millpond_session::reason;
 use std::ffi::OsString;
 use std::path::Path;
@@ -52,6 +48,7 @@ pub const COMMANDS: &[Command] = &[
     cpustat::COMMAND,
     cputrack::COMMAND,
     compare::COMMAND,
+    prstat::COMMAND,
     occupancy::COMMAND,
     latstat::COMMAND,
     intrstat::COMMAND,

@@ -59,6 +59,7 @@ mod poolcfg;
 mod pools;
 mod poolstat;
 mod priocntl;
+mod prstat;
 mod psradm;
 mod psrinfo;
 mod psrset;

@@ -31,6 +31,7 @@ pub mod count;
 pub mod disturbances;
 mod image;
 pub mod latency;
+pub mod microstates;
 mod object;
 mod refused;
 mod words;

@@ -38,6 +38,7 @@ mod operands;
 pub mod plgrp;
 pub mod pools;
 pub mod priocntl;
+pub mod prstat;
 pub mod psradm;
 pub mod psrinfo;
 pub mod psrset;

@@ -31,6 +31,7 @@ mod accounting;
 mod affinity;
 mod caps;
 mod capture;
+mod census;
 mod clock;
 mod cooperative;
 mod counters;

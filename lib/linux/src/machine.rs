@@ -12,11 +12,7 @@ use crate::shelter;
 use crate::view::is_within;
 use crate::words;
 use crate::{Os, Root, is_gone};
-use millpond_machine::{
-    Absent, Accounting, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters, Interrupts,
-    Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, Pools, Processors, Psets, Reason,
-    Refusal, Sampler, Step, Threads, Value, Writing, Zones,
-};
+use millpond_machine::{Absent, Accounting, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters, Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Writing, Zones, Census};
 use millpond_model::CpuSet;
 use std::cell::{OnceCell, RefCell};
 use std::fs;
@@ -459,6 +455,10 @@ impl Machine for LinuxMachine {
     }
 
     fn disturbances(&self) -> Result<&dyn Disturbances, Absent> {
+        Ok(self)
+    }
+
+    fn census(&self) -> Result<&dyn Census, Absent> {
         Ok(self)
     }
 }

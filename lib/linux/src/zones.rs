@@ -17,7 +17,7 @@ use millpond_model::PsetId;
 const DEPTH_MAX: usize = 6;
 
 /// What sort of group a cgroup's name stands for, and what users call it. `None` for the root.
-fn classify(path: &str) -> Option<(&'static str, String)> {
+pub(crate) fn classify(path: &str) -> Option<(&'static str, String)> {
     let name = path.rsplit('/').next()?;
     let hex = |text: &str| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
     let bare = name.strip_suffix(".scope").unwrap_or(name);

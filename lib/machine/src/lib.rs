@@ -45,10 +45,7 @@ mod refusal;
 pub use absent::Absent;
 pub use change::{Baseline, Change, Knob, Step, Value};
 pub use execute::{Committed, Finding, Repair, Writer, is_at_rest, repair};
-pub use facets::{
-    Accounting, Clock, Counters, Dispatcher, Disturbances, HardwareCounters, Interrupts, LatencyProbe,
-    Lgroups, Pools, Processors, Psets, Sampler, Threads, Zones,
-};
+pub use facets::{Accounting, Clock, Counters, Dispatcher, Disturbances, HardwareCounters, Interrupts, LatencyProbe, Lgroups, Pools, Processors, Psets, Sampler, Threads, Zones, Census};
 pub use journal::{Journal, JournalError, MemoryJournal, Operation, fold};
 pub use refusal::{Holder, KnobError, Reason, Refusal, Subject};
 
@@ -131,6 +128,11 @@ pub trait Machine: Knobs {
     /// # Errors
     /// [`Absent`] when there is no such facet here.
     fn disturbances(&self) -> Result<&dyn Disturbances, Absent>;
+    /// Everything that lives, and where its time goes.
+    ///
+    /// # Errors
+    /// [`Absent`] when there is no such facet here.
+    fn census(&self) -> Result<&dyn Census, Absent>;
 }
 
 /// The part of a machine that the executor uses: single values with names.

@@ -10,6 +10,7 @@
 //! forms of the listings live in `formats`; only identifiers and CPU lists, which are needed wherever a
 //! message names them, can be printed and parsed here.
 
+mod census;
 mod class_params;
 mod counted;
 mod cpuset;
@@ -25,6 +26,7 @@ mod state;
 mod time;
 mod topology;
 
+pub use census::{Doing, MICROSTATES, Microstate, Named, ProcessEntry, Roster, Spent, Standing, ThreadEntry};
 pub use class_params::{
     Clamped, ClassParams, ClassRequest, NoSuchParams, OutOfRange, most_favoured, nice_of_upri, upri_of_nice,
 };

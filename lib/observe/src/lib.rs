@@ -24,12 +24,14 @@
 //!
 //! [`Sample`]: millpond_model::Sample
 
+mod census;
 mod change;
 mod cpi;
 mod frame;
 pub mod latency;
 mod quiet;
 
+pub use census::{Follower, Picture, percents};
 pub use change::{Change, Scope, changes};
 pub use cpi::{Distribution, Interval as CountedInterval, between, cycles_per_instruction};
 pub use frame::{CpuFrame, Frame, Interval, SetFrame, Shares};

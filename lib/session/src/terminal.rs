@@ -92,6 +92,12 @@ fn in_words(error: &ReadlineError) -> String {
     }
 }
 
+/// Whether somebody looks at the output as it comes.
+#[must_use]
+pub fn output_is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
 /// Whether standard input and standard output are a terminal.
 #[must_use]
 pub fn input_is_terminal() -> bool {

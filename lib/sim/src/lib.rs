@@ -62,6 +62,7 @@
 
 mod accounting;
 pub mod catalogue;
+mod census;
 mod counters;
 mod description;
 mod dispatcher;

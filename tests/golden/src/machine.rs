@@ -1,11 +1,7 @@
 //! The machine under the commands: a simulated one to which things can be done behind their back.
 
 use jiff::tz::TimeZone;
-use millpond_machine::{
-    Absent, Accounting, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters, Interrupts,
-    Journal, JournalError, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, MemoryJournal, Operation,
-    Pools, Processors, Psets, Refusal, Sampler, Step, Threads, Value, Zones,
-};
+use millpond_machine::{Absent, Accounting, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters, Interrupts, Journal, JournalError, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, MemoryJournal, Operation, Pools, Processors, Psets, Refusal, Sampler, Step, Threads, Value, Zones, Census};
 use millpond_model::Pid;
 use millpond_session::Session;
 use millpond_sim::SimMachine;
@@ -131,6 +127,10 @@ impl Machine for Stage {
 
     fn disturbances(&self) -> Result<&dyn Disturbances, Absent> {
         self.sim.disturbances()
+    }
+
+    fn census(&self) -> Result<&dyn Census, Absent> {
+        self.sim.census()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The facets: one trait per noun. Each file has the same shape: what is read, then what can be prepared.
 
 mod accounting;
+mod census;
 mod clock;
 mod counters;
 mod dispatcher;
@@ -17,6 +18,7 @@ mod threads;
 mod zones;
 
 pub use accounting::{Accounting, Usage, UsageWatch, Waited, Woke};
+pub use census::{Census, CensusOptions, CensusWatch, Depth};
 pub use clock::Clock;
 pub use counters::{CounterWatch, Counters, WatchOptions};
 pub use dispatcher::{Dispatcher, ProcessIds, Reclassed, Scheduled};

@@ -1,14 +1,8 @@
 //! A machine that stands between the executor and the real one, and lets something go wrong.
 
 use super::command::Fault;
-use crate::facets::{
-    Clock, Counters, Dispatcher, Disturbances, HardwareCounters, Interrupts, LatencyProbe, Lgroups, Pools,
-    Processors, Psets, Sampler, Threads, Zones,
-};
-use crate::{
-    Absent, Accounting, Guard, Journal, JournalError, Knob, KnobError, Knobs, Machine, Operation, Refusal,
-    Step, Value,
-};
+use crate::facets::{Clock, Counters, Dispatcher, Disturbances, HardwareCounters, Interrupts, LatencyProbe, Lgroups, Pools, Processors, Psets, Sampler, Threads, Zones, Census};
+use crate::{Absent, Accounting, Guard, Journal, JournalError, Knob, KnobError, Knobs, Machine, Operation, Refusal, Step, Value};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
@@ -160,6 +154,10 @@ impl Machine for Faulty<'_> {
 
     fn disturbances(&self) -> Result<&dyn Disturbances, Absent> {
         self.machine.disturbances()
+    }
+
+    fn census(&self) -> Result<&dyn Census, Absent> {
+        self.machine.census()
     }
 }
 

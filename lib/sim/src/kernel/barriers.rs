@@ -18,7 +18,10 @@ impl Kernel {
                 // What spins is the first mix.
                 self.begin(cpu, thread, false, Some(0), u64::MAX);
             }
-            Waiting::Block => self.sleep(cpu, thread),
+            Waiting::Block => {
+                self.t(thread).tally.for_lock = true;
+                self.sleep(cpu, thread);
+            }
         }
         false
     }

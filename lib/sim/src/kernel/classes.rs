@@ -91,7 +91,8 @@ impl Kernel {
     }
 
     /// Gives a thread a number.
-    pub(super) fn adopt(&mut self, thread: Thread) -> u32 {
+    pub(super) fn adopt(&mut self, mut thread: Thread) -> u32 {
+        thread.tally.born(self.now);
         match self.free.pop() {
             Some(number) => {
                 *self.t(number) = thread;
@@ -199,6 +200,10 @@ impl Kernel {
             self.t(thread).bound = Some(cpu);
         }
         self.catch_up(thread as usize);
+        if self.thread(thread).state == RunState::Asleep {
+            let now = self.now;
+            self.t(thread).tally.wake(now);
+        }
         self.class_wakeup(thread);
         self.count_at_home(thread, true);
     }

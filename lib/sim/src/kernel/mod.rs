@@ -82,7 +82,7 @@ pub use program::{Action, Mix, Program, Waiting};
 pub use queue::{IDLE, LEVELS, Queue};
 pub use run::Halt;
 pub use stuck::{Stuck, WaitsFor};
-pub use thread::{ClassState, Executed, FxState, Origin, RtState, RunState, Thread, TsState};
+pub use thread::{ClassState, Executed, FxState, Origin, RtState, RunState, Thread, TsState, Tally};
 
 use bits::Bits;
 use caps::Cap;

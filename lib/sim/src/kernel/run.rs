@@ -125,6 +125,7 @@ impl Kernel {
             return self.pin(cpu, thread);
         }
         self.count(cpu, Column::Icsw);
+        self.t(thread).tally.involuntary += 1;
         self.class_preempt(thread);
         let next = self.next_thread(cpu);
         self.switch(cpu, Some(thread), next);
@@ -257,6 +258,7 @@ impl Kernel {
             let action = self.t(thread).program.step();
             if action.enters_kernel() {
                 self.count(cpu, Column::Syscl);
+                self.t(thread).tally.calls += 1;
             }
             match action {
                 Action::User(0) | Action::Kernel(0) | Action::Work(_, 0) | Action::KernelWork(_, 0) => {}
@@ -281,7 +283,10 @@ impl Kernel {
                     self.begin(cpu, thread, true, Some(mix), left);
                     return Ok(());
                 }
-                Action::Calls(calls) => self.cpus[cpu as usize].events[Column::Syscl.index()] += calls,
+                Action::Calls(calls) => {
+                    self.cpus[cpu as usize].events[Column::Syscl.index()] += calls;
+                    self.t(thread).tally.calls += calls;
+                }
                 Action::Map(segment, kib) => self.map(thread, segment, kib),
                 Action::Stamp(log, stage) => self.stamp(log, stage),
                 Action::Arrive(log) => self.note_arrival(log),
@@ -375,12 +380,15 @@ impl Kernel {
     pub(super) fn sleep(&mut self, cpu: u32, thread: u32) {
         self.class_sleep(thread);
         self.count_at_home(thread, false);
-        self.t(thread).state = RunState::Asleep;
+        let now = self.now;
+        let t = self.t(thread);
+        (t.state, t.tally.asleep_since) = (RunState::Asleep, now);
         self.leave(cpu, thread);
     }
 
     /// The running thread leaves its processor of its own will.
     fn leave(&mut self, cpu: u32, thread: u32) {
+        self.t(thread).tally.voluntary += 1;
         let next = self.next_thread(cpu);
         self.switch(cpu, Some(thread), next);
     }

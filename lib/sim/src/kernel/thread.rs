@@ -94,10 +94,61 @@ pub struct Thread {
     pub user: u64,
     /// Processor time so far in the kernel, in nanoseconds.
     pub sys: u64,
+    /// Where the rest of its time went.
+    #[serde(default, skip_serializing_if = "Tally::is_empty")]
+    pub tally: Tally,
     /// Operations that its program noted as done.
     pub done: u64,
     /// What it executes.
     pub program: Program,
+}
+
+/// Where the time of a thread went that it was on no processor, in nanoseconds, and how often it left one. What is left of its age it could
+/// have run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tally {
+    /// When it began.
+    pub born: u64,
+    /// When it last fell asleep.
+    pub asleep_since: u64,
+    /// It sleeps until others are at a barrier.
+    pub for_lock: bool,
+    /// How long it slept until others were at a barrier; not the sleep that goes on.
+    pub locked: u64,
+    /// How long it slept for any other reason; not the sleep that goes on.
+    pub slept: u64,
+    /// Left a processor of its own will.
+    pub voluntary: u64,
+    /// Was made to leave one.
+    pub involuntary: u64,
+    /// Entered the kernel.
+    pub calls: u64,
+}
+
+impl Tally {
+    #[allow(clippy::trivially_copy_pass_by_ref)] // serde passes references
+    fn is_empty(&self) -> bool {
+        *self == Tally::default()
+    }
+
+    /// Begins at that moment, asleep.
+    pub(super) fn born(&mut self, now: u64) {
+        (self.born, self.asleep_since) = (now, now);
+    }
+
+    /// Its sleep is over.
+    pub(super) fn wake(&mut self, now: u64) {
+        let (locked, slept) = self.asleep_at(now);
+        (self.locked, self.slept, self.for_lock) = (locked, slept, false);
+    }
+
+    /// How long a thread that sleeps has done so for a barrier, and for other reasons, the present sleep included.
+    #[must_use]
+    pub fn asleep_at(&self, now: u64) -> (u64, u64) {
+        let passed = now.saturating_sub(self.asleep_since);
+        if self.for_lock { (self.locked + passed, self.slept) } else { (self.locked, self.slept + passed) }
+    }
 }
 
 /// What a thread is doing.
@@ -296,6 +347,7 @@ impl Thread {
             device: false,
             user: 0,
             sys: 0,
+            tally: Tally::default(),
             done: 0,
             program,
         }

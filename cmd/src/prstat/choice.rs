@@ -1,0 +1,103 @@
+//! Which processes and threads are shown.
+
+use crate::args::Parsed;
+use crate::failure::Failure;
+use millpond_model::{CpuId, LgrpId, Named, Pid, ProcessEntry, PsetId, Standing};
+use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
+
+/// What was typed; everything where a list is lacking.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Choice {
+    pids: Option<BTreeSet<Pid>>,
+    cpus: Option<BTreeSet<CpuId>>,
+    sets: Option<BTreeSet<PsetId>>,
+    homes: Option<BTreeSet<LgrpId>>,
+    tasks: Option<BTreeSet<u32>>,
+    effective: Option<BTreeSet<String>>,
+    real: Option<BTreeSet<String>>,
+    projects: Option<BTreeSet<String>>,
+    zones: Option<BTreeSet<String>>,
+    /// Names or numbers of pools, which the machine's pools understand.
+    pub pools: Vec<String>,
+}
+
+impl Choice {
+    /// Understands the lists.
+    ///
+    /// # Errors
+    /// [`Failure::Operand`] for a word that is no number where one is wanted.
+    pub fn read(parsed: &Parsed) -> Result<Choice, Failure> {
+        let mut sets: Option<BTreeSet<PsetId>> = numbers(parsed, 'C')?;
+        for word in words(&parsed.long_values("set")) {
+            let set = word.parse().map_err(|error| Failure::Operand(format!("{error}")))?;
+            sets.get_or_insert_default().insert(set);
+        }
+        Ok(Choice {
+            pids: numbers(parsed, 'p')?,
+            cpus: numbers(parsed, 'P')?,
+            sets,
+            homes: numbers(parsed, 'h')?,
+            tasks: numbers::<Pid>(parsed, 'k')?.map(|tasks| tasks.into_iter().map(|task| task.0).collect()),
+            effective: names(parsed, 'u'),
+            real: names(parsed, 'U'),
+            projects: names(parsed, 'j'),
+            zones: names(parsed, 'z'),
+            pools: words(&parsed.long_values("pool")).collect(),
+        })
+    }
+
+    /// Whether somebody must look where processes are.
+    pub fn needs_places(&self) -> bool {
+        self.sets.is_some() || self.homes.is_some() || self.zones.is_some()
+    }
+
+    /// Whether a process is meant.
+    pub fn takes(&self, process: &ProcessEntry, users: &BTreeMap<u32, String>) -> bool {
+        let user = |list: &Option<BTreeSet<String>>, uid: u32| {
+            let named = |list: &BTreeSet<String>| users.get(&uid).is_some_and(|name| list.contains(name));
+            list.as_ref().is_none_or(|list| list.contains(&uid.to_string()) || named(list))
+        };
+        let named = |list: &Option<BTreeSet<String>>, it: &Named| {
+            list.as_ref().is_none_or(|list| list.contains(&it.name) || list.contains(&it.id.to_string()))
+        };
+        has(self.pids.as_ref(), process.pid)
+            && has(self.tasks.as_ref(), process.task)
+            && user(&self.effective, process.euid)
+            && user(&self.real, process.uid)
+            && named(&self.projects, &process.project)
+            && named(&self.zones, &process.zone)
+    }
+
+    /// Whether a thread, or a process by the thread that stands for it, is where it is meant to be.
+    pub fn takes_place(&self, standing: &Standing) -> bool {
+        has(self.sets.as_ref(), standing.set)
+            && self.cpus.as_ref().is_none_or(|list| standing.cpu.is_some_and(|cpu| list.contains(&cpu)))
+            && self.homes.as_ref().is_none_or(|list| standing.home.is_some_and(|home| list.contains(&home)))
+    }
+}
+
+fn has<T: Ord>(list: Option<&BTreeSet<T>>, value: T) -> bool {
+    list.is_none_or(|list| list.contains(&value))
+}
+
+fn words(lists: &[String]) -> impl Iterator<Item = String> + '_ {
+    let words = lists.iter().flat_map(|list| list.split([',', ' ', '\t']));
+    words.filter(|word| !word.is_empty()).map(str::to_owned)
+}
+
+fn names(parsed: &Parsed, letter: char) -> Option<BTreeSet<String>> {
+    parsed.has(letter).then(|| words(&parsed.values(letter)).collect())
+}
+
+fn numbers<T: FromStr + Ord>(parsed: &Parsed, letter: char) -> Result<Option<BTreeSet<T>>, Failure>
+where
+    T::Err: std::fmt::Display,
+{
+    if !parsed.has(letter) {
+        return Ok(None);
+    }
+    let lists = parsed.values(letter);
+    let found: Result<BTreeSet<T>, _> = words(&lists).map(|word| word.parse::<T>()).collect();
+    found.map(Some).map_err(|error| Failure::Operand(format!("-{letter}: {error}")))
+}

@@ -1,0 +1,313 @@
+//! Shows the busiest processes or threads, and where their time goes.
+//!
+//! The table is drawn again and again until you interrupt it, every 5 seconds unless you say otherwise: in place on a terminal, with -c and elsewhere
+//! one below the other. An interval is in seconds and may have a fraction (`0.5`). On a simulated or a captured machine there is one
+//! report unless you give an interval.
+//!
+//! ```text
+//! $ prstat -c 5 1
+//!    PID USERNAME  SIZE   RSS STATE  PRI NICE      TIME  CPU PROCESS/NLWP
+//!   1974 user1    4488K 3640K cpu2    29    0   0:00:41  12% java/31
+//!    102 root     3176K 1400K sleep   29    0   0:00:00 0.0% sshd/1
+//! Total: 2 processes, 32 lwps, load averages: 0.20, 0.18, 0.12
+//! $ prstat -mLc 5 2
+//! …
+//!    PID USERNAME USR SYS TRP TFL DFL LCK SLP LAT VCX ICX SCL SIG PROCESS/LWP
+//!   1974 user1     97 0.4   - 0.0 0.0 0.0 0.0 2.2   0  41  22   0 java/1980
+//!   1974 user1    1.2 0.3   - 0.0 0.0  98 0.0 0.1  12   0  30   0 java/1981
+//! ```
+//!
+//! # Options
+//!
+//! ```text
+//! -m              microstates: where the time of each went since the report before, in percent
+//! -v              of these USR, SYS, SLP and switches only: what every kernel keeps, at no cost
+//! -L              a line for each thread
+//! -a, -t          users below the processes; users only
+//! -J, -T, -Z      projects, tasks, zones below the processes
+//! -H              the home of each (LGRP)
+//! -c              reports below one another
+//! -n N[,M]        at most N lines (15), and M of the table below (5)
+//! -s KEY, -S KEY  ordered by cpu (as it is without), pri, rss, size or time; -S: the least first
+//! -p PIDS         only these processes; -k TASKS, -j PROJECTS, -z ZONES likewise
+//! -P CPUS         only who is, or was last, on one of these processors
+//! -C SETS         only who is bound to one of these sets; 0 is the default set
+//! -h LGROUPS      only who has one of these homes
+//! -u USERS        only processes of these effective users; -U: real users; by name or number
+//! -r              numbers in place of names
+//! -W              names of users no longer than their column
+//! -d u, -d d      before each report the time: in seconds since 1970, or as date shows it
+//! --set SETS      as -C
+//! --pool POOLS    only processes in these pools, by name or number
+//! --explain       where the figures come from here, and what is lacking
+//! ```
+//!
+//! Lists have commas or blanks between their words.
+//!
+//! # Columns
+//!
+//! ```text
+//! SIZE, RSS   address space, and what of it is in memory
+//! STATE       cpuN: on that processor; run: waits for one; wait: for its cap; sleep, stop, zombie
+//! PRI         global priority, more is better: TS 0 to 59, SYS from 60, RT from 100. On Linux TS is 29 for what is
+//!             not nice, and a point and a half more or less for each of nice
+//! NICE        a dash in SYS and RT
+//! TIME        processor time since it began
+//! CPU         recent use in percent of all processors: it forgets a fifth every 5 seconds. What is seen for the
+//!             first time is taken to have used its processor evenly since it began
+//! ```
+//!
+//! # Microstates
+//!
+//! ```text
+//! USR   in user mode                       LCK   asleep in a futex: waits for a lock of its program, or for others
+//! SYS   in the kernel                      SLP   asleep for any other reason
+//! TRP   not told on Linux: a dash          LAT   could run, and waits for a processor
+//! TFL   asleep until a page of text comes  VCX, ICX   switches of its own will, and others
+//! DFL   asleep until a page of data comes  SCL, SIG   system calls, signals
+//! ```
+//!
+//! Each moment of a thread is in one of them, so that USR to LAT add up to 100; time in which a thread was stopped is in none. A line for a
+//! process is about all its threads together.
+//!
+//! On Linux programs in the kernel measure them while prstat -m runs, which costs each switch and system call some tens of nanoseconds; it takes
+//! CAP_BPF and CAP_PERFMON and kernel 6.0. The first report is about the time since each thread began and has dashes for what the kernel does not
+//! keep. A thread that was there before counts from the moment when the watch began, and where it was then is looked up. Processor time in a page
+//! fault counts as what the thread did before it. Without these rights USR, SYS, LAT, SLP, VCX and ICX come from /proc, SLP being what remains, and
+//! a message says so.
+//!
+//! A simulated machine is exact: LCK is sleep at a barrier, waiting under an interrupt or for a cap is LAT, and there are no faults or signals.
+//!
+//! # Tables below
+//!
+//! ```text
+//! NPROC, SWAP, RSS, MEMORY   processes, the sum of their address spaces, what of it is in memory, and that in percent of
+//!                            the machine's. Memory that processes share counts for each
+//! ```
+//!
+//! On Linux a task is a session, a zone is a cgroup (as millpond zones lists them), and projects are those that Solaris has by itself: system
+//! for the kernel, user.root for the superuser, default for others.
+//!
+//! # JSON
+//!
+//! An object per report, on a line of its own, with the lines of the tables. A figure is null where the table has a dash.
+//!
+//! ```text
+//! {"groups":[{"cpu_pct":12.1,"id":0,"memory_pct":3.1,"name":"root","processes":2,…}],"interval_s":5.0,"load":[0.2,0.18,0.12],"missing":[],
+//!  "processes":[{"class":"TS","cpu":2,"cpu_pct":12.1,"lwps":31,"name":"java","nice":0,"pid":1974,"pri":29,"set":0,"size_kib":4488,…}],
+//!  "time":"2024-11-20T08:14:02Z"}
+//! -L: "threads" in place of processes, with "lwp" and "thread", its own name. -m, -v: "usr" … "lat", "vcx" … "sig"
+//! ```
+//!
+//! # Status
+//!
+//! 0 (also when interrupted), or 1 when the machine cannot be read or watched, or 2 for what makes no sense.
+
+mod choice;
+mod json;
+mod options;
+mod report;
+
+use crate::args::Parsed;
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit, Failure, facet, read};
+use crate::interval::{Cadence, Repetition};
+use crate::pools;
+use millpond_formats::mpstat as stamps;
+use millpond_machine::facets::{CensusWatch, Depth};
+use millpond_machine::{Absent, Census, Clock, Machine};
+use millpond_model::{Pid, PoolId, Roster};
+use millpond_observe::{Follower, Picture};
+use millpond_session::{Kind, Session, output_is_terminal, stop_on_signal};
+use options::{Options, Stamp};
+use report::Reports;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub(crate) const COMMAND: Command = Command {
+    name: "prstat",
+    applet: true,
+    summary: "show the busiest processes or threads, and where their time goes",
+    usage: &[
+        "[-acHJLmrRtTvWZ] [-n nproc[,nusers]] [-s key | -S key] [-d u | d] [-C psets] [-h lgroups] [-j projects] \
+         [-k tasks] [-p pids] [-P cpus] [-u euids] [-U uids] [-z zones] [--pool pools] [--explain] [interval [count]]",
+    ],
+    letters: "aC:cd:Hh:Jj:k:Lmn:P:p:RrS:s:TtU:u:vWZz:",
+    longs: &["pool:", "set:", "explain"],
+    source: include_str!("mod.rs"),
+    run,
+};
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let options = Options::of(parsed)?;
+    let session = ctx.reading(&parsed.common)?;
+    let census = facet("processes", session.machine().census())?;
+    let real = session.kind() == Kind::Real;
+    // Whoever keeps a machine from line to line does not want to see it for ever.
+    let endless = real.then(Options::endless);
+    let paints = real && !options.scrolls && !options.json && ctx.given().is_none() && output_is_terminal();
+    let reports = Reports { options: &options, users: census.users() };
+    let stop = stop_on_signal();
+    let mut show =
+        Show { session: &session, reports, follower: Follower::default(), paints, stop, told: Vec::new() };
+    show.run(census, options.repetition.or(endless).filter(|r| r.count != Some(1)), ctx)?;
+    Ok(Exit::DONE)
+}
+
+/// A row of reports.
+struct Show<'a> {
+    session: &'a Session,
+    reports: Reports<'a>,
+    follower: Follower,
+    /// Each report takes the place of the one before.
+    paints: bool,
+    stop: &'a AtomicBool,
+    /// What was said of where figures come from.
+    told: Vec<String>,
+}
+
+/// Cursor to the first column of the first line; the rest of a line, and of the screen, gone.
+const HOME: &str = "\x1b[H";
+const REST_OF_LINE: &str = "\x1b[K";
+const REST_OF_SCREEN: &str = "\x1b[J";
+const WHOLE_SCREEN: &str = "\x1b[2J";
+
+impl Show<'_> {
+    fn run(
+        &mut self,
+        census: &dyn Census,
+        repetition: Option<Repetition>,
+        ctx: &mut Ctx<'_>,
+    ) -> Result<(), Failure> {
+        let options = self.reports.options.census();
+        let Some(repetition) = repetition else {
+            let roster = read("processes", census.list(options))?;
+            return self.report(roster, ctx);
+        };
+        // Watching begins before the first report, which takes its time.
+        let mut watch = census.watch(options).map_err(|Absent { why, what_would_help }| Complaint {
+            what: "watch processes".to_owned(),
+            reason: why,
+            hint: what_would_help,
+        })?;
+        let zero = read("processes", watch.sample())?;
+        self.explain(&zero, watch.as_ref(), ctx);
+        let clock = self.session.machine().clock();
+        let cadence = Cadence::begin(repetition, clock.now());
+        if self.paints {
+            ctx.out.text(WHOLE_SCREEN);
+        }
+        if options.depth == Depth::Measured {
+            let whole = read("processes", census.list(options))?;
+            self.report(whole, ctx)?;
+            self.follower.begin(&zero);
+        } else {
+            self.report(zero, ctx)?;
+        }
+        self.repeat(watch.as_mut(), clock, repetition, cadence, ctx)
+    }
+
+    fn repeat(
+        &mut self,
+        watch: &mut dyn CensusWatch,
+        clock: &dyn Clock,
+        repetition: Repetition,
+        mut cadence: Cadence,
+        ctx: &mut Ctx<'_>,
+    ) -> Result<(), Failure> {
+        let mut left = repetition.count.map(|count| count - 1);
+        while left != Some(0) && !self.ends(ctx) {
+            clock.sleep_until(cadence.next(clock.now()));
+            if self.ends(ctx) {
+                break;
+            }
+            let roster = read("processes", watch.sample())?;
+            self.report(roster, ctx)?;
+            left = left.map(|left| left - 1);
+        }
+        Ok(())
+    }
+
+    fn ends(&self, ctx: &Ctx<'_>) -> bool {
+        self.stop.load(Ordering::Relaxed) || ctx.out.is_closed()
+    }
+
+    /// Says where figures come from, if that was asked for; and what of the microstates is lacking beyond what always is.
+    fn explain(&mut self, zero: &Roster, watch: &dyn CensusWatch, ctx: &mut Ctx<'_>) {
+        let mut lines = Vec::new();
+        if self.reports.options.explain {
+            lines.extend(watch.explain());
+            lines.extend(zero.missing.iter().cloned());
+        } else {
+            lines.extend(zero.missing.iter().filter(|line| !line.starts_with("TRP: ")).cloned());
+        }
+        lines.iter().for_each(|line| ctx.warn(line));
+        self.told.extend(lines);
+    }
+
+    fn report(&mut self, roster: Roster, ctx: &mut Ctx<'_>) -> Result<(), Failure> {
+        if self.reports.options.explain && self.told.is_empty() {
+            roster.missing.iter().for_each(|line| ctx.warn(line));
+            self.told.clone_from(&roster.missing);
+        }
+        let members = self.members()?;
+        let picture = self.follower.next(roster);
+        if self.reports.options.json {
+            ctx.json(&self.reports.json(&picture, members.as_ref()));
+        } else {
+            let text = self.stamp(&picture) + &self.reports.draw(&picture, members.as_ref());
+            if self.paints {
+                let text = text.replace('\n', &format!("{REST_OF_LINE}\n"));
+                ctx.out.text(&format!("{HOME}{text}{REST_OF_SCREEN}"));
+            } else {
+                ctx.out.text(&text);
+            }
+        }
+        ctx.out.flush();
+        Ok(())
+    }
+
+    fn stamp(&self, picture: &Picture) -> String {
+        match self.reports.options.stamp {
+            None => String::new(),
+            Some(Stamp::Seconds) => format!("{}\n", stamps::stamp_seconds(picture.roster.wall)),
+            Some(Stamp::Date) => {
+                format!("{}\n", stamps::stamp_date(picture.roster.wall, self.session.zone()))
+            }
+        }
+    }
+
+    /// The processes in the pools that were named; `None` when none was.
+    fn members(&self) -> Result<Option<BTreeSet<Pid>>, Failure> {
+        let named = &self.reports.options.choice.pools;
+        if named.is_empty() {
+            return Ok(None);
+        }
+        let machine = self.session.machine();
+        let wanted = pools_named(machine, named)?;
+        let elsewhere = read("pools", facet("pools", machine.pools())?.members())?;
+        let processes = read("processes", facet("threads", machine.threads())?.processes())?;
+        let pool = |pid: &Pid| elsewhere.get(pid).copied().unwrap_or(PoolId::DEFAULT);
+        Ok(Some(processes.into_iter().map(|p| p.pid).filter(|pid| wanted.contains(&pool(pid))).collect()))
+    }
+}
+
+fn pools_named(machine: &dyn Machine, named: &[String]) -> Result<BTreeSet<PoolId>, Failure> {
+    let state = pools::state(machine)?;
+    let number = |word: &String| {
+        let found = state
+            .conf
+            .pools
+            .iter()
+            .find(|pool| pool.name() == word || pool.sys_id().is_some_and(|id| id.to_string() == *word));
+        let id = found.and_then(|pool| u32::try_from(pool.sys_id()?).ok()).map(PoolId);
+        id.ok_or_else(|| {
+            Failure::from(
+                Complaint::new(format!("show pool {word}"), "there is no such pool")
+                    .hint("poolstat lists them"),
+            )
+        })
+    };
+    named.iter().map(number).collect()
+}

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0 */
+/*
+ * Where the time of each thread goes. The account of a thread lies in the thread's own storage: programs at switches, wake-ups, system
+ * calls and faults close one span of time and begin the next; an iterator writes a record for each thread, account included. Every
+ * nanosecond from the first sight of a thread on belongs to exactly one state.
+ */
+#include "kernel.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* 0: the iterator only lists threads, and opens no accounts. */
+const volatile __u64 keeps_accounts = 1;
+
+/* The states, in the order of the record. src/microstates.rs has the same. */
+enum state { USER, SYSTEM, TEXT_FAULT, DATA_FAULT, LOCK, ASLEEP, WAITING, STOPPED, STATES };
+
+struct account {
+	__u64 times[STATES];
+	/* When the present state began, and when the thread was first seen; on the monotonic clock. */
+	__u64 since;
+	__u64 began;
+	__u64 calls;
+	__u64 signals;
+	__u32 state;
+	/* It is in a system call. */
+	__u8 in_call;
+	/* What it is when it sleeps in that. */
+	__u8 sleeps_as;
+	/* What it is when it sleeps elsewhere: a fault came last, or 0. */
+	__u8 fault;
+	/* It was on a processor at first sight, in user mode or not: the next system call tells. */
+	__u8 guessed;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct account);
+} accounts SEC(".maps");
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct upid___m {
+	int nr;
+};
+struct pid___m {
+	unsigned int level;
+	struct upid___m numbers[1];
+};
+struct thread_info___m {
+	__u32 cpu;
+};
+typedef struct {
+	__u32 val;
+} kuid___m;
+struct cred___m {
+	kuid___m uid;
+	kuid___m euid;
+};
+struct sched_entity___m {
+	__u64 sum_exec_runtime;
+};
+struct sched_info___m {
+	unsigned long long run_delay;
+};
+struct signal_struct___m {
+	struct pid___m *pids[4];
+	unsigned long long sum_sched_runtime;
+};
+/* More of a task than other programs read. */
+struct task_struct___m {
+	struct thread_info___m thread_info;
+	unsigned int __state;
+	int exit_state;
+	unsigned int flags;
+	int on_cpu;
+	int prio;
+	int static_prio;
+	unsigned int policy;
+	int pid;
+	int tgid;
+	char comm[16];
+	struct pid___m *thread_pid;
+	struct task_struct___m *group_leader;
+	const struct cred___m *real_cred;
+	struct signal_struct___m *signal;
+	struct sched_entity___m se;
+	struct sched_info___m sched_info;
+	__u64 utime;
+	__u64 stime;
+	__u64 start_boottime;
+	unsigned long nvcsw;
+	unsigned long nivcsw;
+};
+struct pt_regs___m {
+#if defined(__TARGET_ARCH_arm64)
+	int syscallno;
+#elif defined(__TARGET_ARCH_riscv)
+	unsigned long a7;
+#else
+	unsigned long orig_ax;
+#endif
+};
+struct seq_file;
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+
+#pragma clang attribute pop
+
+#define THREAD_OF_KERNEL 0x00200000
+#define WORKER_OF_KERNEL 0x00000030 /* threads of a process that never leave the kernel: for io_uring, and workers */
+#define STATE_STOPPED 0x4
+#define STATE_TRACED 0x8
+#define SESSION 3
+
+static __always_inline struct task_struct___m *inside(struct task_struct *task)
+{
+	return (struct task_struct___m *)task;
+}
+
+static __always_inline bool is_kernel(struct task_struct *task)
+{
+	return BPF_CORE_READ(inside(task), flags) & (THREAD_OF_KERNEL | WORKER_OF_KERNEL);
+}
+
+/* Whether a system call waits for a lock of the program: futex and its kin. */
+static __always_inline bool is_futex(__u64 call)
+{
+	if (call == 449 || (call >= 454 && call <= 456))
+		return true;
+#if defined(__TARGET_ARCH_x86)
+	return call == 202;
+#else
+	return call == 98;
+#endif
+}
+
+static __always_inline struct account *account_of(struct task_struct *task)
+{
+	return bpf_task_storage_get(&accounts, task, 0, 0);
+}
+
+/*
+ * Closes the present span. The order of writing is what a reader relies on: times and since before state, so that one that looks in
+ * between sees sums that do not fit, or a span of no length.
+ */
+static __always_inline void become(struct account *account, __u32 state, __u64 now)
+{
+	__u32 was = account->state & (STATES - 1);
+	__u64 since = account->since;
+
+	if (now > since) {
+		*(volatile __u64 *)&account->times[was] += now - since;
+		*(volatile __u64 *)&account->since = now;
+	}
+	*(volatile __u32 *)&account->state = state;
+}
+
+static __always_inline bool is_off(__u32 state)
+{
+	return state >= TEXT_FAULT && state != WAITING;
+}
+
+SEC("raw_tp/sys_enter")
+int sys_enter(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct account *account = account_of(bpf_get_current_task_btf());
+
+	if (!account)
+		return 0;
+	account->calls++;
+	account->in_call = 1;
+	account->guessed = 0;
+	account->fault = 0;
+	account->sleeps_as = is_futex(ctx->args[1]) ? LOCK : ASLEEP;
+	become(account, SYSTEM, bpf_ktime_get_ns());
+	return 0;
+}
+
+/* It was in the kernel all the time, then: what was taken for user mode was not. */
+static __always_inline void correct(struct account *account)
+{
+	__u64 taken = account->times[USER];
+
+	account->guessed = 0;
+	account->times[SYSTEM] += taken;
+	account->times[USER] = 0;
+}
+
+SEC("raw_tp/sys_exit")
+int sys_exit(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct account *account = account_of(bpf_get_current_task_btf());
+
+	(void)ctx;
+	if (!account)
+		return 0;
+	become(account, USER, bpf_ktime_get_ns());
+	if (account->guessed)
+		correct(account);
+	account->in_call = 0;
+	account->fault = 0;
+	return 0;
+}
+
+/* Arguments: address, registers, error code, of which bit 4 is: it wanted to execute what is there. */
+SEC("raw_tp/page_fault_user")
+int page_fault_user(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct account *account = account_of(bpf_get_current_task_btf());
+
+	if (account)
+		account->fault = ctx->args[2] & 0x10 ? TEXT_FAULT : DATA_FAULT;
+	return 0;
+}
+
+SEC("raw_tp/signal_deliver")
+int signal_deliver(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct account *account = account_of(bpf_get_current_task_btf());
+
+	(void)ctx;
+	if (account)
+		account->signals++;
+	return 0;
+}
+
+static __always_inline __u32 sleeping(struct account *account, __u32 state)
+{
+	if (state & (STATE_STOPPED | STATE_TRACED))
+		return STOPPED;
+	if (account->in_call && account->sleeps_as)
+		return account->sleeps_as;
+	return account->fault ? account->fault : ASLEEP;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct account *account = account_of(prev);
+
+	(void)ctx;
+	if (account)
+		become(account, preempt || !prev_state ? WAITING : sleeping(account, prev_state), now);
+	account = account_of(next);
+	if (account)
+		become(account, account->in_call ? SYSTEM : USER, now);
+	return 0;
+}
+
+/* Whoever runs or waits already is told nothing new. */
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(sched_wakeup, struct task_struct *task)
+{
+	struct account *account = account_of(task);
+
+	(void)ctx;
+	if (account && is_off(account->state))
+		become(account, WAITING, bpf_ktime_get_ns());
+	return 0;
+}
+
+/* A child begins in the kernel, on its way out of the call that made it. */
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct account first = { .state = WAITING, .in_call = 1, .sleeps_as = ASLEEP };
+
+	(void)ctx;
+	(void)parent;
+	first.since = first.began = bpf_ktime_get_ns();
+	bpf_task_storage_get(&accounts, child, &first, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	return 0;
+}
+
+/* The state of a thread by what the kernel keeps of it. */
+static __always_inline void look(struct task_struct *task, struct account *account)
+{
+	struct task_struct___m *t = inside(task);
+	__u32 state = BPF_CORE_READ(t, __state);
+	struct pt_regs___m *regs = (void *)bpf_task_pt_regs(task);
+	__u64 call = -1;
+
+	account->sleeps_as = ASLEEP;
+	account->guessed = 0;
+	if (is_kernel(task)) {
+		account->in_call = 1;
+	} else if (regs) {
+#if defined(__TARGET_ARCH_arm64)
+		call = BPF_CORE_READ(regs, syscallno);
+#elif defined(__TARGET_ARCH_riscv)
+		call = BPF_CORE_READ(regs, a7);
+#else
+		call = BPF_CORE_READ(regs, orig_ax);
+#endif
+	}
+	if (BPF_CORE_READ(t, on_cpu) || !state) {
+		account->state = BPF_CORE_READ(t, on_cpu) ? (account->in_call ? SYSTEM : USER) : WAITING;
+		account->guessed = !account->in_call;
+		return;
+	}
+	/* Who sleeps does so in a system call, nearly always. */
+	account->in_call = 1;
+	if (is_futex(call))
+		account->sleeps_as = LOCK;
+	account->state = sleeping(account, state);
+}
+
+/* Opens an account with the state at first sight. What happens meanwhile is seen by looking again. */
+static __always_inline struct account *first_sight(struct task_struct *task)
+{
+	struct account first = {};
+	struct account *account;
+	__u64 began = bpf_ktime_get_ns();
+
+	look(task, &first);
+	first.since = first.began = began;
+	account = bpf_task_storage_get(&accounts, task, &first, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!account || account->began != began)
+		return account;
+	look(task, &first);
+	if (account->since == began && account->state != first.state) {
+		account->in_call = first.in_call;
+		account->sleeps_as = first.sleeps_as;
+		account->guessed = first.guessed;
+		*(volatile __u32 *)&account->state = first.state;
+	}
+	return account;
+}
+
+/* A record, in words; src/microstates.rs takes it apart. */
+struct record {
+	__u64 tid;
+	__u64 pid;
+	__u64 session;
+	__u64 flags;
+	/* What it does: its state below, and how it ended above. */
+	__u64 state;
+	__u64 on_cpu;
+	__u64 cpu;
+	__u64 prio;
+	__u64 static_prio;
+	__u64 policy;
+	/* Since boot, in nanoseconds, time in suspension included. */
+	__u64 started;
+	__u64 uid;
+	__u64 euid;
+	__u64 runtime;
+	/* Of the threads of its process that ended; with the first thread only. */
+	__u64 ended_runtime;
+	/* As clock ticks found it. */
+	__u64 user_ticks;
+	__u64 system_ticks;
+	__u64 voluntary;
+	__u64 involuntary;
+	__u64 run_delay;
+	char name[16];
+	/* Of the account: now, when it began (0: there is none), where the time went until now. */
+	__u64 now;
+	__u64 began;
+	__u64 times[STATES];
+	__u64 calls;
+	__u64 signals;
+};
+
+/* Looks this often for an account that nobody is writing to. */
+#define LOOKS 8
+
+static __always_inline void copy_account(struct record *record, struct account *account)
+{
+	for (int look = 0; look < LOOKS; look++) {
+		__u64 since = *(volatile __u64 *)&account->since;
+		__u32 state = *(volatile __u32 *)&account->state & (STATES - 1);
+		__u64 sum = 0;
+
+		for (int i = 0; i < STATES; i++) {
+			record->times[i] = *(volatile __u64 *)&account->times[i];
+			sum += record->times[i];
+		}
+		record->began = account->began;
+		record->calls = account->calls;
+		record->signals = account->signals;
+		record->now = bpf_ktime_get_ns();
+		if (record->now > since)
+			record->times[state] += record->now - since;
+		if (sum == since - record->began && since == *(volatile __u64 *)&account->since)
+			return;
+	}
+}
+
+/* The number of something in the namespace that is `level` deep. */
+static __always_inline __u64 number_in(struct pid___m *pid, unsigned int level)
+{
+	int number = 0;
+
+	if (!pid || BPF_CORE_READ(pid, level) < level)
+		return 0;
+	bpf_probe_read_kernel(&number, sizeof(number),
+			      (void *)&pid->numbers[0].nr + level * bpf_core_type_size(struct upid___m));
+	return number;
+}
+
+SEC("iter/task")
+int list(struct bpf_iter__task *ctx)
+{
+	struct seq_file *seq = ctx->meta->seq;
+	struct task_struct *task = ctx->task;
+	struct task_struct___m *t = inside(task);
+	struct account *account = 0;
+	struct record record = {};
+	unsigned int level;
+
+	if (!task)
+		return 0;
+	/* Numbers as the reader has them. */
+	level = BPF_CORE_READ(inside(bpf_get_current_task_btf()), thread_pid, level);
+	record.tid = number_in(BPF_CORE_READ(t, thread_pid), level);
+	record.pid = number_in(BPF_CORE_READ(t, group_leader, thread_pid), level);
+	record.session = number_in(BPF_CORE_READ(t, signal, pids[SESSION]), level);
+	record.flags = BPF_CORE_READ(t, flags);
+	record.state = BPF_CORE_READ(t, __state) | (__u64)BPF_CORE_READ(t, exit_state) << 32;
+	record.on_cpu = BPF_CORE_READ(t, on_cpu);
+	record.cpu = BPF_CORE_READ(t, thread_info.cpu);
+	record.prio = BPF_CORE_READ(t, prio);
+	record.static_prio = BPF_CORE_READ(t, static_prio);
+	record.policy = BPF_CORE_READ(t, policy);
+	record.started = BPF_CORE_READ(t, start_boottime);
+	record.uid = BPF_CORE_READ(t, real_cred, uid.val);
+	record.euid = BPF_CORE_READ(t, real_cred, euid.val);
+	record.runtime = BPF_CORE_READ(t, se.sum_exec_runtime);
+	if (record.tid == record.pid)
+		record.ended_runtime = BPF_CORE_READ(t, signal, sum_sched_runtime);
+	record.user_ticks = BPF_CORE_READ(t, utime);
+	record.system_ticks = BPF_CORE_READ(t, stime);
+	record.voluntary = BPF_CORE_READ(t, nvcsw);
+	record.involuntary = BPF_CORE_READ(t, nivcsw);
+	record.run_delay = BPF_CORE_READ(t, sched_info.run_delay);
+	BPF_CORE_READ_INTO(&record.name, t, comm);
+	record.now = bpf_ktime_get_ns();
+	if (keeps_accounts)
+		account = first_sight(task);
+	if (account)
+		copy_account(&record, account);
+	bpf_seq_write(seq, &record, sizeof(record));
+	return 0;
+}

@@ -1,0 +1,243 @@
+//! Threads with what the kernel knows of each, and where the time of each went: what `prstat` shows.
+
+use crate::image::image;
+use crate::{Image, Object, Refused};
+use std::io::{self, Read};
+
+const IMAGE: Image = image!("microstates");
+
+/// How many states there are: in user mode, in the kernel, asleep in a fault of text, of data, for a lock, for anything else, waiting for a
+/// processor, stopped. `enum state` of the program has the same order.
+pub const STATES: usize = 8;
+
+/// The program that lists threads.
+const LIST: &str = "list";
+
+/// What an account cannot do without.
+const NEEDED: [&str; 5] = ["sched_process_fork", "sched_switch", "sched_wakeup", "sys_exit", "sys_enter"];
+
+/// What can be lacking: faults then count as other sleep, and signals are not counted.
+const FAULTS: &str = "page_fault_user";
+const SIGNALS: &str = "signal_deliver";
+
+/// Bytes of a name; the last one is 0.
+const NAME_BYTES: usize = 16;
+/// Words of a record before the name.
+const HEAD: usize = 20;
+/// Words of a whole record.
+const RECORD_WORDS: usize = HEAD + NAME_BYTES / 8 + 2 + STATES + 2;
+/// Bytes of a whole record.
+const RECORD_BYTES: usize = RECORD_WORDS * 8;
+
+/// Where the time of a thread went since it was first seen, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Account {
+    /// When it was first seen, on the monotonic clock.
+    pub began: u64,
+    /// By state, up to the moment of the record.
+    pub times: [u64; STATES],
+    /// System calls.
+    pub calls: u64,
+    /// Signals that were delivered.
+    pub signals: u64,
+}
+
+/// A thread at a moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Its number, as we have it.
+    pub tid: u32,
+    /// That of its process.
+    pub pid: u32,
+    /// Its session.
+    pub session: u32,
+    /// The kernel's flags (`PF_…`).
+    pub flags: u32,
+    /// What it does, in the kernel's bits; 0 when it runs or could.
+    pub state: u32,
+    /// How it ended: 0 for not at all.
+    pub exit_state: u32,
+    /// It is on a processor.
+    pub on_cpu: bool,
+    /// The processor that it is on, or was on last.
+    pub cpu: u32,
+    /// The kernel's priority of the moment, 0 to 139; less is better. -1 of a deadline is the largest number.
+    pub prio: u32,
+    /// 120 and how nice it is.
+    pub static_prio: u32,
+    /// The scheduling policy.
+    pub policy: u32,
+    /// When it began, in nanoseconds since boot.
+    pub started: u64,
+    /// The real user of the thread.
+    pub uid: u32,
+    /// The effective one.
+    pub euid: u32,
+    /// Processor time, in nanoseconds.
+    pub runtime: u64,
+    /// That of the threads of the process that ended; 0 but for the first thread.
+    pub ended_runtime: u64,
+    /// Time in user mode and in the kernel as clock ticks found it: good for a proportion.
+    pub ticks: [u64; 2],
+    /// Switches of its own will.
+    pub voluntary: u64,
+    /// Other switches.
+    pub involuntary: u64,
+    /// How long it waited for a processor, in nanoseconds.
+    pub run_delay: u64,
+    /// Its short name.
+    pub name: String,
+    /// When this was written, on the monotonic clock.
+    pub now: u64,
+    /// Its account, where one is kept.
+    pub account: Option<Account>,
+}
+
+/// The programs at work.
+#[derive(Debug)]
+pub struct Watching {
+    object: Object,
+    /// Why faults are not told from other sleep.
+    faults: Result<(), Refused>,
+    /// Why signals are not counted.
+    signals: Result<(), Refused>,
+    buffer: Vec<u8>,
+}
+
+impl Watching {
+    /// Loads the program that lists threads, and with `accounts` those that keep an account of each.
+    ///
+    /// # Errors
+    /// [`Refused`] when the kernel takes them not.
+    pub fn open(accounts: bool) -> Result<Watching, Refused> {
+        let mut object = Object::open(IMAGE, |opened| {
+            opened.set_constants(&[u64::from(accounts)]);
+            if !accounts {
+                NEEDED.iter().chain([&FAULTS, &SIGNALS]).for_each(|program| opened.leave_out(program));
+            }
+        })?;
+        let (mut faults, mut signals) = (Ok(()), Ok(()));
+        if accounts {
+            NEEDED.iter().try_for_each(|program| object.attach(program))?;
+            faults = object.attach(FAULTS);
+            signals = object.attach(SIGNALS);
+        }
+        Ok(Watching { object, faults, signals, buffer: Vec::new() })
+    }
+
+    /// Whether faults are told from other sleep.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn sees_faults(&self) -> Result<(), Refused> {
+        self.faults.clone()
+    }
+
+    /// Whether signals are counted.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn sees_signals(&self) -> Result<(), Refused> {
+        self.signals.clone()
+    }
+
+    /// Every thread, in the order of their numbers. One that comes or ends meanwhile may be among them or not.
+    ///
+    /// # Errors
+    /// When the kernel does not list them.
+    pub fn list(&mut self) -> Result<Vec<Record>, Refused> {
+        let refuse = |error: io::Error| Refused::Kernel { why: error.to_string(), log: String::new() };
+        self.buffer.clear();
+        self.object.iterate(LIST)?.read_to_end(&mut self.buffer).map_err(refuse)?;
+        Ok(self.buffer.chunks_exact(RECORD_BYTES).filter_map(record).collect())
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "words that the program widened")]
+fn record(bytes: &[u8]) -> Option<Record> {
+    let word = |at: usize| -> u64 {
+        bytes.get(at * 8..at * 8 + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_ne_bytes)
+    };
+    let short = |at: usize| word(at) as u32;
+    let name = &bytes[HEAD * 8..HEAD * 8 + NAME_BYTES];
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    let behind = HEAD + NAME_BYTES / 8;
+    let began = word(behind + 1);
+    let account = (began != 0).then(|| Account {
+        began,
+        times: std::array::from_fn(|state| word(behind + 2 + state)),
+        calls: word(behind + 2 + STATES),
+        signals: word(behind + 3 + STATES),
+    });
+    // A thread that has no number in our namespace is none of ours.
+    (short(0) != 0 && short(1) != 0).then(|| Record {
+        tid: short(0),
+        pid: short(1),
+        session: short(2),
+        flags: short(3),
+        state: short(4),
+        exit_state: (word(4) >> 32) as u32,
+        on_cpu: word(5) != 0,
+        cpu: short(6),
+        prio: short(7),
+        static_prio: short(8),
+        policy: short(9),
+        started: word(10),
+        uid: short(11),
+        euid: short(12),
+        runtime: word(13),
+        ended_runtime: word(14),
+        ticks: [word(15), word(16)],
+        voluntary: word(17),
+        involuntary: word(18),
+        run_delay: word(19),
+        name: String::from_utf8_lossy(name).into_owned(),
+        now: word(behind),
+        account,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_has_the_words_of_the_program() {
+        let mut words: Vec<u64> = (1..=HEAD as u64).collect();
+        words[4] = 1 | 32 << 32;
+        words.extend([u64::from_ne_bytes(*b"millpond"), u64::from_ne_bytes(*b"-x\0\0\0\0\0\0")]);
+        words.extend((101..101 + 4 + STATES as u64).collect::<Vec<_>>());
+        assert_eq!(words.len(), RECORD_WORDS);
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let found = record(&bytes).unwrap();
+        assert_eq!((found.tid, found.pid, found.session, found.run_delay), (1, 2, 3, 20));
+        assert_eq!((found.state, found.exit_state, found.name.as_str()), (1, 32, "millpond-x"));
+        let account = found.account.unwrap();
+        assert_eq!((found.now, account.began, account.times[0], account.times[7]), (101, 102, 103, 110));
+        assert_eq!((account.calls, account.signals), (111, 112));
+    }
+
+    #[test]
+    fn the_program_has_these_members_in_this_order() {
+        let source = include_str!("../programs/microstates/microstates.bpf.c");
+        let list = |from: &str| source.split_once(from).and_then(|(_, rest)| rest.split_once('}')).unwrap().0;
+        let states: Vec<&str> = list("enum state {").split(',').map(str::trim).collect();
+        assert_eq!(states.len(), STATES + 1);
+        assert_eq!((states[0], states[4], states[STATES]), ("USER", "LOCK", "STATES"));
+        let members: Vec<&str> =
+            list("struct record {").lines().map(str::trim).filter(|line| line.ends_with(';')).collect();
+        let words = members.iter().filter(|member| member.starts_with("__u64")).count();
+        assert_eq!(words - 1 + STATES + NAME_BYTES / 8, RECORD_WORDS);
+        assert_eq!(members[HEAD], "char name[16];");
+    }
+
+    #[test]
+    fn each_program_is_known_by_its_name() {
+        let source = include_str!("../programs/microstates/microstates.bpf.c");
+        for name in NEEDED.iter().chain([&FAULTS, &SIGNALS]) {
+            let is_there =
+                ["raw_tp", "tp_btf"].iter().any(|kind| source.contains(&format!("SEC(\"{kind}/{name}\")")));
+            assert!(is_there, "{name}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Microstates on the machine that runs the tests. Relations only, never times: who computes is found computing for most of the time in which it
+//! had a processor, who sleeps is found asleep for as long as it slept. What the machine or the rights of the tests do not allow is skipped, and
+//! says why.
+
+use super::programs;
+use crate::{Os, Root};
+use millpond_bpf::microstates::{Record, Watching};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Condvar, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+const MANY: u64 = 50_000;
+
+fn own_number() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()
+}
+
+fn watching(name: &str) -> Option<Watching> {
+    match programs::open(&Os::new(Root::live(PathBuf::from("/nonexistent"))), true) {
+        Ok(watching) => Some(watching),
+        Err(why) => {
+            println!("skipped: census::live::{name}: {why}");
+            None
+        }
+    }
+}
+
+fn listed(watching: &mut Watching) -> BTreeMap<u32, Record> {
+    watching.list().unwrap().into_iter().map(|record| (record.tid, record)).collect()
+}
+
+/// What a thread spent between two looks, by state.
+fn between(before: &BTreeMap<u32, Record>, after: &BTreeMap<u32, Record>, tid: u32) -> [u64; 8] {
+    let (before, after) = (before[&tid].account.unwrap(), after[&tid].account.unwrap());
+    std::array::from_fn(|state| after.times[state] - before.times[state])
+}
+
+/// Asks the kernel for its number so many times.
+fn call(times: u64) {
+    for _ in 0..times {
+        rustix::process::getppid();
+    }
+}
+
+#[test]
+fn each_moment_of_every_thread_belongs_to_one_state() {
+    let Some(mut watching) = watching("each_moment_of_every_thread_belongs_to_one_state") else { return };
+    listed(&mut watching);
+    call(MANY);
+    let records = watching.list().unwrap();
+    assert!(records.iter().any(|record| record.tid == own_number()));
+    for record in records {
+        let account = record.account.unwrap();
+        assert_eq!(account.times.iter().sum::<u64>(), record.now - account.began, "{record:?}");
+    }
+}
+
+#[test]
+fn what_a_thread_does_is_found_in_its_state() {
+    let Some(mut watching) = watching("what_a_thread_does_is_found_in_its_state") else { return };
+    let (tell, hear) = mpsc::channel();
+    let (gate, open) = (Mutex::new(false), Condvar::new());
+    std::thread::scope(|scope| {
+        // Waits in a futex until the end.
+        let name = tell.clone();
+        scope.spawn(|| {
+            name.send(own_number()).unwrap();
+            let _end = open.wait_while(gate.lock().unwrap(), |open| !*open);
+        });
+        let waiter = hear.recv().unwrap();
+        // Sleeps on a pipe until the end.
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let name = tell.clone();
+        scope.spawn(move || {
+            name.send(own_number()).unwrap();
+            let _ = std::io::Read::read(&mut reader, &mut [0]);
+        });
+        let sleeper = hear.recv().unwrap();
+        let asleep = || {
+            let now = watching.list().unwrap();
+            [waiter, sleeper].iter().all(|tid| now.iter().any(|r| r.tid == *tid && r.state != 0))
+        };
+        let mut asleep = asleep;
+        while !asleep() {
+            std::thread::yield_now();
+        }
+        let before = listed(&mut watching);
+        let began = Instant::now();
+        call(MANY);
+        while began.elapsed() < Duration::from_millis(300) {
+            std::hint::spin_loop();
+        }
+        let after = listed(&mut watching);
+        let [user, system, .., waiting, _] = between(&before, &after, own_number());
+        let calls = |at: &BTreeMap<u32, Record>| at[&own_number()].account.unwrap().calls;
+        assert!(calls(&after) - calls(&before) >= MANY);
+        // It never slept but for the listing itself, and computed longer than it called.
+        assert!(user > system && system > 0, "{user} {system} {waiting}");
+        let whole = after[&own_number()].now - before[&own_number()].now;
+        assert!(user + system + waiting > whole / 10 * 9, "{user} {system} {waiting} of {whole}");
+        let held = |tid: u32, state: usize| {
+            let spent = between(&before, &after, tid);
+            let all: u64 = spent.iter().sum();
+            assert!(spent[state] > all / 10 * 9, "{tid}: {spent:?}");
+        };
+        held(waiter, 4);
+        held(sleeper, 5);
+        drop(writer);
+        *gate.lock().unwrap() = true;
+        open.notify_all();
+    });
+}

@@ -1,0 +1,155 @@
+//! A look, and a watch that looks again and again: by programs in the kernel where it takes them, else by `/proc`.
+
+use super::entries::{self, BEGAN_NS, Seen};
+use super::places::Places;
+use super::{proc, programs};
+use crate::LinuxMachine;
+use millpond_bpf::microstates::Watching;
+use millpond_machine::facets::{CensusOptions, CensusWatch, Depth};
+use millpond_machine::{Machine, Refusal};
+use millpond_model::{Nanos, Roster};
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// What only programs can tell.
+const ONLY_MEASURED: &str = "TFL, DFL, LCK, SCL, SIG";
+
+/// The census of a machine.
+pub(super) struct LinuxCensus<'a> {
+    machine: &'a LinuxMachine,
+    options: CensusOptions,
+    /// The programs, or why there are none.
+    programs: Result<Watching, String>,
+    /// Accounts were asked for.
+    measures: bool,
+}
+
+impl<'a> LinuxCensus<'a> {
+    /// Loads the programs; with `watches` those that keep accounts, if what is asked for needs them.
+    pub(super) fn open(machine: &'a LinuxMachine, options: CensusOptions, watches: bool) -> Self {
+        let measures = watches && options.depth == Depth::Measured;
+        let programs = programs::open(&machine.os, measures);
+        LinuxCensus { machine, options, programs, measures }
+    }
+
+    /// Opens an account for every thread that is there: time counts from now on.
+    pub(super) fn begin(&mut self) -> Result<(), Refusal> {
+        if self.measures {
+            self.look()?;
+        }
+        Ok(())
+    }
+
+    fn look(&mut self) -> Result<Vec<Seen>, Refusal> {
+        let boot = now(ClockId::Boottime);
+        // Looks agree in it to the precision that beginnings have.
+        let suspended = Nanos((boot - now(ClockId::Monotonic)).0 / BEGAN_NS * BEGAN_NS);
+        if let Ok(watching) = &mut self.programs {
+            return programs::look(watching, self.options.depth, suspended);
+        }
+        let since_boot = if self.machine.os.root.live { boot } else { uptime(self.machine) };
+        let mut found = proc::look(&self.machine.os, self.options, since_boot)?;
+        found.iter_mut().for_each(|seen| seen.began = seen.began - suspended);
+        Ok(found)
+    }
+
+    fn missing(&self) -> Vec<String> {
+        if self.options.depth != Depth::Measured {
+            return Vec::new();
+        }
+        let mut missing = vec!["TRP: this kernel does not tell it from other time".to_owned()];
+        match &self.programs {
+            Err(why) => missing.push(format!("{ONLY_MEASURED}: {why}")),
+            Ok(_) if !self.measures => {
+                missing.push(format!(
+                    "{ONLY_MEASURED}: the kernel does not keep them; they count while prstat watches"
+                ));
+            }
+            Ok(watching) => {
+                missing
+                    .extend(watching.sees_faults().err().map(|why| format!("TFL, DFL: {why}; SLP has them")));
+                missing.extend(watching.sees_signals().err().map(|why| format!("SIG: {why}")));
+            }
+        }
+        missing
+    }
+}
+
+impl CensusWatch for LinuxCensus<'_> {
+    fn sample(&mut self) -> Result<Roster, Refusal> {
+        let seen = self.look()?;
+        let places = Places::look(self.machine, self.options, &seen);
+        let os = &self.machine.os;
+        let read =
+            |name: &str| os.root.read_value(&os.root.proc.join(name)).ok().flatten().unwrap_or_default();
+        let at = if os.root.live { now(ClockId::Monotonic) } else { uptime(self.machine) };
+        let online = os.cpu_list("online").map_or(0, |online| online.len());
+        let threads = if self.options.lists_threads() { seen.as_slice() } else { &[] };
+        Ok(Roster {
+            at,
+            wall: self.machine.clock().wall(),
+            processors: u32::try_from(online).unwrap_or(u32::MAX),
+            memory: total_memory(&read("meminfo")),
+            load: load(&read("loadavg")),
+            processes: entries::processes(&seen, &places),
+            threads: threads.iter().map(|seen| seen.thread(&places)).collect(),
+            missing: self.missing(),
+        })
+    }
+
+    fn explain(&self) -> Vec<String> {
+        let from = match (&self.programs, self.measures) {
+            (Ok(_), true) => {
+                "every switch, wake-up and system call is accounted for by programs in the kernel; each takes some tens of ns more"
+            }
+            (Ok(_), false) => "threads are listed by a program in the kernel",
+            (Err(_), _) => {
+                "everything is read from /proc: processor time, waiting and switches; sleep is what remains"
+            }
+        };
+        vec![from.to_owned()]
+    }
+}
+
+fn now(clock: ClockId) -> Nanos {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
+    let part = |n: i64| u64::try_from(n).unwrap_or(0);
+    Nanos(part(tv_sec).saturating_mul(1_000_000_000).saturating_add(part(tv_nsec)))
+}
+
+/// For how long a captured machine had run when it was captured.
+fn uptime(machine: &LinuxMachine) -> Nanos {
+    let root = &machine.os.root;
+    let text = root.read_value(&root.proc.join("uptime")).ok().flatten().unwrap_or_default();
+    parse_uptime(&text).unwrap_or(Nanos(0))
+}
+
+/// Seconds and hundredths: `350735.47 234388.90`.
+fn parse_uptime(text: &str) -> Option<Nanos> {
+    let (seconds, hundredths) = text.split_ascii_whitespace().next()?.split_once('.')?;
+    let hundredths: u64 = hundredths.parse().ok().filter(|h| *h < 100)?;
+    Some(Nanos(Nanos::from_secs(seconds.parse().ok()?).0.saturating_add(hundredths * 10_000_000)))
+}
+
+fn total_memory(meminfo: &str) -> Option<u64> {
+    let rest = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    rest.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
+fn load(loadavg: &str) -> Option<[f64; 3]> {
+    let mut words = loadavg.split_ascii_whitespace().map_while(|word| word.parse().ok());
+    Some([words.next()?, words.next()?, words.next()?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_of_one_line_are_understood() {
+        assert_eq!(parse_uptime("350735.47 234388.90"), Some(Nanos(350_735_470_000_000)));
+        assert_eq!(parse_uptime("1 2"), None);
+        assert_eq!(total_memory("MemTotal:       16384 kB\nMemFree: 3 kB\n"), Some(16384));
+        assert_eq!(load("0.20 0.18 0.12 1/80 11206"), Some([0.20, 0.18, 0.12]));
+        assert_eq!(load("x"), None);
+    }
+}

@@ -1,0 +1,250 @@
+//! Processes and threads at an instant, and where the time of each went.
+
+use crate::{Class, CpuId, LgrpId, Lwp, Nanos, Pid, PsetId, WallTime};
+
+/// What a thread does with its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Microstate {
+    /// It computes in user mode.
+    User,
+    /// It computes in the kernel.
+    System,
+    /// The kernel handles a trap of it.
+    Trap,
+    /// It sleeps until a page of text is there.
+    TextFault,
+    /// It sleeps until a page of data is there.
+    DataFault,
+    /// It sleeps until it gets a lock of its program.
+    Lock,
+    /// It sleeps for another reason.
+    Sleep,
+    /// It could run, and waits for a processor.
+    Latency,
+}
+
+/// Every microstate, in the order of the columns.
+pub const MICROSTATES: [Microstate; 8] = [
+    Microstate::User,
+    Microstate::System,
+    Microstate::Trap,
+    Microstate::TextFault,
+    Microstate::DataFault,
+    Microstate::Lock,
+    Microstate::Sleep,
+    Microstate::Latency,
+];
+
+impl Microstate {
+    /// The word that its column has.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        ["USR", "SYS", "TRP", "TFL", "DFL", "LCK", "SLP", "LAT"][self.index()]
+    }
+
+    /// Where it stands in [`MICROSTATES`].
+    #[must_use]
+    pub fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// Where a thread's time went, cumulated since somebody began to count: since it began, or since it was first seen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// By microstate; `None` where that is not told from others.
+    pub times: [Option<Nanos>; MICROSTATES.len()],
+    /// It was stopped. No column shows it.
+    pub stopped: Nanos,
+    /// It left its processor of its own will.
+    pub voluntary: Option<u64>,
+    /// It was made to leave it.
+    pub involuntary: Option<u64>,
+    /// It called the kernel.
+    pub calls: Option<u64>,
+    /// It got a signal.
+    pub signals: Option<u64>,
+}
+
+impl Spent {
+    /// All of the time.
+    #[must_use]
+    pub fn total(&self) -> Nanos {
+        self.times.iter().flatten().fold(self.stopped, |sum, time| sum + *time)
+    }
+}
+
+/// What a thread, or a process by one of its threads, does at an instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doing {
+    /// It runs there.
+    OnCpu(CpuId),
+    /// It could run.
+    Runnable,
+    /// It may not run until its cap lets it.
+    Capped,
+    /// It sleeps.
+    Asleep,
+    /// It was stopped.
+    Stopped,
+    /// It is being made.
+    Idle,
+    /// It has ended, and nobody asked how.
+    Zombie,
+}
+
+impl Doing {
+    /// Less is more worth showing of a process.
+    fn rank(self) -> u8 {
+        match self {
+            Doing::OnCpu(_) => 0,
+            Doing::Runnable => 1,
+            Doing::Capped => 2,
+            Doing::Asleep => 3,
+            Doing::Stopped => 4,
+            Doing::Idle => 5,
+            Doing::Zombie => 6,
+        }
+    }
+}
+
+/// How a thread is scheduled at an instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// What it does.
+    pub doing: Doing,
+    /// Its class.
+    pub class: Class,
+    /// Its global priority; more is better.
+    pub priority: i16,
+    /// How nice it is, -20 to 19; `None` in classes that have no such thing, and for what has ended.
+    pub nice: Option<i8>,
+    /// The processor that it is on, or was on last.
+    pub cpu: Option<CpuId>,
+    /// Its home, where that is known.
+    pub home: Option<LgrpId>,
+    /// The set it is bound to; [`PsetId::DEFAULT`] for none, and where nobody asked for places.
+    pub set: PsetId,
+}
+
+impl Standing {
+    /// Of several threads the one that stands for their process: who runs before who could, then the better priority, then the first.
+    pub fn of_process(threads: impl IntoIterator<Item = Standing>) -> Option<Standing> {
+        threads.into_iter().min_by_key(|s| (s.doing.rank(), -i32::from(s.priority)))
+    }
+}
+
+/// A thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadEntry {
+    /// Which.
+    pub lwp: Lwp,
+    /// Its short name.
+    pub name: String,
+    /// When it began, on the machine's clock: what tells it from a later one of the same number.
+    pub began: Nanos,
+    /// How it is scheduled.
+    pub standing: Standing,
+    /// Processor time since it began.
+    pub time: Nanos,
+    /// Where its time went, where that was asked for.
+    pub spent: Option<Spent>,
+}
+
+/// A number with its name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Named {
+    /// The number.
+    pub id: u64,
+    /// The name.
+    pub name: String,
+}
+
+/// A process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessEntry {
+    /// Which.
+    pub pid: Pid,
+    /// Its short name.
+    pub name: String,
+    /// When it began, on the machine's clock.
+    pub began: Nanos,
+    /// How it, or one thread for all, is scheduled.
+    pub standing: Standing,
+    /// Processor time since it began, that of threads that ended included.
+    pub time: Nanos,
+    /// How many threads it has.
+    pub threads: u32,
+    /// The effective user.
+    pub euid: u32,
+    /// The real user.
+    pub uid: u32,
+    /// Its address space in KiB, where that was asked for and is known.
+    pub size: Option<u64>,
+    /// What of it is in memory, in KiB.
+    pub rss: Option<u64>,
+    /// Its zone, where places were asked for; number 0 is the global one.
+    pub zone: Named,
+    /// Its task.
+    pub task: u32,
+    /// Its project.
+    pub project: Named,
+}
+
+/// Everything that lives on a machine at an instant.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Roster {
+    /// When, on the machine's monotonic clock.
+    pub at: Nanos,
+    /// When, on the wall.
+    pub wall: WallTime,
+    /// Processors that run threads: what a percentage of processor time is a part of.
+    pub processors: u32,
+    /// Memory of the machine in KiB, where it is known.
+    pub memory: Option<u64>,
+    /// Threads that ran or waited, on average over 1, 5 and 15 minutes, where that is known.
+    pub load: Option<[f64; 3]>,
+    /// Every process, ascending.
+    pub processes: Vec<ProcessEntry>,
+    /// Every thread, ascending, where they were asked for.
+    pub threads: Vec<ThreadEntry>,
+    /// What is lacking, and why; each a line.
+    pub missing: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_runs_stands_for_its_process_and_then_the_better_priority() {
+        let one = |doing, priority| Standing {
+            doing,
+            class: Class::Ts,
+            priority,
+            nice: Some(0),
+            cpu: None,
+            home: None,
+            set: PsetId::DEFAULT,
+        };
+        let sleeps = one(Doing::Asleep, 59);
+        let (runs, could) = (one(Doing::OnCpu(CpuId(1)), 10), one(Doing::Runnable, 20));
+        assert_eq!(Standing::of_process([sleeps, could, runs]), Some(runs));
+        assert_eq!(Standing::of_process([one(Doing::Asleep, 10), sleeps]), Some(sleeps));
+        assert_eq!(Standing::of_process([]), None);
+    }
+
+    #[test]
+    fn columns_stand_in_the_order_of_the_reference() {
+        assert_eq!(MICROSTATES.map(Microstate::word).join(" "), "USR SYS TRP TFL DFL LCK SLP LAT");
+        assert!(MICROSTATES.iter().enumerate().all(|(index, state)| state.index() == index));
+    }
+
+    #[test]
+    fn what_is_not_told_is_no_part_of_the_whole() {
+        let mut spent = Spent { stopped: Nanos(5), ..Spent::default() };
+        spent.times[0] = Some(Nanos(2));
+        spent.times[7] = Some(Nanos(3));
+        assert_eq!(spent.total(), Nanos(10));
+    }
+}
