@@ -9,7 +9,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// The names under which the binary answers.
-const APPLETS: [&str; 17] = [
+const APPLETS: [&str; 19] = [
     "psrinfo",
     "psradm",
     "psrset",
@@ -22,10 +22,12 @@ const APPLETS: [&str; 17] = [
     "poolstat",
     "lgrpinfo",
     "plgrp",
-    "cpustat",
-    "cputrack",
     "mpstat",
     "intrstat",
+    "cpustat",
+    "cputrack",
+    "prstat",
+    "latstat",
     "poold",
 ];
 

@@ -5,6 +5,7 @@ mod growth;
 mod inside;
 mod neighbour;
 mod pools;
+mod prstat;
 mod sample;
 mod sim;
 mod start;
@@ -23,11 +24,12 @@ pub struct Group {
 }
 
 /// All of them, in the order in which they are run.
-pub const GROUPS: [Group; 9] = [
+pub const GROUPS: [Group; 10] = [
     Group { name: "start", measure: start::measure },
     Group { name: "tools", measure: tools::measure },
     Group { name: "neighbour", measure: neighbour::measure },
     Group { name: "sample", measure: sample::measure },
+    Group { name: "prstat", measure: prstat::measure },
     Group { name: "sim", measure: sim::measure },
     Group { name: "growth", measure: growth::measure },
     Group { name: "pools", measure: pools::measure },

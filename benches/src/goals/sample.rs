@@ -91,7 +91,7 @@ fn us(ns: u64) -> f64 {
 }
 
 /// A pair each second, from what ours and the peer have used until then. In microseconds.
-fn each_second(
+pub(super) fn each_second(
     pairs: usize,
     ours: &Beside,
     mut peer: impl FnMut() -> Result<u64, Trouble>,

@@ -14,7 +14,7 @@ use std::ffi::OsString;
 use std::rc::Rc;
 
 /// The commands of a machine that the shell has.
-pub const COMMANDS: [&str; 18] = [
+pub const COMMANDS: [&str; 19] = [
     "psrinfo",
     "psradm",
     "psrset",
@@ -31,6 +31,7 @@ pub const COMMANDS: [&str; 18] = [
     "mpstat",
     "cpustat",
     "cputrack",
+    "prstat",
     "occupancy",
     "doctor",
 ];
@@ -211,10 +212,10 @@ impl Shell {
                 let what = format!("a shell has one machine, {}", self.session.machine().name());
                 return Err(Trouble::new(word.unwrap_or(0), what).remedy("leave the option out"));
             }
-            let repeats = matches!(command.name, "mpstat" | "cpustat" | "poolstat" | "occupancy");
+            let repeats = matches!(command.name, "mpstat" | "cpustat" | "poolstat" | "prstat" | "occupancy");
             let counted = parsed.operands.iter().rev().take_while(|w| is_number(w)).count();
             let endless = match command.name {
-                "mpstat" | "poolstat" => parsed.operands.len() == 1,
+                "mpstat" | "poolstat" | "prstat" => parsed.operands.len() == 1,
                 "cpustat" => parsed.operands.len() < 2 && !parsed.has('h') && parsed.has('c'),
                 _ => counted < 2 || parsed.operands.len() < 3,
             };

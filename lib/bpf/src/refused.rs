@@ -39,6 +39,8 @@ impl Refused {
         const ESRCH: i32 = 3;
         const EACCES: i32 = 13;
         const ENOSYS: i32 = 38;
+        /// Begins what the verifier says.
+        const VERIFIER: &str = "BEGIN PROG LOAD LOG";
         match error.raw_os_error() {
             // The verifier, too, says EACCES; then it says more.
             Some(EACCES) if !log.is_empty() => Refused::Kernel { why: error.to_string(), log },
@@ -46,6 +48,10 @@ impl Refused {
             Some(ESRCH) if log.contains("BTF") => Refused::NoTypes,
             Some(ENOENT | ESRCH) => Refused::NoSuchPlace,
             Some(ENOSYS) => Refused::NoPrograms,
+            None if error.kind() == io::ErrorKind::PermissionDenied && !log.contains(VERIFIER) => {
+                Refused::NotPermitted
+            }
+            None if error.kind() == io::ErrorKind::NotFound => Refused::NoSuchPlace,
             _ => Refused::Kernel { why: error.to_string(), log },
         }
     }

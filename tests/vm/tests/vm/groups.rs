@@ -76,9 +76,7 @@ fn commands(guest: Guest) -> Result<Guest, String> {
         image = more;
     }
     let applets = [
-        "psrset", "psradm", "psrinfo", "pbind", "mpstat", "pooladm", "poolcfg", "poolbind", "poolstat",
-        "poold", "lgrpinfo", "plgrp", "psrset", "psradm", "psrinfo", "pbind", "mpstat", "pooladm", "poolcfg",
-        "poolbind", "poolstat", "cpustat", "cputrack", "poold", "cpustat", "cputrack", "poold",
+"psrset", "psradm", "psrinfo", "pbind", "mpstat", "intrstat", "cpustat", "cputrack", "prstat", "latstat", "lgrpinfo", "plgrp", "pooladm", "poolcfg", "poolbind", "poolstat", "poold",
     ];
     for name in applets {
         image = image.link(Path::new("/usr/local/bin").join(name), "millpond");

@@ -1,0 +1,113 @@
+//! What `prstat` costs: one refresh on a machine with ten thousand threads more, beside `top` and `pidstat`; and what its accounts cost those who are
+//! watched.
+//!
+//! A refresh is measured as a sample of `mpstat` is: own processor time from the middle of one second to the middle of the next. What accounts
+//! cost is the time of a load with `prstat -m` beside it, and without, in turns.
+
+use super::sample::each_second;
+use crate::line::{Goal, Line, Pairs};
+use crate::trial::{Bench, Beside, Trouble, find_program, run_ms, told};
+use std::process::Command;
+use std::sync::{Arc, Barrier};
+use std::thread::{Builder, JoinHandle, sleep};
+use std::time::Duration;
+
+/// Threads that do nothing.
+const THREADS: usize = 10_000;
+/// Each of them needs next to nothing.
+const STACK_BYTES: usize = 16 * 1024;
+
+const REFRESH: Goal = Goal::RatioAtMost(0.5);
+const REFRESHED: &str = "prstat -L: one refresh with 10,000 threads";
+const MEASURED: &str = "prstat -mL: the same with microstates";
+
+/// The lines of these goals.
+pub fn measure(bench: &Bench) -> Vec<Line> {
+    let mut lines = match Crowd::gather() {
+        Ok(_crowd) => refreshes(bench),
+        Err(why) => vec![Line::unresolvable(REFRESHED, "top -b -H", REFRESH, why)],
+    };
+    let loads: [(&str, &[&str], f64); 2] = [
+        ("hackbench", &["load", "hackbench", "--groups", "2", "--loops", "2000"], 1.02),
+        ("cg", &["load", "cg", "--class", "A", "--barrier", "block"], 1.001),
+    ];
+    for (name, words, most) in loads {
+        let (name, goal) = (format!("{name} while prstat -m watches"), Goal::RatioAtMost(most));
+        lines.push(match watched(bench, words) {
+            Ok(pairs) => Line::of(&name, "without", "ms", &pairs, goal),
+            Err(why) => Line::unresolvable(&name, "without", goal, why),
+        });
+    }
+    lines
+}
+
+/// Threads of ours that wait until this is dropped.
+struct Crowd {
+    gate: Arc<Barrier>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Crowd {
+    fn gather() -> Result<Crowd, Trouble> {
+        let gate = Arc::new(Barrier::new(THREADS + 1));
+        let mut threads = Vec::with_capacity(THREADS);
+        for _ in 0..THREADS {
+            let its = Arc::clone(&gate);
+            let begun = Builder::new().stack_size(STACK_BYTES).spawn(move || {
+                its.wait();
+            });
+            // If one cannot be started the barrier never opens, and those that wait end with the program.
+            threads.push(told("start a thread", begun)?);
+        }
+        Ok(Crowd { gate, threads })
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        self.gate.wait();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn refreshes(bench: &Bench) -> Vec<Line> {
+    let peers: [(&str, &[&str]); 2] = [("top", &["-b", "-H", "-d", "1"]), ("pidstat", &["-t", "1"])];
+    let ours: [(&str, &[&str], Goal); 2] =
+        [(REFRESHED, &["prstat", "-Lc", "1"], REFRESH), (MEASURED, &["prstat", "-mLc", "1"], Goal::None)];
+    let mut lines = Vec::new();
+    for (name, words, goal) in ours {
+        for (program, arguments) in peers {
+            let peer = format!("{program} {}", arguments.join(" "));
+            lines.push(match refresh(bench, words, program, arguments) {
+                Ok(pairs) => Line::of(name, &peer, "us", &pairs, goal),
+                Err(why) => Line::unresolvable(name, &peer, goal, why),
+            });
+        }
+    }
+    lines
+}
+
+fn refresh(bench: &Bench, words: &[&str], program: &str, arguments: &[&str]) -> Result<Pairs, Trouble> {
+    let peer = find_program(program)?;
+    let ours = Beside::start(&mut bench.command(words))?;
+    let peer = Beside::start(Command::new(peer).args(arguments))?;
+    // Both are past their start, and between two refreshes.
+    sleep(Duration::from_millis(2500));
+    each_second(bench.pairs, &ours, || peer.cpu_time().map(|time| time.0))
+}
+
+/// The load with prstat beside it, and without, in turns.
+fn watched(bench: &Bench, words: &[&str]) -> Result<Pairs, Trouble> {
+    let mut pairs = Pairs::default();
+    for _ in 0..bench.pairs {
+        let without = run_ms(&mut bench.command(words))?;
+        let watcher = Beside::start(&mut bench.command(&["prstat", "-mc", "60"]))?;
+        sleep(Duration::from_millis(500));
+        let with = run_ms(&mut bench.command(words))?;
+        drop(watcher);
+        pairs.push(with, without);
+    }
+    Ok(pairs)
+}
