@@ -3,7 +3,11 @@
 use crate::args::{self, Parsed};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
-use crate::{capture, compare, cpustat, cputrack, demo, dispadmin, doctor, experiment, help, intrstat, latstat, lgrpinfo, load, mpstat, occupancy, pbind, plgrp, pooladm, poolbind, poolcfg, poolstat, priocntl, psradm, psrinfo, psrset, quiet, replay, sim, zones, prstat};
+use crate::{
+    capture, compare, cpustat, cputrack, demo, dispadmin, doctor, experiment, help, intrstat, latstat,
+    lgrpinfo, load, mpstat, occupancy, pbind, plgrp, pooladm, poolbind, poolcfg, poolstat, priocntl, prstat,
+    psradm, psrinfo, psrset, quiet, replay, sim, zones,
+};
 use millpond_session::reason;
 use std::ffi::OsString;
 use std::path::Path;

@@ -12,7 +12,11 @@ use crate::shelter;
 use crate::view::is_within;
 use crate::words;
 use crate::{Os, Root, is_gone};
-use millpond_machine::{Absent, Accounting, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters, Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Writing, Zones, Census};
+use millpond_machine::{
+    Absent, Accounting, Census, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters,
+    Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, Pools, Processors, Psets,
+    Reason, Refusal, Sampler, Step, Threads, Value, Writing, Zones,
+};
 use millpond_model::CpuSet;
 use std::cell::{OnceCell, RefCell};
 use std::fs;

@@ -45,7 +45,10 @@ mod refusal;
 pub use absent::Absent;
 pub use change::{Baseline, Change, Knob, Step, Value};
 pub use execute::{Committed, Finding, Repair, Writer, is_at_rest, repair};
-pub use facets::{Accounting, Clock, Counters, Dispatcher, Disturbances, HardwareCounters, Interrupts, LatencyProbe, Lgroups, Pools, Processors, Psets, Sampler, Threads, Zones, Census};
+pub use facets::{
+    Accounting, Census, Clock, Counters, Dispatcher, Disturbances, HardwareCounters, Interrupts,
+    LatencyProbe, Lgroups, Pools, Processors, Psets, Sampler, Threads, Zones,
+};
 pub use journal::{Journal, JournalError, MemoryJournal, Operation, fold};
 pub use refusal::{Holder, KnobError, Reason, Refusal, Subject};
 

@@ -71,10 +71,10 @@ pub use record::{Recorded, RecordedLine, read_log, record_on};
 pub use simulation::{Executed, KillError, Moment, NoSuchProcess, NoSuchZone, Running, Simulation};
 pub use stand::{Program, stand_by};
 pub use stop::{stop_daemon_on_signal, stop_on_signal, take_hang_up, take_stop};
-pub use terminal::{LineEditor, Typed, file_names, input_is_terminal, input_lines, messages_are_seen};
+pub use terminal::{
+    LineEditor, Typed, file_names, input_is_terminal, input_lines, messages_are_seen, output_is_terminal,
+};
 pub use text::{create_output, read_text, replace_text};
-pub use terminal::{LineEditor, Typed, file_names, input_is_terminal, input_lines, messages_are_seen, output_is_terminal};
-pub use text::read_text;
 pub use view::View;
 
 use jiff::tz::TimeZone;

@@ -10,7 +10,11 @@ use crate::state::{self, LoadError, SimState};
 use crate::tables::{LwpRecord, Tunables};
 use crate::workloads::Load;
 use crate::{catalogue, description};
-use millpond_machine::{Absent, Accounting, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters, Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, MemoryJournal, Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Subject, Threads, Value, Zones, Census};
+use millpond_machine::{
+    Absent, Accounting, Census, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters,
+    Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, MemoryJournal, Pools,
+    Processors, Psets, Reason, Refusal, Sampler, Step, Subject, Threads, Value, Zones,
+};
 use millpond_model::{CpuId, Lwp, LwpId, Nanos, Pid, PsetId, Topology, WallTime};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -1,7 +1,11 @@
 //! The machine under the commands: a simulated one to which things can be done behind their back.
 
 use jiff::tz::TimeZone;
-use millpond_machine::{Absent, Accounting, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters, Interrupts, Journal, JournalError, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, MemoryJournal, Operation, Pools, Processors, Psets, Refusal, Sampler, Step, Threads, Value, Zones, Census};
+use millpond_machine::{
+    Absent, Accounting, Census, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters,
+    Interrupts, Journal, JournalError, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, MemoryJournal,
+    Operation, Pools, Processors, Psets, Refusal, Sampler, Step, Threads, Value, Zones,
+};
 use millpond_model::Pid;
 use millpond_session::Session;
 use millpond_sim::SimMachine;

@@ -1,8 +1,14 @@
 //! A machine that stands between the executor and the real one, and lets something go wrong.
 
 use super::command::Fault;
-use crate::facets::{Clock, Counters, Dispatcher, Disturbances, HardwareCounters, Interrupts, LatencyProbe, Lgroups, Pools, Processors, Psets, Sampler, Threads, Zones, Census};
-use crate::{Absent, Accounting, Guard, Journal, JournalError, Knob, KnobError, Knobs, Machine, Operation, Refusal, Step, Value};
+use crate::facets::{
+    Census, Clock, Counters, Dispatcher, Disturbances, HardwareCounters, Interrupts, LatencyProbe, Lgroups,
+    Pools, Processors, Psets, Sampler, Threads, Zones,
+};
+use crate::{
+    Absent, Accounting, Guard, Journal, JournalError, Knob, KnobError, Knobs, Machine, Operation, Refusal,
+    Step, Value,
+};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 

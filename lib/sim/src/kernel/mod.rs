@@ -82,7 +82,7 @@ pub use program::{Action, Mix, Program, Waiting};
 pub use queue::{IDLE, LEVELS, Queue};
 pub use run::Halt;
 pub use stuck::{Stuck, WaitsFor};
-pub use thread::{ClassState, Executed, FxState, Origin, RtState, RunState, Thread, TsState, Tally};
+pub use thread::{ClassState, Executed, FxState, Origin, RtState, RunState, Tally, Thread, TsState};
 
 use bits::Bits;
 use caps::Cap;

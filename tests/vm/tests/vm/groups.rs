@@ -76,7 +76,8 @@ fn commands(guest: Guest) -> Result<Guest, String> {
         image = more;
     }
     let applets = [
-"psrset", "psradm", "psrinfo", "pbind", "mpstat", "intrstat", "cpustat", "cputrack", "prstat", "latstat", "lgrpinfo", "plgrp", "pooladm", "poolcfg", "poolbind", "poolstat", "poold",
+        "psrset", "psradm", "psrinfo", "pbind", "mpstat", "intrstat", "cpustat", "cputrack", "prstat",
+        "latstat", "lgrpinfo", "plgrp", "pooladm", "poolcfg", "poolbind", "poolstat", "poold",
     ];
     for name in applets {
         image = image.link(Path::new("/usr/local/bin").join(name), "millpond");
