@@ -42,8 +42,11 @@ pub(super) fn options(forks: bool) -> usize {
     usize::try_from(always | forks).unwrap_or(0)
 }
 
-/// For a child that is about to become a program: its parent follows it, and it stands still when it is that program.
-pub(super) fn follow_me() -> io::Result<()> {
+/// For a child that is about to become a program: its parent follows it, and it stands still when it is that program, which hears the signals that
+/// we heard `before` we listened.
+pub(super) fn follow_me(before: &libc::sigset_t) -> io::Result<()> {
+    // SAFETY: the set is valid; only this thread's mask changes.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, std::ptr::null_mut()) };
     call(libc::PTRACE_TRACEME, 0, 0)
 }
 
@@ -140,6 +143,11 @@ impl Ears {
         // SAFETY: both sets are ours and valid; only this thread's mask changes.
         unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before) };
         Ears { before }
+    }
+
+    /// What was kept waiting before.
+    pub(super) fn before(&self) -> libc::sigset_t {
+        self.before
     }
 
     /// Waits until a child may have something to tell, at most for so long. `false`: another signal came.

@@ -83,8 +83,9 @@ impl<'a> Threads<'a> {
         let (name, arguments) = words.split_first().ok_or_else(|| cannot(&io::ErrorKind::NotFound.into()))?;
         let mut command = Command::new(name);
         command.args(arguments);
-        // SAFETY: between fork and exec only a system call is made.
-        unsafe { command.pre_exec(ptrace::follow_me) };
+        let before = self.ears.before();
+        // SAFETY: between fork and exec only system calls are made.
+        unsafe { command.pre_exec(move || ptrace::follow_me(&before)) };
         let child = command.spawn().map_err(|error| cannot(&error))?;
         let tid = child.id();
         self.pid = tid;

@@ -104,7 +104,7 @@ pub enum Tracked {
 /// What becomes of those who are tracked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Happening {
-    /// The time is over, or the program was asked to stop.
+    /// The time is over, or a signal came before: whoever waits looks at the time, and whether the program was asked to stop.
     Due,
     /// A thread was there when tracking began, or it was started by another one of its process.
     Began {
