@@ -1,4 +1,5 @@
 //! Counters on the kernel at hand: what the kernel itself counts, since that is there without hardware. Where the rights are missing, that is said.
+#![allow(clippy::print_stdout, reason = "a test says why it is skipped")]
 
 use millpond_linux::{LinuxMachine, Root};
 use millpond_machine::facets::{Follow, Happening, Tracked, Wanted};
