@@ -33,19 +33,19 @@
 //! ```text
 //! $ lgrpinfo
 //! lgroup 0 (root):
-//! 	Children: 1 2
-//! 	CPUs: 0-3
-//! 	Memory: installed 4.0G, allocated 2.2G, free 1.8G
-//! 	Lgroup resources: 1 2 (CPU); 1 2 (memory)
-//! 	Load: 0.24
-//! 	Latency: 83
+//!     Children: 1 2
+//!     CPUs: 0-3
+//!     Memory: installed 4.0G, allocated 2.2G, free 1.8G
+//!     Lgroup resources: 1 2 (CPU); 1 2 (memory)
+//!     Load: 0.24
+//!     Latency: 83
 //! lgroup 1 (leaf):
-//! 	Children: none, Parent: 0
-//! 	CPUs: 0 1
-//! 	Memory: installed 2.0G, allocated 1.2G, free 788M
-//! 	Lgroup resources: 1 (CPU); 1 (memory)
-//! 	Load: 0.4
-//! 	Latency: 56
+//!     Children: none, Parent: 0
+//!     CPUs: 0 1
+//!     Memory: installed 2.0G, allocated 1.2G, free 788M
+//!     Lgroup resources: 1 (CPU); 1 (memory)
+//!     Load: 0.4
+//!     Latency: 56
 //! ```
 //!
 //! # Pages
