@@ -36,6 +36,12 @@ impl LinuxMachine {
         Some((text, record))
     }
 
+    /// The step after which a processor that somebody took off-line comes back as one that takes interrupts; none where it would not come back no-intr.
+    pub(crate) fn forget_shelter(&self, cpu: CpuId) -> Option<Step> {
+        let (text, record) = self.record(cpu)?;
+        (record.state == State::NoIntr).then(|| Step::new(record_knob(cpu).knob(), Some(text), None))
+    }
+
     /// The state of each processor, with its time where we know it.
     fn known_states(&self) -> Result<Vec<(CpuId, State, Option<WallTime>)>, Refusal> {
         let (present, online) = (self.processor_list("present")?, self.online_now()?);

@@ -94,6 +94,8 @@ impl LatencyProbe for LinuxMachine {
             let open = self.prepare_states(&[cpu], State::OnLine, false)?;
             steps.extend(open.steps);
             notes.extend(open.notes);
+        } else if sheltered {
+            steps.extend(self.forget_shelter(cpu));
         }
         if let Some(text) = self.place_text(owner) {
             steps.push(Step::new(record_knob(owner).knob(), Some(text), None));
