@@ -108,7 +108,7 @@ fn page(saved: &Saved, options: &Options) -> String {
             page = page.heading(name).picture(&sheet(saved, row));
         }
     }
-    let seconds = (saved.elapsed.0 + 999_999_999) / 1_000_000_000;
+    let seconds = saved.elapsed.0.div_ceil(1_000_000_000);
     let runs = if saved.runs == 1 { "one run".to_owned() } else { format!("{} runs", saved.runs) };
     let span = Nanos::from_secs(seconds).as_secs_f64();
     page.heading("longest waits").picture(&time_line(saved)).lines(&format!("{runs}, {span} s")).html()

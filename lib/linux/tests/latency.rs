@@ -1,5 +1,7 @@
 //! The latency probe on the machine at hand: how figures relate, not how large they are. It needs the rights for the real-time class and locked memory,
 //! and for stages those for programs in the kernel; where they are missing it says so and is skipped.
+#![allow(clippy::unwrap_used)]
+#![allow(clippy::print_stdout, reason = "a test says why it is skipped")]
 
 use millpond_linux::{LinuxMachine, Root};
 use millpond_machine::facets::{LatencyProbe, LatencyWatch, ProbePlan};

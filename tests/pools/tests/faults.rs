@@ -186,6 +186,7 @@ fn who_takes_processors_off_line_under_a_manager_does_not_stop_it() {
         let turn = turn(&mut manager, &machine, &machine);
         assert!(!matches!(turn.done, Done::Refused(_)), "{:?}", turn.done);
         agree(&machine, "with processors off-line");
+        assert!(sizes(&machine).0 <= 6, "{:?}: what is off-line is a part of the size", sizes(&machine));
     }
     machine.exit(pid);
     turn(&mut manager, &machine, &machine);

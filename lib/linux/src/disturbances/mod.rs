@@ -92,7 +92,7 @@ struct Aside {
 impl Aside {
     fn of(watched: &CpuSet) -> Aside {
         let Ok(before) = sched_getaffinity(None) else { return Aside { before: None } };
-        let mut others = before.clone();
+        let mut others = before;
         for cpu in watched.iter().filter_map(|cpu| usize::try_from(cpu.0).ok()) {
             if cpu < Mask::MAX_CPU {
                 others.unset(cpu);

@@ -20,7 +20,8 @@ pub(super) struct Names {
 impl Names {
     /// What a program in the kernel saw, in words.
     pub(super) fn cause(&self, what: &What) -> Cause {
-        let thread = (!what.thread.is_empty()).then(|| what.thread.clone());
+        let called = printable(&what.thread);
+        let thread = (!called.is_empty()).then(|| called.clone());
         let function = || self.function(what.name);
         let (kind, name, by) = match what.kind {
             Kind::Device => (DisturbanceKind::Device, self.device(what.name), None),
@@ -37,8 +38,8 @@ impl Names {
                 (kind, name, thread)
             }
             Kind::Work => (DisturbanceKind::Worker, function(), None),
-            Kind::Kernel => (DisturbanceKind::Kthread, what.thread.clone(), None),
-            Kind::Task => (DisturbanceKind::Task, what.thread.clone(), None),
+            Kind::Kernel => (DisturbanceKind::Kthread, called, None),
+            Kind::Task => (DisturbanceKind::Task, called, None),
             Kind::Fault => (DisturbanceKind::Fault, "page fault".to_owned(), thread),
             Kind::Nmi => (DisturbanceKind::Hardware, format!("NMI {}", function()), None),
             Kind::Call => (DisturbanceKind::Ipi, function(), thread),
@@ -60,6 +61,11 @@ impl Names {
     fn device(&self, number: u64) -> String {
         self.devices.get(&number.to_string()).cloned().unwrap_or_else(|| format!("interrupt {number}"))
     }
+}
+
+/// A thread may call itself anything, an end of a line included.
+pub(super) fn printable(name: &str) -> String {
+    name.trim().chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 fn soft(number: u64) -> String {
@@ -120,6 +126,7 @@ mod tests {
         assert_eq!(said(Kind::Nudge, 0, "make"), "ipi reschedule make");
         assert_eq!(said(Kind::Call, 77, "insmod"), "ipi hidden function insmod");
         assert_eq!(said(Kind::Task, 0, "sshd"), "task sshd ");
+        assert_eq!(said(Kind::Task, 0, "a\tb\n"), "task a?b ");
         assert_eq!(said(Kind::Kernel, 0, "rcu_preempt"), "kthread rcu_preempt ");
         assert_eq!(said(Kind::Fault, 0, "job"), "fault page fault job");
     }

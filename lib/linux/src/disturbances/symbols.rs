@@ -40,7 +40,7 @@ impl Symbols {
     }
 }
 
-/// `ffffffff81000000 T _stext` or, of a module, `ffffffffc0000000 t work	[virtio]`.
+/// `ffffffff81000000 T _stext` or, of a module, `ffffffffc0000000 t work [virtio]`.
 fn parse_line(line: &str) -> Option<(u64, String)> {
     let mut words = line.split_ascii_whitespace();
     let address = u64::from_str_radix(words.next()?, 16).ok().filter(|address| *address > 0)?;

@@ -18,15 +18,10 @@ fn last_cpu() -> Option<usize> {
     (0..Mask::MAX_CPU).rev().find(|cpu| mask.is_set(*cpu)).filter(|_| mask.count() > 1)
 }
 
-/// The short name of [`busy_on`].
-const NOISE: &str = "mp-noise";
-
-/// A shell under a name of its own that works on a processor until it is killed.
-fn busy_on(cpu: usize, dir: &tempfile::TempDir) -> std::process::Child {
-    let program = dir.path().join(NOISE);
-    if !program.exists() {
-        std::os::unix::fs::symlink("/bin/sh", &program).unwrap();
-    }
+/// A shell under that name that works on a processor until it is killed.
+fn busy_on(cpu: usize, dir: &tempfile::TempDir, name: &str) -> std::process::Child {
+    let program = dir.path().join(name);
+    std::os::unix::fs::symlink("/bin/sh", &program).unwrap();
     let before = sched_getaffinity(None).unwrap();
     let mut only = Mask::new();
     only.set(cpu);
@@ -47,14 +42,14 @@ fn watched(cpu: usize, job: Job, by_counts: bool) -> WatchedJob {
 }
 
 /// Looks while somebody who is not the job, and the job itself, work on one processor.
-fn look(by_counts: bool, as_job: bool) -> Option<Disturbed> {
+fn look(by_counts: bool, as_job: bool, name: &str) -> Option<Disturbed> {
     let Some(cpu) = last_cpu() else {
         eprintln!("skipped: disturbances: this machine has a single processor for us");
         return None;
     };
     let state = tempfile::tempdir().unwrap();
     let machine = machine(&state);
-    let child = busy_on(cpu, &state);
+    let child = busy_on(cpu, &state, name);
     let job = if as_job { Job { set: None, pids: vec![Pid(child.id())] } } else { Job::default() };
     let mut watch = Disturbances::watch(&machine, &watched(cpu, job, by_counts)).unwrap();
     let until = Instant::now() + Duration::from_millis(300);
@@ -77,7 +72,7 @@ fn total(seen: &Disturbed, kind: DisturbanceKind, name: &str) -> u64 {
 
 #[test]
 fn no_moment_is_in_two_totals() {
-    let Some(seen) = look(false, false) else { return };
+    let Some(seen) = look(false, false, "mp-totals") else { return };
     let mut totals: BTreeMap<CpuId, u64> = BTreeMap::new();
     let exact = seen.rows.iter().filter(|row| row.cause.kind != DisturbanceKind::Steal);
     for row in exact {
@@ -93,16 +88,16 @@ fn no_moment_is_in_two_totals() {
 
 #[test]
 fn a_foreign_program_is_found_by_its_name_and_the_job_is_not() {
-    let Some(seen) = look(false, false) else { return };
-    assert!(total(&seen, DisturbanceKind::Task, NOISE) > 1_000_000, "{:#?}", seen.rows);
-    let Some(seen) = look(false, true) else { return };
-    assert_eq!(total(&seen, DisturbanceKind::Task, NOISE), 0, "{:#?}", seen.rows);
+    let Some(seen) = look(false, false, "mp-foreign") else { return };
+    assert!(total(&seen, DisturbanceKind::Task, "mp-foreign") > 1_000_000, "{:#?}", seen.rows);
+    let Some(seen) = look(false, true, "mp-job") else { return };
+    assert_eq!(total(&seen, DisturbanceKind::Task, "mp-job"), 0, "{:#?}", seen.rows);
 }
 
 #[test]
 fn a_processor_that_works_has_a_clock() {
     for by_counts in [false, true] {
-        let Some(seen) = look(by_counts, false) else { continue };
+        let Some(seen) = look(by_counts, false, "mp-clock") else { continue };
         let ticks = seen.rows.iter().filter(|row| row.cause.kind == DisturbanceKind::Tick);
         assert!(ticks.filter_map(|row| row.count).sum::<u64>() > 0, "{:#?}", seen.rows);
     }
@@ -116,7 +111,7 @@ fn counts_only_grow() {
     let mut watch = Disturbances::watch(&machine, &watched(cpu, Job::default(), true)).unwrap();
     let counts = |seen: Disturbed| seen.rows.iter().filter_map(|row| row.count).sum::<u64>();
     let first = counts(watch.collect().unwrap());
-    let child = busy_on(cpu, &state);
+    let child = busy_on(cpu, &state, "mp-grows");
     let then = counts(watch.collect().unwrap());
     end(child);
     assert!(then >= first);

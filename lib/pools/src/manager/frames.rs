@@ -58,13 +58,15 @@ impl Frames {
             // Where nobody is in a set, and others are kept, what its processors did is no use of the set.
             let has_processes = id.is_default() || occupied.contains(&id);
             let of = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
+            // One that is off-line keeps its set, and is a part of its size: the frame, which does not know it, has room for so many less.
+            let max = of(pset.max()).saturating_sub(pset.cpus().len().saturating_sub(cpus.len()));
             SetFrame {
                 id,
                 name: pset.name().to_owned(),
                 pinned: pset.pinned(),
                 idle: idle.collect(),
-                min: of(pset.min()),
-                max: of(pset.max()),
+                min: of(pset.min()).min(max),
+                max,
                 importance: importances.get(pset.ref_id()).copied().unwrap_or(0),
                 objectives: objectives.get(pset.name()).cloned().unwrap_or_default(),
                 has_processes,

@@ -44,9 +44,9 @@ want pset_default "$(poolbind -Q $parent | cut -f 3)" "the set of its pool when 
 need poolcfg -d -c 'associate pool web ( pset webset )'
 want 1-2 "$(allowed $parent)" "where it may run in the first set again"
 # One line that is wrong changes nothing.
-poolcfg -d -c 'info' >conf.before
+poolcfg -d -c 'info' | grep -v pset.load >conf.before
 says "Invalid configuration" poolcfg -d -c 'create pool a create pset b transfer 1 from pset pset_default to b'
-poolcfg -d -c 'info' >conf.after
+poolcfg -d -c 'info' | grep -v pset.load >conf.after
 same conf.before conf.after "a script with a mistake"
 need pooladm -d
 in_order

@@ -25,9 +25,14 @@ gets webset 3 "when somebody took processors away"
 need psradm -f 1
 gets webset 3 "with one of its processors off-line"
 need psradm -n 1
+# What of its interrupts had no other processor is anywhere afterwards: that is between the other and the kernel, and put back here.
+grep -H '' /proc/irq/[0-9]*/smp_affinity >masks
 write /sys/devices/system/cpu/cpu1/online 0
 sleep 2
 write /sys/devices/system/cpu/cpu1/online 1
+while IFS=: read -r file mask; do
+    [ "$(cat "$file")" = "$mask" ] || write "$file" "$mask"
+done <masks
 gets webset 3 "when another's processor is back"
 need psradm -n 1
 

@@ -17,7 +17,10 @@ for at in $moments; do
     MILLPOND_KILL_AT=$at timeout 40 poold -l INFO 2>poold.said || status=$?
     [ $status != 137 ] || deaths=$((deaths + 1))
     # What it left is told by who reads, and mended by who begins next.
-    [ $status != 137 ] || [ "$at" = committed ] || says "begun and not finished: " doctor
+    case $status-$at in
+    137-begin | 137-committed) ;;
+    137-*) says "begun and not finished: " doctor ;;
+    esac
     poold -l INFO 2>poold.said &
     daemon=$!
     gets webset 3 "after a death at $at"

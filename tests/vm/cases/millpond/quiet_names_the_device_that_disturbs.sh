@@ -22,5 +22,4 @@ echo "$said" | grep "virtio1-input" | tail -n 1 | awk '$3 > 0 { found = 1 } END 
 need millpond quiet --cpu 2 --for 2s --by-counts
 echo "$said" | grep -q "^device  *virtio1-input" || fail "the card is not named by counts: $said"
 kill $pings
-wait 2>/dev/null || true
 write /proc/irq/$irq/smp_affinity_list "$before"

@@ -7,7 +7,7 @@ grep -q "by programs in the kernel" first || skip "no programs in this kernel: $
 cat first
 
 # A foreign thread by its name, and not any more when it is the job.
-taskset -c 2 sh -c 'echo intruder >/proc/$$/comm; while :; do :; done' &
+taskset -c 2 sh -c 'printf intruder >/proc/$$/comm; while :; do :; done' &
 intruder=$!
 within 5 grep -q intruder /proc/$intruder/comm
 need millpond quiet --cpu 2 --for 2s
@@ -26,11 +26,10 @@ kill $intruder
 mkfifo line
 taskset -c 2 sh -c 'while read -r _; do :; done' <line &
 reader=$!
-taskset -c 1 sh -c 'echo caller >/proc/$$/comm; while :; do echo x; usleep 2000; done' >line &
+taskset -c 1 sh -c 'printf caller >/proc/$$/comm; while :; do echo x; usleep 2000; done' >line &
 caller=$!
 within 5 grep -q caller /proc/$caller/comm
 need millpond quiet --cpu 2 --pid $reader --for 3s
 echo "$said"
 echo "$said" | grep "^ipi " | grep -q " caller " || fail "nobody is blamed for the calls: $said"
 kill $caller $reader 2>/dev/null || true
-wait 2>/dev/null || true

@@ -18,11 +18,13 @@ echo "$said"
 echo "$said" | grep -q "^not quiet: \|cannot judge" || fail "no verdict: $said"
 # A set that ends meanwhile is told, and so is a processor that leaves.
 (sleep 1; psradm -F -f 3) &
+beside=$!
 need_fail millpond quiet 1 --for 4s
 echo "$said" | grep -q "processor 3 went off-line meanwhile" || fail "nobody was told: $said"
-wait
+wait $beside
 need psradm -n 3
 (sleep 1; psrset -d 1) &
+beside=$!
 need_fail millpond quiet 1 --for 20s
 echo "$said" | grep -q "processor set 1 ended meanwhile" || fail "nobody was told: $said"
-wait
+wait $beside
