@@ -44,8 +44,8 @@
 //!
 //! Times are of the monotonic clock, which nobody sets: a step of the wall clock does no harm. irq ends when the kernel's handler reaches this
 //! timer, wake-up when the thread is runnable, on-cpu when it was switched to; user ends behind its own reading of the clock. Where programs may
-//! not be loaded into the kernel (rights, no types of the kernel) only the whole is known, and that is said. The program in the kernel costs some
-//! 0.1 us in each stage. Histograms have three digits; buffers of 5,000 samples are read while the next one is filled, and nothing is
+//! not be loaded into the kernel (rights, no types of the kernel) only the whole is known, and that is said. What stamps a stage is itself a part of the
+//! next one. Histograms have three digits; buffers of 5,000 samples are read while the next one is filled, and nothing is
 //! allocated where time counts. Samples that find no room are counted and told.
 //!
 //! # JSON

@@ -139,7 +139,7 @@ const NEEDED: [&str; 1] = ["sched_switch"];
 const OTHERS: [(&[&str], &str); 11] = [
     // Attaching the others is itself a call to every processor, which these see.
     (
-        &["csd_queue_cpu", "csd_function_entry", "csd_function_exit"],
+        &["csd_function_entry", "csd_function_exit", "csd_queue_cpu"],
         "who calls from other processors, and for what",
     ),
     (&["irq_handler_entry", "irq_handler_exit"], "interrupts of devices"),

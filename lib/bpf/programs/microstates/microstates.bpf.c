@@ -370,29 +370,33 @@ struct record {
 	__u64 signals;
 };
 
-/* Looks this often for an account that nobody is writing to. */
-#define LOOKS 8
+/* Whether nobody wrote to the account meanwhile. */
+static __always_inline bool copy_once(struct record *record, struct account *account)
+{
+	__u64 since = *(volatile __u64 *)&account->since;
+	__u32 state = *(volatile __u32 *)&account->state & (STATES - 1);
+	__u64 sum = 0;
 
+#pragma clang loop unroll(full)
+	for (int i = 0; i < STATES; i++) {
+		record->times[i] = *(volatile __u64 *)&account->times[i];
+		sum += record->times[i];
+	}
+	record->began = account->began;
+	record->calls = account->calls;
+	record->signals = account->signals;
+	record->now = bpf_ktime_get_ns();
+	if (record->now > since)
+		record->times[state] += record->now - since;
+	return sum == since - record->began && since == *(volatile __u64 *)&account->since;
+}
+
+/* Looks again while somebody writes. Written out, since kernel 6.1 takes no loop whose end falls into its beginning. */
 static __always_inline void copy_account(struct record *record, struct account *account)
 {
-	for (int look = 0; look < LOOKS; look++) {
-		__u64 since = *(volatile __u64 *)&account->since;
-		__u32 state = *(volatile __u32 *)&account->state & (STATES - 1);
-		__u64 sum = 0;
-
-		for (int i = 0; i < STATES; i++) {
-			record->times[i] = *(volatile __u64 *)&account->times[i];
-			sum += record->times[i];
-		}
-		record->began = account->began;
-		record->calls = account->calls;
-		record->signals = account->signals;
-		record->now = bpf_ktime_get_ns();
-		if (record->now > since)
-			record->times[state] += record->now - since;
-		if (sum == since - record->began && since == *(volatile __u64 *)&account->since)
-			return;
-	}
+	if (copy_once(record, account) || copy_once(record, account) || copy_once(record, account))
+		return;
+	copy_once(record, account);
 }
 
 /* The number of something in the namespace that is `level` deep. */

@@ -1,7 +1,8 @@
-# limit_s: 120
-# leaves: nothing
+# limit_s: 180
 # prstat -m by programs in the kernel: who computes is in user mode, who sleeps is asleep, two on one processor wait for half the time, who
 # waits for others of its program waits for a lock, and who calls the kernel all the time is in it. Relations, with room for a slow machine.
+# It is not asked what is left behind: prstat changes nothing, and on so busy a machine threads of the kernel that rescue its work (rcu_gp) bind themselves to
+# the processor where they are needed.
 . /words.sh
 
 # part PID COLUMN: that figure of the process in the second of two reports, in percent; columns are those of the listing.
