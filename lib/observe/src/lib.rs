@@ -21,6 +21,7 @@
 //!
 //! Counts of hardware's events are another matter: [`between`] takes the difference of two readings, scaled where others had the counters meanwhile,
 //! and [`Distribution`] shows how figures vary.
+//! A verdict on a program is another matter still: [`diagnosis`].
 //! Rosters of threads are another matter (`census`): what each spent since the roster before, and recent use that decays.
 //!
 //! [`Sample`]: millpond_model::Sample
@@ -28,6 +29,7 @@
 mod census;
 mod change;
 mod cpi;
+pub mod diagnosis;
 mod frame;
 pub mod latency;
 mod quiet;
