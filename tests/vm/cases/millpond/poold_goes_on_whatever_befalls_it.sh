@@ -21,20 +21,21 @@ hears 'changed externally'
 need poolcfg -d -c 'transfer 2 from pset webset to pset_default'
 gets webset 3 "when somebody took processors away"
 
-# Processors go and come back, by our command and by others.
-need psradm -f 1
+# Processors go and come back, by our command and by others: the highest of the set, for processor 0 may have to stay.
+off=$(psrset | tr ' ' '\n' | grep -E '^[0-9]+$' | sort -n | tail -n 1)
+need psradm -f $off
 gets webset 3 "with one of its processors off-line"
-need psradm -n 1
+need psradm -n $off
 # What of its interrupts had no other processor is anywhere afterwards: that is between the other and the kernel, and put back here.
 grep -H '' /proc/irq/[0-9]*/smp_affinity >masks
-write /sys/devices/system/cpu/cpu1/online 0
+write /sys/devices/system/cpu/cpu$off/online 0
 sleep 2
-write /sys/devices/system/cpu/cpu1/online 1
+write /sys/devices/system/cpu/cpu$off/online 1
 while IFS=: read -r file mask; do
     [ "$(cat "$file")" = "$mask" ] || write "$file" "$mask"
 done <masks
 gets webset 3 "when another's processor is back"
-need psradm -n 1
+need psradm -n $off
 
 # The disk is full: nothing moves, and it says so; then there is room again. What was being replaced while it was filled leaves room behind it, so it
 # is filled again.
