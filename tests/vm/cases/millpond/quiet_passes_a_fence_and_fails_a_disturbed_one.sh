@@ -28,3 +28,5 @@ beside=$!
 need_fail millpond quiet 1 --for 20s
 echo "$said" | grep -q "processor set 1 ended meanwhile" || fail "nobody was told: $said"
 wait $beside
+need psradm -n 2
+in_order
