@@ -260,6 +260,9 @@ impl Processors for LinuxMachine {
             } else {
                 steps.splice(0..0, steering).for_each(drop)
             }
+            if changes.iter().any(|change| change.from.runs_threads() != change.to.runs_threads()) {
+                steps.splice(0..0, self.lists_to_remember()).for_each(drop);
+            }
         }
         let list: CpuSet = cpus.iter().copied().collect();
         let mut change = Change::new(format!("make processors {list} {to}"), steps, changes);

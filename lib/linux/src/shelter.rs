@@ -72,16 +72,21 @@ impl LinuxMachine {
         let mut steps: Vec<Step> = self.balancer_step(sheltered, &baselines).into_iter().collect();
         let is_balanced = self.os.is_balanced();
         for thing in self.steered() {
-            if thing.what.fixed.is_some() {
-                continue;
-            }
             let knob = thing.knob.knob();
             let kept = baselines.get(&knob);
+            // One that refused to leave may have been moved with its processor all the same.
+            let has_refused = thing.what.fixed.as_deref() == Some(REFUSED);
+            if thing.what.fixed.is_some() && !(has_refused && kept.is_some()) {
+                continue;
+            }
             let original: CpuSet = match kept {
                 Some(value) => value.as_deref().and_then(|v| v.parse().ok()).unwrap_or_default(),
                 None => thing.what.allowed.clone(),
             };
             let want = wanted(&original, sheltered, &online, thing.what.kind);
+            if has_refused && want != original {
+                continue;
+            }
             let is_placed = is_balanced && thing.what.kind == InterruptKind::Device && want != original;
             if is_placed && !thing.what.allowed.is_empty() && thing.what.allowed.is_subset(&want) {
                 // Where among the others is the daemon's business.
@@ -95,6 +100,22 @@ impl LinuxMachine {
             }
         }
         Ok(steps)
+    }
+
+    /// The steps that remember the list of every interrupt before a processor stops or starts, since others change lists then: the kernel takes those
+    /// along that did not leave, and drivers of network cards spread theirs anew. Settling puts back what is to be as it was, and forgets it.
+    pub(crate) fn lists_to_remember(&self) -> Vec<Step> {
+        let baselines = self.journal.baselines();
+        let may_change = |thing: &Steered| {
+            let may_move = thing.what.fixed.as_deref().is_none_or(|why| why == REFUSED);
+            may_move && thing.what.kind == InterruptKind::Device
+        };
+        let remember = |thing: Steered| {
+            let list = list_value(&thing.what.allowed);
+            Step::new(thing.knob.knob(), list.clone(), list).keeping()
+        };
+        let steps = self.steered().into_iter().filter(may_change).map(remember);
+        steps.filter(|step| !baselines.contains_key(&step.knob)).collect()
     }
 
     /// What can not be steered although it goes, or could go, to a processor that is to be sheltered: what it is

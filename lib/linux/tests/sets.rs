@@ -275,6 +275,29 @@ fn an_offline_processor_keeps_its_set_and_comes_back_to_it() {
 }
 
 #[test]
+fn an_interrupt_that_went_with_its_processor_comes_back_with_it() {
+    let made = HandMade::new(4, false);
+    made.file("proc/irq/25/smp_affinity_list", "3\n");
+    // It accepts lists and takes none.
+    made.file("state/refused", "proc:irq/25/smp_affinity_list\n");
+    let machine = made.machine();
+    let set = |state| {
+        let writer = Writer::open(&machine).unwrap();
+        let change = machine.processors().unwrap().prepare_states(&cpus(&[3]), state, false).unwrap();
+        writer.commit(change).unwrap();
+    };
+    set(State::OffLine);
+    assert_eq!(made.read("proc/irq/25/smp_affinity_list"), "3", "it is not asked again");
+    // The kernel takes it along all the same.
+    made.file("proc/irq/25/smp_affinity_list", "0-2\n");
+    Writer::open(&machine).unwrap().settle().unwrap();
+    assert_eq!(made.read("proc/irq/25/smp_affinity_list"), "0-2");
+    set(State::OnLine);
+    assert_eq!(made.read("proc/irq/25/smp_affinity_list"), "3");
+    assert!(machine.journal().baselines().is_empty());
+}
+
+#[test]
 fn no_intr_moves_every_interrupt_and_on_line_brings_it_back() {
     let made = HandMade::new(4, false);
     made.file("proc/irq/25/smp_affinity_list", "3\n");

@@ -42,7 +42,7 @@ pub trait Journal {
     /// # Errors
     /// [`JournalError`] when that failed; the steps must not be applied.
     fn extend(&self, steps: &[Step]) -> Result<(), JournalError>;
-    /// Takes steps of the running operation out of the account: they were refused and the operation went on.
+    /// Takes steps of the running operation out of the account ([`forget_refused`]): they were refused and the operation went on.
     ///
     /// # Errors
     /// [`JournalError`] when that could not be made durable.
@@ -74,6 +74,11 @@ pub trait Journal {
     /// Called at each named moment of an operation (`begin`, `intended`, `step-1`, …, `committed`). Here a
     /// fault can be injected; an ordinary journal does nothing.
     fn moment(&self, name: &str);
+}
+
+/// Takes the steps out that would have changed a knob that refused. What was only noted of it stays true.
+pub fn forget_refused(steps: &mut Vec<Step>, knob: &Knob) {
+    steps.retain(|step| step.knob != *knob || step.is_note());
 }
 
 /// What committed steps do to the table of baselines.
@@ -129,7 +134,7 @@ impl Journal for MemoryJournal {
 
     fn refused(&self, knob: &Knob) -> Result<(), JournalError> {
         if let Some(running) = &mut self.state.borrow_mut().running {
-            running.steps.retain(|s| s.knob != *knob);
+            forget_refused(&mut running.steps, knob);
         }
         Ok(())
     }

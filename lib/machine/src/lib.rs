@@ -49,7 +49,7 @@ pub use facets::{
     Accounting, Census, Clock, Counters, Dispatcher, Disturbances, HardwareCounters, Interrupts,
     LatencyProbe, Lgroups, Pools, Processors, Psets, Sampler, Threads, Zones,
 };
-pub use journal::{Journal, JournalError, MemoryJournal, Operation, fold};
+pub use journal::{Journal, JournalError, MemoryJournal, Operation, fold, forget_refused};
 pub use refusal::{Holder, KnobError, Reason, Refusal, Subject};
 
 /// A machine: real, captured in a directory, or simulated.

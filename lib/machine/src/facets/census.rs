@@ -1,7 +1,7 @@
 //! Everything that lives on a machine, and where its time goes: what `prstat` shows.
 
 use crate::{Absent, Refusal};
-use millpond_model::Roster;
+use millpond_model::{LockPlace, Pid, Roster};
 use std::collections::BTreeMap;
 
 /// How closely the time of threads is looked at.
@@ -27,6 +27,8 @@ pub struct CensusOptions {
     pub memory: bool,
     /// Sets and zones.
     pub places: bool,
+    /// What waits were for, as far as a watch at [`Depth::Measured`] can tell it.
+    pub causes: bool,
 }
 
 impl CensusOptions {
@@ -51,6 +53,9 @@ pub trait Census {
     /// # Errors
     /// [`Absent`] when nothing can be watched here.
     fn watch(&self, options: CensusOptions) -> Result<Box<dyn CensusWatch + '_>, Absent>;
+
+    /// Where a lock lies that a thread of a process waited for, by its address. `None` where that cannot be told.
+    fn lock_place(&self, pid: Pid, address: u64) -> Option<LockPlace>;
 
     /// The names of users by their numbers, as far as they are known.
     fn users(&self) -> BTreeMap<u32, String>;

@@ -170,6 +170,13 @@ pub trait HardwareCounters {
     /// another type, a processor that is off-line.
     fn count_cpus(&self, cpus: &[CpuId], sets: &[Vec<Wanted>]) -> Result<Box<dyn CpuCounting + '_>, Refusal>;
 
+    /// Counts in threads from now on, without following whom they start. Nothing of it changes what they do. Those that are gone already are
+    /// left out.
+    ///
+    /// # Errors
+    /// [`Refusal`]: no hardware counters, no rights.
+    fn count_lwps(&self, lwps: &[Lwp], set: &[Wanted]) -> Result<Box<dyn LwpCounting + '_>, Refusal>;
+
     /// Begins to follow threads, and counts from their beginning or from now on. The first set counts. The threads that are there are told
     /// one by one, as [`Happening::Began`].
     ///
@@ -193,6 +200,12 @@ pub trait CpuCounting {
 
     /// The counters of the set that counts, of every processor, in the order in which they were named.
     fn read(&mut self) -> Vec<CpuReading>;
+}
+
+/// Counters of threads. They end with the value.
+pub trait LwpCounting {
+    /// The counters of every thread, those that have ended included as far as they can still be read, in the order in which they were named.
+    fn read(&mut self) -> Vec<LwpReading>;
 }
 
 /// Threads that are followed. Dropping it lets them go on alone.

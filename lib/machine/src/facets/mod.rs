@@ -25,7 +25,7 @@ pub use dispatcher::{Dispatcher, ProcessIds, Reclassed, Scheduled};
 pub use disturbances::{DisturbanceWatch, Disturbances, Job, WatchedJob};
 pub use hardware::{
     CpuCounting, CpuReading, EventKind, EventList, Follow, Happening, HardwareCounters, Interface,
-    LwpReading, Tracked, Tracking, Wanted,
+    LwpCounting, LwpReading, Tracked, Tracking, Wanted,
 };
 pub use interrupts::{Interrupt, InterruptKind, Interrupts};
 pub use latency::{LatencyProbe, LatencyWatch, Measured, Place, ProbePlan};

@@ -1,6 +1,6 @@
 //! The lines of a journal file, and what they add up to.
 
-use millpond_machine::{Knob, Operation, Step, Value, fold};
+use millpond_machine::{Knob, Operation, Step, Value, fold, forget_refused};
 use millpond_model::Pid;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -133,7 +133,7 @@ impl Contents {
             }
             Record::Refused { knob } => {
                 if let Some(running) = &mut self.running {
-                    running.operation.steps.retain(|s| s.knob != knob);
+                    forget_refused(&mut running.operation.steps, &knob);
                 }
             }
             Record::Commit => {

@@ -2,7 +2,7 @@
 # leaves: nothing
 . /killing.sh
 [ -d /sys/devices/system/node/node1 ] || fail "this guest should have two nodes"
-near=$((cpus / 2))-$((cpus - 1))
+near=$(cat /sys/devices/system/node/node1/cpulist)
 mkfifo pipe
 exec 9<>pipe
 # A process with 16 MB that waits for ever: nobody reads what it writes.

@@ -44,7 +44,8 @@ fill() {
 }
 fill
 kill $spinners
-spin 6
+# So many that the others are too few for them.
+spin $((cpus < 8 ? 6 : cpus - 2))
 sleep 3
 kill -0 $daemon || fail "poold does not survive a full disk: $(cat poold.said)"
 fill

@@ -1,0 +1,29 @@
+# limit_s: 200
+# leaves: nothing
+# A processor that stops takes interrupts along, some accept lists that they do not take before their next one comes, and drivers of network cards spread
+# theirs anew whenever a processor comes or goes. Afterwards every list is as it was.
+. /words.sh
+cards=$(cd /sys/class/net && echo eth*)
+[ -d "/sys/class/net/${cards%% *}" ] || skip "this guest has no network card"
+for card in $cards; do ip link set "$card" up; done
+irqs=$(irqs_of_cards $cards)
+[ -n "$irqs" ] || skip "the network cards of this guest have no interrupts of their own"
+lists() { grep -H '' /proc/irq/[0-9]*/smp_affinity_list; }
+lists >untouched
+n=0
+for irq in $irqs; do
+    n=$((n + 1))
+    echo $((n % cpus)) >/proc/irq/$irq/smp_affinity_list
+done
+for card in $cards; do ip link set "$card" down; done
+for round in 1 2 3; do
+    lists >before
+    need psradm -f 2 3
+    need psradm -n 2 3
+    lists >after
+    same before after "the lists in round $round"
+    in_order
+done
+while IFS=: read -r file list; do
+    [ "$(cat "$file")" = "$list" ] || write "$file" "$list"
+done <untouched
