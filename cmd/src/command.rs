@@ -4,9 +4,9 @@ use crate::args::{self, Parsed};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use crate::{
-    capture, compare, cpustat, cputrack, demo, dispadmin, doctor, experiment, help, intrstat, latstat,
-    lgrpinfo, load, mpstat, occupancy, pbind, plgrp, pooladm, poolbind, poolcfg, poolstat, priocntl, prstat,
-    psradm, psrinfo, psrset, quiet, replay, sim, zones,
+    capture, compare, cpustat, cputrack, demo, diagnose, dispadmin, doctor, experiment, help, intrstat,
+    latstat, lgrpinfo, load, mpstat, occupancy, pbind, plgrp, pooladm, poolbind, poolcfg, poolstat, priocntl,
+    prstat, psradm, psrinfo, psrset, quiet, replay, sim, zones,
 };
 use millpond_session::reason;
 use std::ffi::OsString;
@@ -53,6 +53,7 @@ pub const COMMANDS: &[Command] = &[
     cputrack::COMMAND,
     compare::COMMAND,
     prstat::COMMAND,
+    diagnose::COMMAND,
     occupancy::COMMAND,
     latstat::COMMAND,
     intrstat::COMMAND,

@@ -37,6 +37,7 @@ mod cpustat;
 mod cputrack;
 mod ctx;
 mod demo;
+mod diagnose;
 mod dispadmin;
 mod doctor;
 mod experiment;

@@ -1,16 +1,18 @@
 //! What the commands of pools have in common: how the machine's configuration and files become values, and in which words that fails.
 
 use crate::ctx::Ctx;
-use crate::failure::Failure;
+use crate::failure::{Complaint, Failure, facet, read};
 use millpond_formats::pools::xml;
 use millpond_machine::{Knob, Machine, Step};
 use millpond_model::pools::{
     CpuNode, ElementKind, PoolNode, PoolsConf, PoolsState, PropValue, Props, PsetNode, is_hidden_name, rule,
 };
+use millpond_model::{Pid, PoolId};
 use millpond_pools::script::Said;
 use millpond_pools::{dynamic, validate};
 use millpond_session::FileError;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 
 /// What stands before the reason why there is no configuration of the machine.
 const NO_STATE: &str = "couldn't open pools state file";
@@ -43,6 +45,27 @@ pub fn state_to_show(machine: &dyn Machine) -> Result<PoolsState, Failure> {
 /// [`Failure::Said`] when the machine has no pools, or cannot be read.
 pub fn state_if_any(machine: &dyn Machine) -> Result<Option<PoolsState>, Failure> {
     dynamic::state(machine).map_err(|error| said(NO_STATE, error))
+}
+
+/// The processes in pools by name or number. `verb`: what is to be done with these.
+///
+/// # Errors
+/// [`Failure`] when there is no such pool, or the machine cannot be read.
+pub fn pids_in(machine: &dyn Machine, named: &[String], verb: &str) -> Result<BTreeSet<Pid>, Failure> {
+    let state = state(machine)?;
+    let number = |word: &String| {
+        let is_meant =
+            |pool: &&PoolNode| pool.name() == word || pool.sys_id().is_some_and(|id| id.to_string() == *word);
+        let id = state.conf.pools.iter().find(is_meant).and_then(|pool| u32::try_from(pool.sys_id()?).ok());
+        id.map(PoolId).ok_or_else(|| {
+            Complaint::new(format!("{verb} pool {word}"), "there is no such pool").hint("poolstat lists them")
+        })
+    };
+    let wanted: BTreeSet<PoolId> = named.iter().map(number).collect::<Result<_, _>>()?;
+    let elsewhere = read("pools", facet("pools", machine.pools())?.members())?;
+    let processes = read("processes", facet("threads", machine.threads())?.processes())?;
+    let pool = |pid: &Pid| elsewhere.get(pid).copied().unwrap_or(PoolId::DEFAULT);
+    Ok(processes.into_iter().map(|p| p.pid).filter(|pid| wanted.contains(&pool(pid))).collect())
 }
 
 /// A file that is not there.

@@ -116,8 +116,8 @@ use crate::interval::{Cadence, Repetition};
 use crate::pools;
 use millpond_formats::mpstat as stamps;
 use millpond_machine::facets::{CensusWatch, Depth};
-use millpond_machine::{Absent, Census, Clock, Machine};
-use millpond_model::{Pid, PoolId, Roster};
+use millpond_machine::{Absent, Census, Clock};
+use millpond_model::{Pid, Roster};
 use millpond_observe::{Follower, Picture};
 use millpond_session::{Kind, Session, output_is_terminal, stop_on_signal};
 use options::{Options, Stamp};
@@ -284,30 +284,6 @@ impl Show<'_> {
         if named.is_empty() {
             return Ok(None);
         }
-        let machine = self.session.machine();
-        let wanted = pools_named(machine, named)?;
-        let elsewhere = read("pools", facet("pools", machine.pools())?.members())?;
-        let processes = read("processes", facet("threads", machine.threads())?.processes())?;
-        let pool = |pid: &Pid| elsewhere.get(pid).copied().unwrap_or(PoolId::DEFAULT);
-        Ok(Some(processes.into_iter().map(|p| p.pid).filter(|pid| wanted.contains(&pool(pid))).collect()))
+        pools::pids_in(self.session.machine(), named, "show").map(Some)
     }
-}
-
-fn pools_named(machine: &dyn Machine, named: &[String]) -> Result<BTreeSet<PoolId>, Failure> {
-    let state = pools::state(machine)?;
-    let number = |word: &String| {
-        let found = state
-            .conf
-            .pools
-            .iter()
-            .find(|pool| pool.name() == word || pool.sys_id().is_some_and(|id| id.to_string() == *word));
-        let id = found.and_then(|pool| u32::try_from(pool.sys_id()?).ok()).map(PoolId);
-        id.ok_or_else(|| {
-            Failure::from(
-                Complaint::new(format!("show pool {word}"), "there is no such pool")
-                    .hint("poolstat lists them"),
-            )
-        })
-    };
-    named.iter().map(number).collect()
 }

@@ -144,6 +144,7 @@ impl Options {
             depth,
             memory: self.microstates.is_none() || sized || self.grouping.is_some(),
             places: self.homes || zones || self.json || self.choice.needs_places(),
+            causes: false,
         }
     }
 

@@ -82,6 +82,8 @@ use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
 use millpond_observe::Verdict;
 use millpond_session::replace_text;
+pub(crate) use options::time as time_operand;
+
 use options::Options;
 use std::path::Path;
 

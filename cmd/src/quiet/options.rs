@@ -116,7 +116,11 @@ fn processes(list: &str) -> Result<Vec<Pid>, Failure> {
     list.split(',').map(pid).collect()
 }
 
-fn time(text: &str) -> Result<Nanos, Failure> {
+/// A span of time as an operand.
+///
+/// # Errors
+/// [`Failure::Operand`] for what is none, and for none at all.
+pub fn time(text: &str) -> Result<Nanos, Failure> {
     let time = parse_time(text, 1_000_000_000).filter(|time| *time > Nanos(0));
     time.ok_or_else(|| Failure::Operand(format!("`{text}` is not a time (60s, 500ms, 2m; more than 0)")))
 }

@@ -3,6 +3,7 @@
 use crate::image::image;
 use crate::{Image, Object, Refused};
 use std::io::{self, Read};
+use std::time::Duration;
 
 const IMAGE: Image = image!("microstates");
 
@@ -20,14 +21,42 @@ const NEEDED: [&str; 5] = ["sched_process_fork", "sched_switch", "sched_wakeup",
 const FAULTS: &str = "page_fault_user";
 const SIGNALS: &str = "signal_deliver";
 
+/// So often is looked, with so much time between, where a thread has no account.
+const LOOKS: u32 = 5;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+
 /// Bytes of a name; the last one is 0.
 const NAME_BYTES: usize = 16;
 /// Words of a record before the name.
 const HEAD: usize = 20;
-/// Words of a whole record.
+/// Words of a record without causes.
 const RECORD_WORDS: usize = HEAD + NAME_BYTES / 8 + 2 + STATES + 2;
-/// Bytes of a whole record.
-const RECORD_BYTES: usize = RECORD_WORDS * 8;
+/// Locks that an account remembers.
+const LOCKS: usize = 4;
+/// Words of causes.
+const CAUSES_WORDS: usize = 2 + 2 * LOCKS;
+
+/// What is kept of each thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// Nothing: threads are listed.
+    Nothing,
+    /// Where its time goes.
+    Accounts,
+    /// And what its waits are for.
+    Causes,
+}
+
+/// What the waits of a thread were for since it was first seen, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Causes {
+    /// For a disk. The part of a wait that still goes on is not in it.
+    pub disk: u64,
+    /// For locks that are not among those below.
+    pub forgotten: u64,
+    /// Addresses of locks, and how long each was waited for: those that were dearest. Address 0 is one that could not be told.
+    pub locks: [(u64, u64); LOCKS],
+}
 
 /// Where the time of a thread went since it was first seen, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +69,8 @@ pub struct Account {
     pub calls: u64,
     /// Signals that were delivered.
     pub signals: u64,
+    /// What its waits were for, where that is kept.
+    pub causes: Option<Causes>,
 }
 
 /// A thread at a moment.
@@ -101,17 +132,22 @@ pub struct Watching {
     faults: Result<(), Refused>,
     /// Why signals are not counted.
     signals: Result<(), Refused>,
+    /// Accounts are kept.
+    accounts: bool,
+    /// Words of a record.
+    words: usize,
     buffer: Vec<u8>,
 }
 
 impl Watching {
-    /// Loads the program that lists threads, and with `accounts` those that keep an account of each.
+    /// Loads the program that lists threads, and those that keep of each what is wanted.
     ///
     /// # Errors
     /// [`Refused`] when the kernel takes them not.
-    pub fn open(accounts: bool) -> Result<Watching, Refused> {
+    pub fn open(keep: Keep) -> Result<Watching, Refused> {
+        let (accounts, causes) = (keep != Keep::Nothing, keep == Keep::Causes);
         let mut object = Object::open(IMAGE, |opened| {
-            opened.set_constants(&[u64::from(accounts)]);
+            opened.set_constants(&[u64::from(accounts), u64::from(causes)]);
             if !accounts {
                 NEEDED.iter().chain([&FAULTS, &SIGNALS]).for_each(|program| opened.leave_out(program));
             }
@@ -122,7 +158,8 @@ impl Watching {
             faults = object.attach(FAULTS);
             signals = object.attach(SIGNALS);
         }
-        Ok(Watching { object, faults, signals, buffer: Vec::new() })
+        let words = RECORD_WORDS + if causes { CAUSES_WORDS } else { 0 };
+        Ok(Watching { object, faults, signals, accounts, words, buffer: Vec::new() })
     }
 
     /// Whether faults are told from other sleep.
@@ -141,15 +178,29 @@ impl Watching {
         self.signals.clone()
     }
 
-    /// Every thread, in the order of their numbers. One that comes or ends meanwhile may be among them or not.
+    /// Every thread, in the order of their numbers. One that comes or ends meanwhile may be among them or not. Where accounts are kept, those that live
+    /// have one; a kernel in the middle of another may refuse to open it, and is asked again.
     ///
     /// # Errors
     /// When the kernel does not list them.
     pub fn list(&mut self) -> Result<Vec<Record>, Refused> {
+        let lacks = |record: &Record| record.account.is_none() && record.exit_state == 0;
+        let mut records = self.list_once()?;
+        for _ in 1..LOOKS {
+            if !self.accounts || !records.iter().any(lacks) {
+                break;
+            }
+            std::thread::sleep(BETWEEN_LOOKS);
+            records = self.list_once()?;
+        }
+        Ok(records)
+    }
+
+    fn list_once(&mut self) -> Result<Vec<Record>, Refused> {
         let refuse = |error: io::Error| Refused::Kernel { why: error.to_string(), log: String::new() };
         self.buffer.clear();
         self.object.iterate(LIST)?.read_to_end(&mut self.buffer).map_err(refuse)?;
-        Ok(self.buffer.chunks_exact(RECORD_BYTES).filter_map(record).collect())
+        Ok(self.buffer.chunks_exact(self.words * 8).filter_map(record).collect())
     }
 }
 
@@ -168,6 +219,13 @@ fn record(bytes: &[u8]) -> Option<Record> {
         times: std::array::from_fn(|state| word(behind + 2 + state)),
         calls: word(behind + 2 + STATES),
         signals: word(behind + 3 + STATES),
+        causes: (bytes.len() > RECORD_WORDS * 8).then(|| Causes {
+            disk: word(RECORD_WORDS),
+            forgotten: word(RECORD_WORDS + 1),
+            locks: std::array::from_fn(|at| {
+                (word(RECORD_WORDS + 2 + at), word(RECORD_WORDS + 2 + LOCKS + at))
+            }),
+        }),
     });
     // A thread that has no number in our namespace is none of ours.
     (short(0) != 0 && short(1) != 0).then(|| Record {
@@ -214,7 +272,11 @@ mod tests {
         assert_eq!((found.state, found.exit_state, found.name.as_str()), (1, 32, "millpond-x"));
         let account = found.account.unwrap();
         assert_eq!((found.now, account.began, account.times[0], account.times[7]), (101, 102, 103, 110));
-        assert_eq!((account.calls, account.signals), (111, 112));
+        assert_eq!((account.calls, account.signals, account.causes), (111, 112, None));
+        words.extend(201..201 + CAUSES_WORDS as u64);
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let causes = record(&bytes).unwrap().account.unwrap().causes.unwrap();
+        assert_eq!((causes.disk, causes.forgotten, causes.locks[3]), (201, 202, (206, 210)));
     }
 
     #[test]
@@ -229,6 +291,13 @@ mod tests {
         let words = members.iter().filter(|member| member.starts_with("__u64")).count();
         assert_eq!(words - 1 + STATES + NAME_BYTES / 8, RECORD_WORDS);
         assert_eq!(members[HEAD], "char name[16];");
+        let members: Vec<&str> =
+            list("struct causes {").lines().map(str::trim).filter(|line| line.ends_with(';')).collect();
+        assert_eq!(
+            members,
+            ["__u64 disk;", "__u64 forgotten;", "__u64 addresses[LOCKS];", "__u64 waited[LOCKS];"]
+        );
+        assert!(source.contains(&format!("#define LOCKS {LOCKS}\n")));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Processes and threads at an instant, and where the time of each went.
 
 use crate::{Class, CpuId, LgrpId, Lwp, Nanos, Pid, PsetId, WallTime};
+use std::collections::BTreeMap;
 
 /// What a thread does with its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +73,24 @@ impl Spent {
     pub fn total(&self) -> Nanos {
         self.times.iter().flatten().fold(self.stopped, |sum, time| sum + *time)
     }
+}
+
+/// What the waits of a thread were for, cumulated since it was first seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Causes {
+    /// Of the time asleep: for a disk.
+    pub disk: Nanos,
+    /// Of the time for locks: by the address of each that is remembered, in its process. Others are not among them.
+    pub locks: BTreeMap<u64, Nanos>,
+}
+
+/// Where a lock of a program lies in its memory.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LockPlace {
+    /// The library or program whose memory it is, or what that memory is used for.
+    pub name: String,
+    /// It is the lock of an allocator of memory.
+    pub of_allocator: bool,
 }
 
 /// What a thread, or a process by one of its threads, does at an instant.
@@ -149,6 +168,8 @@ pub struct ThreadEntry {
     pub time: Nanos,
     /// Where its time went, where that was asked for.
     pub spent: Option<Spent>,
+    /// What its waits were for, where that was asked for and is known.
+    pub causes: Option<Causes>,
 }
 
 /// A number with its name.

@@ -26,7 +26,10 @@ mod state;
 mod time;
 mod topology;
 
-pub use census::{Doing, MICROSTATES, Microstate, Named, ProcessEntry, Roster, Spent, Standing, ThreadEntry};
+pub use census::{
+    Causes, Doing, LockPlace, MICROSTATES, Microstate, Named, ProcessEntry, Roster, Spent, Standing,
+    ThreadEntry,
+};
 pub use class_params::{
     Clamped, ClassParams, ClassRequest, NoSuchParams, OutOfRange, most_favoured, nice_of_upri, upri_of_nice,
 };

@@ -132,7 +132,7 @@ fn by_process(roster: &Roster, spent: &[Spent]) -> Vec<Spent> {
     roster.processes.iter().map(|p| sums.get(&p.pid).copied().unwrap_or_default()).collect()
 }
 
-fn both(a: &Spent, b: &Spent) -> Spent {
+pub(crate) fn both(a: &Spent, b: &Spent) -> Spent {
     let count = |a: Option<u64>, b: Option<u64>| match (a, b) {
         (Some(a), Some(b)) => Some(a.saturating_add(b)),
         (one, other) => one.or(other),
@@ -184,6 +184,7 @@ mod tests {
             standing: STANDING,
             time: Nanos::from_secs(time_s),
             spent: Some(*spent),
+            causes: None,
         };
         let process = ProcessEntry {
             pid: Pid(1),

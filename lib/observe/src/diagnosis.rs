@@ -8,6 +8,29 @@
 //! Time asleep is no loss by itself: a service sleeps while nobody asks. Hence all shares are of the time in which threads *wanted* to
 //! go on: everything but sleep.
 
+use crate::census::both;
+use millpond_model::{Causes, Microstate, Nanos, Spent};
+use std::collections::BTreeMap;
+
+/// The sum of what several threads spent.
+#[must_use]
+pub fn together<'a>(threads: impl IntoIterator<Item = &'a Spent>) -> Spent {
+    threads.into_iter().fold(Spent::default(), |sum, thread| both(&sum, thread))
+}
+
+/// What waits were for between two looks at a thread. Nothing goes back; a lock that was forgotten meanwhile and remembered again counts
+/// from there.
+#[must_use]
+pub fn caused_since(now: &Causes, before: &Causes) -> Causes {
+    let since = |(at, time): (&u64, &Nanos)| {
+        let known = before.locks.get(at).filter(|known| *known <= time).copied().unwrap_or(Nanos(0));
+        (*at, *time - known)
+    };
+    let locks: BTreeMap<u64, Nanos> =
+        now.locks.iter().map(since).filter(|(_, time)| *time > Nanos(0)).collect();
+    Causes { disk: now.disk - before.disk, locks }
+}
+
 /// Where the time of a program's threads went, in parts of one: all of them together are 1, or less where something cannot be told.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Shares {
@@ -26,6 +49,24 @@ pub struct Shares {
 }
 
 impl Shares {
+    /// Of what threads spent in an interval. Time in which they were stopped is no part of it.
+    #[must_use]
+    pub fn of(spent: &Spent) -> Shares {
+        let times = spent.times.map(|time| time.map(Nanos::as_secs_f64));
+        let all: f64 = times.iter().flatten().sum();
+        let part =
+            |state: Microstate| times[state.index()].map(|time| if all > 0.0 { time / all } else { 0.0 });
+        let sum = |a: Option<f64>, b: Option<f64>| Some(a? + b.unwrap_or(0.0));
+        Shares {
+            user: part(Microstate::User).unwrap_or(0.0),
+            system: part(Microstate::System).unwrap_or(0.0) + part(Microstate::Trap).unwrap_or(0.0),
+            fault: sum(part(Microstate::DataFault), part(Microstate::TextFault)),
+            lock: part(Microstate::Lock),
+            sleep: part(Microstate::Sleep).unwrap_or(0.0),
+            latency: part(Microstate::Latency),
+        }
+    }
+
     /// The part of the time in which threads wanted to go on.
     #[must_use]
     pub fn wanted(&self) -> f64 {
@@ -167,6 +208,31 @@ mod tests {
 
     fn of(shares: Shares) -> Evidence {
         Evidence { shares, ..Evidence::default() }
+    }
+
+    #[test]
+    fn shares_are_of_the_time_that_was_not_stopped() {
+        let mut spent = Spent { stopped: Nanos(1_000), ..Spent::default() };
+        for (state, time) in [(Microstate::User, 30), (Microstate::DataFault, 10), (Microstate::Sleep, 60)] {
+            spent.times[state.index()] = Some(Nanos(time));
+        }
+        let twice = together([&spent, &spent]);
+        assert_eq!(twice.times[Microstate::User.index()], Some(Nanos(60)));
+        let shares = Shares::of(&twice);
+        assert_eq!((shares.user, shares.fault, shares.sleep), (0.3, Some(0.1), 0.6));
+        assert_eq!((shares.lock, shares.latency), (None, None));
+        assert_eq!(Shares::of(&Spent::default()), Shares::default());
+    }
+
+    #[test]
+    fn causes_are_those_of_the_interval() {
+        let causes = |disk: u64, locks: &[(u64, u64)]| Causes {
+            disk: Nanos(disk),
+            locks: locks.iter().map(|(at, time)| (*at, Nanos(*time))).collect(),
+        };
+        let before = causes(5, &[(0x10, 7), (0x20, 9), (0x30, 50)]);
+        let now = causes(8, &[(0x10, 7), (0x20, 10), (0x30, 4), (0x40, 6)]);
+        assert_eq!(caused_since(&now, &before), causes(3, &[(0x20, 1), (0x30, 4), (0x40, 6)]));
     }
 
     #[test]

@@ -11,8 +11,8 @@ use crate::tables::{LwpRecord, ProcessRecord};
 use millpond_machine::facets::{CensusOptions, CensusWatch};
 use millpond_machine::{Absent, Census, Refusal};
 use millpond_model::{
-    ClassParams, CpuId, Doing, Lwp, Microstate, Named, Nanos, Pid, ProcessEntry, Roster, Spent, Standing,
-    ThreadEntry, nice_of_upri,
+    ClassParams, CpuId, Doing, LockPlace, Lwp, Microstate, Named, Nanos, Pid, ProcessEntry, Roster, Spent,
+    Standing, ThreadEntry, nice_of_upri,
 };
 use std::collections::BTreeMap;
 
@@ -35,6 +35,10 @@ impl Census for SimMachine {
 
     fn watch(&self, options: CensusOptions) -> Result<Box<dyn CensusWatch + '_>, Absent> {
         Ok(Box::new(Watch { machine: self, options }))
+    }
+
+    fn lock_place(&self, _: Pid, _: u64) -> Option<LockPlace> {
+        None
     }
 
     fn users(&self) -> BTreeMap<u32, String> {
@@ -139,7 +143,7 @@ fn entry(
         set: record.set_id(),
     };
     let spent = Some(spent(state, thread));
-    ThreadEntry { lwp, name: process.name.clone(), began, standing, time, spent }
+    ThreadEntry { lwp, name: process.name.clone(), began, standing, time, spent, causes: None }
 }
 
 fn doing(state: &SimState, thread: &Thread) -> Doing {

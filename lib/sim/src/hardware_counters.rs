@@ -6,8 +6,8 @@ use crate::machine::SimMachine;
 use crate::state::{Note, SimState};
 use crate::workloads::Load;
 use millpond_machine::facets::{
-    CpuCounting, CpuReading, EventKind, EventList, Follow, Happening, Interface, LwpReading, Tracked,
-    Tracking, Wanted,
+    CpuCounting, CpuReading, EventKind, EventList, Follow, Happening, Interface, LwpCounting, LwpReading,
+    Tracked, Tracking, Wanted,
 };
 use millpond_machine::{Absent, Clock, HardwareCounters, Reason, Refusal, Subject};
 use millpond_model::{Counted, CpuId, Lwp, Nanos, Pid};
@@ -67,6 +67,14 @@ impl HardwareCounters for SimMachine {
             from,
             lost: BTreeMap::new(),
         }))
+    }
+
+    fn count_lwps(&self, lwps: &[Lwp], set: &[Wanted]) -> Result<Box<dyn LwpCounting + '_>, Refusal> {
+        let from = self.view(|s| {
+            let lives = |lwp: &&Lwp| s.tables.lwp(**lwp).is_some();
+            lwps.iter().filter(lives).map(|lwp| (*lwp, of_lwp(s, *lwp))).collect()
+        });
+        Ok(Box::new(Lwps { machine: self, set: set.to_vec(), from }))
     }
 
     fn track(
@@ -196,6 +204,31 @@ impl CpuCounting for Cpus<'_> {
     }
 }
 
+/// What a thread counted between two moments.
+fn lwp_reading(machine: &SimMachine, lwp: Lwp, set: &[Wanted], from: Executed, to: Executed) -> LwpReading {
+    let cycle_fs = machine.view(|s| s.kernel.hardware().cycle_fs);
+    let ran = (to.user - from.user) + (to.sys - from.sys);
+    let counted =
+        Counted { values: values(set, from, to, cycle_fs), wanted: Nanos(ran), counting: Nanos(ran) };
+    LwpReading { lwp, tick: cycles(ran, cycle_fs), counted }
+}
+
+/// Threads that are counted and not followed, with what they had executed before.
+struct Lwps<'a> {
+    machine: &'a SimMachine,
+    set: Vec<Wanted>,
+    from: Vec<(Lwp, Executed)>,
+}
+
+impl LwpCounting for Lwps<'_> {
+    fn read(&mut self) -> Vec<LwpReading> {
+        let lives = |lwp: Lwp| self.machine.view(|s| s.tables.lwp(lwp).is_some());
+        let now = |lwp: Lwp| self.machine.view(|s| of_lwp(s, lwp));
+        let there = self.from.iter().filter(|(lwp, _)| lives(*lwp));
+        there.map(|(lwp, from)| lwp_reading(self.machine, *lwp, &self.set, *from, now(*lwp))).collect()
+    }
+}
+
 struct Threads<'a> {
     machine: &'a SimMachine,
     pid: Pid,
@@ -216,12 +249,8 @@ impl Threads<'_> {
     }
 
     fn reading(&self, lwp: Lwp, from: Executed, to: Executed) -> LwpReading {
-        let cycle_fs = self.machine.view(|s| s.kernel.hardware().cycle_fs);
-        let ran = (to.user - from.user) + (to.sys - from.sys);
         let set = self.sets.get(self.set).map_or(&[][..], Vec::as_slice);
-        let values = values(set, from, to, cycle_fs);
-        let counted = Counted { values, wanted: Nanos(ran), counting: Nanos(ran) };
-        LwpReading { lwp, tick: cycles(ran, cycle_fs), counted }
+        lwp_reading(self.machine, lwp, set, from, to)
     }
 
     /// What the machine noted becomes what is told.

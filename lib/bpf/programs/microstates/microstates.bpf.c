@@ -11,6 +11,9 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 /* 0: the iterator only lists threads, and opens no accounts. */
 const volatile __u64 keeps_accounts = 1;
 
+/* 1: accounts say what waits were for, too. */
+const volatile __u64 keeps_causes = 0;
+
 /* The states, in the order of the record. src/microstates.rs has the same. */
 enum state { USER, SYSTEM, TEXT_FAULT, DATA_FAULT, LOCK, ASLEEP, WAITING, STOPPED, STATES };
 
@@ -30,6 +33,10 @@ struct account {
 	__u8 fault;
 	/* It was on a processor at first sight, in user mode or not: the next system call tells. */
 	__u8 guessed;
+	/* It sleeps until a disk has answered. */
+	__u8 disk;
+	/* The lock that it asked for last. */
+	__u64 lock;
 };
 
 struct {
@@ -38,6 +45,27 @@ struct {
 	__type(key, int);
 	__type(value, struct account);
 } accounts SEC(".maps");
+
+/* Locks that are remembered of a thread by their addresses. A power of two. */
+#define LOCKS 4
+
+/* What waits were for. src/microstates.rs has the same. */
+struct causes {
+	/* Of the time asleep: for a disk. */
+	__u64 disk;
+	/* Of the time for locks: for those that are not remembered any more. */
+	__u64 forgotten;
+	/* For the others; an address of 0 is one that could not be told. */
+	__u64 addresses[LOCKS];
+	__u64 waited[LOCKS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct causes);
+} causes_of SEC(".maps");
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -78,6 +106,7 @@ struct task_struct___m {
 	int prio;
 	int static_prio;
 	unsigned int policy;
+	unsigned int in_iowait : 1;
 	int pid;
 	int tgid;
 	char comm[16];
@@ -95,10 +124,13 @@ struct task_struct___m {
 };
 struct pt_regs___m {
 #if defined(__TARGET_ARCH_arm64)
+	__u64 orig_x0;
 	int syscallno;
 #elif defined(__TARGET_ARCH_riscv)
+	unsigned long orig_a0;
 	unsigned long a7;
 #else
+	unsigned long di;
 	unsigned long orig_ax;
 #endif
 };
@@ -141,21 +173,72 @@ static __always_inline bool is_futex(__u64 call)
 #endif
 }
 
+/* The lock that a futex call is about: its first argument, where that is an address of it. */
+static __always_inline __u64 lock_of(struct pt_regs___m *regs, __u64 call)
+{
+	if (call == 449)
+		return 0;
+#if defined(__TARGET_ARCH_arm64)
+	return BPF_CORE_READ(regs, orig_x0);
+#elif defined(__TARGET_ARCH_riscv)
+	return BPF_CORE_READ(regs, orig_a0);
+#else
+	return BPF_CORE_READ(regs, di);
+#endif
+}
+
 static __always_inline struct account *account_of(struct task_struct *task)
 {
 	return bpf_task_storage_get(&accounts, task, 0, 0);
+}
+
+/* Of the locks those are remembered that were waited for longest: one that takes the place of another must have cost more at once. */
+static __always_inline void blame(struct task_struct *task, struct account *account, __u32 was, __u64 time)
+{
+	struct causes *causes;
+	__u32 least = 0;
+
+	if (was != LOCK && !(was == ASLEEP && account->disk))
+		return;
+	/* Made at first sight: here, within a switch, is no place to ask for memory. */
+	causes = bpf_task_storage_get(&causes_of, task, 0, 0);
+	if (!causes)
+		return;
+	if (was != LOCK) {
+		causes->disk += time;
+		return;
+	}
+#pragma clang loop unroll(full)
+	for (int i = 0; i < LOCKS; i++) {
+		if (causes->addresses[i] == account->lock) {
+			causes->waited[i] += time;
+			return;
+		}
+		if (causes->waited[i] < causes->waited[least & (LOCKS - 1)])
+			least = i;
+	}
+	least &= LOCKS - 1;
+	if (time <= causes->waited[least]) {
+		causes->forgotten += time;
+		return;
+	}
+	causes->forgotten += causes->waited[least];
+	causes->addresses[least] = account->lock;
+	causes->waited[least] = time;
 }
 
 /*
  * Closes the present span. The order of writing is what a reader relies on: times and since before state, so that one that looks in
  * between sees sums that do not fit, or a span of no length.
  */
-static __always_inline void become(struct account *account, __u32 state, __u64 now)
+static __always_inline void become(struct task_struct *task, struct account *account, __u32 state, __u64 now)
 {
 	__u32 was = account->state & (STATES - 1);
 	__u64 since = account->since;
 
 	if (now > since) {
+		if (keeps_causes)
+			blame(task, account, was, now - since);
 		*(volatile __u64 *)&account->times[was] += now - since;
 		*(volatile __u64 *)&account->since = now;
 	}
@@ -170,7 +253,8 @@ static __always_inline bool is_off(__u32 state)
 SEC("raw_tp/sys_enter")
 int sys_enter(struct bpf_raw_tracepoint_args *ctx)
 {
-	struct account *account = account_of(bpf_get_current_task_btf());
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct account *account = account_of(task);
 
 	if (!account)
 		return 0;
@@ -178,8 +262,13 @@ int sys_enter(struct bpf_raw_tracepoint_args *ctx)
 	account->in_call = 1;
 	account->guessed = 0;
 	account->fault = 0;
-	account->sleeps_as = is_futex(ctx->args[1]) ? LOCK : ASLEEP;
-	become(account, SYSTEM, bpf_ktime_get_ns());
+	account->sleeps_as = ASLEEP;
+	if (is_futex(ctx->args[1])) {
+		account->sleeps_as = LOCK;
+		if (keeps_causes)
+			account->lock = lock_of((void *)ctx->args[0], ctx->args[1]);
+	}
+	become(task, account, SYSTEM, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -196,12 +285,13 @@ static __always_inline void correct(struct account *account)
 SEC("raw_tp/sys_exit")
 int sys_exit(struct bpf_raw_tracepoint_args *ctx)
 {
-	struct account *account = account_of(bpf_get_current_task_btf());
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct account *account = account_of(task);
 
 	(void)ctx;
 	if (!account)
 		return 0;
-	become(account, USER, bpf_ktime_get_ns());
+	become(task, account, USER, bpf_ktime_get_ns());
 	if (account->guessed)
 		correct(account);
 	account->in_call = 0;
@@ -247,11 +337,14 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	struct account *account = account_of(prev);
 
 	(void)ctx;
-	if (account)
-		become(account, preempt || !prev_state ? WAITING : sleeping(account, prev_state), now);
+	if (account) {
+		if (keeps_causes)
+			account->disk = BPF_CORE_READ_BITFIELD_PROBED(inside(prev), in_iowait);
+		become(prev, account, preempt || !prev_state ? WAITING : sleeping(account, prev_state), now);
+	}
 	account = account_of(next);
 	if (account)
-		become(account, account->in_call ? SYSTEM : USER, now);
+		become(next, account, account->in_call ? SYSTEM : USER, now);
 	return 0;
 }
 
@@ -263,7 +356,7 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 
 	(void)ctx;
 	if (account && is_off(account->state))
-		become(account, WAITING, bpf_ktime_get_ns());
+		become(task, account, WAITING, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -277,6 +370,8 @@ int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct 
 	(void)parent;
 	first.since = first.began = bpf_ktime_get_ns();
 	bpf_task_storage_get(&accounts, child, &first, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (keeps_causes)
+		bpf_task_storage_get(&causes_of, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	return 0;
 }
 
@@ -308,8 +403,11 @@ static __always_inline void look(struct task_struct *task, struct account *accou
 	}
 	/* Who sleeps does so in a system call, nearly always. */
 	account->in_call = 1;
-	if (is_futex(call))
+	if (is_futex(call)) {
 		account->sleeps_as = LOCK;
+		account->lock = lock_of(regs, call);
+	}
+	account->disk = BPF_CORE_READ_BITFIELD_PROBED(t, in_iowait);
 	account->state = sleeping(account, state);
 }
 
@@ -320,6 +418,8 @@ static __always_inline struct account *first_sight(struct task_struct *task)
 	struct account *account;
 	__u64 began = bpf_ktime_get_ns();
 
+	if (keeps_causes)
+		bpf_task_storage_get(&causes_of, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	look(task, &first);
 	first.since = first.began = began;
 	account = bpf_task_storage_get(&accounts, task, &first, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -330,12 +430,14 @@ static __always_inline struct account *first_sight(struct task_struct *task)
 		account->in_call = first.in_call;
 		account->sleeps_as = first.sleeps_as;
 		account->guessed = first.guessed;
+		account->disk = first.disk;
+		account->lock = first.lock;
 		*(volatile __u32 *)&account->state = first.state;
 	}
 	return account;
 }
 
-/* A record, in words; src/microstates.rs takes it apart. */
+/* A record, in words, behind which the causes stand where they are kept; src/microstates.rs takes it apart. */
 struct record {
 	__u64 tid;
 	__u64 pid;
@@ -369,6 +471,9 @@ struct record {
 	__u64 calls;
 	__u64 signals;
 };
+
+/* Of a thread that waited for nothing of the kind. */
+const struct causes no_causes = {};
 
 /* Whether nobody wrote to the account meanwhile. */
 static __always_inline bool copy_once(struct record *record, struct account *account)
@@ -453,5 +558,13 @@ int list(struct bpf_iter__task *ctx)
 	if (account)
 		copy_account(&record, account);
 	bpf_seq_write(seq, &record, sizeof(record));
+	if (keeps_causes) {
+		struct causes *causes = bpf_task_storage_get(&causes_of, task, 0, 0);
+
+		if (causes)
+			bpf_seq_write(seq, causes, sizeof(*causes));
+		else
+			bpf_seq_write(seq, &no_causes, sizeof(no_causes));
+	}
 	return 0;
 }

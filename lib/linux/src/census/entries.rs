@@ -2,7 +2,7 @@
 
 use crate::census::places::Places;
 use millpond_model::{
-    Class, CpuId, Doing, Lwp, LwpId, MICROSTATES, Microstate, Named, Nanos, Pid, ProcessEntry, Spent,
+    Causes, Class, CpuId, Doing, Lwp, LwpId, MICROSTATES, Microstate, Named, Nanos, Pid, ProcessEntry, Spent,
     Standing, ThreadEntry,
 };
 
@@ -57,6 +57,8 @@ pub(super) struct Seen {
     pub(super) threads: u32,
     /// Where its time went.
     pub(super) spent: Option<Spent>,
+    /// What its waits were for, where that is kept.
+    pub(super) causes: Option<Causes>,
 }
 
 impl Seen {
@@ -97,6 +99,7 @@ impl Seen {
             standing: self.standing(places),
             time: self.time,
             spent: self.spent,
+            causes: self.causes.clone(),
         }
     }
 }
@@ -197,6 +200,7 @@ mod tests {
             users: (0, 0),
             threads: 1,
             spent: None,
+            causes: None,
         }
     }
 

@@ -4,7 +4,7 @@
 
 use super::programs;
 use crate::{Os, Root};
-use millpond_bpf::microstates::{Record, Watching};
+use millpond_bpf::microstates::{Keep, Record, Watching};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, mpsc};
@@ -17,7 +17,7 @@ fn own_number() -> u32 {
 }
 
 fn watching(name: &str) -> Option<Watching> {
-    match programs::open(&Os::new(Root::live(PathBuf::from("/nonexistent"))), true) {
+    match programs::open(&Os::new(Root::live(PathBuf::from("/nonexistent"))), Keep::Causes) {
         Ok(watching) => Some(watching),
         Err(why) => {
             println!("skipped: census::live::{name}: {why}");

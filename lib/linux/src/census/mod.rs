@@ -24,6 +24,7 @@
 mod entries;
 #[cfg(test)]
 mod live;
+mod locks;
 mod places;
 mod proc;
 mod programs;
@@ -32,7 +33,7 @@ mod watch;
 use crate::LinuxMachine;
 use millpond_machine::facets::{CensusOptions, CensusWatch};
 use millpond_machine::{Absent, Census, Refusal};
-use millpond_model::Roster;
+use millpond_model::{LockPlace, Pid, Roster};
 use std::collections::BTreeMap;
 
 impl Census for LinuxMachine {
@@ -50,6 +51,11 @@ impl Census for LinuxMachine {
         let mut watch = watch::LinuxCensus::open(self, options, true);
         watch.begin().map_err(|refusal| Absent::because(refusal.reason.to_string()))?;
         Ok(Box::new(watch))
+    }
+
+    fn lock_place(&self, pid: Pid, address: u64) -> Option<LockPlace> {
+        let maps = self.os.root.proc.join(format!("{pid}/maps"));
+        locks::place(&self.os.root.read(&maps).ok().flatten()?, address)
     }
 
     fn users(&self) -> BTreeMap<u32, String> {

@@ -111,6 +111,7 @@ fn parse(text: &str, pid: u32, tid: u32) -> Option<(Seen, u32, [u64; 2])> {
         users: (0, 0),
         threads: 1,
         spent: None,
+        causes: None,
     };
     Some((seen, short(field::THREADS).unwrap_or(1), ticks))
 }

@@ -2,10 +2,10 @@
 
 use crate::Os;
 use crate::census::entries::{BEGAN_NS, Kept, Seen};
-use millpond_bpf::microstates::{Record, STATES, Watching};
+use millpond_bpf::microstates::{self, Keep, Record, STATES, Watching};
 use millpond_machine::facets::Depth;
 use millpond_machine::{Reason, Refusal};
-use millpond_model::{CpuId, Doing, Microstate, Nanos, Spent};
+use millpond_model::{Causes, CpuId, Doing, Microstate, Nanos, Spent};
 
 /// Since this version the arguments of the tracepoints are what the programs expect.
 const OLDEST_KERNEL: (u32, u32) = (6, 0);
@@ -29,14 +29,14 @@ const IN_ORDER: [Microstate; STATES - 1] = [
 ///
 /// # Errors
 /// Why there are none, as the second half of a sentence.
-pub(super) fn open(os: &Os, accounts: bool) -> Result<Watching, String> {
+pub(super) fn open(os: &Os, keep: Keep) -> Result<Watching, String> {
     if !os.root.live {
         return Err("it is a captured machine".to_owned());
     }
     if os.kernel < OLDEST_KERNEL {
         return Err("this kernel is older than 6.0".to_owned());
     }
-    Watching::open(accounts).map_err(|why| why.to_string())
+    Watching::open(keep).map_err(|why| why.to_string())
 }
 
 /// Everything that lives, ascending. `suspended`: for how long the machine was.
@@ -83,7 +83,13 @@ fn seen(record: &Record, depth: Depth, suspended: Nanos) -> Seen {
         users: (record.uid, record.euid),
         threads: 1,
         spent,
+        causes: record.account.and_then(|account| account.causes).map(|causes| caused(&causes)),
     }
+}
+
+fn caused(causes: &microstates::Causes) -> Causes {
+    let locks = causes.locks.iter().filter(|(_, time)| *time > 0).map(|(at, time)| (*at, Nanos(*time)));
+    Causes { disk: Nanos(causes.disk), locks: locks.collect() }
 }
 
 fn doing(record: &Record) -> Doing {

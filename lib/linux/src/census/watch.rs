@@ -4,7 +4,7 @@ use super::entries::{self, BEGAN_NS, Seen};
 use super::places::Places;
 use super::{proc, programs};
 use crate::LinuxMachine;
-use millpond_bpf::microstates::Watching;
+use millpond_bpf::microstates::{Keep, Watching};
 use millpond_machine::facets::{CensusOptions, CensusWatch, Depth};
 use millpond_machine::{Machine, Refusal};
 use millpond_model::{Nanos, Roster};
@@ -27,7 +27,12 @@ impl<'a> LinuxCensus<'a> {
     /// Loads the programs; with `watches` those that keep accounts, if what is asked for needs them.
     pub(super) fn open(machine: &'a LinuxMachine, options: CensusOptions, watches: bool) -> Self {
         let measures = watches && options.depth == Depth::Measured;
-        let programs = programs::open(&machine.os, measures);
+        let keep = match (measures, options.causes) {
+            (false, _) => Keep::Nothing,
+            (true, false) => Keep::Accounts,
+            (true, true) => Keep::Causes,
+        };
+        let programs = programs::open(&machine.os, keep);
         LinuxCensus { machine, options, programs, measures }
     }
 

@@ -29,10 +29,10 @@ use crate::LinuxMachine;
 use catalogue::{Code, Sort};
 use group::{Group, Whom};
 use millpond_machine::facets::{
-    CpuCounting, EventKind, EventList, Follow, Interface, Tracked, Tracking, Wanted,
+    CpuCounting, EventKind, EventList, Follow, Interface, LwpCounting, Tracked, Tracking, Wanted,
 };
 use millpond_machine::{Absent, HardwareCounters, Reason, Refusal, Subject};
-use millpond_model::CpuId;
+use millpond_model::{CpuId, Lwp};
 use pmu::Pmus;
 use std::io;
 
@@ -94,6 +94,11 @@ impl HardwareCounters for LinuxMachine {
 
     fn count_cpus(&self, cpus: &[CpuId], sets: &[Vec<Wanted>]) -> Result<Box<dyn CpuCounting + '_>, Refusal> {
         Ok(Box::new(cpus::Cpus::open(&self.os, cpus, &self.codes(sets)?)?))
+    }
+
+    fn count_lwps(&self, lwps: &[Lwp], set: &[Wanted]) -> Result<Box<dyn LwpCounting + '_>, Refusal> {
+        let codes = self.codes(&[set.to_vec()])?.concat();
+        Ok(Box::new(threads::Counted::begin(lwps, &codes)?))
     }
 
     fn track(

@@ -1,0 +1,275 @@
+//! What is known of a program after an interval: the machine's facets, asked in the order of the method.
+
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Failure, facet, read};
+use crate::pools;
+use millpond_machine::facets::{CensusOptions, Depth, LwpCounting, Wanted};
+use millpond_machine::{Absent, Machine, Refusal};
+use millpond_model::{Causes, Counted, LgrpId, LockPlace, Lwp, Microstate, Nanos, Pid, Roster, Spent};
+use millpond_observe::diagnosis::{Evidence, Shares, caused_since, together};
+use millpond_observe::{Follower, between, cycles_per_instruction};
+use millpond_session::stop_on_signal;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+
+/// How often one looks whether there is still somebody to look at.
+const LOOK: Nanos = Nanos::from_millis(250);
+/// The events whose quotient is cycles for an instruction.
+const EVENTS: [&str; 2] = ["cycles", "instructions"];
+
+/// Whom it is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Whose {
+    /// A process.
+    Process(Pid),
+    /// What is in a pool, by its name or number.
+    Pool(String),
+}
+
+/// A lock that was waited for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lock {
+    /// Its address, in which process.
+    pub at: (Pid, u64),
+    /// Where that is, where it can be told.
+    pub place: Option<LockPlace>,
+    /// The part of all time for locks.
+    pub share: f64,
+}
+
+/// All that is known.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gathered {
+    /// Whom it is about.
+    pub whose: Whose,
+    /// The name of the process.
+    pub name: Option<String>,
+    /// How many processes and threads there were at the end.
+    pub processes: usize,
+    /// Threads likewise.
+    pub threads: usize,
+    /// How long it was looked.
+    pub elapsed: Nanos,
+    /// What the threads spent together.
+    pub spent: Spent,
+    /// Locks, the dearest first.
+    pub locks: Vec<Lock>,
+    /// What is concluded from.
+    pub evidence: Evidence,
+    /// What is lacking, each as a sentence.
+    pub missing: Vec<String>,
+}
+
+/// Looks on.
+///
+/// # Errors
+/// [`Failure`] when there is no such process or pool, nobody is in it, or nothing can be watched.
+pub fn gather(machine: &dyn Machine, whose: &Whose, time: Nanos, ctx: &Ctx<'_>) -> Result<Gathered, Failure> {
+    let census = facet("processes", machine.census())?;
+    let options =
+        CensusOptions { threads: true, depth: Depth::Measured, causes: true, ..CensusOptions::default() };
+    let mut pids = members(machine, whose)?;
+    let mut watch = census.watch(options).map_err(|Absent { why, what_would_help }| Complaint {
+        what: "watch processes".to_owned(),
+        reason: why,
+        hint: what_would_help,
+    })?;
+    let before = read("processes", watch.sample())?;
+    check(&before, whose, &pids)?;
+    let mut missing: Vec<String> =
+        before.missing.iter().filter(|line| !line.starts_with("TRP: ")).cloned().collect();
+    let counting =
+        count(machine, &lwps(&before, &pids)).map_err(|why| missing.push(format!("cycles: {why}")));
+    let from = machine.clock().now();
+    wait(machine, whose, time, ctx);
+    let counted = counting.ok().map(|mut counting| counting.read());
+    let after = read("processes", watch.sample())?;
+    if matches!(whose, Whose::Pool(_)) {
+        pids.extend(members(machine, whose)?);
+    }
+    check(&after, whose, &pids)?;
+    let elapsed = machine.clock().now() - from;
+    let causes = causes(&before, &after, &pids);
+    let mut follower = Follower::default();
+    follower.begin(&before);
+    let picture = follower.next(after);
+    let roster = &picture.roster;
+    let of_ours = roster.threads.iter().zip(&picture.thread_spent).filter(|(t, _)| pids.contains(&t.lwp.pid));
+    let spent: Vec<Spent> = of_ours.map(|(_, spent)| *spent).collect();
+    let sum = together(&spent);
+    let locks = locks(machine, &causes, time_of(&sum, Microstate::Lock));
+    let found: BTreeSet<Pid> = roster.processes.iter().map(|p| p.pid).filter(|p| pids.contains(p)).collect();
+    let remote = remote(machine, &found).unwrap_or_else(|refusal| {
+        missing.push(format!("where memory is: {}", refusal.reason));
+        None
+    });
+    let evidence = Evidence {
+        shares: Shares::of(&sum),
+        calls_per_s: calls_per_s(&sum),
+        cpi: counted.as_ref().and_then(|readings| cpi(readings.iter().map(|r| &r.counted))),
+        remote,
+        disk: disk(&causes, &sum),
+        allocator: allocator(&locks, &sum),
+    };
+    let name = roster.processes.iter().find(|p| Whose::Process(p.pid) == *whose).map(|p| p.name.clone());
+    let (processes, threads) = (found.len(), spent.len());
+    Ok(Gathered {
+        whose: whose.clone(),
+        name,
+        processes,
+        threads,
+        elapsed,
+        spent: sum,
+        locks,
+        evidence,
+        missing,
+    })
+}
+
+/// The processes that it is about.
+fn members(machine: &dyn Machine, whose: &Whose) -> Result<BTreeSet<Pid>, Failure> {
+    match whose {
+        Whose::Process(pid) => Ok(BTreeSet::from([*pid])),
+        Whose::Pool(name) => pools::pids_in(machine, std::slice::from_ref(name), "diagnose"),
+    }
+}
+
+/// Whether there is somebody to look at.
+fn check(roster: &Roster, whose: &Whose, pids: &BTreeSet<Pid>) -> Result<(), Failure> {
+    if roster.threads.iter().any(|thread| pids.contains(&thread.lwp.pid)) {
+        return Ok(());
+    }
+    Err(match whose {
+        Whose::Process(pid) => Complaint::new(format!("diagnose process {pid}"), "there is no such process")
+            .hint("prstat lists the busiest; a word in place of a number is a pool"),
+        Whose::Pool(name) => Complaint::new(format!("diagnose pool {name}"), "no process is in it")
+            .hint(format!("poolbind -p {name} PID brings one there")),
+    }
+    .into())
+}
+
+fn lwps(roster: &Roster, pids: &BTreeSet<Pid>) -> Vec<Lwp> {
+    roster.threads.iter().map(|thread| thread.lwp).filter(|lwp| pids.contains(&lwp.pid)).collect()
+}
+
+/// Waits until the time is over, nobody is left, or the user has seen enough.
+fn wait(machine: &dyn Machine, whose: &Whose, time: Nanos, ctx: &Ctx<'_>) {
+    let (clock, stop) = (machine.clock(), stop_on_signal());
+    let end = clock.now() + time;
+    let is_there = || match (whose, machine.threads()) {
+        (Whose::Process(pid), Ok(threads)) => threads.lwps(*pid).is_ok(),
+        _ => true,
+    };
+    while clock.now() < end && !stop.load(Ordering::Relaxed) && !ctx.out.is_closed() && is_there() {
+        clock.sleep_until(end.min(clock.now() + LOOK));
+    }
+}
+
+/// Counts cycles and instructions in user mode.
+fn count<'m>(machine: &'m dyn Machine, lwps: &[Lwp]) -> Result<Box<dyn LwpCounting + 'm>, String> {
+    let counters = machine.hardware_counters().map_err(|absent| absent.why)?;
+    counters.hardware().map_err(|absent| absent.why)?;
+    let wanted = |(counter, event): (usize, &str)| Wanted {
+        counter: u32::try_from(counter).unwrap_or(0),
+        event: event.to_owned(),
+        user: true,
+        sys: false,
+    };
+    let set: Vec<Wanted> = EVENTS.into_iter().enumerate().map(wanted).collect();
+    counters.count_lwps(lwps, &set).map_err(|refusal| refusal.reason.to_string())
+}
+
+/// Cycles for an instruction of all threads together.
+fn cpi<'a>(readings: impl Iterator<Item = &'a Counted>) -> Option<f64> {
+    let counts = readings.filter_map(|counted| between(&Counted::default(), counted).counts);
+    let (cycles, instructions) = counts.fold((0_u64, 0_u64), |(cycles, instructions), counts| {
+        let count = |at: usize| counts.get(at).copied().unwrap_or(0);
+        (cycles.saturating_add(count(0)), instructions.saturating_add(count(1)))
+    });
+    cycles_per_instruction(cycles, instructions)
+}
+
+fn time_of(spent: &Spent, state: Microstate) -> Nanos {
+    spent.times[state.index()].unwrap_or(Nanos(0))
+}
+
+fn part(of: Nanos, whole: Nanos) -> f64 {
+    if whole > Nanos(0) { (of.as_secs_f64() / whole.as_secs_f64()).min(1.0) } else { 0.0 }
+}
+
+fn calls_per_s(spent: &Spent) -> Option<f64> {
+    let time = time_of(spent, Microstate::User) + time_of(spent, Microstate::System);
+    #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+    let calls = spent.calls? as f64;
+    (time > Nanos(0)).then(|| calls / time.as_secs_f64())
+}
+
+/// What the waits of each process were for in the interval. A thread that is new is taken as a whole.
+fn causes(before: &Roster, after: &Roster, pids: &BTreeSet<Pid>) -> Option<BTreeMap<Pid, Causes>> {
+    let known: BTreeMap<_, _> =
+        before.threads.iter().filter_map(|t| Some(((t.lwp, t.began), t.causes.as_ref()?))).collect();
+    let mut sums: Option<BTreeMap<Pid, Causes>> = None;
+    for thread in after.threads.iter().filter(|thread| pids.contains(&thread.lwp.pid)) {
+        let Some(now) = &thread.causes else { continue };
+        let none = Causes::default();
+        let since = caused_since(now, known.get(&(thread.lwp, thread.began)).copied().unwrap_or(&none));
+        let sum = sums.get_or_insert_default().entry(thread.lwp.pid).or_default();
+        sum.disk = sum.disk + since.disk;
+        for (at, time) in since.locks {
+            let waited = sum.locks.entry(at).or_default();
+            *waited = *waited + time;
+        }
+    }
+    sums
+}
+
+/// The locks with their places, the dearest first.
+fn locks(machine: &dyn Machine, causes: &Option<BTreeMap<Pid, Causes>>, whole: Nanos) -> Vec<Lock> {
+    let census = machine.census().ok();
+    let of_process = |(pid, causes): (&Pid, &Causes)| -> Vec<Lock> {
+        let lock = |(address, time): (&u64, &Nanos)| Lock {
+            at: (*pid, *address),
+            place: census.and_then(|census| census.lock_place(*pid, *address)),
+            share: part(*time, whole),
+        };
+        causes.locks.iter().map(lock).collect()
+    };
+    let mut locks: Vec<Lock> = causes.iter().flatten().flat_map(of_process).collect();
+    locks.sort_by(|a, b| b.share.total_cmp(&a.share));
+    locks
+}
+
+fn allocator(locks: &[Lock], spent: &Spent) -> Option<f64> {
+    let is_known = !locks.is_empty() && time_of(spent, Microstate::Lock) > Nanos(0);
+    let of_allocator = |lock: &&Lock| lock.place.as_ref().is_some_and(|place| place.of_allocator);
+    is_known.then(|| locks.iter().filter(of_allocator).map(|lock| lock.share).sum::<f64>().min(1.0))
+}
+
+fn disk(causes: &Option<BTreeMap<Pid, Causes>>, spent: &Spent) -> Option<f64> {
+    let disk = causes.as_ref()?.values().fold(Nanos(0), |sum, causes| sum + causes.disk);
+    Some(part(disk, time_of(spent, Microstate::Sleep)))
+}
+
+/// The part of the memory of processes that is far from their threads: of each thread all that is not where its home is, and of these the mean.
+/// `None` where all memory is equally far.
+fn remote(machine: &dyn Machine, pids: &BTreeSet<Pid>) -> Result<Option<f64>, Refusal> {
+    let lgroups = machine.lgroups()?;
+    if lgroups.nodes()?.iter().filter(|node| node.memory.is_some()).count() < 2 {
+        return Ok(None);
+    }
+    let (mut far, mut all) = (0.0, 0.0);
+    for pid in pids {
+        let (pages, homes) = (lgroups.pages(*pid)?, lgroups.homes(*pid)?);
+        #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+        let kib = |found: Option<LgrpId>| match found {
+            None => pages.values().sum::<u64>() as f64,
+            Some(home) => pages.get(&home).copied().unwrap_or(0) as f64,
+        };
+        let whole = kib(None);
+        #[expect(clippy::cast_precision_loss, reason = "a mean")]
+        let threads = homes.len().max(1) as f64;
+        let near: f64 = homes.iter().map(|thread| kib(Some(thread.home))).sum::<f64>() / threads;
+        (far, all) = (far + whole - near, all + whole);
+    }
+    Ok((all > 0.0).then(|| far / all))
+}

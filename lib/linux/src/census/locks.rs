@@ -1,0 +1,90 @@
+//! Where a lock of a program lies: its address in the map of the process's memory (`/proc/PID/maps`).
+//!
+//! An allocator is known by what its locks lie in: the data of a library that is one (`libjemalloc`, `libtcmalloc`, `libmimalloc`, …), the data of the C
+//! library, or the head of an arena of glibc. Each further arena of that begins at a multiple of 64 MiB with a description, and the arena with its
+//! lock behind it. The C library's own data holds the lock of the first arena, and of the list of arenas; those of its streams are behind it, in memory
+//! that is mapped without a name. A program that was linked statically has all of these in its own data, where they cannot be told from others.
+
+use millpond_model::LockPlace;
+
+/// What an arena of glibc begins at a multiple of.
+const ARENA: u64 = 64 << 20;
+/// The lock of an arena is this near to its beginning.
+const HEAD: u64 = 4096;
+
+/// What a mapping of an allocator has in its name: so do libraries of that trade, and arenas where the C library names them.
+const MALLOC: &str = "malloc";
+/// How the names of C libraries begin. That of musl is its dynamic linker.
+const C_LIBRARIES: [&str; 3] = ["libc.", "libc-", "ld-musl-"];
+
+/// The place of an address; `None` when nothing is mapped there.
+pub(super) fn place(maps: &str, address: u64) -> Option<LockPlace> {
+    let path = maps.lines().find_map(|line| mapping(line, address))?;
+    let name = path.rsplit('/').next().unwrap_or(path);
+    if name.is_empty() {
+        let of_allocator = address % ARENA < HEAD;
+        let name = if of_allocator { "an arena of malloc" } else { "memory without a name" };
+        return Some(LockPlace { name: name.to_owned(), of_allocator });
+    }
+    let of_allocator = name.contains(MALLOC) || C_LIBRARIES.iter().any(|known| name.starts_with(known));
+    let name = if name.starts_with('[') { name.trim_matches(['[', ']']) } else { name };
+    Some(LockPlace { name: name.to_owned(), of_allocator })
+}
+
+/// What is mapped by a line, if the address is in it: `7f1c-7f1d rw-p 00000000 fe:00 123   /usr/lib/libc.so.6`.
+fn mapping(line: &str, address: u64) -> Option<&str> {
+    let (range, rest) = line.split_once(' ')?;
+    let (from, to) = range.split_once('-')?;
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    if !(number(from)?..number(to)?).contains(&address) {
+        return None;
+    }
+    // Protection, offset, device and number of the file stand before its name.
+    let name = rest.splitn(4, ' ').nth(3)?.trim_start();
+    Some(name.split_once(' ').map_or("", |(_, name)| name.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAPS: &str = "\
+55d0c0000000-55d0c0001000 rw-p 00003000 fe:00 1234       /usr/bin/server worker
+55d0c2000000-55d0c2021000 rw-p 00000000 00:00 0          [heap]
+7f2a08000000-7f2a08021000 rw-p 00000000 00:00 0 
+7f2a0e1d0000-7f2a0e1d2000 rw-p 001d0000 fe:00 1701       /usr/lib/x86_64-linux-gnu/libc.so.6
+7f2a0e1d2000-7f2a0e1df000 rw-p 00000000 00:00 0 
+7f2a0e300000-7f2a0e301000 rw-p 00000000 fe:00 99         /usr/lib/libjemalloc.so.2
+";
+
+    fn found(address: u64) -> Option<(String, bool)> {
+        place(MAPS, address).map(|place| (place.name, place.of_allocator))
+    }
+
+    #[test]
+    fn allocators_are_known_by_their_places() {
+        let expected = [
+            (0x7f2a_0800_0030, "an arena of malloc", true),
+            (0x7f2a_0e1d_1c60, "libc.so.6", true),
+            (0x7f2a_0e30_0040, "libjemalloc.so.2", true),
+            (0x55d0_c000_0010, "server worker", false),
+            (0x55d0_c200_2000, "heap", false),
+            (0x7f2a_0802_0fff, "memory without a name", false),
+            (0x7f2a_0e1d_3000, "memory without a name", false),
+        ];
+        for (address, name, of_allocator) in expected {
+            assert_eq!(found(address), Some((name.to_owned(), of_allocator)), "{address:x}");
+        }
+        assert_eq!(found(0x7f2a_0802_1000), None);
+        assert_eq!(found(0), None);
+    }
+
+    #[test]
+    fn fuzz_maps() {
+        millpond_fuzz::check_text("linux-maps", &[MAPS], |text| {
+            if let Some(place) = place(text, 0x7f2a_0800_0030) {
+                assert!(!place.name.is_empty());
+            }
+        });
+    }
+}
