@@ -1,12 +1,14 @@
 //! What `cpustat` and `cputrack` have in common: sets of events, their columns, and the listing of what can be counted.
 
+use crate::ctx::Ctx;
 use crate::failure::{Complaint, Failure};
 use millpond_formats::cpustat::{Layout, Listing, Measurable, event_head, listing};
 use millpond_formats::events::{self, EventSpec, SpecFault, is_cycles, is_instructions};
 use millpond_machine::facets::{EventKind, HardwareCounters, Interface, Wanted};
 use millpond_machine::{Refusal, Subject};
 use millpond_observe::cycles_per_instruction;
-use serde_json::{Value, json};
+use millpond_observe::recording::counts_json;
+use serde_json::Value;
 
 /// The sets of events of a command, in the order in which they take turns.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,17 +76,38 @@ impl Sets {
         Some((at(is_cycles)?, at(is_instructions)?))
     }
 
+    /// The counters of a set, each with its event.
+    pub fn events(&self, set: usize) -> Vec<(u32, &str)> {
+        let counters = self.0.get(set).map_or(&[][..], |spec| spec.counters.as_slice());
+        counters.iter().map(|c| (c.pic, c.event.as_str())).collect()
+    }
+
     /// Counts with their names.
     pub fn json(&self, set: usize, counts: &[u64]) -> Value {
-        let counters = self.0.get(set).map_or(&[][..], |spec| spec.counters.as_slice());
-        let one =
-            |(c, count): (&events::Counter, &u64)| json!({ "pic": c.pic, "event": c.event, "count": count });
-        counters.iter().zip(counts).map(one).collect()
+        counts_json(&self.events(set), counts)
     }
 }
 
+/// What both commands begin with: with -h the listing is shown, and there is nothing more to do; else the sets of events, and what can be counted.
+///
+/// # Errors
+/// [`Failure`] with the place in the text of a set that makes no sense.
+pub fn begin(
+    counters: &dyn HardwareCounters,
+    texts: &[String],
+    lists: bool,
+    ctx: &mut Ctx<'_>,
+) -> Result<Option<(Sets, Interface)>, Failure> {
+    let interface = counters.interface();
+    if lists {
+        ctx.out.text(&capabilities(&interface));
+        return Ok(None);
+    }
+    Ok(Some((Sets::of(texts, counters)?, interface)))
+}
+
 /// The listing of `-h`.
-pub fn capabilities(interface: &Interface) -> String {
+fn capabilities(interface: &Interface) -> String {
     let section = |(heading, kind): (&str, EventKind)| {
         let lists = interface.events.iter().filter(|list| list.kind == kind && !list.names.is_empty());
         let lists: Vec<Measurable> = lists

@@ -65,7 +65,6 @@ mod psradm;
 mod psrinfo;
 mod psrset;
 mod quiet;
-mod recording;
 mod replay;
 mod sim;
 mod start;

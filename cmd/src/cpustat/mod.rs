@@ -66,7 +66,7 @@ mod watch;
 
 use crate::args::Parsed;
 use crate::command::Command;
-use crate::counting::{Sets, cannot_count, capabilities};
+use crate::counting::{begin, cannot_count};
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet};
 use millpond_session::{create_output, stop_on_signal};
@@ -97,14 +97,9 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let session = ctx.reading(&parsed.common)?;
     let machine = session.machine();
     let counters = facet("counters of the hardware", machine.hardware_counters())?;
-    let interface = counters.interface();
-    if options.lists {
-        ctx.out.text(&capabilities(&interface));
-        return Ok(Exit::DONE);
-    }
     let texts =
         if options.specs.is_empty() && options.cpi { vec![CPI.to_owned()] } else { options.specs.clone() };
-    let sets = Sets::of(&texts, counters)?;
+    let Some((sets, interface)) = begin(counters, &texts, options.lists, ctx)? else { return Ok(Exit::DONE) };
     if options.cpi
         && let Some(set) = (0..sets.len()).find(|set| sets.cpi_counters(*set).is_none())
     {

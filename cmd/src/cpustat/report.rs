@@ -6,12 +6,11 @@ use super::watch::Sampled;
 use crate::counting::{Sets, share_note};
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit};
-use crate::recording;
 use jiff::tz::TimeZone;
 use millpond_formats::cpustat::{Figures, Layout, cpustat_head, cpustat_row};
 use millpond_formats::{mpstat as stamps, print_iso};
 use millpond_model::{CpuId, LgrpId, Nanos, PsetId, WallTime};
-use millpond_observe::Distribution;
+use millpond_observe::{Distribution, recording};
 use millpond_report::{Align, Cell, Table};
 use millpond_session::{Output, reason};
 use serde_json::{Value, json};
@@ -129,14 +128,19 @@ impl<'a> Report<'a> {
 
     fn json(&self, set: usize, one: &Sampled, cpi: Option<f64>) -> Value {
         let (pset, lgroup) = self.place(one.cpu);
-        let counts = one.counted.counts.as_ref().map(|counts| self.sets.json(set, counts));
+        let sample = recording::Sample {
+            cpu: one.cpu,
+            pset,
+            lgroup,
+            time: one.time,
+            elapsed: one.elapsed,
+            spec: self.sets.0.get(set).map_or("", |spec| &spec.text),
+            events: &self.sets.events(set),
+            counted: &one.counted,
+            cpi,
+        };
+        let mut line = sample.json();
         let tick = self.layout.tick.as_ref().map(|name| json!({ "name": name, "count": one.tick }));
-        let mut line = json!({
-            "event": "tick", "time_s": recording::rounded(one.time.as_secs_f64()),
-            "elapsed_s": recording::rounded(one.elapsed.as_secs_f64()), "cpu": one.cpu, "pset": pset, "lgroup": lgroup,
-            "spec": self.sets.0.get(set).map(|spec| &spec.text), "counts": counts, "share": recording::rounded(one.counted.share),
-            "cpi": cpi.map(recording::rounded),
-        });
         if let Some(tick) = tick {
             line["tick"] = tick;
         }
@@ -157,7 +161,11 @@ impl<'a> Report<'a> {
             }
             // What was never counted is no sum.
             let counted = total.share.is_some_and(|share| share > 0.0) || total.counts.iter().any(|c| *c > 0);
-            let estimated = total.share.is_some_and(|share| share < 1.0).then(|| "scaled in part".to_owned());
+            let estimated = match total.share.filter(|share| *share < 1.0) {
+                Some(_) if counted => Some("scaled in part".to_owned()),
+                Some(share) => share_note(share),
+                None => None,
+            };
             let notes = self.sets.note(set).into_iter().chain(estimated).collect();
             let counts = counted.then(|| total.counts.clone());
             let figures = Figures { tick: Some(total.tick), counts, cpi, notes };

@@ -63,7 +63,7 @@ mod sums;
 
 use crate::args::Parsed;
 use crate::command::Command;
-use crate::counting::{Sets, cannot_count, capabilities};
+use crate::counting::{begin, cannot_count};
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use lines::Lines;
@@ -90,12 +90,9 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let session = ctx.held(&parsed.common)?;
     let machine = session.machine();
     let counters = facet("counters of the hardware", machine.hardware_counters())?;
-    let interface = counters.interface();
-    if options.lists {
-        ctx.out.text(&capabilities(&interface));
+    let Some((sets, interface)) = begin(counters, &options.specs, options.lists, ctx)? else {
         return Ok(Exit::DONE);
-    }
-    let sets = Sets::of(&options.specs, counters)?;
+    };
     let whose = options.whose.clone().ok_or_else(|| Failure::Usage("no program to start".to_owned()))?;
     let mut file = match &options.output {
         Some(path) => {

@@ -20,7 +20,7 @@
 //!
 //! e1 runs programs of ours on the machine at hand; `millpond experiment e1 --help` says what it does there. With `--machine t2000` it
 //! is done on a simulated one, as the others are: in memory. `e2` and `e3` run programs of ours on the machine at hand with `--machine real`
-//! (`millpond experiment e2 --machine real --help`), and `e6` measures latency there. Without options an experiment does everything that was published;
+//! (`millpond experiment e2 --machine real --help`), `e5` counts cycles and instructions there, and `e6` measures latency. Without options an experiment does everything that was published;
 //! its own options (`millpond experiment e3 --help`) choose any other point, which is then a prediction.
 //!
 //! # What is printed
@@ -71,7 +71,7 @@ pub(crate) const COMMAND: Command = Command {
         "e1 --machine t2000 [options]",
         "e2|e3 --machine real [--arm NAME,...] [--seconds N] [--svg]",
         "e2|e3|e4|e5|e6 [options]",
-        "e6 --machine real [--samples N]",
+        "e5|e6 --machine real [options]",
         "alternating|service [--machine NAME|real] [options]",
         "NAME --help",
     ],

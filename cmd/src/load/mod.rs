@@ -83,6 +83,7 @@
 //! --duty N       burn this percent of the time
 //! --period T     of periods of this length (0.02)
 //! --interval T   tell the iterations so often
+//! --memory MIB   read so much memory at random, each place known only when the one before was read
 //! ```
 //!
 //! # Options of every load
@@ -138,7 +139,7 @@ pub(crate) const COMMAND: Command = Command {
         "hackbench [--groups N] [--pairs N] [--loops N] [--bytes N] [--tasks KIND] [--transport KIND] [--fifo]",
         "stream [--seconds T] [--bytes N] [--spin] [--namespaces | --server ADDR | --connect ADDR [--from ADDRESS]] [--nic DEVICE --address A/BITS]",
         "service [--threads N] [--rate N] [--work MS] [--seed N] [--settle T] [--seconds T]",
-        "spin [--threads N] [--seconds T] [--duty N [--period T]] [--interval T]",
+        "spin [--threads N] [--seconds T] [--duty N [--period T]] [--interval T] [--memory MIB]",
     ],
     letters: "",
     longs: &[],

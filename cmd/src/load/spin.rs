@@ -9,7 +9,7 @@ use millpond_workloads::spin::{self, Duty, SpinEvent, SpinSpec};
 use serde_json::json;
 
 pub(super) const LOAD: Load =
-    Load { name: "spin", longs: &["threads:", "seconds:", "duty:", "period:", "interval:"], run };
+    Load { name: "spin", longs: &["threads:", "seconds:", "duty:", "period:", "interval:", "memory:"], run };
 
 fn run(options: &Parsed, job: &Job, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let spec = SpinSpec {
@@ -17,6 +17,7 @@ fn run(options: &Parsed, job: &Job, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> 
         duration: seconds(options, "seconds")?,
         duty: duty(options)?,
         interval: seconds(options, "interval")?,
+        memory_mib: value(options, "memory")?,
     };
     job.event(ctx, "ready", json!({}));
     job.wait_to_begin();

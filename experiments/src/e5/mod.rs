@@ -12,13 +12,33 @@
 //! and is sampled for 30 s at a time. Counters count user mode, as `cpustat` does by itself. The ten largest samples of single
 //! processors are shown beneath.
 //!
-//! Without options all that was published is done; `--machine` chooses one of the three.
+//! # Method
+//!
+//! Where does the time of its threads go: into user mode, locks, waiting for a processor? If into user mode, how many cycles does an instruction take?
+//! If many, it is memory; and what is near on one machine is far on the other. A program that is bound to a set is not moved any more; its
+//! memory stays where it is. So it is played once more on the machine with the long way with a thread for each processor of a board, unbound and
+//! in a set of that board, and the cycles stay.
+//!
+//! What is counted is recorded as `cpustat --record` writes it, and the two machines are laid beside one another as `millpond compare` does.
+//!
+//! # The machine at hand
+//!
+//! `--machine real` counts here, with a thread on each processor that may be used: one loop that stays in the core, one that reads memory at
+//! random (`millpond load spin`, `--memory 256`). Where there are no counters of the hardware it says so. Nothing but the two loops stands beside the published figures.
+//!
+//! Without options all that was published is done; `--machine` chooses one of the three, or the machine at hand.
+
+mod method;
+pub mod real;
+mod recorder;
 
 use crate::Failure;
-use crate::published::{Bench, Choices, Experiment, Findings, Kind, Lab, Opt, SECONDS, real};
+use crate::published::{Bench, Choices, Experiment, Findings, Kind, Lab, Opt, SECONDS, real as number};
+use method::{Look, sentence};
 use millpond_model::{CpuId, Nanos};
+use millpond_observe::recording::{Recording, beside};
 use millpond_report::{Align, Cell, Table};
-use millpond_session::Executed;
+use recorder::{Pair, Recorder, SPEC, total};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "e5",
@@ -26,7 +46,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         Opt {
             name: "machine",
             value: "NAME",
-            summary: "the simulated machine; all three",
+            summary: "the simulated machine, or real; all three",
             kind: Kind::Word(&["u2i", "e6900", "e25k"]),
         },
         Opt {
@@ -54,33 +74,53 @@ const CPI: &str = "cycles for an instruction";
 const LARGEST: usize = 10;
 /// Until caches are warm.
 const WARM_UP: Nanos = Nanos::from_secs(1);
+/// Where it is bound, once more: the machine with the long way.
+const FAR: &str = "e25k";
+
+/// What came of the application on a machine.
+struct Played {
+    machine: &'static str,
+    mean: f64,
+    recording: Recording,
+    /// Each sample of each processor: how many cycles, which sample, where.
+    all: Vec<(f64, &'static str, u64, CpuId)>,
+}
 
 fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<(), Failure> {
     let wanted = |name: &str| choices.word("machine").is_none_or(|machine| machine == name);
     if wanted("u2i") {
         loops(lab, choices.number("seconds").unwrap_or(10), findings)?;
     }
-    let mut means = Vec::new();
-    let mut largest: Vec<(f64, &str, u64, CpuId)> = Vec::new();
-    for machine in ["e6900", "e25k"] {
+    let mut played = Vec::new();
+    for machine in ["e6900", FAR] {
         if wanted(machine) {
-            means.push(application(lab, machine, choices, findings, &mut largest)?);
+            played.push(application(lab, machine, choices, findings)?);
         }
     }
-    if let [short, long] = means.as_slice() {
+    if let [short, long] = played.as_slice() {
         let samples = choices.number("samples").unwrap_or(3);
         let variant =
             if samples == 3 { "mean of three samples".into() } else { format!("mean of {samples} samples") };
-        findings.point("e25k over e6900", &variant, long / short);
+        findings.point("e25k over e6900", &variant, long.mean / short.mean);
+        let title = format!(
+            "recordings of {} (A) and {} (B), as millpond compare shows them",
+            short.machine, long.machine
+        );
+        findings.tables.push((title, beside(&short.recording, &long.recording)));
     }
-    if !largest.is_empty() {
-        findings.tables.push(("the largest samples".into(), table(largest)));
+    if wanted(FAR) {
+        bound(lab, choices, findings)?;
+    }
+    let all: Vec<_> = played.into_iter().flat_map(|one| one.all).collect();
+    if !all.is_empty() {
+        findings.tables.push(("the largest samples".into(), table(all)));
     }
     Ok(())
 }
 
 /// The two loops, each alone.
 fn loops(lab: &mut Lab<'_>, seconds: u64, findings: &mut Findings) -> Result<(), Failure> {
+    let mut counted = Vec::new();
     for (workload, name) in [("busyloop", "u2i, busy loop"), ("randmem", "u2i, random memory")] {
         lab.tell(name);
         let bench = lab.open("u2i")?;
@@ -89,70 +129,126 @@ fn loops(lab: &mut Lab<'_>, seconds: u64, findings: &mut Findings) -> Result<(),
         }
         bench.start(workload, "global")?;
         lab.pass(&bench, WARM_UP)?;
-        let before = bench.simulation()?.executed();
-        lab.pass(&bench, Nanos::from_secs(seconds))?;
-        let done = since(&before, &bench.simulation()?.executed());
-        let (cycles, instructions) = totals(&bench, &done);
+        let interval = Nanos::from_secs(seconds);
+        let mut recorder = recorder(&bench, &bench.cpus(), interval)?;
+        lab.pass(&bench, interval)?;
+        let pair = total(&recorder.sample()?);
         if workload == "busyloop" && seconds == 10 {
-            findings.point("cycles in 10 s", name, cycles / 1e6);
-            findings.point("instructions in 10 s", name, instructions / 1e6);
+            findings.point("cycles in 10 s", name, number(pair.cycles) / 1e6);
+            findings.point("instructions in 10 s", name, number(pair.instructions) / 1e6);
         }
-        findings.point(CPI, name, cycles / instructions);
+        findings.point(CPI, name, pair.cpi());
+        counted.push((name.to_owned(), pair));
     }
+    findings.tables.push((format!("cpustat -nc {SPEC} {seconds} 1"), totals(&counted)));
     Ok(())
 }
 
-/// The application on a machine: a point for each sample. Gives their mean.
+/// The application on a machine: a point for each sample, and the sentence of the method.
 fn application(
     lab: &mut Lab<'_>,
     machine: &'static str,
     choices: &Choices,
     findings: &mut Findings,
-    largest: &mut Vec<(f64, &'static str, u64, CpuId)>,
-) -> Result<f64, Failure> {
+) -> Result<Played, Failure> {
     let samples = choices.number("samples").unwrap_or(3);
+    let interval = sample_of(choices);
     let bench = lab.open(machine)?;
     findings.machines.push(bench.sentence());
     let threads = choices.number("threads").unwrap_or(bench.cpus().len() as u64);
-    bench.start(&format!("app -t {threads}"), "global")?;
+    let pid = bench.start(&format!("app -t {threads}"), "global")?;
     lab.pass(&bench, WARM_UP)?;
-    let mut sum = 0.0;
+    let mut recorder = recorder(&bench, &bench.cpus(), interval)?;
+    let look = Look::begin(bench.machine())?;
+    let (mut means, mut all) = (0.0, Vec::new());
     for sample in 1..=samples {
         let name = format!("{machine}, sample {sample}");
         lab.tell(&name);
-        let before = bench.simulation()?.executed();
-        lab.pass(&bench, Nanos::from_secs(choices.number("seconds").unwrap_or(30)))?;
-        let done = since(&before, &bench.simulation()?.executed());
-        let (cycles, instructions) = totals(&bench, &done);
-        findings.point(CPI, &name, cycles / instructions);
-        sum += cycles / instructions;
-        let busy = done.iter().filter(|(_, one)| one.user_instructions > 0);
-        largest.extend(busy.map(|(cpu, one)| {
-            let (cycles, instructions) = totals(&bench, &[(*cpu, *one)]);
-            (cycles / instructions, machine, sample, *cpu)
-        }));
+        lab.pass(&bench, interval)?;
+        let pairs = recorder.sample()?;
+        let cpi = total(&pairs).cpi();
+        findings.point(CPI, &name, cpi);
+        means += cpi;
+        let busy = pairs.iter().filter(|(_, pair)| pair.instructions > 0);
+        all.extend(busy.map(|(cpu, pair)| (pair.cpi(), machine, sample, *cpu)));
     }
-    Ok(sum / real(samples))
+    let mean = means / number(samples);
+    findings.notes.push(sentence(machine, look.end(pid)?, mean));
+    Ok(Played { machine, mean, recording: recorder.recording()?, all })
 }
 
-/// What each processor did between two looks.
-fn since(before: &[(CpuId, Executed)], after: &[(CpuId, Executed)]) -> Vec<(CpuId, Executed)> {
-    let pairs = before.iter().zip(after);
-    pairs
-        .map(|((cpu, b), (_, a))| {
-            let user_instructions = a.user_instructions - b.user_instructions;
-            (*cpu, Executed { user: a.user - b.user, user_instructions })
-        })
+/// The application with as many threads as a board has processors, unbound and in a set of that board.
+fn bound(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<(), Failure> {
+    let interval = sample_of(choices);
+    let mut found = Vec::new();
+    for (is_bound, how) in
+        [(false, "one board's worth of threads, unbound"), (true, "the same in a set of that board")]
+    {
+        let name = format!("{FAR}, {how}");
+        lab.tell(&name);
+        let bench = lab.open(FAR)?;
+        let board = board(&bench);
+        let pid = bench.start(&format!("app -t {}", board.len()), "global")?;
+        let set = if is_bound { Some(bench.set(&board)?) } else { None };
+        if let Some(set) = &set {
+            bench.bind(pid, set)?;
+        }
+        lab.pass(&bench, WARM_UP)?;
+        let mut recorder = recorder(&bench, &bench.cpus(), interval)?;
+        lab.pass(&bench, interval)?;
+        let cpi = total(&recorder.sample()?).cpi();
+        findings.point(CPI, &name, cpi);
+        found.push(cpi);
+    }
+    if let [unbound, bound] = found.as_slice() {
+        findings.notes.push(format!(
+            "{FAR}: a set of one board keeps the threads from moving, and their memory stays where it is: {bound:.2} cycles for an instruction in the set, {unbound:.2} without"
+        ));
+    }
+    Ok(())
+}
+
+/// The processors of the first board.
+fn board(bench: &Bench) -> Vec<CpuId> {
+    let processors = bench.topology().processors();
+    let first = processors.first().map(|processor| processor.lgroup);
+    processors
+        .iter()
+        .filter(|processor| Some(processor.lgroup) == first)
+        .map(|processor| processor.id)
         .collect()
 }
 
-/// Cycles and instructions in user mode of all these together.
-fn totals(bench: &Bench, done: &[(CpuId, Executed)]) -> (f64, f64) {
-    let mhz = bench.topology().processors().first().and_then(|p| p.clock_mhz).unwrap_or(1_000);
-    let user: u64 = done.iter().map(|(_, one)| one.user.0).sum();
-    let instructions: u64 = done.iter().map(|(_, one)| one.user_instructions).sum();
-    (real(user) * real(mhz) / 1e3, real(instructions))
+fn sample_of(choices: &Choices) -> Nanos {
+    Nanos::from_secs(choices.number("seconds").unwrap_or(30))
 }
+
+fn recorder<'b>(bench: &'b Bench, cpus: &[CpuId], interval: Nanos) -> Result<Recorder<'b>, Failure> {
+    Recorder::begin(bench.machine(), bench.topology(), cpus, interval)
+}
+
+/// Counts of loops, and the published ones, which are of other lengths: only the last column can be compared.
+fn totals(counted: &[(String, Pair)]) -> Table {
+    let heads = ["pic0", "pic1", CPI].map(|head| (head, Align::Right));
+    let mut table = Table::new(&[&[("loop", Align::Left)], &heads[..]].concat());
+    let published = PUBLISHED.map(|(name, pair)| (format!("{name}, published"), pair));
+    for (name, pair) in counted.iter().chain(&published) {
+        let count = |value| Cell::Count(value);
+        table.row([
+            name.as_str().into(),
+            count(pair.cycles),
+            count(pair.instructions),
+            (pair.cpi(), 2).into(),
+        ]);
+    }
+    table
+}
+
+/// The published lines of `cpustat`.
+const PUBLISHED: [(&str, Pair); 2] = [
+    ("u2i, busy loop", Pair { cycles: 3_554_903_403, instructions: 3_279_712_368 }),
+    ("u2i, random memory", Pair { cycles: 205_607_856, instructions: 34_023_849 }),
+];
 
 fn table(mut largest: Vec<(f64, &str, u64, CpuId)>) -> Table {
     largest.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -166,4 +262,18 @@ fn table(mut largest: Vec<(f64, &str, u64, CpuId)>) -> Table {
         table.row([Cell::from(machine), sample.into(), cpu.to_string().into(), (cpi, 2).into()]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn published_counts_give_the_published_cycles() {
+        let published = EXPERIMENT.published();
+        for (name, pair) in PUBLISHED {
+            let figure = published.figure(CPI, name).unwrap();
+            assert!((pair.cpi() - figure.value).abs() < 0.005, "{name}: {}", pair.cpi());
+        }
+    }
 }

@@ -89,6 +89,7 @@ impl Experiment {
         match self.name {
             "alternating" => Some(crate::alternating::real::run),
             "service" => Some(crate::service::real::run),
+            "e5" => Some(crate::e5::real::run),
             "e6" => Some(crate::e6::real::run),
             _ => None,
         }

@@ -20,7 +20,7 @@
 //!   that knows nothing of its hypervisor would show: shares of the time that it had.
 //!
 //! Counts of hardware's events are another matter: [`between`] takes the difference of two readings, scaled where others had the counters meanwhile,
-//! and [`Distribution`] shows how figures vary.
+//! and [`Distribution`] shows how figures vary; a [`recording`] of them can be laid beside another machine's.
 //! A verdict on a program is another matter still: [`diagnosis`].
 //! Rosters of threads are another matter (`census`): what each spent since the roster before, and recent use that decays.
 //!
@@ -33,6 +33,7 @@ pub mod diagnosis;
 mod frame;
 pub mod latency;
 mod quiet;
+pub mod recording;
 
 pub use census::{Follower, Picture, percents};
 pub use change::{Change, Scope, changes};

@@ -29,6 +29,9 @@ pub struct SpinSpec {
     pub duty: Option<Duty>,
     /// How often [`SpinEvent::Progress`] is told; without it never.
     pub interval: Option<Duration>,
+    /// MiB that each thread reads at random places, a word in each round, each place known only when the one before was read; without it
+    /// threads stay in their registers.
+    pub memory_mib: Option<NonZeroU32>,
 }
 
 /// A share of the wall clock, in percent of a period.
@@ -183,7 +186,7 @@ pub fn run(
             let (alive, is_over, done) = (alive.clone(), &is_over, &done);
             let spin = move || {
                 let _alive = alive;
-                spin(spec.duty, deadline, is_over, done)
+                spin(spec, deadline, is_over, done)
             };
             let spinner = thread::Builder::new().name(format!("spin-{index}")).spawn_scoped(scope, spin);
             spinners.push(spinner.map_err(|source| Error::StartThread { index, of: threads, source })?);
@@ -201,27 +204,59 @@ pub fn run(
     Ok(SpinResult { threads: parts, seconds: started.elapsed().as_secs_f64(), stopped })
 }
 
+/// A number that follows another one. Shifts and exclusive ors in turn: several rounds cannot be folded into one by a clever compiler.
+fn scrambled(mut state: u64) -> u64 {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    state
+}
+
+/// Memory of random words, all of it written: what is only zeros may be one page.
+fn memory(mib: NonZeroU32) -> Vec<u64> {
+    let words = (mib.get() as usize) << 17;
+    let mut word = 1;
+    std::iter::repeat_with(|| {
+        word = scrambled(word);
+        word
+    })
+    .take(words)
+    .collect()
+}
+
+/// The number that follows one by what is read at the place that it stands for. Scrambled, for else a place would almost decide the next one, and a
+/// walk would soon go round in a circle that caches hold.
+fn read(number: u64, words: &[u64]) -> u64 {
+    scrambled(number.wrapping_add(words[place(number, words.len())]))
+}
+
+/// A place that a number stands for, by its upper half.
+fn place(number: u64, places: usize) -> usize {
+    let place = (u128::from(number) * places as u128) >> 64;
+    // It is less than `places`.
+    usize::try_from(place).unwrap_or(0)
+}
+
 /// The life of a thread.
-fn spin(duty: Option<Duty>, deadline: Option<Instant>, is_over: &AtomicBool, done: &AtomicU64) -> SpinThread {
+fn spin(spec: &SpinSpec, deadline: Option<Instant>, is_over: &AtomicBool, done: &AtomicU64) -> SpinThread {
     let (began, mut iterations, mut state) = (Instant::now(), 0, 1_u64);
+    let memory = spec.memory_mib.map(memory);
     while !is_over.load(Ordering::Relaxed) {
         let now = Instant::now();
         if deadline.is_some_and(|deadline| now >= deadline) {
             break;
         }
-        let pause = duty.map_or(Duration::ZERO, |duty| duty.pause_after(now - began));
+        let pause = spec.duty.map_or(Duration::ZERO, |duty| duty.pause_after(now - began));
         if !pause.is_zero() {
             let left = deadline.map_or(pause, |deadline| pause.min(deadline - now));
             // Long periods are slept through in pieces, so that a stop is seen.
             thread::sleep(left.min(STOP_POLL));
             continue;
         }
-        for _ in 0..CHUNK {
-            // Shifts and exclusive ors in turn: several rounds cannot be folded into one by a clever compiler.
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-        }
+        state = match &memory {
+            None => (0..CHUNK).fold(state, |state, _| scrambled(state)),
+            Some(words) => (0..CHUNK).fold(state, |state, _| read(state, words)),
+        };
         state = black_box(state);
         iterations += CHUNK;
         done.fetch_add(CHUNK, Ordering::Relaxed);
@@ -278,6 +313,20 @@ thread       iterations      cpu s   cpu %
    all            40000      2.000   100.0
 ";
         assert_eq!(result.report(), expected);
+    }
+
+    #[test]
+    fn memory_is_random_words_and_every_number_stands_for_a_place() {
+        let words = memory(NonZeroU32::MIN);
+        assert_eq!(words.len() * size_of::<u64>(), 1 << 20);
+        let distinct: std::collections::HashSet<&u64> = words.iter().collect();
+        assert_eq!(distinct.len(), words.len());
+        assert_eq!((place(0, 10), place(u64::MAX / 2, 10), place(u64::MAX, 10)), (0, 4, 9));
+        // 131,072 throws at as many places leave 37 of 100 untouched.
+        let numbers = std::iter::successors(Some(1), |number| Some(read(*number, &words)));
+        let places: std::collections::HashSet<usize> =
+            numbers.take(words.len()).map(|number| place(number, words.len())).collect();
+        assert!(places.len() > words.len() / 2, "{}", places.len());
     }
 
     proptest! {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 fn spec(threads: u32, duration_ms: Option<u64>) -> SpinSpec {
     let duration = duration_ms.map(Duration::from_millis);
-    SpinSpec { threads: NonZeroU32::new(threads), duration, duty: None, interval: None }
+    SpinSpec { threads: NonZeroU32::new(threads), duration, duty: None, interval: None, memory_mib: None }
 }
 
 #[test]
@@ -69,4 +69,19 @@ fn a_result_reads_back_from_json() {
     let result = run(&spec(1, Some(1)), &AtomicBool::new(false), &mut |_| ()).unwrap();
     let back: SpinResult = serde_json::from_str(&serde_json::to_string(&result).unwrap()).unwrap();
     assert_eq!(back.iterations(), result.iterations());
+}
+
+#[test]
+fn threads_that_read_memory_do_iterations_and_end_when_they_are_told() {
+    let spec = SpinSpec { memory_mib: NonZeroU32::new(1), ..spec(2, None) };
+    let stop = AtomicBool::new(false);
+    let mut seen = 0;
+    let result = run(&SpinSpec { interval: Some(Duration::from_millis(1)), ..spec }, &stop, &mut |event| {
+        if let SpinEvent::Progress { iterations, .. } = event {
+            seen = iterations;
+            stop.store(iterations > 0, Ordering::Relaxed);
+        }
+    });
+    let result = result.unwrap();
+    assert!(result.stopped && seen > 0 && result.iterations() >= seen, "{seen} {result:?}");
 }

@@ -1,7 +1,9 @@
-//! Recordings of `cpustat`: a line about the whole, then a line for each sample, as JSON.
+//! Recordings of `cpustat`: a line about the whole, then a line for each sample, as JSON; and two of them beside one another.
 
+use crate::{CountedInterval, Distribution, cycles_per_instruction};
 use millpond_formats::events::{is_cycles, is_instructions};
-use millpond_observe::{Distribution, cycles_per_instruction};
+use millpond_model::{CpuId, LgrpId, Nanos, PsetId};
+use millpond_report::{Align, Cell, Table};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,15 +12,61 @@ use std::fmt;
 /// Raised when an older program could not understand a newer file.
 const FORMAT: u32 = 1;
 
-/// The line about the whole.
+/// The line about the whole: the machine's name, when it began, and seconds between samples.
+#[must_use]
 pub fn head(machine: &str, time: &str, interval_s: f64) -> Value {
     let interval = rounded(interval_s);
     json!({ "recording": "cpustat", "format": FORMAT, "machine": machine, "time": time, "interval_s": interval })
 }
 
 /// To millionths: JSON should not promise more digits than there are.
+#[must_use]
 pub fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
+}
+
+/// What was counted on a processor in an interval, as a line of a recording.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sample<'a> {
+    /// Which.
+    pub cpu: CpuId,
+    /// The set that it is in.
+    pub pset: PsetId,
+    /// The lgroup that it is in.
+    pub lgroup: LgrpId,
+    /// When the interval ended, since the beginning.
+    pub time: Nanos,
+    /// How long it was.
+    pub elapsed: Nanos,
+    /// What is counted, as it was typed.
+    pub spec: &'a str,
+    /// The counters with their events, in the order of the counts.
+    pub events: &'a [(u32, &'a str)],
+    /// The counts.
+    pub counted: &'a CountedInterval,
+    /// Cycles for each instruction, where both are counted.
+    pub cpi: Option<f64>,
+}
+
+impl Sample<'_> {
+    /// The line.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        json!({
+            "event": "tick", "time_s": rounded(self.time.as_secs_f64()), "elapsed_s": rounded(self.elapsed.as_secs_f64()),
+            "cpu": self.cpu, "pset": self.pset, "lgroup": self.lgroup, "spec": self.spec,
+            "counts": self.counted.counts.as_ref().map(|counts| counts_json(self.events, counts)),
+            "share": rounded(self.counted.share), "cpi": self.cpi.map(rounded),
+        })
+    }
+}
+
+/// Counts, each with its counter and its event.
+#[must_use]
+pub fn counts_json(events: &[(u32, &str)], counts: &[u64]) -> Value {
+    let one =
+        |((pic, event), count): (&(u32, &str), &u64)| json!({ "pic": pic, "event": event, "count": count });
+    events.iter().zip(counts).map(one).collect()
 }
 
 #[derive(Debug, Deserialize)]
@@ -119,15 +167,72 @@ pub fn parse(text: &str) -> Result<Recording, RecordingError> {
     Ok(recording)
 }
 
+/// One figure of a distribution.
+type Rank = fn(&Distribution) -> f64;
+
+/// Two recordings beside one another: a row for the rate of each event (for a second of one processor), for cycles for an instruction over the
+/// whole, and for how these are distributed over samples; with the ratio. What is not in a recording is missing.
+#[must_use]
+pub fn beside(a: &Recording, b: &Recording) -> Table {
+    let right = |head| (head, Align::Right);
+    let mut table = Table::new(&[("figure", Align::Left), right("A"), right("B"), right("B/A")]);
+    let mut row = |name: String, a: Option<f64>, b: Option<f64>, digits: usize| {
+        let cell =
+            |value: Option<f64>, digits| value.map_or(Cell::Missing, |value| Cell::Real(value, digits));
+        let ratio = match (a, b) {
+            (Some(a), Some(b)) if a > 0.0 => Some(b / a),
+            _ => None,
+        };
+        table.row([Cell::Text(name), cell(a, digits), cell(b, digits), cell(ratio, 2)]);
+    };
+    let events: BTreeSet<&String> = a.events.keys().chain(b.events.keys()).collect();
+    for event in events {
+        let rate = |r: &Recording| {
+            let (count, seconds) = *r.events.get(event)?;
+            (seconds > 0.0).then(|| count as f64 / seconds)
+        };
+        row(format!("{event}/s"), rate(a), rate(b), 1);
+    }
+    row("cpi".to_owned(), a.cpi, b.cpi, 2);
+    let ranks: [(&str, Rank); 5] = [
+        ("min", |d| d.min),
+        ("median", |d| d.median),
+        ("p90", |d| d.p90),
+        ("p99", |d| d.p99),
+        ("max", |d| d.max),
+    ];
+    for (name, rank) in ranks {
+        row(format!("cpi {name}"), a.cpis.as_ref().map(rank), b.cpis.as_ref().map(rank), 2);
+    }
+    table
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn line(cpu: u32, cycles: u64, instructions: u64) -> String {
-        json!({ "event": "tick", "cpu": cpu, "elapsed_s": 2.0, "time_s": 2.0, "counts": [
-            { "pic": 0, "event": "cycles", "count": cycles }, { "pic": 1, "event": "Instr_cnt", "count": instructions }
-        ] })
-        .to_string()
+        let sample = Sample {
+            cpu: CpuId(cpu),
+            pset: PsetId::DEFAULT,
+            lgroup: LgrpId(0),
+            time: Nanos::from_secs(2),
+            elapsed: Nanos::from_secs(2),
+            spec: "cycles,Instr_cnt",
+            events: &[(0, "cycles"), (1, "Instr_cnt")],
+            counted: &CountedInterval { counts: Some(vec![cycles, instructions]), share: 1.0 },
+            cpi: cycles_per_instruction(cycles, instructions),
+        };
+        sample.json().to_string()
+    }
+
+    #[test]
+    fn a_line_is_as_the_manual_has_it() {
+        let expected = concat!(
+            r#"{"counts":[{"count":300,"event":"cycles","pic":0},{"count":100,"event":"Instr_cnt","pic":1}],"cpi":3.0,"cpu":1,"#,
+            r#""elapsed_s":2.0,"event":"tick","lgroup":0,"pset":0,"share":1.0,"spec":"cycles,Instr_cnt","time_s":2.0}"#,
+        );
+        assert_eq!(line(1, 300, 100), expected);
     }
 
     fn text(lines: &[String]) -> String {
@@ -162,9 +267,34 @@ mod tests {
     #[test]
     fn fuzz_recordings() {
         let seed = text(&[line(0, 300, 100), line(1, 100, 0)]);
-        millpond_fuzz::check_text("cmd-recordings", &[&seed], |text| match parse(text) {
+        millpond_fuzz::check_text("observe-recordings", &[&seed], |text| match parse(text) {
             Ok(recording) => assert!(recording.cpus >= 1 && recording.samples >= recording.cpus),
             Err(error) => assert!(error.line >= 1 && !error.what.is_empty()),
         });
+    }
+
+    #[test]
+    fn figures_stand_beside_one_another_with_their_ratio() {
+        let recording = |cycles: u64, cpi: f64| Recording {
+            events: [("cycles".to_owned(), (cycles, 2.0))].into(),
+            cpi: Some(cpi),
+            cpis: Distribution::of(&[cpi]),
+            ..Recording::default()
+        };
+        let mut b = recording(300, 4.5);
+        b.events.insert("page-faults".into(), (8, 4.0));
+        let text = beside(&recording(200, 1.5), &b).text();
+        let expected = "\
+figure             A      B   B/A
+cycles/s       100.0  150.0  1.50
+page-faults/s      -    2.0     -
+cpi             1.50   4.50  3.00
+cpi min         1.50   4.50  3.00
+cpi median      1.50   4.50  3.00
+cpi p90         1.50   4.50  3.00
+cpi p99         1.50   4.50  3.00
+cpi max         1.50   4.50  3.00
+";
+        assert_eq!(text, expected);
     }
 }

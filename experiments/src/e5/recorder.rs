@@ -1,0 +1,130 @@
+//! Counts cycles and instructions of processors, and keeps what `cpustat --record` would write: on simulated machines and real ones alike.
+
+use crate::Failure;
+use millpond_formats::events::{self, is_cycles};
+use millpond_formats::print_iso;
+use millpond_machine::facets::{CpuCounting, CpuReading, Wanted};
+use millpond_machine::{HardwareCounters, Machine};
+use millpond_model::{CpuId, LgrpId, Nanos, PsetId, Topology};
+use millpond_observe::recording::{self, Recording, Sample};
+use millpond_observe::{between, cycles_per_instruction};
+
+/// As published.
+pub(super) const SPEC: &str = "pic0=Cycle_cnt,pic1=Instr_cnt";
+
+/// Cycles and instructions of several processors in the same time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Pair {
+    pub(super) cycles: u64,
+    pub(super) instructions: u64,
+}
+
+impl Pair {
+    /// Cycles for an instruction; 0 where no instruction was counted.
+    pub(super) fn cpi(self) -> f64 {
+        cycles_per_instruction(self.cycles, self.instructions).unwrap_or(0.0)
+    }
+}
+
+/// Counters that count, and what was recorded of them.
+pub(super) struct Recorder<'a> {
+    counting: Box<dyn CpuCounting + 'a>,
+    /// The counters with their events.
+    events: Vec<(u32, String)>,
+    lgroups: Vec<LgrpId>,
+    began: Nanos,
+    before: Vec<CpuReading>,
+    text: String,
+}
+
+impl<'a> Recorder<'a> {
+    /// Begins to count in user mode on these processors; `interval` is how long a sample will be.
+    ///
+    /// # Errors
+    /// [`Failure`] where cycles and instructions cannot be counted.
+    pub(super) fn begin(
+        machine: &'a dyn Machine,
+        topology: &Topology,
+        cpus: &[CpuId],
+        interval: Nanos,
+    ) -> Result<Recorder<'a>, Failure> {
+        let what = || Failure::refused("count cycles and instructions");
+        let counters = machine.hardware_counters().map_err(Failure::NotHere)?;
+        let wanted = wanted(counters)?;
+        let mut counting = counters.count_cpus(cpus, std::slice::from_ref(&wanted)).map_err(what())?;
+        counting.start(0).map_err(what())?;
+        let before = counting.read();
+        let home = |cpu: &CpuId| topology.processor(*cpu).map_or(LgrpId(0), |processor| processor.lgroup);
+        let head =
+            recording::head(machine.name(), &print_iso(machine.clock().wall()), interval.as_secs_f64());
+        Ok(Recorder {
+            counting,
+            events: wanted.into_iter().map(|one| (one.counter, one.event)).collect(),
+            lgroups: cpus.iter().map(home).collect(),
+            began: before.first().map_or(Nanos(0), |reading| reading.at),
+            before,
+            text: format!("{head}\n"),
+        })
+    }
+
+    /// What was counted since the last sample, on each processor. It is recorded.
+    ///
+    /// # Errors
+    /// [`Failure::Machine`] for a processor that cannot be read any more, or was not counted all of the time.
+    pub(super) fn sample(&mut self) -> Result<Vec<(CpuId, Pair)>, Failure> {
+        let now = self.counting.read();
+        let events: Vec<(u32, &str)> =
+            self.events.iter().map(|(pic, event)| (*pic, event.as_str())).collect();
+        let mut pairs = Vec::new();
+        for ((before, now), lgroup) in self.before.iter().zip(&now).zip(&self.lgroups) {
+            let lost = |why: &String| Failure::Machine(format!("processor {}: {why}", now.cpu));
+            let from = before.counted.as_ref().map_err(lost)?;
+            let counted = between(from, now.counted.as_ref().map_err(lost)?);
+            let Some(&[cycles, instructions]) = counted.counts.as_deref() else {
+                return Err(lost(&"others have its counters".to_owned()));
+            };
+            let pair = Pair { cycles, instructions };
+            let line = Sample {
+                cpu: now.cpu,
+                pset: PsetId::DEFAULT,
+                lgroup: *lgroup,
+                time: now.at - self.began,
+                elapsed: now.at - before.at,
+                spec: SPEC,
+                events: &events,
+                counted: &counted,
+                cpi: cycles_per_instruction(cycles, instructions),
+            };
+            self.text += &format!("{}\n", line.json());
+            pairs.push((now.cpu, pair));
+        }
+        self.before = now;
+        Ok(pairs)
+    }
+
+    /// The recording, as `millpond compare` reads it.
+    ///
+    /// # Errors
+    /// [`Failure::Machine`] where nothing was sampled.
+    pub(super) fn recording(&self) -> Result<Recording, Failure> {
+        recording::parse(&self.text).map_err(|error| Failure::Machine(format!("the recording: {error}")))
+    }
+}
+
+/// The sum over processors.
+pub(super) fn total(pairs: &[(CpuId, Pair)]) -> Pair {
+    pairs.iter().fold(Pair::default(), |sum, (_, pair)| Pair {
+        cycles: sum.cycles + pair.cycles,
+        instructions: sum.instructions + pair.instructions,
+    })
+}
+
+/// The published pair of events, cycles first.
+fn wanted(counters: &dyn HardwareCounters) -> Result<Vec<Wanted>, Failure> {
+    let spec = events::parse(SPEC, &|event| counters.capable(event));
+    let spec = spec.map_err(|error| Failure::Machine(error.to_string()))?;
+    let one = |c: events::Counter| Wanted { counter: c.pic, event: c.event, user: c.user, sys: c.sys };
+    let mut wanted: Vec<Wanted> = spec.counters.into_iter().map(one).collect();
+    wanted.sort_by_key(|one| !is_cycles(&one.event));
+    Ok(wanted)
+}
