@@ -27,12 +27,18 @@
 //! @ exit PID                        a process ends
 //! @ at MOMENT exit PID              … at a moment of the next change, as the journal names it
 //! @ off-line N                      somebody else takes a processor off-line
+//! @ meanwhile off-line N           … behind the first sample of the next command that counts events of the hardware
+//! @ counters PERCENT                others have these counters in the rest of the time
 //! @ lock   @ unlock                 another writer is at work
 //! @ journal full   @ journal free   the disk has no space for the journal
 //! @ writes REASON                   every write is refused: not-permitted, read-only, gone; or allowed again
 //! @ unfinished WHAT: KNOB A B       a writer died after setting KNOB from A to B (`-` is none)
+//! @ file TMP/NAME LINE…             a file with these lines
 //! ```
+//!
+//! `TMP/` at the beginning of a word is a directory that the transcript has to itself, which is gone afterwards.
 
+mod counters;
 pub mod document;
 mod machine;
 mod play;

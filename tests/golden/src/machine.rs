@@ -1,12 +1,13 @@
 //! The machine under the commands: a simulated one to which things can be done behind their back.
 
+use crate::counters::StageCounters;
 use jiff::tz::TimeZone;
 use millpond_machine::{
     Absent, Accounting, Census, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters,
     Interrupts, Journal, JournalError, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, MemoryJournal,
     Operation, Pools, Processors, Psets, Refusal, Sampler, Step, Threads, Value, Zones,
 };
-use millpond_model::Pid;
+use millpond_model::{CpuId, Pid};
 use millpond_session::Session;
 use millpond_sim::SimMachine;
 use std::cell::{Cell, RefCell};
@@ -22,6 +23,10 @@ pub(crate) struct Mischief {
     pub exits: RefCell<Option<(String, Pid)>>,
     /// Every write is refused.
     pub refuses: RefCell<Option<KnobError>>,
+    /// A processor goes off-line while its events are counted.
+    pub goes: Cell<Option<CpuId>>,
+    /// The percent of the time in which counters of the hardware count; all of it unless said.
+    pub counts: Cell<Option<u64>>,
 }
 
 /// A simulated machine with mischief.
@@ -29,6 +34,7 @@ pub(crate) struct Mischief {
 pub struct Stage {
     sim: Rc<SimMachine>,
     journal: Rc<StageJournal>,
+    counters: Rc<StageCounters>,
     pub(crate) mischief: Rc<Mischief>,
 }
 
@@ -48,7 +54,8 @@ impl Stage {
             mischief: Rc::clone(&mischief),
             sim: Rc::clone(&sim),
         };
-        Stage { sim, journal: Rc::new(journal), mischief }
+        let counters = StageCounters { sim: Rc::clone(&sim), mischief: Rc::clone(&mischief) };
+        Stage { sim, journal: Rc::new(journal), counters: Rc::new(counters), mischief }
     }
 
     /// The machine itself.
@@ -122,7 +129,7 @@ impl Machine for Stage {
     }
 
     fn hardware_counters(&self) -> Result<&dyn HardwareCounters, Absent> {
-        self.sim.hardware_counters()
+        self.sim.hardware_counters().map(|_| &*self.counters as &dyn HardwareCounters)
     }
 
     fn latency(&self) -> Result<&dyn LatencyProbe, Absent> {

@@ -26,7 +26,8 @@ pub struct Played {
 /// A sentence when the transcript itself makes no sense.
 pub fn play(text: &str, machines: &Path) -> Result<Played, String> {
     let lines = parse(text).map_err(|e| format!("line {}: {}", e.at, e.why))?;
-    let mut theatre = Theatre { machines: machines.to_path_buf(), stage: None, lock: None };
+    let scratch = tempfile::tempdir().map_err(|e| e.to_string())?;
+    let mut theatre = Theatre { machines: machines.to_path_buf(), stage: None, lock: None, scratch };
     let mut played = Played { commands: 0, differences: String::new() };
     for line in lines {
         match line {
@@ -63,7 +64,12 @@ struct Theatre {
     machines: std::path::PathBuf,
     stage: Option<Stage>,
     lock: Option<Box<dyn Guard>>,
+    /// What `TMP/` stands for.
+    scratch: tempfile::TempDir,
 }
+
+/// The word for the transcript's own directory.
+const SCRATCH: &str = "TMP/";
 
 struct Got {
     out: Vec<String>,
@@ -78,7 +84,7 @@ fn lines(bytes: &[u8]) -> Vec<String> {
 impl Theatre {
     fn run(&self, words: &[String]) -> Got {
         let session = self.stage.as_ref().map(Stage::session);
-        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let words: Vec<OsString> = words.iter().map(|word| self.placed(word).into()).collect();
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let mut ctx = Ctx::new(Output::to(&mut out), Output::to(&mut err));
         if let Some(session) = &session {
@@ -86,7 +92,17 @@ impl Theatre {
         }
         let status = run(&words, &mut ctx).0;
         drop(ctx);
-        Got { out: lines(&out), err: lines(&err), status }
+        let here = format!("{}/", self.scratch.path().display());
+        let named = |bytes: &[u8]| lines(bytes).iter().map(|line| line.replace(&here, SCRATCH)).collect();
+        Got { out: named(&out), err: named(&err), status }
+    }
+
+    /// A word with the directory that it stands in.
+    fn placed(&self, word: &str) -> String {
+        match word.strip_prefix(SCRATCH) {
+            Some(name) => format!("{}/{name}", self.scratch.path().display()),
+            None => word.to_owned(),
+        }
     }
 
     fn perform(&mut self, words: &[&str]) -> Result<(), String> {
@@ -104,6 +120,11 @@ impl Theatre {
             ["unlock"] => {
                 self.lock = None;
                 return Ok(());
+            }
+            ["file", name, text @ ..] => {
+                let text: String = text.iter().map(|line| format!("{line}\n")).collect();
+                return std::fs::write(self.placed(name), text.trim_start_matches('\n'))
+                    .map_err(|e| e.to_string());
             }
             _ => {}
         }
@@ -138,6 +159,8 @@ impl Theatre {
                     None => Err("there is no such processor"),
                 })?;
             }
+            ["meanwhile", "off-line", cpu] => stage.mischief.goes.set(Some(id(cpu)?)),
+            ["counters", percent] => stage.mischief.counts.set(Some(number(percent)?)),
             ["lock"] => self.lock = Some(sim.lock().map_err(|e| e.to_string())?),
             ["journal", state] => stage.mischief.full.set(*state == "full"),
             ["writes", reason] => {

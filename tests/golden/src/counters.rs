@@ -1,0 +1,88 @@
+//! Counters of hardware under the commands: the simulated ones, which others may use too, and whose processors may go while they count.
+
+use crate::machine::Mischief;
+use millpond_machine::facets::{CpuCounting, CpuReading, Follow, Interface, Tracked, Tracking, Wanted};
+use millpond_machine::{Absent, HardwareCounters, Refusal};
+use millpond_model::{Counted, CpuId, Nanos, State};
+use millpond_sim::SimMachine;
+use std::rc::Rc;
+
+/// The counters of a simulated machine, with mischief.
+pub(crate) struct StageCounters {
+    pub(crate) sim: Rc<SimMachine>,
+    pub(crate) mischief: Rc<Mischief>,
+}
+
+impl HardwareCounters for StageCounters {
+    fn hardware(&self) -> Result<(), Absent> {
+        self.sim.hardware()
+    }
+
+    fn interface(&self) -> Interface {
+        self.sim.interface()
+    }
+
+    fn capable(&self, event: &str) -> Option<u32> {
+        self.sim.capable(event)
+    }
+
+    fn count_cpus(&self, cpus: &[CpuId], sets: &[Vec<Wanted>]) -> Result<Box<dyn CpuCounting + '_>, Refusal> {
+        let counting = self.sim.count_cpus(cpus, sets)?;
+        Ok(Box::new(Contended { stage: self, counting, samples: 0 }))
+    }
+
+    fn track(
+        &self,
+        whose: &Tracked,
+        sets: &[Vec<Wanted>],
+        follow: Follow,
+    ) -> Result<Box<dyn Tracking + '_>, Refusal> {
+        self.sim.track(whose, sets, follow)
+    }
+}
+
+/// Counters of processors that others have in a part of the time.
+struct Contended<'a> {
+    stage: &'a StageCounters,
+    counting: Box<dyn CpuCounting + 'a>,
+    samples: u32,
+}
+
+/// Before this reading a processor goes: the first is where counting begins, the second the first sample.
+const GOES_BEFORE: u32 = 3;
+
+impl CpuCounting for Contended<'_> {
+    fn start(&mut self, set: usize) -> Result<(), Refusal> {
+        self.counting.start(set)
+    }
+
+    fn read(&mut self) -> Vec<CpuReading> {
+        let StageCounters { sim, mischief } = self.stage;
+        self.samples += 1;
+        if self.samples == GOES_BEFORE
+            && let Some(cpu) = mischief.goes.take()
+        {
+            sim.edit(|s| {
+                if let Some(record) = s.tables.processors.get_mut(&cpu) {
+                    record.state = State::OffLine;
+                }
+            });
+        }
+        let percent = mischief.counts.get().unwrap_or(100);
+        let part = |reading: CpuReading| CpuReading {
+            counted: reading.counted.map(|counted| share(&counted, percent)),
+            ..reading
+        };
+        self.counting.read().into_iter().map(part).collect()
+    }
+}
+
+/// What would have been counted in so many percent of the time.
+fn share(counted: &Counted, percent: u64) -> Counted {
+    let of = |value: u64| value.saturating_mul(percent) / 100;
+    Counted {
+        values: counted.values.iter().map(|value| of(*value)).collect(),
+        wanted: counted.wanted,
+        counting: Nanos(of(counted.wanted.0)),
+    }
+}
