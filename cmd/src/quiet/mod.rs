@@ -67,7 +67,7 @@
 //!
 //! # Status
 //!
-//! 0, or 1 when the limit was not kept or cannot be judged, the set ended meanwhile, or nothing can be watched, or 2 for what makes no sense.
+//! 0, or 1 when the limit was not kept or cannot be judged (how long things took is not known, or not all of it could be kept), the set ended meanwhile, or nothing can be watched, or 2 for what makes no sense.
 
 mod figures;
 mod options;
@@ -128,14 +128,27 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     Ok(match verdict {
         None | Some(Verdict::Kept) => exit,
         Some(Verdict::Broken(_)) => exit.and(Exit::REFUSED),
-        Some(Verdict::Unknown) => {
+        Some(verdict) => {
             let limit = options.limit.as_ref().map(|limit| limit.text.clone()).unwrap_or_default();
-            let why = "how long each disturbance took is not known here";
-            let complaint = Complaint::new(format!("judge by {limit}"), why);
-            ctx.complain(&complaint.hint("a limit on how often can be judged: --max 10/s"));
+            ctx.complain(&not_judged(&verdict, &limit));
             exit.and(Exit::REFUSED)
         }
     })
+}
+
+/// Why there is no verdict.
+fn not_judged(verdict: &Verdict, limit: &str) -> Complaint {
+    let (why, hint) = match verdict {
+        Verdict::Partial => (
+            "nothing that was kept is beyond it, and not everything was kept",
+            "look at fewer processors, or for a shorter time",
+        ),
+        _ => (
+            "how long each disturbance took is not known here",
+            "a limit on how often can be judged: --max 10/s",
+        ),
+    };
+    Complaint::new(format!("judge by {limit}"), why).hint(hint)
 }
 
 /// Writes the page; where that fails it is told.

@@ -126,7 +126,7 @@ fn sentences(verdict: &Verdict, limit: Limit, text: &str, run: &Run) -> Vec<Stri
             told.extend((more > 0).then(|| format!("not quiet: and {more} more")));
             told
         }
-        (Verdict::Unknown, _) => Vec::new(),
+        (Verdict::Unknown | Verdict::Partial, _) => Vec::new(),
     }
 }
 
@@ -172,7 +172,7 @@ pub fn json(run: &Run, options: &Options, verdict: Option<&Verdict>) -> Value {
         "quiet": verdict.and_then(|verdict| match verdict {
             Verdict::Kept => Some(true),
             Verdict::Broken(_) => Some(false),
-            Verdict::Unknown => None,
+            Verdict::Unknown | Verdict::Partial => None,
         }),
         "broken": broken,
     })

@@ -165,7 +165,12 @@ pub struct Options {
     pub worth_telling_ns: u64,
     /// The address of the function by which a timer wakes a thread; 0 when it is not known.
     pub wakes_sleeper: u64,
+    /// Bytes of the ring of stretches: a power of two, and whole pages ([`RING_BYTES`]).
+    pub ring_bytes: u32,
 }
+
+/// Room for some ten thousand stretches that nobody has taken yet.
+pub const RING_BYTES: u32 = 1 << 20;
 
 /// The programs at work.
 #[derive(Debug)]
@@ -189,6 +194,7 @@ impl Disturbing {
             ]);
             opened.set_entries("states", processors);
             opened.set_entries("nudges", processors);
+            opened.set_entries("stretches", options.ring_bytes);
         })?;
         Ok(Disturbing { object, missing: Vec::new() })
     }

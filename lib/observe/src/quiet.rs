@@ -55,6 +55,8 @@ pub struct Quiet {
     /// Stretches, the longest first.
     pub stretches: Vec<Stretch>,
     processors: usize,
+    /// Some of what was seen could not be kept.
+    is_partial: bool,
 }
 
 /// Whether the limit was kept.
@@ -66,6 +68,8 @@ pub enum Verdict {
     Broken(Vec<Broken>),
     /// It cannot be told: nobody knows how long each took.
     Unknown,
+    /// It cannot be told: what was kept keeps within it, and not everything was kept.
+    Partial,
 }
 
 /// One way in which a limit was not kept.
@@ -88,7 +92,8 @@ impl Quiet {
         let elapsed = Nanos(seen.at.0.saturating_sub(seen.began.0));
         let processors = seen.cpus.len();
         let mut lines: BTreeMap<Cause, QuietLine> = BTreeMap::new();
-        let mut quiet = Quiet { elapsed, processors, ..Quiet::default() };
+        let is_partial = !seen.lost.is_empty();
+        let mut quiet = Quiet { elapsed, processors, is_partial, ..Quiet::default() };
         for row in &seen.rows {
             quiet.count_row(row);
             match lines.get_mut(&row.cause) {
@@ -165,7 +170,11 @@ impl Quiet {
                 sums.filter(|(_, rate)| *rate > most).map(|(cpu, rate)| Broken::Rate(cpu, rate)).collect()
             }
         };
-        if broken.is_empty() { Verdict::Kept } else { Verdict::Broken(broken) }
+        match (broken.is_empty(), self.is_partial) {
+            (false, _) => Verdict::Broken(broken),
+            (true, true) => Verdict::Partial,
+            (true, false) => Verdict::Kept,
+        }
     }
 }
 
@@ -298,6 +307,16 @@ mod tests {
         assert_eq!(quiet.judge(Limit::Rate(1.0), false), Verdict::Kept);
         assert_eq!(quiet.lines[0].share, None);
         assert_eq!(Quiet::of(&seen(vec![]), vec![]).judge(Limit::Time(Nanos(1)), false), Verdict::Kept);
+    }
+
+    #[test]
+    fn what_was_not_kept_proves_no_quiet_but_may_break_a_limit() {
+        let lost = vec!["3 stretches that came faster than they were read".to_owned()];
+        let seen = Disturbed { lost, ..seen(vec![row(0, "cron", Doer::Others, 2, 50, 40)]) };
+        let quiet = Quiet::of(&seen, Vec::new());
+        assert_eq!(quiet.judge(Limit::Time(Nanos(40)), false), Verdict::Partial);
+        assert_eq!(quiet.judge(Limit::Rate(1.0), false), Verdict::Partial);
+        assert!(matches!(quiet.judge(Limit::Time(Nanos(39)), false), Verdict::Broken(_)));
     }
 
     proptest! {

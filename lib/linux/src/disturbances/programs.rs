@@ -5,7 +5,7 @@ use super::symbols::Symbols;
 use super::tables::{Stolen, now};
 use super::{Aside, LinuxMachine};
 use crate::interrupt_names::{InterruptCount, interrupt_counts};
-use millpond_bpf::disturbances::{Disturbing, Kind, Options, Stretches, Sum};
+use millpond_bpf::disturbances::{Disturbing, Kind, Options, RING_BYTES, Stretches, Sum};
 use millpond_machine::facets::{DisturbanceWatch, WatchedJob};
 use millpond_machine::{Reason, Refusal};
 use millpond_model::{Cause, CpuId, Disturbance, DisturbanceKind, Disturbed, Doer, Nanos, Pid, Stretch};
@@ -48,6 +48,18 @@ impl<'a> ByPrograms<'a> {
     /// # Errors
     /// Why it cannot be seen this way, as the second half of a sentence.
     pub(super) fn start(machine: &'a LinuxMachine, what: &WatchedJob) -> Result<Self, String> {
+        Self::start_with(machine, what, RING_BYTES)
+    }
+
+    /// The same with another size of the ring of stretches.
+    ///
+    /// # Errors
+    /// As [`ByPrograms::start`].
+    pub(super) fn start_with(
+        machine: &'a LinuxMachine,
+        what: &WatchedJob,
+        ring_bytes: u32,
+    ) -> Result<Self, String> {
         let os = &machine.os;
         if os.kernel < OLDEST_KERNEL {
             return Err("this kernel is older than 6.0".to_owned());
@@ -58,6 +70,7 @@ impl<'a> ByPrograms<'a> {
             watcher: std::process::id(),
             worth_telling_ns: what.worth_telling.0,
             wakes_sleeper: symbols.address(WAKES_SLEEPER).unwrap_or(0),
+            ring_bytes,
         };
         let programs = Disturbing::open(options).map_err(|why| why.to_string())?;
         let heard = Rc::new(RefCell::new(Vec::new()));
@@ -163,7 +176,7 @@ impl<'a> ByPrograms<'a> {
         }
     }
 
-    fn lost(&self) -> Vec<String> {
+    pub(super) fn lost(&self) -> Vec<String> {
         let Ok(lost) = self.programs.lost() else { return Vec::new() };
         let stretches = lost.stretches.saturating_add(self.forgotten as u64);
         let said = [

@@ -1,8 +1,9 @@
 //! On the machine at hand: relations only, for it is not ours alone.
 
+use super::programs::ByPrograms;
 use crate::{LinuxMachine, Root};
 use millpond_machine::MemoryJournal;
-use millpond_machine::facets::{Disturbances, Job, WatchedJob};
+use millpond_machine::facets::{DisturbanceWatch, Disturbances, Job, WatchedJob};
 use millpond_model::{CpuId, CpuSet, DisturbanceKind, Disturbed, Nanos, Pid};
 use rustix::thread::{CpuSet as Mask, sched_getaffinity, sched_setaffinity};
 use std::collections::BTreeMap;
@@ -115,4 +116,42 @@ fn counts_only_grow() {
     let then = counts(watch.collect().unwrap());
     end(child);
     assert!(then >= first);
+}
+
+#[test]
+fn stretches_that_the_ring_cannot_hold_are_counted_and_told() {
+    let Some(cpu) = last_cpu() else {
+        eprintln!("skipped: stretches that the ring cannot hold: this machine has a single processor for us");
+        return;
+    };
+    let state = tempfile::tempdir().unwrap();
+    let machine = machine(&state);
+    // The smallest ring that there can be, every stretch, and nobody who takes them: each tick of the clock takes the processor from the job.
+    let page = u32::try_from(rustix::param::page_size()).unwrap();
+    let child = busy_on(cpu, &state, "mp-ring");
+    let job = Job { set: None, pids: vec![Pid(child.id())] };
+    let what = WatchedJob { worth_telling: Nanos(0), ..watched(cpu, job, false) };
+    let mut watch = match ByPrograms::start_with(&machine, &what, page) {
+        Ok(watch) => watch,
+        Err(why) => {
+            eprintln!("skipped: stretches that the ring cannot hold: {why}");
+            end(child);
+            return;
+        }
+    };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while watch.lost().is_empty() && Instant::now() < deadline {
+        std::thread::yield_now();
+    }
+    let seen = watch.collect().unwrap();
+    end(child);
+    // A stretch has 9 words of 8 bytes in the ring, which was full.
+    assert!(seen.stretches.len() >= page as usize / 72, "{} stretches are told", seen.stretches.len());
+    let [lost] = seen.lost.as_slice() else { panic!("{:?}", seen.lost) };
+    let (count, why) = lost.split_once(' ').unwrap();
+    assert!(count.parse::<u64>().unwrap() > 0, "{lost}");
+    assert_eq!(why, "stretches that came faster than they were read");
+    // What was lost stays lost, and there is room for new ones.
+    let again = watch.collect().unwrap();
+    assert!(again.lost.iter().any(|line| line.ends_with("faster than they were read")), "{:?}", again.lost);
 }
