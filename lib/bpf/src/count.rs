@@ -65,8 +65,8 @@ impl Counting {
         let words = object.words("rows", processors.max(1) as usize * ROW_WORDS)?;
         let results: Vec<_> =
             COUNTS.iter().map(|&(name, columns)| (name, columns, object.attach(name))).collect();
-        if let Some((_, _, Err(why))) =
-            results.iter().find(|_| results.iter().all(|(_, _, done)| done.is_err()))
+        if let (true, Some((_, _, Err(why)))) =
+            (results.iter().all(|(_, _, done)| done.is_err()), results.first())
         {
             return Err(why.clone());
         }

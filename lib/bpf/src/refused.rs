@@ -71,6 +71,15 @@ mod tests {
     }
 
     #[test]
+    fn a_kind_of_error_without_a_number_has_the_same_meaning() {
+        let of = |kind: io::ErrorKind, log: &str| Refused::of(&kind.into(), log.into());
+        assert_eq!(of(io::ErrorKind::PermissionDenied, "libbpf: failed"), Refused::NotPermitted);
+        assert_eq!(of(io::ErrorKind::NotFound, ""), Refused::NoSuchPlace);
+        let refused = of(io::ErrorKind::PermissionDenied, "-- BEGIN PROG LOAD LOG --\nR1 invalid mem access");
+        assert!(matches!(refused, Refused::Kernel { .. }));
+    }
+
+    #[test]
     fn what_the_verifier_says_is_no_lack_of_rights() {
         let refused = Refused::of(&io::Error::from_raw_os_error(13), "R1 invalid mem access".into());
         assert!(matches!(refused, Refused::Kernel { .. }));

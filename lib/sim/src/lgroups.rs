@@ -5,7 +5,7 @@ use crate::machine::SimMachine;
 use crate::state::SimState;
 use crate::tables::{LwpRecord, Tables};
 use crate::threads::Targets;
-use millpond_machine::facets::{Homed, Lgroups, NodeMemory, NodeStatus, Reach};
+use millpond_machine::facets::{Homed, Lgroups, NodeMemory, NodeStatus, Reach, nothing_near};
 use millpond_machine::{Change, Reason, Refusal, Subject};
 use millpond_model::{Affinity, CpuSet, Lgroup, LgroupTree, LgrpId, Lwp, LwpId, Pid, PsetId, SetMemory};
 use std::collections::{BTreeMap, BTreeSet};
@@ -181,9 +181,7 @@ impl Lgroups for SimMachine {
         let nowhere = to == SetMemory::Local && !self.view(|s| s.topology.lgroups().iter().any(near));
         let mut change = draft.finish(format!("confine the memory of set {set}"), before);
         if nowhere {
-            change.notes.push(format!(
-                "set {set} has no processor with memory beside it: its memory comes from anywhere until it has one"
-            ));
+            change.notes.push(nothing_near(set));
         }
         Ok(change)
     }

@@ -41,11 +41,9 @@ fn system(error: &libbpf_rs::Error) -> io::Error {
         cause = now.source();
     }
     // Some of its errors keep the number to themselves, and only their kind is told.
-    const EPERM: i32 = 1;
-    const ENOENT: i32 = 2;
     match error.kind() {
-        ErrorKind::PermissionDenied => io::Error::from_raw_os_error(EPERM),
-        ErrorKind::NotFound => io::Error::from_raw_os_error(ENOENT),
+        ErrorKind::PermissionDenied => io::ErrorKind::PermissionDenied.into(),
+        ErrorKind::NotFound => io::ErrorKind::NotFound.into(),
         _ => io::Error::other(error.to_string()),
     }
 }

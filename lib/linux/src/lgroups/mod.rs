@@ -21,7 +21,7 @@ use crate::plan::Wanted;
 use crate::view::{View, about};
 use crate::{LinuxMachine, affinity};
 use homes::Clues;
-use millpond_machine::facets::{Homed, Lgroups, NodeMemory, NodeStatus, Reach};
+use millpond_machine::facets::{Homed, Lgroups, NodeMemory, NodeStatus, Reach, nothing_near};
 use millpond_machine::{Absent, Change, KnobError, Reason, Refusal, Step, Subject};
 use millpond_model::{Affinity, CpuSet, Lgroup, LgroupTree, LgrpId, Lwp, LwpId, Pid, PsetId, SetMemory};
 use std::collections::{BTreeMap, BTreeSet};
@@ -227,9 +227,7 @@ impl Lgroups for LinuxMachine {
         let steps = self.with_plan(&view, Vec::new(), &Wanted::of(&view, sets, Vec::new()))?;
         let mut change = Change::new(format!("confine the memory of set {set}"), steps, before);
         if nowhere {
-            change.notes.push(format!(
-                "set {set} has no processor with memory beside it: its memory comes from anywhere until it has one"
-            ));
+            change.notes.push(nothing_near(set));
         }
         Ok(change)
     }

@@ -46,6 +46,14 @@ pub struct Homed {
     pub affinities: BTreeMap<LgrpId, Affinity>,
 }
 
+/// What is said where a set's memory should be near it, and none is.
+#[must_use]
+pub fn nothing_near(set: PsetId) -> String {
+    format!(
+        "set {set} has no processor with memory beside it: its memory comes from anywhere until it has one"
+    )
+}
+
 /// The facet.
 pub trait Lgroups {
     /// The nodes and how far they are from one another, as the tree that follows from that.

@@ -29,7 +29,7 @@ pub use hardware::{
 };
 pub use interrupts::{Interrupt, InterruptKind, Interrupts};
 pub use latency::{LatencyProbe, LatencyWatch, Measured, Place, ProbePlan};
-pub use lgroups::{Homed, Lgroups, NodeMemory, NodeStatus, Reach};
+pub use lgroups::{Homed, Lgroups, NodeMemory, NodeStatus, Reach, nothing_near};
 pub use pools::{Member, Pools, StartOption};
 pub use processors::{ProcessorStatus, Processors, StateChange};
 pub use psets::{CreateOptions, Move, Psets};
