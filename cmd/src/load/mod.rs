@@ -86,6 +86,17 @@
 //! --memory MIB   read so much memory at random, each place known only when the one before was read
 //! ```
 //!
+//! # Build
+//!
+//! Compilers that come and go: each job writes a source file in C, has it compiled, and begins again. Where there is no compiler a shell sorts the
+//! source. Files are in a directory of its own below `TMPDIR`.
+//!
+//! ```text
+//! --jobs N         how many at once (as many as the processors it may use)
+//! --seconds T      how long (until stopped)
+//! --compiler FILE  what compiles (cc)
+//! ```
+//!
 //! # Options of every load
 //!
 //! ```text
@@ -108,6 +119,7 @@
 //!
 //! 0, or 1 when the load failed or its answer was wrong, or 2 for what makes no sense.
 
+mod build;
 mod cg;
 mod hackbench;
 mod options;
@@ -140,6 +152,7 @@ pub(crate) const COMMAND: Command = Command {
         "stream [--seconds T] [--bytes N] [--spin] [--namespaces | --server ADDR | --connect ADDR [--from ADDRESS]] [--nic DEVICE --address A/BITS]",
         "service [--threads N] [--rate N] [--work MS] [--seed N] [--settle T] [--seconds T]",
         "spin [--threads N] [--seconds T] [--duty N [--period T]] [--interval T] [--memory MIB]",
+        "build [--jobs N] [--seconds T] [--compiler FILE]",
     ],
     letters: "",
     longs: &[],
@@ -154,7 +167,7 @@ struct Load {
     run: fn(&Parsed, &Job, &mut Ctx<'_>) -> Result<Exit, Failure>,
 }
 
-const LOADS: &[Load] = &[cg::LOAD, hackbench::LOAD, stream::LOAD, service::LOAD, spin::LOAD];
+const LOADS: &[Load] = &[cg::LOAD, hackbench::LOAD, stream::LOAD, service::LOAD, spin::LOAD, build::LOAD];
 
 /// Options of every load.
 const SHARED: [&str; 2] = ["on-input", "events"];

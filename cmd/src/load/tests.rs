@@ -101,10 +101,22 @@ fn spinners_tell_what_each_got() {
 }
 
 #[test]
+fn a_build_tells_how_many_files_came_of_it() {
+    let lines = json("build --jobs 2 --seconds 0.05 --json --events");
+    let events: Vec<&str> = lines.iter().filter_map(|line| line["event"].as_str()).collect();
+    assert_eq!(events, ["ready", "started"]);
+    assert_eq!(lines.last().unwrap()["result"]["jobs"], 2);
+    let (exit, _, err) = load("build --compiler no-such-compiler");
+    assert_eq!(exit, Exit::REFUSED);
+    let says = "cannot start no-such-compiler: No such file or directory";
+    assert!(err.contains(says) && err.contains("\nhint: name another compiler: --compiler\n"), "{err}");
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_before_anything_runs() {
     for (words, why) in [
-        ("", "which load? known are cg, hackbench, stream, service, spin"),
-        ("nothing", "there is no load `nothing`: known are cg, hackbench, stream, service, spin"),
+        ("", "which load? known are cg, hackbench, stream, service, spin, build"),
+        ("nothing", "there is no load `nothing`: known are cg, hackbench, stream, service, spin, build"),
         ("cg --groups 3", "there is no option --groups"),
         ("cg 3", "load cg takes no operand, and was given `3`"),
         ("cg --barrier sleeping", "cannot use barrier sleeping: it is none of spinning, blocking"),

@@ -3,6 +3,7 @@
 use crate::hackbench::Task;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// A load could not run, or not to its end. Causes are chained as sources.
 #[derive(Debug, thiserror::Error)]
@@ -140,6 +141,30 @@ pub enum Error {
         /// The kernel's answer.
         source: io::Error,
     },
+    /// A file of a build.
+    #[error("cannot use {}", path.display())]
+    BuildFile {
+        /// Which.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// A compiler, or what stands for it.
+    #[error("cannot start {name}")]
+    StartCompiler {
+        /// Its name.
+        name: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The same, when it did not compile.
+    #[error("cannot compile with {name}: {status}")]
+    CompilerFailed {
+        /// Its name.
+        name: String,
+        /// How it ended.
+        status: String,
+    },
 }
 
 /// What the limit of open files amounts to.
@@ -161,6 +186,8 @@ impl Error {
             Self::Descriptors { needed, .. } => {
                 Some(format!("raise the limit with ulimit -n {}", needed + 64))
             }
+            Self::BuildFile { .. } => Some("name a directory that can be written to in TMPDIR".to_owned()),
+            Self::StartCompiler { .. } => Some("name another compiler: --compiler".to_owned()),
             Self::SetFifo { .. } => Some("run as root, or with CAP_SYS_NICE".to_owned()),
             Self::Namespace { source, .. } => match source.raw_os_error() {
                 Some(libc::EPERM | libc::EACCES) => {

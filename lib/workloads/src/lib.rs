@@ -2,7 +2,7 @@
 //!
 //! # Theory
 //!
-//! Space sharing is an argument about programs, so it needs programs to argue with. This room holds five, most chosen because
+//! Space sharing is an argument about programs, so it needs programs to argue with. This room holds six, most chosen because
 //! something published was measured with them, and each a *function* that a command, an experiment or a test calls:
 //!
 //! | load | what it suffers from | what it reports |
@@ -11,6 +11,7 @@
 //! | [`hackbench`] | the cost of wake-ups and switches among hundreds of tasks | seconds from the wake to the last exit |
 //! | [`stream`] | interrupts, and the processors that take them | GBytes and Mbits/sec each way |
 //! | [`service`] | being late: a processor that is not there when a request comes | response times, p50, p99 and p99.9 |
+//! | [`build`] | the cost of processes that come and go, and of files | files a second |
 //! | [`spin`] | nothing but the want of processor time | iterations and CPU seconds per thread |
 //!
 //! They have the same shape. A `…Spec` says what to run; `run(&spec, &stop, &mut on_event)` runs it in the calling thread
@@ -32,6 +33,7 @@
 //! It does not simulate (the simulator runs its own programs of phases), it does not choose processors, and it does not compare
 //! its figures with published ones: that is what experiments are for.
 
+pub mod build;
 pub mod cg;
 pub mod hackbench;
 pub mod service;

@@ -1,0 +1,28 @@
+//! `load build`.
+
+use super::options::{seconds, value};
+use super::{Job, Load};
+use crate::args::Parsed;
+use crate::ctx::Ctx;
+use crate::failure::{Exit, Failure};
+use millpond_workloads::build::{self, BuildEvent, BuildSpec};
+use serde_json::json;
+use std::path::PathBuf;
+
+pub(super) const LOAD: Load = Load { name: "build", longs: &["jobs:", "seconds:", "compiler:"], run };
+
+fn run(options: &Parsed, job: &Job, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let spec = BuildSpec {
+        jobs: value(options, "jobs")?,
+        duration: seconds(options, "seconds")?,
+        compiler: options.long_value("compiler").map(PathBuf::from),
+    };
+    job.event(ctx, "ready", json!({}));
+    job.wait_to_begin();
+    let mut tell = |event| match event {
+        BuildEvent::Started { jobs } => job.event(ctx, "started", json!({ "jobs": jobs })),
+    };
+    let result = build::run(&spec, job.stop, &mut tell).map_err(|error| job.failed(&error))?;
+    job.result(ctx, &result.report(), &result);
+    Ok(Exit::DONE)
+}

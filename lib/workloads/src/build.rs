@@ -1,0 +1,331 @@
+//! A build: compilers that come and go, each reading a source file and writing an object file.
+//!
+//! # Theory
+//!
+//! What a build asks of a machine is other than computing: processes are forked and become other programs, files are made, read, written and
+//! removed, memory is touched for the first time, and all of that again a few times a second. Each job writes a source of its own, has it compiled, looks whether
+//! there is an object, and begins again. Where there is no C compiler a shell sorts the same source: two processes and two programs for each file all
+//! the same, but less to compute.
+
+use crate::Error;
+use crate::clock::{STOP_POLL, SetOnDrop, supervise};
+use crate::cpus::allowed_cpu_count;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_death_signal};
+use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::num::NonZeroU32;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Functions of a source file: a compiler is busy with them for about a tenth of a second.
+const FUNCTIONS: u32 = 60;
+/// Directories of that name that others left, before it is given up.
+const ATTEMPTS: u32 = 16;
+/// Where there is no compiler.
+const SORTS: &str = "sort \"$1\" | uniq -c >\"$2\"";
+
+/// What to run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BuildSpec {
+    /// How many files are compiled at once; without it as many as the processors that the calling thread may use.
+    pub jobs: Option<NonZeroU32>,
+    /// For how long; without it until stopped.
+    pub duration: Option<Duration>,
+    /// The compiler; without it `cc` where that is on the search path.
+    pub compiler: Option<PathBuf>,
+}
+
+/// What happens while it runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BuildEvent {
+    /// All jobs have been started.
+    Started {
+        /// How many.
+        jobs: u32,
+    },
+}
+
+/// What came of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BuildResult {
+    /// How many files were compiled at once.
+    pub jobs: u32,
+    /// Files that were compiled.
+    pub files: u64,
+    /// What did it: the compiler, or `sh`.
+    pub compiler: String,
+    /// From the start of the first job to the end of the last one.
+    pub seconds: f64,
+    /// The stop flag ended it.
+    pub stopped: bool,
+}
+
+impl BuildResult {
+    /// `37 files in 5.012 s by cc, 2 at once: 7.4 a second`
+    pub fn report(&self) -> String {
+        #[expect(clippy::cast_precision_loss, reason = "one digit is shown")]
+        let rate = if self.seconds > 0.0 { self.files as f64 / self.seconds } else { 0.0 };
+        let BuildResult { jobs, files, compiler, seconds, .. } = self;
+        format!("{files} files in {seconds:.3} s by {compiler}, {jobs} at once: {rate:.1} a second\n")
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+///
+/// [`Error::BuildFile`], [`Error::StartCompiler`], [`Error::CompilerFailed`]. In every case all processes and files are gone.
+pub fn run(
+    spec: &BuildSpec,
+    stop: &AtomicBool,
+    on_event: &mut dyn FnMut(BuildEvent),
+) -> Result<BuildResult, Error> {
+    let jobs = match spec.jobs {
+        Some(jobs) => jobs.get(),
+        None => u32::try_from(allowed_cpu_count()?).unwrap_or(u32::MAX),
+    };
+    let compiler = spec.compiler.clone().or_else(|| on_path("cc"));
+    let dir = Scratch::make()?;
+    let (is_over, files) = (AtomicBool::new(false), AtomicU64::new(0));
+    let started = Instant::now();
+    let (stopped, outcomes) = thread::scope(|scope| {
+        let over = SetOnDrop(&is_over);
+        let (alive, ended) = channel::<()>();
+        let job = |number: u32| {
+            let (alive, compiler, dir) = (alive.clone(), compiler.as_deref(), &dir.0);
+            let (is_over, files) = (&is_over, &files);
+            scope.spawn(move || {
+                let outcome = compile_on(number, compiler, dir, is_over, files);
+                // One that fails ends the others.
+                if outcome.is_err() {
+                    is_over.store(true, Ordering::Relaxed);
+                }
+                drop(alive);
+                outcome
+            })
+        };
+        let crew: Vec<_> = (0..jobs).map(job).collect();
+        drop(alive);
+        on_event(BuildEvent::Started { jobs });
+        let mut look = |seconds: f64| {
+            if spec.duration.is_some_and(|duration| seconds >= duration.as_secs_f64()) {
+                is_over.store(true, Ordering::Relaxed);
+            }
+        };
+        let every = spec.duration.map(|duration| duration.min(STOP_POLL));
+        let stopped = supervise(&ended, started, every, stop, &is_over, &mut look);
+        drop(over);
+        let outcomes: Vec<_> = crew.into_iter().filter_map(|job| job.join().ok()).collect();
+        (stopped, outcomes)
+    });
+    outcomes.into_iter().collect::<Result<Vec<()>, Error>>()?;
+    let name =
+        compiler.as_deref().and_then(Path::file_name).map_or("sh".into(), |name| name.to_string_lossy());
+    Ok(BuildResult {
+        jobs,
+        files: files.into_inner(),
+        compiler: name.into_owned(),
+        seconds: started.elapsed().as_secs_f64(),
+        stopped,
+    })
+}
+
+fn on_path(name: &str) -> Option<PathBuf> {
+    let dirs = std::env::var_os("PATH")?;
+    std::env::split_paths(&dirs).map(|dir| dir.join(name)).find(|path| path.is_file())
+}
+
+/// A directory that is gone with the value.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn make() -> Result<Scratch, Error> {
+        let mut attempt = 0;
+        loop {
+            let name = format!("millpond-build.{}.{attempt}", std::process::id());
+            let dir = std::env::temp_dir().join(name);
+            match DirBuilder::new().mode(0o700).create(&dir) {
+                Ok(()) => return Ok(Scratch(dir)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempt < ATTEMPTS => {
+                    attempt += 1
+                }
+                Err(source) => return Err(Error::BuildFile { path: dir, source }),
+            }
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A source file in C, another one each time.
+fn source(file: u64) -> String {
+    let mut text = String::new();
+    for n in 0..FUNCTIONS {
+        let _ = writeln!(
+            text,
+            "unsigned f{n}(unsigned a, unsigned *b, unsigned c) {{\n  unsigned s = {file}u + {n}u;\n  for (unsigned i = 0; i < c; i++) {{\n    \
+             if (b[i] % {divisor}u == a) s += b[i] * i; else s ^= b[i] >> (i % 7);\n    b[i] = s + a * {n}u;\n  }}\n  return s;\n}}",
+            divisor = n + 2
+        );
+    }
+    text
+}
+
+/// Compiles until it is over.
+fn compile_on(
+    job: u32,
+    compiler: Option<&Path>,
+    dir: &Path,
+    is_over: &AtomicBool,
+    files: &AtomicU64,
+) -> Result<(), Error> {
+    let (from, to) = (dir.join(format!("{job}.c")), dir.join(format!("{job}.o")));
+    let failed = |path: &Path| {
+        let path = path.to_path_buf();
+        |source| Error::BuildFile { path, source }
+    };
+    while !is_over.load(Ordering::Relaxed) {
+        let number = files.load(Ordering::Relaxed);
+        fs::write(&from, source(number)).map_err(failed(&from))?;
+        let mut command = match compiler {
+            Some(compiler) => Command::new(compiler),
+            None => Command::new("sh"),
+        };
+        match compiler {
+            Some(_) => command.args(["-O2", "-c"]).arg(&from).arg("-o").arg(&to),
+            None => command.args(["-c", SORTS, "sh"]).args([&from, &to]),
+        };
+        if !one(command, is_over)? {
+            return Ok(());
+        }
+        fs::metadata(&to).map_err(failed(&to))?;
+        fs::remove_file(&to).map_err(failed(&to))?;
+        files.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// One compiler from its start to its end, or until it is over; whether it came to its end.
+fn one(mut command: Command, is_over: &AtomicBool) -> Result<bool, Error> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let cannot = |source: io::Error| Error::StartCompiler { name: name.clone(), source };
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // SAFETY: between fork and exec one system call is made.
+    unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) };
+    let mut child = command.spawn().map_err(cannot)?;
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(cannot)? {
+            break status;
+        }
+        if is_over.load(Ordering::Relaxed) {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Ok(false);
+        }
+        wait(&child).map_err(cannot)?;
+    };
+    if status.success() {
+        return Ok(true);
+    }
+    Err(Error::CompilerFailed { name, status: status.to_string() })
+}
+
+/// Waits for its end, but not for longer than a stop may go unseen.
+fn wait(child: &Child) -> io::Result<()> {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
+    let fd = pidfd_open(pid, PidfdFlags::empty())?;
+    let longest = Timespec { tv_sec: 0, tv_nsec: STOP_POLL.subsec_nanos().into() };
+    match poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&longest)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn jobs(jobs: u32) -> BuildSpec {
+        BuildSpec { jobs: NonZeroU32::new(jobs), ..BuildSpec::default() }
+    }
+
+    fn left() -> usize {
+        let own = format!("millpond-build.{}.", std::process::id());
+        let names = fs::read_dir(std::env::temp_dir()).unwrap().flatten();
+        names.filter(|entry| entry.file_name().to_string_lossy().starts_with(&own)).count()
+    }
+
+    /// One after another: all of them look at what is left.
+    #[test]
+    fn files_are_compiled_until_it_is_over_and_nothing_is_left() {
+        let spec = BuildSpec {
+            duration: Some(Duration::from_millis(300)),
+            compiler: Some("true".into()),
+            ..jobs(1)
+        };
+        let error = run(&spec, &AtomicBool::new(false), &mut |_| {}).unwrap_err();
+        assert!(matches!(error, Error::BuildFile { .. }), "there was no object: {error}");
+
+        let spec = BuildSpec { compiler: Some("false".into()), ..jobs(2) };
+        let error = run(&spec, &AtomicBool::new(false), &mut |_| {}).unwrap_err();
+        assert_eq!(error.to_string(), "cannot compile with false: exit status: 1");
+
+        let spec = BuildSpec { compiler: Some("no-such-compiler".into()), ..jobs(2) };
+        let error = run(&spec, &AtomicBool::new(false), &mut |_| {}).unwrap_err();
+        assert_eq!(error.to_string(), "cannot start no-such-compiler");
+
+        let mut events = Vec::new();
+        let spec = BuildSpec { duration: Some(Duration::from_millis(10)), ..jobs(2) };
+        let result = run(&spec, &AtomicBool::new(false), &mut |event| events.push(event)).unwrap();
+        assert_eq!(events, [BuildEvent::Started { jobs: 2 }]);
+        assert!(!result.stopped && result.seconds >= 0.01, "{result:?}");
+
+        let stop = AtomicBool::new(false);
+        let result = run(&jobs(1), &stop, &mut |_| stop.store(true, Ordering::Relaxed)).unwrap();
+        assert!(result.stopped);
+        assert_eq!(left(), 0);
+    }
+
+    #[test]
+    fn a_source_is_compiled_by_whatever_is_there() {
+        let dir = tempfile_dir();
+        for compiler in [on_path("cc"), None] {
+            let (over, files) = (AtomicBool::new(false), AtomicU64::new(0));
+            thread::scope(|scope| {
+                let job = scope.spawn(|| compile_on(0, compiler.as_deref(), &dir.0, &over, &files));
+                while files.load(Ordering::Relaxed) == 0 && !job.is_finished() {
+                    thread::yield_now();
+                }
+                over.store(true, Ordering::Relaxed);
+                job.join().unwrap().unwrap();
+            });
+            assert!(files.into_inner() > 0, "{compiler:?}");
+        }
+    }
+
+    /// Beside the one of a run, by a name that no run has.
+    fn tempfile_dir() -> Scratch {
+        let dir = std::env::temp_dir().join(format!("millpond-compiles.{}", std::process::id()));
+        fs::create_dir(&dir).unwrap();
+        Scratch(dir)
+    }
+
+    #[test]
+    fn a_report_has_its_rate() {
+        let result = BuildResult { jobs: 2, files: 37, compiler: "cc".into(), seconds: 5.0, stopped: false };
+        assert_eq!(result.report(), "37 files in 5.000 s by cc, 2 at once: 7.4 a second\n");
+    }
+}
