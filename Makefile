@@ -48,7 +48,7 @@ check: tools
 	$(CARGO) test --quiet --package millpond-layering
 
 bench: tools vm-tools
-	@$(PACKAGES) --optional mpstat=sysstat cset=cpuset tuna=tuna
+	@$(PACKAGES) --optional mpstat=sysstat cset=cpuset tuna=tuna cyclictest=rt-tests
 	@$(CARGO) build --release --package millpond-benches
 	@$(RELEASE)
 	@$(TARGET)/release/millpond-benches $(ARGS)
@@ -69,9 +69,9 @@ tools:
 vm-tools:
 	@$(PACKAGES) --optional qemu-system-x86_64=qemu-system-x86 =busybox-static
 
-# What looks at the files that we write. Without it that test is skipped, and says so.
+# What looks at the files that we write, and what we measure in turns with. Without them those tests are skipped, and say so.
 test-tools:
-	@$(PACKAGES) --optional xmllint=libxml2-utils
+	@$(PACKAGES) --optional xmllint=libxml2-utils cyclictest=rt-tests
 
 # What the slow matrix uses. Groups that lack theirs are skipped, and say so.
 matrix-tools:

@@ -1,5 +1,7 @@
 //! Measuring: from the probe's beginning to its end, and everything put back.
 
+use super::compare::{self, Peer, Turns};
+use super::loads::{Got, Loads};
 use super::options::Options;
 use super::{files, place, show};
 use crate::ctx::Ctx;
@@ -7,12 +9,31 @@ use crate::failure::{Complaint, Failure};
 use millpond_machine::facets::{LatencyProbe, LatencyWatch, ProbePlan};
 use millpond_machine::{Absent, Machine, Refusal};
 use millpond_model::{CpuId, Nanos, PsetId, Sharer};
-use millpond_observe::latency::{Saved, Worst};
+use millpond_observe::latency::{Latencies, Saved, Worst};
 use millpond_session::{messages_are_seen, stop_on_signal};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// After so many samples files are rewritten.
 const REWRITTEN: u64 = 500_000;
+/// Counts samples of a run, and says when files are rewritten.
+struct Rewrites {
+    /// After so many.
+    every: u64,
+    since: u64,
+}
+
+impl Rewrites {
+    /// So many more samples came; whether it is time.
+    fn are_due(&mut self, samples: u64) -> bool {
+        self.since = self.since.saturating_add(samples);
+        let due = self.since >= self.every;
+        if due {
+            self.since = 0;
+        }
+        due
+    }
+}
+
 /// How often it is told how far it is.
 const TOLD: Nanos = Nanos::from_secs(1);
 
@@ -26,6 +47,12 @@ pub(super) struct Run {
     pub keep_others: bool,
     /// What else ran there.
     pub sharers: Vec<Sharer>,
+    /// What the other program measured in its turns, where it had some.
+    pub peer: Option<Peer>,
+    /// What we measured in this run alone.
+    pub own: Latencies,
+    /// What kept the other processors busy.
+    pub loads: Vec<Got>,
     /// What ended it before its time.
     pub failed: Option<Complaint>,
 }
@@ -44,25 +71,33 @@ pub(super) fn measure(
     ctx: &mut Ctx<'_>,
 ) -> Result<Run, Failure> {
     let stop = stop_on_signal();
-    let mut watch = begin(probe, cpu, options, ctx)?;
+    if options.compare {
+        compare::must_be_there()?;
+    }
+    let (watch, staged) = begin(probe, cpu, options, !options.plain, ctx)?;
     let place = place::take(machine, probe, (cpu, options.keep_others), watch.pid(), ctx)?;
-    let mut run =
-        Run { cpu, set: place.set, keep_others: options.keep_others, sharers: Vec::new(), failed: None };
-    let ended = watch.go().and_then(|()| {
-        let began = machine.clock().now();
-        let mut turn = Turn { machine, options, began, stop, told: began, rewritten: 0 };
-        let ended = turn.until_end(watch.as_mut(), saved, ctx);
-        saved.elapsed = saved.elapsed + (machine.clock().now() - began);
-        saved.runs = saved.runs.saturating_add(1);
-        run.sharers = watch.sharers();
-        ended
-    });
-    run.failed = ended.err().map(|refusal| refused(&refusal));
-    drop(watch);
+    let mut run = Run {
+        cpu,
+        set: place.set,
+        keep_others: options.keep_others,
+        sharers: Vec::new(),
+        peer: options.compare.then(Peer::default),
+        own: Latencies::default(),
+        loads: Vec::new(),
+        failed: None,
+    };
+    let turns = Turns::of(options);
+    let rewrites = Rewrites { every: REWRITTEN, since: 0 };
+    let mut bench =
+        Bench { machine, probe, options, turns, staged, began: machine.clock().now(), stop, rewrites };
+    let ended = bench.loaded(watch, &mut run, saved, ctx);
     // What was measured is shown and kept all the same; the next command tries again to put the processor back.
-    match place::leave(machine, probe, &place, ctx) {
-        Err(Failure::Refused(complaint)) => run.failed = run.failed.take().or(Some(complaint)),
-        other => other?,
+    let left = place::leave(machine, probe, &place, ctx);
+    for result in [ended, left] {
+        match result {
+            Err(Failure::Refused(complaint)) => run.failed = run.failed.take().or(Some(complaint)),
+            other => other?,
+        }
     }
     if let Some(complaint) = run.failed.take_if(|_| saved.latencies.samples() == 0) {
         return Err(complaint.into());
@@ -70,33 +105,138 @@ pub(super) fn measure(
     Ok(run)
 }
 
-/// Makes the probe; without stages where these cannot be stamped, which is told.
+/// Makes the probe, and says whether it stamps stages: it does not where these cannot be stamped, which is told.
 fn begin<'p>(
     probe: &'p dyn LatencyProbe,
     cpu: CpuId,
     options: &Options,
+    staged: bool,
     ctx: &mut Ctx<'_>,
-) -> Result<Box<dyn LatencyWatch + 'p>, Failure> {
+) -> Result<(Box<dyn LatencyWatch + 'p>, bool), Failure> {
     let plan = |staged| ProbePlan { cpu, intervals: options.intervals.clone(), level: options.level, staged };
-    if !options.plain {
+    if staged {
         match probe.begin(&plan(true)) {
-            Ok(watch) => return Ok(watch),
+            Ok(watch) => return Ok((watch, true)),
             Err(Absent { why, .. }) => ctx.warn(format_args!("only the whole is measured: {why}")),
         }
     }
-    probe.begin(&plan(false)).map_err(|Absent { why, what_would_help }| {
-        Complaint { what: "measure latency".into(), reason: why, hint: what_would_help }.into()
-    })
+    let watch = probe.begin(&plan(false)).map_err(|Absent { why, what_would_help }| {
+        Failure::Refused(Complaint { what: "measure latency".into(), reason: why, hint: what_would_help })
+    })?;
+    Ok((watch, false))
 }
 
-/// One run on its way.
+/// All turns of one run.
+struct Bench<'b> {
+    machine: &'b dyn Machine,
+    probe: &'b dyn LatencyProbe,
+    options: &'b Options,
+    turns: Turns,
+    /// Whether stages are stamped.
+    staged: bool,
+    began: Nanos,
+    stop: &'static AtomicBool,
+    rewrites: Rewrites,
+}
+
+impl<'b> Bench<'b> {
+    /// All turns, with what keeps the other processors busy meanwhile.
+    fn loaded(
+        &mut self,
+        first: Box<dyn LatencyWatch + 'b>,
+        run: &mut Run,
+        saved: &mut Saved,
+        ctx: &mut Ctx<'_>,
+    ) -> Result<(), Failure> {
+        let mut loads = Loads::begin(self.machine, &self.options.loads, run.cpu)?;
+        self.began = self.machine.clock().now();
+        loads.mark(self.began);
+        let before = saved.latencies.samples();
+        let ended = self.all(first, run, saved, ctx);
+        saved.runs = saved.runs.saturating_add(u64::from(saved.latencies.samples() > before));
+        let (got, failed) = loads.end(self.machine);
+        (run.loads, run.failed) = (got, failed);
+        ended
+    }
+
+    fn all(
+        &mut self,
+        first: Box<dyn LatencyWatch + 'b>,
+        run: &mut Run,
+        saved: &mut Saved,
+        ctx: &mut Ctx<'_>,
+    ) -> Result<(), Failure> {
+        let mut next = Some(first);
+        let mut done = 0;
+        loop {
+            let watch = match next.take() {
+                Some(watch) => watch,
+                None => self.again(run, ctx)?,
+            };
+            self.ours(watch, run, saved, ctx)?;
+            let stopped = || self.stop.load(Ordering::Relaxed);
+            if let Some(peer) = run.peer.as_mut().filter(|_| !stopped()) {
+                peer.turn(self.machine, (run.cpu, run.set), self.options, self.turns.length, self.stop)?;
+            }
+            done += 1;
+            if self.turns.each == Some(done) || stopped() || ctx.out.is_closed() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Another probe in the same place.
+    fn again(&mut self, run: &Run, ctx: &mut Ctx<'_>) -> Result<Box<dyn LatencyWatch + 'b>, Failure> {
+        let (watch, staged) = begin(self.probe, run.cpu, self.options, self.staged, ctx)?;
+        self.staged = staged;
+        place::bind(self.machine, watch.pid(), run.set, ctx)?;
+        Ok(watch)
+    }
+
+    /// One turn of ours.
+    fn ours(
+        &mut self,
+        mut watch: Box<dyn LatencyWatch + 'b>,
+        run: &mut Run,
+        saved: &mut Saved,
+        ctx: &mut Ctx<'_>,
+    ) -> Result<(), Failure> {
+        watch.go().map_err(|refusal| refused(&refusal))?;
+        let began = self.machine.clock().now();
+        let Bench { machine, options, stop, .. } = *self;
+        let end = Nanos(began.0.saturating_add(self.turns.length.0));
+        let rewrites = &mut self.rewrites;
+        let mut turn = Turn { machine, options, run_began: self.began, end, stop, told: began, rewrites };
+        let ended = turn.until_end(watch.as_mut(), saved, &mut run.own, ctx);
+        saved.elapsed = saved.elapsed + (machine.clock().now() - began);
+        add_sharers(&mut run.sharers, watch.sharers());
+        ended.map_err(|refusal| refused(&refusal).into())
+    }
+}
+
+/// What ran in several turns is one, longest first.
+fn add_sharers(all: &mut Vec<Sharer>, more: Vec<Sharer>) {
+    for sharer in more {
+        match all.iter_mut().find(|known| known.what == sharer.what) {
+            Some(known) => {
+                known.times = known.times.saturating_add(sharer.times);
+                known.ran = known.ran + sharer.ran;
+            }
+            None => all.push(sharer),
+        }
+    }
+    all.sort_by(|a, b| b.ran.cmp(&a.ran).then_with(|| a.what.cmp(&b.what)));
+}
+
+/// One turn on its way.
 struct Turn<'t> {
     machine: &'t dyn Machine,
     options: &'t Options,
-    began: Nanos,
+    run_began: Nanos,
+    end: Nanos,
     stop: &'t AtomicBool,
     told: Nanos,
-    rewritten: u64,
+    rewrites: &'t mut Rewrites,
 }
 
 impl Turn<'_> {
@@ -104,10 +244,11 @@ impl Turn<'_> {
         &mut self,
         watch: &mut dyn LatencyWatch,
         saved: &mut Saved,
+        own: &mut Latencies,
         ctx: &mut Ctx<'_>,
     ) -> Result<(), Refusal> {
         let clock = self.machine.clock();
-        let end = self.options.duration.map_or(Nanos(u64::MAX), |duration| self.began + duration);
+        let end = self.end;
         let mut left = self.options.samples;
         let before = saved.worst.clone();
         let told = messages_are_seen() && !self.options.json;
@@ -117,18 +258,27 @@ impl Turn<'_> {
             if now >= end {
                 break;
             }
+            let mut came = 0;
             match watch.collect(end.min(now + TOLD)) {
                 Ok(measured) => {
                     let wanted = left.and_then(|left| usize::try_from(left).ok()).unwrap_or(usize::MAX);
                     let taken = measured.samples.iter().take(wanted);
                     taken.clone().for_each(|sample| saved.latencies.record(sample));
+                    if self.options.compare {
+                        taken.clone().for_each(|sample| own.record(sample));
+                    }
                     left = left.map(|left| left.saturating_sub(taken.len() as u64));
                     saved.latencies.lost = saved.latencies.lost.saturating_add(measured.lost);
-                    self.rewritten += measured.samples.len() as u64;
+                    came = measured.samples.len() as u64;
                 }
                 Err(refusal) => ended = Err(refusal),
             }
-            self.look(watch, &before, saved, ctx, told);
+            self.look(told, saved, ctx);
+            if self.rewrites.are_due(came) {
+                self.take_worst(watch, &before, saved);
+                // What cannot be written now is tried again, and is a failure at the end.
+                files::write(self.options, saved, ctx);
+            }
         }
         self.take_worst(watch, &before, saved);
         if told {
@@ -141,32 +291,41 @@ impl Turn<'_> {
         // A sample behind the last one that counts is among the worst of the probe, and not of the run.
         let most = saved.latencies.row(millpond_model::LATENCY_STAGES).map_or(Nanos(0), |row| row.max);
         let worst =
-            watch.worst().into_iter().map(|(sample, moments)| Worst::of(&sample, &moments, self.began));
+            watch.worst().into_iter().map(|(sample, moments)| Worst::of(&sample, &moments, self.run_began));
         saved.worst = before.iter().cloned().chain(worst.filter(|worst| worst.total <= most)).collect();
         Worst::keep(&mut saved.worst);
     }
 
-    /// Tells how far it is, and rewrites files when it is time.
-    fn look(
-        &mut self,
-        watch: &dyn LatencyWatch,
-        before: &[Worst],
-        saved: &mut Saved,
-        ctx: &mut Ctx<'_>,
-        told: bool,
-    ) {
+    /// Tells how far it is.
+    fn look(&mut self, told: bool, saved: &Saved, ctx: &mut Ctx<'_>) {
         let now = self.machine.clock().now();
         if told && now - self.told >= TOLD {
             self.told = now;
-            let line = show::progress(saved, now - self.began, self.options);
+            let line = show::progress(saved, now - self.run_began, self.options);
             ctx.err.text(&format!("\r\x1b[K{line}"));
             ctx.err.flush();
         }
-        if self.rewritten >= REWRITTEN {
-            self.rewritten = 0;
-            self.take_worst(watch, before, saved);
-            // What cannot be written now is tried again, and is a failure at the end.
-            files::write(self.options, saved, ctx);
-        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_rewritten_after_each_so_many_samples() {
+        let mut rewrites = Rewrites { every: 10_000, since: 0 };
+        let due: Vec<bool> = (0..8).map(|_| rewrites.are_due(4_000)).collect();
+        assert_eq!(due, [false, false, true, false, false, true, false, false]);
+        assert_eq!((rewrites.are_due(u64::MAX), rewrites.are_due(0)), (true, false));
+        assert_eq!(REWRITTEN, 500_000);
+    }
+
+    #[test]
+    fn what_ran_in_several_turns_is_one() {
+        let sharer = |what: &str, times, ns| Sharer { what: what.into(), times, ran: Nanos(ns) };
+        let mut all = vec![sharer("a", 1, 50), sharer("b", 2, 20)];
+        add_sharers(&mut all, vec![sharer("b", 3, 40), sharer("c", 1, 7)]);
+        assert_eq!(all, [sharer("b", 5, 60), sharer("a", 1, 50), sharer("c", 1, 7)]);
     }
 }

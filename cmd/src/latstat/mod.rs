@@ -38,6 +38,9 @@
 //! --merge FILE...   measure nothing; show what these runs saved, together (with --save: keep it)
 //! --plot DIR        latstat.gp and latstat.dat for gnuplot (a sheet for each row), latstat.svg and latstat.html, rewritten after
 //!                   each 500,000 samples
+//! --compare cyclictest
+//!                   in turns of about 5 s with that program, on the same processor and level: a table beside ours, and ours for one of theirs
+//! --load LIST       keep the other processors busy meanwhile, as far as nobody else wants them: hackbench, build, mpstat
 //! ```
 //!
 //! # What is measured
@@ -56,14 +59,18 @@
 //! {"cpu":1,"set":1,"keep_others":false,"elapsed_s":…,"samples":…,"unstaged":…,"lost":…,
 //!  "rows":{"irq":{"samples":…,"min":…,"median":…,"p99":…,…,"max":…},…},"above":[{"limit":13000,"samples":3},…],
 //!  "worst":[{"at_ns":…,"total_ns":…,"stages_ns":[…],"culprits":[{"what":"interrupt 24 (eth0)","ns":…},…]},…],
-//!  "sharers":[{"what":"task kworker/1:0 (77)","times":…,"ns":…},…],"over_max":false}
+//!  "sharers":[{"what":"task kworker/1:0 (77)","times":…,"ns":…},…],
+//!  "compare":{"with":"cyclictest","turns":…,"samples":{"ours":…,"theirs":…},"figures":{"min":{"ours":…,"theirs":…,"ratio":…},…}},
+//!  "load":[{"name":"hackbench","percent":93.1},…],"over_max":false}
 //! ```
 //!
 //! # Status
 //!
 //! 0 (also when interrupted), 1 when it could not be measured, a file could not be written, or a sample was over `--max`, 2 for what makes no sense.
 
+mod compare;
 mod files;
+mod loads;
 mod measure;
 mod options;
 mod place;
@@ -85,7 +92,7 @@ pub(crate) const COMMAND: Command = Command {
     summary: "measure how long it takes from a timer to a program",
     usage: &[
         "[--samples N] [--duration TIME] [--cpu N] [--keep-others] [--level N] [--interval TIME] [--plain] \
-         [--above LIST] [--max TIME] [--save FILE | --resume FILE] [--plot DIR]",
+         [--above LIST] [--max TIME] [--save FILE | --resume FILE] [--plot DIR] [--compare cyclictest] [--load LIST]",
         "--merge FILE ... [--above LIST] [--max TIME] [--save FILE] [--plot DIR]",
     ],
     letters: "-",

@@ -7,7 +7,7 @@ use millpond_observe::latency::primes_near;
 use std::path::PathBuf;
 
 /// Its long options.
-pub(super) const LONGS: [&str; 13] = [
+pub(super) const LONGS: [&str; 15] = [
     "samples:",
     "duration:",
     "cpu:",
@@ -21,11 +21,16 @@ pub(super) const LONGS: [&str; 13] = [
     "resume:",
     "merge",
     "plot:",
+    "compare:",
+    "load:",
 ];
 
 /// What belongs to measuring, and to nothing else.
-const MEASURES: [&str; 8] =
-    ["samples", "duration", "cpu", "keep-others", "level", "interval", "plain", "resume"];
+const MEASURES: [&str; 10] =
+    ["samples", "duration", "cpu", "keep-others", "level", "interval", "plain", "resume", "compare", "load"];
+
+/// What it is compared with.
+pub(super) const PEER: &str = "cyclictest";
 
 /// The shortest interval, and the longest.
 const INTERVAL: (Nanos, Nanos) = (Nanos(50_000), Nanos::from_secs(10));
@@ -59,8 +64,51 @@ pub struct Options {
     pub merge: Vec<PathBuf>,
     /// Where pictures go.
     pub plot: Option<PathBuf>,
+    /// In turns with `cyclictest`.
+    pub compare: bool,
+    /// What keeps the other processors busy, each once.
+    pub loads: Vec<LoadKind>,
     /// In JSON.
     pub json: bool,
+}
+
+/// What keeps the other processors busy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoadKind {
+    /// Groups of processes that pass messages.
+    Hackbench,
+    /// Compilers: processes that come and go, and files.
+    Build,
+    /// Looks at all processors each second.
+    Mpstat,
+}
+
+impl LoadKind {
+    const ALL: [LoadKind; 3] = [LoadKind::Hackbench, LoadKind::Build, LoadKind::Mpstat];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            LoadKind::Hackbench => "hackbench",
+            LoadKind::Build => "build",
+            LoadKind::Mpstat => "mpstat",
+        }
+    }
+
+    /// A list with commas between.
+    fn parse_list(text: &str) -> Result<Vec<LoadKind>, Failure> {
+        let mut kinds = Vec::new();
+        for word in text.split(',') {
+            let kind = Self::ALL.into_iter().find(|kind| kind.name() == word).ok_or_else(|| {
+                Failure::Operand(format!("there is no load `{word}`: known are hackbench, build and mpstat"))
+            })?;
+            if kinds.contains(&kind) {
+                return Err(Failure::Operand(format!("load {word} is named twice")));
+            }
+            kinds.push(kind);
+        }
+        Ok(kinds)
+    }
 }
 
 impl Options {
@@ -83,6 +131,16 @@ impl Options {
         if parsed.long("save") && parsed.long("resume") {
             return Err(Failure::Usage("options --save and --resume are mutually exclusive".into()));
         }
+        let compare = parsed.long_value("compare");
+        if let Some(other) = compare.as_deref().filter(|name| *name != PEER) {
+            return Err(Failure::Operand(format!("cannot compare with {other}: known is {PEER}")));
+        }
+        if compare.is_some() && parsed.long("samples") {
+            let why =
+                "options --compare and --samples are mutually exclusive: turns have a length (--duration)";
+            return Err(Failure::Usage(why.into()));
+        }
+        let loads = parsed.long_value("load").map(|list| LoadKind::parse_list(&list)).transpose()?;
         let path = |name: &str| parsed.long_value(name).map(PathBuf::from);
         let interval = time_of(parsed, "interval", 1_000)?.unwrap_or(Nanos(1_000_000));
         if interval < INTERVAL.0 || interval > INTERVAL.1 {
@@ -109,6 +167,8 @@ impl Options {
             resume: path("resume"),
             merge: if merges { words.into_iter().map(PathBuf::from).collect() } else { Vec::new() },
             plot: path("plot"),
+            compare: compare.is_some(),
+            loads: loads.unwrap_or_default(),
             json: parsed.common.json,
         })
     }
@@ -181,6 +241,13 @@ pub(super) mod tests {
         assert_eq!(options.intervals.len(), 24);
         assert!(options.intervals.iter().all(|ns| ns.0.abs_diff(500_000) < 100_000));
         assert_eq!((options.save, options.plot), (Some("f".into()), Some("d".into())));
+        assert_eq!((options.compare, options.loads), (false, vec![]));
+    }
+
+    #[test]
+    fn what_stands_beside_it_is_named() {
+        let options = options("--compare cyclictest --load mpstat,hackbench --duration 9").unwrap();
+        assert_eq!((options.compare, options.loads), (true, vec![LoadKind::Mpstat, LoadKind::Hackbench]));
     }
 
     #[test]
@@ -204,6 +271,15 @@ pub(super) mod tests {
             ("--merge", "--merge needs the files of saved runs".into()),
             ("--merge a --cpu 1", "options --merge and --cpu are mutually exclusive".into()),
             ("--save a --resume b", "options --save and --resume are mutually exclusive".into()),
+            (
+                "--compare cyclictest --samples 9",
+                "options --compare and --samples are mutually exclusive: turns have a length (--duration)"
+                    .into(),
+            ),
+            ("--compare rtla", "cannot compare with rtla: known is cyclictest".into()),
+            ("--merge a --load build", "options --merge and --load are mutually exclusive".into()),
+            ("--load build,", "there is no load ``: known are hackbench, build and mpstat".into()),
+            ("--load build,build", "load build is named twice".into()),
             ("--samples 0", "cannot use --samples 0: it is no number from 1 on".into()),
             ("--level 60", "cannot use --level 60: it is no number from 0 to 59".into()),
             ("--interval 0", format!("cannot use --interval 0: {times}")),

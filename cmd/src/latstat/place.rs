@@ -7,7 +7,7 @@ use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use millpond_machine::facets::{LatencyProbe, Place};
 use millpond_machine::{Machine, Subject};
-use millpond_model::{CpuId, LgrpId, Pid, State};
+use millpond_model::{CpuId, LgrpId, Pid, PsetId, State};
 use millpond_session::own_pid;
 use std::collections::BTreeMap;
 
@@ -79,16 +79,21 @@ pub(super) fn take(
     ctx: &mut Ctx<'_>,
 ) -> Result<Place, Failure> {
     let place = change(machine, ctx, MAKE, || probe.prepare_place(cpu, keep_others, own_pid()))?;
-    let threads = facet("bindings", machine.threads())?;
-    let what = format!("bind the thread that measures to set {}", place.set);
-    match change(machine, ctx, &what, || threads.prepare_bind_set(pid, None, Some(place.set))) {
-        Ok(_) => Ok(place),
+    match bind(machine, pid, place.set, ctx) {
+        Ok(()) => Ok(place),
         Err(failure) => {
             // Why it could not be bound is told; that this failed too would only hide it.
             let _ = leave(machine, probe, &place, ctx);
             Err(failure)
         }
     }
+}
+
+/// Puts a probe into the set.
+pub(super) fn bind(machine: &dyn Machine, pid: Pid, set: PsetId, ctx: &mut Ctx<'_>) -> Result<(), Failure> {
+    let threads = facet("bindings", machine.threads())?;
+    let what = format!("bind the thread that measures to set {set}");
+    change(machine, ctx, &what, || threads.prepare_bind_set(pid, None, Some(set))).map(drop)
 }
 
 /// Puts everything back.

@@ -1,5 +1,6 @@
 //! What was measured, as text and as JSON.
 
+use super::loads;
 use super::measure::Run;
 use super::options::Options;
 use millpond_model::{LATENCY_ROWS, LATENCY_STAGES, Nanos};
@@ -23,12 +24,12 @@ pub(super) struct Shown<'s> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-fn us(time: Nanos) -> f64 {
+pub(super) fn us(time: Nanos) -> f64 {
     time.0 as f64 / 1e3
 }
 
 /// Three digits, as a histogram has them.
-fn cell(time: Nanos) -> Cell {
+pub(super) fn cell(time: Nanos) -> Cell {
     let us = us(time);
     Cell::Real(
         us,
@@ -107,6 +108,8 @@ impl Shown<'_> {
         if (1..samples).contains(&latencies.unstaged()) {
             text += &format!("without stages: {} of {samples}\n", latencies.unstaged());
         }
+        text += &self.run.map_or_else(String::new, |run| loads::text(&run.loads));
+        text += &self.run.and_then(|run| Some(run.peer.as_ref()?.text(&run.own))).unwrap_or_default();
         if !self.saved.worst.is_empty() {
             text += &format!("\nlongest waits\n{}", self.worst().text());
         }
@@ -199,6 +202,11 @@ impl Shown<'_> {
                 let sharer = |s: &millpond_model::Sharer| json!({"what": s.what, "times": s.times, "ns": s.ran});
                 run.sharers.iter().map(sharer).collect::<Vec<_>>()
             }),
+            "compare": run.and_then(|run| Some(run.peer.as_ref()?.json(&run.own))),
+            "load": run.map(|run| {
+                let got = |got: &loads::Got| json!({"name": got.kind.name(), "percent": (got.percent * 10.0).round() / 10.0});
+                run.loads.iter().map(got).collect::<Vec<_>>()
+            }),
             "over_max": options.max.map(|_| self.over(options).is_some()),
         })
     }
@@ -227,6 +235,7 @@ mod tests {
     use super::super::options::tests::options;
     use super::*;
     use millpond_model::{CpuId, PsetId, Sharer};
+    use millpond_observe::latency::Latencies;
 
     /// Two samples whose stages are 1, 2, 3 and 4 us and ten times as much, and what was worst of them.
     const SAVED: &str = r#"{"latstat":1,"runs":1,"elapsed_ns":2500000000,"lost":0,"rows":{
@@ -240,7 +249,17 @@ mod tests {
         let sharer = |what: &str, times, ns| Sharer { what: what.into(), times, ran: Nanos(ns) };
         let sharers =
             vec![sharer("task kworker/1:0 (77)", 3, 1_250_000), sharer("local timer interrupt", 2500, 900)];
-        Run { cpu: CpuId(1), set: PsetId(1), keep_others: true, sharers, failed: None }
+        let (peer, own) = (None, Latencies::default());
+        Run {
+            cpu: CpuId(1),
+            set: PsetId(1),
+            keep_others: true,
+            sharers,
+            peer,
+            own,
+            loads: vec![],
+            failed: None,
+        }
     }
 
     #[test]
@@ -269,6 +288,24 @@ task kworker/1:0 (77)      3  1.250
 local timer interrupt   2500  0.001
 "
         );
+    }
+
+    #[test]
+    fn what_stood_beside_is_told_before_the_longest_waits() {
+        let saved = Saved::parse(SAVED).unwrap();
+        let got = loads::Got { kind: super::super::options::LoadKind::Build, percent: 90.04 };
+        let run = Run { peer: Some(super::super::compare::Peer::default()), loads: vec![got], ..run() };
+        let shown = Shown { saved: &saved, run: Some(&run) };
+        let text = shown.text(&[]);
+        let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words}: {text}"));
+        assert!(
+            at("\nload: build: 90.0 % of the other processors\n")
+                < at("\nin turns with cyclictest (0 turns each)\n")
+        );
+        assert!(at("\nin turns with") < at("\nlongest waits\n"));
+        let json = shown.json(&options("").unwrap());
+        assert_eq!(json["load"], json!([{"name": "build", "percent": 90.0}]));
+        assert_eq!(json["compare"]["samples"], json!({"ours": 0, "theirs": 0}));
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! ([`pools::objectives::parse`]) and the tables of `poolstat` ([`pools::poolstat`]).
 //!
 //! What counters count is said in a language of its own ([`events::parse`]); the lines about it are in [`cpustat`].
+//! Of other people's listings one is read: the histogram of [`cyclictest`].
 //!
 //! An *operand* is one word of a command line: a choice of processors ([`CpuOperand`]), or of a process and
 //! some of its threads ([`Target`]), or of lgroups ([`GroupOperand`]).
@@ -28,6 +29,7 @@
 
 pub mod binding;
 pub mod cpustat;
+pub mod cyclictest;
 pub mod dispadmin;
 pub mod events;
 mod lgroups;

@@ -25,6 +25,7 @@
 //!
 //! This room and `linux` are the only ones that may hold a path that begins with `/`.
 
+mod beside;
 mod caps;
 mod capture;
 mod changed;
@@ -49,6 +50,7 @@ mod text;
 mod view;
 mod zone;
 
+pub use beside::{Beside, Came, program_on_path};
 pub use capture::Captured;
 pub use changed::{FieldChange, machine_field};
 pub use child::Child;

@@ -75,6 +75,10 @@ fn commands(guest: Guest) -> Result<Guest, String> {
     {
         image = more;
     }
+    // What latstat takes turns with, where it is installed.
+    if let Ok(more) = image.clone().program("cyclictest", Path::new("/usr/bin/cyclictest")) {
+        image = more;
+    }
     let applets = [
         "psrset", "psradm", "psrinfo", "pbind", "mpstat", "intrstat", "cpustat", "cputrack", "prstat",
         "latstat", "lgrpinfo", "plgrp", "pooladm", "poolcfg", "poolbind", "poolstat", "poold",

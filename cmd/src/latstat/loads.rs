@@ -1,0 +1,152 @@
+//! What keeps the other processors busy while one is measured, and what it gets of them.
+
+use super::options::LoadKind;
+use crate::failure::{Complaint, Failure, facet, read};
+use millpond_machine::Machine;
+use millpond_model::{CpuId, CpuSet, Nanos, State};
+use millpond_session::Beside;
+use std::ffi::OsString;
+
+/// Each has begun when it has had so much processor time.
+const BEGUN: Nanos = Nanos::from_millis(10);
+/// Below others it may have to wait for that, and for this long we do.
+const PATIENCE: Nanos = Nanos::from_secs(3);
+/// How often it is looked.
+const LOOK: Nanos = Nanos::from_millis(10);
+
+/// What our own program is told to be that load: until it is ended.
+fn words(kind: LoadKind) -> Vec<OsString> {
+    let words: &[&str] = match kind {
+        // More than a day.
+        LoadKind::Hackbench => &["load", "hackbench", "--loops", "1000000000"],
+        LoadKind::Build => &["load", "build"],
+        LoadKind::Mpstat => &["mpstat", "1"],
+    };
+    words.iter().map(Into::into).collect()
+}
+
+/// A load.
+struct Load {
+    kind: LoadKind,
+    program: Beside,
+    /// What it had when the measurement began.
+    before: Nanos,
+}
+
+/// All of them. They end with the value.
+#[derive(Default)]
+pub(super) struct Loads {
+    loads: Vec<Load>,
+    others: u64,
+    since: Nanos,
+}
+
+/// What a load got.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Got {
+    pub kind: LoadKind,
+    /// Of all processors but the one that is measured.
+    pub percent: f64,
+}
+
+fn cannot(kind: LoadKind, why: String) -> Complaint {
+    Complaint::new(format!("run load {}", kind.name()), why)
+}
+
+impl Loads {
+    /// Starts them on all processors that run threads, but for one.
+    pub fn begin(machine: &dyn Machine, kinds: &[LoadKind], cpu: CpuId) -> Result<Loads, Failure> {
+        if kinds.is_empty() {
+            return Ok(Loads::default());
+        }
+        let states = read("processors", facet("processors", machine.processors())?.states())?;
+        let runs = |state: State| matches!(state, State::OnLine | State::NoIntr);
+        let others: CpuSet =
+            states.iter().filter(|status| runs(status.state) && status.cpu != cpu).map(|s| s.cpu).collect();
+        if others.is_empty() {
+            return Err(Complaint::new("run a load", "there is no other processor").into());
+        }
+        let start = |kind: &LoadKind| -> Result<Load, Failure> {
+            let program = Beside::below_others(&others, &words(*kind)).map_err(|why| cannot(*kind, why))?;
+            Ok(Load { kind: *kind, program, before: Nanos(0) })
+        };
+        let loads: Vec<Load> = kinds.iter().map(start).collect::<Result<_, _>>()?;
+        let clock = machine.clock();
+        let end = clock.now() + PATIENCE;
+        while clock.now() < end && loads.iter().any(|load| load.program.used() < BEGUN) {
+            clock.sleep_until(clock.now() + LOOK);
+        }
+        Ok(Loads { loads, others: others.len() as u64, since: Nanos(0) })
+    }
+
+    /// From now on it is measured what they get.
+    pub fn mark(&mut self, now: Nanos) {
+        self.since = now;
+        self.loads.iter_mut().for_each(|load| load.before = load.program.used());
+    }
+
+    /// Ends them: what each got since it was marked, and why one has ended before.
+    pub fn end(mut self, machine: &dyn Machine) -> (Vec<Got>, Option<Complaint>) {
+        let clock = machine.clock();
+        let span = (clock.now() - self.since).as_secs_f64()
+            * f64::from(u32::try_from(self.others).unwrap_or(u32::MAX));
+        let got = |load: &Load| {
+            let used = load.program.used().0.saturating_sub(load.before.0);
+            Got { kind: load.kind, percent: percent(Nanos(used), span) }
+        };
+        let got = self.loads.iter().map(got).collect();
+        let mut failed = None;
+        for load in &mut self.loads {
+            if !load.program.has_ended() {
+                continue;
+            }
+            let why = load.program.came().failed.unwrap_or_else(|| "it came to its end".to_owned());
+            failed = failed.or(Some(cannot(load.kind, why)));
+        }
+        // Asked to end it removes its files.
+        self.loads.iter().for_each(|load| load.program.ask_to_end());
+        let end = clock.now() + PATIENCE;
+        while clock.now() < end && self.loads.iter().any(|load| !load.program.has_ended()) {
+            clock.sleep_until(clock.now() + LOOK);
+        }
+        (got, failed)
+    }
+}
+
+fn percent(used: Nanos, span_s: f64) -> f64 {
+    if span_s > 0.0 { used.as_secs_f64() / span_s * 100.0 } else { 0.0 }
+}
+
+/// `load: hackbench: 61.3 %, build: 30.0 % of the other processors`; nothing where there is none.
+pub(super) fn text(got: &[Got]) -> String {
+    if got.is_empty() {
+        return String::new();
+    }
+    let each: Vec<String> =
+        got.iter().map(|got| format!("{}: {:.1} %", got.kind.name(), got.percent)).collect();
+    format!("load: {} of the other processors\n", each.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_they_got_is_a_line() {
+        let got = |kind, percent| Got { kind, percent };
+        assert_eq!(text(&[]), "");
+        assert_eq!(
+            text(&[got(LoadKind::Hackbench, 93.06)]),
+            "load: hackbench: 93.1 % of the other processors\n"
+        );
+        assert_eq!(
+            text(&[got(LoadKind::Build, 60.0), got(LoadKind::Mpstat, 0.04)]),
+            "load: build: 60.0 %, mpstat: 0.0 % of the other processors\n"
+        );
+    }
+
+    #[test]
+    fn all_of_the_others_is_a_hundred_percent() {
+        assert_eq!((percent(Nanos::from_secs(6), 6.0), percent(Nanos(5), 0.0)), (100.0, 0.0));
+    }
+}

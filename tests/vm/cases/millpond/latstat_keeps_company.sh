@@ -1,0 +1,73 @@
+# limit_s: 300
+# leaves: nothing
+. /words.sh
+# Policies of everybody in the loads of our latstat, each once: 5 is the class below all others.
+policies() {
+    for _stat in /proc/[0-9]*/stat; do
+        { read -r _line <"$_stat"; } 2>/dev/null || continue
+        _pid=${_line%% *}
+        _words=$({ tr '\0' ' ' <"/proc/$_pid/cmdline"; } 2>/dev/null) || continue
+        case $_words in *"load hackbench --loops "* | *"load build "* | *"mpstat 1 "*) ;; *) continue ;; esac
+        set -- ${_line##*) }
+        _where=$(grep Cpus_allowed_list: "/proc/$_pid/status" 2>/dev/null) || continue
+        echo "${39} ${_where##*[!0-9,-]}"
+    done | sort -u
+}
+no_load() {
+    [ -z "$(policies)" ]
+}
+is_loaded() {
+    [ -n "$(policies)" ]
+}
+state before
+
+# A program that is not there is named with its package, before anything is changed.
+status=0
+said=$(PATH=/none /usr/local/bin/latstat --cpu 2 --compare cyclictest 2>&1) || status=$?
+want 1 $status "status without cyclictest"
+want "latstat: cannot run cyclictest: it is not installed
+hint: it is in Debian's package rt-tests" "$said" "without cyclictest"
+state now
+same before now "without cyclictest"
+
+if command -v cyclictest >/dev/null; then
+    need latstat --cpu 2 --duration 4 --compare cyclictest
+    case $said in *"in turns with cyclictest (1 turn each)"*) ;; *) fail "no table: $said" ;; esac
+    # Each has samples of two seconds, a slow machine some fewer.
+    set -- $(echo "$said" | grep '^samples ')
+    [ "$2" -gt 200 ] && [ "$3" -gt 200 ] || fail "too few samples: $said"
+    echo "$said" | tail -n 24
+    state now
+    same before now "after turns"
+fi
+
+# What keeps the others busy is below everybody, nowhere near the one that is measured, and gone at the end.
+latstat --cpu 2 --duration 20 --load hackbench,build,mpstat >load.out 2>load.err &
+latstat=$!
+within 60 is_loaded
+sleep 3
+policies | while read -r policy where; do
+    want 5 "$policy" "policy of a load"
+    case ,$where, in *,2,* | *0-[2-9]* | *1-[2-9]*) fail "a load may run on processor 2: $where" ;; esac
+done
+status=0
+wait $latstat || status=$?
+want 0 $status "status with a load: $(cat load.err)"
+grep -q '^load: hackbench: [0-9.]* %, build: [0-9.]* %, mpstat: [0-9.]* % of the other processors$' load.out ||
+    fail "no line of the load: $(cat load.out load.err)"
+grep '^load: ' load.out
+within 30 no_load
+ls -d /tmp/millpond-build.* 2>/dev/null && fail "files of the build are left"
+state now
+same before now "after a load"
+
+# Killed it takes its loads with it.
+latstat --cpu 2 --load hackbench,build,mpstat >load.out 2>load.err &
+latstat=$!
+within 60 is_loaded
+kill -KILL $latstat
+wait $latstat 2>/dev/null || true
+within 60 no_load
+need psradm -n 0
+state now
+same before now "after the next command"
