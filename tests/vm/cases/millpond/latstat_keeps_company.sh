@@ -42,7 +42,7 @@ if command -v cyclictest >/dev/null; then
 fi
 
 # What keeps the others busy is below everybody, nowhere near the one that is measured, and gone at the end.
-latstat --cpu 2 --duration 20 --load hackbench,build,mpstat >load.out 2>load.err &
+latstat --cpu 2 --duration 10 --load hackbench,build,mpstat >load.out 2>load.err &
 latstat=$!
 within 60 is_loaded
 sleep 3

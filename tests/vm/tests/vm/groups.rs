@@ -129,13 +129,14 @@ const LEFT_TO_V1: [&str; 5] = [
     "irqbalance_",
     "poold_under_sigkill",
 ];
-const LEFT_TO_V2: [&str; 8] = [
+const LEFT_TO_V2: [&str; 9] = [
     "a_processor_that_stops_under_sigkill",
     "a_promise_of_time",
     "a_set_that_is_removed_under_sigkill",
     "an_assignment_under_sigkill",
     "e1_",
     "irqbalance_",
+    "latstat_keeps",
     "many_writers",
     "poold_goes_on",
 ];
