@@ -36,7 +36,6 @@ fn percent(part: f64) -> String {
     format!("{:.0} %", 100.0 * part)
 }
 
-#[expect(clippy::too_many_lines, reason = "one table of sentences")]
 fn say(finding: Finding, gathered: &Gathered) -> Said {
     let (microstates, counts, pages) = commands(&gathered.whose);
     let wanted = "of the time that it wants to go on";
