@@ -114,6 +114,9 @@ fn whose(parsed: &Parsed) -> Result<Whose, Failure> {
         ([], Some(pool)) => Ok(Whose::Pool(pool)),
         ([word], None) => Ok(word.parse::<Pid>().map_or_else(|_| Whose::Pool(word.clone()), Whose::Process)),
         ([], None) => Err(Failure::Usage("which process or pool?".to_owned())),
+        (words, _) if words.iter().any(|word| word.starts_with('-')) => {
+            Err(Failure::Usage("options stand before the process or pool".to_owned()))
+        }
         _ => Err(Failure::Usage("one process, or one pool".to_owned())),
     }
 }

@@ -1,9 +1,11 @@
 //! Counters of hardware under the commands: the simulated ones, which others may use too, and whose processors may go while they count.
 
 use crate::machine::Mischief;
-use millpond_machine::facets::{CpuCounting, CpuReading, Follow, Interface, Tracked, Tracking, Wanted};
+use millpond_machine::facets::{
+    CpuCounting, CpuReading, Follow, Interface, LwpCounting, Tracked, Tracking, Wanted,
+};
 use millpond_machine::{Absent, HardwareCounters, Refusal};
-use millpond_model::{Counted, CpuId, Nanos, State};
+use millpond_model::{Counted, CpuId, Lwp, Nanos, State};
 use millpond_sim::SimMachine;
 use std::rc::Rc;
 
@@ -29,6 +31,10 @@ impl HardwareCounters for StageCounters {
     fn count_cpus(&self, cpus: &[CpuId], sets: &[Vec<Wanted>]) -> Result<Box<dyn CpuCounting + '_>, Refusal> {
         let counting = self.sim.count_cpus(cpus, sets)?;
         Ok(Box::new(Contended { stage: self, counting, samples: 0 }))
+    }
+
+    fn count_lwps(&self, lwps: &[Lwp], set: &[Wanted]) -> Result<Box<dyn LwpCounting + '_>, Refusal> {
+        self.sim.count_lwps(lwps, set)
     }
 
     fn track(
