@@ -1,0 +1,35 @@
+# limit_s: 120
+# leaves: nothing
+. /words.sh
+grep -q bpf_get_current_task_btf /proc/kallsyms 2>/dev/null || [ -e /sys/kernel/btf/vmlinux ] || skip "this kernel does not describe its types"
+# Three that compute on one processor.
+spin 3
+need pbind -b 1 $spinners
+first=${spinners# }
+first=${first%% *}
+need millpond diagnose --for 4 $first
+case $said in *"It waits for a processor for "*) ;; *) fail "it waits for a processor: $said" ;; esac
+case $said in *"It computes in user mode for "*) ;; *) fail "it computes, too: $said" ;; esac
+kill $spinners
+wait $spinners || true
+# One that sleeps, in a pool.
+need pooladm -e
+need poolcfg -d -c 'create pset diagset ( uint pset.min = 1; uint pset.max = 1 )'
+need poolcfg -d -c 'transfer 1 from pset pset_default to diagset'
+need poolcfg -d -c 'create pool diag'
+need poolcfg -d -c 'associate pool diag ( pset diagset )'
+sleep 1000 &
+sleeper=$!
+need poolbind -p diag $sleeper
+need millpond diagnose --for 2 diag
+case $said in *"It has nothing to do: it sleeps for 100 % of all time."*) ;; *) fail "it sleeps: $said" ;; esac
+case $said in "pool diag: 1 process, 1 thread for "*) ;; *) fail "who it is: $said" ;; esac
+# One that calls the kernel all the time.
+dd if=/dev/zero of=/dev/null bs=1 2>/dev/null &
+caller=$!
+need millpond diagnose --for 2 --json $caller
+case $said in *'"kind":"kernel"'*) ;; *) fail "it is in the kernel: $said" ;; esac
+kill $caller $sleeper
+wait $caller $sleeper || true
+need pooladm -d
+in_order
