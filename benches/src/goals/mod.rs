@@ -3,6 +3,7 @@
 mod demo;
 mod growth;
 mod inside;
+mod latstat;
 mod neighbour;
 mod pools;
 mod prstat;
@@ -24,12 +25,13 @@ pub struct Group {
 }
 
 /// All of them, in the order in which they are run.
-pub const GROUPS: [Group; 10] = [
+pub const GROUPS: [Group; 11] = [
     Group { name: "start", measure: start::measure },
     Group { name: "tools", measure: tools::measure },
     Group { name: "neighbour", measure: neighbour::measure },
     Group { name: "sample", measure: sample::measure },
     Group { name: "prstat", measure: prstat::measure },
+    Group { name: "latstat", measure: latstat::measure },
     Group { name: "sim", measure: sim::measure },
     Group { name: "growth", measure: growth::measure },
     Group { name: "pools", measure: pools::measure },

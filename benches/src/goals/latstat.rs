@@ -1,0 +1,60 @@
+//! How soon a program runs after its timer was due: `latstat` beside cyclictest, in turns on the same processor with the same priority.
+//!
+//! A pair is a run of `latstat --compare cyclictest`, which alternates between both, so that neither has a moment of its own. Cyclictest counts whole
+//! microseconds, rounded down; ours has nanoseconds. With stages a wait is stamped by programs in the kernel, which is part of the wait; plain it is
+//! measured just as cyclictest does it.
+
+use crate::line::{Goal, Line, Pairs};
+use crate::trial::{Bench, Trouble, find_program, told};
+use serde_json::Value;
+use std::process::Stdio;
+
+/// How long a pair takes, both together.
+const DURATION: &str = "10s";
+const FIGURES: [&str; 4] = ["median", "p99", "p99.99", "max"];
+const PEER: &str = "cyclictest";
+const GOAL: Goal = Goal::RatioAtMost(1.0);
+
+/// The lines of these goals.
+pub fn measure(bench: &Bench) -> Vec<Line> {
+    let ways: [(&str, &[&str]); 2] = [("latstat", &[]), ("latstat --plain", &["--plain"])];
+    ways.iter().flat_map(|(name, words)| way(bench, name, words)).collect()
+}
+
+fn way(bench: &Bench, name: &str, words: &[&str]) -> Vec<Line> {
+    let line = |figure: &str| format!("{name}: {figure} of the whole");
+    match turns(bench, words) {
+        Ok(found) => FIGURES
+            .iter()
+            .zip(found)
+            .map(|(figure, pairs)| Line::of(&line(figure), PEER, "us", &pairs, GOAL))
+            .collect(),
+        Err(why) => {
+            FIGURES.iter().map(|figure| Line::unresolvable(&line(figure), PEER, GOAL, &why)).collect()
+        }
+    }
+}
+
+/// Pairs of each figure.
+fn turns(bench: &Bench, words: &[&str]) -> Result<[Pairs; FIGURES.len()], Trouble> {
+    find_program(PEER)?;
+    let mut found: [Pairs; FIGURES.len()] = Default::default();
+    for _ in 0..bench.pairs {
+        let run = ["latstat", "--json", "--keep-others", "--duration", DURATION, "--compare", PEER];
+        let mut command = bench.command(&[&run[..], words].concat());
+        let output = told("run latstat", command.stderr(Stdio::piped()).output())?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("latstat failed: {}", said.lines().next().unwrap_or("it said nothing")));
+        }
+        let value: Value = told("read what latstat says", serde_json::from_slice(&output.stdout))?;
+        for (figure, pairs) in FIGURES.iter().zip(&mut found) {
+            let of = |whose: &str| value["compare"]["figures"][figure][whose].as_f64();
+            // A figure that so few samples do not have.
+            if let (Some(ours), Some(theirs)) = (of("ours"), of("theirs")) {
+                pairs.push(ours / 1e3, theirs / 1e3);
+            }
+        }
+    }
+    Ok(found)
+}
