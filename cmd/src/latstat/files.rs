@@ -7,15 +7,15 @@ use crate::failure::{Complaint, Exit};
 use millpond_model::{LATENCY_ROWS, Nanos};
 use millpond_observe::latency::Saved;
 use millpond_report::{Line, Lines, Page};
-use millpond_session::replace_text;
+use millpond_session::replace_bytes;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Writes whatever was asked for. What cannot be written is told, and is a refusal.
 pub(super) fn write(options: &Options, saved: &Saved, ctx: &mut Ctx<'_>) -> Exit {
     let mut exit = Exit::DONE;
-    let mut one = |path: &Path, text: &str| {
-        if let Err(why) = replace_text(path, text) {
+    let mut one = |path: &Path, bytes: &[u8]| {
+        if let Err(why) = replace_bytes(path, bytes) {
             let complaint = Complaint::new(format!("write {}", path.display()), why);
             ctx.complain(
                 &complaint.hint("what was there before is still there; make room, or name another place"),
@@ -24,13 +24,14 @@ pub(super) fn write(options: &Options, saved: &Saved, ctx: &mut Ctx<'_>) -> Exit
         }
     };
     if let Some(path) = &options.save {
-        one(path, &saved.print());
+        one(path, saved.print().as_bytes());
     }
     if let Some(dir) = &options.plot {
-        one(&dir.join("latstat.dat"), &data(saved));
-        one(&dir.join("latstat.gp"), &control());
-        one(&dir.join("latstat.svg"), &sheet(saved, LATENCY_ROWS.len() - 1));
-        one(&dir.join("latstat.html"), &page(saved, options));
+        one(&dir.join("latstat.dat"), data(saved).as_bytes());
+        one(&dir.join("latstat.gp"), control().as_bytes());
+        one(&dir.join("latstat.svg"), sheet(saved, LATENCY_ROWS.len() - 1).svg().as_bytes());
+        one(&dir.join("latstat.png"), &sheet(saved, LATENCY_ROWS.len() - 1).png());
+        one(&dir.join("latstat.html"), page(saved, options).as_bytes());
     }
     exit
 }
@@ -80,14 +81,14 @@ fn steps(saved: &Saved, row: usize) -> Vec<(f64, f64)> {
 }
 
 /// How many samples took how long in one row.
-fn sheet(saved: &Saved, row: usize) -> String {
+fn sheet(saved: &Saved, row: usize) -> Lines {
     let name = LATENCY_ROWS[row];
     let title = format!(
         "{name}: {} samples, as powers of ten",
         saved.latencies.row(row).map_or(0, |row| row.samples)
     );
     let line = Line { name: name.to_owned(), points: steps(saved, row) };
-    Lines { title, unit_x: "us".into(), unit_y: "10^".into(), log_x: true, lines: vec![line] }.svg()
+    Lines { title, unit_x: "us".into(), unit_y: "10^".into(), log_x: true, lines: vec![line] }
 }
 
 /// When the longest waits were.
@@ -105,7 +106,7 @@ fn page(saved: &Saved, options: &Options) -> String {
     let mut page = Page::new("From a timer to user mode").lines(&text);
     for (row, name) in LATENCY_ROWS.iter().enumerate() {
         if saved.latencies.row(row).is_some() {
-            page = page.heading(name).picture(&sheet(saved, row));
+            page = page.heading(name).picture(&sheet(saved, row).svg());
         }
     }
     let seconds = saved.elapsed.0.div_ceil(1_000_000_000);
@@ -182,7 +183,7 @@ mod tests {
             "{err}"
         );
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "before");
-        for name in ["latstat.dat", "latstat.gp", "latstat.svg", "latstat.html"] {
+        for name in ["latstat.dat", "latstat.gp", "latstat.svg", "latstat.png", "latstat.html"] {
             assert!(dir.path().join(name).exists(), "{name}");
         }
     }

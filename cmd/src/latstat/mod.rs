@@ -36,7 +36,7 @@
 //! --save FILE       write everything there at the end, and after each 500,000 samples
 //! --resume FILE     go on with what was saved there, and save it there; a file that is not there yet is made
 //! --merge FILE...   measure nothing; show what these runs saved, together (with --save: keep it)
-//! --plot DIR        latstat.gp and latstat.dat for gnuplot (a sheet for each row), latstat.svg and latstat.html, rewritten after
+//! --plot DIR        latstat.gp and latstat.dat for gnuplot (a sheet for each row), latstat.svg, latstat.png and latstat.html, rewritten after
 //!                   each 500,000 samples
 //! --compare cyclictest
 //!                   in turns of about 5 s with that program, on the same processor and level: a table beside ours, and ours for one of theirs

@@ -28,6 +28,7 @@ mod bars;
 mod cell;
 mod lines;
 mod page;
+mod png;
 mod scale;
 mod sheet;
 mod svg;

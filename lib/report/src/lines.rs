@@ -1,6 +1,7 @@
 //! Lines over a common axis: one a thing that changes.
 
 use crate::bars::legend;
+use crate::png::points;
 use crate::scale::Scale;
 use crate::svg::{Anchor, Picture, colour};
 
@@ -38,19 +39,29 @@ const FLOOR: f64 = 280.0;
 const MARK: f64 = 3.0;
 
 impl Lines {
-    /// The picture. Points that are no numbers are left out.
+    /// The picture as a document. Points that are no numbers are left out.
     #[must_use]
     pub fn svg(&self) -> String {
-        let points = || self.lines.iter().flat_map(|line| line.points.iter());
-        let least = points().map(|point| point.0).filter(|x| *x > 0.0).fold(f64::INFINITY, f64::min);
+        self.draw().finish(&self.title)
+    }
+
+    /// The same as a file of points (PNG).
+    #[must_use]
+    pub fn png(&self) -> Vec<u8> {
+        points(&self.draw())
+    }
+
+    fn draw(&self) -> Picture {
+        let all = || self.lines.iter().flat_map(|line| line.points.iter());
+        let least = all().map(|point| point.0).filter(|x| *x > 0.0).fold(f64::INFINITY, f64::min);
         let x_of = |x: f64| if self.log_x { x.max(least).log10() } else { x };
         let word = |scale: &Scale, mark: f64| match self.log_x {
             true => format!("{}", 10_f64.powf(mark)),
             false => scale.word(mark),
         };
-        let places = points().map(|point| x_of(point.0));
+        let places = all().map(|point| x_of(point.0));
         let across = if self.log_x { Scale::of_powers(places) } else { Scale::covering(places) };
-        let up = Scale::covering(points().map(|point| point.1));
+        let up = Scale::covering(all().map(|point| point.1));
         let mut picture = Picture::new(WIDTH, HEIGHT);
         picture.text((LEFT, 20.0), Anchor::Start, &self.title);
         legend(&mut picture, &self.lines.iter().map(|line| line.name.clone()).collect::<Vec<_>>());
@@ -79,7 +90,7 @@ impl Lines {
                 picture.circle(*place, MARK, colour(index), &title);
             }
         }
-        picture.finish(&self.title)
+        picture
     }
 }
 

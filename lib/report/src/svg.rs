@@ -1,6 +1,4 @@
-//! The grammar of a picture: elements as text, always the same bytes.
-
-use std::fmt::Write as _;
+//! The grammar of a picture: elements, and their text, always the same bytes.
 
 /// Colours that tell six things apart, on white and in grey, also for those who see fewer colours.
 pub(crate) const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
@@ -18,86 +16,65 @@ pub(crate) enum Anchor {
     End,
 }
 
-/// A picture that is being drawn. Places are in pixels from the upper left corner.
+/// A part of a picture. Places are in pixels from the upper left corner.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Element {
+    /// Filled, from a corner, with a width and a height.
+    Rect { at: (f64, f64), size: (f64, f64), fill: String, title: String },
+    /// Filled, around a place.
+    Circle { at: (f64, f64), radius: f64, fill: String, title: String },
+    /// Straight, one pixel wide.
+    Line { from: (f64, f64), to: (f64, f64), stroke: String },
+    /// From place to place, two pixels wide.
+    Polyline { points: Vec<(f64, f64)>, stroke: String },
+    /// On a line at that height.
+    Text { at: (f64, f64), anchor: Anchor, text: String },
+    /// Text of a fixed width, whose blanks count.
+    Fixed { at: (f64, f64), text: String },
+}
+
+/// A picture that is being drawn.
 pub(crate) struct Picture {
-    body: String,
+    body: Vec<Element>,
     width: f64,
     height: f64,
 }
 
 impl Picture {
     pub fn new(width: f64, height: f64) -> Picture {
-        Picture { body: String::new(), width, height }
+        Picture { body: Vec::new(), width, height }
     }
 
-    pub fn rect(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), fill: &str, title: &str) {
-        let _ = writeln!(
-            self.body,
-            "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{fill}\"><title>{}</title></rect>",
-            pixels(x),
-            pixels(y),
-            pixels(width),
-            pixels(height),
-            escaped(title)
-        );
+    pub fn size(&self) -> (f64, f64) {
+        (self.width, self.height)
     }
 
-    pub fn circle(&mut self, (x, y): (f64, f64), radius: f64, fill: &str, title: &str) {
-        let _ = writeln!(
-            self.body,
-            "<circle cx=\"{}\" cy=\"{}\" r=\"{}\" fill=\"{fill}\"><title>{}</title></circle>",
-            pixels(x),
-            pixels(y),
-            pixels(radius),
-            escaped(title)
-        );
+    pub fn elements(&self) -> &[Element] {
+        &self.body
     }
 
-    pub fn line(&mut self, (x1, y1): (f64, f64), (x2, y2): (f64, f64), stroke: &str) {
-        let _ = writeln!(
-            self.body,
-            "<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\" stroke=\"{stroke}\"/>",
-            pixels(x1),
-            pixels(y1),
-            pixels(x2),
-            pixels(y2)
-        );
+    pub fn rect(&mut self, at: (f64, f64), size: (f64, f64), fill: &str, title: &str) {
+        self.body.push(Element::Rect { at, size, fill: fill.to_owned(), title: title.to_owned() });
+    }
+
+    pub fn circle(&mut self, at: (f64, f64), radius: f64, fill: &str, title: &str) {
+        self.body.push(Element::Circle { at, radius, fill: fill.to_owned(), title: title.to_owned() });
+    }
+
+    pub fn line(&mut self, from: (f64, f64), to: (f64, f64), stroke: &str) {
+        self.body.push(Element::Line { from, to, stroke: stroke.to_owned() });
     }
 
     pub fn polyline(&mut self, points: &[(f64, f64)], stroke: &str) {
-        let points: Vec<String> =
-            points.iter().map(|(x, y)| format!("{},{}", pixels(*x), pixels(*y))).collect();
-        let _ = writeln!(
-            self.body,
-            "<polyline points=\"{}\" fill=\"none\" stroke=\"{stroke}\" stroke-width=\"2\"/>",
-            points.join(" ")
-        );
+        self.body.push(Element::Polyline { points: points.to_vec(), stroke: stroke.to_owned() });
     }
 
-    pub fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, text: &str) {
-        let anchor = match anchor {
-            Anchor::Start => "start",
-            Anchor::Middle => "middle",
-            Anchor::End => "end",
-        };
-        let _ = writeln!(
-            self.body,
-            "<text x=\"{}\" y=\"{}\" text-anchor=\"{anchor}\">{}</text>",
-            pixels(x),
-            pixels(y),
-            escaped(text)
-        );
+    pub fn text(&mut self, at: (f64, f64), anchor: Anchor, text: &str) {
+        self.body.push(Element::Text { at, anchor, text: text.to_owned() });
     }
 
-    /// Text of a fixed width, whose blanks count.
-    pub fn fixed(&mut self, (x, y): (f64, f64), text: &str) {
-        let _ = writeln!(
-            self.body,
-            "<text x=\"{}\" y=\"{}\" font-family=\"monospace\" xml:space=\"preserve\">{}</text>",
-            pixels(x),
-            pixels(y),
-            escaped(text)
-        );
+    pub fn fixed(&mut self, at: (f64, f64), text: &str) {
+        self.body.push(Element::Fixed { at, text: text.to_owned() });
     }
 
     /// The whole document, whose height became known at last.
@@ -108,13 +85,70 @@ impl Picture {
     /// The whole document.
     pub fn finish(self, title: &str) -> String {
         let (width, height) = (pixels(self.width), pixels(self.height));
+        let body: String = self.body.iter().map(Element::svg).collect();
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
              font-family=\"sans-serif\" font-size=\"12\">\n<title>{}</title>\n\
-             <rect width=\"{width}\" height=\"{height}\" fill=\"white\"/>\n{}</svg>\n",
+             <rect width=\"{width}\" height=\"{height}\" fill=\"white\"/>\n{body}</svg>\n",
             escaped(title),
-            self.body
         )
+    }
+}
+
+impl Element {
+    /// A line of the document.
+    fn svg(&self) -> String {
+        match self {
+            Element::Rect { at: (x, y), size: (width, height), fill, title } => format!(
+                "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{fill}\"><title>{}</title></rect>\n",
+                pixels(*x),
+                pixels(*y),
+                pixels(*width),
+                pixels(*height),
+                escaped(title)
+            ),
+            Element::Circle { at: (x, y), radius, fill, title } => format!(
+                "<circle cx=\"{}\" cy=\"{}\" r=\"{}\" fill=\"{fill}\"><title>{}</title></circle>\n",
+                pixels(*x),
+                pixels(*y),
+                pixels(*radius),
+                escaped(title)
+            ),
+            Element::Line { from: (x1, y1), to: (x2, y2), stroke } => format!(
+                "<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\" stroke=\"{stroke}\"/>\n",
+                pixels(*x1),
+                pixels(*y1),
+                pixels(*x2),
+                pixels(*y2)
+            ),
+            Element::Polyline { points, stroke } => {
+                let points: Vec<String> =
+                    points.iter().map(|(x, y)| format!("{},{}", pixels(*x), pixels(*y))).collect();
+                format!(
+                    "<polyline points=\"{}\" fill=\"none\" stroke=\"{stroke}\" stroke-width=\"2\"/>\n",
+                    points.join(" ")
+                )
+            }
+            Element::Text { at: (x, y), anchor, text } => {
+                let anchor = match anchor {
+                    Anchor::Start => "start",
+                    Anchor::Middle => "middle",
+                    Anchor::End => "end",
+                };
+                format!(
+                    "<text x=\"{}\" y=\"{}\" text-anchor=\"{anchor}\">{}</text>\n",
+                    pixels(*x),
+                    pixels(*y),
+                    escaped(text)
+                )
+            }
+            Element::Fixed { at: (x, y), text } => format!(
+                "<text x=\"{}\" y=\"{}\" font-family=\"monospace\" xml:space=\"preserve\">{}</text>\n",
+                pixels(*x),
+                pixels(*y),
+                escaped(text)
+            ),
+        }
     }
 }
 

@@ -76,7 +76,7 @@ pub use stop::{stop_daemon_on_signal, stop_on_signal, take_hang_up, take_stop};
 pub use terminal::{
     LineEditor, Typed, file_names, input_is_terminal, input_lines, messages_are_seen, output_is_terminal,
 };
-pub use text::{create_output, read_text, replace_text};
+pub use text::{create_output, read_text, replace_bytes, replace_text};
 pub use view::View;
 
 use jiff::tz::TimeZone;

@@ -37,8 +37,16 @@ pub fn create_output(path: &Path) -> Result<Output<'static>, String> {
 /// # Errors
 /// The system's reason, in words.
 pub fn replace_text(path: &Path, text: &str) -> Result<(), String> {
+    replace_bytes(path, text.as_bytes())
+}
+
+/// The same with what is no text.
+///
+/// # Errors
+/// As for [`replace_text`].
+pub fn replace_bytes(path: &Path, bytes: &[u8]) -> Result<(), String> {
     if path.exists() && !path.is_file() {
-        return fs::write(path, text).map_err(|error| reason(&error));
+        return fs::write(path, bytes).map_err(|error| reason(&error));
     }
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = path.file_name().ok_or("it names no file")?.to_string_lossy();
@@ -46,7 +54,7 @@ pub fn replace_text(path: &Path, text: &str) -> Result<(), String> {
     let write = || -> std::io::Result<()> {
         fs::create_dir_all(dir)?;
         let mut file = File::create(&beside)?;
-        file.write_all(text.as_bytes())?;
+        file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&beside, path)
     };
