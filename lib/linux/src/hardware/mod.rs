@@ -21,6 +21,7 @@
 mod catalogue;
 mod cpus;
 mod group;
+mod lwps;
 mod pmu;
 mod ptrace;
 mod threads;
@@ -98,7 +99,7 @@ impl HardwareCounters for LinuxMachine {
 
     fn count_lwps(&self, lwps: &[Lwp], set: &[Wanted]) -> Result<Box<dyn LwpCounting + '_>, Refusal> {
         let codes = self.codes(&[set.to_vec()])?.concat();
-        Ok(Box::new(threads::Counted::begin(lwps, &codes)?))
+        Ok(Box::new(lwps::Lwps::begin(lwps, &codes)?))
     }
 
     fn track(

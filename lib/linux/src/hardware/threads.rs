@@ -9,7 +9,7 @@ use super::ptrace::{self, Ears, Told};
 use super::refused;
 use crate::Os;
 use crate::counters::now;
-use millpond_machine::facets::{Follow, Happening, LwpCounting, LwpReading, Tracked, Tracking};
+use millpond_machine::facets::{Follow, Happening, LwpReading, Tracked, Tracking};
 use millpond_machine::{Reason, Refusal, Subject};
 use millpond_model::{Lwp, LwpId, Nanos, Pid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -321,34 +321,6 @@ fn lwp(pid: u32, tid: u32) -> Lwp {
 fn reading(tid: u32, task: &Task, set: usize) -> Option<LwpReading> {
     let counted = task.groups.get(set)?.read().ok()?;
     Some(LwpReading { lwp: lwp(task.pid, tid), tick: counted.wanted.0, counted })
-}
-
-/// Threads that are counted and not followed.
-pub(super) struct Counted(Vec<(u32, Task)>);
-
-impl Counted {
-    /// Opens and starts their counters.
-    pub(super) fn begin(lwps: &[Lwp], codes: &[Code]) -> Result<Self, Refusal> {
-        let mut tasks = Vec::with_capacity(lwps.len());
-        for lwp in lwps {
-            let tid = lwp.lwp.0;
-            let mut group = match Group::open(Whom::Thread(tid), codes) {
-                Ok(group) => group,
-                Err((_, error)) if error.raw_os_error() == Some(libc::ESRCH) => continue,
-                Err((at, error)) => return Err(refused(Subject::Thread(*lwp), codes, at, &error)),
-            };
-            if group.start().is_ok() {
-                tasks.push((tid, Task { pid: lwp.pid.0, groups: vec![group] }));
-            }
-        }
-        Ok(Counted(tasks))
-    }
-}
-
-impl LwpCounting for Counted {
-    fn read(&mut self) -> Vec<LwpReading> {
-        self.0.iter().filter_map(|(tid, task)| reading(*tid, task, 0)).collect()
-    }
 }
 
 impl Tracking for Threads<'_> {
