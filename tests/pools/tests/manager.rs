@@ -6,10 +6,11 @@ use millpond_machine::facets::Member;
 use millpond_machine::{Accounting, Clock, Writer};
 use millpond_model::pools::PropValue;
 use millpond_model::{Nanos, Pid, PoolId};
-use millpond_planner::policy;
-use millpond_pools::{Done, Editor, Element, Manager, Place, dynamic};
+use millpond_planner::{Decision, Frame, Policy, StateError, policy};
+use millpond_pools::{Code, Done, Editor, Element, Manager, Place, PoolError, Turn, dynamic, errno};
 use millpond_sim::SimMachine;
 use millpond_sim::workloads::Load;
+use serde_json::Value;
 
 /// Pools `a` and `b`, each with a set that may have 1 to so many processors; all but one are shared out.
 fn two_pools(machine: &SimMachine, sizes: (u64, u64), max: u64) {
@@ -117,4 +118,76 @@ fn what_one_gives_up_the_other_gets_and_it_comes_back() {
     }
     let sizes = (size(&machine, "a"), size(&machine, "b"));
     assert!(sizes.0.abs_diff(sizes.1) <= 1, "{sizes:?}");
+}
+
+thread_local! {
+    static MACHINE: SimMachine = SimMachine::named("t2000").unwrap();
+}
+
+/// The default policy, and somebody who does something to the machine of this thread while it thinks.
+struct Meanwhile(Box<dyn Policy>, fn(&SimMachine));
+
+impl Policy for Meanwhile {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn decide(&mut self, frame: &Frame) -> Decision {
+        MACHINE.with(self.1);
+        self.0.decide(frame)
+    }
+
+    fn state(&self) -> Value {
+        self.0.state()
+    }
+
+    fn restore(&mut self, state: &Value) -> Result<(), StateError> {
+        self.0.restore(state)
+    }
+}
+
+/// Two turns of 100 ms of a machine on which `a` wants processors, the second of which somebody else disturbs.
+fn disturbed(by: fn(&SimMachine)) -> Result<Turn, PoolError> {
+    MACHINE.with(|machine| {
+        two_pools(machine, (8, 8), 31);
+        spin(machine, 24, 1);
+        let mut manager = Manager::new(Box::new(Meanwhile(policy("millpond").unwrap(), by)));
+        let mut watch = Accounting::watch(machine).unwrap();
+        assert_eq!(manager.turn(machine, watch.as_mut()).unwrap().done, Done::Nothing);
+        machine.sleep_until(Nanos(machine.now().0 + 100_000_000));
+        manager.turn(machine, watch.as_mut())
+    })
+}
+
+#[test]
+fn pools_that_are_disabled_while_it_thinks_stay_disabled() {
+    let error = disturbed(|machine| {
+        let writer = Writer::open(machine).unwrap();
+        let empty = dynamic::emptied(dynamic::read(machine).unwrap());
+        dynamic::commit(&writer, machine, Some(empty)).unwrap();
+        dynamic::commit(&writer, machine, None).unwrap();
+    })
+    .unwrap_err();
+    assert_eq!(error.code, Code::System(errno::NOT_ACTIVE));
+    assert_eq!(MACHINE.with(|machine| dynamic::state(machine)).unwrap(), None);
+}
+
+#[test]
+fn what_somebody_else_commits_while_it_thinks_is_not_undone() {
+    let turn = disturbed(|machine| {
+        let writer = Writer::open(machine).unwrap();
+        let state = dynamic::read(machine).unwrap();
+        let mut editor = Editor::new(state.conf.clone(), Place::Machine);
+        editor.put(&Element::Pset("a".into()), "pset.max", PropValue::Uint(9)).unwrap();
+        let state = millpond_model::pools::PoolsState { conf: editor.conf, ..state };
+        dynamic::commit(&writer, machine, Some(state)).unwrap();
+    })
+    .unwrap();
+    assert!(!turn.decision.unwrap().plan.moves.is_empty(), "it wanted to move something");
+    assert!(matches!(turn.done, Done::Stale(_)), "{:?}", turn.done);
+    MACHINE.with(|machine| {
+        let state = dynamic::read(machine).unwrap();
+        let set = state.conf.pset("a").unwrap();
+        assert_eq!((set.size(), set.props.uint("pset.max")), (8, Some(9)));
+    });
 }

@@ -126,55 +126,67 @@ impl Manager {
         };
         let outcome = self.last.take().map(|last| last.outcome_in(&frame, self.cost));
         let decision = self.policy.decide(&frame);
-        let done = self.carry_out(machine, &frame, &decision.plan, state);
+        let done = self.carry_out(machine, &frame, &decision.plan, state)?;
         self.last = Some(decision.clone());
         Ok(Turn { decision: Some(decision), outcome, done, warnings, changed })
     }
 
+    /// Nobody else writes from the second look at the configuration on. A plan for a configuration that is not the machine's any more is
+    /// dropped: who changed it wants it as it is now, and the next turn begins there.
     fn carry_out(
         &mut self,
         machine: &dyn Machine,
         frame: &Frame,
         plan: &Plan,
-        mut state: PoolsState,
-    ) -> Done {
+        state: PoolsState,
+    ) -> Result<Done, PoolError> {
+        let seen = self.left.insert(state);
         if plan.moves.is_empty() || self.is_dry {
-            self.left = Some(state);
-            return Done::Nothing;
+            return Ok(Done::Nothing);
         }
         if let Some(violation) = check(frame, &plan.moves).first() {
-            self.left = Some(state);
-            return Done::Stale(violation.to_string());
+            return Ok(Done::Stale(violation.to_string()));
         }
-        for step in &plan.moves {
-            if let Some(why) = unfit(&state, step.cpu, step.from) {
-                self.left = Some(state);
-                return Done::Stale(why);
-            }
-            let name = state.conf.psets.iter().find(|s| s.id() == Some(step.to)).map(|s| s.name().to_owned());
-            let moved = name.is_some_and(|name| state.conf.move_cpu(step.cpu, &name));
-            if !moved {
-                self.left = None;
-                return Done::Stale(format!("there is no set {}", step.to));
-            }
-        }
+        let wanted = match moved(seen, plan) {
+            Ok(wanted) => wanted,
+            Err(why) => return Ok(Done::Stale(why)),
+        };
         let began = machine.clock().now();
-        let committed = Writer::open(machine)
-            .map_err(PoolError::from)
-            .and_then(|writer| dynamic::commit(&writer, machine, Some(state.clone())));
-        match committed {
+        let writer = match Writer::open(machine) {
+            Ok(writer) => writer,
+            Err(refusal) => return Ok(Done::Refused(refusal.into())),
+        };
+        if differs(seen, &dynamic::read(machine)?) {
+            return Ok(Done::Stale("somebody changed the configuration meanwhile".into()));
+        }
+        match dynamic::commit(&writer, machine, Some(wanted.clone())) {
             Ok(_) => {
                 let took = Nanos(machine.clock().now().0.saturating_sub(began.0));
                 self.cost = Some(took);
-                self.left = Some(state);
-                Done::Moved(took)
+                self.left = Some(wanted);
+                Ok(Done::Moved(took))
             }
             Err(error) => {
                 self.left = None;
-                Done::Refused(error)
+                Ok(Done::Refused(error))
             }
         }
     }
+}
+
+/// The configuration after the plan, or why the plan is none for it.
+fn moved(state: &PoolsState, plan: &Plan) -> Result<PoolsState, String> {
+    let mut state = state.clone();
+    for step in &plan.moves {
+        if let Some(why) = unfit(&state, step.cpu, step.from) {
+            return Err(why);
+        }
+        let name = state.conf.psets.iter().find(|s| s.id() == Some(step.to)).map(|s| s.name().to_owned());
+        if !name.is_some_and(|name| state.conf.move_cpu(step.cpu, &name)) {
+            return Err(format!("there is no set {}", step.to));
+        }
+    }
+    Ok(state)
 }
 
 /// Why a processor is not where the plan has it from.
