@@ -66,8 +66,13 @@ pub struct Gathered {
 /// [`Failure`] when there is no such process or pool, nobody is in it, or nothing can be watched.
 pub fn gather(machine: &dyn Machine, whose: &Whose, time: Nanos, ctx: &Ctx<'_>) -> Result<Gathered, Failure> {
     let census = facet("processes", machine.census())?;
-    let options =
-        CensusOptions { threads: true, depth: Depth::Measured, causes: true, ..CensusOptions::default() };
+    let options = CensusOptions {
+        threads: true,
+        depth: Depth::Measured,
+        calls: true,
+        causes: true,
+        ..CensusOptions::default()
+    };
     let mut pids = members(machine, whose)?;
     let mut watch = census.watch(options).map_err(|Absent { why, what_would_help }| Complaint {
         what: "watch processes".to_owned(),

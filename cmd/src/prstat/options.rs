@@ -75,6 +75,8 @@ pub struct Options {
     pub stamp: Option<Stamp>,
     /// Which processes and threads.
     pub choice: Choice,
+    /// System calls are counted, and told from user mode exactly.
+    pub calls: bool,
     /// Where the figures come from.
     pub explain: bool,
     /// In JSON.
@@ -124,6 +126,7 @@ impl Options {
             order: order(parsed)?,
             stamp,
             choice: Choice::read(parsed)?,
+            calls: calls(parsed)?,
             explain: parsed.long("explain"),
             json: parsed.common.json,
             repetition,
@@ -144,6 +147,7 @@ impl Options {
             depth,
             memory: self.microstates.is_none() || sized || self.grouping.is_some(),
             places: self.homes || zones || self.json || self.choice.needs_places(),
+            calls: self.calls,
             causes: false,
         }
     }
@@ -172,6 +176,14 @@ fn grouping(parsed: &Parsed) -> Result<Option<Grouping>, Failure> {
             usage(format!("options -{one} and -{other} are mutually exclusive"))
         }
         (first, _) => Ok(first.map(|(_, grouping)| *grouping)),
+    }
+}
+
+/// Only microstates have them.
+fn calls(parsed: &Parsed) -> Result<bool, Failure> {
+    match (parsed.long("calls"), parsed.has('m')) {
+        (true, false) => usage("--calls goes with -m".into()),
+        (calls, _) => Ok(calls),
     }
 }
 
@@ -223,13 +235,14 @@ pub(super) mod tests {
 
     #[test]
     fn everything_has_its_place() {
-        let options = options("-mLcrW -n 3,4 -s time -S rss -d d -Z 0.5 2").unwrap();
+        let options = options("-mLcrW --calls -n 3,4 -s time -S rss -d d -Z 0.5 2").unwrap();
         assert_eq!(options.microstates, Some(Microstates::All));
         assert_eq!((options.lines, options.order), ((3, 4), (Key::Rss, false)));
         assert!(options.threads && options.scrolls && options.numbers && options.cut);
         assert_eq!((options.grouping, options.stamp), (Some(Grouping::Zones), Some(Stamp::Date)));
         let census = options.census();
         assert!(census.memory && census.places && census.threads && census.depth == Depth::Measured);
+        assert!(census.calls);
     }
 
     #[test]

@@ -15,7 +15,10 @@ pub const STATES: usize = 8;
 const LIST: &str = "list";
 
 /// What an account cannot do without.
-const NEEDED: [&str; 5] = ["sched_process_fork", "sched_switch", "sched_wakeup", "sys_exit", "sys_enter"];
+const NEEDED: [&str; 3] = ["sched_process_fork", "sched_switch", "sched_wakeup"];
+
+/// What system calls are kept by. Whoever is in one when they begin comes out of it unannounced otherwise.
+const CALLS: [&str; 2] = ["sys_exit", "sys_enter"];
 
 /// What can be lacking: faults then count as other sleep, and signals are not counted.
 const FAULTS: &str = "page_fault_user";
@@ -42,9 +45,16 @@ pub enum Keep {
     /// Nothing: threads are listed.
     Nothing,
     /// Where its time goes.
-    Accounts,
-    /// And what its waits are for.
-    Causes,
+    Accounts(Detail),
+}
+
+/// What accounts have that costs more.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Detail {
+    /// System calls: their number, and exactly what time in them is. Without it the time on a processor is divided by clock ticks.
+    pub calls: bool,
+    /// What waits are for.
+    pub causes: bool,
 }
 
 /// What the waits of a thread were for since it was first seen, in nanoseconds.
@@ -65,8 +75,8 @@ pub struct Account {
     pub began: u64,
     /// By state, up to the moment of the record.
     pub times: [u64; STATES],
-    /// System calls.
-    pub calls: u64,
+    /// System calls, where these are kept.
+    pub calls: Option<u64>,
     /// Signals that were delivered.
     pub signals: u64,
     /// What its waits were for, where that is kept.
@@ -132,8 +142,8 @@ pub struct Watching {
     faults: Result<(), Refused>,
     /// Why signals are not counted.
     signals: Result<(), Refused>,
-    /// Accounts are kept.
-    accounts: bool,
+    /// What is kept.
+    keep: Keep,
     /// Words of a record.
     words: usize,
     buffer: Vec<u8>,
@@ -145,11 +155,17 @@ impl Watching {
     /// # Errors
     /// [`Refused`] when the kernel takes them not.
     pub fn open(keep: Keep) -> Result<Watching, Refused> {
-        let (accounts, causes) = (keep != Keep::Nothing, keep == Keep::Causes);
+        let (accounts, Detail { calls, causes }) = match keep {
+            Keep::Nothing => (false, Detail::default()),
+            Keep::Accounts(detail) => (true, detail),
+        };
         let mut object = Object::open(IMAGE, |opened| {
-            opened.set_constants(&[u64::from(accounts), u64::from(causes)]);
+            opened.set_constants(&[accounts, calls, causes].map(u64::from));
             if !accounts {
                 NEEDED.iter().chain([&FAULTS, &SIGNALS]).for_each(|program| opened.leave_out(program));
+            }
+            if !calls {
+                CALLS.iter().for_each(|program| opened.leave_out(program));
             }
         })?;
         let (mut faults, mut signals) = (Ok(()), Ok(()));
@@ -158,8 +174,11 @@ impl Watching {
             faults = object.attach(FAULTS);
             signals = object.attach(SIGNALS);
         }
+        if calls {
+            CALLS.iter().try_for_each(|program| object.attach(program))?;
+        }
         let words = RECORD_WORDS + if causes { CAUSES_WORDS } else { 0 };
-        Ok(Watching { object, faults, signals, accounts, words, buffer: Vec::new() })
+        Ok(Watching { object, faults, signals, keep, words, buffer: Vec::new() })
     }
 
     /// Whether faults are told from other sleep.
@@ -187,7 +206,7 @@ impl Watching {
         let lacks = |record: &Record| record.account.is_none() && record.exit_state == 0;
         let mut records = self.list_once()?;
         for _ in 1..LOOKS {
-            if !self.accounts || !records.iter().any(lacks) {
+            if self.keep == Keep::Nothing || !records.iter().any(lacks) {
                 break;
             }
             std::thread::sleep(BETWEEN_LOOKS);
@@ -200,7 +219,11 @@ impl Watching {
         let refuse = |error: io::Error| Refused::Kernel { why: error.to_string(), log: String::new() };
         self.buffer.clear();
         self.object.iterate(LIST)?.read_to_end(&mut self.buffer).map_err(refuse)?;
-        Ok(self.buffer.chunks_exact(self.words * 8).filter_map(record).collect())
+        let mut records: Vec<Record> = self.buffer.chunks_exact(self.words * 8).filter_map(record).collect();
+        if !matches!(self.keep, Keep::Accounts(Detail { calls: true, .. })) {
+            records.iter_mut().filter_map(|r| r.account.as_mut()).for_each(|account| account.calls = None);
+        }
+        Ok(records)
     }
 }
 
@@ -217,7 +240,7 @@ fn record(bytes: &[u8]) -> Option<Record> {
     let account = (began != 0).then(|| Account {
         began,
         times: std::array::from_fn(|state| word(behind + 2 + state)),
-        calls: word(behind + 2 + STATES),
+        calls: Some(word(behind + 2 + STATES)),
         signals: word(behind + 3 + STATES),
         causes: (bytes.len() > RECORD_WORDS * 8).then(|| Causes {
             disk: word(RECORD_WORDS),
@@ -272,7 +295,7 @@ mod tests {
         assert_eq!((found.state, found.exit_state, found.name.as_str()), (1, 32, "millpond-x"));
         let account = found.account.unwrap();
         assert_eq!((found.now, account.began, account.times[0], account.times[7]), (101, 102, 103, 110));
-        assert_eq!((account.calls, account.signals, account.causes), (111, 112, None));
+        assert_eq!((account.calls, account.signals, account.causes), (Some(111), 112, None));
         words.extend(201..201 + CAUSES_WORDS as u64);
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let causes = record(&bytes).unwrap().account.unwrap().causes.unwrap();
@@ -303,7 +326,7 @@ mod tests {
     #[test]
     fn each_program_is_known_by_its_name() {
         let source = include_str!("../programs/microstates/microstates.bpf.c");
-        for name in NEEDED.iter().chain([&FAULTS, &SIGNALS]) {
+        for name in NEEDED.iter().chain(&CALLS).chain([&FAULTS, &SIGNALS]) {
             let is_there =
                 ["raw_tp", "tp_btf"].iter().any(|kind| source.contains(&format!("SEC(\"{kind}/{name}\")")));
             assert!(is_there, "{name}");

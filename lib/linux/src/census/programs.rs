@@ -114,7 +114,7 @@ fn measured(record: &Record) -> Spent {
             spent.times[state.index()] = Some(Nanos(time));
         }
         spent.stopped = Nanos(account.times[STATES - 1]);
-        (spent.calls, spent.signals) = (Some(account.calls), Some(account.signals));
+        (spent.calls, spent.signals) = (account.calls, Some(account.signals));
     }
     spent
 }

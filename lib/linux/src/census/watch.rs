@@ -4,7 +4,7 @@ use super::entries::{self, BEGAN_NS, Seen};
 use super::places::Places;
 use super::{proc, programs};
 use crate::LinuxMachine;
-use millpond_bpf::microstates::{Keep, Watching};
+use millpond_bpf::microstates::{Detail, Keep, Watching};
 use millpond_machine::facets::{CensusOptions, CensusWatch, Depth};
 use millpond_machine::{Machine, Refusal};
 use millpond_model::{Nanos, Roster};
@@ -12,6 +12,9 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// What only programs can tell.
 const ONLY_MEASURED: &str = "TFL, DFL, LCK, SCL, SIG";
+
+/// What nobody asked for.
+const NOT_ASKED: &str = "SCL: system calls are counted only where that is asked for";
 
 /// The census of a machine.
 pub(super) struct LinuxCensus<'a> {
@@ -27,11 +30,8 @@ impl<'a> LinuxCensus<'a> {
     /// Loads the programs; with `watches` those that keep accounts, if what is asked for needs them.
     pub(super) fn open(machine: &'a LinuxMachine, options: CensusOptions, watches: bool) -> Self {
         let measures = watches && options.depth == Depth::Measured;
-        let keep = match (measures, options.causes) {
-            (false, _) => Keep::Nothing,
-            (true, false) => Keep::Accounts,
-            (true, true) => Keep::Causes,
-        };
+        let detail = Detail { calls: options.calls, causes: options.causes };
+        let keep = if measures { Keep::Accounts(detail) } else { Keep::Nothing };
         let programs = programs::open(&machine.os, keep);
         LinuxCensus { machine, options, programs, measures }
     }
@@ -73,6 +73,7 @@ impl<'a> LinuxCensus<'a> {
                 missing
                     .extend(watching.sees_faults().err().map(|why| format!("TFL, DFL: {why}; SLP has them")));
                 missing.extend(watching.sees_signals().err().map(|why| format!("SIG: {why}")));
+                missing.extend((!self.options.calls).then(|| NOT_ASKED.to_owned()));
             }
         }
         missing
@@ -103,8 +104,12 @@ impl CensusWatch for LinuxCensus<'_> {
 
     fn explain(&self) -> Vec<String> {
         let from = match (&self.programs, self.measures) {
+            (Ok(_), true) if self.options.calls => {
+                "every switch, wake-up and system call is accounted for by programs in the kernel; a call takes 100 to 200 ns more"
+            }
             (Ok(_), true) => {
-                "every switch, wake-up and system call is accounted for by programs in the kernel; each takes some tens of ns more"
+                "every switch and wake-up is accounted for by programs in the kernel; the time on a processor is divided into USR and SYS as \
+                 the clock ticks since the report before fell"
             }
             (Ok(_), false) => "threads are listed by a program in the kernel",
             (Err(_), _) => {

@@ -27,6 +27,9 @@ pub struct CensusOptions {
     pub memory: bool,
     /// Sets and zones.
     pub places: bool,
+    /// System calls, as a watch at [`Depth::Measured`] counts them; and what time in them is, exactly. Without it the time on a processor may
+    /// be divided into user mode and the kernel by clock ticks. It costs more than everything else, for nothing happens as often.
+    pub calls: bool,
     /// What waits were for, as far as a watch at [`Depth::Measured`] can tell it.
     pub causes: bool,
 }

@@ -1,21 +1,21 @@
-# limit_s: 180
+# limit_s: 240
 # prstat -m by programs in the kernel: who computes is in user mode, who sleeps is asleep, two on one processor wait for half the time, who
 # waits for others of its program waits for a lock, and who calls the kernel all the time is in it. Relations, with room for a slow machine.
 # It is not asked what is left behind: prstat changes nothing, and on so busy a machine threads of the kernel that rescue its work (rcu_gp) bind themselves to
 # the processor where they are needed.
 . /words.sh
 
-# part PID COLUMN: that figure of the process in the second of two reports, in percent; columns are those of the listing.
+# part PID COLUMN [OPTION]: that figure of the process in the second of two reports, in percent; columns are those of the listing.
 part() {
-    need prstat -mcr --json -p "$1" 3 2
+    need prstat -mcr --json ${3:-} -p "$1" 3 2
     echo "$said" | tail -n 1 | tr ',{}' '\n\n\n' | sed -n "s/^\"$2\"://p" | head -n 1
 }
 least() {
-    _is=$(part "$1" "$2")
+    _is=$(part "$1" "$2" "${5:-}")
     awk "BEGIN { exit !(\"$_is\" != \"\" && \"$_is\" != \"null\" && $_is + 0 >= $3) }" || fail "$4: $2 of process $1 is $_is, not $3: $said"
 }
 sum() {
-    need prstat -mc --json -p "$1" 3 2
+    need prstat -mc --json ${2:-} -p "$1" 3 2
     _sum=$(echo "$said" | tail -n 1 | tr ',{}' '\n\n\n' | sed -n 's/^"\(usr\|sys\|tfl\|dfl\|lck\|slp\|lat\)"://p' | awk '{ s += $1 } END { print s }')
     awk "BEGIN { exit !($_sum > 99.9 && $_sum < 100.1) }" || fail "the microstates of process $1 add up to $_sum: $said"
 }
@@ -39,9 +39,11 @@ begin sleep 1000
 least "$last" slp 99 "it sleeps"
 sum "$last"
 begin taskset -c 0 dd if=/dev/zero of=/dev/null bs=1
-least "$last" sys 20 "it calls the kernel"
-least "$last" scl 1000 "it calls the kernel"
+least "$last" sys 20 "it calls the kernel, as clock ticks find"
 sum "$last"
+least "$last" sys 20 "it calls the kernel" --calls
+least "$last" scl 1000 "it calls the kernel" --calls
+sum "$last" --calls
 kill $started
 begin taskset -c 0,1 millpond load cg --class S --threads 2 --barrier block --seconds 60
 within 20 sh -c "grep -q . /proc/$last/task/*/stat"
