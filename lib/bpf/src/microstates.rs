@@ -24,6 +24,9 @@ const CALLS: [&str; 2] = ["sys_exit", "sys_enter"];
 const FAULTS: &str = "page_fault_user";
 const SIGNALS: &str = "signal_deliver";
 
+/// The program at switches compares its clock with the monotonic one when we get a processor, which we do after this.
+const FIRST_SWITCH: Duration = Duration::from_millis(1);
+
 /// So often is looked, with so much time between, where a thread has no account.
 const LOOKS: u32 = 5;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
@@ -173,6 +176,7 @@ impl Watching {
             NEEDED.iter().try_for_each(|program| object.attach(program))?;
             faults = object.attach(FAULTS);
             signals = object.attach(SIGNALS);
+            std::thread::sleep(FIRST_SWITCH);
         }
         if calls {
             CALLS.iter().try_for_each(|program| object.attach(program))?;

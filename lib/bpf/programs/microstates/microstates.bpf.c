@@ -26,7 +26,7 @@ enum state { USER, SYSTEM, TEXT_FAULT, DATA_FAULT, LOCK, ASLEEP, WAITING, STOPPE
 
 struct account {
 	__u64 times[STATES];
-	/* When the present state began, and when the thread was first seen; on the monotonic clock. */
+	/* When the present state began, and when the thread was first seen; on the clock of the scheduler. */
 	__u64 since;
 	__u64 began;
 	__u64 calls;
@@ -96,8 +96,15 @@ struct cred___m {
 	kuid___m uid;
 	kuid___m euid;
 };
+struct rq___m {
+	__u64 clock;
+};
+struct cfs_rq___m {
+	struct rq___m *rq;
+};
 struct sched_entity___m {
 	__u64 sum_exec_runtime;
+	struct cfs_rq___m *cfs_rq;
 };
 struct sched_info___m {
 	unsigned long long run_delay;
@@ -165,6 +172,38 @@ struct bpf_iter__task {
 static __always_inline struct task_struct___m *inside(struct task_struct *task)
 {
 	return (struct task_struct___m *)task;
+}
+
+/*
+ * Time. To ask the kernel for it takes longer than everything else at a switch; but the scheduler has just asked, for the queue of this
+ * processor. Its clock runs beside the monotonic one. How far behind is seen where both are at hand: when the reader gets a processor.
+ */
+__u64 behind;
+__u64 reader;
+
+/* Whether queues are found by the threads on them: not where processor time is not given to groups. */
+static __always_inline bool has_clock(void)
+{
+	return bpf_core_field_exists(struct sched_entity___m, cfs_rq) && bpf_core_field_exists(struct cfs_rq___m, rq);
+}
+
+/* Now, as the queue of a thread has it that the scheduler is about to switch or has woken. */
+static __always_inline __u64 clock_of(struct task_struct *task)
+{
+	return has_clock() ? inside(task)->se.cfs_rq->rq->clock : bpf_ktime_get_ns();
+}
+
+/* Now, on the same clock, wherever it is asked. */
+static __always_inline __u64 clock_now(void)
+{
+	return bpf_ktime_get_ns() - behind;
+}
+
+/* Who has just got its processor: the reader, whose word matters, or somebody before there was any. */
+static __always_inline void compare_clocks(struct task_struct *next, __u64 now)
+{
+	if (has_clock() && ((__u64)next == reader || !behind))
+		behind = bpf_ktime_get_ns() - now;
 }
 
 static __always_inline bool is_kernel(struct task_struct *task)
@@ -290,7 +329,7 @@ int sys_enter(struct bpf_raw_tracepoint_args *ctx)
 	account->calls++;
 	account->in_call = 1;
 	account->guessed = 0;
-	become(task, account, SYSTEM, bpf_ktime_get_ns());
+	become(task, account, SYSTEM, clock_now());
 	return 0;
 }
 
@@ -313,7 +352,7 @@ int sys_exit(struct bpf_raw_tracepoint_args *ctx)
 	(void)ctx;
 	if (!account)
 		return 0;
-	become(task, account, USER, bpf_ktime_get_ns());
+	become(task, account, USER, clock_now());
 	if (account->guessed)
 		correct(account);
 	account->in_call = 0;
@@ -372,10 +411,11 @@ static __always_inline __u32 running(struct account *account)
 SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
 {
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = clock_of(next);
 	struct account *account = account_of(prev);
 
 	(void)ctx;
+	compare_clocks(next, now);
 	if (account) {
 		if (keeps_causes)
 			account->disk = BPF_CORE_READ_BITFIELD_PROBED(inside(prev), in_iowait);
@@ -395,7 +435,7 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 
 	(void)ctx;
 	if (account && is_off(account->state))
-		become(task, account, WAITING, bpf_ktime_get_ns());
+		become(task, account, WAITING, clock_of(task));
 	return 0;
 }
 
@@ -408,7 +448,7 @@ int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct 
 	(void)ctx;
 	(void)parent;
 	first.of_kernel = is_kernel(child);
-	first.since = first.began = bpf_ktime_get_ns();
+	first.since = first.began = clock_now();
 	bpf_task_storage_get(&accounts, child, &first, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (keeps_causes)
 		bpf_task_storage_get(&causes_of, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -439,7 +479,7 @@ static __always_inline struct account *first_sight(struct task_struct *task)
 {
 	struct account first = {};
 	struct account *account;
-	__u64 began = bpf_ktime_get_ns();
+	__u64 began = clock_now();
 
 	if (keeps_causes)
 		bpf_task_storage_get(&causes_of, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -504,20 +544,22 @@ static __always_inline bool copy_once(struct record *record, struct account *acc
 {
 	__u64 since = *(volatile __u64 *)&account->since;
 	__u32 state = *(volatile __u32 *)&account->state & (STATES - 1);
-	__u64 sum = 0;
+	__u64 lag = behind;
+	__u64 sum = 0, now;
 
 #pragma clang loop unroll(full)
 	for (int i = 0; i < STATES; i++) {
 		record->times[i] = *(volatile __u64 *)&account->times[i];
 		sum += record->times[i];
 	}
-	record->began = account->began;
+	record->began = account->began + lag;
 	record->calls = account->calls;
 	record->signals = account->signals;
 	record->now = bpf_ktime_get_ns();
-	if (record->now > since)
-		record->times[state] += record->now - since;
-	return sum == since - record->began && since == *(volatile __u64 *)&account->since;
+	now = record->now - lag;
+	if (now > since)
+		record->times[state] += now - since;
+	return sum == since - account->began && since == *(volatile __u64 *)&account->since;
 }
 
 /* Looks again while somebody writes. Written out, since kernel 6.1 takes no loop whose end falls into its beginning. */
@@ -583,6 +625,7 @@ int list(struct bpf_iter__task *ctx)
 
 	if (!task)
 		return 0;
+	reader = (__u64)bpf_get_current_task_btf();
 	/* Numbers as the reader has them. */
 	level = BPF_CORE_READ(inside(bpf_get_current_task_btf()), thread_pid, level);
 	record.tid = number_in(BPF_CORE_READ(t, thread_pid), level);
