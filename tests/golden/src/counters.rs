@@ -2,10 +2,10 @@
 
 use crate::machine::Mischief;
 use millpond_machine::facets::{
-    CpuCounting, CpuReading, Follow, Interface, LwpCounting, Tracked, Tracking, Wanted,
+    CpuCounting, CpuReading, Follow, Happening, Interface, LwpCounting, LwpReading, Tracked, Tracking, Wanted,
 };
 use millpond_machine::{Absent, HardwareCounters, Refusal};
-use millpond_model::{Counted, CpuId, Lwp, Nanos, State};
+use millpond_model::{Counted, CpuId, Lwp, Nanos, Pid, State};
 use millpond_sim::SimMachine;
 use std::rc::Rc;
 
@@ -43,7 +43,8 @@ impl HardwareCounters for StageCounters {
         sets: &[Vec<Wanted>],
         follow: Follow,
     ) -> Result<Box<dyn Tracking + '_>, Refusal> {
-        self.sim.track(whose, sets, follow)
+        let tracking = self.sim.track(whose, sets, follow)?;
+        Ok(Box::new(ContendedThreads { mischief: &self.mischief, tracking }))
     }
 }
 
@@ -80,6 +81,41 @@ impl CpuCounting for Contended<'_> {
             ..reading
         };
         self.counting.read().into_iter().map(part).collect()
+    }
+}
+
+/// Counters of threads that others have in a part of the time.
+struct ContendedThreads<'a> {
+    mischief: &'a Mischief,
+    tracking: Box<dyn Tracking + 'a>,
+}
+
+impl ContendedThreads<'_> {
+    fn part(&self, reading: LwpReading) -> LwpReading {
+        let percent = self.mischief.counts.get().unwrap_or(100);
+        LwpReading { counted: share(&reading.counted, percent), ..reading }
+    }
+}
+
+impl Tracking for ContendedThreads<'_> {
+    fn pid(&self) -> Pid {
+        self.tracking.pid()
+    }
+
+    fn next(&mut self, deadline: Nanos) -> Result<Happening, Refusal> {
+        Ok(match self.tracking.next(deadline)? {
+            Happening::Ended(reading) => Happening::Ended(self.part(reading)),
+            other => other,
+        })
+    }
+
+    fn start(&mut self, set: usize) -> Result<(), Refusal> {
+        self.tracking.start(set)
+    }
+
+    fn read(&mut self) -> Vec<LwpReading> {
+        let readings = self.tracking.read();
+        readings.into_iter().map(|reading| self.part(reading)).collect()
     }
 }
 
