@@ -36,6 +36,14 @@ pub(super) struct Slot {
     moments: [[AtomicU64; MOMENT_WORDS]; MOMENTS],
 }
 
+impl Slot {
+    /// From when the timer was due to user mode; 0 before it holds anything.
+    fn total(&self) -> u64 {
+        let at = |word: usize| self.sample[word].load(Ordering::Relaxed);
+        at(SAMPLE_WORDS - 1).wrapping_sub(at(0))
+    }
+}
+
 /// All of it. Zeros are its beginning.
 #[repr(C)]
 pub(super) struct Shared {
@@ -47,6 +55,8 @@ pub(super) struct Shared {
     pub lost: AtomicU64,
     written: AtomicU64,
     read: AtomicU64,
+    /// How long the least of the worst waited: what is below it need not look at them, each of which lies on pages of its own.
+    least: AtomicU64,
     samples: [[AtomicU64; SAMPLE_WORDS]; ROOM],
     worst: [Slot; WORST],
 }
@@ -84,19 +94,14 @@ impl Shared {
         count: u64,
         moment: impl Fn(u64) -> [u64; MOMENT_WORDS],
     ) {
-        let total = |s: &Slot| {
-            s.sample[SAMPLE_WORDS - 1]
-                .load(Ordering::Relaxed)
-                .wrapping_sub(s.sample[0].load(Ordering::Relaxed))
-        };
+        if sample[SAMPLE_WORDS - 1].wrapping_sub(sample[0]) <= self.least.load(Ordering::Relaxed) {
+            return;
+        }
         let mut least = &self.worst[0];
         for slot in &self.worst[1..] {
-            if total(slot) < total(least) {
+            if slot.total() < least.total() {
                 least = slot;
             }
-        }
-        if sample[SAMPLE_WORDS - 1].wrapping_sub(sample[0]) <= total(least) {
-            return;
         }
         least.turn.fetch_add(1, Ordering::AcqRel);
         store(&least.sample, sample);
@@ -106,6 +111,8 @@ impl Shared {
         }
         least.count.store(count, Ordering::Relaxed);
         least.turn.fetch_add(1, Ordering::Release);
+        let now = self.worst.iter().map(Slot::total).min().unwrap_or(0);
+        self.least.store(now, Ordering::Relaxed);
     }
 
     /// The worst, each with its moments, newest first. What is being replaced just now is left out.
