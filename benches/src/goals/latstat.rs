@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::process::Stdio;
 
 /// How long a pair takes, both together.
-const DURATION: &str = "10s";
+const DURATION: &str = "24s";
 const FIGURES: [&str; 4] = ["median", "p99", "p99.99", "max"];
 const PEER: &str = "cyclictest";
 const GOAL: Goal = Goal::RatioAtMost(1.0);
