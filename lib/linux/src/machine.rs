@@ -8,7 +8,7 @@ use crate::names;
 use crate::notices::{self, Told};
 use crate::os::{NO_ROOM, knob_error};
 use crate::plan::{Wanted, plan};
-use crate::shelter;
+use crate::shelter::{self, Steering};
 use crate::view::is_within;
 use crate::words;
 use crate::{Os, Root, is_gone};
@@ -318,7 +318,7 @@ impl Knobs for LinuxMachine {
                 steps.clear();
             }
         }
-        steps.extend(self.shelter_steps(&self.sheltered()?)?);
+        steps.extend(Steering::of(self).shelter_steps(&self.sheltered()?)?);
         steps.extend(self.settle_masks());
         steps.extend(self.forgotten());
         Ok(steps)

@@ -8,6 +8,7 @@ use crate::LinuxMachine;
 use crate::knob::{LinuxKnob, Tree};
 use crate::os::knob_error;
 use crate::plan::{Wanted, plan};
+use crate::shelter::Steering;
 use millpond_machine::facets::{LwpStatus, ProcessorStatus, StateChange};
 use millpond_machine::{Change, Machine, Processors, Psets, Reason, Refusal, Step, Subject};
 use millpond_model::{CpuId, CpuSet, State, Topology, Transition, TransitionError, WallTime};
@@ -252,23 +253,24 @@ impl Processors for LinuxMachine {
         let stopped: CpuSet =
             changes.iter().filter(|c| c.from.runs_threads() && !c.to.runs_threads()).map(|c| c.cpu).collect();
         steps.splice(0..0, self.before_stopping(&stopped, &bound)?).for_each(drop);
+        let interrupts = Steering::of(self);
         if !steps.is_empty() {
             // Interrupts leave before the processor does, and come back after it.
-            let steering = self.shelter_steps(&sheltered)?;
+            let steering = interrupts.shelter_steps(&sheltered)?;
             if to.runs_threads() {
                 steps.extend(steering)
             } else {
                 steps.splice(0..0, steering).for_each(drop)
             }
             if changes.iter().any(|change| change.from.runs_threads() != change.to.runs_threads()) {
-                steps.splice(0..0, self.lists_to_remember()).for_each(drop);
+                steps.splice(0..0, interrupts.lists_to_remember()).for_each(drop);
             }
         }
         let list: CpuSet = cpus.iter().copied().collect();
         let mut change = Change::new(format!("make processors {list} {to}"), steps, changes);
         if !change.steps.is_empty() {
             let quiet = if to == State::NoIntr { list } else { CpuSet::new() };
-            let (lines, told) = self.news_of_staying(&quiet, &sheltered)?;
+            let (lines, told) = interrupts.news_of_staying(&quiet, &sheltered)?;
             change.notes = lines;
             change.steps.extend(told);
         }

@@ -9,6 +9,7 @@ use crate::{LinuxMachine, Os};
 use millpond_machine::facets::{Interrupt, InterruptKind};
 use millpond_machine::{Interrupts, KnobError, Processors, Refusal, Step};
 use millpond_model::CpuSet;
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -52,10 +53,27 @@ pub(crate) fn wanted(original: &CpuSet, sheltered: &CpuSet, online: &CpuSet, kin
     }
 }
 
-impl LinuxMachine {
+/// Everything that can be steered, for all that one change asks about it. It is looked at when it is first asked for, and once: a large machine
+/// has thousands of interrupts with several files each.
+pub(crate) struct Steering<'m> {
+    machine: &'m LinuxMachine,
+    things: OnceCell<Vec<Steered>>,
+}
+
+impl<'m> Steering<'m> {
+    /// Nothing has been looked at yet.
+    pub(crate) fn of(machine: &'m LinuxMachine) -> Self {
+        Steering { machine, things: OnceCell::new() }
+    }
+
+    fn things(&self) -> &[Steered] {
+        self.things.get_or_init(|| self.machine.steered())
+    }
+
     /// The steps that steer everything away from `sheltered`, or back.
     pub(crate) fn shelter_steps(&self, sheltered: &CpuSet) -> Result<Vec<Step>, Refusal> {
-        let baselines = self.journal.baselines();
+        let LinuxMachine { journal, os, .. } = self.machine;
+        let baselines = journal.baselines();
         let steering = baselines.keys().any(|k| {
             matches!(
                 LinuxKnob::parse(k),
@@ -65,13 +83,13 @@ impl LinuxMachine {
         if sheltered.is_empty() && !steering {
             return Ok(Vec::new());
         }
-        let online = self.os.online().map_err(|e| {
+        let online = os.online().map_err(|e| {
             Refusal::operation(millpond_machine::Reason::Machine(format!("the on-line processors: {e}")))
         })?;
         // First of all the one who would undo the rest.
-        let mut steps: Vec<Step> = self.balancer_step(sheltered, &baselines).into_iter().collect();
-        let is_balanced = self.os.is_balanced();
-        for thing in self.steered() {
+        let mut steps: Vec<Step> = self.machine.balancer_step(sheltered, &baselines).into_iter().collect();
+        let is_balanced = os.is_balanced();
+        for thing in self.things() {
             let knob = thing.knob.knob();
             let kept = baselines.get(&knob);
             // One that refused to leave may have been moved with its processor all the same.
@@ -105,16 +123,16 @@ impl LinuxMachine {
     /// The steps that remember the list of every interrupt before a processor stops or starts, since others change lists then: the kernel takes those
     /// along that did not leave, and drivers of network cards spread theirs anew. Settling puts back what is to be as it was, and forgets it.
     pub(crate) fn lists_to_remember(&self) -> Vec<Step> {
-        let baselines = self.journal.baselines();
-        let may_change = |thing: &Steered| {
+        let baselines = self.machine.journal.baselines();
+        let may_change = |thing: &&Steered| {
             let may_move = thing.what.fixed.as_deref().is_none_or(|why| why == REFUSED);
             may_move && thing.what.kind == InterruptKind::Device
         };
-        let remember = |thing: Steered| {
+        let remember = |thing: &Steered| {
             let list = list_value(&thing.what.allowed);
             Step::new(thing.knob.knob(), list.clone(), list).keeping()
         };
-        let steps = self.steered().into_iter().filter(may_change).map(remember);
+        let steps = self.things().iter().filter(may_change).map(remember);
         steps.filter(|step| !baselines.contains_key(&step.knob)).collect()
     }
 
@@ -125,9 +143,9 @@ impl LinuxMachine {
             return Vec::new();
         }
         let reaches = |i: &Interrupt| !i.effective.as_ref().unwrap_or(&i.allowed).is_disjoint(sheltered);
-        self.steered()
-            .into_iter()
-            .map(|s| s.what)
+        self.things()
+            .iter()
+            .map(|s| &s.what)
             .filter(|i| i.name != UNUSED && reaches(i))
             .filter_map(|i| {
                 let stays = i.effective.as_ref().unwrap_or(&i.allowed);
@@ -135,10 +153,14 @@ impl LinuxMachine {
                 Some(Staying {
                     line: format!("interrupt {} ({}) stays on {stays}: {fixed}", i.id, i.name),
                     refused: fixed == REFUSED,
-                    id: i.id,
+                    id: i.id.clone(),
                 })
             })
-            .chain(self.deaf_balancer().map(|line| Staying { id: "irqbalance".into(), refused: false, line }))
+            .chain(self.machine.deaf_balancer().map(|line| Staying {
+                id: "irqbalance".into(),
+                refused: false,
+                line,
+            }))
             .collect()
     }
 
@@ -150,10 +172,11 @@ impl LinuxMachine {
         sheltered: &CpuSet,
     ) -> Result<(Vec<String>, Option<Step>), Refusal> {
         let record = LinuxKnob::Record(TOLD.to_owned());
-        let before = self.os.root.read(&self.os.record_file(TOLD)).ok().flatten();
+        let os = &self.machine.os;
+        let before = os.root.read(&os.record_file(TOLD)).ok().flatten();
         let mut told: BTreeSet<String> =
             before.iter().flat_map(|t| t.split_ascii_whitespace()).map(str::to_owned).collect();
-        let is_first = self.sheltered()?.is_empty();
+        let is_first = self.machine.sheltered()?.is_empty();
         let mut lines = Vec::new();
         for stays in self.staying(list) {
             if told.insert(stays.id) && (is_first || !stays.refused) {
@@ -165,15 +188,18 @@ impl LinuxMachine {
         let step = (before != after).then(|| Step::new(record.knob(), before, after));
         Ok((lines, step))
     }
+}
 
+impl LinuxMachine {
     /// Everything that can or could be steered.
-    pub(crate) fn steered(&self) -> Vec<Steered> {
+    fn steered(&self) -> Vec<Steered> {
         let os = &self.os;
         let mut all = Vec::new();
         let irq = os.root.proc.join("irq");
         let mut numbers: Vec<u32> =
             os.root.names(&irq).unwrap_or_default().iter().filter_map(|n| n.parse().ok()).collect();
         numbers.sort_unstable();
+        let refused = os.refused();
         for number in numbers {
             let dir = irq.join(number.to_string());
             let name = device_name(os, &number.to_string());
@@ -182,7 +208,7 @@ impl LinuxMachine {
             thing.what.id = number.to_string();
             thing.what.effective = list(os, &dir.join("effective_affinity_list"));
             thing.what.fixed = read_only(&dir.join("smp_affinity_list"))
-                .or_else(|| os.refused(&thing.knob).then(|| REFUSED.to_owned()));
+                .or_else(|| refused.contains(&thing.knob.knob().0).then(|| REFUSED.to_owned()));
             thing.what.name = name;
             all.push(thing);
         }
@@ -207,20 +233,19 @@ impl Os {
         self.root.state.join("refused")
     }
 
-    /// Whether an interrupt refused to move before, in this boot. Until 6.11 nothing else tells one that is
+    /// The knobs of interrupts that refused to move before, in this boot. Until 6.11 nothing else tells one that is
     /// bound to a processor, or managed by its driver, from one that can be moved.
-    fn refused(&self, knob: &LinuxKnob) -> bool {
+    fn refused(&self) -> BTreeSet<String> {
         let known = self.root.read(&self.refusals()).ok().flatten().unwrap_or_default();
-        let name = knob.knob().0;
-        known.lines().any(|line| line == name)
+        known.lines().map(str::to_owned).collect()
     }
 
     /// Remembers that an interrupt refused. Losing this memory costs another try, so errors do not matter.
     pub(crate) fn remember_refusal(&self, tree: Tree, path: &str) {
-        let knob = LinuxKnob::File(tree, path.to_owned());
-        if path.starts_with("irq/") && !self.refused(&knob) {
-            let known = self.root.read(&self.refusals()).ok().flatten().unwrap_or_default();
-            let _ = std::fs::write(self.refusals(), format!("{known}\n{}", knob.knob().0).trim_start());
+        let knob = LinuxKnob::File(tree, path.to_owned()).knob();
+        let known = self.root.read(&self.refusals()).ok().flatten().unwrap_or_default();
+        if path.starts_with("irq/") && known.lines().all(|line| line != knob.0) {
+            let _ = std::fs::write(self.refusals(), format!("{known}\n{knob}").trim_start());
         }
     }
 }
@@ -315,7 +340,7 @@ impl Interrupts for LinuxMachine {
             .filter(|s| s.state.runs_threads() && !s.state.takes_interrupts())
             .map(|s| s.cpu)
             .collect();
-        Ok(LinuxMachine::staying(self, &quiet).into_iter().map(|s| s.line).collect())
+        Ok(Steering::of(self).staying(&quiet).into_iter().map(|s| s.line).collect())
     }
 }
 
