@@ -12,27 +12,27 @@ use std::time::{Duration, Instant};
 
 const MANY: u64 = 50_000;
 
-fn own_number() -> u32 {
+pub(super) fn own_number() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()
 }
 
-fn watching(name: &str, calls: bool) -> Option<Watching> {
+pub(super) fn watching(name: &str, calls: bool) -> Option<Watching> {
     let keep = Keep::Accounts(Detail { calls, causes: true });
     match programs::open(&Os::new(Root::live(PathBuf::from("/nonexistent"))), keep) {
         Ok(watching) => Some(watching),
         Err(why) => {
-            println!("skipped: census::live::{name}: {why}");
+            println!("skipped: census::{name}: {why}");
             None
         }
     }
 }
 
-fn listed(watching: &mut Watching) -> BTreeMap<u32, Record> {
+pub(super) fn listed(watching: &mut Watching) -> BTreeMap<u32, Record> {
     watching.list().unwrap().into_iter().map(|record| (record.tid, record)).collect()
 }
 
 /// What a thread spent between two looks, by state.
-fn between(before: &BTreeMap<u32, Record>, after: &BTreeMap<u32, Record>, tid: u32) -> [u64; 8] {
+pub(super) fn between(before: &BTreeMap<u32, Record>, after: &BTreeMap<u32, Record>, tid: u32) -> [u64; 8] {
     let (before, after) = (before[&tid].account.unwrap(), after[&tid].account.unwrap());
     std::array::from_fn(|state| after.times[state] - before.times[state])
 }
@@ -47,7 +47,7 @@ fn call(times: u64) {
 #[test]
 fn each_moment_of_every_thread_belongs_to_one_state() {
     for calls in [false, true] {
-        let name = "each_moment_of_every_thread_belongs_to_one_state";
+        let name = "live::each_moment_of_every_thread_belongs_to_one_state";
         let Some(mut watching) = watching(name, calls) else { return };
         listed(&mut watching);
         call(MANY);
@@ -66,7 +66,9 @@ fn each_moment_of_every_thread_belongs_to_one_state() {
 #[test]
 fn what_a_thread_does_is_found_in_its_state() {
     for calls in [false, true] {
-        let Some(watching) = watching("what_a_thread_does_is_found_in_its_state", calls) else { return };
+        let Some(watching) = watching("live::what_a_thread_does_is_found_in_its_state", calls) else {
+            return;
+        };
         check_states(watching, calls);
     }
 }

@@ -24,6 +24,8 @@
 mod entries;
 #[cfg(test)]
 mod live;
+#[cfg(test)]
+mod live_faults;
 mod locks;
 mod places;
 mod proc;
