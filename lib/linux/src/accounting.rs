@@ -9,23 +9,19 @@
 //! | who runs or waits now, by set | `/proc/PID/task/TID/stat`: state and last processor | |
 //! | somebody begins to wait | a pressure trigger, 10 ms in half a second | the deadline |
 
+use crate::clock::timespec;
 use crate::counters::Uses;
+use crate::counters::schedstat::{Field, SchedTable, parse_thread};
 use crate::procfs::{PROCESSOR, STATE, stat_field};
 use crate::view::RootTasks;
 use crate::{LinuxMachine, names};
 use millpond_machine::facets::{Usage, UsageWatch, Waited, Woke};
 use millpond_machine::{Absent, Accounting, Machine, Reason, Refusal};
 use millpond_model::{CpuId, Nanos, PsetId};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
-
-/// The layout of the `cpuN` lines of `/proc/schedstat` has been the same since this version.
-const OLDEST_VERSION: u64 = 15;
-
-/// The eighth number of such a line: how long threads waited here before they ran, in nanoseconds.
-const DELAY_FIELD: usize = 8;
 
 /// What wakes: so many microseconds of waiting in so many. A kernel looks ten times in each window.
 const TRIGGER: &str = "some 10000 500000";
@@ -103,22 +99,8 @@ fn trigger(machine: &LinuxMachine) -> Option<File> {
 /// Run-queue delay by processor, since boot; `None` where the kernel does not tell.
 fn delays(machine: &LinuxMachine) -> Option<BTreeMap<CpuId, u64>> {
     let text = machine.os.root.read(&machine.os.root.proc.join("schedstat")).ok()??;
-    parse_delays(&text)
-}
-
-fn parse_delays(text: &str) -> Option<BTreeMap<CpuId, u64>> {
-    let mut lines = text.lines();
-    let version: u64 = lines.next()?.strip_prefix("version ")?.trim().parse().ok()?;
-    if version < OLDEST_VERSION {
-        return None;
-    }
-    let one = |line: &str| {
-        let mut words = line.split_ascii_whitespace();
-        let cpu = words.next()?.strip_prefix("cpu")?.parse().ok()?;
-        Some((CpuId(cpu), words.nth(DELAY_FIELD - 1)?.parse().ok()?))
-    };
-    let delays: BTreeMap<CpuId, u64> = lines.filter_map(one).collect();
-    Some(delays).filter(|d| !d.is_empty())
+    let delays: BTreeMap<CpuId, u64> = SchedTable::read(&text, Field::Waited).into_iter().collect();
+    Some(delays).filter(|delays| !delays.is_empty())
 }
 
 /// Threads that run or wait in the whole machine, without the one that asks.
@@ -166,7 +148,7 @@ impl Watch<'_> {
     fn delay_of(&self, tid: u32) -> Option<u64> {
         let os = &self.machine.os;
         let text = os.root.read(&os.root.proc.join(format!("{tid}/schedstat"))).ok()??;
-        text.split_ascii_whitespace().nth(1)?.parse().ok()
+        Some(parse_thread(&text)?.waited.0)
     }
 
     /// Waiting of sets by their tasks: those that ended take theirs along.
@@ -251,11 +233,7 @@ impl UsageWatch for Watch<'_> {
             clock.sleep_until(deadline);
             return Woke::Deadline;
         };
-        let left = deadline.0.saturating_sub(clock.now().0);
-        let timeout = Timespec {
-            tv_sec: i64::try_from(left / 1_000_000_000).unwrap_or(i64::MAX),
-            tv_nsec: i64::try_from(left % 1_000_000_000).unwrap_or(0),
-        };
+        let timeout = timespec(Nanos(deadline.0.saturating_sub(clock.now().0)));
         let mut fds = [PollFd::new(trigger, PollFlags::PRI)];
         match poll(&mut fds, Some(&timeout)) {
             Ok(1..) if fds[0].revents().contains(PollFlags::PRI) => Woke::Pressure,
@@ -280,17 +258,6 @@ impl UsageWatch for Watch<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn delays_are_the_eighth_numbers_of_processors() {
-        let text =
-            "version 15\ntimestamp 4\ncpu0 1 0 2 3 4 5 6 70 8\ndomain0 3 1 2\ncpu1 1 0 2 3 4 5 6 71 8\n";
-        let delays = parse_delays(text).unwrap();
-        assert_eq!(delays.into_iter().collect::<Vec<_>>(), [(CpuId(0), 70), (CpuId(1), 71)]);
-        for none in ["", "version 14\ncpu0 1 2 3 4 5 6 7 8 9\n", "version 15\n", "version 15\ncpu0 1 2\n"] {
-            assert_eq!(parse_delays(none), None, "{none}");
-        }
-    }
 
     #[test]
     fn ticks_that_were_missed_do_not_make_a_processor_idle() {
@@ -320,10 +287,9 @@ mod tests {
     }
 
     #[test]
-    fn fuzz_tables_of_delays() {
-        let seeds = ["version 15\ncpu0 1 0 2 3 4 5 6 70 8\n", "2.85 2.68 2.19 4/99 29771\n"];
-        millpond_fuzz::check_text("linux-delays", &seeds, |text| {
-            let _ = (parse_delays(text), parse_runnable(text), parse_runs(text));
+    fn fuzz_who_is_runnable() {
+        millpond_fuzz::check_text("linux-runnable", &["2.85 2.68 2.19 4/99 29771\n"], |text| {
+            let _ = (parse_runnable(text), parse_runs(text));
         });
     }
 }

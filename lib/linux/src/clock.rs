@@ -6,6 +6,23 @@ use millpond_model::{Nanos, WallTime};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::cell::OnceCell;
 
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+/// What a clock of the kernel shows. None of those that we read is ever before its zero.
+pub(crate) fn read(clock: ClockId) -> Nanos {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
+    let part = |n: i64| u64::try_from(n).unwrap_or(0);
+    Nanos(part(tv_sec).saturating_mul(NANOS_PER_SECOND).saturating_add(part(tv_nsec)))
+}
+
+/// A time, or a length of time, as the kernel takes it.
+pub(crate) fn timespec(time: Nanos) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(time.0 / NANOS_PER_SECOND).unwrap_or(i64::MAX),
+        tv_nsec: i64::try_from(time.0 % NANOS_PER_SECOND).unwrap_or(0),
+    }
+}
+
 /// The clock of the machine that we run on; a captured machine shares it.
 #[derive(Debug)]
 pub struct LinuxClock {
@@ -24,9 +41,7 @@ impl LinuxClock {
 
 impl Clock for LinuxClock {
     fn now(&self) -> Nanos {
-        let now = clock_gettime(ClockId::Monotonic);
-        let part = |n: i64| u64::try_from(n).unwrap_or(0);
-        Nanos(part(now.tv_sec) * 1_000_000_000 + part(now.tv_nsec))
+        read(ClockId::Monotonic)
     }
 
     fn wall(&self) -> WallTime {
@@ -42,10 +57,7 @@ impl Clock for LinuxClock {
     }
 
     fn sleep_until(&self, deadline: Nanos) {
-        let seconds = i64::try_from(deadline.0 / 1_000_000_000).unwrap_or(i64::MAX);
-        let nanos = i64::try_from(deadline.0 % 1_000_000_000).unwrap_or(0);
-        let request = Timespec { tv_sec: seconds, tv_nsec: nanos };
         // A signal ends the wait: whoever waits looks at why.
-        let _ = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &request);
+        let _ = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &timespec(deadline));
     }
 }

@@ -1,6 +1,7 @@
 //! Threads and processes as `/proc` shows them to everybody.
 
 use crate::census::entries::{BEGAN_NS, Kept, Seen};
+use crate::counters::schedstat::parse_thread;
 use crate::procfs::stat_field;
 use crate::{Os, is_gone};
 use millpond_machine::facets::{CensusOptions, Depth};
@@ -69,16 +70,15 @@ fn one(
     let (mut seen, threads, ticks) = parse(&text, pid, tid)?;
     seen.users = users;
     if depth != Depth::Use {
-        let schedstat = read("schedstat").unwrap_or_default();
-        let mut times = schedstat.split_ascii_whitespace().map_while(|word| word.parse::<u64>().ok());
-        let exact = times.next().map(Nanos);
+        let times = read("schedstat").and_then(|text| parse_thread(&text));
+        let exact = times.map(|times| times.ran);
         seen.time = exact.filter(|exact| exact.0 > 0).unwrap_or(seen.time);
         let status = read("status").unwrap_or_default();
         let kept = Kept {
             age: since_boot - seen.began,
             time: seen.time,
             ticks,
-            waited: Nanos(times.next().unwrap_or(0)),
+            waited: times.map_or(Nanos(0), |times| times.waited),
             voluntary: number_behind(&status, "voluntary_ctxt_switches:"),
             involuntary: number_behind(&status, "nonvoluntary_ctxt_switches:"),
         };

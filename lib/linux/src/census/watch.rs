@@ -3,12 +3,12 @@
 use super::entries::{self, BEGAN_NS, Seen};
 use super::places::Places;
 use super::{proc, programs};
-use crate::LinuxMachine;
+use crate::{LinuxMachine, clock};
 use millpond_bpf::microstates::{Detail, Keep, Watching};
 use millpond_machine::facets::{CensusOptions, CensusWatch, Depth};
 use millpond_machine::{Machine, Refusal};
 use millpond_model::{Nanos, Roster};
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::ClockId;
 
 /// What only programs can tell.
 const ONLY_MEASURED: &str = "TFL, DFL, LCK, SCL, SIG";
@@ -45,9 +45,9 @@ impl<'a> LinuxCensus<'a> {
     }
 
     fn look(&mut self) -> Result<Vec<Seen>, Refusal> {
-        let boot = now(ClockId::Boottime);
+        let boot = clock::read(ClockId::Boottime);
         // Looks agree in it to the precision that beginnings have.
-        let suspended = Nanos((boot - now(ClockId::Monotonic)).0 / BEGAN_NS * BEGAN_NS);
+        let suspended = Nanos((boot - clock::read(ClockId::Monotonic)).0 / BEGAN_NS * BEGAN_NS);
         if let Ok(watching) = &mut self.programs {
             return programs::look(watching, self.options.depth, suspended);
         }
@@ -87,7 +87,7 @@ impl CensusWatch for LinuxCensus<'_> {
         let os = &self.machine.os;
         let read =
             |name: &str| os.root.read_value(&os.root.proc.join(name)).ok().flatten().unwrap_or_default();
-        let at = if os.root.live { now(ClockId::Monotonic) } else { uptime(self.machine) };
+        let at = if os.root.live { clock::read(ClockId::Monotonic) } else { uptime(self.machine) };
         let online = os.cpu_list("online").map_or(0, |online| online.len());
         let threads = if self.options.lists_threads() { seen.as_slice() } else { &[] };
         Ok(Roster {
@@ -118,12 +118,6 @@ impl CensusWatch for LinuxCensus<'_> {
         };
         vec![from.to_owned()]
     }
-}
-
-fn now(clock: ClockId) -> Nanos {
-    let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
-    let part = |n: i64| u64::try_from(n).unwrap_or(0);
-    Nanos(part(tv_sec).saturating_mul(1_000_000_000).saturating_add(part(tv_nsec)))
 }
 
 /// For how long a captured machine had run when it was captured.

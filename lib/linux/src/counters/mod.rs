@@ -47,7 +47,7 @@ mod proc;
 mod records;
 mod ring;
 mod sampler;
-mod schedstat;
+pub(crate) mod schedstat;
 mod shared;
 mod stat;
 mod text;

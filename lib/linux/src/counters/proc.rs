@@ -2,10 +2,11 @@
 
 use super::interrupts::{InterruptCounts, take_softirqs};
 use super::placement::Placement;
-use super::schedstat::TimeSlices;
+use super::schedstat::{Field, SchedTable};
 use super::stat::parse_stat;
 use super::text::{Buffer, ColumnSums, ProcFile};
 use crate::Root;
+use crate::clock::read;
 use millpond_machine::{Reason, Refusal};
 use millpond_model::{COLUMNS, Column, CpuId, CpuSample, Nanos, Sample, Ticks, WallTime};
 use rustix::time::{ClockId, clock_gettime};
@@ -34,7 +35,7 @@ pub(super) struct Tables {
     active: Vec<(CpuId, Ticks)>,
     taken: InterruptCounts,
     deferred: ColumnSums,
-    slices: TimeSlices,
+    slices: SchedTable,
 }
 
 fn refuse(what: &str, error: &io::Error) -> Refusal {
@@ -57,7 +58,7 @@ impl Tables {
             active: Vec::new(),
             taken: InterruptCounts::default(),
             deferred: ColumnSums::default(),
-            slices: TimeSlices::default(),
+            slices: SchedTable::new(Field::Slices),
         })
     }
 
@@ -152,17 +153,12 @@ impl Tables {
 
 /// The machine's monotonic clock.
 pub(crate) fn now() -> Nanos {
-    span(clock_gettime(ClockId::Monotonic))
+    read(ClockId::Monotonic)
 }
 
 /// The processor time that this thread has used.
 pub(super) fn own_cpu_time() -> Nanos {
-    span(clock_gettime(ClockId::ThreadCPUTime))
-}
-
-fn span(time: rustix::time::Timespec) -> Nanos {
-    let part = |n: i64| u64::try_from(n).unwrap_or(0);
-    Nanos(part(time.tv_sec).saturating_mul(1_000_000_000).saturating_add(part(time.tv_nsec)))
+    read(ClockId::ThreadCPUTime)
 }
 
 /// The wall clock.

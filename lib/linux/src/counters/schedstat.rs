@@ -1,24 +1,47 @@
-//! `/proc/schedstat`: how often each processor went on to another thread, where the kernel keeps it.
+//! What the scheduler counts, where the kernel keeps it: of processors in `/proc/schedstat`, of threads in `/proc/PID/schedstat`.
 
 use super::text::{Cursor, parse_u32};
-use millpond_model::CpuId;
+use millpond_model::{CpuId, Nanos};
 
 /// The layout of the `cpuN` lines has been the same since this version of the file.
 const OLDEST_VERSION: u64 = 15;
 
-/// The ninth number of a line: time slices that threads were given. Switches to the idle thread are not in
-/// it (they are counted only while `kernel.sched_schedstats` is on), so it is a lower bound of `csw`.
-const SLICES_FIELD: usize = 9;
+/// A number of a processor's line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Field {
+    /// How long threads waited for the processor, in nanoseconds since boot.
+    Waited = 8,
+    /// Time slices that threads were given. Switches to the idle thread are not in it (they are counted only while
+    /// `kernel.sched_schedstats` is on), so it is a lower bound of `csw`.
+    Slices = 9,
+}
 
-/// The time slices of processors. The table comes in pieces.
-#[derive(Debug, Default)]
-pub(super) struct TimeSlices {
+/// The last number of a line.
+const LAST: Field = Field::Slices;
+
+/// One number of every processor. The table comes in pieces.
+#[derive(Debug)]
+pub(crate) struct SchedTable {
+    field: Field,
     understood: bool,
     /// Ascending, when the table has been finished.
     of: Vec<(CpuId, u64)>,
 }
 
-impl TimeSlices {
+impl SchedTable {
+    /// Nothing has been read yet.
+    pub(crate) fn new(field: Field) -> Self {
+        SchedTable { field, understood: false, of: Vec::new() }
+    }
+
+    /// That number of every processor of a whole table, ascending.
+    pub(crate) fn read(text: &str, field: Field) -> Vec<(CpuId, u64)> {
+        let mut table = SchedTable::new(field);
+        table.take(text.as_bytes());
+        table.finish();
+        table.of
+    }
+
     /// Forgets everything.
     pub(super) fn forget(&mut self) {
         self.understood = false;
@@ -33,8 +56,8 @@ impl TimeSlices {
                 Some(b"version") => self.understood = cursor.number().is_some_and(|v| v >= OLDEST_VERSION),
                 Some(word) if self.understood => {
                     if let Some(cpu) = word.strip_prefix(b"cpu").and_then(parse_u32) {
-                        let slices = slices(cursor.rest_of_line());
-                        self.of.extend(slices.map(|slices| (CpuId(cpu), slices)));
+                        let number = number(cursor.rest_of_line(), self.field);
+                        self.of.extend(number.map(|number| (CpuId(cpu), number)));
                         continue;
                     }
                 }
@@ -56,22 +79,25 @@ impl TimeSlices {
         self.of.is_empty()
     }
 
-    /// Those of a processor. `hint` is where it is likely to stand.
+    /// That of a processor. `hint` is where it is likely to stand.
     pub(super) fn of(&self, cpu: CpuId, hint: usize) -> Option<u64> {
         match self.of.get(hint) {
-            Some((there, slices)) if *there == cpu => Some(*slices),
+            Some((there, number)) if *there == cpu => Some(*number),
             _ => self.of.binary_search_by_key(&cpu, |(c, _)| *c).ok().map(|at| self.of[at].1),
         }
     }
 }
 
-/// The time slices among the numbers behind a processor's name.
-fn slices(numbers: &[u8]) -> Option<u64> {
-    if let Some(last) = last_of_nine(numbers) {
+/// One of the numbers behind a processor's name.
+fn number(numbers: &[u8], field: Field) -> Option<u64> {
+    if field == LAST
+        && let Some(last) = last_of_nine(numbers)
+    {
         return Cursor::new(last).number();
     }
     let mut cursor = Cursor::new(numbers);
-    (0..SLICES_FIELD).map_while(|_| cursor.number()).nth(SLICES_FIELD - 1)
+    let before = field as usize - 1;
+    (0..=before).map_while(|_| cursor.number()).nth(before)
 }
 
 /// The last of exactly nine numbers with a blank before each, which is what kernels write: the others, most of
@@ -81,12 +107,30 @@ fn last_of_nine(numbers: &[u8]) -> Option<&[u8]> {
     let blanks = count(|byte| *byte == b' ');
     let beginnings =
         numbers.iter().zip(numbers.get(1..)?).filter(|(a, b)| **a == b' ' && b.is_ascii_digit()).count();
-    let right = blanks == SLICES_FIELD
-        && beginnings == SLICES_FIELD
+    let right = blanks == LAST as usize
+        && beginnings == LAST as usize
         && blanks + count(u8::is_ascii_digit) == numbers.len()
         && numbers[0] == b' ';
     let last = numbers.iter().rposition(|byte| *byte == b' ')?;
     right.then(|| &numbers[last..])
+}
+
+/// What is counted of a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ThreadTimes {
+    /// How long it had a processor.
+    pub(crate) ran: Nanos,
+    /// How long it waited for one.
+    pub(crate) waited: Nanos,
+    /// How often it got one.
+    pub(crate) turns: u64,
+}
+
+/// The file of a thread: three numbers.
+pub(crate) fn parse_thread(text: &str) -> Option<ThreadTimes> {
+    let mut words = text.split_ascii_whitespace().map(|word| word.parse().ok());
+    let (ran, waited, turns) = (words.next()??, words.next()??, words.next()??);
+    Some(ThreadTimes { ran: Nanos(ran), waited: Nanos(waited), turns })
 }
 
 #[cfg(test)]
@@ -95,10 +139,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn parse(text: &str) -> Vec<(u32, u64)> {
-        let mut slices = TimeSlices::default();
-        slices.take(text.as_bytes());
-        slices.finish();
-        slices.of.into_iter().map(|(cpu, n)| (cpu.0, n)).collect()
+        SchedTable::read(text, Field::Slices).into_iter().map(|(cpu, n)| (cpu.0, n)).collect()
     }
 
     #[test]
@@ -109,8 +150,27 @@ mod tests {
     }
 
     #[test]
+    fn waits_are_the_eighth_numbers() {
+        let text =
+            "version 15\ntimestamp 4\ncpu0 1 0 2 3 4 5 6 70 8\ndomain0 3 1 2\ncpu1 1 0 2 3 4 5 6 71 8\n";
+        assert_eq!(SchedTable::read(text, Field::Waited), [(CpuId(0), 70), (CpuId(1), 71)]);
+        for none in ["", "version 14\ncpu0 1 2 3 4 5 6 7 8 9\n", "version 15\n", "version 15\ncpu0 1 2\n"] {
+            assert_eq!(SchedTable::read(none, Field::Waited), [], "{none}");
+        }
+    }
+
+    #[test]
+    fn a_thread_has_three_numbers() {
+        let times = ThreadTimes { ran: Nanos(410), waited: Nanos(90), turns: 12 };
+        assert_eq!(parse_thread("410 90 12\n"), Some(times));
+        for none in ["", "410 90\n", "410 x 12\n", "-1 90 12\n"] {
+            assert_eq!(parse_thread(none), None, "{none}");
+        }
+    }
+
+    #[test]
     fn a_processor_is_found_wherever_it_stands() {
-        let mut slices = TimeSlices::default();
+        let mut slices = SchedTable::new(Field::Slices);
         slices.take(b"version 17\ncpu4 0 0 0 0 0 0 81 92 310\n");
         slices.take(b"cpu2 0 0 0 0 0 0 1 2 44\n");
         slices.finish();
@@ -162,6 +222,15 @@ mod tests {
             let rows = parse(text);
             assert!(rows.is_sorted_by_key(|(cpu, _)| *cpu));
             assert!(rows.is_empty() || text.contains("version"));
+        });
+    }
+
+    #[test]
+    fn fuzz_times_of_threads() {
+        millpond_fuzz::check_text("linux-schedstat-thread", &["410000000 90000000 12\n"], |text| {
+            let Some(times) = parse_thread(text) else { return };
+            let ThreadTimes { ran, waited, turns } = times;
+            assert_eq!(parse_thread(&format!("{} {} {turns}\n", ran.0, waited.0)), Some(times));
         });
     }
 

@@ -6,6 +6,7 @@ use super::programs::counted;
 use super::{Aside, LinuxMachine};
 use crate::counters::Uses;
 pub(super) use crate::counters::monotonic as now;
+use crate::counters::schedstat::{self, ThreadTimes};
 use crate::interrupt_names::{InterruptCount, interrupt_counts};
 use crate::{Os, Root};
 use millpond_machine::facets::{DisturbanceWatch, WatchedJob};
@@ -230,15 +231,14 @@ fn threads(os: &Os) -> BTreeMap<u32, Seen> {
     all
 }
 
-/// `stat` (name in brackets, flags the 7th field behind it, processor the 37th) and `schedstat` (ran, waited, turns).
+/// `stat` (name in brackets, flags the 7th field behind it, processor the 37th) and `schedstat`.
 fn parse_thread(pid: u32, stat: &str, times: &str) -> Option<Seen> {
     const KERNEL_THREAD: u64 = 0x0020_0000;
     let (head, tail) = stat.rsplit_once(')')?;
     let (_, name) = head.split_once('(')?;
     let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
     let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
-    let mut times = times.split_ascii_whitespace().map(|word| word.parse().ok());
-    let (ran_ns, _waited, turns) = (times.next()??, times.next()??, times.next()??);
+    let ThreadTimes { ran: Nanos(ran_ns), turns, .. } = schedstat::parse_thread(times)?;
     let cpu = CpuId(u32::try_from(number(36)?).ok()?);
     Some(Seen { pid, name: printable(name), is_kernel: number(6)? & KERNEL_THREAD != 0, cpu, ran_ns, turns })
 }
