@@ -1,7 +1,10 @@
 //! What disturbs the job of a set of processors: sums by processor, kind, name and sender, and the stretches that were worst.
 
+mod records;
+
 use crate::image::image;
 use crate::{Image, Object, Refused, Ring};
+use records::{DEEP, STATE_WORDS, away, going_on, join, sum, what_of};
 use std::io;
 
 const IMAGE: Image = image!("disturbances");
@@ -317,84 +320,6 @@ impl Stretches<'_> {
     /// When it cannot be read.
     pub fn take(&self) -> io::Result<()> {
         self.ring.take()
-    }
-}
-
-/// Words of `struct what`, `struct frame` and `struct state` in nesting.h.
-const WHAT_WORDS: usize = 5;
-const FRAME_WORDS: usize = WHAT_WORDS + 3;
-/// Since when a processor is not at home; then the longest part of the stretch, and what that was.
-const AWAY: usize = 2;
-const FRAMES: usize = 5 + WHAT_WORDS;
-const DEEP: usize = FRAMES - 1;
-const STATE_WORDS: usize = FRAMES + 8 * FRAME_WORDS;
-
-/// `kind` with whose doing it is, name, two words of text, process.
-fn what_of(words: &[u64]) -> Option<What> {
-    let &[kind, name, first, second, process] = words else { return None };
-    let index = usize::try_from(kind & 0xffff).ok()?.checked_sub(1)?;
-    let whose = match kind >> 16 {
-        0 => Whose::Others,
-        1 => Whose::Job,
-        _ => Whose::Watcher,
-    };
-    Some(What { kind: *KINDS.get(index)?, whose, name, thread: text(&[first, second]), process })
-}
-
-/// Text that lies in words as it lies in memory, up to the first zero.
-fn text(words: &[u64]) -> String {
-    let bytes: Vec<u8> =
-        words.iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-fn sum(key: &[u64], value: &[u64]) -> Option<Sum> {
-    let &[processor, kind, name, first, second] = key else { return None };
-    let &[count, total_ns, longest_ns, longest_at_ns, process] = value else { return None };
-    let what = what_of(&[kind, name, first, second, process])?;
-    let processor = u32::try_from(processor).ok()?;
-    Some(Sum { processor, what, count, total_ns, longest_ns, longest_at_ns })
-}
-
-/// The thread that a processor runs now, if it is not the job's: what it has had since it came is in no sum yet.
-fn going_on(processor: u64, state: &[u64], now_ns: u64) -> Option<Sum> {
-    let base = state.get(FRAMES..FRAMES + FRAME_WORDS)?;
-    let what = what_of(base.get(..WHAT_WORDS)?)?;
-    let (start, inner) = (base[WHAT_WORDS + 1], base[WHAT_WORDS + 2]);
-    let own = now_ns.saturating_sub(start).saturating_sub(inner);
-    let processor = u32::try_from(processor).ok()?;
-    let sum = Sum { processor, what, count: 1, total_ns: own, longest_ns: own, longest_at_ns: start };
-    (state.first() == Some(&1) && start > 0).then_some(sum)
-}
-
-/// The stretch that goes on on a processor. Its longest part may be the thread that runs now.
-fn away(processor: u64, state: &[u64], now_ns: u64) -> Option<Stretch> {
-    let (on, since, worst) = (*state.first()?, *state.get(AWAY)?, *state.get(AWAY + 1)?);
-    if on == 0 || since == 0 || since > now_ns {
-        return None;
-    }
-    let base = going_on(processor, state, now_ns).filter(|base| base.total_ns >= worst);
-    let culprit = base.map(|base| base.what).or_else(|| what_of(state.get(AWAY + 2..DEEP)?))?;
-    let processor = u32::try_from(processor).ok()?;
-    Some(Stretch { processor, at_ns: since, length_ns: now_ns.saturating_sub(since), culprit })
-}
-
-/// Adds to the sum of the same, or makes it.
-fn join(sums: &mut Vec<Sum>, more: Sum) {
-    let same = |sum: &&mut Sum| {
-        let (a, b) = (&sum.what, &more.what);
-        sum.processor == more.processor
-            && (a.kind, a.whose, a.name, &a.thread) == (b.kind, b.whose, b.name, &b.thread)
-    };
-    match sums.iter_mut().find(same) {
-        Some(sum) => {
-            sum.count += more.count;
-            sum.total_ns += more.total_ns;
-            if more.longest_ns > sum.longest_ns {
-                (sum.longest_ns, sum.longest_at_ns) = (more.longest_ns, more.longest_at_ns);
-            }
-        }
-        None => sums.push(more),
     }
 }
 

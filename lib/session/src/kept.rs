@@ -4,7 +4,8 @@
 //! is in a file that is no machine is left alone.
 
 use crate::output::reason;
-use crate::{Holder, NO_FILE, OpenError, Session};
+use crate::session::Holder;
+use crate::{NO_FILE, OpenError, Session};
 use millpond_sim::SimMachine;
 use std::cell::RefCell;
 use std::fs::{self, File};

@@ -1,5 +1,6 @@
 //! Tests of what comes from the programs, and of the arithmetic of nesting in the very text that the kernel runs.
 
+use super::records::{AWAY, FRAMES, WHAT_WORDS};
 use super::*;
 use proptest::prelude::*;
 use std::io::Write;

@@ -1,0 +1,238 @@
+//! Which machines there are, and opening one by its name.
+
+use crate::journal::Shared;
+use crate::session::{Holder, Kind, Session};
+use crate::{FileJournal, described, is_machine_file, place, reason};
+use millpond_linux::{LinuxMachine, Root};
+use millpond_machine::{Journal, Machine};
+use millpond_sim::{DescriptionError, SimError, SimMachine};
+use std::convert::Infallible;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::str::FromStr;
+
+/// Which machine, by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum MachineName {
+    /// The one that we run on.
+    #[default]
+    Real,
+    /// A simulated one: its name, or its machine file ([`is_machine_file`]); `like-host` stands like the real one.
+    Simulated(String),
+}
+
+impl FromStr for MachineName {
+    type Err = Infallible;
+
+    fn from_str(name: &str) -> Result<Self, Infallible> {
+        Ok(if name == "real" { MachineName::Real } else { MachineName::Simulated(name.to_owned()) })
+    }
+}
+
+/// What [`OpenError::Saved`] says of a file that does not exist.
+pub const NO_FILE: &str = "No such file or directory";
+
+/// What to open.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// Which machine.
+    pub machine: MachineName,
+    /// The directory of a captured machine, in place of the real one.
+    pub root: Option<PathBuf>,
+    /// The state directory, in place of the usual one.
+    pub state: Option<PathBuf>,
+    /// The file that keeps a simulated machine.
+    pub kept_in: Option<PathBuf>,
+}
+
+/// A machine could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// There is none of that name.
+    #[error("cannot open machine {name}: {source}")]
+    Simulated {
+        /// The name.
+        name: String,
+        /// Why not.
+        source: SimError,
+    },
+    /// A machine file has no such number to be changed.
+    #[error("cannot open machine {name}: its file has no number at {field}")]
+    Field {
+        /// The machine.
+        name: String,
+        /// Where it should be.
+        field: String,
+    },
+    /// A machine file cannot be read.
+    #[error("cannot read machine file {name}: {why}")]
+    MachineFile {
+        /// The file, as it was named.
+        name: String,
+        /// Why not.
+        why: String,
+    },
+    /// A machine file describes no machine.
+    #[error("cannot use machine file {0}")]
+    Described(DescriptionError),
+    /// A simulated machine has no directory.
+    #[error("cannot open machine {0} under a root: only the real machine has files")]
+    RootOfSimulated(String),
+    /// The directory is not that of a captured machine.
+    #[error("cannot open captured machine {}: {why}", path.display())]
+    Root {
+        /// The directory.
+        path: PathBuf,
+        /// Why not.
+        why: String,
+    },
+    /// Only a simulated machine is kept in a file.
+    #[error("cannot open machine {0} from a file: only a simulated machine is kept in one")]
+    FileOfReal(String),
+    /// The file of a saved machine is none.
+    #[error("cannot open saved machine {}: {why}", path.display())]
+    Saved {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        why: String,
+    },
+    /// The machine to be imitated cannot be read.
+    #[error("cannot open machine like-host: {0}")]
+    Host(String),
+}
+
+impl Session {
+    /// Opens a machine.
+    ///
+    /// # Errors
+    /// [`OpenError`] when there is no such machine.
+    pub fn open(options: &OpenOptions) -> Result<Session, OpenError> {
+        match &options.machine {
+            MachineName::Simulated(name) if options.root.is_some() => {
+                Err(OpenError::RootOfSimulated(name.clone()))
+            }
+            MachineName::Simulated(name) => {
+                let described = if is_machine_file(name) { Some(described::read(name)?) } else { None };
+                // A file that keeps a machine knows it by the name that it has in its own file.
+                let own =
+                    described.as_ref().map_or_else(|| name.clone(), |machine| machine.name().to_owned());
+                let name = &own;
+                let fresh = || match described {
+                    Some(machine) => Ok(machine),
+                    None if name == "like-host" => like_host(options),
+                    None => simulated(name),
+                };
+                match &options.kept_in {
+                    Some(path) => Session::kept_in(path, Some(name), fresh),
+                    None => Ok(Session::simulated(fresh()?, false)),
+                }
+            }
+            MachineName::Real => match &options.kept_in {
+                Some(_) if options.root.is_some() => Err(OpenError::FileOfReal("under a root".into())),
+                Some(path) => {
+                    let why = NO_FILE.to_owned();
+                    let none = || Err(OpenError::Saved { path: path.clone(), why });
+                    Session::kept_in(path, None, none)
+                }
+                None => real(options),
+            },
+        }
+    }
+}
+
+fn simulated(name: &str) -> Result<SimMachine, OpenError> {
+    SimMachine::named(name).map_err(|source| OpenError::Simulated { name: name.to_owned(), source })
+}
+
+fn like_host(options: &OpenOptions) -> Result<SimMachine, OpenError> {
+    let host = real(&OpenOptions { machine: MachineName::Real, ..options.clone() })?;
+    let topology = host
+        .machine()
+        .processors()
+        .map_err(Into::into)
+        .and_then(|p| p.topology())
+        .map_err(|refusal| OpenError::Host(refusal.to_string()))?;
+    Ok(SimMachine::like(topology))
+}
+
+fn real(options: &OpenOptions) -> Result<Session, OpenError> {
+    let (root, kind) = match &options.root {
+        None => (Root::live(options.state.clone().unwrap_or_else(place::state_dir)), Kind::Real),
+        Some(dir) => {
+            check_captured(dir)?;
+            let mut root = Root::paper(dir);
+            if let Some(state) = &options.state {
+                root.state = state.clone();
+            }
+            (root, Kind::Captured)
+        }
+    };
+    let journal = Rc::new(FileJournal::in_dir(&root.state));
+    let shared: Box<dyn Journal> = Box::new(Shared(Rc::clone(&journal)));
+    let machine = LinuxMachine::open(root.clone(), shared);
+    let session = Session::of(Holder::Other(Box::new(machine)), None);
+    let dir = options.root.clone();
+    Ok(Session { kind, journal: Some(journal), root: Some(root), dir, ..session })
+}
+
+/// A captured machine has at least the files that say which processors there are.
+fn check_captured(dir: &Path) -> Result<(), OpenError> {
+    let refuse = |why| OpenError::Root { path: dir.to_path_buf(), why };
+    let not_found = || io::Error::from(io::ErrorKind::NotADirectory);
+    fs::metadata(dir)
+        .and_then(|m| if m.is_dir() { Ok(()) } else { Err(not_found()) })
+        .map_err(|e| refuse(reason(&e)))?;
+    if dir.join("sys/devices/system/cpu").is_dir() {
+        Ok(())
+    } else {
+        Err(refuse("it has no sys/devices/system/cpu".into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(machine: &str, root: Option<&Path>) -> Result<Session, OpenError> {
+        let machine = machine.parse().unwrap();
+        Session::open(&OpenOptions { machine, root: root.map(Into::into), ..OpenOptions::default() })
+    }
+
+    fn refused(machine: &str, root: Option<&Path>) -> String {
+        match open(machine, root) {
+            Ok(_) => panic!("it was opened"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_simulated_machine_is_opened_by_name_and_forgotten() {
+        let session = open("t2000", None).unwrap();
+        assert_eq!(session.machine().name(), "t2000");
+        assert_eq!(session.kind(), Kind::Simulated);
+        assert!(!session.keeps_changes());
+        assert!(session.unfinished().unwrap().is_none());
+    }
+
+    #[test]
+    fn machines_that_do_not_exist_are_refused_by_name() {
+        let said = refused("deep-thought", None);
+        assert!(
+            said.starts_with("cannot open machine deep-thought: there is no simulated machine"),
+            "{said}"
+        );
+        assert!(refused("t2000", Some(Path::new("/"))).contains("only the real machine has files"));
+    }
+
+    #[test]
+    fn a_directory_without_a_machine_in_it_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let said = refused("real", Some(dir.path()));
+        assert!(said.ends_with(": it has no sys/devices/system/cpu"), "{said}");
+        let said = refused("real", Some(&dir.path().join("missing")));
+        assert!(said.ends_with(": No such file or directory"), "{said}");
+    }
+}

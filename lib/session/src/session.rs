@@ -1,0 +1,193 @@
+//! One machine, open, and what belongs to it.
+
+use crate::FileJournal;
+use crate::kept::Kept;
+use crate::zone;
+use jiff::tz::TimeZone;
+use millpond_linux::Root;
+use millpond_machine::{JournalError, Machine, Operation, Writing};
+use millpond_sim::SimMachine;
+use std::cell::OnceCell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// What sort of machine is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The one that we run on.
+    Real,
+    /// The files of one.
+    Captured,
+    /// One in memory.
+    Simulated,
+}
+
+/// An operation that its writer did not end, and cannot end any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfinished {
+    /// What it was.
+    pub operation: Operation,
+}
+
+/// One machine, open.
+pub struct Session {
+    pub(crate) machine: Holder,
+    /// The machine itself, if it is simulated.
+    pub(crate) sim: Option<Rc<SimMachine>>,
+    pub(crate) kept: Option<Kept>,
+    pub(crate) kind: Kind,
+    pub(crate) keeps_changes: bool,
+    pub(crate) journal: Option<Rc<FileJournal>>,
+    /// Where the machine's files are, if it has any.
+    pub(crate) root: Option<Root>,
+    /// The directory of a captured machine.
+    pub(crate) dir: Option<PathBuf>,
+    pub(crate) zone: OnceCell<TimeZone>,
+}
+
+/// What holds the machine.
+pub(crate) enum Holder {
+    Simulated(Rc<SimMachine>),
+    Other(Box<dyn Machine>),
+}
+
+impl Session {
+    /// A simulated machine that lives as long as the session.
+    pub(crate) fn simulated(machine: SimMachine, keeps_changes: bool) -> Session {
+        let machine = Rc::new(machine);
+        let holder = Holder::Simulated(Rc::clone(&machine));
+        Session { keeps_changes, ..Session::of(holder, Some(machine)) }
+    }
+
+    /// A simulated machine that somebody else keeps for longer than a command: what commands see of it, and itself.
+    #[must_use]
+    pub fn with(machine: Box<dyn Machine>, itself: Rc<SimMachine>) -> Session {
+        Session::of(Holder::Other(machine), Some(itself))
+    }
+
+    pub(crate) fn of(machine: Holder, sim: Option<Rc<SimMachine>>) -> Session {
+        Session {
+            machine,
+            sim,
+            kept: None,
+            kind: Kind::Simulated,
+            keeps_changes: true,
+            journal: None,
+            root: None,
+            dir: None,
+            zone: OnceCell::new(),
+        }
+    }
+
+    /// The same session in another time zone than the environment's.
+    #[must_use]
+    pub fn in_zone(mut self, zone: TimeZone) -> Session {
+        self.zone = OnceCell::from(zone);
+        self
+    }
+
+    /// The same session, for somebody who keeps it from one command to the next.
+    #[must_use]
+    pub fn lasting(self) -> Session {
+        Session { keeps_changes: true, ..self }
+    }
+
+    /// The machine.
+    #[must_use]
+    pub fn machine(&self) -> &dyn Machine {
+        match &self.machine {
+            Holder::Simulated(sim) => &**sim,
+            Holder::Other(machine) => &**machine,
+        }
+    }
+
+    /// What sort of machine it is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Whether a change outlives the session.
+    #[must_use]
+    pub fn keeps_changes(&self) -> bool {
+        self.keeps_changes
+    }
+
+    /// The time zone in which listings show times.
+    #[must_use]
+    pub fn zone(&self) -> &TimeZone {
+        self.zone.get_or_init(zone::read_zone)
+    }
+
+    /// The state directory of the machine; a simulated one has none.
+    #[must_use]
+    pub fn state_dir(&self) -> Option<&Path> {
+        self.root.as_ref().map(|root| root.state.as_path())
+    }
+
+    /// Where the journal is, if it is a file.
+    #[must_use]
+    pub fn journal_path(&self) -> Option<&Path> {
+        self.journal.as_deref().map(FileJournal::path)
+    }
+
+    /// The operation that somebody began and cannot end any more. One that is merely under way is none (whoever ends it holds the writer's
+    /// lock), and neither is one of another boot.
+    ///
+    /// # Errors
+    /// [`JournalError`] when the journal cannot be read.
+    pub fn unfinished(&self) -> Result<Option<Unfinished>, JournalError> {
+        let journal = self.machine().journal();
+        if journal.unfinished()?.is_none() {
+            return Ok(None);
+        }
+        // Asked again under the lock: what was under way a moment ago may have ended.
+        let seen = match self.machine().writing() {
+            Writing::Now => None,
+            Writing::Nobody(_quiet) => journal.unfinished()?,
+            Writing::Unknown => match &self.journal {
+                Some(file) => file.abandoned()?,
+                None => journal.unfinished()?,
+            },
+        };
+        let boot = self.machine().boot_id();
+        Ok(seen.filter(|operation| operation.boot == boot).map(|operation| Unfinished { operation }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::OpenOptions;
+    use millpond_machine::{Knob, Step};
+    use std::fs;
+
+    fn open(root: &Path) -> Session {
+        Session::open(&OpenOptions { root: Some(root.into()), ..OpenOptions::default() }).unwrap()
+    }
+
+    #[test]
+    fn only_a_change_that_nobody_can_end_is_unfinished() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("sys/devices/system/cpu")).unwrap();
+        fs::create_dir_all(dir.path().join("proc/sys/kernel/random")).unwrap();
+        fs::write(dir.path().join("proc/sys/kernel/random/boot_id"), "boot-1\n").unwrap();
+        let writer = open(dir.path());
+        let session = open(dir.path());
+        let boot = session.machine().boot_id();
+        let step = Step::new(Knob("x".into()), None, Some("1".into()));
+        let held = writer.machine().lock().unwrap();
+        writer.machine().journal().begin("make a set", &boot, &[step]).unwrap();
+        assert!(session.unfinished().unwrap().is_none(), "its writer is at work");
+        drop(held);
+        assert_eq!(session.unfinished().unwrap().unwrap().operation.what, "make a set");
+        let next = writer.machine().lock().unwrap();
+        assert!(session.unfinished().unwrap().is_none(), "the next writer puts it back");
+        drop(next);
+
+        let path = session.journal_path().unwrap().to_path_buf();
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replace(&boot, "another-boot")).unwrap();
+        assert!(session.unfinished().unwrap().is_none(), "it ended with its boot");
+    }
+}
