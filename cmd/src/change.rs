@@ -5,7 +5,7 @@ use crate::args::Common;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
 use crate::pools;
-use millpond_machine::{Change, Machine, Refusal, Step, Subject, Writer};
+use millpond_machine::{Baseline, Change, Machine, Refusal, Step, Subject, Writer};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -14,6 +14,7 @@ pub struct Changer<'m> {
     /// The one writer of the machine; none when changes are only shown, or the machine stays as it is.
     writer: Option<Writer<'m>>,
     only_shows: bool,
+    shows_notes: bool,
     json: bool,
     changes: Vec<Value>,
     operations: Vec<Operation>,
@@ -43,7 +44,13 @@ impl<'m> Changer<'m> {
     pub fn of_files(common: &Common) -> Self {
         let (only_shows, json) = (common.dry_run, common.json);
         let (changes, operations, refused, notes) = Default::default();
-        Changer { writer: None, only_shows, json, changes, operations, refused, notes }
+        Changer { writer: None, only_shows, shows_notes: false, json, changes, operations, refused, notes }
+    }
+
+    /// Where changes are only shown, whether values are shown too that stay as they are and are only remembered, or not any more.
+    pub fn showing_notes(mut self, shows_notes: bool) -> Self {
+        self.shows_notes = shows_notes;
+        self
     }
 
     fn writer(machine: &'m dyn Machine, ctx: &mut Ctx<'_>) -> Result<Writer<'m>, Failure> {
@@ -113,7 +120,7 @@ impl<'m> Changer<'m> {
             None => {
                 let Change { what, steps, notes, .. } = change;
                 if !self.json {
-                    steps.iter().for_each(|step| ctx.out.line(pools::short(step)));
+                    steps.iter().filter_map(|step| self.shown(step)).for_each(|line| ctx.out.line(line));
                 }
                 self.operations.push(Operation { what, steps });
                 (None, notes)
@@ -122,6 +129,20 @@ impl<'m> Changer<'m> {
         for note in notes {
             ctx.warn(&note);
             self.notes.push(note);
+    /// A step as a line; `None` for one that changes nothing, unless these are shown too.
+    fn shown(&self, step: &Step) -> Option<String> {
+        if !step.is_note() {
+            return Some(pools::short(step).to_string());
+        }
+        let what = match step.baseline {
+            Baseline::Keep => "to be remembered",
+            Baseline::Release => "remembered no more",
+            Baseline::Ours => return None,
+        };
+        let value = step.before.as_deref().filter(|value| !value.is_empty()).unwrap_or("empty");
+        self.shows_notes.then(|| format!("{}: {value} ({what})", step.knob))
+    }
+
         }
         Ok(outcome)
     }

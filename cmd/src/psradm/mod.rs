@@ -37,7 +37,9 @@
 //! --dry-run: {"dry_run":true,"notes":[],"operations":[{"steps":[…],"what":"…"}],"refused":[]}
 //! ```
 //!
-//! With `--dry-run` each operand is thought through from the present state, as if it were the only one.
+//! With `--dry-run` each operand is thought through from the present state, as if it were the only one. With -v it also shows the lists of
+//! interrupts that would stay as they are and only be remembered, since others change them when a processor stops or starts; in JSON these are
+//! the steps whose `before` and `after` are the same.
 //!
 //! # Status
 //!
@@ -89,7 +91,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let session = ctx.changing(&parsed.common)?;
     let machine = session.machine();
     let processors = facet("processors", machine.processors())?;
-    let mut changer = Changer::open(machine, &parsed.common, ctx)?;
+    let mut changer = Changer::open(machine, &parsed.common, ctx)?.showing_notes(parsed.has('v'));
     let job = Job { processors, to, forced: parsed.has('F'), verbose: parsed.has('v') };
     if to == State::Disabled {
         job.disable_siblings(&mut changer, ctx)?;

@@ -16,6 +16,10 @@ for irq in $irqs; do
     echo $((n % cpus)) >/proc/irq/$irq/smp_affinity_list
 done
 for card in $cards; do ip link set "$card" down; done
+# A dry run shows lists that would change, and those that are only remembered where that is asked for.
+need psradm --dry-run -f 2 3
+echo "$said" | awk '$3 == "->" && $2 == $4 { exit 1 }' || fail "the dry run shows what would not change: $said"
+says "(to be remembered)" psradm --dry-run -v -f 2 3
 for round in 1 2 3; do
     lists >before
     need psradm -f 2 3
