@@ -36,6 +36,7 @@
 //! -u USERS        only processes of these effective users; -U: real users; by name or number
 //! -r              numbers in place of names
 //! -W              names of users no longer than their column
+//! -R              prstat itself in the real-time class, at its lowest level, so that it goes on where others leave TS no time
 //! -d u, -d d      before each report the time: in seconds since 1970, or as date shows it
 //! --set SETS      as -C
 //! --pool POOLS    only processes in these pools, by name or number
@@ -90,6 +91,11 @@
 //! On Linux a task is a session, a zone is a cgroup (as millpond zones lists them), and projects are those that Solaris has by itself: system
 //! for the kernel, user.root for the superuser, default for others.
 //!
+//! # In the real-time class
+//!
+//! -R takes the rights of the superuser (CAP_SYS_NICE); without them nothing is shown. With `--dry-run` the step is shown and nothing else. Simulated and
+//! captured machines have no process of ours.
+//!
 //! # JSON
 //!
 //! An object per report, on a line of its own, with the lines of the tables. A figure is null where the table has a dash.
@@ -103,11 +109,12 @@
 //!
 //! # Status
 //!
-//! 0 (also when interrupted), or 1 when the machine cannot be read or watched, or 2 for what makes no sense.
+//! 0 (also when interrupted), or 1 when the machine cannot be read or watched or -R cannot be had, or 2 for what makes no sense.
 
 mod choice;
 mod json;
 mod options;
+mod real_time;
 mod report;
 
 use crate::args::Parsed;
@@ -143,7 +150,16 @@ pub(crate) const COMMAND: Command = Command {
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let options = Options::of(parsed)?;
-    let session = ctx.reading(&parsed.common)?;
+    let session = if options.real_time {
+        ctx.changing_once(&parsed.common, real_time::can_be_had)?.0
+    } else {
+        ctx.reading(&parsed.common)?
+    };
+    if options.real_time
+        && let Some(end) = real_time::enter(&session, &parsed.common, ctx)?
+    {
+        return Ok(end);
+    }
     let census = facet("processes", session.machine().census())?;
     let real = session.kind() == Kind::Real;
     // Whoever keeps a machine from line to line does not want to see it for ever.

@@ -65,6 +65,8 @@ pub struct Options {
     pub numbers: bool,
     /// Names of users are cut to their column.
     pub cut: bool,
+    /// In the real-time class.
+    pub real_time: bool,
     /// Reports below one another.
     pub scrolls: bool,
     /// Lines of both tables.
@@ -97,12 +99,6 @@ impl Options {
             Some("d") => Some(Stamp::Date),
             Some(other) => return usage(format!("-d takes u or d, not `{other}`")),
         };
-        if parsed.has('R') {
-            return Err(Failure::Said(
-                "prstat does not put itself into the real-time class".into(),
-                Some("start it there: priocntl -e -c RT prstat".into()),
-            ));
-        }
         let repetition = Repetition::parse(&parsed.words())?;
         if repetition.is_some_and(|r| r.count == Some(0)) {
             return Err(Failure::Operand("a count is at least 1".into()));
@@ -121,6 +117,7 @@ impl Options {
             homes: parsed.has('H'),
             numbers: parsed.has('r'),
             cut: parsed.has('W'),
+            real_time: parsed.has('R'),
             scrolls: parsed.has('c'),
             lines: lines(parsed.value('n').as_deref())?,
             order: order(parsed)?,
@@ -238,7 +235,8 @@ pub(super) mod tests {
         let options = options("-mLcrW --calls -n 3,4 -s time -S rss -d d -Z 0.5 2").unwrap();
         assert_eq!(options.microstates, Some(Microstates::All));
         assert_eq!((options.lines, options.order), ((3, 4), (Key::Rss, false)));
-        assert!(options.threads && options.scrolls && options.numbers && options.cut);
+        assert!(options.threads && options.scrolls && options.numbers && options.cut && !options.real_time);
+        assert!(super::tests::options("-R").unwrap().real_time);
         assert_eq!((options.grouping, options.stamp), (Some(Grouping::Zones), Some(Stamp::Date)));
         let census = options.census();
         assert!(census.memory && census.places && census.threads && census.depth == Depth::Measured);
@@ -261,6 +259,5 @@ pub(super) mod tests {
             let failed = options(text);
             assert!(matches!(failed, Err(Failure::Usage(_) | Failure::Operand(_))), "{text}: {failed:?}");
         }
-        assert!(matches!(options("-R"), Err(Failure::Said(_, Some(_)))));
     }
 }

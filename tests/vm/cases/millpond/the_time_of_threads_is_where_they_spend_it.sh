@@ -50,5 +50,13 @@ within 20 sh -c "grep -q . /proc/$last/task/*/stat"
 least "$last" lck 1 "its threads wait for each other"
 sum "$last"
 kill "$last"
+# In the real-time class prstat shows itself there, before everybody who computes; without rights it says what it needs.
+prstat -R -cr --json -n 1000 2 2 >prstat.out &
+last=$!
+wait "$last" || fail "prstat -R ends with status $?"
+tail -n 1 prstat.out | tr '{' '\n' | grep "\"pid\":$last," | grep -q '"class":"RT"' || fail "prstat -R ($last) is not in class RT: $(tail -n 1 prstat.out)"
+status=0
+says "cannot put prstat into class RT: permission denied" su -s /bin/sh nobody -c 'prstat -R 1 1'
+want 1 $status "status of prstat -R without rights"
 # Whoever has no rights gets what the kernel keeps, and is told so.
 says "TFL, DFL, LCK, SCL, SIG: " su -s /bin/sh nobody -c 'prstat -mc 1 2'
