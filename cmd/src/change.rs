@@ -68,14 +68,10 @@ impl<'m> Changer<'m> {
     /// Puts back what a process took for itself and was killed before it gave it back. What resists is told, and stands in nobody's way.
     fn put_back_abandoned(machine: &dyn Machine, writer: &Writer<'_>, ctx: &mut Ctx<'_>) {
         let Ok(probe) = machine.latency() else { return };
-        for place in probe.abandoned().unwrap_or_default() {
-            let what = format!("put back what process {} left", place.owner);
-            match probe.prepare_leave(&place).and_then(|change| writer.commit(change)) {
-                Ok(_) => ctx.warn(format_args!(
-                    "process {} was killed: processor {}, which it had for itself, was put back",
-                    place.owner, place.cpu
-                )),
-                Err(refusal) => ctx.complain(&Complaint::refused(&what, |_| None, &refusal)),
+        for found in writer.put_back_abandoned(probe) {
+            match &found.result {
+                Ok(()) => ctx.warn(&found),
+                Err(refusal) => ctx.complain(&Complaint::refused(&found.what(), |_| None, refusal)),
             }
         }
     }
@@ -129,6 +125,10 @@ impl<'m> Changer<'m> {
         for note in notes {
             ctx.warn(&note);
             self.notes.push(note);
+        }
+        Ok(outcome)
+    }
+
     /// A step as a line; `None` for one that changes nothing, unless these are shown too.
     fn shown(&self, step: &Step) -> Option<String> {
         if !step.is_note() {
@@ -141,10 +141,6 @@ impl<'m> Changer<'m> {
         };
         let value = step.before.as_deref().filter(|value| !value.is_empty()).unwrap_or("empty");
         self.shows_notes.then(|| format!("{}: {value} ({what})", step.knob))
-    }
-
-        }
-        Ok(outcome)
     }
 
     /// Whether changes are only shown. If so, `step` is, which is no machine's.

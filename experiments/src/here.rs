@@ -34,8 +34,7 @@ pub(crate) type Found = (Facts, Vec<CpuId>, Result<(), Absent>);
 const LOOK: Nanos = Nanos::from_millis(500);
 
 impl<'a> Here<'a> {
-    /// Looks at the machine: its facts, the processors of the default set that may be used, two at least, and whether pools can be made. What an experiment
-    /// left that was killed is put back.
+    /// Looks at the machine: its facts, the processors of the default set that may be used, two at least, and whether pools can be made.
     ///
     /// # Errors
     /// [`Failure::NotHere`] where programs do not run, where pools or sets are in use, and where there is nothing to share out.
@@ -43,9 +42,6 @@ impl<'a> Here<'a> {
         if self.session.kind() != Kind::Real {
             let why = format!("machine {} runs no programs of ours", self.machine().name());
             return Err(Failure::NotHere(Absent::because(why)));
-        }
-        if pools::sweep(self.machine())? {
-            (self.tell)("the pools of an experiment that was killed were put back");
         }
         let (facts, free) = ground::read(self.session)?;
         let pools = pools::are_free(self.machine())?;

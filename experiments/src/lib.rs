@@ -45,6 +45,7 @@ mod keeper;
 mod pools;
 mod program;
 pub mod published;
+mod remains;
 pub mod service;
 mod sets;
 mod timeline;

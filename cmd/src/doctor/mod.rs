@@ -9,7 +9,8 @@
 //! # Options
 //!
 //! ```text
-//! --repair    put back what was begun and not finished, and bring the machine to what its sets want
+//! --repair    put back what was begun and not finished, and what a process that was killed had for itself, and bring the machine to what its
+//!             sets want
 //! ```
 //!
 //! # JSON
@@ -18,7 +19,7 @@
 //! {"facets":[{"name":"processor sets","present":true},
 //!            {"name":"zones","present":false,"what_would_help":null,"why":"…"}],
 //!  "journal":"/run/millpond/journal","machine":"real",
-//!  "repair":{"settled":["…"],"unfinished":{"findings":[{"finding":"put back","knob":"…"}],"what":"…"}},
+//!  "repair":{"abandoned":["…"],"settled":["…"],"unfinished":{"findings":[{"finding":"put back","knob":"…"}],"what":"…"}},
 //!  "sets":[{"breaches":[],"id":1,"mode":"own","processors":[1]}],"staying":["interrupt 25 (req.0) stays on 1: …"],
 //!  "unfinished":null,"unsettled":[]}
 //! ```
@@ -34,7 +35,7 @@ use crate::args::Parsed;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, read};
-use millpond_machine::{Absent, Finding, Machine, Repair, Writer};
+use millpond_machine::{Absent, Finding, Machine, PutBack, Repair, Writer};
 use millpond_model::Pset;
 use millpond_session::Session;
 use serde_json::{Value, json};
@@ -210,17 +211,20 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
 /// What `--repair` did.
 struct Repaired {
     repair: Option<Repair>,
+    /// What killed processes had for themselves.
+    abandoned: Vec<PutBack>,
     settled: Vec<String>,
 }
 
-/// Becomes the writer, which puts back what was not finished, and settles the machine.
+/// Becomes the writer, which puts back what was not finished and what killed processes had for themselves, and settles the machine.
 fn repair(machine: &dyn Machine) -> Result<Repaired, Failure> {
     let refused = |refusal| Failure::Refused(Complaint::refused("repair the machine", |_| None, &refusal));
     let writer = Writer::open(machine).map_err(refused)?;
     let repair = writer.repaired().cloned();
+    let abandoned = machine.latency().map(|probe| writer.put_back_abandoned(probe)).unwrap_or_default();
     let wanted = machine.settle().map_err(refused)?;
     writer.settle().map_err(refused)?;
-    Ok(Repaired { repair, settled: wanted.iter().map(ToString::to_string).collect() })
+    Ok(Repaired { repair, abandoned, settled: wanted.iter().map(ToString::to_string).collect() })
 }
 
 fn word(finding: &Finding) -> String {
@@ -239,7 +243,8 @@ fn word(finding: &Finding) -> String {
 impl Repaired {
     fn left_something(&self) -> bool {
         let left = |f: &Finding| matches!(f, Finding::Refused(_) | Finding::Foreign { .. });
-        self.repair.iter().flat_map(|r| &r.findings).any(|(_, finding)| left(finding))
+        let resists = self.abandoned.iter().any(|found| found.result.is_err());
+        resists || self.repair.iter().flat_map(|r| &r.findings).any(|(_, finding)| left(finding))
     }
 
     fn print(&self, ctx: &mut Ctx<'_>) {
@@ -252,6 +257,7 @@ impl Repaired {
                 }
             }
         }
+        self.abandoned.iter().for_each(|found| ctx.out.line(found));
         for step in &self.settled {
             ctx.out.line(format_args!("brought to what the sets want: {step}"));
         }
@@ -263,6 +269,7 @@ impl Repaired {
             let findings: Vec<_> = r.findings.iter().map(finding).collect();
             json!({ "what": r.what, "findings": findings })
         });
-        json!({ "unfinished": repair, "settled": self.settled })
+        let abandoned: Vec<String> = self.abandoned.iter().map(ToString::to_string).collect();
+        json!({ "unfinished": repair, "abandoned": abandoned, "settled": self.settled })
     }
 }

@@ -48,7 +48,7 @@ pub use story::{Moved, Phase, Story};
 
 use crate::Failure;
 use crate::ground::{self, Facts};
-use crate::pools;
+use crate::{pools, remains};
 use millpond_machine::Absent;
 use millpond_model::CpuId;
 use millpond_session::{Kind, Session};
@@ -156,9 +156,7 @@ pub fn run(
     options: &Options<'_>,
     tell: &mut dyn FnMut(Event<'_>),
 ) -> Result<Demo, Failure> {
-    if session.kind() == Kind::Real && pools::sweep(session.machine())? {
-        tell(Event::Note("the pools of an experiment that was killed were put back"));
-    }
+    remains::put_back(session, &mut |note| tell(Event::Note(note)))?;
     let (facts, free) = look(session)?;
     let pools = pools::are_free(session.machine())?;
     tell(Event::Machine(&facts));

@@ -46,6 +46,7 @@ pub use simulated::EXPERIMENT;
 
 use crate::Failure;
 use crate::ground::{self, Facts};
+use crate::remains;
 use millpond_machine::Absent;
 use millpond_model::CpuId;
 use millpond_session::{Kind, Session};
@@ -90,6 +91,7 @@ pub fn run(session: &Session, options: &Options<'_>, tell: &mut dyn FnMut(Event<
         let why = format!("machine {} runs no programs of ours", session.machine().name());
         return Err(Failure::NotHere(Absent::because(why)));
     }
+    remains::put_back(session, &mut |note| tell(Event::Note(note)))?;
     let (facts, free) = ground::read(session)?;
     let set = first_half(&free)?;
     Lab { session, options, set, tell }.run(facts)

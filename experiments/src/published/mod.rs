@@ -44,7 +44,7 @@ pub use options::{ChoiceError, Choices, Kind, Opt, SECONDS, SEED};
 pub(crate) use processors::mpstat;
 pub use refit::{Refitted, refit, refit_all, table};
 
-use crate::{Failure, Here, RunHere};
+use crate::{Failure, Here, RunHere, remains};
 
 /// A published experiment.
 #[derive(Clone, Copy)]
@@ -95,14 +95,16 @@ impl Experiment {
         }
     }
 
-    /// Does it on the machine at hand, if it can be.
+    /// Does it on the machine at hand, if it can be. What a killed program left is put back first.
     ///
     /// # Errors
     /// [`Failure`]; the machine is as it was.
     pub fn run_here(&self, here: &mut Here<'_>, choices: &Choices) -> Result<Findings, Failure> {
         let mut findings = Findings::new(self.name, self.published(), false);
         let absent = || Failure::Machine(format!("experiment {} is done on simulated machines", self.name));
-        self.here().ok_or_else(absent)?(here, choices, &mut findings)?;
+        let run = self.here().ok_or_else(absent)?;
+        remains::put_back(here.session, &mut |note| findings.notes.push(note.to_owned()))?;
+        run(here, choices, &mut findings)?;
         Ok(findings)
     }
 

@@ -33,6 +33,7 @@
 //! What this room does not do: it knows no kernel, opens no file, and decides nothing about which processors
 //! anybody should have.
 
+mod abandoned;
 mod absent;
 mod change;
 mod execute;
@@ -42,6 +43,7 @@ mod journal;
 pub mod laws;
 mod refusal;
 
+pub use abandoned::{PutBack, put_back_abandoned};
 pub use absent::Absent;
 pub use change::{Baseline, Change, Knob, Step, Value};
 pub use execute::{Committed, Finding, Repair, Writer, is_at_rest, repair};

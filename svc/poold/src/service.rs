@@ -1,9 +1,11 @@
 //! The loop.
 
+mod house;
+
 use crate::log::{Level, Logger, line};
 use crate::options::Options;
-use millpond_machine::facets::UsageWatch;
-use millpond_machine::{Machine, Refusal, Writer, is_at_rest};
+use millpond_machine::facets::{Place, UsageWatch};
+use millpond_machine::{Machine, Refusal, Writer};
 use millpond_model::Nanos;
 use millpond_model::pools::PoolsState;
 use millpond_planner::{Category, Decision, Event, POLICIES, policy};
@@ -12,16 +14,9 @@ use millpond_pools::{
     errno,
 };
 use millpond_session::{
-    Daemon, Log as Sink, NotifyState, Output, Session, stop_daemon_on_signal, take_hang_up, tell_manager,
-    watchdog,
+    Daemon, Log as Sink, NotifyState, Output, Session, stop_daemon_on_signal, tell_manager, watchdog,
 };
 use std::sync::atomic::Ordering;
-
-/// How often a machine is brought to what its sets want.
-const SETTLE: Nanos = Nanos::from_millis(1000);
-
-/// How often what the policy has learnt is written down. That much of it is lost with a daemon that is killed.
-const REMEMBER: Nanos = Nanos::from_millis(10_000);
 
 /// What it is called.
 const NAME: &str = "poold";
@@ -62,6 +57,10 @@ fn begin(options: &Options, err: &mut Output<'_>) -> Result<(Session, Option<Dae
         if let Some(repair) = writer.repaired() {
             err.line(format!("poold: {repair}"));
         }
+        if let Ok(probe) = session.machine().latency() {
+            let found = writer.put_back_abandoned(probe);
+            found.iter().for_each(|found| err.line(format!("poold: {found}")));
+        }
     }
     Ok((session, files))
 }
@@ -94,6 +93,8 @@ struct Service<'a, 'o> {
     is_waiting: bool,
     /// What the machine noted when it was last brought to what its sets want.
     noted: Vec<String>,
+    /// What killed processes left and could not be put back.
+    resisting: Vec<Place>,
 }
 
 impl<'a, 'o> Service<'a, 'o> {
@@ -119,6 +120,7 @@ impl<'a, 'o> Service<'a, 'o> {
             has_failed: false,
             is_waiting: false,
             noted: Vec::new(),
+            resisting: Vec::new(),
         }
     }
 
@@ -303,58 +305,6 @@ impl<'a, 'o> Service<'a, 'o> {
         }
     }
 
-    /// Once a second: what appeared beside members follows, and what others undid is put back. Now and then what the policy remembers is kept.
-    fn keep_house(&mut self, now: Nanos) {
-        if watchdog().is_some() {
-            tell_manager(&[NotifyState::Watchdog]);
-        }
-        if take_hang_up() {
-            self.configure();
-        }
-        if now.0.saturating_sub(self.settled.0) < SETTLE.0 && self.settled.0 > 0 {
-            return;
-        }
-        self.settled = now;
-        if self.options.is_dry {
-            return;
-        }
-        self.settle();
-        if self.remembered.is_none_or(|at| now.0.saturating_sub(at.0) >= REMEMBER.0) {
-            self.remembered = Some(now);
-            self.remember();
-        }
-    }
-
-    /// Becomes the writer only where there is something to write: looking alone costs half as much, and holds nobody up.
-    fn settle(&mut self) {
-        if is_at_rest(self.machine()) == Ok(true) {
-            self.noted.clear();
-            return;
-        }
-        let settled = Writer::open(self.machine()).and_then(|writer| writer.settle());
-        let notes = settled.as_ref().map(|done| done.notes.clone()).unwrap_or_default();
-        if notes != self.noted {
-            for note in &notes {
-                self.say(Category::Configuration, Level::Warning, note);
-            }
-            self.noted = notes;
-        }
-        match settled {
-            Ok(done) if done.steps > 0 => {
-                let text = format!("the machine was brought to what its sets want, in {} steps", done.steps);
-                self.say(Category::Configuration, Level::Debug, &text);
-            }
-            Ok(_) => {}
-            Err(refusal) => self.say(Category::Configuration, Level::Warning, &refusal.to_string()),
-        }
-    }
-
-    fn remember(&mut self) {
-        if let Some(files) = &self.files {
-            let _ = files.remember(&self.manager.policy().state().to_string());
-        }
-    }
-
     /// Which policy, and where and what to log, as the configuration says, unless the words do.
     fn configure(&mut self) {
         let Ok(PoolsState { conf, .. }) = dynamic::read(self.machine()) else { return };
@@ -375,17 +325,6 @@ impl<'a, 'o> Service<'a, 'o> {
             of("system.poold.log-level").and_then(|word| word.parse().ok()).unwrap_or(Level::Info);
         if self.files.is_some() {
             self.logger.sink = Some(Sink::at(of("system.poold.log-location"), NAME));
-        }
-    }
-
-    fn go_on_from_memory(&mut self) {
-        let Some(text) = self.files.as_ref().and_then(Daemon::memory) else { return };
-        let known = serde_json::from_str(&text).map_err(|error| error.to_string());
-        let restored =
-            known.and_then(|state| self.manager.policy().restore(&state).map_err(|error| error.to_string()));
-        if let Err(why) = restored {
-            let text = format!("what was remembered cannot be used, and is forgotten: {why}");
-            self.say(Category::Configuration, Level::Notice, &text);
         }
     }
 

@@ -131,7 +131,7 @@ const LEFT_TO_V1: [&str; 7] = [
     "poold_under_sigkill",
     "two_writers",
 ];
-const LEFT_TO_V2: [&str; 12] = [
+const LEFT_TO_V2: [&str; 13] = [
     "a_processor_that_stops_under_sigkill",
     "a_promise_of_time",
     "a_set_that_is_removed_under_sigkill",
@@ -144,6 +144,7 @@ const LEFT_TO_V2: [&str; 12] = [
     "poold_goes_on",
     "quiet_names_who",
     "quiet_passes",
+    "what_a_killed_latstat",
 ];
 
 /// The same without the cases that another group has, unless everything is wanted.

@@ -1,0 +1,25 @@
+//! What a killed program left and what would stand in an experiment's way. It is put back before one begins.
+
+use crate::{Failure, pools};
+use millpond_machine::put_back_abandoned;
+use millpond_session::{Kind, Session};
+
+/// Puts back the place of a `latstat` and the pools of an experiment that were killed, and tells it. On other machines than the real one nobody leaves
+/// anything.
+///
+/// # Errors
+/// [`Failure`] when the machine lets nobody write, or keeps the pools.
+pub(crate) fn put_back(session: &Session, note: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+    if session.kind() != Kind::Real {
+        return Ok(());
+    }
+    let machine = session.machine();
+    let found =
+        put_back_abandoned(machine).map_err(Failure::refused("put back what a killed process left"))?;
+    // One that resists is told, and may still not be in the way.
+    found.iter().for_each(|found| note(&found.to_string()));
+    if pools::sweep(machine)? {
+        note("the pools of an experiment that was killed were put back");
+    }
+    Ok(())
+}

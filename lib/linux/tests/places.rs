@@ -1,0 +1,75 @@
+//! Places that processes have for themselves, and what becomes of them when the process is killed: on roots made by hand.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::HandMade;
+use common::commands::destroy;
+use millpond_linux::LinuxMachine;
+use millpond_machine::facets::LatencyProbe;
+use millpond_machine::laws::{Fault, Faulty};
+use millpond_machine::{Machine, PutBack, Writer};
+use millpond_model::{CpuId, Pid};
+
+/// A machine on which process 20 has processor 2 for itself.
+fn taken(made: &HandMade) -> LinuxMachine {
+    made.process(20, &[20], "latstat", 0);
+    let machine = made.machine();
+    let writer = Writer::open(&machine).unwrap();
+    writer.commit(machine.prepare_place(CpuId(2), false, Pid(20)).unwrap()).unwrap();
+    assert_eq!(made.read("proc/irq/24/smp_affinity_list"), "0-1,3");
+    drop(writer);
+    machine
+}
+
+fn put_back(machine: &LinuxMachine) -> Vec<PutBack> {
+    Writer::open(machine).unwrap().put_back_abandoned(machine)
+}
+
+#[test]
+fn a_place_goes_back_when_its_owner_is_gone_and_not_before() {
+    for v1 in [false, true] {
+        let made = HandMade::new(4, v1);
+        let before = made.snapshot();
+        let machine = taken(&made);
+        assert_eq!(put_back(&machine), [], "its owner lives");
+        made.exit(20);
+        let found = put_back(&machine);
+        let said = "process 20 was killed: processor 2, which it had for itself, was put back";
+        assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), [said]);
+        assert_eq!(found[0].result, Ok(()));
+        assert_eq!(made.read("proc/irq/24/smp_affinity_list"), "0-3");
+        assert!(machine.psets().unwrap().list().unwrap().is_empty());
+        assert!(machine.journal().baselines().is_empty());
+        let mut after = made.snapshot();
+        after.retain(|path, _| !path.to_string_lossy().contains("state/records"));
+        assert_eq!(after, before, "v1: {v1}");
+        assert_eq!(put_back(&machine), [], "there is nothing left");
+    }
+}
+
+#[test]
+fn of_a_place_whose_set_somebody_removed_the_rest_goes_back() {
+    let made = HandMade::new(4, false);
+    let machine = taken(&made);
+    destroy(&machine, 1).unwrap();
+    made.exit(20);
+    assert_eq!(put_back(&machine).len(), 1);
+    assert_eq!(made.read("proc/irq/24/smp_affinity_list"), "0-3");
+}
+
+#[test]
+fn a_place_that_resists_is_told_and_left_for_the_next() {
+    let made = HandMade::new(4, false);
+    let machine = taken(&made);
+    made.exit(20);
+    let full = Faulty::new(&machine, Fault::DiskFull(0));
+    let found = Writer::open(&full).unwrap().put_back_abandoned(&machine);
+    assert!(found[0].result.is_err());
+    let said = found[0].to_string();
+    assert!(said.starts_with("cannot put back what process 20 left: "), "{said}");
+    assert_eq!(made.read("proc/irq/24/smp_affinity_list"), "0-1,3", "nothing is half-done");
+    assert_eq!(put_back(&machine).len(), 1);
+    assert_eq!(made.read("proc/irq/24/smp_affinity_list"), "0-3");
+}

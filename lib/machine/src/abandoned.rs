@@ -1,0 +1,58 @@
+//! What a process had for itself when it was killed, and how the next writer puts it back.
+
+use crate::facets::{LatencyProbe, Place};
+use crate::{Machine, Refusal, Writer};
+use std::fmt;
+
+/// A place whose owner is gone, and what came of putting it back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PutBack {
+    /// The place.
+    pub place: Place,
+    /// Whether everything is as it was before; why not.
+    pub result: Result<(), Refusal>,
+}
+
+impl PutBack {
+    /// What was to be done: `put back what process 12 left`.
+    #[must_use]
+    pub fn what(&self) -> String {
+        format!("put back what process {} left", self.place.owner)
+    }
+}
+
+impl fmt::Display for PutBack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Place { owner, cpu, .. } = self.place;
+        match &self.result {
+            Ok(()) => write!(
+                f,
+                "process {owner} was killed: processor {cpu}, which it had for itself, was put back"
+            ),
+            Err(refusal) => write!(f, "cannot {}: {refusal}", self.what()),
+        }
+    }
+}
+
+impl Writer<'_> {
+    /// Puts back what processes took for themselves that were killed before they gave it back. One that resists is left, and is in nobody's way.
+    pub fn put_back_abandoned(&self, probe: &dyn LatencyProbe) -> Vec<PutBack> {
+        let put_back = |place: Place| {
+            let result = probe.prepare_leave(&place).and_then(|change| self.commit(change)).map(drop);
+            PutBack { place, result }
+        };
+        probe.abandoned().unwrap_or_default().into_iter().map(put_back).collect()
+    }
+}
+
+/// The same for who is no writer: becomes one only where there is something to put back. Looking costs the reading of one directory.
+///
+/// # Errors
+/// [`Refusal`] when the machine lets nobody write.
+pub fn put_back_abandoned(machine: &dyn Machine) -> Result<Vec<PutBack>, Refusal> {
+    let Ok(probe) = machine.latency() else { return Ok(Vec::new()) };
+    if probe.abandoned().unwrap_or_default().is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(Writer::open(machine)?.put_back_abandoned(probe))
+}

@@ -1,0 +1,99 @@
+//! What the loop does beside deciding: the machine is kept as its sets want it, and what was learnt is kept.
+
+use super::Service;
+use crate::log::Level;
+use millpond_machine::{Writer, is_at_rest, put_back_abandoned};
+use millpond_model::Nanos;
+use millpond_planner::Category;
+use millpond_session::{Daemon, NotifyState, take_hang_up, tell_manager, watchdog};
+
+/// How often a machine is brought to what its sets want.
+const SETTLE: Nanos = Nanos::from_millis(1000);
+
+/// How often what the policy has learnt is written down. That much of it is lost with a daemon that is killed.
+const REMEMBER: Nanos = Nanos::from_millis(10_000);
+
+impl Service<'_, '_> {
+    /// Once a second: what appeared beside members follows, and what others undid is put back. Now and then what the policy remembers is kept.
+    pub(super) fn keep_house(&mut self, now: Nanos) {
+        if watchdog().is_some() {
+            tell_manager(&[NotifyState::Watchdog]);
+        }
+        if take_hang_up() {
+            self.configure();
+        }
+        if now.0.saturating_sub(self.settled.0) < SETTLE.0 && self.settled.0 > 0 {
+            return;
+        }
+        self.settled = now;
+        if self.options.is_dry {
+            return;
+        }
+        self.put_back_abandoned();
+        self.settle();
+        if self.remembered.is_none_or(|at| now.0.saturating_sub(at.0) >= REMEMBER.0) {
+            self.remembered = Some(now);
+            self.remember();
+        }
+    }
+
+    /// What a process had for itself that was killed is put back. What resists is told and tried again when there is something else.
+    fn put_back_abandoned(&mut self) {
+        let probe = self.machine().latency();
+        let places = probe.and_then(|probe| Ok(probe.abandoned().unwrap_or_default())).unwrap_or_default();
+        if places == self.resisting {
+            return;
+        }
+        match put_back_abandoned(self.machine()) {
+            Ok(found) => {
+                for one in &found {
+                    self.say(Category::Configuration, Level::Notice, &one.to_string());
+                }
+                let resisting = found.into_iter().filter(|one| one.result.is_err());
+                self.resisting = resisting.map(|one| one.place).collect();
+            }
+            Err(refusal) => self.say(Category::Configuration, Level::Warning, &refusal.to_string()),
+        }
+    }
+
+    /// Becomes the writer only where there is something to write: looking alone costs half as much, and holds nobody up.
+    fn settle(&mut self) {
+        if is_at_rest(self.machine()) == Ok(true) {
+            self.noted.clear();
+            return;
+        }
+        let settled = Writer::open(self.machine()).and_then(|writer| writer.settle());
+        let notes = settled.as_ref().map(|done| done.notes.clone()).unwrap_or_default();
+        if notes != self.noted {
+            for note in &notes {
+                self.say(Category::Configuration, Level::Warning, note);
+            }
+            self.noted = notes;
+        }
+        match settled {
+            Ok(done) if done.steps > 0 => {
+                let text = format!("the machine was brought to what its sets want, in {} steps", done.steps);
+                self.say(Category::Configuration, Level::Debug, &text);
+            }
+            Ok(_) => {}
+            Err(refusal) => self.say(Category::Configuration, Level::Warning, &refusal.to_string()),
+        }
+    }
+
+    pub(super) fn remember(&mut self) {
+        if let Some(files) = &self.files {
+            let _ = files.remember(&self.manager.policy().state().to_string());
+        }
+    }
+
+    pub(super) fn go_on_from_memory(&mut self) {
+        let Some(text) = self.files.as_ref().and_then(Daemon::memory) else { return };
+        let known = serde_json::from_str(&text).map_err(|error| error.to_string());
+        let restored =
+            known.and_then(|state| self.manager.policy().restore(&state).map_err(|error| error.to_string()));
+        if let Err(why) = restored {
+            let text = format!("what was remembered cannot be used, and is forgotten: {why}");
+            self.say(Category::Configuration, Level::Notice, &text);
+        }
+    }
+}
