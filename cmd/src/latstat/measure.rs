@@ -90,7 +90,7 @@ pub(super) fn measure(
     let rewrites = Rewrites { every: REWRITTEN, since: 0 };
     let mut bench =
         Bench { machine, probe, options, turns, staged, began: machine.clock().now(), stop, rewrites };
-    let ended = bench.loaded(watch, &mut run, saved, ctx);
+    let ended = bench.loaded(watch, &mut Sink { run: &mut run, saved, ctx });
     // What was measured is shown and kept all the same; the next command tries again to put the processor back.
     let left = place::leave(machine, probe, &place, ctx);
     for result in [ended, left] {
@@ -126,6 +126,16 @@ fn begin<'p>(
     Ok((watch, false))
 }
 
+/// Where goes what is measured.
+struct Sink<'s, 'c> {
+    /// What is known of this run.
+    run: &'s mut Run,
+    /// What is kept of it and of those before.
+    saved: &'s mut Saved,
+    /// Who is told meanwhile.
+    ctx: &'s mut Ctx<'c>,
+}
+
 /// All turns of one run.
 struct Bench<'b> {
     machine: &'b dyn Machine,
@@ -141,45 +151,34 @@ struct Bench<'b> {
 
 impl<'b> Bench<'b> {
     /// All turns, with what keeps the other processors busy meanwhile.
-    fn loaded(
-        &mut self,
-        first: Box<dyn LatencyWatch + 'b>,
-        run: &mut Run,
-        saved: &mut Saved,
-        ctx: &mut Ctx<'_>,
-    ) -> Result<(), Failure> {
-        let mut loads = Loads::begin(self.machine, &self.options.loads, run.cpu)?;
+    fn loaded(&mut self, first: Box<dyn LatencyWatch + 'b>, to: &mut Sink<'_, '_>) -> Result<(), Failure> {
+        let mut loads = Loads::begin(self.machine, &self.options.loads, to.run.cpu)?;
         self.began = self.machine.clock().now();
         loads.mark(self.began);
-        let before = saved.latencies.samples();
-        let ended = self.all(first, run, saved, ctx);
-        saved.runs = saved.runs.saturating_add(u64::from(saved.latencies.samples() > before));
-        let (got, failed) = loads.end(self.machine);
-        (run.loads, run.failed) = (got, failed);
+        let before = to.saved.latencies.samples();
+        let ended = self.all(first, to);
+        let more = u64::from(to.saved.latencies.samples() > before);
+        to.saved.runs = to.saved.runs.saturating_add(more);
+        (to.run.loads, to.run.failed) = loads.end(self.machine);
         ended
     }
 
-    fn all(
-        &mut self,
-        first: Box<dyn LatencyWatch + 'b>,
-        run: &mut Run,
-        saved: &mut Saved,
-        ctx: &mut Ctx<'_>,
-    ) -> Result<(), Failure> {
+    fn all(&mut self, first: Box<dyn LatencyWatch + 'b>, to: &mut Sink<'_, '_>) -> Result<(), Failure> {
         let mut next = Some(first);
         let mut done = 0;
         loop {
             let watch = match next.take() {
                 Some(watch) => watch,
-                None => self.again(run, ctx)?,
+                None => self.again(to.run, to.ctx)?,
             };
-            self.ours(watch, run, saved, ctx)?;
+            self.ours(watch, to)?;
             let stopped = || self.stop.load(Ordering::Relaxed);
-            if let Some(peer) = run.peer.as_mut().filter(|_| !stopped()) {
-                peer.turn(self.machine, (run.cpu, run.set), self.options, self.turns.length, self.stop)?;
+            let place = (to.run.cpu, to.run.set);
+            if let Some(peer) = to.run.peer.as_mut().filter(|_| !stopped()) {
+                peer.turn(self.machine, place, self.options, self.turns.length, self.stop)?;
             }
             done += 1;
-            if self.turns.each == Some(done) || stopped() || ctx.out.is_closed() {
+            if self.turns.each == Some(done) || stopped() || to.ctx.out.is_closed() {
                 return Ok(());
             }
         }
@@ -194,22 +193,16 @@ impl<'b> Bench<'b> {
     }
 
     /// One turn of ours.
-    fn ours(
-        &mut self,
-        mut watch: Box<dyn LatencyWatch + 'b>,
-        run: &mut Run,
-        saved: &mut Saved,
-        ctx: &mut Ctx<'_>,
-    ) -> Result<(), Failure> {
+    fn ours(&mut self, mut watch: Box<dyn LatencyWatch + 'b>, to: &mut Sink<'_, '_>) -> Result<(), Failure> {
         watch.go().map_err(|refusal| refused(&refusal))?;
         let began = self.machine.clock().now();
         let Bench { machine, options, stop, .. } = *self;
         let end = Nanos(began.0.saturating_add(self.turns.length.0));
         let rewrites = &mut self.rewrites;
         let mut turn = Turn { machine, options, run_began: self.began, end, stop, told: began, rewrites };
-        let ended = turn.until_end(watch.as_mut(), saved, &mut run.own, ctx);
-        saved.elapsed = saved.elapsed + (machine.clock().now() - began);
-        add_sharers(&mut run.sharers, watch.sharers());
+        let ended = turn.until_end(watch.as_mut(), to);
+        to.saved.elapsed = to.saved.elapsed + (machine.clock().now() - began);
+        add_sharers(&mut to.run.sharers, watch.sharers());
         ended.map_err(|refusal| refused(&refusal).into())
     }
 }
@@ -240,13 +233,8 @@ struct Turn<'t> {
 }
 
 impl Turn<'_> {
-    fn until_end(
-        &mut self,
-        watch: &mut dyn LatencyWatch,
-        saved: &mut Saved,
-        own: &mut Latencies,
-        ctx: &mut Ctx<'_>,
-    ) -> Result<(), Refusal> {
+    fn until_end(&mut self, watch: &mut dyn LatencyWatch, to: &mut Sink<'_, '_>) -> Result<(), Refusal> {
+        let Sink { run, saved, ctx } = to;
         let clock = self.machine.clock();
         let end = self.end;
         let mut left = self.options.samples;
@@ -265,7 +253,7 @@ impl Turn<'_> {
                     let taken = measured.samples.iter().take(wanted);
                     taken.clone().for_each(|sample| saved.latencies.record(sample));
                     if self.options.compare {
-                        taken.clone().for_each(|sample| own.record(sample));
+                        taken.clone().for_each(|sample| run.own.record(sample));
                     }
                     left = left.map(|left| left.saturating_sub(taken.len() as u64));
                     saved.latencies.lost = saved.latencies.lost.saturating_add(measured.lost);

@@ -1,40 +1,33 @@
 //! Counters of hardware under the commands: the simulated ones, which others may use too, and whose processors may go while they count.
 
-use crate::machine::Mischief;
+use crate::machine::{Mischief, Stage};
 use millpond_machine::facets::{
     CpuCounting, CpuReading, Follow, Happening, Interface, LwpCounting, LwpReading, Tracked, Tracking, Wanted,
 };
 use millpond_machine::{Absent, HardwareCounters, Refusal};
 use millpond_model::{Counted, CpuId, Lwp, Nanos, Pid, State};
-use millpond_sim::SimMachine;
-use std::rc::Rc;
 
-/// The counters of a simulated machine, with mischief.
-pub(crate) struct StageCounters {
-    pub(crate) sim: Rc<SimMachine>,
-    pub(crate) mischief: Rc<Mischief>,
-}
-
-impl HardwareCounters for StageCounters {
+/// Those of the simulated machine, with mischief.
+impl HardwareCounters for Stage {
     fn hardware(&self) -> Result<(), Absent> {
-        self.sim.hardware()
+        self.sim().hardware()
     }
 
     fn interface(&self) -> Interface {
-        self.sim.interface()
+        self.sim().interface()
     }
 
     fn capable(&self, event: &str) -> Option<u32> {
-        self.sim.capable(event)
+        self.sim().capable(event)
     }
 
     fn count_cpus(&self, cpus: &[CpuId], sets: &[Vec<Wanted>]) -> Result<Box<dyn CpuCounting + '_>, Refusal> {
-        let counting = self.sim.count_cpus(cpus, sets)?;
+        let counting = self.sim().count_cpus(cpus, sets)?;
         Ok(Box::new(Contended { stage: self, counting, samples: 0 }))
     }
 
     fn count_lwps(&self, lwps: &[Lwp], set: &[Wanted]) -> Result<Box<dyn LwpCounting + '_>, Refusal> {
-        self.sim.count_lwps(lwps, set)
+        self.sim().count_lwps(lwps, set)
     }
 
     fn track(
@@ -43,14 +36,14 @@ impl HardwareCounters for StageCounters {
         sets: &[Vec<Wanted>],
         follow: Follow,
     ) -> Result<Box<dyn Tracking + '_>, Refusal> {
-        let tracking = self.sim.track(whose, sets, follow)?;
+        let tracking = self.sim().track(whose, sets, follow)?;
         Ok(Box::new(ContendedThreads { mischief: &self.mischief, tracking }))
     }
 }
 
 /// Counters of processors that others have in a part of the time.
 struct Contended<'a> {
-    stage: &'a StageCounters,
+    stage: &'a Stage,
     counting: Box<dyn CpuCounting + 'a>,
     samples: u32,
 }
@@ -64,7 +57,7 @@ impl CpuCounting for Contended<'_> {
     }
 
     fn read(&mut self) -> Vec<CpuReading> {
-        let StageCounters { sim, mischief } = self.stage;
+        let (sim, mischief) = (self.stage.sim(), &self.stage.mischief);
         self.samples += 1;
         if self.samples == GOES_BEFORE
             && let Some(cpu) = mischief.goes.take()

@@ -1,6 +1,5 @@
 //! The machine under the commands: a simulated one to which things can be done behind their back.
 
-use crate::counters::StageCounters;
 use jiff::tz::TimeZone;
 use millpond_machine::{
     Absent, Accounting, Census, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters,
@@ -34,7 +33,6 @@ pub(crate) struct Mischief {
 pub struct Stage {
     sim: Rc<SimMachine>,
     journal: Rc<StageJournal>,
-    counters: Rc<StageCounters>,
     pub(crate) mischief: Rc<Mischief>,
 }
 
@@ -54,8 +52,7 @@ impl Stage {
             mischief: Rc::clone(&mischief),
             sim: Rc::clone(&sim),
         };
-        let counters = StageCounters { sim: Rc::clone(&sim), mischief: Rc::clone(&mischief) };
-        Stage { sim, journal: Rc::new(journal), counters: Rc::new(counters), mischief }
+        Stage { sim, journal: Rc::new(journal), mischief }
     }
 
     /// The machine itself.
@@ -129,7 +126,7 @@ impl Machine for Stage {
     }
 
     fn hardware_counters(&self) -> Result<&dyn HardwareCounters, Absent> {
-        self.sim.hardware_counters().map(|_| &*self.counters as &dyn HardwareCounters)
+        self.sim.hardware_counters().map(|_| self as &dyn HardwareCounters)
     }
 
     fn latency(&self) -> Result<&dyn LatencyProbe, Absent> {
