@@ -40,7 +40,7 @@ impl Service<'_, '_> {
     /// What a process had for itself that was killed is put back. What resists is told and tried again when there is something else.
     fn put_back_abandoned(&mut self) {
         let probe = self.machine().latency();
-        let places = probe.and_then(|probe| Ok(probe.abandoned().unwrap_or_default())).unwrap_or_default();
+        let places = probe.map(|probe| probe.abandoned().unwrap_or_default()).unwrap_or_default();
         if places == self.resisting {
             return;
         }
