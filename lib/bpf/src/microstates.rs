@@ -182,7 +182,11 @@ impl Watching {
             CALLS.iter().try_for_each(|program| object.attach(program))?;
         }
         let words = RECORD_WORDS + if causes { CAUSES_WORDS } else { 0 };
-        Ok(Watching { object, faults, signals, keep, words, buffer: Vec::new() })
+        let mut watching = Watching { object, faults, signals, keep, words, buffer: Vec::new() };
+        if accounts && watching.list()?.iter().all(|record| record.account.is_none()) {
+            return Err(Refused::NoMemory);
+        }
+        Ok(watching)
     }
 
     /// Whether faults are told from other sleep.

@@ -206,6 +206,12 @@ static __always_inline void compare_clocks(struct task_struct *next, __u64 now)
 		behind = bpf_ktime_get_ns() - now;
 }
 
+/* Four bytes long, or one since 7.2: what is read is as long as it is there. */
+static __always_inline bool is_on_cpu(struct task_struct *task)
+{
+	return BPF_CORE_READ_BITFIELD_PROBED(inside(task), on_cpu);
+}
+
 static __always_inline bool is_kernel(struct task_struct *task)
 {
 	return BPF_CORE_READ(inside(task), flags) & (THREAD_OF_KERNEL | WORKER_OF_KERNEL);
@@ -460,11 +466,12 @@ static __always_inline void look(struct task_struct *task, struct account *accou
 {
 	struct task_struct___m *t = inside(task);
 	__u32 state = BPF_CORE_READ(t, __state);
+	bool on_cpu = is_on_cpu(task);
 
 	account->guessed = 0;
 	account->of_kernel = is_kernel(task);
-	if (BPF_CORE_READ(t, on_cpu) || !state) {
-		account->state = BPF_CORE_READ(t, on_cpu) ? running(account) : WAITING;
+	if (on_cpu || !state) {
+		account->state = on_cpu ? running(account) : WAITING;
 		account->guessed = keeps_calls && !account->of_kernel;
 		return;
 	}
@@ -633,7 +640,7 @@ int list(struct bpf_iter__task *ctx)
 	record.session = number_in(BPF_CORE_READ(t, signal, pids[SESSION]), level);
 	record.flags = BPF_CORE_READ(t, flags);
 	record.state = BPF_CORE_READ(t, __state) | (__u64)BPF_CORE_READ(t, exit_state) << 32;
-	record.on_cpu = BPF_CORE_READ(t, on_cpu);
+	record.on_cpu = is_on_cpu(task);
 	record.cpu = BPF_CORE_READ(t, thread_info.cpu);
 	record.prio = BPF_CORE_READ(t, prio);
 	record.static_prio = BPF_CORE_READ(t, static_prio);
