@@ -27,13 +27,16 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
         Ok(_crowd) => refreshes(bench),
         Err(why) => vec![Line::unresolvable(REFRESHED, "top -b -H", REFRESH, why)],
     };
-    let loads: [(&str, &[&str], f64); 2] = [
-        ("hackbench", &["load", "hackbench", "--groups", "2", "--loops", "2000"], 1.02),
-        ("cg", &["load", "cg", "--class", "A", "--barrier", "block"], 1.001),
+    let hackbench: &[&str] = &["load", "hackbench", "--groups", "2", "--loops", "2000"];
+    let cg: &[&str] = &["load", "cg", "--class", "A", "--barrier", "block"];
+    let loads: [(&str, &[&str], &[&str], Goal); 3] = [
+        ("hackbench", hackbench, &["-m"], Goal::RatioAtMost(1.02)),
+        ("hackbench", hackbench, &["-m", "--calls"], Goal::None),
+        ("cg", cg, &["-m"], Goal::RatioAtMost(1.001)),
     ];
-    for (name, words, most) in loads {
-        let (name, goal) = (format!("{name} while prstat -m watches"), Goal::RatioAtMost(most));
-        lines.push(match watched(bench, words) {
+    for (name, words, options, goal) in loads {
+        let name = format!("{name} while prstat {} watches", options.join(" "));
+        lines.push(match watched(bench, words, options) {
             Ok(pairs) => Line::of(&name, "without", "ms", &pairs, goal),
             Err(why) => Line::unresolvable(&name, "without", goal, why),
         });
@@ -98,15 +101,18 @@ fn refresh(bench: &Bench, words: &[&str], program: &str, arguments: &[&str]) -> 
     each_second(bench.pairs, &ours, || peer.cpu_time().map(|time| time.0))
 }
 
-/// The load with prstat beside it, and without, in turns.
-fn watched(bench: &Bench, words: &[&str]) -> Result<Pairs, Trouble> {
-    let mut pairs = Pairs::default();
-    for _ in 0..bench.pairs {
-        let without = run_ms(&mut bench.command(words))?;
-        let watcher = Beside::start(&mut bench.command(&["prstat", "-mc", "60"]))?;
+/// The load with prstat beside it, and without, in turns: now this first, now that.
+fn watched(bench: &Bench, words: &[&str], options: &[&str]) -> Result<Pairs, Trouble> {
+    let beside = || -> Result<f64, Trouble> {
+        let _watcher = Beside::start(&mut bench.command(&[&["prstat"], options, &["-c", "60"]].concat()))?;
         sleep(Duration::from_millis(500));
-        let with = run_ms(&mut bench.command(words))?;
-        drop(watcher);
+        run_ms(&mut bench.command(words))
+    };
+    let mut pairs = Pairs::default();
+    for turn in 0..bench.pairs {
+        let early = (turn % 2 == 0).then(beside).transpose()?;
+        let without = run_ms(&mut bench.command(words))?;
+        let with = early.map_or_else(beside, Ok)?;
         pairs.push(with, without);
     }
     Ok(pairs)
