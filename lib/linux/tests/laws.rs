@@ -30,14 +30,23 @@ impl Paper {
             made.file(&format!("{}/{dir}/tasks", made.group_root()), "");
             made.file(&format!("{}/{dir}/cgroup.procs", made.group_root()), "");
             if v1 {
-                made.file(&format!("{}/{dir}/cpuset.mems", made.group_root()), "0\n");
+                made.file(&format!("{}/{dir}/cpuset.mems", made.group_root()), "0-1\n");
             } else {
                 made.file(&format!("{}/{dir}/cgroup.subtree_control", made.group_root()), "");
                 made.file(&format!("{}/{dir}/cpuset.cpus.partition", made.group_root()), "member\n");
             }
         }
-        if !v1 {
+        if v1 {
+            made.file("cgroup/cpuset/cpuset.mems", "0-1\n");
+        } else {
             made.file("cgroup/cgroup.subtree_control", "cpuset\n");
+        }
+        for node in 0..2 {
+            let dir = format!("sys/devices/system/node/node{node}");
+            let (first, each) = (node * cpus / 2, cpus / 2);
+            made.file(&format!("{dir}/cpulist"), &format!("{first}-{}\n", first + each - 1));
+            made.file(&format!("{dir}/distance"), if node == 0 { "10 21\n" } else { "21 10\n" });
+            made.file(&format!("{dir}/meminfo"), &format!("Node {node} MemTotal:  2040832 kB\n"));
         }
         let machine = made.machine();
         Paper { made, machine, next: 100, v1 }

@@ -48,6 +48,7 @@ mod fault;
 mod grounds;
 mod law;
 mod life;
+mod locality;
 mod observed;
 mod operation;
 mod report;
@@ -57,7 +58,7 @@ mod situation;
 mod subject;
 
 pub use bench::{Broken, Tally};
-pub use command::{Command, Edit, Fault, Load, Pick, scripts};
+pub use command::{Command, Edit, Fault, Load, Memory, Pick, scripts};
 pub use fault::Faulty;
 pub use law::Law;
 pub use report::{Failure, Report};

@@ -65,6 +65,7 @@ fn a_hundred_thousand_random_operations_break_no_law() {
         "changes of bindings",
         "changes of classes",
         "changes of dispatch tables",
+        "changes of the memory of sets",
         "changes of sets",
         "changes of states, interrupts following",
         "ends",
@@ -107,6 +108,7 @@ impl Subject for Modest {
             free_clock: false,
             programs: false,
             classes: false,
+            lgroups: false,
             prompt_interrupts: false,
             ..all
         }
@@ -149,6 +151,8 @@ fn what_a_machine_cannot_do_is_not_asked_and_the_report_says_so() {
         Law::BooksBalance,
         Law::ClassesSurvive,
         Law::UndoneClassReturns,
+        Law::LgroupsHoldEverything,
+        Law::MemoryIsThere,
     ]);
     let text = report.to_string();
     for why in ["this machine makes no exclusive sets", "processors cannot be sheltered here"] {

@@ -119,6 +119,21 @@ fn programs_that_run_longer_than_their_processor_are_found() {
 }
 
 #[test]
+fn a_processor_that_no_lgroup_has_is_found() {
+    finds(Law::LgroupsHoldEverything, Defect::LosesAProcessorOfANode);
+}
+
+#[test]
+fn memory_from_elsewhere_is_found() {
+    finds(Law::MemoryIsThere, Defect::MemoryComesFromElsewhere);
+}
+
+#[test]
+fn a_set_that_forgets_where_its_memory_was_to_come_from_is_found() {
+    finds(Law::DoesWhatItSays, Defect::ForgetsMemory);
+}
+
+#[test]
 fn a_thread_on_a_stopped_processor_is_found() {
     finds(Law::StoppedRunsNothing, Defect::RunsWhereStopped);
 }

@@ -2,6 +2,7 @@
 //!
 //! * every processor is in one set of the configuration, and there where the machine has it;
 //! * every process is in a pool that exists, and its threads run in the set of that pool and nowhere else (while that has a processor);
+//! * the memory of a set comes from the lgroups of its processors where its configuration says so, and from everywhere else;
 //! * bounds: minima stay below maxima; what a transfer or a commit of a file changes keeps them;
 //! * what is refused changes nothing at all;
 //! * in the end, without pools, everything is as it was in the beginning.
@@ -10,16 +11,19 @@
 
 #![allow(clippy::unwrap_used)]
 
-use millpond_machine::facets::Member;
-use millpond_machine::{Machine, Pools, Processors, Writer};
+use millpond_machine::facets::{Member, NodeStatus};
+use millpond_machine::{Lgroups, Machine, Pools, Processors, Writer};
 use millpond_model::pools::{PoolsConf, PoolsState, PropValue, PsetNode};
-use millpond_model::{CpuId, Lwp, LwpId, Pid, PoolId, PsetId, State};
+use millpond_model::{CpuId, LgrpId, Lwp, LwpId, Pid, PoolId, PsetId, SetMemory, State};
 use millpond_pools::{Editor, Element, Place, PoolError, dynamic, instantiate};
 use millpond_sim::SimMachine;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 const DEFAULT_OPERATIONS: u64 = 10_000;
+
+/// One with a single lgroup, and one with several.
+const MACHINES: [&str; 2] = ["t2000", "e6900"];
 
 /// A small generator: any will do, and this one is the same everywhere.
 struct Dice(u64);
@@ -40,6 +44,8 @@ impl Dice {
 
 struct World {
     machine: SimMachine,
+    /// How many processors it has.
+    cpus: u64,
     dice: Dice,
     born: Vec<Pid>,
     files: Vec<PoolsConf>,
@@ -47,9 +53,10 @@ struct World {
 }
 
 impl World {
-    fn new(seed: u64) -> Self {
-        let machine = SimMachine::named("t2000").unwrap();
-        World { machine, dice: Dice(seed), born: Vec::new(), files: Vec::new(), did: BTreeMap::new() }
+    fn new(machine: &str, seed: u64) -> Self {
+        let machine = SimMachine::named(machine).unwrap();
+        let cpus = u64::try_from(machine.topology().unwrap().processors().len()).unwrap();
+        World { machine, cpus, dice: Dice(seed), born: Vec::new(), files: Vec::new(), did: BTreeMap::new() }
     }
 
     fn state(&self) -> PoolsState {
@@ -67,7 +74,7 @@ impl World {
     }
 
     fn cpu(&mut self) -> CpuId {
-        CpuId(u32::try_from(self.dice.roll(33)).unwrap())
+        CpuId(u32::try_from(self.dice.roll(self.cpus + 1)).unwrap())
     }
 
     /// A few edits, as one transaction.
@@ -78,7 +85,7 @@ impl World {
             let (pool, set, other) = (self.pool(), self.pset(), self.pset());
             let element = Element::Pset(set.clone());
             let number = self.dice.roll(9);
-            match self.dice.roll(12) {
+            match self.dice.roll(13) {
                 0 => editor.create_pool(&format!("p{number}"))?,
                 1 | 2 => {
                     let name = format!("s{number}");
@@ -92,6 +99,7 @@ impl World {
                 8 => editor.transfer_cpu(self.cpu(), &set)?,
                 9 => editor.put(&element, "pset.min", PropValue::Uint(self.dice.roll(4)))?,
                 10 => editor.put(&element, "pset.max", PropValue::Uint(self.dice.roll(32)))?,
+                11 => editor.put(&element, SetMemory::PROPERTY, PropValue::Boolean(number > 3))?,
                 _ => {
                     let cpu = Element::Cpu(self.cpu());
                     editor.put(&cpu, "cpu.pinned", PropValue::Boolean(number > 4))?;
@@ -178,12 +186,34 @@ impl World {
         self.check(what);
     }
 
+    fn check_memory(&self, state: &PoolsState, what: &str) {
+        let nodes = self.machine.nodes().unwrap();
+        for pset in &state.conf.psets {
+            let Some(id) = pset.id().filter(|id| !id.is_default()) else { continue };
+            let (wanted, is) = self.machine.set_memory(id).unwrap();
+            // A file that does not say it leaves it as it was.
+            if let Some(local) = pset.props.boolean(SetMemory::PROPERTY) {
+                let want = if local { SetMemory::Local } else { SetMemory::All };
+                assert_eq!(wanted, want, "after {what}: set {}", pset.name());
+            }
+            let active = self.machine.view(|s| s.tables.active(id));
+            let near = |node: &&NodeStatus| !wanted.is_all() && !node.cpus.is_disjoint(&active);
+            let of = |node: &NodeStatus| node.node;
+            let mut meant: BTreeSet<LgrpId> = nodes.iter().filter(near).map(of).collect();
+            if meant.is_empty() {
+                meant = nodes.iter().map(of).collect();
+            }
+            assert_eq!(is, meant, "after {what}: set {} has {active}", pset.name());
+        }
+    }
+
     fn check(&self, what: &str) {
         let state = self.state();
         self.machine.view(|s| s.check()).unwrap_or_else(|why| panic!("after {what}: {why}"));
         millpond_pools::validate::whole(&state.conf).unwrap_or_else(|e| panic!("after {what}: {:?}", e.hint));
         let total: u64 = state.conf.psets.iter().map(PsetNode::size).sum();
-        assert_eq!(total, 32, "after {what}");
+        assert_eq!(total, self.cpus, "after {what}");
+        self.check_memory(&state, what);
         let sets = state.sets();
         let pools = self.machine.members().unwrap();
         self.machine.view(|s| {
@@ -214,7 +244,8 @@ fn whatever_is_done_to_pools_the_rules_hold_and_all_of_it_can_be_undone() {
     let per_world = 2_000;
     let mut did: BTreeMap<&'static str, (u64, u64)> = BTreeMap::new();
     for seed in 1..=operations.div_ceil(per_world) {
-        let mut world = World::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let name = MACHINES[usize::try_from(seed).unwrap() % MACHINES.len()];
+        let mut world = World::new(name, seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let sets = |m: &SimMachine| m.view(|s| (s.tables.sets.len(), s.tables.pools.is_some()));
         let writer = Writer::open(&world.machine).unwrap();
         dynamic::enable(&writer, &world.machine, seed % 4 == 0).unwrap();

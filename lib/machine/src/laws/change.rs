@@ -4,7 +4,7 @@ use super::observed::Observed;
 use super::operation::Operation;
 use crate::facets::{CreateOptions, Move, Rebinding, Reclassed, StateChange};
 use crate::{Machine, Refusal, Writer};
-use millpond_model::{CpuId, Lwp, LwpId, Pid, PsetId};
+use millpond_model::{CpuId, Lwp, LwpId, Pid, PsetId, SetMemory};
 
 /// What a change, as it was made, says about itself.
 pub enum Done {
@@ -13,6 +13,7 @@ pub enum Done {
     Sets(Vec<Rebinding<PsetId>>),
     Cpus(Vec<Rebinding<CpuId>>),
     States(Vec<StateChange>),
+    Memory(SetMemory),
     Class(Reclassed),
     Table,
 }
@@ -42,6 +43,10 @@ pub fn attempt(machine: &dyn Machine, operation: &Operation) -> Result<Done, Ref
         Operation::BindCpu { pid, lwps, to } => {
             let change = machine.threads()?.prepare_bind_cpu(*pid, lwps.as_deref(), *to)?;
             Ok(Done::Cpus(writer.commit(change)?.outcome))
+        }
+        Operation::Memory { set, to } => {
+            let change = machine.lgroups()?.prepare_set_memory(*set, to.clone())?;
+            Ok(Done::Memory(writer.commit(change)?.outcome))
         }
         Operation::Class { pid, request } => {
             let change = machine.dispatcher()?.prepare_class(*pid, request)?;
@@ -96,6 +101,10 @@ pub fn tells(done: &Done, operation: &Operation, before: &Observed) -> Option<St
         (Done::Cpus(list), Operation::BindCpu { pid, lwps, to }) => {
             let was = |lwp: LwpId| before.threads.get(&Lwp { pid: *pid, lwp })?.cpu;
             tells_rebinding(list, *pid, lwps.as_deref(), *to, &before.lwps(*pid), &was)
+        }
+        (Done::Memory(from), Operation::Memory { set, .. }) => {
+            let (want, _) = before.memory.get(set)?;
+            if from == want { None } else { lie(format!("it said that it was {from:?}, true is {want:?}")) }
         }
         (Done::Class(done), Operation::Class { pid, request }) => {
             let from = *before.classes.get(pid)?;

@@ -118,10 +118,23 @@ pub enum Edit {
     UnbindCpu { process: Pick, thread: Option<Pick> },
     /// Changes the state of processors.
     State { cpus: Vec<Pick>, to: State, forced: bool },
+    /// Confines the memory of a set.
+    Memory { set: Pick, to: Memory },
     /// Puts a process into a class, or changes its parameters there.
     Class { process: Pick, request: ClassRequest },
     /// Replaces a row of a dispatch table by one made of a number.
     Row { table: Pick, level: Pick, value: u16 },
+}
+
+/// Where the memory of a set is to come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Memory {
+    /// From anywhere.
+    All,
+    /// From beside its processors.
+    Local,
+    /// From these nodes.
+    Nodes(Vec<Pick>),
 }
 
 /// What goes wrong.
@@ -143,7 +156,7 @@ pub fn scripts(length_max: usize, abilities: &Abilities) -> impl Strategy<Value 
 }
 
 fn command(abilities: &Abilities) -> Union<BoxedStrategy<Command>> {
-    let edit = || edit(abilities.classes);
+    let edit = || edit(abilities);
     let mut kinds = vec![
         (3, Just(Command::Spawn).boxed()),
         (2, pick().prop_map(|process| Command::Thread { process }).boxed()),
@@ -160,7 +173,7 @@ fn command(abilities: &Abilities) -> Union<BoxedStrategy<Command>> {
     Union::new_weighted(kinds)
 }
 
-fn edit(classes: bool) -> Union<BoxedStrategy<Edit>> {
+fn edit(abilities: &Abilities) -> Union<BoxedStrategy<Edit>> {
     let mut kinds = vec![
         (
             5,
@@ -197,7 +210,10 @@ fn edit(classes: bool) -> Union<BoxedStrategy<Edit>> {
                 .boxed(),
         ),
     ];
-    if classes {
+    if abilities.lgroups {
+        kinds.push((2, (pick(), memory()).prop_map(|(set, to)| Edit::Memory { set, to }).boxed()));
+    }
+    if abilities.classes {
         let class = (pick(), request()).prop_map(|(process, request)| Edit::Class { process, request });
         let row = (pick(), pick(), any::<u16>()).prop_map(|(table, level, value)| Edit::Row {
             table,
@@ -235,6 +251,14 @@ fn pick() -> impl Strategy<Value = Pick> {
         40 => (0u8..POSITIONS).prop_map(Pick),
         1 => Just(Pick::SPECIAL),
         1 => Just(Pick::UNKNOWN),
+    ]
+}
+
+fn memory() -> impl Strategy<Value = Memory> {
+    prop_oneof![
+        2 => Just(Memory::All),
+        3 => Just(Memory::Local),
+        3 => proptest::collection::vec(pick(), 0..3).prop_map(Memory::Nodes),
     ]
 }
 

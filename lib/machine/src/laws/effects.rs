@@ -40,6 +40,7 @@ impl Bench {
         let wanted = Situation::of(p.before, ours).after(p.operation);
         let is = Situation::of(p.after, ours);
         self.sets(p, &wanted, &is);
+        self.memory(p, &wanted, &is);
         self.states(p, &wanted, &is);
         self.threads(p, &wanted, &is);
         self.classes(p, &wanted, &is);
@@ -73,6 +74,18 @@ impl Bench {
             let lost = &p.before.members(*set) & &kept;
             self.ask(Law::DestroyReturnsProcessors, lost.is_empty(), || {
                 format!("processors {lost} of set {set} are not in the default set")
+            });
+        }
+    }
+
+    /// Where the memory of sets is to come from. Of one that was just made, from anywhere.
+    fn memory(&mut self, p: &Passage<'_>, wanted: &Situation, is: &Situation) {
+        for (set, have) in &is.memory {
+            let named = matches!(p.operation, Operation::Memory { set: of, .. } if of == set);
+            let law = if named { Law::DoesWhatItSays } else { Law::NothingElseChanges };
+            let want = wanted.memory.get(set).cloned().unwrap_or_default();
+            self.ask(law, *have == want, || {
+                format!("the memory of set {set} was to come from {want:?}, and comes from {have:?}")
             });
         }
     }

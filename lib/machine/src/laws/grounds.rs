@@ -4,7 +4,7 @@ use super::observed::Observed;
 use super::operation::Operation;
 use super::subject::Abilities;
 use crate::Reason;
-use millpond_model::{CpuId, CpuSet, Lwp, LwpId, Pid, PsetId, State, Transition, TransitionError};
+use millpond_model::{CpuId, CpuSet, Lwp, LwpId, Pid, PsetId, SetMemory, State, Transition, TransitionError};
 
 /// Every ground that the rules give.
 #[derive(Debug, Default)]
@@ -48,6 +48,14 @@ impl Grounds {
                 }
             }
             Operation::State { cpus, to, forced } => grounds.states(seen, cpus, *to, *forced),
+            Operation::Memory { set, to } => {
+                grounds.set(seen, *set);
+                if let SetMemory::Nodes(nodes) = to
+                    && (nodes.is_empty() || !nodes.iter().all(|node| seen.nodes.contains(node)))
+                {
+                    grounds.must.push(Reason::Machine("one of the lgroups has no memory".to_owned()));
+                }
+            }
             Operation::Class { pid, request } => {
                 grounds.process(seen, *pid, None);
                 let applied = seen.classes.get(pid).zip(seen.tables.as_ref());

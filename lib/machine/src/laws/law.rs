@@ -17,6 +17,8 @@ pub enum Law {
     LowestFreeNumber,
     OrderOfArrival,
     StoppedKeepsItsSet,
+    LgroupsHoldEverything,
+    MemoryIsThere,
     SinceChangesWithState,
     LastOnlineStays,
     DefaultSetRuns,
@@ -60,13 +62,15 @@ pub enum Need {
     Programs,
     /// Classes that can be changed.
     Classes,
+    /// Lgroups, and sets whose memory can be confined to some.
+    Lgroups,
     /// Interrupts that go elsewhere at once.
     PromptInterrupts,
 }
 
 impl Law {
     /// Every law, in the order of the report.
-    pub const ALL: [Law; 32] = [
+    pub const ALL: [Law; 34] = [
         Law::OneSetEach,
         Law::DestroyReturnsThreads,
         Law::DestroyReturnsProcessors,
@@ -77,6 +81,8 @@ impl Law {
         Law::LowestFreeNumber,
         Law::OrderOfArrival,
         Law::StoppedKeepsItsSet,
+        Law::LgroupsHoldEverything,
+        Law::MemoryIsThere,
         Law::SinceChangesWithState,
         Law::LastOnlineStays,
         Law::DefaultSetRuns,
@@ -124,6 +130,10 @@ impl Law {
             Law::OrderOfArrival => "members stand in order of arrival",
             Law::LowestFreeNumber => "a new set has the lowest free number",
             Law::StoppedKeepsItsSet => "a processor keeps its set through every state",
+            Law::LgroupsHoldEverything => {
+                "each active processor is in one leaf, each lgroup within its parent, all in the root"
+            }
+            Law::MemoryIsThere => "the memory of a set comes from lgroups that there are, as it was asked",
             Law::SinceChangesWithState => "since-times change exactly when states do",
             Law::ChildrenInherit => "children inherit the bindings and the class of their creator",
             Law::ClassesSurvive => "a class survives changes of sets, bindings and states",
@@ -152,6 +162,7 @@ impl Law {
             Law::InterruptsArrive => Need::PromptInterrupts,
             Law::StoppedRunsNothing | Law::RunsWhereAllowed | Law::BooksBalance => Need::Programs,
             Law::ClassesSurvive | Law::UndoneClassReturns => Need::Classes,
+            Law::LgroupsHoldEverything | Law::MemoryIsThere => Need::Lgroups,
             _ => Need::Sets,
         }
     }
@@ -175,6 +186,7 @@ impl Need {
             Need::Shelter => (abilities.can_shelter(), "processors cannot be sheltered here"),
             Need::Programs => (abilities.programs, "where programs run is not shown exactly here"),
             Need::Classes => (abilities.classes, "classes are not changed here"),
+            Need::Lgroups => (abilities.lgroups, "the memory of sets cannot be confined here"),
             Need::PromptInterrupts => {
                 (abilities.prompt_interrupts, "interrupts go elsewhere only with time here")
             }

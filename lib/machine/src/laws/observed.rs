@@ -3,7 +3,9 @@
 use super::subject::{Subject, Times};
 use crate::facets::{Interrupt, LwpStatus, ProcessorStatus};
 use crate::{Knob, Reason, Refusal, Value};
-use millpond_model::{ClassParams, CpuId, CpuSet, DispatchTables, Lwp, LwpId, Pid, Pset, PsetId, State};
+use millpond_model::{
+    ClassParams, CpuId, CpuSet, DispatchTables, LgrpId, Lwp, LwpId, Pid, Pset, PsetId, SetMemory, State,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is seen.
@@ -21,6 +23,9 @@ pub struct Observed {
     pub classes: BTreeMap<Pid, ClassParams>,
     /// The dispatch tables, where they can be changed.
     pub tables: Option<DispatchTables>,
+    /// The nodes, ascending, and of each set where its memory is to come from and which nodes that means; where there are lgroups.
+    pub nodes: Vec<LgrpId>,
+    pub memory: BTreeMap<PsetId, (SetMemory, BTreeSet<LgrpId>)>,
     /// What can be steered, where that can be seen.
     pub interrupts: Vec<Interrupt>,
     /// The journal's baselines.
@@ -68,6 +73,14 @@ impl Observed {
             classes.extend(scheduled.into_iter().filter(|s| !s.kernel).map(|s| (s.pid, s.params)));
             tables = Some(facet.tables().map_err(say("dispatch tables"))?);
         }
+        let (mut nodes, mut memory) = (Vec::new(), BTreeMap::new());
+        if subject.abilities().lgroups {
+            let facet = machine.lgroups().map_err(absent)?;
+            nodes.extend_from_slice(facet.tree().map_err(say("lgroups"))?.nodes());
+            for set in &sets {
+                memory.insert(set.id, facet.set_memory(set.id).map_err(say("the memory of sets"))?);
+            }
+        }
         Ok(Observed {
             processors: states.into_iter().map(|s| (s.cpu, s)).collect(),
             sets,
@@ -75,6 +88,8 @@ impl Observed {
             kernel,
             classes,
             tables,
+            nodes,
+            memory,
             interrupts,
             baselines: machine.journal().baselines(),
             snapshot: subject.snapshot(Times::Shown)?,

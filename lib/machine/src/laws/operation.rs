@@ -3,8 +3,8 @@
 
 use super::observed::Observed;
 use millpond_model::{
-    ClassParams, ClassRequest, ClassTable, CpuId, DispatchTables, Lwp, LwpId, Pid, Pset, PsetId, State,
-    Transition,
+    ClassParams, ClassRequest, ClassTable, CpuId, DispatchTables, Lwp, LwpId, Pid, Pset, PsetId, SetMemory,
+    State, Transition,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,6 +18,7 @@ pub enum Operation {
     BindSet { pid: Pid, lwps: Option<Vec<LwpId>>, to: Option<PsetId> },
     BindCpu { pid: Pid, lwps: Option<Vec<LwpId>>, to: Option<CpuId> },
     State { cpus: Vec<CpuId>, to: State, forced: bool },
+    Memory { set: PsetId, to: SetMemory },
     Class { pid: Pid, request: ClassRequest },
     Table { table: ClassTable },
 }
@@ -27,6 +28,8 @@ pub enum Operation {
 pub struct Situation {
     /// Sets in order of creation, members in order of arrival.
     pub sets: Vec<(PsetId, Vec<CpuId>)>,
+    /// Where the memory of each set is to come from, where that can be said.
+    pub memory: BTreeMap<PsetId, SetMemory>,
     /// The state of each processor.
     pub states: BTreeMap<CpuId, State>,
     /// What each thread is bound to.
@@ -45,6 +48,7 @@ impl Situation {
     pub fn of(seen: &Observed, ours: impl Fn(Pid) -> bool) -> Self {
         Situation {
             sets: seen.sets.iter().map(|s| (s.id, s.members.clone())).collect(),
+            memory: seen.memory.iter().map(|(set, (wanted, _))| (*set, wanted.clone())).collect(),
             states: seen.processors.values().map(|p| (p.cpu, p.state)).collect(),
             threads: seen
                 .threads
@@ -79,6 +83,9 @@ impl Situation {
             }
             Operation::BindCpu { pid, lwps, to } => {
                 self.named(*pid, lwps.as_deref()).for_each(|b| b.1 = *to);
+            }
+            Operation::Memory { set, to } => {
+                self.memory.insert(*set, to.clone());
             }
             Operation::Class { pid, request } => {
                 if let (Some(class), Some(tables)) = (self.classes.get_mut(pid), &self.tables)
@@ -153,6 +160,7 @@ impl Operation {
             }
             Operation::BindSet { .. } | Operation::BindCpu { .. } => "changes of bindings",
             Operation::State { .. } => "changes of states, interrupts following",
+            Operation::Memory { .. } => "changes of the memory of sets",
             Operation::Class { .. } => "changes of classes",
             Operation::Table { .. } => "changes of dispatch tables",
         }
@@ -200,6 +208,7 @@ impl fmt::Display for Operation {
             Operation::BindCpu { pid, lwps, to: None } => {
                 write!(f, "unbind {} from its processor", who(pid, lwps))
             }
+            Operation::Memory { set, to } => write!(f, "take the memory of set {set} from {to:?}"),
             Operation::Class { pid, request } => write!(f, "put process {pid} into {request:?}"),
             Operation::Table { table } => {
                 let which = match table {

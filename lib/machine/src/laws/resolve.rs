@@ -1,10 +1,12 @@
 //! From positions to numbers.
 
-use super::command::{Edit, Pick};
+use super::command::{Edit, Memory, Pick};
 use super::observed::Observed;
 use super::operation::Operation;
 use super::subject::Abilities;
-use millpond_model::{ClassTable, CpuId, LwpId, Pid, PsetId, Quantum, QuantumTable, TsRow, TsTable};
+use millpond_model::{
+    ClassTable, CpuId, LgrpId, LwpId, Pid, PsetId, Quantum, QuantumTable, SetMemory, TsRow, TsTable,
+};
 
 /// What positions are positions in.
 pub struct Scene<'p> {
@@ -49,6 +51,17 @@ impl Scene<'_> {
             Edit::UnbindCpu { process, thread: t } => {
                 let pid = self.pick_process(*process)?;
                 Operation::BindCpu { pid, lwps: thread(pid, t), to: None }
+            }
+            Edit::Memory { set, to } => {
+                let set = self.pick_set(*set)?;
+                let to = match to {
+                    Memory::All => SetMemory::All,
+                    Memory::Local => SetMemory::Local,
+                    Memory::Nodes(picks) => {
+                        SetMemory::Nodes(picks.iter().map(|pick| self.pick_node(*pick)).collect())
+                    }
+                };
+                return self.abilities.lgroups.then_some(Operation::Memory { set, to });
             }
             Edit::Class { process, request } => {
                 let pid = self.pick_process(*process)?;
@@ -108,6 +121,11 @@ impl Scene<'_> {
     fn pick_cpu(&self, pick: Pick) -> CpuId {
         let last = self.seen.cpus().highest().map_or(0, |cpu| cpu.0);
         pick.of(&self.abilities.processors).unwrap_or(CpuId(last + 1))
+    }
+
+    fn pick_node(&self, pick: Pick) -> LgrpId {
+        let last = self.seen.nodes.last().map_or(0, |node| node.0);
+        pick.of(&self.seen.nodes).unwrap_or(LgrpId(last + 1))
     }
 
     fn pick_set(&self, pick: Pick) -> Option<PsetId> {

@@ -27,6 +27,9 @@ impl Bench {
         if abilities.prompt_interrupts {
             self.arrival(seen);
         }
+        if abilities.lgroups {
+            self.lgroups(subject, seen);
+        }
         if abilities.can_shelter() {
             let takers = seen.where_state(State::takes_interrupts);
             let how = || "no processor takes interrupts".to_owned();

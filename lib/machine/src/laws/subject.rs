@@ -105,6 +105,8 @@ pub struct Abilities {
     pub programs: bool,
     /// Whether the classes of processes and their tables can be changed.
     pub classes: bool,
+    /// Whether there are lgroups, and the memory of sets can be confined to some of them.
+    pub lgroups: bool,
     /// Whether interrupts go elsewhere at the moment at which they are told to.
     pub prompt_interrupts: bool,
     /// By how much the machine's account of idle time may be ahead.
@@ -125,6 +127,7 @@ impl Abilities {
             free_clock: true,
             programs: true,
             classes: true,
+            lgroups: true,
             prompt_interrupts: true,
             tick: Nanos(0),
         }

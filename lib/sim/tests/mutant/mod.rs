@@ -2,6 +2,7 @@
 
 mod facets;
 mod journal;
+mod lgroups;
 mod life;
 
 use crate::common::OnSim;
@@ -41,6 +42,9 @@ pub enum Defect {
     InterruptsStay,
     IdlesTooMuch,
     LosesTime,
+    LosesAProcessorOfANode,
+    MemoryComesFromElsewhere,
+    ForgetsMemory,
     RunsLongerThanItsProcessor,
     RunsWhereStopped,
     RunsOutside,
@@ -256,7 +260,7 @@ impl Machine for Mutant {
     }
 
     fn lgroups(&self) -> Result<&dyn Lgroups, Absent> {
-        Machine::lgroups(&self.sim)
+        Ok(self)
     }
 
     fn hardware_counters(&self) -> Result<&dyn HardwareCounters, Absent> {
