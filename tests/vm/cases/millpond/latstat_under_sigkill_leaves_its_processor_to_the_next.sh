@@ -1,33 +1,10 @@
 # limit_s: 240
 # leaves: nothing
 . /words.sh
-# The process that measures, once it is in its set and in its class; its parent is ours.
-probe() {
-    for _stat in /proc/[0-9]*/stat; do
-        { read -r _line <"$_stat"; } 2>/dev/null || continue
-        case $_line in *"(latstat-probe)"*) ;; *) continue ;; esac
-        set -- ${_line##*) }
-        # Fields 40 and 41 of the file: its priority in real time, and its policy.
-        [ "$2 ${38} ${39}" = "$latstat 31 1" ] && echo "${_line%% *}"
-    done
-}
-begins() {
-    latstat --cpu 2 "$@" >latstat.out 2>latstat.err &
-    latstat=$!
-    _tries=0
-    until [ -n "$(probe)" ]; do
-        _tries=$((_tries + 1))
-        [ $_tries -lt 60 ] || fail "latstat does not measure: $(cat latstat.err)"
-        sleep 1
-    done
-    probe=$(probe)
-    want 1 "$(set_of "$probe")" "the set of the thread that measures"
-    says no-intr psrinfo 2
-}
 state before
 
 # Asked to stop it shows what it has, and puts everything back.
-begins --save run
+latstat_begins --save run
 sleep 1
 kill -TERM $latstat
 status=0
@@ -41,7 +18,7 @@ need latstat --merge run
 echo "$said" | head -n 6
 
 # Killed it leaves a processor that nobody uses, and the next command puts that back.
-begins
+latstat_begins
 kill -KILL $latstat
 wait $latstat 2>/dev/null || true
 _tries=0
@@ -64,7 +41,7 @@ want 1 $status "status over the limit: $said"
 case $said in *"50 of 50 samples took longer than 1 ns, the longest "*) ;; *) fail "over the limit it says: $said" ;; esac
 
 # One that goes off-line takes the measurement with it, and what was measured is shown.
-begins
+latstat_begins
 write /sys/devices/system/cpu/cpu2/online 0
 status=0
 wait $latstat || status=$?

@@ -3,26 +3,19 @@
 # What a latstat that was killed had for itself goes back without a command that changes anything: an experiment puts it back before it begins, and a poold
 # that waits for pools as soon as it looks.
 . /words.sh
-# It has processor 2, and is killed.
+# Its probe ends with it, but not before it.
 dies() {
-    latstat --cpu 2 >latstat.out 2>latstat.err &
-    latstat=$!
-    _tries=0
-    until psrset -i | grep -q "processor set 1"; do
-        _tries=$((_tries + 1))
-        [ $_tries -lt 60 ] || fail "latstat makes no set: $(cat latstat.err)"
-        sleep 1
-    done
+    latstat_begins
     kill -KILL $latstat
     wait $latstat 2>/dev/null || true
-    says "processor set 1" psrset -i
-    says no-intr psrinfo 2
 }
 state before
 
 dies
+says "processor set 1" psrset -i
+says no-intr psrinfo 2
 says "process $latstat was killed: processor 2, which it had for itself, was put back" \
-    millpond experiment e6 --machine real --samples 20
+    millpond experiment e6 --machine real --samples 1000
 want 0 $status "status of the experiment: $said"
 state now
 same before now "after the experiment"
