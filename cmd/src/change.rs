@@ -70,7 +70,10 @@ impl<'m> Changer<'m> {
         let Ok(probe) = machine.latency() else { return };
         for found in writer.put_back_abandoned(probe) {
             match &found.result {
-                Ok(()) => ctx.warn(&found),
+                Ok(notes) => {
+                    ctx.warn(&found);
+                    notes.iter().for_each(|note| ctx.warn(note));
+                }
                 Err(refusal) => ctx.complain(&Complaint::refused(&found.what(), |_| None, refusal)),
             }
         }

@@ -1,4 +1,4 @@
-//! `latstat` where the disk is full: what was measured is shown all the same.
+//! `latstat` where the disk is full: what was measured is shown all the same. And where the kernel has no timerlat.
 
 #![allow(clippy::unwrap_used)]
 
@@ -45,4 +45,28 @@ fn a_full_disk_for_the_report_is_told_and_the_histograms_are_shown() {
             .count(),
         files.len()
     );
+}
+
+#[test]
+fn where_the_kernel_has_no_timerlat_one_sentence_says_so() {
+    const NAME: &str = "where_the_kernel_has_no_timerlat_one_sentence_says_so";
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millpond"));
+    // Where there is one, only the steps would be shown.
+    command.args(["latstat", "--timerlat", "--keep-others", "--dry-run"]).env("MILLPOND_STATE", dir.path());
+    let output = command.output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    if output.status.success() || err.contains(" is on already") {
+        println!("skipped: {NAME}: this kernel has timerlat");
+        return;
+    }
+    if err.contains("rights of root") || err.contains("no tracing") {
+        println!("skipped: {NAME}: what tracers there are cannot be read: {err}");
+        return;
+    }
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{err}");
+    let lines: Vec<&str> = err.lines().collect();
+    let why = lines[0].strip_prefix("latstat: cannot make a place to measure: the kernel that runs here (");
+    assert!(why.unwrap().ends_with(") was built without the tracer timerlat"), "{err}");
+    assert!(lines[1].starts_with("hint: Debian's kernels linux-image-rt-amd64 have it"), "{err}");
 }

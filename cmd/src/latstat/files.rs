@@ -4,8 +4,8 @@ use super::options::Options;
 use super::show::Shown;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit};
-use millpond_model::{LATENCY_ROWS, Nanos};
-use millpond_observe::latency::Saved;
+use millpond_model::{LATENCY_STAGES, Nanos};
+use millpond_observe::latency::{Saved, Source};
 use millpond_report::{Line, Lines, Page};
 use millpond_session::replace_bytes;
 use std::collections::BTreeMap;
@@ -28,13 +28,17 @@ pub(super) fn write(options: &Options, saved: &Saved, ctx: &mut Ctx<'_>) -> Exit
     }
     if let Some(dir) = &options.plot {
         one(&dir.join("latstat.dat"), data(saved).as_bytes());
-        one(&dir.join("latstat.gp"), control().as_bytes());
-        one(&dir.join("latstat.svg"), sheet(saved, LATENCY_ROWS.len() - 1).svg().as_bytes());
-        one(&dir.join("latstat.png"), &sheet(saved, LATENCY_ROWS.len() - 1).png());
+        let whole = sheet(saved, WHOLE);
+        one(&dir.join("latstat.gp"), control(saved.source).as_bytes());
+        one(&dir.join("latstat.svg"), whole.svg().as_bytes());
+        one(&dir.join("latstat.png"), &whole.png());
         one(&dir.join("latstat.html"), page(saved, options).as_bytes());
     }
     exit
 }
+
+/// The row of the whole.
+const WHOLE: usize = LATENCY_STAGES;
 
 #[expect(clippy::cast_precision_loss, reason = "three digits are drawn")]
 fn real(number: u64) -> f64 {
@@ -44,7 +48,7 @@ fn real(number: u64) -> f64 {
 /// A block for each row, two empty lines between: microseconds, and how many samples.
 fn data(saved: &Saved) -> String {
     let mut text = String::new();
-    for (row, name) in LATENCY_ROWS.iter().enumerate() {
+    for (row, name) in saved.source.rows() {
         text += &format!("# {name}: us samples\n");
         for (value, count) in saved.latencies.recorded(row) {
             text += &format!("{:.3} {count}\n", real(value.0) / 1e3);
@@ -55,12 +59,12 @@ fn data(saved: &Saved) -> String {
 }
 
 /// A sheet for each row, in one document. `gnuplot latstat.gp` in the directory draws it.
-fn control() -> String {
+fn control(source: Source) -> String {
     let mut text = "set terminal pdfcairo\nset output 'latstat.pdf'\nset logscale xy\nset xlabel 'us'\nset ylabel 'samples'\nunset key\n"
         .to_owned();
-    for (row, name) in LATENCY_ROWS.iter().enumerate() {
-        let title = if *name == "total" { "timer due to user mode" } else { name };
-        text += &format!("set title '{title}'\nplot 'latstat.dat' index {row} using 1:2 with impulses\n");
+    for (block, (row, name)) in source.rows().into_iter().enumerate() {
+        let title = if row == WHOLE { "timer due to user mode" } else { name };
+        text += &format!("set title '{title}'\nplot 'latstat.dat' index {block} using 1:2 with impulses\n");
     }
     text
 }
@@ -82,7 +86,8 @@ fn steps(saved: &Saved, row: usize) -> Vec<(f64, f64)> {
 
 /// How many samples took how long in one row.
 fn sheet(saved: &Saved, row: usize) -> Lines {
-    let name = LATENCY_ROWS[row];
+    let called = saved.source.rows().into_iter().find(|(known, _)| *known == row);
+    let name = called.map_or("", |(_, name)| name);
     let title = format!(
         "{name}: {} samples, as powers of ten",
         saved.latencies.row(row).map_or(0, |row| row.samples)
@@ -104,7 +109,7 @@ fn time_line(saved: &Saved) -> String {
 fn page(saved: &Saved, options: &Options) -> String {
     let text = Shown { saved, run: None }.text(&options.above);
     let mut page = Page::new("From a timer to user mode").lines(&text);
-    for (row, name) in LATENCY_ROWS.iter().enumerate() {
+    for (row, name) in saved.source.rows() {
         if saved.latencies.row(row).is_some() {
             page = page.heading(name).picture(&sheet(saved, row).svg());
         }
@@ -133,11 +138,26 @@ mod tests {
             "{data}"
         );
         assert!(data.ends_with("# total: us samples\n1.500 1\n1.600 2\n\n\n"), "{data}");
-        let control = control();
+        let control = control(Source::Latstat);
         assert_eq!(control.matches("plot 'latstat.dat' index ").count(), 5);
         assert!(control.ends_with(
             "set title 'timer due to user mode'\nplot 'latstat.dat' index 4 using 1:2 with impulses\n"
         ));
+    }
+
+    #[test]
+    fn timerlat_has_a_block_less() {
+        let text = SAVED.replace("{\"latstat\":1,", "{\"latstat\":1,\"source\":\"timerlat\",");
+        let saved = Saved::parse(&text.replace("on-cpu", "thread")).unwrap();
+        let names = "# irq: us samples\n# thread: us samples\n# user: us samples\n# total: us samples\n";
+        let data = data(&saved);
+        let heads: String =
+            data.lines().filter(|l| l.starts_with('#')).map(|l| l.to_owned() + "\n").collect();
+        assert_eq!(heads, names);
+        assert!(control(saved.source).ends_with(
+            "set title 'timer due to user mode'\nplot 'latstat.dat' index 3 using 1:2 with impulses\n"
+        ));
+        assert_eq!(page(&saved, &options("").unwrap()).matches("<svg").count(), 5);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::options::Options;
 use super::{files, place, show};
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Failure};
-use millpond_machine::facets::{LatencyProbe, LatencyWatch, ProbePlan};
+use millpond_machine::facets::{LatencyProbe, LatencyWatch, ProbePlan, Stamps};
 use millpond_machine::{Absent, Machine, Refusal};
 use millpond_model::{CpuId, Nanos, PsetId, Sharer};
 use millpond_observe::latency::{Latencies, Saved, Worst};
@@ -45,6 +45,8 @@ pub(super) struct Run {
     pub set: PsetId,
     /// Whether others were left there.
     pub keep_others: bool,
+    /// The interval of timerlat, where that measured.
+    pub timerlat: Option<Nanos>,
     /// What else ran there.
     pub sharers: Vec<Sharer>,
     /// What the other program measured in its turns, where it had some.
@@ -74,12 +76,13 @@ pub(super) fn measure(
     if options.compare {
         compare::must_be_there()?;
     }
-    let (watch, staged) = begin(probe, cpu, options, !options.plain, ctx)?;
-    let place = place::take(machine, probe, (cpu, options.keep_others), watch.pid(), ctx)?;
+    let (watch, stamps) = begin(probe, cpu, options, options.stamps, ctx)?;
+    let place = place::take(machine, probe, (cpu, options), watch.pid(), ctx)?;
     let mut run = Run {
         cpu,
         set: place.set,
         keep_others: options.keep_others,
+        timerlat: options.timerlat(),
         sharers: Vec::new(),
         peer: options.compare.then(Peer::default),
         own: Latencies::default(),
@@ -89,7 +92,7 @@ pub(super) fn measure(
     let turns = Turns::of(options);
     let rewrites = Rewrites { every: REWRITTEN, since: 0 };
     let mut bench =
-        Bench { machine, probe, options, turns, staged, began: machine.clock().now(), stop, rewrites };
+        Bench { machine, probe, options, turns, stamps, began: machine.clock().now(), stop, rewrites };
     let ended = bench.loaded(watch, &mut Sink { run: &mut run, saved, ctx });
     // What was measured is shown and kept all the same; the next command tries again to put the processor back.
     let left = place::leave(machine, probe, &place, ctx);
@@ -105,25 +108,29 @@ pub(super) fn measure(
     Ok(run)
 }
 
-/// Makes the probe, and says whether it stamps stages: it does not where these cannot be stamped, which is told.
+/// Makes the probe, and says what tells of its stages: nothing where programs of ours cannot stamp them, which is told. Who asks for timerlat gets it
+/// or nothing.
 fn begin<'p>(
     probe: &'p dyn LatencyProbe,
     cpu: CpuId,
     options: &Options,
-    staged: bool,
+    stamps: Stamps,
     ctx: &mut Ctx<'_>,
-) -> Result<(Box<dyn LatencyWatch + 'p>, bool), Failure> {
-    let plan = |staged| ProbePlan { cpu, intervals: options.intervals.clone(), level: options.level, staged };
-    if staged {
-        match probe.begin(&plan(true)) {
-            Ok(watch) => return Ok((watch, true)),
+) -> Result<(Box<dyn LatencyWatch + 'p>, Stamps), Failure> {
+    let plan = |stamps| ProbePlan { cpu, intervals: options.intervals.clone(), level: options.level, stamps };
+    let mut stamps = stamps;
+    if stamps == Stamps::Programs {
+        match probe.begin(&plan(stamps)) {
+            Ok(watch) => return Ok((watch, stamps)),
             Err(Absent { why, .. }) => ctx.warn(format_args!("only the whole is measured: {why}")),
         }
+        stamps = Stamps::None;
     }
-    let watch = probe.begin(&plan(false)).map_err(|Absent { why, what_would_help }| {
-        Failure::Refused(Complaint { what: "measure latency".into(), reason: why, hint: what_would_help })
+    let what = if stamps == Stamps::Timerlat { "measure latency by timerlat" } else { "measure latency" };
+    let watch = probe.begin(&plan(stamps)).map_err(|Absent { why, what_would_help }| {
+        Failure::Refused(Complaint { what: what.into(), reason: why, hint: what_would_help })
     })?;
-    Ok((watch, false))
+    Ok((watch, stamps))
 }
 
 /// Where goes what is measured.
@@ -142,8 +149,8 @@ struct Bench<'b> {
     probe: &'b dyn LatencyProbe,
     options: &'b Options,
     turns: Turns,
-    /// Whether stages are stamped.
-    staged: bool,
+    /// What tells of stages.
+    stamps: Stamps,
     began: Nanos,
     stop: &'static AtomicBool,
     rewrites: Rewrites,
@@ -186,8 +193,8 @@ impl<'b> Bench<'b> {
 
     /// Another probe in the same place.
     fn again(&mut self, run: &Run, ctx: &mut Ctx<'_>) -> Result<Box<dyn LatencyWatch + 'b>, Failure> {
-        let (watch, staged) = begin(self.probe, run.cpu, self.options, self.staged, ctx)?;
-        self.staged = staged;
+        let (watch, stamps) = begin(self.probe, run.cpu, self.options, self.stamps, ctx)?;
+        self.stamps = stamps;
         place::bind(self.machine, watch.pid(), run.set, ctx)?;
         Ok(watch)
     }

@@ -31,6 +31,7 @@
 //! --level N         its level in the class RT, first in, first out: 0 to 59 (30)
 //! --interval TIME   what the 24 primes are near to, at least 50us (1000us)
 //! --plain           no programs in the kernel: only the whole is measured
+//! --timerlat        by the kernel's own tracer, where it has that: its timers, one interval (100us to 1s), and its stages
 //! --above LIST      how many samples of the whole took longer than each of these: 13us,30us
 //! --max TIME        status 1 if a sample of the whole took longer
 //! --save FILE       write everything there at the end, and after each 500,000 samples
@@ -51,12 +52,31 @@
 //! next one. Histograms have three digits; buffers of 5,000 samples are read while the next one is filled, and nothing is
 //! allocated where time counts. Samples that find no room are counted and told.
 //!
+//! # By timerlat
+//!
+//! Some kernels (Debian's with `-rt`, those of Ubuntu, Fedora and RHEL, from 6.5 on) have a tracer for the same question. With `--timerlat` the thread waits
+//! for the timers of that one, which follow each other at one interval, and the tracer tells of the stages; it works in a trace instance of its own.
+//!
+//! ```text
+//! $ latstat --timerlat --samples 1000000
+//! us       samples   min  median   p99  p99.9  p99.99  p99.999  p99.9999   max
+//! irq      1000000  …
+//! thread   1000000  …
+//! user     1000000  …
+//! total    1000000  …
+//! by timerlat, each 1 ms: thread is wake-up and on-cpu together; user ends when the thread asks for the next timer
+//! ```
+//!
+//! It does not tell who had the processor meanwhile, nor what else ran there. Runs of timerlat and other runs do not merge: their stages are not the same. Of
+//! timerlat and osnoise one works at a time for the whole machine, so that it is refused beside rtla. Its settings are put back at the end; after
+//! `kill -9` by the next command.
+//!
 //! # JSON
 //!
 //! An object at the end; times are in nanoseconds, null where the table has a dash.
 //!
 //! ```text
-//! {"cpu":1,"set":1,"keep_others":false,"elapsed_s":…,"samples":…,"unstaged":…,"lost":…,
+//! {"source":"latstat","cpu":1,"set":1,"keep_others":false,"elapsed_s":…,"samples":…,"unstaged":…,"lost":…,
 //!  "rows":{"irq":{"samples":…,"min":…,"median":…,"p99":…,…,"max":…},…},"above":[{"limit":13000,"samples":3},…],
 //!  "worst":[{"at_ns":…,"total_ns":…,"stages_ns":[…],"culprits":[{"what":"interrupt 24 (eth0)","ns":…},…]},…],
 //!  "sharers":[{"what":"task kworker/1:0 (77)","times":…,"ns":…},…],
@@ -80,7 +100,7 @@ use crate::args::Parsed;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet};
-use millpond_observe::latency::Saved;
+use millpond_observe::latency::{Mixed, Saved, Source};
 use millpond_session::{NO_FILE, Session, read_log};
 use options::Options;
 use show::Shown;
@@ -91,7 +111,7 @@ pub(crate) const COMMAND: Command = Command {
     applet: true,
     summary: "measure how long it takes from a timer to a program",
     usage: &[
-        "[--samples N] [--duration TIME] [--cpu N] [--keep-others] [--level N] [--interval TIME] [--plain] \
+        "[--samples N] [--duration TIME] [--cpu N] [--keep-others] [--level N] [--interval TIME] [--plain | --timerlat] \
          [--above LIST] [--max TIME] [--save FILE | --resume FILE] [--plot DIR] [--compare cyclictest] [--load LIST]",
         "--merge FILE ... [--above LIST] [--max TIME] [--save FILE] [--plot DIR]",
     ],
@@ -107,8 +127,8 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         return merge(&options, ctx);
     }
     let mut before = match &options.resume {
-        Some(path) => resumed(path)?,
-        None => Saved::default(),
+        Some(path) => resumed(path, &options)?,
+        None => Saved::of(options.source()),
     };
     let chosen = |session: &Session| {
         facet("latency probes", session.machine().latency())?;
@@ -134,7 +154,9 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
 fn merge(options: &Options, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let mut all = Saved::default();
     for path in &options.merge {
-        all.merge(&saved(path)?);
+        let what = format!("merge saved run {}", path.display());
+        let mixed = |why: Mixed| Complaint::new(what, why.to_string()).hint("merge those of each apart");
+        all.merge(&saved(path)?).map_err(mixed)?;
     }
     let kept = files::write(options, &all, ctx);
     Ok(show(options, &Shown { saved: &all, run: None }, ctx).and(kept))
@@ -147,11 +169,23 @@ fn saved(path: &Path) -> Result<Saved, Failure> {
 }
 
 /// What is gone on with; nothing where the file is not there yet.
-fn resumed(path: &Path) -> Result<Saved, Failure> {
-    match read_log(path) {
-        Err(why) if why == NO_FILE => Ok(Saved::default()),
-        _ => saved(path),
+fn resumed(path: &Path, options: &Options) -> Result<Saved, Failure> {
+    let source = options.source();
+    let before = match read_log(path) {
+        Err(why) if why == NO_FILE => Saved::of(source),
+        _ => saved(path)?,
+    };
+    if before.takes(source).is_err() {
+        let why = format!("it was measured by {}", before.source.name());
+        let hint = match before.source {
+            Source::Timerlat => "--timerlat goes on with it",
+            Source::Latstat => "without --timerlat it is gone on with",
+        };
+        return Err(Complaint::new(format!("go on with saved run {}", path.display()), why)
+            .hint(hint)
+            .into());
     }
+    Ok(Saved { source, ..before })
 }
 
 /// Prints everything, and says whether a limit was kept.

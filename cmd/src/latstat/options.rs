@@ -2,12 +2,13 @@
 
 use crate::args::Parsed;
 use crate::failure::Failure;
+use millpond_machine::facets::Stamps;
 use millpond_model::{CpuId, Nanos, RT_LEVELS};
-use millpond_observe::latency::primes_near;
+use millpond_observe::latency::{Source, primes_near};
 use std::path::PathBuf;
 
 /// Its long options.
-pub(super) const LONGS: [&str; 15] = [
+pub(super) const LONGS: [&str; 16] = [
     "samples:",
     "duration:",
     "cpu:",
@@ -15,6 +16,7 @@ pub(super) const LONGS: [&str; 15] = [
     "level:",
     "interval:",
     "plain",
+    "timerlat",
     "above:",
     "max:",
     "save:",
@@ -26,14 +28,27 @@ pub(super) const LONGS: [&str; 15] = [
 ];
 
 /// What belongs to measuring, and to nothing else.
-const MEASURES: [&str; 10] =
-    ["samples", "duration", "cpu", "keep-others", "level", "interval", "plain", "resume", "compare", "load"];
+const MEASURES: [&str; 11] = [
+    "samples",
+    "duration",
+    "cpu",
+    "keep-others",
+    "level",
+    "interval",
+    "plain",
+    "timerlat",
+    "resume",
+    "compare",
+    "load",
+];
 
 /// What it is compared with.
 pub(super) const PEER: &str = "cyclictest";
 
 /// The shortest interval, and the longest.
 const INTERVAL: (Nanos, Nanos) = (Nanos(50_000), Nanos::from_secs(10));
+/// The same of the tracer timerlat.
+const PERIOD: (Nanos, Nanos) = (Nanos(100_000), Nanos::from_secs(1));
 
 /// What was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,10 +63,10 @@ pub struct Options {
     pub keep_others: bool,
     /// Its level in the real-time class.
     pub level: u8,
-    /// The times between timers.
+    /// The times between timers: one for the tracer timerlat, which knows no more.
     pub intervals: Vec<Nanos>,
-    /// Only the whole is measured.
-    pub plain: bool,
+    /// What tells of the stages.
+    pub stamps: Stamps,
     /// Limits that samples are counted above.
     pub above: Vec<Nanos>,
     /// The limit that decides.
@@ -142,11 +157,8 @@ impl Options {
         }
         let loads = parsed.long_value("load").map(|list| LoadKind::parse_list(&list)).transpose()?;
         let path = |name: &str| parsed.long_value(name).map(PathBuf::from);
-        let interval = time_of(parsed, "interval", 1_000)?.unwrap_or(Nanos(1_000_000));
-        if interval < INTERVAL.0 || interval > INTERVAL.1 {
-            return Err(Failure::Operand("an interval is from 50us to 10s".into()));
-        }
-        let microseconds = primes_near(interval.0 / 1_000).into_iter();
+        let stamps = stamps_of(parsed)?;
+        let intervals = intervals_of(parsed, stamps)?;
         let above = parsed.long_value("above");
         let above = above.iter().flat_map(|list| list.split(','));
         Ok(Options {
@@ -159,8 +171,8 @@ impl Options {
             level: count_of(parsed, "level", 0, RT_LEVELS as u64 - 1)?
                 .and_then(|n| u8::try_from(n).ok())
                 .unwrap_or(30),
-            intervals: microseconds.map(|us| Nanos(us.saturating_mul(1_000))).collect(),
-            plain: parsed.long("plain"),
+            intervals,
+            stamps,
             above: above.map(|text| time("above", text, 1_000)).collect::<Result<_, _>>()?,
             max: time_of(parsed, "max", 1_000)?,
             save: path("save").or_else(|| path("resume")),
@@ -176,6 +188,40 @@ impl Options {
     /// Whether nothing is measured.
     pub fn merges(&self) -> bool {
         !self.merge.is_empty()
+    }
+
+    /// Whose timers are waited for.
+    pub fn source(&self) -> Source {
+        if self.stamps == Stamps::Timerlat { Source::Timerlat } else { Source::Latstat }
+    }
+
+    /// The interval of the tracer timerlat, where it is used.
+    pub fn timerlat(&self) -> Option<Nanos> {
+        self.intervals.first().copied().filter(|_| self.stamps == Stamps::Timerlat)
+    }
+}
+
+fn stamps_of(parsed: &Parsed) -> Result<Stamps, Failure> {
+    match (parsed.long("plain"), parsed.long("timerlat")) {
+        (false, false) => Ok(Stamps::Programs),
+        (true, false) => Ok(Stamps::None),
+        (false, true) => Ok(Stamps::Timerlat),
+        (true, true) => Err(Failure::Usage("options --plain and --timerlat are mutually exclusive".into())),
+    }
+}
+
+/// In whole microseconds.
+fn intervals_of(parsed: &Parsed, stamps: Stamps) -> Result<Vec<Nanos>, Failure> {
+    let interval = time_of(parsed, "interval", 1_000)?.unwrap_or(Nanos(1_000_000));
+    let is_within = |(least, most): (Nanos, Nanos)| (least..=most).contains(&interval);
+    let us = interval.0 / 1_000;
+    match stamps {
+        Stamps::Timerlat if is_within(PERIOD) => Ok(vec![Nanos(us * 1_000)]),
+        Stamps::Timerlat => Err(Failure::Operand("an interval of timerlat is from 100us to 1s".into())),
+        _ if is_within(INTERVAL) => {
+            Ok(primes_near(us).into_iter().map(|us| Nanos(us.saturating_mul(1_000))).collect())
+        }
+        _ => Err(Failure::Operand("an interval is from 50us to 10s".into())),
     }
 }
 
@@ -235,7 +281,8 @@ pub(super) mod tests {
         let options = options(all).unwrap();
         assert_eq!((options.samples, options.duration), (Some(5), Some(Nanos::from_secs(120))));
         assert_eq!((options.cpu, options.level), (Some(CpuId(3)), 5));
-        assert!(options.keep_others && options.plain && options.json && !options.merges());
+        assert!(options.keep_others && options.json && !options.merges());
+        assert_eq!((options.stamps, options.source()), (Stamps::None, Source::Latstat));
         assert_eq!(options.above, [Nanos(13_000), Nanos(1_000_000)]);
         assert_eq!(options.max, Some(Nanos(50_000)));
         assert_eq!(options.intervals.len(), 24);
@@ -248,6 +295,15 @@ pub(super) mod tests {
     fn what_stands_beside_it_is_named() {
         let options = options("--compare cyclictest --load mpstat,hackbench --duration 9").unwrap();
         assert_eq!((options.compare, options.loads), (true, vec![LoadKind::Mpstat, LoadKind::Hackbench]));
+    }
+
+    #[test]
+    fn timerlat_has_one_interval() {
+        let traced = options("--timerlat --interval 500us").unwrap();
+        assert_eq!((traced.source(), traced.intervals.as_slice()), (Source::Timerlat, &[Nanos(500_000)][..]));
+        assert_eq!(traced.timerlat(), Some(Nanos(500_000)));
+        assert_eq!(options("--timerlat").unwrap().timerlat(), Some(Nanos(1_000_000)));
+        assert_eq!(options("").unwrap().timerlat(), None);
     }
 
     #[test]
@@ -285,6 +341,10 @@ pub(super) mod tests {
             ("--interval 0", format!("cannot use --interval 0: {times}")),
             ("--interval 20us", "an interval is from 50us to 10s".into()),
             ("--interval 1d", "an interval is from 50us to 10s".into()),
+            ("--timerlat --interval 50us", "an interval of timerlat is from 100us to 1s".into()),
+            ("--timerlat --interval 2s", "an interval of timerlat is from 100us to 1s".into()),
+            ("--plain --timerlat", "options --plain and --timerlat are mutually exclusive".into()),
+            ("--merge a --timerlat", "options --merge and --timerlat are mutually exclusive".into()),
             ("--max 5x", format!("cannot use --max 5x: {times}")),
             ("--above 13us,", format!("cannot use --above : {times}")),
             ("--duration 99999999999d", format!("cannot use --duration 99999999999d: {times}")),

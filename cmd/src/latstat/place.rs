@@ -5,7 +5,7 @@ use crate::args::Common;
 use crate::change::Changer;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
-use millpond_machine::facets::{LatencyProbe, Place};
+use millpond_machine::facets::{LatencyProbe, Place, PlacePlan};
 use millpond_machine::{Machine, Subject};
 use millpond_model::{CpuId, LgrpId, Pid, PsetId, State};
 use millpond_session::own_pid;
@@ -43,6 +43,12 @@ fn names(subject: &Subject) -> Option<String> {
 
 const MAKE: &str = "make a place to measure";
 
+/// What is wanted of it.
+fn wanted(cpu: CpuId, options: &Options) -> PlacePlan {
+    let Options { keep_others, .. } = *options;
+    PlacePlan { cpu, keep_others, owner: own_pid(), timerlat: options.timerlat() }
+}
+
 /// Shows the steps that would be taken.
 pub(super) fn only_shown(
     machine: &dyn Machine,
@@ -53,7 +59,7 @@ pub(super) fn only_shown(
     ctx: &mut Ctx<'_>,
 ) -> Result<Exit, Failure> {
     let mut changer = Changer::open(machine, common, ctx)?;
-    changer.attempt(ctx, MAKE, names, probe.prepare_place(cpu, options.keep_others, own_pid()));
+    changer.attempt(ctx, MAKE, names, probe.prepare_place(&wanted(cpu, options)));
     Ok(changer.finish(ctx))
 }
 
@@ -74,11 +80,11 @@ fn change<T>(
 pub(super) fn take(
     machine: &dyn Machine,
     probe: &dyn LatencyProbe,
-    (cpu, keep_others): (CpuId, bool),
+    (cpu, options): (CpuId, &Options),
     pid: Pid,
     ctx: &mut Ctx<'_>,
 ) -> Result<Place, Failure> {
-    let place = change(machine, ctx, MAKE, || probe.prepare_place(cpu, keep_others, own_pid()))?;
+    let place = change(machine, ctx, MAKE, || probe.prepare_place(&wanted(cpu, options)))?;
     match bind(machine, pid, place.set, ctx) {
         Ok(()) => Ok(place),
         Err(failure) => {

@@ -3,8 +3,8 @@
 use super::loads;
 use super::measure::Run;
 use super::options::Options;
-use millpond_model::{LATENCY_ROWS, LATENCY_STAGES, Nanos};
-use millpond_observe::latency::{QUANTILES, Row, Saved, Worst};
+use millpond_model::{LATENCY_STAGES, Nanos};
+use millpond_observe::latency::{QUANTILES, Row, Saved, Source, Worst};
 use millpond_report::{Align, Cell, Table};
 use serde_json::{Map, Value, json};
 
@@ -92,7 +92,7 @@ pub(super) fn progress(saved: &Saved, elapsed: Nanos, options: &Options) -> Stri
 impl Shown<'_> {
     /// Everything as text.
     pub fn text(&self, above: &[Nanos]) -> String {
-        let mut text = self.rows().text();
+        let mut text = self.rows().text() + &self.timerlat();
         let latencies = &self.saved.latencies;
         let samples = latencies.samples();
         let counts: Vec<String> = above
@@ -116,6 +116,17 @@ impl Shown<'_> {
         text + &self.sharers()
     }
 
+    /// What the rows of timerlat mean.
+    fn timerlat(&self) -> String {
+        if self.saved.source != Source::Timerlat {
+            return String::new();
+        }
+        let each = self.run.and_then(|run| run.timerlat);
+        let each = each.map_or_else(String::new, |interval| format!(", each {}", word(interval)));
+        let rows = "thread is wake-up and on-cpu together; user ends when the thread asks for the next timer";
+        format!("by timerlat{each}: {rows}\n")
+    }
+
     fn rows(&self) -> Table {
         let heads: Vec<(&str, Align)> =
             [("us", Align::Left), ("samples", Align::Right), ("min", Align::Right)]
@@ -124,10 +135,10 @@ impl Shown<'_> {
                 .chain([("max", Align::Right)])
                 .collect();
         let mut table = Table::new(&heads);
-        for (row, name) in LATENCY_ROWS.iter().enumerate() {
+        for (row, name) in self.saved.source.rows() {
             let Some(Row { samples, min, quantiles, max }) = self.saved.latencies.row(row) else { continue };
             let quantiles = quantiles.into_iter().map(|q| q.map_or(Cell::Missing, cell));
-            let first = [Cell::from(*name), Cell::Count(samples), cell(min)];
+            let first = [Cell::from(name), Cell::Count(samples), cell(min)];
             table.row(first.into_iter().chain(quantiles).chain([cell(max)]));
         }
         table
@@ -135,12 +146,13 @@ impl Shown<'_> {
 
     fn worst(&self) -> Table {
         let mut heads = vec![("at s", Align::Right), ("us", Align::Right)];
-        heads.extend(LATENCY_ROWS[..LATENCY_STAGES].iter().map(|name| (*name, Align::Right)));
+        let stages = self.saved.source.stages();
+        heads.extend(stages.iter().map(|(_, name)| (*name, Align::Right)));
         heads.push(("had the processor", Align::Left));
         let mut table = Table::new(&heads);
         for worst in self.saved.worst.iter().take(WORST) {
-            let stages =
-                (0..LATENCY_STAGES).map(|stage| worst.stages.map_or(Cell::Missing, |s| cell(s[stage])));
+            let took = |(stage, _): &(usize, _)| worst.stages.and_then(|took| took[*stage]);
+            let stages = stages.iter().map(|stage| took(stage).map_or(Cell::Missing, cell));
             let first = [Cell::Real(worst.at.as_secs_f64(), 3), cell(worst.total)];
             table.row(first.into_iter().chain(stages).chain([culprits(worst)]));
         }
@@ -178,15 +190,15 @@ impl Shown<'_> {
     /// Everything in JSON.
     pub fn json(&self, options: &Options) -> Value {
         let latencies = &self.saved.latencies;
-        let rows: Map<String, Value> = LATENCY_ROWS
-            .iter()
-            .enumerate()
-            .map(|(row, name)| ((*name).to_owned(), latencies.row(row).map_or(Value::Null, row_json)))
+        let rows = self.saved.source.rows().into_iter();
+        let rows: Map<String, Value> = rows
+            .map(|(row, name)| (name.to_owned(), latencies.row(row).map_or(Value::Null, row_json)))
             .collect();
         let above =
             options.above.iter().map(|limit| json!({"limit": limit, "samples": latencies.above(*limit)}));
         let run = self.run;
         json!({
+            "source": self.saved.source,
             "cpu": run.map(|run| run.cpu),
             "set": run.map(|run| run.set),
             "keep_others": run.map(|run| run.keep_others),
@@ -254,6 +266,7 @@ mod tests {
             cpu: CpuId(1),
             set: PsetId(1),
             keep_others: true,
+            timerlat: None,
             sharers,
             peer,
             own,
@@ -288,6 +301,37 @@ task kworker/1:0 (77)      3  1.250
 local timer interrupt   2500  0.001
 "
         );
+    }
+
+    #[test]
+    fn what_timerlat_does_not_split_is_one_row_and_said_to_be_that() {
+        let text = r#"{"latstat":1,"source":"timerlat","runs":1,"elapsed_ns":2500000000,"lost":0,"rows":{
+            "irq":[[1000,1]],"thread":[[5000,1]],"user":[[4000,1]],"total":[[10000,1]]},
+            "worst":[{"at_ns":1500000000,"total_ns":10000,"stages_ns":[1000,null,5000,4000],"culprits":[]}]}"#;
+        let saved = Saved::parse(text).unwrap();
+        let run = Run { timerlat: Some(Nanos(500_000)), sharers: vec![], ..run() };
+        let shown = Shown { saved: &saved, run: Some(&run) };
+        assert_eq!(
+            shown.text(&[]),
+            "\
+us      samples   min  median  p99  p99.9  p99.99  p99.999  p99.9999   max
+irq           1  1.00       -    -      -       -        -         -  1.00
+thread        1  5.00       -    -      -       -        -         -  5.00
+user          1  4.00       -    -      -       -        -         -  4.00
+total         1  10.0       -    -      -       -        -         -  10.0
+by timerlat, each 500 us: thread is wake-up and on-cpu together; user ends when the thread asks for the next timer
+
+longest waits
+ at s    us   irq  thread  user  had the processor
+1.500  10.0  1.00    5.00  4.00  -
+"
+        );
+        let json = shown.json(&options("--timerlat").unwrap());
+        assert_eq!((&json["source"], json["rows"].as_object().unwrap().len()), (&json!("timerlat"), 4));
+        assert_eq!(json["rows"]["thread"]["max"], json!(5003));
+        assert_eq!(json["worst"][0]["stages_ns"], json!([1000, null, 5000, 4000]));
+        let merged = Shown { saved: &saved, run: None }.text(&[]);
+        assert!(merged.contains("\nby timerlat: thread is wake-up"), "{merged}");
     }
 
     #[test]

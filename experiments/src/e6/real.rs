@@ -3,7 +3,7 @@
 use crate::Failure;
 use crate::here::Here;
 use crate::published::{Choices, Findings, real};
-use millpond_machine::facets::{LatencyProbe, LatencyWatch, Place, ProbePlan};
+use millpond_machine::facets::{LatencyProbe, LatencyWatch, Place, PlacePlan, ProbePlan, Stamps};
 use millpond_machine::{Absent, Change, Machine, Refusal, Writer};
 use millpond_model::{CpuId, LATENCY_STAGES, Nanos};
 use millpond_observe::latency::{Latencies, Worst, primes_near};
@@ -71,15 +71,16 @@ fn measure(
     let machine = here.machine();
     let probe = machine.latency().map_err(Failure::NotHere)?;
     let intervals: Vec<Nanos> = primes_near(INTERVAL_US).into_iter().map(|us| Nanos(us * 1_000)).collect();
-    let plan = |staged| ProbePlan { cpu, intervals: intervals.clone(), level: LEVEL, staged };
-    let mut watch = match probe.begin(&plan(true)) {
+    let plan = |stamps| ProbePlan { cpu, intervals: intervals.clone(), level: LEVEL, stamps };
+    let mut watch = match probe.begin(&plan(Stamps::Programs)) {
         Ok(watch) => watch,
         Err(Absent { why, .. }) => {
             findings.notes.push(format!("only the whole was measured: {why}"));
-            probe.begin(&plan(false)).map_err(Failure::NotHere)?
+            probe.begin(&plan(Stamps::None)).map_err(Failure::NotHere)?
         }
     };
-    let place = change(machine, "make a place to measure", || probe.prepare_place(cpu, true, own_pid()))?;
+    let wanted = PlacePlan { cpu, keep_others: true, owner: own_pid(), timerlat: None };
+    let place = change(machine, "make a place to measure", || probe.prepare_place(&wanted))?;
     let threads = machine.threads().map_err(Failure::NotHere)?;
     let (pid, set) = (watch.pid(), place.set);
     let bound =

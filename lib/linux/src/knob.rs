@@ -16,6 +16,8 @@
 //! | `pages:204@8123` | where the memory of a process was moved; it reads as nothing, for that is no state | a node list |
 //! | `kept:nginx.service` | our drop-in for a unit of systemd | the slice that it starts in |
 //! | `irqbalance:banned` | the processors that the daemon irqbalance leaves alone | a CPU list |
+//! | `osnoise:timerlat_period_us` | a setting of the tracers osnoise and timerlat; one in capitals is an option | its text; of an option `on` or `off` |
+//! | `tracer:millpond-204` | a trace instance of ours, in which timerlat runs | `timerlat` |
 //! | `record:processor.3` | a record in the state directory | its text |
 //!
 //! A value of `None` resets: an empty list, `member`, no attribute, no record, no directory.
@@ -117,6 +119,10 @@ pub enum LinuxKnob {
     Kept(String),
     /// The processors that irqbalance leaves alone.
     Balancer,
+    /// A setting of the tracers osnoise and timerlat.
+    Osnoise(String),
+    /// A trace instance in which timerlat runs.
+    Tracer(String),
     /// A record in the state directory.
     Record(String),
 }
@@ -139,6 +145,8 @@ impl LinuxKnob {
             LinuxKnob::Pages(task) => format!("pages:{task}"),
             LinuxKnob::Kept(unit) => format!("kept:{unit}"),
             LinuxKnob::Balancer => "irqbalance:banned".to_owned(),
+            LinuxKnob::Osnoise(name) => format!("osnoise:{name}"),
+            LinuxKnob::Tracer(instance) => format!("tracer:{instance}"),
             LinuxKnob::Record(name) => format!("record:{name}"),
         })
     }
@@ -169,10 +177,18 @@ impl LinuxKnob {
             "pages" => LinuxKnob::Pages(rest.parse().map_err(|()| unknown())?),
             "kept" => LinuxKnob::Kept(rest.to_owned()),
             "irqbalance" if rest == "banned" => LinuxKnob::Balancer,
+            // Names of files: none of them leads elsewhere.
+            "osnoise" if is_name(rest) => LinuxKnob::Osnoise(rest.to_owned()),
+            "tracer" if is_name(rest) => LinuxKnob::Tracer(rest.to_owned()),
             "record" => LinuxKnob::Record(rest.to_owned()),
             _ => return Err(unknown()),
         })
     }
+}
+
+/// Whether a text is the name of one file.
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
 }
 
 /// The written form of a file's value.
@@ -262,6 +278,8 @@ mod tests {
             any_task().prop_map(LinuxKnob::Place),
             any_task().prop_map(LinuxKnob::Mask),
             any_task().prop_map(LinuxKnob::Policy),
+            "[A-Z_a-z]{1,12}".prop_map(LinuxKnob::Osnoise),
+            "millpond-[0-9]{1,6}".prop_map(LinuxKnob::Tracer),
             "[a-z.0-9]{1,12}".prop_map(LinuxKnob::Record),
         ]
     }

@@ -68,6 +68,7 @@ mod stragglers;
 mod systemd;
 mod threads;
 mod topology;
+mod tracefs;
 mod view;
 mod words;
 mod zones;

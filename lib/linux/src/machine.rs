@@ -217,6 +217,8 @@ impl Knobs for LinuxMachine {
             LinuxKnob::Pages(task) => self.os.still(task).map(|()| None),
             LinuxKnob::Kept(unit) => self.os.kept_slice(&unit),
             LinuxKnob::Balancer => self.os.left_alone().map(|cpus| list_value(&cpus)),
+            LinuxKnob::Osnoise(name) => self.os.osnoise(&name),
+            LinuxKnob::Tracer(instance) => self.os.tracer(&instance),
             LinuxKnob::Record(name) => self.os.root.read(&self.os.record_file(&name)).map_err(knob_error),
         }
     }
@@ -290,6 +292,9 @@ impl Knobs for LinuxMachine {
                 let cpus = value.map_or(Ok(CpuSet::new()), |list| list.parse());
                 self.os.leave_alone(&cpus.map_err(|_| KnobError::Unknown(knob.0.clone()))?)
             }
+            LinuxKnob::Osnoise(name) => self.os.set_osnoise(&name, value.map_or("", |v| v)),
+            LinuxKnob::Tracer(instance) if value.is_some() => self.os.begin_tracer(&instance),
+            LinuxKnob::Tracer(instance) => self.os.end_tracer(&instance),
             LinuxKnob::Record(name) => {
                 let file = self.os.record_file(&name);
                 let dir = file.parent().unwrap_or(&file);

@@ -33,6 +33,8 @@ fn name_of(os: &Os, knob: &LinuxKnob) -> String {
         LinuxKnob::Pages(id) => format!("the memory of {}", task(os, *id)),
         LinuxKnob::Kept(unit) => format!("the drop-in for {unit}"),
         LinuxKnob::Balancer => "irqbalance".to_owned(),
+        LinuxKnob::Osnoise(name) => format!("the setting {name} of the tracer timerlat"),
+        LinuxKnob::Tracer(instance) => format!("the trace instance {instance}"),
         LinuxKnob::Record(name) => format!("the record {name} in the state directory"),
     }
 }
@@ -198,6 +200,8 @@ mod tests {
             ("place:7@5", "process 7"),
             ("mask:7/9@5", "the affinity mask of thread 7/9"),
             ("irqbalance:banned", "irqbalance"),
+            ("osnoise:timerlat_period_us", "the setting timerlat_period_us of the tracer timerlat"),
+            ("tracer:millpond-204", "the trace instance millpond-204"),
             ("record:set.1", "the record set.1 in the state directory"),
             ("hello", "hello"),
         ] {

@@ -7,7 +7,7 @@ mod common;
 use common::HandMade;
 use common::commands::destroy;
 use millpond_linux::LinuxMachine;
-use millpond_machine::facets::LatencyProbe;
+use millpond_machine::facets::{LatencyProbe, PlacePlan};
 use millpond_machine::laws::{Fault, Faulty};
 use millpond_machine::{Machine, PutBack, Writer};
 use millpond_model::{CpuId, Pid};
@@ -17,7 +17,8 @@ fn taken(made: &HandMade) -> LinuxMachine {
     made.process(20, &[20], "latstat", 0);
     let machine = made.machine();
     let writer = Writer::open(&machine).unwrap();
-    writer.commit(machine.prepare_place(CpuId(2), false, Pid(20)).unwrap()).unwrap();
+    let plan = PlacePlan { cpu: CpuId(2), keep_others: false, owner: Pid(20), timerlat: None };
+    writer.commit(machine.prepare_place(&plan).unwrap()).unwrap();
     assert_eq!(made.read("proc/irq/24/smp_affinity_list"), "0-1,3");
     drop(writer);
     machine
@@ -38,7 +39,7 @@ fn a_place_goes_back_when_its_owner_is_gone_and_not_before() {
         let found = put_back(&machine);
         let said = "process 20 was killed: processor 2, which it had for itself, was put back";
         assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), [said]);
-        assert_eq!(found[0].result, Ok(()));
+        assert_eq!(found[0].result, Ok(Vec::new()));
         assert_eq!(made.read("proc/irq/24/smp_affinity_list"), "0-3");
         assert!(machine.psets().unwrap().list().unwrap().is_empty());
         assert!(machine.journal().baselines().is_empty());

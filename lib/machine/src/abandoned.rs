@@ -9,8 +9,8 @@ use std::fmt;
 pub struct PutBack {
     /// The place.
     pub place: Place,
-    /// Whether everything is as it was before; why not.
-    pub result: Result<(), Refusal>,
+    /// Everything is as it was before, with what is to be said of it; or why not.
+    pub result: Result<Vec<String>, Refusal>,
 }
 
 impl PutBack {
@@ -23,11 +23,12 @@ impl PutBack {
 
 impl fmt::Display for PutBack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Place { owner, cpu, .. } = self.place;
+        let Place { owner, cpu, traced, .. } = self.place;
+        let settings = if traced { ", and the settings of the tracer timerlat" } else { "" };
         match &self.result {
-            Ok(()) => write!(
+            Ok(_) => write!(
                 f,
-                "process {owner} was killed: processor {cpu}, which it had for itself, was put back"
+                "process {owner} was killed: processor {cpu}, which it had for itself, was put back{settings}"
             ),
             Err(refusal) => write!(f, "cannot {}: {refusal}", self.what()),
         }
@@ -38,7 +39,8 @@ impl Writer<'_> {
     /// Puts back what processes took for themselves that were killed before they gave it back. One that resists is left, and is in nobody's way.
     pub fn put_back_abandoned(&self, probe: &dyn LatencyProbe) -> Vec<PutBack> {
         let put_back = |place: Place| {
-            let result = probe.prepare_leave(&place).and_then(|change| self.commit(change)).map(drop);
+            let result =
+                probe.prepare_leave(&place).and_then(|change| self.commit(change)).map(|done| done.notes);
             PutBack { place, result }
         };
         probe.abandoned().unwrap_or_default().into_iter().map(put_back).collect()

@@ -89,4 +89,4 @@ pub use kernels::{Flavour, Kernel, KernelId, Series, UnknownKernel, obtain};
 pub use report::{CaseResult, Report, Verdict};
 pub use run::VmError;
 pub use shape::{Shape, ShapeError};
-pub use userland::{obtain_irqbalance, obtain_systemd};
+pub use userland::{obtain_irqbalance, obtain_rtla, obtain_systemd};

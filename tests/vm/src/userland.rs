@@ -1,5 +1,5 @@
 //! systemd for a guest: Debian's package and what it needs, unpacked in the cache, and the few files that make it the first process
-//! of a guest which runs cases as one of its services. And irqbalance, a daemon that other cases need.
+//! of a guest which runs cases as one of its services. And irqbalance, a daemon that other cases need, and rtla, beside which latstat is laid.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -82,6 +82,31 @@ pub fn obtain_irqbalance(cache: &Cache, note: &dyn Fn(&str)) -> Result<PathBuf, 
         cache.publish(&lock, Path::new("userland/irqbalance"), |dir| unpack(&debs, dir))?;
     }
     Ok(program)
+}
+
+/// The suite of rtla: that of the kernel whose tracer it reads.
+const RTLA_SUITE: &str = "trixie";
+
+/// Gets rtla with its libraries, which are newer than the host's: a tree whose programs its own loader starts. From the cache, else from Debian's
+/// archive. `note` hears about long work.
+///
+/// # Errors
+/// Why it cannot be had and what would help.
+pub fn obtain_rtla(cache: &Cache, note: &dyn Fn(&str)) -> Result<PathBuf, Unavailable> {
+    let place = cache.path("userland/rtla");
+    if place.is_dir() {
+        return Ok(place);
+    }
+    let lock = cache.lock("userland-rtla")?;
+    if place.is_dir() {
+        return Ok(place);
+    }
+    let scratch = cache.scratch("apt-rtla.")?;
+    let apt = Apt::new(scratch.path(), RTLA_SUITE)?;
+    note(&format!("rtla: downloading it with what it needs from {}", apt.archive()));
+    apt.update()?;
+    let debs = apt.download_with_dependencies("rtla")?;
+    cache.publish(&lock, Path::new("userland/rtla"), |dir| unpack(&debs, dir))
 }
 
 fn unpack(debs: &[PathBuf], dir: &Path) -> Result<(), Unavailable> {

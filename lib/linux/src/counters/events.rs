@@ -1,8 +1,8 @@
 //! Which events of the kernel make which column: the one table behind the counters and their explanation.
 
 use super::perf::{self, Event};
-use super::tracefs::Tracefs;
 use crate::Root;
+use crate::tracefs::Tracefs;
 use millpond_model::{COLUMNS, Column, CpuId};
 use perf_event_open_sys::bindings as sys;
 use std::cell::OnceCell;

@@ -51,7 +51,6 @@ pub(crate) mod schedstat;
 mod shared;
 mod stat;
 mod text;
-mod tracefs;
 mod traces;
 mod watch;
 

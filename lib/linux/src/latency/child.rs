@@ -1,9 +1,10 @@
 //! The probe itself: a process with one thread, forked from ours. Until it ends it takes no memory, no lock and nothing that another thread of its
 //! parent may have held: it calls the system, and works on memory that was there before.
 
-use super::shared::{MOVED, NO_CLASS, NO_LOCK, SAMPLE_WORDS, Shared};
+use super::shared::{MOVED, NO_CLASS, NO_LOCK, NO_TIMER, SAMPLE_WORDS, Shared};
 use libc::{c_int, timespec};
 use millpond_bpf::latency::{MOMENTS, Stamping};
+use std::ffi::CStr;
 use std::sync::atomic::Ordering;
 
 /// Passes over its code before it measures.
@@ -22,12 +23,23 @@ pub(super) struct Orders<'a> {
     /// Of first in, first out: 1 to 99.
     pub priority: c_int,
     pub seed: u64,
-    pub stamping: Option<&'a Stamping>,
+    pub timers: Timers<'a>,
+}
+
+/// Whose timers it waits for.
+pub(super) enum Timers<'a> {
+    /// Its own.
+    Own(Option<&'a Stamping>),
+    /// Those of timerlat: a file in the open directory of tracing.
+    Timerlat(c_int, &'a CStr),
 }
 
 /// What the child does after the fork. Never returns.
 pub(super) fn run(orders: &Orders<'_>) -> ! {
-    let Err(ended) = prepare(orders).and_then(|()| measure(orders));
+    let Err(ended) = prepare(orders).and_then(|()| match orders.timers {
+        Timers::Own(stamping) => measure(orders, stamping),
+        Timers::Timerlat(dir, file) => follow(orders.shared, dir, file),
+    });
     orders.shared.ended.store(ended, Ordering::Release);
     // SAFETY: ends this process at once, without anything that its parent would do at its end.
     unsafe { libc::_exit(0) }
@@ -86,7 +98,33 @@ fn sleep_until(due: u64) {
     };
 }
 
-fn measure(orders: &Orders<'_>) -> Result<std::convert::Infallible, u64> {
+/// Waits for one timer of timerlat after the other; the tracer writes down how long each took, the way back to user mode when it is asked for the next.
+fn follow(shared: &Shared, dir: c_int, file: &CStr) -> Result<std::convert::Infallible, u64> {
+    // SAFETY: a directory that is open, and a text that ends.
+    let timers = unsafe { libc::openat(dir, file.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    if timers < 0 {
+        return Err(failed(NO_TIMER));
+    }
+    let mut untimed = UNTIMED;
+    loop {
+        let mut nothing = 0u64;
+        // SAFETY: memory of this function, of that size. Nothing is written there: each call gives nothing, when the timer was due.
+        if unsafe { libc::read(timers, (&raw mut nothing).cast(), size_of::<u64>()) } < 0 {
+            let why = failed(NO_TIMER);
+            // It was on its processor when it began to wait.
+            let is_elsewhere = why == NO_TIMER << 32 | u64::from(libc::EINVAL.unsigned_abs());
+            return Err(if is_elsewhere && untimed < UNTIMED { MOVED << 32 } else { why });
+        }
+        if untimed > 0 {
+            untimed -= 1;
+            if untimed == 0 {
+                shared.ready.store(1, Ordering::Release);
+            }
+        }
+    }
+}
+
+fn measure(orders: &Orders<'_>, stamping: Option<&Stamping>) -> Result<std::convert::Infallible, u64> {
     let mut lots = orders.seed | 1;
     let mut untimed = UNTIMED;
     loop {
@@ -98,7 +136,7 @@ fn measure(orders: &Orders<'_>) -> Result<std::convert::Infallible, u64> {
         let due = now().wrapping_add(orders.intervals[which]);
         sleep_until(due);
         let user = now();
-        let [irq, woken, on_cpu] = orders.stamping.map_or([0; 3], Stamping::stamps);
+        let [irq, woken, on_cpu] = stamping.map_or([0; 3], Stamping::stamps);
         let sample: [u64; SAMPLE_WORDS] = [due, irq, woken, on_cpu, user];
         // SAFETY: asks for a number.
         if unsafe { libc::sched_getcpu() } != orders.cpu {
@@ -112,8 +150,8 @@ fn measure(orders: &Orders<'_>) -> Result<std::convert::Infallible, u64> {
             continue;
         }
         orders.shared.push(&sample);
-        let last = orders.stamping.map_or(0, Stamping::moments);
-        let moment = |n: u64| orders.stamping.map_or([0; 4], |s| s.moment(last.wrapping_sub(n + 1)));
+        let last = stamping.map_or(0, Stamping::moments);
+        let moment = |n: u64| stamping.map_or([0; 4], |s| s.moment(last.wrapping_sub(n + 1)));
         orders.shared.keep(&sample, last.min(MOMENTS as u64), moment);
     }
 }

@@ -6,18 +6,25 @@
 //! | timer | `clock_nanosleep`, absolute, by the monotonic clock, which no step of the wall clock moves |
 //! | stages | a program in the kernel stamps the timer's handler, the wake-up and the switch; the thread reads the stamps from mapped memory when it is back, and adds its own |
 //! | culprits | the program keeps the last moments of the processor; of each of the worst waits the thread copies them |
+//! | timerlat | where it is asked for the kernel's own tracer has the timers and tells of the stages: the thread waits in it, its parent reads the trace |
 //! | its place | a set of one processor, sheltered from interrupts: one change, of which the record `place.PID` is a part |
 
 mod child;
+mod process;
 mod shared;
+mod timerlat;
+mod trace;
+mod traced;
 mod watch;
 mod words;
 
 use crate::LinuxMachine;
 use crate::knob::LinuxKnob;
-use millpond_machine::facets::{CreateOptions, LatencyProbe, LatencyWatch, Place, ProbePlan};
+use millpond_machine::facets::{
+    CreateOptions, LatencyProbe, LatencyWatch, Place, PlacePlan, ProbePlan, Stamps,
+};
 use millpond_machine::{Absent, Change, Processors, Psets, Reason, Refusal, Step};
-use millpond_model::{CpuId, Pid, PsetId, State};
+use millpond_model::{CpuId, Nanos, Pid, PsetId, State};
 use serde::{Deserialize, Serialize};
 
 /// What the name of a place's record begins with.
@@ -31,6 +38,9 @@ struct Record {
     cpu: CpuId,
     set: PsetId,
     sheltered: bool,
+    /// The interval of timerlat, where that measures there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    timerlat: Option<Nanos>,
 }
 
 fn record_knob(owner: Pid) -> LinuxKnob {
@@ -41,6 +51,10 @@ impl LinuxMachine {
     fn place_text(&self, owner: Pid) -> Option<String> {
         let file = self.os.record_file(&format!("{RECORD}{owner}"));
         self.os.root.read(&file).ok().flatten()
+    }
+
+    fn place_record(&self, owner: Pid) -> Option<Record> {
+        serde_json::from_str(&self.place_text(owner)?).ok()
     }
 
     fn state_of(&self, cpu: CpuId) -> Result<Option<State>, Refusal> {
@@ -59,11 +73,16 @@ impl LinuxMachine {
 
 impl LatencyProbe for LinuxMachine {
     fn begin(&self, plan: &ProbePlan) -> Result<Box<dyn LatencyWatch + '_>, Absent> {
-        Ok(Box::new(watch::Watch::begin(self, plan)?))
+        Ok(match plan.stamps {
+            Stamps::Timerlat => Box::new(traced::Traced::begin(self, plan)?),
+            Stamps::Programs | Stamps::None => Box::new(watch::Watch::begin(self, plan)?),
+        })
     }
 
-    fn prepare_place(&self, cpu: CpuId, keep_others: bool, owner: Pid) -> Result<Change<Place>, Refusal> {
+    fn prepare_place(&self, plan: &PlacePlan) -> Result<Change<Place>, Refusal> {
+        let PlacePlan { cpu, keep_others, owner, timerlat } = *plan;
         let (task, _) = self.os.identify(owner, None)?;
+        let tracer = timerlat.map(|interval| self.timerlat_steps(owner, interval)).transpose()?;
         let made = self.prepare_create(&[cpu], CreateOptions { keep_others }, false)?;
         let set = made.outcome.0;
         let (mut steps, mut notes) = (made.steps, made.notes);
@@ -73,17 +92,21 @@ impl LatencyProbe for LinuxMachine {
             steps.extend(quiet.steps);
             notes.extend(quiet.notes);
         }
-        let record = Record { start: task.start, cpu, set, sheltered };
+        steps.extend(tracer.into_iter().flatten());
+        let record = Record { start: task.start, cpu, set, sheltered, timerlat };
         let text = serde_json::to_string(&record).unwrap_or_default();
         steps.insert(0, Step::new(record_knob(owner).knob(), self.place_text(owner), Some(text)));
-        let place = Place { set, cpu, sheltered, owner };
+        let place = Place { set, cpu, sheltered, traced: timerlat.is_some(), owner };
         let what = format!("make processor set {set} of processor {cpu} for process {owner}");
         Ok(Change { notes, ..Change::new(what, steps, place) })
     }
 
     fn prepare_leave(&self, place: &Place) -> Result<Change<()>, Refusal> {
-        let Place { set, cpu, sheltered, owner } = *place;
-        let (mut steps, mut notes) = (Vec::new(), Vec::new());
+        let Place { set, cpu, sheltered, owner, .. } = *place;
+        let timerlat = self.place_record(owner).and_then(|record| record.timerlat);
+        // The tracer first: its end is also that of a thread that waits for it.
+        let (mut steps, mut notes) =
+            timerlat.map(|interval| self.timerlat_end(owner, interval)).unwrap_or_default();
         let ours = |listed: &millpond_model::Pset| listed.id == set && listed.members == [cpu];
         if self.list()?.iter().any(ours) {
             let gone = self.prepare_destroy(set)?;
@@ -112,9 +135,9 @@ impl LatencyProbe for LinuxMachine {
             })?;
         let read = |name: &String| {
             let owner = Pid(name.strip_prefix(RECORD)?.parse().ok()?);
-            let Record { start, cpu, set, sheltered } =
-                serde_json::from_str(&self.place_text(owner)?).ok()?;
-            (!self.lives(owner, start)).then_some(Place { set, cpu, sheltered, owner })
+            let Record { start, cpu, set, sheltered, timerlat } = self.place_record(owner)?;
+            let traced = timerlat.is_some();
+            (!self.lives(owner, start)).then_some(Place { set, cpu, sheltered, traced, owner })
         };
         Ok(names.iter().filter_map(read).collect())
     }

@@ -25,6 +25,8 @@ pub(super) const NO_LOCK: u64 = 1;
 pub(super) const NO_CLASS: u64 = 2;
 /// It found itself on another processor.
 pub(super) const MOVED: u64 = 3;
+/// The tracer does not let it wait for its timers.
+pub(super) const NO_TIMER: u64 = 4;
 
 /// One of the longest waits.
 #[repr(C)]

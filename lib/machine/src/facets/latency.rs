@@ -12,8 +12,32 @@ pub struct ProbePlan {
     pub intervals: Vec<Nanos>,
     /// Its level in the real-time class, first in first out: 0 to 59.
     pub level: u8,
-    /// Whether programs in the kernel stamp the stages. Without them only the whole is known.
-    pub staged: bool,
+    /// What tells of the stages.
+    pub stamps: Stamps,
+}
+
+/// What tells of the stages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stamps {
+    /// Nothing: only the whole is known.
+    None,
+    /// Programs of ours in the kernel.
+    Programs,
+    /// The kernel's own tracer timerlat, which the probe's place has to be made for. It has one interval, the first one.
+    Timerlat,
+}
+
+/// What a place is wanted for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlacePlan {
+    /// Its processor.
+    pub cpu: CpuId,
+    /// Whether nobody is pushed out, and interrupts are left alone.
+    pub keep_others: bool,
+    /// Whose it is.
+    pub owner: Pid,
+    /// The interval of the tracer timerlat, where that is to measure there.
+    pub timerlat: Option<Nanos>,
 }
 
 /// A place for a probe: a set of one processor.
@@ -25,6 +49,8 @@ pub struct Place {
     pub cpu: CpuId,
     /// Whether interrupts were driven away for it.
     pub sheltered: bool,
+    /// Whether the tracer timerlat was set up for it.
+    pub traced: bool,
     /// For whom it was made.
     pub owner: Pid,
 }
@@ -37,12 +63,12 @@ pub trait LatencyProbe {
     /// [`Absent`] when nothing can be measured here, or stages were asked for and cannot be stamped.
     fn begin(&self, plan: &ProbePlan) -> Result<Box<dyn LatencyWatch + '_>, Absent>;
 
-    /// Prepares a set of one processor for a process. Unless others are kept they are pushed out, and interrupts are driven away. Whose place it is
-    /// is remembered, so that [`LatencyProbe::abandoned`] tells when its owner was killed.
+    /// Prepares a set of one processor for a process. Unless others are kept they are pushed out, and interrupts are driven away; the tracer is set up
+    /// where it is wanted. Whose place it is is remembered, so that [`LatencyProbe::abandoned`] tells when its owner was killed.
     ///
     /// # Errors
-    /// As for the sets and the states of processors.
-    fn prepare_place(&self, cpu: CpuId, keep_others: bool, owner: Pid) -> Result<Change<Place>, Refusal>;
+    /// As for the sets and the states of processors; where the tracer is not there, or is somebody else's at the moment.
+    fn prepare_place(&self, plan: &PlacePlan) -> Result<Change<Place>, Refusal>;
 
     /// Prepares the end of a place, and that everything is as it was before. What somebody else ended or changed meanwhile is left alone.
     ///

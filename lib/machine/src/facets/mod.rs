@@ -28,7 +28,7 @@ pub use hardware::{
     LwpCounting, LwpReading, Tracked, Tracking, Wanted,
 };
 pub use interrupts::{Interrupt, InterruptKind, Interrupts};
-pub use latency::{LatencyProbe, LatencyWatch, Measured, Place, ProbePlan};
+pub use latency::{LatencyProbe, LatencyWatch, Measured, Place, PlacePlan, ProbePlan, Stamps};
 pub use lgroups::{Homed, Lgroups, NodeMemory, NodeStatus, Reach, nothing_near};
 pub use pools::{Member, Pools, StartOption};
 pub use processors::{ProcessorStatus, Processors, StateChange};

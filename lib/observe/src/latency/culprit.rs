@@ -27,9 +27,9 @@ pub struct Worst {
     /// How long it was.
     #[serde(rename = "total_ns")]
     pub total: Nanos,
-    /// How long its stages were, where they were seen.
+    /// How long its stages were, where they were seen; one that is `None` is part of the next.
     #[serde(rename = "stages_ns")]
-    pub stages: Option<[Nanos; LATENCY_STAGES]>,
+    pub stages: Option<[Option<Nanos>; LATENCY_STAGES]>,
     /// What had the processor, longest first.
     pub culprits: Vec<Culprit>,
 }

@@ -52,7 +52,7 @@ impl Latencies {
     pub fn record(&mut self, sample: &LatencySample) {
         self.add(LATENCY_STAGES, sample.total().0, 1);
         for (row, stage) in sample.stages().iter().flatten().enumerate() {
-            self.add(row, stage.0, 1);
+            stage.iter().for_each(|stage| self.add(row, stage.0, 1));
         }
     }
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use millpond_vm::{
-    Cache, Case, CaseError, Cgroup, Guest, Image, Kernel, KernelId, Nic, Report, Series, Shape, ShapeError,
-    cargo_binary, obtain_irqbalance,
+    Cache, Case, CaseError, Cgroup, Flavour, Guest, Image, Kernel, KernelId, Nic, Report, Series, Shape,
+    ShapeError, cargo_binary, obtain_irqbalance, obtain_rtla,
 };
 
 use crate::itself;
@@ -102,6 +102,16 @@ fn commands_v2_thorough(guest: Guest) -> Result<Guest, String> {
     Ok(commands_v2(guest)?.image(&Image::new().file("/thorough", "", 0o644)))
 }
 
+/// [`commands_v2`] with rtla; where it cannot be had, the case that needs it says so.
+fn commands_rt(guest: Guest) -> Result<Guest, String> {
+    let guest = commands_v2(guest)?;
+    let cache = Cache::from_environment().map_err(|e| e.to_string())?;
+    match obtain_rtla(&cache, &|note| println!("vm: {note}")) {
+        Ok(tree) => Ok(guest.image(&Image::new().tree("/opt/rtla", &tree).map_err(|e| e.to_string())?)),
+        Err(_) => Ok(guest),
+    }
+}
+
 /// [`v1`] with our commands.
 fn commands_v1(guest: Guest) -> Result<Guest, String> {
     commands(v1(guest)?)
@@ -152,6 +162,38 @@ fn shared_out(group: Group, left_to_other: &[&str], wants_all: bool) -> Group {
     let stays = |case: &Case| wants_all || !left_to_other.iter().any(|name| case.name().starts_with(name));
     let cases = group.cases.into_iter().filter(stays).collect();
     Group { cases, ..group }
+}
+
+/// What a kernel for real time is looked at for, by the beginnings of names: who observes, and that sets hold.
+const ON_REAL_TIME: [&str; 14] = [
+    "a_set_is_removed",
+    "diagnose_",
+    "interrupts_leave",
+    "latstat_bears",
+    "latstat_keeps",
+    "latstat_under",
+    "nobody_else",
+    "programs_in_the_kernel",
+    "quiet_",
+    "rtla_",
+    "the_laws_hold",
+    "the_time_of_threads",
+    "timerlat_",
+    "what_the_kernel_counts",
+];
+
+/// Our commands on a kernel with `PREEMPT_RT` and the tracer timerlat.
+fn on_real_time() -> Result<Group, Box<dyn std::error::Error>> {
+    let wanted = |case: &Case| ON_REAL_TIME.iter().any(|name| case.name().starts_with(name));
+    Ok(Group {
+        name: "6.12-rt-commands".to_owned(),
+        kernel: KernelId { series: Series::V6_12, flavour: Flavour::Rt },
+        shape: Shape::flat(4, 2)?,
+        refine: commands_rt,
+        cases: cases(&["millpond", "timerlat"])?.into_iter().filter(wanted).collect(),
+        checks: Vec::new(),
+        judges_cases: true,
+    })
 }
 
 /// The same with so many times the time for each case.
@@ -226,6 +268,7 @@ pub fn all(wants_all: bool) -> Result<Vec<Group>, Box<dyn std::error::Error>> {
         groups.push(without_deaths(commands_on_v2("6.12-commands", Series::V6_12, Shape::flat(8, 2))?));
         let large = commands_on_v2("6.17-32cpus-commands", Series::V6_17, Shape::new(4, 4, 2, 4))?;
         groups.push(patient(without_deaths(large), 3));
+        groups.push(patient(on_real_time()?, 2));
         let thorough = commands_on_v2("6.17-commands-thorough", Series::V6_17, Shape::flat(8, 2))?;
         let thorough = Group {
             refine: commands_v2_thorough,

@@ -1,4 +1,4 @@
-//! Numbers of tracepoints, from the kernel's tracing files, mounted or not.
+//! The kernel's tracing files, mounted or not.
 //!
 //! Where nobody has mounted them they are reached through a mount that is attached nowhere: it has a file
 //! descriptor and no path, nobody else can see it, and it ends with the descriptor.
@@ -9,13 +9,14 @@ use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
 /// An open tracing directory.
 #[derive(Debug)]
-pub(super) struct Tracefs {
+pub(crate) struct Tracefs {
     dir: OwnedFd,
+    path: PathBuf,
 }
 
 impl Tracefs {
@@ -23,15 +24,30 @@ impl Tracefs {
     ///
     /// # Errors
     /// The reason, as the second half of a sentence.
-    pub(super) fn open(root: &Root) -> Result<Tracefs, String> {
-        mounted(root).map_or_else(detached, Ok).map(|dir| Tracefs { dir })
+    pub(crate) fn open(root: &Root) -> Result<Tracefs, String> {
+        if let Some((dir, path)) = mounted(root) {
+            return Ok(Tracefs { dir, path });
+        }
+        let dir = detached()?;
+        let path = root.proc.join(format!("self/fd/{}", dir.as_raw_fd()));
+        Ok(Tracefs { dir, path })
+    }
+
+    /// Its path, which a detached one has for as long as it is open, and for this process alone.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The directory itself.
+    pub(crate) fn dir(&self) -> BorrowedFd<'_> {
+        self.dir.as_fd()
     }
 
     /// The number of the tracepoint `category:name`, which changes from kernel to kernel.
     ///
     /// # Errors
     /// The reason, as the second half of a sentence.
-    pub(super) fn id(&self, category: &str, name: &str) -> Result<u64, String> {
+    pub(crate) fn id(&self, category: &str, name: &str) -> Result<u64, String> {
         let path = format!("events/{category}/{name}/id");
         let fd = match openat(&self.dir, &path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
             Ok(fd) => fd,
@@ -46,13 +62,13 @@ impl Tracefs {
     }
 }
 
-fn mounted(root: &Root) -> Option<OwnedFd> {
+fn mounted(root: &Root) -> Option<(OwnedFd, PathBuf)> {
     let candidates: [PathBuf; 2] = [root.sys.join("kernel/tracing"), root.sys.join("kernel/debug/tracing")];
-    candidates.iter().find_map(|path| {
+    candidates.into_iter().find_map(|path| {
         let dir =
-            openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+            openat(CWD, &path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
         openat(dir.as_fd(), "events", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
-        Some(dir)
+        Some((dir, path))
     })
 }
 

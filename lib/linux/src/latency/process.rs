@@ -1,0 +1,157 @@
+//! The process of a probe as its parent has it: forked, told to go, looked after, ended.
+
+use super::child::{self, Orders, Timers};
+use super::shared::{MOVED, Mapped, NO_CLASS, NO_LOCK, NO_TIMER};
+use crate::LinuxMachine;
+use millpond_machine::facets::ProbePlan;
+use millpond_machine::{Absent, Machine, Reason, Refusal};
+use millpond_model::{CpuId, Nanos, Pid};
+use rustix::io::write;
+use rustix::pipe::pipe;
+use rustix::process::{Pid as Number, Signal, WaitOptions, kill_process, waitpid};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::Ordering;
+
+/// How long getting ready may take: locking memory reads it in.
+const PATIENCE: Nanos = Nanos::from_secs(30);
+
+/// The process, and what it shares with us. It ends with the value.
+pub(super) struct Process<'m> {
+    pub machine: &'m LinuxMachine,
+    child: Number,
+    pub pid: Pid,
+    cpu: CpuId,
+    gate: OwnedFd,
+    /// Whether it waits for timers of timerlat.
+    traced: bool,
+    pub shared: Mapped,
+}
+
+fn absent(what: &str, why: &impl ToString) -> Absent {
+    Absent::because(format!("{what}: {}", why.to_string()))
+}
+
+impl<'m> Process<'m> {
+    /// Forks it; it waits at its gate.
+    pub fn fork(
+        machine: &'m LinuxMachine,
+        plan: &ProbePlan,
+        intervals: &[u64],
+        timers: Timers<'_>,
+    ) -> Result<Self, Absent> {
+        let traced = matches!(timers, Timers::Timerlat(..));
+        let shared = Mapped::new().map_err(|error| absent("memory", &error))?;
+        let (inside, gate) = pipe().map_err(|error| absent("a pipe", &error))?;
+        let orders = Orders {
+            shared: &shared,
+            gate: inside.as_raw_fd(),
+            // SAFETY: asks for a number.
+            parent: unsafe { libc::getpid() },
+            cpu: i32::try_from(plan.cpu.0).unwrap_or(-1),
+            intervals,
+            // As everywhere: level 0 is the kernel's priority 1.
+            priority: i32::from(plan.level) + 1,
+            seed: machine.clock().now().0,
+            timers,
+        };
+        // SAFETY: the child calls nothing but the system, works on memory that is there, and ends without returning (`child`).
+        let forked = unsafe { libc::fork() };
+        if forked == 0 {
+            child::run(&orders);
+        }
+        let child = Number::from_raw(forked.max(0));
+        let child = child.ok_or_else(|| absent("a process", &io::Error::last_os_error()))?;
+        let pid = Pid(forked.unsigned_abs());
+        Ok(Process { machine, child, pid, cpu: plan.cpu, gate, traced, shared })
+    }
+
+    /// Lets it go, and waits until it measures.
+    pub fn go(&self) -> Result<(), Refusal> {
+        let _ = write(&self.gate, b"!");
+        let clock = self.machine.clock();
+        let end = clock.now() + PATIENCE;
+        while self.shared.ready.load(Ordering::Acquire) == 0 {
+            self.check()?;
+            if clock.now() >= end {
+                let why = format!("after {} s it is not ready", PATIENCE.as_secs_f64());
+                return Err(Refusal::operation(Reason::Machine(why)));
+            }
+            clock.sleep_until(clock.now() + Nanos::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// Whether it said why it measures no more.
+    pub fn has_ended(&self) -> bool {
+        self.shared.ended.load(Ordering::Acquire) != 0
+    }
+
+    /// Why it measures no more; nothing as long as it does.
+    pub fn check(&self) -> Result<(), Refusal> {
+        let ended = self.shared.ended.load(Ordering::Acquire);
+        let refused = |why: String| Refusal::operation(Reason::Machine(why));
+        let number = i32::try_from(ended & u64::from(u32::MAX)).unwrap_or(0);
+        let error = io::Error::from_raw_os_error(number);
+        match ended >> 32 {
+            0 => {}
+            NO_LOCK => {
+                return Err(refused(format!("its memory cannot be locked: {}", text(&error)))
+                    .hint("this needs CAP_IPC_LOCK, or a larger limit of locked memory (ulimit -l)"));
+            }
+            NO_CLASS => {
+                return Err(refused(format!("it may not enter the real-time class: {}", text(&error)))
+                    .hint("this needs CAP_SYS_NICE, or a limit of real-time priority (ulimit -r)"));
+            }
+            MOVED => return Err(self.lost("it was moved to another processor")),
+            NO_TIMER => {
+                let why = format!(
+                    "timerlat lets it not wait for timers of processor {}: {}",
+                    self.cpu,
+                    text(&error)
+                );
+                return Err(refused(why).hint("end whoever else uses timerlat, as rtla does"));
+            }
+            other => return Err(refused(format!("it ended ({other})"))),
+        }
+        match waitpid(Some(self.child), WaitOptions::NOHANG) {
+            Ok(None) | Err(rustix::io::Errno::INTR) => Ok(()),
+            _ if self.has_ended() => self.check(),
+            // A tracer that is ended, also by a processor that goes, ends who waits for it.
+            _ if self.traced => Err(self.lost("somebody ended the tracer, or the process that measures")),
+            _ => Err(refused("somebody ended the process that measures".to_owned())),
+        }
+    }
+
+    /// It has no place any more: for that reason, unless its processor is off-line.
+    fn lost(&self, why: &str) -> Refusal {
+        let online = self.machine.online_now().is_ok_and(|online| online.contains(self.cpu));
+        let why = if online { why } else { "its processor went off-line" };
+        Refusal::operation(Reason::Machine(why.to_owned()))
+            .hint("what was measured until then is shown and kept")
+    }
+}
+
+/// The system's reason without its number.
+fn text(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+impl Drop for Process<'_> {
+    fn drop(&mut self) {
+        // One that ended already is waited for all the same.
+        let _ = kill_process(self.child, Signal::KILL);
+        while let Err(rustix::io::Errno::INTR) = waitpid(Some(self.child), WaitOptions::empty()) {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_stand_without_their_numbers() {
+        assert_eq!(text(&io::Error::from_raw_os_error(1)), "Operation not permitted");
+    }
+}

@@ -1,0 +1,61 @@
+//! Who has the timers and tells of the stages, and which rows there are by that.
+
+use millpond_model::LATENCY_ROWS;
+use serde::{Deserialize, Serialize};
+
+/// Whose timers were waited for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// Ours; programs of ours in the kernel stamp the stages, or nobody does.
+    #[default]
+    Latstat,
+    /// Those of the kernel's tracer timerlat.
+    Timerlat,
+}
+
+/// The rows of timerlat: it does not tell when the thread was woken, so that one row has both stages until the thread got its processor.
+const TIMERLAT: [(usize, &str); 4] = [(0, "irq"), (2, "thread"), (3, "user"), (4, "total")];
+
+impl Source {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Source::Latstat => "latstat",
+            Source::Timerlat => "timerlat",
+        }
+    }
+
+    /// Its rows, in the order of time: the number of each among [`LATENCY_ROWS`], and what it is called. The whole is the last one.
+    #[must_use]
+    pub fn rows(self) -> Vec<(usize, &'static str)> {
+        match self {
+            Source::Latstat => LATENCY_ROWS.into_iter().enumerate().collect(),
+            Source::Timerlat => TIMERLAT.to_vec(),
+        }
+    }
+
+    /// The same without the whole.
+    #[must_use]
+    pub fn stages(self) -> Vec<(usize, &'static str)> {
+        let mut rows = self.rows();
+        rows.pop();
+        rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rows_of_timerlat_are_ours_but_for_the_two_that_are_one() {
+        let ours = Source::Latstat.rows();
+        assert_eq!(ours.last(), Some(&(millpond_model::LATENCY_STAGES, "total")));
+        for (row, name) in Source::Timerlat.rows() {
+            assert!(ours.contains(&(row, name)) || (row, name) == (2, "thread"), "{name}");
+        }
+        assert_eq!(Source::Timerlat.stages(), [(0, "irq"), (2, "thread"), (3, "user")]);
+    }
+}

@@ -1,0 +1,101 @@
+# limit_s: 240
+# leaves: nothing
+. /words.sh
+tracing=/sys/kernel/tracing
+settings() {
+    grep -H '' $tracing/osnoise/options $tracing/osnoise/cpus $tracing/osnoise/*_us $tracing/osnoise/print_stack \
+        $tracing/current_tracer >"$1"
+    ls $tracing/instances >>"$1"
+}
+# It measures when the tracer has written of its thread.
+measures() {
+    grep -q 'context user-ret' $tracing/instances/millpond-$latstat/trace
+}
+begins() {
+    latstat --timerlat --cpu 2 --interval 3ms "$@" >latstat.out 2>latstat.err &
+    latstat=$!
+    _tries=0
+    until measures 2>/dev/null; do
+        _tries=$((_tries + 1))
+        [ $_tries -lt 60 ] || fail "latstat does not measure: $(cat latstat.err)"
+        sleep 1
+    done
+}
+write $tracing/osnoise/timerlat_period_us 1234
+write $tracing/osnoise/stop_tracing_us 4321
+settings before.set
+state before
+
+# While it measures the settings are its own.
+begins
+want_file $tracing/osnoise/timerlat_period_us 3000
+want_file $tracing/osnoise/stop_tracing_us 0
+grep -q NO_OSNOISE_WORKLOAD $tracing/osnoise/options || fail "threads of the kernel's own: $(cat $tracing/osnoise/options)"
+want nop "$(cat $tracing/current_tracer)" "the tracer of everybody's trace"
+# A second one says whose the tracer is.
+refused 1 latstat --timerlat --cpu 3 --samples 5 <<END
+latstat: cannot make a place to measure: the tracer timerlat is on already, in the trace instance millpond-$latstat
+hint: one of osnoise and timerlat works at a time: wait until rtla, or whoever uses it, has ended
+END
+
+# Asked to stop it shows what it has, and puts everything back.
+kill -INT $latstat
+status=0
+wait $latstat || status=$?
+want 0 $status "status of latstat that was interrupted: $(cat latstat.err)"
+grep -q '^thread ' latstat.out || fail "no row of its stages: $(cat latstat.out)"
+settings now.set
+same before.set now.set "settings after an interruption"
+state now
+same before now "after an interruption"
+
+# Killed it leaves all of it, and the next command puts it back.
+begins
+kill -KILL $latstat
+wait $latstat 2>/dev/null || true
+[ -d $tracing/instances/millpond-$latstat ] || fail "the trace instance went with it"
+says "process $latstat was killed: processor 2, which it had for itself, was put back, and the settings of the tracer timerlat" psradm -n 0
+want 0 $status "status of the next command: $said"
+settings now.set
+same before.set now.set "settings after the next command"
+state now
+same before now "after the next command"
+silent "was killed" psradm -n 0
+
+# What somebody set meanwhile is theirs.
+begins
+kill -KILL $latstat
+wait $latstat 2>/dev/null || true
+write $tracing/osnoise/timerlat_period_us 2222
+says "somebody set timerlat_period_us of the tracer timerlat to 2222 meanwhile: that is left alone" psradm -n 0
+want_file $tracing/osnoise/timerlat_period_us 2222
+want_file $tracing/osnoise/stop_tracing_us 4321
+
+# One whose tracer somebody ends has no more timers; what it measured is shown.
+begins
+write $tracing/instances/millpond-$latstat/current_tracer nop
+status=0
+wait $latstat || status=$?
+want 1 $status "status of latstat without a tracer: $(cat latstat.err)"
+grep -q '^latstat: cannot measure latency: ' latstat.err || fail "it says: $(cat latstat.err)"
+cat latstat.err
+grep -q '^thread ' latstat.out || fail "nothing is shown: $(cat latstat.out)"
+write $tracing/osnoise/timerlat_period_us 1234
+settings now.set
+same before.set now.set "settings after the tracer's end"
+
+# One whose processor goes off-line ends, too.
+begins
+write /sys/devices/system/cpu/cpu2/online 0
+status=0
+wait $latstat || status=$?
+write /sys/devices/system/cpu/cpu2/online 1
+want 1 $status "status of latstat whose processor went: $(cat latstat.err)"
+grep -q 'latstat: cannot measure latency: its processor went off-line' latstat.err || fail "it says: $(cat latstat.err)"
+need millpond doctor --repair
+settings now.set
+same before.set now.set "settings after a processor that went off-line"
+state now
+same before now "after the tracer's end"
+write $tracing/osnoise/timerlat_period_us 1000
+write $tracing/osnoise/stop_tracing_us 0
