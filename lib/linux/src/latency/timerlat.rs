@@ -214,13 +214,15 @@ impl LinuxMachine {
             let (Some(original), Ok(is)) = (baselines.get(&knob), self.os.osnoise(name)) else { continue };
             if is.as_ref() == Some(&value) {
                 steps.push(Step::new(knob, is, original.clone()).releasing());
-            } else {
+                continue;
+            }
+            if is != *original {
                 let now = is.clone().unwrap_or_default();
                 notes.push(format!(
                     "somebody set {name} of the tracer timerlat to {now} meanwhile: that is left alone"
                 ));
-                steps.push(Step::new(knob, is.clone(), is).releasing());
             }
+            steps.push(Step::new(knob, is.clone(), is).releasing());
         }
         (steps, notes)
     }

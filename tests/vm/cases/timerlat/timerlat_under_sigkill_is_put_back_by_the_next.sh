@@ -7,15 +7,23 @@ settings() {
         $tracing/current_tracer >"$1"
     ls $tracing/instances >>"$1"
 }
-# It measures when the tracer has written of its thread.
+# The process that measures, once it is in its class and waits for a timer of the tracer; its parent is ours.
 measures() {
-    grep -q 'context user-ret' $tracing/instances/millpond-$latstat/trace
+    for _stat in /proc/[0-9]*/stat; do
+        { read -r _line <"$_stat"; } 2>/dev/null || continue
+        case $_line in *"(latstat-probe)"*) ;; *) continue ;; esac
+        set -- ${_line##*) }
+        # Fields 40 and 41 of the file: its priority in real time, and its policy.
+        [ "$2 ${38} ${39}" = "$latstat 31 1" ] || continue
+        ls -l "/proc/${_line%% *}/fd" 2>/dev/null | grep -q timerlat_fd && return 0
+    done
+    return 1
 }
 begins() {
     latstat --timerlat --cpu 2 --interval 3ms "$@" >latstat.out 2>latstat.err &
     latstat=$!
     _tries=0
-    until measures 2>/dev/null; do
+    until measures; do
         _tries=$((_tries + 1))
         [ $_tries -lt 60 ] || fail "latstat does not measure: $(cat latstat.err)"
         sleep 1
@@ -39,15 +47,15 @@ hint: one of osnoise and timerlat works at a time: wait until rtla, or whoever u
 END
 
 # Asked to stop it shows what it has, and puts everything back.
-kill -INT $latstat
+kill -TERM $latstat
 status=0
 wait $latstat || status=$?
-want 0 $status "status of latstat that was interrupted: $(cat latstat.err)"
+want 0 $status "status of latstat that was asked to stop: $(cat latstat.err)"
 grep -q '^thread ' latstat.out || fail "no row of its stages: $(cat latstat.out)"
 settings now.set
-same before.set now.set "settings after an interruption"
+same before.set now.set "settings after that"
 state now
-same before now "after an interruption"
+same before now "after that"
 
 # Killed it leaves all of it, and the next command puts it back.
 begins
@@ -71,9 +79,10 @@ says "somebody set timerlat_period_us of the tracer timerlat to 2222 meanwhile: 
 want_file $tracing/osnoise/timerlat_period_us 2222
 want_file $tracing/osnoise/stop_tracing_us 4321
 
-# One whose tracer somebody ends has no more timers; what it measured is shown.
+# Nobody ends the tracer while its trace is read; who wants threads of the kernel's own there ends ours, and what it measured is shown.
 begins
-write $tracing/instances/millpond-$latstat/current_tracer nop
+! echo nop 2>/dev/null >$tracing/instances/millpond-$latstat/current_tracer || fail "the tracer can be ended"
+write $tracing/osnoise/options OSNOISE_WORKLOAD
 status=0
 wait $latstat || status=$?
 want 1 $status "status of latstat without a tracer: $(cat latstat.err)"

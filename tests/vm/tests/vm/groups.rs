@@ -165,7 +165,7 @@ fn shared_out(group: Group, left_to_other: &[&str], wants_all: bool) -> Group {
 }
 
 /// What a kernel for real time is looked at for, by the beginnings of names: who observes, and that sets hold.
-const ON_REAL_TIME: [&str; 14] = [
+const ON_REAL_TIME: [&str; 13] = [
     "a_set_is_removed",
     "diagnose_",
     "interrupts_leave",
@@ -175,7 +175,6 @@ const ON_REAL_TIME: [&str; 14] = [
     "nobody_else",
     "programs_in_the_kernel",
     "quiet_",
-    "rtla_",
     "the_laws_hold",
     "the_time_of_threads",
     "timerlat_",
