@@ -2,6 +2,7 @@
 //! parent may have held: it calls the system, and works on memory that was there before.
 
 use super::shared::{MOVED, NO_CLASS, NO_LOCK, NO_TIMER, SAMPLE_WORDS, Shared};
+use super::timerlat;
 use libc::{c_int, timespec};
 use millpond_bpf::latency::{MOMENTS, Stamping};
 use std::ffi::CStr;
@@ -56,7 +57,8 @@ fn prepare(orders: &Orders<'_>) -> Result<(), u64> {
     // used.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        libc::prctl(libc::PR_SET_NAME, c"latstat-probe".as_ptr());
+        let name = if matches!(orders.timers, Timers::Own(_)) { c"latstat-probe" } else { timerlat::PROBE };
+        libc::prctl(libc::PR_SET_NAME, name.as_ptr());
         if libc::getppid() != orders.parent {
             libc::_exit(0);
         }

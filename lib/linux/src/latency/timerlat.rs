@@ -5,6 +5,7 @@
 //! | settings | of all tracing, in `osnoise/`: the period, no threads of the kernel's own, no limits that would stop it. What each was is a baseline of the journal |
 //! | tracer | in an instance of our own, `instances/millpond-PID`, so that nobody's trace is touched; it is removed at the end, and ends the tracer |
 //! | clock | of the instance: the monotonic one, as of all other times here |
+//! | end | only when nobody waits for its timers any more: kernel 6.12 counts a thread that waits once too little when the tracer's threads are ended under it, and crashes |
 //! | somebody else's | of osnoise and timerlat one works at a time, with one set of settings: where somebody has one on, we refuse |
 
 use crate::knob::LinuxKnob;
@@ -26,7 +27,11 @@ const KERNELS: &str = "Debian's kernels linux-image-rt-amd64 have it (from 6.5 o
                        measures with programs of its own";
 /// Where a program waits for its timers, of a processor.
 const WAITS: &str = "osnoise/per_cpu";
-/// The right to end an instance comes when nobody reads from it any more: a reader that was killed may be on its way out.
+/// The file by which a program waits, of a processor.
+const WAITED: &str = "timerlat_fd";
+/// The name of our process that does. By it one is known that was killed and has closed its files, and has not ended yet.
+pub(super) const PROBE: &std::ffi::CStr = c"timerlat-probe";
+/// One ends an instance when nobody waits or reads there any more: who was killed may be on the way out.
 const LOOKS: u32 = 100;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
@@ -116,15 +121,35 @@ impl Os {
         })
     }
 
+    /// Who waits for timers of timerlat, on any processor.
+    fn waiter(&self) -> Option<u32> {
+        let names = self.root.dirs(&self.root.proc).unwrap_or_default();
+        let waits = |pid: &u32| {
+            let is_ours = |stat: crate::procfs::Stat| !stat.dead && stat.comm.as_bytes() == PROBE.to_bytes();
+            let files =
+                fs::read_dir(self.root.proc.join(format!("{pid}/fd"))).into_iter().flatten().flatten();
+            let mut links = files.filter_map(|file| fs::read_link(file.path()).ok());
+            self.stat(*pid, None).ok().flatten().is_some_and(is_ours) || links.any(|to| to.ends_with(WAITED))
+        };
+        names.iter().filter_map(|name| name.parse().ok()).find(waits)
+    }
+
     pub(crate) fn end_tracer(&self, instance: &str) -> Result<(), KnobError> {
         let (_open, dir) = self.instance_dir(instance)?;
-        let end = || match self.write(&dir.join("current_tracer"), "nop") {
-            Ok(()) => match fs::remove_dir(&dir) {
-                Err(error) if !is_gone(&error) => Err(knob_error(error)),
-                _ => Ok(()),
-            },
-            Err(KnobError::Gone) => Ok(()),
-            result => result,
+        let end = || {
+            if let Some(pid) = self.waiter() {
+                return Err(KnobError::Refused(format!(
+                    "process {pid} waits for timers of timerlat: some kernels crash when the tracer is ended under it"
+                )));
+            }
+            match self.write(&dir.join("current_tracer"), "nop") {
+                Ok(()) => match fs::remove_dir(&dir) {
+                    Err(error) if !is_gone(&error) => Err(knob_error(error)),
+                    _ => Ok(()),
+                },
+                Err(KnobError::Gone) => Ok(()),
+                result => result,
+            }
         };
         let mut result = end();
         for _ in 0..LOOKS {
@@ -322,5 +347,24 @@ mod tests {
         assert_eq!(file("options").unwrap(), "NO_OSNOISE_WORKLOAD\n");
         assert_eq!(file("timerlat_period_us").unwrap(), "250\n");
         assert_eq!(os.tracer("millpond-9"), Ok(None));
+    }
+
+    #[test]
+    fn the_tracer_is_not_ended_under_somebody_who_waits_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let machine = machine(dir.path(), "timerlat\n");
+        assert_eq!(machine.os().waiter(), None);
+        let fds = dir.path().join("proc/77/fd");
+        fs::create_dir_all(&fds).unwrap();
+        let link = |to: &str| std::os::unix::fs::symlink(to, fds.join("3")).unwrap();
+        link("/dev/null");
+        assert_eq!(machine.os().waiter(), None);
+        fs::remove_file(fds.join("3")).unwrap();
+        link("/osnoise/per_cpu/cpu2/timerlat_fd");
+        assert_eq!(machine.os().waiter(), Some(77));
+        let said = machine.os().end_tracer("millpond-9").unwrap_err().to_string();
+        assert!(said.starts_with("process 77 waits for timers of timerlat"), "{said}");
+        fs::remove_file(fds.join("3")).unwrap();
+        assert_eq!(machine.os().end_tracer("millpond-9"), Ok(()));
     }
 }

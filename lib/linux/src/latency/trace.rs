@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!           <idle>-0       [002] d.h1.  54.029328: #1     context    irq timer_latency       932 ns
-//!    latstat-probe-867     [002] .....  54.029339: #1     context thread timer_latency     11700 ns
-//!    latstat-probe-867     [002] .....  54.029351: #1     context user-ret timer_latency   23001 ns
+//!   timerlat-probe-867     [002] .....  54.029339: #1     context thread timer_latency     11700 ns
+//!   timerlat-probe-867     [002] .....  54.029351: #1     context user-ret timer_latency   23001 ns
 //! CPU:2 [LOST 7 EVENTS]
 //! ```
 //!
@@ -142,7 +142,7 @@ mod tests {
             )
         };
         line("          <idle>-0      ", irq / 1000, "irq", irq)
-            + &line("   latstat-probe-867    ", thread / 1000, "thread", thread)
+            + &line("   timerlat-probe-867    ", thread / 1000, "thread", thread)
             + &line("   a 1] #2 context: 3-867", user / 1000, "user-ret", user)
     }
 

@@ -11,7 +11,7 @@ settings() {
 measures() {
     for _stat in /proc/[0-9]*/stat; do
         { read -r _line <"$_stat"; } 2>/dev/null || continue
-        case $_line in *"(latstat-probe)"*) ;; *) continue ;; esac
+        case $_line in *"(timerlat-probe)"*) ;; *) continue ;; esac
         set -- ${_line##*) }
         # Fields 40 and 41 of the file: its priority in real time, and its policy.
         [ "$2 ${38} ${39}" = "$latstat 31 1" ] || continue
@@ -79,32 +79,30 @@ says "somebody set timerlat_period_us of the tracer timerlat to 2222 meanwhile: 
 want_file $tracing/osnoise/timerlat_period_us 2222
 want_file $tracing/osnoise/stop_tracing_us 4321
 
-# Nobody ends the tracer while its trace is read; who wants threads of the kernel's own there ends ours, and what it measured is shown.
-begins
-! echo nop 2>/dev/null >$tracing/instances/millpond-$latstat/current_tracer || fail "the tracer can be ended"
-write $tracing/osnoise/options OSNOISE_WORKLOAD
-status=0
-wait $latstat || status=$?
-want 1 $status "status of latstat without a tracer: $(cat latstat.err)"
-grep -q '^latstat: cannot measure latency: ' latstat.err || fail "it says: $(cat latstat.err)"
-cat latstat.err
-grep -q '^thread ' latstat.out || fail "nothing is shown: $(cat latstat.out)"
+# Nobody ends the tracer while its trace is read.
 write $tracing/osnoise/timerlat_period_us 1234
 settings now.set
-same before.set now.set "settings after the tracer's end"
-
-# One whose processor goes off-line ends, too.
+same before.set now.set "settings that were theirs"
 begins
+! echo nop 2>/dev/null >$tracing/instances/millpond-$latstat/current_tracer || fail "the tracer can be ended"
+kill -TERM $latstat
+wait $latstat || fail "it ends with status $?: $(cat latstat.err)"
+settings now.set
+same before.set now.set "settings at the end"
+
+# One whose processor goes off-line ends, too; the last one of a partition does not go.
+begins --keep-others
 write /sys/devices/system/cpu/cpu2/online 0
 status=0
 wait $latstat || status=$?
 write /sys/devices/system/cpu/cpu2/online 1
 want 1 $status "status of latstat whose processor went: $(cat latstat.err)"
 grep -q 'latstat: cannot measure latency: its processor went off-line' latstat.err || fail "it says: $(cat latstat.err)"
+grep -q '^thread ' latstat.out || fail "nothing is shown: $(cat latstat.out)"
 need millpond doctor --repair
 settings now.set
 same before.set now.set "settings after a processor that went off-line"
 state now
-same before now "after the tracer's end"
+same before now "at the end"
 write $tracing/osnoise/timerlat_period_us 1000
 write $tracing/osnoise/stop_tracing_us 0
