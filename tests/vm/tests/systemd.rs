@@ -45,7 +45,7 @@ impl Ground {
         }
         image = image.copy("/systemd-words.sh", directory("systemd").join("words"), 0o644);
         let guest =
-            Guest::new(self.kernel.clone(), Shape::flat(8, 1).unwrap()).cgroup(Cgroup::V2).memory_mb(1280);
+            Guest::new(self.kernel.clone(), Shape::flat(8, 2).unwrap()).cgroup(Cgroup::V2).memory_mb(1280);
         let guest = guest.systemd(&self.userland).unwrap().image(&image.with(more.clone()));
         let report = guest.run_cases(cases, &self.cache).unwrap();
         for case in &report.cases {
