@@ -108,9 +108,10 @@ fn priority(seen: &Seen) -> i16 {
     let points = match seen.prio {
         prio if prio < 0 || seen.policy == POLICY_DEADLINE => 100 + RT_LAST,
         prio if prio < REAL_TIME => 100 + (REAL_TIME - 2 - prio).clamp(0, RT_LAST),
-        _ if seen.is_kernel() => 60 - seen.nice.min(0),
+        // What a program in the kernel tells may be anything.
+        _ if seen.is_kernel() => 60i32.saturating_sub(seen.nice.min(0)),
         _ if seen.policy == POLICY_IDLE => 0,
-        prio => (29 - (prio - NOT_NICE) * 3 / 2).clamp(0, 59),
+        prio => (29 - prio.saturating_sub(NOT_NICE).saturating_mul(3) / 2).clamp(0, 59),
     };
     i16::try_from(points).unwrap_or(0)
 }
@@ -221,6 +222,8 @@ mod tests {
         assert_eq!(of(0, 1, 49, 0), ("RT", 149));
         assert_eq!(of(0, 1, 0, 0), ("RT", 159));
         assert_eq!(of(0, POLICY_DEADLINE, -1, 0), ("RT", 159));
+        // Words that are no priority at all.
+        assert_eq!((of(0, 0, i32::MAX, 0), of(PF_KTHREAD, 0, 120, i32::MIN)), (("TS", 0), ("SYS", 0)));
     }
 
     #[test]
