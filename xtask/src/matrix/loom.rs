@@ -1,9 +1,12 @@
-//! The barrier in every order that its threads could run in. Needs a stable compiler only.
+//! The barrier, and stacks that change hands, in every order that their threads could run in. Needs a stable compiler only.
 
 use super::{Outcome, Suite, run_suites, target_dir, tools};
 use crate::cargo::{Built, cargo};
 
-const SUITES: [Suite; 1] = [Suite { package: "millpond-workloads", only: &["barrier::orders"], skip: &[] }];
+const SUITES: [Suite; 2] = [
+    Suite { package: "millpond-workloads", only: &["barrier::orders"], skip: &[] },
+    Suite { package: "millpond-rt", only: &["slots::orders"], skip: &[] },
+];
 
 pub(super) fn run(_: &Built) -> Outcome {
     run_suites(&SUITES, |suite| {

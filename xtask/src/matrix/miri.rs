@@ -1,16 +1,20 @@
 //! Miri: an interpreter that ends at the first breach of the language's rules, and tries out what weak memory allows.
 //!
-//! It knows few system calls, so it gets what is `unsafe` and asks the kernel nothing: the barrier and the shared vectors of CG.
+//! It knows few system calls, so it gets what is `unsafe` and asks the kernel nothing: the barrier and the shared vectors of CG, and the
+//! places by which stacks change hands.
 
 use super::{Outcome, Suite, run_suites, target_dir, tools};
 use crate::cargo::Built;
 
-const SUITES: [Suite; 1] = [Suite {
-    package: "millpond-workloads",
-    only: &["cg::barrier", "cg::shared", "cg::matrix", "cg::partition"],
-    // Whole problems take it an hour.
-    skip: &["of_class_s"],
-}];
+const SUITES: [Suite; 2] = [
+    Suite {
+        package: "millpond-workloads",
+        only: &["cg::barrier", "cg::shared", "cg::matrix", "cg::partition"],
+        // Whole problems take it an hour.
+        skip: &["of_class_s"],
+    },
+    Suite { package: "millpond-rt", only: &["slots", "sizes", "errors"], skip: &[] },
+];
 
 /// An interpreter is some hundred times slower.
 const CASES: &str = "2";

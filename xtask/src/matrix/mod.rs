@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | laws | no script of changes breaks a law | nothing |
 //! | fuzz | no input breaks a parser | nothing; with a C++ compiler the search is guided |
-//! | loom | the barrier is right in every order of its threads | nothing |
+//! | loom | the barrier, and the exchange of stacks, are right in every order of their threads | nothing |
 //! | miri | code that is `unsafe` keeps the language's rules | a nightly toolchain with miri |
 //! | address | no memory is used wrongly, or lost | the sanitizer's runtime, which comes with the compiler |
 //! | thread | no two threads touch the same memory unordered | a nightly toolchain with rust-src |

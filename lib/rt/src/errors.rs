@@ -1,0 +1,126 @@
+//! What can be refused, and by which errno a program in C is told.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+
+/// Something about a stack cannot be done.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StackError {
+    /// Not one of the sizes, or not the size of that stack. `EINVAL`.
+    Size(usize),
+    /// [`stack_alloc`](crate::stack_alloc) never gave that address. `EFAULT`.
+    Foreign(usize),
+    /// The stack is free already. `EALREADY`.
+    Twice(usize),
+    /// The caller runs on it. `EBUSY`.
+    InUse(usize),
+    /// There is no memory, or no address space, or there are too many mappings. `ENOMEM`.
+    NoMemory(usize),
+    /// All future memory is to be locked, and so much must not be. `EAGAIN`.
+    LockLimit(usize),
+    /// What the system said otherwise; its errno.
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl StackError {
+    /// The errno for it, positive.
+    #[must_use]
+    pub fn errno(&self) -> i32 {
+        match self {
+            StackError::Size(_) => libc::EINVAL,
+            StackError::Foreign(_) => libc::EFAULT,
+            StackError::Twice(_) => libc::EALREADY,
+            StackError::InUse(_) => libc::EBUSY,
+            StackError::NoMemory(_) => libc::ENOMEM,
+            StackError::LockLimit(_) => libc::EAGAIN,
+            StackError::System { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
+        }
+    }
+
+    /// What the system said when a stack of that size was made.
+    pub(crate) fn making(size: usize, action: &'static str, source: io::Error) -> StackError {
+        match source.raw_os_error() {
+            Some(libc::ENOMEM) => StackError::NoMemory(size),
+            Some(libc::EAGAIN) => StackError::LockLimit(size),
+            _ => StackError::System { action, source },
+        }
+    }
+}
+
+impl fmt::Display for StackError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StackError::Size(size) => {
+                write!(
+                    out,
+                    "cannot use size {size} for a stack: it is none of fetch_stack_sizes, or not its own"
+                )
+            }
+            StackError::Foreign(address) => {
+                write!(out, "cannot free stack {address:#x}: stack_alloc never gave it")
+            }
+            StackError::Twice(address) => write!(out, "cannot free stack {address:#x}: it is free already"),
+            StackError::InUse(address) => {
+                write!(out, "cannot free stack {address:#x}: the caller runs on it")
+            }
+            StackError::NoMemory(size) => {
+                write!(
+                    out,
+                    "cannot make a stack of {size} bytes: there is no memory, or a limit (ulimit -v, vm.max_map_count)"
+                )
+            }
+            StackError::LockLimit(size) => {
+                write!(
+                    out,
+                    "cannot lock a stack of {size} bytes: raise the limit on locked memory (ulimit -l)"
+                )
+            }
+            StackError::System { action, .. } => write!(out, "cannot {action}"),
+        }
+    }
+}
+
+impl Error for StackError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            StackError::System { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_refusal_has_an_errno_of_its_own_and_says_what_to_do() {
+        let system = |errno| StackError::making(32768, "map a stack", io::Error::from_raw_os_error(errno));
+        let told = [
+            (StackError::Size(1), libc::EINVAL),
+            (StackError::Foreign(0x1000), libc::EFAULT),
+            (StackError::Twice(0x1000), libc::EALREADY),
+            (StackError::InUse(0x1000), libc::EBUSY),
+            (system(libc::ENOMEM), libc::ENOMEM),
+            (system(libc::EAGAIN), libc::EAGAIN),
+            (system(libc::EPERM), libc::EPERM),
+        ];
+        for (error, errno) in &told {
+            assert_eq!(error.errno(), *errno, "{error}");
+        }
+        assert_eq!(told[2].0.to_string(), "cannot free stack 0x1000: it is free already");
+        assert_eq!(
+            told[5].0.to_string(),
+            "cannot lock a stack of 32768 bytes: raise the limit on locked memory (ulimit -l)"
+        );
+        assert_eq!(told[6].0.to_string(), "cannot map a stack");
+        assert!(told[6].0.source().is_some());
+    }
+}

@@ -1,0 +1,60 @@
+//! For real-time programs: memory that is there before it is needed.
+//!
+//! A thread that touches a page for the first time waits for the kernel. On a stack this happens at the worst moment: deep in a call, once,
+//! and never in a test. This room hands out stacks on which it cannot happen.
+//!
+//! # Nouns
+//!
+//! * A *stack*: memory of one of a few *sizes*, with a *guard* on each side that nobody may touch. Every page of it was written to once.
+//! * A *group*: sixty-four stacks of a size, and a word in which a bit is set for each that is free.
+//! * The *index*: from the address of a stack to its place in its group.
+//!
+//! ```text
+//!  address                                     address + size
+//!     │                                            │
+//!  ┌──┴────┬──────────────────────────────────┬────┴──┐
+//!  │ guard │ ◀── the stack grows this way     │ guard │     all of it one mapping, never given back
+//!  └───────┴──────────────────────────────────┴───────┘
+//! ```
+//!
+//! # How it works
+//!
+//! [`stack_alloc`] takes a bit out of a word of its size; [`stack_free`] finds the place by the index and puts the bit back. Each is one atomic
+//! operation on that word, which also finds out who was first: no two callers get a stack, and of two that free one only one does. There is no
+//! lock that a thread of low priority could hold, no list that could be reordered behind a reader's back (the ABA problem), and no system call.
+//! Only when no bit is set the kernel is asked: the mapping is made, faulted in, entered into a group and into the index. Groups and entries of
+//! the index are added and never taken away, so that whoever reads them needs no permission.
+//!
+//! Nothing is kept in the stack itself. A stack that was overrun can lose its own content only, and an address of somebody else is looked up and
+//! never followed.
+//!
+//! # What callers must do
+//!
+//! * Free a stack only when its thread has ended: after `pthread_join`. Nobody else can know when that is; what can be seen is refused
+//!   ([`StackError::InUse`]).
+//! * Call `mlockall(MCL_CURRENT | MCL_FUTURE)` before the first stack if stacks shall be locked. With `MCL_FUTURE` alone those that are in the
+//!   cache already stay as they are.
+//!
+//! A fork costs what was gained: parent and child share all pages until one of them writes, and each first write faults again, in both; locks are not
+//! inherited. A real-time program forks before it makes stacks, or not at all (`posix_spawn` and `vfork` share nothing).
+//!
+//! # What it does not do
+//!
+//! Stacks are not given back to the system: a program that needed a hundred once will need them again, and the second time must be as quick as
+//! all others. They are not cleared between two users. Their content is not checked: the guards stop those who walk off an end, not those who
+//! jump over it by more than a page. The kernel can still make a page fault that is resident when it moves it to another node (automatic NUMA
+//! balancing) or compacts memory; that is for the administrator to switch off.
+//!
+//! Thresholds on time are not promises: `examples/cost.rs` shows what a pair of calls costs here.
+
+mod slots;
+
+#[cfg(not(loom))]
+mod errors;
+#[cfg(not(loom))]
+mod stacks;
+
+#[cfg(not(loom))]
+pub use errors::StackError;
+#[cfg(not(loom))]
+pub use stacks::{StackSizes, fetch_stack_sizes, stack_alloc, stack_free};

@@ -1,0 +1,130 @@
+//! Sixty-four stacks of a size, and the groups of each size: what is free, and what is added.
+
+use super::index::Entry;
+use super::sizes::{CLASSES, Class};
+use crate::StackError;
+use crate::slots::Slots;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+
+/// Some stacks of a size. All zero: none yet.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Group {
+    free: Slots,
+    /// Of [`Class::size`].
+    size: AtomicUsize,
+    /// The one that was added before.
+    next: AtomicPtr<Group>,
+    /// How many of the entries have an owner; more than there are when one more was wanted.
+    taken: AtomicU32,
+    entries: [Entry; Slots::COUNT as usize],
+}
+
+/// The groups of one size.
+struct Shelf {
+    /// The latest one.
+    first: AtomicPtr<Group>,
+    /// Where a stack was given back last: likely a place to find one.
+    warm: AtomicPtr<Group>,
+}
+
+static SHELVES: [Shelf; CLASSES] =
+    [const { Shelf { first: AtomicPtr::new(ptr::null_mut()), warm: AtomicPtr::new(ptr::null_mut()) } };
+        CLASSES];
+
+/// Takes a free stack; its lowest address.
+pub(crate) fn take(class: Class) -> Option<usize> {
+    let shelf = &SHELVES[class.index()];
+    // SAFETY: null, or a group that was made before it was published; none is given back.
+    let warm = unsafe { shelf.warm.load(Ordering::Acquire).as_ref() };
+    if let Some(address) = warm.and_then(Group::take) {
+        return Some(address);
+    }
+    groups(class).find_map(Group::take)
+}
+
+/// All groups of a size, the latest first.
+pub(crate) fn groups(class: Class) -> impl Iterator<Item = &'static Group> {
+    // SAFETY: as in `take`.
+    let first = unsafe { SHELVES[class.index()].first.load(Ordering::Acquire).as_ref() };
+    // SAFETY: as in `take`; the link was written before the group was published, and stays.
+    std::iter::successors(first, |group| unsafe { group.next.load(Ordering::Relaxed).as_ref() })
+}
+
+/// Adds a stack, which the caller has from then on.
+///
+/// # Errors
+/// [`StackError::NoMemory`]: none for a new group.
+pub(crate) fn add(class: Class, address: usize) -> Result<(), StackError> {
+    let first = &SHELVES[class.index()].first;
+    let mut latest = first.load(Ordering::Acquire);
+    loop {
+        // SAFETY: as in `take`.
+        if NonNull::new(latest).is_some_and(|group| unsafe { Group::enter(group, address) }) {
+            return Ok(());
+        }
+        // Only the latest can have room: another is added when it is full.
+        let new = Group::new(class, latest)?;
+        match first.compare_exchange(latest, new.as_ptr(), Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => latest = new.as_ptr(),
+            Err(others) => {
+                // SAFETY: it was allocated above by this layout, and nobody was told of it.
+                unsafe { dealloc(new.as_ptr().cast(), Layout::new::<Group>()) };
+                latest = others;
+            }
+        }
+    }
+}
+
+impl Group {
+    /// In bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.size.load(Ordering::Relaxed)
+    }
+
+    fn take(&self) -> Option<usize> {
+        let place = self.free.take()?;
+        Some(self.entries[place as usize].address())
+    }
+
+    /// Gives a stack back. False: it was free already.
+    #[must_use]
+    pub(crate) fn give(&'static self, place: u32) -> bool {
+        let given = self.free.give(place);
+        let warm = Class::of(self.size()).map(|class| &SHELVES[class.index()].warm);
+        let this = ptr::from_ref(self).cast_mut();
+        // Everybody reads that line; it is written only when it changes.
+        if let Some(warm) = warm.filter(|warm| warm.load(Ordering::Relaxed) != this) {
+            warm.store(this, Ordering::Release);
+        }
+        given
+    }
+
+    fn new(class: Class, next: *mut Group) -> Result<NonNull<Group>, StackError> {
+        // SAFETY: the layout is not empty.
+        let memory = unsafe { alloc_zeroed(Layout::new::<Group>()) };
+        let group = NonNull::new(memory.cast::<Group>()).ok_or(StackError::NoMemory(class.size()))?;
+        // SAFETY: it is as long and as aligned as a group is, and a group of zeros is a group.
+        let made = unsafe { group.as_ref() };
+        made.size.store(class.size(), Ordering::Relaxed);
+        made.next.store(next, Ordering::Relaxed);
+        Ok(group)
+    }
+
+    /// Enters a stack, as one that somebody has. False: there is no room.
+    ///
+    /// # Safety
+    /// The group was made by [`Group::new`] and published.
+    unsafe fn enter(group: NonNull<Group>, address: usize) -> bool {
+        // SAFETY: our caller promises it; none is given back, so that it lives for ever.
+        let this: &'static Group = unsafe { group.as_ref() };
+        let room = |taken: u32| (taken < Slots::COUNT).then_some(taken + 1);
+        let Ok(place) = this.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room) else {
+            return false;
+        };
+        this.entries[place as usize].enter(address, group, place);
+        true
+    }
+}

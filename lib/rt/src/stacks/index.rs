@@ -1,0 +1,73 @@
+//! From the address of a stack to its place: a table of lists that only grow.
+
+use super::group::Group;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+
+/// How many lists there are. Two mappings for each stack and a limit of 65,530 of them for a process (`vm.max_map_count`) make some eight
+/// entries a list at the most; a program with a thousand stacks has one.
+const LISTS: usize = 4096;
+
+static INDEX: [AtomicPtr<Entry>; LISTS] = [const { AtomicPtr::new(ptr::null_mut()) }; LISTS];
+
+/// One stack. All zero: none yet.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    address: AtomicUsize,
+    group: AtomicPtr<Group>,
+    place: AtomicU32,
+    /// The next one of its list.
+    next: AtomicPtr<Entry>,
+}
+
+/// Where a stack belongs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found {
+    pub(crate) group: &'static Group,
+    pub(crate) place: u32,
+}
+
+impl Entry {
+    /// The address of its stack, for whoever holds that stack or found the entry.
+    pub(crate) fn address(&self) -> usize {
+        self.address.load(Ordering::Relaxed)
+    }
+
+    /// Enters a stack. The entry is the caller's alone until then.
+    pub(crate) fn enter(&'static self, address: usize, group: NonNull<Group>, place: u32) {
+        self.address.store(address, Ordering::Relaxed);
+        self.group.store(group.as_ptr(), Ordering::Relaxed);
+        self.place.store(place, Ordering::Relaxed);
+        let list = list(address);
+        let mut first = list.load(Ordering::Relaxed);
+        loop {
+            self.next.store(first, Ordering::Relaxed);
+            let entry = ptr::from_ref(self).cast_mut();
+            match list.compare_exchange_weak(first, entry, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => first = now,
+            }
+        }
+    }
+}
+
+/// The stack that begins at an address, if it is one of ours. The address is not followed.
+pub(crate) fn find(address: usize) -> Option<Found> {
+    let mut entry = list(address).load(Ordering::Acquire);
+    loop {
+        // SAFETY: null, or an entry that was entered before it was published, and is never taken away.
+        let one = unsafe { entry.as_ref() }?;
+        if one.address() == address {
+            // SAFETY: as above; groups are never given back.
+            let group = unsafe { one.group.load(Ordering::Relaxed).as_ref() }?;
+            return Some(Found { group, place: one.place.load(Ordering::Relaxed) });
+        }
+        entry = one.next.load(Ordering::Relaxed);
+    }
+}
+
+/// The list of an address. Stacks of a size often lie at equal distances: a multiplication spreads them (Knuth's, by the golden ratio).
+fn list(address: usize) -> &'static AtomicPtr<Entry> {
+    let spread = (address as u64 >> 12).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    &INDEX[(spread >> (u64::BITS - LISTS.trailing_zeros())) as usize % LISTS]
+}

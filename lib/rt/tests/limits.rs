@@ -1,0 +1,82 @@
+//! Stacks where memory, or memory that may be locked, is limited. Each test has a process of its own, into which no other test's stacks come.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{End, be_nobody, child, limit};
+use millpond_rt::{StackError, stack_alloc, stack_free};
+use std::ptr::NonNull;
+
+fn free(stack: NonNull<u8>, size: usize) {
+    // SAFETY: the tests use no stack after they have freed it.
+    unsafe { stack_free(stack.as_ptr(), size) }.unwrap();
+}
+
+#[test]
+fn without_address_space_there_is_an_error_and_nothing_is_lost() {
+    let end = child(|| {
+        let kept = stack_alloc(1 << 20).unwrap();
+        limit(libc::RLIMIT_AS, 1 << 20);
+        let refused = stack_alloc(2 << 20);
+        assert!(matches!(refused, Err(StackError::NoMemory(size)) if size == 2 << 20));
+        // What is there is given again.
+        free(kept, 1 << 20);
+        i32::from(stack_alloc(1 << 20).unwrap() != kept)
+    });
+    assert_eq!(end, End::Exit(0));
+}
+
+#[test]
+fn a_stack_that_cannot_be_made_leaves_no_mapping_behind() {
+    let end = child(|| {
+        // So much that its address space can be had, and its memory cannot: all of what is writable and private counts.
+        limit(libc::RLIMIT_DATA, status_kb("VmData:") * 1024 + (256 << 10));
+        let before = mappings();
+        assert!(matches!(stack_alloc(2 << 20), Err(StackError::NoMemory(_))));
+        assert_eq!(mappings(), before);
+        i32::from(stack_alloc(32 << 10).is_err())
+    });
+    assert_eq!(end, End::Exit(0));
+}
+
+#[test]
+fn locked_memory_is_locked_within_its_limit_and_refused_beyond() {
+    let end = child(|| {
+        limit(libc::RLIMIT_MEMLOCK, 512 << 10);
+        be_nobody();
+        // SAFETY: numbers only.
+        assert_eq!(unsafe { libc::mlockall(libc::MCL_FUTURE) }, 0);
+        let refused = stack_alloc(1 << 20);
+        assert!(matches!(refused, Err(StackError::LockLimit(size)) if size == 1 << 20), "{refused:?}");
+        let first = stack_alloc(64 << 10).unwrap();
+        assert_eq!(locked_kb(first.addr().get()), 64);
+        // Of the second one the stack counts, and its guards do not.
+        let before = status_kb("VmLck:");
+        stack_alloc(64 << 10).unwrap();
+        assert_eq!(status_kb("VmLck:") - before, 64);
+        0
+    });
+    assert_eq!(end, End::Exit(0));
+}
+
+/// What is locked of the mapping that begins at an address, in KB.
+fn locked_kb(address: usize) -> u64 {
+    let text = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let mut lines = text.lines().skip_while(|line| !line.starts_with(&format!("{address:x}-")));
+    kb(lines.find_map(|line| line.strip_prefix("Locked:")).unwrap())
+}
+
+fn status_kb(key: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap();
+    kb(text.lines().find_map(|line| line.strip_prefix(key)).unwrap())
+}
+
+fn kb(text: &str) -> u64 {
+    text.trim().split(' ').next().unwrap().parse().unwrap()
+}
+
+/// How many there are that nobody can touch.
+fn mappings() -> usize {
+    std::fs::read_to_string("/proc/self/maps").unwrap().lines().filter(|line| line.contains("---p")).count()
+}
