@@ -1,5 +1,6 @@
 //! What can be refused, and by which errno a program in C is told.
 
+use crate::StackBounds;
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -20,6 +21,12 @@ pub enum StackError {
     NoMemory(usize),
     /// All future memory is to be locked, and so much must not be. `EAGAIN`.
     LockLimit(usize),
+    /// These are no bounds of a stack. `EINVAL`.
+    Bounds(StackBounds),
+    /// The main stack has no limit to which it could be locked. `ENOTSUP`.
+    Unlimited,
+    /// The main stack cannot grow to its limit. `ENOMEM`.
+    Growth(usize),
     /// What the system said otherwise; its errno.
     System {
         /// What was tried.
@@ -34,11 +41,12 @@ impl StackError {
     #[must_use]
     pub fn errno(&self) -> i32 {
         match self {
-            StackError::Size(_) => libc::EINVAL,
+            StackError::Size(_) | StackError::Bounds(_) => libc::EINVAL,
             StackError::Foreign(_) => libc::EFAULT,
             StackError::Twice(_) => libc::EALREADY,
             StackError::InUse(_) => libc::EBUSY,
-            StackError::NoMemory(_) => libc::ENOMEM,
+            StackError::NoMemory(_) | StackError::Growth(_) => libc::ENOMEM,
+            StackError::Unlimited => libc::ENOTSUP,
             StackError::LockLimit(_) => libc::EAGAIN,
             StackError::System { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
         }
@@ -82,6 +90,18 @@ impl fmt::Display for StackError {
                     "cannot lock a stack of {size} bytes: raise the limit on locked memory (ulimit -l)"
                 )
             }
+            StackError::Bounds(StackBounds { base, size }) => write!(
+                out,
+                "cannot set stack bounds {base:#x}+{size:#x}: both must be multiples of 16, the size at least {}",
+                libc::MINSIGSTKSZ
+            ),
+            StackError::Unlimited => {
+                write!(out, "cannot lock the main stack: it has no limit; set one (ulimit -s)")
+            }
+            StackError::Growth(size) => write!(
+                out,
+                "cannot grow the main stack to its limit of {size} bytes: something is mapped there, or address space is limited"
+            ),
             StackError::System { action, .. } => write!(out, "cannot {action}"),
         }
     }
@@ -108,6 +128,9 @@ mod tests {
             (StackError::Foreign(0x1000), libc::EFAULT),
             (StackError::Twice(0x1000), libc::EALREADY),
             (StackError::InUse(0x1000), libc::EBUSY),
+            (StackError::Bounds(StackBounds { base: 0, size: 16 }), libc::EINVAL),
+            (StackError::Unlimited, libc::ENOTSUP),
+            (StackError::Growth(1), libc::ENOMEM),
             (system(libc::ENOMEM), libc::ENOMEM),
             (system(libc::EAGAIN), libc::EAGAIN),
             (system(libc::EPERM), libc::EPERM),
@@ -117,10 +140,10 @@ mod tests {
         }
         assert_eq!(told[2].0.to_string(), "cannot free stack 0x1000: it is free already");
         assert_eq!(
-            told[5].0.to_string(),
+            told[8].0.to_string(),
             "cannot lock a stack of 32768 bytes: raise the limit on locked memory (ulimit -l)"
         );
-        assert_eq!(told[6].0.to_string(), "cannot map a stack");
-        assert!(told[6].0.source().is_some());
+        assert_eq!(told[9].0.to_string(), "cannot map a stack");
+        assert!(told[9].0.source().is_some());
     }
 }

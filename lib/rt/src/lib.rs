@@ -28,6 +28,12 @@
 //! Nothing is kept in the stack itself. A stack that was overrun can lose its own content only, and an address of somebody else is looked up and
 //! never followed.
 //!
+//! # Any stack
+//!
+//! The rest is about the stack that a thread runs on, whoever made it. [`stack_getbounds`] says where it is and keeps that for the thread;
+//! [`stack_inbounds`] and [`stack_violation`] compare with what is kept, the latter in handlers of signals. [`stack_residency`] says how much of it is in
+//! memory, and [`stack_lock`] gets all of it there, for those that were not made here.
+//!
 //! # What callers must do
 //!
 //! * Free a stack only when its thread has ended: after `pthread_join`. Nobody else can know when that is; what can be seen is refused
@@ -50,11 +56,23 @@
 mod slots;
 
 #[cfg(not(loom))]
+mod bounds;
+#[cfg(not(loom))]
 mod errors;
 #[cfg(not(loom))]
+mod residency;
+#[cfg(not(loom))]
 mod stacks;
+#[cfg(not(loom))]
+mod violation;
 
+#[cfg(not(loom))]
+pub use bounds::{StackBounds, stack_getbounds, stack_inbounds, stack_setbounds};
 #[cfg(not(loom))]
 pub use errors::StackError;
 #[cfg(not(loom))]
+pub use residency::{StackResidency, stack_lock, stack_residency};
+#[cfg(not(loom))]
 pub use stacks::{StackSizes, fetch_stack_sizes, stack_alloc, stack_free};
+#[cfg(not(loom))]
+pub use violation::stack_violation;

@@ -84,6 +84,11 @@ impl Group {
         self.size.load(Ordering::Relaxed)
     }
 
+    /// The lowest addresses of its stacks.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = usize> {
+        self.entries.iter().map(Entry::address).filter(|address| *address != 0)
+    }
+
     fn take(&self) -> Option<usize> {
         let place = self.free.take()?;
         Some(self.entries[place as usize].address())

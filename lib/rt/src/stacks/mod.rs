@@ -5,9 +5,10 @@ mod index;
 mod mapping;
 mod sizes;
 
+pub(crate) use sizes::page_size;
 pub use sizes::{StackSizes, fetch_stack_sizes};
 
-use crate::StackError;
+use crate::{StackBounds, StackError};
 use mapping::Mapping;
 use sizes::Class;
 use std::ptr::NonNull;
@@ -70,4 +71,15 @@ pub unsafe fn stack_free(address: *const u8, size: usize) -> Result<(), StackErr
         return Err(StackError::InUse(address));
     }
     if found.group.give(found.place) { Ok(()) } else { Err(StackError::Twice(address)) }
+}
+
+/// The stack of ours that an address is in, or in a guard of. For handlers of signals: it looks at all there are.
+pub(crate) fn beside(address: usize) -> Option<StackBounds> {
+    let page = page_size();
+    fetch_stack_sizes().iter().filter_map(|size| Class::of(*size)).find_map(|class| {
+        let size = class.size();
+        let is_beside = |base: &usize| address.wrapping_sub(base - page) < size + 2 * page;
+        let base = group::groups(class).flat_map(group::Group::addresses).find(is_beside)?;
+        Some(StackBounds { base, size })
+    })
 }

@@ -22,13 +22,13 @@ pub fn child(body: impl FnOnce() -> c_int) -> End {
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0, "cannot fork: {}", std::io::Error::last_os_error());
     if pid == 0 {
-        // What the harness would keep for later is lost with the child.
-        std::panic::set_hook(Box::new(|panic| {
-            let said = format!("in a child: {panic}\n");
+        let status = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or_else(|panic| {
+            // What the harness would keep for later is lost with the child. The hook of panics has a lock, which another thread may have had.
+            let said = panic.downcast_ref::<String>().map_or("in a child: it panicked", String::as_str);
             // SAFETY: the text lives that long.
             unsafe { libc::write(2, said.as_ptr().cast(), said.len()) };
-        }));
-        let status = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or(101);
+            101
+        });
         // SAFETY: nothing of the parent's is cleaned up twice.
         unsafe { libc::_exit(status) }
     }
