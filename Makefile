@@ -7,7 +7,7 @@
 #                  valgrind, miri; ARGS='--only fuzz,miri' chooses
 #   make check     formatting, lints, and the map of the house
 #   make bench     each promise about speed beside a peer measured in the same run
-#   make install   PREFIX/bin/millpond and its names, units for systemd, and the library for programs in C; DESTDIR is
+#   make install   PREFIX/bin/millpond and its names, units for systemd, and the libraries for programs in C; DESTDIR is
 #                  honoured, LINKS=no leaves the names out
 
 PREFIX  ?= /usr/local
@@ -29,7 +29,7 @@ all: build
 
 build: tools
 	$(RELEASE)
-	$(CARGO) build --release --package millpond-member-c
+	$(CARGO) build --release --package millpond-member-c --package millpond-rt
 
 demo: tools
 	@$(RELEASE)

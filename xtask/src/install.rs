@@ -46,6 +46,13 @@ const PROGRAM: &str = "millpond";
 /// The header of the library, in this tree.
 const HEADER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lib/member-c/include/millpond_pool.h");
 
+/// The library for real-time programs: its header, what tells compilers of it, and its files.
+const RT_HEADER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lib/rt/include/millpond/rt.h");
+const RT_PKG_CONFIG: &str = include_str!("../../lib/rt/millpond-rt.pc.in");
+const RT_STATIC: &str = "libmillpond_rt.a";
+const RT_SHARED: &str = "libmillpond_rt.so";
+const RT_SHARED_NAME: &str = "libmillpond_rt.so.0";
+
 /// The library: what a linker looks for, and what programs that were linked with the shared one look for.
 const STATIC: &str = "libmillpond_pool.a";
 const SHARED: &str = "libmillpond_pool.so";
@@ -87,7 +94,7 @@ pub fn run(wish: &Wish) -> Result<bool, BuildError> {
         env::var_os("PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default();
     let release = target.join("release");
     let told = install(&release.join(PROGRAM), wish, &search)?;
-    print!("{told}{}", install_library(&release, wish)?);
+    print!("{told}{}{}", install_rt(&release, wish)?, install_library(&release, wish)?);
     Ok(true)
 }
 
@@ -151,6 +158,27 @@ fn install_library(release: &Path, wish: &Wish) -> io::Result<String> {
     if wish.destdir.as_os_str().is_empty() {
         told += "hint: ldconfig lets programs find the shared library\n";
     }
+    Ok(told)
+}
+
+/// Copies the library for real-time programs, its header and what pkg-config reads.
+fn install_rt(release: &Path, wish: &Wish) -> io::Result<String> {
+    let place = |dir: &str| staged(&wish.destdir, &wish.prefix.join(dir));
+    let (lib, include, pkg) = (place("lib"), place("include/millpond"), place("lib/pkgconfig"));
+    for dir in [&lib, &include, &pkg] {
+        fs::create_dir_all(dir)?;
+    }
+    let mut told = put(Path::new(RT_HEADER), &include, "rt.h", 0o644)?;
+    told += &put(&release.join(RT_STATIC), &lib, RT_STATIC, 0o644)?;
+    told += &put(&release.join(RT_SHARED), &lib, RT_SHARED_NAME, 0o755)?;
+    match symlink(RT_SHARED_NAME, lib.join(RT_SHARED)) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => told += &format!("linked {}\n", lib.join(RT_SHARED).display()),
+    }
+    let text = RT_PKG_CONFIG.replace("@PREFIX@", &wish.prefix.display().to_string());
+    let path = pkg.join("millpond-rt.pc");
+    fs::write(&path, text.replace("@VERSION@", env!("CARGO_PKG_VERSION")))?;
+    told += &format!("installed {}\n", path.display());
     Ok(told)
 }
 
@@ -247,6 +275,25 @@ mod tests {
         assert_eq!(link, Path::new("libmillpond_pool.so.0"));
         let lines: Vec<&str> = first.lines().map(|line| line.split(' ').next().unwrap()).collect();
         assert_eq!(lines, ["installed", "installed", "installed", "linked"]);
+    }
+
+    #[test]
+    fn the_library_for_real_time_programs_is_installed_with_its_header_and_for_pkg_config() {
+        let mut place = Place::new();
+        place.wish.destdir = place.dir.path().join("stage");
+        place.wish.prefix = "/opt/mill".into();
+        for (name, text) in [(RT_STATIC, "static"), (RT_SHARED, "shared")] {
+            fs::write(place.dir.path().join(name), text).unwrap();
+        }
+        let first = install_rt(place.dir.path(), &place.wish).unwrap();
+        assert_eq!(install_rt(place.dir.path(), &place.wish).unwrap(), first);
+        let mill = place.dir.path().join("stage/opt/mill");
+        let header = fs::read_to_string(mill.join("include/millpond/rt.h")).unwrap();
+        assert!(header.contains("void *stack_alloc(size_t size);"));
+        assert_eq!(fs::read(mill.join("lib/libmillpond_rt.a")).unwrap(), b"static");
+        assert_eq!(fs::read(mill.join("lib/libmillpond_rt.so")).unwrap(), b"shared");
+        let pkg = fs::read_to_string(mill.join("lib/pkgconfig/millpond-rt.pc")).unwrap();
+        assert!(pkg.starts_with("prefix=/opt/mill\n") && !pkg.contains('@'), "{pkg}");
     }
 
     #[test]

@@ -58,6 +58,8 @@ mod slots;
 #[cfg(not(loom))]
 mod bounds;
 #[cfg(not(loom))]
+mod c;
+#[cfg(not(loom))]
 mod errors;
 #[cfg(not(loom))]
 mod residency;

@@ -1,0 +1,110 @@
+//! Programs in C and C++, compiled against the header and linked with both libraries; and what the shared library exports.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// A library, which cargo built for this test.
+fn library(extension: &str) -> PathBuf {
+    std::env::current_exe().unwrap().with_file_name(format!("libmillpond_rt.{extension}"))
+}
+
+fn has(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|out| out.status.success())
+}
+
+/// A place of one test, which goes with it.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Place {
+        let dir = std::env::temp_dir().join(format!("millpond-rt-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        Place(dir)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Compiles a program as `standard` and runs it.
+fn run(compiler: &str, standard: &str, source: &str, extension: &str) -> Output {
+    let place = Place::new(&format!("{compiler}-{standard}-{extension}"));
+    let program = place.0.join("program");
+    let mut command = Command::new(compiler);
+    command.args(["-Wall", "-Wextra", "-pedantic", "-Werror", "-O1"]).arg(format!("-std={standard}"));
+    command.arg("-I").arg(Path::new(ROOT).join("include"));
+    command.args(["-x", if standard.contains("++") { "c++" } else { "c" }]);
+    command.arg(Path::new(ROOT).join(source)).args(["-x", "none"]);
+    command.arg(library(extension)).args(["-lgcc_s", "-lpthread", "-ldl", "-lm"]);
+    if extension == "so" {
+        std::fs::copy(library("so"), place.0.join("libmillpond_rt.so.0")).unwrap();
+        command.arg(format!("-Wl,-rpath,{}", place.0.display()));
+    }
+    let out = command.arg("-o").arg(&program).output().unwrap();
+    assert!(out.status.success(), "{compiler} {standard}: {}", String::from_utf8_lossy(&out.stderr));
+    Command::new(&program).output().unwrap()
+}
+
+fn every_call(test: &str, compilers: &[(&str, &[&str])]) {
+    let there: Vec<_> = compilers.iter().filter(|(compiler, _)| has(compiler)).collect();
+    if there.is_empty() {
+        println!("skipped: {test}: there is no {}", compilers[0].0);
+    }
+    for (compiler, standards) in there {
+        for (standard, extension) in standards.iter().flat_map(|s| [(s, "a"), (s, "so")]) {
+            let out = run(compiler, standard, "tests/calls.c", extension);
+            let said = String::from_utf8_lossy(&out.stdout);
+            assert!(out.status.success(), "{compiler} {standard} {extension}: {said}");
+        }
+    }
+}
+
+#[test]
+fn every_call_does_what_the_header_says_with_gcc() {
+    every_call(
+        "every_call_does_what_the_header_says_with_gcc",
+        &[("gcc", &["c99", "c11"]), ("g++", &["c++11", "c++17"])],
+    );
+}
+
+#[test]
+fn every_call_does_what_the_header_says_with_clang() {
+    every_call(
+        "every_call_does_what_the_header_says_with_clang",
+        &[("clang", &["c99", "c11"]), ("clang++", &["c++11"]), ("clang-19", &["c99", "c11"])],
+    );
+}
+
+#[test]
+fn the_example_meets_no_fault_on_our_stack() {
+    if !has("cc") {
+        return println!("skipped: the_example_meets_no_fault_on_our_stack: there is no C compiler");
+    }
+    let out = run("cc", "gnu99", "examples/thread.c", "so");
+    let said = String::from_utf8(out.stdout).unwrap();
+    let lines: Vec<&str> = said.lines().collect();
+    assert_ne!(lines[0], "page faults on a usual stack: 0");
+    assert_eq!(lines[1], "page faults on ours: 0");
+}
+
+#[test]
+fn the_shared_library_exports_what_the_list_says() {
+    if !has("nm") {
+        return println!("skipped: the_shared_library_exports_what_the_list_says: there is no nm (binutils)");
+    }
+    let out = Command::new("nm").args(["-D", "--defined-only"]).arg(library("so")).output().unwrap();
+    let text = String::from_utf8(out.stdout).unwrap();
+    let mut exported: Vec<&str> = text.lines().filter_map(|line| line.split(' ').nth(2)).collect();
+    exported.sort_unstable();
+    let listed: Vec<&str> = include_str!("../symbols").lines().collect();
+    assert_eq!(exported, listed);
+    let header = include_str!("../include/millpond/rt.h");
+    assert!(listed.iter().all(|name| header.contains(&format!("{name}("))));
+}
