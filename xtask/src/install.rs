@@ -46,8 +46,9 @@ const PROGRAM: &str = "millpond";
 /// The header of the library, in this tree.
 const HEADER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lib/member-c/include/millpond_pool.h");
 
-/// The library for real-time programs: its header, what tells compilers of it, and its files.
+/// The library for real-time programs: its header, its manual, what tells compilers of it, and its files.
 const RT_HEADER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lib/rt/include/millpond/rt.h");
+const RT_MANUAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lib/rt/man");
 const RT_PKG_CONFIG: &str = include_str!("../../lib/rt/millpond-rt.pc.in");
 const RT_STATIC: &str = "libmillpond_rt.a";
 const RT_SHARED: &str = "libmillpond_rt.so";
@@ -161,11 +162,12 @@ fn install_library(release: &Path, wish: &Wish) -> io::Result<String> {
     Ok(told)
 }
 
-/// Copies the library for real-time programs, its header and what pkg-config reads.
+/// Copies the library for real-time programs, its header, its manual and what pkg-config reads.
 fn install_rt(release: &Path, wish: &Wish) -> io::Result<String> {
     let place = |dir: &str| staged(&wish.destdir, &wish.prefix.join(dir));
     let (lib, include, pkg) = (place("lib"), place("include/millpond"), place("lib/pkgconfig"));
-    for dir in [&lib, &include, &pkg] {
+    let man = place("share/man/man3");
+    for dir in [&lib, &include, &pkg, &man] {
         fs::create_dir_all(dir)?;
     }
     let mut told = put(Path::new(RT_HEADER), &include, "rt.h", 0o644)?;
@@ -179,6 +181,11 @@ fn install_rt(release: &Path, wish: &Wish) -> io::Result<String> {
     let path = pkg.join("millpond-rt.pc");
     fs::write(&path, text.replace("@VERSION@", env!("CARGO_PKG_VERSION")))?;
     told += &format!("installed {}\n", path.display());
+    let mut pages = fs::read_dir(RT_MANUAL)?.collect::<io::Result<Vec<_>>>()?;
+    pages.sort_by_key(fs::DirEntry::file_name);
+    for page in pages {
+        told += &put(&page.path(), &man, &page.file_name().to_string_lossy(), 0o644)?;
+    }
     Ok(told)
 }
 
@@ -294,6 +301,7 @@ mod tests {
         assert_eq!(fs::read(mill.join("lib/libmillpond_rt.so")).unwrap(), b"shared");
         let pkg = fs::read_to_string(mill.join("lib/pkgconfig/millpond-rt.pc")).unwrap();
         assert!(pkg.starts_with("prefix=/opt/mill\n") && !pkg.contains('@'), "{pkg}");
+        assert!(mill.join("share/man/man3/stack_alloc.3").is_file());
     }
 
     #[test]

@@ -108,3 +108,27 @@ fn the_shared_library_exports_what_the_list_says() {
     let header = include_str!("../include/millpond/rt.h");
     assert!(listed.iter().all(|name| header.contains(&format!("{name}("))));
 }
+
+#[test]
+fn every_call_has_a_page_of_the_manual_that_shows_it() {
+    let man = Path::new(ROOT).join("man");
+    for name in include_str!("../symbols").lines() {
+        let mut text = std::fs::read_to_string(man.join(format!("{name}.3"))).unwrap();
+        if let Some(other) = text.strip_prefix(".so man3/") {
+            text = std::fs::read_to_string(man.join(other.trim())).unwrap();
+        }
+        assert!(text.lines().any(|line| line.contains(&format!("{name}("))), "{name}");
+    }
+}
+
+#[test]
+fn groff_finds_nothing_wrong_with_the_manual() {
+    if !has("groff") {
+        return println!("skipped: groff_finds_nothing_wrong_with_the_manual: there is no groff");
+    }
+    for name in ["stack_alloc", "stack_getbounds", "stack_lock"] {
+        let page = Path::new(ROOT).join(format!("man/{name}.3"));
+        let out = Command::new("groff").args(["-man", "-ww", "-Tutf8"]).arg(page).output().unwrap();
+        assert!(out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
+    }
+}
