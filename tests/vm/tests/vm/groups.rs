@@ -164,10 +164,10 @@ fn shared_out(group: Group, left_to_other: &[&str], wants_all: bool) -> Group {
     Group { cases, ..group }
 }
 
-/// What a kernel for real time is looked at for, by the beginnings of names: who observes, and that sets hold. Not `diagnose_`, until it is known why
-/// the program that lists threads gives words there that are none (a process that is there is not found, a priority is out of all bounds).
-const ON_REAL_TIME: [&str; 12] = [
+/// What a kernel for real time is looked at for, by the beginnings of names: who observes, and that sets hold.
+const ON_REAL_TIME: [&str; 13] = [
     "a_set_is_removed",
+    "diagnose_",
     "interrupts_leave",
     "latstat_bears",
     "latstat_keeps",
