@@ -5,19 +5,19 @@
 # the processor where they are needed.
 . /words.sh
 
-# part PID COLUMN [OPTION]: that figure of the process in the second of two reports, in percent; columns are those of the listing.
-part() {
-    need prstat -mcr --json ${3:-} -p "$1" 3 2
-    echo "$said" | tail -n 1 | tr ',{}' '\n\n\n' | sed -n "s/^\"$2\"://p" | head -n 1
+# look PID [OPTION]: prstat reports twice; of the second report's figures least and sum speak, in percent. Columns are those of the listing.
+look() {
+    pid=$1
+    need prstat -mcr --json ${2:-} -p "$pid" 3 2
+    figures=$(echo "$said" | tail -n 1 | tr ',{}' '\n\n\n')
 }
 least() {
-    _is=$(part "$1" "$2" "${5:-}")
-    awk "BEGIN { exit !(\"$_is\" != \"\" && \"$_is\" != \"null\" && $_is + 0 >= $3) }" || fail "$4: $2 of process $1 is $_is, not $3: $said"
+    _is=$(echo "$figures" | sed -n "s/^\"$1\"://p" | head -n 1)
+    awk "BEGIN { exit !(\"$_is\" != \"\" && \"$_is\" != \"null\" && $_is + 0 >= $2) }" || fail "$3: $1 of process $pid is $_is, not $2: $said"
 }
 sum() {
-    need prstat -mc --json ${2:-} -p "$1" 3 2
-    _sum=$(echo "$said" | tail -n 1 | tr ',{}' '\n\n\n' | sed -n 's/^"\(usr\|sys\|tfl\|dfl\|lck\|slp\|lat\)"://p' | awk '{ s += $1 } END { print s }')
-    awk "BEGIN { exit !($_sum > 99.9 && $_sum < 100.1) }" || fail "the microstates of process $1 add up to $_sum: $said"
+    _sum=$(echo "$figures" | sed -n 's/^"\(usr\|sys\|tfl\|dfl\|lck\|slp\|lat\)"://p' | awk '{ s += $1 } END { print s }')
+    awk "BEGIN { exit !($_sum > 99.9 && $_sum < 100.1) }" || fail "the microstates of process $pid add up to $_sum: $said"
 }
 begin() {
     "$@" &
@@ -27,28 +27,32 @@ begin() {
 started=
 
 begin taskset -c 1 sh -c 'while :; do :; done'
-one=$last
-least "$one" usr 80 "it computes alone"
-sum "$one"
+look "$last"
+least usr 80 "it computes alone"
+sum
 begin taskset -c 1 sh -c 'while :; do :; done'
-least "$one" lat 35 "two share a processor"
-least "$last" usr 35 "two share a processor"
-least "$last" lat 35 "two share a processor"
-sum "$last"
+look "$last"
+least usr 35 "two share a processor"
+least lat 35 "two share a processor"
+sum
 begin sleep 1000
-least "$last" slp 99 "it sleeps"
-sum "$last"
+look "$last"
+least slp 99 "it sleeps"
+sum
 begin taskset -c 0 dd if=/dev/zero of=/dev/null bs=1
-least "$last" sys 20 "it calls the kernel, as clock ticks find"
-sum "$last"
-least "$last" sys 20 "it calls the kernel" --calls
-least "$last" scl 1000 "it calls the kernel" --calls
-sum "$last" --calls
+look "$last"
+least sys 20 "it calls the kernel, as clock ticks find"
+sum
+look "$last" --calls
+least sys 20 "it calls the kernel"
+least scl 1000 "it calls the kernel"
+sum
 kill $started
 begin taskset -c 0,1 millpond load cg --class S --threads 2 --barrier block --seconds 60
 within 20 sh -c "grep -q . /proc/$last/task/*/stat"
-least "$last" lck 1 "its threads wait for each other"
-sum "$last"
+look "$last"
+least lck 1 "its threads wait for each other"
+sum
 kill "$last"
 # In the real-time class prstat shows itself there, before everybody who computes; without rights it says what it needs.
 prstat -R -cr --json -n 1000 2 2 >prstat.out &
