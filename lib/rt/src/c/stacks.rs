@@ -1,7 +1,6 @@
-//! The calls for programs in C. What each promises stands in `include/millpond/rt.h`, which belongs to this file.
-//!
-//! Nothing is decided here: pointers are checked, and errors become errno.
+//! Stacks, their bounds and what is in memory of them, for programs in C.
 
+use super::fail;
 use crate::{StackBounds, StackError, StackResidency};
 use libc::{c_int, c_void, size_t, stack_t};
 use std::ptr;
@@ -12,13 +11,6 @@ fn answer(result: Result<(), StackError>) -> c_int {
         Ok(()) => 0,
         Err(error) => fail(error.errno()),
     }
-}
-
-#[cold]
-fn fail(errno: c_int) -> c_int {
-    // SAFETY: the calling thread's own number.
-    unsafe { *libc::__errno_location() = errno };
-    -1
 }
 
 /// See the header.
