@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! model ◀ formats machine planner report ◀ linux sim pools observe ◀ session ◀ experiments ◀ cmd svc ◀ bin
-//!         workloads ◀ sim experiments cmd        bpf ◀ linux        rt: libc alone
+//!         workloads ◀ sim experiments cmd        bpf ◀ linux        rt-layout ◀ rt ◀ rt-malloc: libc alone
+//!                                                                  rt-layout ◀ umem
 //! ```
 //!
 //! A room may know every room further left, never one of its own column. Beside the columns: only `session` knows
@@ -48,7 +49,7 @@ pub struct Dependency {
 /// The columns of the map, left to right.
 const COLUMNS: [&[&str]; 7] = [
     &["model"],
-    &["formats", "machine", "planner", "report", "member"],
+    &["formats", "machine", "planner", "report", "member", "umem"],
     &["linux", "sim", "pools", "observe", "member-c"],
     &["session"],
     &["experiments"],
@@ -57,7 +58,9 @@ const COLUMNS: [&[&str]; 7] = [
 ];
 
 /// Rooms that only the named ones may know.
-const KNOWN_ONLY_BY: [(&str, &[&str]); 6] = [
+const KNOWN_ONLY_BY: [(&str, &[&str]); 8] = [
+    ("rt-layout", &["rt", "rt-malloc", "umem"]),
+    ("rt", &["rt-malloc"]),
     ("linux", &["session"]),
     ("sim", &["session"]),
     ("bpf", &["linux"]),
@@ -66,8 +69,8 @@ const KNOWN_ONLY_BY: [(&str, &[&str]); 6] = [
     ("member-c", &[]),
 ];
 
-/// Rooms that know no other room of ours.
-const ISLANDS: [&str; 4] = ["workloads", "bpf", "rt", INSTRUMENT];
+/// Rooms that know no other room of ours, but for what [`KNOWN_ONLY_BY`] says of those of one island.
+const ISLANDS: [&str; 6] = ["workloads", "bpf", "rt-layout", "rt", "rt-malloc", INSTRUMENT];
 
 /// What tests are made with: nobody's product may know it, everybody's tests may.
 const INSTRUMENT: &str = "fuzz";
@@ -126,11 +129,14 @@ fn may_know(from: &str, to: &str) -> bool {
     if OUTSIDE.contains(&from) {
         return true;
     }
-    if OUTSIDE.contains(&to) || ISLANDS.contains(&from) {
+    if OUTSIDE.contains(&to) {
         return false;
     }
     if let Some((_, knowers)) = KNOWN_ONLY_BY.iter().find(|(room, _)| *room == to) {
         return knowers.contains(&from);
+    }
+    if ISLANDS.contains(&from) {
+        return false;
     }
     matches!((column(from), column(to)), (Some(from), Some(to)) if from > to)
 }
@@ -141,7 +147,7 @@ fn may_use(from: &str, name: &str) -> bool {
         ("bpf", _) => true,
         (_, "libbpf-rs" | "libbpf-sys" | "libbpf-cargo") => false,
         // Loom takes the place of the atomics in builds that try every order of threads, and of nothing else.
-        ("rt", name) => matches!(name, "libc" | "loom"),
+        ("rt" | "rt-layout" | "rt-malloc", name) => matches!(name, "libc" | "loom"),
         _ => true,
     }
 }
@@ -189,7 +195,10 @@ mod tests {
         ("lib/report", &["lib/model"]),
         ("lib/bpf", &["@libbpf-rs"]),
         ("lib/workloads", &["@libc"]),
-        ("lib/rt", &["@libc"]),
+        ("lib/rt-layout", &[]),
+        ("lib/rt", &["@libc", "lib/rt-layout"]),
+        ("lib/rt-malloc", &["@libc", "lib/rt"]),
+        ("lib/umem", &["lib/rt-layout"]),
         ("lib/linux", &["lib/machine", "lib/formats", "lib/bpf", "dev:@tempfile"]),
         ("lib/sim", &["lib/machine", "lib/workloads"]),
         ("lib/observe", &["lib/model", "lib/report"]),
@@ -241,6 +250,9 @@ mod tests {
             ("lib/bpf", "lib/model"),
             ("lib/rt", "lib/model"),
             ("cmd", "lib/rt"),
+            ("cmd", "lib/rt-layout"),
+            ("lib/umem", "lib/rt"),
+            ("lib/rt-layout", "lib/rt"),
             ("lib/model", "tests/vm"),
             ("lib/model", "fuzz"),
             ("fuzz", "lib/model"),
