@@ -34,10 +34,8 @@ use core::ffi::{c_int, c_void};
 
 /// The unit of the page map, in bytes. A system may have larger pages; spans are multiples of those.
 pub const PAGE: usize = 4096;
-/// Pages of one leaf of the map.
-pub const LEAF_PAGES: usize = 1 << 18;
-/// Leaves of the map: addresses below 2^48.
-pub const LEAVES: usize = 1 << 18;
+/// Entries of a table of the page map, of which there are three levels: addresses below 2^48.
+pub const TABLE: usize = 4096;
 /// Caches with magazines at the most; later ones go without.
 pub const PAIRS: usize = 512;
 /// Chunks of a slab at the most.
@@ -157,8 +155,8 @@ pub struct Root {
     pub caches: *mut Cache,
     /// The first thread's block; the next by [`Thread::next`].
     pub threads: *mut Thread,
-    /// [`LEAVES`] pointers to leaves, each of [`LEAF_PAGES`] pointers to spans.
-    pub map: *const *mut *mut Span,
+    /// [`TABLE`] pointers to as many pointers to as many pointers to spans: bits 36 to 47, 24 to 35 and 12 to 23 of an address. Each may be null.
+    pub map: *const *mut *mut *mut Span,
     /// In the order of [`logs`].
     pub logs: [Log; 4],
     /// How spans are used.
@@ -400,8 +398,8 @@ pub struct Span {
     pub first: u32,
     /// Of a slab: where the next search begins, as a number of a chunk.
     pub hint: u32,
-    /// Where a mapping of the kernel begins that is not joined with the one before; 1 or 0.
-    pub edge: u32,
+    /// 1: it was mapped for itself alone, and is unmapped when it is freed.
+    pub alone: u32,
     /// Of a slab whose cache has them: one for each chunk.
     pub bufctls: *mut u8,
     /// Of a slab: which chunks are free.
