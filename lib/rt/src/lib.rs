@@ -53,6 +53,7 @@
 //!
 //! Thresholds on time are not promises: `examples/cost.rs` shows what a pair of calls costs here.
 
+mod locks;
 mod slots;
 
 #[cfg(not(loom))]

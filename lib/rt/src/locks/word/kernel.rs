@@ -1,0 +1,80 @@
+//! What happens when two want a word at once.
+
+use super::{FREE, Ordering, Word, thread};
+use libc::{c_int, c_long};
+use std::io;
+use std::ptr;
+
+/// How often the word is looked at before the kernel is asked: sections under it are shorter than a system call.
+const LOOKS: u32 = 100;
+
+/// Before the word is asked for again where the kernel has no such futexes, or no memory to wait with.
+static NAP: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 50_000 };
+
+impl Word {
+    #[cold]
+    pub(super) fn wait(&self) {
+        for _ in 0..LOOKS {
+            let value = self.0.load(Ordering::Relaxed);
+            if value == FREE && self.try_lock() {
+                return;
+            }
+            // Others wait in the kernel, which gives it to the first of them; or it is ours, which the kernel will say.
+            if value & libc::FUTEX_WAITERS != 0 || value == thread::number() {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        while !self.ask() {}
+    }
+
+    /// Waits in the kernel. False: it is to be asked again.
+    fn ask(&self) -> bool {
+        match self.futex(libc::FUTEX_LOCK_PI) {
+            Ok(()) if self.0.load(Ordering::Acquire) & libc::FUTEX_OWNER_DIED != 0 => gone(),
+            Ok(()) => true,
+            Err(libc::ESRCH) => gone(),
+            Err(libc::EDEADLK) => {
+                end(b"millpond: a lock was wanted by the thread that holds it: no allocation in handlers of signals\n")
+            }
+            // The holder is just ending, or a signal came.
+            Err(libc::EAGAIN | libc::EINTR) => false,
+            Err(_) => {
+                // SAFETY: it reads ours.
+                unsafe { libc::nanosleep(&raw const NAP, ptr::null_mut()) };
+                self.try_lock()
+            }
+        }
+    }
+
+    /// Lets the kernel give it to the first who waits.
+    #[cold]
+    pub(super) fn hand_over(&self) {
+        // Nothing changes: what was done under the word is done before the kernel is asked, for tools that watch the order, too.
+        self.0.fetch_or(0, Ordering::Release);
+        if self.futex(libc::FUTEX_UNLOCK_PI).is_err() {
+            end(b"millpond: a lock was given back by a thread that does not hold it\n");
+        }
+    }
+
+    fn futex(&self, operation: c_int) -> Result<(), c_int> {
+        let no_limit = ptr::null::<libc::timespec>();
+        // SAFETY: the kernel uses the word as it is meant to; it lives while this thread waits, being borrowed.
+        let answer: c_long = unsafe {
+            libc::syscall(libc::SYS_futex, self.0.as_ptr(), operation | libc::FUTEX_PRIVATE_FLAG, 0, no_limit)
+        };
+        if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error().raw_os_error().unwrap_or(0)) }
+    }
+}
+
+fn gone() -> ! {
+    end(b"millpond: the holder of a lock is gone: a process that was forked without handlers must not allocate\n")
+}
+
+/// Ends the program: there is nothing that a caller could do.
+#[cold]
+fn end(said: &[u8]) -> ! {
+    // SAFETY: the text is read.
+    unsafe { libc::write(libc::STDERR_FILENO, said.as_ptr().cast(), said.len()) };
+    std::process::abort()
+}

@@ -1,0 +1,264 @@
+//! A lock in one word, for our own data: with priority inheritance, and usable inside an allocator.
+//!
+//! The word is the number of the thread that holds it, as the kernel wants it for its futexes with priority inheritance (`FUTEX_LOCK_PI`); 0 is free.
+//! Nobody waits: one atomic operation each for taking and giving back. Somebody waits: the kernel sets a bit in the word, lends the holder
+//! the priority of the first waiter, and hands the word over itself.
+//!
+//! It allocates nothing, registers nothing, and needs no call before its first use. What it protects must be left whole by whoever holds it: it is for
+//! sections that call nothing of strangers and cannot be cancelled. There are two errors that no caller could do anything about, and which end the program with
+//! a sentence: the holder wants it again (an allocator that is called in a handler of signals), and the holder is gone (a child that was forked
+//! without handlers).
+//!
+//! Under loom the words are loom's and the kernel is a model of it (`model.rs`): who waits is blocked, and nobody spins.
+//!
+//! # Fork
+//! Before it the thread that forks takes all words; after it the parent gives them back ([`Word::unlock`]), and the child, whose thread has another number,
+//! calls [`Word::reset`] on each before anything else.
+
+#[cfg(not(loom))]
+mod kernel;
+#[cfg(loom)]
+mod model;
+#[cfg(not(loom))]
+mod thread;
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU32, Ordering};
+#[cfg(loom)]
+use model::thread;
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Nobody holds it.
+const FREE: u32 = 0;
+
+/// A lock. See the head of this file.
+#[derive(Debug)]
+pub(crate) struct Word(AtomicU32, #[cfg(loom)] model::Kernel);
+
+/// Holds a [`Word`] until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Held<'a>(&'a Word);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.unlock();
+    }
+}
+
+impl Word {
+    /// A free one.
+    #[cfg(not(loom))]
+    pub(crate) const fn new() -> Word {
+        Word(AtomicU32::new(FREE))
+    }
+
+    /// A free one; of loom's words none is a constant.
+    #[cfg(loom)]
+    pub(crate) fn new() -> Word {
+        Word(AtomicU32::new(FREE), model::Kernel::default())
+    }
+
+    /// Takes it, and gives it back when what is returned goes.
+    pub(crate) fn hold(&self) -> Held<'_> {
+        self.lock();
+        Held(self)
+    }
+
+    /// Takes it.
+    pub(crate) fn lock(&self) {
+        if !self.try_lock() {
+            self.wait();
+        }
+    }
+
+    /// Takes it if nobody holds it.
+    #[must_use]
+    pub(crate) fn try_lock(&self) -> bool {
+        self.0.compare_exchange(FREE, thread::number(), Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Gives it back. The calling thread holds it.
+    pub(crate) fn unlock(&self) {
+        if self.0.compare_exchange(thread::number(), FREE, Ordering::Release, Ordering::Relaxed).is_err() {
+            self.hand_over();
+        }
+    }
+
+    /// In the child after a fork, whose only thread this is: it is free, whoever held it.
+    pub(crate) fn reset(&self) {
+        thread::forget();
+        self.0.store(FREE, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::cell::UnsafeCell;
+    use std::sync::Barrier;
+
+    fn value(word: &Word) -> u32 {
+        word.0.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn the_word_is_the_number_of_its_holder() {
+        static WORD: Word = Word::new();
+        let held = WORD.hold();
+        // SAFETY: it only asks.
+        assert_eq!(i64::from(value(&WORD)), unsafe { libc::syscall(libc::SYS_gettid) });
+        assert!(!WORD.try_lock());
+        drop(held);
+        assert_eq!(value(&WORD), FREE);
+        assert!(WORD.try_lock());
+        WORD.unlock();
+        assert_eq!(value(&WORD), FREE);
+    }
+
+    struct Shared {
+        word: Word,
+        count: UnsafeCell<u64>,
+    }
+
+    // SAFETY: the count is touched under the word only.
+    unsafe impl Sync for Shared {}
+
+    impl Shared {
+        fn add(&self) {
+            let _held = self.word.hold();
+            // SAFETY: the word is held.
+            unsafe { *self.count.get() += 1 };
+        }
+    }
+
+    #[test]
+    fn of_many_threads_one_is_in_at_a_time() {
+        const THREADS: usize = 4;
+        const ROUNDS: u64 = 20_000;
+        let shared = Shared { word: Word::new(), count: UnsafeCell::new(0) };
+        let together = Barrier::new(THREADS);
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    together.wait();
+                    (0..ROUNDS).for_each(|_| shared.add());
+                });
+            }
+        });
+        assert_eq!(shared.count.into_inner(), ROUNDS * THREADS as u64);
+        assert_eq!(value(&shared.word), FREE);
+    }
+
+    #[test]
+    fn who_waits_in_the_kernel_is_handed_the_word() {
+        let word = Word::new();
+        let held = word.hold();
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                let _held = word.hold();
+                value(&word)
+            });
+            while value(&word) & libc::FUTEX_WAITERS == 0 {
+                std::thread::yield_now();
+            }
+            let before = value(&word) & libc::FUTEX_TID_MASK;
+            drop(held);
+            let after = waiter.join().unwrap() & libc::FUTEX_TID_MASK;
+            assert_ne!(before, after);
+        });
+        assert_eq!(value(&word), FREE);
+    }
+
+    /// Runs `body` in a forked child, which must have nothing to say: its status as `waitpid` gives it.
+    fn child(body: impl FnOnce()) -> i32 {
+        // SAFETY: the child uses this thread's memory only, and ends below.
+        let pid = unsafe { libc::fork() };
+        assert!(pid >= 0);
+        if pid == 0 {
+            body();
+            // SAFETY: nothing of the parent's is cleaned up twice.
+            unsafe { libc::_exit(0) }
+        }
+        let mut status = 0;
+        // SAFETY: the child is ours.
+        assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+        status
+    }
+
+    #[test]
+    fn in_a_child_it_is_free_and_its_holder_has_the_childs_number() {
+        let word = Word::new();
+        word.lock();
+        let parents = value(&word);
+        let status = child(|| {
+            word.reset();
+            word.lock();
+            let childs = value(&word);
+            word.unlock();
+            // SAFETY: it ends the child.
+            unsafe {
+                libc::_exit(if childs != parents && childs.cast_signed() == libc::getpid() { 7 } else { 1 })
+            }
+        });
+        assert_eq!(libc::WEXITSTATUS(status), 7);
+        word.unlock();
+    }
+
+    #[test]
+    fn who_wants_it_twice_or_from_nobody_ends_with_a_sentence() {
+        let word = Word::new();
+        let is_aborted = |status| libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGABRT;
+        assert!(is_aborted(child(|| {
+            word.lock();
+            word.lock();
+        })));
+        // The number of a thread that is none: beyond what the kernel gives.
+        let abandoned = Word(AtomicU32::new(libc::FUTEX_TID_MASK));
+        assert!(is_aborted(child(|| abandoned.lock())));
+        assert!(is_aborted(child(|| abandoned.unlock())));
+    }
+}
+
+/// Every order in which the threads could run: `RUSTFLAGS="--cfg loom" cargo test -p millpond-rt --lib word`.
+#[cfg(all(test, loom))]
+mod orders {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+
+    struct Shared {
+        word: Word,
+        count: UnsafeCell<u32>,
+    }
+
+    impl Shared {
+        fn add(&self) {
+            let _held = self.word.hold();
+            // SAFETY: the word is held; loom checks it.
+            self.count.with_mut(|count| unsafe { *count += 1 });
+        }
+    }
+
+    #[test]
+    fn one_is_in_at_a_time_in_any_order() {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(|| {
+            let shared = Arc::new(Shared { word: Word::new(), count: UnsafeCell::new(0) });
+            let others: Vec<_> = (0..2)
+                .map(|_| {
+                    let shared = Arc::clone(&shared);
+                    loom::thread::spawn(move || shared.add())
+                })
+                .collect();
+            shared.add();
+            for other in others {
+                other.join().unwrap();
+            }
+            let _held = shared.word.hold();
+            // SAFETY: as above.
+            assert_eq!(shared.count.with(|count| unsafe { *count }), 3);
+        });
+    }
+}
