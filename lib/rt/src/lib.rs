@@ -67,6 +67,8 @@ mod residency;
 #[cfg(not(loom))]
 mod stacks;
 #[cfg(not(loom))]
+mod umem;
+#[cfg(not(loom))]
 mod violation;
 
 #[cfg(not(loom))]

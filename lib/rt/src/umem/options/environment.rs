@@ -1,0 +1,109 @@
+//! Where the texts come from: the environment, and what the program itself says by a hook.
+//!
+//! A hook is a function of the program that is called for a variable that is not set: `const char *_umem_debug_init(void)`, and likewise
+//! `_umem_logging_init` and `_umem_options_init`. `dlsym` could look for them, but it allocates when it finds nothing (the text for `dlerror`), which
+//! here is a call of the allocator that is just being made. So the linker looks: there is a table of weak references, which is all zeros when nobody has
+//! such functions. It works in static programs, too. A program that is linked with the shared library exports its hooks by that; one under
+//! `LD_PRELOAD` must export them itself (`-rdynamic`).
+
+use super::{Complain, Settings, Variable};
+use core::ffi::{CStr, c_char};
+
+impl Settings {
+    /// What was asked of this process. For the first allocation: runs once, before there is a cache.
+    ///
+    /// A variable that is set wins over its hook, even with nothing in it. A program that runs with rights that its user has not (`AT_SECURE`)
+    /// does not listen to the environment. Hooks run before anything else of the program does, and must not wait for it; when they allocate, that
+    /// is to be served while this call has not returned: whoever calls it must be ready for that.
+    pub(crate) fn read(complain: Complain<'_>) -> Settings {
+        let is_secure = is_secure();
+        put_together(|variable| if is_secure { None } else { environment(variable) }, said_by_hook, complain)
+    }
+}
+
+/// The settings of texts from two places, of which the first wins.
+fn put_together(
+    first: impl Fn(Variable) -> Option<&'static [u8]>,
+    second: impl Fn(Variable) -> Option<&'static [u8]>,
+    complain: Complain<'_>,
+) -> Settings {
+    let mut settings = Settings::STANDARD;
+    for variable in Variable::ALL {
+        if let Some(text) = first(variable).or_else(|| second(variable)) {
+            settings.add(variable, text, complain);
+        }
+    }
+    let logs = settings.logs;
+    let is_logged = logs.transaction.or(logs.contents).or(logs.fail).or(logs.slab).is_some();
+    if is_logged && settings.debug.audit.is_none() {
+        complain(b"UMEM_LOGGING: has no effect without audit in UMEM_DEBUG");
+    }
+    settings
+}
+
+fn is_secure() -> bool {
+    // SAFETY: it only asks.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+fn environment(variable: Variable) -> Option<&'static [u8]> {
+    // SAFETY: the name ends with a zero. The text is read before this thread returns to the program; another thread that changes the
+    // environment at that very moment breaks any program that reads it.
+    unsafe {
+        let text = libc::getenv(variable.name().as_ptr());
+        if text.is_null() { None } else { Some(CStr::from_ptr(text).to_bytes()) }
+    }
+}
+
+fn said_by_hook(variable: Variable) -> Option<&'static [u8]> {
+    let hook = hook(variable)?;
+    // SAFETY: a hook gives null, or a text that ends with a zero and stays.
+    unsafe {
+        let text = hook();
+        if text.is_null() { None } else { Some(CStr::from_ptr(text).to_bytes()) }
+    }
+}
+
+type Hook = unsafe extern "C" fn() -> *const c_char;
+
+#[cfg(not(miri))]
+fn hook(variable: Variable) -> Option<Hook> {
+    // SAFETY: the table has three entries, each null or the address of a function with that name; the linker wrote them before any code ran.
+    let [debug, logging, options] = unsafe { (&raw const millpond_umem_hooks).read() };
+    match variable {
+        Variable::Debug => debug,
+        Variable::Logging => logging,
+        Variable::Options => options,
+    }
+}
+
+/// Miri has no linker.
+#[cfg(miri)]
+fn hook(_: Variable) -> Option<Hook> {
+    None
+}
+
+#[cfg(not(miri))]
+unsafe extern "C" {
+    safe static millpond_umem_hooks: [Option<Hook>; 3];
+}
+
+// Stable Rust has no weak references; assemblers have. Hidden: each copy of this library has a table of its own.
+#[cfg(not(miri))]
+core::arch::global_asm!(
+    ".pushsection .data.rel.ro.millpond_umem_hooks, \"aw\"",
+    ".weak _umem_debug_init",
+    ".weak _umem_logging_init",
+    ".weak _umem_options_init",
+    ".globl millpond_umem_hooks",
+    ".hidden millpond_umem_hooks",
+    ".p2align 3",
+    "millpond_umem_hooks:",
+    ".quad _umem_debug_init",
+    ".quad _umem_logging_init",
+    ".quad _umem_options_init",
+    ".popsection",
+);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,43 @@
+//! A line of text that is put together without memory from anybody.
+
+/// How long it can become. The longest that is made: a test.
+const BYTES_MAX: usize = 192;
+
+/// Some text. What does not fit is left out.
+pub(super) struct Line {
+    bytes: [u8; BYTES_MAX],
+    length: usize,
+}
+
+impl Line {
+    pub(super) fn new() -> Line {
+        Line { bytes: [0; BYTES_MAX], length: 0 }
+    }
+
+    /// Adds text. What a terminal would obey instead of showing is a question mark.
+    pub(super) fn push(mut self, text: &[u8]) -> Line {
+        let places = self.bytes.iter_mut().skip(self.length);
+        for (place, byte) in places.zip(text) {
+            *place = if byte.is_ascii_control() { b'?' } else { *byte };
+            self.length += 1;
+        }
+        self
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_joined_controls_are_shown_and_an_end_is_an_end() {
+        assert_eq!(Line::new().push(b"one ").push(b"\x1b[2J\n").as_bytes(), b"one ?[2J?");
+        let long = Line::new().push(&[b'x'; 150]).push(&[b'y'; 150]).push(b"z");
+        assert_eq!(long.as_bytes().len(), BYTES_MAX);
+        assert_eq!(long.as_bytes().last(), Some(&b'y'));
+    }
+}
