@@ -36,8 +36,10 @@ use core::ffi::{c_int, c_void};
 pub const PAGE: usize = 4096;
 /// Entries of a table of the page map, of which there are three levels: addresses below 2^48.
 pub const TABLE: usize = 4096;
-/// Caches with magazines at the most; later ones go without.
-pub const PAIRS: usize = 512;
+/// The place in [`Thread::pairs`] that stays empty: all caches without magazines have it.
+pub const NO_PAIR: u32 = 510;
+/// Places in [`Thread::pairs`].
+pub const PAIRS: usize = NO_PAIR as usize + 1;
 /// Chunks of a slab at the most.
 pub const CHUNKS: usize = 512;
 /// Bytes of a cache's name, with the zero at its end.
@@ -228,7 +230,7 @@ pub struct Heap {
 pub struct Cache {
     /// Ends with a zero.
     pub name: [u8; NAME],
-    /// Its place in [`Thread::pairs`]; [`PAIRS`] or more: it has none.
+    /// Its place in [`Thread::pairs`]; [`NO_PAIR`]: it has no magazines.
     pub index: u32,
     /// Of [`flags`].
     pub flags: u32,
@@ -316,6 +318,8 @@ pub struct Depot {
     pub contention: u64,
     /// What that was at the latest update.
     pub contention_before: u64,
+    /// Magazines that were taken and brought since they have this size.
+    pub exchanges: u64,
 }
 
 /// Magazines, one upon the other.
@@ -348,6 +352,8 @@ pub struct Thread {
     pub next: *mut Thread,
     /// The thread's number; 0: nobody's.
     pub tid: u32,
+    /// 1: it is just exchanging a magazine, and one of its pairs may not fit together.
+    pub busy: u32,
     /// One for each cache, by [`Cache::index`].
     pub pairs: [Pair; PAIRS],
 }

@@ -80,4 +80,10 @@ pub use residency::{StackResidency, stack_lock, stack_residency};
 #[cfg(not(loom))]
 pub use stacks::{StackSizes, fetch_stack_sizes, stack_alloc, stack_free};
 #[cfg(not(loom))]
+pub use umem::{
+    Object, ObjectCache, ObjectCacheError, RawCache, RawCachePlan, malloc, umem_alloc, umem_cache_alloc,
+    umem_cache_create, umem_cache_destroy, umem_cache_free, umem_free, umem_nofail_callback, umem_reap,
+    umem_zalloc,
+};
+#[cfg(not(loom))]
 pub use violation::stack_violation;

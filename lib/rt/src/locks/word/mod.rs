@@ -21,6 +21,8 @@ mod kernel;
 mod model;
 #[cfg(not(loom))]
 mod thread;
+#[cfg(not(loom))]
+pub(crate) use thread::number as thread_number;
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, Ordering};

@@ -8,7 +8,7 @@ thread_local! {
 }
 
 /// As the kernel knows it; asked once.
-pub(super) fn number() -> u32 {
+pub(crate) fn number() -> u32 {
     match NUMBER.get() {
         0 => ask(),
         known => known,

@@ -1,0 +1,148 @@
+//! The caches that are there from the beginning: one for each size that `umem_alloc` gives, and for each that malloc does.
+
+use super::cache::{self, Plan};
+use super::settings::Ready;
+use millpond_rt_layout::{Cache, LARGEST};
+use std::cell::UnsafeCell;
+
+/// Bytes of a step of the tables below.
+const STEP: usize = 8;
+/// As many caches as a family has at the most: numbers of them are bytes.
+const MOST: usize = 128;
+
+/// Caches of growing size, and the smallest that is large enough for each request.
+struct Family(UnsafeCell<Members>);
+
+struct Members {
+    caches: [Cache; MOST],
+    count: usize,
+    /// The number of a cache by a size in steps, rounded up.
+    by_size: [u8; LARGEST / STEP + 1],
+    largest: usize,
+}
+
+// SAFETY: written by `begin` only, before anybody is told that the allocator is ready; caches have locks of their own.
+unsafe impl Sync for Family {}
+
+const NONE: Members = Members {
+    // SAFETY: zeros are a cache of nothing.
+    caches: unsafe { std::mem::zeroed() },
+    count: 0,
+    by_size: [0; LARGEST / STEP + 1],
+    largest: 0,
+};
+
+static ALLOC: Family = Family(UnsafeCell::new(NONE));
+static MALLOC: Family = Family(UnsafeCell::new(NONE));
+
+/// Makes them all. False: there is no memory, or there are too many.
+pub(super) fn begin(settings: &Ready) -> bool {
+    let sizes = settings.asked.options.sizes;
+    ALLOC.fill(b"umem_alloc_", 0, sizes.as_slice().iter().copied())
+}
+
+/// Makes those of malloc, whose buffers begin eight bytes before a multiple of sixteen: there is a tag, and what follows is aligned for everything.
+pub(super) fn begin_malloc() -> bool {
+    MALLOC.fill(b"umem_malloc_", 8, malloc_sizes())
+}
+
+/// In steps of 16 bytes up to 256, then eight to each doubling.
+fn malloc_sizes() -> impl Iterator<Item = usize> {
+    let fine = (1..=16).map(|step| step * 16);
+    let coarse = (8..LARGEST.ilog2()).flat_map(|power| (9..=16).map(move |eighth| eighth << (power - 3)));
+    fine.chain(coarse)
+}
+
+/// The cache for so many bytes, or null: there is none for so many.
+#[inline(always)]
+pub(super) fn for_alloc(size: usize) -> *mut Cache {
+    ALLOC.find(size)
+}
+
+/// The same of malloc.
+#[inline(always)]
+pub(super) fn for_malloc(size: usize) -> *mut Cache {
+    MALLOC.find(size)
+}
+
+impl Family {
+    fn fill(&self, prefix: &[u8], shift: usize, sizes: impl Iterator<Item = usize>) -> bool {
+        // SAFETY: nobody else uses it before it is ready.
+        let members = unsafe { &mut *self.0.get() };
+        let mut covered = 0;
+        for size in sizes {
+            if members.count == MOST {
+                return false;
+            }
+            let mut name = [0; 32];
+            let length = write_name(&mut name, prefix, size);
+            let align = if shift > 0 { 16 } else { natural(size) };
+            let plan = Plan { align, shift, ..Plan::of(name.get(..length).unwrap_or_default(), size) };
+            // SAFETY: it is in a static, of zeros, and was not told to anybody.
+            if unsafe { cache::init(&raw mut members.caches[members.count], plan) }.is_err() {
+                return false;
+            }
+            let number = members.count as u8;
+            let end = size / STEP;
+            members.by_size[covered..=end].fill(number);
+            covered = end + 1;
+            members.count += 1;
+            members.largest = size;
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn find(&self, size: usize) -> *mut Cache {
+        let members = self.0.get();
+        // SAFETY: within the table, whose numbers are those of caches; before it is ready `largest` is 0.
+        unsafe {
+            if size > (*members).largest {
+                return std::ptr::null_mut();
+            }
+            let number = *(&raw const (*members).by_size).cast::<u8>().add(size.div_ceil(STEP));
+            (&raw mut (*members).caches).cast::<Cache>().add(number as usize)
+        }
+    }
+}
+
+/// Multiples of 64 begin at a multiple of 64; everything else as its size suggests.
+fn natural(size: usize) -> usize {
+    match size {
+        _ if size.is_multiple_of(64) => 64,
+        _ if size >= 16 => 16,
+        _ => 8,
+    }
+}
+
+/// A prefix and a number; how many bytes that takes.
+fn write_name(name: &mut [u8; 32], prefix: &[u8], number: usize) -> usize {
+    let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
+    let mut rest = number;
+    for at in (prefix.len()..prefix.len() + digits).rev() {
+        name[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    name[..prefix.len()].copy_from_slice(prefix);
+    prefix.len() + digits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_of_malloc_grow_by_an_eighth_and_end_with_the_largest() {
+        let sizes: Vec<usize> = malloc_sizes().collect();
+        assert!(sizes.is_sorted() && sizes.len() < MOST);
+        assert_eq!(sizes[14..20], [240, 256, 288, 320, 352, 384]);
+        assert_eq!(sizes.last(), Some(&LARGEST));
+    }
+
+    #[test]
+    fn names_have_their_size() {
+        let mut name = [0; 32];
+        let length = write_name(&mut name, b"umem_alloc_", 131_072);
+        assert_eq!(&name[..length], b"umem_alloc_131072");
+    }
+}

@@ -1,0 +1,435 @@
+//! Caches: from a request to a magazine, a slab, or nobody.
+
+use super::{debug, depot, log, meta, report, root, settings, slab, thread, update};
+use libc::{c_int, c_void};
+use millpond_rt_layout::{Bufctl, Buftag, CHUNKS, Cache, NAME, NO_PAIR, flags};
+use std::ptr;
+use std::sync::atomic::Ordering;
+
+/// Words of a request and of a cache's making, as programs in C have them.
+pub(super) mod words {
+    use libc::c_int;
+
+    /// Null when there is no memory.
+    pub(in crate::umem) const DEFAULT: c_int = 0;
+    /// The callback decides.
+    pub(in crate::umem) const NOFAIL: c_int = 0x100;
+    /// Free buffers are not touched.
+    pub(in crate::umem) const NOTOUCH: u32 = 0x1_0000;
+    /// No checks.
+    pub(in crate::umem) const NODEBUG: u32 = 0x2_0000;
+    /// No magazines.
+    pub(in crate::umem) const NOMAGAZINE: u32 = 0x4_0000;
+    /// No bufctls.
+    pub(in crate::umem) const NOHASH: u32 = 0x8_0000;
+}
+
+/// What a cache is made of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plan<'a> {
+    /// Cut to what there is room for.
+    pub(super) name: &'a [u8],
+    pub(super) size: usize,
+    /// 0: what the size suggests.
+    pub(super) align: usize,
+    /// Where buffers begin, modulo the alignment.
+    pub(super) shift: usize,
+    pub(super) cflags: u32,
+    pub(super) constructor: Option<unsafe extern "C" fn(*mut c_void, *mut c_void, c_int) -> c_int>,
+    pub(super) destructor: Option<unsafe extern "C" fn(*mut c_void, *mut c_void)>,
+    pub(super) reclaim: Option<unsafe extern "C" fn(*mut c_void)>,
+    pub(super) private: *mut c_void,
+}
+
+impl Plan<'_> {
+    /// Nothing but a size.
+    pub(super) fn of(name: &[u8], size: usize) -> Plan<'_> {
+        Plan {
+            name,
+            size,
+            align: 0,
+            shift: 0,
+            cflags: 0,
+            constructor: None,
+            destructor: None,
+            reclaim: None,
+            private: ptr::null_mut(),
+        }
+    }
+
+    /// The errno of what cannot be.
+    fn check(&self) -> Result<usize, c_int> {
+        let cannot = self.size == 0
+            || (self.align != 0 && !self.align.is_power_of_two())
+            || self.align > crate::stacks::page_size()
+            || self.cflags & (words::NOTOUCH | words::NOHASH) == words::NOTOUCH | words::NOHASH;
+        if cannot {
+            return Err(libc::EINVAL);
+        }
+        let align = match self.align {
+            0 if self.size.next_multiple_of(8) >= 16 => 16,
+            0 => 8,
+            some => some.max(8),
+        };
+        if self.size > usize::MAX / 16 { Err(libc::ENOMEM) } else { Ok(align) }
+    }
+}
+
+/// A cache, in the list of all.
+///
+/// # Errors
+/// `EINVAL`, `ENOMEM` when the size is too large, `EAGAIN` when there is no memory.
+pub(super) fn create(plan: Plan<'_>) -> Result<*mut Cache, c_int> {
+    plan.check()?;
+    if !root::begin() {
+        return Err(libc::EAGAIN);
+    }
+    let cache: *mut Cache = meta::alloc(size_of::<Cache>()).cast();
+    if cache.is_null() {
+        return Err(libc::EAGAIN);
+    }
+    // SAFETY: memory of zeros, which is ours.
+    let made = unsafe { init(cache, plan) };
+    if let Err(errno) = made {
+        // SAFETY: as above; nobody was told of it.
+        unsafe { meta::free(cache.cast(), size_of::<Cache>()) };
+        return Err(errno);
+    }
+    Ok(cache)
+}
+
+/// Makes a cache of zeros one of a plan, and enters it.
+///
+/// # Safety
+/// It is the caller's alone, and stays where it is.
+///
+/// # Errors
+/// As [`create`].
+pub(super) unsafe fn init(cache: *mut Cache, plan: Plan<'_>) -> Result<(), c_int> {
+    let align = plan.check()?;
+    // SAFETY: our caller's.
+    unsafe {
+        for (to, from) in (&mut (*cache).name)[..NAME - 1].iter_mut().zip(plan.name) {
+            *to = *from;
+        }
+        (*cache).size = plan.size;
+        (*cache).shift = plan.shift;
+        (*cache).cflags = plan.cflags;
+        (*cache).constructor = plan.constructor;
+        (*cache).destructor = plan.destructor;
+        (*cache).reclaim = plan.reclaim;
+        (*cache).private = plan.private;
+        (*cache).flags = settings::flags_of(plan.size, align, plan.cflags);
+        let bits = (*cache).flags;
+        let rounded = plan.size.next_multiple_of(8);
+        let tagged = bits & flags::BUFTAG != 0;
+        if tagged {
+            (*cache).tag = rounded;
+            (*cache).verify = plan.size.min(settings::get().verify) / 8 * 8;
+            let frames = if bits & flags::AUDIT == 0 { 0 } else { settings::get().frames as usize };
+            (*cache).bufctl = size_of::<Bufctl>() + frames * size_of::<usize>();
+        }
+        let whole = rounded + if tagged { size_of::<Buftag>() } else { 0 };
+        (*cache).align = align;
+        (*cache).chunk = whole.next_multiple_of(align);
+        if bits & flags::FIREWALL == 0 {
+            let (slab, chunks) = shape((*cache).chunk, plan.shift);
+            (*cache).slab = slab;
+            (*cache).chunks = chunks;
+        } else {
+            let page = crate::stacks::page_size();
+            (*cache).slab = (*cache).chunk.next_multiple_of(page) + page;
+            (*cache).chunks = 1;
+        }
+        (*cache).depot.rounds = depot::first_rounds((*cache).chunk);
+        (*cache).index = if bits & flags::NOMAGAZINE == 0 { thread::enter(cache) } else { NO_PAIR };
+        if (*cache).index == NO_PAIR {
+            (*cache).flags |= flags::NOMAGAZINE;
+        }
+        let _held = root::LISTS.hold();
+        append(cache);
+    }
+    Ok(())
+}
+
+/// Behind all others. For holders of the list.
+unsafe fn append(cache: *mut Cache) {
+    // SAFETY: caches of the list are alive.
+    unsafe {
+        let first = root::caches();
+        let mut last = first.load(Ordering::Relaxed);
+        if last.is_null() {
+            return first.store(cache, Ordering::Release);
+        }
+        while !(*last).next.is_null() {
+            last = (*last).next;
+        }
+        (*cache).previous = last;
+        (*last).next = cache;
+    }
+}
+
+/// How long a slab is, and how many chunks it has: the length that leaves the least unused, of those up to 16 KiB or eight chunks.
+fn shape(chunk: usize, shift: usize) -> (usize, u32) {
+    let page = crate::stacks::page_size();
+    let longest = (16 << 10).max(chunk.saturating_mul(8)).next_multiple_of(page).min(1 << 20);
+    let least = (chunk + shift).next_multiple_of(page);
+    let mut best = (least, (least - shift) / chunk);
+    for slab in (least..=longest.max(least)).step_by(page) {
+        let chunks = ((slab - shift) / chunk).min(CHUNKS);
+        // Unused bytes for each byte of the slab; equally good and longer is better, for it is made less often.
+        let (unused, unused_best) = (slab - chunks * chunk, best.0 - best.1.min(CHUNKS) * chunk);
+        let is_better = unused * best.0 < unused_best * slab;
+        if is_better || (slab <= 16 << 10 && unused * best.0 == unused_best * slab) {
+            best = (slab, chunks);
+        }
+    }
+    (best.0, best.1.min(CHUNKS) as u32)
+}
+
+/// The cache goes. One that has buffers out is said and stays where it is, out of reach.
+///
+/// # Safety
+/// It is of [`create`], and nobody uses it any more.
+pub(super) unsafe fn destroy(cache: *mut Cache) {
+    // SAFETY: our caller promises it.
+    unsafe {
+        {
+            let _held = root::LISTS.hold();
+            let (next, previous) = ((*cache).next, (*cache).previous);
+            if !next.is_null() {
+                (*next).previous = previous;
+            }
+            if previous.is_null() {
+                root::caches().store(next, Ordering::Release);
+            } else {
+                (*previous).next = next;
+            }
+            thread::leave(cache);
+        }
+        depot::clear(cache);
+        slab::reap(cache);
+        if (*cache).slabs.taken > 0 {
+            return report::not_empty(cache);
+        }
+        meta::free(cache.cast(), size_of::<Cache>());
+    }
+}
+
+/// A buffer of a cache, constructed where it has a constructor; or null.
+///
+/// # Safety
+/// The cache is alive.
+#[inline(always)]
+pub(super) unsafe fn alloc(cache: *mut Cache, how: c_int) -> *mut u8 {
+    let block = thread::current();
+    if !block.is_null() {
+        // SAFETY: the pair is this thread's; between its base and its top are rounds.
+        unsafe {
+            let pair = thread::pair(block, cache);
+            let top = (*pair).top;
+            if top > (*pair).base {
+                let round = top.sub(1);
+                (*pair).allocs += 1;
+                (*pair).top = round;
+                return round.read();
+            }
+        }
+    }
+    // SAFETY: our caller's promise.
+    unsafe { alloc_slowly(cache, how) }
+}
+
+/// Gives a buffer back.
+///
+/// # Safety
+/// The cache is alive, and the buffer is nobody's. Where the cache checks, and for addresses that are none, it is told.
+#[inline(always)]
+pub(super) unsafe fn free(cache: *mut Cache, buffer: *mut u8) {
+    let block = thread::current();
+    if !block.is_null() {
+        // SAFETY: the pair is this thread's; between its top and its limit are places.
+        unsafe {
+            let pair = thread::pair(block, cache);
+            let top = (*pair).top;
+            if top < (*pair).limit {
+                top.write(buffer);
+                // A fork must not find the place taken before it is written to.
+                std::sync::atomic::compiler_fence(Ordering::Release);
+                (*pair).top = top.add(1);
+                return;
+            }
+        }
+    }
+    // SAFETY: our caller's promise.
+    unsafe { free_slowly(cache, buffer) }
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn alloc_slowly(cache: *mut Cache, how: c_int) -> *mut u8 {
+    // SAFETY: our caller's promise.
+    unsafe {
+        loop {
+            let buffer = try_alloc(cache);
+            if !buffer.is_null() {
+                return buffer;
+            }
+            (*cache).failures += 1;
+            log::failure(cache);
+            update::ask_for_memory();
+            // Once more: others gave back what they had.
+            let buffer = try_alloc(cache);
+            if !buffer.is_null() {
+                return buffer;
+            }
+            if !report::shall_retry(how) {
+                return ptr::null_mut();
+            }
+        }
+    }
+}
+
+unsafe fn try_alloc(cache: *mut Cache) -> *mut u8 {
+    // SAFETY: our caller's promise; pairs are the calling thread's.
+    unsafe {
+        if (*cache).index == NO_PAIR {
+            return one(cache);
+        }
+        let mut block = thread::current();
+        if block.is_null() {
+            block = thread::attach();
+        }
+        if block.is_null() {
+            return one(cache);
+        }
+        let pair = thread::pair(block, cache);
+        let filled = thread::exchange(block, || {
+            if depot::load_full(cache, pair) {
+                return true;
+            }
+            // Several at once: the next ones are then as quick as they will ever be. Objects are made one by one, for only one was asked for.
+            if (*cache).constructor.is_some() || !depot::load_empty(cache, pair) {
+                return false;
+            }
+            let room = (*pair).limit.offset_from((*pair).base) as usize;
+            let some = (4096 / (*cache).chunk).clamp(1, room);
+            let taken = slab::take(cache, (*pair).base, some);
+            (*pair).top = (*pair).base.add(taken);
+            taken > 0
+        });
+        depot::look(cache);
+        update::look();
+        if !filled {
+            return one(cache);
+        }
+        let round = (*pair).top.sub(1);
+        (*pair).allocs += 1;
+        (*pair).top = round;
+        round.read()
+    }
+}
+
+/// A buffer from a slab, checked and constructed.
+unsafe fn one(cache: *mut Cache) -> *mut u8 {
+    // SAFETY: our caller's promise.
+    unsafe {
+        if settings::shall_fail() && (*cache).cflags & words::NODEBUG == 0 {
+            return ptr::null_mut();
+        }
+        let mut buffer = ptr::null_mut();
+        if slab::take(cache, &raw mut buffer, 1) == 0 {
+            return ptr::null_mut();
+        }
+        if (*cache).tag > 0 {
+            debug::allocated(cache, buffer);
+        }
+        if let Some(constructor) = (*cache).constructor
+            && constructor(buffer.cast(), (*cache).private, words::DEFAULT) != 0
+        {
+            if (*cache).tag > 0 {
+                debug::unmade(cache, buffer);
+            }
+            let _ = slab::give(cache, &raw const buffer, 1);
+            return ptr::null_mut();
+        }
+        count(cache, 1);
+        buffer
+    }
+}
+
+/// Counts allocations that no pair counts.
+pub(super) unsafe fn count(cache: *mut Cache, how_many: u64) {
+    // SAFETY: the place is a live cache's, and only used so where threads could meet.
+    let allocs = unsafe { std::sync::atomic::AtomicU64::from_ptr(&raw mut (*cache).allocs) };
+    allocs.fetch_add(how_many, Ordering::Relaxed);
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn free_slowly(cache: *mut Cache, buffer: *mut u8) {
+    // SAFETY: our caller's promise; pairs are the calling thread's.
+    unsafe {
+        if (*cache).tag > 0 {
+            return free_checked(cache, buffer);
+        }
+        if (*cache).index != NO_PAIR {
+            let mut block = thread::current();
+            if block.is_null() {
+                block = thread::attach();
+            }
+            if !block.is_null() {
+                let pair = thread::pair(block, cache);
+                if thread::exchange(block, || depot::load_empty(cache, pair)) {
+                    let top = (*pair).top;
+                    top.write(buffer);
+                    std::sync::atomic::compiler_fence(Ordering::Release);
+                    (*pair).top = top.add(1);
+                    depot::look(cache);
+                    return update::look();
+                }
+            }
+        }
+        return_to_slabs(cache, &raw const buffer, 1);
+    }
+}
+
+/// Gives a buffer of a cache that checks back.
+unsafe fn free_checked(cache: *mut Cache, buffer: *mut u8) {
+    // SAFETY: nothing is touched before the buffer is found to be one.
+    unsafe {
+        match slab::find(cache, buffer.addr()) {
+            Err(stray) => report::stray(cache, buffer.addr(), stray),
+            Ok(place) => {
+                if !debug::can_be_freed(cache, buffer, place) {
+                    return;
+                }
+                if let Some(destructor) = (*cache).destructor {
+                    destructor(buffer.cast(), (*cache).private);
+                }
+                debug::freed(cache, buffer, place);
+                if let Err((address, stray)) = slab::give(cache, &raw const buffer, 1) {
+                    report::stray(cache, address, stray);
+                }
+            }
+        }
+    }
+}
+
+/// Ends objects and gives their buffers back to the slabs.
+///
+/// # Safety
+/// The cache is alive, and the buffers are nobody's; as [`free`] where they are none.
+pub(super) unsafe fn return_to_slabs(cache: *mut Cache, from: *const *mut u8, count: usize) {
+    // SAFETY: our caller's promise.
+    unsafe {
+        if let Some(destructor) = (*cache).destructor {
+            for at in 0..count {
+                destructor((*from.add(at)).cast(), (*cache).private);
+            }
+        }
+        if let Err((address, stray)) = slab::give(cache, from, count) {
+            report::stray(cache, address, stray);
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! Magazines: what lies between threads and slabs.
+//!
+//! A thread that finds its magazines empty, or full, exchanges one for a full, or an empty, one with the depot: one lock for as many buffers as a
+//! magazine has rounds. Magazines of a cache have all one size, which grows when its lock is fought for (libumem's rule), and when there have been
+//! [`MANY`] exchanges (ours: also without a fight a lock costs more than the rounds of a small magazine). Those of a size of before are emptied when
+//! they come back.
+
+use super::{cache, lock, meta};
+use crate::locks::word::Word;
+use millpond_rt_layout::{Cache, Magazine, Pair, Pile};
+use std::ptr;
+
+/// Rounds of a magazine; chunks must be larger than the second figure for a cache to begin with it, and at most the third for it to grow
+/// beyond, in bytes (libumem's).
+const TYPES: [(u32, usize, usize); 9] = [
+    (1, 3200, 65536),
+    (3, 256, 32768),
+    (7, 64, 16384),
+    (15, 0, 8192),
+    (31, 0, 4096),
+    (47, 0, 2048),
+    (63, 0, 1024),
+    (95, 0, 512),
+    (143, 0, 0),
+];
+
+/// So many exchanges show that magazines are too small for how they are used.
+const MANY: u64 = 1024;
+
+/// Bits of a link that are the pointer.
+const POINTER: u64 = (1 << 48) - 1;
+
+/// With how many rounds magazines begin.
+pub(super) fn first_rounds(chunk: usize) -> u32 {
+    TYPES.iter().find(|(_, least, _)| chunk > *least).map_or(15, |(rounds, ..)| *rounds)
+}
+
+/// The next larger size of magazines, if a cache of such chunks may have it.
+pub(super) fn more_rounds(rounds: u32, chunk: usize) -> Option<u32> {
+    let at = TYPES.iter().position(|(those, ..)| *those == rounds)?;
+    let (_, _, most) = TYPES[at];
+    TYPES.get(at + 1).filter(|_| chunk < most).map(|(rounds, ..)| *rounds)
+}
+
+/// Bytes of a magazine.
+fn bytes(rounds: u32) -> usize {
+    size_of::<Magazine>() + rounds as usize * size_of::<*mut u8>()
+}
+
+/// Where its rounds begin.
+unsafe fn rounds_of(magazine: *mut Magazine) -> *mut *mut u8 {
+    // SAFETY: rounds follow the head.
+    unsafe { magazine.add(1).cast() }
+}
+
+/// The depot's lock. It is counted when somebody else had it.
+unsafe fn hold(cache: *mut Cache) -> &'static Word {
+    // SAFETY: our caller has a live cache; the count is changed under the lock.
+    unsafe {
+        let word = lock::word(&raw mut (*cache).depot.lock);
+        if !word.try_lock() {
+            word.lock();
+            (*cache).depot.contention += 1;
+        }
+        word
+    }
+}
+
+unsafe fn push(pile: *mut Pile, magazine: *mut Magazine, rounds: u32) {
+    // SAFETY: under the depot's lock.
+    unsafe {
+        (*magazine).link = (*pile).top.expose_provenance() as u64 | u64::from(rounds) << 48;
+        (*pile).top = magazine;
+        (*pile).count += 1;
+    }
+}
+
+unsafe fn pop(pile: *mut Pile) -> Option<(*mut Magazine, u32)> {
+    // SAFETY: under the depot's lock.
+    unsafe {
+        let magazine = (*pile).top;
+        if magazine.is_null() {
+            return None;
+        }
+        let link = (*magazine).link;
+        (*pile).top = ptr::with_exposed_provenance_mut((link & POINTER) as usize);
+        (*pile).count -= 1;
+        (*pile).fewest = (*pile).fewest.min((*pile).count);
+        Some((magazine, (link >> 48) as u32))
+    }
+}
+
+/// Loads a magazine.
+unsafe fn load(pair: *mut Pair, magazine: *mut Magazine, rounds: u32, room: u32) {
+    // SAFETY: our caller's pair, and a magazine of so much room.
+    unsafe {
+        let base = rounds_of(magazine);
+        (*pair).base = base;
+        (*pair).limit = base.add(room as usize);
+        (*pair).top = base.add(rounds as usize);
+    }
+}
+
+/// The loaded magazine: itself, its rounds, its room.
+unsafe fn loaded(pair: *mut Pair) -> Option<(*mut Magazine, u32, u32)> {
+    // SAFETY: our caller's pair; the three pointers are of one magazine.
+    unsafe {
+        let base = (*pair).base;
+        if base.is_null() {
+            return None;
+        }
+        let rounds = (*pair).top.offset_from(base) as u32;
+        Some((base.cast::<Magazine>().sub(1), rounds, (*pair).limit.offset_from(base) as u32))
+    }
+}
+
+unsafe fn previous(pair: *mut Pair) -> Option<(*mut Magazine, u32, u32)> {
+    // SAFETY: our caller's pair.
+    unsafe {
+        let magazine = (*pair).previous;
+        (!magazine.is_null()).then(|| (magazine, (*pair).previous_rounds, (*pair).previous_room))
+    }
+}
+
+unsafe fn set_previous(pair: *mut Pair, one: Option<(*mut Magazine, u32, u32)>) {
+    let (magazine, rounds, room) = one.unwrap_or((ptr::null_mut(), 0, 0));
+    // SAFETY: our caller's pair.
+    unsafe {
+        (*pair).previous = magazine;
+        (*pair).previous_rounds = rounds;
+        (*pair).previous_room = room;
+    }
+}
+
+/// Loads the previous magazine, and the loaded one becomes the previous.
+unsafe fn swap(pair: *mut Pair, (magazine, rounds, room): (*mut Magazine, u32, u32)) {
+    // SAFETY: our caller's pair, which is changed by its owner only.
+    unsafe {
+        let was = loaded(pair);
+        load(pair, magazine, rounds, room);
+        set_previous(pair, was);
+    }
+}
+
+/// Loads a magazine that has rounds. False: there is none.
+///
+/// # Safety
+/// The pair is the calling thread's, for that cache, and its loaded magazine is empty or none.
+pub(super) unsafe fn load_full(cache: *mut Cache, pair: *mut Pair) -> bool {
+    // SAFETY: our caller's promise; the depot is under its lock.
+    unsafe {
+        if let Some(full) = previous(pair).filter(|(_, rounds, _)| *rounds > 0) {
+            swap(pair, full);
+            return true;
+        }
+        let empty = previous(pair);
+        let word = hold(cache);
+        let room = (*cache).depot.rounds;
+        (*cache).depot.exchanges += 1;
+        let Some((magazine, rounds)) = pop(&raw mut (*cache).depot.full) else {
+            word.unlock();
+            return false;
+        };
+        let fits = empty.filter(|(_, _, those)| *those == room);
+        if let Some((magazine, ..)) = fits {
+            push(&raw mut (*cache).depot.empty, magazine, 0);
+        }
+        word.unlock();
+        if let (Some((magazine, _, those)), None) = (empty, fits) {
+            meta::free(magazine.cast(), bytes(those));
+        }
+        let was = loaded(pair);
+        load(pair, magazine, rounds, room);
+        set_previous(pair, was);
+        true
+    }
+}
+
+/// Loads a magazine that has room. False: there is no memory for one.
+///
+/// # Safety
+/// The pair is the calling thread's, for that cache, and its loaded magazine is full or none.
+pub(super) unsafe fn load_empty(cache: *mut Cache, pair: *mut Pair) -> bool {
+    // SAFETY: our caller's promise; the depot is under its lock.
+    unsafe {
+        if let Some(empty) = previous(pair).filter(|(_, rounds, room)| rounds < room) {
+            swap(pair, empty);
+            return true;
+        }
+        let full = previous(pair);
+        let word = hold(cache);
+        let room = (*cache).depot.rounds;
+        (*cache).depot.exchanges += 1;
+        let mut magazine = pop(&raw mut (*cache).depot.empty).map(|(magazine, _)| magazine);
+        if magazine.is_none() {
+            word.unlock();
+            let new: *mut Magazine = meta::alloc(bytes(room)).cast();
+            if new.is_null() {
+                return false;
+            }
+            magazine = Some(new);
+            word.lock();
+        }
+        // It may have grown meanwhile.
+        let now = (*cache).depot.rounds;
+        let fits = full.filter(|(_, _, those)| *those == now);
+        if let Some((magazine, rounds, _)) = fits {
+            push(&raw mut (*cache).depot.full, magazine, rounds);
+        }
+        word.unlock();
+        if let (Some(old), None) = (full, fits) {
+            destroy(cache, old);
+        }
+        if let Some(magazine) = magazine {
+            let was = loaded(pair);
+            load(pair, magazine, 0, room);
+            set_previous(pair, was);
+        }
+        true
+    }
+}
+
+/// Takes both magazines of a pair that nobody uses, and counts its allocations.
+///
+/// # Safety
+/// The cache is alive, and nobody else uses the pair.
+pub(super) unsafe fn unload(cache: *mut Cache, pair: *mut Pair) {
+    // SAFETY: our caller's promise; the depot is under its lock.
+    unsafe {
+        let both = [loaded(pair), previous(pair)];
+        let word = hold(cache);
+        cache::count(cache, (*pair).allocs);
+        let room = (*cache).depot.rounds;
+        for (magazine, rounds, _) in both.iter().flatten().filter(|(_, _, those)| *those == room) {
+            let depot = &raw mut (*cache).depot;
+            let pile = if *rounds > 0 { &raw mut (*depot).full } else { &raw mut (*depot).empty };
+            push(pile, *magazine, *rounds);
+        }
+        word.unlock();
+        pair.write_bytes(0, 1);
+        for old in both.into_iter().flatten().filter(|(_, _, those)| *those != room) {
+            destroy(cache, old);
+        }
+    }
+}
+
+/// Gives the rounds of a magazine back to their slabs, and the magazine.
+unsafe fn destroy(cache: *mut Cache, (magazine, rounds, room): (*mut Magazine, u32, u32)) {
+    // SAFETY: our caller has the magazine, and nobody the rounds.
+    unsafe {
+        cache::return_to_slabs(cache, rounds_of(magazine), rounds as usize);
+        meta::free(magazine.cast(), bytes(room));
+    }
+}
+
+/// Magazines that nobody needed between the two updates before go.
+///
+/// # Safety
+/// The cache is alive.
+pub(super) unsafe fn reap(cache: *mut Cache) {
+    // SAFETY: as our caller promises.
+    unsafe {
+        let depot = &raw mut (*cache).depot;
+        for pile in [&raw mut (*depot).full, &raw mut (*depot).empty] {
+            let spare = |pile: *mut Pile| (*pile).spare.min((*pile).fewest);
+            shrink(cache, pile, spare);
+        }
+    }
+}
+
+/// All magazines of the depot go.
+///
+/// # Safety
+/// The cache is alive.
+pub(super) unsafe fn clear(cache: *mut Cache) {
+    // SAFETY: as our caller promises.
+    unsafe {
+        let depot = &raw mut (*cache).depot;
+        for pile in [&raw mut (*depot).full, &raw mut (*depot).empty] {
+            shrink(cache, pile, |_| u64::MAX);
+        }
+    }
+}
+
+/// Destroys so many magazines of a pile, as long as there are some.
+unsafe fn shrink(cache: *mut Cache, pile: *mut Pile, how_many: impl Fn(*mut Pile) -> u64) {
+    // SAFETY: under the depot's lock; magazines that were taken out are ours.
+    unsafe {
+        let word = hold(cache);
+        let mut left = how_many(pile);
+        while left > 0 {
+            let room = (*cache).depot.rounds;
+            let Some((magazine, rounds)) = pop(pile) else { break };
+            word.unlock();
+            destroy(cache, (magazine, rounds, room));
+            left -= 1;
+            word.lock();
+        }
+        (*pile).spare = 0;
+        word.unlock();
+    }
+}
+
+/// The working set of the time since the latest update; and larger magazines when their lock was fought for more than `most` times.
+///
+/// # Safety
+/// The cache is alive.
+pub(super) unsafe fn update(cache: *mut Cache, most: u64) {
+    // SAFETY: under the depot's lock.
+    unsafe {
+        let word = hold(cache);
+        let depot = &raw mut (*cache).depot;
+        for pile in [&raw mut (*depot).full, &raw mut (*depot).empty] {
+            (*pile).spare = (*pile).fewest;
+            (*pile).fewest = (*pile).count;
+        }
+        let fought = (*depot).contention - (*depot).contention_before;
+        (*depot).contention_before = (*depot).contention;
+        word.unlock();
+        if fought > most {
+            grow(cache);
+        }
+    }
+}
+
+/// Larger magazines when there were many exchanges. The caller is at none.
+///
+/// # Safety
+/// The cache is alive.
+pub(super) unsafe fn look(cache: *mut Cache) {
+    // SAFETY: as our caller promises. The count is read without the lock: who misses it sees it next time.
+    unsafe {
+        if (*cache).depot.exchanges >= MANY {
+            grow(cache);
+        }
+    }
+}
+
+/// Magazines of the next size from now on.
+unsafe fn grow(cache: *mut Cache) {
+    // SAFETY: as our caller promises; no magazine of the old size may be in the depot when the size changes.
+    unsafe {
+        let depot = &raw mut (*cache).depot;
+        let Some(more) = more_rounds((*depot).rounds, (*cache).chunk) else {
+            let word = hold(cache);
+            (*depot).exchanges = 0;
+            return word.unlock();
+        };
+        clear(cache);
+        let word = hold(cache);
+        (*depot).exchanges = 0;
+        // Others may have brought some meanwhile: then it is for the next update.
+        if (*depot).full.top.is_null() && (*depot).empty.top.is_null() {
+            (*depot).rounds = more;
+        }
+        word.unlock();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn magazines_begin_and_grow_as_published() {
+        let begins: Vec<u32> = [8, 64, 65, 256, 257, 3200, 3201, 65536].map(first_rounds).into();
+        assert_eq!(begins, [15, 15, 7, 7, 3, 3, 1, 1]);
+        assert_eq!(more_rounds(1, 4096), Some(3));
+        assert_eq!(more_rounds(1, 65536), None);
+        assert_eq!(more_rounds(15, 8), Some(31));
+        assert_eq!(more_rounds(95, 8), Some(143));
+        assert_eq!(more_rounds(143, 8), None);
+    }
+}

@@ -1,0 +1,113 @@
+//! Rings in which the latest of what happened is kept: transactions, contents, failures, slabs.
+
+use super::settings::Ready;
+use super::{frames, messages, meta, root};
+use crate::locks::word::thread_number;
+use millpond_rt_layout::{Bufctl, Cache, Log, Span, flags, logs};
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Makes the logs that were asked for. One for which there is no memory is not there.
+pub(super) fn begin(settings: &Ready) {
+    let asked = settings.asked.logs;
+    let frames = settings.frames as usize * size_of::<usize>();
+    let record = size_of::<Bufctl>() + frames;
+    let audits = settings.flags & flags::AUDIT != 0;
+    // Contents are kept where they are asked for, whether or not their log is: the log is where.
+    let contents = asked.contents.or((settings.contents > 0).then_some(super::options::LOG));
+    for (at, bytes, stride) in [
+        (logs::TRANSACTION, asked.transaction, record),
+        (logs::CONTENTS, contents, settings.contents.max(8).next_multiple_of(8)),
+        (logs::FAIL, asked.fail, record),
+        (logs::SLAB, asked.slab, record),
+    ] {
+        let Some(bytes) = bytes.filter(|_| audits) else { continue };
+        let entries = (bytes / stride).max(1);
+        let base = meta::alloc(entries * stride);
+        if base.is_null() {
+            messages::say(format_args!("umem: no memory for a log of {bytes} bytes\n"));
+            continue;
+        }
+        // SAFETY: nobody else knows of it yet.
+        unsafe { *log(at) = Log { base, stride, entries, next: 0 } };
+    }
+}
+
+fn log(at: usize) -> *mut Log {
+    // SAFETY: there are so many logs.
+    unsafe { (&raw mut (*root::root()).logs).cast::<Log>().add(at) }
+}
+
+/// The place of the next entry; null: there is no such log.
+fn next(at: usize) -> *mut u8 {
+    let log = log(at);
+    // SAFETY: a log does not change once it is there, but for the number of the next entry.
+    unsafe {
+        if (*log).base.is_null() {
+            return ptr::null_mut();
+        }
+        let number = AtomicUsize::from_ptr(&raw mut (*log).next).fetch_add(1, Ordering::Relaxed);
+        (*log).base.add(number % (*log).entries * (*log).stride)
+    }
+}
+
+/// Copies a record with its stack to the log of transactions. When so much happens that the ring comes round within one transaction, two
+/// are mixed; it is read after the fact, by eyes.
+///
+/// # Safety
+/// The record is of a cache that audits, and the caller's.
+pub(super) unsafe fn transaction(record: *mut Bufctl) {
+    let entry: *mut Bufctl = next(logs::TRANSACTION).cast();
+    if entry.is_null() {
+        return;
+    }
+    // SAFETY: an entry is as long as a record with its stack.
+    unsafe {
+        let before = (*record).log;
+        (*record).log = entry;
+        ptr::copy_nonoverlapping(record.cast::<u8>(), entry.cast(), (*log(logs::TRANSACTION)).stride);
+        (*entry).before = before;
+    }
+}
+
+/// Copies what is in a buffer; where to, or null.
+///
+/// # Safety
+/// So many bytes can be read, and are at most what is kept of a buffer.
+pub(super) unsafe fn contents(buffer: *const u8, bytes: usize) -> *mut u8 {
+    let entry = next(logs::CONTENTS);
+    if !entry.is_null() {
+        // SAFETY: an entry has room for what is kept of a buffer.
+        unsafe { ptr::copy_nonoverlapping(buffer, entry, bytes) };
+    }
+    entry
+}
+
+/// An allocation failed.
+pub(super) fn failure(cache: *mut Cache) {
+    event(logs::FAIL, cache, ptr::null_mut());
+}
+
+/// A slab was made.
+pub(super) fn slab(cache: *mut Cache, span: *mut Span) {
+    event(logs::SLAB, cache, span);
+}
+
+/// Something that has a stack and no buffer.
+fn event(at: usize, cache: *mut Cache, span: *mut Span) {
+    let entry: *mut Bufctl = next(at).cast();
+    if entry.is_null() {
+        return;
+    }
+    // SAFETY: an entry is as long as a record with its stack, and zeros are a record of nothing.
+    unsafe {
+        entry.write_bytes(0, 1);
+        (*entry).cache = cache;
+        (*entry).span = span;
+        (*entry).time = messages::now().cast_unsigned();
+        (*entry).thread = thread_number();
+        let room = (*root::root()).frames as usize;
+        let stack = std::slice::from_raw_parts_mut(entry.add(1).cast::<usize>(), room);
+        (*entry).depth = frames::capture(stack) as u32;
+    }
+}

@@ -1,0 +1,390 @@
+//! The family of malloc over the caches, for a library that takes the place of the C library's (`lib/rt-malloc`).
+//!
+//! Before each buffer stands a *tag*: its size, and a word from which the size and that word give a signature, so that what is freed is known without a
+//! search, and what is none is found out. A freed buffer has another one. Buffers whose alignment was asked for have a tag that says how far before them
+//! the real buffer begins.
+//!
+//! ```text
+//!  of a cache:  | tag | data ...                      the chunk begins eight bytes before a multiple of sixteen
+//!  a span:      | 8 bytes | tag | data ...            from 131,064 bytes on; the eight bytes are the size if it needs more than 32 bits
+//!  aligned:     | tag | data of malloc ... | tag | data ...
+//! ```
+
+use super::report::{self, Known};
+use super::slab::{self, Place};
+use super::{builtin, cache, debug, map, pages, root};
+use crate::locks::word::Word;
+use millpond_rt_layout::patterns::{FREE, MALLOC, MALLOC_OVERSIZE, MEMALIGN};
+use millpond_rt_layout::{Cache, LARGEST, Span, kind};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes of a tag.
+const TAG: usize = 8;
+/// Bytes before the data of a span.
+const HEAD: usize = 16;
+/// What every buffer is aligned to.
+const ALIGN: usize = 16;
+
+/// A tag: 32 bits, and what makes a signature of them.
+fn tag(signature: u32, value: u32) -> u64 {
+    u64::from(value) | u64::from(signature.wrapping_sub(value)) << 32
+}
+
+/// What a tag says.
+enum Says {
+    /// A buffer of so many bytes.
+    Size(usize),
+    /// A large one, whose size stands before the tag.
+    Oversize,
+    /// So many bytes further down is the real one.
+    Distance(usize),
+    /// It was freed.
+    Freed,
+    /// Nothing.
+    Nonsense,
+}
+
+fn read(word: u64) -> Says {
+    let value = word as u32;
+    let signature = value.wrapping_add((word >> 32) as u32);
+    match signature {
+        MALLOC => Says::Size(value as usize),
+        MALLOC_OVERSIZE => Says::Oversize,
+        MEMALIGN => Says::Distance(value as usize),
+        _ if word == FREE => Says::Freed,
+        _ => Says::Nonsense,
+    }
+}
+
+/// Where the tag of a buffer is.
+unsafe fn tag_of(data: *mut u8) -> *mut u64 {
+    // SAFETY: tags are before buffers; our caller has one.
+    unsafe { data.sub(TAG).cast() }
+}
+
+/// As `malloc`.
+///
+/// Memory is aligned to 16 bytes. Null, and errno `ENOMEM`: there is none.
+#[inline(always)]
+pub fn malloc(size: usize) -> *mut u8 {
+    // A sum that is too large wraps to less than a tag, of which there is none.
+    let whole = size.wrapping_add(TAG);
+    let of = if whole < TAG { ptr::null_mut() } else { builtin::for_malloc(whole) };
+    if of.is_null() {
+        return malloc_slowly(size);
+    }
+    // SAFETY: the cache is one of ours, alive for ever; its buffers have room for the tag and the data.
+    unsafe {
+        let buffer = cache::alloc(of, cache::words::DEFAULT);
+        if buffer.is_null() {
+            return no_memory();
+        }
+        if (*of).tag > 0 {
+            debug::set_size(of, buffer, whole);
+        }
+        buffer.cast::<u64>().write(tag(MALLOC, size as u32));
+        buffer.add(TAG)
+    }
+}
+
+#[cold]
+fn no_memory() -> *mut u8 {
+    // SAFETY: the calling thread's own number.
+    unsafe { *libc::__errno_location() = libc::ENOMEM };
+    ptr::null_mut()
+}
+
+/// For sizes without a cache, and before there are caches.
+#[cold]
+#[inline(never)]
+fn malloc_slowly(size: usize) -> *mut u8 {
+    if is_begun() && !builtin::for_malloc(size.saturating_add(TAG)).is_null() {
+        return malloc(size);
+    }
+    let span = large(size);
+    if span.is_null() { no_memory() } else { data_of(span) }
+}
+
+/// Whether the caches of malloc are there. The first caller makes them; what it needs meanwhile comes from spans.
+fn is_begun() -> bool {
+    static BEGINNING: Word = Word::new();
+    static BEGUN: AtomicBool = AtomicBool::new(false);
+    if BEGUN.load(Ordering::Acquire) {
+        return true;
+    }
+    if !root::begin() {
+        return false;
+    }
+    let _held = BEGINNING.hold();
+    if !BEGUN.load(Ordering::Acquire) && builtin::begin_malloc() {
+        BEGUN.store(true, Ordering::Release);
+    }
+    BEGUN.load(Ordering::Acquire)
+}
+
+/// A span for so many bytes, with its tag; or null.
+fn large(size: usize) -> *mut Span {
+    let Some(whole) = size.checked_add(HEAD).filter(|whole| isize::try_from(*whole).is_ok()) else {
+        return ptr::null_mut();
+    };
+    let span = pages::alloc(whole, 1, kind::LARGE);
+    if !span.is_null() {
+        // SAFETY: the span is ours, and longer than its head.
+        unsafe { set_large(span, size) };
+    }
+    span
+}
+
+/// Writes what stands before the data of a span.
+unsafe fn set_large(span: *mut Span, size: usize) {
+    // SAFETY: our caller has the span.
+    unsafe {
+        (*span).size = size;
+        let head: *mut u64 = (*span).base.cast();
+        if let Ok(small) = u32::try_from(size) {
+            head.add(1).write(tag(MALLOC, small));
+        } else {
+            head.write(size as u64);
+            head.add(1).write(tag(MALLOC_OVERSIZE, 0));
+        }
+    }
+}
+
+fn data_of(span: *mut Span) -> *mut u8 {
+    // SAFETY: a span is longer than its head.
+    unsafe { (*span).base.add(HEAD) }
+}
+
+/// The span whose data begins there.
+fn span_of(data: *mut u8) -> Option<*mut Span> {
+    let span = map::find(data.addr());
+    // SAFETY: null, or a live record.
+    let is_one = !span.is_null() && unsafe { (*span).kind == kind::LARGE } && data_of(span) == data;
+    is_one.then_some(span)
+}
+
+/// As `free`.
+///
+/// # Safety
+/// Nobody uses the buffer. What is none, or is one no more, is said, and ends the program.
+#[inline(always)]
+pub unsafe fn free(data: *mut u8) {
+    if data.is_null() {
+        return;
+    }
+    // SAFETY: our caller has the buffer, and its tag is before it.
+    unsafe {
+        let at = tag_of(data);
+        let word = at.read();
+        let size = word as u32;
+        if size.wrapping_add((word >> 32) as u32) == MALLOC {
+            let of = builtin::for_malloc(size as usize + TAG);
+            if !of.is_null() && (*of).tag == 0 {
+                at.write(FREE);
+                return cache::free(of, at.cast());
+            }
+        }
+        free_slowly(data, word);
+    }
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn free_slowly(data: *mut u8, word: u64) {
+    // SAFETY: as in `free`.
+    unsafe {
+        let at = tag_of(data);
+        match read(word) {
+            Says::Size(size) => {
+                let of = builtin::for_malloc(size + TAG);
+                if of.is_null() {
+                    return free_large(data);
+                }
+                debug::check_size(of, at.cast(), size + TAG);
+                cache::free(of, at.cast());
+            }
+            Says::Oversize => free_large(data),
+            Says::Distance(distance) => {
+                at.write(FREE);
+                free(data.sub(distance));
+            }
+            Says::Freed => report::bad_malloc_free(data.addr(), "double-free or invalid buffer", known(data)),
+            Says::Nonsense => {
+                report::bad_malloc_free(data.addr(), "invalid or corrupted buffer", known(data))
+            }
+        }
+    }
+}
+
+unsafe fn free_large(data: *mut u8) {
+    match span_of(data) {
+        // SAFETY: our caller has the buffer.
+        Some(span) => unsafe {
+            tag_of(data).write(FREE);
+            pages::free(span);
+        },
+        None => report::bad_malloc_free(data.addr(), "invalid or corrupted buffer", None),
+    }
+}
+
+/// What is known of the buffer that has an address in it.
+fn known(data: *mut u8) -> Option<Known> {
+    let span = map::find(data.addr());
+    // SAFETY: null, or a live record; records of chunks are read only.
+    unsafe {
+        if span.is_null() || (*span).kind != kind::SLAB {
+            return None;
+        }
+        let cache: *mut Cache = (*span).cache;
+        let from = data.addr().checked_sub((*span).base.addr() + (*span).first as usize)?;
+        let chunk = from / (*cache).chunk;
+        if chunk >= (*cache).chunks as usize {
+            return None;
+        }
+        let buffer = (*span).base.addr() + (*span).first as usize + chunk * (*cache).chunk;
+        Some(Known { cache, buffer, record: slab::bufctl(cache, Place { span, chunk }) })
+    }
+}
+
+/// How many bytes a buffer was asked for; 0 when it is none.
+///
+/// # Safety
+/// It is a buffer of malloc's.
+pub unsafe fn usable_size(data: *mut u8) -> usize {
+    if data.is_null() {
+        return 0;
+    }
+    // SAFETY: our caller has the buffer.
+    unsafe {
+        match read(tag_of(data).read()) {
+            Says::Size(size) => size,
+            Says::Oversize => span_of(data).map_or(0, |span| (*span).size),
+            Says::Distance(distance) => usable_size(data.sub(distance)).saturating_sub(distance),
+            Says::Freed | Says::Nonsense => 0,
+        }
+    }
+}
+
+/// As `calloc`: zeros.
+pub fn calloc(count: usize, size: usize) -> *mut u8 {
+    let Some(bytes) = count.checked_mul(size) else { return no_memory() };
+    let data = malloc(bytes);
+    // SAFETY: it is ours, and so long.
+    unsafe {
+        if !data.is_null() && !(bytes + TAG > LARGEST && is_clean(data)) {
+            data.write_bytes(0, bytes);
+        }
+    }
+    data
+}
+
+/// Whether a new buffer is all zeros, as pages of the kernel are.
+fn is_clean(data: *mut u8) -> bool {
+    // Buffers of caches are never: their spans are slabs.
+    // SAFETY: a live record.
+    span_of(data).is_some_and(|span| unsafe { (*span).clean == 1 })
+}
+
+/// As `realloc`.
+///
+/// # Safety
+/// As [`free`], when it does not give null.
+pub unsafe fn realloc(data: *mut u8, size: usize) -> *mut u8 {
+    if data.is_null() {
+        return malloc(size);
+    }
+    if size == 0 {
+        // As the C library does it.
+        // SAFETY: our caller's promise.
+        unsafe { free(data) };
+        return ptr::null_mut();
+    }
+    // SAFETY: our caller has the buffer.
+    unsafe {
+        let before = match read(tag_of(data).read()) {
+            Says::Freed => {
+                report::bad_malloc_free(data.addr(), "double-free or invalid buffer", known(data));
+                return no_memory();
+            }
+            Says::Nonsense => {
+                report::bad_malloc_free(data.addr(), "invalid or corrupted buffer", known(data));
+                return no_memory();
+            }
+            Says::Size(before) => {
+                let (of, wanted) =
+                    (builtin::for_malloc(before + TAG), builtin::for_malloc(size.saturating_add(TAG)));
+                if !of.is_null() && of == wanted && (*of).tag == 0 {
+                    tag_of(data).write(tag(MALLOC, size as u32));
+                    return data;
+                }
+                if of.is_null()
+                    && wanted.is_null()
+                    && let Some(moved) = resize_large(data, size)
+                {
+                    return moved;
+                }
+                before
+            }
+            Says::Oversize => match resize_large(data, size) {
+                Some(moved) => return moved,
+                None => usable_size(data),
+            },
+            Says::Distance(_) => usable_size(data),
+        };
+        let new = malloc(size);
+        if !new.is_null() {
+            ptr::copy_nonoverlapping(data, new, before.min(size));
+            free(data);
+        }
+        new
+    }
+}
+
+/// A large buffer where it is, or moved by the kernel. Nothing is copied.
+unsafe fn resize_large(data: *mut u8, size: usize) -> Option<*mut u8> {
+    let span = span_of(data)?;
+    let whole = size.checked_add(HEAD)?;
+    // SAFETY: our caller has the buffer.
+    unsafe {
+        let has = (*span).bytes;
+        // One that would leave more than half unused is better made anew.
+        if whole > has || whole < has / 2 {
+            if !pages::resize(span, whole) {
+                return None;
+            }
+        }
+        set_large(span, size);
+        Some(data_of(span))
+    }
+}
+
+/// As `memalign`. Null and errno: `EINVAL` no power of two, `ENOMEM`.
+pub fn memalign(align: usize, size: usize) -> *mut u8 {
+    if !align.is_power_of_two() {
+        // SAFETY: the calling thread's own number.
+        unsafe { *libc::__errno_location() = libc::EINVAL };
+        return ptr::null_mut();
+    }
+    if align <= ALIGN {
+        return malloc(size);
+    }
+    let Some(whole) = size.checked_add(align) else { return no_memory() };
+    if u32::try_from(align).is_err() {
+        return no_memory();
+    }
+    let data = malloc(whole);
+    if data.is_null() {
+        return data;
+    }
+    let distance = data.addr().wrapping_neg() & (align - 1);
+    if distance == 0 {
+        return data;
+    }
+    // SAFETY: the buffer has so many bytes more than were asked for. Both ends are multiples of sixteen, so that the tag fits in between.
+    unsafe {
+        let aligned = data.add(distance);
+        tag_of(aligned).write(tag(MEMALIGN, distance as u32));
+        aligned
+    }
+}

@@ -1,0 +1,68 @@
+//! From an address to the span that it lies in: three levels of tables that only grow, so that whoever reads them needs no lock.
+
+use super::meta;
+use millpond_rt_layout::{PAGE, Span, TABLE};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// The lowest level: pointers to spans.
+type Leaf = [AtomicPtr<Span>; TABLE];
+/// The middle one.
+type Middle = [AtomicPtr<Leaf>; TABLE];
+
+/// The highest one.
+pub(super) static MAP: [AtomicPtr<Middle>; TABLE] = [const { AtomicPtr::new(ptr::null_mut()) }; TABLE];
+
+/// The span of an address, or null: none of ours. The address is not followed. Free spans are found by their first and their last page only.
+pub(super) fn find(address: usize) -> *mut Span {
+    entry(address).map_or(ptr::null_mut(), |entry| entry.load(Ordering::Acquire))
+}
+
+/// The place of an address, if there are tables for it.
+fn entry(address: usize) -> Option<&'static AtomicPtr<Span>> {
+    let page = address / PAGE;
+    // SAFETY: null, or a table that was made before it was published; none is given back.
+    let middle = unsafe { MAP.get(page / TABLE / TABLE)?.load(Ordering::Acquire).as_ref() }?;
+    // SAFETY: as above.
+    let leaf = unsafe { middle[page / TABLE % TABLE].load(Ordering::Acquire).as_ref() }?;
+    Some(&leaf[page % TABLE])
+}
+
+/// Makes the tables that so many bytes from an address need. False: there is no memory, or the address is beyond all tables. For one caller at a
+/// time.
+#[must_use]
+pub(super) fn reserve(base: usize, bytes: usize) -> bool {
+    let leaf_bytes = PAGE * TABLE;
+    let first = base / leaf_bytes;
+    let last = (base + bytes.max(1) - 1) / leaf_bytes;
+    (first..=last).all(|leaf| {
+        let Some(high) = MAP.get(leaf / TABLE) else { return false };
+        let Some(middle) = table(high) else { return false };
+        table(&middle[leaf % TABLE]).is_some()
+    })
+}
+
+/// The table of a place, which is made when there is none. A table of zeros is an empty one.
+fn table<T>(place: &AtomicPtr<T>) -> Option<&'static T> {
+    let mut found = place.load(Ordering::Acquire);
+    if found.is_null() {
+        found = meta::alloc(size_of::<T>()).cast();
+        place.store(found, Ordering::Release);
+    }
+    // SAFETY: null, or memory of that size, zeroed, that is never given back.
+    unsafe { found.as_ref() }
+}
+
+/// Enters a span, or null, for every page of so many bytes. There are tables.
+pub(super) fn enter(base: usize, bytes: usize, span: *mut Span) {
+    for page in (base..base + bytes).step_by(PAGE) {
+        enter_page(page, span);
+    }
+}
+
+/// Enters a span, or null, for one page.
+pub(super) fn enter_page(address: usize, span: *mut Span) {
+    if let Some(entry) = entry(address) {
+        entry.store(span, Ordering::Release);
+    }
+}

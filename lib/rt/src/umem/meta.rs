@@ -1,0 +1,149 @@
+//! Memory of the allocator's own: spans, bufctls, magazines, threads' blocks, tables, caches. It never lies between buffers of users.
+
+use super::lock;
+use super::root;
+use std::cell::UnsafeCell;
+use std::ptr;
+
+/// Sizes up to this have lists in steps of [`STEP`]; larger ones are powers of two.
+const FINE: usize = 1024;
+const STEP: usize = 16;
+/// The largest that is kept when it is given back; larger ones are mapped for themselves.
+const COARSE: usize = 64 << 10;
+/// What the kernel is asked for at once.
+const CHUNK: usize = 256 << 10;
+
+const LISTS: usize = FINE / STEP + (COARSE / FINE).trailing_zeros() as usize;
+
+/// A piece that was given back.
+struct Free {
+    next: *mut Free,
+}
+
+struct Meta {
+    lock: u32,
+    at: *mut u8,
+    left: usize,
+    lists: [*mut Free; LISTS],
+}
+
+struct Shared(UnsafeCell<Meta>);
+
+// SAFETY: it is used under its lock only.
+unsafe impl Sync for Shared {}
+
+static META: Shared =
+    Shared(UnsafeCell::new(Meta { lock: 0, at: ptr::null_mut(), left: 0, lists: [ptr::null_mut(); LISTS] }));
+
+/// The lock, for who forks.
+pub(super) fn lock_word() -> *mut u32 {
+    // SAFETY: no reference is made.
+    unsafe { &raw mut (*META.0.get()).lock }
+}
+
+/// What a request takes, and its list, if it has one.
+fn class(bytes: usize) -> (usize, Option<usize>) {
+    if bytes <= FINE {
+        let steps = bytes.max(1).div_ceil(STEP);
+        (steps * STEP, Some(steps - 1))
+    } else if bytes <= COARSE {
+        let size = bytes.next_power_of_two();
+        (size, Some(FINE / STEP + (size / FINE).trailing_zeros() as usize - 1))
+    } else {
+        (bytes.next_multiple_of(crate::stacks::page_size()), None)
+    }
+}
+
+/// Zeroed memory aligned to 16 bytes, or null. The kernel's pages are not touched before they are used.
+pub(super) fn alloc(bytes: usize) -> *mut u8 {
+    let (size, list) = class(bytes);
+    let Some(list) = list else { return map(size) };
+    // SAFETY: under the lock. What is in a list was given back by `free` with this list's size, and nobody has it.
+    lock::with(lock_word(), || unsafe {
+        let meta = &mut *META.0.get();
+        let first = meta.lists[list];
+        if !first.is_null() {
+            meta.lists[list] = (*first).next;
+            first.cast::<u8>().write_bytes(0, size);
+            return first.cast();
+        }
+        if meta.left < size {
+            let chunk = map(CHUNK);
+            if chunk.is_null() {
+                return chunk;
+            }
+            (meta.at, meta.left) = (chunk, CHUNK);
+        }
+        let piece = meta.at;
+        meta.at = piece.add(size);
+        meta.left -= size;
+        piece
+    })
+}
+
+/// Gives memory of [`alloc`] back.
+///
+/// # Safety
+/// It was allocated with the same number of bytes, and nobody uses it.
+pub(super) unsafe fn free(piece: *mut u8, bytes: usize) {
+    let (size, list) = class(bytes);
+    let Some(list) = list else {
+        // SAFETY: it was mapped with this size.
+        unsafe { libc::munmap(piece.cast(), size) };
+        root::meta_used(|used| used - size);
+        return;
+    };
+    let piece: *mut Free = piece.cast();
+    // SAFETY: our caller promises that it is of this list and nobody's; a piece has room for a pointer.
+    lock::with(lock_word(), || unsafe {
+        let meta = &mut *META.0.get();
+        (*piece).next = meta.lists[list];
+        meta.lists[list] = piece;
+    });
+}
+
+/// New pages of zeros, or null.
+fn map(bytes: usize) -> *mut u8 {
+    let pages = pages_of_zeros(bytes);
+    if !pages.is_null() {
+        root::meta_used(|used| used + bytes);
+    }
+    pages
+}
+
+/// Pages that nobody has, or null. They are not counted as used before they are touched.
+pub(super) fn pages_of_zeros(bytes: usize) -> *mut u8 {
+    let (rights, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
+    // SAFETY: a new mapping where the kernel likes touches no memory that anybody has.
+    let pages = unsafe { libc::mmap(ptr::null_mut(), bytes, rights, flags, -1, 0) };
+    if pages == libc::MAP_FAILED { ptr::null_mut() } else { pages.cast() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_that_comes_again_is_zero_again() {
+        let one = alloc(100);
+        // SAFETY: it is ours and has as many bytes.
+        unsafe {
+            assert!((0..100).all(|at| *one.add(at) == 0));
+            one.write_bytes(0xff, 100);
+            free(one, 100);
+            let again = alloc(97);
+            assert!((0..112).all(|at| *again.add(at) == 0));
+            free(again, 97);
+        }
+    }
+
+    #[test]
+    fn lists_are_by_size_and_none_is_another_ones() {
+        assert_eq!(class(1), (16, Some(0)));
+        assert_eq!(class(1024), (1024, Some(63)));
+        assert_eq!(class(1025), (2048, Some(64)));
+        assert_eq!(class(64 << 10), (64 << 10, Some(LISTS - 1)));
+        assert_eq!(class((64 << 10) + 1).1, None);
+    }
+}

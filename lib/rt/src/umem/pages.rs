@@ -1,0 +1,505 @@
+//! Spans: runs of pages for slabs and for large buffers.
+//!
+//! Free spans are joined with their neighbours at once, and lie in bins by their length, so that the shortest one that is long enough is found without a
+//! search: lengths below [`EXACT`] pages have a bin each, longer ones share four bins for each power of two. What is free stays mapped; when much of it
+//! was used before, whatever is freed next is given back to the kernel and keeps its addresses.
+
+use super::{lock, map, meta, root};
+use crate::stacks::page_size;
+use millpond_rt_layout::{PAGE, Span, kind};
+use std::cell::UnsafeCell;
+use std::ptr;
+
+/// Lengths with a bin of their own, in pages.
+const EXACT: usize = 64;
+const BINS: usize = 256;
+/// What the kernel is asked for at once, in bytes.
+const IMPORT: usize = 1 << 20;
+/// From here on a buffer has a mapping of its own, in bytes.
+const ALONE: usize = 16 << 20;
+/// So many free bytes stay as they are, whatever is in use.
+const DIRTY: usize = 4 << 20;
+/// A span that is shorter is not worth a system call, in bytes.
+const PURGE: usize = 64 << 10;
+
+struct Heap {
+    lock: u32,
+    bins: [*mut Span; BINS],
+    /// A bit for each bin that is not empty.
+    there: [u64; BINS / 64],
+    /// Span records that nobody has.
+    records: *mut Span,
+    /// Free bytes that may have been written to.
+    dirty: usize,
+}
+
+struct Shared(UnsafeCell<Heap>);
+
+// SAFETY: it is used under its lock only.
+unsafe impl Sync for Shared {}
+
+static HEAP: Shared = Shared(UnsafeCell::new(Heap {
+    lock: 0,
+    bins: [ptr::null_mut(); BINS],
+    there: [0; BINS / 64],
+    records: ptr::null_mut(),
+    dirty: 0,
+}));
+
+/// The lock, for who forks.
+pub(super) fn lock_word() -> *mut u32 {
+    // SAFETY: no reference is made.
+    unsafe { &raw mut (*HEAP.0.get()).lock }
+}
+
+/// A run of pages of at least so many bytes, which begins at a multiple of `align`; or null.
+///
+/// `align` is a power of two. The span belongs to whoever asked, and its kind is what was said.
+pub(super) fn alloc(bytes: usize, align: usize, what: u32) -> *mut Span {
+    let unit = page_size();
+    let Some(bytes) = bytes.max(1).checked_next_multiple_of(unit) else { return ptr::null_mut() };
+    let align = align.max(unit);
+    // SAFETY: under the lock, as all of `Heap` wants it.
+    lock::with(lock_word(), || unsafe {
+        let heap = &mut *HEAP.0.get();
+        let span = if bytes >= ALONE && what == kind::LARGE {
+            heap.map_alone(bytes, align)
+        } else {
+            heap.take(bytes, align)
+        };
+        let counts = &raw mut (*root::root()).heap;
+        if span.is_null() {
+            (*counts).failures += 1;
+            return span;
+        }
+        (*span).kind = what;
+        (*span).next = ptr::null_mut();
+        (*span).previous = ptr::null_mut();
+        (*counts).used += (*span).bytes;
+        if what == kind::LARGE {
+            (*counts).large += (*span).bytes;
+            (*counts).large_buffers += 1;
+            (*counts).large_allocs += 1;
+        }
+        map::enter((*span).base.addr(), (*span).bytes, span);
+        span
+    })
+}
+
+/// Gives a span back.
+///
+/// # Safety
+/// It is of [`alloc`], and nobody uses it or its pages.
+pub(super) unsafe fn free(span: *mut Span) {
+    // SAFETY: under the lock, and our caller promises the rest.
+    lock::with(lock_word(), || unsafe {
+        let heap = &mut *HEAP.0.get();
+        let counts = &raw mut (*root::root()).heap;
+        let (base, bytes) = ((*span).base, (*span).bytes);
+        (*counts).used -= bytes;
+        if (*span).kind == kind::LARGE {
+            (*counts).large -= bytes;
+            (*counts).large_buffers -= 1;
+        }
+        if (*span).alone == 1 {
+            map::enter(base.addr(), bytes, ptr::null_mut());
+            libc::munmap(base.cast(), bytes);
+            (*counts).mapped -= bytes;
+            heap.retire(span);
+            return;
+        }
+        map::enter(base.addr(), bytes, ptr::null_mut());
+        (*span).clean = 0;
+        let limit = DIRTY.max((*counts).used / 8);
+        if heap.dirty + bytes > limit && bytes >= PURGE {
+            (*span).clean = purge(base, bytes);
+        }
+        heap.put(span);
+    });
+}
+
+/// Changes how long a large buffer with a mapping of its own is. False: it is as it was.
+///
+/// # Safety
+/// The span is of [`alloc`], and nobody but the caller uses its pages.
+pub(super) unsafe fn resize(span: *mut Span, bytes: usize) -> bool {
+    let Some(bytes) = bytes.checked_next_multiple_of(page_size()) else { return false };
+    // SAFETY: under the lock, and our caller promises the rest.
+    lock::with(lock_word(), || unsafe {
+        if (*span).alone == 0 || bytes < ALONE {
+            return false;
+        }
+        let (base, before) = ((*span).base, (*span).bytes);
+        // The tables for the new place can only be made once it is known: so the old place stays, unless there are some for both.
+        let room = libc::mmap(
+            ptr::null_mut(),
+            bytes,
+            libc::PROT_NONE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        );
+        if room == libc::MAP_FAILED {
+            return false;
+        }
+        if !map::reserve(room.addr(), bytes) {
+            libc::munmap(room, bytes);
+            return false;
+        }
+        map::enter(base.addr(), before, ptr::null_mut());
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+        let moved = libc::mremap(base.cast(), before, bytes, flags, room);
+        if moved == libc::MAP_FAILED {
+            libc::munmap(room, bytes);
+            map::enter(base.addr(), before, span);
+            return false;
+        }
+        (*span).base = moved.cast();
+        (*span).bytes = bytes;
+        map::enter(moved.addr(), bytes, span);
+        let counts = &raw mut (*root::root()).heap;
+        for count in [&raw mut (*counts).used, &raw mut (*counts).large, &raw mut (*counts).mapped] {
+            *count = *count - before + bytes;
+        }
+        true
+    })
+}
+
+/// Gives all free pages back to the kernel; their addresses stay.
+pub(super) fn reap() {
+    // SAFETY: under the lock.
+    lock::with(lock_word(), || unsafe {
+        let heap = &mut *HEAP.0.get();
+        for bin in heap.bins {
+            let mut span = bin;
+            while !span.is_null() {
+                if (*span).clean == 0 {
+                    (*span).clean = purge((*span).base, (*span).bytes);
+                    heap.dirty -= if (*span).clean == 1 { (*span).bytes } else { 0 };
+                }
+                span = (*span).next;
+            }
+        }
+    });
+}
+
+/// 1: the pages are zeros now. Locked ones are not given back.
+unsafe fn purge(base: *mut u8, bytes: usize) -> u32 {
+    // SAFETY: our caller has the pages, and nobody needs what is in them.
+    u32::from(unsafe { libc::madvise(base.cast(), bytes, libc::MADV_DONTNEED) } == 0)
+}
+
+/// The bin of a length in pages.
+fn bin_of(pages: usize) -> usize {
+    if pages < EXACT {
+        return pages;
+    }
+    let power = pages.ilog2() as usize;
+    let quarter = (pages >> (power - 2)) & 3;
+    (EXACT + (power - EXACT.ilog2() as usize) * 4 + quarter).min(BINS - 1)
+}
+
+impl Heap {
+    /// A span out of the free ones; more is mapped when none is long enough.
+    unsafe fn take(&mut self, bytes: usize, align: usize) -> *mut Span {
+        // With so much more there is a place in it that is aligned.
+        let Some(enough) = bytes.checked_add(align - page_size()) else { return ptr::null_mut() };
+        // SAFETY: under the lock, which our caller has; records in bins are free spans.
+        unsafe {
+            let mut span = self.find(enough);
+            if span.is_null() {
+                span = self.import(enough);
+            }
+            if span.is_null() {
+                return span;
+            }
+            self.unlink(span);
+            let before = (*span).base.addr().wrapping_neg() & (align - 1);
+            if before > 0 {
+                let rest = self.split(span, before);
+                if rest.is_null() {
+                    self.put(span);
+                    return rest;
+                }
+                self.put(span);
+                span = rest;
+            }
+            if (*span).bytes > bytes {
+                let rest = self.split(span, bytes);
+                // Without a record for the rest the whole is given: more than was asked for.
+                if !rest.is_null() {
+                    self.put(rest);
+                }
+            }
+            span
+        }
+    }
+
+    /// The first free span of the shortest bin in which all are long enough, or one of the bin before that happens to be.
+    unsafe fn find(&self, bytes: usize) -> *mut Span {
+        let bin = bin_of(bytes / PAGE);
+        // SAFETY: under the lock.
+        unsafe {
+            let mut span = self.bins[bin];
+            for _ in 0..16 {
+                if span.is_null() || (*span).bytes >= bytes {
+                    break;
+                }
+                span = (*span).next;
+            }
+            if !span.is_null() && (*span).bytes >= bytes {
+                return span;
+            }
+        }
+        let mut word = (bin + 1) / 64;
+        let mut mask = u64::MAX.checked_shl((bin as u32 + 1) % 64).unwrap_or(0);
+        while word < self.there.len() {
+            let found = self.there[word] & mask;
+            if found != 0 {
+                return self.bins[word * 64 + found.trailing_zeros() as usize];
+            }
+            (word, mask) = (word + 1, u64::MAX);
+        }
+        ptr::null_mut()
+    }
+
+    /// Maps more. The new span is in its bin.
+    unsafe fn import(&mut self, bytes: usize) -> *mut Span {
+        // SAFETY: under the lock.
+        unsafe {
+            let mut span = ptr::null_mut();
+            // When there is no room for so much at once, just what is needed may still fit.
+            for size in [bytes.max(IMPORT), bytes] {
+                span = self.map(size);
+                if !span.is_null() {
+                    break;
+                }
+            }
+            if span.is_null() { span } else { self.put(span) }
+        }
+    }
+
+    /// A new mapping with a record, in no bin.
+    unsafe fn map(&mut self, bytes: usize) -> *mut Span {
+        let span = self.record();
+        if span.is_null() {
+            return span;
+        }
+        let base = meta::pages_of_zeros(bytes);
+        // SAFETY: under the lock; the record is ours.
+        unsafe {
+            if base.is_null() || !map::reserve(base.addr(), bytes) {
+                if !base.is_null() {
+                    libc::munmap(base.cast(), bytes);
+                }
+                self.retire(span);
+                return ptr::null_mut();
+            }
+            (*span).base = base;
+            (*span).bytes = bytes;
+            (*span).clean = 1;
+            (*root::root()).heap.mapped += bytes;
+        }
+        span
+    }
+
+    /// A mapping for one buffer alone.
+    unsafe fn map_alone(&mut self, bytes: usize, align: usize) -> *mut Span {
+        let unit = page_size();
+        let Some(enough) = bytes.checked_add(align - unit) else { return ptr::null_mut() };
+        // SAFETY: under the lock; what is cut off belongs to nobody yet.
+        unsafe {
+            let span = self.map(enough);
+            if span.is_null() {
+                return span;
+            }
+            let base = (*span).base;
+            let before = base.addr().wrapping_neg() & (align - 1);
+            let after = enough - before - bytes;
+            if before > 0 {
+                libc::munmap(base.cast(), before);
+            }
+            if after > 0 {
+                libc::munmap(base.add(before + bytes).cast(), after);
+            }
+            (*span).base = base.add(before);
+            (*span).bytes = bytes;
+            (*span).alone = 1;
+            (*root::root()).heap.mapped -= before + after;
+            span
+        }
+    }
+
+    /// Cuts a span that is in no bin: it keeps so many bytes, and the rest is a new one in no bin. Null: there is no record for it.
+    unsafe fn split(&mut self, span: *mut Span, bytes: usize) -> *mut Span {
+        let rest = self.record();
+        if !rest.is_null() {
+            // SAFETY: both are ours.
+            unsafe {
+                (*rest).base = (*span).base.add(bytes);
+                (*rest).bytes = (*span).bytes - bytes;
+                (*rest).clean = (*span).clean;
+                (*span).bytes = bytes;
+            }
+        }
+        rest
+    }
+
+    /// Joins a span with its free neighbours and puts it into its bin.
+    unsafe fn put(&mut self, mut span: *mut Span) -> *mut Span {
+        // SAFETY: under the lock. What the map has for the page before and the page behind is a live record.
+        unsafe {
+            let before = map::find((*span).base.addr() - 1);
+            if !before.is_null() && (*before).kind == kind::FREE {
+                self.unlink(before);
+                self.join(before, span);
+                span = before;
+            }
+            let after = map::find((*span).base.addr() + (*span).bytes);
+            if !after.is_null() && (*after).kind == kind::FREE {
+                self.unlink(after);
+                self.join(span, after);
+            }
+            let (base, bytes) = ((*span).base.addr(), (*span).bytes);
+            (*span).kind = kind::FREE;
+            map::enter_page(base, span);
+            map::enter_page(base + bytes - PAGE, span);
+            self.dirty += if (*span).clean == 0 { bytes } else { 0 };
+            let bin = bin_of(bytes / PAGE);
+            (*span).previous = ptr::null_mut();
+            (*span).next = self.bins[bin];
+            if !(*span).next.is_null() {
+                (*(*span).next).previous = span;
+            }
+            self.bins[bin] = span;
+            self.there[bin / 64] |= 1 << (bin % 64);
+            span
+        }
+    }
+
+    /// Two neighbours in no bin become one.
+    unsafe fn join(&mut self, low: *mut Span, high: *mut Span) {
+        // SAFETY: under the lock; the record of the higher one is not used again.
+        unsafe {
+            (*low).bytes += (*high).bytes;
+            (*low).clean &= (*high).clean;
+            self.retire(high);
+        }
+    }
+
+    /// Takes a free span out of its bin, and out of the map.
+    unsafe fn unlink(&mut self, span: *mut Span) {
+        // SAFETY: under the lock.
+        unsafe {
+            let (base, bytes) = ((*span).base.addr(), (*span).bytes);
+            map::enter_page(base, ptr::null_mut());
+            map::enter_page(base + bytes - PAGE, ptr::null_mut());
+            self.dirty -= if (*span).clean == 0 { bytes } else { 0 };
+            if (*span).next.is_null().eq(&false) {
+                (*(*span).next).previous = (*span).previous;
+            }
+            if !(*span).previous.is_null() {
+                (*(*span).previous).next = (*span).next;
+                return;
+            }
+            let bin = bin_of(bytes / PAGE);
+            self.bins[bin] = (*span).next;
+            if (*span).next.is_null() {
+                self.there[bin / 64] &= !(1 << (bin % 64));
+            }
+        }
+    }
+
+    /// A record of zeros, or null.
+    fn record(&mut self) -> *mut Span {
+        let first = self.records;
+        if first.is_null() {
+            return meta::alloc(size_of::<Span>()).cast();
+        }
+        // SAFETY: a retired record, which is ours now; zeros are a span of nothing.
+        unsafe {
+            self.records = (*first).next;
+            first.write_bytes(0, 1);
+        }
+        first
+    }
+
+    unsafe fn retire(&mut self, span: *mut Span) {
+        // SAFETY: under the lock; nobody uses the record.
+        unsafe {
+            (*span).kind = kind::FREE;
+            (*span).next = self.records;
+        }
+        self.records = span;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn longer_spans_are_in_later_bins() {
+        let bins: Vec<usize> = (1..10_000).map(bin_of).collect();
+        assert!(bins.is_sorted());
+        assert_eq!((bin_of(1), bin_of(63), bin_of(64), bin_of(80), bin_of(128)), (1, 63, 64, 65, 68));
+    }
+
+    #[test]
+    fn spans_do_not_overlap_and_are_aligned_and_their_pages_lead_to_them() {
+        let mut have: Vec<*mut Span> = Vec::new();
+        let mut state = 1_u64;
+        for round in 0..2000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let pages = 1 + (state >> 33) as usize % 90;
+            if round % 3 == 2 {
+                let span = have.swap_remove((state >> 40) as usize % have.len());
+                // SAFETY: it is ours.
+                unsafe { free(span) };
+                continue;
+            }
+            let align = page_size() << ((state >> 50) % 4);
+            let span = alloc(pages * page_size(), align, kind::LARGE);
+            // SAFETY: it is ours until it is freed.
+            let (base, bytes) = unsafe { ((*span).base, (*span).bytes) };
+            assert_eq!(base.addr() % align, 0);
+            assert!(bytes >= pages * page_size());
+            assert!((0..bytes).step_by(PAGE).all(|at| map::find(base.addr() + at) == span));
+            // SAFETY: the pages are ours.
+            unsafe { base.write_bytes(0x5a, bytes) };
+            have.push(span);
+        }
+        for span in have {
+            // SAFETY: each is ours, once.
+            unsafe {
+                let bytes = (*span).bytes;
+                assert!((0..bytes).all(|at| (*span).base.add(at).read() == 0x5a));
+                free(span);
+            }
+        }
+        reap();
+    }
+
+    #[test]
+    fn a_buffer_with_a_mapping_of_its_own_grows_with_what_is_in_it() {
+        let span = alloc(ALONE, 1 << 20, kind::LARGE);
+        // SAFETY: it is ours.
+        unsafe {
+            assert_eq!(((*span).alone, (*span).base.addr() % (1 << 20)), (1, 0));
+            (*span).base.write(7);
+            assert!(resize(span, 2 * ALONE));
+            assert_eq!(((*span).base.read(), (*span).bytes), (7, 2 * ALONE));
+            assert_eq!(map::find((*span).base.addr() + 2 * ALONE - 1), span);
+            let place = (*span).base.addr();
+            free(span);
+            assert!(map::find(place).is_null());
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        assert!(alloc(usize::MAX, 1, kind::LARGE).is_null());
+        assert!(alloc(usize::MAX / 2, 1, kind::LARGE).is_null());
+        assert!(alloc(1 << 20, 1 << 62, kind::LARGE).is_null());
+    }
+}

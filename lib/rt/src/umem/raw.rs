@@ -1,0 +1,201 @@
+//! The calls as libumem has them: bytes, sizes, and words for what shall happen without memory.
+
+use super::cache::{self, Plan};
+use super::{builtin, debug, map, pages, report, root, settings, update};
+use libc::{c_int, c_void};
+use millpond_rt_layout::{Cache, LARGEST, kind};
+use std::ffi::CStr;
+use std::ptr;
+
+/// A cache, as programs in C have it. Only pointers to it are given.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct RawCache(Cache);
+
+/// What a cache is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct RawCachePlan<'a> {
+    /// For those who look at it; its first 31 bytes are kept.
+    pub name: &'a CStr,
+    /// Bytes of a buffer.
+    pub size: usize,
+    /// A power of two up to a page, in bytes; 0: 8, or 16 from sixteen bytes on.
+    pub align: usize,
+    /// Makes an object of a buffer when it enters the cache: buffer, `private`, 0. Not 0: it cannot.
+    pub constructor: Option<unsafe extern "C" fn(*mut c_void, *mut c_void, c_int) -> c_int>,
+    /// Ends an object when it leaves the cache: buffer, `private`.
+    pub destructor: Option<unsafe extern "C" fn(*mut c_void, *mut c_void)>,
+    /// Is told that memory is short: `private`.
+    pub reclaim: Option<unsafe extern "C" fn(*mut c_void)>,
+    /// What those are given.
+    pub private: *mut c_void,
+    /// `UMC_NOTOUCH` 0x10000, `UMC_NODEBUG` 0x20000, `UMC_NOMAGAZINE` 0x40000, `UMC_NOHASH` 0x80000.
+    pub cflags: u32,
+}
+
+/// Makes a cache.
+///
+/// # Errors
+/// The errno: `EINVAL` no size, an alignment that is no power of two or more than a page, or `UMC_NOHASH` with `UMC_NOTOUCH`; `ENOMEM` a size
+/// that is too large; `EAGAIN` no memory.
+pub fn umem_cache_create(plan: &RawCachePlan<'_>) -> Result<*mut RawCache, c_int> {
+    let made = cache::create(Plan {
+        name: plan.name.to_bytes(),
+        size: plan.size,
+        align: plan.align,
+        shift: 0,
+        cflags: plan.cflags,
+        constructor: plan.constructor,
+        destructor: plan.destructor,
+        reclaim: plan.reclaim,
+        private: plan.private,
+    });
+    made.map(<*mut Cache>::cast)
+}
+
+/// Ends a cache. One that has buffers out is left as it is, and that is said.
+///
+/// # Safety
+/// It is of [`umem_cache_create`], and nobody uses it any more.
+pub unsafe fn umem_cache_destroy(of: *mut RawCache) {
+    // SAFETY: our caller's promise.
+    unsafe { cache::destroy(of.cast()) };
+}
+
+/// A buffer, constructed where the cache has a constructor; null when there is no memory or it could not be constructed. With `how` 0x100
+/// (`UMEM_NOFAIL`) the callback decides what happens then.
+///
+/// # Safety
+/// The cache is alive.
+#[inline]
+pub unsafe fn umem_cache_alloc(of: *mut RawCache, how: c_int) -> *mut u8 {
+    // SAFETY: our caller's promise.
+    unsafe { cache::alloc(of.cast(), how) }
+}
+
+/// Gives a buffer back, constructed as it was.
+///
+/// # Safety
+/// The cache is alive, the buffer is of it, and nobody uses it. Caches that check find out what is not so, and end the program.
+#[inline]
+pub unsafe fn umem_cache_free(of: *mut RawCache, buffer: *mut u8) {
+    if !buffer.is_null() {
+        // SAFETY: our caller's promise.
+        unsafe { cache::free(of.cast(), buffer) };
+    }
+}
+
+/// So many bytes, aligned to 8, to 16 from sixteen on, and to 64 where they are a multiple of that. Null: none were asked for, or there is no memory;
+/// `how` as for [`umem_cache_alloc`].
+#[inline]
+#[must_use]
+pub fn umem_alloc(size: usize, how: c_int) -> *mut u8 {
+    let of = builtin::for_alloc(size);
+    if of.is_null() || size == 0 {
+        return alloc_slowly(size, how);
+    }
+    // SAFETY: built-in caches are alive for ever.
+    unsafe {
+        let buffer = cache::alloc(of, how);
+        if (*of).tag > 0 && !buffer.is_null() {
+            debug::set_size(of, buffer, size);
+        }
+        buffer
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn alloc_slowly(size: usize, how: c_int) -> *mut u8 {
+    if size == 0 {
+        return ptr::null_mut();
+    }
+    if root::begin() && !builtin::for_alloc(size).is_null() {
+        return umem_alloc(size, how);
+    }
+    loop {
+        let span = pages::alloc(size, 1, kind::LARGE);
+        if !span.is_null() {
+            // SAFETY: it is ours.
+            unsafe {
+                (*span).size = size;
+                return (*span).base;
+            }
+        }
+        if !report::shall_retry(how) {
+            return ptr::null_mut();
+        }
+    }
+}
+
+/// As [`umem_alloc`], all zeros.
+#[must_use]
+pub fn umem_zalloc(size: usize, how: c_int) -> *mut u8 {
+    let buffer = umem_alloc(size, how);
+    if buffer.is_null() {
+        return buffer;
+    }
+    let span = if size > LARGEST { map::find(buffer.addr()) } else { ptr::null_mut() };
+    // SAFETY: it is ours and so long; a large buffer's span is alive.
+    unsafe {
+        if span.is_null() || (*span).clean == 0 {
+            buffer.write_bytes(0, size);
+        }
+    }
+    buffer
+}
+
+/// Gives memory of [`umem_alloc`] back.
+///
+/// # Safety
+/// It was allocated with that size, and nobody uses it. Null and 0 are nothing.
+#[inline]
+pub unsafe fn umem_free(buffer: *mut u8, size: usize) {
+    let of = builtin::for_alloc(size);
+    if of.is_null() || buffer.is_null() || size == 0 {
+        // SAFETY: our caller's promise.
+        return unsafe { free_slowly(buffer, size) };
+    }
+    // SAFETY: our caller's promise; built-in caches are alive for ever.
+    unsafe {
+        if (*of).tag > 0 {
+            debug::check_size(of, buffer, size);
+        }
+        cache::free(of, buffer);
+    }
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn free_slowly(buffer: *mut u8, size: usize) {
+    if buffer.is_null() {
+        if size > 0 && settings::get().asked.debug.check_null {
+            report::bad_free((0, size), (0, 0));
+        }
+        return;
+    }
+    let span = map::find(buffer.addr());
+    // SAFETY: null, or a live record.
+    unsafe {
+        if span.is_null() || (*span).kind != kind::LARGE {
+            report::bad_free((buffer.addr(), size), (0, 0));
+        } else if (*span).base != buffer || (*span).size != size {
+            report::bad_free((buffer.addr(), size), ((*span).base.addr(), (*span).size));
+        } else {
+            pages::free(span);
+        }
+    }
+}
+
+/// Sets who is asked when there is no memory for a request with `UMEM_NOFAIL`: 0 tries again, 0x100 and a status in the lower eight bits ends the program
+/// by `exit`. Without one, or with another answer, the status is 255. It must not make such requests itself.
+pub fn umem_nofail_callback(callback: Option<unsafe extern "C" fn() -> c_int>) {
+    report::set_callback(callback);
+}
+
+/// Gives back to the kernel what is free: magazines of depots, whole slabs, pages. Caches' reclaim functions are called first.
+pub fn umem_reap() {
+    if root::is_ready() {
+        update::reap();
+    }
+}

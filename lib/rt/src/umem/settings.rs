@@ -1,0 +1,144 @@
+//! What was asked of the caches, as they need it: read once, at the beginning.
+
+use super::messages;
+use super::options::{self, Settings};
+use crate::umem::cache::words;
+use millpond_rt_layout::flags;
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What follows from the [`Settings`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ready {
+    pub(super) asked: Settings,
+    /// Of [`flags`].
+    pub(super) flags: u32,
+    /// Return addresses of an audited buffer.
+    pub(super) frames: u32,
+    pub(super) concurrency: u32,
+    /// Bytes of a free buffer that are compared.
+    pub(super) verify: usize,
+    /// Bytes of a freed buffer that are kept.
+    pub(super) contents: usize,
+}
+
+struct Shared(UnsafeCell<Ready>);
+
+// SAFETY: it is written once, by `read`, before anybody is told that the allocator is ready.
+unsafe impl Sync for Shared {}
+
+static READY: Shared = Shared(UnsafeCell::new(Ready {
+    asked: Settings::STANDARD,
+    flags: 0,
+    frames: 0,
+    concurrency: 1,
+    verify: usize::MAX,
+    contents: 0,
+}));
+
+/// What holds from the beginning on.
+pub(super) fn get() -> &'static Ready {
+    // SAFETY: see above.
+    unsafe { &*READY.0.get() }
+}
+
+/// Reads what was asked, and complains.
+pub(super) fn read() -> &'static Ready {
+    let mut is_told = false;
+    let asked = Settings::read(&mut |line| {
+        is_told = true;
+        messages::add(line);
+        messages::add(b"\n");
+    });
+    // SAFETY: see above.
+    unsafe { *READY.0.get() = Ready::of(asked) };
+    // Nobody would look for it elsewhere: the program does not do what was asked for.
+    if is_told {
+        messages::print();
+    }
+    get()
+}
+
+impl Ready {
+    fn of(asked: Settings) -> Ready {
+        let debug = asked.debug;
+        let mut bits = 0;
+        for (is_asked, bit) in [
+            (debug.audit.is_some(), flags::AUDIT),
+            (debug.guards, flags::DEADBEEF | flags::REDZONE),
+            // Contents are found by the log of who freed.
+            (debug.contents.is_some() && debug.audit.is_some(), flags::CONTENTS),
+            (debug.lite, flags::LITE),
+            (debug.firewall.is_some(), flags::FIREWALL),
+            (debug.random, flags::RANDOMIZE),
+            (asked.options.no_magazines || debug.mtbf.is_some(), flags::NOMAGAZINE),
+        ] {
+            bits |= if is_asked { bit } else { 0 };
+        }
+        let processors = match asked.options.concurrency {
+            Some(some) => some,
+            // SAFETY: it only asks.
+            None => usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1),
+        };
+        Ready {
+            asked,
+            flags: bits,
+            frames: debug.audit.unwrap_or(0).min(options::FRAMES_MAX) as u32,
+            concurrency: processors.max(1) as u32,
+            verify: debug.max_verify.unwrap_or(usize::MAX),
+            contents: debug.contents.unwrap_or(0),
+        }
+    }
+}
+
+/// What a cache of such buffers checks.
+pub(super) fn flags_of(size: usize, align: usize, cflags: u32) -> u32 {
+    let ready = get();
+    let mut bits = ready.flags;
+    if bits & flags::RANDOMIZE != 0 {
+        bits = flags::RANDOMIZE | bits & random();
+    }
+    if cflags & (words::NODEBUG | words::NOTOUCH) != 0 {
+        bits &= flags::NOMAGAZINE | flags::RANDOMIZE;
+    }
+    if bits & flags::LITE != 0 {
+        // Tags, where they cost little; then nothing else.
+        let keeps = !size.is_multiple_of(1024) && align <= 1024 && cflags & words::NOHASH == 0;
+        bits &= flags::NOMAGAZINE | flags::RANDOMIZE | if keeps { flags::LITE } else { 0 };
+    }
+    if cflags & words::NOHASH != 0 {
+        bits &= !(flags::AUDIT | flags::FIREWALL | flags::CONTENTS);
+    }
+    if ready.asked.debug.firewall.is_some_and(|least| size < least) {
+        bits &= !flags::FIREWALL;
+    }
+    if bits & flags::AUDIT == 0 {
+        bits &= !flags::CONTENTS;
+    } else {
+        // A record is found by the tag.
+        bits |= flags::REDZONE | flags::HASH;
+    }
+    if bits & (flags::BUFTAG | flags::FIREWALL) != 0 || cflags & words::NOMAGAZINE != 0 {
+        bits |= flags::NOMAGAZINE;
+    }
+    bits
+}
+
+/// Bits without an order that anybody could rely on (an xorshift by Marsaglia).
+fn random() -> u32 {
+    static STATE: AtomicU64 = AtomicU64::new(0x2545_f491_4f6c_dd1d);
+    let mut bits = STATE.load(Ordering::Relaxed);
+    bits ^= bits << 13;
+    bits ^= bits >> 7;
+    bits ^= bits << 17;
+    STATE.store(bits, Ordering::Relaxed);
+    (bits >> 16) as u32
+}
+
+/// Whether this allocation is one of those that shall fail.
+pub(super) fn shall_fail() -> bool {
+    match get().asked.debug.mtbf {
+        Some(mean) if mean > 0 => random() as usize % mean == 0,
+        _ => false,
+    }
+}

@@ -1,0 +1,325 @@
+//! Slabs: runs of pages cut into chunks of a cache. All bookkeeping is outside of them, so that whoever writes past a buffer harms buffers only.
+
+use super::{debug, lock, log, map, meta, pages};
+use millpond_rt_layout::{Bufctl, CHUNKS, Cache, PAGE, Span, flags, kind};
+use std::ptr;
+
+/// What was wrong with an address that was to be given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stray {
+    /// In no slab, or not where a buffer begins.
+    Foreign,
+    /// It is another cache's.
+    Other(*mut Cache),
+    /// It is free already.
+    Twice,
+}
+
+/// Where a buffer is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub(super) span: *mut Span,
+    pub(super) chunk: usize,
+}
+
+/// Takes up to `want` buffers of a cache, and writes them behind one another from `out` on; how many. None: there is no memory.
+///
+/// # Safety
+/// The cache is alive, and `out` has room for so many.
+pub(super) unsafe fn take(cache: *mut Cache, out: *mut *mut u8, want: usize) -> usize {
+    // SAFETY: under the cache's lock, which the lists want; the rest is our caller's promise.
+    unsafe {
+        lock::with(&raw mut (*cache).slabs.lock, || {
+            let mut taken = 0;
+            while taken < want {
+                let mut span = (*cache).slabs.partial;
+                if span.is_null() {
+                    // One slab at a time: whoever wants more than it has comes again.
+                    span = if taken == 0 { make(cache) } else { ptr::null_mut() };
+                }
+                if span.is_null() {
+                    break;
+                }
+                while taken < want && (*span).taken < (*cache).chunks {
+                    out.add(taken).write(buffer(cache, span, take_chunk(cache, span)));
+                    taken += 1;
+                }
+                if (*span).taken == (*cache).chunks {
+                    unlink(&raw mut (*cache).slabs.partial, span);
+                    link(&raw mut (*cache).slabs.full, span);
+                }
+            }
+            (*cache).slabs.taken += taken as u64;
+            taken
+        })
+    }
+}
+
+/// Gives buffers back, as they stand behind one another from `from` on.
+///
+/// # Safety
+/// The cache is alive, and nobody uses the buffers.
+///
+/// # Errors
+/// The first address that is none, and what is wrong with it; all others were given back.
+pub(super) unsafe fn give(
+    cache: *mut Cache,
+    from: *const *mut u8,
+    count: usize,
+) -> Result<(), (usize, Stray)> {
+    let mut wrong = Ok(());
+    // SAFETY: under the cache's lock; the rest is our caller's promise.
+    unsafe {
+        lock::with(&raw mut (*cache).slabs.lock, || {
+            for at in 0..count {
+                let address = (*from.add(at)).addr();
+                let given = find(cache, address).and_then(|place| give_chunk(cache, place));
+                if let (Err(stray), Ok(())) = (given, wrong) {
+                    wrong = Err((address, stray));
+                }
+            }
+        });
+    }
+    wrong
+}
+
+/// Where a buffer of that cache is. It may be read without the lock by whoever has the buffer.
+///
+/// # Safety
+/// The cache is alive.
+///
+/// # Errors
+/// There is none of that cache at that address.
+pub(super) unsafe fn find(cache: *mut Cache, address: usize) -> Result<Place, Stray> {
+    let span = map::find(address);
+    // SAFETY: null, or a live record; a slab that somebody has a buffer of stays.
+    unsafe {
+        if span.is_null() || (*span).kind != kind::SLAB {
+            return Err(Stray::Foreign);
+        }
+        if (*span).cache != cache {
+            return Err(Stray::Other((*span).cache));
+        }
+        let from = address.wrapping_sub((*span).base.addr() + (*span).first as usize);
+        let chunk = from / (*cache).chunk;
+        if chunk >= (*cache).chunks as usize || !from.is_multiple_of((*cache).chunk) {
+            return Err(Stray::Foreign);
+        }
+        Ok(Place { span, chunk })
+    }
+}
+
+/// The buffer of a chunk.
+unsafe fn buffer(cache: *mut Cache, span: *mut Span, chunk: usize) -> *mut u8 {
+    // SAFETY: within the slab, by the number of chunks that it was made for.
+    unsafe { (*span).base.add((*span).first as usize + chunk * (*cache).chunk) }
+}
+
+/// What is known of a chunk; null when the cache keeps nothing of it.
+pub(super) unsafe fn bufctl(cache: *mut Cache, place: Place) -> *mut Bufctl {
+    // SAFETY: the array was made for all chunks of the slab.
+    unsafe {
+        if (*place.span).bufctls.is_null() {
+            return ptr::null_mut();
+        }
+        (*place.span).bufctls.add(place.chunk * (*cache).bufctl).cast()
+    }
+}
+
+/// A free chunk of a slab that has one. Search goes on where it ended: what was freed last is given last, and a slab is written from one end to the
+/// other.
+unsafe fn take_chunk(cache: *mut Cache, span: *mut Span) -> usize {
+    let words = ((unsafe { (*cache).chunks }) as usize).div_ceil(64);
+    // SAFETY: under the lock.
+    unsafe {
+        let hint = (*span).hint as usize;
+        let here = (*span).free[hint / 64 % words] & (u64::MAX << (hint % 64));
+        let (word, bits) = if here != 0 {
+            (hint / 64 % words, here)
+        } else {
+            let after = (1..=words).map(|step| (hint / 64 + step) % words);
+            let found = after.map(|word| (word, (*span).free[word])).find(|(_, bits)| *bits != 0);
+            found.unwrap_or((0, 1))
+        };
+        let chunk = word * 64 + bits.trailing_zeros() as usize;
+        (*span).free[word] &= !(1 << (chunk % 64));
+        (*span).taken += 1;
+        // Caches that check come to a buffer again as late as they can; the others to what is likely to be warm.
+        (*span).hint =
+            if (*cache).tag == 0 { word as u32 * 64 } else { (chunk as u32 + 1) % (*cache).chunks };
+        chunk
+    }
+}
+
+unsafe fn give_chunk(cache: *mut Cache, place: Place) -> Result<(), Stray> {
+    let Place { span, chunk } = place;
+    // SAFETY: under the lock.
+    unsafe {
+        let (word, bit) = (chunk / 64, 1 << (chunk % 64));
+        if (*span).free[word] & bit != 0 {
+            return Err(Stray::Twice);
+        }
+        (*span).free[word] |= bit;
+        let slabs = &raw mut (*cache).slabs;
+        if (*span).taken == (*cache).chunks {
+            unlink(&raw mut (*slabs).full, span);
+            link(&raw mut (*slabs).partial, span);
+        }
+        (*span).taken -= 1;
+        (*slabs).taken -= 1;
+        if (*cache).tag == 0 {
+            (*span).hint = (*span).hint.min(word as u32 * 64);
+        }
+        // The last one with free chunks stays: who frees and allocates in turns makes a slab once.
+        let alone = (*slabs).partial == span && (*span).next.is_null();
+        if (*span).taken == 0 && !alone {
+            unlink(&raw mut (*slabs).partial, span);
+            destroy(cache, span);
+        }
+        Ok(())
+    }
+}
+
+/// Gives back slabs of which nobody has a chunk.
+///
+/// # Safety
+/// The cache is alive.
+pub(super) unsafe fn reap(cache: *mut Cache) {
+    // SAFETY: under the cache's lock.
+    unsafe {
+        lock::with(&raw mut (*cache).slabs.lock, || {
+            let mut span = (*cache).slabs.partial;
+            while !span.is_null() {
+                let next = (*span).next;
+                if (*span).taken == 0 {
+                    unlink(&raw mut (*cache).slabs.partial, span);
+                    destroy(cache, span);
+                }
+                span = next;
+            }
+        });
+    }
+}
+
+/// A new slab, the first of those with free chunks; or null.
+unsafe fn make(cache: *mut Cache) -> *mut Span {
+    // SAFETY: under the lock; the span is ours.
+    unsafe {
+        let count = (*cache).chunks as usize;
+        let mut records = ptr::null_mut();
+        if (*cache).bufctl > 0 {
+            records = meta::alloc((*cache).bufctl * count);
+            if records.is_null() {
+                return ptr::null_mut();
+            }
+        }
+        let span = pages::alloc((*cache).slab, (*cache).align, kind::SLAB);
+        if span.is_null() {
+            if !records.is_null() {
+                meta::free(records, (*cache).bufctl * count);
+            }
+            return span;
+        }
+        (*span).cache = cache;
+        (*span).bufctls = records;
+        (*span).taken = 0;
+        (*span).hint = 0;
+        (*span).first = first(cache);
+        (*span).free = [0; CHUNKS / 64];
+        for (word, bits) in (*span).free.iter_mut().enumerate() {
+            *bits = match count.saturating_sub(word * 64) {
+                0 => 0,
+                some @ 1..64 => (1 << some) - 1,
+                _ => u64::MAX,
+            };
+        }
+        link(&raw mut (*cache).slabs.partial, span);
+        let slabs = &raw mut (*cache).slabs;
+        (*slabs).count += 1;
+        (*slabs).created += 1;
+        (*slabs).buffers += count as u64;
+        (*slabs).most = (*slabs).most.max((*slabs).buffers);
+        if (*cache).flags & flags::FIREWALL != 0 {
+            firewall(span, libc::PROT_NONE);
+        }
+        for chunk in 0..if (*cache).tag == 0 { 0 } else { count } {
+            let place = Place { span, chunk };
+            debug::new(cache, buffer(cache, span, chunk), bufctl(cache, place), span);
+        }
+        log::slab(cache, span);
+        span
+    }
+}
+
+/// How far a slab's first buffer is from its beginning: a step of the alignment more than in the slab before, as long as there is room, so that buffers
+/// of different slabs do not meet in the same lines of a processor's cache.
+unsafe fn first(cache: *mut Cache) -> u32 {
+    // SAFETY: under the lock.
+    unsafe {
+        let (shift, align) = ((*cache).shift, (*cache).align);
+        let page = crate::stacks::page_size();
+        if (*cache).flags & flags::FIREWALL != 0 {
+            return ((*cache).slab - page - (*cache).chunk) as u32;
+        }
+        let unused = (*cache).slab - (*cache).chunk * (*cache).chunks as usize - shift;
+        let colour = (*cache).slabs.colour as usize;
+        let next = colour + align;
+        (*cache).slabs.colour = if next <= unused.min(PAGE - 1) { next as u32 } else { 0 };
+        (shift + colour) as u32
+    }
+}
+
+/// The last page of a slab with one buffer becomes a wall, or pages again.
+unsafe fn firewall(span: *mut Span, rights: i32) {
+    let page = crate::stacks::page_size();
+    // SAFETY: the page is the slab's, and no buffer is in it.
+    unsafe { libc::mprotect((*span).base.add((*span).bytes - page).cast(), page, rights) };
+}
+
+/// The slab goes. It is in no list.
+unsafe fn destroy(cache: *mut Cache, span: *mut Span) {
+    // SAFETY: under the lock; nobody has a chunk of it.
+    unsafe {
+        let slabs = &raw mut (*cache).slabs;
+        (*slabs).count -= 1;
+        (*slabs).destroyed += 1;
+        (*slabs).buffers -= u64::from((*cache).chunks);
+        if (*cache).flags & flags::FIREWALL != 0 {
+            firewall(span, libc::PROT_READ | libc::PROT_WRITE);
+        }
+        if !(*span).bufctls.is_null() {
+            meta::free((*span).bufctls, (*cache).bufctl * (*cache).chunks as usize);
+            (*span).bufctls = ptr::null_mut();
+        }
+        (*span).cache = ptr::null_mut();
+        pages::free(span);
+    }
+}
+
+unsafe fn link(list: *mut *mut Span, span: *mut Span) {
+    // SAFETY: under the lock of the list's cache.
+    unsafe {
+        (*span).previous = ptr::null_mut();
+        (*span).next = *list;
+        if !(*list).is_null() {
+            (**list).previous = span;
+        }
+        *list = span;
+    }
+}
+
+unsafe fn unlink(list: *mut *mut Span, span: *mut Span) {
+    // SAFETY: under the lock of the list's cache.
+    unsafe {
+        let (next, previous) = ((*span).next, (*span).previous);
+        if !next.is_null() {
+            (*next).previous = previous;
+        }
+        if previous.is_null() {
+            *list = next;
+        } else {
+            (*previous).next = next;
+        }
+        (*span).next = ptr::null_mut();
+    }
+}

@@ -1,0 +1,279 @@
+//! What a thread has: a block with a pair of magazines for each cache, found by one load from the thread's own memory.
+
+use super::{depot, meta, root};
+use crate::locks::word::thread_number;
+use millpond_rt_layout::{Cache, NO_PAIR, Pair, Thread};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, compiler_fence};
+
+/// Caches by their place in [`Thread::pairs`].
+static CACHES: [AtomicPtr<Cache>; NO_PAIR as usize] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; NO_PAIR as usize];
+
+/// Called with a thread's block when it ends. 0: not made yet; else one more than the key.
+static KEY: AtomicU32 = AtomicU32::new(0);
+/// Blocks that threads have.
+static ALIVE: AtomicUsize = AtomicUsize::new(0);
+/// Whether there ever were two threads at once.
+static MANY: AtomicBool = AtomicBool::new(false);
+
+pub(super) use slot::current;
+
+/// The word in which a thread finds its block. The library may be loaded late, or before the C library is ready, so that it must be memory that comes
+/// with the thread (the initial-exec model, for which the compiler has no word): it is declared and read in assembly.
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+mod slot {
+    use millpond_rt_layout::Thread;
+    use std::arch::{asm, global_asm};
+
+    global_asm!(
+        ".pushsection .tbss,\"awT\",%nobits",
+        ".globl millpond_rt_umem_thread",
+        ".hidden millpond_rt_umem_thread",
+        ".type millpond_rt_umem_thread, %object",
+        ".size millpond_rt_umem_thread, 8",
+        ".balign 8",
+        "millpond_rt_umem_thread:",
+        ".zero 8",
+        ".popsection",
+    );
+
+    /// The calling thread's block, or null.
+    #[inline(always)]
+    pub(in crate::umem) fn current() -> *mut Thread {
+        let block;
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: it reads the word above.
+        unsafe {
+            asm!(
+                "mov {at}, qword ptr [rip + millpond_rt_umem_thread@GOTTPOFF]",
+                "mov {block}, qword ptr fs:[{at}]",
+                at = out(reg) _,
+                block = lateout(reg) block,
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: as above.
+        unsafe {
+            asm!(
+                "adrp {at}, :gottprel:millpond_rt_umem_thread",
+                "ldr {at}, [{at}, #:gottprel_lo12:millpond_rt_umem_thread]",
+                "mrs {block}, tpidr_el0",
+                "ldr {block}, [{block}, {at}]",
+                at = out(reg) _,
+                block = out(reg) block,
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+        block
+    }
+
+    /// Sets it.
+    pub(super) fn set(block: *mut Thread) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: it writes the word above.
+        unsafe {
+            asm!(
+                "mov {at}, qword ptr [rip + millpond_rt_umem_thread@GOTTPOFF]",
+                "mov qword ptr fs:[{at}], {block}",
+                at = out(reg) _,
+                block = in(reg) block,
+                options(nostack, preserves_flags),
+            );
+        }
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: as above.
+        unsafe {
+            asm!(
+                "adrp {at}, :gottprel:millpond_rt_umem_thread",
+                "ldr {at}, [{at}, #:gottprel_lo12:millpond_rt_umem_thread]",
+                "mrs {base}, tpidr_el0",
+                "str {block}, [{base}, {at}]",
+                at = out(reg) _,
+                base = out(reg) _,
+                block = in(reg) block,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+}
+
+/// The same by the standard library, where there is no assembly for it.
+#[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
+mod slot {
+    use millpond_rt_layout::Thread;
+    use std::cell::Cell;
+    use std::ptr;
+
+    thread_local! {
+        static BLOCK: Cell<*mut Thread> = const { Cell::new(ptr::null_mut()) };
+    }
+
+    pub(in crate::umem) fn current() -> *mut Thread {
+        BLOCK.get()
+    }
+
+    pub(super) fn set(block: *mut Thread) {
+        BLOCK.set(block);
+    }
+}
+
+/// The calling thread's block, which is made when it has none. Null: there is no memory, or the allocator is just being made by this very thread.
+#[cold]
+pub(super) fn attach() -> *mut Thread {
+    if !root::begin() {
+        return ptr::null_mut();
+    }
+    let block = current();
+    if !block.is_null() {
+        return block;
+    }
+    let block = claim();
+    if !block.is_null() {
+        slot::set(block);
+        if ALIVE.fetch_add(1, Ordering::Relaxed) > 0 {
+            MANY.store(true, Ordering::Relaxed);
+        }
+        watch_end(block);
+    }
+    block
+}
+
+/// Whether there ever were two threads at once: one that is alone takes no other thread's time.
+pub(super) fn is_many() -> bool {
+    MANY.load(Ordering::Relaxed)
+}
+
+/// A block that nobody has, or a new one, or null.
+fn claim() -> *mut Thread {
+    let _held = root::LISTS.hold();
+    let list = root::threads();
+    let mut block = list.load(Ordering::Acquire);
+    // SAFETY: blocks of the list are never given back; their numbers change under the lock.
+    unsafe {
+        while !block.is_null() && (*block).tid != 0 {
+            block = (*block).next;
+        }
+        if block.is_null() {
+            block = meta::alloc(size_of::<Thread>()).cast();
+            if block.is_null() {
+                return block;
+            }
+            (*block).next = list.load(Ordering::Relaxed);
+            (*block).tid = thread_number();
+            list.store(block, Ordering::Release);
+        }
+        (*block).tid = thread_number();
+    }
+    block
+}
+
+/// From now on the ends of threads are noticed. The allocator is ready.
+pub(super) fn register() {
+    let mut key = 0;
+    // SAFETY: a function of ours that takes what is set below.
+    if unsafe { libc::pthread_key_create(&raw mut key, Some(end)) } == 0 {
+        KEY.store(key + 1, Ordering::Release);
+        // The one that began it has its block already, if it asked for one.
+        watch_end(current());
+    }
+}
+
+fn watch_end(block: *mut Thread) {
+    let key = KEY.load(Ordering::Acquire);
+    if key > 0 && !block.is_null() {
+        // SAFETY: the key is ours. Failing, the block of a thread that ended is found by nobody: its memory is lost, nothing else.
+        unsafe { libc::pthread_setspecific(key - 1, block.cast()) };
+    }
+}
+
+/// A thread ends. If it allocates after this, it gets a block again, and this is called again.
+extern "C" fn end(block: *mut libc::c_void) {
+    slot::set(ptr::null_mut());
+    // SAFETY: it was set by `watch_end`, and its thread is here.
+    unsafe { release(block.cast()) };
+    ALIVE.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// What is in a block goes to the depots, and the block to whoever comes next.
+unsafe fn release(block: *mut Thread) {
+    // SAFETY: our caller has the block.
+    unsafe {
+        for (index, place) in CACHES.iter().enumerate() {
+            let pair = &raw mut (*block).pairs[index];
+            let cache = place.load(Ordering::Acquire);
+            if !cache.is_null() && (!(*pair).base.is_null() || (*pair).allocs > 0) {
+                depot::unload(cache, pair);
+            }
+        }
+        let _held = root::LISTS.hold();
+        (*block).tid = 0;
+    }
+}
+
+/// In a child after a fork: the other threads are not there. What they had goes to the depots, but for those that were at an exchange.
+pub(super) fn forget_others() {
+    let mut block = root::threads().load(Ordering::Acquire);
+    let mine = current();
+    // SAFETY: blocks are never given back, and their owners are not in this process.
+    unsafe {
+        while !block.is_null() {
+            if block == mine {
+                (*block).tid = thread_number();
+            } else if (*block).tid != 0 && (*block).busy == 0 {
+                release(block);
+            }
+            block = (*block).next;
+        }
+    }
+    ALIVE.store(usize::from(!mine.is_null()), Ordering::Relaxed);
+    MANY.store(false, Ordering::Relaxed);
+}
+
+/// Enters a cache; its place, or [`NO_PAIR`].
+pub(super) fn enter(cache: *mut Cache) -> u32 {
+    let free = CACHES.iter().enumerate().find(|(_, place)| {
+        place.compare_exchange(ptr::null_mut(), cache, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    });
+    free.map_or(NO_PAIR, |(index, _)| index as u32)
+}
+
+/// Takes a cache out: what threads have of it goes to its depot.
+///
+/// # Safety
+/// Nobody uses the cache any more.
+pub(super) unsafe fn leave(cache: *mut Cache) {
+    // SAFETY: our caller promises that no thread is at the pairs of that cache.
+    unsafe {
+        let index = (*cache).index;
+        if index == NO_PAIR {
+            return;
+        }
+        let mut block = root::threads().load(Ordering::Acquire);
+        while !block.is_null() {
+            depot::unload(cache, &raw mut (*block).pairs[index as usize]);
+            block = (*block).next;
+        }
+        (*cache).index = NO_PAIR;
+        CACHES[index as usize].store(ptr::null_mut(), Ordering::Release);
+    }
+}
+
+/// Does something to a pair of the calling thread's that takes more than one word: a fork may come in between.
+pub(super) unsafe fn exchange<T>(block: *mut Thread, work: impl FnOnce() -> T) -> T {
+    // SAFETY: the block is the calling thread's.
+    let busy = unsafe { AtomicU32::from_ptr(&raw mut (*block).busy) };
+    busy.store(1, Ordering::Relaxed);
+    compiler_fence(Ordering::SeqCst);
+    let done = work();
+    busy.store(0, Ordering::Release);
+    done
+}
+
+/// The pair of a thread for a cache.
+#[inline(always)]
+pub(super) unsafe fn pair(block: *mut Thread, cache: *mut Cache) -> *mut Pair {
+    // SAFETY: a cache's index is within the pairs.
+    unsafe { (&raw mut (*block).pairs).cast::<Pair>().add((*cache).index as usize) }
+}

@@ -1,0 +1,134 @@
+//! What is done from time to time: magazines that nobody needs go, and those that are fought for become larger.
+//!
+//! A process with one thread does it when it meets a depot and it is time. One that has had several gets a thread for it then, so that none of them is
+//! held up; it waits most of the time, and takes no signals.
+
+use super::{depot, pages, root, settings, slab, thread};
+use millpond_rt_layout::Cache;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
+
+/// Seconds of the coarse clock at which the latest update was begun; 0: none yet.
+static LATEST: AtomicI64 = AtomicI64::new(0);
+/// Whether there is a thread for it.
+static HAS_THREAD: AtomicBool = AtomicBool::new(false);
+/// How often that thread was asked for a reap.
+static ASKED: AtomicU32 = AtomicU32::new(0);
+
+/// Seconds of a clock that costs next to nothing to read.
+fn seconds() -> i64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: it is written to.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
+    time.tv_sec
+}
+
+/// For those who have met a depot: whether it is time for an update, which is then begun. The caller holds no lock and is at no exchange.
+pub(super) fn look() {
+    let interval = settings::get().asked.options.reap_interval as i64;
+    if interval == 0 || HAS_THREAD.load(Ordering::Relaxed) {
+        return;
+    }
+    let (now, latest) = (seconds(), LATEST.load(Ordering::Relaxed));
+    if latest != 0 && now - latest < interval {
+        return;
+    }
+    if LATEST.compare_exchange(latest, now.max(1), Ordering::Relaxed, Ordering::Relaxed).is_err()
+        || latest == 0
+    {
+        return;
+    }
+    if thread::is_many() { begin_thread() } else { update() }
+}
+
+/// Every cache's working set, and larger magazines where they are fought for.
+fn update() {
+    let most = settings::get().asked.options.max_contention as u64;
+    // SAFETY: caches are alive while the list is held.
+    each(|cache| unsafe {
+        depot::reap(cache);
+        depot::update(cache, most);
+    });
+}
+
+/// Gives back what nobody needed lately; see `umem_reap`.
+pub(super) fn reap() {
+    // SAFETY: caches are alive while the list is held; a reclaim function is its creator's promise.
+    each(|cache| unsafe {
+        if let Some(reclaim) = (*cache).reclaim {
+            reclaim((*cache).private);
+        }
+        depot::clear(cache);
+        slab::reap(cache);
+    });
+    pages::reap();
+}
+
+/// There was no memory: what can be given back is, if nobody is just at it.
+pub(super) fn ask_for_memory() {
+    static REAPING: AtomicBool = AtomicBool::new(false);
+    if !REAPING.swap(true, Ordering::Acquire) {
+        reap();
+        REAPING.store(false, Ordering::Release);
+    }
+}
+
+/// Does something for every cache. The list is not held meanwhile, for what is done may call functions of the program: caches that are destroyed at that time are
+/// the program's mistake only if it destroys one whose own functions run.
+fn each(work: impl Fn(*mut Cache)) {
+    let mut cache = next_of(ptr::null_mut());
+    while !cache.is_null() {
+        work(cache);
+        cache = next_of(cache);
+    }
+}
+
+fn next_of(cache: *mut Cache) -> *mut Cache {
+    let _held = root::LISTS.hold();
+    if cache.is_null() {
+        return root::caches().load(Ordering::Acquire);
+    }
+    // SAFETY: see `each`.
+    unsafe { (*cache).next }
+}
+
+/// In a child after a fork there is no such thread.
+pub(super) fn forget_thread() {
+    HAS_THREAD.store(false, Ordering::Relaxed);
+}
+
+fn begin_thread() {
+    if HAS_THREAD.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    // SAFETY: attributes are made before they are used. All signals are blocked while the thread is made, so that it never takes one of the program's.
+    unsafe {
+        let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
+        let mut made: libc::pthread_t = std::mem::zeroed();
+        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) =
+            (std::mem::zeroed(), std::mem::zeroed());
+        libc::pthread_attr_init(&raw mut attributes);
+        libc::pthread_attr_setdetachstate(&raw mut attributes, libc::PTHREAD_CREATE_DETACHED);
+        libc::pthread_attr_setstacksize(&raw mut attributes, 256 << 10);
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        let failed = libc::pthread_create(&raw mut made, &raw const attributes, run, ptr::null_mut()) != 0;
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut());
+        libc::pthread_attr_destroy(&raw mut attributes);
+        if failed {
+            HAS_THREAD.store(false, Ordering::Release);
+        }
+    }
+}
+
+extern "C" fn run(_: *mut libc::c_void) -> *mut libc::c_void {
+    let interval = settings::get().asked.options.reap_interval as i64;
+    loop {
+        update();
+        let asked = ASKED.load(Ordering::Relaxed);
+        let time = libc::timespec { tv_sec: interval, tv_nsec: 0 };
+        let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+        // SAFETY: the word is a static, and the time outlives the call.
+        unsafe { libc::syscall(libc::SYS_futex, ASKED.as_ptr(), wait, asked, &raw const time) };
+    }
+}
