@@ -272,7 +272,7 @@ pub fn calloc(count: usize, size: usize) -> *mut u8 {
     let data = malloc(bytes);
     // SAFETY: it is ours, and so long.
     unsafe {
-        if !data.is_null() && !(bytes + TAG > LARGEST && is_clean(data)) {
+        if !data.is_null() && (bytes + TAG <= LARGEST || !is_clean(data)) {
             data.write_bytes(0, bytes);
         }
     }
@@ -349,10 +349,8 @@ unsafe fn resize_large(data: *mut u8, size: usize) -> Option<*mut u8> {
     unsafe {
         let has = (*span).bytes;
         // One that would leave more than half unused is better made anew.
-        if whole > has || whole < has / 2 {
-            if !pages::resize(span, whole) {
-                return None;
-            }
+        if (whole > has || whole < has / 2) && !pages::resize(span, whole) {
+            return None;
         }
         set_large(span, size);
         Some(data_of(span))

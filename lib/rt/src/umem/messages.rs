@@ -68,7 +68,8 @@ pub(super) fn print() {
     let _held = LOCK.hold();
     // SAFETY: under the lock; nobody writes to what is printed.
     unsafe {
-        let ring: &[u8; MESSAGES] = &*(&raw const (*root::root()).messages);
+        let ring: *const [u8; MESSAGES] = &raw const (*root::root()).messages;
+        let ring = &*ring;
         let end = (*root::root()).message_end;
         let (old, new) = (ring.get(end % MESSAGES..), ring.get(..end % MESSAGES));
         if end > MESSAGES {

@@ -43,6 +43,12 @@
 //! There are no arenas of the user's own (vmem). Memory of caches whose size no more is asked for goes back to the kernel only as far as whole
 //! slabs are free.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "numbers of chunks, rounds, caches and return addresses are bounded by constants of the layout; tags take words apart"
+)]
+
 mod audit;
 mod builtin;
 mod cache;

@@ -4,7 +4,7 @@ use super::cache::words;
 use super::slab::Stray;
 use super::{messages, settings};
 use libc::c_int;
-use millpond_rt_layout::{Bufctl, Cache};
+use millpond_rt_layout::{Bufctl, Cache, NAME};
 use std::ffi::CStr;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -48,8 +48,11 @@ impl fmt::Display for Damage {
 
 /// The name of a cache.
 pub(super) fn name(cache: *const Cache) -> &'static str {
-    // SAFETY: caches are alive while they are spoken of; names end with a zero.
-    let name = unsafe { &*(&raw const (*cache).name) };
+    // SAFETY: caches are alive while they are spoken of, and names do not change.
+    let name: &[u8; NAME] = unsafe {
+        let name: *const [u8; NAME] = &raw const (*cache).name;
+        &*name
+    };
     CStr::from_bytes_until_nul(name).ok().and_then(|name| name.to_str().ok()).unwrap_or("?")
 }
 

@@ -138,7 +138,7 @@ fn random() -> u32 {
 /// Whether this allocation is one of those that shall fail.
 pub(super) fn shall_fail() -> bool {
     match get().asked.debug.mtbf {
-        Some(mean) if mean > 0 => random() as usize % mean == 0,
+        Some(mean) if mean > 0 => (random() as usize).is_multiple_of(mean),
         _ => false,
     }
 }

@@ -129,9 +129,9 @@ pub(super) unsafe fn bufctl(cache: *mut Cache, place: Place) -> *mut Bufctl {
 /// A free chunk of a slab that has one. Search goes on where it ended: what was freed last is given last, and a slab is written from one end to the
 /// other.
 unsafe fn take_chunk(cache: *mut Cache, span: *mut Span) -> usize {
-    let words = ((unsafe { (*cache).chunks }) as usize).div_ceil(64);
     // SAFETY: under the lock.
     unsafe {
+        let words = ((*cache).chunks as usize).div_ceil(64);
         let hint = (*span).hint as usize;
         let here = (*span).free[hint / 64 % words] & (u64::MAX << (hint % 64));
         let (word, bits) = if here != 0 {

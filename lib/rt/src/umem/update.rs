@@ -15,6 +15,11 @@ static HAS_THREAD: AtomicBool = AtomicBool::new(false);
 /// How often that thread was asked for a reap.
 static ASKED: AtomicU32 = AtomicU32::new(0);
 
+/// Seconds between two updates; 0: there are none.
+fn interval() -> i64 {
+    i64::try_from(settings::get().asked.options.reap_interval).unwrap_or(i64::MAX)
+}
+
 /// Seconds of a clock that costs next to nothing to read.
 fn seconds() -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -25,7 +30,7 @@ fn seconds() -> i64 {
 
 /// For those who have met a depot: whether it is time for an update, which is then begun. The caller holds no lock and is at no exchange.
 pub(super) fn look() {
-    let interval = settings::get().asked.options.reap_interval as i64;
+    let interval = interval();
     if interval == 0 || HAS_THREAD.load(Ordering::Relaxed) {
         return;
     }
@@ -122,11 +127,10 @@ fn begin_thread() {
 }
 
 extern "C" fn run(_: *mut libc::c_void) -> *mut libc::c_void {
-    let interval = settings::get().asked.options.reap_interval as i64;
     loop {
         update();
         let asked = ASKED.load(Ordering::Relaxed);
-        let time = libc::timespec { tv_sec: interval, tv_nsec: 0 };
+        let time = libc::timespec { tv_sec: interval(), tv_nsec: 0 };
         let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
         // SAFETY: the word is a static, and the time outlives the call.
         unsafe { libc::syscall(libc::SYS_futex, ASKED.as_ptr(), wait, asked, &raw const time) };
