@@ -104,7 +104,7 @@ extern "C" fn pvalloc(size: size_t) -> *mut c_void {
     }
 }
 
-/// As `malloc_usable_size(3)`, but never more than was asked for.
+/// As `malloc_usable_size(3)`: what was asked for, and more only where an alignment was asked for, too.
 ///
 /// # Safety
 /// As that.

@@ -138,7 +138,7 @@ pub(super) unsafe fn init(cache: *mut Cache, plan: Plan<'_>) -> Result<(), c_int
             (*cache).chunks = chunks;
         } else {
             let page = crate::stacks::page_size();
-            (*cache).slab = (*cache).chunk.next_multiple_of(page) + page;
+            (*cache).slab = ((*cache).chunk + plan.shift).next_multiple_of(page) + page;
             (*cache).chunks = 1;
         }
         (*cache).depot.rounds = depot::first_rounds((*cache).chunk);

@@ -247,7 +247,7 @@ fn known(data: *mut u8) -> Option<Known> {
     }
 }
 
-/// How many bytes a buffer was asked for; 0 when it is none.
+/// How many bytes a buffer was asked for; 0 when it is none. One whose alignment was asked for has all that lies behind it.
 ///
 /// # Safety
 /// It is a buffer of malloc's.

@@ -8,6 +8,8 @@ use std::ptr;
 /// Sizes up to this have lists in steps of [`STEP`]; larger ones are powers of two.
 const FINE: usize = 1024;
 const STEP: usize = 16;
+/// Of a processor's cache, in bytes.
+const LINE: usize = 64;
 /// The largest that is kept when it is given back; larger ones are mapped for themselves.
 const COARSE: usize = 64 << 10;
 /// What the kernel is asked for at once.
@@ -54,7 +56,7 @@ fn class(bytes: usize) -> (usize, Option<usize>) {
     }
 }
 
-/// Zeroed memory aligned to 16 bytes, or null. The kernel's pages are not touched before they are used.
+/// Zeroed memory, aligned to 64 bytes where its size is a multiple of that and to 16 otherwise; or null. The kernel's pages are not touched before they are used.
 pub(super) fn alloc(bytes: usize) -> *mut u8 {
     let (size, list) = class(bytes);
     let Some(list) = list else { return map(size) };
@@ -67,18 +69,25 @@ pub(super) fn alloc(bytes: usize) -> *mut u8 {
             first.cast::<u8>().write_bytes(0, size);
             return first.cast();
         }
-        if meta.left < size {
+        let mut skip = skip_for(meta.at, size);
+        if meta.left < skip + size {
             let chunk = map(CHUNK);
             if chunk.is_null() {
                 return chunk;
             }
             (meta.at, meta.left) = (chunk, CHUNK);
+            skip = 0;
         }
-        let piece = meta.at;
+        let piece = meta.at.add(skip);
         meta.at = piece.add(size);
-        meta.left -= size;
+        meta.left -= skip + size;
         piece
     })
+}
+
+/// Bytes from there to where a piece of such a size may begin.
+fn skip_for(at: *mut u8, size: usize) -> usize {
+    if size.is_multiple_of(LINE) { at.addr().wrapping_neg() % LINE } else { 0 }
 }
 
 /// Gives memory of [`alloc`] back.
@@ -135,6 +144,16 @@ mod tests {
             let again = alloc(97);
             assert!((0..112).all(|at| *again.add(at) == 0));
             free(again, 97);
+        }
+    }
+
+    #[test]
+    fn whole_lines_begin_at_a_line() {
+        for bytes in [16, 64, 48, 128, 448, 80, 32 << 10] {
+            let piece = alloc(bytes);
+            assert!(piece.addr().is_multiple_of(if bytes % 64 == 0 { 64 } else { 16 }), "{bytes}");
+            // SAFETY: it is ours.
+            unsafe { free(piece, bytes) };
         }
     }
 

@@ -259,7 +259,8 @@ unsafe fn first(cache: *mut Cache) -> u32 {
         let (shift, align) = ((*cache).shift, (*cache).align);
         let page = crate::stacks::page_size();
         if (*cache).flags & flags::FIREWALL != 0 {
-            return ((*cache).slab - page - (*cache).chunk) as u32;
+            let before = if shift == 0 { 0 } else { align - shift };
+            return ((*cache).slab - page - before - (*cache).chunk) as u32;
         }
         let unused = (*cache).slab - (*cache).chunk * (*cache).chunks as usize - shift;
         let colour = (*cache).slabs.colour as usize;
