@@ -159,6 +159,8 @@ pub struct Root {
     pub threads: *mut Thread,
     /// [`TABLE`] pointers to as many pointers to as many pointers to spans: bits 36 to 47, 24 to 35 and 12 to 23 of an address. Each may be null.
     pub map: *const *mut *mut *mut Span,
+    /// What the library mapped for itself; the next by [`Region::next`]. Pointers in it are nobody's.
+    pub regions: *mut Region,
     /// In the order of [`logs`].
     pub logs: [Log; 4],
     /// How spans are used.
@@ -202,6 +204,18 @@ pub struct Log {
     pub entries: usize,
     /// Records ever begun; the next one goes to this modulo `entries`.
     pub next: usize,
+}
+
+/// Memory of the library's own: caches, spans, bufctls, magazines, tables of the map, threads' blocks, logs, in use or free.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Region {
+    /// The one that was mapped before.
+    pub next: *mut Region,
+    /// Its first byte.
+    pub base: *mut u8,
+    /// In bytes.
+    pub bytes: usize,
 }
 
 /// How spans are used, in bytes unless said otherwise.

@@ -35,18 +35,20 @@ impl Owned {
         Some(owned)
     }
 
-    fn bytes(&self) -> &mut [u8] {
+    fn bytes(&self) -> &[u8] {
         // SAFETY: it is the sequence's, and so long.
-        unsafe { slice::from_raw_parts_mut(self.at, self.size) }
+        unsafe { slice::from_raw_parts(self.at, self.size) }
     }
 
     fn byte(&self, at: usize) -> u8 {
-        self.seed.wrapping_mul(31).wrapping_add((at % 251) as u8)
+        let [low, high, ..] = at.to_le_bytes();
+        self.seed.wrapping_mul(31) ^ low.wrapping_add(high)
     }
 
     fn write(&self) {
-        for (at, byte) in self.bytes().iter_mut().enumerate() {
-            *byte = self.byte(at);
+        for at in 0..self.size {
+            // SAFETY: it is the sequence's, and so long.
+            unsafe { self.at.add(at).write(self.byte(at)) };
         }
     }
 
@@ -90,11 +92,10 @@ impl Sequence {
             }
             3 if self.of_malloc.len() < MOST => {
                 let zeros = malloc::calloc(3, size);
-                if let Some(owned) = ptr::NonNull::new(zeros) {
+                if !zeros.is_null() {
                     // SAFETY: it is ours and so long.
-                    assert!(
-                        unsafe { slice::from_raw_parts(owned.as_ptr(), 3 * size) }.iter().all(|b| *b == 0)
-                    );
+                    let bytes = unsafe { slice::from_raw_parts(zeros, 3 * size) };
+                    assert!(bytes.iter().all(|byte| *byte == 0));
                 }
                 self.of_malloc.extend(Owned::new(zeros, 3 * size, 16, seed));
             }

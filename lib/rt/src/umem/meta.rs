@@ -2,6 +2,7 @@
 
 use super::lock;
 use super::root;
+use millpond_rt_layout::Region;
 use std::cell::UnsafeCell;
 use std::ptr;
 
@@ -56,33 +57,86 @@ fn class(bytes: usize) -> (usize, Option<usize>) {
     }
 }
 
-/// Zeroed memory, aligned to 64 bytes where its size is a multiple of that and to 16 otherwise; or null. The kernel's pages are not touched before they are used.
+/// Zeroed memory, aligned to 64 bytes where its size is a multiple of that and to 16 otherwise; or null. The kernel's pages are not touched before they are
+/// used.
 pub(super) fn alloc(bytes: usize) -> *mut u8 {
     let (size, list) = class(bytes);
-    let Some(list) = list else { return map(size) };
-    // SAFETY: under the lock. What is in a list was given back by `free` with this list's size, and nobody has it.
+    // SAFETY: under the lock.
     lock::with(lock_word(), || unsafe {
         let meta = &mut *META.0.get();
-        let first = meta.lists[list];
-        if !first.is_null() {
-            meta.lists[list] = (*first).next;
-            first.cast::<u8>().write_bytes(0, size);
-            return first.cast();
+        match list {
+            Some(list) => meta.piece(size, list),
+            None => meta.alone(size),
         }
-        let mut skip = skip_for(meta.at, size);
-        if meta.left < skip + size {
-            let chunk = map(CHUNK);
-            if chunk.is_null() {
-                return chunk;
-            }
-            (meta.at, meta.left) = (chunk, CHUNK);
-            skip = 0;
-        }
-        let piece = meta.at.add(skip);
-        meta.at = piece.add(size);
-        meta.left -= skip + size;
-        piece
     })
+}
+
+impl Meta {
+    /// A piece of a size that has a list.
+    unsafe fn piece(&mut self, size: usize, list: usize) -> *mut u8 {
+        // SAFETY: under the lock. What is in a list was given back by `free` with this list's size, and nobody has it.
+        unsafe {
+            let first = self.lists[list];
+            if !first.is_null() {
+                self.lists[list] = (*first).next;
+                first.cast::<u8>().write_bytes(0, size);
+                return first.cast();
+            }
+            let mut skip = skip_for(self.at, size);
+            if self.left < skip + size {
+                let chunk = pages_of_zeros(CHUNK);
+                if chunk.is_null() {
+                    return chunk;
+                }
+                // The record of the region is its first piece.
+                let record: *mut Region = chunk.cast();
+                enter(record, chunk, CHUNK);
+                (self.at, self.left) = (chunk.add(LINE), CHUNK - LINE);
+                skip = 0;
+            }
+            let piece = self.at.add(skip);
+            self.at = piece.add(size);
+            self.left -= skip + size;
+            piece
+        }
+    }
+
+    /// A region for one piece.
+    unsafe fn alone(&mut self, size: usize) -> *mut u8 {
+        let (bytes, list) = class(size_of::<Region>());
+        // SAFETY: under the lock.
+        unsafe {
+            let record: *mut Region = self.piece(bytes, list.unwrap_or_default()).cast();
+            if record.is_null() {
+                return ptr::null_mut();
+            }
+            let base = pages_of_zeros(size);
+            if base.is_null() {
+                self.put(record.cast(), list.unwrap_or_default());
+            } else {
+                enter(record, base, size);
+            }
+            base
+        }
+    }
+
+    /// A piece that nobody has goes to its list.
+    unsafe fn put(&mut self, piece: *mut Free, list: usize) {
+        // SAFETY: under the lock; a piece has room for a pointer.
+        unsafe { (*piece).next = self.lists[list] };
+        self.lists[list] = piece;
+    }
+}
+
+/// A new region, for those who look in from outside. For the holder of the lock.
+unsafe fn enter(record: *mut Region, base: *mut u8, bytes: usize) {
+    // SAFETY: under the lock.
+    unsafe {
+        let root = root::root();
+        record.write(Region { next: (*root).regions, base, bytes });
+        (*root).regions = record;
+        (*root).heap.meta += bytes;
+    }
 }
 
 /// Bytes from there to where a piece of such a size may begin.
@@ -96,28 +150,25 @@ fn skip_for(at: *mut u8, size: usize) -> usize {
 /// It was allocated with the same number of bytes, and nobody uses it.
 pub(super) unsafe fn free(piece: *mut u8, bytes: usize) {
     let (size, list) = class(bytes);
-    let Some(list) = list else {
-        // SAFETY: it was mapped with this size.
-        unsafe { libc::munmap(piece.cast(), size) };
-        root::meta_used(|used| used - size);
-        return;
-    };
-    let piece: *mut Free = piece.cast();
-    // SAFETY: our caller promises that it is of this list and nobody's; a piece has room for a pointer.
+    // SAFETY: under the lock; our caller promises that the piece is of this size and nobody's.
     lock::with(lock_word(), || unsafe {
         let meta = &mut *META.0.get();
-        (*piece).next = meta.lists[list];
-        meta.lists[list] = piece;
+        if let Some(list) = list {
+            return meta.put(piece.cast(), list);
+        }
+        let root = root::root();
+        let mut link = &raw mut (*root).regions;
+        while !(*link).is_null() && (**link).base != piece {
+            link = &raw mut (**link).next;
+        }
+        let record = *link;
+        if !record.is_null() {
+            *link = (*record).next;
+            meta.put(record.cast(), class(size_of::<Region>()).1.unwrap_or_default());
+            (*root).heap.meta -= size;
+            libc::munmap(piece.cast(), size);
+        }
     });
-}
-
-/// New pages of zeros, or null.
-fn map(bytes: usize) -> *mut u8 {
-    let pages = pages_of_zeros(bytes);
-    if !pages.is_null() {
-        root::meta_used(|used| used + bytes);
-    }
-    pages
 }
 
 /// Pages that nobody has, or null. They are not counted as used before they are touched.

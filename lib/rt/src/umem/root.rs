@@ -5,7 +5,7 @@ use crate::locks::word::Word;
 use millpond_rt_layout::{Cache, Heap, Log, MESSAGES, Root, Thread, flags, state};
 use std::cell::UnsafeCell;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 /// What is shared with those who look in from outside.
 #[repr(transparent)]
@@ -30,6 +30,7 @@ static ROOT: Shared = Shared(UnsafeCell::new(Root {
     caches: ptr::null_mut(),
     threads: ptr::null_mut(),
     map: ptr::null(),
+    regions: ptr::null_mut(),
     logs: [NO_LOG; 4],
     heap: Heap { mapped: 0, used: 0, large: 0, large_buffers: 0, large_allocs: 0, failures: 0, meta: 0 },
     messages: [0; MESSAGES],
@@ -117,11 +118,4 @@ pub(super) fn caches() -> &'static AtomicPtr<Cache> {
 pub(super) fn threads() -> &'static AtomicPtr<Thread> {
     // SAFETY: as in `state`.
     unsafe { AtomicPtr::from_ptr(&raw mut (*root()).threads) }
-}
-
-/// Counts what the allocator has of its own.
-pub(super) fn meta_used(change: impl Fn(usize) -> usize) {
-    // SAFETY: as in `state`.
-    let used = unsafe { AtomicUsize::from_ptr(&raw mut (*root()).heap.meta) };
-    let _ = used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| Some(change(used)));
 }
