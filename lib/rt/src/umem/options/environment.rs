@@ -1,12 +1,11 @@
 //! Where the texts come from: the environment, and what the program itself says by a hook.
 //!
 //! A hook is a function of the program that is called for a variable that is not set: `const char *_umem_debug_init(void)`, and likewise
-//! `_umem_logging_init` and `_umem_options_init`. `dlsym` could look for them, but it allocates when it finds nothing (the text for `dlerror`), which
-//! here is a call of the allocator that is just being made. So the linker looks: there is a table of weak references, which is all zeros when nobody has
-//! such functions. It works in static programs, too. A program that is linked with the shared library exports its hooks by that; one under
-//! `LD_PRELOAD` must export them itself (`-rdynamic`).
+//! `_umem_logging_init` and `_umem_options_init`. A program that is linked with the shared library exports its hooks by that; one under `LD_PRELOAD`
+//! must export them itself (`-rdynamic`).
 
 use super::{Complain, Settings, Variable};
+use crate::umem::weak::address_of_weak;
 use core::ffi::{CStr, c_char};
 
 impl Settings {
@@ -66,44 +65,15 @@ fn said_by_hook(variable: Variable) -> Option<&'static [u8]> {
 
 type Hook = unsafe extern "C" fn() -> *const c_char;
 
-#[cfg(not(miri))]
 fn hook(variable: Variable) -> Option<Hook> {
-    // SAFETY: the table has three entries, each null or the address of a function with that name; the linker wrote them before any code ran.
-    let [debug, logging, options] = unsafe { (&raw const millpond_umem_hooks).read() };
-    match variable {
-        Variable::Debug => debug,
-        Variable::Logging => logging,
-        Variable::Options => options,
-    }
+    let address = match variable {
+        Variable::Debug => address_of_weak!("_umem_debug_init"),
+        Variable::Logging => address_of_weak!("_umem_logging_init"),
+        Variable::Options => address_of_weak!("_umem_options_init"),
+    };
+    // SAFETY: zero, which is none, or the address of a function with that name, whose type the manual says.
+    unsafe { core::mem::transmute::<*const (), Option<Hook>>(core::ptr::with_exposed_provenance(address)) }
 }
-
-/// Miri has no linker.
-#[cfg(miri)]
-fn hook(_: Variable) -> Option<Hook> {
-    None
-}
-
-#[cfg(not(miri))]
-unsafe extern "C" {
-    safe static millpond_umem_hooks: [Option<Hook>; 3];
-}
-
-// Stable Rust has no weak references; assemblers have. Hidden: each copy of this library has a table of its own.
-#[cfg(not(miri))]
-core::arch::global_asm!(
-    ".pushsection .data.rel.ro.millpond_umem_hooks, \"aw\"",
-    ".weak _umem_debug_init",
-    ".weak _umem_logging_init",
-    ".weak _umem_options_init",
-    ".globl millpond_umem_hooks",
-    ".hidden millpond_umem_hooks",
-    ".p2align 3",
-    "millpond_umem_hooks:",
-    ".quad _umem_debug_init",
-    ".quad _umem_logging_init",
-    ".quad _umem_options_init",
-    ".popsection",
-);
 
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,387 @@
+//! The call frame information of a function: from its entry in `.eh_frame` to the row for one place of its code.
+//!
+//! The format is that of the DWARF standard (section 6.4) with the changes of the Linux Standard Base. What a compiler's code needs is
+//! understood: frame addresses that are counted from stack or frame pointer, those of functions that align their stack, and those of the linker's
+//! stubs. All else gives no row, and the walk ends there.
+
+use super::bytes::{Bytes, Image};
+use super::row::{Address, Pointer, Row};
+
+/// Numbers of registers on x86-64 (System V ABI, figure 3.36).
+mod register {
+    pub(super) const BP: u64 = 6;
+    pub(super) const SP: u64 = 7;
+    pub(super) const RETURN: u64 = 16;
+}
+
+/// How deep rows can be remembered; compilers nest none.
+const REMEMBERED_MAX: usize = 8;
+
+/// The row for the instruction at `place` by the entry at `entry`. None: it is not about that place, or damaged, or not understood.
+pub(super) fn row(image: Image<'_>, entry: usize, place: usize) -> Option<Row> {
+    let mut entry = record(image, entry)?;
+    let common = entry.address.checked_sub(entry.length()?)?;
+    let common = Common::parse(record(image, common)?)?;
+    let begin = entry.pointer(common.encoding)?;
+    let length = entry.number(common.encoding)?;
+    if place.wrapping_sub(begin) >= length {
+        return None;
+    }
+    if common.is_augmented {
+        skip_block(&mut entry)?;
+    }
+    if common.is_signal {
+        return Some(Row::Signal);
+    }
+    let mut first = Run::new(&common, begin, place, State::NONE);
+    first.execute(common.program)?;
+    // What is restored is what holds at the entry, which is what the common part says.
+    let mut run = Run::new(&common, begin, place, first.state);
+    run.execute(entry)?;
+    run.state.row(place)
+}
+
+/// The content of a record, behind its length. A length of zero is the end of all records; longer ones than 4 GB are not understood.
+fn record<'a>(image: Image<'a>, address: usize) -> Option<Bytes<'a>> {
+    let mut bytes = image.from(address)?;
+    match bytes.length()? {
+        0 | 0xffff_ffff => None,
+        length => bytes.take(length),
+    }
+}
+
+fn skip_block(bytes: &mut Bytes<'_>) -> Option<()> {
+    block(bytes).map(|_| ())
+}
+
+/// A length and so many bytes.
+fn block<'a>(bytes: &mut Bytes<'a>) -> Option<Bytes<'a>> {
+    let length = usize::try_from(bytes.uleb()?).ok()?;
+    bytes.take(length)
+}
+
+/// What entries have in common.
+#[derive(Debug)]
+struct Common<'a> {
+    code_unit: u64,
+    data_unit: i64,
+    /// How the entries write addresses of code.
+    encoding: u8,
+    /// The entries have a block before their program.
+    is_augmented: bool,
+    /// It is about the place to which handlers return.
+    is_signal: bool,
+    program: Bytes<'a>,
+}
+
+impl<'a> Common<'a> {
+    fn parse(mut bytes: Bytes<'a>) -> Option<Common<'a>> {
+        if bytes.u32()? != 0 {
+            return None;
+        }
+        let version = bytes.u8()?;
+        let mut augmentation = bytes.text()?.iter();
+        let (code_unit, data_unit) = (bytes.uleb()?, bytes.sleb()?);
+        let returned = match version {
+            1 => u64::from(bytes.u8()?),
+            3 => bytes.uleb()?,
+            _ => return None,
+        };
+        if returned != register::RETURN {
+            return None;
+        }
+        let (mut encoding, mut is_signal, mut is_augmented) = (0, false, false);
+        match augmentation.next() {
+            None => {}
+            Some(b'z') => {
+                is_augmented = true;
+                let mut data = block(&mut bytes)?;
+                for letter in augmentation {
+                    match letter {
+                        b'R' => encoding = data.u8()?,
+                        b'L' => drop(data.u8()?),
+                        b'P' => {
+                            let encoding = data.u8()?;
+                            data.number(encoding)?;
+                        }
+                        b'S' => is_signal = true,
+                        // Its data cannot be told from that of the letters behind it.
+                        _ => return None,
+                    }
+                }
+            }
+            Some(_) => return None,
+        }
+        Some(Common { code_unit, data_unit, encoding, is_augmented, is_signal, program: bytes })
+    }
+}
+
+/// What is known at one place. Offsets are in bytes.
+#[derive(Debug, Clone, Copy)]
+struct State {
+    address: Rule,
+    pointer: Rule,
+    returned: Rule,
+}
+
+/// Where something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rule {
+    /// Nothing was said: for registers that a function keeps, where it was.
+    Unsaid,
+    /// A number of bytes from a register: the frame address alone.
+    From(u64, i64),
+    /// So many bytes from the frame address, in memory.
+    AtFrameAddress(i64),
+    /// So many bytes from the frame pointer, in memory.
+    AtPointer(i64),
+    /// In the linker's stubs of 16 bytes: one word above the stack pointer, two from this byte of the stub on.
+    Stub(u8),
+    /// Nowhere.
+    Undefined,
+    /// Somewhere else.
+    Other,
+}
+
+impl State {
+    const NONE: State = State { address: Rule::Unsaid, pointer: Rule::Unsaid, returned: Rule::Unsaid };
+
+    fn row(self, place: usize) -> Option<Row> {
+        match self.returned {
+            Rule::AtFrameAddress(-8) => {}
+            Rule::Undefined => return Some(Row::End),
+            _ => return None,
+        }
+        let pointer = match (self.pointer, self.address) {
+            (Rule::Unsaid, _) => Pointer::Kept,
+            (Rule::AtFrameAddress(offset), _) => match words(offset.checked_neg()?).map(u8::try_from) {
+                Some(Ok(words @ 2..=253)) => Pointer::Below(words),
+                _ => Pointer::Lost,
+            },
+            (Rule::AtPointer(0), Rule::AtPointer(_)) => Pointer::AtFrame,
+            _ => Pointer::Lost,
+        };
+        let address = match self.address {
+            Rule::From(register::SP, offset) => Address::AboveStack(words(offset)?),
+            Rule::From(register::BP, offset) => Address::AboveFrame(words(offset)?),
+            Rule::AtPointer(offset) => Address::StoredBelowFrame(words(offset.checked_neg()?)?),
+            Rule::Stub(pushed) => Address::AboveStack(if place % 16 < usize::from(pushed) { 1 } else { 2 }),
+            _ => return None,
+        };
+        Some(Row::Frame { address, pointer })
+    }
+}
+
+/// Whole words of eight bytes.
+fn words(offset: i64) -> Option<u32> {
+    if offset % 8 == 0 { u32::try_from(offset / 8).ok() } else { None }
+}
+
+/// A program that is executed until it comes to a place.
+#[derive(Debug)]
+struct Run<'a> {
+    common: &'a Common<'a>,
+    /// What the program speaks of now.
+    at: usize,
+    place: usize,
+    state: State,
+    initial: State,
+    remembered: [State; REMEMBERED_MAX],
+    depth: usize,
+}
+
+impl<'a> Run<'a> {
+    fn new(common: &'a Common<'a>, begin: usize, place: usize, initial: State) -> Run<'a> {
+        let remembered = [State::NONE; REMEMBERED_MAX];
+        Run { common, at: begin, place, state: initial, initial, remembered, depth: 0 }
+    }
+
+    /// Each instruction is at least a byte, so that it ends.
+    fn execute(&mut self, mut program: Bytes<'_>) -> Option<()> {
+        while !program.is_empty() {
+            let operation = program.u8()?;
+            let low = u64::from(operation & 0x3f);
+            match operation >> 6 {
+                1 => self.advance(low)?,
+                2 => {
+                    let offset = program.uleb()?;
+                    self.saved(low, self.scaled_unsigned(offset));
+                }
+                3 => self.restore(low),
+                _ => self.extended(operation, &mut program)?,
+            }
+            if self.at > self.place {
+                break;
+            }
+        }
+        Some(())
+    }
+
+    /// The instructions whose number takes the whole byte.
+    fn extended(&mut self, operation: u8, program: &mut Bytes<'_>) -> Option<()> {
+        match operation {
+            0x00 => {}
+            0x01 => self.at = program.pointer(self.common.encoding)?,
+            0x02 => {
+                let units = program.u8()?;
+                self.advance(u64::from(units))?;
+            }
+            0x03 => {
+                let units = program.u16()?;
+                self.advance(u64::from(units))?;
+            }
+            0x04 => {
+                let units = program.u32()?;
+                self.advance(u64::from(units))?;
+            }
+            0x05 => {
+                let (number, offset) = (program.uleb()?, program.uleb()?);
+                self.saved(number, self.scaled_unsigned(offset));
+            }
+            0x06 => {
+                let number = program.uleb()?;
+                self.restore(number);
+            }
+            0x07 => {
+                let number = program.uleb()?;
+                self.set(number, Rule::Undefined);
+            }
+            0x08 => {
+                let number = program.uleb()?;
+                self.set(number, Rule::Unsaid);
+            }
+            0x09 => {
+                let (number, _) = (program.uleb()?, program.uleb()?);
+                self.set(number, Rule::Other);
+            }
+            0x0a => {
+                *self.remembered.get_mut(self.depth)? = self.state;
+                self.depth += 1;
+            }
+            0x0b => {
+                self.depth = self.depth.checked_sub(1)?;
+                self.state = *self.remembered.get(self.depth)?;
+            }
+            0x0c => {
+                let (number, offset) = (program.uleb()?, i64::try_from(program.uleb()?).ok()?);
+                self.state.address = Rule::From(number, offset);
+            }
+            0x0d => {
+                let number = program.uleb()?;
+                let Rule::From(_, offset) = self.state.address else { return None };
+                self.state.address = Rule::From(number, offset);
+            }
+            0x0e => {
+                let offset = i64::try_from(program.uleb()?).ok()?;
+                let Rule::From(number, _) = self.state.address else { return None };
+                self.state.address = Rule::From(number, offset);
+            }
+            0x0f => self.state.address = frame_address(block(program)?),
+            0x10 => {
+                let (number, expression) = (program.uleb()?, block(program)?);
+                self.set(number, place_in_memory(expression));
+            }
+            0x11 => {
+                let (number, offset) = (program.uleb()?, program.sleb()?);
+                self.saved(number, self.scaled(offset));
+            }
+            0x12 => {
+                let (number, offset) = (program.uleb()?, program.sleb()?);
+                self.state.address = Rule::From(number, self.scaled(offset)?);
+            }
+            0x13 => {
+                let offset = program.sleb()?;
+                let Rule::From(number, _) = self.state.address else { return None };
+                self.state.address = Rule::From(number, self.scaled(offset)?);
+            }
+            0x14 => {
+                let (number, _) = (program.uleb()?, program.uleb()?);
+                self.set(number, Rule::Other);
+            }
+            0x15 => {
+                let (number, _) = (program.uleb()?, program.sleb()?);
+                self.set(number, Rule::Other);
+            }
+            0x16 => {
+                let number = program.uleb()?;
+                skip_block(program)?;
+                self.set(number, Rule::Other);
+            }
+            // The size of arguments on the stack, which the offsets contain already.
+            0x2e => drop(program.uleb()?),
+            0x2f => {
+                let (number, offset) = (program.uleb()?, program.uleb()?);
+                self.saved(number, self.scaled_unsigned(offset).and_then(i64::checked_neg));
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn advance(&mut self, units: u64) -> Option<()> {
+        let bytes = usize::try_from(units.checked_mul(self.common.code_unit)?).ok()?;
+        self.at = self.at.checked_add(bytes)?;
+        Some(())
+    }
+
+    fn scaled(&self, units: i64) -> Option<i64> {
+        units.checked_mul(self.common.data_unit)
+    }
+
+    fn scaled_unsigned(&self, units: u64) -> Option<i64> {
+        self.scaled(i64::try_from(units).ok()?)
+    }
+
+    fn saved(&mut self, number: u64, offset: Option<i64>) {
+        self.set(number, offset.map_or(Rule::Other, Rule::AtFrameAddress));
+    }
+
+    fn restore(&mut self, number: u64) {
+        match number {
+            register::BP => self.state.pointer = self.initial.pointer,
+            register::RETURN => self.state.returned = self.initial.returned,
+            _ => {}
+        }
+    }
+
+    /// Other registers are not followed: no frame address that is understood is counted from them.
+    fn set(&mut self, number: u64, rule: Rule) {
+        match number {
+            register::BP => self.state.pointer = rule,
+            register::RETURN => self.state.returned = rule,
+            _ => {}
+        }
+    }
+}
+
+/// An expression for the frame address: what stands in memory below the frame pointer, or that of a stub.
+fn frame_address(mut expression: Bytes<'_>) -> Rule {
+    const STACK_POINTER_AND_8: [u8; 2] = [0x77, 8];
+    const REST_OF_PLACE_BY_16: [u8; 4] = [0x80, 0, 0x3f, 0x1a];
+    const AT_LEAST_TIMES_8_ADDED: [u8; 4] = [0x2a, 0x33, 0x24, 0x22];
+    if let [a, b, c, d, e, f, literal @ 0x30..=0x3f, g, h, i, j] = expression.rest
+        && [*a, *b] == STACK_POINTER_AND_8
+        && [*c, *d, *e, *f] == REST_OF_PLACE_BY_16
+        && [*g, *h, *i, *j] == AT_LEAST_TIMES_8_ADDED
+    {
+        return Rule::Stub(literal - 0x30);
+    }
+    const CONTENT: [u8; 1] = [0x06];
+    match from_pointer(&mut expression) {
+        Some(offset) if expression.rest == CONTENT => Rule::AtPointer(offset),
+        _ => Rule::Other,
+    }
+}
+
+/// An expression for the place of a register: a number of bytes from the frame pointer.
+fn place_in_memory(mut expression: Bytes<'_>) -> Rule {
+    match from_pointer(&mut expression) {
+        Some(offset) if expression.is_empty() => Rule::AtPointer(offset),
+        _ => Rule::Other,
+    }
+}
+
+fn from_pointer(expression: &mut Bytes<'_>) -> Option<i64> {
+    const FRAME_POINTER_AND: u8 = 0x76;
+    if expression.u8()? == FRAME_POINTER_AND { expression.sleb() } else { None }
+}

@@ -1,0 +1,170 @@
+//! What may be read of a stack: everything that is read here is known to be there.
+//!
+//! Where a thread's own stack ends at its upper end is known: the C library keeps its record of a thread (which `pthread_self` points to) right there,
+//! and the kernel puts random bytes for the program (`AT_RANDOM`) above the frames of the main stack. From a stack pointer up to there all is one
+//! mapping, which stays as long as the thread: but the stack pointer may be in another stack that happens to lie below. So before the first reading every page
+//! between is tried, once for a thread; what was found readable is kept for the thread as a range that only grows downwards.
+//!
+//! All other stacks (of `makecontext`, of `sigaltstack`, of runtimes with threads of their own) are read page by page, each of which is tried before,
+//! every time: their owner may have unmapped what was there a moment ago.
+//!
+//! What remains: a stack that lies right below a thread's own, with no page between that cannot be read, is taken for a part of that. Reading there goes on to be
+//! safe as long as it is mapped; a walk that gets lost in another stack at the same place, after the first was unmapped in part, would not be. The C library puts a
+//! guard below each stack that it makes, the kernel a gap below the main stack.
+//!
+//! A page is tried by asking the kernel to read from it, for something that it then refuses. That takes some 100 ns and never faults.
+
+use std::cell::Cell;
+use std::ptr;
+
+/// The smallest page that there is.
+const PAGE: usize = 4096;
+
+/// How much lies between a stack pointer and what is read, at the most.
+const FAR: usize = 64 << 20;
+
+/// How far below the stack pointer an interrupted function may have stored something: the red zone.
+const BELOW: usize = 128;
+
+/// The calling thread's own stack, as far as it was looked at.
+#[derive(Debug, Clone, Copy)]
+struct Own {
+    /// From here to `top` all can be read. The same as `top`: nothing was looked at.
+    low: usize,
+    /// Where it ends; zero: nobody asked.
+    top: usize,
+    /// Below `low`, a page that cannot be read; zero: none is known.
+    hole: usize,
+}
+
+thread_local! {
+    // Nothing to be made at first use and nothing to be cleaned up.
+    static OWN: Cell<Own> = const { Cell::new(Own { low: 0, top: 0, hole: 0 }) };
+}
+
+/// A stack from which words are read.
+#[derive(Debug)]
+pub(super) struct Stack {
+    /// What can be read: so many bytes from here. Both are whole words.
+    low: usize,
+    room: usize,
+    /// For other stacks than the thread's own: where reading began.
+    other: Option<usize>,
+}
+
+impl Stack {
+    /// The stack that a stack pointer is in. `is_live`: it is the caller's own, whose page is there.
+    #[inline]
+    pub(super) fn at(pointer: usize, is_live: bool) -> Stack {
+        let own = OWN.get();
+        let room = own.top.wrapping_sub(own.low);
+        if pointer.wrapping_sub(own.low) < room {
+            Stack { low: own.low, room, other: None }
+        } else {
+            Stack::beyond(pointer, is_live)
+        }
+    }
+
+    /// The word at an address; none: it cannot be read, or is not where one can be.
+    #[inline]
+    pub(super) fn word(&mut self, address: usize) -> Option<usize> {
+        let is_there = address.wrapping_sub(self.low) < self.room || self.reaches(address);
+        if !is_there || !address.is_multiple_of(8) {
+            return None;
+        }
+        // SAFETY: a whole word within the range, which ends with a whole word, and in which all can be read. What it holds is any number.
+        Some(unsafe { ptr::with_exposed_provenance::<usize>(address).read_volatile() })
+    }
+
+    /// Looks at what was not looked at yet.
+    #[cold]
+    #[inline(never)]
+    fn beyond(pointer: usize, is_live: bool) -> Stack {
+        let mut own = OWN.get();
+        if own.top == 0 {
+            let top = top() & !7;
+            own = Own { low: top, top, hole: 0 };
+        }
+        let is_behind_hole = own.hole != 0 && pointer < own.hole;
+        let mut is_own = pointer < own.low && own.low - pointer < FAR && !is_behind_hole;
+        if is_own {
+            let first = if is_live { page_of(pointer) + PAGE } else { page_of(pointer) };
+            match (first..own.low).step_by(PAGE).find(|page| !can_read(*page)) {
+                Some(hole) => {
+                    own.hole = hole;
+                    is_own = false;
+                }
+                None => own.low = page_of(pointer),
+            }
+        }
+        OWN.set(own);
+        if is_own {
+            return Stack { low: own.low, room: own.top - own.low, other: None };
+        }
+        let room = if is_live { PAGE } else { 0 };
+        Stack { low: page_of(pointer), room, other: Some(pointer.saturating_sub(BELOW)) }
+    }
+
+    /// Whether an address outside the range can be read after all, which is another page then.
+    #[cold]
+    fn reaches(&mut self, address: usize) -> bool {
+        let is_near = self.other.is_some_and(|began| address.wrapping_sub(began) < FAR);
+        let reaches = is_near && can_read(page_of(address));
+        if reaches {
+            (self.low, self.room) = (page_of(address), PAGE);
+        }
+        reaches
+    }
+}
+
+fn page_of(address: usize) -> usize {
+    address & !(PAGE - 1)
+}
+
+/// The upper end of the calling thread's own stack.
+fn top() -> usize {
+    // SAFETY: they only ask.
+    let (is_main, random, record) = unsafe {
+        let is_main = libc::syscall(libc::SYS_gettid) == libc::syscall(libc::SYS_getpid);
+        (is_main, libc::getauxval(libc::AT_RANDOM), libc::pthread_self())
+    };
+    usize::try_from(if is_main { random } else { record }).unwrap_or_default()
+}
+
+/// Whether the page at an address can be read.
+///
+/// The kernel reads a set of signals from there, for an operation that does not exist. Neither errno nor anything else is changed.
+fn can_read(page: usize) -> bool {
+    const NO_OPERATION: i64 = -1;
+    const SET_BYTES: i64 = 8;
+    let answer: i64;
+    // SAFETY: a system call that changes nothing.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            inlateout("rax") libc::SYS_rt_sigprocmask => answer,
+            in("rdi") NO_OPERATION,
+            in("rsi") page,
+            in("rdx") 0,
+            in("r10") SET_BYTES,
+            out("rcx") _,
+            out("r11") _,
+            options(nostack, readonly),
+        );
+    }
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        core::arch::asm!(
+            "svc 0",
+            in("x8") libc::SYS_rt_sigprocmask,
+            inlateout("x0") NO_OPERATION => answer,
+            in("x1") page,
+            in("x2") 0,
+            in("x3") SET_BYTES,
+            options(nostack, readonly),
+        );
+    }
+    answer == -i64::from(libc::EINVAL)
+}

@@ -1,0 +1,52 @@
+//! Functions that may be there or not: looked up by the linker.
+//!
+//! `dlsym` allocates when it finds nothing (the text for `dlerror`), which in an allocator that is just being made is a call of itself. Stable Rust
+//! has no weak references; assemblers have. What is read is the entry of the global offset table, which the linker fills before any code runs: zero
+//! where nobody has such a function. It works in static programs, too.
+
+/// The address of a function by its name, a literal; zero: there is none.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+macro_rules! address_of_weak {
+    ($name:literal) => {{
+        let address: usize;
+        // SAFETY: an entry of the global offset table is read.
+        unsafe {
+            core::arch::asm!(
+                concat!(".weak ", $name),
+                concat!("mov {}, qword ptr [rip + ", $name, "@GOTPCREL]"),
+                out(reg) address,
+                options(pure, readonly, nostack, preserves_flags),
+            );
+        }
+        address
+    }};
+}
+
+/// As above.
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+macro_rules! address_of_weak {
+    ($name:literal) => {{
+        let address: usize;
+        // SAFETY: an entry of the global offset table is read.
+        unsafe {
+            core::arch::asm!(
+                concat!(".weak ", $name),
+                concat!("adrp {0}, :got:", $name),
+                concat!("ldr {0}, [{0}, :got_lo12:", $name, "]"),
+                out(reg) address,
+                options(pure, readonly, nostack, preserves_flags),
+            );
+        }
+        address
+    }};
+}
+
+/// Elsewhere nothing is looked up.
+#[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+macro_rules! address_of_weak {
+    ($name:literal) => {
+        0_usize
+    };
+}
+
+pub(crate) use address_of_weak;
