@@ -13,6 +13,7 @@ use millpond_rt::malloc as umem;
 
 /// As `malloc(3)`.
 #[unsafe(no_mangle)]
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 extern "C" fn malloc(size: size_t) -> *mut c_void {
     umem::malloc(size).cast()
 }
@@ -22,6 +23,7 @@ extern "C" fn malloc(size: size_t) -> *mut c_void {
 /// # Safety
 /// As that.
 #[unsafe(no_mangle)]
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe extern "C" fn free(data: *mut c_void) {
     // SAFETY: our caller promises it.
     unsafe { umem::free(data.cast()) };
@@ -29,6 +31,7 @@ unsafe extern "C" fn free(data: *mut c_void) {
 
 /// As `calloc(3)`.
 #[unsafe(no_mangle)]
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 extern "C" fn calloc(count: size_t, size: size_t) -> *mut c_void {
     umem::calloc(count, size).cast()
 }
@@ -38,6 +41,7 @@ extern "C" fn calloc(count: size_t, size: size_t) -> *mut c_void {
 /// # Safety
 /// As that.
 #[unsafe(no_mangle)]
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe extern "C" fn realloc(data: *mut c_void, size: size_t) -> *mut c_void {
     // SAFETY: our caller promises it.
     unsafe { umem::realloc(data.cast(), size) }.cast()
@@ -48,6 +52,7 @@ unsafe extern "C" fn realloc(data: *mut c_void, size: size_t) -> *mut c_void {
 /// # Safety
 /// As that.
 #[unsafe(no_mangle)]
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe extern "C" fn reallocarray(data: *mut c_void, count: size_t, size: size_t) -> *mut c_void {
     // A product that is too large is a size that nobody has.
     let bytes = count.checked_mul(size).unwrap_or(size_t::MAX);
@@ -57,12 +62,14 @@ unsafe extern "C" fn reallocarray(data: *mut c_void, count: size_t, size: size_t
 
 /// As `memalign(3)`.
 #[unsafe(no_mangle)]
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 extern "C" fn memalign(align: size_t, size: size_t) -> *mut c_void {
     umem::memalign(align, size).cast()
 }
 
 /// As `aligned_alloc(3)`.
 #[unsafe(no_mangle)]
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 extern "C" fn aligned_alloc(align: size_t, size: size_t) -> *mut c_void {
     umem::memalign(align, size).cast()
 }
@@ -72,6 +79,7 @@ extern "C" fn aligned_alloc(align: size_t, size: size_t) -> *mut c_void {
 /// # Safety
 /// `to` may be written to.
 #[unsafe(no_mangle)]
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe extern "C" fn posix_memalign(to: *mut *mut c_void, align: size_t, size: size_t) -> c_int {
     if !align.is_power_of_two() || align < size_of::<*mut c_void>() {
         return libc::EINVAL;
@@ -91,12 +99,14 @@ unsafe extern "C" fn posix_memalign(to: *mut *mut c_void, align: size_t, size: s
 
 /// As `valloc(3)`.
 #[unsafe(no_mangle)]
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 extern "C" fn valloc(size: size_t) -> *mut c_void {
     umem::memalign(page_size(), size).cast()
 }
 
 /// As `pvalloc(3)`.
 #[unsafe(no_mangle)]
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 extern "C" fn pvalloc(size: size_t) -> *mut c_void {
     match size.max(1).checked_next_multiple_of(page_size()) {
         Some(whole) => umem::memalign(page_size(), whole).cast(),
@@ -131,6 +141,7 @@ fn page_size() -> usize {
 /// # Safety
 /// As `free(3)`.
 #[unsafe(no_mangle)]
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe extern "C" fn cfree(data: *mut c_void) {
     // SAFETY: our caller promises it.
     unsafe { umem::free(data.cast()) };

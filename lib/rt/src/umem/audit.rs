@@ -1,22 +1,39 @@
 //! Who allocated and who freed: a record for each buffer, and a log of all that happened.
 
-use super::{frames, log, messages, root, settings};
+use super::{frames, log, messages, options, root, settings};
 use crate::locks::word::thread_number;
 use millpond_rt_layout::Bufctl;
+use std::ptr;
 
 /// The caller's stack in a record, and a copy of the record in the log.
 ///
 /// # Safety
 /// The record is of a cache that audits, and its buffer the caller's.
+#[inline(always)]
 pub(super) unsafe fn record(record: *mut Bufctl) {
     // SAFETY: our caller's promise; so many return addresses follow a record.
     unsafe {
         (*record).time = messages::now().cast_unsigned();
         (*record).thread = thread_number();
-        let room = (*root::root()).frames as usize;
-        let frames = std::slice::from_raw_parts_mut(record.add(1).cast::<usize>(), room);
-        (*record).depth = frames::capture(frames) as u32;
+        set_stack(record);
         log::transaction(record);
+    }
+}
+
+/// The caller's stack in a record.
+///
+/// # Safety
+/// The record is the caller's, and has room for a stack.
+#[inline(always)]
+pub(super) unsafe fn set_stack(record: *mut Bufctl) {
+    // SAFETY: our caller's promise.
+    unsafe {
+        let room = (*root::root()).frames as usize;
+        let mut here = Here::new();
+        here.capture(room);
+        let depth = here.len().min(room);
+        ptr::copy_nonoverlapping(here.as_ptr(), record.add(1).cast(), depth);
+        (*record).depth = depth as u32;
     }
 }
 
@@ -42,22 +59,56 @@ pub(super) fn frames_of(record: *const Bufctl) -> &'static [usize] {
     }
 }
 
-/// The stack of whoever calls.
-pub(super) fn here() -> impl std::ops::Deref<Target = [usize]> {
-    let mut frames = Here { frames: [0; 32], depth: 0 };
-    frames.depth = frames::capture(&mut frames.frames);
-    frames
+/// The stack of whoever called the allocator.
+pub(super) struct Here {
+    frames: [usize; options::FRAMES_MAX + OWN],
+    /// Of those that are not ours.
+    range: (usize, usize),
 }
 
-struct Here {
-    frames: [usize; 32],
-    depth: usize,
+/// So many frames of a stack may be our own.
+const OWN: usize = 8;
+
+impl Here {
+    pub(super) fn new() -> Here {
+        Here { frames: [0; options::FRAMES_MAX + OWN], range: (0, 0) }
+    }
+
+    /// Captures at least so many frames of the program's, if there are.
+    #[inline(always)]
+    pub(super) fn capture(&mut self, room: usize) {
+        let most = (room + OWN).min(self.frames.len());
+        let depth = frames::capture(self.frames.get_mut(..most).unwrap_or_default());
+        let inner = self.frames.get(..depth.min(OWN)).unwrap_or_default();
+        let own = inner.iter().rposition(|frame| is_own(*frame)).map_or(0, |last| last + 1);
+        self.range = (own, depth);
+    }
 }
 
 impl std::ops::Deref for Here {
     type Target = [usize];
 
     fn deref(&self) -> &[usize] {
-        self.frames.get(..self.depth).unwrap_or_default()
+        self.frames.get(self.range.0..self.range.1).unwrap_or_default()
     }
+}
+
+/// Whether a return address is in one of the functions that a program enters the allocator by. They have a section, whose ends the linker knows; what is
+/// inlined into a caller of ours is that caller.
+#[cfg(not(miri))]
+fn is_own(frame: usize) -> bool {
+    unsafe extern "C" {
+        #[link_name = "__start_millpond_umem"]
+        static FIRST: u8;
+        #[link_name = "__stop_millpond_umem"]
+        static LAST: u8;
+    }
+    let (first, last) = (&raw const FIRST, &raw const LAST);
+    (first.addr()..last.addr()).contains(&frame)
+}
+
+/// There is no linker, and no stack is read.
+#[cfg(miri)]
+fn is_own(_: usize) -> bool {
+    false
 }

@@ -267,6 +267,7 @@ pub(super) unsafe fn free(cache: *mut Cache, buffer: *mut u8) {
 
 #[cold]
 #[inline(never)]
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe fn alloc_slowly(cache: *mut Cache, how: c_int) -> *mut u8 {
     // SAFETY: our caller's promise.
     unsafe {
@@ -290,6 +291,7 @@ unsafe fn alloc_slowly(cache: *mut Cache, how: c_int) -> *mut u8 {
     }
 }
 
+#[inline(always)]
 unsafe fn try_alloc(cache: *mut Cache) -> *mut u8 {
     // SAFETY: our caller's promise; pairs are the calling thread's.
     unsafe {
@@ -331,6 +333,7 @@ unsafe fn try_alloc(cache: *mut Cache) -> *mut u8 {
 }
 
 /// A buffer from a slab, checked and constructed.
+#[inline(always)]
 unsafe fn one(cache: *mut Cache) -> *mut u8 {
     // SAFETY: our caller's promise.
     unsafe {
@@ -367,6 +370,7 @@ pub(super) unsafe fn count(cache: *mut Cache, how_many: u64) {
 
 #[cold]
 #[inline(never)]
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe fn free_slowly(cache: *mut Cache, buffer: *mut u8) {
     // SAFETY: our caller's promise; pairs are the calling thread's.
     unsafe {
@@ -395,6 +399,7 @@ unsafe fn free_slowly(cache: *mut Cache, buffer: *mut u8) {
 }
 
 /// Gives a buffer of a cache that checks back.
+#[inline(always)]
 unsafe fn free_checked(cache: *mut Cache, buffer: *mut u8) {
     // SAFETY: nothing is touched before the buffer is found to be one.
     unsafe {

@@ -49,6 +49,7 @@ unsafe fn differs(buffer: *const u8, bytes: usize, pattern: u64) -> Option<(usiz
 ///
 /// # Safety
 /// The cache checks, and the buffer is the caller's.
+#[inline(always)]
 pub(super) unsafe fn allocated(cache: *mut Cache, buffer: *mut u8) {
     // SAFETY: our caller's promise; a buffer of the slab is found.
     unsafe {
@@ -94,6 +95,7 @@ pub(super) unsafe fn set_size(cache: *mut Cache, buffer: *mut u8, size: usize) {
 ///
 /// # Safety
 /// The cache checks, and `size` is at most what it has. The address need not be a buffer.
+#[inline(always)]
 pub(super) unsafe fn check_size(cache: *mut Cache, buffer: *mut u8, size: usize) {
     // SAFETY: nothing is touched before the buffer is found to be one.
     unsafe {
@@ -126,6 +128,7 @@ pub(super) unsafe fn check_size(cache: *mut Cache, buffer: *mut u8, size: usize)
 ///
 /// # Safety
 /// The cache checks, and that is where the buffer is.
+#[inline(always)]
 pub(super) unsafe fn can_be_freed(cache: *mut Cache, buffer: *mut u8, place: Place) -> bool {
     // SAFETY: our caller's promise.
     unsafe {
@@ -148,6 +151,7 @@ pub(super) unsafe fn can_be_freed(cache: *mut Cache, buffer: *mut u8, place: Pla
 ///
 /// # Safety
 /// The cache checks, and the buffer is nobody's.
+#[inline(always)]
 pub(super) unsafe fn freed(cache: *mut Cache, buffer: *mut u8, place: Place) {
     // SAFETY: our caller's promise.
     unsafe {

@@ -1,6 +1,6 @@
 //! A fork while other threads allocate: the child must find everything whole, and nobody else in it.
 
-use super::{lock, messages, meta, pages, root, thread, update};
+use super::{frames, lock, messages, meta, pages, root, thread, update};
 use millpond_rt_layout::Cache;
 use std::sync::atomic::Ordering;
 
@@ -41,6 +41,7 @@ unsafe extern "C" fn in_child() {
     messages::LOCK.reset();
     each_lock(|place| lock::word(place).reset());
     root::LISTS.reset();
+    frames::after_fork();
     thread::forget_others();
     update::forget_thread();
 }

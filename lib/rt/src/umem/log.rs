@@ -1,7 +1,7 @@
 //! Rings in which the latest of what happened is kept: transactions, contents, failures, slabs.
 
 use super::settings::Ready;
-use super::{frames, messages, meta, root};
+use super::{audit, messages, meta, root};
 use crate::locks::word::thread_number;
 use millpond_rt_layout::{Bufctl, Cache, Log, Span, flags, logs};
 use std::ptr;
@@ -106,8 +106,6 @@ fn event(at: usize, cache: *mut Cache, span: *mut Span) {
         (*entry).span = span;
         (*entry).time = messages::now().cast_unsigned();
         (*entry).thread = thread_number();
-        let room = (*root::root()).frames as usize;
-        let stack = std::slice::from_raw_parts_mut(entry.add(1).cast::<usize>(), room);
-        (*entry).depth = frames::capture(stack) as u32;
+        audit::set_stack(entry);
     }
 }

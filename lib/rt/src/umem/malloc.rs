@@ -98,6 +98,7 @@ fn no_memory() -> *mut u8 {
 /// For sizes without a cache, and before there are caches.
 #[cold]
 #[inline(never)]
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 fn malloc_slowly(size: usize) -> *mut u8 {
     if is_begun() && !builtin::for_malloc(size.saturating_add(TAG)).is_null() {
         return malloc(size);
@@ -191,6 +192,7 @@ pub unsafe fn free(data: *mut u8) {
 
 #[cold]
 #[inline(never)]
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe fn free_slowly(data: *mut u8, word: u64) {
     // SAFETY: as in `free`.
     unsafe {
@@ -217,6 +219,7 @@ unsafe fn free_slowly(data: *mut u8, word: u64) {
     }
 }
 
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe fn free_large(data: *mut u8) {
     match span_of(data) {
         // SAFETY: our caller has the buffer.
@@ -267,6 +270,7 @@ pub unsafe fn usable_size(data: *mut u8) -> usize {
 }
 
 /// As `calloc`: zeros.
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 pub fn calloc(count: usize, size: usize) -> *mut u8 {
     let Some(bytes) = count.checked_mul(size) else { return no_memory() };
     let data = malloc(bytes);
@@ -290,6 +294,7 @@ fn is_clean(data: *mut u8) -> bool {
 ///
 /// # Safety
 /// As [`free`], when it does not give null.
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 pub unsafe fn realloc(data: *mut u8, size: usize) -> *mut u8 {
     if data.is_null() {
         return malloc(size);
@@ -358,6 +363,7 @@ unsafe fn resize_large(data: *mut u8, size: usize) -> Option<*mut u8> {
 }
 
 /// As `memalign`. Null and errno: `EINVAL` no power of two, `ENOMEM`.
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 pub fn memalign(align: usize, size: usize) -> *mut u8 {
     if !align.is_power_of_two() {
         // SAFETY: the calling thread's own number.

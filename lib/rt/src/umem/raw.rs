@@ -106,6 +106,7 @@ pub fn umem_alloc(size: usize, how: c_int) -> *mut u8 {
 
 #[cold]
 #[inline(never)]
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 fn alloc_slowly(size: usize, how: c_int) -> *mut u8 {
     if size == 0 {
         return ptr::null_mut();
@@ -167,6 +168,7 @@ pub unsafe fn umem_free(buffer: *mut u8, size: usize) {
 
 #[cold]
 #[inline(never)]
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe fn free_slowly(buffer: *mut u8, size: usize) {
     if buffer.is_null() {
         if size > 0 && settings::get().asked.debug.check_null {

@@ -2,12 +2,15 @@
 
 use super::cache::words;
 use super::slab::Stray;
-use super::{messages, settings};
+use super::{audit, messages, settings};
 use libc::c_int;
 use millpond_rt_layout::{Bufctl, Cache, NAME};
 use std::ffi::CStr;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Frames of a stack that is said.
+const STACK: usize = 24;
 
 /// What a buffer was found to be.
 #[derive(Debug, Clone, Copy)]
@@ -58,6 +61,7 @@ pub(super) fn name(cache: *const Cache) -> &'static str {
 
 /// Says what a buffer is, and what happened to it before, and ends the program unless it was asked not to.
 #[cold]
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 pub(super) fn damaged(cache: *const Cache, buffer: usize, record: *const Bufctl, damage: Damage) {
     messages::say(format_args!("umem allocator: {damage}\n"));
     tell(&Known { cache, buffer, record });
@@ -87,12 +91,13 @@ fn tell(&Known { cache, buffer, record }: &Known) {
             known.span.addr(),
             name(known.cache)
         ));
-        messages::say_stack(super::audit::frames_of(record));
+        messages::say_stack(audit::frames_of(record));
     }
 }
 
 /// An address that cannot be given back to a cache.
 #[cold]
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 pub(super) fn stray(cache: *const Cache, address: usize, stray: Stray) {
     match stray {
         Stray::Foreign => messages::say(format_args!("umem allocator: invalid free: buffer not in cache\n")),
@@ -109,6 +114,7 @@ pub(super) fn stray(cache: *const Cache, address: usize, stray: Stray) {
 
 /// A large buffer is freed with another size, or from another address, than it was allocated.
 #[cold]
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 pub(super) fn bad_free(freed: (usize, usize), allocated: (usize, usize)) {
     if freed.0 == allocated.0 {
         let damage = Damage::Size { freed: freed.1, allocated: allocated.1 };
@@ -124,6 +130,7 @@ pub(super) fn bad_free(freed: (usize, usize), allocated: (usize, usize)) {
 
 /// What is given to `free` is no buffer of malloc, or is one no more.
 #[cold]
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 pub(super) fn bad_malloc_free(address: usize, what: &str, known: Option<Known>) {
     messages::say(format_args!("free({address:x}): {what}\n"));
     if let Some(known) = known.filter(|known| !known.record.is_null()) {
@@ -132,9 +139,12 @@ pub(super) fn bad_malloc_free(address: usize, what: &str, known: Option<Known>) 
     corrupted();
 }
 
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 fn corrupted() {
     messages::say(format_args!("umem: heap corruption detected\nstack trace:\n"));
-    messages::say_stack(&super::audit::here());
+    let mut here = audit::Here::new();
+    here.capture(STACK);
+    messages::say_stack(&here);
     if !settings::get().asked.debug.no_abort {
         messages::end();
     }
