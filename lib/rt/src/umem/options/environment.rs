@@ -5,6 +5,7 @@
 //! must export them itself (`-rdynamic`).
 
 use super::{Complain, Settings, Variable};
+#[cfg(not(test))]
 use crate::umem::weak::address_of_weak;
 use core::ffi::{CStr, c_char};
 
@@ -65,6 +66,8 @@ fn said_by_hook(variable: Variable) -> Option<&'static [u8]> {
 
 type Hook = unsafe extern "C" fn() -> *const c_char;
 
+/// The function of a variable, if the program has one. Unit tests are part of this crate, in which a name cannot be both defined and weak.
+#[cfg(not(test))]
 fn hook(variable: Variable) -> Option<Hook> {
     let address = match variable {
         Variable::Debug => address_of_weak!("_umem_debug_init"),
@@ -74,6 +77,9 @@ fn hook(variable: Variable) -> Option<Hook> {
     // SAFETY: zero, which is none, or the address of a function with that name, whose type the manual says.
     unsafe { core::mem::transmute::<*const (), Option<Hook>>(core::ptr::with_exposed_provenance(address)) }
 }
+
+#[cfg(test)]
+use tests::hook;
 
 #[cfg(test)]
 mod tests;
