@@ -39,14 +39,20 @@ struct Known {
     identity: AtomicU64,
 }
 
-/// The row for a place, which has no more than 47 bits. None: that is in no module.
-#[inline]
-pub(super) fn row(place: usize) -> Option<Row> {
+/// The bits of the row for a place, which has no more than 47 bits; there is more above them. Zero: the place is in no module.
+#[inline(always)]
+pub(super) fn row(place: usize) -> u64 {
     let (set, tag) = divide(place);
-    match set.iter().map(|entry| entry.load(Ordering::Relaxed)).find(|entry| is_of(*entry, tag)) {
-        Some(entry) => Some(Row::unpack(entry)),
-        None => work_out(place, set, tag),
+    let [first, second] = set;
+    let first = first.load(Ordering::Relaxed);
+    if is_of(first, tag) {
+        return first;
     }
+    let second = second.load(Ordering::Relaxed);
+    if is_of(second, tag) {
+        return second;
+    }
+    work_out(place, set, tag)
 }
 
 /// Looks again at a row that led nowhere: it is right where a program made code itself, and wrong where its module is gone and another one stands there. In the
@@ -81,31 +87,33 @@ pub(super) fn after_fork() {
     IS_BUSY.store(false, Ordering::Relaxed);
 }
 
+#[inline(always)]
 fn divide(place: usize) -> (&'static Set, u64) {
     // Odd: two places have two products. By the golden ratio, as Knuth recommends.
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
     let product = (place as u64).wrapping_mul(SPREAD) & ((1 << ADDRESS_BITS) - 1);
-    let set = usize::try_from(product >> TAG_BITS).unwrap_or_default();
+    #[expect(clippy::cast_possible_truncation, reason = "13 bits")]
+    let set = (product >> TAG_BITS) as usize;
     (&SETS[set % SETS.len()], product & ((1 << TAG_BITS) - 1))
 }
 
 /// Whether an entry is there, and about that place of its set.
-#[inline]
+#[inline(always)]
 fn is_of(entry: u64, tag: u64) -> bool {
     entry >> row::BITS == tag && entry != 0
 }
 
 #[cold]
 #[inline(never)]
-fn work_out(place: usize, set: &Set, tag: u64) -> Option<Row> {
+fn work_out(place: usize, set: &Set, tag: u64) -> u64 {
     // That there is none is not kept: a module may come there, and nothing tells.
-    let module = Module::of(place)?;
-    let row = module.row(place).unwrap_or(Row::End);
+    let Some(module) = Module::of(place) else { return 0 };
+    let entry = tag << row::BITS | module.row(place).unwrap_or(Row::End).pack();
     alone(|| {
         recognise(&module);
-        keep(set, tag << row::BITS | row.pack());
+        keep(set, entry);
     });
-    Some(row)
+    entry
 }
 
 /// Does what only one thread may do at a time, unless another one is at it.

@@ -47,12 +47,17 @@ pub(super) const BITS: u32 = 30;
 /// The bit that is free for whoever keeps rows.
 pub(super) const MARK: u64 = 1 << (BITS - 1);
 
+/// The bits that say which kind of row it is, and what they are for a signal.
+pub(super) const KIND_MASK: u64 = 7;
+pub(super) const SIGNAL: u64 = 2;
+
 /// From the lowest bit: three of kind, eight of frame pointer, and the words of the frame address.
 const KIND: u32 = 3;
 const POINTER: u32 = 8;
 const WORDS_MAX: u32 = (1 << (BITS - 1 - KIND - POINTER)) - 1;
 
-const KEPT: u8 = 0;
+/// Where the return address is, which is no frame pointer: there whoever is in a hurry can read.
+const KEPT: u8 = 1;
 const AT_FRAME: u8 = 254;
 const LOST: u8 = 255;
 
@@ -61,7 +66,7 @@ impl Row {
     pub(super) fn pack(self) -> u64 {
         let (kind, words, pointer) = match self {
             Row::End => (1, 0, Pointer::Kept),
-            Row::Signal => (2, 0, Pointer::Kept),
+            Row::Signal => (SIGNAL, 0, Pointer::Kept),
             Row::Frame { address: Address::AboveStack(words), pointer } => (3, words, pointer),
             Row::Frame { address: Address::AboveFrame(words), pointer } => (4, words, pointer),
             Row::Frame { address: Address::StoredBelowFrame(words), pointer } => (5, words, pointer),
@@ -79,12 +84,11 @@ impl Row {
     }
 
     /// From the lowest bits; the mark is not looked at.
-    #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "bits are taken apart")]
     pub(super) fn unpack(bits: u64) -> Row {
         let words = (bits >> (KIND + POINTER)) as u32 & WORDS_MAX;
-        let address = match bits & ((1 << KIND) - 1) {
-            2 => return Row::Signal,
+        let address = match bits & KIND_MASK {
+            SIGNAL => return Row::Signal,
             3 => Address::AboveStack(words),
             4 => Address::AboveFrame(words),
             5 => Address::StoredBelowFrame(words),
@@ -98,6 +102,47 @@ impl Row {
         };
         Row::Frame { address, pointer }
     }
+}
+
+/// The rows that nearly all code has, without a choice that depends on memory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Usual {
+    bits: u64,
+}
+
+impl Usual {
+    /// None: this is another one. The mark and what is above it are not looked at.
+    #[inline(always)]
+    pub(super) fn of(bits: u64) -> Option<Usual> {
+        let is_usual = matches!(bits & KIND_MASK, 3 | 4) && (bits >> KIND & 0xff) < u64::from(AT_FRAME);
+        if is_usual { Some(Usual { bits }) } else { None }
+    }
+
+    /// The frame address.
+    #[inline(always)]
+    pub(super) fn address(self, stack: usize, pointer: usize) -> usize {
+        let words = self.bits >> (KIND + POINTER) & u64::from(WORDS_MAX);
+        let base = if self.bits & KIND_MASK == 3 { stack } else { pointer };
+        base.wrapping_add(to_bytes(words))
+    }
+
+    /// How many bytes below the frame address the caller's frame pointer is; the return address instead where it is kept.
+    #[inline(always)]
+    pub(super) fn below(self) -> usize {
+        to_bytes(self.bits >> KIND & 0xff)
+    }
+
+    /// Whether it is kept in its register.
+    #[inline(always)]
+    pub(super) fn is_kept(self) -> bool {
+        self.bits >> KIND & 0xff == u64::from(KEPT)
+    }
+}
+
+/// Words are of eight bytes.
+#[inline(always)]
+pub(super) fn to_bytes(words: impl Into<u64>) -> usize {
+    usize::try_from(words.into()).map_or(0, |words| words.wrapping_mul(8))
 }
 
 #[cfg(test)]
@@ -117,7 +162,30 @@ mod tests {
         for row in frames.chain([Row::End, Row::Signal]) {
             let bits = row.pack();
             assert!(bits != 0 && bits < MARK, "{row:?}");
-            assert_eq!(Row::unpack(bits | MARK | 0xabcd << BITS), row);
+            let bits = bits | MARK | 0xabcd << BITS;
+            assert_eq!(Row::unpack(bits), row);
+            let usual = Usual::of(bits).map(|usual| {
+                let (address, below) = (usual.address(0x10_0000, 0x20_0000), usual.below());
+                (address, if usual.is_kept() { None } else { Some(below) })
+            });
+            let expected = match row {
+                Row::Frame { address: Address::AboveStack(words), pointer } => {
+                    Some((0x10_0000, words, pointer))
+                }
+                Row::Frame { address: Address::AboveFrame(words), pointer } => {
+                    Some((0x20_0000, words, pointer))
+                }
+                _ => None,
+            };
+            let expected = expected.and_then(|(base, words, pointer)| {
+                let address = base + 8 * words as usize;
+                match pointer {
+                    Pointer::Kept => Some((address, None)),
+                    Pointer::Below(words) => Some((address, Some(8 * usize::from(words)))),
+                    _ => None,
+                }
+            });
+            assert_eq!(usual, expected, "{row:?}");
         }
         assert_eq!(WORDS_MAX as usize * 8, (2 << 20) - 8);
     }

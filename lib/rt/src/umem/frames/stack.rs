@@ -43,7 +43,7 @@ thread_local! {
 }
 
 /// A stack from which words are read.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Stack {
     /// What can be read: so many bytes from here. Both are whole words.
     low: usize,
@@ -66,10 +66,12 @@ impl Stack {
     }
 
     /// The word at an address; none: it cannot be read, or is not where one can be.
-    #[inline]
+    #[inline(always)]
     pub(super) fn word(&mut self, address: usize) -> Option<usize> {
-        let is_there = address.wrapping_sub(self.low) < self.room || self.reaches(address);
-        if !is_there || !address.is_multiple_of(8) {
+        if address.wrapping_sub(self.low) >= self.room {
+            *self = self.reaching(address)?;
+        }
+        if !address.is_multiple_of(8) {
             return None;
         }
         // SAFETY: a whole word within the range, which ends with a whole word, and in which all can be read. What it holds is any number.
@@ -105,15 +107,16 @@ impl Stack {
         Stack { low: page_of(pointer), room, other: Some(pointer.saturating_sub(BELOW)) }
     }
 
-    /// Whether an address outside the range can be read after all, which is another page then.
+    /// The same with the page of an address outside of what could be read; none: it cannot, either.
     #[cold]
-    fn reaches(&mut self, address: usize) -> bool {
+    #[inline(never)]
+    fn reaching(self, address: usize) -> Option<Stack> {
         let is_near = self.other.is_some_and(|began| address.wrapping_sub(began) < FAR);
-        let reaches = is_near && can_read(page_of(address));
-        if reaches {
-            (self.low, self.room) = (page_of(address), PAGE);
+        if is_near && can_read(page_of(address)) {
+            Some(Stack { low: page_of(address), room: PAGE, other: self.other })
+        } else {
+            None
         }
-        reaches
     }
 }
 

@@ -1,7 +1,7 @@
 //! From frame to frame on x86-64.
 
 use super::cache::{self, ADDRESS_BITS};
-use super::row::{Address, Pointer, Row};
+use super::row::{self, Address, Pointer, Row, Usual};
 use super::stack::Stack;
 
 /// What is known of a frame: where its code goes on, and two registers as they are then.
@@ -13,8 +13,6 @@ struct Frame {
     stack: usize,
     /// The frame pointer.
     pointer: usize,
-    /// Its code was interrupted before `next`; otherwise it called someone right there.
-    is_interrupted: bool,
 }
 
 /// Fills `frames` from the registers of a function that was just entered.
@@ -31,7 +29,7 @@ pub(super) unsafe extern "C" fn walk(
     let frames = unsafe { std::slice::from_raw_parts_mut(frames, count) };
     let mut memory = Stack::at(stack, true);
     let Some(next) = memory.word(stack) else { return 0 };
-    let first = Frame { next, stack: stack.wrapping_add(8), pointer, is_interrupted: false };
+    let first = Frame { next, stack: stack.wrapping_add(8), pointer };
     let before = cache::forgotten();
     let found = follow(frames, first, memory);
     if cache::forgotten() == before {
@@ -43,24 +41,37 @@ pub(super) unsafe extern "C" fn walk(
 
 fn follow(frames: &mut [usize], mut frame: Frame, mut memory: Stack) -> usize {
     let mut count = 0;
-    // Where the row was for that led here.
-    let mut led = None;
-    while let Some(free) = frames.get_mut(count) {
-        let Some(place) = frame.place() else { break };
+    // The place in the frame, and the one that led here.
+    let (mut place, mut led) = (frame.next.wrapping_sub(1), None);
+    let room = frames.len();
+    for free in frames {
+        if place >= 1 << ADDRESS_BITS {
+            break;
+        }
         *free = frame.next;
         count += 1;
-        if count == frames.len() {
+        if count == room {
             return count;
         }
-        let Some(row) = cache::row(place) else { break };
-        if row == Row::End {
-            return count;
-        }
+        let bits = cache::row(place);
+        let caller = match Usual::of(bits) {
+            Some(row) => usual(row, frame, &mut memory),
+            None if bits == 0 => break,
+            None => match Row::unpack(bits) {
+                Row::End => return count,
+                row => unusual(row, frame, memory).map(|(caller, now)| {
+                    memory = now;
+                    caller
+                }),
+            },
+        };
         led = Some(place);
-        match frame.caller(row, &mut memory) {
+        match caller {
             Some(caller) => frame = caller,
             None => break,
         }
+        // What was interrupted goes on at its place; what called goes on behind it.
+        place = if bits & row::KIND_MASK == row::SIGNAL { frame.next } else { frame.next.wrapping_sub(1) };
     }
     if let Some(place) = led {
         cache::doubt(place);
@@ -68,58 +79,56 @@ fn follow(frames: &mut [usize], mut frame: Frame, mut memory: Stack) -> usize {
     count
 }
 
-impl Frame {
-    /// The place that the frame is at; none: that is no address.
-    #[inline]
-    fn place(&self) -> Option<usize> {
-        let place = if self.is_interrupted { self.next } else { self.next.wrapping_sub(1) };
-        if place < 1 << ADDRESS_BITS { Some(place) } else { None }
+/// The frame of the caller.
+#[inline(always)]
+fn usual(row: Usual, frame: Frame, memory: &mut Stack) -> Option<Frame> {
+    let address = row.address(frame.stack, frame.pointer);
+    // Callers have their frames above.
+    if address <= frame.stack {
+        return None;
     }
-
-    /// The frame of the caller.
-    #[inline]
-    fn caller(&self, row: Row, memory: &mut Stack) -> Option<Frame> {
-        let (address, pointer) = match row {
-            Row::Frame { address, pointer } => (address, pointer),
-            Row::Signal => return self.interrupted(memory),
-            Row::End => return None,
-        };
-        let address = match address {
-            Address::AboveStack(words) => self.stack.wrapping_add(bytes(words)),
-            Address::AboveFrame(words) => self.pointer.wrapping_add(bytes(words)),
-            Address::StoredBelowFrame(words) => memory.word(self.pointer.wrapping_sub(bytes(words)))?,
-        };
-        // Callers have their frames above.
-        if address <= self.stack {
-            return None;
-        }
-        let next = memory.word(address.wrapping_sub(8))?;
-        let pointer = match pointer {
-            Pointer::Kept => self.pointer,
-            Pointer::Below(words) => memory.word(address.wrapping_sub(bytes(u32::from(words))))?,
-            Pointer::AtFrame => memory.word(self.pointer)?,
-            Pointer::Lost => 0,
-        };
-        Some(Frame { next, stack: address, pointer, is_interrupted: false })
-    }
-
-    /// What a handler interrupted. The kernel has put its registers where the stack pointer is when the handler has returned.
-    #[cold]
-    fn interrupted(&self, memory: &mut Stack) -> Option<Frame> {
-        const REGISTERS: usize = std::mem::offset_of!(libc::ucontext_t, uc_mcontext)
-            + std::mem::offset_of!(libc::mcontext_t, gregs);
-        let mut register = |number: libc::c_int| {
-            let at = usize::try_from(number).ok()? * size_of::<libc::greg_t>();
-            memory.word(self.stack.wrapping_add(REGISTERS + at))
-        };
-        let (next, stack, pointer) =
-            (register(libc::REG_RIP)?, register(libc::REG_RSP)?, register(libc::REG_RBP)?);
-        // A handler may have a stack of its own.
-        *memory = Stack::at(stack, false);
-        Some(Frame { next, stack, pointer, is_interrupted: true })
-    }
+    let next = memory.word(address.wrapping_sub(8))?;
+    let pointer = memory.word(address.wrapping_sub(row.below()))?;
+    Some(Frame { next, stack: address, pointer: if row.is_kept() { frame.pointer } else { pointer } })
 }
 
-fn bytes(words: u32) -> usize {
-    usize::try_from(words).unwrap_or_default() * 8
+/// The same for what is seldom: and the stack that it is in.
+#[cold]
+#[inline(never)]
+fn unusual(row: Row, frame: Frame, mut memory: Stack) -> Option<(Frame, Stack)> {
+    let (address, pointer) = match row {
+        Row::Frame { address, pointer } => (address, pointer),
+        Row::Signal => return interrupted(frame, memory),
+        Row::End => return None,
+    };
+    let address = match address {
+        Address::AboveStack(words) => frame.stack.wrapping_add(row::to_bytes(words)),
+        Address::AboveFrame(words) => frame.pointer.wrapping_add(row::to_bytes(words)),
+        Address::StoredBelowFrame(words) => memory.word(frame.pointer.wrapping_sub(row::to_bytes(words)))?,
+    };
+    if address <= frame.stack {
+        return None;
+    }
+    let next = memory.word(address.wrapping_sub(8))?;
+    let pointer = match pointer {
+        Pointer::Kept => frame.pointer,
+        Pointer::Below(words) => memory.word(address.wrapping_sub(row::to_bytes(words)))?,
+        Pointer::AtFrame => memory.word(frame.pointer)?,
+        Pointer::Lost => 0,
+    };
+    Some((Frame { next, stack: address, pointer }, memory))
+}
+
+/// What a handler interrupted. The kernel has put its registers where the stack pointer is when the handler has returned.
+fn interrupted(frame: Frame, mut memory: Stack) -> Option<(Frame, Stack)> {
+    const REGISTERS: usize =
+        std::mem::offset_of!(libc::ucontext_t, uc_mcontext) + std::mem::offset_of!(libc::mcontext_t, gregs);
+    let mut register = |number: libc::c_int| {
+        let at = usize::try_from(number).ok()? * size_of::<libc::greg_t>();
+        memory.word(frame.stack.wrapping_add(REGISTERS + at))
+    };
+    let (next, stack, pointer) =
+        (register(libc::REG_RIP)?, register(libc::REG_RSP)?, register(libc::REG_RBP)?);
+    // A handler may have a stack of its own.
+    Some((Frame { next, stack, pointer }, Stack::at(stack, false)))
 }
