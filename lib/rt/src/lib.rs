@@ -34,6 +34,10 @@
 //! [`stack_inbounds`] and [`stack_violation`] compare with what is kept, the latter in handlers of signals. [`stack_residency`] says how much of it is in
 //! memory, and [`stack_lock`] gets all of it there, for those that were not made here.
 //!
+//! # Locks
+//!
+//! [`Mutex`] and [`Condition`]: who holds a lock has the priority of the first who waits for it, and who ends with it leaves word. The theory stands at the head of `locks`.
+//!
 //! # What callers must do
 //!
 //! * Free a stack only when its thread has ended: after `pthread_join`. Nobody else can know when that is; what can be seen is refused
@@ -75,6 +79,8 @@ mod violation;
 pub use bounds::{StackBounds, stack_getbounds, stack_inbounds, stack_setbounds};
 #[cfg(not(loom))]
 pub use errors::StackError;
+#[cfg(not(loom))]
+pub use locks::{Condition, LockError, LockRefusal, Mutex, MutexGuard, Orphan};
 #[cfg(not(loom))]
 pub use residency::{StackResidency, stack_lock, stack_residency};
 #[cfg(not(loom))]

@@ -59,9 +59,11 @@ fn every_call(test: &str, compilers: &[(&str, &[&str])]) {
     }
     for (compiler, standards) in there {
         for (standard, extension) in standards.iter().flat_map(|s| [(s, "a"), (s, "so")]) {
-            let out = run(compiler, standard, "tests/calls.c", extension);
-            let said = String::from_utf8_lossy(&out.stdout);
-            assert!(out.status.success(), "{compiler} {standard} {extension}: {said}");
+            for source in ["tests/calls.c", "tests/locks.c"] {
+                let out = run(compiler, standard, source, extension);
+                let said = String::from_utf8_lossy(&out.stdout);
+                assert!(out.status.success(), "{source} {compiler} {standard} {extension}: {said}");
+            }
         }
     }
 }
@@ -126,7 +128,9 @@ fn groff_finds_nothing_wrong_with_the_manual() {
     if !has("groff") {
         return println!("skipped: groff_finds_nothing_wrong_with_the_manual: there is no groff");
     }
-    for name in ["stack_alloc", "stack_getbounds", "stack_lock"] {
+    for name in
+        ["stack_alloc", "stack_getbounds", "stack_lock", "rt_mutex_init", "rt_mutex_lock", "rt_cond_init"]
+    {
         let page = Path::new(ROOT).join(format!("man/{name}.3"));
         let out = Command::new("groff").args(["-man", "-ww", "-Tutf8"]).arg(page).output().unwrap();
         assert!(out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));

@@ -1,11 +1,11 @@
-//! The barrier, stacks that change hands, and the lock of our own data in every order that their threads could run in. Needs a stable compiler only.
+//! The barrier, stacks that change hands, and locks in every order that their threads could run in. Needs a stable compiler only.
 
 use super::{Outcome, Suite, run_suites, target_dir, tools};
 use crate::cargo::{Built, cargo};
 
 const SUITES: [Suite; 2] = [
     Suite { package: "millpond-workloads", only: &["barrier::orders"], skip: &[] },
-    Suite { package: "millpond-rt", only: &["slots::orders", "word::orders"], skip: &[] },
+    Suite { package: "millpond-rt", only: &["slots::orders", "word::orders", "sequence::orders"], skip: &[] },
 ];
 
 pub(super) fn run(_: &Built) -> Outcome {

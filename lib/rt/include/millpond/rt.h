@@ -1,5 +1,6 @@
 /*
- * millpond/rt.h - for real-time programs: stacks for threads that never fault, and what a thread may ask of its own stack.
+ * millpond/rt.h - for real-time programs: stacks for threads that never fault, what a thread may ask of its own stack, and locks that do not invert
+ * priorities.
  *
  *     void *stack = stack_alloc(256 * 1024);
  *     if (stack == NULL)
@@ -15,8 +16,10 @@
 #ifndef MILLPOND_RT_H
 #define MILLPOND_RT_H
 
+#include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
+#include <time.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -88,6 +91,83 @@ struct stack_residency {
 
 /* How much of the calling thread's stack is in memory. 0, or -1 as stack_getbounds; EINVAL: residency is null. */
 int stack_residency(struct stack_residency *residency);
+
+/*
+ * A mutex: whoever holds it has the priority of the first who waits for it, and who ends with it leaves word. Memory of the caller, which stays where
+ * it is from rt_mutex_init to rt_mutex_destroy; its members are not for programs.
+ *
+ * Who relocks, or unlocks what another one holds, is refused. A thread that ends, is cancelled or is killed while it holds the mutex leaves it to the
+ * next one, who is told (EOWNERDEAD), holds it, repairs what it protects and calls rt_mutex_consistent. If it unlocks without, nobody gets the mutex
+ * any more (ENOTRECOVERABLE). A child of a fork holds nothing: what was held when it was forked is of no use to it, unless it is shared, and then it
+ * is the parent's.
+ *
+ * EINVAL, of all calls: a null pointer, or not what rt_mutex_init or rt_cond_init made. No call is a cancellation point or for handlers of signals.
+ */
+typedef struct rt_mutex {
+	pthread_mutex_t rt_mutex;
+	unsigned int rt_mark;
+	unsigned int rt_reserved;
+} rt_mutex_t;
+
+/* Flags. Without inheritance, for comparison: EOWNERDEAD is never told. */
+#define RT_LOCK_PLAIN 1
+/* For all processes that have the memory mapped. */
+#define RT_LOCK_SHARED 2
+
+/* 0, or -1: EINVAL other flags; ENOTSUP the kernel has no priority inheritance; ENOMEM. */
+int rt_mutex_init(rt_mutex_t *mutex, int flags);
+
+/*
+ * Waits until the caller holds it. 0, or -1:
+ *     EOWNERDEAD       its owner died; the caller holds it
+ *     EDEADLK          the caller holds it already, or threads wait in a circle
+ *     ENOTRECOVERABLE  its owner died, and nobody repaired what it left
+ */
+int rt_mutex_lock(rt_mutex_t *mutex);
+
+/* As rt_mutex_lock, without waiting. EBUSY: somebody holds it, perhaps the caller. */
+int rt_mutex_trylock(rt_mutex_t *mutex);
+
+/* As rt_mutex_lock, until then by CLOCK_MONOTONIC. ETIMEDOUT: it is later; EINVAL: that is no moment. */
+int rt_mutex_timedlock(rt_mutex_t *mutex, const struct timespec *deadline);
+
+/* 0, or -1: EPERM the caller does not hold it. */
+int rt_mutex_unlock(rt_mutex_t *mutex);
+
+/* What it protects is whole again, after EOWNERDEAD. 0, or -1: EINVAL it needs no repair. */
+int rt_mutex_consistent(rt_mutex_t *mutex);
+
+/* 0, or -1: EBUSY somebody holds it. */
+int rt_mutex_destroy(rt_mutex_t *mutex);
+
+/* A condition, for any mutex of ours. Its members are not for programs. */
+typedef struct rt_cond {
+	unsigned int rt_number;
+	unsigned int rt_waiting;
+	unsigned int rt_mark;
+	unsigned int rt_shared;
+} rt_cond_t;
+
+/* Flags: 0 or RT_LOCK_SHARED. 0, or -1 and EINVAL. */
+int rt_cond_init(rt_cond_t *cond, int flags);
+
+/*
+ * Unlocks the mutex, waits for a signal and locks the mutex again, as rt_mutex_lock does. It may return without a signal: ask again whether what was
+ * waited for is true. 0, or -1: as rt_mutex_lock; EPERM the caller does not hold the mutex, and nothing was done.
+ */
+int rt_cond_wait(rt_cond_t *cond, rt_mutex_t *mutex);
+
+/* As rt_cond_wait, until then by CLOCK_MONOTONIC. ETIMEDOUT: it is later, and the mutex is held. */
+int rt_cond_timedwait(rt_cond_t *cond, rt_mutex_t *mutex, const struct timespec *deadline);
+
+/* Wakes the one of the highest priority that waits, if any. Hold the mutex, or somebody who began to wait later may be woken instead. */
+int rt_cond_signal(rt_cond_t *cond);
+
+/* Wakes all that wait. */
+int rt_cond_broadcast(rt_cond_t *cond);
+
+/* Nobody waits for it any more. */
+int rt_cond_destroy(rt_cond_t *cond);
 
 #ifdef __cplusplus
 }

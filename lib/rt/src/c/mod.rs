@@ -2,6 +2,7 @@
 //!
 //! Nothing is decided here: pointers are checked, and errors become errno.
 
+mod locks;
 mod stacks;
 
 use libc::c_int;

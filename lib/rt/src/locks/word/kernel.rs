@@ -1,8 +1,7 @@
 //! What happens when two want a word at once.
 
 use super::{FREE, Ordering, Word, thread};
-use libc::{c_int, c_long};
-use std::io;
+use crate::locks::futex::{Scope, futex};
 use std::ptr;
 
 /// How often the word is looked at before the kernel is asked: sections under it are shorter than a system call.
@@ -30,7 +29,7 @@ impl Word {
 
     /// Waits in the kernel. False: it is to be asked again.
     fn ask(&self) -> bool {
-        match self.futex(libc::FUTEX_LOCK_PI) {
+        match futex(&self.0, libc::FUTEX_LOCK_PI, Scope::Private, 0, None) {
             Ok(()) if self.0.load(Ordering::Acquire) & libc::FUTEX_OWNER_DIED != 0 => gone(),
             Ok(()) => true,
             Err(libc::ESRCH) => gone(),
@@ -52,18 +51,9 @@ impl Word {
     pub(super) fn hand_over(&self) {
         // Nothing changes: what was done under the word is done before the kernel is asked, for tools that watch the order, too.
         self.0.fetch_or(0, Ordering::Release);
-        if self.futex(libc::FUTEX_UNLOCK_PI).is_err() {
+        if futex(&self.0, libc::FUTEX_UNLOCK_PI, Scope::Private, 0, None).is_err() {
             end(b"millpond: a lock was given back by a thread that does not hold it\n");
         }
-    }
-
-    fn futex(&self, operation: c_int) -> Result<(), c_int> {
-        let no_limit = ptr::null::<libc::timespec>();
-        // SAFETY: the kernel uses the word as it is meant to; it lives while this thread waits, being borrowed.
-        let answer: c_long = unsafe {
-            libc::syscall(libc::SYS_futex, self.0.as_ptr(), operation | libc::FUTEX_PRIVATE_FLAG, 0, no_limit)
-        };
-        if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error().raw_os_error().unwrap_or(0)) }
     }
 }
 

@@ -1,0 +1,202 @@
+//! Mutexes and conditions for programs in C.
+
+use super::fail;
+use crate::locks::{Deadline, LockRefusal, Protocol, RawCondition, RawMutex, Scope, State, Whom};
+use libc::{c_int, timespec};
+
+/// As in the header: flags of mutexes and conditions.
+const PLAIN: c_int = 1;
+const SHARED: c_int = 2;
+
+fn scope(flags: c_int) -> Scope {
+    if flags & SHARED != 0 { Scope::Shared } else { Scope::Private }
+}
+
+/// 0, or -1 with errno.
+fn answer(result: Result<(), LockRefusal>) -> c_int {
+    match result {
+        Ok(()) => 0,
+        Err(refusal) => fail(refusal.errno()),
+    }
+}
+
+/// As above; a mutex that is held, and whose owner died, is -1, too.
+fn held(result: Result<State, LockRefusal>) -> c_int {
+    match result {
+        Ok(State::Whole) => 0,
+        Ok(State::OwnerDied) => fail(libc::EOWNERDEAD),
+        Err(refusal) => fail(refusal.errno()),
+    }
+}
+
+/// The moment, if there is one and it is one.
+///
+/// # Safety
+/// `moment` is null or may be read.
+unsafe fn deadline(moment: *const timespec) -> Result<Deadline, LockRefusal> {
+    // SAFETY: null, or our caller promises it.
+    unsafe { moment.as_ref() }.and_then(|moment| Deadline::new(*moment)).ok_or(LockRefusal::Invalid)
+}
+
+/// What is there, or a refusal of nothing.
+///
+/// # Safety
+/// `pointer` is null, or of something that lives as long as the call and is changed by calls of ours only.
+unsafe fn there<'a, T>(pointer: *const T) -> Result<&'a T, LockRefusal> {
+    // SAFETY: null, or our caller promises it.
+    unsafe { pointer.as_ref() }.ok_or(LockRefusal::Invalid)
+}
+
+/// See the header.
+///
+/// # Safety
+/// `mutex` is null, or memory for one that is not in use; so for all of these.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rt_mutex_init(mutex: *mut RawMutex, flags: c_int) -> c_int {
+    if flags & !(PLAIN | SHARED) != 0 {
+        return fail(libc::EINVAL);
+    }
+    let protocol = if flags & PLAIN != 0 { Protocol::Plain } else { Protocol::Inherit };
+    if !mutex.is_null() {
+        // SAFETY: our caller gives the memory.
+        unsafe { mutex.write(RawMutex::none()) };
+    }
+    // SAFETY: our caller promises it.
+    answer(unsafe { there(mutex) }.and_then(|mutex| mutex.init(protocol, scope(flags))))
+}
+
+/// See the header.
+///
+/// # Safety
+/// `mutex` is null, or memory of one.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rt_mutex_lock(mutex: *mut RawMutex) -> c_int {
+    // SAFETY: our caller promises it.
+    held(unsafe { there(mutex) }.and_then(RawMutex::lock))
+}
+
+/// See the header.
+///
+/// # Safety
+/// `mutex` is null, or memory of one.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rt_mutex_trylock(mutex: *mut RawMutex) -> c_int {
+    // SAFETY: our caller promises it.
+    held(unsafe { there(mutex) }.and_then(RawMutex::try_lock))
+}
+
+/// See the header.
+///
+/// # Safety
+/// `mutex` is null, or memory of one; `moment` is null or may be read.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rt_mutex_timedlock(mutex: *mut RawMutex, moment: *const timespec) -> c_int {
+    // SAFETY: our caller promises both.
+    let both = unsafe { there(mutex).and_then(|mutex| Ok((mutex, deadline(moment)?))) };
+    held(both.and_then(|(mutex, deadline)| mutex.lock_until(deadline)))
+}
+
+/// See the header.
+///
+/// # Safety
+/// `mutex` is null, or memory of one.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rt_mutex_unlock(mutex: *mut RawMutex) -> c_int {
+    // SAFETY: our caller promises it.
+    answer(unsafe { there(mutex) }.and_then(RawMutex::unlock))
+}
+
+/// See the header.
+///
+/// # Safety
+/// `mutex` is null, or memory of one.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rt_mutex_consistent(mutex: *mut RawMutex) -> c_int {
+    // SAFETY: our caller promises it.
+    answer(unsafe { there(mutex) }.and_then(RawMutex::make_consistent))
+}
+
+/// See the header.
+///
+/// # Safety
+/// `mutex` is null, or memory of one.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rt_mutex_destroy(mutex: *mut RawMutex) -> c_int {
+    // SAFETY: our caller promises it.
+    answer(unsafe { there(mutex) }.and_then(RawMutex::destroy))
+}
+
+/// See the header.
+///
+/// # Safety
+/// `condition` is null, or memory for one that is not in use.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rt_cond_init(condition: *mut RawCondition, flags: c_int) -> c_int {
+    if condition.is_null() || flags & !SHARED != 0 {
+        return fail(libc::EINVAL);
+    }
+    // SAFETY: our caller gives the memory.
+    unsafe { condition.write(RawCondition::new(scope(flags))) };
+    0
+}
+
+/// See the header.
+///
+/// # Safety
+/// Both are null, or memory of a condition and of a mutex.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rt_cond_wait(condition: *mut RawCondition, mutex: *mut RawMutex) -> c_int {
+    // SAFETY: our caller promises both.
+    let both = unsafe { there(condition).and_then(|condition| Ok((condition, there(mutex)?))) };
+    held(both.and_then(|(condition, mutex)| condition.wait(mutex, None)).map(|waited| waited.state))
+}
+
+/// See the header.
+///
+/// # Safety
+/// As [`rt_cond_wait`]; `moment` is null or may be read.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rt_cond_timedwait(
+    condition: *mut RawCondition,
+    mutex: *mut RawMutex,
+    moment: *const timespec,
+) -> c_int {
+    // SAFETY: our caller promises all three.
+    let all =
+        unsafe { there(condition).and_then(|condition| Ok((condition, there(mutex)?, deadline(moment)?))) };
+    let waited = all.and_then(|(condition, mutex, deadline)| condition.wait(mutex, Some(deadline)));
+    held(waited.and_then(|waited| match (waited.state, waited.is_late) {
+        (State::Whole, true) => Err(LockRefusal::TimedOut),
+        (state, _) => Ok(state),
+    }))
+}
+
+/// See the header.
+///
+/// # Safety
+/// `condition` is null, or memory of one.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rt_cond_signal(condition: *mut RawCondition) -> c_int {
+    // SAFETY: our caller promises it.
+    answer(unsafe { there(condition) }.and_then(|condition| condition.wake(Whom::One)))
+}
+
+/// See the header.
+///
+/// # Safety
+/// `condition` is null, or memory of one.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rt_cond_broadcast(condition: *mut RawCondition) -> c_int {
+    // SAFETY: our caller promises it.
+    answer(unsafe { there(condition) }.and_then(|condition| condition.wake(Whom::All)))
+}
+
+/// See the header.
+///
+/// # Safety
+/// `condition` is null, or memory of one.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rt_cond_destroy(condition: *mut RawCondition) -> c_int {
+    // SAFETY: our caller promises it.
+    answer(unsafe { there(condition) }.and_then(RawCondition::destroy))
+}

@@ -1,0 +1,203 @@
+//! A mutex as it lies in memory, for both languages: one of the C library's, of a kind that we chose, and a mark by which it is known.
+
+use super::{Deadline, LockRefusal, Scope};
+use libc::{c_int, clockid_t, pthread_mutex_t, pthread_mutexattr_t, timespec};
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+unsafe extern "C" {
+    /// POSIX.1-2024; in the GNU C library since 2.30.
+    fn pthread_mutex_clocklock(
+        mutex: *mut pthread_mutex_t,
+        clock: clockid_t,
+        deadline: *const timespec,
+    ) -> c_int;
+}
+
+/// What becomes of the priority of who waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// Whoever holds the mutex has it as long.
+    Inherit,
+    /// Nothing.
+    Plain,
+}
+
+/// What a mutex that was locked protects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// All is well.
+    Whole,
+    /// The one who had it before died with it.
+    OwnerDied,
+}
+
+/// As `rt_mutex_t` in the header.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct RawMutex {
+    mutex: UnsafeCell<pthread_mutex_t>,
+    mark: AtomicU32,
+    reserved: u32,
+}
+
+// SAFETY: a mutex is for many threads: of the C library's all calls may be made by all of them at once.
+unsafe impl Send for RawMutex {}
+// SAFETY: as above.
+unsafe impl Sync for RawMutex {}
+
+/// The mark of a mutex: letters that memory does not have by chance.
+const MARK: u32 = u32::from_le_bytes(*b"mpmx");
+
+impl RawMutex {
+    /// Memory for one, which is none yet.
+    pub(crate) const fn none() -> RawMutex {
+        RawMutex {
+            mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER),
+            mark: AtomicU32::new(0),
+            reserved: 0,
+        }
+    }
+
+    /// Makes one, where it lies and stays: threads that wait and the list of what a thread holds have its address.
+    pub(crate) fn init(&self, protocol: Protocol, scope: Scope) -> Result<(), LockRefusal> {
+        let failed = |errno| match errno {
+            0 => Ok(()),
+            errno => Err(LockRefusal::of(
+                errno,
+                "make a lock with priority inheritance (does the kernel have it?)",
+            )),
+        };
+        let mut attributes = MaybeUninit::<pthread_mutexattr_t>::uninit();
+        let attributes = attributes.as_mut_ptr();
+        // SAFETY: attributes are initialised first and destroyed last; the mutex is not in use: our caller is about to have it made.
+        unsafe {
+            failed(libc::pthread_mutexattr_init(attributes))?;
+            let mut errno = libc::pthread_mutexattr_settype(attributes, libc::PTHREAD_MUTEX_ERRORCHECK);
+            if errno == 0 && protocol == Protocol::Inherit {
+                errno = libc::pthread_mutexattr_setprotocol(attributes, libc::PTHREAD_PRIO_INHERIT);
+            }
+            if errno == 0 && protocol == Protocol::Inherit {
+                errno = libc::pthread_mutexattr_setrobust(attributes, libc::PTHREAD_MUTEX_ROBUST);
+            }
+            if errno == 0 && scope == Scope::Shared {
+                errno = libc::pthread_mutexattr_setpshared(attributes, libc::PTHREAD_PROCESS_SHARED);
+            }
+            if errno == 0 {
+                errno = libc::pthread_mutex_init(self.mutex.get(), attributes);
+            }
+            libc::pthread_mutexattr_destroy(attributes);
+            failed(errno)?;
+        }
+        self.mark.store(MARK, Ordering::Release);
+        Ok(())
+    }
+
+    /// The mutex, if it is one.
+    fn known(&self) -> Result<*mut pthread_mutex_t, LockRefusal> {
+        if self.mark.load(Ordering::Acquire) == MARK {
+            Ok(self.mutex.get())
+        } else {
+            Err(LockRefusal::Invalid)
+        }
+    }
+
+    /// Waits until the caller holds it.
+    pub(crate) fn lock(&self) -> Result<State, LockRefusal> {
+        let mutex = self.known()?;
+        // SAFETY: it was initialised.
+        taken(unsafe { libc::pthread_mutex_lock(mutex) })
+    }
+
+    /// Takes it if nobody holds it.
+    pub(crate) fn try_lock(&self) -> Result<State, LockRefusal> {
+        let mutex = self.known()?;
+        // SAFETY: it was initialised.
+        match unsafe { libc::pthread_mutex_trylock(mutex) } {
+            // One that inherits says this when the caller has it itself; the plain one says the other.
+            libc::EDEADLK => Err(LockRefusal::Busy),
+            errno => taken(errno),
+        }
+    }
+
+    /// As [`lock`](Self::lock), until then.
+    pub(crate) fn lock_until(&self, deadline: Deadline) -> Result<State, LockRefusal> {
+        let mutex = self.known()?;
+        // SAFETY: it was initialised; the moment lives as long as the call.
+        match unsafe { pthread_mutex_clocklock(mutex, libc::CLOCK_MONOTONIC, deadline.timespec()) } {
+            // Before Linux 5.14 the kernel waits for these by the clock that is set; the C library refuses.
+            libc::EINVAL => lock_by_the_other_clock(mutex, deadline),
+            errno => taken(errno),
+        }
+    }
+
+    /// Gives it back.
+    pub(crate) fn unlock(&self) -> Result<(), LockRefusal> {
+        let mutex = self.known()?;
+        // SAFETY: it was initialised; who does not hold it is refused.
+        match unsafe { libc::pthread_mutex_unlock(mutex) } {
+            0 => Ok(()),
+            errno => Err(LockRefusal::of(errno, "unlock")),
+        }
+    }
+
+    /// What it protects is whole again. The caller was told that its owner died, and holds it.
+    pub(crate) fn make_consistent(&self) -> Result<(), LockRefusal> {
+        let mutex = self.known()?;
+        // SAFETY: it was initialised; one that is not in that state is refused.
+        match unsafe { libc::pthread_mutex_consistent(mutex) } {
+            0 => Ok(()),
+            errno => Err(LockRefusal::of(errno, "make a lock consistent")),
+        }
+    }
+
+    /// It is none any more. Refused while somebody holds it.
+    pub(crate) fn destroy(&self) -> Result<(), LockRefusal> {
+        let mutex = self.known()?;
+        match self.try_lock() {
+            Ok(_) => self.unlock()?,
+            Err(LockRefusal::NotRecoverable) => {}
+            Err(refusal) => return Err(refusal),
+        }
+        self.mark.store(0, Ordering::Release);
+        // SAFETY: it was initialised, and nobody holds it.
+        match unsafe { libc::pthread_mutex_destroy(mutex) } {
+            0 => Ok(()),
+            errno => Err(LockRefusal::of(errno, "destroy a lock")),
+        }
+    }
+}
+
+fn taken(errno: c_int) -> Result<State, LockRefusal> {
+    match errno {
+        0 => Ok(State::Whole),
+        libc::EOWNERDEAD => Ok(State::OwnerDied),
+        errno => Err(LockRefusal::of(errno, "lock")),
+    }
+}
+
+/// Waits by `CLOCK_REALTIME`, and again when that was set meanwhile: not before the deadline, and later only by as much as the clock was set back.
+#[cold]
+fn lock_by_the_other_clock(mutex: *mut pthread_mutex_t, deadline: Deadline) -> Result<State, LockRefusal> {
+    let nanos = |moment: &timespec| i128::from(moment.tv_sec) * 1_000_000_000 + i128::from(moment.tv_nsec);
+    let now = |clock| {
+        let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the record is written to.
+        unsafe { libc::clock_gettime(clock, &raw mut now) };
+        nanos(&now)
+    };
+    loop {
+        let left = (nanos(deadline.timespec()) - now(libc::CLOCK_MONOTONIC)).max(0);
+        let until = now(libc::CLOCK_REALTIME) + left;
+        let moment = timespec {
+            tv_sec: i64::try_from(until / 1_000_000_000).unwrap_or(i64::MAX),
+            tv_nsec: i64::try_from(until % 1_000_000_000).unwrap_or(0),
+        };
+        // SAFETY: our caller knows that it was initialised; the moment lives as long as the call.
+        match unsafe { libc::pthread_mutex_timedlock(mutex, &raw const moment) } {
+            libc::ETIMEDOUT if left > 0 => {}
+            errno => return taken(errno),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! How a condition sleeps and wakes: a number that each signal makes greater.
+//!
+//! Who waits takes the number while the mutex is held, gives the mutex back, and sleeps while the number is the same. Who signals makes it greater,
+//! then wakes. A signal between the two is seen by the number, so that none is lost. A sleeper that dies leaves nothing behind but a
+//! count that is too high by one, for which signals are system calls that were not needed.
+
+#[cfg(not(loom))]
+use super::futex::{Scope, futex};
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU32, Ordering};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The number, and how many wait.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Sequence {
+    number: AtomicU32,
+    waiting: AtomicU32,
+    #[cfg(loom)]
+    kernel: (loom::sync::Mutex<()>, loom::sync::Condvar),
+}
+
+/// What the number was when somebody began to wait.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ticket(u32);
+
+/// Who is woken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whom {
+    /// The first.
+    One,
+    /// All.
+    All,
+}
+
+impl Sequence {
+    #[cfg(not(loom))]
+    pub(crate) const fn new() -> Sequence {
+        Sequence { number: AtomicU32::new(0), waiting: AtomicU32::new(0) }
+    }
+
+    /// Begins to wait: what is signalled from here on is not missed.
+    pub(crate) fn enter(&self) -> Ticket {
+        // Before the number is read: who makes it greater later finds somebody waiting.
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        Ticket(self.number.load(Ordering::SeqCst))
+    }
+
+    /// Has waited.
+    pub(crate) fn leave(&self) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_same(&self, ticket: Ticket) -> bool {
+        self.number.load(Ordering::SeqCst) == ticket.0
+    }
+
+    /// Makes the number greater; whether somebody may sleep.
+    fn advance(&self) -> bool {
+        self.number.fetch_add(1, Ordering::SeqCst);
+        self.waiting.load(Ordering::SeqCst) != 0
+    }
+}
+
+#[cfg(not(loom))]
+impl Sequence {
+    /// Sleeps while the number is the same, until `deadline`. False: that has passed.
+    pub(crate) fn sleep(&self, ticket: Ticket, scope: Scope, deadline: Option<&libc::timespec>) -> bool {
+        while self.is_same(ticket) {
+            let slept = futex(&self.number, libc::FUTEX_WAIT_BITSET, scope, ticket.0, deadline);
+            if slept == Err(libc::ETIMEDOUT) {
+                return false;
+            }
+        }
+        true
+    }
+
+    pub(crate) fn wake(&self, whom: Whom, scope: Scope) {
+        if self.advance() {
+            let count = if whom == Whom::One { 1 } else { i32::MAX.unsigned_abs() };
+            // It cannot fail for a word that is there; and if it did nobody could do anything.
+            let _ = futex(&self.number, libc::FUTEX_WAKE, scope, count, None);
+        }
+    }
+}
+
+/// The same with a model of the kernel: `FUTEX_WAIT` compares and falls asleep in one, as `FUTEX_WAKE` sees it. And every order in which the
+/// threads could run: `RUSTFLAGS="--cfg loom" cargo test -p millpond-rt --lib sequence`.
+#[cfg(all(test, loom))]
+mod orders {
+    use super::*;
+    use loom::sync::{Arc, Condvar, Mutex};
+
+    impl Sequence {
+        fn new() -> Sequence {
+            let (number, waiting) = (AtomicU32::new(0), AtomicU32::new(0));
+            Sequence { number, waiting, kernel: (Mutex::new(()), Condvar::new()) }
+        }
+
+        fn sleep(&self, ticket: Ticket) {
+            let mut inside = self.kernel.0.lock().unwrap();
+            while self.is_same(ticket) {
+                inside = self.kernel.1.wait(inside).unwrap();
+            }
+        }
+
+        fn wake(&self, whom: Whom) {
+            if self.advance() {
+                let _inside = self.kernel.0.lock().unwrap();
+                match whom {
+                    Whom::One => self.kernel.1.notify_one(),
+                    Whom::All => self.kernel.1.notify_all(),
+                }
+            }
+        }
+    }
+
+    /// What a condition is used for: a count under a mutex, and waiting until there is some.
+    struct Shared {
+        count: Mutex<u32>,
+        sequence: Sequence,
+    }
+
+    impl Shared {
+        fn take(&self) {
+            loop {
+                let mut count = self.count.lock().unwrap();
+                if *count > 0 {
+                    *count -= 1;
+                    return;
+                }
+                let ticket = self.sequence.enter();
+                drop(count);
+                self.sequence.sleep(ticket);
+                self.sequence.leave();
+            }
+        }
+
+        fn give(&self, how_many: u32, whom: Whom) {
+            *self.count.lock().unwrap() += how_many;
+            // Not under the mutex: the harder case.
+            self.sequence.wake(whom);
+        }
+    }
+
+    /// Loom fails where everybody sleeps.
+    fn every_order(give: fn(&Shared)) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(move || {
+            let shared = Arc::new(Shared { count: Mutex::new(0), sequence: Sequence::new() });
+            let takers: Vec<_> = (0..2)
+                .map(|_| {
+                    let shared = Arc::clone(&shared);
+                    loom::thread::spawn(move || shared.take())
+                })
+                .collect();
+            give(&shared);
+            for taker in takers {
+                taker.join().unwrap();
+            }
+            assert_eq!(*shared.count.lock().unwrap(), 0);
+        });
+    }
+
+    #[test]
+    fn a_signal_for_each_reaches_both_in_any_order() {
+        every_order(|shared| {
+            shared.give(1, Whom::One);
+            shared.give(1, Whom::One);
+        });
+    }
+
+    #[test]
+    fn one_signal_for_all_reaches_both_in_any_order() {
+        every_order(|shared| shared.give(2, Whom::All));
+    }
+}
