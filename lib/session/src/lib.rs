@@ -21,7 +21,7 @@
 //! # Environment
 //!
 //! `MILLPOND_STATE` names the state directory; `TZ` the time zone; `MILLPOND_KILL_AT` a moment at which the
-//! process kills itself (fault injection, see the journal).
+//! process kills itself (fault injection, see the journal). `MILLPOND_RT` names the library for real-time programs, where an experiment needs it ([`Library`]).
 //!
 //! This room and `linux` are the only ones that may hold a path that begins with `/`.
 
@@ -36,6 +36,7 @@ mod follow;
 mod interrupts;
 mod journal;
 mod kept;
+mod library;
 mod open;
 mod output;
 mod place;
@@ -61,6 +62,7 @@ pub use described::is_machine_file;
 pub use follow::{Follower, pool_environment};
 pub use journal::FileJournal;
 pub use kept::KeepError;
+pub use library::Library;
 pub use millpond_linux::{Cap, InterruptCount};
 pub use millpond_sim::catalogue::NAMES as SIMULATED;
 pub use millpond_sim::services::{NoSuchService, SERVICES, Service};
