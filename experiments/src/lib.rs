@@ -13,6 +13,7 @@
 //! | [`e2`] | two jobs that spin lose most of their speed by sharing two processors, and caps do not help |
 //! | [`e3`] | a job that spins is as fast as the set that it has, and follows it |
 //! | [`service`] | a set keeps a batch job away from a service, and where sharing does that better it is said |
+//! | [`inversion`] | a lock with priority inheritance bounds what a plain one does not |
 //! | [`alternating`] | pools that are resized do no less than the best split, and more where demand is uneven |
 //!
 //! The demo and [`e1`] run programs on real machines; the others are done on simulated ones, by the frame of [`published`]; some on both.
@@ -41,6 +42,7 @@ pub mod e6;
 mod failure;
 mod ground;
 mod here;
+pub mod inversion;
 mod keeper;
 mod pools;
 mod program;

@@ -18,6 +18,12 @@
 //!
 //! which are done on simulated machines, and with `--machine real` on the machine at hand; their tables have no published column.
 //!
+//! and one about locks, on the machine at hand alone (`millpond experiment inversion --help`)
+//!
+//! ```text
+//! inversion     a low, a middle and a high thread meet, under a plain lock and under one with priority inheritance
+//! ```
+//!
 //! e1 runs programs of ours on the machine at hand; `millpond experiment e1 --help` says what it does there. With `--machine t2000` it
 //! is done on a simulated one, as the others are: in memory. `e2` and `e3` run programs of ours on the machine at hand with `--machine real`
 //! (`millpond experiment e2 --machine real --help`), `e5` counts cycles and instructions there, and `e6` measures latency. Without options an experiment does everything that was published;
@@ -53,6 +59,7 @@
 //! published is no failure.
 
 mod e1;
+mod inversion;
 mod real;
 mod simulated;
 
@@ -73,6 +80,7 @@ pub(crate) const COMMAND: Command = Command {
         "e2|e3|e4|e5|e6 [options]",
         "e5|e6 --machine real [options]",
         "alternating|service [--machine NAME|real] [options]",
+        "inversion [--library PATH] [--csv]",
         "NAME --help",
     ],
     letters: "",
@@ -92,6 +100,9 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     if name == "e1" && machine.is_none_or(|machine| machine == "real" || machine == "vm") {
         return e1::run(rest, &parsed.common, ctx);
     }
+    if name == "inversion" {
+        return inversion::run(rest, &parsed.common, ctx);
+    }
     if is_real && REAL.contains(&&*name) {
         return real::run(&name, rest, &parsed.common, ctx);
     }
@@ -104,7 +115,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
 /// `e1, e2, e3`
 fn known() -> String {
     let all = EXPERIMENTS.iter().chain(OWN);
-    let mut names: Vec<&str> = all.map(|experiment| experiment.name).chain(["e1"]).collect();
+    let mut names: Vec<&str> = all.map(|experiment| experiment.name).chain(["e1", "inversion"]).collect();
     names.sort_unstable();
     names.dedup();
     names.join(", ")
@@ -158,8 +169,11 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused_before_anything_runs() {
         for (words, why) in [
-            ("", "which experiment? known are alternating, e1, e2, e3, e4, e5, e6, service"),
-            ("e9", "there is no experiment `e9`: known are alternating, e1, e2, e3, e4, e5, e6, service"),
+            ("", "which experiment? known are alternating, e1, e2, e3, e4, e5, e6, inversion, service"),
+            (
+                "e9",
+                "there is no experiment `e9`: known are alternating, e1, e2, e3, e4, e5, e6, inversion, service",
+            ),
             ("e1 now", "experiment e1 takes no operand, and was given `now`"),
             ("e1 --seconds 0", "cannot use --seconds 0: it is not within 1 and 3600"),
             ("e1 --nics eth0", "cannot use --nics eth0: it is not of the form eth0,eth1"),
@@ -169,6 +183,11 @@ mod tests {
             ),
             ("e3 --machine real --arm pools", "experiment e3 has no arms on a real machine"),
             ("--machine real e2 --seconds 0", "cannot use --seconds 0: it is not within 1 and 3600"),
+            (
+                "inversion --machine t2000",
+                "experiment inversion runs threads on the machine at hand, and on no other",
+            ),
+            ("inversion --csv --json", "options --csv and --json are mutually exclusive"),
             ("e1 --nics eth0,eth0", "cannot use --nics eth0,eth0: it is not of the form eth0,eth1"),
         ] {
             assert_eq!(refused(words), (Exit::USAGE, format!("millpond experiment: {why}")), "{words}");
@@ -183,5 +202,13 @@ mod tests {
             why,
             "millpond experiment: cannot run experiment e1 on machine vm: virtual machines are booted from the source tree"
         );
+    }
+
+    #[test]
+    fn a_library_that_is_none_is_told_with_a_remedy() {
+        let (exit, why) = refused("inversion --library /nonexistent/lib.so");
+        assert_eq!(exit, Exit::REFUSED);
+        let begin = "millpond experiment: cannot run experiment inversion: library /nonexistent/lib.so cannot be opened: ";
+        assert!(why.starts_with(begin), "{why}");
     }
 }

@@ -1,0 +1,97 @@
+//! A low, a middle and a high thread meet on one processor of the machine at hand: under a plain lock, and under one with priority inheritance.
+//!
+//! The low thread takes a lock, the high one wants it, and the middle one computes without it for 20, 60 and 180 ms. Under the plain lock the high one waits as
+//! long as the middle one likes; under the other one for the 10 ms that the low one has the lock. All three are of the class FIFO and of the last
+//! processor that this program may use, for less than a second in all. It needs the right to real-time classes. An experiment of our own.
+//!
+//! The locks are those of the library for real-time programs, `libmillpond_rt.so.0`: the one that is named by `--library` or by `MILLPOND_RT`, else one beside
+//! this program (`../lib`), else the one that the system's loader finds. `make install` installs it.
+//!
+//! ```text
+//! plain, the middle one computes 20 ms
+//!   high    |-------=
+//!   middle  |#####
+//!   low     |=======
+//!
+//! inherits, the middle one computes 20 ms
+//!   high    |--=
+//!   middle  |   #####
+//!   low     |==
+//! ```
+//!
+//! `=` has the lock, `-` waits for it, `#` computes without it; below stands a table.
+//!
+//! # Options
+//!
+//! ```text
+//! --library PATH   this library
+//! --csv            commas, for spreadsheets, in place of lines and table
+//! ```
+//!
+//! # JSON
+//!
+//! ```text
+//! {"experiment":"inversion","library":"libmillpond_rt.so.0",
+//!  "meetings":[{"lock":"plain","middle_ms":20,"waited_ms":30.1,"inverted":true,
+//!               "events":[{"thread":"low","event":"wants","ns":1000}]}]}
+//! ```
+//!
+//! # Status
+//!
+//! 0, or 1 when it cannot be done here, or 2 for what makes no sense. That a priority was not inherited is said, and is no failure.
+
+use crate::args::{self, Common};
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Exit, Failure};
+use crate::{demo, help};
+use millpond_experiments::{Failure as Ended, inversion};
+use millpond_session::Library;
+use std::ffi::OsString;
+use std::path::Path;
+
+/// What its manual is made from.
+const INVERSION: Command = Command {
+    name: "experiment inversion",
+    applet: false,
+    summary: "three threads and a lock, on the machine at hand",
+    usage: &["[--library PATH] [--csv | --json]"],
+    letters: "",
+    longs: &LONGS,
+    source: include_str!("inversion.rs"),
+    run: |_, _| Ok(Exit::DONE),
+};
+
+const LONGS: [&str; 2] = ["library:", "csv"];
+
+/// Runs it with the words behind its name; `outer` are common options in front of that.
+pub(super) fn run(rest: &[OsString], outer: &Common, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let given = args::parse("", &LONGS, rest)?;
+    if given.common.help {
+        ctx.out.text(&help::manual(&INVERSION));
+        return Ok(Exit::DONE);
+    }
+    let common = super::joined("inversion", &given, outer)?;
+    let is_elsewhere = common.machine.as_deref().is_some_and(|machine| machine != "real");
+    if is_elsewhere || common.root.is_some() || common.state.is_some() {
+        let why = "experiment inversion runs threads on the machine at hand, and on no other";
+        return Err(Failure::Usage(why.into()));
+    }
+    let is_csv = given.long("csv");
+    if common.json && is_csv {
+        return Err(Failure::Usage("options --csv and --json are mutually exclusive".into()));
+    }
+    let what = "run experiment inversion";
+    let named = given.long_value("library");
+    let library = Library::open(named.as_deref().map(Path::new))
+        .map_err(|absent| demo::failed(what, Ended::NotHere(absent)))?;
+    let found = inversion::run(&library).map_err(|failure| demo::failed(what, failure))?;
+    if common.json {
+        ctx.json(&found.json());
+    } else if is_csv {
+        ctx.out.text(&found.csv());
+    } else {
+        ctx.out.text(&found.text());
+    }
+    Ok(Exit::DONE)
+}

@@ -1,0 +1,253 @@
+//! Three threads of different priorities meet on one processor: under a plain lock the high one waits for as long as the middle one likes; under one with
+//! priority inheritance for the section of the low one. An experiment of our own, on the machine at hand; nothing of the sort was published.
+//!
+//! The locks are those of the library for real-time programs, which is looked for when this runs: nothing of the suite is linked with it. What is done
+//! is the library's own example, the same file.
+
+mod locks;
+#[path = "../../../lib/rt/examples/inversion/meeting.rs"]
+mod meeting;
+
+use crate::Failure;
+use locks::{FoundLock, Kind};
+use meeting::{Meeting, What, Who, Work, meet};
+use millpond_machine::Absent;
+use millpond_report::{Align, Cell, Table};
+use millpond_session::Library;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// How long the middle one computes, in milliseconds: a bound would show as the same wait each time.
+const MIDDLE_MILLIS: [u64; 3] = [20, 60, 180];
+
+/// How long the low one computes under the lock, in milliseconds: the bound.
+const LOW_MILLIS: u64 = 10;
+
+/// How long the high one does.
+const HIGH_MILLIS: u64 = 5;
+
+/// How long one mark of a line is, in milliseconds.
+const MARK_MILLIS: u64 = 4;
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Inversion {
+    library: String,
+    runs: Vec<Run>,
+}
+
+/// One meeting.
+#[derive(Debug)]
+struct Run {
+    kind: Kind,
+    middle_millis: u64,
+    meeting: Meeting,
+}
+
+/// Lets them meet, six times: less than a second in all.
+///
+/// # Errors
+/// [`Failure::NotHere`]: the library lacks calls or the kernel such locks, or there is no right to real-time classes.
+pub fn run(library: &Library) -> Result<Inversion, Failure> {
+    let mut runs = Vec::new();
+    for kind in [Kind::Plain, Kind::Inherits] {
+        for middle_millis in MIDDLE_MILLIS {
+            let lock = FoundLock::new(library, kind).map_err(Failure::NotHere)?;
+            let work = Work { low: LOW_MILLIS, middle: middle_millis, high: HIGH_MILLIS };
+            let meeting = meet(&lock, work).map_err(|why| Failure::NotHere(Absent::because(why)))?;
+            runs.push(Run { kind, middle_millis, meeting });
+        }
+    }
+    Ok(Inversion { library: library.name().to_owned(), runs })
+}
+
+impl Run {
+    fn waited_millis(&self) -> Option<f64> {
+        // Microseconds of less than a second are exact.
+        let micros = u32::try_from(self.meeting.waited()? / 1000).ok()?;
+        Some(f64::from(micros) / 1000.0)
+    }
+
+    fn json(&self) -> Value {
+        let events: Vec<Value> = self
+            .meeting
+            .events
+            .iter()
+            .map(|event| json!({"thread": who(event.who), "event": what(event.what), "ns": event.nanos}))
+            .collect();
+        json!({
+            "lock": self.kind.name(),
+            "middle_ms": self.middle_millis,
+            "waited_ms": self.waited_millis(),
+            "inverted": self.meeting.is_inverted(),
+            "events": events,
+        })
+    }
+}
+
+impl Inversion {
+    /// A row for each meeting.
+    fn table(&self) -> Table {
+        let mut table = Table::new(&[
+            ("lock", Align::Left),
+            ("middle ms", Align::Right),
+            ("high waits ms", Align::Right),
+            ("and has the lock", Align::Left),
+        ]);
+        for run in &self.runs {
+            let order = match run.meeting.is_inverted() {
+                Some(true) => Cell::from("behind the middle one's work"),
+                Some(false) => Cell::from("before the middle one's work is done"),
+                None => Cell::Missing,
+            };
+            table.row([
+                Cell::from(run.kind.name()),
+                Cell::Count(run.middle_millis),
+                run.waited_millis().map_or(Cell::Missing, |millis| Cell::Real(millis, 1)),
+                order,
+            ]);
+        }
+        table
+    }
+
+    /// For people: lines of time, the table, and what it says.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = format!(
+            "A low, a middle and a high thread meet on one processor ({}).\n= has the lock, - waits for it, # computes without it; a mark is {MARK_MILLIS} ms.\n",
+            self.library
+        );
+        for run in &self.runs {
+            let _ = write!(
+                text,
+                "\n{}, the middle one computes {} ms\n{}",
+                run.kind.name(),
+                run.middle_millis,
+                run.meeting.timeline(MARK_MILLIS)
+            );
+        }
+        let _ = write!(text, "\n{}\n{}", self.table().text(), self.verdict());
+        text
+    }
+
+    /// What the order of events says; not the time.
+    fn verdict(&self) -> &'static str {
+        let all = |kind, inverted| {
+            let mut runs = self.runs.iter().filter(|run| run.kind == kind);
+            runs.all(|run| run.meeting.is_inverted() == Some(inverted))
+        };
+        match (all(Kind::Plain, true), all(Kind::Inherits, false)) {
+            (true, true) => {
+                "Under the plain lock the high one waits for the middle one, however long that is; with inheritance only for the section of the low one.\n"
+            }
+            (_, false) => {
+                "With inheritance the high one waited for the middle one: this kernel does not lend priorities.\n"
+            }
+            (false, true) => {
+                "Under the plain lock the middle one was not in the way: something else ran the threads on this processor.\n"
+            }
+        }
+    }
+
+    /// For spreadsheets.
+    #[must_use]
+    pub fn csv(&self) -> String {
+        self.table().csv()
+    }
+
+    /// For programs.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let runs: Vec<Value> = self.runs.iter().map(Run::json).collect();
+        json!({"experiment": "inversion", "library": self.library, "meetings": runs})
+    }
+}
+
+fn who(who: Who) -> &'static str {
+    match who {
+        Who::Low => "low",
+        Who::Middle => "middle",
+        Who::High => "high",
+    }
+}
+
+fn what(what: What) -> &'static str {
+    match what {
+        What::Wants => "wants",
+        What::Has => "has",
+        What::Frees => "frees",
+        What::Begins => "begins",
+        What::Ends => "ends",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use meeting::Event;
+
+    /// What would happen if nothing but the threads took time.
+    fn ideal(kind: Kind, middle_millis: u64) -> Run {
+        let (has, begins) = match kind {
+            Kind::Plain => (LOW_MILLIS + middle_millis, 0),
+            Kind::Inherits => (LOW_MILLIS, LOW_MILLIS + HIGH_MILLIS),
+        };
+        let mut events = vec![
+            (Who::Low, What::Wants, 0),
+            (Who::Low, What::Has, 0),
+            (Who::High, What::Wants, 0),
+            (Who::Middle, What::Begins, begins),
+            (Who::Middle, What::Ends, begins + middle_millis),
+            (Who::Low, What::Frees, has),
+            (Who::High, What::Has, has),
+            (Who::High, What::Frees, has + HIGH_MILLIS),
+        ];
+        events.sort_by_key(|(_, _, millis)| *millis);
+        let event = |(place, (who, what, millis)): (usize, (Who, What, u64))| Event {
+            place,
+            who,
+            what,
+            nanos: millis * 1_000_000,
+        };
+        let events = events.into_iter().enumerate().map(event).collect();
+        Run { kind, middle_millis, meeting: Meeting { events } }
+    }
+
+    #[test]
+    fn what_happened_is_told_in_lines_a_table_and_a_sentence() {
+        let runs = vec![ideal(Kind::Plain, 20), ideal(Kind::Inherits, 20)];
+        let found = Inversion { library: "libmillpond_rt.so.0".into(), runs };
+        let expected = "\
+A low, a middle and a high thread meet on one processor (libmillpond_rt.so.0).
+= has the lock, - waits for it, # computes without it; a mark is 4 ms.
+
+plain, the middle one computes 20 ms
+  high    |-------=
+  middle  |#####
+  low     |=======
+
+inherits, the middle one computes 20 ms
+  high    |--=
+  middle  |   #####
+  low     |==
+
+lock      middle ms  high waits ms  and has the lock
+plain            20           30.0  behind the middle one's work
+inherits         20           10.0  before the middle one's work is done
+
+Under the plain lock the high one waits for the middle one, however long that is; with inheritance only for the section of the low one.
+";
+        assert_eq!(found.text(), expected);
+        assert_eq!(found.csv().lines().nth(1), Some("plain,20,30.0,behind the middle one's work"));
+        assert_eq!(found.json()["meetings"][1]["inverted"], false);
+        assert_eq!(found.json()["meetings"][0]["waited_ms"], 30.0);
+    }
+
+    #[test]
+    fn a_kernel_that_lends_no_priority_is_told() {
+        let mut run = ideal(Kind::Plain, 20);
+        run.kind = Kind::Inherits;
+        let found = Inversion { library: "a".into(), runs: vec![ideal(Kind::Plain, 20), run] };
+        assert!(found.verdict().ends_with("this kernel does not lend priorities.\n"));
+    }
+}
