@@ -67,6 +67,8 @@ mod c;
 #[cfg(not(loom))]
 mod errors;
 #[cfg(not(loom))]
+pub mod realtime;
+#[cfg(not(loom))]
 mod residency;
 #[cfg(not(loom))]
 mod stacks;

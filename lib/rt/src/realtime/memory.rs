@@ -1,0 +1,199 @@
+//! Locked memory: of the whole process, and of the caller's stack. What was locked before is locked after.
+
+use super::holders::Holders;
+use super::outcome::{Refusal, errno};
+use super::rights::{Capability, has, limit};
+use crate::bounds::stack_getbounds;
+use crate::stacks::page_size;
+use crate::{residency, stack_residency};
+use libc::c_void;
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::ptr;
+
+/// What of a process is locked.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Locked {
+    /// Addresses, without those that nobody may touch.
+    ranges: Vec<Range<usize>>,
+    /// Whether what is mapped later will be.
+    is_future: bool,
+}
+
+/// Locks do not nest, and they are the process's: who comes first notes what was locked, who leaves last brings it back.
+static HOLDERS: Holders<Locked> = Holders::new();
+
+/// Locks all memory of the process, now and later.
+pub(super) fn lock() -> Result<(), Refusal> {
+    HOLDERS.enter(Locked::now, || {
+        // SAFETY: memory is locked, not touched.
+        match unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) } {
+            0 => Ok(()),
+            _ => Err(refused(&io::Error::last_os_error())),
+        }
+    })
+}
+
+/// Brings back what was locked before.
+pub(super) fn unlock() -> Result<(), Refusal> {
+    HOLDERS.leave(|before| before.restore()).unwrap_or(Ok(()))
+}
+
+fn refused(error: &io::Error) -> Refusal {
+    let said = match (errno(error), limit(libc::RLIMIT_MEMLOCK)) {
+        (libc::EPERM | libc::ENOMEM | libc::EAGAIN, Some(limit)) if !has(Capability::IpcLock) => {
+            format!(
+                "the limit on locked memory is {} kB: raise it (ulimit -l, LimitMEMLOCK=), or give CAP_IPC_LOCK",
+                limit >> 10
+            )
+        }
+        (libc::ENOMEM | libc::EAGAIN, _) => {
+            "there is not so much memory: end others, or raise the limit of its cgroup".into()
+        }
+        _ => error.to_string(),
+    };
+    Refusal::new(errno(error), format!("cannot lock all memory: {said}"))
+}
+
+/// How much of the process is locked, in words.
+pub(super) fn locked() -> String {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmLck:"));
+    kilobytes.map_or_else(|| "unknown".to_owned(), |text| format!("{} locked", text.trim()))
+}
+
+impl Locked {
+    /// As it is. Without `/proc` nothing is known, and nothing is brought back.
+    fn now() -> Locked {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // What becomes of a page that is mapped now becomes of those that are mapped later.
+        // SAFETY: a new mapping where the kernel likes touches no memory that anybody has.
+        let probe = unsafe {
+            libc::mmap(ptr::null_mut(), page_size(), libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
+        };
+        if probe == libc::MAP_FAILED {
+            return Locked::default();
+        }
+        let text = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+        // SAFETY: it is ours, and nobody else knows it.
+        unsafe { libc::munmap(probe, page_size()) };
+        Locked::seen(&text, probe.addr()..probe.addr() + page_size())
+    }
+
+    /// What `smaps` says of all but the probe.
+    fn seen(text: &str, probe: Range<usize>) -> Locked {
+        let mut found = Locked::default();
+        for range in locked_ranges(text) {
+            if range.contains(&probe.start) {
+                found.is_future = true;
+                found.ranges.extend([range.start..probe.start, probe.end..range.end]);
+            } else {
+                found.ranges.push(range);
+            }
+        }
+        found.ranges.retain(|range| !range.is_empty());
+        found
+    }
+
+    fn contains(&self, address: usize) -> bool {
+        self.ranges.iter().any(|range| range.contains(&address))
+    }
+
+    fn restore(self) -> Result<(), Refusal> {
+        // SAFETY: memory is unlocked, and locked again, not touched.
+        unsafe { libc::munlockall() };
+        let mut answer = Ok(());
+        // SAFETY: as above.
+        if self.is_future && unsafe { libc::mlockall(libc::MCL_FUTURE) } != 0 {
+            answer = Err(refused(&io::Error::last_os_error()));
+        }
+        for Range { start, end } in self.ranges {
+            // SAFETY: as above.
+            let result = unsafe { libc::mlock(ptr::without_provenance::<c_void>(start), end - start) };
+            let error = io::Error::last_os_error();
+            // What was unmapped meanwhile needs no lock.
+            if result != 0 && error.raw_os_error() != Some(libc::ENOMEM) {
+                answer = Err(refused(&error));
+            }
+        }
+        answer
+    }
+}
+
+/// The mappings that are locked and can be touched.
+fn locked_ranges(smaps: &str) -> impl Iterator<Item = Range<usize>> {
+    let mut mapping = None;
+    smaps.lines().filter_map(move |line| {
+        match line.strip_prefix("VmFlags:") {
+            Some(flags) => return mapping.take().filter(|_| flags.split(' ').any(|flag| flag == "lo")),
+            None => mapping = head(line).or(mapping.take()),
+        }
+        None
+    })
+}
+
+/// A line with which a mapping begins.
+fn head(line: &str) -> Option<Range<usize>> {
+    let (addresses, rest) = line.split_once(' ')?;
+    let (begin, end) = addresses.split_once('-')?;
+    let number = |text| usize::from_str_radix(text, 16).ok();
+    let range = number(begin)?..number(end)?;
+    (!rest.starts_with("---")).then_some(range)
+}
+
+/// Makes the caller's whole stack resident and locks it; gives what is to be unlocked afterwards, if it was not locked before.
+pub(super) fn lock_stack() -> Result<Option<Range<usize>>, Refusal> {
+    let failed = |error: crate::StackError| Refusal::new(error.errno(), error.to_string());
+    let bounds = stack_getbounds().map_err(failed)?;
+    let was_locked = Locked::now().contains(bounds.base + bounds.size - 1);
+    let range = residency::lock().map_err(failed)?;
+    Ok((!was_locked).then_some(range))
+}
+
+/// Ends that.
+pub(super) fn unlock_stack(range: &Range<usize>) -> Result<(), Refusal> {
+    // SAFETY: memory is unlocked, not touched.
+    match unsafe { libc::munlock(ptr::without_provenance::<c_void>(range.start), range.len()) } {
+        0 => Ok(()),
+        _ => Err(Refusal::system("unlock the stack", &io::Error::last_os_error())),
+    }
+}
+
+/// How much of the caller's stack is in memory, in words.
+pub(super) fn resident() -> String {
+    stack_residency().map_or_else(
+        |error| error.to_string(),
+        |found| format!("{} of {} pages resident", found.resident, found.pages),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMAPS: &str = "\
+1000-3000 rw-p 00000000 00:00 0
+Size:                  8 kB
+VmFlags: rd wr mr mw me lo ac
+4000-5000 ---p 00000000 00:00 0
+VmFlags: mr mw me lo
+6000-8000 r--p 00000000 fe:00 12 /usr/lib/loose.so
+VmFlags: rd mr mw me
+9000-c000 rw-p 00000000 00:00 0 [heap]
+VmFlags: rd wr lo
+";
+
+    #[test]
+    fn locked_mappings_are_those_with_the_flag_that_can_be_touched() {
+        let seen = Locked::seen(SMAPS, 0x6000..0x7000);
+        assert_eq!(seen, Locked { ranges: vec![0x1000..0x3000, 0x9000..0xc000], is_future: false });
+        assert!(seen.contains(0x1fff) && !seen.contains(0x3000));
+    }
+
+    #[test]
+    fn a_probe_that_is_locked_tells_of_the_future_and_is_left_out() {
+        let seen = Locked::seen(SMAPS, 0x9000..0xa000);
+        assert_eq!(seen, Locked { ranges: vec![0x1000..0x3000, 0xa000..0xc000], is_future: true });
+    }
+}

@@ -1,0 +1,40 @@
+//! What the caller may: its capabilities and limits, for sentences about what it may not.
+
+use std::fs;
+
+/// As `linux/capability.h` numbers them.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Capability {
+    IpcLock = 14,
+    SysNice = 23,
+}
+
+/// Whether the calling thread has it. In a user namespace that need not mean much.
+pub(super) fn has(capability: Capability) -> bool {
+    let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    effective(&status).is_some_and(|set| set & (1 << (capability as u32)) != 0)
+}
+
+fn effective(status: &str) -> Option<u64> {
+    let text = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(text.trim(), 16).ok()
+}
+
+/// A soft limit. None: there is none.
+pub(super) fn limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the record is written to.
+    let known = unsafe { libc::getrlimit(resource, &raw mut limit) } == 0;
+    (known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_are_read_from_the_line_of_those_that_count() {
+        assert_eq!(effective("CapPrm:\t00000000000000ff\nCapEff:\t0000000000804000\n"), Some(0x80_4000));
+        assert_eq!(effective("Name:\tx\n"), None);
+    }
+}
