@@ -97,6 +97,21 @@ fn the_example_meets_no_fault_on_our_stack() {
 }
 
 #[test]
+fn the_example_of_real_time_tells_what_it_has_and_meets_no_fault() {
+    if !has("cc") {
+        return println!(
+            "skipped: the_example_of_real_time_tells_what_it_has_and_meets_no_fault: there is no C compiler"
+        );
+    }
+    let out = run("cc", "gnu11", "examples/realtime.c", "so");
+    let said = String::from_utf8(out.stdout).unwrap();
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(!lines[0].starts_with("before: 0 faults"), "{said}");
+    assert!(lines.contains(&"heap          4194304 bytes kept"), "{said}");
+    assert!(lines[lines.len() - 1].starts_with("after: 0 faults"), "{said}");
+}
+
+#[test]
 fn the_shared_library_exports_what_the_list_says() {
     if !has("nm") {
         return println!("skipped: the_shared_library_exports_what_the_list_says: there is no nm (binutils)");
@@ -128,9 +143,16 @@ fn groff_finds_nothing_wrong_with_the_manual() {
     if !has("groff") {
         return println!("skipped: groff_finds_nothing_wrong_with_the_manual: there is no groff");
     }
-    for name in
-        ["stack_alloc", "stack_getbounds", "stack_lock", "rt_mutex_init", "rt_mutex_lock", "rt_cond_init"]
-    {
+    for name in [
+        "stack_alloc",
+        "stack_getbounds",
+        "stack_lock",
+        "rt_mutex_init",
+        "rt_mutex_lock",
+        "rt_cond_init",
+        "mp_realtime_begin",
+        "mp_calm_open",
+    ] {
         let page = Path::new(ROOT).join(format!("man/{name}.3"));
         let out = Command::new("groff").args(["-man", "-ww", "-Tutf8"]).arg(page).output().unwrap();
         assert!(out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));

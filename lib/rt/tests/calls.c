@@ -2,12 +2,190 @@
 #define _GNU_SOURCE 1
 #include <millpond/rt.h>
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
 
 static int failed;
 
 #define CHECK(what) do { if (!(what)) { printf("line %d: %s\n", __LINE__, #what); failed = 1; } } while (0)
 #define REFUSED(call, number) do { errno = 0; CHECK((call) == -1 && errno == (number)); } while (0)
+
+/* Asks for one item: its outcome, and what the call gave. */
+static int ask(struct mp_realtime_setup *setup, struct mp_realtime_outcome *told)
+{
+	static struct mp_realtime *handle;
+	int answer, number;
+
+	/* The texts live as long as the handle, until this is called again. */
+	CHECK(mp_realtime_undo(handle) == 0);
+	answer = mp_realtime_begin(setup, &handle);
+	number = errno;
+	CHECK(handle != NULL);
+	CHECK(mp_realtime_report(handle, NULL, 0) == 1);
+	CHECK(mp_realtime_report(handle, told, 1) == 1);
+	CHECK(told->item == (setup->required | setup->wished));
+	CHECK(told->required == (setup->required != 0));
+	CHECK(told->wanted != NULL && told->had != NULL && (told->error == 0 || told->reason != NULL));
+	CHECK(answer == (told->error != 0 && told->required ? -1 : 0));
+	CHECK(answer == 0 || number == told->error);
+	return answer;
+}
+
+static void *from_elsewhere(void *realtime)
+{
+	REFUSED(mp_realtime_undo((struct mp_realtime *)realtime), ESRCH);
+	return NULL;
+}
+
+static void *count_elsewhere(void *calm)
+{
+	REFUSED(mp_calm_begin((struct mp_calm *)calm), ESRCH);
+	REFUSED(mp_calm_end((struct mp_calm *)calm, NULL), ESRCH);
+	return NULL;
+}
+
+static void run(void *(*body)(void *), void *argument)
+{
+	pthread_t thread;
+
+	CHECK(pthread_create(&thread, NULL, body, argument) == 0 && pthread_join(thread, NULL) == 0);
+}
+
+static void set_up(void)
+{
+	struct mp_realtime_setup setup;
+	struct mp_realtime_outcome told;
+	struct mp_realtime *handle;
+	cpu_set_t before, now, last;
+	unsigned char none[16];
+	char list[32];
+	int cpu = 0, at;
+
+	memset(&setup, 0, sizeof(setup));
+	REFUSED(mp_realtime_begin(&setup, NULL), EINVAL);
+	REFUSED(mp_realtime_begin(NULL, &handle), EINVAL);
+	CHECK(handle == NULL);
+	setup.required = 0x80;
+	REFUSED(mp_realtime_begin(&setup, &handle), EINVAL);
+	setup.required = setup.wished = MP_REALTIME_MEMORY;
+	REFUSED(mp_realtime_begin(&setup, &handle), EINVAL);
+	CHECK(handle == NULL);
+	REFUSED(mp_realtime_report(NULL, &told, 1), EINVAL);
+	CHECK(mp_realtime_undo(NULL) == 0);
+
+	/* Nothing is wanted, and that is had. */
+	memset(&setup, 0, sizeof(setup));
+	CHECK(mp_realtime_begin(&setup, &handle) == 0 && handle != NULL);
+	CHECK(mp_realtime_report(handle, NULL, 0) == 0 && mp_realtime_report(handle, &told, 1) == 0);
+	REFUSED(mp_realtime_report(handle, NULL, 1), EINVAL);
+	REFUSED(mp_realtime_report(handle, &told, 0), EINVAL);
+	REFUSED(mp_realtime_report(handle, &told, -1), EINVAL);
+	run(from_elsewhere, handle);
+	CHECK(mp_realtime_undo(handle) == 0);
+
+	setup.required = MP_REALTIME_TIMER_SLACK;
+	CHECK(ask(&setup, &told) == -1 && told.error == EINVAL);
+	setup.timer_slack_ns = 1234;
+	CHECK(ask(&setup, &told) == 0 && strcmp(told.wanted, "1.234\302\265s") == 0 && strcmp(told.had, told.wanted) == 0);
+	CHECK(told.reason == NULL);
+
+	setup.required = MP_REALTIME_CLASS;
+	setup.policy = 1000;
+	REFUSED(mp_realtime_begin(&setup, &handle), EINVAL);
+	CHECK(handle == NULL);
+	setup.policy = SCHED_FIFO;
+	setup.priority = -1;
+	CHECK(ask(&setup, &told) == -1 && told.error == EINVAL);
+	CHECK(strstr(told.reason, "priorities are 1 to 99") != NULL);
+	setup.policy = 6;
+	setup.runtime_ns = 2;
+	CHECK(ask(&setup, &told) == -1 && strcmp(told.wanted, "DEADLINE, 2ns within 0ns of each 0ns") == 0);
+	setup.policy = SCHED_OTHER;
+	/* The value that there is: everybody may have that, and go back to it. */
+	setup.nice = getpriority(PRIO_PROCESS, 0);
+	snprintf(list, sizeof(list), "OTHER, nice %d", setup.nice);
+	CHECK(ask(&setup, &told) == 0 && strcmp(told.had, list) == 0);
+	setup.required = 0;
+	setup.wished = MP_REALTIME_CLASS;
+	setup.nice = 20;
+	CHECK(ask(&setup, &told) == 0 && told.error == EINVAL);
+
+	CHECK(sched_getaffinity(0, sizeof(before), &before) == 0);
+	for (at = 0; at < CPU_SETSIZE; at++)
+		cpu = CPU_ISSET(at, &before) ? at : cpu;
+	CPU_ZERO(&last);
+	CPU_SET(cpu, &last);
+	setup.wished = 0;
+	setup.required = MP_REALTIME_CPUS;
+	setup.cpu_mask = &last;
+	setup.cpu_bytes = sizeof(last);
+	CHECK(ask(&setup, &told) == 0);
+	CHECK(sched_getaffinity(0, sizeof(now), &now) == 0 && CPU_EQUAL(&now, &last));
+	snprintf(list, sizeof(list), "%d", cpu);
+	CHECK(strcmp(told.had, list) == 0);
+	setup.cpu_mask = NULL;
+	setup.cpu_list = list;
+	CHECK(ask(&setup, &told) == 0 && strcmp(told.had, list) == 0);
+	setup.cpu_list = "3-2";
+	CHECK(ask(&setup, &told) == -1 && told.error == EINVAL && strcmp(told.wanted, "none") == 0);
+	CHECK(sched_getaffinity(0, sizeof(now), &now) == 0 && CPU_EQUAL(&now, &before));
+	setup.cpu_list = NULL;
+	CHECK(ask(&setup, &told) == -1 && told.error == EINVAL);
+	memset(none, 1, sizeof(none));
+	setup.cpu_mask = none;
+	setup.cpu_bytes = 7;
+	CHECK(ask(&setup, &told) == -1 && told.error == EINVAL);
+
+	memset(&setup, 0, sizeof(setup));
+	setup.required = MP_REALTIME_HEAP;
+	CHECK(ask(&setup, &told) == -1 && told.error == EINVAL);
+	setup.heap_bytes = 1 << 20;
+	/* The allocator of a sanitizer, or of valgrind, keeps nothing, which is seen. */
+	CHECK(ask(&setup, &told) == 0 ? strcmp(told.had, "1048576 bytes kept") == 0 : told.error == ENOTSUP);
+	/* Whether these are had is the machine's affair; that they are told is ours. */
+	for (at = 0; at < 7; at++) {
+		setup.required = 0;
+		setup.wished = 1u << at;
+		setup.cpu_list = list;
+		setup.policy = SCHED_RR;
+		setup.priority = 1;
+		setup.timer_slack_ns = 1;
+		CHECK(ask(&setup, &told) == 0);
+	}
+	setup.wished = MP_REALTIME_TIMER_SLACK;
+	ask(&setup, &told);
+}
+
+static void count_disturbances(void)
+{
+	struct mp_disturbances found;
+	struct mp_calm *calm;
+	static char fresh[1 << 20];
+	int at;
+
+	REFUSED(mp_calm_open(NULL), EINVAL);
+	REFUSED(mp_calm_begin(NULL), EINVAL);
+	REFUSED(mp_calm_end(NULL, &found), EINVAL);
+	mp_calm_close(NULL);
+	CHECK(mp_calm_open(&calm) == 0);
+	REFUSED(mp_calm_end(calm, &found), EINVAL);
+	CHECK(mp_calm_begin(calm) == 0);
+	for (at = 0; at < (int)sizeof(fresh); at += 1024)
+		((volatile char *)fresh)[at] = 1;
+	CHECK(mp_calm_end(calm, &found) == 1 && found.minor_faults > 0);
+	CHECK(found.migrations_by == MP_MIGRATIONS_COUNTED || found.migrations_by == MP_MIGRATIONS_COMPARED);
+	REFUSED(mp_calm_end(calm, &found), EINVAL);
+	CHECK(mp_calm_begin(calm) == 0);
+	for (at = 0; at < (int)sizeof(fresh); at += 1024)
+		((volatile char *)fresh)[at] = 2;
+	CHECK(mp_calm_end(calm, &found) >= 0 && found.minor_faults + found.major_faults == 0);
+	CHECK(mp_calm_begin(calm) == 0 && mp_calm_end(calm, NULL) >= 0);
+	run(count_elsewhere, calm);
+	mp_calm_close(calm);
+}
 
 int main(void)
 {
@@ -53,5 +231,7 @@ int main(void)
 	CHECK(residency.resident >= 1 && residency.mapped >= residency.resident && residency.pages >= residency.mapped);
 	bounds.ss_flags = 0;
 	CHECK(stack_setbounds(&bounds) == 0);
+	count_disturbances();
+	set_up();
 	return failed;
 }

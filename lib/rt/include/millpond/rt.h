@@ -1,6 +1,6 @@
 /*
- * millpond/rt.h - for real-time programs: stacks for threads that never fault, what a thread may ask of its own stack, and locks that do not invert
- * priorities.
+ * millpond/rt.h - for real-time programs: stacks for threads that never fault, what a thread may ask of its own stack, locks that do not invert
+ * priorities, a set-up that makes a thread a real-time thread, and counts that say whether it was disturbed.
  *
  *     void *stack = stack_alloc(256 * 1024);
  *     if (stack == NULL)
@@ -19,6 +19,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <time.h>
 
 #ifdef __cplusplus
@@ -168,6 +169,124 @@ int rt_cond_broadcast(rt_cond_t *cond);
 
 /* Nobody waits for it any more. */
 int rt_cond_destroy(rt_cond_t *cond);
+
+/*
+ * Items that a thread needs to be in time, in the order in which they are set up. They are bits: required and wished are sets of them.
+ */
+#define MP_REALTIME_CPUS         0x01u
+#define MP_REALTIME_MEMORY       0x02u
+#define MP_REALTIME_HEAP         0x04u
+#define MP_REALTIME_STACK        0x08u
+#define MP_REALTIME_IDLE_LATENCY 0x10u
+#define MP_REALTIME_TIMER_SLACK  0x20u
+#define MP_REALTIME_CLASS        0x40u
+
+/* What a thread wants. All zero: nothing. What belongs to items in neither set is not looked at. */
+struct mp_realtime_setup {
+	/* Without these the call fails. */
+	unsigned int required;
+	/* Without these it goes on, and says so. */
+	unsigned int wished;
+	/* CPUS: a list like "2-3,6"; or, when that is null, a mask in the form of a cpu_set_t, of so many bytes (a multiple of 8). */
+	const char *cpu_list;
+	const void *cpu_mask;
+	size_t cpu_bytes;
+	/* HEAP: what the calling thread can allocate without a fault, and free and allocate again. */
+	size_t heap_bytes;
+	/* IDLE_LATENCY: no processor takes longer to wake up. 0: none sleeps. */
+	uint32_t idle_latency_us;
+	/* CLASS: SCHED_FIFO or SCHED_RR with a priority of 1 to 99; SCHED_OTHER with a nice value; SCHED_DEADLINE (6) with its times. */
+	int policy;
+	int priority;
+	int nice;
+	uint64_t runtime_ns;
+	uint64_t deadline_ns;
+	uint64_t period_ns;
+	/* TIMER_SLACK: timers are at most that late; 1 at least. */
+	uint64_t timer_slack_ns;
+};
+
+/* What became of an item. Texts live as long as the handle. */
+struct mp_realtime_outcome {
+	/* One of the bits. */
+	unsigned int item;
+	/* 1: required. 0: wished. */
+	int required;
+	/* 0: it was had. Otherwise an errno. */
+	int error;
+	/* What was asked for, and what there is. */
+	const char *wanted;
+	const char *had;
+	/* Why it was not had and what helps; or what is to be known about what was had; or NULL. */
+	const char *reason;
+};
+
+/* What a thread has. */
+struct mp_realtime;
+
+/*
+ * Makes the calling thread a real-time thread. 0, or -1 and everything is as it was; errno is that of the required item that could not be had:
+ *     EPERM, EACCES   no right
+ *     ENOMEM, EAGAIN  no memory, or more than RLIMIT_MEMLOCK
+ *     EBUSY           no room for one more deadline thread
+ *     EINVAL          a value that cannot be; CPUs that are not there, or not in the cpuset; bits that are none; null pointers
+ *     ENOENT          no /dev/cpu_dma_latency
+ *     ENOTSUP         the allocator gives memory back
+ *     ENOTRECOVERABLE a defect of the library
+ * *handle is for mp_realtime_report and mp_realtime_undo, after a failure, too. It is NULL only after ENOTRECOVERABLE, and when setup makes no sense
+ * (EINVAL): it is null, has bits that are none, an item in both sets, or a policy that is no class.
+ */
+int mp_realtime_begin(const struct mp_realtime_setup *setup, struct mp_realtime **handle);
+
+/*
+ * Writes what became of the items to outcomes, in the order in which they were set up, at most count of them, and gives how many were written. With
+ * NULL and 0: how many there are. After a failure the last one is that which failed. -1 and EINVAL: the handle is null, only one of both others is,
+ * or count is negative.
+ */
+int mp_realtime_report(const struct mp_realtime *handle, struct mp_realtime_outcome *outcomes, int count);
+
+/*
+ * Puts everything back to how it was, in reverse, and ends the handle. NULL is fine. 0, or -1:
+ *     ESRCH  this is another thread than that which began, or a child of it; nothing was done, and the handle is as it was
+ *     other  that of the first item that could not be put back; the rest was, and the handle has ended
+ */
+int mp_realtime_undo(struct mp_realtime *handle);
+
+/* How migrations were found: each by a counter of the kernel; or 0 or 1, by the processor at both ends. */
+#define MP_MIGRATIONS_COUNTED  0
+#define MP_MIGRATIONS_COMPARED 1
+
+/* What happened to a thread. */
+struct mp_disturbances {
+	/* Page faults without and with a disk. */
+	uint64_t minor_faults;
+	uint64_t major_faults;
+	/* It waited; it was made to. */
+	uint64_t voluntary_switches;
+	uint64_t involuntary_switches;
+	/* To another processor. */
+	uint64_t migrations;
+	/* MP_MIGRATIONS_... */
+	int migrations_by;
+};
+
+/* What counts them for a thread. */
+struct mp_calm;
+
+/* Opens it for the calling thread, before anything must be in time. 0, or -1: EINVAL calm is null. A child opens its own. */
+int mp_calm_open(struct mp_calm **calm);
+
+/* A section begins; one that had begun is forgotten. 0, or -1: EINVAL calm is null; ESRCH it is another thread's. */
+int mp_calm_begin(struct mp_calm *calm);
+
+/*
+ * It ends: what happened, to *found (which may be NULL). 0: nothing did. 1: something did. -1: EINVAL calm is null, or no section has begun; ESRCH it
+ * is another thread's.
+ */
+int mp_calm_end(struct mp_calm *calm, struct mp_disturbances *found);
+
+/* Ends it. NULL is fine. */
+void mp_calm_close(struct mp_calm *calm);
 
 #ifdef __cplusplus
 }

@@ -3,6 +3,7 @@
 //! Nothing is decided here: pointers are checked, and errors become errno.
 
 mod locks;
+mod realtime;
 mod stacks;
 
 use libc::c_int;

@@ -76,6 +76,7 @@ mod memory;
 mod outcome;
 mod rights;
 
+pub(crate) use calm::Counts;
 pub use calm::{Calm, CalmSection, Disturbances, MigrationSource};
 pub use class::SchedulingClass;
 pub use cpus::{CpuListError, CpuMask};

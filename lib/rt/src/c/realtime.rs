@@ -1,0 +1,344 @@
+//! The set-up of real-time threads, and what counts disturbances, for programs in C.
+
+use super::fail;
+use crate::realtime::{
+    Calm, CpuMask, Disturbances, Item, MigrationSource, Outcome, Realtime, RealtimeError, SchedulingClass,
+    Setup, Want,
+};
+use libc::{c_char, c_int, c_uint, c_void, size_t};
+use std::ffi::{CStr, CString};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::time::Duration;
+
+/// Each item with its bit.
+const BITS: [(Item, c_uint); 7] = [
+    (Item::Cpus, 0x01),
+    (Item::Memory, 0x02),
+    (Item::Heap, 0x04),
+    (Item::Stack, 0x08),
+    (Item::IdleLatency, 0x10),
+    (Item::TimerSlack, 0x20),
+    (Item::Class, 0x40),
+];
+
+const ALL: c_uint = 0x7f;
+
+/// As in the header.
+#[repr(C)]
+struct WantedSetup {
+    required: c_uint,
+    wished: c_uint,
+    cpu_list: *const c_char,
+    cpu_mask: *const c_void,
+    cpu_bytes: size_t,
+    heap_bytes: size_t,
+    idle_latency_us: u32,
+    policy: c_int,
+    priority: c_int,
+    nice: c_int,
+    runtime_ns: u64,
+    deadline_ns: u64,
+    period_ns: u64,
+    timer_slack_ns: u64,
+}
+
+impl WantedSetup {
+    /// # Safety
+    /// Pointers that belong to items which are wanted are null, or may be read.
+    unsafe fn read(&self) -> Option<Setup> {
+        let named = self.required | self.wished;
+        if named & !ALL != 0 || self.required & self.wished != 0 {
+            return None;
+        }
+        let mut setup = Setup::new();
+        for (item, bit) in BITS.into_iter().filter(|(_, bit)| named & bit != 0) {
+            let want = match item {
+                // SAFETY: our caller promises it.
+                Item::Cpus => Want::Cpus(unsafe { self.cpus() }),
+                Item::Memory => Want::Memory,
+                Item::Heap => Want::Heap(self.heap_bytes),
+                Item::Stack => Want::Stack,
+                Item::IdleLatency => Want::IdleLatency(Duration::from_micros(self.idle_latency_us.into())),
+                Item::TimerSlack => Want::TimerSlack(Duration::from_nanos(self.timer_slack_ns)),
+                Item::Class => Want::Class(self.class()?),
+            };
+            setup = if self.required & bit != 0 { setup.require(want) } else { setup.wish(want) };
+        }
+        Some(setup)
+    }
+
+    /// What cannot be read is no CPU, which is refused, and told with the outcomes.
+    ///
+    /// # Safety
+    /// The list is null or a text that ends in a zero; the mask is null, or so many bytes of it may be read.
+    unsafe fn cpus(&self) -> CpuMask {
+        const WORD: usize = size_of::<u64>();
+        if !self.cpu_list.is_null() {
+            // SAFETY: our caller promises it.
+            let list = unsafe { CStr::from_ptr(self.cpu_list) };
+            return list.to_str().ok().and_then(|list| list.parse().ok()).unwrap_or_default();
+        }
+        if self.cpu_mask.is_null() || !self.cpu_bytes.is_multiple_of(WORD) {
+            return CpuMask::new();
+        }
+        let words = (0..self.cpu_bytes / WORD).map(|at| {
+            // SAFETY: our caller promises so many bytes; nothing is asked of how they are aligned.
+            unsafe { self.cpu_mask.cast::<u64>().add(at).read_unaligned() }
+        });
+        CpuMask::from_words(words).unwrap_or_default()
+    }
+
+    /// `None`: a policy that is no class of ours.
+    fn class(&self) -> Option<SchedulingClass> {
+        // What is negative is no priority; 0 is none either, and is refused with the sentence for that.
+        let priority = u32::try_from(self.priority).unwrap_or_default();
+        let [runtime, deadline, period] =
+            [self.runtime_ns, self.deadline_ns, self.period_ns].map(Duration::from_nanos);
+        match self.policy {
+            libc::SCHED_FIFO => Some(SchedulingClass::Fifo { priority }),
+            libc::SCHED_RR => Some(SchedulingClass::RoundRobin { priority }),
+            libc::SCHED_DEADLINE => Some(SchedulingClass::Deadline { runtime, deadline, period }),
+            libc::SCHED_OTHER => Some(SchedulingClass::Other { nice: self.nice }),
+            _ => None,
+        }
+    }
+}
+
+/// What a thread has, or why it does not.
+struct Handle {
+    begun: Option<Realtime>,
+    told: Vec<Told>,
+}
+
+/// An outcome, in texts for C.
+struct Told {
+    item: c_uint,
+    is_required: bool,
+    error: c_int,
+    wanted: CString,
+    had: CString,
+    reason: Option<CString>,
+}
+
+impl Told {
+    fn new(outcome: &Outcome) -> Told {
+        let text = |text: &str| CString::new(text).unwrap_or_default();
+        let reason = outcome.refusal.as_ref().map(|refusal| refusal.reason.as_str());
+        Told {
+            item: BITS.iter().find(|(item, _)| *item == outcome.item).map_or(0, |(_, bit)| *bit),
+            is_required: outcome.is_required,
+            error: outcome.refusal.as_ref().map_or(0, |refusal| refusal.errno),
+            wanted: text(&outcome.wanted),
+            had: text(&outcome.had),
+            reason: reason.or(outcome.note.as_deref()).map(text),
+        }
+    }
+}
+
+/// What a body gives; a panic stays on this side of the border.
+fn guarded(body: impl FnOnce() -> c_int) -> c_int {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| fail(libc::ENOTRECOVERABLE))
+}
+
+/// See the header.
+///
+/// # Safety
+/// `setup` is null or may be read, with what it points to; `handle` is null or may be written to.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mp_realtime_begin(setup: *const WantedSetup, handle: *mut *mut Handle) -> c_int {
+    if handle.is_null() {
+        return fail(libc::EINVAL);
+    }
+    // SAFETY: it is not null, and our caller promises the rest.
+    unsafe { handle.write(ptr::null_mut()) };
+    // SAFETY: null, or our caller promises it.
+    let Some(setup) = (unsafe { setup.as_ref() }) else { return fail(libc::EINVAL) };
+    guarded(|| {
+        // SAFETY: our caller promises it.
+        let Some(setup) = (unsafe { setup.read() }) else { return fail(libc::EINVAL) };
+        let told = |outcomes: &[Outcome]| outcomes.iter().map(Told::new).collect();
+        let (answer, made) = match setup.begin() {
+            Ok(begun) => (Ok(()), Handle { told: told(begun.outcomes()), begun: Some(begun) }),
+            Err(error) => (Err(error.errno()), Handle { told: told(error.outcomes()), begun: None }),
+        };
+        // SAFETY: as above.
+        unsafe { handle.write(Box::into_raw(Box::new(made))) };
+        answer.map_or_else(fail, |()| 0)
+    })
+}
+
+/// As in the header.
+#[repr(C)]
+struct ToldOutcome {
+    item: c_uint,
+    required: c_int,
+    error: c_int,
+    wanted: *const c_char,
+    had: *const c_char,
+    reason: *const c_char,
+}
+
+/// See the header.
+///
+/// # Safety
+/// `handle` is null, or came from [`mp_realtime_begin`] and has not ended; `outcomes` is null, or `count` of them may be written there.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mp_realtime_report(
+    handle: *const Handle,
+    outcomes: *mut ToldOutcome,
+    count: c_int,
+) -> c_int {
+    // SAFETY: null, or our caller promises it.
+    let (Some(handle), Ok(room)) = (unsafe { handle.as_ref() }, usize::try_from(count)) else {
+        return fail(libc::EINVAL);
+    };
+    if outcomes.is_null() != (room == 0) {
+        return fail(libc::EINVAL);
+    }
+    for (at, told) in handle.told.iter().enumerate().take(room) {
+        let outcome = ToldOutcome {
+            item: told.item,
+            required: c_int::from(told.is_required),
+            error: told.error,
+            wanted: told.wanted.as_ptr(),
+            had: told.had.as_ptr(),
+            reason: told.reason.as_ref().map_or(ptr::null(), |text| text.as_ptr()),
+        };
+        // SAFETY: `at` is less than `count`, and our caller promises so much room.
+        unsafe { outcomes.add(at).write(outcome) };
+    }
+    let all = handle.told.len();
+    c_int::try_from(if outcomes.is_null() { all } else { all.min(room) }).unwrap_or(c_int::MAX)
+}
+
+/// See the header.
+///
+/// # Safety
+/// `handle` is null, or came from [`mp_realtime_begin`], has not ended, and is used by nobody else.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mp_realtime_undo(handle: *mut Handle) -> c_int {
+    // SAFETY: null, or our caller promises it.
+    let Some(there) = (unsafe { handle.as_ref() }) else { return 0 };
+    if there.begun.as_ref().is_some_and(|begun| !begun.is_own()) {
+        return fail(libc::ESRCH);
+    }
+    // SAFETY: it came from a box, and nobody else uses it.
+    let ended = unsafe { Box::from_raw(handle) };
+    guarded(|| {
+        let answer = ended.begun.map_or(Ok(()), Realtime::undo);
+        answer.map_or_else(|error: RealtimeError| fail(error.errno()), |()| 0)
+    })
+}
+
+/// What counts for a thread, and the section that has begun.
+struct Sections {
+    calm: Calm,
+    before: Option<crate::realtime::Counts>,
+    owner: libc::pthread_t,
+}
+
+impl Sections {
+    /// One without a system call.
+    fn is_own(&self) -> bool {
+        // SAFETY: it only asks.
+        self.owner == unsafe { libc::pthread_self() }
+    }
+}
+
+/// As in the header.
+#[repr(C)]
+struct Found {
+    minor_faults: u64,
+    major_faults: u64,
+    voluntary_switches: u64,
+    involuntary_switches: u64,
+    migrations: u64,
+    migrations_by: c_int,
+}
+
+impl From<Disturbances> for Found {
+    fn from(found: Disturbances) -> Found {
+        Found {
+            minor_faults: found.minor_faults,
+            major_faults: found.major_faults,
+            voluntary_switches: found.voluntary_switches,
+            involuntary_switches: found.involuntary_switches,
+            migrations: found.migrations,
+            migrations_by: match found.migrations_by {
+                MigrationSource::Counter => 0,
+                MigrationSource::Processors => 1,
+            },
+        }
+    }
+}
+
+/// See the header.
+///
+/// # Safety
+/// `calm` is null or may be written to.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mp_calm_open(calm: *mut *mut Sections) -> c_int {
+    if calm.is_null() {
+        return fail(libc::EINVAL);
+    }
+    // SAFETY: it only asks.
+    let owner = unsafe { libc::pthread_self() };
+    let opened = Box::into_raw(Box::new(Sections { calm: Calm::open(), before: None, owner }));
+    // The calls themselves are in memory then.
+    // SAFETY: it was just made, and nobody else has it.
+    unsafe {
+        mp_calm_begin(opened);
+        mp_calm_end(opened, ptr::null_mut());
+    }
+    // SAFETY: it is not null, and our caller promises the rest.
+    unsafe { calm.write(opened) };
+    0
+}
+
+/// See the header.
+///
+/// # Safety
+/// `calm` is null, or came from [`mp_calm_open`], was not closed, and is used by nobody else.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mp_calm_begin(calm: *mut Sections) -> c_int {
+    // SAFETY: null, or our caller promises it.
+    let Some(sections) = (unsafe { calm.as_mut() }) else { return fail(libc::EINVAL) };
+    if !sections.is_own() {
+        return fail(libc::ESRCH);
+    }
+    sections.before = Some(sections.calm.counts());
+    0
+}
+
+/// See the header.
+///
+/// # Safety
+/// As [`mp_calm_begin`]; `found` is null or may be written to.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mp_calm_end(calm: *mut Sections, found: *mut Found) -> c_int {
+    // SAFETY: null, or our caller promises it.
+    let Some(sections) = (unsafe { calm.as_mut() }) else { return fail(libc::EINVAL) };
+    if !sections.is_own() {
+        return fail(libc::ESRCH);
+    }
+    let Some(before) = sections.before.take() else { return fail(libc::EINVAL) };
+    let happened = sections.calm.since(before);
+    if !found.is_null() {
+        // SAFETY: it is not null, and our caller promises the rest.
+        unsafe { found.write(happened.into()) };
+    }
+    c_int::from(!happened.is_calm())
+}
+
+/// See the header.
+///
+/// # Safety
+/// As [`mp_calm_begin`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mp_calm_close(calm: *mut Sections) {
+    if !calm.is_null() {
+        // SAFETY: it came from a box, and nobody else uses it.
+        drop(unsafe { Box::from_raw(calm) });
+    }
+}
