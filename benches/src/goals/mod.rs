@@ -9,6 +9,7 @@ mod pools;
 mod prstat;
 mod sample;
 mod sim;
+mod stacks;
 mod start;
 mod tools;
 
@@ -25,13 +26,14 @@ pub struct Group {
 }
 
 /// All of them, in the order in which they are run.
-pub const GROUPS: [Group; 11] = [
+pub const GROUPS: [Group; 12] = [
     Group { name: "start", measure: start::measure },
     Group { name: "tools", measure: tools::measure },
     Group { name: "neighbour", measure: neighbour::measure },
     Group { name: "sample", measure: sample::measure },
     Group { name: "prstat", measure: prstat::measure },
     Group { name: "latstat", measure: latstat::measure },
+    Group { name: "stacks", measure: stacks::measure },
     Group { name: "sim", measure: sim::measure },
     Group { name: "growth", measure: growth::measure },
     Group { name: "pools", measure: pools::measure },
