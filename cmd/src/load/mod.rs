@@ -97,6 +97,19 @@
 //! --compiler FILE  what compiles (cc)
 //! ```
 //!
+//! # Stacks
+//!
+//! How many pages of a stack are in memory when nothing was touched, when its lowest byte was, and when every page was: of the main stack, of
+//! the one that the C library makes for a thread (default), and of one that was written to before its thread began (own).
+//!
+//! ```text
+//! $ millpond load stacks
+//! stack    touched      in memory   pages
+//! main     nothing              3      33
+//! main     lowest byte          4    2048
+//!   ...
+//! ```
+//!
 //! # Options of every load
 //!
 //! ```text
@@ -125,6 +138,7 @@ mod hackbench;
 mod options;
 mod service;
 mod spin;
+mod stacks;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -153,6 +167,7 @@ pub(crate) const COMMAND: Command = Command {
         "service [--threads N] [--rate N] [--work MS] [--seed N] [--settle T] [--seconds T]",
         "spin [--threads N] [--seconds T] [--duty N [--period T]] [--interval T] [--memory MIB]",
         "build [--jobs N] [--seconds T] [--compiler FILE]",
+        "stacks",
     ],
     letters: "",
     longs: &[],
@@ -167,7 +182,8 @@ struct Load {
     run: fn(&Parsed, &Job, &mut Ctx<'_>) -> Result<Exit, Failure>,
 }
 
-const LOADS: &[Load] = &[cg::LOAD, hackbench::LOAD, stream::LOAD, service::LOAD, spin::LOAD, build::LOAD];
+const LOADS: &[Load] =
+    &[cg::LOAD, hackbench::LOAD, stream::LOAD, service::LOAD, spin::LOAD, build::LOAD, stacks::LOAD];
 
 /// Options of every load.
 const SHARED: [&str; 2] = ["on-input", "events"];

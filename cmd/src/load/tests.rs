@@ -113,10 +113,28 @@ fn a_build_tells_how_many_files_came_of_it() {
 }
 
 #[test]
+fn stacks_tell_what_of_them_is_in_memory() {
+    let lines = json("stacks --json --events");
+    let events: Vec<&str> = lines.iter().filter_map(|line| line["event"].as_str()).collect();
+    assert_eq!(events, ["ready", "started"]);
+    let stacks = &lines[2]["result"]["stacks"];
+    // Tests run on threads.
+    assert_eq!(stacks[0]["left_out"], "it is not the main thread that looks");
+    let own = serde_json::json!({ "kind": "own", "looks": [{ "touched": "nothing", "resident": 17, "pages": 17 }] });
+    assert_eq!(stacks[2], own);
+    let (_, out, _) = load("stacks");
+    assert!(out.starts_with("stack    touched      in memory   pages\n"), "{out}");
+    assert!(out.contains("\nown      nothing             17      17\n"), "{out}");
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_before_anything_runs() {
     for (words, why) in [
-        ("", "which load? known are cg, hackbench, stream, service, spin, build"),
-        ("nothing", "there is no load `nothing`: known are cg, hackbench, stream, service, spin, build"),
+        ("", "which load? known are cg, hackbench, stream, service, spin, build, stacks"),
+        (
+            "nothing",
+            "there is no load `nothing`: known are cg, hackbench, stream, service, spin, build, stacks",
+        ),
         ("cg --groups 3", "there is no option --groups"),
         ("cg 3", "load cg takes no operand, and was given `3`"),
         ("cg --barrier sleeping", "cannot use barrier sleeping: it is none of spinning, blocking"),

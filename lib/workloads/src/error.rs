@@ -149,6 +149,20 @@ pub enum Error {
         /// The kernel's answer.
         source: io::Error,
     },
+    /// Where a stack is, or what of it is in memory.
+    #[error("cannot look at a stack")]
+    LookAtStack {
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// Memory for a stack.
+    #[error("cannot map a stack of {bytes} bytes")]
+    MapStack {
+        /// How much.
+        bytes: usize,
+        /// The kernel's answer.
+        source: io::Error,
+    },
     /// A compiler, or what stands for it.
     #[error("cannot start {name}")]
     StartCompiler {

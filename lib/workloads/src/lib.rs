@@ -2,7 +2,7 @@
 //!
 //! # Theory
 //!
-//! Space sharing is an argument about programs, so it needs programs to argue with. This room holds six, most chosen because
+//! Space sharing is an argument about programs, so it needs programs to argue with. This room holds seven, most chosen because
 //! something published was measured with them, and each a *function* that a command, an experiment or a test calls:
 //!
 //! | load | what it suffers from | what it reports |
@@ -13,12 +13,13 @@
 //! | [`service`] | being late: a processor that is not there when a request comes | response times, p50, p99 and p99.9 |
 //! | [`build`] | the cost of processes that come and go, and of files | files a second |
 //! | [`spin`] | nothing but the want of processor time | iterations and CPU seconds per thread |
+//! | [`stacks`] | pages that come when they are touched | pages in memory of each kind of stack |
 //!
 //! They have the same shape. A `…Spec` says what to run; `run(&spec, &stop, &mut on_event)` runs it in the calling thread
 //! (which is one of the workers of `cg`) and returns a `…Result` of plain data; while it runs it tells `on_event` what happens.
 //! Setting the [`AtomicBool`](std::sync::atomic::AtomicBool) `stop` ends it early and is not an error: the result says so. The texts
 //! that belong to a load (a header, a report) are made by pure functions of its specification and result, so that the
-//! caller decides where they go.
+//! caller decides where they go. [`stacks`] has nothing to be told and is over at once: `run()`.
 //!
 //! # What callers may rely on
 //!
@@ -38,6 +39,7 @@ pub mod cg;
 pub mod hackbench;
 pub mod service;
 pub mod spin;
+pub mod stacks;
 pub mod stream;
 
 mod clock;
