@@ -12,11 +12,12 @@
 //! | [`e1`] | processors that are sheltered from interrupts are still, and the network's processor is elsewhere |
 //! | [`e2`] | two jobs that spin lose most of their speed by sharing two processors, and caps do not help |
 //! | [`e3`] | a job that spins is as fast as the set that it has, and follows it |
+//! | [`e7`] | a stack is not in memory until each of its pages was touched |
 //! | [`service`] | a set keeps a batch job away from a service, and where sharing does that better it is said |
 //! | [`inversion`] | a lock with priority inheritance bounds what a plain one does not |
 //! | [`alternating`] | pools that are resized do no less than the best split, and more where demand is uneven |
 //!
-//! The demo and [`e1`] run programs on real machines; the others are done on simulated ones, by the frame of [`published`]; some on both.
+//! The demo, [`e1`] and [`e7`] run programs on real machines; the others are done on simulated ones, by the frame of [`published`]; some on both.
 //!
 //! # What callers may rely on
 //!
@@ -39,6 +40,7 @@ pub mod e3;
 pub mod e4;
 pub mod e5;
 pub mod e6;
+pub mod e7;
 mod failure;
 mod ground;
 mod here;

@@ -73,3 +73,52 @@ fn e1_plays_three_phases_and_moves_no_interrupt_of_a_machine_that_is_not_its_own
     assert_eq!(e1["claims"]["in phase 2 the stream runs outside the set"], true, "{e1}");
     assert_eq!(e1["claims"]["in phase 3 it runs inside"], true, "{e1}");
 }
+
+#[test]
+fn e7_looks_at_three_stacks_of_a_process_of_its_own() {
+    // A main stack of 1 MB: 256 pages, of which those above the first frame hold the environment and do not count.
+    let program = env!("CARGO_BIN_EXE_millpond");
+    let script = "ulimit -s 1024 && exec \"$0\" experiment e7";
+    let run = |more: &str| {
+        let script = format!("{script} {more}");
+        Command::new("sh").args(["-c", &script, program]).env_clear().stdin(Stdio::null()).output().unwrap()
+    };
+    let e7 = json(&run("--json"));
+    let page = usize::try_from(e7["page_bytes"].as_u64().unwrap()).unwrap();
+    let looks = |stack: usize| -> Vec<(u64, u64)> {
+        let looks = e7["stacks"][stack]["looks"].as_array().unwrap();
+        let count = |look: &Value, of: &str| look["here"][of].as_u64().unwrap();
+        looks.iter().map(|look| (count(look, "resident"), count(look, "pages"))).collect()
+    };
+    let all = (1024 * 1024 / page) as u64;
+    let main = looks(0);
+    assert!(0 < main[0].0 && main[0].0 <= main[0].1 && main[0].1 < all, "{e7}");
+    assert_eq!(main[1].0, main[0].0 + 1, "the touched page and no other: {e7}");
+    assert!(main[1].1 > all - 16 && main[1].1 <= all, "{e7}");
+    let default = looks(1);
+    assert!(default[0].0 < all / 2, "{e7}");
+    assert_eq!(default, [(default[0].0, all), (default[0].0 + 1, all), (all, all)], "{e7}");
+    assert_eq!(looks(2), [(17, 17)]);
+
+    let text = String::from_utf8(run("").stdout).unwrap();
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0].join(" "), "e7: what of a thread's stack is in memory");
+    let whole = format!("every page touched 254 of 254 {all} of {all}");
+    assert!(rows.iter().any(|row| row.join(" ") == whole), "{text}");
+    assert!(rows.iter().any(|row| row.join(" ") == "nothing touched 17 of 17 17 of 17"), "{text}");
+}
+
+#[test]
+fn a_stack_without_a_limit_is_looked_at_with_one() {
+    let script = "ulimit -s unlimited && exec \"$0\" load stacks --json";
+    let output =
+        Command::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_millpond")]).env_clear().output().unwrap();
+    if !output.status.success() && output.stdout.is_empty() {
+        let why = "the hard limit on stacks is lower (ulimit -Hs)";
+        return println!("skipped: a_stack_without_a_limit_is_looked_at_with_one: {why}");
+    }
+    let result = &json(&output)["result"];
+    let touched = &result["stacks"][0]["looks"][1];
+    let kib = touched["pages"].as_u64().unwrap() * result["page_bytes"].as_u64().unwrap() / 1024;
+    assert!((8192 - 64..=8192).contains(&kib), "{result}");
+}

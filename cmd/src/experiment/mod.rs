@@ -7,6 +7,7 @@
 //! e4   dispatch tables and placement: short and long quanta, sets and memory, on machines of up to 32 chips
 //! e5   cycles for an instruction: loops, and an application near its memory and far from it
 //! e6   latency: how soon a real-time thread runs after its timer, beside heavy load
+//! e7   stacks of threads: how much of them is in memory before and after they are touched
 //! ```
 //!
 //! and two of our own, of which nothing was published: what pools are worth
@@ -26,7 +27,8 @@
 //!
 //! e1 runs programs of ours on the machine at hand; `millpond experiment e1 --help` says what it does there. With `--machine t2000` it
 //! is done on a simulated one, as the others are: in memory. `e2` and `e3` run programs of ours on the machine at hand with `--machine real`
-//! (`millpond experiment e2 --machine real --help`), `e5` counts cycles and instructions there, and `e6` measures latency. Without options an experiment does everything that was published;
+//! (`millpond experiment e2 --machine real --help`), `e5` counts cycles and instructions there, and `e6` measures latency. `e7` is done there
+//! and nowhere else. Without options an experiment does everything that was published;
 //! its own options (`millpond experiment e3 --help`) choose any other point, which is then a prediction.
 //!
 //! # What is printed
@@ -51,7 +53,7 @@
 //!  "straight_lines":{"predicted":0,"errors":null,"ours":null},"tables":{…},"notes":[…]}
 //! ```
 //!
-//! Errors are in percent of what was published. That of e1 is in its own manual.
+//! Errors are in percent of what was published. Those of e1 and e7 are in their own manuals.
 //!
 //! # Status
 //!
@@ -59,6 +61,7 @@
 //! published is no failure.
 
 mod e1;
+mod e7;
 mod inversion;
 mod real;
 mod simulated;
@@ -79,6 +82,7 @@ pub(crate) const COMMAND: Command = Command {
         "e2|e3 --machine real [--arm NAME,...] [--seconds N] [--svg]",
         "e2|e3|e4|e5|e6 [options]",
         "e5|e6 --machine real [options]",
+        "e7 [--csv]",
         "alternating|service [--machine NAME|real] [options]",
         "inversion [--library PATH] [--csv]",
         "NAME --help",
@@ -102,6 +106,8 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     }
     if name == "inversion" {
         return inversion::run(rest, &parsed.common, ctx);
+    if name == "e7" {
+        return e7::run(rest, &parsed.common, ctx);
     }
     if is_real && REAL.contains(&&*name) {
         return real::run(&name, rest, &parsed.common, ctx);
@@ -116,6 +122,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
 fn known() -> String {
     let all = EXPERIMENTS.iter().chain(OWN);
     let mut names: Vec<&str> = all.map(|experiment| experiment.name).chain(["e1", "inversion"]).collect();
+    let mut names: Vec<&str> = all.map(|experiment| experiment.name).chain(["e1", "e7"]).collect();
     names.sort_unstable();
     names.dedup();
     names.join(", ")
@@ -174,6 +181,11 @@ mod tests {
                 "e9",
                 "there is no experiment `e9`: known are alternating, e1, e2, e3, e4, e5, e6, inversion, service",
             ),
+            ("", "which experiment? known are alternating, e1, e2, e3, e4, e5, e6, e7, service"),
+            ("e9", "there is no experiment `e9`: known are alternating, e1, e2, e3, e4, e5, e6, e7, service"),
+            ("e7 now", "experiment e7 takes no operand, and was given `now`"),
+            ("e7 --csv --json", "options --csv and --json are mutually exclusive"),
+            ("e7 --dry-run", "an experiment changes nothing that it does not put back: it has no --dry-run"),
             ("e1 now", "experiment e1 takes no operand, and was given `now`"),
             ("e1 --seconds 0", "cannot use --seconds 0: it is not within 1 and 3600"),
             ("e1 --nics eth0", "cannot use --nics eth0: it is not of the form eth0,eth1"),
@@ -202,6 +214,9 @@ mod tests {
             why,
             "millpond experiment: cannot run experiment e1 on machine vm: virtual machines are booted from the source tree"
         );
+        let why = "millpond experiment: cannot run experiment e7 on machine t2000: programs run on the real machine only";
+        assert_eq!(refused("e7 --machine t2000"), (Exit::REFUSED, why.to_owned()));
+        assert_eq!(refused("--machine t2000 e7"), (Exit::REFUSED, why.to_owned()));
     }
 
     #[test]

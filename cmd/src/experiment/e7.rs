@@ -1,0 +1,80 @@
+//! Stacks of threads, and how much of them is in memory: a published listing beside what we get.
+//!
+//! A program looks at its main stack, at the default stack of a thread, and at one that was mapped and written to before its thread began: how many
+//! of its pages are in memory when nothing was touched, when the lowest byte was, and when every page was. Below each part stands what follows from it.
+//! Published was a program on 32-bit Solaris, with pages of 4 KB (2007); sizes here are those of this machine (`ulimit -s`).
+//!
+//! The program is ours, in a process of its own (`millpond load stacks`), and nothing of it stays. A main stack that has no limit gets one of 8 MB
+//! for that time, and of a default stack of more than 256 MB not every page is touched.
+//!
+//! # Options
+//!
+//! ```text
+//! --csv    commas, for spreadsheets, in place of the tables
+//! --json   for programs
+//! ```
+//!
+//! # JSON
+//!
+//! ```text
+//! {"experiment":"e7","title":"…","source":"…","kernel":"6.12.1","page_bytes":4096,
+//!  "stacks":[{"kind":"main","looks":[{"touched":"lowest-byte","published":{"resident":2120,"pages":2120},
+//!             "here":{"resident":4,"pages":2048}}],"lesson":"…","left_out":null}]}
+//! ```
+//!
+//! # Status
+//!
+//! 0, or 1 when it could not be done or was interrupted, or 2 for what makes no sense. That a figure is not as
+//! published is no failure.
+
+use crate::args::{self, Common};
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit, Failure};
+use crate::{demo, help};
+use millpond_experiments::e7;
+use millpond_session::{own_program, stop_on_signal};
+use std::ffi::OsString;
+
+/// What its manual is made from.
+const E7: Command = Command {
+    name: "experiment e7",
+    applet: false,
+    summary: "stacks of threads, and how much of them is in memory",
+    usage: &["[--csv | --json]"],
+    letters: "",
+    longs: &LONGS,
+    source: include_str!("e7.rs"),
+    run: |_, _| Ok(Exit::DONE),
+};
+
+const LONGS: [&str; 1] = ["csv"];
+const WHAT: &str = "run experiment e7";
+
+/// Runs it with the words behind its name; `outer` are common options in front of that.
+pub(super) fn run(rest: &[OsString], outer: &Common, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let given = args::parse("", &LONGS, rest)?;
+    if given.common.help {
+        ctx.out.text(&help::manual(&E7));
+        return Ok(Exit::DONE);
+    }
+    let common = super::joined("e7", &given, outer)?;
+    if common.json && given.long("csv") {
+        return Err(Failure::Usage("options --csv and --json are mutually exclusive".into()));
+    }
+    let named = common.machine.as_deref().filter(|name| *name != "real");
+    if let Some(other) = named.or(common.root.as_ref().map(|_| "of a captured tree")) {
+        let what = format!("{WHAT} on machine {other}");
+        return Err(Complaint::new(what, "programs run on the real machine only").into());
+    }
+    let program = own_program().map_err(|why| Complaint::new(WHAT, why))?;
+    let e7 = e7::run(&program, stop_on_signal()).map_err(|failure| demo::failed(WHAT, failure))?;
+    if common.json {
+        ctx.json(&e7.json());
+    } else if given.long("csv") {
+        ctx.out.text(&e7.csv());
+    } else {
+        ctx.out.text(&e7.text());
+    }
+    Ok(Exit::DONE)
+}

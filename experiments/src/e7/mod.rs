@@ -1,0 +1,222 @@
+//! E7: stacks of threads, and how much of them is in memory, beside the published listing (Solaris, 2007).
+//!
+//! # Claim
+//!
+//! A stack that the system made has next to no memory when its thread begins, and to touch its lowest byte is not enough; one that the program
+//! made and wrote to before is there from the start. So a thread that must not wait runs on one of those.
+//!
+//! # What is done
+//!
+//! A program of ours looks at its main stack, at the default stack of a thread and at one that it made itself (`millpond load stacks`), in a
+//! process of its own: a main stack that was touched stays large, and only a main thread has one. Pages are counted by `mincore`.
+//!
+//! # What is compared
+//!
+//! How many pages are in memory, of how many, when nothing was touched, when the lowest byte was, and when every page was. Sizes are those of the
+//! machine at hand. What differs is said in a sentence below each part; it is made from the figures.
+
+use crate::Failure;
+use crate::program::Program;
+use millpond_report::{Align, Cell, Table};
+use millpond_workloads::stacks::{Count, Kind, Look, Stack, StacksResult, Touched};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+/// What was published.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// What it is about.
+    pub title: String,
+    /// Where it was seen.
+    pub source: String,
+    /// The three parts of the listing.
+    pub stacks: Vec<Stack>,
+}
+
+/// What was published, and what this machine gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct E7 {
+    /// The one.
+    pub published: Published,
+    /// The other.
+    pub here: StacksResult,
+}
+
+/// Looks at the stacks of a program of ours; `program` is the one that has `load stacks`.
+///
+/// # Errors
+/// [`Failure`], also when it was asked to stop.
+pub fn run(program: &Path, stop: &AtomicBool) -> Result<E7, Failure> {
+    let mut looking = Program::start("load stacks", program, &["stacks"])?;
+    looking.go()?;
+    looking.wait_for("ready", stop)?;
+    looking.go()?;
+    E7::of(looking.result(stop)?)
+}
+
+impl Published {
+    /// Reads the data. They are a part of the program.
+    #[must_use]
+    pub fn read() -> Published {
+        let text = include_str!("published.json");
+        // Proven by a test: the text is a part of the program too.
+        serde_json::from_str(text).unwrap_or(Published {
+            title: String::new(),
+            source: String::new(),
+            stacks: Vec::new(),
+        })
+    }
+}
+
+/// One line of a part.
+type Row = (Touched, Option<Count>, Option<Count>);
+
+const ORDER: [Touched; 3] = [Touched::Nothing, Touched::LowestByte, Touched::EveryPage];
+
+impl E7 {
+    /// From what `load stacks` said.
+    fn of(said: Value) -> Result<E7, Failure> {
+        let unclear = |error: serde_json::Error| Failure::Program {
+            program: "load stacks".into(),
+            why: format!("it said what is no result: {error}"),
+        };
+        Ok(E7 { published: Published::read(), here: serde_json::from_value(said).map_err(unclear)? })
+    }
+
+    /// The parts: what was published of each beside ours.
+    fn parts(&self) -> impl Iterator<Item = (&Stack, Vec<Row>)> {
+        self.here.stacks.iter().map(|ours| {
+            let published = self.published.stacks.iter().find(|stack| stack.kind == ours.kind);
+            let row = |touched| (touched, published.and_then(|p| count(p, touched)), count(ours, touched));
+            let is_there = |(_, published, ours): &Row| published.is_some() || ours.is_some();
+            (ours, ORDER.into_iter().map(row).filter(is_there).collect())
+        })
+    }
+
+    /// For people: a table and its lesson for each part.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = format!(
+            "e7: {}\npublished: {}\nhere: kernel {}, pages of {} KB\n",
+            self.published.title,
+            self.published.source,
+            self.here.kernel,
+            self.here.page_bytes >> 10
+        );
+        let cell = |count: Option<Count>| {
+            Cell::from(count.map(|Count { resident, pages }| format!("{resident} of {pages}")).as_deref())
+        };
+        for (ours, rows) in self.parts() {
+            let heads = [(name(ours.kind), Align::Left), ("published", Align::Right), ("here", Align::Right)];
+            let mut table = Table::new(&heads);
+            for (touched, published, here) in rows {
+                table.row([words(touched).into(), cell(published), cell(here)]);
+            }
+            text += &format!("\n{}", table.text());
+            if let Some(why) = &ours.left_out {
+                text += &format!("left out: {why}\n");
+            }
+            text += &lesson(ours).map(|lesson| lesson + "\n").unwrap_or_default();
+        }
+        text
+    }
+
+    /// For spreadsheets: a line for each look.
+    #[must_use]
+    pub fn csv(&self) -> String {
+        let heads = ["stack", "touched", "published", "published pages", "here", "here pages"];
+        let mut table = Table::new(&heads.map(|head| (head, Align::Left)));
+        let cells = |count: Option<Count>| {
+            [count.map(|count| count.resident), count.map(|count| count.pages)]
+                .map(|number| number.map_or(Cell::Missing, |number| Cell::Count(number as u64)))
+        };
+        for (ours, rows) in self.parts() {
+            for (touched, published, here) in rows {
+                let what = [ours.kind.word(), touched.words()].map(Cell::from);
+                table.row(what.into_iter().chain(cells(published)).chain(cells(here)));
+            }
+        }
+        table.csv()
+    }
+
+    /// For programs.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let look = |(touched, published, here): &Row| json!({ "touched": touched, "published": published, "here": here });
+        let stack = |(ours, rows): (&Stack, Vec<Row>)| {
+            json!({
+                "kind": ours.kind, "looks": rows.iter().map(look).collect::<Vec<_>>(),
+                "lesson": lesson(ours), "left_out": ours.left_out,
+            })
+        };
+        json!({
+            "experiment": "e7", "title": self.published.title, "source": self.published.source,
+            "kernel": self.here.kernel, "page_bytes": self.here.page_bytes,
+            "stacks": self.parts().map(stack).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn count(stack: &Stack, touched: Touched) -> Option<Count> {
+    stack.looks.iter().find(|look| look.touched == touched).map(|look| look.count)
+}
+
+fn name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Main => "the main stack",
+        Kind::Default => "the default stack of a thread",
+        Kind::Own => "one that was written to before",
+    }
+}
+
+fn words(touched: Touched) -> &'static str {
+    match touched {
+        Touched::Nothing => "nothing touched",
+        Touched::LowestByte => "its lowest byte touched",
+        Touched::EveryPage => "every page touched",
+    }
+}
+
+/// What follows from the figures of a stack. None where too little was seen.
+fn lesson(stack: &Stack) -> Option<String> {
+    let first = stack.looks.first()?.count;
+    if stack.kind == Kind::Own {
+        return Some(match first.pages - first.resident {
+            0 => "All of it is there when its thread begins, on both systems: no touch of it waits. stack_alloc of millpond-rt gives such \
+                  stacks, with a guard on each side."
+                .into(),
+            gone => format!("{} of it went away again before its thread began.", pages(gone)),
+        });
+    }
+    let Look { count: touched, .. } = stack.looks.get(1)?;
+    let (came, open) = (touched.resident.saturating_sub(first.resident), touched.pages - touched.resident);
+    Some(match (stack.kind, open) {
+        (_, 0) if first.resident == touched.pages => {
+            "All of it was there before anything was touched.".into()
+        }
+        (_, 0) => "To touch its lowest byte brings all of it.".into(),
+        (Kind::Main, _) => format!(
+            "On Solaris a touch of its lowest byte fills the gap. Here the stack grows down to there, and {} of it {}: {} still to come, each \
+             when it is touched. Who must not wait touches every page of it, or locks the whole (stack_lock of millpond-rt).",
+            pages(came),
+            if came == 1 { "comes" } else { "come" },
+            pages(open) + if open == 1 { " is" } else { " are" },
+        ),
+        _ => format!(
+            "A touch brings {}, {}: a thread that must not wait touches every page first, and each thread anew.",
+            pages(came),
+            if came == 1 { "on both systems" } else { "and brought 1 on Solaris" },
+        ),
+    })
+}
+
+/// `1 page`, `2 pages`
+fn pages(count: usize) -> String {
+    format!("{count} page{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests;
