@@ -153,7 +153,7 @@ pub struct Watching {
 }
 
 impl Watching {
-    /// Loads the program that lists threads, and those that keep of each what is wanted.
+    /// Loads the program that lists threads, and those that keep of each what is wanted. Where accounts are kept every thread that is there has one then.
     ///
     /// # Errors
     /// [`Refused`] when the kernel takes them not.

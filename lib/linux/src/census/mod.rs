@@ -50,9 +50,7 @@ impl Census for LinuxMachine {
                 "leave out the interval to see the figures since the beginning of each process, or give a count of 1",
             ));
         }
-        let mut watch = watch::LinuxCensus::open(self, options, true);
-        watch.begin().map_err(|refusal| Absent::because(refusal.reason.to_string()))?;
-        Ok(Box::new(watch))
+        Ok(Box::new(watch::LinuxCensus::open(self, options, true)))
     }
 
     fn lock_place(&self, pid: Pid, address: u64) -> Option<LockPlace> {

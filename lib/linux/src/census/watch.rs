@@ -27,21 +27,14 @@ pub(super) struct LinuxCensus<'a> {
 }
 
 impl<'a> LinuxCensus<'a> {
-    /// Loads the programs; with `watches` those that keep accounts, if what is asked for needs them.
+    /// Loads the programs; with `watches` those that keep accounts, if what is asked for needs them: every thread that is there has one then, and
+    /// time counts from now on.
     pub(super) fn open(machine: &'a LinuxMachine, options: CensusOptions, watches: bool) -> Self {
         let measures = watches && options.depth == Depth::Measured;
         let detail = Detail { calls: options.calls, causes: options.causes };
         let keep = if measures { Keep::Accounts(detail) } else { Keep::Nothing };
         let programs = programs::open(&machine.os, keep);
         LinuxCensus { machine, options, programs, measures }
-    }
-
-    /// Opens an account for every thread that is there: time counts from now on.
-    pub(super) fn begin(&mut self) -> Result<(), Refusal> {
-        if self.measures {
-            self.look()?;
-        }
-        Ok(())
     }
 
     fn look(&mut self) -> Result<Vec<Seen>, Refusal> {
