@@ -14,10 +14,13 @@ pub(crate) fn put_back(session: &Session, note: &mut dyn FnMut(&str)) -> Result<
         return Ok(());
     }
     let machine = session.machine();
-    let found =
-        put_back_abandoned(machine).map_err(Failure::refused("put back what a killed process left"))?;
-    // One that resists is told, and may still not be in the way.
-    found.iter().for_each(|found| note(&found.to_string()));
+    if let Ok(probe) = machine.latency() {
+        let seen = probe.abandoned().unwrap_or_default();
+        let found = put_back_abandoned(machine, probe, &seen)
+            .map_err(Failure::refused("put back what a killed process left"))?;
+        // One that resists is told, and may still not be in the way.
+        found.iter().for_each(|found| note(&found.to_string()));
+    }
     if pools::sweep(machine)? {
         note("the pools of an experiment that was killed were put back");
     }

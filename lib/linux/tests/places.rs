@@ -5,11 +5,11 @@
 mod common;
 
 use common::HandMade;
-use common::commands::destroy;
+use common::commands::{EXCLUSIVE, create, destroy};
 use millpond_linux::LinuxMachine;
 use millpond_machine::facets::{LatencyProbe, PlacePlan};
 use millpond_machine::laws::{Fault, Faulty};
-use millpond_machine::{Machine, PutBack, Writer};
+use millpond_machine::{Machine, PutBack, Writer, put_back_abandoned};
 use millpond_model::{CpuId, Pid};
 
 /// A machine on which process 20 has processor 2 for itself.
@@ -48,6 +48,24 @@ fn a_place_goes_back_when_its_owner_is_gone_and_not_before() {
         assert_eq!(after, before, "v1: {v1}");
         assert_eq!(put_back(&machine), [], "there is nothing left");
     }
+}
+
+#[test]
+fn a_place_that_another_writer_put_back_is_not_put_back_again() {
+    let made = HandMade::new(4, false);
+    let machine = taken(&made);
+    made.exit(20);
+    let seen = machine.abandoned().unwrap();
+    assert_eq!(seen.iter().map(|place| (place.owner, place.cpu)).collect::<Vec<_>>(), [(Pid(20), CpuId(2))]);
+    assert_eq!(put_back(&machine).len(), 1);
+    // The same set of the same processor is somebody's now.
+    let set = create(&machine, &[2], EXCLUSIVE).unwrap();
+    assert_eq!(set, seen[0].set);
+    assert_eq!(put_back_abandoned(&machine, &machine, &seen), Ok(Vec::new()));
+    assert_eq!(machine.psets().unwrap().list().unwrap().len(), 1);
+    // Who has seen nothing does not become the writer: here somebody else is it.
+    let _writer = Writer::open(&machine).unwrap();
+    assert_eq!(put_back_abandoned(&machine, &machine, &[]), Ok(Vec::new()));
 }
 
 #[test]

@@ -47,13 +47,17 @@ impl Writer<'_> {
     }
 }
 
-/// The same for who is no writer: becomes one only where there is something to put back. Looking costs the reading of one directory.
+/// The same for who is no writer and has seen such places ([`LatencyProbe::abandoned`], the reading of one directory): becomes one only where there
+/// are any. Put back are those that are still abandoned then: what another writer put back in between may be somebody's again.
 ///
 /// # Errors
 /// [`Refusal`] when the machine lets nobody write.
-pub fn put_back_abandoned(machine: &dyn Machine) -> Result<Vec<PutBack>, Refusal> {
-    let Ok(probe) = machine.latency() else { return Ok(Vec::new()) };
-    if probe.abandoned().unwrap_or_default().is_empty() {
+pub fn put_back_abandoned(
+    machine: &dyn Machine,
+    probe: &dyn LatencyProbe,
+    seen: &[Place],
+) -> Result<Vec<PutBack>, Refusal> {
+    if seen.is_empty() {
         return Ok(Vec::new());
     }
     Ok(Writer::open(machine)?.put_back_abandoned(probe))

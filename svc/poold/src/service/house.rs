@@ -39,12 +39,12 @@ impl Service<'_, '_> {
 
     /// What a process had for itself that was killed is put back. What resists is told and tried again when there is something else.
     fn put_back_abandoned(&mut self) {
-        let probe = self.machine().latency();
-        let places = probe.map(|probe| probe.abandoned().unwrap_or_default()).unwrap_or_default();
+        let Ok(probe) = self.machine().latency() else { return };
+        let places = probe.abandoned().unwrap_or_default();
         if places == self.resisting {
             return;
         }
-        match put_back_abandoned(self.machine()) {
+        match put_back_abandoned(self.machine(), probe, &places) {
             Ok(found) => {
                 for one in &found {
                     self.say(Category::Configuration, Level::Notice, &one.to_string());
