@@ -124,8 +124,7 @@ mod tests {
 
     fn machine(processors: Vec<Processor>) -> Topology {
         let cpus = processors.iter().map(|p| p.id).collect();
-        let lgroup = Lgroup { id: LgrpId(0), cpus, distances: vec![10], memory_kib: None };
-        Topology::new(processors, vec![], vec![lgroup]).unwrap()
+        Topology::new(processors, vec![], vec![Lgroup::only(cpus)]).unwrap()
     }
 
     #[test]

@@ -92,12 +92,7 @@ pub(crate) fn read_lgroups(os: &Os, present: &CpuSet) -> Vec<Lgroup> {
     // A kernel without NUMA has no nodes, and an off-line processor is in none: the first takes them in.
     if !stray.is_empty() {
         if lgroups.is_empty() {
-            lgroups.push(Lgroup {
-                id: LgrpId(0),
-                cpus: CpuSet::new(),
-                distances: vec![10],
-                memory_kib: None,
-            });
+            lgroups.push(Lgroup::only(CpuSet::new()));
         }
         for cpu in stray.iter() {
             let home = node_link(os, cpu).and_then(|id| lgroups.iter().position(|l| l.id == id)).unwrap_or(0);

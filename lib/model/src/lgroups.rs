@@ -5,7 +5,7 @@
 //! near and far there are intermediate ones, numbered after the leaves. Each leaf grows level by level by what is next nearest to it; every
 //! set of nodes that comes about so is one lgroup, however often it comes about. A machine of one node is the root alone.
 
-use crate::LgrpId;
+use crate::{Lgroup, LgrpId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -85,6 +85,12 @@ impl LgroupTree {
             (0..count).map(|row| (0..count).map(|column| at(row, column)).collect()).collect();
         let groups = grow(&latency);
         LgroupTree { nodes: nodes.to_vec(), latency, groups }
+    }
+
+    /// That of the nodes of a topology, which are ascending.
+    #[must_use]
+    pub fn of(nodes: &[Lgroup], latency: &[Vec<u64>]) -> Self {
+        Self::new(&nodes.iter().map(|node| node.id).collect::<Vec<_>>(), latency)
     }
 
     /// Every lgroup, by number.

@@ -120,6 +120,31 @@ pub struct Lgroup {
     pub memory_kib: Option<u64>,
 }
 
+impl Lgroup {
+    /// The distance within one.
+    const NEAR: u32 = 10;
+    /// That between two, where a machine tells no more than that they are two.
+    const FAR: u32 = 20;
+
+    /// The only one, of a machine that has no others or tells of none.
+    #[must_use]
+    pub fn only(cpus: CpuSet) -> Lgroup {
+        Lgroup { id: LgrpId(0), cpus, distances: Self::even_distances(0, 1), memory_kib: None }
+    }
+
+    /// The distances of the lgroup at a place among `count` that are equally far from each other.
+    #[must_use]
+    pub fn even_distances(at: usize, count: usize) -> Vec<u32> {
+        (0..count).map(|other| if other == at { Self::NEAR } else { Self::FAR }).collect()
+    }
+
+    /// The numbers of these.
+    #[must_use]
+    pub fn ids(lgroups: &[Lgroup]) -> BTreeSet<LgrpId> {
+        lgroups.iter().map(|lgroup| lgroup.id).collect()
+    }
+}
+
 /// A core with its strands and chip.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Core {
@@ -307,11 +332,20 @@ mod tests {
             .map(|l| Lgroup {
                 id: LgrpId(l),
                 cpus: (l * per_chip..(l + 1) * per_chip).map(CpuId).collect(),
-                distances: (0..lgroups).map(|m| if l == m { 10 } else { 20 }).collect(),
+                distances: Lgroup::even_distances(l as usize, lgroups as usize),
                 memory_kib: None,
             })
             .collect();
         (processors, groups)
+    }
+
+    #[test]
+    fn lgroups_that_are_equally_far_have_two_distances() {
+        assert_eq!(Lgroup::even_distances(1, 3), [20, 10, 20]);
+        let only = Lgroup::only("0-3".parse().unwrap());
+        assert_eq!((only.id, only.distances.as_slice(), only.cpus.len()), (LgrpId(0), &[10][..], 4));
+        let other = Lgroup { id: LgrpId(7), ..only.clone() };
+        assert_eq!(Lgroup::ids(&[other, only]), [LgrpId(0), LgrpId(7)].into());
     }
 
     proptest! {

@@ -72,7 +72,7 @@ pub(crate) fn places(lgroups: &[&str], cores: &[&str]) -> Arc<Places> {
     let group = |(at, cpus): (usize, &&str)| Lgroup {
         id: LgrpId(u32::try_from(at).unwrap()),
         cpus: cpus.parse().unwrap(),
-        distances: (0..lgroups.len()).map(|other| if other == at { 10 } else { 20 }).collect(),
+        distances: Lgroup::even_distances(at, lgroups.len()),
         memory_kib: None,
     };
     Arc::new(Places {

@@ -71,7 +71,7 @@ prop_compose! {
         let group = |id: u32| Lgroup {
             id: LgrpId(id),
             cpus: (0..width).filter(|cpu| cpu % groups == id).map(CpuId).collect(),
-            distances: (0..groups).map(|other| if other == id { 10 } else { 20 }).collect(),
+            distances: Lgroup::even_distances(id as usize, groups as usize),
             memory_kib: None,
         };
         let lgroups = (0..groups).map(group).collect();

@@ -15,10 +15,9 @@ const PS: u64 = 1_000;
 
 impl SimState {
     fn lgroup_tree(&self) -> LgroupTree {
-        let nodes: Vec<LgrpId> = self.topology.lgroups().iter().map(|l| l.id).collect();
         let row = |row: &Vec<u64>| row.iter().map(|ps| ps / PS).collect();
         let latency: Vec<Vec<u64>> = self.kernel.hardware().latency_ps.iter().map(row).collect();
-        LgroupTree::new(&nodes, &latency)
+        LgroupTree::of(self.topology.lgroups(), &latency)
     }
 
     fn node(&self, at: u32) -> LgrpId {
@@ -124,7 +123,7 @@ impl Lgroups for SimMachine {
     fn own_reach(&self) -> Result<Reach, Refusal> {
         Ok(self.view(|s| Reach {
             cpus: s.tables.allowed(&LwpRecord::default()),
-            nodes: s.topology.lgroups().iter().map(|l| l.id).collect(),
+            nodes: Lgroup::ids(s.topology.lgroups()),
         }))
     }
 
@@ -155,7 +154,7 @@ impl Lgroups for SimMachine {
             let mut nodes: BTreeSet<LgrpId> =
                 s.memory_lgroups(set).into_iter().map(|at| s.node(at)).collect();
             if nodes.is_empty() {
-                nodes = s.topology.lgroups().iter().map(|l| l.id).collect();
+                nodes = Lgroup::ids(s.topology.lgroups());
             }
             Ok((wanted, nodes))
         })

@@ -123,7 +123,7 @@ fn machine(cpus: u32, sets: u32) -> Frame {
     let group = |id: u32| Lgroup {
         id: LgrpId(id),
         cpus: (id * 64..((id + 1) * 64).min(cpus)).map(CpuId).collect(),
-        distances: (0..groups).map(|other| if other == id { 10 } else { 20 }).collect(),
+        distances: Lgroup::even_distances(id as usize, groups as usize),
         memory_kib: None,
     };
     let core = |core: u32| [CpuId(2 * core), CpuId(2 * core + 1)].into_iter().collect();

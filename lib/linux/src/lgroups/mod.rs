@@ -116,10 +116,9 @@ pub(crate) fn memory_nodes(nodes: &[Lgroup]) -> Vec<(LgrpId, CpuSet)> {
 impl Lgroups for LinuxMachine {
     fn tree(&self) -> Result<LgroupTree, Refusal> {
         let nodes = self.online_nodes()?;
-        let ids: Vec<LgrpId> = nodes.iter().map(|node| node.id).collect();
         let row = |node: &Lgroup| node.distances.iter().map(|d| u64::from(*d)).collect();
         let rows: Vec<Vec<u64>> = nodes.iter().map(row).collect();
-        Ok(LgroupTree::new(&ids, &rows))
+        Ok(LgroupTree::of(&nodes, &rows))
     }
 
     fn nodes(&self) -> Result<Vec<NodeStatus>, Refusal> {
@@ -139,7 +138,7 @@ impl Lgroups for LinuxMachine {
 
     fn own_reach(&self) -> Result<Reach, Refusal> {
         let nodes = self.online_nodes()?;
-        let all: BTreeSet<LgrpId> = nodes.iter().map(|node| node.id).collect();
+        let all = Lgroup::ids(&nodes);
         let mut cpus = nodes.iter().fold(CpuSet::new(), |all, node| &all | &node.cpus);
         if self.os.root.live {
             cpus = &cpus & &affinity::get(0, self.os.width()).map_err(|e| machine(&e))?;
@@ -186,7 +185,7 @@ impl Lgroups for LinuxMachine {
             return Err(refuse(Reason::DefaultPset));
         }
         let nodes = self.online_nodes()?;
-        let all = nodes.iter().map(|node| node.id).collect();
+        let all = Lgroup::ids(&nodes);
         if !self.has_cgroups() {
             return Ok((SetMemory::All, all));
         }

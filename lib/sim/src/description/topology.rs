@@ -57,10 +57,6 @@ pub(super) struct BoardDescription {
 /// A core as it stands: its chip and its strands.
 type Stand = (u32, Vec<u32>);
 
-/// The distance of an lgroup to itself, and to others where nothing else is said.
-const NEAR: u32 = 10;
-const FAR: u32 = 20;
-
 pub(super) fn topology(d: &Description) -> Result<Topology, Wrong> {
     let cores = if d.cores.is_empty() { counted(d)? } else { named(d)? };
     let chips = cores.iter().map(|(chip, _)| chip + 1).max().unwrap_or(0);
@@ -224,11 +220,10 @@ fn caches(d: &Description, processors: &[Processor]) -> Vec<Cache> {
 fn lgroups(d: &Description, groups: &[LgroupDescription], processors: &[Processor]) -> Vec<Lgroup> {
     let cpus = |id| processors.iter().filter(|p| p.lgroup == id).map(|p| p.id).collect::<CpuSet>();
     if groups.is_empty() {
-        return vec![Lgroup { id: LgrpId(0), cpus: cpus(LgrpId(0)), distances: vec![10], memory_kib: None }];
+        return vec![Lgroup::only(cpus(LgrpId(0)))];
     }
-    let count = u32::try_from(groups.len()).unwrap_or(u32::MAX);
     let distances = |id: LgrpId| match d.board {
-        Some(_) => (0..count).map(|other| if other == id.0 { NEAR } else { FAR }).collect(),
+        Some(_) => Lgroup::even_distances(id.0 as usize, groups.len()),
         None => d.distances.get(id.0 as usize).cloned().unwrap_or_default(),
     };
     let group = |(group, id): (&LgroupDescription, LgrpId)| Lgroup {

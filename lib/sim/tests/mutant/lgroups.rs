@@ -35,7 +35,7 @@ impl Lgroups for Mutant {
 
     fn set_memory(&self, set: PsetId) -> Result<(SetMemory, BTreeSet<LgrpId>), Refusal> {
         let (wanted, nodes) = self.sim.set_memory(set)?;
-        let all = || self.sim.tree().map(|tree| tree.nodes().iter().copied().collect());
+        let all = || self.sim.own_reach().map(|reach| reach.nodes);
         Ok(match self.defect {
             Defect::MemoryComesFromElsewhere => (wanted, all()?),
             Defect::ForgetsMemory => (SetMemory::All, all()?),

@@ -1,6 +1,7 @@
 //! What instructions cost. Expected times are worked out by hand from the formulas of [`super::super::hardware`].
 
 use super::*;
+use millpond_model::Lgroup;
 
 /// 2 cycles, a hundredth of the instructions to the outer cache, a thousandth to memory.
 pub const MIX: Mix = Mix { base_milli: 2_000, reach_ppm: 10_000, miss_ppm: 1_000, footprint_kib: 0 };
@@ -14,9 +15,7 @@ pub fn layout(cpus: u32, strands: u32) -> Layout {
     let near = |from: usize, to: usize| if from == to { 100_000 } else { 300_000 };
     Layout {
         cpus: (0..cpus).map(|cpu| (lgroup(cpu), cpu / strands)).collect(),
-        distances: (0..lgroups)
-            .map(|from| (0..lgroups).map(|to| if from == to { 10 } else { 20 }).collect())
-            .collect(),
+        distances: (0..lgroups).map(|from| Lgroup::even_distances(from, lgroups)).collect(),
         hardware: Hardware {
             pipelines: cores().collect(),
             caches: cores().collect(),
