@@ -14,7 +14,8 @@
 #   size_of SET             how many processors a set of the pools has
 #   gets SET N [WHEN]       the set must have so many before long; what stands in poold.said is told if it does not
 #   hears TEXT              poold must say that before long
-#   latstat_begins [OPTION...]   latstat measures on processor 2; its number is in $latstat, that of the thread that measures in $probe
+#   latstat_measures NAME [OPTION...]   latstat measures on processor 2; its number is in $latstat, that of its thread of that name in $probe
+#   latstat_begins [OPTION...]   the same by its own thread, in a set of its own without interrupts
 #   irqs_of_cards CARD...   numbers of the interrupts of network cards; a card has them all only once it was up
 #   counts_of IRQ... -- CPU...   how often these processors took these interrupts, all together
 #
@@ -148,18 +149,20 @@ hears() {
     done
 }
 
-# The process that measures, once it is in its set and in its class; its parent is ours.
+# The process that measures, once it is in its class; its parent is ours.
 _probe() {
     for _stat in /proc/[0-9]*/stat; do
         { read -r _line <"$_stat"; } 2>/dev/null || continue
-        case $_line in *"(latstat-probe)"*) ;; *) continue ;; esac
+        case $_line in *"($_name)"*) ;; *) continue ;; esac
         set -- ${_line##*) }
         # Fields 40 and 41 of the file: its priority in real time, and its policy.
         [ "$2 ${38} ${39}" = "$latstat 31 1" ] && echo "${_line%% *}"
     done
 }
 
-latstat_begins() {
+latstat_measures() {
+    _name=$1
+    shift
     latstat --cpu 2 "$@" >latstat.out 2>latstat.err &
     latstat=$!
     _tries=0
@@ -169,6 +172,10 @@ latstat_begins() {
         sleep 1
     done
     probe=$(_probe)
+}
+
+latstat_begins() {
+    latstat_measures latstat-probe "$@"
     want 1 "$(set_of "$probe")" "the set of the thread that measures"
     says no-intr psrinfo 2
 }

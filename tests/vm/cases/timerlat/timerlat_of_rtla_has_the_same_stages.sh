@@ -1,6 +1,6 @@
 # limit_s: 240
 # leaves: nothing
-. /words.sh
+. /timerlat.sh
 # Time in a guest is none: what is compared is that both tell of all timers that they saw, and that the stages of both are their whole.
 program=/opt/rtla/usr/bin/rtla
 [ -x $program ] || skip "rtla could not be had"
@@ -9,7 +9,7 @@ rtla() {
 }
 # The number and the mean of the samples of a row in our saved run, in ns.
 ours() {
-    sed -e "s/.*\"$1\":\[\[//" -e 's/\]\].*//' -e 's/\],\[/\n/g' run | awk -F, '{ n += $2; s += $1 * $2 } END { printf "%d %.0f\n", n, s / n }'
+    row "$1" run | awk '{ printf "%d %.0f\n", $1, $2 / $1 }'
 }
 state before
 
@@ -46,6 +46,6 @@ for sum in min avg max; do
 done
 
 # rtla leaves nothing of ours behind, nor we of its.
-want "" "$(ls /sys/kernel/tracing/instances)" "trace instances at the end"
+want "" "$(ls $tracing/instances)" "trace instances at the end"
 state now
 same before now "at the end"

@@ -1,17 +1,6 @@
 # limit_s: 300
 # leaves: nothing
-. /words.sh
-tracing=/sys/kernel/tracing
-# All that is set of osnoise and timerlat, and which traces there are.
-settings() {
-    grep -H '' $tracing/osnoise/options $tracing/osnoise/cpus $tracing/osnoise/*_us $tracing/osnoise/print_stack \
-        $tracing/current_tracer >"$1"
-    ls $tracing/instances >>"$1"
-}
-# The number and the sum of the samples of a row in a saved run.
-row() {
-    sed -e "s/.*\"$1\":\[\[//" -e 's/\]\].*//' -e 's/\],\[/\n/g' "$2" | awk -F, '{ n += $2; s += $1 * $2 } END { printf "%d %.0f\n", n, s }'
-}
+. /timerlat.sh
 # Every sample has its stages, and these are the whole: histograms keep three digits.
 whole() {
     for _row in irq thread user total; do

@@ -1,41 +1,13 @@
 # limit_s: 240
 # leaves: nothing
-. /words.sh
-tracing=/sys/kernel/tracing
-settings() {
-    grep -H '' $tracing/osnoise/options $tracing/osnoise/cpus $tracing/osnoise/*_us $tracing/osnoise/print_stack \
-        $tracing/current_tracer >"$1"
-    ls $tracing/instances >>"$1"
-}
-# The process that measures, once it is in its class and waits for a timer of the tracer; its parent is ours.
-measures() {
-    for _stat in /proc/[0-9]*/stat; do
-        { read -r _line <"$_stat"; } 2>/dev/null || continue
-        case $_line in *"(timerlat-probe)"*) ;; *) continue ;; esac
-        set -- ${_line##*) }
-        # Fields 40 and 41 of the file: its priority in real time, and its policy.
-        [ "$2 ${38} ${39}" = "$latstat 31 1" ] || continue
-        ls -l "/proc/${_line%% *}/fd" 2>/dev/null | grep -q timerlat_fd && return 0
-    done
-    return 1
-}
-begins() {
-    latstat --timerlat --cpu 2 --interval 3ms "$@" >latstat.out 2>latstat.err &
-    latstat=$!
-    _tries=0
-    until measures; do
-        _tries=$((_tries + 1))
-        [ $_tries -lt 60 ] || fail "latstat does not measure: $(cat latstat.err)"
-        sleep 1
-    done
-}
+. /timerlat.sh
 write $tracing/osnoise/timerlat_period_us 1234
 write $tracing/osnoise/stop_tracing_us 4321
 settings before.set
 state before
 
 # While it measures the settings are its own.
-begins
+timerlat_begins --interval 3ms
 want_file $tracing/osnoise/timerlat_period_us 3000
 want_file $tracing/osnoise/stop_tracing_us 0
 grep -q NO_OSNOISE_WORKLOAD $tracing/osnoise/options || fail "threads of the kernel's own: $(cat $tracing/osnoise/options)"
@@ -58,7 +30,7 @@ state now
 same before now "after that"
 
 # Killed it leaves all of it, and the next command puts it back.
-begins
+timerlat_begins --interval 3ms
 kill -KILL $latstat
 wait $latstat 2>/dev/null || true
 [ -d $tracing/instances/millpond-$latstat ] || fail "the trace instance went with it"
@@ -71,7 +43,7 @@ same before now "after the next command"
 silent "was killed" psradm -n 0
 
 # What somebody set meanwhile is theirs.
-begins
+timerlat_begins --interval 3ms
 kill -KILL $latstat
 wait $latstat 2>/dev/null || true
 write $tracing/osnoise/timerlat_period_us 2222
@@ -83,7 +55,7 @@ want_file $tracing/osnoise/stop_tracing_us 4321
 write $tracing/osnoise/timerlat_period_us 1234
 settings now.set
 same before.set now.set "settings that were theirs"
-begins
+timerlat_begins --interval 3ms
 ! echo nop 2>/dev/null >$tracing/instances/millpond-$latstat/current_tracer || fail "the tracer can be ended"
 kill -TERM $latstat
 wait $latstat || fail "it ends with status $?: $(cat latstat.err)"
@@ -91,7 +63,7 @@ settings now.set
 same before.set now.set "settings at the end"
 
 # One whose processor goes off-line ends, too; the last one of a partition does not go.
-begins --keep-others
+timerlat_begins --interval 3ms --keep-others
 write /sys/devices/system/cpu/cpu2/online 0
 status=0
 wait $latstat || status=$?

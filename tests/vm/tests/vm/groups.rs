@@ -86,7 +86,7 @@ fn commands(guest: Guest) -> Result<Guest, String> {
     for name in applets {
         image = image.link(Path::new("/usr/local/bin").join(name), "millpond");
     }
-    for words in ["words.sh", "killing.sh"] {
+    for words in ["words.sh", "killing.sh", "timerlat.sh"] {
         image = image.copy(Path::new("/").join(words), cases.join(words), 0o644);
     }
     Ok(guest.image(&image))
