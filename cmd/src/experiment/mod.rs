@@ -106,6 +106,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     }
     if name == "inversion" {
         return inversion::run(rest, &parsed.common, ctx);
+    }
     if name == "e7" {
         return e7::run(rest, &parsed.common, ctx);
     }
