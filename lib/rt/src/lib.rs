@@ -38,6 +38,11 @@
 //!
 //! [`Mutex`] and [`Condition`]: who holds a lock has the priority of the first who waits for it, and who ends with it leaves word. The theory stands at the head of `locks`.
 //!
+//! # The rest of real time
+//!
+//! A stack is one of seven things that a thread needs to be in time. [`realtime`] sets up all of them by one call, says what could not be had and why,
+//! and undoes it; and it counts whether anything disturbed a section.
+//!
 //! # What callers must do
 //!
 //! * Free a stack only when its thread has ended: after `pthread_join`. Nobody else can know when that is; what can be seen is refused

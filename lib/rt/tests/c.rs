@@ -35,7 +35,8 @@ impl Drop for Place {
 
 /// Compiles a program as `standard` and runs it.
 fn run(compiler: &str, standard: &str, source: &str, extension: &str) -> Output {
-    let place = Place::new(&format!("{compiler}-{standard}-{extension}"));
+    let name = source.replace('/', "-");
+    let place = Place::new(&format!("{compiler}-{standard}-{extension}-{name}"));
     let program = place.0.join("program");
     let mut command = Command::new(compiler);
     command.args(["-Wall", "-Wextra", "-pedantic", "-Werror", "-O1"]).arg(format!("-std={standard}"));
@@ -82,6 +83,17 @@ fn every_call_does_what_the_header_says_with_clang() {
         "every_call_does_what_the_header_says_with_clang",
         &[("clang", &["c99", "c11"]), ("clang++", &["c++11"]), ("clang-19", &["c99", "c11"])],
     );
+}
+
+#[test]
+fn without_memory_real_time_is_refused_and_nothing_is_done() {
+    if !has("cc") {
+        return println!(
+            "skipped: without_memory_real_time_is_refused_and_nothing_is_done: there is no C compiler"
+        );
+    }
+    let out = run("cc", "gnu99", "tests/no_memory.c", "a");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stdout));
 }
 
 #[test]

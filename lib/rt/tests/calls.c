@@ -47,6 +47,27 @@ static void *count_elsewhere(void *calm)
 	return NULL;
 }
 
+/* Who is to be cancelled is so afterwards: nothing is done by half. */
+static void *cancelled(void *done)
+{
+	struct mp_realtime_setup setup;
+	struct mp_realtime *handle;
+	struct mp_calm *calm;
+
+	memset(&setup, 0, sizeof(setup));
+	setup.wished = MP_REALTIME_MEMORY | MP_REALTIME_STACK | MP_REALTIME_IDLE_LATENCY | MP_REALTIME_TIMER_SLACK;
+	setup.timer_slack_ns = 1;
+	CHECK(mp_calm_open(&calm) == 0);
+	CHECK(pthread_cancel(pthread_self()) == 0);
+	CHECK(mp_realtime_begin(&setup, &handle) == 0);
+	CHECK(mp_calm_begin(calm) == 0 && mp_calm_end(calm, NULL) >= 0);
+	CHECK(mp_realtime_undo(handle) == 0);
+	*(int *)done = 1;
+	pthread_testcancel();
+	*(int *)done = 2;
+	return NULL;
+}
+
 static void run(void *(*body)(void *), void *argument)
 {
 	pthread_t thread;
@@ -157,6 +178,9 @@ static void set_up(void)
 	}
 	setup.wished = MP_REALTIME_TIMER_SLACK;
 	ask(&setup, &told);
+	at = 0;
+	run(cancelled, &at);
+	CHECK(at == 1);
 }
 
 static void count_disturbances(void)

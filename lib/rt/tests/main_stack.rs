@@ -6,6 +6,7 @@ mod common;
 
 use common::{be_nobody, faults, handle_elsewhere, here, limit, page_size, touch_down_to};
 use libc::{c_int, c_void};
+use millpond_rt::realtime::{Setup, Want};
 use millpond_rt::*;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
@@ -39,6 +40,8 @@ fn run(case: &str) {
         "no right" => no_right(),
         "unlimited" => unlimited(),
         "blocked" => blocked(),
+        "real time" => real_time(),
+        "real time, unlimited" => real_time_unlimited(),
         _ => panic!("there is no case {case}"),
     }
 }
@@ -223,4 +226,51 @@ fn blocked() {
 #[test]
 fn a_main_stack_that_cannot_grow_is_refused_and_not_killed() {
     passes("blocked", Some("8192"));
+}
+
+fn locked() -> String {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap();
+    text.lines().find_map(|line| line.strip_prefix("VmLck:")).unwrap().trim().to_owned()
+}
+
+fn real_time() {
+    let bounds = stack_getbounds().unwrap();
+    let realtime = Setup::new().require(Want::Stack).begin().unwrap();
+    let pages = bounds.size / page_size();
+    assert_eq!(realtime.outcomes()[0].to_string(), format!("stack: {pages} of {pages} pages resident"));
+    realtime.undo().unwrap();
+    assert_eq!((locked().as_str(), stack_getbounds().unwrap()), ("0 kB", bounds));
+    // It has grown for good, and is one mapping, as before.
+    assert_eq!(mapped().0, bounds.base);
+    // What was locked before stays locked.
+    stack_lock().unwrap();
+    let before = locked();
+    Setup::new().require(Want::Stack).begin().unwrap().undo().unwrap();
+    assert_eq!(locked(), before);
+    if Setup::new().require(Want::Memory).begin().is_ok() {
+        assert_eq!(locked(), before);
+    }
+}
+
+#[test]
+fn a_main_stack_is_locked_as_long_as_it_is_wanted() {
+    passes("real time", Some("4096"));
+}
+
+fn real_time_unlimited() {
+    let error = Setup::new().require(Want::Stack).begin().unwrap_err();
+    assert_eq!(error.errno(), libc::ENOTSUP);
+    let said = error.to_string();
+    assert!(said.ends_with("cannot lock the main stack: it has no limit; set one (ulimit -s)"), "{said}");
+}
+
+#[test]
+fn a_main_stack_without_a_limit_is_refused_with_the_remedy() {
+    let allowed = Command::new("sh").args(["-c", "ulimit -s unlimited"]).status().unwrap();
+    if !allowed.success() {
+        return println!(
+            "skipped: a_main_stack_without_a_limit_is_refused_with_the_remedy: the hard limit on stacks is lower (ulimit -Hs)"
+        );
+    }
+    passes("real time, unlimited", Some("unlimited"));
 }

@@ -233,8 +233,8 @@ struct mp_realtime;
  *     ENOENT          no /dev/cpu_dma_latency
  *     ENOTSUP         the allocator gives memory back
  *     ENOTRECOVERABLE a defect of the library
- * *handle is for mp_realtime_report and mp_realtime_undo, after a failure, too. It is NULL only after ENOTRECOVERABLE, and when setup makes no sense
- * (EINVAL): it is null, has bits that are none, an item in both sets, or a policy that is no class.
+ * *handle is for mp_realtime_report and mp_realtime_undo, after a failure, too. It is NULL only when setup makes no sense (EINVAL: it is null, has bits
+ * that are none, an item in both sets, or a policy that is no class), when there is no memory for a report (ENOMEM), and after ENOTRECOVERABLE.
  */
 int mp_realtime_begin(const struct mp_realtime_setup *setup, struct mp_realtime **handle);
 
@@ -273,7 +273,7 @@ struct mp_disturbances {
 /* What counts them for a thread. */
 struct mp_calm;
 
-/* Opens it for the calling thread, before anything must be in time. 0, or -1: EINVAL calm is null. A child opens its own. */
+/* Opens it for the calling thread, before anything must be in time. 0, or -1: EINVAL calm is null; ENOMEM. A child opens its own. */
 int mp_calm_open(struct mp_calm **calm);
 
 /* A section begins; one that had begun is forgotten. 0, or -1: EINVAL calm is null; ESRCH it is another thread's. */

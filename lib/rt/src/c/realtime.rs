@@ -136,9 +136,25 @@ impl Told {
     }
 }
 
-/// What a body gives; a panic stays on this side of the border.
+/// What a body gives; a panic stays on this side of the border, and the thread is not cancelled half way.
 fn guarded(body: impl FnOnce() -> c_int) -> c_int {
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| fail(libc::ENOTRECOVERABLE))
+    unsafe extern "C" {
+        fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+    }
+    const DISABLE: c_int = 1;
+    let mut before = 0;
+    // SAFETY: a number is written.
+    unsafe { pthread_setcancelstate(DISABLE, &raw mut before) };
+    let answer = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| fail(libc::ENOTRECOVERABLE));
+    // SAFETY: it takes a null pointer, too, and leaves errno.
+    unsafe { pthread_setcancelstate(before, ptr::null_mut()) };
+    answer
+}
+
+/// Whether there is memory for what is told. Later it could not be refused any more.
+fn has_memory() -> bool {
+    const FOR_TEXTS: usize = 16 << 10;
+    Vec::<u8>::new().try_reserve_exact(FOR_TEXTS).is_ok()
 }
 
 /// See the header.
@@ -155,6 +171,9 @@ unsafe extern "C" fn mp_realtime_begin(setup: *const WantedSetup, handle: *mut *
     // SAFETY: null, or our caller promises it.
     let Some(setup) = (unsafe { setup.as_ref() }) else { return fail(libc::EINVAL) };
     guarded(|| {
+        if !has_memory() {
+            return fail(libc::ENOMEM);
+        }
         // SAFETY: our caller promises it.
         let Some(setup) = (unsafe { setup.read() }) else { return fail(libc::EINVAL) };
         let told = |outcomes: &[Outcome]| outcomes.iter().map(Told::new).collect();
@@ -281,6 +300,9 @@ impl From<Disturbances> for Found {
 unsafe extern "C" fn mp_calm_open(calm: *mut *mut Sections) -> c_int {
     if calm.is_null() {
         return fail(libc::EINVAL);
+    }
+    if !has_memory() {
+        return fail(libc::ENOMEM);
     }
     // SAFETY: it only asks.
     let owner = unsafe { libc::pthread_self() };

@@ -2,10 +2,10 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::marker::PhantomData;
 use std::mem::{self, MaybeUninit};
-use std::os::fd::FromRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 
 /// How migrations were found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,12 +130,17 @@ impl Calm {
     }
 
     fn place(&self) -> u64 {
-        let mut count = [0; 8];
-        match self.migrations.as_ref().map(|mut counter| counter.read_exact(&mut count)) {
-            Some(_) => u64::from_ne_bytes(count),
+        let Some(counter) = &self.migrations else {
             // SAFETY: it only asks.
-            None => u64::from(unsafe { libc::sched_getcpu() }.cast_unsigned()),
+            return u64::from(unsafe { libc::sched_getcpu() }.cast_unsigned());
+        };
+        let mut count = 0u64;
+        // By the kernel itself: a thread can be cancelled in the C library's call.
+        // SAFETY: it writes at most as many bytes as it is told.
+        unsafe {
+            libc::syscall(libc::SYS_read, counter.as_raw_fd(), &raw mut count, size_of::<u64>());
         }
+        count
     }
 
     /// What happened since.

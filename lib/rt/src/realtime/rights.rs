@@ -20,8 +20,14 @@ fn effective(status: &str) -> Option<u64> {
     u64::from_str_radix(text.trim(), 16).ok()
 }
 
+/// How the C library numbers limits.
+#[cfg(target_env = "gnu")]
+pub(super) type Resource = libc::__rlimit_resource_t;
+#[cfg(not(target_env = "gnu"))]
+pub(super) type Resource = libc::c_int;
+
 /// A soft limit. None: there is none.
-pub(super) fn limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
+pub(super) fn limit(resource: Resource) -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the record is written to.
     let known = unsafe { libc::getrlimit(resource, &raw mut limit) } == 0;
