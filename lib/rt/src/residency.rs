@@ -5,7 +5,6 @@ use crate::bounds::{ABOVE_MAX, StackBounds, is_main, page_of, stack_getbounds};
 use crate::stacks::page_size;
 use libc::{c_int, c_uchar, c_void};
 use std::io;
-use std::ops::Range;
 use std::ptr;
 
 /// What is in memory of a stack, in pages.
@@ -83,11 +82,6 @@ fn grown_to(lowest: usize, highest: usize) -> usize {
 /// * [`StackError::LockLimit`]: that would be more than `RLIMIT_MEMLOCK`. A part may be locked. A main stack has grown.
 /// * [`StackError::System`]: what else the kernel says: `EPERM` without any right to lock, `ENOMEM` for bounds that are not mapped.
 pub fn stack_lock() -> Result<(), StackError> {
-    lock().map(drop)
-}
-
-/// As [`stack_lock`]; gives the addresses that are locked.
-pub(crate) fn lock() -> Result<Range<usize>, StackError> {
     let bounds = stack_getbounds()?;
     let mut end = bounds.base + bounds.size;
     if is_main(bounds) {
@@ -96,7 +90,7 @@ pub(crate) fn lock() -> Result<Range<usize>, StackError> {
     }
     // SAFETY: memory is locked, not touched.
     if unsafe { libc::mlock(ptr::without_provenance::<c_void>(bounds.base), end - bounds.base) } == 0 {
-        return Ok(bounds.base..end);
+        return Ok(());
     }
     let source = io::Error::last_os_error();
     let is_whole = || stack_residency().is_ok_and(|found| found.mapped == found.pages);

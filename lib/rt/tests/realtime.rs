@@ -560,6 +560,16 @@ fn memory_stays_locked_until_the_last_who_wants_it() {
         assert!(locked_kb() > 0);
         second.undo().unwrap();
         assert_eq!(locked_kb(), 0);
+        // A stack is memory, too, whoever came first.
+        for (first, second) in [(Want::Memory, Want::Stack), (Want::Stack, Want::Memory)] {
+            let first = Setup::new().require(first).begin().unwrap();
+            let second = Setup::new().require(second).begin().unwrap();
+            first.undo().unwrap();
+            let stack = millpond_rt::stack_residency().unwrap().pages * page_size() / 1024;
+            assert!(locked_kb() >= u64::try_from(stack).unwrap());
+            second.undo().unwrap();
+            assert_eq!(locked_kb(), 0);
+        }
     });
 }
 

@@ -3,9 +3,8 @@
 use super::holders::Holders;
 use super::outcome::{Refusal, errno};
 use super::rights::{Capability, has, limit};
-use crate::bounds::stack_getbounds;
 use crate::stacks::page_size;
-use crate::{residency, stack_residency};
+use crate::{stack_lock, stack_residency};
 use libc::c_void;
 use std::fs;
 use std::io;
@@ -21,7 +20,8 @@ pub(super) struct Locked {
     is_future: bool,
 }
 
-/// Locks do not nest, and they are the process's: who comes first notes what was locked, who leaves last brings it back.
+/// Locks do not nest, and to unlock all memory unlocks every stack. So those who lock memory and those who lock a stack are one company: who comes
+/// first notes what was locked, who leaves last brings it back.
 static HOLDERS: Holders<Locked> = Holders::new();
 
 /// Locks all memory of the process, now and later.
@@ -96,10 +96,6 @@ impl Locked {
         found
     }
 
-    fn contains(&self, address: usize) -> bool {
-        self.ranges.iter().any(|range| range.contains(&address))
-    }
-
     fn restore(self) -> Result<(), Refusal> {
         // SAFETY: memory is unlocked, and locked again, not touched.
         unsafe { libc::munlockall() };
@@ -142,22 +138,10 @@ fn head(line: &str) -> Option<Range<usize>> {
     (!rest.starts_with("---")).then_some(range)
 }
 
-/// Makes the caller's whole stack resident and locks it; gives what is to be unlocked afterwards, if it was not locked before.
-pub(super) fn lock_stack() -> Result<Option<Range<usize>>, Refusal> {
-    let failed = |error: crate::StackError| Refusal::new(error.errno(), error.to_string());
-    let bounds = stack_getbounds().map_err(failed)?;
-    let was_locked = Locked::now().contains(bounds.base + bounds.size - 1);
-    let range = residency::lock().map_err(failed)?;
-    Ok((!was_locked).then_some(range))
-}
-
-/// Ends that.
-pub(super) fn unlock_stack(range: &Range<usize>) -> Result<(), Refusal> {
-    // SAFETY: memory is unlocked, not touched.
-    match unsafe { libc::munlock(ptr::without_provenance::<c_void>(range.start), range.len()) } {
-        0 => Ok(()),
-        _ => Err(Refusal::system("unlock the stack", &io::Error::last_os_error())),
-    }
+/// Makes the caller's whole stack resident and locks it.
+pub(super) fn lock_stack() -> Result<(), Refusal> {
+    HOLDERS
+        .enter(Locked::now, || stack_lock().map_err(|error| Refusal::new(error.errno(), error.to_string())))
 }
 
 /// How much of the caller's stack is in memory, in words.
@@ -188,7 +172,6 @@ VmFlags: rd wr lo
     fn locked_mappings_are_those_with_the_flag_that_can_be_touched() {
         let seen = Locked::seen(SMAPS, 0x6000..0x7000);
         assert_eq!(seen, Locked { ranges: vec![0x1000..0x3000, 0x9000..0xc000], is_future: false });
-        assert!(seen.contains(0x1fff) && !seen.contains(0x3000));
     }
 
     #[test]

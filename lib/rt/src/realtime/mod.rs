@@ -47,7 +47,8 @@
 //! # Whose it is
 //!
 //! CPUs, stack, timer slack and class are the calling thread's, and what it does to itself only it can undo: a [`Realtime`] is not `Send`. Memory, heap
-//! and idle latency are the process's: they stay until the last who asked for them has undone it.
+//! and idle latency are the process's: they stay until the last who asked for them has undone it. Locked stacks count with memory: as long as
+//! anybody has either of both, what is locked stays locked.
 //!
 //! Threads that are created later inherit CPUs and class (a deadline thread cannot create any). A child that is forked has no locks, and its copy
 //! of a [`Realtime`] does nothing.
@@ -59,7 +60,7 @@
 //!   adapt any more.
 //! * What was locked to be faulted in later (`MLOCK_ONFAULT`) is faulted in when it is locked again.
 //!
-//! Whatever the program itself changes in between is overwritten.
+//! Whatever the program itself changes in between is overwritten: what it locks by `mlock`, too.
 //!
 //! # A processor set
 //!
@@ -85,7 +86,6 @@ pub use outcome::{Item, Outcome, RealtimeError, Refusal};
 use std::fmt;
 use std::fs::File;
 use std::marker::PhantomData;
-use std::ops::Range;
 use std::time::Duration;
 
 /// A thing that is wanted, with what it takes.
@@ -131,7 +131,7 @@ impl Want {
             Want::Cpus(mask) => Undo::Cpus(cpus::enter(mask)?),
             Want::Memory => memory::lock().map(|()| Undo::Memory)?,
             Want::Heap(bytes) => Undo::Heap(heap::keep(*bytes)?),
-            Want::Stack => Undo::Stack(memory::lock_stack()?),
+            Want::Stack => memory::lock_stack().map(|()| Undo::Stack)?,
             Want::IdleLatency(limit) => Undo::IdleLatency(delays::limit_idle_latency(*limit)?),
             Want::TimerSlack(slack) => Undo::TimerSlack(delays::set_timer_slack(*slack)?),
             Want::Class(class) => Undo::Class(class::enter(*class)?),
@@ -164,7 +164,7 @@ enum Undo {
     Cpus(CpuMask),
     Memory,
     Heap(heap::Kept),
-    Stack(Option<Range<usize>>),
+    Stack,
     IdleLatency(File),
     TimerSlack(Duration),
     Class(class::Attributes),
@@ -176,7 +176,7 @@ impl Undo {
             Undo::Cpus(_) => Item::Cpus,
             Undo::Memory => Item::Memory,
             Undo::Heap(_) => Item::Heap,
-            Undo::Stack(_) => Item::Stack,
+            Undo::Stack => Item::Stack,
             Undo::IdleLatency(_) => Item::IdleLatency,
             Undo::TimerSlack(_) => Item::TimerSlack,
             Undo::Class(_) => Item::Class,
@@ -186,12 +186,11 @@ impl Undo {
     fn run(self) -> Result<(), Refusal> {
         match self {
             Undo::Cpus(before) => cpus::leave(&before),
-            Undo::Memory => memory::unlock(),
+            Undo::Memory | Undo::Stack => memory::unlock(),
             Undo::Heap(kept) => {
                 heap::release(kept);
                 Ok(())
             }
-            Undo::Stack(range) => range.map_or(Ok(()), |range| memory::unlock_stack(&range)),
             Undo::IdleLatency(file) => {
                 drop(file);
                 Ok(())
