@@ -1,4 +1,5 @@
-//! Memory that the allocator keeps. One test, alone in its process: what a child shares with its parent would fault, and other tests would use the memory.
+//! Memory that the allocator keeps. One test, alone in its process: what a child shares with its parent would fault, and other tests would use the
+//! memory.
 
 #![allow(clippy::unwrap_used)]
 

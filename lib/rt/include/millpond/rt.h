@@ -233,8 +233,9 @@ struct mp_realtime;
  *     ENOENT          no /dev/cpu_dma_latency
  *     ENOTSUP         the allocator gives memory back
  *     ENOTRECOVERABLE a defect of the library
- * *handle is for mp_realtime_report and mp_realtime_undo, after a failure, too. It is NULL only when setup makes no sense (EINVAL: it is null, has bits
- * that are none, an item in both sets, or a policy that is no class), when there is no memory for a report (ENOMEM), and after ENOTRECOVERABLE.
+ * *handle is for mp_realtime_report and mp_realtime_undo, after a failure, too. It is NULL only when setup makes no sense (EINVAL: it is null, has
+ * bits that are none, an item in both sets, or a policy that is no class), when there is no memory for a report (ENOMEM), and after
+ * ENOTRECOVERABLE. What is undone after a failure has one exception, as in mp_realtime_undo: a main stack stays as large as it has grown.
  */
 int mp_realtime_begin(const struct mp_realtime_setup *setup, struct mp_realtime **handle);
 

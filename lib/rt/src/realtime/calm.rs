@@ -12,8 +12,8 @@ use std::os::fd::{AsRawFd, FromRawFd};
 pub enum MigrationSource {
     /// By the kernel's counter for the thread: each of them.
     Counter,
-    /// By the number of the processor at both ends, because the counter is not for this user (`kernel.perf_event_paranoid`): 1 when they differ. A thread that went
-    /// away and came back is not seen.
+    /// By the number of the processor at both ends, because the counter is not for this user (`kernel.perf_event_paranoid`): 1 when they differ.
+    /// A thread that went away and came back is not seen.
     Processors,
 }
 

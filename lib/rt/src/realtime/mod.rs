@@ -46,8 +46,8 @@
 //!
 //! # Whose it is
 //!
-//! CPUs, stack, timer slack and class are the calling thread's, and what it does to itself only it can undo: a [`Realtime`] is not `Send`. Memory, heap
-//! and idle latency are the process's: they stay until the last who asked for them has undone it. Locked stacks count with memory: as long as
+//! CPUs, stack, timer slack and class are the calling thread's, and what it does to itself only it can undo: a [`Realtime`] is not `Send`. Memory,
+//! heap and idle latency are the process's: they stay until the last who asked for them has undone it. Locked stacks count with memory: as long as
 //! anybody has either of both, what is locked stays locked.
 //!
 //! Threads that are created later inherit CPUs and class (a deadline thread cannot create any). A child that is forked has no locks, and its copy
@@ -98,8 +98,8 @@ pub enum Want {
     Memory,
     /// The allocator has so many bytes, faulted in, for the calling thread, and keeps them when they are freed.
     ///
-    /// With glibc each thread has memory of its own: ask in the thread that allocates. Other allocators cannot be told to keep anything; they are looked
-    /// at, and an allocator that gave its memory back is a refusal.
+    /// With glibc each thread has memory of its own: ask in the thread that allocates. Other allocators cannot be told to keep anything; they are
+    /// looked at, and an allocator that gave its memory back is a refusal.
     Heap(usize),
     /// The whole stack of the calling thread is resident and locked, as by [`stack_lock`](crate::stack_lock).
     Stack,
