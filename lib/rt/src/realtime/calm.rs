@@ -1,11 +1,10 @@
 //! What counts whatever disturbs a thread over a section of it, so that "nothing did" is checked.
 
 use std::fmt;
-use std::fs::File;
 use std::io;
 use std::marker::PhantomData;
 use std::mem::{self, MaybeUninit};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// How migrations were found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +75,7 @@ impl fmt::Display for Disturbances {
 /// It is the thread's, and not `Send`. A child that was forked opens its own.
 #[derive(Debug)]
 pub struct Calm {
-    migrations: Option<File>,
+    migrations: Option<OwnedFd>,
     not_send: PhantomData<*mut ()>,
 }
 
@@ -98,7 +97,7 @@ impl Calm {
         Calm::over(migration_counter().ok())
     }
 
-    fn over(migrations: Option<File>) -> Calm {
+    fn over(migrations: Option<OwnedFd>) -> Calm {
         let calm = Calm { migrations, not_send: PhantomData };
         let _: Disturbances = calm.begin().end();
         calm
@@ -209,7 +208,7 @@ const CLOSE_ON_EXEC: libc::c_ulong = 8;
 /// The kernel's counter of the calling thread's migrations.
 ///
 /// With the kernel's own part: a migration is counted there, and a counter without it, which everybody may have, is always 0.
-fn migration_counter() -> io::Result<File> {
+fn migration_counter() -> io::Result<OwnedFd> {
     let attributes = CounterAttributes {
         kind: SOFTWARE,
         size: u32::try_from(mem::size_of::<CounterAttributes>()).unwrap_or_default(),
@@ -236,7 +235,7 @@ fn migration_counter() -> io::Result<File> {
     };
     match i32::try_from(fd) {
         // SAFETY: it was just opened, and is nobody else's.
-        Ok(fd) if fd >= 0 => Ok(unsafe { File::from_raw_fd(fd) }),
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(io::Error::last_os_error()),
     }
 }

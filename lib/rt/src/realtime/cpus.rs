@@ -1,8 +1,8 @@
 //! The CPUs that a thread may run on: its mask, which is all that a program knows of a processor set.
 
+use super::files;
 use super::outcome::{Refusal, errno};
 use std::fmt;
-use std::fs;
 use std::io;
 use std::str::FromStr;
 
@@ -178,8 +178,8 @@ pub(super) fn leave(before: &CpuMask) -> Result<(), Refusal> {
 }
 
 fn refused(wanted: &CpuMask, had: &CpuMask, error: &io::Error) -> Refusal {
-    let online = fs::read_to_string("/sys/devices/system/cpu/online").ok();
-    reason(wanted, had, online.and_then(|text| parse(&text)).as_ref(), error)
+    let online = files::online().and_then(|text| parse(&text));
+    reason(wanted, had, online.as_ref(), error)
 }
 
 fn reason(wanted: &CpuMask, had: &CpuMask, online: Option<&CpuMask>, error: &io::Error) -> Refusal {

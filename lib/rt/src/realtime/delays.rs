@@ -1,52 +1,45 @@
 //! What delays a thread that nobody else does: processors that sleep deep, and timers that wait for each other.
 
+use super::files::IdleLatency;
 use super::outcome::{Refusal, errno};
 use libc::c_ulong;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::io;
 use std::time::Duration;
 
-/// Whoever has it open limits how long a processor may take to wake up; who closes it, or ends, no longer does.
-///
-/// Files for single processors (`pm_qos_resume_latency_us`) would stay as they are when a program is killed.
-const IDLE_LATENCY: &str = "/dev/cpu_dma_latency";
-
-/// Asks for it; the request lives as long as the file.
-pub(super) fn limit_idle_latency(wanted: Duration) -> Result<File, Refusal> {
-    limit_at(IDLE_LATENCY, wanted)
+/// Asks for it; the request lives as long as what is given.
+pub(super) fn limit_idle_latency(wanted: Duration) -> Result<IdleLatency, Refusal> {
+    let microseconds = i32::try_from(wanted.as_micros()).map_err(|_| {
+        idle_refusal(wanted, libc::EINVAL, "that is no limit; ask for less than half an hour")
+    })?;
+    IdleLatency::ask(microseconds).map_err(|error| idle_refused(wanted, &error))
 }
 
-fn limit_at(path: &str, wanted: Duration) -> Result<File, Refusal> {
-    let failed =
-        |errno, said: &str| Refusal::new(errno, format!("cannot limit idle latency to {wanted:?}: {said}"));
-    let microseconds = i32::try_from(wanted.as_micros())
-        .map_err(|_| failed(libc::EINVAL, "that is no limit; ask for less than half an hour"))?;
-    let file = OpenOptions::new().read(true).write(true).open(path);
-    let written = file.and_then(|mut file| file.write_all(&microseconds.to_ne_bytes()).map(|()| file));
-    written.map_err(|error| match errno(&error) {
-        libc::EACCES | libc::EPERM => failed(
-            errno(&error),
-            &format!("{path} is not for this user: run as root, or let a rule of udev give it to a group"),
-        ),
-        libc::ENOENT | libc::ENXIO | libc::ENODEV => failed(
-            errno(&error),
-            &format!("there is no {path}: a container must be given it; a kernel may be without"),
-        ),
-        number => failed(number, &error.to_string()),
-    })
+fn idle_refusal(wanted: Duration, errno: i32, said: &str) -> Refusal {
+    Refusal::new(errno, format!("cannot limit idle latency to {wanted:?}: {said}"))
+}
+
+fn idle_refused(wanted: Duration, error: &io::Error) -> Refusal {
+    let said = match errno(error) {
+        libc::EACCES | libc::EPERM => {
+            "cpu_dma_latency is not for this user: run as root, or let a rule of udev give it to a group"
+                .into()
+        }
+        libc::ENOENT | libc::ENXIO | libc::ENODEV => {
+            "there is no cpu_dma_latency in /dev: a container must be given it; a kernel may be without"
+                .into()
+        }
+        _ => error.to_string(),
+    };
+    idle_refusal(wanted, errno(error), &said)
 }
 
 /// The limit that all requests together make, in words.
-pub(super) fn idle_latency(file: Option<&File>) -> String {
-    let opened = if file.is_none() { File::open(IDLE_LATENCY).ok() } else { None };
-    let mut bytes = [0; 4];
-    match file.or(opened.as_ref()).map(|file| file.read_exact_at(&mut bytes, 0)) {
-        Some(Ok(())) => match i32::from_ne_bytes(bytes) {
-            NO_LIMIT => "no limit".into(),
-            limit => format!("{limit}us"),
-        },
-        _ => "unknown".into(),
+pub(super) fn idle_latency(request: Option<&IdleLatency>) -> String {
+    let limit = request.map_or_else(|| IdleLatency::look()?.limit(), IdleLatency::limit);
+    match limit {
+        Ok(NO_LIMIT) => "no limit".into(),
+        Ok(limit) => format!("{limit}us"),
+        Err(_) => "unknown".into(),
     }
 }
 
@@ -108,15 +101,22 @@ mod tests {
 
     #[test]
     fn each_refusal_of_idle_latency_says_what_helps() {
-        let said = |path: &str, wanted| limit_at(path, wanted).unwrap_err();
-        let few = Duration::from_micros(5);
-        let absent = said("/dev/millpond-has-none", few);
-        assert_eq!(absent.errno, libc::ENOENT);
+        let said = |errno| {
+            let refusal = idle_refused(Duration::from_micros(5), &io::Error::from_raw_os_error(errno));
+            assert_eq!(refusal.errno, errno);
+            refusal.reason
+        };
         assert_eq!(
-            absent.reason,
-            "cannot limit idle latency to 5µs: there is no /dev/millpond-has-none: a container must be given it; \
+            said(libc::ENOENT),
+            "cannot limit idle latency to 5µs: there is no cpu_dma_latency in /dev: a container must be given it; \
              a kernel may be without"
         );
-        assert_eq!(said("/dev/null", Duration::MAX).errno, libc::EINVAL);
+        assert_eq!(
+            said(libc::EACCES),
+            "cannot limit idle latency to 5µs: cpu_dma_latency is not for this user: run as root, or let a rule of udev \
+             give it to a group"
+        );
+        assert!(said(libc::EBUSY).contains("Device or resource busy"));
+        assert_eq!(limit_idle_latency(Duration::MAX).unwrap_err().errno, libc::EINVAL);
     }
 }

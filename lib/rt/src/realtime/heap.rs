@@ -1,11 +1,11 @@
 //! Memory that the allocator has before it is asked for, and keeps.
 
 use super::calm::usage;
+use super::files;
 use super::holders::Holders;
 use super::outcome::Refusal;
 use crate::stacks::page_size;
 use libc::c_void;
-use std::fs;
 use std::ptr;
 
 /// In bytes: what the allocator is asked for at a time. Its memory for threads comes in parts that one large block would not fit.
@@ -37,7 +37,7 @@ pub(super) fn keep(bytes: usize) -> Result<Kept, Refusal> {
     }
     let failed = |why: &str| Refusal::new(libc::ENOMEM, format!("cannot fault in {bytes} bytes: {why}"));
     // Beyond that the kernel would look for somebody to kill.
-    if let Some(there) = available().filter(|there| *there < bytes) {
+    if let Some(there) = files::available().filter(|there| *there < bytes) {
         return Err(failed(&format!("{there} are available; ask for less, or end others")));
     }
     HOLDERS.enter(|| (), policy::keep)?;
@@ -140,14 +140,6 @@ impl Drop for Blocks {
 fn faults() -> usize {
     let usage = usage();
     usize::try_from(usage.ru_minflt + usage.ru_majflt).unwrap_or_default()
-}
-
-/// What the system could give, in bytes.
-fn available() -> Option<usize> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kilobytes: usize = line.trim().split(' ').next()?.parse().ok()?;
-    kilobytes.checked_mul(1024)
 }
 
 /// What glibc's allocator gives back.

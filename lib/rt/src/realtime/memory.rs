@@ -1,12 +1,12 @@
 //! Locked memory: of the whole process, and of the caller's stack. What was locked before is locked after.
 
+use super::files;
 use super::holders::Holders;
 use super::outcome::{Refusal, errno};
 use super::rights::{Capability, has, limit};
 use crate::stacks::page_size;
 use crate::{stack_lock, stack_residency};
 use libc::c_void;
-use std::fs;
 use std::io;
 use std::ops::Range;
 use std::ptr;
@@ -58,9 +58,7 @@ fn refused(error: &io::Error) -> Refusal {
 
 /// How much of the process is locked, in words.
 pub(super) fn locked() -> String {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmLck:"));
-    kilobytes.map_or_else(|| "unknown".to_owned(), |text| format!("{} locked", text.trim()))
+    files::status("VmLck:").map_or_else(|| "unknown".to_owned(), |text| format!("{text} locked"))
 }
 
 impl Locked {
@@ -75,7 +73,7 @@ impl Locked {
         if probe == libc::MAP_FAILED {
             return Locked::default();
         }
-        let text = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+        let text = files::mappings();
         // SAFETY: it is ours, and nobody else knows it.
         unsafe { libc::munmap(probe, page_size()) };
         Locked::seen(&text, probe.addr()..probe.addr() + page_size())

@@ -71,6 +71,7 @@ mod calm;
 mod class;
 mod cpus;
 mod delays;
+mod files;
 mod heap;
 mod holders;
 mod memory;
@@ -84,7 +85,6 @@ pub use cpus::{CpuListError, CpuMask};
 pub use outcome::{Item, Outcome, RealtimeError, Refusal};
 
 use std::fmt;
-use std::fs::File;
 use std::marker::PhantomData;
 use std::time::Duration;
 
@@ -165,7 +165,7 @@ enum Undo {
     Memory,
     Heap(heap::Kept),
     Stack,
-    IdleLatency(File),
+    IdleLatency(files::IdleLatency),
     TimerSlack(Duration),
     Class(class::Attributes),
 }
@@ -191,8 +191,8 @@ impl Undo {
                 heap::release(kept);
                 Ok(())
             }
-            Undo::IdleLatency(file) => {
-                drop(file);
+            Undo::IdleLatency(request) => {
+                drop(request);
                 Ok(())
             }
             Undo::TimerSlack(before) => delays::restore_timer_slack(before),
@@ -209,7 +209,7 @@ fn had(item: Item, undo: Option<&Undo>) -> String {
         (Item::Heap, Some(Undo::Heap(kept))) => format!("{} bytes kept", kept.bytes),
         (Item::Heap, _) => "nothing kept".into(),
         (Item::Stack, _) => memory::resident(),
-        (Item::IdleLatency, Some(Undo::IdleLatency(file))) => delays::idle_latency(Some(file)),
+        (Item::IdleLatency, Some(Undo::IdleLatency(request))) => delays::idle_latency(Some(request)),
         (Item::IdleLatency, _) => delays::idle_latency(None),
         (Item::TimerSlack, _) => delays::timer_slack(),
         (Item::Class, _) => class::current(),

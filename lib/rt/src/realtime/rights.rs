@@ -1,6 +1,6 @@
 //! What the caller may: its capabilities and limits, for sentences about what it may not.
 
-use std::fs;
+use super::files;
 
 /// As `linux/capability.h` numbers them.
 #[derive(Debug, Clone, Copy)]
@@ -11,13 +11,8 @@ pub(super) enum Capability {
 
 /// Whether the calling thread has it. In a user namespace that need not mean much.
 pub(super) fn has(capability: Capability) -> bool {
-    let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
-    effective(&status).is_some_and(|set| set & (1 << (capability as u32)) != 0)
-}
-
-fn effective(status: &str) -> Option<u64> {
-    let text = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
-    u64::from_str_radix(text.trim(), 16).ok()
+    let set = files::status("CapEff:").and_then(|text| u64::from_str_radix(&text, 16).ok());
+    set.is_some_and(|set| set & (1 << (capability as u32)) != 0)
 }
 
 /// How the C library numbers limits.
@@ -32,15 +27,4 @@ pub(super) fn limit(resource: Resource) -> Option<u64> {
     // SAFETY: the record is written to.
     let known = unsafe { libc::getrlimit(resource, &raw mut limit) } == 0;
     (known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn capabilities_are_read_from_the_line_of_those_that_count() {
-        assert_eq!(effective("CapPrm:\t00000000000000ff\nCapEff:\t0000000000804000\n"), Some(0x80_4000));
-        assert_eq!(effective("Name:\tx\n"), None);
-    }
 }

@@ -1,0 +1,74 @@
+//! The files of the kernel that are read, and the one that is held open. Nothing else in this room knows any.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+
+/// What the kernel says of the calling thread behind that word.
+pub(super) fn status(key: &str) -> Option<String> {
+    value(&fs::read_to_string("/proc/thread-self/status").ok()?, key)
+}
+
+/// All mappings of the process, with their flags. Without `/proc` there are none.
+pub(super) fn mappings() -> String {
+    fs::read_to_string("/proc/self/smaps").unwrap_or_default()
+}
+
+/// The CPUs that are there and work, as a list.
+pub(super) fn online() -> Option<String> {
+    fs::read_to_string("/sys/devices/system/cpu/online").ok()
+}
+
+/// How much memory the system could give, in bytes.
+pub(super) fn available() -> Option<usize> {
+    let text = value(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")?;
+    let kilobytes: usize = text.split(' ').next()?.parse().ok()?;
+    kilobytes.checked_mul(1024)
+}
+
+fn value(text: &str, key: &str) -> Option<String> {
+    text.lines().find_map(|line| line.strip_prefix(key)).map(|rest| rest.trim().to_owned())
+}
+
+/// Whoever has it open limits how long a processor may take to wake up; who closes it, or ends, no longer does.
+///
+/// Files for single processors (`pm_qos_resume_latency_us`) would stay as they are when a program is killed.
+const IDLE_LATENCY: &str = "/dev/cpu_dma_latency";
+
+/// A request, which lives as long as this.
+#[derive(Debug)]
+pub(super) struct IdleLatency(File);
+
+impl IdleLatency {
+    /// Asks for it, in microseconds.
+    pub(super) fn ask(microseconds: i32) -> io::Result<IdleLatency> {
+        let mut file = OpenOptions::new().read(true).write(true).open(IDLE_LATENCY)?;
+        file.write_all(&microseconds.to_ne_bytes())?;
+        Ok(IdleLatency(file))
+    }
+
+    /// Looks only.
+    pub(super) fn look() -> io::Result<IdleLatency> {
+        File::open(IDLE_LATENCY).map(IdleLatency)
+    }
+
+    /// The limit that all requests together make, in microseconds.
+    pub(super) fn limit(&self) -> io::Result<i32> {
+        let mut bytes = [0; 4];
+        self.0.read_exact_at(&mut bytes, 0)?;
+        Ok(i32::from_ne_bytes(bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_what_stands_behind_its_word() {
+        let text = "CapPrm:\t00ff\nCapEff:\t0000000000804000\nVmLck:\t      12 kB\n";
+        assert_eq!(value(text, "CapEff:").as_deref(), Some("0000000000804000"));
+        assert_eq!(value(text, "VmLck:").as_deref(), Some("12 kB"));
+        assert_eq!(value(text, "VmPin:"), None);
+    }
+}
