@@ -1,5 +1,6 @@
 //! The goals, one file for each group of lines.
 
+mod caches;
 mod demo;
 mod growth;
 mod inside;
@@ -26,7 +27,7 @@ pub struct Group {
 }
 
 /// All of them, in the order in which they are run.
-pub const GROUPS: [Group; 12] = [
+pub const GROUPS: [Group; 13] = [
     Group { name: "start", measure: start::measure },
     Group { name: "tools", measure: tools::measure },
     Group { name: "neighbour", measure: neighbour::measure },
@@ -34,6 +35,7 @@ pub const GROUPS: [Group; 12] = [
     Group { name: "prstat", measure: prstat::measure },
     Group { name: "latstat", measure: latstat::measure },
     Group { name: "stacks", measure: stacks::measure },
+    Group { name: "caches", measure: caches::measure },
     Group { name: "sim", measure: sim::measure },
     Group { name: "growth", measure: growth::measure },
     Group { name: "pools", measure: pools::measure },

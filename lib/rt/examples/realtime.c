@@ -28,14 +28,14 @@ static const char *name(unsigned int item)
 	return at < ITEMS ? names[at] : "?";
 }
 
-static void show(const struct mp_realtime *realtime)
+static void show(const struct rt_handle *realtime)
 {
-	struct mp_realtime_outcome outcomes[ITEMS];
-	int count = mp_realtime_report(realtime, outcomes, ITEMS);
+	struct rt_outcome outcomes[ITEMS];
+	int count = rt_setup_report(realtime, outcomes, ITEMS);
 	int at;
 
 	for (at = 0; at < count; at++) {
-		const struct mp_realtime_outcome *told = &outcomes[at];
+		const struct rt_outcome *told = &outcomes[at];
 
 		printf("%-12s  %s\n", name(told->item), told->had);
 		if (told->reason != NULL)
@@ -57,13 +57,13 @@ static __attribute__((noinline)) void work(void)
 	free(block);
 }
 
-static void show_section(const char *when, struct mp_calm *calm)
+static void show_section(const char *when, struct rt_calm *calm)
 {
-	struct mp_disturbances found;
+	struct rt_disturbances found;
 
-	mp_calm_begin(calm);
+	rt_calm_begin(calm);
 	work();
-	if (mp_calm_end(calm, &found) >= 0)
+	if (rt_calm_end(calm, &found) >= 0)
 		printf("%s: %llu faults, %llu switches, %llu migrations\n", when,
 		    (unsigned long long)(found.minor_faults + found.major_faults),
 		    (unsigned long long)(found.voluntary_switches + found.involuntary_switches),
@@ -72,36 +72,36 @@ static void show_section(const char *when, struct mp_calm *calm)
 
 int main(int argc, char **argv)
 {
-	struct mp_realtime_setup setup;
-	struct mp_realtime *realtime;
-	struct mp_calm *calm;
+	struct rt_setup setup;
+	struct rt_handle *realtime;
+	struct rt_calm *calm;
 
 	memset(&setup, 0, sizeof(setup));
-	setup.required = MP_REALTIME_HEAP;
+	setup.required = RT_SETUP_HEAP;
 	setup.heap_bytes = (size_t)4 << 20;
-	setup.wished = MP_REALTIME_MEMORY | MP_REALTIME_STACK | MP_REALTIME_IDLE_LATENCY | MP_REALTIME_TIMER_SLACK | MP_REALTIME_CLASS;
+	setup.wished = RT_SETUP_MEMORY | RT_SETUP_STACK | RT_SETUP_IDLE_LATENCY | RT_SETUP_TIMER_SLACK | RT_SETUP_CLASS;
 	setup.timer_slack_ns = 1;
 	setup.policy = SCHED_FIFO;
 	setup.priority = 10;
 	if (argc > 1) {
-		setup.required |= MP_REALTIME_CPUS;
+		setup.required |= RT_SETUP_CPUS;
 		setup.cpu_list = argv[1];
 	}
-	if (mp_calm_open(&calm) != 0) {
+	if (rt_calm_open(&calm) != 0) {
 		perror("cannot count disturbances");
 		return 1;
 	}
 	show_section("before", calm);
-	if (mp_realtime_begin(&setup, &realtime) != 0) {
+	if (rt_setup_begin(&setup, &realtime) != 0) {
 		perror("cannot set up real time");
 		show(realtime);
-		mp_realtime_undo(realtime);
+		rt_setup_undo(realtime);
 		return 1;
 	}
 	show(realtime);
 	show_section("after", calm);
-	if (mp_realtime_undo(realtime) != 0)
+	if (rt_setup_undo(realtime) != 0)
 		perror("cannot put back how it was");
-	mp_calm_close(calm);
+	rt_calm_close(calm);
 	return 0;
 }

@@ -162,8 +162,8 @@ fn groff_finds_nothing_wrong_with_the_manual() {
         "rt_mutex_init",
         "rt_mutex_lock",
         "rt_cond_init",
-        "mp_realtime_begin",
-        "mp_calm_open",
+        "rt_setup_begin",
+        "rt_calm_open",
     ] {
         let page = Path::new(ROOT).join(format!("man/{name}.3"));
         let out = Command::new("groff").args(["-man", "-ww", "-Tutf8"]).arg(page).output().unwrap();

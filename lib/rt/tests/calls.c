@@ -14,18 +14,18 @@ static int failed;
 #define REFUSED(call, number) do { errno = 0; CHECK((call) == -1 && errno == (number)); } while (0)
 
 /* Asks for one item: its outcome, and what the call gave. */
-static int ask(struct mp_realtime_setup *setup, struct mp_realtime_outcome *told)
+static int ask(struct rt_setup *setup, struct rt_outcome *told)
 {
-	static struct mp_realtime *handle;
+	static struct rt_handle *handle;
 	int answer, number;
 
 	/* The texts live as long as the handle, until this is called again. */
-	CHECK(mp_realtime_undo(handle) == 0);
-	answer = mp_realtime_begin(setup, &handle);
+	CHECK(rt_setup_undo(handle) == 0);
+	answer = rt_setup_begin(setup, &handle);
 	number = errno;
 	CHECK(handle != NULL);
-	CHECK(mp_realtime_report(handle, NULL, 0) == 1);
-	CHECK(mp_realtime_report(handle, told, 1) == 1);
+	CHECK(rt_setup_report(handle, NULL, 0) == 1);
+	CHECK(rt_setup_report(handle, told, 1) == 1);
 	CHECK(told->item == (setup->required | setup->wished));
 	CHECK(told->required == (setup->required != 0));
 	CHECK(told->wanted != NULL && told->had != NULL && (told->error == 0 || told->reason != NULL));
@@ -36,32 +36,32 @@ static int ask(struct mp_realtime_setup *setup, struct mp_realtime_outcome *told
 
 static void *from_elsewhere(void *realtime)
 {
-	REFUSED(mp_realtime_undo((struct mp_realtime *)realtime), ESRCH);
+	REFUSED(rt_setup_undo((struct rt_handle *)realtime), ESRCH);
 	return NULL;
 }
 
 static void *count_elsewhere(void *calm)
 {
-	REFUSED(mp_calm_begin((struct mp_calm *)calm), ESRCH);
-	REFUSED(mp_calm_end((struct mp_calm *)calm, NULL), ESRCH);
+	REFUSED(rt_calm_begin((struct rt_calm *)calm), ESRCH);
+	REFUSED(rt_calm_end((struct rt_calm *)calm, NULL), ESRCH);
 	return NULL;
 }
 
 /* Who is to be cancelled is so afterwards: nothing is done by half. */
 static void *cancelled(void *done)
 {
-	struct mp_realtime_setup setup;
-	struct mp_realtime *handle;
-	struct mp_calm *calm;
+	struct rt_setup setup;
+	struct rt_handle *handle;
+	struct rt_calm *calm;
 
 	memset(&setup, 0, sizeof(setup));
-	setup.wished = MP_REALTIME_MEMORY | MP_REALTIME_STACK | MP_REALTIME_IDLE_LATENCY | MP_REALTIME_TIMER_SLACK;
+	setup.wished = RT_SETUP_MEMORY | RT_SETUP_STACK | RT_SETUP_IDLE_LATENCY | RT_SETUP_TIMER_SLACK;
 	setup.timer_slack_ns = 1;
-	CHECK(mp_calm_open(&calm) == 0);
+	CHECK(rt_calm_open(&calm) == 0);
 	CHECK(pthread_cancel(pthread_self()) == 0);
-	CHECK(mp_realtime_begin(&setup, &handle) == 0);
-	CHECK(mp_calm_begin(calm) == 0 && mp_calm_end(calm, NULL) >= 0);
-	CHECK(mp_realtime_undo(handle) == 0);
+	CHECK(rt_setup_begin(&setup, &handle) == 0);
+	CHECK(rt_calm_begin(calm) == 0 && rt_calm_end(calm, NULL) >= 0);
+	CHECK(rt_setup_undo(handle) == 0);
 	*(int *)done = 1;
 	pthread_testcancel();
 	*(int *)done = 2;
@@ -77,45 +77,45 @@ static void run(void *(*body)(void *), void *argument)
 
 static void set_up(void)
 {
-	struct mp_realtime_setup setup;
-	struct mp_realtime_outcome told;
-	struct mp_realtime *handle;
+	struct rt_setup setup;
+	struct rt_outcome told;
+	struct rt_handle *handle;
 	cpu_set_t before, now, last;
 	unsigned char none[16];
 	char list[32];
 	int cpu = 0, at;
 
 	memset(&setup, 0, sizeof(setup));
-	REFUSED(mp_realtime_begin(&setup, NULL), EINVAL);
-	REFUSED(mp_realtime_begin(NULL, &handle), EINVAL);
+	REFUSED(rt_setup_begin(&setup, NULL), EINVAL);
+	REFUSED(rt_setup_begin(NULL, &handle), EINVAL);
 	CHECK(handle == NULL);
 	setup.required = 0x80;
-	REFUSED(mp_realtime_begin(&setup, &handle), EINVAL);
-	setup.required = setup.wished = MP_REALTIME_MEMORY;
-	REFUSED(mp_realtime_begin(&setup, &handle), EINVAL);
+	REFUSED(rt_setup_begin(&setup, &handle), EINVAL);
+	setup.required = setup.wished = RT_SETUP_MEMORY;
+	REFUSED(rt_setup_begin(&setup, &handle), EINVAL);
 	CHECK(handle == NULL);
-	REFUSED(mp_realtime_report(NULL, &told, 1), EINVAL);
-	CHECK(mp_realtime_undo(NULL) == 0);
+	REFUSED(rt_setup_report(NULL, &told, 1), EINVAL);
+	CHECK(rt_setup_undo(NULL) == 0);
 
 	/* Nothing is wanted, and that is had. */
 	memset(&setup, 0, sizeof(setup));
-	CHECK(mp_realtime_begin(&setup, &handle) == 0 && handle != NULL);
-	CHECK(mp_realtime_report(handle, NULL, 0) == 0 && mp_realtime_report(handle, &told, 1) == 0);
-	REFUSED(mp_realtime_report(handle, NULL, 1), EINVAL);
-	REFUSED(mp_realtime_report(handle, &told, 0), EINVAL);
-	REFUSED(mp_realtime_report(handle, &told, -1), EINVAL);
+	CHECK(rt_setup_begin(&setup, &handle) == 0 && handle != NULL);
+	CHECK(rt_setup_report(handle, NULL, 0) == 0 && rt_setup_report(handle, &told, 1) == 0);
+	REFUSED(rt_setup_report(handle, NULL, 1), EINVAL);
+	REFUSED(rt_setup_report(handle, &told, 0), EINVAL);
+	REFUSED(rt_setup_report(handle, &told, -1), EINVAL);
 	run(from_elsewhere, handle);
-	CHECK(mp_realtime_undo(handle) == 0);
+	CHECK(rt_setup_undo(handle) == 0);
 
-	setup.required = MP_REALTIME_TIMER_SLACK;
+	setup.required = RT_SETUP_TIMER_SLACK;
 	CHECK(ask(&setup, &told) == -1 && told.error == EINVAL);
 	setup.timer_slack_ns = 1234;
 	CHECK(ask(&setup, &told) == 0 && strcmp(told.wanted, "1.234\302\265s") == 0 && strcmp(told.had, told.wanted) == 0);
 	CHECK(told.reason == NULL);
 
-	setup.required = MP_REALTIME_CLASS;
+	setup.required = RT_SETUP_CLASS;
 	setup.policy = 1000;
-	REFUSED(mp_realtime_begin(&setup, &handle), EINVAL);
+	REFUSED(rt_setup_begin(&setup, &handle), EINVAL);
 	CHECK(handle == NULL);
 	setup.policy = SCHED_FIFO;
 	setup.priority = -1;
@@ -130,7 +130,7 @@ static void set_up(void)
 	snprintf(list, sizeof(list), "OTHER, nice %d", setup.nice);
 	CHECK(ask(&setup, &told) == 0 && strcmp(told.had, list) == 0);
 	setup.required = 0;
-	setup.wished = MP_REALTIME_CLASS;
+	setup.wished = RT_SETUP_CLASS;
 	setup.nice = 20;
 	CHECK(ask(&setup, &told) == 0 && told.error == EINVAL);
 
@@ -140,7 +140,7 @@ static void set_up(void)
 	CPU_ZERO(&last);
 	CPU_SET(cpu, &last);
 	setup.wished = 0;
-	setup.required = MP_REALTIME_CPUS;
+	setup.required = RT_SETUP_CPUS;
 	setup.cpu_mask = &last;
 	setup.cpu_bytes = sizeof(last);
 	CHECK(ask(&setup, &told) == 0);
@@ -161,7 +161,7 @@ static void set_up(void)
 	CHECK(ask(&setup, &told) == -1 && told.error == EINVAL);
 
 	memset(&setup, 0, sizeof(setup));
-	setup.required = MP_REALTIME_HEAP;
+	setup.required = RT_SETUP_HEAP;
 	CHECK(ask(&setup, &told) == -1 && told.error == EINVAL);
 	setup.heap_bytes = 1 << 20;
 	/* The allocator of a sanitizer, or of valgrind, keeps nothing, which is seen. */
@@ -176,7 +176,7 @@ static void set_up(void)
 		setup.timer_slack_ns = 1;
 		CHECK(ask(&setup, &told) == 0);
 	}
-	setup.wished = MP_REALTIME_TIMER_SLACK;
+	setup.wished = RT_SETUP_TIMER_SLACK;
 	ask(&setup, &told);
 	at = 0;
 	run(cancelled, &at);
@@ -185,30 +185,30 @@ static void set_up(void)
 
 static void count_disturbances(void)
 {
-	struct mp_disturbances found;
-	struct mp_calm *calm;
+	struct rt_disturbances found;
+	struct rt_calm *calm;
 	static char fresh[1 << 20];
 	int at;
 
-	REFUSED(mp_calm_open(NULL), EINVAL);
-	REFUSED(mp_calm_begin(NULL), EINVAL);
-	REFUSED(mp_calm_end(NULL, &found), EINVAL);
-	mp_calm_close(NULL);
-	CHECK(mp_calm_open(&calm) == 0);
-	REFUSED(mp_calm_end(calm, &found), EINVAL);
-	CHECK(mp_calm_begin(calm) == 0);
+	REFUSED(rt_calm_open(NULL), EINVAL);
+	REFUSED(rt_calm_begin(NULL), EINVAL);
+	REFUSED(rt_calm_end(NULL, &found), EINVAL);
+	rt_calm_close(NULL);
+	CHECK(rt_calm_open(&calm) == 0);
+	REFUSED(rt_calm_end(calm, &found), EINVAL);
+	CHECK(rt_calm_begin(calm) == 0);
 	for (at = 0; at < (int)sizeof(fresh); at += 1024)
 		((volatile char *)fresh)[at] = 1;
-	CHECK(mp_calm_end(calm, &found) == 1 && found.minor_faults > 0);
-	CHECK(found.migrations_by == MP_MIGRATIONS_COUNTED || found.migrations_by == MP_MIGRATIONS_COMPARED);
-	REFUSED(mp_calm_end(calm, &found), EINVAL);
-	CHECK(mp_calm_begin(calm) == 0);
+	CHECK(rt_calm_end(calm, &found) == 1 && found.minor_faults > 0);
+	CHECK(found.migrations_by == RT_MIGRATIONS_COUNTED || found.migrations_by == RT_MIGRATIONS_COMPARED);
+	REFUSED(rt_calm_end(calm, &found), EINVAL);
+	CHECK(rt_calm_begin(calm) == 0);
 	for (at = 0; at < (int)sizeof(fresh); at += 1024)
 		((volatile char *)fresh)[at] = 2;
-	CHECK(mp_calm_end(calm, &found) >= 0 && found.minor_faults + found.major_faults == 0);
-	CHECK(mp_calm_begin(calm) == 0 && mp_calm_end(calm, NULL) >= 0);
+	CHECK(rt_calm_end(calm, &found) >= 0 && found.minor_faults + found.major_faults == 0);
+	CHECK(rt_calm_begin(calm) == 0 && rt_calm_end(calm, NULL) >= 0);
 	run(count_elsewhere, calm);
-	mp_calm_close(calm);
+	rt_calm_close(calm);
 }
 
 int main(void)

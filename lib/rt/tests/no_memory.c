@@ -16,15 +16,15 @@ static int failed;
 int main(void)
 {
 	struct rlimit before, limit;
-	struct mp_realtime_setup setup;
-	struct mp_realtime *handle = NULL;
-	struct mp_calm *calm;
+	struct rt_setup setup;
+	struct rt_handle *handle = NULL;
+	struct rt_calm *calm;
 	void **last = NULL, **block;
 	size_t size;
 	int slack = prctl(PR_GET_TIMERSLACK);
 
 	memset(&setup, 0, sizeof(setup));
-	setup.required = MP_REALTIME_TIMER_SLACK;
+	setup.required = RT_SETUP_TIMER_SLACK;
 	setup.timer_slack_ns = 1234;
 	/* The text is written by memory of its own. */
 	setvbuf(stdout, NULL, _IONBF, 0);
@@ -38,9 +38,9 @@ int main(void)
 			last = block;
 		}
 	}
-	REFUSED(mp_realtime_begin(&setup, &handle), ENOMEM);
+	REFUSED(rt_setup_begin(&setup, &handle), ENOMEM);
 	CHECK(handle == NULL);
-	REFUSED(mp_calm_open(&calm), ENOMEM);
+	REFUSED(rt_calm_open(&calm), ENOMEM);
 	CHECK(prctl(PR_GET_TIMERSLACK) == slack);
 	while (last != NULL) {
 		block = (void **)*last;
@@ -48,9 +48,9 @@ int main(void)
 		last = block;
 	}
 	CHECK(setrlimit(RLIMIT_AS, &before) == 0);
-	CHECK(mp_realtime_begin(&setup, &handle) == 0);
+	CHECK(rt_setup_begin(&setup, &handle) == 0);
 	CHECK(prctl(PR_GET_TIMERSLACK) == 1234);
-	CHECK(mp_realtime_undo(handle) == 0);
+	CHECK(rt_setup_undo(handle) == 0);
 	CHECK(prctl(PR_GET_TIMERSLACK) == slack);
 	return failed;
 }

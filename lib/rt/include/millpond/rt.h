@@ -173,16 +173,16 @@ int rt_cond_destroy(rt_cond_t *cond);
 /*
  * Items that a thread needs to be in time, in the order in which they are set up. They are bits: required and wished are sets of them.
  */
-#define MP_REALTIME_CPUS         0x01u
-#define MP_REALTIME_MEMORY       0x02u
-#define MP_REALTIME_HEAP         0x04u
-#define MP_REALTIME_STACK        0x08u
-#define MP_REALTIME_IDLE_LATENCY 0x10u
-#define MP_REALTIME_TIMER_SLACK  0x20u
-#define MP_REALTIME_CLASS        0x40u
+#define RT_SETUP_CPUS         0x01u
+#define RT_SETUP_MEMORY       0x02u
+#define RT_SETUP_HEAP         0x04u
+#define RT_SETUP_STACK        0x08u
+#define RT_SETUP_IDLE_LATENCY 0x10u
+#define RT_SETUP_TIMER_SLACK  0x20u
+#define RT_SETUP_CLASS        0x40u
 
 /* What a thread wants. All zero: nothing. What belongs to items in neither set is not looked at. */
-struct mp_realtime_setup {
+struct rt_setup {
 	/* Without these the call fails. */
 	unsigned int required;
 	/* Without these it goes on, and says so. */
@@ -207,7 +207,7 @@ struct mp_realtime_setup {
 };
 
 /* What became of an item. Texts live as long as the handle. */
-struct mp_realtime_outcome {
+struct rt_outcome {
 	/* One of the bits. */
 	unsigned int item;
 	/* 1: required. 0: wished. */
@@ -222,7 +222,7 @@ struct mp_realtime_outcome {
 };
 
 /* What a thread has. */
-struct mp_realtime;
+struct rt_handle;
 
 /*
  * Makes the calling thread a real-time thread. 0, or -1 and everything is as it was; errno is that of the required item that could not be had:
@@ -233,32 +233,32 @@ struct mp_realtime;
  *     ENOENT          no /dev/cpu_dma_latency
  *     ENOTSUP         the allocator gives memory back
  *     ENOTRECOVERABLE a defect of the library
- * *handle is for mp_realtime_report and mp_realtime_undo, after a failure, too. It is NULL only when setup makes no sense (EINVAL: it is null, has
+ * *handle is for rt_setup_report and rt_setup_undo, after a failure, too. It is NULL only when setup makes no sense (EINVAL: it is null, has
  * bits that are none, an item in both sets, or a policy that is no class), when there is no memory for a report (ENOMEM), and after
- * ENOTRECOVERABLE. What is undone after a failure has one exception, as in mp_realtime_undo: a main stack stays as large as it has grown.
+ * ENOTRECOVERABLE. What is undone after a failure has one exception, as in rt_setup_undo: a main stack stays as large as it has grown.
  */
-int mp_realtime_begin(const struct mp_realtime_setup *setup, struct mp_realtime **handle);
+int rt_setup_begin(const struct rt_setup *setup, struct rt_handle **handle);
 
 /*
  * Writes what became of the items to outcomes, in the order in which they were set up, at most count of them, and gives how many were written. With
  * NULL and 0: how many there are. After a failure the last one is that which failed. -1 and EINVAL: the handle is null, only one of both others is,
  * or count is negative.
  */
-int mp_realtime_report(const struct mp_realtime *handle, struct mp_realtime_outcome *outcomes, int count);
+int rt_setup_report(const struct rt_handle *handle, struct rt_outcome *outcomes, int count);
 
 /*
  * Puts everything back to how it was, in reverse, and ends the handle. NULL is fine. 0, or -1:
  *     ESRCH  this is another thread than that which began, or a child of it; nothing was done, and the handle is as it was
  *     other  that of the first item that could not be put back; the rest was, and the handle has ended
  */
-int mp_realtime_undo(struct mp_realtime *handle);
+int rt_setup_undo(struct rt_handle *handle);
 
 /* How migrations were found: each by a counter of the kernel; or 0 or 1, by the processor at both ends. */
-#define MP_MIGRATIONS_COUNTED  0
-#define MP_MIGRATIONS_COMPARED 1
+#define RT_MIGRATIONS_COUNTED  0
+#define RT_MIGRATIONS_COMPARED 1
 
 /* What happened to a thread. */
-struct mp_disturbances {
+struct rt_disturbances {
 	/* Page faults without and with a disk. */
 	uint64_t minor_faults;
 	uint64_t major_faults;
@@ -267,27 +267,27 @@ struct mp_disturbances {
 	uint64_t involuntary_switches;
 	/* To another processor. */
 	uint64_t migrations;
-	/* MP_MIGRATIONS_... */
+	/* RT_MIGRATIONS_... */
 	int migrations_by;
 };
 
 /* What counts them for a thread. */
-struct mp_calm;
+struct rt_calm;
 
 /* Opens it for the calling thread, before anything must be in time. 0, or -1: EINVAL calm is null; ENOMEM. A child opens its own. */
-int mp_calm_open(struct mp_calm **calm);
+int rt_calm_open(struct rt_calm **calm);
 
 /* A section begins; one that had begun is forgotten. 0, or -1: EINVAL calm is null; ESRCH it is another thread's. */
-int mp_calm_begin(struct mp_calm *calm);
+int rt_calm_begin(struct rt_calm *calm);
 
 /*
  * It ends: what happened, to *found (which may be NULL). 0: nothing did. 1: something did. -1: EINVAL calm is null, or no section has begun; ESRCH it
  * is another thread's.
  */
-int mp_calm_end(struct mp_calm *calm, struct mp_disturbances *found);
+int rt_calm_end(struct rt_calm *calm, struct rt_disturbances *found);
 
 /* Ends it. NULL is fine. */
-void mp_calm_close(struct mp_calm *calm);
+void rt_calm_close(struct rt_calm *calm);
 
 #ifdef __cplusplus
 }

@@ -162,7 +162,7 @@ fn has_memory() -> bool {
 /// # Safety
 /// `setup` is null or may be read, with what it points to; `handle` is null or may be written to.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn mp_realtime_begin(setup: *const WantedSetup, handle: *mut *mut Handle) -> c_int {
+unsafe extern "C" fn rt_setup_begin(setup: *const WantedSetup, handle: *mut *mut Handle) -> c_int {
     if handle.is_null() {
         return fail(libc::EINVAL);
     }
@@ -201,9 +201,9 @@ struct ToldOutcome {
 /// See the header.
 ///
 /// # Safety
-/// `handle` is null, or came from [`mp_realtime_begin`] and has not ended; `outcomes` is null, or `count` of them may be written there.
+/// `handle` is null, or came from [`rt_setup_begin`] and has not ended; `outcomes` is null, or `count` of them may be written there.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn mp_realtime_report(
+unsafe extern "C" fn rt_setup_report(
     handle: *const Handle,
     outcomes: *mut ToldOutcome,
     count: c_int,
@@ -234,9 +234,9 @@ unsafe extern "C" fn mp_realtime_report(
 /// See the header.
 ///
 /// # Safety
-/// `handle` is null, or came from [`mp_realtime_begin`], has not ended, and is used by nobody else.
+/// `handle` is null, or came from [`rt_setup_begin`], has not ended, and is used by nobody else.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn mp_realtime_undo(handle: *mut Handle) -> c_int {
+unsafe extern "C" fn rt_setup_undo(handle: *mut Handle) -> c_int {
     // SAFETY: null, or our caller promises it.
     let Some(there) = (unsafe { handle.as_ref() }) else { return 0 };
     if there.begun.as_ref().is_some_and(|begun| !begun.is_own()) {
@@ -297,7 +297,7 @@ impl From<Disturbances> for Found {
 /// # Safety
 /// `calm` is null or may be written to.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn mp_calm_open(calm: *mut *mut Sections) -> c_int {
+unsafe extern "C" fn rt_calm_open(calm: *mut *mut Sections) -> c_int {
     if calm.is_null() {
         return fail(libc::EINVAL);
     }
@@ -310,8 +310,8 @@ unsafe extern "C" fn mp_calm_open(calm: *mut *mut Sections) -> c_int {
     // The calls themselves are in memory then.
     // SAFETY: it was just made, and nobody else has it.
     unsafe {
-        mp_calm_begin(opened);
-        mp_calm_end(opened, ptr::null_mut());
+        rt_calm_begin(opened);
+        rt_calm_end(opened, ptr::null_mut());
     }
     // SAFETY: it is not null, and our caller promises the rest.
     unsafe { calm.write(opened) };
@@ -321,9 +321,9 @@ unsafe extern "C" fn mp_calm_open(calm: *mut *mut Sections) -> c_int {
 /// See the header.
 ///
 /// # Safety
-/// `calm` is null, or came from [`mp_calm_open`], was not closed, and is used by nobody else.
+/// `calm` is null, or came from [`rt_calm_open`], was not closed, and is used by nobody else.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn mp_calm_begin(calm: *mut Sections) -> c_int {
+unsafe extern "C" fn rt_calm_begin(calm: *mut Sections) -> c_int {
     // SAFETY: null, or our caller promises it.
     let Some(sections) = (unsafe { calm.as_mut() }) else { return fail(libc::EINVAL) };
     if !sections.is_own() {
@@ -336,9 +336,9 @@ unsafe extern "C" fn mp_calm_begin(calm: *mut Sections) -> c_int {
 /// See the header.
 ///
 /// # Safety
-/// As [`mp_calm_begin`]; `found` is null or may be written to.
+/// As [`rt_calm_begin`]; `found` is null or may be written to.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn mp_calm_end(calm: *mut Sections, found: *mut Found) -> c_int {
+unsafe extern "C" fn rt_calm_end(calm: *mut Sections, found: *mut Found) -> c_int {
     // SAFETY: null, or our caller promises it.
     let Some(sections) = (unsafe { calm.as_mut() }) else { return fail(libc::EINVAL) };
     if !sections.is_own() {
@@ -356,9 +356,9 @@ unsafe extern "C" fn mp_calm_end(calm: *mut Sections, found: *mut Found) -> c_in
 /// See the header.
 ///
 /// # Safety
-/// As [`mp_calm_begin`].
+/// As [`rt_calm_begin`].
 #[unsafe(no_mangle)]
-unsafe extern "C" fn mp_calm_close(calm: *mut Sections) {
+unsafe extern "C" fn rt_calm_close(calm: *mut Sections) {
     if !calm.is_null() {
         // SAFETY: it came from a box, and nobody else uses it.
         drop(unsafe { Box::from_raw(calm) });

@@ -1,0 +1,127 @@
+//! Nanoseconds for an allocation and its free: by one thread and several, at once, in thousands, and freed by another thread; and objects that are costly
+//! to make.
+
+use super::{CALLS, MALLOC, build, library, numbers, other};
+use crate::line::{Goal, Line, Pairs};
+use crate::trial::{Bench, Trouble};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// No slower than the best of the others.
+const GOAL: Goal = Goal::RatioAtMost(1.0);
+const PATTERNS: [&str; 3] = ["pair", "batch", "cross"];
+/// In bytes.
+const SIZES: [usize; 2] = [64, 1024];
+/// Allocations of each thread in a trial.
+const ROUNDS: usize = 2_000_000;
+
+/// Who is measured beside us.
+struct Peers {
+    program: PathBuf,
+    calls: PathBuf,
+    malloc: PathBuf,
+    /// Name, and library to preload; none for the C library's own.
+    others: Vec<(&'static str, Option<PathBuf>)>,
+}
+
+impl Peers {
+    fn find(bench: &Bench) -> Result<Peers, Trouble> {
+        let mut others = vec![("glibc", None)];
+        for (name, file) in [("jemalloc", "libjemalloc.so.2"), ("mimalloc", "libmimalloc.so.2")] {
+            match other(file) {
+                Ok(file) => others.push((name, Some(file))),
+                Err(why) => eprintln!("bench: {why}: {name} is left out"),
+            }
+        }
+        let program = build(bench, "alloc", include_str!("../../../peer/alloc.c"), &[])?;
+        Ok(Peers { program, calls: library(bench, CALLS)?, malloc: library(bench, MALLOC)?, others })
+    }
+
+    fn run(&self, words: &[&str], calls: Option<&Path>, preload: Option<&Path>) -> Result<f64, Trouble> {
+        let mut command = Command::new(&self.program);
+        command.args(words).args(calls);
+        if let Some(preload) = preload {
+            command.env("LD_PRELOAD", preload);
+        }
+        numbers(&mut command).map(|found| found[0])
+    }
+
+    /// Pairs of ours and the best of the others, and who that was how often.
+    fn beside(
+        &self,
+        pairs: usize,
+        ours: impl Fn() -> Result<f64, Trouble>,
+        theirs: &[&str],
+    ) -> Result<(Pairs, String), Trouble> {
+        let mut found = Pairs::default();
+        let mut best = vec![0_usize; self.others.len()];
+        for _ in 0..pairs {
+            let ours = ours()?;
+            let mut least: Option<(usize, f64)> = None;
+            for (at, (_, preload)) in self.others.iter().enumerate() {
+                let time = self.run(theirs, None, preload.as_deref())?;
+                if least.is_none_or(|(_, least)| time < least) {
+                    least = Some((at, time));
+                }
+            }
+            if let Some((at, time)) = least {
+                found.push(ours, time);
+                best[at] += 1;
+            }
+        }
+        let wins = self.others.iter().zip(&best).filter(|(_, times)| **times > 0);
+        let wins: Vec<String> = wins.map(|((name, _), times)| format!("{name} {times}")).collect();
+        Ok((found, format!("best of the others: {}", wins.join(", "))))
+    }
+}
+
+pub(super) fn measure(bench: &Bench) -> Vec<Line> {
+    let peer = "the quickest of glibc, jemalloc, mimalloc";
+    let peers = match Peers::find(bench) {
+        Ok(peers) => peers,
+        Err(why) => return vec![Line::unresolvable("object caches", peer, GOAL, &why)],
+    };
+    let line = |name: String, found: Result<(Pairs, String), Trouble>, goal| match found {
+        Ok((pairs, note)) => Line::of(&name, peer, "ns", &pairs, goal).noting(note),
+        Err(why) => Line::unresolvable(&name, peer, goal, &why),
+    };
+    let mut lines = Vec::new();
+    let rounds = ROUNDS.to_string();
+    for pattern in PATTERNS {
+        for size in SIZES {
+            for threads in counts().filter(|threads| pattern != "cross" || *threads > 1) {
+                let (size, threads) = (size.to_string(), threads.to_string());
+                let words = |what| [what, pattern, &*size, &*threads, &*rounds];
+                let ours = || peers.run(&words("cache"), Some(&peers.calls), None);
+                let found = peers.beside(bench.pairs, ours, &words("malloc"));
+                lines.push(line(
+                    format!("umem_cache, {pattern}, {size} bytes, {threads} threads"),
+                    found,
+                    GOAL,
+                ));
+                let ours = || peers.run(&words("malloc"), None, Some(&peers.malloc));
+                let found = peers.beside(bench.pairs, ours, &words("malloc"));
+                lines.push(line(
+                    format!("malloc by LD_PRELOAD, {pattern}, {size} bytes, {threads} threads"),
+                    found,
+                    Goal::None,
+                ));
+            }
+        }
+    }
+    for threads in counts() {
+        let threads = threads.to_string();
+        let words = |what| [what, "pair", "0", &*threads, "500000"];
+        let ours = || peers.run(&words("made"), Some(&peers.calls), None);
+        let found = peers.beside(bench.pairs, ours, &words("object"));
+        let name = format!("objects with locks and lists out of a cache, {threads} threads");
+        lines.push(line(name, found, Goal::RatioAtMost(0.5)));
+    }
+    lines
+}
+
+/// One thread, and as many as there are processors.
+fn counts() -> impl Iterator<Item = usize> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from).min(64);
+    [1, processors.max(2)].into_iter()
+}
