@@ -92,7 +92,6 @@ fn divide(place: usize) -> (&'static Set, u64) {
     // Odd: two places have two products. By the golden ratio, as Knuth recommends.
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
     let product = (place as u64).wrapping_mul(SPREAD) & ((1 << ADDRESS_BITS) - 1);
-    #[expect(clippy::cast_possible_truncation, reason = "13 bits")]
     let set = (product >> TAG_BITS) as usize;
     (&SETS[set % SETS.len()], product & ((1 << TAG_BITS) - 1))
 }

@@ -2,6 +2,7 @@
 
 use super::bytes::Image;
 use super::row::Row;
+use super::stack::can_read;
 use super::{index, program};
 use crate::umem::weak::address_of_weak;
 use libc::{Elf64_Ehdr, Elf64_Phdr, c_int, c_void, dl_phdr_info, size_t};
@@ -57,34 +58,62 @@ fn by_question(address: usize, place: usize) -> Option<Module> {
     type Find = unsafe extern "C" fn(*mut c_void, *mut Found) -> c_int;
     let mut found = MaybeUninit::<Found>::zeroed();
     // SAFETY: it is the function of that name; it reads no memory at the address that it is asked for, and writes one record, which may be all
-    // zeros as well.
-    let found = unsafe {
+    // zeros as well. A module's record for debuggers begins with what was added to its addresses.
+    let (found, bias) = unsafe {
         let find = std::mem::transmute::<*const (), Find>(std::ptr::with_exposed_provenance(address));
         if find(std::ptr::without_provenance_mut(place), found.as_mut_ptr()) != 0 {
             return None;
         }
-        found.assume_init()
+        let found = found.assume_init();
+        let link_map = std::ptr::with_exposed_provenance::<usize>(found.link_map);
+        (found, if link_map.is_null() { 0 } else { link_map.read() })
     };
-    // The first page of a module holds what its file begins with.
-    let header = std::ptr::with_exposed_provenance::<Elf64_Ehdr>(found.begin);
-    // SAFETY: the module is mapped from there, a page at the least, and beginnings of pages are aligned for all.
-    let header = unsafe { header.as_ref() }?;
+    // Its headers are in its first page, which is where the answer begins unless there are gaps between its segments.
+    let is_it = |module: &Module| module.section == found.section;
+    by_first_page(found.begin, place)
+        .filter(is_it)
+        .or_else(|| by_first_page(bias, place).filter(is_it))
+        .or_else(|| of_program(place).filter(is_it))
+        .or_else(|| by_iteration(place))
+}
+
+/// The module whose first page that may be.
+fn by_first_page(page: usize, place: usize) -> Option<Module> {
+    if page == 0 || page != page_of(page) || !can_read(page) {
+        return None;
+    }
+    // SAFETY: the page can be read, and beginnings of pages are aligned for all. Any bytes are a header.
+    let header = unsafe { &*std::ptr::with_exposed_provenance::<Elf64_Ehdr>(page) };
     let (at, count) = (usize::try_from(header.e_phoff).ok()?, usize::from(header.e_phnum));
-    let size = count.checked_mul(size_of::<Elf64_Phdr>())?;
     let is_there = header.e_ident.starts_with(b"\x7fELF\x02\x01")
         && usize::from(header.e_phentsize) == size_of::<Elf64_Phdr>()
         && at.is_multiple_of(align_of::<Elf64_Phdr>())
-        && at.checked_add(size)? <= PAGE.min(found.end.checked_sub(found.begin)?);
+        && at.checked_add(count.checked_mul(size_of::<Elf64_Phdr>())?)? <= PAGE;
     if !is_there {
         return None;
     }
-    // SAFETY: these headers are within that first page, as was just seen, and aligned.
-    let headers = unsafe {
-        slice::from_raw_parts(std::ptr::with_exposed_provenance::<Elf64_Phdr>(found.begin + at), count)
-    };
+    // SAFETY: these headers are within that page, as was just seen, and aligned.
+    let headers =
+        unsafe { slice::from_raw_parts(std::ptr::with_exposed_provenance::<Elf64_Phdr>(page + at), count) };
     let first = headers.iter().find(|header| header.p_type == libc::PT_LOAD)?;
-    let bias = found.begin.wrapping_sub(page_of(usize::try_from(first.p_vaddr).ok()?));
-    module(bias, headers, place)
+    module(page.wrapping_sub(page_of(usize::try_from(first.p_vaddr).ok()?)), headers, place)
+}
+
+/// The program itself, whose headers the kernel has told.
+fn of_program(place: usize) -> Option<Module> {
+    // SAFETY: it only asks.
+    let (at, count, size) = unsafe {
+        (libc::getauxval(libc::AT_PHDR), libc::getauxval(libc::AT_PHNUM), libc::getauxval(libc::AT_PHENT))
+    };
+    let (at, count) = (usize::try_from(at).ok()?, usize::try_from(count).ok()?);
+    if at == 0 || !at.is_multiple_of(align_of::<Elf64_Phdr>()) || size != size_of::<Elf64_Phdr>() as u64 {
+        return None;
+    }
+    // SAFETY: there are so many headers of that size.
+    let headers =
+        unsafe { slice::from_raw_parts(std::ptr::with_exposed_provenance::<Elf64_Phdr>(at), count) };
+    let own = headers.iter().find(|header| header.p_type == libc::PT_PHDR)?;
+    module(at.wrapping_sub(usize::try_from(own.p_vaddr).ok()?), headers, place)
 }
 
 /// By `dl_iterate_phdr`, which is everywhere and takes the dynamic linker's lock.
@@ -191,5 +220,86 @@ impl Identity {
         for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_to_a_module_finds_the_same() {
+        // In the program, in the C library, and in the dynamic linker.
+        let c = libc::qsort as *const () as usize;
+        // SAFETY: it only asks.
+        let linker = usize::try_from(unsafe { libc::getauxval(libc::AT_BASE) }).unwrap() + PAGE;
+        let own = every_way_to_a_module_finds_the_same as *const () as usize;
+        for place in [own, c, linker] {
+            let Some(expected) = by_iteration(place) else {
+                println!("skipped: every_way_to_a_module_finds_the_same: there is no dynamic linker here");
+                continue;
+            };
+            let same = |module: Module| {
+                assert_eq!((module.begin, module.end), (expected.begin, expected.end));
+                assert_eq!((module.section, module.identity), (expected.section, expected.identity));
+                assert_eq!(module.image.address, expected.image.address);
+                assert_eq!(module.row(place), expected.row(place));
+            };
+            same(Module::of(place).unwrap());
+            same(by_first_page(expected.begin, place).unwrap());
+            assert!((expected.begin..expected.end).contains(&place));
+        }
+        assert_eq!(of_program(own).unwrap().identity, by_iteration(own).unwrap().identity);
+        assert!(of_program(c).is_none());
+    }
+
+    #[test]
+    fn what_is_in_no_module_has_none() {
+        let local = 0_u8;
+        for place in [0, 1, PAGE, (&raw const local).addr(), usize::MAX >> 17] {
+            assert!(Module::of(place).is_none() && by_iteration(place).is_none(), "{place:#x}");
+        }
+    }
+
+    #[test]
+    fn a_page_that_begins_no_module_is_none() {
+        let own = a_page_that_begins_no_module_is_none as *const () as usize;
+        let begin = by_iteration(own).unwrap().begin;
+        for page in [0, 1, begin + 8, page_of(own), page_of((&raw const begin).addr()), 1 << 46, PAGE] {
+            assert!(by_first_page(page, own).is_none(), "{page:#x}");
+        }
+        // The module is another one than that of the place.
+        assert!(by_first_page(begin, libc::qsort as *const () as usize).is_none());
+    }
+
+    #[test]
+    fn a_build_id_is_found_among_notes_and_nowhere_else() {
+        let note = |kind: u32, name: &[u8], content: &[u8]| {
+            let mut bytes = Vec::new();
+            for length in [name.len(), content.len()] {
+                bytes.extend(u32::try_from(length).unwrap().to_le_bytes());
+            }
+            bytes.extend(kind.to_le_bytes());
+            for part in [name, content] {
+                bytes.extend(part);
+                bytes.resize(bytes.len().next_multiple_of(4), 0);
+            }
+            bytes
+        };
+        let find = |bytes: Vec<u8>| {
+            let image = Image { address: 0x1000, bytes: bytes.leak() };
+            build_id(image, 0x1000, 0x1000 + image.bytes.len())
+        };
+        let (other, id) = (note(1, b"GNU\0", &[9; 16]), note(3, b"GNU\0", &[1, 2, 3, 4]));
+        assert_eq!(find([other.clone(), id.clone()].concat()), Some(&[1, 2, 3, 4][..]));
+        assert_eq!(find([note(3, b"Go\0", &[5; 4]), id.clone()].concat()), Some(&[1, 2, 3, 4][..]));
+        assert_eq!(find(other), None);
+        assert_eq!(find(Vec::new()), None);
+        for length in 0..id.len() {
+            assert_eq!(find(id[..length].to_vec()), None);
+        }
+        let mut endless = id;
+        endless[..4].copy_from_slice(&[0xff; 4]);
+        assert_eq!(find(endless), None);
     }
 }

@@ -137,7 +137,7 @@ fn top() -> usize {
 /// Whether the page at an address can be read.
 ///
 /// The kernel reads a set of signals from there, for an operation that does not exist. Neither errno nor anything else is changed.
-fn can_read(page: usize) -> bool {
+pub(super) fn can_read(page: usize) -> bool {
     const NO_OPERATION: i64 = -1;
     const SET_BYTES: i64 = 8;
     let answer: i64;

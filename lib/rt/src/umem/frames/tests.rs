@@ -169,6 +169,17 @@ fn other_ways_of_compiling_make_no_difference() {
 }
 
 #[test]
+fn a_library_without_a_table_ends_the_walk() {
+    let name = "a_library_without_a_table_ends_the_walk";
+    for options in [&["-O2", "-Wl,--no-eh-frame-hdr"][..], &["-O2", "-fno-asynchronous-unwind-tables"]] {
+        let Some(library) = Library::built(name, "gcc", options) else { return };
+        let mut found = Found::default();
+        library.call("plain", 3, look, (&raw mut found).cast());
+        assert_eq!((found.calls, found.frames), (2, 2), "{options:?}");
+    }
+}
+
+#[test]
 fn what_cannot_be_followed_ends_the_walk() {
     let Some(library) = Library::built("what_cannot_be_followed_ends_the_walk", "gcc", &["-O2"]) else {
         return;

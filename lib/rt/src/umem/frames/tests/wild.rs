@@ -1,7 +1,9 @@
 //! Stacks that hold anything: the walk ends, and touches nothing that is not there.
 
 use super::super::{chain, walk};
+use super::library::Library;
 use super::{both, by_libgcc};
+use std::ffi::c_void;
 use std::ptr;
 
 /// Numbers that look random and are the same every time (Marsaglia's xorshift).
@@ -89,6 +91,34 @@ fn a_stack_of_anything_is_survived() {
         assert!(count >= 1);
     }
     assert!(longest >= 8, "a test of nothing: {longest} frames at the most");
+}
+
+#[test]
+fn a_frame_that_does_not_lie_above_the_one_before_ends_the_walk() {
+    let name = "a_frame_that_does_not_lie_above_the_one_before_ends_the_walk";
+    let options = ["-O1", "-fno-omit-frame-pointer"];
+    let Some(library) = Library::built(name, "gcc", &options) else { return };
+    // The return address in a function whose frame address is counted from the frame pointer: it is 16 above.
+    extern "C" fn look(found: *mut c_void) {
+        // SAFETY: it is what is given below.
+        unsafe { *found.cast::<Vec<usize>>() = both().0 };
+    }
+    let mut found: Vec<usize> = Vec::new();
+    library.call("plain", 1, look, (&raw mut found).cast());
+    let [plain, last] = [found[1], found[found.len() - 1]];
+    let mut island = Island::new();
+    let begin = island.0 + PAGE;
+    let words = island.words();
+    (words[100], words[203]) = (plain, last);
+    for (pointer, count) in [(202, 2), (203, 1), (102, 1), (101, 1), (100, 1), (99, 1), (10, 1)] {
+        let mut frames = [0; 8];
+        let stack = begin + 8 * 100;
+        // The frame address is that of the word behind the return address; where it is the stack pointer or less the walk ends.
+        // SAFETY: as above.
+        let found = unsafe { walk::walk(frames.as_mut_ptr(), 8, stack, begin + 8 * pointer) };
+        assert_eq!(frames[0], plain);
+        assert_eq!(found, count, "{pointer}: {frames:x?}");
+    }
 }
 
 #[test]
