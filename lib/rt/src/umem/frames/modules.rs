@@ -265,7 +265,7 @@ mod tests {
     fn a_page_that_begins_no_module_is_none() {
         let own = a_page_that_begins_no_module_is_none as *const () as usize;
         let begin = by_iteration(own).unwrap().begin;
-        for page in [0, 1, begin + 8, page_of(own), page_of((&raw const begin).addr()), 1 << 46, PAGE] {
+        for page in [0, 1, begin + 8, page_of(own), 1 << 46, PAGE] {
             assert!(by_first_page(page, own).is_none(), "{page:#x}");
         }
         // The module is another one than that of the place.

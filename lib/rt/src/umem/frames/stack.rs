@@ -12,7 +12,7 @@
 //! safe as long as it is mapped; a walk that gets lost in another stack at the same place, after the first was unmapped in part, would not be. The C library puts a
 //! guard below each stack that it makes, the kernel a gap below the main stack.
 //!
-//! A page is tried by asking the kernel to read from it, for something that it then refuses. That takes some 100 ns and never faults.
+//! A page is tried by asking the kernel, which takes some 100 ns and never faults.
 
 use std::cell::Cell;
 use std::ptr;
@@ -134,40 +134,141 @@ fn top() -> usize {
     usize::try_from(if is_main { random } else { record }).unwrap_or_default()
 }
 
-/// Whether the page at an address can be read.
-///
-/// The kernel reads a set of signals from there, for an operation that does not exist. Neither errno nor anything else is changed.
+/// Whether the page at an address can be read. Neither errno nor anything else is changed.
 pub(super) fn can_read(page: usize) -> bool {
-    const NO_OPERATION: i64 = -1;
-    const SET_BYTES: i64 = 8;
-    let answer: i64;
-    // SAFETY: a system call that changes nothing.
-    #[cfg(target_arch = "x86_64")]
+    can_be_readied(page).unwrap_or_else(|| is_read_by_the_kernel(page))
+}
+
+/// Asks the kernel to have the page ready for reading. None: it does not know that (before 5.14), or does not do it.
+fn can_be_readied(page: usize) -> Option<bool> {
+    const POPULATE_READ: usize = 22;
+    // SAFETY: it changes nothing that a program can see.
+    let ask = |page| unsafe { call(libc::SYS_madvise, [page, PAGE, POPULATE_READ, 0]) };
+    if ask(page) == 0 {
+        return Some(true);
+    }
+    // A page that nobody may touch is refused as a question is that is not known. This one can be read.
+    let local = 0_u8;
+    if ask(page_of((&raw const local).addr())) == 0 { Some(false) } else { None }
+}
+
+/// Makes the kernel read a set of signals from there, for an operation that does not exist. Valgrind takes that for a mistake.
+fn is_read_by_the_kernel(page: usize) -> bool {
+    const NO_OPERATION: usize = usize::MAX;
+    const SET_BYTES: usize = 8;
+    // SAFETY: it changes nothing.
+    let answer = unsafe { call(libc::SYS_rt_sigprocmask, [NO_OPERATION, page, 0, SET_BYTES]) };
+    answer == -i64::from(libc::EINVAL)
+}
+
+/// A system call: what it answers, or the negative of its errno.
+///
+/// # Safety
+/// That of the call.
+#[cfg(target_arch = "x86_64")]
+unsafe fn call(number: i64, [first, second, third, fourth]: [usize; 4]) -> i64 {
+    let answer;
+    // SAFETY: our caller promises it; the kernel changes the named registers only.
     unsafe {
         core::arch::asm!(
             "syscall",
-            inlateout("rax") libc::SYS_rt_sigprocmask => answer,
-            in("rdi") NO_OPERATION,
-            in("rsi") page,
-            in("rdx") 0,
-            in("r10") SET_BYTES,
+            inlateout("rax") number => answer,
+            in("rdi") first,
+            in("rsi") second,
+            in("rdx") third,
+            in("r10") fourth,
             out("rcx") _,
             out("r11") _,
-            options(nostack, readonly),
+            options(nostack),
         );
     }
-    // SAFETY: as above.
-    #[cfg(target_arch = "aarch64")]
+    answer
+}
+
+/// As above.
+///
+/// # Safety
+/// As above.
+#[cfg(target_arch = "aarch64")]
+unsafe fn call(number: i64, [first, second, third, fourth]: [usize; 4]) -> i64 {
+    let answer;
+    // SAFETY: our caller promises it; the kernel changes the named register only.
     unsafe {
         core::arch::asm!(
             "svc 0",
-            in("x8") libc::SYS_rt_sigprocmask,
-            inlateout("x0") NO_OPERATION => answer,
-            in("x1") page,
-            in("x2") 0,
-            in("x3") SET_BYTES,
-            options(nostack, readonly),
+            in("x8") number,
+            inlateout("x0") first => answer,
+            in("x1") second,
+            in("x2") third,
+            in("x3") fourth,
+            options(nostack),
         );
     }
-    answer == -i64::from(libc::EINVAL)
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_to_try_a_page_tell_what_can_be_read() {
+        let map = |access| {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            // SAFETY: a mapping of its own.
+            let page = unsafe { libc::mmap(ptr::null_mut(), PAGE, access, flags, -1, 0) };
+            assert_ne!(page, libc::MAP_FAILED);
+            page.expose_provenance()
+        };
+        let local = 0_u64;
+        let own = page_of((&raw const local).addr());
+        let code = page_of(page_of as *const () as usize);
+        let none = map(libc::PROT_NONE);
+        let pages = [
+            (own, true),
+            (code, true),
+            (map(libc::PROT_READ), true),
+            (map(libc::PROT_READ | libc::PROT_WRITE), true),
+            (none, false),
+            (PAGE, false),
+            (page_of(usize::MAX >> 17), false),
+            (page_of(usize::MAX), false),
+        ];
+        for (page, expected) in pages {
+            assert_eq!(is_read_by_the_kernel(page), expected, "{page:#x}");
+            assert!(can_be_readied(page).is_none_or(|answer| answer == expected), "{page:#x}");
+            assert_eq!(can_read(page), expected, "{page:#x}");
+        }
+        // SAFETY: the mapping is ours, and nobody uses it.
+        unsafe { libc::munmap(ptr::with_exposed_provenance_mut(none), PAGE) };
+        assert!(!can_read(none) && !is_read_by_the_kernel(none));
+    }
+
+    #[test]
+    fn words_are_read_from_the_own_stack_without_asking_again() {
+        let words = [1_usize, 2, 3];
+        let at = words.as_ptr().addr();
+        let mut stack = Stack::at(at, true);
+        assert!(stack.other.is_none(), "it is the thread's own");
+        assert_eq!([0, 8, 16].map(|offset| stack.word(at + offset)), [Some(1), Some(2), Some(3)]);
+        assert_eq!([1, 4, 7].map(|offset| stack.word(at + offset)), [None; 3], "no word begins there");
+        let own = OWN.get();
+        assert!(own.low <= at && at < own.top && own.hole == 0);
+        assert_eq!((stack.word(own.top), stack.word(own.low - 8), stack.word(0)), (None, None, None));
+        assert!(stack.word(own.top - 8).is_some());
+        assert_eq!((Stack::at(at, true).low, OWN.get().low), (own.low, own.low));
+    }
+
+    #[test]
+    fn another_stack_is_tried_page_by_page_and_never_far() {
+        let words = vec![7_usize; 4 * PAGE / 8];
+        let first = page_of(words.as_ptr().addr() + PAGE - 1);
+        let mut stack = Stack::at(first + 16, false);
+        assert!(stack.other.is_some() && stack.room == 0, "nothing is known of it");
+        for at in [first + 16, first + PAGE, first, first + 2 * PAGE - 8] {
+            assert_eq!(stack.word(at), Some(7));
+        }
+        assert_eq!(stack.word(first - PAGE), None, "below, and more than a red zone");
+        assert_eq!(stack.word(first + 16 + FAR), None);
+    }
 }
