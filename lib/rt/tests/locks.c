@@ -180,6 +180,7 @@ int main(void)
 {
 	struct timespec past = moment(-1);
 
+	CHECK(sizeof(rt_mutex_t) == sizeof(pthread_mutex_t) + 8 && sizeof(rt_cond_t) == 16);
 	CHECK(rt_cond_init(&cond, 0) == 0);
 	REFUSED(rt_mutex_init(NULL, 0), EINVAL);
 	REFUSED(rt_mutex_init(&mutex, 4), EINVAL);

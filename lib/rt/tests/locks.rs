@@ -207,7 +207,7 @@ fn be_fifo(priority: c_int) -> bool {
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const wanted) == 0 }
 }
 
-/// What the holder's priority comes to while one of FIFO 20 waits, and after; the plain one as `None` if rights are lacking.
+/// What the holder's priority comes to while one of FIFO 20 waits, and after; `None` without the right to that class.
 fn inherited(mutex: &Mutex<()>) -> Option<(i32, i32)> {
     let (is_waiting, tid) = (AtomicBool::new(false), AtomicI32::new(0));
     let held = mutex.lock().unwrap();
@@ -220,7 +220,7 @@ fn inherited(mutex: &Mutex<()>) -> Option<(i32, i32)> {
             drop(mutex.lock().unwrap());
             has_right
         });
-        while !is_waiting.load(Ordering::Acquire) || !sleeps_in_futex(tid.load(Ordering::Relaxed)) {
+        while !is_waiting.load(Ordering::Acquire) || !sleeps_in_futex(tid.load(Ordering::Relaxed), &LOCKING) {
             std::thread::sleep(Duration::from_millis(1));
         }
         let during = priority_now();
@@ -230,14 +230,30 @@ fn inherited(mutex: &Mutex<()>) -> Option<(i32, i32)> {
     })
 }
 
-/// Whether a thread waits in the system call for locks.
-fn sleeps_in_futex(tid: i32) -> bool {
+/// Whether a thread waits in the system call for locks, in one of these operations; private or not.
+fn sleeps_in_futex(tid: i32, operations: &[c_int]) -> bool {
     let call = std::fs::read_to_string(format!("/proc/self/task/{tid}/syscall")).unwrap_or_default();
-    call.split(' ').next() == Some(&libc::SYS_futex.to_string())
+    let mut words = call.split(' ');
+    let is_futex = words.next() == Some(&libc::SYS_futex.to_string());
+    let operation =
+        words.nth(1).and_then(|word| c_int::from_str_radix(word.trim_start_matches("0x"), 16).ok());
+    is_futex && operation.is_some_and(|operation| operations.contains(&(operation & libc::FUTEX_CMD_MASK)))
 }
+
+/// Why priorities of others cannot be looked at here; `None` if they can.
+fn blind() -> Option<&'static str> {
+    let has_calls = std::fs::read_to_string("/proc/thread-self/syscall").is_ok();
+    (!has_calls).then_some("the kernel does not tell in which system call a thread waits")
+}
+
+/// Waiting for a mutex that inherits, and for a plain one.
+const LOCKING: [c_int; 3] = [libc::FUTEX_LOCK_PI, libc::FUTEX_LOCK_PI2, libc::FUTEX_WAIT];
 
 #[test]
 fn who_holds_it_has_the_priority_of_who_waits() {
+    if let Some(why) = blind() {
+        return println!("skipped: who_holds_it_has_the_priority_of_who_waits: {why}");
+    }
     let before = priority_now();
     let Some(seen) = inherited(&Mutex::new(()).unwrap()) else {
         return println!(
@@ -246,4 +262,45 @@ fn who_holds_it_has_the_priority_of_who_waits() {
     };
     assert_eq!(seen, (-1 - 20, before));
     assert_eq!(inherited(&Mutex::plain(()).unwrap()), Some((before, before)));
+}
+
+#[test]
+fn who_was_woken_and_finds_the_mutex_held_lends_its_priority() {
+    if let Some(why) = blind() {
+        return println!("skipped: who_was_woken_and_finds_the_mutex_held_lends_its_priority: {why}");
+    }
+    let before = priority_now();
+    let (mutex, changed) = (Mutex::new(false).unwrap(), Condition::new());
+    let tid = AtomicI32::new(0);
+    let sleeps = |operations: &[c_int]| {
+        while !sleeps_in_futex(tid.load(Ordering::Acquire), operations) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let has_right = be_fifo(20);
+            let mut held = mutex.lock().unwrap();
+            // SAFETY: it only asks.
+            tid.store(unsafe { libc::gettid() }, Ordering::Release);
+            while !*held {
+                held = changed.wait(held).unwrap();
+            }
+            has_right
+        });
+        sleeps(&[libc::FUTEX_WAIT_BITSET]);
+        let mut held = mutex.lock().unwrap();
+        *held = true;
+        assert_eq!(priority_now(), before);
+        changed.notify_one();
+        sleeps(&[libc::FUTEX_LOCK_PI, libc::FUTEX_LOCK_PI2]);
+        let during = priority_now();
+        drop(held);
+        if !waiter.join().unwrap() {
+            return println!(
+                "skipped: who_was_woken_and_finds_the_mutex_held_lends_its_priority: no right to real-time classes (ulimit -r)"
+            );
+        }
+        assert_eq!((during, priority_now()), (-1 - 20, before));
+    });
 }

@@ -14,6 +14,9 @@ pub(crate) struct RawCondition {
     is_shared: AtomicU32,
 }
 
+// As much as the header's.
+const _: () = assert!(size_of::<RawCondition>() == 16);
+
 /// As of mutexes.
 const MARK: u32 = u32::from_le_bytes(*b"mpcv");
 

@@ -42,6 +42,9 @@ pub(crate) struct RawMutex {
     reserved: u32,
 }
 
+// As much as the header's.
+const _: () = assert!(size_of::<RawMutex>() == size_of::<pthread_mutex_t>() + 8);
+
 // SAFETY: a mutex is for many threads: of the C library's all calls may be made by all of them at once.
 unsafe impl Send for RawMutex {}
 // SAFETY: as above.
