@@ -124,6 +124,27 @@ fn the_example_of_real_time_tells_what_it_has_and_meets_no_fault() {
 }
 
 #[test]
+fn the_example_shows_who_is_first_under_each_lock() {
+    let test = "the_example_shows_who_is_first_under_each_lock";
+    if !has("cc") {
+        return println!("skipped: {test}: there is no C compiler");
+    }
+    let out = run("cc", "gnu99", "examples/inversion.c", "so");
+    let said = String::from_utf8(out.stdout).unwrap();
+    if said.starts_with("cannot show an inversion: Operation not permitted") {
+        return println!("skipped: {test}: no right to real-time classes (ulimit -r)");
+    }
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "plain: the high one has the lock when the middle one is done",
+            "inherits: the high one has the lock before the middle one is done",
+        ]
+    );
+}
+
+#[test]
 fn the_shared_library_exports_what_the_list_says() {
     if !has("nm") {
         return println!("skipped: the_shared_library_exports_what_the_list_says: there is no nm (binutils)");
