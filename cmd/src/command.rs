@@ -5,8 +5,8 @@ use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use crate::{
     capture, compare, cpustat, cputrack, demo, diagnose, dispadmin, doctor, experiment, help, intrstat,
-    latstat, lgrpinfo, load, mpstat, occupancy, pbind, plgrp, pooladm, poolbind, poolcfg, poolstat, priocntl,
-    prstat, psradm, psrinfo, psrset, quiet, replay, sim, zones,
+    latstat, lgrpinfo, load, mpstat, occupancy, pbind, plgrp, pooladm, poolbind, poolcfg, poolstat, posix,
+    priocntl, prstat, psradm, psrinfo, psrset, quiet, replay, sim, zones,
 };
 use millpond_session::reason;
 use std::ffi::OsString;
@@ -59,6 +59,7 @@ pub const COMMANDS: &[Command] = &[
     intrstat::COMMAND,
     quiet::COMMAND,
     doctor::COMMAND,
+    posix::COMMAND,
     sim::COMMAND,
     capture::COMMAND,
     load::COMMAND,

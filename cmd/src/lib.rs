@@ -59,6 +59,7 @@ mod poolbind;
 mod poolcfg;
 mod pools;
 mod poolstat;
+mod posix;
 mod priocntl;
 mod prstat;
 mod psradm;

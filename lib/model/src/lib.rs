@@ -20,6 +20,7 @@ mod ids;
 mod latency;
 mod lgroups;
 pub mod pools;
+mod posix;
 mod pset;
 mod sample;
 mod state;
@@ -43,6 +44,7 @@ pub use disturbance::{Cause, Disturbance, DisturbanceKind, Disturbed, Doer, Stre
 pub use ids::{CPU_MAX, ChipId, CoreId, CpuId, LgrpId, Lwp, LwpId, ParseIdError, Pid, PoolId, PsetId};
 pub use latency::{LATENCY_ROWS, LATENCY_STAGES, LatencySample, Moment, MomentKind, Sharer};
 pub use lgroups::{Affinity, Group, GroupId, GroupKind, LgroupTree, NoSuchAffinity, SetMemory};
+pub use posix::{PosixAnswer, PosixBundle, PosixOption};
 pub use pset::{Pset, PsetMode};
 pub use sample::{COLUMNS, Column, CpuSample, Sample, Ticks};
 pub use state::{PARSEABLE_STATES, State, Transition, TransitionError};

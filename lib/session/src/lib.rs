@@ -41,6 +41,7 @@ mod open;
 mod output;
 mod place;
 mod pools_file;
+mod posix;
 mod process;
 mod record;
 mod session;

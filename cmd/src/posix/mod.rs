@@ -1,0 +1,160 @@
+//! Lists the real-time options of POSIX in their four bundles, and what the system answers for each.
+//!
+//! A program that was compiled for an option asks `sysconf` whether the system has it. The answer is the version of the standard by which it is there (200809 on
+//! Linux, 200112 on Solaris), or that it is lacking. `at run time` is an answer of 0: the calls are there, and say themselves whether they work.
+//! Bundles are those of the Single UNIX Specification, version 3 (POSIX.1-2001); since 2008 some of their options are a part of every system.
+//!
+//! On a simulated machine Solaris answers. The files of a captured one do not say.
+//!
+//! ```text
+//! $ millpond posix
+//! Realtime Threads: lacks 0 of 3
+//!   _POSIX_THREAD_PRIO_INHERIT         200809         mutexes whose owner has the priority of who waits
+//!   _POSIX_THREAD_PRIO_PROTECT         200809         mutexes whose owner has a priority of their own
+//!   _POSIX_THREAD_PRIORITY_SCHEDULING  200809         classes and priorities of threads
+//! ```
+//!
+//! # Options
+//!
+//! ```text
+//! --csv    commas, for spreadsheets
+//! ```
+//!
+//! # JSON
+//!
+//! ```text
+//! {"bundles":[{"name":"Realtime Threads","lacks":0,
+//!              "options":[{"name":"_POSIX_THREAD_PRIO_INHERIT","answer":"supported","version":200809}]}],
+//!  "machine":"real"}
+//! ```
+//!
+//! An answer is `supported`, `at run time` or `not supported`; `version` is null without the first.
+//!
+//! # Status
+//!
+//! 0, also where options are lacking; 1 when nobody answers, or 2 for what makes no sense.
+
+use crate::args::Parsed;
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Exit, Failure, facet};
+use millpond_model::{PosixAnswer, PosixBundle, PosixOption};
+use millpond_report::{Align, Cell, Table};
+use serde_json::{Value, json};
+
+pub(crate) const COMMAND: Command = Command {
+    name: "posix",
+    applet: false,
+    summary: "list the real-time options of POSIX that the system has",
+    usage: &["[--csv]"],
+    letters: "",
+    longs: &["csv"],
+    source: include_str!("mod.rs"),
+    run,
+};
+
+/// Options with their answers.
+type Answers = [(PosixOption, PosixAnswer)];
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    if !parsed.operands.is_empty() {
+        return Err(Failure::Usage("it takes no operands".into()));
+    }
+    let is_csv = parsed.long("csv");
+    if is_csv && parsed.common.json {
+        return Err(Failure::Usage("options --csv and --json are mutually exclusive".into()));
+    }
+    let session = ctx.reading(&parsed.common)?;
+    let answers = facet("options of POSIX", session.posix_answers())?;
+    if parsed.common.json {
+        ctx.json(&json!({ "machine": session.machine().name(), "bundles": bundles(&answers) }));
+    } else if is_csv {
+        ctx.out.text(&table(&answers).csv());
+    } else {
+        print(&answers, ctx);
+    }
+    Ok(Exit::DONE)
+}
+
+/// Those of one bundle.
+fn of(bundle: PosixBundle, answers: &Answers) -> impl Iterator<Item = &(PosixOption, PosixAnswer)> {
+    answers.iter().filter(move |(option, _)| option.bundle() == bundle)
+}
+
+fn lacks(bundle: PosixBundle, answers: &Answers) -> usize {
+    of(bundle, answers).filter(|(_, answer)| *answer == PosixAnswer::Unsupported).count()
+}
+
+/// In words, but for the version.
+fn word(answer: PosixAnswer) -> &'static str {
+    match answer {
+        PosixAnswer::Supported(_) => "supported",
+        PosixAnswer::Undecided => "at run time",
+        PosixAnswer::Unsupported => "not supported",
+    }
+}
+
+fn cell(answer: PosixAnswer) -> Cell {
+    match answer {
+        PosixAnswer::Supported(version) => Cell::Count(version.into()),
+        other => Cell::from(word(other)),
+    }
+}
+
+fn print(answers: &Answers, ctx: &mut Ctx<'_>) {
+    for (at, bundle) in PosixBundle::ALL.into_iter().enumerate() {
+        if at > 0 {
+            ctx.out.line("");
+        }
+        let count = of(bundle, answers).count();
+        ctx.out.line(format_args!("{}: lacks {} of {count}", bundle.name(), lacks(bundle, answers)));
+        for (option, answer) in of(bundle, answers) {
+            let answer = cell(*answer);
+            ctx.out.line(format_args!("  {:<33}  {answer:<13}  {}", option.name(), option.summary()));
+        }
+    }
+}
+
+fn table(answers: &Answers) -> Table {
+    let mut table = Table::new(&[("bundle", Align::Left), ("option", Align::Left), ("answer", Align::Left)]);
+    for (option, answer) in answers {
+        table.row([Cell::from(option.bundle().name()), Cell::from(option.name()), cell(*answer)]);
+    }
+    table
+}
+
+fn bundles(answers: &Answers) -> Vec<Value> {
+    let one = |bundle: PosixBundle| {
+        let option = |(option, answer): &(PosixOption, PosixAnswer)| {
+            let version = match answer {
+                PosixAnswer::Supported(version) => Some(*version),
+                PosixAnswer::Undecided | PosixAnswer::Unsupported => None,
+            };
+            json!({ "name": option.name(), "answer": word(*answer), "version": version })
+        };
+        let options: Vec<Value> = of(bundle, answers).map(option).collect();
+        json!({ "name": bundle.name(), "lacks": lacks(bundle, answers), "options": options })
+    };
+    PosixBundle::ALL.into_iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_that_says_itself_is_not_lacking_and_has_no_version() {
+        let answers = [
+            (PosixOption::Barriers, PosixAnswer::Undecided),
+            (PosixOption::SpinLocks, PosixAnswer::Unsupported),
+        ];
+        assert_eq!(lacks(PosixBundle::AdvancedRealtimeThreads, &answers), 1);
+        let bundle = &bundles(&answers)[3];
+        assert_eq!(bundle["options"][0]["answer"], "at run time");
+        assert_eq!(bundle["options"][0]["version"], Value::Null);
+        assert_eq!(
+            table(&answers).csv(),
+            "bundle,option,answer\nAdvanced Realtime Threads,_POSIX_BARRIERS,at run time\nAdvanced Realtime Threads,_POSIX_SPIN_LOCKS,not supported\n"
+        );
+    }
+}

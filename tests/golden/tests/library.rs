@@ -1,0 +1,57 @@
+//! Experiments that call the library for real-time programs, with the one that cargo built beside this test.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use millpond_cmd::{Ctx, Exit, run};
+use millpond_session::Output;
+use serde_json::Value;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Of the package millpond-rt, on which this one depends so that it is built.
+fn library() -> PathBuf {
+    std::env::current_exe().unwrap().with_file_name("libmillpond_rt.so")
+}
+
+/// What `millpond experiment WORDS --library …` does: status, output and messages.
+fn experiment(words: &[&str]) -> (Exit, String, String) {
+    let begin = ["millpond", "experiment"].map(OsString::from).into_iter();
+    let named = [OsString::from("--library"), library().into_os_string()];
+    let words: Vec<OsString> = begin.chain(words.iter().map(OsString::from)).chain(named).collect();
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let exit = run(&words, &mut Ctx::new(Output::to(&mut out), Output::to(&mut err)));
+    (exit, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
+}
+
+#[test]
+fn inversion_is_unbounded_under_the_plain_lock_and_bounded_under_ours() {
+    let (exit, out, err) = experiment(&["inversion", "--json"]);
+    if exit == Exit::REFUSED && err.contains("cannot use the class FIFO") {
+        let why = err.lines().next().unwrap_or_default();
+        return println!(
+            "skipped: inversion_is_unbounded_under_the_plain_lock_and_bounded_under_ours: {why}"
+        );
+    }
+    assert_eq!(exit, Exit::DONE, "{err}");
+    let found: Value = serde_json::from_str(&out).unwrap();
+    let meetings: Vec<(&str, u64, bool)> = found["meetings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| {
+            let lock = one["lock"].as_str().unwrap();
+            (lock, one["middle_ms"].as_u64().unwrap(), one["inverted"].as_bool().unwrap())
+        })
+        .collect();
+    assert_eq!(
+        meetings,
+        [
+            ("plain", 20, true),
+            ("plain", 60, true),
+            ("plain", 180, true),
+            ("inherits", 20, false),
+            ("inherits", 60, false),
+            ("inherits", 180, false),
+        ]
+    );
+}
