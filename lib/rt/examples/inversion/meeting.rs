@@ -292,11 +292,15 @@ fn pin(processor: usize) -> Result<(), String> {
 fn be_fifo(priority: i32) -> Result<(), String> {
     let wanted = libc::sched_param { sched_priority: priority };
     // SAFETY: the record is read.
-    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const wanted) } {
-        0 => Ok(()),
-        _ => Err(format!(
-            "cannot use the class FIFO: {} (it needs CAP_SYS_NICE, or a limit of 30: ulimit -r)",
-            io::Error::last_os_error()
-        )),
+    if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const wanted) } == 0 {
+        return Ok(());
     }
+    let error = io::Error::last_os_error();
+    Err(match error.raw_os_error() {
+        Some(libc::EPERM) => {
+            "cannot use the class FIFO: there is no right to it (CAP_SYS_NICE, or a limit: ulimit -r 30)"
+                .into()
+        }
+        _ => format!("cannot use the class FIFO: {error}"),
+    })
 }

@@ -204,3 +204,29 @@ fn lock_by_the_other_clock(mutex: *mut pthread_mutex_t, deadline: Deadline) -> R
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn where_the_kernel_waits_by_the_other_clock_only_it_is_waited_as_long() {
+        let mutex = RawMutex::none();
+        mutex.init(Protocol::Inherit, Scope::Private).unwrap();
+        let known = || mutex.known().unwrap();
+        let take = |deadline: Instant| lock_by_the_other_clock(known(), Deadline::from(deadline));
+        assert!(matches!(take(Instant::now() + Duration::from_secs(60)), Ok(State::Whole)));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let soon = Instant::now() + Duration::from_millis(3);
+                assert!(matches!(take(soon), Err(LockRefusal::TimedOut)));
+                assert!(Instant::now() >= soon);
+                assert!(matches!(take(Instant::now()), Err(LockRefusal::TimedOut)));
+            });
+        });
+        mutex.unlock().unwrap();
+        mutex.destroy().unwrap();
+        assert!(matches!(mutex.lock(), Err(LockRefusal::Invalid)));
+    }
+}
