@@ -8,7 +8,7 @@
 //!
 //! # What there is
 //!
-//! * [`Mutex`]: a lock and what it protects. [`Mutex::new`] inherits; [`Mutex::plain`] does not, and is as cheap where nobody waits.
+//! * [`Mutex`]: a lock and what it protects. [`Mutex::new`] inherits; [`Mutex::plain`] does not, and costs a little less where nobody waits.
 //! * [`Condition`]: for waiting under a mutex until something is true.
 //! * `Word`: for our own data, inside an allocator.
 //!
