@@ -68,6 +68,7 @@ fn facets(machine: &dyn Machine) -> Vec<Facet> {
         ("lgroups", machine.lgroups().map(drop)),
         ("disturbances", machine.disturbances().map(drop)),
         ("microstates", machine.census().map(drop)),
+        ("memory images", machine.images().map(drop)),
         ("classes", machine.dispatcher().map(drop)),
         ("latency probes", machine.latency().map(drop)),
         ("live tables", machine.dispatcher().and_then(|dispatcher| dispatcher.live())),

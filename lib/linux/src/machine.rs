@@ -14,7 +14,7 @@ use crate::words;
 use crate::{Os, Root, is_gone};
 use millpond_machine::{
     Absent, Accounting, Census, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters,
-    Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, Pools, Processors, Psets,
+    Images, Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, Pools, Processors, Psets,
     Reason, Refusal, Sampler, Step, Threads, Value, Writing, Zones,
 };
 use millpond_model::CpuSet;
@@ -469,6 +469,10 @@ impl Machine for LinuxMachine {
 
     fn census(&self) -> Result<&dyn Census, Absent> {
         Ok(self)
+    }
+
+    fn images(&self) -> Result<&dyn Images, Absent> {
+        if self.os.root.live { Ok(self) } else { Err(Absent::because("a captured machine has files, and no memory of its processes")) }
     }
 }
 

@@ -48,7 +48,7 @@ pub use absent::Absent;
 pub use change::{Baseline, Change, Knob, Step, Value};
 pub use execute::{Committed, Finding, Repair, Writer, is_at_rest, repair};
 pub use facets::{
-    Accounting, Census, Clock, Counters, Dispatcher, Disturbances, HardwareCounters, Interrupts,
+    Accounting, Census, Clock, Counters, Dispatcher, Disturbances, HardwareCounters, Images, Interrupts,
     LatencyProbe, Lgroups, Pools, Processors, Psets, Sampler, Threads, Zones,
 };
 pub use journal::{Journal, JournalError, MemoryJournal, Operation, fold, forget_refused};
@@ -138,6 +138,11 @@ pub trait Machine: Knobs {
     /// # Errors
     /// [`Absent`] when there is no such facet here.
     fn census(&self) -> Result<&dyn Census, Absent>;
+    /// What processes have in memory.
+    ///
+    /// # Errors
+    /// [`Absent`] when there is no such facet here.
+    fn images(&self) -> Result<&dyn Images, Absent>;
 }
 
 /// The part of a machine that the executor uses: single values with names.

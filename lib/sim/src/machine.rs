@@ -12,7 +12,7 @@ use crate::workloads::Load;
 use crate::{catalogue, description};
 use millpond_machine::{
     Absent, Accounting, Census, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters,
-    Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, MemoryJournal, Pools,
+    Images, Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, MemoryJournal, Pools,
     Processors, Psets, Reason, Refusal, Sampler, Step, Subject, Threads, Value, Zones,
 };
 use millpond_model::{CpuId, Lwp, LwpId, Nanos, Pid, PsetId, Topology, WallTime};
@@ -263,6 +263,10 @@ impl Machine for SimMachine {
 
     fn census(&self) -> Result<&dyn Census, Absent> {
         Ok(self)
+    }
+
+    fn images(&self) -> Result<&dyn Images, Absent> {
+        Err(Absent::because("what runs on a simulated machine has no memory"))
     }
 }
 

@@ -3,7 +3,7 @@
 use jiff::tz::TimeZone;
 use millpond_machine::{
     Absent, Accounting, Census, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters,
-    Interrupts, Journal, JournalError, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, MemoryJournal,
+    Images, Interrupts, Journal, JournalError, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, MemoryJournal,
     Operation, Pools, Processors, Psets, Refusal, Sampler, Step, Threads, Value, Zones,
 };
 use millpond_model::{CpuId, Pid};
@@ -139,6 +139,10 @@ impl Machine for Stage {
 
     fn census(&self) -> Result<&dyn Census, Absent> {
         self.sim.census()
+    }
+
+    fn images(&self) -> Result<&dyn Images, Absent> {
+        self.sim.images()
     }
 }
 

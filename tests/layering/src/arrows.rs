@@ -1,7 +1,7 @@
 //! The map of rooms: who may know whom.
 //!
 //! ```text
-//! model ◀ formats machine planner report ◀ linux sim pools observe ◀ session ◀ experiments ◀ cmd svc ◀ bin
+//! model ◀ formats machine planner report ◀ linux sim pools observe umem ◀ session ◀ experiments ◀ cmd svc ◀ bin
 //!         workloads ◀ sim experiments cmd        bpf ◀ linux        rt-layout ◀ rt ◀ rt-malloc: libc alone
 //!                                                                  rt-layout ◀ umem
 //! ```
@@ -49,8 +49,8 @@ pub struct Dependency {
 /// The columns of the map, left to right.
 const COLUMNS: [&[&str]; 7] = [
     &["model"],
-    &["formats", "machine", "planner", "report", "member", "umem"],
-    &["linux", "sim", "pools", "observe", "member-c"],
+    &["formats", "machine", "planner", "report", "member"],
+    &["linux", "sim", "pools", "observe", "umem", "member-c"],
     &["session"],
     &["experiments"],
     &["cmd", "svc"],
@@ -198,7 +198,7 @@ mod tests {
         ("lib/rt-layout", &[]),
         ("lib/rt", &["@libc", "lib/rt-layout"]),
         ("lib/rt-malloc", &["@libc", "lib/rt"]),
-        ("lib/umem", &["lib/rt-layout"]),
+        ("lib/umem", &["lib/rt-layout", "lib/machine"]),
         ("lib/linux", &["lib/machine", "lib/formats", "lib/bpf", "dev:@tempfile"]),
         ("lib/sim", &["lib/machine", "lib/workloads"]),
         ("lib/observe", &["lib/model", "lib/report"]),

@@ -7,6 +7,7 @@ mod counters;
 mod dispatcher;
 mod disturbances;
 mod hardware;
+mod images;
 mod interrupts;
 mod latency;
 mod lgroups;
@@ -27,6 +28,7 @@ pub use hardware::{
     CpuCounting, CpuReading, EventKind, EventList, Follow, Happening, HardwareCounters, Interface,
     LwpCounting, LwpReading, Tracked, Tracking, Wanted,
 };
+pub use images::{Image, Images, Mapping, StoppedThread, Symbol};
 pub use interrupts::{Interrupt, InterruptKind, Interrupts};
 pub use latency::{LatencyProbe, LatencyWatch, Measured, Place, PlacePlan, ProbePlan, Stamps};
 pub use lgroups::{Homed, Lgroups, NodeMemory, NodeStatus, Reach, nothing_near};

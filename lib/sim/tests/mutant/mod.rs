@@ -10,7 +10,7 @@ use journal::SpoiledJournal;
 use millpond_machine::facets::{LwpStatus, Move};
 use millpond_machine::{
     Absent, Accounting, Census, Change, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters,
-    Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, Pools, Processors, Psets,
+    Images, Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, Pools, Processors, Psets,
     Reason, Refusal, Sampler, Step, Threads, Value, Zones,
 };
 use millpond_model::{CpuId, Lwp, Pid, PsetId, State};
@@ -277,6 +277,10 @@ impl Machine for Mutant {
 
     fn census(&self) -> Result<&dyn Census, Absent> {
         self.sim.census()
+    }
+
+    fn images(&self) -> Result<&dyn Images, Absent> {
+        self.sim.images()
     }
 }
 

@@ -1,0 +1,219 @@
+//! The heap of one copy of the library: everything that can be reached from its root.
+
+use crate::cache::{self, Cache};
+use crate::magazines::Magazines;
+use crate::memory::Memory;
+use crate::root::{self, Root};
+use crate::span::{self, Span, Use};
+use millpond_machine::Refusal;
+use millpond_rt_layout as layout;
+use std::collections::BTreeMap;
+use std::mem::size_of;
+
+/// Why there is nothing to look at.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FindError {
+    /// No root is there.
+    #[error("it has no object caches of ours")]
+    NoCaches,
+    /// Its library is of another version.
+    #[error(
+        "its object caches are laid out as version {theirs} has it, and this program knows version {ours}"
+    )]
+    OtherLayout {
+        /// What is there.
+        theirs: u32,
+        /// What is known here.
+        ours: u32,
+    },
+    /// The root that was there cannot be read any more.
+    #[error("the root of its object caches cannot be read")]
+    Unreadable,
+    /// The memory cannot be looked at.
+    #[error("{}", .0.reason)]
+    Refused(Refusal),
+}
+
+impl From<Refusal> for FindError {
+    fn from(refusal: Refusal) -> Self {
+        FindError::Refused(refusal)
+    }
+}
+
+/// What one buffer is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Somebody has it.
+    Allocated,
+    /// It is free in its slab.
+    Free,
+    /// It is free in a magazine.
+    InMagazine,
+}
+
+/// Everything of one copy of the library, as it was when it was read.
+pub struct Heap<'a> {
+    pub(crate) memory: &'a Memory<'a>,
+    /// The root.
+    pub root: Root,
+    /// All caches that make sense, in the order of their list.
+    pub caches: Vec<Cache>,
+    /// All spans, ascending by address; none before [`Heap::survey`].
+    pub spans: Vec<Span>,
+    /// What made no sense, in sentences.
+    pub problems: Vec<String>,
+    pub(crate) magazines: Magazines,
+    /// Where tables of the page map are.
+    tables: Vec<(u64, u64)>,
+}
+
+impl<'a> Heap<'a> {
+    /// Looks for every copy of the library, and reads its caches and magazines.
+    ///
+    /// # Errors
+    /// [`FindError`] when there is none that can be understood.
+    pub fn find(memory: &'a Memory<'a>) -> Result<Vec<Heap<'a>>, FindError> {
+        let mappings = memory.image().mappings()?;
+        let places = root::places(memory, &mappings);
+        let heaps: Vec<_> = places.iter().map(|at| Heap::at(memory, *at)).collect();
+        if heaps.is_empty() {
+            return Err(FindError::NoCaches);
+        }
+        if heaps.iter().all(Result::is_err) {
+            return heaps.into_iter().collect();
+        }
+        Ok(heaps.into_iter().flatten().collect())
+    }
+
+    /// Reads the one whose root is there.
+    ///
+    /// # Errors
+    /// [`FindError`] when it cannot be understood.
+    pub fn at(memory: &'a Memory<'a>, at: u64) -> Result<Heap<'a>, FindError> {
+        let (version, size) = root::version(memory, at).ok_or(FindError::Unreadable)?;
+        if version != layout::Root::VERSION || size as usize != size_of::<layout::Root>() {
+            return Err(FindError::OtherLayout { theirs: version, ours: layout::Root::VERSION });
+        }
+        let root = Root::read(memory, at).ok_or(FindError::Unreadable)?;
+        let mut problems = Vec::new();
+        let caches = cache::all(memory, root.caches, &mut problems);
+        let magazines = Magazines::read(memory, root.threads, &caches, &mut problems);
+        Ok(Heap { memory, root, caches, spans: Vec::new(), problems, magazines, tables: Vec::new() })
+    }
+
+    /// Reads all spans.
+    pub fn survey(&mut self) {
+        (self.spans, self.tables) = span::all(self.memory, self.root.map, &self.caches, &mut self.problems);
+    }
+
+    /// The span of an address.
+    #[must_use]
+    pub fn span(&self, address: u64) -> Option<&Span> {
+        let after = self.spans.partition_point(|span| span.base <= address);
+        self.spans.get(after.checked_sub(1)?).filter(|span| address < span.end())
+    }
+
+    /// The cache of a span that is a slab.
+    #[must_use]
+    pub fn cache_of(&self, span: &Span) -> Option<&Cache> {
+        match span.used {
+            Use::Slab(place) => self.caches.get(place),
+            _ => None,
+        }
+    }
+
+    /// What a chunk of a slab is at.
+    #[must_use]
+    pub fn state(&self, span: &Span, cache: &Cache, chunk: u32) -> State {
+        if span.is_free(chunk) {
+            return State::Free;
+        }
+        let buffer = span.buffer(cache, chunk);
+        let after = self.magazines.rounds.partition_point(|(round, _)| *round < buffer);
+        let is_round = self.magazines.rounds.get(after).is_some_and(|(round, _)| *round == buffer);
+        if is_round { State::InMagazine } else { State::Allocated }
+    }
+
+    /// How many buffers of each cache are in magazines.
+    #[must_use]
+    pub fn in_magazines(&self) -> BTreeMap<usize, u64> {
+        let mut counts = BTreeMap::new();
+        self.magazines.rounds.iter().for_each(|(_, place)| *counts.entry(*place).or_default() += 1);
+        counts
+    }
+
+    /// Blocks that threads have their magazines in.
+    #[must_use]
+    pub fn thread_blocks(&self) -> usize {
+        self.magazines.threads
+    }
+
+    /// Where what the library itself keeps lies, ascending, none touching another: no pointer there makes a buffer somebody's.
+    #[must_use]
+    pub fn own_places(&self) -> Vec<(u64, u64)> {
+        let mut places = self.tables.clone();
+        let mut add = |at: u64, bytes: u64| {
+            if at != 0 {
+                places.push((at, at.saturating_add(bytes)));
+            }
+        };
+        add(self.root.at, size_of::<layout::Root>() as u64);
+        for ring in &self.root.logs {
+            add(ring.base, ring.bytes().unwrap_or(0));
+        }
+        self.caches.iter().for_each(|cache| add(cache.at, size_of::<layout::Cache>() as u64));
+        for span in &self.spans {
+            add(span.at, size_of::<layout::Span>() as u64);
+            if let Some(cache) = self.cache_of(span) {
+                add(span.bufctls, cache.bufctl * u64::from(cache.chunks));
+            }
+        }
+        places.extend(&self.magazines.places);
+        together(places)
+    }
+}
+
+/// Ranges, ascending, those that touch as one.
+pub(crate) fn together(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    ranges.sort_unstable();
+    let mut joined: Vec<(u64, u64)> = Vec::new();
+    for (begin, end) in ranges.into_iter().filter(|(begin, end)| begin < end) {
+        match joined.last_mut() {
+            Some(last) if begin <= last.1 => last.1 = last.1.max(end),
+            _ => joined.push((begin, end)),
+        }
+    }
+    joined
+}
+
+/// What of a range is in none of some ascending ranges.
+pub(crate) fn without((begin, end): (u64, u64), taken: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut left = Vec::new();
+    let mut at = begin;
+    let first = taken.partition_point(|(_, taken_end)| *taken_end <= begin);
+    for &(from, to) in taken[first..].iter().take_while(|(from, _)| *from < end) {
+        if at < from {
+            left.push((at, from));
+        }
+        at = at.max(to);
+    }
+    if at < end {
+        left.push((at, end));
+    }
+    left
+}
+
+#[cfg(test)]
+mod unit {
+    use super::{together, without};
+
+    #[test]
+    fn ranges_are_joined_and_taken_away() {
+        let joined = together(vec![(8, 12), (1, 3), (3, 5), (9, 10), (7, 7)]);
+        assert_eq!(joined, [(1, 5), (8, 12)]);
+        assert_eq!(without((0, 20), &joined), [(0, 1), (5, 8), (12, 20)]);
+        assert_eq!(without((2, 9), &joined), [(5, 8)]);
+        assert_eq!(without((2, 4), &joined), []);
+        assert_eq!(without((30, 31), &joined), [(30, 31)]);
+    }
+}

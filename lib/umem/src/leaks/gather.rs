@@ -1,0 +1,156 @@
+//! What is read while the process stands still: words that could be addresses of buffers, in buffers and outside of them.
+
+use super::Effort;
+use crate::heap::{FindError, Heap, together, without};
+use crate::memory::Memory;
+use crate::span::Use;
+use millpond_machine::facets::{Mapping, StoppedThread};
+use millpond_rt_layout::PAGE;
+
+/// How much is read at once: what a processor has near while it looks through it.
+const PIECE: u64 = 256 << 10;
+/// Pages of a heap for which there is a map with a bit for each.
+const MAP_MAX: u64 = 1 << 28;
+
+/// What was read.
+pub(super) struct Gathered<'a> {
+    pub(super) heap: Heap<'a>,
+    /// Words outside of the caches' memory.
+    pub(super) roots: Vec<u64>,
+    /// Words in it with their places, ascending by these.
+    pub(super) words: Vec<(u64, u64)>,
+    pub(super) effort: Effort,
+}
+
+/// Which words could be addresses of buffers.
+struct Filter {
+    low: u64,
+    high: u64,
+    /// A bit for each page from `low` on; empty: any.
+    pages: Vec<u64>,
+}
+
+impl Filter {
+    fn of(heap: &Heap<'_>) -> Filter {
+        let used = || heap.spans.iter().filter(|span| span.used != Use::Free);
+        let low = used().map(|span| span.base).min().unwrap_or(0);
+        let high = used().map(crate::Span::end).max().unwrap_or(0);
+        let count = (high - low) / PAGE as u64;
+        let mut pages = Vec::new();
+        if count <= MAP_MAX {
+            pages.resize(usize::try_from(count / 64 + 1).unwrap_or(0), 0);
+            for span in used() {
+                for page in (span.base - low) / PAGE as u64..(span.end() - low) / PAGE as u64 {
+                    if let Some(word) = usize::try_from(page / 64).ok().and_then(|at| pages.get_mut(at)) {
+                        *word |= 1 << (page % 64);
+                    }
+                }
+            }
+        }
+        Filter { low, high, pages }
+    }
+
+    fn passes(&self, word: u64) -> bool {
+        if word < self.low || word >= self.high {
+            return false;
+        }
+        let page = (word - self.low) / PAGE as u64;
+        let bits = usize::try_from(page / 64).ok().and_then(|at| self.pages.get(at));
+        self.pages.is_empty() || bits.is_some_and(|bits| bits >> (page % 64) & 1 == 1)
+    }
+}
+
+/// Reads it.
+pub(super) fn gather<'a>(memory: &'a Memory<'a>, root: u64) -> Result<Gathered<'a>, FindError> {
+    let image = memory.image();
+    let mut heap = Heap::at(memory, root)?;
+    heap.survey();
+    let mappings = image.mappings()?;
+    let threads = image.threads();
+    let filter = Filter::of(&heap);
+    let spans = together(heap.spans.iter().map(|span| (span.base, span.end())).collect());
+    let excluded = together(spans.iter().copied().chain(heap.own_places()).collect());
+    let mut effort = Effort { threads: threads.len() as u64, ..Effort::default() };
+    let mut reader = Reader { memory, filter, buffer: vec![0; usize::try_from(PIECE).unwrap_or(0)] };
+    let mut roots: Vec<u64> = threads
+        .iter()
+        .flat_map(|thread| &thread.words)
+        .copied()
+        .filter(|word| reader.filter.passes(*word))
+        .collect();
+    for (place, mapping) in mappings.iter().enumerate().filter(|(_, m)| m.readable && m.writable) {
+        let begin = stack_in_use(place, &mappings, &threads).unwrap_or(mapping.begin);
+        for part in without((begin, mapping.end), &excluded) {
+            effort.root_bytes += reader.read(part, |_, word| {
+                // The same pointer twice in a row says no more.
+                if roots.last() != Some(&word) {
+                    roots.push(word);
+                }
+            });
+        }
+    }
+    let used = heap.spans.iter().filter(|span| span.used != Use::Free);
+    let used = together(used.map(|span| (span.base, span.end())).collect());
+    let mut words = Vec::new();
+    for range in used {
+        effort.heap_bytes += reader.read(range, |place, word| words.push((place, word)));
+    }
+    Ok(Gathered { heap, roots, words, effort })
+}
+
+/// Reads ranges in pieces.
+struct Reader<'a> {
+    memory: &'a Memory<'a>,
+    filter: Filter,
+    buffer: Vec<u8>,
+}
+
+impl Reader<'_> {
+    /// Gives every word of a range that passes; how many bytes could be read.
+    fn read(&mut self, (begin, end): (u64, u64), mut give: impl FnMut(u64, u64)) -> u64 {
+        let mut bytes_read = 0;
+        for (begin, end) in self.memory.image().written(begin, end) {
+            let mut at = begin.next_multiple_of(8);
+            while at < end {
+                let wanted = usize::try_from((end - at).min(PIECE)).unwrap_or(0);
+                let read = self.memory.image().read(at, &mut self.buffer[..wanted]);
+                for (place, bytes) in (at..).step_by(8).zip(self.buffer[..read].chunks_exact(8)) {
+                    let word = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+                    if self.filter.passes(word) {
+                        give(place, word);
+                    }
+                }
+                bytes_read += read as u64;
+                // Behind a page that cannot be read one goes on with the next.
+                at += if read == wanted {
+                    wanted as u64
+                } else {
+                    (read as u64 / PAGE as u64 + 1) * PAGE as u64
+                };
+            }
+        }
+        bytes_read
+    }
+}
+
+/// Where the part of a mapping begins that a thread's stack has in use; none: it is not certain that the mapping is a stack and no more.
+///
+/// The main thread's is known by its name. Another one is a stack when exactly one thread is in it, when that thread's own data lie above its
+/// stack pointer in the same mapping (so the C library lays them out), and when nothing that can be read ends where it begins.
+fn stack_in_use(place: usize, mappings: &[Mapping], threads: &[StoppedThread]) -> Option<u64> {
+    let mapping = &mappings[place];
+    let mut inside = threads.iter().filter(|thread| mapping.contains(thread.stack_pointer));
+    let (thread, others) = (inside.next()?, inside.next());
+    if others.is_some() {
+        return None;
+    }
+    let pointer = thread.stack_pointer;
+    let is_known = mapping.file == "[stack]" || {
+        let above = thread.thread_pointer.is_some_and(|own| own > pointer && mapping.contains(own));
+        let below = place.checked_sub(1).and_then(|below| mappings.get(below));
+        above
+            && mapping.file.is_empty()
+            && !below.is_some_and(|below| below.end == mapping.begin && below.readable)
+    };
+    is_known.then(|| (pointer.saturating_sub(StoppedThread::RED_ZONE) & !7).max(mapping.begin))
+}

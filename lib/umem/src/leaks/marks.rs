@@ -1,0 +1,188 @@
+//! Which buffers can be reached: a bit for each chunk of every span, and words followed from one to the next.
+
+use crate::heap::{Heap, State};
+use crate::span::Use;
+use millpond_rt_layout::flags;
+
+/// A buffer that cannot be reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LostBuffer {
+    /// The cache; none: it is a large one.
+    pub(super) cache: Option<usize>,
+    pub(super) buffer: u64,
+    pub(super) bytes: u64,
+    /// Where it is audited.
+    pub(super) bufctl: Option<u64>,
+}
+
+/// A span with buffers.
+struct Place {
+    begin: u64,
+    end: u64,
+    /// Its first buffer, and from one to the next.
+    first: u64,
+    chunk: u64,
+    chunks: u64,
+    /// The number of its first buffer among all.
+    number: usize,
+    /// Its place among the spans of the heap.
+    span: usize,
+}
+
+impl Place {
+    fn number_of(&self, address: u64) -> Option<usize> {
+        let chunk = address.checked_sub(self.first)? / self.chunk;
+        (chunk < self.chunks).then(|| usize::try_from(chunk).ok()).flatten().map(|chunk| self.number + chunk)
+    }
+
+    fn range_of(&self, number: usize) -> (u64, u64) {
+        let begin = self.first + (number - self.number) as u64 * self.chunk;
+        (begin, (begin + self.chunk).min(self.end))
+    }
+}
+
+/// A set of numbers.
+struct Bits(Vec<u64>);
+
+impl Bits {
+    fn of(count: usize) -> Bits {
+        Bits(vec![0; count / 64 + 1])
+    }
+
+    fn has(&self, number: usize) -> bool {
+        self.0[number / 64] >> (number % 64) & 1 == 1
+    }
+
+    /// Adds one; false: it was there.
+    fn add(&mut self, number: usize) -> bool {
+        let was = self.has(number);
+        self.0[number / 64] |= 1 << (number % 64);
+        !was
+    }
+}
+
+/// What is known of every buffer.
+pub(super) struct Marks<'a> {
+    heap: &'a Heap<'a>,
+    places: Vec<Place>,
+    allocated: Bits,
+    count: u64,
+    reached: Bits,
+    /// Reached, and what is in them not followed yet.
+    waiting: Vec<usize>,
+}
+
+impl<'a> Marks<'a> {
+    /// Nobody is reached yet, but for objects that are free and stay constructed.
+    pub(super) fn of(heap: &'a Heap<'a>) -> Marks<'a> {
+        let mut places = Vec::new();
+        let mut number = 0;
+        for (place, span) in heap.spans.iter().enumerate() {
+            let (chunk, chunks) = match span.used {
+                Use::Free => continue,
+                Use::Large(_) => (span.bytes, 1),
+                Use::Slab(cache) => (heap.caches[cache].chunk, u64::from(heap.caches[cache].chunks)),
+            };
+            let first =
+                if chunks == 1 && matches!(span.used, Use::Large(_)) { span.base } else { span.first };
+            places.push(Place {
+                begin: span.base,
+                end: span.end(),
+                first,
+                chunk,
+                chunks,
+                number,
+                span: place,
+            });
+            number += usize::try_from(chunks).unwrap_or(0);
+        }
+        let mut marks = Marks {
+            heap,
+            places,
+            allocated: Bits::of(number),
+            count: 0,
+            reached: Bits::of(number),
+            waiting: Vec::new(),
+        };
+        marks.look();
+        marks
+    }
+
+    fn look(&mut self) {
+        for place in &self.places {
+            let span = &self.heap.spans[place.span];
+            for chunk in 0..u32::try_from(place.chunks).unwrap_or(0) {
+                let number = place.number + chunk as usize;
+                let cache = self.heap.cache_of(span);
+                match cache.map_or(State::Allocated, |cache| self.heap.state(span, cache, chunk)) {
+                    State::Allocated => {
+                        self.allocated.add(number);
+                        self.count += 1;
+                    }
+                    State::InMagazine if cache.is_some_and(|cache| cache.constructs) => {
+                        self.reached.add(number);
+                        self.waiting.push(number);
+                    }
+                    State::InMagazine | State::Free => {}
+                }
+            }
+        }
+    }
+
+    /// How many buffers are allocated.
+    pub(super) fn allocated(&self) -> u64 {
+        self.count
+    }
+
+    fn place(&self, address: u64) -> Option<&Place> {
+        let after = self.places.partition_point(|place| place.begin <= address);
+        self.places.get(after.checked_sub(1)?).filter(|place| address < place.end)
+    }
+
+    fn reach(&mut self, address: u64) {
+        let number = self.place(address).and_then(|place| place.number_of(address));
+        if let Some(number) = number.filter(|number| self.allocated.has(*number))
+            && self.reached.add(number)
+        {
+            self.waiting.push(number);
+        }
+    }
+
+    /// Follows words from outside, then those in what is reached. Words in buffers are ascending by their places.
+    pub(super) fn follow(&mut self, roots: &[u64], words: &[(u64, u64)]) {
+        roots.iter().for_each(|word| self.reach(*word));
+        while let Some(number) = self.waiting.pop() {
+            let after = self.places.partition_point(|place| place.number <= number);
+            let Some(place) = after.checked_sub(1).and_then(|at| self.places.get(at)) else { continue };
+            let (begin, end) = place.range_of(number);
+            let from = words.partition_point(|(at, _)| *at < begin);
+            for (_, word) in words[from..].iter().take_while(|(at, _)| *at < end) {
+                self.reach(*word);
+            }
+        }
+    }
+
+    /// Those that are allocated and were not reached, ascending.
+    pub(super) fn lost(&self) -> impl Iterator<Item = LostBuffer> + '_ {
+        self.places.iter().flat_map(move |place| {
+            let span = &self.heap.spans[place.span];
+            let chunks = 0..u32::try_from(place.chunks).unwrap_or(0);
+            let lost = move |chunk: &u32| {
+                let number = place.number + *chunk as usize;
+                self.allocated.has(number) && !self.reached.has(number)
+            };
+            chunks.filter(lost).map(move |chunk| match (span.used, self.heap.cache_of(span)) {
+                (Use::Slab(place), Some(cache)) => LostBuffer {
+                    cache: Some(place),
+                    buffer: span.buffer(cache, chunk),
+                    bytes: cache.size,
+                    bufctl: span.bufctl(cache, chunk).filter(|_| cache.checks(flags::AUDIT)),
+                },
+                (used, _) => {
+                    let bytes = if let Use::Large(size) = used { size } else { span.bytes };
+                    LostBuffer { cache: None, buffer: span.base, bytes, bufctl: None }
+                }
+            })
+        })
+    }
+}

@@ -1,0 +1,136 @@
+//! Buffers that nobody can reach.
+//!
+//! A word anywhere in writable memory that is the address of a byte of a buffer makes that buffer reachable, whether it is meant as a pointer or
+//! not; so does one in the registers of a thread, and one in a buffer that is reachable itself. What remains was lost: no correct program can give
+//! it back any more. (A pointer that a program keeps in disguise is not seen: it looks lost.)
+//!
+//! # Where one begins
+//!
+//! Everything writable, but for the caches' own memory: spans, and what the library notes about them. Of a thread's stack only what lies above its
+//! stack pointer counts, where it is certain that it is that thread's and nobody else's. Objects that are free in magazines and stay constructed
+//! own what their constructor gave them.
+//!
+//! # The pause
+//!
+//! ```text
+//!   stop all threads ──▶ caches, spans, magazines; words that look like addresses of buffers ──▶ go on ──▶ who is reachable, stacks, names
+//! ```
+//!
+//! The process stands still only while words are gathered. What needs time is done afterwards, on these words. Stacks of what was lost are read
+//! then; one that is younger than the pause shows that somebody had the buffer after all, and it is left out.
+
+mod gather;
+mod marks;
+
+use crate::heap::FindError;
+use crate::history::Transaction;
+use crate::memory::Memory;
+use gather::Gathered;
+use marks::Marks;
+use millpond_model::Nanos;
+use std::collections::BTreeMap;
+
+/// Buffers of one cache that were lost and allocated by the same way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leak {
+    /// The cache; none: large buffers.
+    pub cache: Option<String>,
+    /// The way, innermost first; empty where it is not known.
+    pub stack: Vec<u64>,
+    /// The buffers, ascending.
+    pub buffers: Vec<u64>,
+    /// Bytes of all of them.
+    pub bytes: u64,
+    /// The bufctl of the first, if it has one.
+    pub bufctl: Option<u64>,
+}
+
+/// How much was looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Effort {
+    /// Bytes read outside of the caches' memory.
+    pub root_bytes: u64,
+    /// Bytes read in it.
+    pub heap_bytes: u64,
+    /// Words that could be addresses of buffers.
+    pub words: u64,
+    /// Threads whose registers were looked at.
+    pub threads: u64,
+    /// Buffers that somebody has or has lost.
+    pub buffers: u64,
+    /// Lost at the time of the pause, and given back or allocated again since.
+    pub taken_since: u64,
+    /// How long the process stood still; none: it does not run.
+    pub pause: Option<Nanos>,
+}
+
+impl Effort {
+    /// The pause for each GiB that was read in it.
+    #[must_use]
+    pub fn pause_per_gib(&self) -> Option<Nanos> {
+        let bytes = u128::from(self.root_bytes + self.heap_bytes);
+        let scaled = u128::from(self.pause?.0).checked_mul(1 << 30)?.checked_div(bytes)?;
+        u64::try_from(scaled).ok().map(Nanos)
+    }
+}
+
+/// What was lost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lost {
+    /// By bytes, the most first.
+    pub leaks: Vec<Leak>,
+    /// How much was looked at.
+    pub effort: Effort,
+    /// What made no sense, in sentences.
+    pub problems: Vec<String>,
+}
+
+/// Looks for what was lost in the heap whose root is there.
+///
+/// # Errors
+/// [`FindError`] when the process cannot be stopped, or its caches cannot be understood.
+pub fn find(memory: &Memory<'_>, root: u64) -> Result<Lost, FindError> {
+    let image = memory.image();
+    image.stop()?;
+    let stopped = image.now();
+    memory.forget();
+    let gathered = gather::gather(memory, root);
+    let pause = image.go_on();
+    memory.forget();
+    let gathered = gathered?;
+    Ok(sort(gathered, memory, stopped, pause))
+}
+
+/// Everything after the pause.
+fn sort(gathered: Gathered<'_>, memory: &Memory<'_>, stopped: Option<Nanos>, pause: Option<Nanos>) -> Lost {
+    let Gathered { heap, roots, words, mut effort } = gathered;
+    effort.pause = pause;
+    effort.words = (roots.len() + words.len()) as u64;
+    let mut marks = Marks::of(&heap);
+    effort.buffers = marks.allocated();
+    marks.follow(&roots, &words);
+    let mut leaks: BTreeMap<(Option<usize>, Vec<u64>), Leak> = BTreeMap::new();
+    for lost in marks.lost() {
+        let latest = lost.bufctl.and_then(|at| Transaction::from(memory, &heap, at));
+        let latest = latest.filter(|latest| latest.buffer == lost.buffer);
+        let is_younger = |latest: &Transaction| stopped.is_some_and(|stopped| latest.time > stopped.0);
+        if latest.as_ref().is_some_and(|latest| is_younger(latest) || !latest.allocated) {
+            effort.taken_since += 1;
+            continue;
+        }
+        let stack = latest.map(|latest| latest.stack).unwrap_or_default();
+        let name = lost.cache.and_then(|place| heap.caches.get(place)).map(|cache| cache.name.clone());
+        let leak = leaks.entry((lost.cache, stack)).or_insert_with_key(|(_, stack)| Leak {
+            cache: name,
+            stack: stack.clone(),
+            buffers: Vec::new(),
+            bytes: 0,
+            bufctl: lost.bufctl,
+        });
+        leak.buffers.push(lost.buffer);
+        leak.bytes += lost.bytes;
+    }
+    let mut leaks: Vec<Leak> = leaks.into_values().collect();
+    leaks.sort_by_key(|leak| (std::cmp::Reverse(leak.bytes), leak.buffers.first().copied()));
+    Lost { leaks, effort, problems: heap.problems }
+}

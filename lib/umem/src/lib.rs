@@ -1,0 +1,47 @@
+//! Looks into the object caches of another process, or of one that left a core: who has which buffer, what was lost, what was written where it
+//! should not have been.
+//!
+//! # Nouns
+//!
+//! An image ([`millpond_machine::facets::Image`]) is the memory of a process: bytes by address. [`Memory`] reads numbers from it. [`Heap::find`]
+//! looks for a [`Heap`]: the caches of one copy of the library, as `millpond-rt-layout` describes them, with every [`Span`] of theirs.
+//!
+//! ```text
+//!   Image ──▶ Memory ──▶ Heap::find ──▶ Heap { Root, Cache…, Span…, magazines }
+//!                                        ├──▶ statistics   figures of caches                  runs on
+//!                                        ├──▶ leaks        what nobody can reach               stopped while words are gathered
+//!                                        ├──▶ verify       what was written past, or late      stopped
+//!                                        ├──▶ whatis       what an address is                  runs on
+//!                                        └──▶ history      logs, bufctls, messages             runs on
+//! ```
+//!
+//! # What is believed
+//!
+//! Nothing. The process may be corrupt (that is why one looks) or at work. Each pointer is read as a number and followed only where something is
+//! mapped; no list is followed for longer than a list can be; figures that make no sense end the look at that thing, and are told in
+//! [`Heap::problems`]. No code of ours dereferences an address of another process.
+//!
+//! # What it does not do
+//!
+//! It opens nothing, prints nothing, and reads no clock. How a process is stopped and how long that took is the image's business.
+
+mod cache;
+mod heap;
+pub mod history;
+pub mod leaks;
+mod magazines;
+mod memory;
+mod root;
+mod span;
+pub mod statistics;
+pub mod verify;
+pub mod whatis;
+
+#[cfg(test)]
+mod tests;
+
+pub use cache::Cache;
+pub use heap::{FindError, Heap, State};
+pub use memory::Memory;
+pub use root::{Ring, Root};
+pub use span::{Span, Use};

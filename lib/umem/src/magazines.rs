@@ -1,0 +1,148 @@
+//! Magazines: buffers that are free above the slabs, with threads and in depots.
+
+use crate::cache::Cache;
+use crate::memory::Memory;
+use millpond_rt_layout::{Magazine, PAIRS, Pair, Thread};
+use std::collections::HashSet;
+use std::mem::{offset_of, size_of};
+
+/// Rounds that a magazine can have.
+const ROUNDS_MAX: u64 = u16::MAX as u64;
+/// Blocks of threads that there can be, and magazines of a depot.
+const LIST_MAX: usize = 1 << 22;
+
+/// What all magazines hold.
+#[derive(Debug, Default)]
+pub(crate) struct Magazines {
+    /// Buffers with the place of their cache, ascending by address.
+    pub(crate) rounds: Vec<(u64, usize)>,
+    /// Allocations by threads that live, for each cache.
+    pub(crate) allocs: Vec<u64>,
+    /// Where blocks and magazines are.
+    pub(crate) places: Vec<(u64, u64)>,
+    /// Blocks of threads.
+    pub(crate) threads: usize,
+}
+
+impl Magazines {
+    /// Looks into every thread's pairs, and every depot.
+    pub(crate) fn read(
+        memory: &Memory<'_>,
+        threads: u64,
+        caches: &[Cache],
+        problems: &mut Vec<String>,
+    ) -> Magazines {
+        let mut all = Magazines { allocs: vec![0; caches.len()], ..Magazines::default() };
+        all.threads(memory, threads, caches, problems);
+        for (place, cache) in caches.iter().enumerate() {
+            all.pile(memory, cache.piles[0], place, cache, problems);
+            all.pile(memory, cache.piles[1], place, cache, problems);
+        }
+        all.rounds.sort_unstable();
+        all
+    }
+
+    fn threads(&mut self, memory: &Memory<'_>, first: u64, caches: &[Cache], problems: &mut Vec<String>) {
+        let mut seen = HashSet::new();
+        let mut at = first;
+        while at != 0 {
+            if !seen.insert(at) || seen.len() > LIST_MAX {
+                return problems.push(format!("the list of threads has no end: {at:x} comes again"));
+            }
+            let Some(head) = memory.record(at, offset_of!(Thread, pairs)) else {
+                return problems.push(format!("the list of threads leads to {at:x}, which cannot be read"));
+            };
+            self.places.push((at, at.saturating_add(size_of::<Thread>() as u64)));
+            self.threads += 1;
+            for (place, cache) in
+                caches.iter().enumerate().filter(|(_, cache)| (cache.index as usize) < PAIRS)
+            {
+                let pair =
+                    offset_of!(Thread, pairs) as u64 + u64::from(cache.index) * size_of::<Pair>() as u64;
+                self.pair(memory, at.saturating_add(pair), place, cache, problems);
+            }
+            at = head.word(offset_of!(Thread, next));
+        }
+    }
+
+    fn pair(
+        &mut self,
+        memory: &Memory<'_>,
+        at: u64,
+        place: usize,
+        cache: &Cache,
+        problems: &mut Vec<String>,
+    ) {
+        // The end of a block that was never touched may not be there, in a core.
+        let Some(pair) = memory.record(at, size_of::<Pair>()) else { return };
+        self.allocs[place] = self.allocs[place].wrapping_add(pair.word(offset_of!(Pair, allocs)));
+        let (top, base) = (pair.word(offset_of!(Pair, top)), pair.word(offset_of!(Pair, base)));
+        let limit = pair.word(offset_of!(Pair, limit));
+        if base != 0 {
+            let head = base.wrapping_sub(size_of::<Magazine>() as u64);
+            let sound = base <= top && top <= limit && (top - base).is_multiple_of(8);
+            if sound {
+                self.magazine(memory, head, (top - base) / 8, (limit - base) / 8, place, cache, problems);
+            } else {
+                problems
+                    .push(format!("cache {}: the magazine of the pair {at:x} makes no sense", cache.name));
+            }
+        }
+        let previous = pair.word(offset_of!(Pair, previous));
+        if previous != 0 {
+            let rounds = u64::from(pair.half(offset_of!(Pair, previous_rounds)));
+            let room = u64::from(pair.half(offset_of!(Pair, previous_room)));
+            self.magazine(memory, previous, rounds, room.max(rounds), place, cache, problems);
+        }
+    }
+
+    /// One magazine.
+    #[expect(clippy::too_many_arguments, reason = "what is known of a magazine stands outside of it")]
+    fn magazine(
+        &mut self,
+        memory: &Memory<'_>,
+        at: u64,
+        rounds: u64,
+        room: u64,
+        place: usize,
+        cache: &Cache,
+        problems: &mut Vec<String>,
+    ) {
+        let first = at.wrapping_add(size_of::<Magazine>() as u64);
+        if rounds > ROUNDS_MAX || room > ROUNDS_MAX {
+            return problems
+                .push(format!("cache {}: magazine {at:x} cannot have {rounds} rounds", cache.name));
+        }
+        self.places.push((at, first.saturating_add(room * 8)));
+        let Some(words) = memory.bytes(first, usize::try_from(rounds * 8).unwrap_or(0)) else {
+            return problems.push(format!("cache {}: magazine {at:x} cannot be read", cache.name));
+        };
+        let words = words.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()));
+        self.rounds.extend(words.map(|buffer| (buffer, place)));
+    }
+
+    /// Magazines of a depot, one upon the other.
+    fn pile(
+        &mut self,
+        memory: &Memory<'_>,
+        top: u64,
+        place: usize,
+        cache: &Cache,
+        problems: &mut Vec<String>,
+    ) {
+        let mut seen = HashSet::new();
+        let mut at = top;
+        while at != 0 {
+            if !seen.insert(at) || seen.len() > LIST_MAX {
+                return problems
+                    .push(format!("cache {}: its magazines have no end: {at:x} comes again", cache.name));
+            }
+            let Some(link) = memory.word(at) else {
+                return problems.push(format!("cache {}: magazine {at:x} cannot be read", cache.name));
+            };
+            let rounds = link >> 48;
+            self.magazine(memory, at, rounds, u64::from(cache.rounds).max(rounds), place, cache, problems);
+            at = link & ((1 << 48) - 1);
+        }
+    }
+}

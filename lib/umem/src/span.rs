@@ -1,0 +1,219 @@
+//! Spans: runs of pages, found by the page map.
+
+use crate::cache::Cache;
+use crate::memory::{Memory, Record};
+use millpond_rt_layout::{self as layout, CHUNKS, PAGE, TABLE, kind};
+use std::collections::{HashMap, HashSet};
+use std::mem::{offset_of, size_of};
+
+/// What a span is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// Nothing.
+    Free,
+    /// Chunks of a cache, by its place among the caches.
+    Slab(usize),
+    /// One buffer, of so many bytes.
+    Large(u64),
+}
+
+/// A run of pages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Span {
+    /// Where its record is.
+    pub at: u64,
+    /// Its first byte.
+    pub base: u64,
+    /// In bytes.
+    pub bytes: u64,
+    /// What for.
+    pub used: Use,
+    /// Of a slab: chunks that are not free, as it says.
+    pub taken: u32,
+    /// Of a slab: its first buffer.
+    pub first: u64,
+    /// Of a slab: its bufctls; 0: none.
+    pub bufctls: u64,
+    free: [u64; CHUNKS / 64],
+}
+
+impl Span {
+    /// Behind its last byte.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.base + self.bytes
+    }
+
+    /// Whether a chunk of a slab is free.
+    #[must_use]
+    pub fn is_free(&self, chunk: u32) -> bool {
+        let chunk = chunk as usize;
+        self.free.get(chunk / 64).is_some_and(|bits| bits >> (chunk % 64) & 1 == 1)
+    }
+
+    /// Where the buffer of a chunk is.
+    #[must_use]
+    pub fn buffer(&self, cache: &Cache, chunk: u32) -> u64 {
+        self.first + cache.chunk * u64::from(chunk)
+    }
+
+    /// Where the bufctl of a chunk is, if it has one.
+    #[must_use]
+    pub fn bufctl(&self, cache: &Cache, chunk: u32) -> Option<u64> {
+        let has = self.bufctls != 0 && cache.bufctl != 0;
+        has.then(|| self.bufctls.wrapping_add(cache.bufctl * u64::from(chunk)))
+    }
+
+    /// The chunk that an address lies in.
+    #[must_use]
+    pub fn chunk(&self, cache: &Cache, address: u64) -> Option<u32> {
+        let chunk = address.checked_sub(self.first)?.checked_div(cache.chunk)?;
+        u32::try_from(chunk).ok().filter(|chunk| *chunk < cache.chunks)
+    }
+}
+
+/// What the tables of the map and the spans are read from.
+struct Walk<'a> {
+    memory: &'a Memory<'a>,
+    caches: &'a [Cache],
+    by_address: HashMap<u64, usize>,
+    seen: HashSet<u64>,
+    spans: Vec<Span>,
+    /// Where tables are.
+    tables: Vec<(u64, u64)>,
+    problems: &'a mut Vec<String>,
+}
+
+/// How long a table is, in bytes.
+const TABLE_BYTES: u64 = (TABLE * 8) as u64;
+
+/// All spans of a map, ascending, and where its tables are.
+pub(crate) fn all(
+    memory: &Memory<'_>,
+    map: u64,
+    caches: &[Cache],
+    problems: &mut Vec<String>,
+) -> (Vec<Span>, Vec<(u64, u64)>) {
+    let by_address = caches.iter().enumerate().map(|(place, cache)| (cache.at, place)).collect();
+    let mut walk = Walk {
+        memory,
+        caches,
+        by_address,
+        seen: HashSet::new(),
+        spans: Vec::new(),
+        tables: Vec::new(),
+        problems,
+    };
+    if map != 0 {
+        walk.table(map, 0, 2);
+    }
+    let Walk { mut spans, tables, problems, .. } = walk;
+    spans.sort_by_key(|span| span.base);
+    spans.dedup_by(|later, earlier| {
+        let overlaps = later.base < earlier.end();
+        if overlaps {
+            problems.push(format!("spans {:x} and {:x} overlap", earlier.at, later.at));
+        }
+        overlaps
+    });
+    (spans, tables)
+}
+
+impl Walk<'_> {
+    /// A table of the map: of pointers to tables, or on the lowest level to spans. `page` is the first page that it is about.
+    fn table(&mut self, at: u64, page: u64, level: u32) {
+        if !self.seen.insert(at) {
+            return self.problems.push(format!("the page map has the table {at:x} twice"));
+        }
+        let Some(table) = self.memory.bytes(at, TABLE * 8) else {
+            return self.problems.push(format!("the page map leads to {at:x}, which cannot be read"));
+        };
+        self.tables.push((at, at.saturating_add(TABLE_BYTES)));
+        let pages = (TABLE as u64).pow(level);
+        let table = Record::of(table);
+        let mut skip_to = 0;
+        for index in 0..TABLE {
+            let (entry, page) = (table.word(index * 8), page + index as u64 * pages);
+            if entry == 0 || page < skip_to {
+                continue;
+            }
+            if level > 0 {
+                self.table(entry, page, level - 1);
+            } else {
+                skip_to = self.span(entry, page);
+            }
+        }
+    }
+
+    /// The span of a page; the first page that it is not about.
+    fn span(&mut self, at: u64, page: u64) -> u64 {
+        let place = page * PAGE as u64;
+        if !self.seen.insert(at) {
+            // The last page of a free one, or the next table of a long one.
+            let known = self.spans.iter().rev().find(|span| span.at == at);
+            return known.map_or(page + 1, |span| {
+                if span.used == Use::Free { page + 1 } else { span.end() / PAGE as u64 }
+            });
+        }
+        match read(self.memory, at, &self.by_address, self.caches) {
+            Ok(span) if (span.base..span.end()).contains(&place) => {
+                let next = if span.used == Use::Free { page + 1 } else { span.end() / PAGE as u64 };
+                self.spans.push(span);
+                next
+            }
+            Ok(span) => {
+                self.problems
+                    .push(format!("the page map has span {at:x} at {place:x}; it begins at {:x}", span.base));
+                page + 1
+            }
+            Err(why) => {
+                self.problems.push(format!("span {at:x} of {place:x}: {why}"));
+                page + 1
+            }
+        }
+    }
+}
+
+fn read(
+    memory: &Memory<'_>,
+    at: u64,
+    by_address: &HashMap<u64, usize>,
+    caches: &[Cache],
+) -> Result<Span, String> {
+    let record = memory.record(at, size_of::<layout::Span>()).ok_or("it cannot be read")?;
+    let base = record.word(offset_of!(layout::Span, base));
+    let bytes = record.word(offset_of!(layout::Span, bytes));
+    let pages = PAGE as u64;
+    let is_sound = bytes > 0 && base.is_multiple_of(pages) && bytes.is_multiple_of(pages);
+    if !is_sound || base.checked_add(bytes).is_none_or(|end| end > 1 << 48) {
+        return Err(format!("{bytes:x} bytes at {base:x} are no pages"));
+    }
+    let size = record.word(offset_of!(layout::Span, size));
+    let first = u64::from(record.half(offset_of!(layout::Span, first)));
+    let used = match record.half(offset_of!(layout::Span, kind)) {
+        kind::FREE => Use::Free,
+        kind::LARGE if size <= bytes => Use::Large(size),
+        kind::LARGE => return Err(format!("it has a buffer of {size:x} bytes and {bytes:x} itself")),
+        kind::SLAB => {
+            let owner = record.word(offset_of!(layout::Span, cache));
+            let place = *by_address.get(&owner).ok_or_else(|| format!("its cache {owner:x} is no cache"))?;
+            let cache = &caches[place];
+            if first + cache.chunk * u64::from(cache.chunks) > bytes {
+                return Err(format!("buffers of cache {} do not fit into it", cache.name));
+            }
+            Use::Slab(place)
+        }
+        other => return Err(format!("there is no kind {other} of span")),
+    };
+    let free = offset_of!(layout::Span, free);
+    Ok(Span {
+        at,
+        base,
+        bytes,
+        used,
+        taken: record.half(offset_of!(layout::Span, taken)),
+        first: base + first,
+        bufctls: record.word(offset_of!(layout::Span, bufctls)),
+        free: std::array::from_fn(|index| record.word(free + index * 8)),
+    })
+}

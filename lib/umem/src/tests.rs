@@ -1,0 +1,15 @@
+//! Tests on memory that is laid out by hand, sound and corrupt.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "figures of a test are small"
+)]
+
+mod corrupt;
+mod finding;
+mod lost;
+mod past;
+pub(crate) mod space;
+mod town;
+mod verified;

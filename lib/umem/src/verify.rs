@@ -1,0 +1,248 @@
+//! What was written where it should not have been: patterns of free buffers, what lies behind buffers, and whether figures agree.
+//!
+//! The process stands still meanwhile, or a buffer that is just being freed would look corrupt.
+
+use crate::cache::Cache;
+use crate::heap::{FindError, Heap, State};
+use crate::memory::{Memory, Record};
+use crate::span::Span;
+use millpond_model::Nanos;
+use millpond_rt_layout::{Bufctl, Buftag, flags, patterns};
+use std::mem::{offset_of, size_of};
+
+/// What is wrong with a buffer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// Written to after it was freed: at that address.
+    FreeModified(u64),
+    /// What lies behind a free one.
+    FreeRedzone,
+    /// The size behind an allocated one.
+    Size,
+    /// The byte behind the size, or the mark before it.
+    Redzone,
+    /// The words by which it finds its bufctl.
+    Buftag,
+    /// Its bufctl speaks of another buffer.
+    Bufctl(u64),
+    /// It cannot be read.
+    Unreadable,
+}
+
+/// A buffer that is corrupt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Corrupt {
+    /// Where it is.
+    pub buffer: u64,
+    /// Whether it is allocated.
+    pub allocated: bool,
+    /// What is wrong.
+    pub fault: Fault,
+}
+
+impl std::fmt::Display for Corrupt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let state = if self.allocated { "allocated" } else { "free" };
+        write!(f, "buffer {:x} ({state}) ", self.buffer)?;
+        match &self.fault {
+            Fault::FreeModified(at) => write!(f, "seems corrupted, at {at:x}"),
+            Fault::FreeRedzone => f.write_str("seems to have a corrupt redzone pattern"),
+            Fault::Size => f.write_str("has a corrupt redzone size encoding"),
+            Fault::Redzone => f.write_str("has a corrupt redzone signature"),
+            Fault::Buftag => f.write_str("has a corrupt buftag"),
+            Fault::Bufctl(at) => write!(f, "has a corrupt bufctl, at {at:x}"),
+            Fault::Unreadable => f.write_str("cannot be read"),
+        }
+    }
+}
+
+/// One cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// What it is called.
+    pub name: String,
+    /// Where it is.
+    pub at: u64,
+    /// Whether it checks anything by which one could tell.
+    pub checks: bool,
+    /// Buffers that were looked at.
+    pub buffers: u64,
+    /// Corrupt ones, ascending.
+    pub corrupt: Vec<Corrupt>,
+    /// Figures that do not agree, in sentences.
+    pub disagreements: Vec<String>,
+}
+
+/// All caches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verified {
+    /// In the order of their list.
+    pub caches: Vec<Verdict>,
+    /// What made no sense before one came to buffers.
+    pub problems: Vec<String>,
+    /// How long the process stood still; none: it does not run.
+    pub pause: Option<Nanos>,
+}
+
+/// Looks at every cache of the heap whose root is there.
+///
+/// # Errors
+/// [`FindError`] when the process cannot be stopped, or its caches cannot be understood.
+pub fn verify(memory: &Memory<'_>, root: u64) -> Result<Verified, FindError> {
+    let image = memory.image();
+    image.stop()?;
+    memory.forget();
+    let found = Heap::at(memory, root).map(|mut heap| {
+        heap.survey();
+        (caches(&heap), heap.problems)
+    });
+    let pause = image.go_on();
+    memory.forget();
+    found.map(|(caches, problems)| Verified { caches, problems, pause })
+}
+
+fn caches(heap: &Heap<'_>) -> Vec<Verdict> {
+    let mut verdicts: Vec<Verdict> = heap.caches.iter().map(begin).collect();
+    let mut slabs = vec![0_u64; verdicts.len()];
+    for span in &heap.spans {
+        let crate::Use::Slab(place) = span.used else { continue };
+        slabs[place] += 1;
+        slab(heap, &heap.caches[place], span, &mut verdicts[place]);
+    }
+    for ((cache, verdict), slabs) in heap.caches.iter().zip(&mut verdicts).zip(slabs) {
+        if cache.slabs != slabs {
+            verdict.disagreements.push(format!("it says that it has {} slabs, and has {slabs}", cache.slabs));
+        }
+        if cache.buffers != verdict.buffers {
+            let said = format!("it says that it has {} buffers, and has {}", cache.buffers, verdict.buffers);
+            verdict.disagreements.push(said);
+        }
+    }
+    for (round, place) in &heap.magazines.rounds {
+        let span = heap.span(*round);
+        let is_of_cache = span.is_some_and(|span| span.used == crate::Use::Slab(*place));
+        let begins = span.zip(heap.caches.get(*place)).and_then(|(span, cache)| {
+            span.chunk(cache, *round)
+                .filter(|chunk| span.buffer(cache, *chunk) == *round && !span.is_free(*chunk))
+        });
+        if !(is_of_cache && begins.is_some()) {
+            verdicts[*place]
+                .disagreements
+                .push(format!("a magazine has {round:x}, which is no buffer that it took"));
+        }
+    }
+    for pair in heap.magazines.rounds.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
+        verdicts[pair[0].1].disagreements.push(format!("magazines have the buffer {:x} twice", pair[0].0));
+    }
+    verdicts
+}
+
+fn begin(cache: &Cache) -> Verdict {
+    let checks = cache.tag > 0 || (cache.checks(flags::DEADBEEF) && cache.verify > 0);
+    let (name, at) = (cache.name.clone(), cache.at);
+    Verdict { name, at, checks, buffers: 0, corrupt: Vec::new(), disagreements: Vec::new() }
+}
+
+fn slab(heap: &Heap<'_>, cache: &Cache, span: &Span, verdict: &mut Verdict) {
+    let free = (0..cache.chunks).filter(|chunk| span.is_free(*chunk)).count();
+    if cache.chunks as usize - free != span.taken as usize {
+        let said = format!(
+            "slab {:x} says that {} buffers are taken, and {} are",
+            span.base,
+            span.taken,
+            cache.chunks as usize - free
+        );
+        verdict.disagreements.push(said);
+    }
+    for chunk in 0..cache.chunks {
+        verdict.buffers += 1;
+        if !verdict.checks {
+            continue;
+        }
+        let buffer = span.buffer(cache, chunk);
+        let state = heap.state(span, cache, chunk);
+        if state == State::InMagazine {
+            continue;
+        }
+        let allocated = state == State::Allocated;
+        let mut wrong = |fault| verdict.corrupt.push(Corrupt { buffer, allocated, fault });
+        let length = if cache.tag > 0 { cache.tag + size_of::<Buftag>() as u64 } else { cache.verify };
+        let bytes = usize::try_from(length).ok().and_then(|length| heap.memory.bytes(buffer, length));
+        let Some(record) = bytes.map(Record::of) else {
+            wrong(Fault::Unreadable);
+            continue;
+        };
+        let looked = Looked { heap, cache, record, buffer, bufctl: span.bufctl(cache, chunk) };
+        if let Some(fault) = if allocated { looked.allocated() } else { looked.free() } {
+            wrong(fault);
+        }
+    }
+}
+
+/// A buffer with what lies behind it.
+struct Looked<'a> {
+    heap: &'a Heap<'a>,
+    cache: &'a Cache,
+    record: Record,
+    buffer: u64,
+    bufctl: Option<u64>,
+}
+
+impl Looked<'_> {
+    fn tag(&self, place: usize) -> u64 {
+        self.record.word(usize::try_from(self.cache.tag).unwrap_or(usize::MAX).saturating_add(place))
+    }
+
+    fn free(&self) -> Option<Fault> {
+        if self.cache.checks(flags::DEADBEEF)
+            && let Some(at) = (0..self.cache.verify).step_by(8).find(|at| self.differs(*at))
+        {
+            return Some(Fault::FreeModified(self.buffer + at));
+        }
+        if self.cache.tag > 0 && self.cache.checks(flags::REDZONE) && self.tag(0) != patterns::REDZONE {
+            return Some(Fault::FreeRedzone);
+        }
+        self.control(patterns::FREED as u64)
+    }
+
+    /// Whether the word there, as far as it is compared, is not that of free buffers.
+    fn differs(&self, at: u64) -> bool {
+        let from = usize::try_from(at).unwrap_or(usize::MAX);
+        let count = usize::try_from((self.cache.verify - at).min(8)).unwrap_or(8);
+        self.record.slice(from, from.saturating_add(count)) != &patterns::FREE.to_le_bytes()[..count]
+    }
+
+    fn allocated(&self) -> Option<Fault> {
+        if self.cache.tag > 0 && self.cache.checks(flags::REDZONE) && self.tag(0) != patterns::REDZONE {
+            let [low, high] = [self.tag(0) & 0xffff_ffff, self.tag(0) >> 32];
+            let size = u32::try_from(high).ok().and_then(patterns::decode).map(u64::from);
+            let Some(size) = size.filter(|size| *size <= self.cache.tag) else {
+                return Some(Fault::Size);
+            };
+            let at = usize::try_from(size).unwrap_or(usize::MAX);
+            // A size that ends where the tag begins has its byte in the mark.
+            let mark = patterns::REDZONE & 0xffff_ffff;
+            let byte = u64::from(patterns::REDZONE_BYTE);
+            let mark = if size == self.cache.tag { mark & !0xff | byte } else { mark };
+            if self.record.slice(at, at + 1) != [patterns::REDZONE_BYTE] || low != mark {
+                return Some(Fault::Redzone);
+            }
+        }
+        self.control(patterns::ALLOCATED as u64)
+    }
+
+    /// The words by which the tag finds the bufctl, and the bufctl itself.
+    fn control(&self, state: u64) -> Option<Fault> {
+        if self.cache.tag == 0 {
+            return None;
+        }
+        let told = self.tag(offset_of!(Buftag, bufctl));
+        let expected = self.bufctl.is_none_or(|bufctl| told == bufctl);
+        if !expected || told ^ self.tag(offset_of!(Buftag, bxstat)) != state {
+            return Some(Fault::Buftag);
+        }
+        let bufctl = self.bufctl?;
+        let buffer = self.heap.memory.word(bufctl.saturating_add(offset_of!(Bufctl, buffer) as u64));
+        (buffer != Some(self.buffer)).then_some(Fault::Bufctl(bufctl))
+    }
+}

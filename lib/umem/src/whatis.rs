@@ -1,0 +1,116 @@
+//! What an address is.
+
+use crate::heap::{Heap, State};
+use crate::root::Root;
+use crate::span::Use;
+use millpond_machine::facets::{Mapping, Symbol};
+use millpond_rt_layout as layout;
+use std::mem::size_of;
+
+/// What an address is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Thing {
+    /// In a buffer of a cache, by its place among the caches.
+    Buffer {
+        /// Where it begins.
+        buffer: u64,
+        /// Its cache.
+        cache: usize,
+        /// What it is at.
+        state: State,
+        /// Its bufctl, if it has one.
+        bufctl: Option<u64>,
+    },
+    /// In a large buffer of so many bytes, which begins there.
+    Large(u64, u64),
+    /// In free pages.
+    FreePages(u64),
+    /// In a slab, and in none of its buffers.
+    SlabEdge(u64, usize),
+    /// The bufctl of a buffer.
+    Bufctl {
+        /// Where it begins.
+        bufctl: u64,
+        /// The buffer.
+        buffer: u64,
+        /// The cache.
+        cache: usize,
+    },
+    /// In the description of a cache.
+    Cache(usize),
+    /// In the description of a span.
+    Span(u64),
+    /// In a log, by its place.
+    Log(usize),
+    /// In the root.
+    Root,
+    /// In something else that the library keeps.
+    Own,
+    /// In code or data of a file, or in a mapping of another kind.
+    Mapped(Mapping, Option<Symbol>),
+    /// Nothing is there.
+    Nothing,
+}
+
+impl Heap<'_> {
+    /// What an address is. Wants a [survey](Heap::survey).
+    #[must_use]
+    pub fn whatis(&self, address: u64, mappings: &[Mapping]) -> Thing {
+        self.in_span(address).or_else(|| self.in_own(address)).unwrap_or_else(|| {
+            let mapping = mappings.iter().find(|mapping| mapping.contains(address));
+            mapping.map_or(Thing::Nothing, |mapping| {
+                Thing::Mapped(mapping.clone(), self.memory.image().symbol(address))
+            })
+        })
+    }
+
+    fn in_span(&self, address: u64) -> Option<Thing> {
+        let span = self.span(address)?;
+        Some(match span.used {
+            Use::Free => Thing::FreePages(span.base),
+            Use::Large(size) => Thing::Large(span.base, size),
+            Use::Slab(place) => {
+                let cache = &self.caches[place];
+                match span.chunk(cache, address) {
+                    None => Thing::SlabEdge(span.base, place),
+                    Some(chunk) => Thing::Buffer {
+                        buffer: span.buffer(cache, chunk),
+                        cache: place,
+                        state: self.state(span, cache, chunk),
+                        bufctl: span.bufctl(cache, chunk),
+                    },
+                }
+            }
+        })
+    }
+
+    fn in_own(&self, address: u64) -> Option<Thing> {
+        let is_in = |at: u64, bytes: u64| at != 0 && address.checked_sub(at).is_some_and(|from| from < bytes);
+        if is_in(self.root.at, size_of::<layout::Root>() as u64) {
+            return Some(Thing::Root);
+        }
+        let log = |root: &Root| root.logs.iter().position(|ring| is_in(ring.base, ring.bytes().unwrap_or(0)));
+        if let Some(log) = log(&self.root) {
+            return Some(Thing::Log(log));
+        }
+        if let Some(place) =
+            self.caches.iter().position(|cache| is_in(cache.at, size_of::<layout::Cache>() as u64))
+        {
+            return Some(Thing::Cache(place));
+        }
+        for span in &self.spans {
+            if is_in(span.at, size_of::<layout::Span>() as u64) {
+                return Some(Thing::Span(span.base));
+            }
+            let Use::Slab(place) = span.used else { continue };
+            let cache = &self.caches[place];
+            if is_in(span.bufctls, cache.bufctl * u64::from(cache.chunks)) {
+                let chunk = u32::try_from((address - span.bufctls) / cache.bufctl).ok()?;
+                let buffer = span.buffer(cache, chunk);
+                return Some(Thing::Bufctl { bufctl: span.bufctl(cache, chunk)?, buffer, cache: place });
+            }
+        }
+        let own = self.own_places();
+        own.iter().any(|(begin, end)| (*begin..*end).contains(&address)).then_some(Thing::Own)
+    }
+}
