@@ -13,8 +13,8 @@ use crate::view::is_within;
 use crate::words;
 use crate::{Os, Root, is_gone};
 use millpond_machine::{
-    Absent, Accounting, Census, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters,
-    Images, Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, Pools, Processors, Psets,
+    Absent, Accounting, Census, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters, Images,
+    Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, Pools, Processors, Psets,
     Reason, Refusal, Sampler, Step, Threads, Value, Writing, Zones,
 };
 use millpond_model::CpuSet;
@@ -472,7 +472,11 @@ impl Machine for LinuxMachine {
     }
 
     fn images(&self) -> Result<&dyn Images, Absent> {
-        if self.os.root.live { Ok(self) } else { Err(Absent::because("a captured machine has files, and no memory of its processes")) }
+        if self.os.root.live {
+            Ok(self)
+        } else {
+            Err(Absent::because("a captured machine has files, and no memory of its processes"))
+        }
     }
 }
 

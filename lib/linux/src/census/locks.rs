@@ -5,6 +5,7 @@
 //! lock behind it. The C library's own data holds the lock of the first arena, and of the list of arenas; those of its streams are behind it, in memory
 //! that is mapped without a name. A program that was linked statically has all of these in its own data, where they cannot be told from others.
 
+use crate::images::parse_maps;
 use millpond_model::LockPlace;
 
 /// What an arena of glibc begins at a multiple of.
@@ -19,8 +20,8 @@ const C_LIBRARIES: [&str; 3] = ["libc.", "libc-", "ld-musl-"];
 
 /// The place of an address; `None` when nothing is mapped there.
 pub(super) fn place(maps: &str, address: u64) -> Option<LockPlace> {
-    let path = maps.lines().find_map(|line| mapping(line, address))?;
-    let name = path.rsplit('/').next().unwrap_or(path);
+    let mapping = parse_maps(maps).into_iter().find(|mapping| mapping.contains(address))?;
+    let name = mapping.module();
     if name.is_empty() {
         let of_allocator = address % ARENA < HEAD;
         let name = if of_allocator { "an arena of malloc" } else { "memory without a name" };
@@ -29,19 +30,6 @@ pub(super) fn place(maps: &str, address: u64) -> Option<LockPlace> {
     let of_allocator = name.contains(MALLOC) || C_LIBRARIES.iter().any(|known| name.starts_with(known));
     let name = if name.starts_with('[') { name.trim_matches(['[', ']']) } else { name };
     Some(LockPlace { name: name.to_owned(), of_allocator })
-}
-
-/// What is mapped by a line, if the address is in it: `7f1c-7f1d rw-p 00000000 fe:00 123   /usr/lib/libc.so.6`.
-fn mapping(line: &str, address: u64) -> Option<&str> {
-    let (range, rest) = line.split_once(' ')?;
-    let (from, to) = range.split_once('-')?;
-    let number = |text| u64::from_str_radix(text, 16).ok();
-    if !(number(from)?..number(to)?).contains(&address) {
-        return None;
-    }
-    // Protection, offset, device and number of the file stand before its name.
-    let name = rest.splitn(4, ' ').nth(3)?.trim_start();
-    Some(name.split_once(' ').map_or("", |(_, name)| name.trim()))
 }
 
 #[cfg(test)]

@@ -23,7 +23,6 @@ mod cpus;
 mod group;
 mod lwps;
 mod pmu;
-mod ptrace;
 mod threads;
 
 use crate::LinuxMachine;

@@ -5,10 +5,10 @@
 
 use super::catalogue::Code;
 use super::group::{Group, Whom};
-use super::ptrace::{self, Ears, Told};
 use super::refused;
 use crate::Os;
 use crate::counters::now;
+use crate::ptrace::{self, Ears, Told};
 use millpond_machine::facets::{Follow, Happening, LwpReading, Tracked, Tracking};
 use millpond_machine::{Reason, Refusal, Subject};
 use millpond_model::{Lwp, LwpId, Nanos, Pid};

@@ -113,6 +113,7 @@ pub struct Symbol {
 
 impl std::fmt::Display for Symbol {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}`{}+0x{:x}", self.module, self.name, self.offset)
+        let mark = if self.name.is_empty() { "" } else { "`" };
+        write!(f, "{}{mark}{}+0x{:x}", self.module, self.name, self.offset)
     }
 }

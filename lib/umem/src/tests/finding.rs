@@ -169,7 +169,7 @@ fn a_log_is_read_newest_first_and_a_buffer_has_its_history() {
         town.audit(at, time, time != 50, &[0x40_0100 + time, 0x40_0200]);
     }
     town.audit(slab.bufctl(0), 60, true, &[0x40_013c, 0x40_0200, 0x40_0300]);
-    town.space.word(slab.bufctl(0) + bufctl(offset_of!(Bufctl, log)), log + 5 % 4 * stride);
+    town.space.word(slab.bufctl(0) + bufctl(offset_of!(Bufctl, log)), log + stride);
     let memory = Memory::of(&town.space);
     let heap = &Heap::find(&memory).unwrap()[0];
     let records = history::log(heap, logs::TRANSACTION, 10).unwrap();

@@ -10,7 +10,7 @@ const WHOSE: libc::c_int = libc::__WALL | libc::__WNOTHREAD;
 
 /// What a thread is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
+pub(crate) enum Told {
     /// It is no more.
     Gone,
     /// It stands still and started another one, whose number this is; whether with threads' or processes' call is told.
@@ -36,7 +36,7 @@ fn call(request: libc::c_uint, tid: u32, data: usize) -> io::Result<()> {
 }
 
 /// What should be told of those who are followed.
-pub(super) fn options(forks: bool) -> usize {
+pub(crate) fn options(forks: bool) -> usize {
     let always = libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEEXEC;
     let forks = if forks { libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK } else { 0 };
     usize::try_from(always | forks).unwrap_or(0)
@@ -44,40 +44,49 @@ pub(super) fn options(forks: bool) -> usize {
 
 /// For a child that is about to become a program: its parent follows it, and it stands still when it is that program, which hears the signals that
 /// we heard `before` we listened.
-pub(super) fn follow_me(before: &libc::sigset_t) -> io::Result<()> {
+pub(crate) fn follow_me(before: &libc::sigset_t) -> io::Result<()> {
     // SAFETY: the set is valid; only this thread's mask changes.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, std::ptr::null_mut()) };
     call(libc::PTRACE_TRACEME, 0, 0)
 }
 
 /// Follows a thread that runs, and goes on running.
-pub(super) fn seize(tid: u32, options: usize) -> io::Result<()> {
+pub(crate) fn seize(tid: u32, options: usize) -> io::Result<()> {
     call(libc::PTRACE_SEIZE, tid, options)
 }
 
 /// Chooses what should be told of a thread that stands still.
-pub(super) fn set_options(tid: u32, options: usize) -> io::Result<()> {
+pub(crate) fn set_options(tid: u32, options: usize) -> io::Result<()> {
     call(libc::PTRACE_SETOPTIONS, tid, options)
 }
 
 /// Lets a thread go on, with a signal or with none (0).
-pub(super) fn go_on(tid: u32, signal: i32) -> io::Result<()> {
+pub(crate) fn go_on(tid: u32, signal: i32) -> io::Result<()> {
     call(libc::PTRACE_CONT, tid, usize::try_from(signal).unwrap_or(0))
 }
 
 /// Leaves a thread stopped as it is, and hears of it when it is let go on.
-pub(super) fn leave_halted(tid: u32) -> io::Result<()> {
+pub(crate) fn leave_halted(tid: u32) -> io::Result<()> {
     call(libc::PTRACE_LISTEN, tid, 0)
 }
 
 /// Asks a running thread to stand still.
-pub(super) fn interrupt(tid: u32) -> io::Result<()> {
+pub(crate) fn interrupt(tid: u32) -> io::Result<()> {
     call(libc::PTRACE_INTERRUPT, tid, 0)
 }
 
 /// Follows a thread that stands still no longer, and lets it go on, with a signal or with none (0).
-pub(super) fn let_go(tid: u32, signal: i32) -> io::Result<()> {
+pub(crate) fn let_go(tid: u32, signal: i32) -> io::Result<()> {
     call(libc::PTRACE_DETACH, tid, usize::try_from(signal).unwrap_or(0))
+}
+
+/// A set of registers of a thread that stands still (`NT_PRSTATUS` and its like): how many of the words there are.
+pub(crate) fn registers(tid: u32, set: libc::c_int, into: &mut [u64]) -> io::Result<usize> {
+    let mut room = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: size_of_val(into) };
+    let set = usize::try_from(set).unwrap_or(0);
+    // SAFETY: the request writes at most `iov_len` bytes to `into`, which is borrowed for that, and how many to `room`.
+    let done = unsafe { libc::ptrace(libc::PTRACE_GETREGSET, number(tid), set, &raw mut room) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(room.iov_len / size_of::<u64>()) }
 }
 
 /// The number that belongs to what a thread was told to be at.
@@ -92,7 +101,7 @@ fn message(tid: u32) -> u32 {
 ///
 /// # Errors
 /// `ECHILD` when nobody is followed.
-pub(super) fn hear(whom: Option<u32>) -> io::Result<Option<(u32, Told)>> {
+pub(crate) fn hear(whom: Option<u32>) -> io::Result<Option<(u32, Told)>> {
     loop {
         let mut status = 0;
         // SAFETY: the status is ours, and the call only writes to it.
@@ -132,13 +141,13 @@ fn meaning(tid: u32, status: libc::c_int) -> Told {
 }
 
 /// Hearing of children without missing one: the signal that tells of them is kept waiting, in this thread, until somebody looks.
-pub(super) struct Ears {
+pub(crate) struct Ears {
     before: libc::sigset_t,
 }
 
 impl Ears {
     /// From now on.
-    pub(super) fn open() -> Ears {
+    pub(crate) fn open() -> Ears {
         let (set, mut before) = (child(), empty());
         // SAFETY: both sets are ours and valid; only this thread's mask changes.
         unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before) };
@@ -146,12 +155,12 @@ impl Ears {
     }
 
     /// What was kept waiting before.
-    pub(super) fn before(&self) -> libc::sigset_t {
+    pub(crate) fn before(&self) -> libc::sigset_t {
         self.before
     }
 
     /// Waits until a child may have something to tell, at most for so long. `false`: another signal came.
-    pub(super) fn wait(&self, most: Duration) -> bool {
+    pub(crate) fn wait(&self, most: Duration) -> bool {
         let most = libc::timespec {
             tv_sec: libc::time_t::try_from(most.as_secs()).unwrap_or(libc::time_t::MAX),
             tv_nsec: libc::c_long::from(most.subsec_nanos().cast_signed()),
