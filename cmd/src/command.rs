@@ -6,7 +6,7 @@ use crate::failure::{Exit, Failure};
 use crate::{
     capture, compare, cpustat, cputrack, demo, diagnose, dispadmin, doctor, experiment, help, intrstat,
     latstat, lgrpinfo, load, mpstat, occupancy, pbind, plgrp, pooladm, poolbind, poolcfg, poolstat, posix,
-    priocntl, prstat, psradm, psrinfo, psrset, quiet, replay, sim, zones,
+    priocntl, prstat, psradm, psrinfo, psrset, quiet, replay, sim, umem, zones,
 };
 use millpond_session::reason;
 use std::ffi::OsString;
@@ -54,6 +54,7 @@ pub const COMMANDS: &[Command] = &[
     compare::COMMAND,
     prstat::COMMAND,
     diagnose::COMMAND,
+    umem::COMMAND,
     occupancy::COMMAND,
     latstat::COMMAND,
     intrstat::COMMAND,

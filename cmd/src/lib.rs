@@ -69,6 +69,7 @@ mod quiet;
 mod replay;
 mod sim;
 mod start;
+mod umem;
 mod zones;
 
 pub use command::{COMMANDS, Command, run};

@@ -64,7 +64,7 @@ pub use follow::{Follower, pool_environment};
 pub use journal::FileJournal;
 pub use kept::KeepError;
 pub use library::Library;
-pub use millpond_linux::{Cap, InterruptCount};
+pub use millpond_linux::{Cap, InterruptCount, open_core};
 pub use millpond_sim::catalogue::NAMES as SIMULATED;
 pub use millpond_sim::services::{NoSuchService, SERVICES, Service};
 pub use millpond_sim::workloads::{Load, Opt, Unit, WORKLOADS, Workload, WorkloadError};

@@ -53,8 +53,8 @@ pub struct Cache {
     pub(crate) index: u32,
     /// Uppermost magazines of the depot: full, empty.
     pub(crate) piles: [u64; 2],
-    /// Rounds of a magazine of the depot.
-    pub(crate) rounds: u32,
+    /// Whether somebody is at its slabs, or at its depot.
+    pub(crate) locked: bool,
 }
 
 impl Cache {
@@ -87,7 +87,8 @@ impl Cache {
             destroyed: slabs(offset_of!(Slabs, destroyed)),
             index: half(offset_of!(layout::Cache, index)),
             piles: [pile(offset_of!(Depot, full)), pile(offset_of!(Depot, empty))],
-            rounds: half(depot + offset_of!(Depot, rounds)),
+            locked: half(offset_of!(layout::Cache, slabs) + offset_of!(Slabs, lock)) != 0
+                || half(depot + offset_of!(Depot, lock)) != 0,
         }
     }
 

@@ -10,6 +10,9 @@ use millpond_rt_layout as layout;
 use std::collections::BTreeMap;
 use std::mem::size_of;
 
+/// How often a process is stopped until nobody in it is moving buffers.
+const ATTEMPTS: usize = 50;
+
 /// Why there is nothing to look at.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FindError {
@@ -63,8 +66,8 @@ pub struct Heap<'a> {
     /// What made no sense, in sentences.
     pub problems: Vec<String>,
     pub(crate) magazines: Magazines,
-    /// Where tables of the page map are.
-    tables: Vec<(u64, u64)>,
+    /// What the library mapped for itself.
+    regions: Vec<(u64, u64)>,
 }
 
 impl<'a> Heap<'a> {
@@ -98,12 +101,13 @@ impl<'a> Heap<'a> {
         let mut problems = Vec::new();
         let caches = cache::all(memory, root.caches, &mut problems);
         let magazines = Magazines::read(memory, root.threads, &caches, &mut problems);
-        Ok(Heap { memory, root, caches, spans: Vec::new(), problems, magazines, tables: Vec::new() })
+        let regions = root::regions(memory, &root, &mut problems);
+        Ok(Heap { memory, root, caches, spans: Vec::new(), problems, magazines, regions })
     }
 
     /// Reads all spans.
     pub fn survey(&mut self) {
-        (self.spans, self.tables) = span::all(self.memory, self.root.map, &self.caches, &mut self.problems);
+        self.spans = span::all(self.memory, self.root.map, &self.caches, &mut self.problems);
     }
 
     /// The span of an address.
@@ -148,28 +152,41 @@ impl<'a> Heap<'a> {
         self.magazines.threads
     }
 
+    /// Whether a thread is just moving buffers from one place to another: those may be in neither.
+    fn is_at_work(&self) -> bool {
+        self.magazines.busy || self.caches.iter().any(|cache| cache.locked)
+    }
+
+    /// Stops the process at a moment at which nobody is moving buffers, and reads its heap with all spans. Whoever calls lets it go on, whatever
+    /// comes out. A thread that stays in the middle (it died there, or another one holds it up) is told among the problems.
+    ///
+    /// # Errors
+    /// [`FindError`] when it cannot be stopped, or its caches cannot be understood.
+    pub fn stopped(memory: &'a Memory<'a>, root: u64) -> Result<Heap<'a>, FindError> {
+        let image = memory.image();
+        let mut attempt = 1;
+        loop {
+            image.stop()?;
+            memory.forget();
+            let mut heap = Heap::at(memory, root)?;
+            if heap.is_at_work() && attempt < ATTEMPTS && image.go_on().is_some() {
+                attempt += 1;
+                continue;
+            }
+            if heap.is_at_work() {
+                let said = "a thread stands in the middle of the caches: buffers that it moves may look lost or corrupt";
+                heap.problems.push(said.to_owned());
+            }
+            heap.survey();
+            return Ok(heap);
+        }
+    }
+
     /// Where what the library itself keeps lies, ascending, none touching another: no pointer there makes a buffer somebody's.
     #[must_use]
     pub fn own_places(&self) -> Vec<(u64, u64)> {
-        let mut places = self.tables.clone();
-        let mut add = |at: u64, bytes: u64| {
-            if at != 0 {
-                places.push((at, at.saturating_add(bytes)));
-            }
-        };
-        add(self.root.at, size_of::<layout::Root>() as u64);
-        for ring in &self.root.logs {
-            add(ring.base, ring.bytes().unwrap_or(0));
-        }
-        self.caches.iter().for_each(|cache| add(cache.at, size_of::<layout::Cache>() as u64));
-        for span in &self.spans {
-            add(span.at, size_of::<layout::Span>() as u64);
-            if let Some(cache) = self.cache_of(span) {
-                add(span.bufctls, cache.bufctl * u64::from(cache.chunks));
-            }
-        }
-        places.extend(&self.magazines.places);
-        together(places)
+        let root = (self.root.at, self.root.at.saturating_add(size_of::<layout::Root>() as u64));
+        together(self.regions.iter().copied().chain([root]).collect())
     }
 }
 

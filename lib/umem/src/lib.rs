@@ -43,5 +43,7 @@ mod tests;
 pub use cache::Cache;
 pub use heap::{FindError, Heap, State};
 pub use memory::Memory;
+/// Flags and states as the library has them.
+pub use millpond_rt_layout::{flags, state};
 pub use root::{Ring, Root};
 pub use span::{Span, Use};

@@ -18,10 +18,10 @@ pub(crate) struct Magazines {
     pub(crate) rounds: Vec<(u64, usize)>,
     /// Allocations by threads that live, for each cache.
     pub(crate) allocs: Vec<u64>,
-    /// Where blocks and magazines are.
-    pub(crate) places: Vec<(u64, u64)>,
     /// Blocks of threads.
     pub(crate) threads: usize,
+    /// Whether a thread is just exchanging magazines.
+    pub(crate) busy: bool,
 }
 
 impl Magazines {
@@ -52,8 +52,8 @@ impl Magazines {
             let Some(head) = memory.record(at, offset_of!(Thread, pairs)) else {
                 return problems.push(format!("the list of threads leads to {at:x}, which cannot be read"));
             };
-            self.places.push((at, at.saturating_add(size_of::<Thread>() as u64)));
             self.threads += 1;
+            self.busy |= head.half(offset_of!(Thread, busy)) != 0;
             for (place, cache) in
                 caches.iter().enumerate().filter(|(_, cache)| (cache.index as usize) < PAIRS)
             {
@@ -82,7 +82,7 @@ impl Magazines {
             let head = base.wrapping_sub(size_of::<Magazine>() as u64);
             let sound = base <= top && top <= limit && (top - base).is_multiple_of(8);
             if sound {
-                self.magazine(memory, head, (top - base) / 8, (limit - base) / 8, place, cache, problems);
+                self.magazine(memory, head, (top - base) / 8, (place, cache), problems);
             } else {
                 problems
                     .push(format!("cache {}: the magazine of the pair {at:x} makes no sense", cache.name));
@@ -91,29 +91,24 @@ impl Magazines {
         let previous = pair.word(offset_of!(Pair, previous));
         if previous != 0 {
             let rounds = u64::from(pair.half(offset_of!(Pair, previous_rounds)));
-            let room = u64::from(pair.half(offset_of!(Pair, previous_room)));
-            self.magazine(memory, previous, rounds, room.max(rounds), place, cache, problems);
+            self.magazine(memory, previous, rounds, (place, cache), problems);
         }
     }
 
     /// One magazine.
-    #[expect(clippy::too_many_arguments, reason = "what is known of a magazine stands outside of it")]
     fn magazine(
         &mut self,
         memory: &Memory<'_>,
         at: u64,
         rounds: u64,
-        room: u64,
-        place: usize,
-        cache: &Cache,
+        (place, cache): (usize, &Cache),
         problems: &mut Vec<String>,
     ) {
         let first = at.wrapping_add(size_of::<Magazine>() as u64);
-        if rounds > ROUNDS_MAX || room > ROUNDS_MAX {
+        if rounds > ROUNDS_MAX {
             return problems
                 .push(format!("cache {}: magazine {at:x} cannot have {rounds} rounds", cache.name));
         }
-        self.places.push((at, first.saturating_add(room * 8)));
         let Some(words) = memory.bytes(first, usize::try_from(rounds * 8).unwrap_or(0)) else {
             return problems.push(format!("cache {}: magazine {at:x} cannot be read", cache.name));
         };
@@ -140,8 +135,7 @@ impl Magazines {
             let Some(link) = memory.word(at) else {
                 return problems.push(format!("cache {}: magazine {at:x} cannot be read", cache.name));
             };
-            let rounds = link >> 48;
-            self.magazine(memory, at, rounds, u64::from(cache.rounds).max(rounds), place, cache, problems);
+            self.magazine(memory, at, link >> 48, (place, cache), problems);
             at = link & ((1 << 48) - 1);
         }
     }

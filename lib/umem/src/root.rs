@@ -2,7 +2,8 @@
 
 use crate::memory::{Memory, Record};
 use millpond_machine::facets::Mapping;
-use millpond_rt_layout::{self as layout, Heap, Log, MESSAGES};
+use millpond_rt_layout::{self as layout, Heap, Log, MESSAGES, Region};
+use std::collections::HashSet;
 use std::mem::{offset_of, size_of};
 
 /// Roots begin at multiples of this.
@@ -44,6 +45,7 @@ pub struct Root {
     pub(crate) caches: u64,
     pub(crate) threads: u64,
     pub(crate) map: u64,
+    regions: u64,
 }
 
 /// A log.
@@ -147,8 +149,34 @@ impl Root {
             caches: word(offset_of!(layout::Root, caches)),
             threads: word(offset_of!(layout::Root, threads)),
             map: word(offset_of!(layout::Root, map)),
+            regions: word(offset_of!(layout::Root, regions)),
         })
     }
+}
+
+/// Regions that there can be.
+const REGIONS_MAX: usize = 1 << 22;
+
+/// What the library mapped for itself, in the order of its list, with the records of that. What breaks the list is added to `problems`.
+pub(crate) fn regions(memory: &Memory<'_>, root: &Root, problems: &mut Vec<String>) -> Vec<(u64, u64)> {
+    let mut regions = Vec::new();
+    let mut seen = HashSet::new();
+    let mut at = root.regions;
+    while at != 0 {
+        if !seen.insert(at) || seen.len() > REGIONS_MAX {
+            problems.push(format!("the list of regions has no end: {at:x} comes again"));
+            break;
+        }
+        let Some(record) = memory.record(at, size_of::<Region>()) else {
+            problems.push(format!("the list of regions leads to {at:x}, which cannot be read"));
+            break;
+        };
+        let (base, bytes) = (record.word(offset_of!(Region, base)), record.word(offset_of!(Region, bytes)));
+        regions.push((base, base.saturating_add(bytes)));
+        regions.push((at, at.saturating_add(size_of::<Region>() as u64)));
+        at = record.word(offset_of!(Region, next));
+    }
+    regions
 }
 
 /// What was said, oldest first: the ring is full once more was said than it holds.

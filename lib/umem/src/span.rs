@@ -79,35 +79,17 @@ struct Walk<'a> {
     by_address: HashMap<u64, usize>,
     seen: HashSet<u64>,
     spans: Vec<Span>,
-    /// Where tables are.
-    tables: Vec<(u64, u64)>,
     problems: &'a mut Vec<String>,
 }
 
-/// How long a table is, in bytes.
-const TABLE_BYTES: u64 = (TABLE * 8) as u64;
-
-/// All spans of a map, ascending, and where its tables are.
-pub(crate) fn all(
-    memory: &Memory<'_>,
-    map: u64,
-    caches: &[Cache],
-    problems: &mut Vec<String>,
-) -> (Vec<Span>, Vec<(u64, u64)>) {
+/// All spans of a map, ascending.
+pub(crate) fn all(memory: &Memory<'_>, map: u64, caches: &[Cache], problems: &mut Vec<String>) -> Vec<Span> {
     let by_address = caches.iter().enumerate().map(|(place, cache)| (cache.at, place)).collect();
-    let mut walk = Walk {
-        memory,
-        caches,
-        by_address,
-        seen: HashSet::new(),
-        spans: Vec::new(),
-        tables: Vec::new(),
-        problems,
-    };
+    let mut walk = Walk { memory, caches, by_address, seen: HashSet::new(), spans: Vec::new(), problems };
     if map != 0 {
         walk.table(map, 0, 2);
     }
-    let Walk { mut spans, tables, problems, .. } = walk;
+    let Walk { mut spans, problems, .. } = walk;
     spans.sort_by_key(|span| span.base);
     spans.dedup_by(|later, earlier| {
         let overlaps = later.base < earlier.end();
@@ -116,7 +98,7 @@ pub(crate) fn all(
         }
         overlaps
     });
-    (spans, tables)
+    spans
 }
 
 impl Walk<'_> {
@@ -128,7 +110,6 @@ impl Walk<'_> {
         let Some(table) = self.memory.bytes(at, TABLE * 8) else {
             return self.problems.push(format!("the page map leads to {at:x}, which cannot be read"));
         };
-        self.tables.push((at, at.saturating_add(TABLE_BYTES)));
         let pages = (TABLE as u64).pow(level);
         let table = Record::of(table);
         let mut skip_to = 0;

@@ -5,6 +5,7 @@ use crate::heap::{FindError, Heap, together, without};
 use crate::memory::Memory;
 use crate::span::Use;
 use millpond_machine::facets::{Mapping, StoppedThread};
+use millpond_model::Nanos;
 use millpond_rt_layout::PAGE;
 
 /// How much is read at once: what a processor has near while it looks through it.
@@ -20,6 +21,8 @@ pub(super) struct Gathered<'a> {
     /// Words in it with their places, ascending by these.
     pub(super) words: Vec<(u64, u64)>,
     pub(super) effort: Effort,
+    /// When it stood still.
+    pub(super) stopped: Option<Nanos>,
 }
 
 /// Which words could be addresses of buffers.
@@ -60,11 +63,11 @@ impl Filter {
     }
 }
 
-/// Reads it.
+/// Stops the process and reads it.
 pub(super) fn gather<'a>(memory: &'a Memory<'a>, root: u64) -> Result<Gathered<'a>, FindError> {
     let image = memory.image();
-    let mut heap = Heap::at(memory, root)?;
-    heap.survey();
+    let heap = Heap::stopped(memory, root)?;
+    let stopped = image.now();
     let mappings = image.mappings()?;
     let threads = image.threads();
     let filter = Filter::of(&heap);
@@ -95,7 +98,7 @@ pub(super) fn gather<'a>(memory: &'a Memory<'a>, root: u64) -> Result<Gathered<'
     for range in used {
         effort.heap_bytes += reader.read(range, |place, word| words.push((place, word)));
     }
-    Ok(Gathered { heap, roots, words, effort })
+    Ok(Gathered { heap, roots, words, effort, stopped })
 }
 
 /// Reads ranges in pieces.

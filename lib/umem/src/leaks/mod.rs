@@ -91,19 +91,16 @@ pub struct Lost {
 /// [`FindError`] when the process cannot be stopped, or its caches cannot be understood.
 pub fn find(memory: &Memory<'_>, root: u64) -> Result<Lost, FindError> {
     let image = memory.image();
-    image.stop()?;
-    let stopped = image.now();
-    memory.forget();
     let gathered = gather::gather(memory, root);
     let pause = image.go_on();
     memory.forget();
     let gathered = gathered?;
-    Ok(sort(gathered, memory, stopped, pause))
+    Ok(sort(gathered, memory, pause))
 }
 
 /// Everything after the pause.
-fn sort(gathered: Gathered<'_>, memory: &Memory<'_>, stopped: Option<Nanos>, pause: Option<Nanos>) -> Lost {
-    let Gathered { heap, roots, words, mut effort } = gathered;
+fn sort(gathered: Gathered<'_>, memory: &Memory<'_>, pause: Option<Nanos>) -> Lost {
+    let Gathered { heap, roots, words, mut effort, stopped } = gathered;
     effort.pause = pause;
     effort.words = (roots.len() + words.len()) as u64;
     let mut marks = Marks::of(&heap);

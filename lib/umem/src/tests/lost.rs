@@ -5,7 +5,7 @@ use super::town::{DATA, GUARDED, PLAIN, STACK, STACK_POINTER, Slab, Town};
 use crate::leaks::{Leak, Lost, find};
 use crate::{FindError, Memory};
 use millpond_machine::facets::StoppedThread;
-use millpond_rt_layout::Cache;
+use millpond_rt_layout::{Cache, Depot, Thread};
 use std::mem::offset_of;
 
 fn lost(town: &Town) -> Lost {
@@ -213,6 +213,26 @@ fn the_pause_is_told_for_each_gib() {
     assert_eq!(effort.pause_per_gib().unwrap().0, PAUSE.0 * (1 << 30) / bytes);
     let none = crate::leaks::Effort { pause: Some(PAUSE), ..crate::leaks::Effort::default() };
     assert_eq!(none.pause_per_gib(), None);
+}
+
+#[test]
+fn a_process_in_the_middle_of_an_exchange_is_stopped_again() {
+    let (mut town, slab) = plain();
+    town.index(slab.lot, 0);
+    let one = town.alloc(&slab, 0, None);
+    let pair = town.thread(0, &[], &[], 0);
+    let busy = pair - (offset_of!(Thread, pairs) - offset_of!(Thread, busy)) as u64;
+    town.space.busy = Some((busy, 4));
+    assert_eq!((buffers(&town), town.space.stops.get()), (vec![one], 4));
+    // The lock of a depot says the same.
+    let lock = slab.lot.at + (offset_of!(Cache, depot) + offset_of!(Depot, lock)) as u64;
+    town.space.busy = Some((lock, 7));
+    assert_eq!((buffers(&town), town.space.stops.get()), (vec![one], 7));
+    // One that stays there is told.
+    town.space.busy = Some((busy, u32::MAX));
+    let said =
+        ["a thread stands in the middle of the caches: buffers that it moves may look lost or corrupt"];
+    assert_eq!((lost(&town).problems, town.space.stops.get()), (said.map(String::from).to_vec(), 57));
 }
 
 #[test]

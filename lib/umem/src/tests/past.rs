@@ -2,7 +2,7 @@
 
 use super::town::{GUARDED, META, PLAIN, ROOT, Town};
 use crate::{Heap, Memory};
-use millpond_rt_layout::{Cache, Depot, Pair, Pile, Root, Span, Thread};
+use millpond_rt_layout::{Cache, Depot, Pair, Pile, Region, Root, Span, Thread};
 use std::mem::offset_of;
 
 fn problems(town: &Town) -> (usize, usize, Vec<String>) {
@@ -118,6 +118,16 @@ fn spans_without_sense_are_left_out() {
     town.space.word(slab.span + offset_of!(Span, bytes) as u64, 0x2000);
     let (_, spans, said) = problems(&town);
     assert_eq!((spans, said.len()), (1, 0), "{said:?}");
+}
+
+#[test]
+fn a_list_of_regions_ends_where_it_comes_again_or_leads_nowhere() {
+    let mut town = Town::new();
+    let first = town.space.get(ROOT + offset_of!(Root, regions) as u64);
+    town.space.word(first + offset_of!(Region, next) as u64, first);
+    assert_eq!(problems(&town).2, [format!("the list of regions has no end: {first:x} comes again")]);
+    town.space.word(first + offset_of!(Region, next) as u64, 0x99);
+    assert_eq!(problems(&town).2, ["the list of regions leads to 99, which cannot be read"]);
 }
 
 #[test]

@@ -20,6 +20,8 @@ pub(crate) struct Space {
     pub(crate) clock: Option<Nanos>,
     pub(crate) stopped: Cell<bool>,
     pub(crate) stops: Cell<u32>,
+    /// A byte that is 1 until the process was stopped so often.
+    pub(crate) busy: Option<(u64, u32)>,
 }
 
 impl Space {
@@ -83,6 +85,12 @@ impl Image for Space {
             into[read..read + count].copy_from_slice(&bytes[..count]);
             read += count;
         }
+        if let Some((at, until)) = self.busy
+            && self.stops.get() < until
+            && let Some(at) = at.checked_sub(address).filter(|at| *at < read as u64)
+        {
+            into[at as usize] = 1;
+        }
         read
     }
 
@@ -93,6 +101,7 @@ impl Image for Space {
     fn stop(&self) -> Result<(), Refusal> {
         assert!(!self.stopped.replace(true), "it is stopped twice");
         self.stops.set(self.stops.get() + 1);
+
         Ok(())
     }
 

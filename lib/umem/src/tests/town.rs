@@ -8,8 +8,8 @@
 use super::space::Space;
 use millpond_machine::facets::StoppedThread;
 use millpond_rt_layout::{
-    Bufctl, Buftag, CHUNKS, Cache, Depot, Log, Magazine, PAGE, Pair, Pile, Root, Slabs, Span, TABLE, Thread,
-    flags, kind, patterns, state,
+    Bufctl, Buftag, CHUNKS, Cache, Depot, Log, Magazine, PAGE, Pair, Pile, Region, Root, Slabs, Span, TABLE,
+    Thread, flags, kind, patterns, state,
 };
 use std::mem::{offset_of, size_of};
 
@@ -104,6 +104,10 @@ impl Town {
         town.space.half(field(offset_of!(Root, concurrency)), 4);
         town.space.word(field(offset_of!(Root, page)), 4096);
         town.space.word(field(offset_of!(Root, map)), town.top);
+        let region = town.meta(size_of::<Region>() as u64);
+        town.space.word(region + offset_of!(Region, base) as u64, META);
+        town.space.word(region + offset_of!(Region, bytes) as u64, META_BYTES);
+        town.space.word(field(offset_of!(Root, regions)), region);
         town
     }
 

@@ -1,0 +1,255 @@
+//! Looks into a process, or a core, that uses our object caches or the malloc over them: what each cache has, what was lost, what was
+//! overwritten, and who did it.
+//!
+//! ```text
+//! $ LD_PRELOAD=libmillpond_malloc.so UMEM_DEBUG=default server &
+//! $ millpond umem findleaks 4211
+//! CACHE          LEAKED  BYTES  BUFFER        BUFCTL        CALLER
+//! umem_alloc_48       3    144  7f2a08001010  7f2a09000400  server`remember+0x1c
+//! umem_alloc_16       1     16  7f2a08002040  7f2a09001200  libc.so.6`strdup+0x1a
+//! ------------------------------------------------------------------------
+//!            Total       4 buffers, 160 bytes
+//! process 4211 (server) stood still for 0.412 ms, 118.3 ms for each GiB: 0.4 MiB of roots, 3.2 MiB of buffers, threads: 2
+//! ```
+//!
+//! # Words
+//!
+//! ```text
+//! stat TARGET                   figures of each cache; the process runs on
+//! findleaks TARGET              buffers that nobody can reach, by who allocated them
+//! status TARGET                 state, logs, and what the library said last
+//! verify TARGET                 whether anything was overwritten
+//! whatis TARGET ADDRESS...      what lies there
+//! bufctl TARGET ADDRESS         who allocated and freed the buffer there, latest first
+//! log TARGET                    the latest transactions of all buffers, latest first
+//! ```
+//!
+//! A target is a process by its number, or a core by its file (one whose name is a number: `./4211`). Addresses are hexadecimal, with 0x or without.
+//!
+//! # Options
+//!
+//! ```text
+//! -d            findleaks: a block for each leak, with the whole stack
+//! -v            findleaks: how much was looked at
+//! --log NAME    log: transaction (if not given), fail, or slab
+//! --most N      log: so many records; 1000 if not given
+//! --csv         commas, for spreadsheets, in place of the table (stat, findleaks, verify)
+//! ```
+//!
+//! # What must be there
+//!
+//! The process has libmillpond_rt linked or loaded, or was started with LD_PRELOAD=libmillpond_malloc.so. Who allocated is known with
+//! UMEM_DEBUG=audit or default; overwriting is seen with guards or default; the log is kept with UMEM_LOGGING=transaction. Names of functions are those
+//! in the files that the process has mapped: of a core, as these files are now.
+//!
+//! # What was lost
+//!
+//! Conservatively: a buffer is in use when a word anywhere in writable memory (but for the caches' own), in a register, above the stack pointer of a
+//! thread's stack, or in a buffer that is in use, is the address of one of its bytes. An address that is kept in disguise is not seen. BYTES are those
+//! of the cache's buffers, or of a large buffer (`oversize`). CALLER is the first function that is no allocator's; a dash where nobody noted it.
+//!
+//! # The pause
+//!
+//! `findleaks` and `verify` stop every thread of a process while they read, by ptrace and without a signal; how long is said. A thread that is just
+//! then exchanging buffers is let go on, and stopped again. System calls that the kernel does not restart (`epoll_wait`) return early, as after any
+//! stop. All others read while the process runs, so that figures may be of different moments. Nothing is written to the process.
+//!
+//! # Columns
+//!
+//! ```text
+//! stat       BUFSIZE bytes of a buffer; INUSE with users; MAGAZINE free in magazines of threads and the depot; TOTAL of all slabs;
+//!            MEMORY bytes of all slabs; ALLOCS and FAILS ever; FLAGS what is checked
+//! findleaks  LEAKED buffers; BUFFER and BUFCTL the first of them, in hexadecimal
+//! log        T-seconds before the latest record, the buffer, the cache, and the stack below
+//! ```
+//!
+//! # JSON
+//!
+//! A list with an object for each copy of the library in the process, which is one but for odd cases. Addresses are strings.
+//!
+//! ```text
+//! stat       {"caches":[{"name":"umem_alloc_48","address":"7f…","size":48,"in_use":3,"in_magazines":0,"total":83,"memory":4096,
+//!            "allocs":12,"failures":0,"flags":["audit"]}],"mapped":…,"used":…,"large":…,"large_buffers":…,"own":…,"threads":1}
+//! findleaks  {"leaks":[{"cache":"umem_alloc_48","buffers":3,"bytes":144,"first":"7f…","bufctl":"7f…","stack":["server`remember+0x1c"]}],
+//!            "pause_ns":412000,"pause_per_gib_ns":118300000,"root_bytes":…,"heap_bytes":…,"words":…,"threads":2,"allocated":…,"taken_since":0}
+//! status     {"state":"ready and active","concurrency":4,"logs":{"transaction":65536,"contents":null,…},"messages":["…"]}
+//! verify     {"caches":[{"name":"…","address":"7f…","checks":true,"buffers":83,"corrupt":["buffer …"],"disagreements":[]}],"pause_ns":…}
+//! whatis     {"addresses":[{"address":"7f…","text":"7f… is …"}]}
+//! bufctl     {"transactions":[{"at":"7f…","buffer":"7f…","cache":"…","time_ns":…,"thread":7,"allocated":true,"contents":null,"stack":["…"]}]}
+//! log        the same
+//! ```
+//!
+//! # Status
+//!
+//! 0; 1 when `findleaks` found something lost, `verify` something overwritten, `bufctl` nothing known, or there is no such process, no caches in it, or no right to
+//! look; 2 for what makes no sense.
+
+mod address;
+mod checks;
+mod leaks;
+mod show;
+mod stat;
+mod target;
+
+use crate::args::Parsed;
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Exit, Failure};
+use show::Dress;
+
+pub(crate) const COMMAND: Command = Command {
+    name: "umem",
+    applet: false,
+    summary: "look into the object caches of a process or a core: leaks, corruption",
+    usage: &[
+        "stat | status | verify [--csv] pid | core",
+        "findleaks [-dv] [--csv] pid | core",
+        "whatis pid | core address ...",
+        "bufctl pid | core address",
+        "log [--log name] [--most n] pid | core",
+    ],
+    letters: "-dv",
+    longs: &["csv", "log:", "most:"],
+    source: include_str!("mod.rs"),
+    run,
+};
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Question {
+    Stat,
+    Findleaks { blocks: bool, effort: bool },
+    Status,
+    Verify,
+    Whatis(Vec<u64>),
+    Bufctl(u64),
+    Log { which: usize, most: usize },
+}
+
+/// Records of a log that are shown without a word about it.
+const USUAL: usize = 1000;
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let (question, target) = question(parsed)?;
+    let dress = Dress::of(parsed)?;
+    if dress == Dress::Csv
+        && !matches!(question, Question::Stat | Question::Findleaks { .. } | Question::Verify)
+    {
+        return Err(Failure::Usage("--csv goes with stat, findleaks and verify".into()));
+    }
+    let image = target::open(&target, parsed, ctx)?;
+    target::look(&*image, &target, &question, dress, ctx)
+}
+
+fn question(parsed: &Parsed) -> Result<(Question, String), Failure> {
+    let usage = |why: String| Err(Failure::Usage(why));
+    let words = parsed.words();
+    let Some((word, operands)) = words.split_first() else {
+        return usage("which word: stat, findleaks, …?".into());
+    };
+    let question = match word.as_str() {
+        "stat" => Question::Stat,
+        "findleaks" => Question::Findleaks { blocks: parsed.has('d'), effort: parsed.has('v') },
+        "status" => Question::Status,
+        "verify" => Question::Verify,
+        "whatis" => Question::Whatis(addresses(operands)?),
+        "bufctl" => match addresses(operands)?.as_slice() {
+            [address] => Question::Bufctl(*address),
+            _ => return usage("one address at a time".into()),
+        },
+        "log" => log(parsed)?,
+        _ => return usage(format!("there is no word `{word}`")),
+    };
+    let has_addresses = matches!(question, Question::Whatis(_) | Question::Bufctl(_));
+    let Some(target) = operands.first() else { return usage("which process or core?".into()) };
+    if operands.len() > 1 && !has_addresses {
+        return usage("one process or core at a time".into());
+    }
+    if (parsed.has('d') || parsed.has('v')) && word != "findleaks" {
+        return usage("-d and -v go with findleaks".into());
+    }
+    if (parsed.long("log") || parsed.long("most")) && word != "log" {
+        return usage("--log and --most go with log".into());
+    }
+    Ok((question, target.clone()))
+}
+
+fn log(parsed: &Parsed) -> Result<Question, Failure> {
+    let name = parsed.long_value("log").unwrap_or_else(|| "transaction".to_owned());
+    let which = millpond_umem::history::LOGS.iter().position(|log| *log == name && name != "contents");
+    let which =
+        which.ok_or_else(|| Failure::Operand(format!("`{name}` is no log: transaction, fail, or slab")))?;
+    let most = parsed.long_value("most").map(|text| {
+        let most = text.parse().ok().filter(|most| *most > 0);
+        most.ok_or_else(|| Failure::Operand(format!("`{text}` is not a number of records")))
+    });
+    Ok(Question::Log { which, most: most.transpose()?.unwrap_or(USUAL) })
+}
+
+/// The addresses behind the target.
+fn addresses(operands: &[String]) -> Result<Vec<u64>, Failure> {
+    let [_, texts @ ..] = operands else { return Ok(Vec::new()) };
+    if texts.is_empty() {
+        return Err(Failure::Usage("which address?".into()));
+    }
+    let address = |text: &String| {
+        let digits = text.strip_prefix("0x").unwrap_or(text);
+        let digits = digits.strip_prefix('+').map_or(digits, |_| "");
+        let wrong = || Failure::Operand(format!("`{text}` is not an address (hexadecimal)"));
+        u64::from_str_radix(digits, 16).map_err(|_| wrong())
+    };
+    texts.iter().map(address).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args;
+
+    fn asked(text: &str) -> Result<(Question, String), Failure> {
+        let words: Vec<_> = text.split_whitespace().map(Into::into).collect();
+        question(&args::parse(COMMAND.letters, COMMAND.longs, &words)?)
+    }
+
+    #[test]
+    fn words_take_what_belongs_to_them() {
+        let of = |question, target: &str| Ok((question, target.to_owned()));
+        assert_eq!(asked("stat 7"), of(Question::Stat, "7"));
+        assert_eq!(
+            asked("findleaks core -d"),
+            of(Question::Findleaks { blocks: true, effort: false }, "core")
+        );
+        assert_eq!(asked("-dv findleaks 7"), of(Question::Findleaks { blocks: true, effort: true }, "7"));
+        assert_eq!(asked("whatis 7 10 0x7fff"), of(Question::Whatis(vec![0x10, 0x7fff]), "7"));
+        assert_eq!(asked("bufctl ./7 7f00"), of(Question::Bufctl(0x7f00), "./7"));
+        assert_eq!(asked("log 7"), of(Question::Log { which: 0, most: USUAL }, "7"));
+        assert_eq!(asked("log 7 --log slab --most 3"), of(Question::Log { which: 3, most: 3 }, "7"));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_told() {
+        for (text, expected) in [
+            ("", "which word: stat, findleaks, …?"),
+            ("start 7", "there is no word `start`"),
+            ("stat", "which process or core?"),
+            ("whatis", "which process or core?"),
+            ("whatis 7", "which address?"),
+            ("stat 7 8", "one process or core at a time"),
+            ("bufctl 7 8 9", "one address at a time"),
+            ("stat -d 7", "-d and -v go with findleaks"),
+            ("stat --most 3 7", "--log and --most go with log"),
+        ] {
+            assert_eq!(asked(text), Err(Failure::Usage(expected.into())), "{text}");
+        }
+        for (text, expected) in [
+            ("whatis 7 x", "`x` is not an address (hexadecimal)"),
+            ("whatis 7 0x", "`0x` is not an address (hexadecimal)"),
+            ("whatis 7 +8", "`+8` is not an address (hexadecimal)"),
+            ("whatis 7 11112222333344445", "`11112222333344445` is not an address (hexadecimal)"),
+            ("log 7 --log contents", "`contents` is no log: transaction, fail, or slab"),
+            ("log 7 --most 0", "`0` is not a number of records"),
+        ] {
+            assert_eq!(asked(text), Err(Failure::Operand(expected.into())), "{text}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! How answers are shown: text, commas or JSON; addresses, names of functions, bytes.
+
+use crate::args::Parsed;
+use crate::failure::Failure;
+use millpond_machine::facets::{Image, Symbol};
+use millpond_model::Nanos;
+use millpond_umem::Heap;
+use millpond_umem::history::Transaction;
+use serde_json::{Value, json};
+
+/// In which dress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dress {
+    Text,
+    Csv,
+    Json,
+}
+
+impl Dress {
+    pub(super) fn of(parsed: &Parsed) -> Result<Dress, Failure> {
+        match (parsed.long("csv"), parsed.common.json) {
+            (true, true) => Err(Failure::Usage("options --csv and --json are mutually exclusive".into())),
+            (true, false) => Ok(Dress::Csv),
+            (false, true) => Ok(Dress::Json),
+            (false, false) => Ok(Dress::Text),
+        }
+    }
+}
+
+/// An address.
+pub(super) fn hex(address: u64) -> String {
+    format!("{address:x}")
+}
+
+/// The function in which an address lies, or the address.
+pub(super) fn function(image: &dyn Image, address: u64) -> String {
+    image.symbol(address).map_or_else(|| format!("0x{address:x}"), |symbol| symbol.to_string())
+}
+
+/// A stack, innermost first.
+pub(super) fn stack(image: &dyn Image, stack: &[u64]) -> Vec<String> {
+    stack.iter().map(|address| function(image, *address)).collect()
+}
+
+/// Functions by which memory is asked for, whoever has them.
+const ALLOCATORS: [&str; 16] = [
+    "malloc",
+    "calloc",
+    "realloc",
+    "reallocarray",
+    "memalign",
+    "posix_memalign",
+    "aligned_alloc",
+    "valloc",
+    "pvalloc",
+    "free",
+    "umem_alloc",
+    "umem_zalloc",
+    "umem_cache_alloc",
+    "umem_alloc_align",
+    "operator new",
+    "_Znwm",
+];
+
+/// The first of a stack that is no allocator's; the first of all where every one is.
+pub(super) fn caller(image: &dyn Image, stack: &[u64]) -> Option<String> {
+    let is_allocator = |symbol: &Symbol| {
+        symbol.module.starts_with("libmillpond_")
+            || ALLOCATORS.contains(&symbol.name.as_str())
+            || symbol.name == "_Znam"
+    };
+    let others = |address: &&u64| !image.symbol(**address).is_some_and(|symbol| is_allocator(&symbol));
+    let address = stack.iter().find(others).or(stack.first())?;
+    Some(function(image, *address))
+}
+
+/// Bytes, in MiB.
+pub(super) fn mib(bytes: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "one digit behind the point is shown")]
+    let value = bytes as f64 / f64::from(1 << 20);
+    format!("{value:.1} MiB")
+}
+
+/// A pause, in milliseconds.
+pub(super) fn milliseconds(time: Nanos) -> String {
+    format!("{:.3} ms", time.as_secs_f64() * 1e3)
+}
+
+/// A transaction for programs.
+pub(super) fn transaction(image: &dyn Image, heap: &Heap<'_>, record: &Transaction) -> Value {
+    json!({
+        "at": hex(record.at),
+        "buffer": hex(record.buffer),
+        "cache": record.cache.and_then(|place| heap.caches.get(place)).map(|cache| &cache.name),
+        "time_ns": record.time,
+        "thread": record.thread,
+        "allocated": record.allocated,
+        "contents": (record.contents != 0).then(|| hex(record.contents)),
+        "stack": stack(image, &record.stack),
+    })
+}

@@ -1,0 +1,129 @@
+//! `umem stat`: a row for each cache.
+
+use super::show::{Dress, hex, mib};
+use super::target::{Answer, Asked};
+use crate::ctx::Ctx;
+use millpond_report::{Align, Cell, Table};
+use millpond_umem::flags;
+use millpond_umem::statistics::{Row, rows};
+use serde_json::{Value, json};
+
+/// What a cache may check, in the order of its bits.
+const FLAGS: [(u32, &str); 9] = [
+    (flags::AUDIT, "audit"),
+    (flags::DEADBEEF, "deadbeef"),
+    (flags::REDZONE, "redzone"),
+    (flags::CONTENTS, "contents"),
+    (flags::NOMAGAZINE, "nomagazine"),
+    (flags::FIREWALL, "firewall"),
+    (flags::LITE, "lite"),
+    (flags::HASH, "hash"),
+    (flags::RANDOMIZE, "random"),
+];
+
+fn words(bits: u32) -> Vec<&'static str> {
+    FLAGS.iter().filter(|(flag, _)| bits & flag != 0).map(|(_, word)| *word).collect()
+}
+
+fn table(rows: &[Row]) -> Table {
+    let numbers = ["BUFSIZE", "INUSE", "MAGAZINE", "TOTAL", "MEMORY", "ALLOCS", "FAILS"];
+    let mut heads = vec![("CACHE", Align::Left)];
+    heads.extend(numbers.map(|head| (head, Align::Right)));
+    heads.push(("FLAGS", Align::Left));
+    let mut table = Table::new(&heads);
+    for row in rows {
+        let figures =
+            [row.size, row.in_use, row.in_magazines, row.total, row.memory, row.allocs, row.failures];
+        let flags = match words(row.flags).as_slice() {
+            [] => Cell::Missing,
+            words => words.join(",").into(),
+        };
+        let cells = figures.into_iter().map(Cell::from);
+        table.row([Cell::from(row.name.as_str())].into_iter().chain(cells).chain([flags]));
+    }
+    table
+}
+
+fn json(row: &Row) -> Value {
+    json!({
+        "name": row.name,
+        "address": hex(row.at),
+        "size": row.size,
+        "in_use": row.in_use,
+        "in_magazines": row.in_magazines,
+        "total": row.total,
+        "memory": row.memory,
+        "allocs": row.allocs,
+        "failures": row.failures,
+        "flags": words(row.flags),
+    })
+}
+
+pub(super) fn answer(asked: &Asked<'_>, ctx: &mut Ctx<'_>) -> Answer {
+    let rows = rows(asked.heap);
+    let root = &asked.heap.root;
+    match asked.dress {
+        Dress::Text => {
+            ctx.out.text(&table(&rows).text());
+            ctx.out.line(format_args!(
+                "pages: {} mapped, {} in use; large buffers: {} with {}, {} ever; no memory: {} times; the library's own: {}; threads: {}",
+                mib(root.mapped),
+                mib(root.used),
+                root.large_buffers,
+                mib(root.large),
+                root.large_allocs,
+                root.failures,
+                mib(root.meta),
+                asked.heap.thread_blocks(),
+            ));
+        }
+        Dress::Csv => ctx.out.text(&table(&rows).csv()),
+        Dress::Json => {}
+    }
+    let document = json!({
+        "caches": rows.iter().map(json).collect::<Vec<_>>(),
+        "mapped": root.mapped,
+        "used": root.used,
+        "large": root.large,
+        "large_buffers": root.large_buffers,
+        "large_allocs": root.large_allocs,
+        "failures": root.failures,
+        "own": root.meta,
+        "threads": asked.heap.thread_blocks(),
+    });
+    Answer::of(document, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str, flags: u32, in_use: u64) -> Row {
+        Row {
+            name: name.into(),
+            at: 0x7f00,
+            flags,
+            size: 48,
+            in_use,
+            in_magazines: 2,
+            total: 83,
+            memory: 4096,
+            allocs: 12,
+            failures: 0,
+        }
+    }
+
+    #[test]
+    fn each_cache_is_a_row() {
+        let rows =
+            [row("umem_alloc_48", 0, 3), row("session", flags::AUDIT | flags::HASH | flags::NOMAGAZINE, 12)];
+        let expected = "\
+CACHE          BUFSIZE  INUSE  MAGAZINE  TOTAL  MEMORY  ALLOCS  FAILS  FLAGS
+umem_alloc_48       48      3         2     83    4096      12      0  -
+session             48     12         2     83    4096      12      0  audit,nomagazine,hash
+";
+        assert_eq!(table(&rows).text(), expected);
+        assert_eq!(json(&rows[1])["flags"], json!(["audit", "nomagazine", "hash"]));
+        assert_eq!(json(&rows[0])["address"], "7f00");
+    }
+}
