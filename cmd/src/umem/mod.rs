@@ -29,6 +29,7 @@
 //! # Options
 //!
 //! ```text
+//! -u            stat: only caches that were ever used
 //! -d            findleaks: a block for each leak, with the whole stack
 //! -v            findleaks: how much was looked at
 //! --log NAME    log: transaction (if not given), fail, or slab
@@ -102,13 +103,14 @@ pub(crate) const COMMAND: Command = Command {
     applet: false,
     summary: "look into the object caches of a process or a core: leaks, corruption",
     usage: &[
-        "stat | status | verify [--csv] pid | core",
+        "stat [-u] [--csv] pid | core",
+        "status | verify [--csv] pid | core",
         "findleaks [-dv] [--csv] pid | core",
         "whatis pid | core address ...",
         "bufctl pid | core address",
         "log [--log name] [--most n] pid | core",
     ],
-    letters: "-dv",
+    letters: "-dvu",
     longs: &["csv", "log:", "most:"],
     source: include_str!("mod.rs"),
     run,
@@ -117,7 +119,7 @@ pub(crate) const COMMAND: Command = Command {
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Question {
-    Stat,
+    Stat { used: bool },
     Findleaks { blocks: bool, effort: bool },
     Status,
     Verify,
@@ -133,7 +135,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let (question, target) = question(parsed)?;
     let dress = Dress::of(parsed)?;
     if dress == Dress::Csv
-        && !matches!(question, Question::Stat | Question::Findleaks { .. } | Question::Verify)
+        && !matches!(question, Question::Stat { .. } | Question::Findleaks { .. } | Question::Verify)
     {
         return Err(Failure::Usage("--csv goes with stat, findleaks and verify".into()));
     }
@@ -148,7 +150,7 @@ fn question(parsed: &Parsed) -> Result<(Question, String), Failure> {
         return usage("which word: stat, findleaks, …?".into());
     };
     let question = match word.as_str() {
-        "stat" => Question::Stat,
+        "stat" => Question::Stat { used: parsed.has('u') },
         "findleaks" => Question::Findleaks { blocks: parsed.has('d'), effort: parsed.has('v') },
         "status" => Question::Status,
         "verify" => Question::Verify,
@@ -167,6 +169,9 @@ fn question(parsed: &Parsed) -> Result<(Question, String), Failure> {
     }
     if (parsed.has('d') || parsed.has('v')) && word != "findleaks" {
         return usage("-d and -v go with findleaks".into());
+    }
+    if parsed.has('u') && word != "stat" {
+        return usage("-u goes with stat".into());
     }
     if (parsed.long("log") || parsed.long("most")) && word != "log" {
         return usage("--log and --most go with log".into());
@@ -214,7 +219,8 @@ mod tests {
     #[test]
     fn words_take_what_belongs_to_them() {
         let of = |question, target: &str| Ok((question, target.to_owned()));
-        assert_eq!(asked("stat 7"), of(Question::Stat, "7"));
+        assert_eq!(asked("stat 7"), of(Question::Stat { used: false }, "7"));
+        assert_eq!(asked("stat -u 7"), of(Question::Stat { used: true }, "7"));
         assert_eq!(
             asked("findleaks core -d"),
             of(Question::Findleaks { blocks: true, effort: false }, "core")
@@ -237,6 +243,7 @@ mod tests {
             ("stat 7 8", "one process or core at a time"),
             ("bufctl 7 8 9", "one address at a time"),
             ("stat -d 7", "-d and -v go with findleaks"),
+            ("log -u 7", "-u goes with stat"),
             ("stat --most 3 7", "--log and --most go with log"),
         ] {
             assert_eq!(asked(text), Err(Failure::Usage(expected.into())), "{text}");

@@ -59,8 +59,9 @@ fn json(row: &Row) -> Value {
     })
 }
 
-pub(super) fn answer(asked: &Asked<'_>, ctx: &mut Ctx<'_>) -> Answer {
-    let rows = rows(asked.heap);
+pub(super) fn answer(asked: &Asked<'_>, used: bool, ctx: &mut Ctx<'_>) -> Answer {
+    let mut rows = rows(asked.heap);
+    rows.retain(|row| !used || row.allocs > 0 || row.total > 0 || row.failures > 0);
     let root = &asked.heap.root;
     match asked.dress {
         Dress::Text => {

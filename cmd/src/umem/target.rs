@@ -78,7 +78,7 @@ pub(super) fn look(
         let asked = Asked { image, memory: &memory, heap: &heap, root, dress };
         let failed = |error: FindError| not_found(target, &error);
         let answered = match question {
-            Question::Stat => stat::answer(&asked, ctx),
+            Question::Stat { used } => stat::answer(&asked, *used, ctx),
             Question::Status => checks::status(&asked, ctx),
             Question::Findleaks { blocks, effort } => {
                 leaks::answer(&asked, *blocks, *effort, ctx).map_err(failed)?
