@@ -86,8 +86,10 @@ fn to_stderr(mut text: &[u8]) {
         return;
     }
     while !text.is_empty() {
+        // Not by `write`, at which a thread could be cancelled.
         // SAFETY: the text is read.
-        let written = unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
+        let written =
+            unsafe { libc::syscall(libc::SYS_write, libc::STDERR_FILENO, text.as_ptr(), text.len()) };
         let Ok(written @ 1..) = usize::try_from(written) else { return };
         text = text.get(written..).unwrap_or_default();
     }
