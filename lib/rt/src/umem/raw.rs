@@ -190,8 +190,8 @@ unsafe fn free_slowly(buffer: *mut u8, size: usize) {
 }
 
 /// Sets who is asked when there is no memory for a request with `UMEM_NOFAIL`: 0 tries again, 0x100 and a status in the lower eight bits ends the program
-/// by `exit`. Without one, or with another answer, the status is 255. It must not make such requests itself.
-pub fn umem_nofail_callback(callback: Option<unsafe extern "C" fn() -> c_int>) {
+/// by `exit`. Without one, or with another answer, the status is 255. It may leave by `longjmp` or `pthread_exit`. It must not make such requests itself.
+pub fn umem_nofail_callback(callback: Option<unsafe extern "C-unwind" fn() -> c_int>) {
     report::set_callback(callback);
 }
 

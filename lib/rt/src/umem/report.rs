@@ -7,7 +7,7 @@ use libc::c_int;
 use millpond_rt_layout::{Bufctl, Cache, NAME};
 use std::ffi::CStr;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Frames of a stack that is said.
 const STACK: usize = 24;
@@ -159,49 +159,79 @@ pub(super) fn not_empty(cache: *const Cache) {
 /// What a callback without memory answers with: this and a status in the lower eight bits, and the program ends with that.
 const EXIT: c_int = 0x100;
 
-/// Who is asked when there is no memory for a request that must not fail.
+/// Who is asked when there is no memory for a request that must not fail. It may leave by `longjmp`, `pthread_exit` or a C++ exception: what it
+/// unwinds has nothing to drop.
+pub(super) type Callback = unsafe extern "C-unwind" fn() -> c_int;
+
 static CALLBACK: AtomicUsize = AtomicUsize::new(0);
 
 /// See `umem_nofail_callback`.
-pub(super) fn set_callback(callback: Option<unsafe extern "C" fn() -> c_int>) {
+pub(super) fn set_callback(callback: Option<Callback>) {
     CALLBACK.store(callback.map_or(0, |callback| callback as usize), Ordering::Release);
 }
 
 /// There is no memory: whether to try again. It does not return when the program is to end.
+#[cold]
+#[inline(never)]
 pub(super) fn shall_retry(how: c_int) -> bool {
-    static ASKING: AtomicBool = AtomicBool::new(false);
     if how & words::NOFAIL == 0 {
         return false;
+    }
+    if asking::is_recursion() {
+        messages::say(format_args!("recursive UMEM_NOFAIL callback\n"));
+        messages::end();
     }
     let mut status = EXIT | 255;
     let callback = CALLBACK.load(Ordering::Acquire);
     if callback != 0 {
         // SAFETY: what was set is a function of that kind.
-        let callback: unsafe extern "C" fn() -> c_int =
-            unsafe { std::mem::transmute::<*const (), _>(std::ptr::with_exposed_provenance(callback)) };
-        if ASKING.swap(true, Ordering::AcqRel) && asking_thread() {
-            messages::say(format_args!("recursive UMEM_NOFAIL callback\n"));
-            messages::end();
-        }
-        set_asking_thread();
+        let callback = unsafe {
+            std::mem::transmute::<*const (), Callback>(std::ptr::with_exposed_provenance(callback))
+        };
         // SAFETY: whoever set it promises that it may be called when there is no memory.
         status = unsafe { callback() };
-        ASKING.store(false, Ordering::Release);
         if status == 0 {
+            asking::end();
             return true;
         }
     }
+    // What runs at the end of the program may ask again: that is recursion, too.
     // SAFETY: it ends the program, with what it registered for that.
     unsafe { libc::exit(if status & !0xff == EXIT { status & 0xff } else { 255 }) }
 }
 
-/// The thread that asks the callback.
-static ASKER: AtomicUsize = AtomicUsize::new(0);
+/// Whether the callback asks for what it is asked about.
+///
+/// One that is called within itself is further down the stack each time. One that left without returning is not: whoever asks next is anywhere. A few steps
+/// down are therefore allowed, for they may be those of somebody who left, and asked again from a function that he called.
+mod asking {
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
-fn set_asking_thread() {
-    ASKER.store(crate::locks::word::thread_number() as usize, Ordering::Release);
-}
+    /// Steps that are allowed.
+    const STEPS: usize = 8;
 
-fn asking_thread() -> bool {
-    ASKER.load(Ordering::Acquire) == crate::locks::word::thread_number() as usize
+    /// The thread that asks; 0: none. When several do it is the latest, and recursion of another one is seen a call later.
+    static THREAD: AtomicUsize = AtomicUsize::new(0);
+    /// Where on its stack.
+    static PLACE: AtomicUsize = AtomicUsize::new(0);
+    /// How often it went further down.
+    static DEPTH: AtomicUsize = AtomicUsize::new(0);
+
+    /// The calling thread asks.
+    #[inline(never)]
+    pub(super) fn is_recursion() -> bool {
+        let local = 0_u8;
+        let here = std::hint::black_box(&raw const local).addr();
+        let me = crate::locks::word::thread_number() as usize;
+        let is_further = THREAD.swap(me, Ordering::Relaxed) == me && here < PLACE.load(Ordering::Relaxed);
+        PLACE.store(here, Ordering::Relaxed);
+        let depth = if is_further { DEPTH.load(Ordering::Relaxed) + 1 } else { 0 };
+        DEPTH.store(depth, Ordering::Relaxed);
+        depth > STEPS
+    }
+
+    /// The callback returned.
+    pub(super) fn end() {
+        THREAD.store(0, Ordering::Relaxed);
+    }
 }
