@@ -4,7 +4,7 @@ use super::{debug, depot, log, meta, report, root, settings, slab, thread, updat
 use libc::{c_int, c_void};
 use millpond_rt_layout::{Bufctl, Buftag, CHUNKS, Cache, NAME, NO_PAIR, flags};
 use std::ptr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Words of a request and of a cache's making, as programs in C have them.
 pub(super) mod words {
@@ -23,6 +23,9 @@ pub(super) mod words {
     /// No bufctls.
     pub(in crate::umem) const NOHASH: u32 = 0x8_0000;
 }
+
+/// More than any address space has.
+const SIZE_MAX: usize = usize::MAX / 16;
 
 /// What a cache is made of.
 #[derive(Debug, Clone, Copy)]
@@ -66,12 +69,15 @@ impl Plan<'_> {
         if cannot {
             return Err(libc::EINVAL);
         }
-        let align = match self.align {
-            0 if self.size.next_multiple_of(8) >= 16 => 16,
+        // Whatever is added to it and however it is compared, no sum and no product below is too large.
+        if self.size > SIZE_MAX {
+            return Err(libc::ENOMEM);
+        }
+        Ok(match self.align {
+            0 if self.size > 8 => 16,
             0 => 8,
             some => some.max(8),
-        };
-        if self.size > usize::MAX / 16 { Err(libc::ENOMEM) } else { Ok(align) }
+        })
     }
 }
 
@@ -169,11 +175,17 @@ unsafe fn append(cache: *mut Cache) {
     }
 }
 
+/// No slab of several chunks is longer, in bytes.
+const LONGEST: usize = 1 << 20;
+
 /// How long a slab is, and how many chunks it has: the length that leaves the least unused, of those up to 16 KiB or eight chunks.
 fn shape(chunk: usize, shift: usize) -> (usize, u32) {
     let page = crate::stacks::page_size();
-    let longest = (16 << 10).max(chunk.saturating_mul(8)).next_multiple_of(page).min(1 << 20);
+    let longest = (16 << 10).max(chunk.saturating_mul(8)).next_multiple_of(page).min(LONGEST);
     let least = (chunk + shift).next_multiple_of(page);
+    if least > LONGEST {
+        return (least, 1);
+    }
     let mut best = (least, (least - shift) / chunk);
     for slab in (least..=longest.max(least)).step_by(page) {
         let chunks = ((slab - shift) / chunk).min(CHUNKS);
@@ -272,18 +284,20 @@ unsafe fn alloc_slowly(cache: *mut Cache, how: c_int) -> *mut u8 {
     // SAFETY: our caller's promise.
     unsafe {
         loop {
-            let buffer = try_alloc(cache);
-            if !buffer.is_null() {
-                return buffer;
+            // One that shall fail does, and is not tried again: else fewer would than were asked for.
+            if !settings::shall_fail() || (*cache).cflags & words::NODEBUG != 0 {
+                let mut buffer = try_alloc(cache);
+                if buffer.is_null() {
+                    update::ask_for_memory();
+                    // Once more: others gave back what they had.
+                    buffer = try_alloc(cache);
+                }
+                if !buffer.is_null() {
+                    return buffer;
+                }
             }
-            (*cache).failures += 1;
+            AtomicU64::from_ptr(&raw mut (*cache).failures).fetch_add(1, Ordering::Relaxed);
             log::failure(cache);
-            update::ask_for_memory();
-            // Once more: others gave back what they had.
-            let buffer = try_alloc(cache);
-            if !buffer.is_null() {
-                return buffer;
-            }
             if !report::shall_retry(how) {
                 return ptr::null_mut();
             }
@@ -337,9 +351,6 @@ unsafe fn try_alloc(cache: *mut Cache) -> *mut u8 {
 unsafe fn one(cache: *mut Cache) -> *mut u8 {
     // SAFETY: our caller's promise.
     unsafe {
-        if settings::shall_fail() && (*cache).cflags & words::NODEBUG == 0 {
-            return ptr::null_mut();
-        }
         let mut buffer = ptr::null_mut();
         if slab::take(cache, &raw mut buffer, 1) == 0 {
             return ptr::null_mut();
@@ -364,7 +375,7 @@ unsafe fn one(cache: *mut Cache) -> *mut u8 {
 /// Counts allocations that no pair counts.
 pub(super) unsafe fn count(cache: *mut Cache, how_many: u64) {
     // SAFETY: the place is a live cache's, and only used so where threads could meet.
-    let allocs = unsafe { std::sync::atomic::AtomicU64::from_ptr(&raw mut (*cache).allocs) };
+    let allocs = unsafe { AtomicU64::from_ptr(&raw mut (*cache).allocs) };
     allocs.fetch_add(how_many, Ordering::Relaxed);
 }
 

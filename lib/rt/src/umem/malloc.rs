@@ -12,7 +12,7 @@
 
 use super::report::{self, Known};
 use super::slab::{self, Place};
-use super::{builtin, cache, debug, map, pages, root};
+use super::{builtin, cache, debug, map, pages, raw, root};
 use crate::locks::word::Word;
 use millpond_rt_layout::patterns::{FREE, MALLOC, MALLOC_OVERSIZE, MEMALIGN};
 use millpond_rt_layout::{Cache, LARGEST, Span, kind};
@@ -129,7 +129,7 @@ fn large(size: usize) -> *mut Span {
     let Some(whole) = size.checked_add(HEAD).filter(|whole| isize::try_from(*whole).is_ok()) else {
         return ptr::null_mut();
     };
-    let span = pages::alloc(whole, 1, kind::LARGE);
+    let span = raw::large(whole);
     if !span.is_null() {
         // SAFETY: the span is ours, and longer than its head.
         unsafe { set_large(span, size) };

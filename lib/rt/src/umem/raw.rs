@@ -3,7 +3,7 @@
 use super::cache::{self, Plan};
 use super::{builtin, debug, map, pages, report, root, settings, update};
 use libc::{c_int, c_void};
-use millpond_rt_layout::{Cache, LARGEST, kind};
+use millpond_rt_layout::{Cache, LARGEST, Span, kind};
 use std::ffi::CStr;
 use std::ptr;
 
@@ -115,7 +115,7 @@ fn alloc_slowly(size: usize, how: c_int) -> *mut u8 {
         return umem_alloc(size, how);
     }
     loop {
-        let span = pages::alloc(size, 1, kind::LARGE);
+        let span = large(size);
         if !span.is_null() {
             // SAFETY: it is ours.
             unsafe {
@@ -127,6 +127,19 @@ fn alloc_slowly(size: usize, how: c_int) -> *mut u8 {
             return ptr::null_mut();
         }
     }
+}
+
+/// A span for one buffer; null: there is no memory, not even after others gave back what they had.
+pub(super) fn large(bytes: usize) -> *mut Span {
+    if settings::shall_fail() {
+        return ptr::null_mut();
+    }
+    let span = pages::alloc(bytes, 1, kind::LARGE);
+    if !span.is_null() || !root::is_ready() {
+        return span;
+    }
+    update::ask_for_memory();
+    pages::alloc(bytes, 1, kind::LARGE)
 }
 
 /// As [`umem_alloc`], all zeros.
