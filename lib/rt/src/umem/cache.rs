@@ -1,6 +1,6 @@
 //! Caches: from a request to a magazine, a slab, or nobody.
 
-use super::{debug, depot, log, meta, report, root, settings, slab, thread, update};
+use super::{debug, depot, log, meta, report, root, settings, slab, thread, update, visit};
 use libc::{c_int, c_void};
 use millpond_rt_layout::{Bufctl, Buftag, CHUNKS, Cache, NAME, NO_PAIR, flags};
 use std::ptr;
@@ -206,8 +206,7 @@ fn shape(chunk: usize, shift: usize) -> (usize, u32) {
 pub(super) unsafe fn destroy(cache: *mut Cache) {
     // SAFETY: our caller promises it.
     unsafe {
-        {
-            let _held = root::LISTS.hold();
+        visit::when_alone(cache, || {
             let (next, previous) = ((*cache).next, (*cache).previous);
             if !next.is_null() {
                 (*next).previous = previous;
@@ -217,8 +216,9 @@ pub(super) unsafe fn destroy(cache: *mut Cache) {
             } else {
                 (*previous).next = next;
             }
-            thread::leave(cache);
-        }
+            thread::begin_leaving(cache);
+        });
+        thread::leave(cache);
         depot::clear(cache);
         slab::reap(cache);
         if (*cache).slabs.taken > 0 {

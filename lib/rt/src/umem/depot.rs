@@ -236,8 +236,9 @@ pub(super) unsafe fn unload(cache: *mut Cache, pair: *mut Pair) {
             let pile = if *rounds > 0 { &raw mut (*depot).full } else { &raw mut (*depot).empty };
             push(pile, *magazine, *rounds);
         }
-        word.unlock();
+        // Before others can get them: a child of a fork must not find them twice.
         pair.write_bytes(0, 1);
+        word.unlock();
         for old in both.into_iter().flatten().filter(|(_, _, those)| *those != room) {
             destroy(cache, old);
         }

@@ -1,6 +1,6 @@
 //! A fork while other threads allocate: the child must find everything whole, and nobody else in it.
 
-use super::{frames, lock, messages, meta, pages, root, thread, update};
+use super::{frames, lock, messages, meta, pages, root, thread, update, visit};
 use millpond_rt_layout::Cache;
 use std::sync::atomic::Ordering;
 
@@ -42,6 +42,7 @@ unsafe extern "C" fn in_child() {
     each_lock(|place| lock::word(place).reset());
     root::LISTS.reset();
     frames::after_fork();
+    visit::forget_others();
     thread::forget_others();
     update::forget_thread();
 }

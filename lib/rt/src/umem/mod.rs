@@ -72,6 +72,7 @@ mod settings;
 mod slab;
 mod thread;
 mod update;
+mod visit;
 mod weak;
 
 pub use object::{Object, ObjectCache, ObjectCacheError};

@@ -1,6 +1,6 @@
 //! What a thread has: a block with a pair of magazines for each cache, found by one load from the thread's own memory.
 
-use super::{depot, meta, root};
+use super::{depot, meta, root, visit};
 use crate::locks::word::thread_number;
 use millpond_rt_layout::{Cache, NO_PAIR, Pair, Thread};
 use std::ptr;
@@ -198,18 +198,34 @@ extern "C" fn end(block: *mut libc::c_void) {
 
 /// What is in a block goes to the depots, and the block to whoever comes next.
 unsafe fn release(block: *mut Thread) {
-    // SAFETY: our caller has the block.
-    unsafe {
-        for (index, place) in CACHES.iter().enumerate() {
-            let pair = &raw mut (*block).pairs[index];
-            let cache = place.load(Ordering::Acquire);
-            if !cache.is_null() && (!(*pair).base.is_null() || (*pair).allocs > 0) {
-                depot::unload(cache, pair);
+    visit::visiting(|visitor| {
+        let mut indices = 0..CACHES.len();
+        loop {
+            let mut pair: *mut Pair = ptr::null_mut();
+            let cache = visitor.go_on(|_| {
+                let used = indices.find_map(|index| {
+                    let cache = CACHES[index].load(Ordering::Acquire);
+                    // SAFETY: our caller has the block; of caches that go, pairs are those of whoever destroys them.
+                    unsafe {
+                        pair = &raw mut (*block).pairs[index];
+                        let is_used = !cache.is_null()
+                            && cache != LEAVING
+                            && (!(*pair).base.is_null() || (*pair).allocs > 0);
+                        is_used.then_some(cache)
+                    }
+                });
+                used.unwrap_or(ptr::null_mut())
+            });
+            if cache.is_null() {
+                break;
             }
+            // SAFETY: the cache is alive while it is visited, and our caller has the block.
+            unsafe { depot::unload(cache, pair) };
         }
-        let _held = root::LISTS.hold();
-        (*block).tid = 0;
-    }
+    });
+    let _held = root::LISTS.hold();
+    // SAFETY: our caller has the block.
+    unsafe { (*block).tid = 0 };
 }
 
 /// In a child after a fork: the other threads are not there. What they had goes to the depots, but for those that were at an exchange.
@@ -239,10 +255,25 @@ pub(super) fn enter(cache: *mut Cache) -> u32 {
     free.map_or(NO_PAIR, |(index, _)| index as u32)
 }
 
-/// Takes a cache out: what threads have of it goes to its depot.
+/// In the place of a cache that goes: it has no more than that of its threads, and nobody else gets it.
+const LEAVING: *mut Cache = ptr::without_provenance_mut(align_of::<Cache>());
+
+/// From now on threads that end leave what they have of a cache to [`leave`]. For holders of the list of caches.
 ///
 /// # Safety
 /// Nobody uses the cache any more.
+pub(super) unsafe fn begin_leaving(cache: *mut Cache) {
+    // SAFETY: the cache is alive.
+    let index = unsafe { (*cache).index };
+    if index != NO_PAIR {
+        CACHES[index as usize].store(LEAVING, Ordering::Release);
+    }
+}
+
+/// Takes a cache out: what threads have of it goes to its depot. The list of caches is not held, for objects may be ended.
+///
+/// # Safety
+/// [`begin_leaving`] was called, and nobody uses the cache any more.
 pub(super) unsafe fn leave(cache: *mut Cache) {
     // SAFETY: our caller promises that no thread is at the pairs of that cache.
     unsafe {

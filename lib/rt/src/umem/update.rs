@@ -3,7 +3,7 @@
 //! A process with one thread does it when it meets a depot and it is time. One that has had several gets a thread for it then, so that none of them is
 //! held up; it waits most of the time, and takes no signals.
 
-use super::{depot, pages, root, settings, slab, thread};
+use super::{depot, pages, root, settings, slab, thread, visit};
 use millpond_rt_layout::Cache;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
@@ -49,7 +49,7 @@ pub(super) fn look() {
 /// Every cache's working set, and larger magazines where they are fought for.
 fn update() {
     let most = settings::get().asked.options.max_contention as u64;
-    // SAFETY: caches are alive while the list is held.
+    // SAFETY: caches are alive while they are visited.
     each(|cache| unsafe {
         depot::reap(cache);
         depot::update(cache, most);
@@ -58,7 +58,7 @@ fn update() {
 
 /// Gives back what nobody needed lately; see `umem_reap`.
 pub(super) fn reap() {
-    // SAFETY: caches are alive while the list is held; a reclaim function is its creator's promise.
+    // SAFETY: caches are alive while they are visited; a reclaim function is its creator's promise.
     each(|cache| unsafe {
         if let Some(reclaim) = (*cache).reclaim {
             reclaim((*cache).private);
@@ -78,23 +78,16 @@ pub(super) fn ask_for_memory() {
     }
 }
 
-/// Does something for every cache. The list is not held meanwhile, for what is done may call functions of the program: caches that are destroyed at that time are
-/// the program's mistake only if it destroys one whose own functions run.
+/// Does something for every cache. What is done may call functions of the program, which must not destroy that very cache.
 fn each(work: impl Fn(*mut Cache)) {
-    let mut cache = next_of(ptr::null_mut());
-    while !cache.is_null() {
-        work(cache);
-        cache = next_of(cache);
-    }
-}
-
-fn next_of(cache: *mut Cache) -> *mut Cache {
-    let _held = root::LISTS.hold();
-    if cache.is_null() {
-        return root::caches().load(Ordering::Acquire);
-    }
-    // SAFETY: see `each`.
-    unsafe { (*cache).next }
+    visit::visiting(|visitor| {
+        let mut cache = visitor.go_on(|_| root::caches().load(Ordering::Acquire));
+        while !cache.is_null() {
+            work(cache);
+            // SAFETY: it is in the list as long as a visitor is there.
+            cache = visitor.go_on(|cache| unsafe { (*cache).next });
+        }
+    });
 }
 
 /// In a child after a fork there is no such thread.

@@ -1,0 +1,114 @@
+//! Who looks at caches of which it has nothing: at all of them from time to time, or at those of which a thread had magazines when it ends.
+//!
+//! The creator of a cache cannot know of them, and destroys it when it likes. So they say which one they are at, and it is destroyed when they have gone on. The
+//! list of caches is not held meanwhile: constructors and destructors of the program may run, which may make and destroy other caches.
+
+use super::root;
+use crate::locks::word::thread_number;
+use millpond_rt_layout::Cache;
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+/// One who looks, on its own stack. In a list that is changed and read under the lock of the list of caches.
+pub(super) struct Visitor {
+    /// Where it is; null: nowhere.
+    cache: Cell<*mut Cache>,
+    thread: u32,
+    next: Cell<*const Visitor>,
+}
+
+static FIRST: AtomicPtr<Visitor> = AtomicPtr::new(ptr::null_mut());
+/// Changes when a visitor goes on.
+static MOVES: AtomicU32 = AtomicU32::new(0);
+/// How many wait for that.
+static WAITING: AtomicU32 = AtomicU32::new(0);
+
+/// Looks at caches, one after the other: see [`Visitor::go_on`].
+pub(super) fn visiting(work: impl FnOnce(&Visitor)) {
+    let visitor =
+        Visitor { cache: Cell::new(ptr::null_mut()), thread: thread_number(), next: Cell::new(ptr::null()) };
+    {
+        let _held = root::LISTS.hold();
+        visitor.next.set(FIRST.load(Ordering::Relaxed));
+        FIRST.store((&raw const visitor).cast_mut(), Ordering::Relaxed);
+    }
+    work(&visitor);
+    let _held = root::LISTS.hold();
+    visitor.unlink();
+    tell();
+}
+
+impl Visitor {
+    /// Goes on from a cache to the next one, or to none (null), which is chosen while none can be destroyed.
+    pub(super) fn go_on(&self, next: impl FnOnce(*mut Cache) -> *mut Cache) -> *mut Cache {
+        let _held = root::LISTS.hold();
+        let cache = next(self.cache.get());
+        self.cache.set(cache);
+        tell();
+        cache
+    }
+
+    /// For holders of the list. In a child whose parent's visitors are forgotten it may be in no list.
+    fn unlink(&self) {
+        let mut at: *const Visitor = FIRST.load(Ordering::Relaxed);
+        if ptr::eq(at, self) {
+            return FIRST.store(self.next.get().cast_mut(), Ordering::Relaxed);
+        }
+        // SAFETY: a visitor of the list is on the stack of `visiting`, which takes it out before it returns.
+        while let Some(before) = unsafe { at.as_ref() } {
+            if ptr::eq(before.next.get(), self) {
+                return before.next.set(self.next.get());
+            }
+            at = before.next.get();
+        }
+    }
+}
+
+/// For holders of the list: those who wait look again.
+fn tell() {
+    if WAITING.load(Ordering::Relaxed) > 0 {
+        MOVES.fetch_add(1, Ordering::Relaxed);
+        let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+        // SAFETY: the word is a static.
+        unsafe { libc::syscall(libc::SYS_futex, MOVES.as_ptr(), wake, i32::MAX) };
+    }
+}
+
+/// Does something under the lock of the list of caches, when no other thread is at that one.
+pub(super) fn when_alone<T>(cache: *mut Cache, work: impl FnOnce() -> T) -> T {
+    let mut held = root::LISTS.hold();
+    while is_visited(cache) {
+        WAITING.fetch_add(1, Ordering::Relaxed);
+        let moves = MOVES.load(Ordering::Relaxed);
+        drop(held);
+        let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+        // SAFETY: the word is a static.
+        unsafe {
+            libc::syscall(libc::SYS_futex, MOVES.as_ptr(), wait, moves, ptr::null::<libc::timespec>());
+        }
+        held = root::LISTS.hold();
+        WAITING.fetch_sub(1, Ordering::Relaxed);
+    }
+    work()
+}
+
+/// For holders of the list.
+fn is_visited(cache: *mut Cache) -> bool {
+    let me = thread_number();
+    let mut at: *const Visitor = FIRST.load(Ordering::Relaxed);
+    // SAFETY: as in `unlink`.
+    while let Some(visitor) = unsafe { at.as_ref() } {
+        if visitor.cache.get() == cache && visitor.thread != me {
+            return true;
+        }
+        at = visitor.next.get();
+    }
+    false
+}
+
+/// In a child after a fork: there are no others.
+pub(super) fn forget_others() {
+    FIRST.store(ptr::null_mut(), Ordering::Relaxed);
+    WAITING.store(0, Ordering::Relaxed);
+}
