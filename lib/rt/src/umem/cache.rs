@@ -1,6 +1,6 @@
 //! Caches: from a request to a magazine, a slab, or nobody.
 
-use super::{debug, depot, log, meta, report, root, settings, slab, thread, update, visit};
+use super::{debug, depot, errno, log, meta, report, root, settings, slab, thread, update, visit};
 use libc::{c_int, c_void};
 use millpond_rt_layout::{Bufctl, Buftag, CHUNKS, Cache, NAME, NO_PAIR, flags};
 use std::ptr;
@@ -383,6 +383,7 @@ pub(super) unsafe fn count(cache: *mut Cache, how_many: u64) {
 #[inline(never)]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe fn free_slowly(cache: *mut Cache, buffer: *mut u8) {
+    let _errno = errno::keep();
     // SAFETY: our caller's promise; pairs are the calling thread's.
     unsafe {
         if (*cache).tag > 0 {

@@ -106,13 +106,16 @@ pub(super) unsafe fn check_size(cache: *mut Cache, buffer: *mut u8, size: usize)
             // That is seen, and said, when it is freed.
             return;
         }
-        // Where the buffer ends with the size, the byte behind it is the tag's first.
-        let first = if size < (*cache).tag { REDZONE as u8 } else { REDZONE_BYTE };
-        let low = REDZONE as u32 & !0xff | u32::from(first);
-        let is_whole = buffer.add(size).read() == REDZONE_BYTE && (*tag).redzone as u32 == low;
+        let ends_with = |size: usize| {
+            // Where the buffer ends with the size, the byte behind it is the tag's first.
+            let first = if size < (*cache).tag { REDZONE as u8 } else { REDZONE_BYTE };
+            let low = REDZONE as u32 & !0xff | u32::from(first);
+            buffer.add(size).read() == REDZONE_BYTE && (*tag).redzone as u32 == low
+        };
         let damage = match decode(((*tag).redzone >> 32) as u32).map(|size| size as usize) {
-            Some(kept) if kept == size && is_whole && (*tag).bufctl == record => None,
-            Some(kept) if kept != size && kept <= (*cache).size => {
+            Some(kept) if kept == size && ends_with(kept) && (*tag).bufctl == record => None,
+            // What overran the tag may look like a size; then the byte is not where it would be.
+            Some(kept) if kept != size && kept <= (*cache).size && ends_with(kept) => {
                 Some(Damage::Size { freed: size, allocated: kept })
             }
             _ => Some(Damage::Redzone),

@@ -12,7 +12,7 @@
 
 use super::report::{self, Known};
 use super::slab::{self, Place};
-use super::{builtin, cache, debug, map, pages, raw, root};
+use super::{builtin, cache, debug, errno, map, pages, raw, root};
 use crate::locks::word::Word;
 use millpond_rt_layout::patterns::{FREE, MALLOC, MALLOC_OVERSIZE, MEMALIGN};
 use millpond_rt_layout::{Cache, LARGEST, Span, kind};
@@ -221,6 +221,7 @@ unsafe fn free_slowly(data: *mut u8, word: u64) {
 
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe fn free_large(data: *mut u8) {
+    let _errno = errno::keep();
     match span_of(data) {
         // SAFETY: our caller has the buffer.
         Some(span) => unsafe {

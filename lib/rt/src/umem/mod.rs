@@ -54,6 +54,7 @@ mod builtin;
 mod cache;
 mod debug;
 mod depot;
+mod errno;
 mod fork;
 mod frames;
 mod lock;

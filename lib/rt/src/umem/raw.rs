@@ -1,7 +1,7 @@
 //! The calls as libumem has them: bytes, sizes, and words for what shall happen without memory.
 
 use super::cache::{self, Plan};
-use super::{builtin, debug, map, pages, report, root, settings, update};
+use super::{builtin, debug, errno, map, pages, report, root, settings, update};
 use libc::{c_int, c_void};
 use millpond_rt_layout::{Cache, LARGEST, Span, kind};
 use std::ffi::CStr;
@@ -189,6 +189,7 @@ unsafe fn free_slowly(buffer: *mut u8, size: usize) {
         }
         return;
     }
+    let _errno = errno::keep();
     let span = map::find(buffer.addr());
     // SAFETY: null, or a live record.
     unsafe {
@@ -210,6 +211,7 @@ pub fn umem_nofail_callback(callback: Option<unsafe extern "C-unwind" fn() -> c_
 
 /// Gives back to the kernel what is free: magazines of depots, whole slabs, pages. Caches' reclaim functions are called first.
 pub fn umem_reap() {
+    let _errno = errno::keep();
     if root::is_ready() {
         update::reap();
     }

@@ -1,0 +1,19 @@
+//! errno of the calling thread, kept over calls of the system that nobody asked for.
+
+use libc::c_int;
+
+/// Puts errno back when it goes.
+pub(super) struct Kept(c_int);
+
+/// Keeps what it is now.
+pub(super) fn keep() -> Kept {
+    // SAFETY: the calling thread's own number.
+    Kept(unsafe { *libc::__errno_location() })
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { *libc::__errno_location() = self.0 };
+    }
+}
