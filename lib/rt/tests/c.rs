@@ -2,55 +2,27 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+mod common;
+
+use common::compiled::{How, Program, has, library};
+use std::path::Path;
+use std::process::Command;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// A library, which cargo built for this test.
-fn library(extension: &str) -> PathBuf {
-    std::env::current_exe().unwrap().with_file_name(format!("libmillpond_rt.{extension}"))
-}
+/// Groups of `umem.c` that say by themselves what is wrong, with what is asked of the caches.
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("", &["calls", "objects", "no-memory", "limited", "threads", "many-caches", "caches-come-and-go"]),
+    ("guards", &["guarded"]),
+    ("mtbf=7", &["injected"]),
+    ("default", &["calls", "no-memory", "limited", "threads", "many-caches", "caches-come-and-go"]),
+];
 
-fn has(program: &str) -> bool {
-    Command::new(program).arg("--version").output().is_ok_and(|out| out.status.success())
-}
-
-/// A place of one test, which goes with it.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(name: &str) -> Place {
-        let dir = std::env::temp_dir().join(format!("millpond-rt-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
-        Place(dir)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Compiles a program as `standard` and runs it.
-fn run(compiler: &str, standard: &str, source: &str, extension: &str) -> Output {
-    let name = source.replace('/', "-");
-    let place = Place::new(&format!("{compiler}-{standard}-{extension}-{name}"));
-    let program = place.0.join("program");
-    let mut command = Command::new(compiler);
-    command.args(["-Wall", "-Wextra", "-pedantic", "-Werror", "-O1"]).arg(format!("-std={standard}"));
-    command.arg("-I").arg(Path::new(ROOT).join("include"));
-    command.args(["-x", if standard.contains("++") { "c++" } else { "c" }]);
-    command.arg(Path::new(ROOT).join(source)).args(["-x", "none"]);
-    command.arg(library(extension)).args(["-lgcc_s", "-lpthread", "-ldl", "-lm"]);
-    if extension == "so" {
-        std::fs::copy(library("so"), place.0.join("libmillpond_rt.so.0")).unwrap();
-        command.arg(format!("-Wl,-rpath,{}", place.0.display()));
-    }
-    let out = command.arg("-o").arg(&program).output().unwrap();
-    assert!(out.status.success(), "{compiler} {standard}: {}", String::from_utf8_lossy(&out.stderr));
-    Command::new(&program).output().unwrap()
+/// Runs a group of `umem.c`, which says nothing when all is well.
+fn run_group(program: &Program, debug: &str, group: &str) {
+    let out = program.command().arg(group).env("UMEM_DEBUG", debug).output().unwrap();
+    let (said, complained) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success(), "{debug:?} {group}: {}: {said}{complained}", out.status);
 }
 
 fn every_call(test: &str, compilers: &[(&str, &[&str])]) {
@@ -59,14 +31,28 @@ fn every_call(test: &str, compilers: &[(&str, &[&str])]) {
         println!("skipped: {test}: there is no {}", compilers[0].0);
     }
     for (compiler, standards) in there {
-        for (standard, extension) in standards.iter().flat_map(|s| [(s, "a"), (s, "so")]) {
+        for (standard, library) in standards.iter().flat_map(|s| [(s, "a"), (s, "so")]) {
+            let how = How { compiler, standard, library, more: &[] };
             for source in ["tests/calls.c", "tests/locks.c"] {
-                let out = run(compiler, standard, source, extension);
+                let out = Program::new(source, how).command().output().unwrap();
                 let said = String::from_utf8_lossy(&out.stdout);
-                assert!(out.status.success(), "{source} {compiler} {standard} {extension}: {said}");
+                assert!(out.status.success(), "{source} {compiler} {standard} {library}: {said}");
+            }
+            let umem = Program::new("tests/umem.c", how);
+            for (debug, groups) in GROUPS {
+                groups.iter().for_each(|group| run_group(&umem, debug, group));
             }
         }
     }
+}
+
+/// A program in C with the shared library, if there is a compiler.
+fn shared(test: &str, source: &str) -> Option<Program> {
+    if !has("cc") {
+        println!("skipped: {test}: there is no C compiler");
+        return None;
+    }
+    Some(Program::new(source, How { compiler: "cc", standard: "gnu99", library: "so", more: &["-g"] }))
 }
 
 #[test]
@@ -86,22 +72,10 @@ fn every_call_does_what_the_header_says_with_clang() {
 }
 
 #[test]
-fn without_memory_real_time_is_refused_and_nothing_is_done() {
-    if !has("cc") {
-        return println!(
-            "skipped: without_memory_real_time_is_refused_and_nothing_is_done: there is no C compiler"
-        );
-    }
-    let out = run("cc", "gnu99", "tests/no_memory.c", "a");
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stdout));
-}
-
-#[test]
 fn the_example_meets_no_fault_on_our_stack() {
-    if !has("cc") {
-        return println!("skipped: the_example_meets_no_fault_on_our_stack: there is no C compiler");
-    }
-    let out = run("cc", "gnu99", "examples/thread.c", "so");
+    let test = "the_example_meets_no_fault_on_our_stack";
+    let Some(program) = shared(test, "examples/thread.c") else { return };
+    let out = program.command().output().unwrap();
     let said = String::from_utf8(out.stdout).unwrap();
     let lines: Vec<&str> = said.lines().collect();
     assert_ne!(lines[0], "page faults on a usual stack: 0");
@@ -109,13 +83,21 @@ fn the_example_meets_no_fault_on_our_stack() {
 }
 
 #[test]
-fn the_example_of_real_time_tells_what_it_has_and_meets_no_fault() {
+fn without_memory_real_time_is_refused_and_nothing_is_done() {
+    let test = "without_memory_real_time_is_refused_and_nothing_is_done";
     if !has("cc") {
-        return println!(
-            "skipped: the_example_of_real_time_tells_what_it_has_and_meets_no_fault: there is no C compiler"
-        );
+        return println!("skipped: {test}: there is no C compiler");
     }
-    let out = run("cc", "gnu11", "examples/realtime.c", "so");
+    let how = How { compiler: "cc", standard: "gnu99", library: "a", more: &[] };
+    let out = Program::new("tests/no_memory.c", how).command().output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stdout));
+}
+
+#[test]
+fn the_example_of_real_time_tells_what_it_has_and_meets_no_fault() {
+    let test = "the_example_of_real_time_tells_what_it_has_and_meets_no_fault";
+    let Some(program) = shared(test, "examples/realtime.c") else { return };
+    let out = program.command().output().unwrap();
     let said = String::from_utf8(out.stdout).unwrap();
     let lines: Vec<&str> = said.lines().collect();
     assert!(!lines[0].starts_with("before: 0 faults"), "{said}");
@@ -126,10 +108,8 @@ fn the_example_of_real_time_tells_what_it_has_and_meets_no_fault() {
 #[test]
 fn the_example_shows_who_is_first_under_each_lock() {
     let test = "the_example_shows_who_is_first_under_each_lock";
-    if !has("cc") {
-        return println!("skipped: {test}: there is no C compiler");
-    }
-    let out = run("cc", "gnu99", "examples/inversion.c", "so");
+    let Some(program) = shared(test, "examples/inversion.c") else { return };
+    let out = program.command().output().unwrap();
     let said = String::from_utf8(out.stdout).unwrap();
     if said.starts_with("cannot show an inversion: Operation not permitted") {
         return println!("skipped: {test}: no right to real-time classes (ulimit -r)");
@@ -145,6 +125,28 @@ fn the_example_shows_who_is_first_under_each_lock() {
 }
 
 #[test]
+fn children_that_are_forked_while_others_allocate_can_allocate() {
+    let test = "children_that_are_forked_while_others_allocate_can_allocate";
+    let Some(program) = shared(test, "tests/umem.c") else { return };
+    for debug in ["", "nosignal", "guards", "default"] {
+        run_group(&program, debug, "forks");
+    }
+}
+
+#[test]
+fn a_cache_that_is_destroyed_with_buffers_out_is_said_and_stays() {
+    let test = "a_cache_that_is_destroyed_with_buffers_out_is_said_and_stays";
+    let Some(program) = shared(test, "tests/umem.c") else { return };
+    for (debug, says) in [("", false), ("verbose", true), ("default,verbose", true)] {
+        let out = program.command().arg("not-empty").env("UMEM_DEBUG", debug).output().unwrap();
+        assert!(out.status.success());
+        let said = String::from_utf8(out.stderr).unwrap();
+        let is_said = said.starts_with("umem_cache_destroy: 'kept' (") && said.ends_with(") not empty\n");
+        assert_eq!((is_said, said.lines().count()), (says, usize::from(says)), "{debug}: {said}");
+    }
+}
+
+#[test]
 fn the_shared_library_exports_what_the_list_says() {
     if !has("nm") {
         return println!("skipped: the_shared_library_exports_what_the_list_says: there is no nm (binutils)");
@@ -155,8 +157,9 @@ fn the_shared_library_exports_what_the_list_says() {
     exported.sort_unstable();
     let listed: Vec<&str> = include_str!("../symbols").lines().collect();
     assert_eq!(exported, listed);
-    let header = include_str!("../include/millpond/rt.h");
-    assert!(listed.iter().all(|name| header.contains(&format!("{name}("))));
+    let headers =
+        concat!(include_str!("../include/millpond/rt.h"), include_str!("../include/millpond/umem.h"));
+    assert!(listed.iter().all(|name| headers.contains(&format!("{name}("))));
 }
 
 #[test]
@@ -176,17 +179,11 @@ fn groff_finds_nothing_wrong_with_the_manual() {
     if !has("groff") {
         return println!("skipped: groff_finds_nothing_wrong_with_the_manual: there is no groff");
     }
-    for name in [
-        "stack_alloc",
-        "stack_getbounds",
-        "stack_lock",
-        "rt_mutex_init",
-        "rt_mutex_lock",
-        "rt_cond_init",
-        "rt_setup_begin",
-        "rt_calm_open",
-    ] {
-        let page = Path::new(ROOT).join(format!("man/{name}.3"));
+    for page in std::fs::read_dir(Path::new(ROOT).join("man")).unwrap() {
+        let page = page.unwrap().path();
+        if std::fs::read_to_string(&page).unwrap().starts_with(".so ") {
+            continue;
+        }
         let out = Command::new("groff").args(["-man", "-ww", "-Tutf8"]).arg(page).output().unwrap();
         assert!(out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
     }

@@ -5,6 +5,7 @@
 mod locks;
 mod realtime;
 mod stacks;
+mod umem;
 
 use libc::c_int;
 

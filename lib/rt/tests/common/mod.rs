@@ -2,6 +2,8 @@
 
 #![allow(dead_code, clippy::unwrap_used, reason = "each test file uses a part")]
 
+pub mod compiled;
+
 use libc::{c_int, c_void};
 use std::ptr::{self, NonNull};
 

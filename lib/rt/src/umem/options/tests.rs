@@ -273,3 +273,15 @@ fn fuzz_any_text_leaves_sane_settings_and_whole_complaints() {
         }
     });
 }
+
+#[test]
+fn every_word_is_in_the_manual() {
+    let manual = include_str!("../../../man/umem_debug.3");
+    for variable in Variable::ALL {
+        assert!(manual.contains(variable.name().to_str().unwrap()));
+        for word in super::words::of(variable) {
+            let is_there = |line: &str| line.split([' ', ',', '=', '[']).any(|part| part == word.name);
+            assert!(manual.lines().any(|line| line.starts_with('.') && is_there(line)), "{}", word.name);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Programs in C and C++ that are compiled against the headers and linked with the libraries, or with none of them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// A library, which cargo built for this test.
+pub fn library(extension: &str) -> PathBuf {
+    std::env::current_exe().unwrap().with_file_name(format!("libmillpond_rt.{extension}"))
+}
+
+/// Whether there is such a program.
+pub fn has(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|out| out.status.success())
+}
+
+/// A place of one program, which goes with it.
+pub struct Place(pub PathBuf);
+
+impl Place {
+    pub fn new() -> Place {
+        static PLACES: AtomicUsize = AtomicUsize::new(0);
+        let number = PLACES.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("millpond-rt-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        Place(dir)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// How a program is compiled.
+#[derive(Clone, Copy)]
+pub struct How<'a> {
+    pub compiler: &'a str,
+    pub standard: &'a str,
+    /// `a`, `so`, or nothing: without our library.
+    pub library: &'a str,
+    pub more: &'a [&'a str],
+}
+
+/// A program, which goes with its place.
+pub struct Program {
+    place: Place,
+}
+
+impl Program {
+    /// Compiles a file of this room.
+    pub fn new(source: &str, how: How<'_>) -> Program {
+        let How { compiler, standard, library: extension, more } = how;
+        let place = Place::new();
+        let mut command = Command::new(compiler);
+        command.args(["-Wall", "-Wextra", "-pedantic", "-Werror", "-O1"]).arg(format!("-std={standard}"));
+        command.arg("-I").arg(Path::new(ROOT).join("include")).args(more);
+        command.args(["-x", if standard.contains("++") { "c++" } else { "c" }]);
+        command.arg(Path::new(ROOT).join(source)).args(["-x", "none"]);
+        if !extension.is_empty() {
+            command.arg(library(extension)).args(["-lgcc_s", "-ldl", "-lm"]);
+        }
+        if extension == "so" {
+            std::fs::copy(library("so"), place.0.join("libmillpond_rt.so.0")).unwrap();
+            command.arg(format!("-Wl,-rpath,{}", place.0.display()));
+        }
+        let out = command.arg("-lpthread").arg("-o").arg(place.0.join("program")).output().unwrap();
+        assert!(out.status.success(), "{compiler} {standard}: {}", String::from_utf8_lossy(&out.stderr));
+        Program { place }
+    }
+
+    /// To be run. What is asked of object caches in the environment of the tests is not asked of it.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(self.place.0.join("program"));
+        for variable in ["UMEM_DEBUG", "UMEM_LOGGING", "UMEM_OPTIONS", "LD_PRELOAD"] {
+            command.env_remove(variable);
+        }
+        command
+    }
+}
