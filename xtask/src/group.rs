@@ -14,12 +14,20 @@ pub struct Group {
 /// Every group but the last, which takes what no other does.
 const GROUPS: [Group; 7] = [
     Group { name: "house", crates: &["layering", "xtask", "benches", "fuzz"], is_shown: false },
-    Group { name: "values", crates: &["model", "formats", "observe", "planner", "report", "umem"], is_shown: false },
+    Group {
+        name: "values",
+        crates: &["model", "formats", "observe", "planner", "report", "umem"],
+        is_shown: false,
+    },
     Group { name: "machines", crates: &["machine", "sim", "bpf", "linux", "session"], is_shown: false },
     Group { name: "workloads", crates: &["workloads", "rt"], is_shown: false },
     Group { name: "pools", crates: &["pools", "poold", "member", "member-c"], is_shown: false },
     Group { name: "kernels", crates: &["live", "vm"], is_shown: true },
-    Group { name: "commands", crates: &["cmd", "golden", "caches", "millpond", "experiments"], is_shown: false },
+    Group {
+        name: "commands",
+        crates: &["cmd", "golden", "caches", "millpond", "experiments"],
+        is_shown: false,
+    },
 ];
 
 /// What no group names: better run in a group without a name than not at all.

@@ -11,8 +11,8 @@ use crate::tables::{LwpRecord, Tunables};
 use crate::workloads::Load;
 use crate::{catalogue, description};
 use millpond_machine::{
-    Absent, Accounting, Census, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters,
-    Images, Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, MemoryJournal, Pools,
+    Absent, Accounting, Census, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters, Images,
+    Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, MemoryJournal, Pools,
     Processors, Psets, Reason, Refusal, Sampler, Step, Subject, Threads, Value, Zones,
 };
 use millpond_model::{CpuId, Lwp, LwpId, Nanos, Pid, PsetId, Topology, WallTime};

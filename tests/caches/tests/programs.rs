@@ -146,7 +146,8 @@ fn assert_lost(program: &Program, target: &str, audited: bool) {
     let expected = program.addresses("lost");
     assert_eq!(lost(&found).0, expected.len() as u64, "{target}: {found:#}");
     for leak in found["leaks"].as_array().unwrap() {
-        let stack: Vec<&str> = leak["stack"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+        let stack: Vec<&str> =
+            leak["stack"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
         let is_known = stack.iter().any(|line| line.contains("`lose") || line.contains("::lose"));
         assert_eq!(is_known, audited && leak["cache"] != "oversize", "{target}: {leak:#}");
         let first = hex(leak["first"].as_str().unwrap());
@@ -167,8 +168,7 @@ fn what_a_program_under_the_preloaded_malloc_lost_is_found() {
     };
     let library = library.to_str().unwrap();
     for (debug, audited) in [("", false), ("default", true)] {
-        let environment =
-            [("LD_PRELOAD", library), ("UMEM_DEBUG", debug), ("UMEM_LOGGING", "transaction")];
+        let environment = [("LD_PRELOAD", library), ("UMEM_DEBUG", debug), ("UMEM_LOGGING", "transaction")];
         let mut program = Program::start(&path, &[], &environment);
         let target = program.pid().to_string();
         if !may_look(test, program.pid()) {
@@ -194,7 +194,10 @@ fn what_a_program_under_the_preloaded_malloc_lost_is_found() {
         };
         assert_lost(&program, core.to_str().unwrap(), audited);
         let stat = document(&format!("stat --json {}", core.display()));
-        assert!(stat["caches"].as_array().unwrap().iter().any(|cache| cache["in_use"].as_u64() > Some(50)), "{stat:#}");
+        assert!(
+            stat["caches"].as_array().unwrap().iter().any(|cache| cache["in_use"].as_u64() > Some(50)),
+            "{stat:#}"
+        );
     }
 }
 
@@ -206,7 +209,11 @@ fn what_was_overwritten_is_found_with_who_had_it() {
         Ok(found) => found,
         Err(why) => return println!("skipped: {test}: {why}"),
     };
-    let environment = [("LD_PRELOAD", library.to_str().unwrap()), ("UMEM_DEBUG", "default"), ("UMEM_LOGGING", "transaction")];
+    let environment = [
+        ("LD_PRELOAD", library.to_str().unwrap()),
+        ("UMEM_DEBUG", "default"),
+        ("UMEM_LOGGING", "transaction"),
+    ];
     let cases = [
         ("past", "(allocated) has a corrupt redzone signature"),
         ("late", "(free) seems corrupted, at "),
@@ -241,7 +248,9 @@ fn objects_of_caches_are_told_from_those_in_magazines() {
     let examples = std::env::current_exe().unwrap();
     let path = examples.parent().and_then(Path::parent).unwrap().join("examples/harbour");
     if !path.is_file() {
-        return println!("skipped: {test}: the example is not built (cargo test builds it unless only this test is)");
+        return println!(
+            "skipped: {test}: the example is not built (cargo test builds it unless only this test is)"
+        );
     }
     for (debug, audited) in [("", false), ("audit", true)] {
         let mut program = Program::start(&path, &[], &[("UMEM_DEBUG", debug)]);
@@ -259,13 +268,22 @@ fn objects_of_caches_are_told_from_those_in_magazines() {
             };
             assert_eq!((of("boat"), of("umem_alloc_"), lost(&found).0), (4, 4, 8), "{found:#}");
             let stat = document(&format!("stat --json {target}"));
-            let boats = stat["caches"].as_array().unwrap().iter().find(|cache| cache["name"] == "boat").unwrap();
+            let boats =
+                stat["caches"].as_array().unwrap().iter().find(|cache| cache["name"] == "boat").unwrap();
             assert_eq!(boats["in_use"], 12, "{boats:#}");
             assert_eq!(boats["in_magazines"].as_u64() > Some(0), !audited, "{boats:#}");
             let moored = *program.addresses("moored").iter().next_back().unwrap();
             let what = umem(&format!("whatis {target} {moored:x}")).out;
-            let expected = if audited { ["freed from boat", "allocated from boat"] } else { ["free in a magazine of boat"; 2] };
-            assert!(expected.iter().any(|text| what.contains(text)) || program.addresses("lost").contains(&moored), "{what}");
+            let expected = if audited {
+                ["freed from boat", "allocated from boat"]
+            } else {
+                ["free in a magazine of boat"; 2]
+            };
+            assert!(
+                expected.iter().any(|text| what.contains(text))
+                    || program.addresses("lost").contains(&moored),
+                "{what}"
+            );
             assert_eq!(umem(&format!("verify {target}")).exit, Exit::DONE);
         };
         check(&target);
@@ -295,5 +313,8 @@ fn a_process_without_caches_is_told_what_helps() {
     );
     assert_eq!((said.exit, said.err), (Exit::REFUSED, expected));
     let gone = umem(&format!("stat {}", u32::MAX - 1));
-    assert_eq!(gone.err, format!("millpond umem: cannot look into process {}: there is no such process\n", u32::MAX - 1));
+    assert_eq!(
+        gone.err,
+        format!("millpond umem: cannot look into process {}: there is no such process\n", u32::MAX - 1)
+    );
 }

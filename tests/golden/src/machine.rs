@@ -2,8 +2,8 @@
 
 use jiff::tz::TimeZone;
 use millpond_machine::{
-    Absent, Accounting, Census, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters,
-    Images, Interrupts, Journal, JournalError, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, MemoryJournal,
+    Absent, Accounting, Census, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters, Images,
+    Interrupts, Journal, JournalError, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, MemoryJournal,
     Operation, Pools, Processors, Psets, Refusal, Sampler, Step, Threads, Value, Zones,
 };
 use millpond_model::{CpuId, Pid};

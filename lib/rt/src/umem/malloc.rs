@@ -194,6 +194,8 @@ pub unsafe fn free(data: *mut u8) {
 #[inline(never)]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe fn free_slowly(data: *mut u8, word: u64) {
+    // Who frees before anybody allocated shall hear of it as he asked for.
+    root::begin();
     // SAFETY: as in `free`.
     unsafe {
         let at = tag_of(data);

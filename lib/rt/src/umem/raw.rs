@@ -184,12 +184,17 @@ pub unsafe fn umem_free(buffer: *mut u8, size: usize) {
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe fn free_slowly(buffer: *mut u8, size: usize) {
     if buffer.is_null() {
-        if size > 0 && settings::get().asked.debug.check_null {
+        if size > 0 && root::begin() && settings::get().asked.debug.check_null {
             report::bad_free((0, size), (0, 0));
         }
         return;
     }
     let _errno = errno::keep();
+    // Who frees before anybody allocated shall hear of it as he asked for.
+    if !root::is_ready() && root::begin() && !builtin::for_alloc(size).is_null() {
+        // SAFETY: our caller's promise.
+        return unsafe { umem_free(buffer, size) };
+    }
     let span = map::find(buffer.addr());
     // SAFETY: null, or a live record.
     unsafe {

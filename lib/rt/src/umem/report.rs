@@ -1,7 +1,7 @@
 //! What is wrong, in words; and what happens then.
 
 use super::cache::words;
-use super::slab::Stray;
+use super::slab::{self, Stray};
 use super::{audit, messages, settings};
 use libc::c_int;
 use millpond_rt_layout::{Bufctl, Cache, NAME};
@@ -108,8 +108,15 @@ pub(super) fn stray(cache: *const Cache, address: usize, stray: Stray) {
             name(cache)
         )),
     }
-    messages::say(format_args!("buffer={address:x}  bufctl=0  cache: {}\n", name(cache)));
+    tell(&Known { cache, buffer: address, record: record_of(address, stray) });
     corrupted();
+}
+
+/// What another cache knows of a buffer of its own, or null.
+fn record_of(address: usize, stray: Stray) -> *const Bufctl {
+    let Stray::Other(other) = stray else { return std::ptr::null() };
+    // SAFETY: the cache of a slab is alive, and its records stay as long as somebody has a buffer of the slab.
+    unsafe { slab::find(other, address).map_or(std::ptr::null(), |place| slab::bufctl(other, place)) }
 }
 
 /// A large buffer is freed with another size, or from another address, than it was allocated.

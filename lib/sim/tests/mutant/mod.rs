@@ -10,8 +10,8 @@ use journal::SpoiledJournal;
 use millpond_machine::facets::{LwpStatus, Move};
 use millpond_machine::{
     Absent, Accounting, Census, Change, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters,
-    Images, Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, Pools, Processors, Psets,
-    Reason, Refusal, Sampler, Step, Threads, Value, Zones,
+    Images, Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, Pools, Processors,
+    Psets, Reason, Refusal, Sampler, Step, Threads, Value, Zones,
 };
 use millpond_model::{CpuId, Lwp, Pid, PsetId, State};
 use millpond_sim::{SimMachine, SimState};
