@@ -122,6 +122,9 @@ pub(super) unsafe fn check_size(cache: *mut Cache, buffer: *mut u8, size: usize)
         };
         if let Some(damage) = damage {
             report::damaged(cache, buffer.addr(), record, damage);
+            // That is said, and need not be again when the buffer is freed.
+            (*tag).bufctl = record;
+            (*tag).bxstat = record.addr() ^ ALLOCATED;
         }
         (*tag).redzone = REDZONE;
     }
