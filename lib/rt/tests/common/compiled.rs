@@ -1,10 +1,13 @@
 //! Programs in C and C++ that are compiled against the headers and linked with the libraries, or with none of them.
 
+#![allow(dead_code, clippy::unwrap_used, reason = "each test file uses a part")]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+/// The room of the library, also from the room of the library for malloc.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../rt");
 
 /// A library, which cargo built for this test.
 pub fn library(extension: &str) -> PathBuf {

@@ -3,6 +3,7 @@
 #![allow(dead_code, clippy::unwrap_used, reason = "each test file uses a part")]
 
 pub mod compiled;
+pub mod said;
 
 use libc::{c_int, c_void};
 use std::ptr::{self, NonNull};
