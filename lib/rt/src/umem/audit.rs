@@ -95,20 +95,42 @@ impl std::ops::Deref for Here {
 
 /// Whether a return address is in one of the functions that a program enters the allocator by. They have a section, whose ends the linker knows; what is
 /// inlined into a caller of ours is that caller.
-#[cfg(not(miri))]
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 fn is_own(frame: usize) -> bool {
-    unsafe extern "C" {
-        #[link_name = "__start_millpond_umem"]
-        static FIRST: u8;
-        #[link_name = "__stop_millpond_umem"]
-        static LAST: u8;
+    let (first, last): (usize, usize);
+    // SAFETY: the linker's names for both ends of a section that is there; each library that has it has its own, and shows it to nobody.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::asm!(
+            ".hidden __start_millpond_umem",
+            ".hidden __stop_millpond_umem",
+            "lea {first}, [rip + __start_millpond_umem]",
+            "lea {last}, [rip + __stop_millpond_umem]",
+            first = out(reg) first,
+            last = out(reg) last,
+            options(pure, nomem, nostack, preserves_flags),
+        );
     }
-    let (first, last) = (&raw const FIRST, &raw const LAST);
-    (first.addr()..last.addr()).contains(&frame)
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        std::arch::asm!(
+            ".hidden __start_millpond_umem",
+            ".hidden __stop_millpond_umem",
+            "adrp {first}, __start_millpond_umem",
+            "add {first}, {first}, :lo12:__start_millpond_umem",
+            "adrp {last}, __stop_millpond_umem",
+            "add {last}, {last}, :lo12:__stop_millpond_umem",
+            first = out(reg) first,
+            last = out(reg) last,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    (first..last).contains(&frame)
 }
 
-/// There is no linker, and no stack is read.
-#[cfg(miri)]
+/// There is no linker, or no stack is read.
+#[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
 fn is_own(_: usize) -> bool {
     false
 }
