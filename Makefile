@@ -7,8 +7,8 @@
 #                  valgrind, miri; ARGS='--only fuzz,miri' chooses
 #   make check     formatting, lints, and the map of the house
 #   make bench     each promise about speed beside a peer measured in the same run
-#   make install   PREFIX/bin/millpond and its names, units for systemd, and the libraries for programs in C; DESTDIR is
-#                  honoured, LINKS=no leaves the names out
+#   make install   PREFIX/bin/millpond and its names, units for systemd, the libraries for programs in C, and in PREFIX/lib
+#                  the malloc for LD_PRELOAD; DESTDIR is honoured, LINKS=no leaves the names out
 
 PREFIX  ?= /usr/local
 DESTDIR ?=
@@ -29,7 +29,7 @@ all: build
 
 build: tools
 	$(RELEASE)
-	$(CARGO) build --release --package millpond-member-c --package millpond-rt
+	$(CARGO) build --release --package millpond-member-c --package millpond-rt --package millpond-rt-malloc
 
 demo: tools
 	@$(RELEASE)

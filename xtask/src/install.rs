@@ -1,4 +1,4 @@
-//! `cargo xtask install`: the binary, its names as symbolic links where they are free, units for the service manager, and the library for
+//! `cargo xtask install`: the binary, its names as symbolic links where they are free, units for the service manager, and the libraries for
 //! programs in C.
 
 use crate::cargo::BuildError;
@@ -46,13 +46,16 @@ const PROGRAM: &str = "millpond";
 /// The header of the library, in this tree.
 const HEADER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lib/member-c/include/millpond_pool.h");
 
-/// The library for real-time programs: its header, its manual, what tells compilers of it, and its files.
-const RT_HEADER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lib/rt/include/millpond/rt.h");
+/// The library for real-time programs: its headers, its manual, what tells compilers of it, and its files.
+const RT_HEADERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lib/rt/include/millpond");
 const RT_MANUAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lib/rt/man");
 const RT_PKG_CONFIG: &str = include_str!("../../lib/rt/millpond-rt.pc.in");
 const RT_STATIC: &str = "libmillpond_rt.a";
 const RT_SHARED: &str = "libmillpond_rt.so";
 const RT_SHARED_NAME: &str = "libmillpond_rt.so.0";
+
+/// The library for `LD_PRELOAD`, whose malloc is that of the one above. It stands beside it, where the dynamic linker finds it by name; nothing is linked with it.
+const MALLOC: &str = "libmillpond_malloc.so";
 
 /// The library: what a linker looks for, and what programs that were linked with the shared one look for.
 const STATIC: &str = "libmillpond_pool.a";
@@ -162,7 +165,7 @@ fn install_library(release: &Path, wish: &Wish) -> io::Result<String> {
     Ok(told)
 }
 
-/// Copies the library for real-time programs, its header, its manual and what pkg-config reads.
+/// Copies the library for real-time programs and the one for `LD_PRELOAD`, the headers, the manual and what pkg-config reads.
 fn install_rt(release: &Path, wish: &Wish) -> io::Result<String> {
     let place = |dir: &str| staged(&wish.destdir, &wish.prefix.join(dir));
     let (lib, include, pkg) = (place("lib"), place("include/millpond"), place("lib/pkgconfig"));
@@ -170,23 +173,28 @@ fn install_rt(release: &Path, wish: &Wish) -> io::Result<String> {
     for dir in [&lib, &include, &pkg, &man] {
         fs::create_dir_all(dir)?;
     }
-    let mut told = put(Path::new(RT_HEADER), &include, "rt.h", 0o644)?;
+    let mut told = put_all(Path::new(RT_HEADERS), &include)?;
     told += &put(&release.join(RT_STATIC), &lib, RT_STATIC, 0o644)?;
     told += &put(&release.join(RT_SHARED), &lib, RT_SHARED_NAME, 0o755)?;
     match symlink(RT_SHARED_NAME, lib.join(RT_SHARED)) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => told += &format!("linked {}\n", lib.join(RT_SHARED).display()),
     }
+    told += &put(&release.join(MALLOC), &lib, MALLOC, 0o755)?;
     let text = RT_PKG_CONFIG.replace("@PREFIX@", &wish.prefix.display().to_string());
     let path = pkg.join("millpond-rt.pc");
     fs::write(&path, text.replace("@VERSION@", env!("CARGO_PKG_VERSION")))?;
     told += &format!("installed {}\n", path.display());
-    let mut pages = fs::read_dir(RT_MANUAL)?.collect::<io::Result<Vec<_>>>()?;
-    pages.sort_by_key(fs::DirEntry::file_name);
-    for page in pages {
-        told += &put(&page.path(), &man, &page.file_name().to_string_lossy(), 0o644)?;
-    }
+    told += &put_all(Path::new(RT_MANUAL), &man)?;
     Ok(told)
+}
+
+/// Copies all files of a directory of this tree, in order.
+fn put_all(from: &Path, dir: &Path) -> io::Result<String> {
+    let mut files = fs::read_dir(from)?.collect::<io::Result<Vec<_>>>()?;
+    files.sort_by_key(fs::DirEntry::file_name);
+    let copy = |file: &fs::DirEntry| put(&file.path(), dir, &file.file_name().to_string_lossy(), 0o644);
+    files.iter().map(copy).collect()
 }
 
 /// Copies a file to a name. A running program cannot be written to, but its name can be given to another file.
@@ -285,11 +293,11 @@ mod tests {
     }
 
     #[test]
-    fn the_library_for_real_time_programs_is_installed_with_its_header_and_for_pkg_config() {
+    fn the_library_for_real_time_programs_is_installed_with_its_headers_and_for_pkg_config() {
         let mut place = Place::new();
         place.wish.destdir = place.dir.path().join("stage");
         place.wish.prefix = "/opt/mill".into();
-        for (name, text) in [(RT_STATIC, "static"), (RT_SHARED, "shared")] {
+        for (name, text) in [(RT_STATIC, "static"), (RT_SHARED, "shared"), (MALLOC, "malloc")] {
             fs::write(place.dir.path().join(name), text).unwrap();
         }
         let first = install_rt(place.dir.path(), &place.wish).unwrap();
@@ -297,11 +305,16 @@ mod tests {
         let mill = place.dir.path().join("stage/opt/mill");
         let header = fs::read_to_string(mill.join("include/millpond/rt.h")).unwrap();
         assert!(header.contains("void *stack_alloc(size_t size);"));
+        let header = fs::read_to_string(mill.join("include/millpond/umem.h")).unwrap();
+        assert!(header.contains("void *umem_alloc(size_t size, int flags);"));
+        assert_eq!(fs::read(mill.join("lib/libmillpond_malloc.so")).unwrap(), b"malloc");
         assert_eq!(fs::read(mill.join("lib/libmillpond_rt.a")).unwrap(), b"static");
         assert_eq!(fs::read(mill.join("lib/libmillpond_rt.so")).unwrap(), b"shared");
         let pkg = fs::read_to_string(mill.join("lib/pkgconfig/millpond-rt.pc")).unwrap();
         assert!(pkg.starts_with("prefix=/opt/mill\n") && !pkg.contains('@'), "{pkg}");
-        assert!(mill.join("share/man/man3/stack_alloc.3").is_file());
+        for page in ["stack_alloc", "umem_alloc", "umem_free", "umem_debug"] {
+            assert!(mill.join(format!("share/man/man3/{page}.3")).is_file(), "{page}");
+        }
     }
 
     #[test]
