@@ -3,6 +3,9 @@
 //! `dlsym` allocates when it finds nothing (the text for `dlerror`), which in an allocator that is just being made is a call of itself. Stable Rust
 //! has no weak references; assemblers have. What is read is the entry of the global offset table, which the linker fills before any code runs: zero
 //! where nobody has such a function. It works in static programs, too.
+//!
+//! The reference has a name of its own (`.weakref`), because the program may define the function where this is compiled: with optimisation of
+//! the whole program. It is made once, however often the compiler repeats these lines.
 
 /// The address of a function by its name, a literal; zero: there is none.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -12,8 +15,10 @@ macro_rules! address_of_weak {
         // SAFETY: an entry of the global offset table is read.
         unsafe {
             core::arch::asm!(
-                concat!(".weak ", $name),
-                concat!("mov {}, qword ptr [rip + ", $name, "@GOTPCREL]"),
+                concat!(".ifndef millpond_weak", $name),
+                concat!(".weakref millpond_weak", $name, ", ", $name),
+                ".endif",
+                concat!("mov {}, qword ptr [rip + millpond_weak", $name, "@GOTPCREL]"),
                 out(reg) address,
                 options(pure, readonly, nostack, preserves_flags),
             );
@@ -30,9 +35,11 @@ macro_rules! address_of_weak {
         // SAFETY: an entry of the global offset table is read.
         unsafe {
             core::arch::asm!(
-                concat!(".weak ", $name),
-                concat!("adrp {0}, :got:", $name),
-                concat!("ldr {0}, [{0}, :got_lo12:", $name, "]"),
+                concat!(".ifndef millpond_weak", $name),
+                concat!(".weakref millpond_weak", $name, ", ", $name),
+                ".endif",
+                concat!("adrp {0}, :got:millpond_weak", $name),
+                concat!("ldr {0}, [{0}, :got_lo12:millpond_weak", $name, "]"),
                 out(reg) address,
                 options(pure, readonly, nostack, preserves_flags),
             );

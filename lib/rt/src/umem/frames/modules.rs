@@ -194,7 +194,7 @@ fn page_of(address: usize) -> usize {
 }
 
 /// The build id among the notes between two addresses.
-fn build_id(image: Image<'static>, from: usize, to: usize) -> Option<&'static [u8]> {
+fn build_id(image: Image<'_>, from: usize, to: usize) -> Option<&[u8]> {
     const BUILD_ID: u32 = 3;
     let mut notes = image.from(from)?.take(to.checked_sub(from)?)?;
     loop {
@@ -287,12 +287,12 @@ mod tests {
             bytes
         };
         let find = |bytes: Vec<u8>| {
-            let image = Image { address: 0x1000, bytes: bytes.leak() };
-            build_id(image, 0x1000, 0x1000 + image.bytes.len())
+            let image = Image { address: 0x1000, bytes: &bytes };
+            build_id(image, 0x1000, 0x1000 + bytes.len()).map(<[u8]>::to_vec)
         };
         let (other, id) = (note(1, b"GNU\0", &[9; 16]), note(3, b"GNU\0", &[1, 2, 3, 4]));
-        assert_eq!(find([other.clone(), id.clone()].concat()), Some(&[1, 2, 3, 4][..]));
-        assert_eq!(find([note(3, b"Go\0", &[5; 4]), id.clone()].concat()), Some(&[1, 2, 3, 4][..]));
+        assert_eq!(find([other.clone(), id.clone()].concat()), Some(vec![1, 2, 3, 4]));
+        assert_eq!(find([note(3, b"Go\0", &[5; 4]), id.clone()].concat()), Some(vec![1, 2, 3, 4]));
         assert_eq!(find(other), None);
         assert_eq!(find(Vec::new()), None);
         for length in 0..id.len() {

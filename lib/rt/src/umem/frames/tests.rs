@@ -184,15 +184,21 @@ fn what_cannot_be_followed_ends_the_walk() {
     let Some(library) = Library::built("what_cannot_be_followed_ends_the_walk", "gcc", &["-O2"]) else {
         return;
     };
-    for _ in 0..3 {
-        // Made code: its own frame is the last one. More than the bits for a frame: so is that of the function with it.
-        for (function, number) in [("generated", 0), ("enormous", 5)] {
-            let mut found = Found::default();
-            library.call(function, number, look, (&raw mut found).cast());
-            assert_eq!((found.calls, found.frames), (2, 2), "{function}");
+    let body = || {
+        for _ in 0..3 {
+            // Made code: its own frame is the last one. More than the bits for a frame: so is that of the function with it.
+            for (function, number) in [("generated", 0), ("enormous", 5)] {
+                let mut found = Found::default();
+                library.call(function, number, look, (&raw mut found).cast());
+                assert_eq!((found.calls, found.frames), (2, 2), "{function}");
+            }
+            same_through(&library, "plain", 10, 15);
         }
-        same_through(&library, "plain", 10, 15);
-    }
+    };
+    // There must be room for such a frame.
+    std::thread::scope(|scope| {
+        std::thread::Builder::new().stack_size(16 << 20).spawn_scoped(scope, body).unwrap().join().unwrap();
+    });
 }
 
 #[test]

@@ -118,7 +118,9 @@ fn a_program_with_rights_of_another_user_does_not_listen_to_the_environment() {
     }
     let place = Place::new();
     let program = place.0.join("program");
-    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    // By another process: a child that another test starts in this moment would keep the file open for writing, and no such file is executed.
+    let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&program).status();
+    assert!(copied.unwrap().success());
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
     if !is_root_for(&program, NOBODY) {
         return println!("skipped: {name}: programs are not given rights here (nosuid, no_new_privs)");
