@@ -31,7 +31,13 @@
 //! * Hold no lock that an allocation needs, where glibc is older than 2.35: modules are found under the dynamic linker's lock then.
 //! * Call [`after_fork`] in the child of a fork. Without it frames that are new would be worked out each time.
 //!
+//! A thread's first call touches a variable of that thread. In a library that was there when the program began that allocates nothing; in one that was opened later
+//! the C library may allocate for it.
+//!
 //! # What it does not promise
+//!
+//! Code that nobody described is the end of a trace: what a program made itself, assembly without directives, and programs that gcc links statically at
+//! a fixed address, which have no table. So is a frame of more than 2 MB.
 //!
 //! A library that was unloaded leaves its rows behind. They are forgotten when a walk gets lost by one of them, or when a place is worked out in a module that stands
 //! where another one stood. Until then a place that both have is taken for the old one's: a trace may be wrong there. It is never unsafe. Two modules are
