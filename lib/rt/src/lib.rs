@@ -79,6 +79,9 @@ mod residency;
 mod stacks;
 #[cfg(not(loom))]
 mod umem;
+#[cfg(all(test, loom))]
+#[path = "umem/orders.rs"]
+mod umem_orders;
 #[cfg(not(loom))]
 mod violation;
 

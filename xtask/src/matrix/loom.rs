@@ -5,7 +5,11 @@ use crate::cargo::{Built, cargo};
 
 const SUITES: [Suite; 2] = [
     Suite { package: "millpond-workloads", only: &["barrier::orders"], skip: &[] },
-    Suite { package: "millpond-rt", only: &["slots::orders", "word::orders", "sequence::orders"], skip: &[] },
+    Suite {
+        package: "millpond-rt",
+        only: &["slots::orders", "word::orders", "sequence::orders", "umem_orders"],
+        skip: &[],
+    },
 ];
 
 pub(super) fn run(_: &Built) -> Outcome {

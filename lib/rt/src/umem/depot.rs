@@ -67,6 +67,8 @@ unsafe fn hold(cache: *mut Cache) -> &'static Word {
 }
 
 unsafe fn push(pile: *mut Pile, magazine: *mut Magazine, rounds: u32) {
+    #[cfg(loom)]
+    lock::touch();
     // SAFETY: under the depot's lock.
     unsafe {
         (*magazine).link = (*pile).top.expose_provenance() as u64 | u64::from(rounds) << 48;
@@ -76,6 +78,8 @@ unsafe fn push(pile: *mut Pile, magazine: *mut Magazine, rounds: u32) {
 }
 
 unsafe fn pop(pile: *mut Pile) -> Option<(*mut Magazine, u32)> {
+    #[cfg(loom)]
+    lock::touch();
     // SAFETY: under the depot's lock.
     unsafe {
         let magazine = (*pile).top;
@@ -358,7 +362,7 @@ unsafe fn grow(cache: *mut Cache) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

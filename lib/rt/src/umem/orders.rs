@@ -1,0 +1,204 @@
+//! How magazines change hands, in every order that the threads could run in: `RUSTFLAGS="--cfg loom" cargo test -p millpond-rt --lib umem_orders`.
+//!
+//! The depot is the real one. What lies below it, slabs and memory of the allocator's own, is the standard library's; the depot's lock is of loom's
+//! words, and whoever touches a pile without it is found out by a cell of loom's.
+
+#![allow(dead_code, reason = "the depot does more than is tried here")]
+
+#[path = "depot.rs"]
+mod depot;
+
+use loom::cell::UnsafeCell;
+use loom::model::Builder;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread;
+use millpond_rt_layout::{Cache, Pair};
+
+/// Stands in for the locks of caches: there is one depot.
+mod lock {
+    use crate::locks::word::Word;
+    use loom::cell::UnsafeCell;
+
+    loom::lazy_static! {
+        static ref WORD: Word = Word::new();
+        static ref PILES: Piles = Piles(UnsafeCell::new(()));
+    }
+
+    struct Piles(UnsafeCell<()>);
+
+    // SAFETY: loom finds out who touches it while another one may.
+    unsafe impl Sync for Piles {}
+
+    pub(super) fn word(_: *mut u32) -> &'static Word {
+        &WORD
+    }
+
+    pub(super) fn touch() {
+        PILES.0.with_mut(|_| ());
+    }
+}
+
+/// Stands in for the allocator's own memory.
+mod meta {
+    use std::alloc::{Layout, alloc_zeroed, dealloc};
+
+    fn layout(bytes: usize) -> Layout {
+        Layout::from_size_align(bytes, 16).unwrap()
+    }
+
+    pub(super) fn alloc(bytes: usize) -> *mut u8 {
+        // SAFETY: it is not empty.
+        unsafe { alloc_zeroed(layout(bytes)) }
+    }
+
+    pub(super) unsafe fn free(piece: *mut u8, bytes: usize) {
+        // SAFETY: it was allocated by the same layout.
+        unsafe { dealloc(piece, layout(bytes)) };
+    }
+}
+
+/// Stands in for slabs: what comes back to them is counted.
+mod cache {
+    use loom::sync::atomic::{AtomicUsize, Ordering};
+    use millpond_rt_layout::Cache;
+
+    loom::lazy_static! {
+        static ref RETURNED: AtomicUsize = AtomicUsize::new(0);
+    }
+
+    pub(super) unsafe fn count(_: *mut Cache, _: u64) {}
+
+    pub(super) unsafe fn return_to_slabs(_: *mut Cache, _: *const *mut u8, count: usize) {
+        RETURNED.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(super) fn returned() -> usize {
+        RETURNED.load(Ordering::Relaxed)
+    }
+}
+
+/// A cache, and what lies in each of its buffers. Loom fails where two threads are in one at a time.
+struct Shared {
+    cache: *mut Cache,
+    made: AtomicUsize,
+    memory: [UnsafeCell<usize>; 4],
+}
+
+// SAFETY: the cache is used as the depot wants it, which is what is tried.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    fn new(rounds: u32) -> Arc<Shared> {
+        let cache: *mut Cache =
+            meta::alloc(size_of::<Cache>() + 64).map_addr(|at| at.next_multiple_of(64)).cast();
+        // SAFETY: zeros are a cache, which is ours.
+        unsafe {
+            (*cache).depot.rounds = rounds;
+            (*cache).chunk = 64;
+        }
+        let memory = [(); 4].map(|()| UnsafeCell::new(0));
+        Arc::new(Shared { cache, made: AtomicUsize::new(0), memory })
+    }
+
+    /// As `cache::alloc`: out of the magazine, or the depot, or new. Buffers are numbers from 1 on.
+    fn alloc(&self, pair: *mut Pair) -> *mut u8 {
+        // SAFETY: the pair is the calling thread's.
+        unsafe {
+            if (*pair).top == (*pair).base && !depot::load_full(self.cache, pair) {
+                let number = self.made.fetch_add(1, Ordering::Relaxed) + 1;
+                return std::ptr::without_provenance_mut(number);
+            }
+            (*pair).top = (*pair).top.sub(1);
+            (*pair).top.read()
+        }
+    }
+
+    /// As `cache::free`.
+    fn free(&self, pair: *mut Pair, buffer: *mut u8) {
+        // SAFETY: the pair is the calling thread's.
+        unsafe {
+            if (*pair).top == (*pair).limit {
+                assert!(depot::load_empty(self.cache, pair));
+            }
+            (*pair).top.write(buffer);
+            (*pair).top = (*pair).top.add(1);
+        }
+    }
+
+    /// So many buffers at once, written to and freed, by a thread that ends then.
+    fn work(&self, buffers: usize) {
+        // SAFETY: zeros are a pair without magazines.
+        let mut pair: Pair = unsafe { std::mem::zeroed() };
+        let have: Vec<*mut u8> = (0..buffers).map(|_| self.alloc(&raw mut pair)).collect();
+        for buffer in &have {
+            // SAFETY: it is this thread's until it is freed; loom checks it.
+            self.memory[buffer.addr() - 1].with_mut(|memory| unsafe { *memory += 1 });
+        }
+        for buffer in have {
+            self.free(&raw mut pair, buffer);
+        }
+        // SAFETY: nobody else has the pair.
+        unsafe { depot::unload(self.cache, &raw mut pair) };
+    }
+
+    /// Nothing was lost: every buffer that was made comes back.
+    fn is_whole(&self) {
+        // SAFETY: the other threads have ended.
+        unsafe { depot::clear(self.cache) };
+        assert_eq!(cache::returned(), self.made.load(Ordering::Relaxed));
+    }
+}
+
+fn every_order(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(model);
+}
+
+#[test]
+fn nobody_has_a_buffer_of_another_and_none_is_lost() {
+    for (rounds, buffers) in [(1, 2), (3, 1)] {
+        every_order(move || {
+            let shared = Shared::new(rounds);
+            let other = Arc::clone(&shared);
+            let thread = thread::spawn(move || other.work(buffers));
+            shared.work(buffers);
+            thread.join().unwrap();
+            shared.is_whole();
+        });
+    }
+}
+
+#[test]
+fn what_is_given_back_meanwhile_is_nobodys() {
+    every_order(|| {
+        let shared = Shared::new(1);
+        shared.work(2);
+        let other = Arc::clone(&shared);
+        let thread = thread::spawn(move || other.work(2));
+        // SAFETY: the cache is alive.
+        unsafe { depot::clear(shared.cache) };
+        thread.join().unwrap();
+        shared.is_whole();
+    });
+}
+
+#[test]
+fn magazines_that_grow_meanwhile_lose_nothing() {
+    every_order(|| {
+        let shared = Shared::new(1);
+        let other = Arc::clone(&shared);
+        let thread = thread::spawn(move || other.work(2));
+        // SAFETY: the cache is alive.
+        unsafe {
+            (*shared.cache).depot.contention = 1;
+            depot::update(shared.cache, 0);
+        }
+        thread.join().unwrap();
+        shared.work(2);
+        shared.is_whole();
+    });
+}
