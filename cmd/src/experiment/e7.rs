@@ -4,14 +4,18 @@
 //! of its pages are in memory when nothing was touched, when the lowest byte was, and when every page was. Below each part stands what follows from it.
 //! Published was a program on 32-bit Solaris, with pages of 4 KB (2007); sizes here are those of this machine (`ulimit -s`).
 //!
+//! Beside these stands a stack of the library for real-time programs, `libmillpond_rt.so.0`, if it is found: the one that is named by `--library` or by
+//! `MILLPOND_RT`, else one beside this program (`../lib`), else the one that the system's loader finds. Nothing of it was published.
+//!
 //! The program is ours, in a process of its own (`millpond load stacks`), and nothing of it stays. A main stack that has no limit gets one of 8 MB
 //! for that time, and of a default stack of more than 256 MB not every page is touched.
 //!
 //! # Options
 //!
 //! ```text
-//! --csv    commas, for spreadsheets, in place of the tables
-//! --json   for programs
+//! --library PATH   this library
+//! --csv            commas, for spreadsheets, in place of the tables
+//! --json           for programs
 //! ```
 //!
 //! # JSON
@@ -19,7 +23,8 @@
 //! ```text
 //! {"experiment":"e7","title":"…","source":"…","kernel":"6.12.1","page_bytes":4096,
 //!  "stacks":[{"kind":"main","looks":[{"touched":"lowest-byte","published":{"resident":2120,"pages":2120},
-//!             "here":{"resident":4,"pages":2048}}],"lesson":"…","left_out":null}]}
+//!             "here":{"resident":4,"pages":2048}}],"lesson":"…","left_out":null}],
+//!  "library":{"here":{"resident":16,"pages":16},"left_out":null}}
 //! ```
 //!
 //! # Status
@@ -32,23 +37,24 @@ use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
 use crate::{demo, help};
-use millpond_experiments::e7;
-use millpond_session::{own_program, stop_on_signal};
+use millpond_experiments::{Failure as Ended, e7};
+use millpond_session::{Library, own_program, stop_on_signal};
 use std::ffi::OsString;
+use std::path::Path;
 
 /// What its manual is made from.
 const E7: Command = Command {
     name: "experiment e7",
     applet: false,
     summary: "stacks of threads, and how much of them is in memory",
-    usage: &["[--csv | --json]"],
+    usage: &["[--library PATH] [--csv | --json]"],
     letters: "",
     longs: &LONGS,
     source: include_str!("e7.rs"),
     run: |_, _| Ok(Exit::DONE),
 };
 
-const LONGS: [&str; 1] = ["csv"];
+const LONGS: [&str; 2] = ["library:", "csv"];
 const WHAT: &str = "run experiment e7";
 
 /// Runs it with the words behind its name; `outer` are common options in front of that.
@@ -68,7 +74,13 @@ pub(super) fn run(rest: &[OsString], outer: &Common, ctx: &mut Ctx<'_>) -> Resul
         return Err(Complaint::new(what, "programs run on the real machine only").into());
     }
     let program = own_program().map_err(|why| Complaint::new(WHAT, why))?;
-    let e7 = e7::run(&program, stop_on_signal()).map_err(|failure| demo::failed(WHAT, failure))?;
+    let named = given.long_value("library");
+    let library = Library::open(named.as_deref().map(Path::new));
+    // One that was named is wanted; another one may be there or not.
+    if let (Some(_), Err(absent)) = (&named, &library) {
+        return Err(demo::failed(WHAT, Ended::NotHere(absent.clone())));
+    }
+    let e7 = e7::run(&program, library, stop_on_signal()).map_err(|failure| demo::failed(WHAT, failure))?;
     if common.json {
         ctx.json(&e7.json());
     } else if given.long("csv") {

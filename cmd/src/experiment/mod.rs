@@ -82,7 +82,7 @@ pub(crate) const COMMAND: Command = Command {
         "e2|e3 --machine real [--arm NAME,...] [--seconds N] [--svg]",
         "e2|e3|e4|e5|e6 [options]",
         "e5|e6 --machine real [options]",
-        "e7 [--csv]",
+        "e7 [--library PATH] [--csv]",
         "alternating|service [--machine NAME|real] [options]",
         "inversion [--library PATH] [--csv]",
         "NAME --help",
@@ -220,6 +220,11 @@ mod tests {
 
     #[test]
     fn a_library_that_is_none_is_told_with_a_remedy() {
+        let (exit, why) = refused("e7 --library /nonexistent/lib.so");
+        assert_eq!(exit, Exit::REFUSED);
+        let begin =
+            "millpond experiment: cannot run experiment e7: library /nonexistent/lib.so cannot be opened: ";
+        assert!(why.starts_with(begin), "{why}");
         let (exit, why) = refused("inversion --library /nonexistent/lib.so");
         assert_eq!(exit, Exit::REFUSED);
         let begin = "millpond experiment: cannot run experiment inversion: library /nonexistent/lib.so cannot be opened: ";

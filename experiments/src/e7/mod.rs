@@ -8,16 +8,21 @@
 //! # What is done
 //!
 //! A program of ours looks at its main stack, at the default stack of a thread and at one that it made itself (`millpond load stacks`), in a
-//! process of its own: a main stack that was touched stays large, and only a main thread has one. Pages are counted by `mincore`.
+//! process of its own: a main stack that was touched stays large, and only a main thread has one. Pages are counted by `mincore`. Beside these stands
+//! a stack of the library for real-time programs, where that is found; nothing of it was published.
 //!
 //! # What is compared
 //!
 //! How many pages are in memory, of how many, when nothing was touched, when the lowest byte was, and when every page was. Sizes are those of the
 //! machine at hand. What differs is said in a sentence below each part; it is made from the figures.
 
+mod library;
+
 use crate::Failure;
 use crate::program::Program;
+use millpond_machine::Absent;
 use millpond_report::{Align, Cell, Table};
+use millpond_session::Library;
 use millpond_workloads::stacks::{Count, Kind, Look, Stack, StacksResult, Touched};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -43,18 +48,21 @@ pub struct E7 {
     pub published: Published,
     /// The other.
     pub here: StacksResult,
+    /// A stack of the library, or why there is none.
+    pub library: Result<Count, String>,
 }
 
-/// Looks at the stacks of a program of ours; `program` is the one that has `load stacks`.
+/// Looks at the stacks of a program of ours, and at one of the library; `program` is the one that has `load stacks`.
 ///
 /// # Errors
 /// [`Failure`], also when it was asked to stop.
-pub fn run(program: &Path, stop: &AtomicBool) -> Result<E7, Failure> {
+pub fn run(program: &Path, library: Result<Library, Absent>, stop: &AtomicBool) -> Result<E7, Failure> {
     let mut looking = Program::start("load stacks", program, &["stacks"])?;
     looking.go()?;
     looking.wait_for("ready", stop)?;
     looking.go()?;
-    E7::of(looking.result(stop)?)
+    let found = library.and_then(|library| library::look(&library));
+    E7::of(looking.result(stop)?, found.map_err(|absent| absent.why))
 }
 
 impl Published {
@@ -71,19 +79,24 @@ impl Published {
     }
 }
 
+const LIBRARY: &str = "one of stack_alloc, 64 KB";
+
+const LIBRARY_LESSON: &str =
+    "The library has touched it before, and keeps it for the next thread that wants one of its size.\n";
+
 /// One line of a part.
 type Row = (Touched, Option<Count>, Option<Count>);
 
 const ORDER: [Touched; 3] = [Touched::Nothing, Touched::LowestByte, Touched::EveryPage];
 
 impl E7 {
-    /// From what `load stacks` said.
-    fn of(said: Value) -> Result<E7, Failure> {
+    /// From what `load stacks` said, and what was found of the library.
+    fn of(said: Value, library: Result<Count, String>) -> Result<E7, Failure> {
         let unclear = |error: serde_json::Error| Failure::Program {
             program: "load stacks".into(),
             why: format!("it said what is no result: {error}"),
         };
-        Ok(E7 { published: Published::read(), here: serde_json::from_value(said).map_err(unclear)? })
+        Ok(E7 { published: Published::read(), here: serde_json::from_value(said).map_err(unclear)?, library })
     }
 
     /// The parts: what was published of each beside ours.
@@ -121,6 +134,15 @@ impl E7 {
             }
             text += &lesson(ours).map(|lesson| lesson + "\n").unwrap_or_default();
         }
+        let heads = [(LIBRARY, Align::Left), ("published", Align::Right), ("here", Align::Right)];
+        let mut table = Table::new(&heads);
+        table.row([words(Touched::Nothing).into(), Cell::Missing, cell(self.library.as_ref().ok().copied())]);
+        text += &format!("\n{}", table.text());
+        match &self.library {
+            Ok(count) if count.resident == count.pages => text += LIBRARY_LESSON,
+            Ok(count) => text += &format!("{} of it went away again.\n", pages(count.pages - count.resident)),
+            Err(why) => text += &format!("left out: {why}\n"),
+        }
         text
     }
 
@@ -139,6 +161,10 @@ impl E7 {
                 table.row(what.into_iter().chain(cells(published)).chain(cells(here)));
             }
         }
+        if let Ok(count) = self.library {
+            let what = ["stack_alloc", Touched::Nothing.words()].map(Cell::from);
+            table.row(what.into_iter().chain(cells(None)).chain(cells(Some(count))));
+        }
         table.csv()
     }
 
@@ -156,6 +182,7 @@ impl E7 {
             "experiment": "e7", "title": self.published.title, "source": self.published.source,
             "kernel": self.here.kernel, "page_bytes": self.here.page_bytes,
             "stacks": self.parts().map(stack).collect::<Vec<_>>(),
+            "library": { "here": self.library.as_ref().ok(), "left_out": self.library.as_ref().err() },
         })
     }
 }

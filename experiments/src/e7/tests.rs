@@ -23,6 +23,7 @@ fn linux() -> E7 {
     E7 {
         published: Published::read(),
         here: StacksResult { kernel: "6.12.1".into(), page_bytes: 4096, stacks },
+        library: Ok(Count { resident: 16, pages: 16 }),
     }
 }
 
@@ -68,6 +69,10 @@ one that was written to before  published      here
 nothing touched                  17 of 17  17 of 17
 All of it is there when its thread begins, on both systems: no touch of it waits. stack_alloc of millpond-rt gives such stacks, with a guard \
 on each side.
+
+one of stack_alloc, 64 KB  published      here
+nothing touched                    -  16 of 16
+The library has touched it before, and keeps it for the next thread that wants one of its size.
 ";
     assert_eq!(linux().text(), expected);
 }
@@ -106,6 +111,18 @@ left out: it cannot grow
 
 the default stack";
     assert!(e7.text().contains(expected), "{}", e7.text());
+    e7.library = Err("libmillpond_rt.so.0 is not installed".into());
+    let expected = "
+one of stack_alloc, 64 KB  published  here
+nothing touched                    -     -
+left out: libmillpond_rt.so.0 is not installed
+";
+    assert!(e7.text().ends_with(expected), "{}", e7.text());
+    assert!(!e7.csv().contains("stack_alloc"));
+    let left_out = json!({ "here": null, "left_out": "libmillpond_rt.so.0 is not installed" });
+    assert_eq!(e7.json()["library"], left_out);
+    e7.library = Ok(Count { resident: 15, pages: 16 });
+    assert!(e7.text().ends_with("\n1 page of it went away again.\n"), "{}", e7.text());
 }
 
 #[test]
@@ -118,6 +135,7 @@ default,nothing,1,254,2,2048
 default,lowest byte,2,254,3,2048
 default,every page,254,254,2048,2048
 own,nothing,17,17,17,17
+stack_alloc,nothing,,,16,16
 ";
     assert_eq!(linux().csv(), expected);
     let value = linux().json();
@@ -129,8 +147,9 @@ own,nothing,17,17,17,17
 
 #[test]
 fn a_program_that_says_something_else_is_told() {
-    let said = E7::of(json!({ "kernel": 7 })).unwrap_err().to_string();
+    let library = || linux().library;
+    let said = E7::of(json!({ "kernel": 7 }), library()).unwrap_err().to_string();
     assert!(said.starts_with("cannot run load stacks: it said what is no result: invalid type: "), "{said}");
     let here = linux().here;
-    assert_eq!(E7::of(json!(here)).unwrap(), linux());
+    assert_eq!(E7::of(json!(here), library()).unwrap(), linux());
 }
