@@ -410,7 +410,7 @@ pub struct Span {
     pub previous: *mut Span,
     /// Of a slab.
     pub cache: *mut Cache,
-    /// Of a large buffer: what was asked for, in bytes.
+    /// Of a large buffer: what was asked for, in bytes. Of a slab that ends with a wall: how much of it can be touched; 0: it has none.
     pub size: usize,
     /// Of a slab: chunks that are not free.
     pub taken: u32,

@@ -19,6 +19,13 @@ pub(super) fn online() -> Option<String> {
     fs::read_to_string("/sys/devices/system/cpu/online").ok()
 }
 
+/// How many mappings a process may have. It allocates nothing: the allocator asks.
+pub(crate) fn mappings_max() -> Option<usize> {
+    let mut text = [0; 32];
+    let length = File::open("/proc/sys/vm/max_map_count").ok()?.read_at(&mut text, 0).ok()?;
+    std::str::from_utf8(text.get(..length)?).ok()?.trim().parse().ok()
+}
+
 /// How much memory the system could give, in bytes.
 pub(super) fn available() -> Option<usize> {
     let text = value(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")?;

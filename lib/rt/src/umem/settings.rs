@@ -2,10 +2,14 @@
 
 use super::messages;
 use super::options::{self, Settings};
+use crate::realtime::mappings_max;
 use crate::umem::cache::words;
 use millpond_rt_layout::flags;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Of a process, where the kernel does not say otherwise.
+const MAPPINGS: usize = 65530;
 
 /// What follows from the [`Settings`].
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +24,8 @@ pub(super) struct Ready {
     pub(super) verify: usize,
     /// Bytes of a freed buffer that are kept.
     pub(super) contents: usize,
+    /// So many buffers can have a page without access behind them.
+    pub(super) walls: usize,
 }
 
 struct Shared(UnsafeCell<Ready>);
@@ -34,6 +40,7 @@ static READY: Shared = Shared(UnsafeCell::new(Ready {
     concurrency: 1,
     verify: usize::MAX,
     contents: 0,
+    walls: 0,
 }));
 
 /// What holds from the beginning on.
@@ -87,6 +94,7 @@ impl Ready {
             concurrency: processors.max(1) as u32,
             verify: debug.max_verify.unwrap_or(usize::MAX),
             contents: debug.contents.unwrap_or(0),
+            walls: debug.firewall.map_or(0, |_| mappings_max().unwrap_or(MAPPINGS) / 8 * 3),
         }
     }
 }

@@ -1,8 +1,12 @@
 //! Slabs: runs of pages cut into chunks of a cache. All bookkeeping is outside of them, so that whoever writes past a buffer harms buffers only.
 
-use super::{debug, lock, log, map, meta, pages};
+use super::{debug, lock, log, map, messages, meta, pages, settings};
 use millpond_rt_layout::{Bufctl, CHUNKS, Cache, PAGE, Span, flags, kind};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Walls that stand.
+static WALLS: AtomicUsize = AtomicUsize::new(0);
 
 /// What was wrong with an address that was to be given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -239,8 +243,9 @@ unsafe fn make(cache: *mut Cache) -> *mut Span {
         (*slabs).created += 1;
         (*slabs).buffers += count as u64;
         (*slabs).most = (*slabs).most.max((*slabs).buffers);
+        (*span).size = 0;
         if (*cache).flags & flags::FIREWALL != 0 {
-            firewall(span, libc::PROT_NONE);
+            wall_up(span);
         }
         for chunk in 0..if (*cache).tag == 0 { 0 } else { count } {
             let place = Place { span, chunk };
@@ -270,11 +275,45 @@ unsafe fn first(cache: *mut Cache) -> u32 {
     }
 }
 
-/// The last page of a slab with one buffer becomes a wall, or pages again.
-unsafe fn firewall(span: *mut Span, rights: i32) {
+/// The last page of a slab with one buffer becomes a wall. Each costs two of the mappings of which the kernel gives a process only so many, and without which it
+/// gives no more memory: when most of them are used, slabs have no wall, and that is said.
+unsafe fn wall_up(span: *mut Span) {
+    static IS_TOLD: AtomicBool = AtomicBool::new(false);
     let page = crate::stacks::page_size();
+    let has_place = WALLS.fetch_add(1, Ordering::Relaxed) < settings::get().walls;
     // SAFETY: the page is the slab's, and no buffer is in it.
-    unsafe { libc::mprotect((*span).base.add((*span).bytes - page).cast(), page, rights) };
+    unsafe {
+        let rest = (*span).bytes - page;
+        if has_place && libc::mprotect((*span).base.add(rest).cast(), page, libc::PROT_NONE) == 0 {
+            (*span).size = rest;
+            return;
+        }
+    }
+    WALLS.fetch_sub(1, Ordering::Relaxed);
+    if !IS_TOLD.swap(true, Ordering::Relaxed) {
+        messages::say(format_args!(
+            "umem: firewall: too many buffers for vm.max_map_count: some have no page without access behind them; \
+             raise it, or firewall=min\n"
+        ));
+    }
+}
+
+/// The wall of a slab, if it has one, becomes a page again. False: the kernel refused.
+unsafe fn tear_down(span: *mut Span) -> bool {
+    // SAFETY: as above.
+    unsafe {
+        let rest = (*span).size;
+        if rest == 0 {
+            return true;
+        }
+        let (rights, bytes) = (libc::PROT_READ | libc::PROT_WRITE, (*span).bytes - rest);
+        if libc::mprotect((*span).base.add(rest).cast(), bytes, rights) != 0 {
+            return false;
+        }
+        (*span).size = 0;
+    }
+    WALLS.fetch_sub(1, Ordering::Relaxed);
+    true
 }
 
 /// The slab goes. It is in no list.
@@ -285,15 +324,15 @@ unsafe fn destroy(cache: *mut Cache, span: *mut Span) {
         (*slabs).count -= 1;
         (*slabs).destroyed += 1;
         (*slabs).buffers -= u64::from((*cache).chunks);
-        if (*cache).flags & flags::FIREWALL != 0 {
-            firewall(span, libc::PROT_READ | libc::PROT_WRITE);
-        }
         if !(*span).bufctls.is_null() {
             meta::free((*span).bufctls, (*cache).bufctl * (*cache).chunks as usize);
             (*span).bufctls = ptr::null_mut();
         }
         (*span).cache = ptr::null_mut();
-        pages::free(span);
+        // Nobody could use one whose wall stays: it is lost, as an address only.
+        if tear_down(span) {
+            pages::free(span);
+        }
     }
 }
 
