@@ -69,9 +69,9 @@ tools:
 vm-tools:
 	@$(PACKAGES) --optional qemu-system-x86_64=qemu-system-x86 =busybox-static
 
-# What looks at the files that we write, and what we measure in turns with. Without them those tests are skipped, and say so.
+# What looks at the files that we write, what we measure in turns with, and programs that run with our malloc. Without them those tests are skipped, and say so.
 test-tools:
-	@$(PACKAGES) --optional xmllint=libxml2-utils cyclictest=rt-tests
+	@$(PACKAGES) --optional xmllint=libxml2-utils cyclictest=rt-tests git=git python3=python3 sqlite3=sqlite3 javac=default-jdk-headless
 
 # What the slow matrix uses. Groups that lack theirs are skipped, and say so.
 matrix-tools:

@@ -20,7 +20,7 @@ const GROUPS: [Group; 7] = [
         is_shown: false,
     },
     Group { name: "machines", crates: &["machine", "sim", "bpf", "linux", "session"], is_shown: false },
-    Group { name: "workloads", crates: &["workloads", "rt-layout", "rt", "rt-malloc"], is_shown: false },
+    Group { name: "workloads", crates: &["workloads", "rt", "rt-layout", "rt-malloc"], is_shown: false },
     Group { name: "pools", crates: &["pools", "poold", "member", "member-c"], is_shown: false },
     Group { name: "kernels", crates: &["live", "vm"], is_shown: true },
     Group {
