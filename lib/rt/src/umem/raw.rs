@@ -68,6 +68,7 @@ pub unsafe fn umem_cache_destroy(of: *mut RawCache) {
 /// # Safety
 /// The cache is alive.
 #[inline]
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 pub unsafe fn umem_cache_alloc(of: *mut RawCache, how: c_int) -> *mut u8 {
     // SAFETY: our caller's promise.
     unsafe { cache::alloc(of.cast(), how) }
@@ -78,6 +79,7 @@ pub unsafe fn umem_cache_alloc(of: *mut RawCache, how: c_int) -> *mut u8 {
 /// # Safety
 /// The cache is alive, the buffer is of it, and nobody uses it. Caches that check find out what is not so, and end the program.
 #[inline]
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 pub unsafe fn umem_cache_free(of: *mut RawCache, buffer: *mut u8) {
     if !buffer.is_null() {
         // SAFETY: our caller's promise.
@@ -89,6 +91,7 @@ pub unsafe fn umem_cache_free(of: *mut RawCache, buffer: *mut u8) {
 /// `how` as for [`umem_cache_alloc`].
 #[inline]
 #[must_use]
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 pub fn umem_alloc(size: usize, how: c_int) -> *mut u8 {
     let of = builtin::for_alloc(size);
     if of.is_null() || size == 0 {
@@ -144,6 +147,7 @@ pub(super) fn large(bytes: usize) -> *mut Span {
 
 /// As [`umem_alloc`], all zeros.
 #[must_use]
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 pub fn umem_zalloc(size: usize, how: c_int) -> *mut u8 {
     let buffer = umem_alloc(size, how);
     if buffer.is_null() {
@@ -164,6 +168,7 @@ pub fn umem_zalloc(size: usize, how: c_int) -> *mut u8 {
 /// # Safety
 /// It was allocated with that size, and nobody uses it. Null and 0 are nothing.
 #[inline]
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 pub unsafe fn umem_free(buffer: *mut u8, size: usize) {
     let of = builtin::for_alloc(size);
     if of.is_null() || buffer.is_null() || size == 0 {
