@@ -2,43 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-#[path = "../../rt/tests/common/compiled.rs"]
-mod compiled;
-#[path = "../../rt/tests/common/said.rs"]
-mod said;
+mod common;
 
-use compiled::{How, Program, has};
+use common::compiled::{How, Program, has};
+use common::library;
+use common::said::assert_ended;
 use libc::{SIGABRT, SIGSEGV};
-use said::assert_ended;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
-
-/// The library, built as this test was. Nothing can be linked with it, so that cargo does not build it for tests by itself.
-fn library() -> &'static Path {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let test = std::env::current_exe().unwrap();
-        let place = test.ancestors().nth(2).unwrap();
-        let profile = match place.file_name().unwrap().to_str().unwrap() {
-            "debug" => "dev",
-            other => other,
-        };
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args([
-            "build",
-            "--offline",
-            "--quiet",
-            "--package",
-            "millpond-rt-malloc",
-            "--profile",
-            profile,
-        ]);
-        cargo.arg("--target-dir").arg(place.parent().unwrap());
-        assert!(cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap().success());
-        place.join("libmillpond_malloc.so")
-    })
-}
 
 /// The program, which is linked with nothing of ours, if there is a compiler.
 fn program(test: &str) -> Option<Program> {

@@ -62,9 +62,9 @@ impl Program {
         command.args(["-Wall", "-Wextra", "-pedantic", "-Werror", "-O1"]).arg(format!("-std={standard}"));
         command.arg("-I").arg(Path::new(ROOT).join("include")).args(more);
         command.args(["-x", if standard.contains("++") { "c++" } else { "c" }]);
-        command.arg(Path::new(ROOT).join(source)).args(["-x", "none"]);
+        command.arg(Path::new(ROOT).join(source));
         if !extension.is_empty() {
-            command.arg(library(extension)).args(["-lgcc_s", "-ldl", "-lm"]);
+            command.args(["-x", "none"]).arg(library(extension)).args(["-lgcc_s", "-ldl", "-lm"]);
         }
         if extension == "so" {
             std::fs::copy(library("so"), place.0.join("libmillpond_rt.so.0")).unwrap();
