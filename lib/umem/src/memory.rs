@@ -8,8 +8,10 @@ use std::rc::Rc;
 /// What is kept at a time.
 const PAGE: usize = 4096;
 const PAGE_BYTES: u64 = PAGE as u64;
-/// How many of these are read at once: records lie close together.
-const AHEAD: usize = 16;
+/// What is longer is read as it is, and not kept.
+const KEPT_BYTES: usize = 2 * PAGE;
+/// No record of the library is longer, and none that says so is believed.
+const RECORD_MAX: usize = 1 << 24;
 /// Pages that are kept; more than that and all are forgotten.
 const KEPT: usize = 1 << 16;
 
@@ -41,24 +43,28 @@ impl<'a> Memory<'a> {
         if let Some(known) = self.pages.borrow().get(&begin) {
             return known.clone();
         }
-        let mut bytes = vec![0; AHEAD * PAGE];
-        let read = self.image.read(begin, &mut bytes);
+        let mut bytes = [0; PAGE];
+        let page = (self.image.read(begin, &mut bytes) == PAGE).then(|| Rc::from(bytes));
         let mut pages = self.pages.borrow_mut();
         if pages.len() > KEPT {
             pages.clear();
         }
-        for (at, page) in (0u64..).step_by(PAGE).zip(bytes[..read].chunks_exact(PAGE)) {
-            let Some(at) = begin.checked_add(at) else { break };
-            pages.entry(at).or_insert_with(|| Some(page.into()));
-        }
-        pages.entry(begin).or_insert(None).clone()
+        pages.insert(begin, page.clone());
+        page
     }
 
     /// So many bytes from an address on; `None` where one of them cannot be read.
     #[must_use]
     pub fn bytes(&self, address: u64, count: usize) -> Option<Vec<u8>> {
         let end = address.checked_add(count as u64)?;
-        let mut found = Vec::new();
+        if count > RECORD_MAX {
+            return None;
+        }
+        if count > KEPT_BYTES {
+            let mut bytes = vec![0; count];
+            return (self.image.read(address, &mut bytes) == count).then_some(bytes);
+        }
+        let mut found = Vec::with_capacity(count);
         let mut at = address;
         while at < end {
             let begin = at - at % PAGE_BYTES;

@@ -77,7 +77,9 @@ struct Walk<'a> {
     memory: &'a Memory<'a>,
     caches: &'a [Cache],
     by_address: HashMap<u64, usize>,
-    seen: HashSet<u64>,
+    tables: HashSet<u64>,
+    /// Of each span that was seen the page behind it; 0: it is free, or makes no sense.
+    behind: HashMap<u64, u64>,
     spans: Vec<Span>,
     problems: &'a mut Vec<String>,
 }
@@ -85,7 +87,8 @@ struct Walk<'a> {
 /// All spans of a map, ascending.
 pub(crate) fn all(memory: &Memory<'_>, map: u64, caches: &[Cache], problems: &mut Vec<String>) -> Vec<Span> {
     let by_address = caches.iter().enumerate().map(|(place, cache)| (cache.at, place)).collect();
-    let mut walk = Walk { memory, caches, by_address, seen: HashSet::new(), spans: Vec::new(), problems };
+    let (tables, behind) = (HashSet::new(), HashMap::new());
+    let mut walk = Walk { memory, caches, by_address, tables, behind, spans: Vec::new(), problems };
     if map != 0 {
         walk.table(map, 0, 2);
     }
@@ -104,7 +107,7 @@ pub(crate) fn all(memory: &Memory<'_>, map: u64, caches: &[Cache], problems: &mu
 impl Walk<'_> {
     /// A table of the map: of pointers to tables, or on the lowest level to spans. `page` is the first page that it is about.
     fn table(&mut self, at: u64, page: u64, level: u32) {
-        if !self.seen.insert(at) {
+        if !self.tables.insert(at) {
             return self.problems.push(format!("the page map has the table {at:x} twice"));
         }
         let Some(table) = self.memory.bytes(at, TABLE * 8) else {
@@ -128,30 +131,24 @@ impl Walk<'_> {
 
     /// The span of a page; the first page that it is not about.
     fn span(&mut self, at: u64, page: u64) -> u64 {
-        let place = page * PAGE as u64;
-        if !self.seen.insert(at) {
-            // The last page of a free one, or the next table of a long one.
-            let known = self.spans.iter().rev().find(|span| span.at == at);
-            return known.map_or(page + 1, |span| {
-                if span.used == Use::Free { page + 1 } else { span.end() / PAGE as u64 }
-            });
+        // The last page of a free one, or the next table of a long one.
+        if let Some(behind) = self.behind.get(&at) {
+            return (page + 1).max(*behind);
         }
+        let place = page * PAGE as u64;
+        let mut behind = 0;
         match read(self.memory, at, &self.by_address, self.caches) {
             Ok(span) if (span.base..span.end()).contains(&place) => {
-                let next = if span.used == Use::Free { page + 1 } else { span.end() / PAGE as u64 };
+                behind = if span.used == Use::Free { 0 } else { span.end() / PAGE as u64 };
                 self.spans.push(span);
-                next
             }
-            Ok(span) => {
-                self.problems
-                    .push(format!("the page map has span {at:x} at {place:x}; it begins at {:x}", span.base));
-                page + 1
-            }
-            Err(why) => {
-                self.problems.push(format!("span {at:x} of {place:x}: {why}"));
-                page + 1
-            }
+            Ok(span) => self
+                .problems
+                .push(format!("the page map has span {at:x} at {place:x}; it begins at {:x}", span.base)),
+            Err(why) => self.problems.push(format!("span {at:x} of {place:x}: {why}")),
         }
+        self.behind.insert(at, behind);
+        (page + 1).max(behind)
     }
 }
 

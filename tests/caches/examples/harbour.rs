@@ -51,11 +51,11 @@ fn keep(cache: *mut RawCache) {
 
 /// Leaves boats in the magazines of this thread.
 #[inline(never)]
-fn moor(cache: *mut RawCache) {
+fn moor(cache: *mut RawCache, word: &str) {
     // SAFETY: the cache is alive, and what it gave goes back to it.
     unsafe {
         let boats: [*mut u8; 6] = std::array::from_fn(|_| umem_cache_alloc(cache, 0));
-        boats.iter().for_each(|boat| say("moored", *boat));
+        boats.iter().for_each(|boat| say(word, *boat));
         boats.iter().for_each(|boat| umem_cache_free(cache, *boat));
     }
 }
@@ -78,9 +78,14 @@ fn main() {
         cflags: 0,
     };
     let Ok(cache) = umem_cache_create(&plan) else { std::process::abort() };
+    let Ok(other) = umem_cache_create(&RawCachePlan { name: c"dinghy", ..plan }) else {
+        std::process::abort()
+    };
     keep(cache);
-    moor(cache);
+    moor(cache, "moored");
     lose(cache, 4);
+    // What registers remember, those of vectors too, are addresses of others from here on.
+    moor(other, "dinghy");
     wipe();
     let _ = writeln!(std::io::stdout().lock(), "ready");
     loop {

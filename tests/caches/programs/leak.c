@@ -11,7 +11,7 @@ struct node {
 };
 
 static struct node *kept;
-static char *middle;
+static char *volatile middle;
 
 #define APART __attribute__((noinline))
 
@@ -66,7 +66,7 @@ static APART void keep(int count)
 
 static void *thread(void *unused)
 {
-    char *mine = take(200);
+    char *volatile mine = take(200);
 
     lose(3, 24);
     wipe();

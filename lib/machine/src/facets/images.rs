@@ -27,7 +27,7 @@ pub trait Image {
     fn read(&self, address: u64, into: &mut [u8]) -> usize;
 
     /// Parts of a range in which anything can have been written since it was mapped, ascending: what lies between them has what a file
-    /// has there, or zeros. Whoever cannot tell gives the range.
+    /// has there, or zeros, or is not mapped. Whoever cannot tell gives all that is mapped.
     fn written(&self, begin: u64, end: u64) -> Vec<(u64, u64)>;
 
     /// Stops every thread until [`Image::go_on`], or until the image is dropped. What does not run is stopped already.

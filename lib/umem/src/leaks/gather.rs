@@ -1,6 +1,7 @@
 //! What is read while the process stands still: words that could be addresses of buffers, in buffers and outside of them.
 
 use super::Effort;
+use super::words::Words;
 use crate::heap::{FindError, Heap, together, without};
 use crate::memory::Memory;
 use crate::span::Use;
@@ -18,8 +19,8 @@ pub(super) struct Gathered<'a> {
     pub(super) heap: Heap<'a>,
     /// Words outside of the caches' memory.
     pub(super) roots: Vec<u64>,
-    /// Words in it with their places, ascending by these.
-    pub(super) words: Vec<(u64, u64)>,
+    /// Words in it.
+    pub(super) words: Words,
     pub(super) effort: Effort,
     /// When it stood still.
     pub(super) stopped: Option<Nanos>,
@@ -94,9 +95,9 @@ pub(super) fn gather<'a>(memory: &'a Memory<'a>, root: u64) -> Result<Gathered<'
     }
     let used = heap.spans.iter().filter(|span| span.used != Use::Free);
     let used = together(used.map(|span| (span.base, span.end())).collect());
-    let mut words = Vec::new();
+    let mut words = Words::default();
     for range in used {
-        effort.heap_bytes += reader.read(range, |place, word| words.push((place, word)));
+        effort.heap_bytes += reader.read(range, |place, word| words.push(place, word));
     }
     Ok(Gathered { heap, roots, words, effort, stopped })
 }

@@ -1,5 +1,6 @@
 //! Which buffers can be reached: a bit for each chunk of every span, and words followed from one to the next.
 
+use super::words::Words;
 use crate::heap::{Heap, State};
 use crate::span::Use;
 use millpond_rt_layout::flags;
@@ -148,16 +149,15 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// Follows words from outside, then those in what is reached. Words in buffers are ascending by their places.
-    pub(super) fn follow(&mut self, roots: &[u64], words: &[(u64, u64)]) {
+    /// Follows words from outside, then those in what is reached.
+    pub(super) fn follow(&mut self, roots: &[u64], words: &Words) {
         roots.iter().for_each(|word| self.reach(*word));
         while let Some(number) = self.waiting.pop() {
             let after = self.places.partition_point(|place| place.number <= number);
             let Some(place) = after.checked_sub(1).and_then(|at| self.places.get(at)) else { continue };
             let (begin, end) = place.range_of(number);
-            let from = words.partition_point(|(at, _)| *at < begin);
-            for (_, word) in words[from..].iter().take_while(|(at, _)| *at < end) {
-                self.reach(*word);
+            for word in words.within(begin, end) {
+                self.reach(word);
             }
         }
     }

@@ -21,6 +21,7 @@
 
 mod gather;
 mod marks;
+mod words;
 
 use crate::heap::FindError;
 use crate::history::Transaction;

@@ -95,7 +95,9 @@ impl Image for Space {
     }
 
     fn written(&self, begin: u64, end: u64) -> Vec<(u64, u64)> {
-        vec![(begin, end)]
+        let mapped =
+            self.mappings.values().map(|(mapping, _)| (mapping.begin.max(begin), mapping.end.min(end)));
+        mapped.filter(|(begin, end)| begin < end).collect()
     }
 
     fn stop(&self) -> Result<(), Refusal> {
