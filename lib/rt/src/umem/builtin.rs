@@ -67,27 +67,27 @@ pub(super) fn for_malloc(size: usize) -> *mut Cache {
 
 impl Family {
     fn fill(&self, prefix: &[u8], shift: usize, sizes: impl Iterator<Item = usize>) -> bool {
-        // SAFETY: nobody else uses it before it is ready.
-        let members = unsafe { &mut *self.0.get() };
+        // No reference to all of it: caches are known by pointers from here on, which outlive this call.
+        let members = self.0.get();
         let mut covered = 0;
         for size in sizes {
-            if members.count == MOST {
-                return false;
-            }
             let mut name = [0; 32];
             let length = write_name(&mut name, prefix, size);
             let align = if shift > 0 { 16 } else { natural(size) };
             let plan = Plan { align, shift, ..Plan::of(name.get(..length).unwrap_or_default(), size) };
-            // SAFETY: it is in a static, of zeros, and was not told to anybody.
-            if unsafe { cache::init(&raw mut members.caches[members.count], plan) }.is_err() {
-                return false;
+            // SAFETY: nobody else uses it before it is ready. The cache is in a static, of zeros, and was not told to anybody.
+            unsafe {
+                let count = (*members).count;
+                if count == MOST || cache::init(&raw mut (*members).caches[count], plan).is_err() {
+                    return false;
+                }
+                let end = size / STEP;
+                let by_size = &mut (*members).by_size;
+                by_size[covered..=end].fill(count as u8);
+                covered = end + 1;
+                (*members).count += 1;
+                (*members).largest = size;
             }
-            let number = members.count as u8;
-            let end = size / STEP;
-            members.by_size[covered..=end].fill(number);
-            covered = end + 1;
-            members.count += 1;
-            members.largest = size;
         }
         true
     }

@@ -6,8 +6,11 @@ use std::sync::atomic::Ordering;
 
 /// From now on forks are noticed. The allocator is ready.
 pub(super) fn register() {
-    // SAFETY: functions of ours. Failing, a child that allocates may find a lock that nobody gives back, which `Word` ends with a sentence.
-    unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) };
+    // Miri has no processes.
+    if !cfg!(miri) {
+        // SAFETY: functions of ours. Failing, a child that allocates may find a lock that nobody gives back, which `Word` ends with a sentence.
+        unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) };
+    }
 }
 
 /// All locks, in their order.

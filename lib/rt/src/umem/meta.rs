@@ -173,8 +173,10 @@ pub(super) unsafe fn free(piece: *mut u8, bytes: usize) {
 
 /// Pages that nobody has, or null. They are not counted as used before they are touched.
 pub(super) fn pages_of_zeros(bytes: usize) -> *mut u8 {
+    // Miri has no word for it, and nothing to reserve.
+    let lazily = if cfg!(miri) { 0 } else { libc::MAP_NORESERVE };
     let (rights, flags) =
-        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | lazily);
     // SAFETY: a new mapping where the kernel likes touches no memory that anybody has.
     let pages = unsafe { libc::mmap(ptr::null_mut(), bytes, rights, flags, -1, 0) };
     if pages == libc::MAP_FAILED { ptr::null_mut() } else { pages.cast() }

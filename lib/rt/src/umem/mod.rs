@@ -81,3 +81,6 @@ pub use raw::{
     RawCache, RawCachePlan, umem_alloc, umem_cache_alloc, umem_cache_create, umem_cache_destroy,
     umem_cache_free, umem_free, umem_nofail_callback, umem_reap, umem_zalloc,
 };
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@
 //! must export them itself (`-rdynamic`).
 
 use super::{Complain, Settings, Variable};
-#[cfg(not(test))]
+#[cfg(any(miri, not(test)))]
 use crate::umem::weak::address_of_weak;
 use core::ffi::{CStr, c_char};
 
@@ -42,8 +42,9 @@ fn put_together(
 }
 
 fn is_secure() -> bool {
+    // Miri knows of no such rights.
     // SAFETY: it only asks.
-    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+    !cfg!(miri) && unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
 fn environment(variable: Variable) -> Option<&'static [u8]> {
@@ -67,7 +68,7 @@ fn said_by_hook(variable: Variable) -> Option<&'static [u8]> {
 type Hook = unsafe extern "C" fn() -> *const c_char;
 
 /// The function of a variable, if the program has one. Unit tests are part of this crate, in which a name cannot be both defined and weak.
-#[cfg(not(test))]
+#[cfg(any(miri, not(test)))]
 fn hook(variable: Variable) -> Option<Hook> {
     let address = match variable {
         Variable::Debug => address_of_weak!("_umem_debug_init"),
@@ -78,8 +79,8 @@ fn hook(variable: Variable) -> Option<Hook> {
     unsafe { core::mem::transmute::<*const (), Option<Hook>>(core::ptr::with_exposed_provenance(address)) }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 use tests::hook;
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod tests;

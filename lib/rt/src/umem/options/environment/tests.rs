@@ -1,7 +1,5 @@
 //! The environment of real processes: the tests start themselves, with variables, and look at what was read.
 
-#![cfg(not(miri))]
-
 use super::*;
 use crate::umem::options::Options;
 use std::os::unix::fs::PermissionsExt;
