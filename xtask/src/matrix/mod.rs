@@ -5,6 +5,8 @@
 //! | laws | no script of changes breaks a law | nothing |
 //! | fuzz | no input breaks a parser | nothing; with a C++ compiler the search is guided |
 //! | loom | the barrier, and the exchange of stacks, are right in every order of their threads | nothing |
+//! | arm | the libraries for real-time programs compile for aarch64 | that target of the compiler |
+//! | c | programs in C use those libraries' memory rightly | gcc, valgrind |
 //! | miri | code that is `unsafe` keeps the language's rules | a nightly toolchain with miri |
 //! | address | no memory is used wrongly, or lost | the sanitizer's runtime, which comes with the compiler |
 //! | thread | no two threads touch the same memory unordered | a nightly toolchain with rust-src |
@@ -12,6 +14,8 @@
 //!
 //! What a machine lacks is said before anything runs, and again in the table: a group that cannot run is skipped, never passed.
 
+mod arm;
+mod c;
 mod fuzz;
 mod laws;
 mod loom;
@@ -41,8 +45,10 @@ pub struct Slow {
 }
 
 /// Every group, the cheapest first.
-pub const GROUPS: [Slow; 7] = [
+pub const GROUPS: [Slow; 9] = [
     Slow { name: "loom", needs_tests: false, lacks: || None, run: loom::run },
+    Slow { name: "arm", needs_tests: false, lacks: arm::lacks, run: arm::run },
+    Slow { name: "c", needs_tests: true, lacks: c::lacks, run: c::run },
     Slow { name: "laws", needs_tests: true, lacks: || None, run: laws::run },
     Slow { name: "fuzz", needs_tests: false, lacks: || None, run: fuzz::run },
     Slow { name: "address", needs_tests: false, lacks: sanitizers::lacks_address, run: sanitizers::address },

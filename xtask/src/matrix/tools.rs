@@ -93,6 +93,11 @@ impl Toolchain {
         names(&dir).any(|file| file.ends_with(&end))
     }
 
+    /// Whether it can compile for a target.
+    pub fn has_target(&self, name: &str) -> bool {
+        self.sysroot.join("lib/rustlib").join(name).join("lib").is_dir()
+    }
+
     /// Whether it has the sources of the standard library.
     pub fn has_sources(&self) -> bool {
         self.sysroot.join("lib/rustlib/src/rust/library/std").is_dir()

@@ -1,0 +1,28 @@
+//! The libraries for real-time programs compile for the other architecture that they have assembly for.
+
+use super::{Outcome, target_dir, tools};
+use crate::cargo::{Built, cargo};
+
+const TARGET: &str = "aarch64-unknown-linux-gnu";
+const PACKAGES: [&str; 3] = ["millpond-rt", "millpond-rt-malloc", "millpond-rt-layout"];
+
+pub(super) fn lacks() -> Option<String> {
+    let has = tools::Toolchain::usual().is_some_and(|toolchain| toolchain.has_target(TARGET));
+    (!has).then(|| format!("the compiler has no {TARGET} (rustup target add {TARGET})"))
+}
+
+pub(super) fn run(_: &Built) -> Outcome {
+    let mut outcome = Outcome::default();
+    for package in PACKAGES {
+        let mut command = cargo();
+        command.args(["check", "--quiet", "--target", TARGET, "--package", package]);
+        command.arg("--target-dir").arg(target_dir("arm"));
+        match tools::limited(&command).output() {
+            Ok(out) if out.status.success() => outcome.tally.passed += 1,
+            Ok(out) => outcome.fail(package, String::from_utf8_lossy(&out.stderr).into_owned()),
+            Err(error) => outcome.fail(package, format!("{error}\n")),
+        }
+    }
+    println!("  {TARGET:<24}{:>6} passed {:>4} failed", outcome.tally.passed, outcome.tally.failed);
+    outcome
+}

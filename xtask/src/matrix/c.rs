@@ -1,0 +1,95 @@
+//! The programs in C that try the library for real-time programs, under the sanitizers of the C compiler and under valgrind.
+//!
+//! The library itself is not instrumented here (for that there are the groups of the sanitizers): looked at is what the programs do with its memory, what they hand to the C library, and
+//! what is handed to the kernel. The thread sanitizer is not among them: it does not see the locks by which a buffer goes from one thread to the next.
+
+use super::{Outcome, target_dir, tools};
+use crate::cargo::{Built, TestBinary};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Programs of `lib/rt/tests`, what `UMEM_DEBUG` says, and the groups of what they try; none: all there is.
+const PROGRAMS: [(&str, &[&str], &[&str]); 3] = [
+    ("umem", &["", "default"], &["calls", "threads", "many-caches", "caches-come-and-go"]),
+    ("umem", &[""], &["objects"]),
+    ("locks", &[""], &[""]),
+];
+
+/// How each is looked at: its name, what the compiler is told, and by what it is run.
+const WAYS: [(&str, &[&str], &[&str]); 2] = [
+    ("address,undefined", &["-fsanitize=address,undefined", "-fno-sanitize-recover=all"], &[]),
+    ("valgrind", &[], &["valgrind", "--quiet", "--error-exitcode=99"]),
+];
+
+pub(super) fn lacks() -> Option<String> {
+    let lacking = ["gcc", "valgrind"].into_iter().find(|program| !tools::has_program(program));
+    lacking.map(|program| format!("there is no {program} (apt-get install {program})"))
+}
+
+pub(super) fn run(built: &Built) -> Outcome {
+    let mut outcome = Outcome::default();
+    let tests = built.tests.iter().find(|test| test.package == "rt" && test.target == "c");
+    let Some(tests) = tests else {
+        outcome.fail("c", "there is no such test executable\n".into());
+        return outcome;
+    };
+    for (name, debugs, groups) in PROGRAMS {
+        for (way, flags, under) in WAYS {
+            match compile(tests, name, way, flags) {
+                Err(words) => outcome.fail(&format!("{name} {way}"), words),
+                Ok(program) => {
+                    for (debug, group) in
+                        debugs.iter().flat_map(|debug| groups.iter().map(move |group| (*debug, *group)))
+                    {
+                        let mut command = as_told(under, &program);
+                        command.args(Some(group).filter(|group| !group.is_empty())).env("UMEM_DEBUG", debug);
+                        match tools::limited(&command).output() {
+                            Ok(out) if out.status.success() => outcome.tally.passed += 1,
+                            Ok(out) => outcome.fail(&format!("{name} {group} {debug} {way}"), words(&out)),
+                            Err(error) => outcome.fail(&format!("{name} {way}"), format!("{error}\n")),
+                        }
+                    }
+                }
+            }
+        }
+    }
+    println!("  {:<24}{:>6} passed {:>4} failed", "rt", outcome.tally.passed, outcome.tally.failed);
+    outcome
+}
+
+fn as_told(under: &[&str], program: &Path) -> Command {
+    match under {
+        [] => Command::new(program),
+        [first, rest @ ..] => {
+            let mut command = Command::new(first);
+            command.args(rest).arg(program);
+            command
+        }
+    }
+}
+
+/// A program with the static library that cargo built for the crate's tests, or what the compiler said.
+fn compile(tests: &TestBinary, name: &str, way: &str, flags: &[&str]) -> Result<PathBuf, String> {
+    let dir = target_dir("c");
+    std::fs::create_dir_all(&dir).map_err(|error| format!("{}: {error}\n", dir.display()))?;
+    let program = dir.join(format!("{name}-{way}"));
+    let mut command = Command::new("gcc");
+    command.args(["-g", "-O1", "-std=gnu11", "-I"]).arg(tests.dir.join("include")).args(flags);
+    command.arg(tests.dir.join(format!("tests/{name}.c")));
+    command.arg(tests.path.with_file_name("libmillpond_rt.a"));
+    command.args(["-lgcc_s", "-lpthread", "-ldl", "-lm", "-o"]).arg(&program);
+    match command.output() {
+        Ok(out) if out.status.success() => Ok(program),
+        Ok(out) => Err(words(&out)),
+        Err(error) => Err(format!("gcc: {error}\n")),
+    }
+}
+
+fn words(out: &Output) -> String {
+    format!(
+        "{}\n{}{}",
+        out.status,
+        String::from_utf8_lossy(&out.stdout),
+        String::from_utf8_lossy(&out.stderr)
+    )
+}
