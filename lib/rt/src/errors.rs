@@ -100,7 +100,8 @@ impl fmt::Display for StackError {
             }
             StackError::Growth(size) => write!(
                 out,
-                "cannot grow the main stack to its limit of {size} bytes: something is mapped there, or address space is limited"
+                "cannot grow the main stack to its limit of {size} bytes: something is mapped there, or address space (ulimit -v) or locked memory \
+                 (ulimit -l) is limited; a lower limit of the stack (ulimit -s) may fit"
             ),
             StackError::System { action, .. } => write!(out, "cannot {action}"),
         }

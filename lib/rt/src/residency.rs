@@ -78,7 +78,8 @@ fn grown_to(lowest: usize, highest: usize) -> usize {
 ///
 /// # Errors
 /// * [`StackError::Unlimited`]: the main stack has no limit.
-/// * [`StackError::Growth`]: the main stack cannot grow to its limit: something is mapped there, or a limit on address space. It is as it was.
+/// * [`StackError::Growth`]: the main stack cannot grow to its limit: something is mapped there, or there is a limit on address space; or on locked
+///   memory, where all that comes later is locked. It is as it was.
 /// * [`StackError::LockLimit`]: that would be more than `RLIMIT_MEMLOCK`. A part may be locked. A main stack has grown.
 /// * [`StackError::System`]: what else the kernel says: `EPERM` without any right to lock, `ENOMEM` for bounds that are not mapped.
 pub fn stack_lock() -> Result<(), StackError> {

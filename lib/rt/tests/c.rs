@@ -125,6 +125,25 @@ fn the_example_shows_who_is_first_under_each_lock() {
 }
 
 #[test]
+fn the_example_makes_an_object_once_or_each_time_where_it_is_checked() {
+    let test = "the_example_makes_an_object_once_or_each_time_where_it_is_checked";
+    let pairs = [("gcc", "so"), ("clang", "a"), ("clang-19", "a")];
+    let there: Vec<_> = pairs.into_iter().filter(|(compiler, _)| has(compiler)).collect();
+    if there.is_empty() {
+        println!("skipped: {test}: there is no C compiler");
+    }
+    for (compiler, library) in there {
+        let how = How { compiler, standard: "gnu99", library, more: &[] };
+        let program = Program::new("examples/cache.c", how);
+        for (debug, made) in [("", 1), ("default", 1000)] {
+            let out = program.command().env("UMEM_DEBUG", debug).output().unwrap();
+            let wanted = format!("used 1000 times, made {made}, ended {made}\n");
+            assert_eq!(String::from_utf8(out.stdout).unwrap(), wanted, "{compiler} {debug:?}");
+        }
+    }
+}
+
+#[test]
 fn children_that_are_forked_while_others_allocate_can_allocate() {
     let test = "children_that_are_forked_while_others_allocate_can_allocate";
     let Some(program) = shared(test, "tests/umem.c") else { return };

@@ -75,7 +75,8 @@ int stack_violation(int signal, const siginfo_t *info, const void *context);
  * Makes the whole stack of the calling thread resident and locks it there; a main stack grows to its limit first. 0, or -1:
  *     EAGAIN   more than RLIMIT_MEMLOCK
  *     EPERM    no right to lock at all
- *     ENOMEM   a main stack cannot grow to its limit; or bounds that were set are not mapped
+ *     ENOMEM   a main stack cannot grow to its limit (something is mapped there; ulimit -v; after mlockall ulimit -l); or bounds that were set are not
+ *              mapped
  *     ENOTSUP  a main stack has no limit (ulimit -s)
  */
 int stack_lock(void);

@@ -1,0 +1,53 @@
+//! A cache of objects that stay constructed while nobody has them: used a thousand times, made once.
+//!
+//! ```text
+//! cargo run -p millpond-rt --example cache
+//! UMEM_DEBUG=default cargo run -p millpond-rt --example cache
+//! ```
+//!
+//! Where buffers are checked each allocation makes the object, so that all of its memory can be looked at while it is free.
+
+#![allow(clippy::print_stdout)]
+
+use millpond_rt::ObjectCache;
+use std::error::Error;
+use std::io::Write;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const TIMES: u32 = 1000;
+
+static MADE: AtomicU32 = AtomicU32::new(0);
+static ENDED: AtomicU32 = AtomicU32::new(0);
+
+/// What takes long to make: room for a line.
+struct Line(Vec<u8>);
+
+impl Line {
+    fn new() -> Line {
+        MADE.fetch_add(1, Ordering::Relaxed);
+        Line(Vec::with_capacity(4096))
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        ENDED.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let lines = ObjectCache::new(c"lines", Line::new)?;
+    for number in 0..TIMES {
+        let mut line = lines.get().ok_or("there is no memory")?;
+        write!(line.0, "line {number}")?;
+        // Handed back as it was made: empty, with its room.
+        line.0.clear();
+    }
+    drop(lines);
+    println!(
+        "used {TIMES} times, made {}, ended {}",
+        MADE.load(Ordering::Relaxed),
+        ENDED.load(Ordering::Relaxed)
+    );
+    Ok(())
+}
