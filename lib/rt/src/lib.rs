@@ -1,11 +1,21 @@
-//! For real-time programs: memory that is there before it is needed.
-//!
-//! A thread that touches a page for the first time waits for the kernel. On a stack this happens at the worst moment: deep in a call, once,
-//! and never in a test. This room hands out stacks on which it cannot happen.
+//! For real-time programs: stacks that are there before they are needed, a set-up, locks, and object caches.
 //!
 //! # Nouns
 //!
 //! * A *stack*: memory of one of a few *sizes*, with a *guard* on each side that nobody may touch. Every page of it was written to once.
+//! * A *lock*: a [`Mutex`], with a [`Condition`]. Whoever holds one has the priority of the first who waits for it, and who ends with it leaves word.
+//! * A *set-up*: the seven things that a thread needs to be in time, by one call, with a report and undone ([`realtime`]). A *calm* section is one in
+//!   which nothing disturbed the thread, by count.
+//! * A *cache*: memory for objects of one size, which stay constructed while nobody has them ([`ObjectCache`], [`umem_cache_create`], [`umem_alloc`]).
+//!   [`malloc`] is the family of that name over caches. `UMEM_DEBUG` in the environment finds mistakes.
+//!
+//! Each has the rest of its nouns and its theory at its own head: `locks`, `realtime`, `umem`. What follows is that of stacks.
+//!
+//! # Stacks
+//!
+//! A thread that touches a page for the first time waits for the kernel. On a stack this happens at the worst moment: deep in a call, once,
+//! and never in a test. Here it cannot happen. Two more nouns:
+//!
 //! * A *group*: sixty-four stacks of a size, and a word in which a bit is set for each that is free.
 //! * The *index*: from the address of a stack to its place in its group.
 //!
@@ -33,15 +43,6 @@
 //! The rest is about the stack that a thread runs on, whoever made it. [`stack_getbounds`] says where it is and keeps that for the thread;
 //! [`stack_inbounds`] and [`stack_violation`] compare with what is kept, the latter in handlers of signals. [`stack_residency`] says how much of it is in
 //! memory, and [`stack_lock`] gets all of it there, for those that were not made here.
-//!
-//! # Locks
-//!
-//! [`Mutex`] and [`Condition`]: who holds a lock has the priority of the first who waits for it, and who ends with it leaves word. The theory stands at the head of `locks`.
-//!
-//! # The rest of real time
-//!
-//! A stack is one of seven things that a thread needs to be in time. [`realtime`] sets up all of them by one call, says what could not be had and why,
-//! and undoes it; and it counts whether anything disturbed a section.
 //!
 //! # What callers must do
 //!
