@@ -4,9 +4,9 @@
 //! ```text
 //! $ LD_PRELOAD=libmillpond_malloc.so UMEM_DEBUG=default server &
 //! $ millpond umem findleaks 4211
-//! CACHE          LEAKED  BYTES  BUFFER        BUFCTL        CALLER
-//! umem_alloc_48       3    144  7f2a08001010  7f2a09000400  server`remember+0x1c
-//! umem_alloc_16       1     16  7f2a08002040  7f2a09001200  libc.so.6`strdup+0x1a
+//! CACHE           LEAKED  BYTES  BUFFER        BUFCTL        CALLER
+//! umem_malloc_48       3    144  7f2a08001008  7f2a09000400  server`remember+0x1c
+//! umem_malloc_16       1     16  7f2a08002048  7f2a09001200  libc.so.6`strdup+0x1a
 //! ------------------------------------------------------------------------
 //!            Total       4 buffers, 160 bytes
 //! process 4211 (server) stood still for 0.412 ms, 118.3 ms for each GiB: 0.4 MiB of roots, 3.2 MiB of buffers, threads: 2

@@ -67,7 +67,7 @@ pub(super) fn answer(asked: &Asked<'_>, used: bool, ctx: &mut Ctx<'_>) -> Answer
         Dress::Text => {
             ctx.out.text(&table(&rows).text());
             ctx.out.line(format_args!(
-                "pages: {} mapped, {} in use; large buffers: {} with {}, {} ever; no memory: {} times; the library's own: {}; threads: {}",
+                "pages: {} mapped, {} in use; large buffers: {} with {}, {} ever; no memory: {} times; the library's own: {}; threads with magazines: {}",
                 mib(root.mapped),
                 mib(root.used),
                 root.large_buffers,

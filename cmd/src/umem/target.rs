@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::path::Path;
 
 /// What helps where there are no caches.
-const NO_CACHES: &str = "start it with LD_PRELOAD=libmillpond_malloc.so, or link it with libmillpond_rt";
+const NO_CACHES: &str = "start it with LD_PRELOAD=libmillpond_malloc.so (programs that are linked statically take none), or link it with libmillpond_rt";
 
 /// `process 4211`, or `core FILE`.
 fn called(target: &str) -> String {

@@ -304,7 +304,7 @@ fn a_process_without_caches_is_told_what_helps() {
     }
     let expected = format!(
         "millpond umem: cannot look into process {pid}: it has no object caches of ours\n\
-         hint: start it with LD_PRELOAD=libmillpond_malloc.so, or link it with libmillpond_rt\n"
+         hint: start it with LD_PRELOAD=libmillpond_malloc.so (programs that are linked statically take none), or link it with libmillpond_rt\n"
     );
     assert_eq!((said.exit, said.err), (Exit::REFUSED, expected));
     let gone = umem(&format!("stat {}", u32::MAX - 1));

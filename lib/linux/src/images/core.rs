@@ -9,6 +9,7 @@ use millpond_model::Nanos;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::rc::Rc;
@@ -47,14 +48,22 @@ struct Core {
 
 impl Core {
     fn open(path: &Path) -> Result<Core, Absent> {
-        let file = File::open(path).map_err(|error| Absent::because(words(&error)))?;
+        const NAMES: &str =
+            "a process is named by its number, a core by its file; coredumpctl dump, or gcore, writes one";
+        let file = File::open(path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Absent::with_help(words(&error), NAMES),
+            _ => Absent::because(words(&error)),
+        })?;
         let metadata = file.metadata().map_err(|error| Absent::because(words(&error)))?;
         if !metadata.is_file() {
             return Err(Absent::because("it is no file"));
         }
         let elf = Elf::read(&file).map_err(|why| {
-            let help = "a process is named by its number, a core by its file; coredumpctl dump, or gcore, writes one";
-            if why == NoElf::Magic { Absent::with_help(why.to_string(), help) } else { Absent::because(why.to_string()) }
+            if why == NoElf::Magic {
+                Absent::with_help(why.to_string(), NAMES)
+            } else {
+                Absent::because(why.to_string())
+            }
         })?;
         if elf.kind != CORE {
             return Err(Absent::with_help(
