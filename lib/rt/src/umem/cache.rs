@@ -286,13 +286,13 @@ unsafe fn alloc_slowly(cache: *mut Cache, how: c_int) -> *mut u8 {
         loop {
             // One that shall fail does, and is not tried again: else fewer would than were asked for.
             if !settings::shall_fail() || (*cache).cflags & words::NODEBUG != 0 {
-                let mut buffer = try_alloc(cache);
-                if buffer.is_null() {
+                let mut got = try_alloc(cache);
+                if let Err(Lack::Memory) = got {
                     update::ask_for_memory();
                     // Once more: others gave back what they had.
-                    buffer = try_alloc(cache);
+                    got = try_alloc(cache);
                 }
-                if !buffer.is_null() {
+                if let Ok(buffer) = got {
                     return buffer;
                 }
             }
@@ -305,8 +305,17 @@ unsafe fn alloc_slowly(cache: *mut Cache, how: c_int) -> *mut u8 {
     }
 }
 
+/// Why there is no buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lack {
+    /// No memory: what others give back helps.
+    Memory,
+    /// The constructor refused.
+    Object,
+}
+
 #[inline(always)]
-unsafe fn try_alloc(cache: *mut Cache) -> *mut u8 {
+unsafe fn try_alloc(cache: *mut Cache) -> Result<*mut u8, Lack> {
     // SAFETY: our caller's promise; pairs are the calling thread's.
     unsafe {
         if (*cache).index == NO_PAIR {
@@ -342,18 +351,18 @@ unsafe fn try_alloc(cache: *mut Cache) -> *mut u8 {
         let round = (*pair).top.sub(1);
         (*pair).allocs += 1;
         (*pair).top = round;
-        round.read()
+        Ok(round.read())
     }
 }
 
 /// A buffer from a slab, checked and constructed.
 #[inline(always)]
-unsafe fn one(cache: *mut Cache) -> *mut u8 {
+unsafe fn one(cache: *mut Cache) -> Result<*mut u8, Lack> {
     // SAFETY: our caller's promise.
     unsafe {
         let mut buffer = ptr::null_mut();
         if slab::take(cache, &raw mut buffer, 1) == 0 {
-            return ptr::null_mut();
+            return Err(Lack::Memory);
         }
         if (*cache).tag > 0 {
             debug::allocated(cache, buffer);
@@ -365,10 +374,10 @@ unsafe fn one(cache: *mut Cache) -> *mut u8 {
                 debug::unmade(cache, buffer);
             }
             let _ = slab::give(cache, &raw const buffer, 1);
-            return ptr::null_mut();
+            return Err(Lack::Object);
         }
         count(cache, 1);
-        buffer
+        Ok(buffer)
     }
 }
 

@@ -82,5 +82,6 @@ fn hook(variable: Variable) -> Option<Hook> {
 #[cfg(all(test, not(miri)))]
 use tests::hook;
 
-#[cfg(all(test, not(miri)))]
+#[cfg(test)]
+#[cfg(not(miri))]
 mod tests;
