@@ -34,8 +34,9 @@ struct counts {
 	int ended;
 	int reclaims;
 	int wrong;
-	/* The constructor cannot. */
+	/* The constructor cannot, and how often it was asked. */
 	int cannot;
+	int refused;
 	/* Given back by the reclaim function. */
 	umem_cache_t *cache;
 	void *kept;
@@ -59,8 +60,10 @@ static int make(void *buffer, void *priv, int flags)
 	struct counts *counts = (struct counts *)priv;
 	if (flags != UMEM_DEFAULT)
 		count(&counts->wrong);
-	if (counts->cannot)
+	if (counts->cannot) {
+		count(&counts->refused);
 		return -1;
+	}
 	object->mark = MARK;
 	count(&counts->made);
 	return 0;
@@ -267,6 +270,7 @@ static void cannot_be_made(int cflags)
 		one = NULL;
 	errno = 0;
 	CHECK(umem_cache_alloc(cache, UMEM_DEFAULT) == NULL && errno == ENOMEM);
+	CHECK(counts.refused == 1);
 	counts.cannot = 0;
 	other = umem_cache_alloc(cache, UMEM_DEFAULT);
 	CHECK(other != NULL);
