@@ -15,7 +15,11 @@ const ADDRESS: [Suite; 4] = [
 ];
 
 /// Where threads meet.
-const THREAD: [Suite; 1] = [Suite { package: "millpond-workloads", only: &[], skip: &[] }];
+const THREAD: [Suite; 2] = [
+    Suite { package: "millpond-workloads", only: &[], skip: &[] },
+    // What reads the own stack meets that of the sanitizer.
+    Suite { package: "millpond-rt", only: &["umem::", "slots", "locks"], skip: &["frames"] },
+];
 
 /// Random cases are for finding values; one of these runs is for finding accesses.
 const CASES: &str = "16";

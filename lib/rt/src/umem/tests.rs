@@ -81,3 +81,31 @@ fn what_a_thread_made_another_one_frees() {
     // SAFETY: each is ours, once.
     unsafe { made.into_iter().for_each(|at| malloc::free(ptr::with_exposed_provenance_mut(at))) };
 }
+
+/// Miri has no way to wait for a lock of ours.
+#[test]
+#[cfg_attr(miri, ignore)]
+fn threads_hand_buffers_on_at_once() {
+    std::thread::scope(|scope| {
+        let (mut senders, receivers): (Vec<_>, Vec<_>) =
+            (0..4).map(|_| std::sync::mpsc::channel::<usize>()).unzip();
+        senders.rotate_left(1);
+        for (sender, receiver) in senders.into_iter().zip(receivers) {
+            scope.spawn(move || {
+                for turn in 0..2000 {
+                    let data = malloc::malloc(16 + turn % 900);
+                    // SAFETY: it is ours, and so long.
+                    unsafe { data.write_bytes(1, 16) };
+                    sender.send(data.expose_provenance()).unwrap();
+                    // SAFETY: it was handed to this thread.
+                    receiver
+                        .try_iter()
+                        .for_each(|at| unsafe { malloc::free(ptr::with_exposed_provenance_mut(at)) });
+                }
+                drop(sender);
+                // SAFETY: as above.
+                receiver.iter().for_each(|at| unsafe { malloc::free(ptr::with_exposed_provenance_mut(at)) });
+            });
+        }
+    });
+}
