@@ -318,6 +318,32 @@ mod tests {
     }
 
     #[test]
+    fn pkg_config_says_where_the_library_for_real_time_programs_is() {
+        let test = "pkg_config_says_where_the_library_for_real_time_programs_is";
+        if std::process::Command::new("pkg-config").arg("--version").output().is_err() {
+            println!("skipped: {test}: there is no pkg-config (apt-get install pkg-config)");
+            return;
+        }
+        let place = Place::new();
+        for name in [RT_STATIC, RT_SHARED, MALLOC] {
+            fs::write(place.dir.path().join(name), "library").unwrap();
+        }
+        install_rt(place.dir.path(), &place.wish).unwrap();
+        let usr = place.wish.prefix.display().to_string();
+        let said = |more: &[&str]| {
+            let mut command = std::process::Command::new("pkg-config");
+            command.env("PKG_CONFIG_PATH", format!("{usr}/lib/pkgconfig")).args(more).arg("millpond-rt");
+            let out = command.output().unwrap();
+            assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+            String::from_utf8(out.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let wanted = format!("-I{usr}/include -L{usr}/lib -lmillpond_rt");
+        assert_eq!(said(&["--cflags", "--libs"]), wanted);
+        assert_eq!(said(&["--cflags", "--libs", "--static"]), wanted + " -lgcc_s -lpthread -ldl -lm");
+        assert_eq!(said(&["--modversion"]), env!("CARGO_PKG_VERSION"));
+    }
+
+    #[test]
     fn installing_twice_is_installing_once() {
         let place = Place::new();
         let first = place.install(&[]);
