@@ -402,8 +402,8 @@ pub struct Span {
     pub bytes: usize,
     /// Of [`kind`].
     pub kind: u32,
-    /// Whether it is all zeros, as far as is known; 1 or 0.
-    pub clean: u32,
+    /// Bytes of it that may not be zeros, at the most.
+    pub dirty: usize,
     /// Of its list.
     pub next: *mut Span,
     /// Of its list.

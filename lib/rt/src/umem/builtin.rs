@@ -4,11 +4,12 @@ use super::cache::{self, Plan};
 use super::settings::Ready;
 use millpond_rt_layout::{Cache, LARGEST};
 use std::cell::UnsafeCell;
+use std::ops::Range;
 
 /// Bytes of a step of the tables below.
 const STEP: usize = 8;
 /// As many caches as a family has at the most: numbers of them are bytes.
-const MOST: usize = 128;
+const MOST: usize = 192;
 
 /// Caches of growing size, and the smallest that is large enough for each request.
 struct Family(UnsafeCell<Members>);
@@ -46,11 +47,15 @@ pub(super) fn begin_malloc() -> bool {
     MALLOC.fill(b"umem_malloc_", 8, malloc_sizes())
 }
 
-/// In steps of 16 bytes up to 256, then eight to each doubling.
+/// In steps of 16 bytes up to 256, then eight to each doubling, sixteen from 1024 on, where a page more or less is felt, and thirty-two around the pages
+/// of databases and files, which are a page and a little.
 fn malloc_sizes() -> impl Iterator<Item = usize> {
     let fine = (1..=16).map(|step| step * 16);
-    let coarse = (8..LARGEST.ilog2()).flat_map(|power| (9..=16).map(move |eighth| eighth << (power - 3)));
-    fine.chain(coarse)
+    let some = (8..10).flat_map(|power| (9..=16).map(move |eighth: usize| eighth << (power - 3)));
+    let many =
+        |powers: Range<u32>| powers.flat_map(|power| (17..=32).map(move |part: usize| part << (power - 4)));
+    let pages = (33..=64).map(|part| part << 7);
+    fine.chain(some).chain(many(10..12)).chain(pages).chain(many(13..LARGEST.ilog2()))
 }
 
 /// The cache for so many bytes, or null: there is none for so many.
@@ -132,10 +137,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_of_malloc_grow_by_an_eighth_and_end_with_the_largest() {
+    fn sizes_of_malloc_grow_by_an_eighth_at_most_and_end_with_the_largest() {
         let sizes: Vec<usize> = malloc_sizes().collect();
         assert!(sizes.is_sorted() && sizes.len() < MOST);
         assert_eq!(sizes[14..20], [240, 256, 288, 320, 352, 384]);
+        assert!(sizes[15..].windows(2).all(|two| two[1] <= two[0] + two[0] / 8));
+        assert_eq!(sizes[31..34], [1024, 1088, 1152]);
         assert_eq!(sizes.last(), Some(&LARGEST));
     }
 

@@ -340,6 +340,8 @@ unsafe fn try_alloc(cache: *mut Cache) -> Result<*mut u8, Lack> {
             let room = (*pair).limit.offset_from((*pair).base) as usize;
             let some = (4096 / (*cache).chunk).clamp(1, room);
             let taken = slab::take(cache, (*pair).base, some);
+            // What is allocated one after the other shall lie so, too.
+            std::slice::from_raw_parts_mut((*pair).base, taken).reverse();
             (*pair).top = (*pair).base.add(taken);
             taken > 0
         });

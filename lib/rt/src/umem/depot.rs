@@ -9,6 +9,7 @@ use super::{cache, lock, meta};
 use crate::locks::word::Word;
 use millpond_rt_layout::{Cache, Magazine, Pair, Pile};
 use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Rounds of a magazine; chunks must be larger than the second figure for a cache to begin with it, and at most the third for it to grow
 /// beyond, in bytes (libumem's).
@@ -26,6 +27,9 @@ const TYPES: [(u32, usize, usize); 9] = [
 
 /// So many exchanges show that magazines are too small for how they are used.
 const MANY: u64 = 1024;
+
+/// So many full magazines are kept, however few buffers there are.
+const FEW: u64 = 16;
 
 /// Bits of a link that are the pointer.
 const POINTER: u64 = (1 << 48) - 1;
@@ -205,9 +209,10 @@ pub(super) unsafe fn load_empty(cache: *mut Cache, pair: *mut Pair) -> bool {
             magazine = Some(new);
             word.lock();
         }
-        // It may have grown meanwhile.
+        // Magazines may have grown meanwhile, and what nobody is likely to want again is better in slabs, of which whole ones go back.
         let now = (*cache).depot.rounds;
-        let fits = full.filter(|(_, _, those)| *those == now);
+        let is_enough = (*cache).depot.full.count >= most_full(cache, now);
+        let fits = full.filter(|(_, _, those)| *those == now && !is_enough);
         if let Some((magazine, rounds, _)) = fits {
             push(&raw mut (*cache).depot.full, magazine, rounds);
         }
@@ -222,6 +227,13 @@ pub(super) unsafe fn load_empty(cache: *mut Cache, pair: *mut Pair) -> bool {
         }
         true
     }
+}
+
+/// So many full magazines are kept: some for those who come next, and an eighth of all buffers.
+unsafe fn most_full(cache: *mut Cache, rounds: u32) -> u64 {
+    // SAFETY: as our caller promises. The count is another lock's: which of two values is read does not matter.
+    let buffers = unsafe { AtomicU64::from_ptr(&raw mut (*cache).slabs.buffers) }.load(Ordering::Relaxed);
+    FEW.max(buffers / 8 / u64::from(rounds))
 }
 
 /// Takes both magazines of a pair that nobody uses, and counts its allocations.

@@ -290,7 +290,7 @@ pub fn calloc(count: usize, size: usize) -> *mut u8 {
 fn is_clean(data: *mut u8) -> bool {
     // Buffers of caches are never: their spans are slabs.
     // SAFETY: a live record.
-    span_of(data).is_some_and(|span| unsafe { (*span).clean == 1 })
+    span_of(data).is_some_and(|span| unsafe { (*span).dirty == 0 })
 }
 
 /// As `realloc`.

@@ -18,7 +18,7 @@ const IMPORT: usize = 1 << 20;
 /// From here on a buffer has a mapping of its own, in bytes.
 const ALONE: usize = 16 << 20;
 /// So many free bytes stay as they are, whatever is in use.
-const DIRTY: usize = 4 << 20;
+const DIRTY: usize = 512 << 10;
 /// A span that is shorter is not worth a system call, in bytes.
 const PURGE: usize = 64 << 10;
 
@@ -109,12 +109,12 @@ pub(super) unsafe fn free(span: *mut Span) {
             return;
         }
         map::enter(base.addr(), bytes, ptr::null_mut());
-        (*span).clean = 0;
-        let limit = DIRTY.max((*counts).used / 8);
-        if heap.dirty + bytes > limit && bytes >= PURGE {
-            (*span).clean = purge(base, bytes);
+        (*span).dirty = bytes;
+        let limit = DIRTY.max((*counts).used / 32);
+        let span = heap.put(span);
+        if heap.dirty > limit && (*span).dirty >= PURGE {
+            heap.purge(span);
         }
-        heap.put(span);
     });
 }
 
@@ -173,21 +173,13 @@ pub(super) fn reap() {
         for bin in heap.bins {
             let mut span = bin;
             while !span.is_null() {
-                if (*span).clean == 0 {
-                    (*span).clean = purge((*span).base, (*span).bytes);
-                    heap.dirty -= if (*span).clean == 1 { (*span).bytes } else { 0 };
+                if (*span).dirty > 0 {
+                    heap.purge(span);
                 }
                 span = (*span).next;
             }
         }
     });
-}
-
-/// 1: the pages are zeros now. Locked ones are not given back.
-unsafe fn purge(base: *mut u8, bytes: usize) -> u32 {
-    // Miri has no such call; then they stay as they are.
-    // SAFETY: our caller has the pages, and nobody needs what is in them.
-    u32::from(!cfg!(miri) && unsafe { libc::madvise(base.cast(), bytes, libc::MADV_DONTNEED) } == 0)
 }
 
 /// The bin of a length in pages.
@@ -298,7 +290,6 @@ impl Heap {
             }
             (*span).base = base;
             (*span).bytes = bytes;
-            (*span).clean = 1;
             (*root::root()).heap.mapped += bytes;
         }
         span
@@ -339,7 +330,9 @@ impl Heap {
             unsafe {
                 (*rest).base = (*span).base.add(bytes);
                 (*rest).bytes = (*span).bytes - bytes;
-                (*rest).clean = (*span).clean;
+                // Which part of it was written to is not known: each may be all of that.
+                (*rest).dirty = (*span).dirty.min((*rest).bytes);
+                (*span).dirty = (*span).dirty.min(bytes);
                 (*span).bytes = bytes;
             }
         }
@@ -365,7 +358,7 @@ impl Heap {
             (*span).kind = kind::FREE;
             map::enter_page(base, span);
             map::enter_page(base + bytes - PAGE, span);
-            self.dirty += if (*span).clean == 0 { bytes } else { 0 };
+            self.dirty += (*span).dirty;
             let bin = bin_of(bytes / PAGE);
             (*span).previous = ptr::null_mut();
             (*span).next = self.bins[bin];
@@ -378,12 +371,23 @@ impl Heap {
         }
     }
 
+    /// Gives the pages of a free span back to the kernel, which has zeros in their place from then on. Locked ones stay as they are.
+    unsafe fn purge(&mut self, span: *mut Span) {
+        // SAFETY: under the lock; nobody needs what is in the pages.
+        unsafe {
+            if libc::madvise((*span).base.cast(), (*span).bytes, libc::MADV_DONTNEED) == 0 {
+                self.dirty -= (*span).dirty;
+                (*span).dirty = 0;
+            }
+        }
+    }
+
     /// Two neighbours in no bin become one.
     unsafe fn join(&mut self, low: *mut Span, high: *mut Span) {
         // SAFETY: under the lock; the record of the higher one is not used again.
         unsafe {
             (*low).bytes += (*high).bytes;
-            (*low).clean &= (*high).clean;
+            (*low).dirty += (*high).dirty;
             self.retire(high);
         }
     }
@@ -395,7 +399,7 @@ impl Heap {
             let (base, bytes) = ((*span).base.addr(), (*span).bytes);
             map::enter_page(base, ptr::null_mut());
             map::enter_page(base + bytes - PAGE, ptr::null_mut());
-            self.dirty -= if (*span).clean == 0 { bytes } else { 0 };
+            self.dirty -= (*span).dirty;
             if (*span).next.is_null().eq(&false) {
                 (*(*span).next).previous = (*span).previous;
             }

@@ -156,7 +156,7 @@ pub fn umem_zalloc(size: usize, how: c_int) -> *mut u8 {
     let span = if size > LARGEST { map::find(buffer.addr()) } else { ptr::null_mut() };
     // SAFETY: it is ours and so long; a large buffer's span is alive.
     unsafe {
-        if span.is_null() || (*span).clean == 0 {
+        if span.is_null() || (*span).dirty > 0 {
             buffer.write_bytes(0, size);
         }
     }
