@@ -35,6 +35,9 @@ pub enum BuildError {
     /// It cannot be started.
     #[error("cannot run cargo: {0}")]
     Start(#[from] io::Error),
+    /// What was built cannot be put where it belongs.
+    #[error("{0}")]
+    Install(io::Error),
     /// It says why itself.
     #[error("cannot build: see cargo's words above")]
     Build,

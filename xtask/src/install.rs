@@ -91,14 +91,15 @@ enum Name {
 /// Installs the release build; true when it is in place.
 ///
 /// # Errors
-/// [`BuildError::Start`] with the system's reason.
+/// [`BuildError::Install`] with the system's reason.
 pub fn run(wish: &Wish) -> Result<bool, BuildError> {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     let search: Vec<PathBuf> =
         env::var_os("PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default();
     let release = target.join("release");
-    let told = install(&release.join(PROGRAM), wish, &search)?;
-    print!("{told}{}{}", install_rt(&release, wish)?, install_library(&release, wish)?);
+    let told = install(&release.join(PROGRAM), wish, &search).map_err(BuildError::Install)?;
+    let libraries = install_rt(&release, wish).and_then(|rt| Ok(rt + &install_library(&release, wish)?));
+    print!("{told}{}", libraries.map_err(BuildError::Install)?);
     Ok(true)
 }
 
@@ -200,7 +201,11 @@ fn put_all(from: &Path, dir: &Path) -> io::Result<String> {
 /// Copies a file to a name. A running program cannot be written to, but its name can be given to another file.
 fn put(file: &Path, dir: &Path, name: &str, mode: u32) -> io::Result<String> {
     let aside = dir.join(format!(".{name}.new"));
-    fs::copy(file, &aside)?;
+    fs::copy(file, &aside).map_err(|error| {
+        let help = if file.exists() { "" } else { "; build it first (make build)" };
+        let why = format!("cannot copy {} to {}: {error}{help}", file.display(), dir.display());
+        io::Error::new(error.kind(), why)
+    })?;
     fs::set_permissions(&aside, fs::Permissions::from_mode(mode))?;
     fs::rename(&aside, dir.join(name))?;
     Ok(format!("installed {}\n", dir.join(name).display()))
@@ -290,6 +295,17 @@ mod tests {
         assert_eq!(link, Path::new("libmillpond_pool.so.0"));
         let lines: Vec<&str> = first.lines().map(|line| line.split(' ').next().unwrap()).collect();
         assert_eq!(lines, ["installed", "installed", "installed", "linked"]);
+    }
+
+    #[test]
+    fn what_was_not_built_is_named_with_what_helps() {
+        let place = Place::new();
+        let dir = place.dir.path();
+        let said = put(&dir.join("lacking.so"), dir, "lacking.so", 0o755).unwrap_err().to_string();
+        let begin = format!("cannot copy {}/lacking.so to {0}: ", dir.display());
+        assert!(said.starts_with(&begin) && said.ends_with("; build it first (make build)"), "{said}");
+        let said = put(&dir.join("built"), &dir.join("nowhere"), "built", 0o755).unwrap_err().to_string();
+        assert!(said.ends_with("No such file or directory (os error 2)"), "{said}");
     }
 
     #[test]

@@ -62,7 +62,10 @@ pub fn run(program: &Path, library: Result<Library, Absent>, stop: &AtomicBool) 
     looking.wait_for("ready", stop)?;
     looking.go()?;
     let found = library.and_then(|library| library::look(&library));
-    E7::of(looking.result(stop)?, found.map_err(|absent| absent.why))
+    let told = |Absent { why, what_would_help }| {
+        what_would_help.map_or_else(|| why.clone(), |help| format!("{why}; {help}"))
+    };
+    E7::of(looking.result(stop)?, found.map_err(told))
 }
 
 impl Published {
