@@ -97,7 +97,8 @@ fn pause(image: &dyn Image, effort: &Effort) -> String {
             let (pause, per_gib) = (milliseconds(pause), per_gib.as_secs_f64() * 1e3);
             format!("{} stood still for {pause}, {per_gib:.1} ms for each GiB: {read}", image.name())
         }
-        _ => format!("{}: {read}", image.name()),
+        (Some(pause), None) => format!("{} stood still for {}: {read}", image.name(), milliseconds(pause)),
+        (None, _) => format!("{}: {read}", image.name()),
     }
 }
 

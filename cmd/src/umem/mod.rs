@@ -9,7 +9,7 @@
 //! umem_malloc_16       1     16  7f2a08002048  7f2a09001200  libc.so.6`strdup+0x1a
 //! ------------------------------------------------------------------------
 //!            Total       4 buffers, 160 bytes
-//! process 4211 (server) stood still for 0.412 ms, 118.3 ms for each GiB: 0.4 MiB of roots, 3.2 MiB of buffers, threads: 2
+//! process 4211 (server) stood still for 41.200 ms, 895.2 ms for each GiB: 0.4 MiB of roots, 46.7 MiB of buffers, threads: 2
 //! ```
 //!
 //! # Words
@@ -72,7 +72,7 @@
 //! stat       {"caches":[{"name":"umem_alloc_48","address":"7f…","size":48,"in_use":3,"in_magazines":0,"total":83,"memory":4096,
 //!            "allocs":12,"failures":0,"flags":["audit"]}],"mapped":…,"used":…,"large":…,"large_buffers":…,"own":…,"threads":1}
 //! findleaks  {"leaks":[{"cache":"umem_alloc_48","buffers":3,"bytes":144,"first":"7f…","bufctl":"7f…","stack":["server`remember+0x1c"]}],
-//!            "pause_ns":412000,"pause_per_gib_ns":118300000,"root_bytes":…,"heap_bytes":…,"words":…,"threads":2,"allocated":…,"taken_since":0}
+//!            "pause_ns":41200000,"pause_per_gib_ns":895200000,"root_bytes":…,"heap_bytes":…,"words":…,"threads":2,"allocated":…,"taken_since":0}
 //! status     {"state":"ready and active","concurrency":4,"logs":{"transaction":65536,"contents":null,…},"messages":["…"]}
 //! verify     {"caches":[{"name":"…","address":"7f…","checks":true,"buffers":83,"corrupt":["buffer …"],"disagreements":[]}],"pause_ns":…}
 //! whatis     {"addresses":[{"address":"7f…","text":"7f… is …"}]}

@@ -73,6 +73,8 @@ mod c;
 #[cfg(not(loom))]
 mod errors;
 #[cfg(not(loom))]
+mod own;
+#[cfg(not(loom))]
 pub mod realtime;
 #[cfg(not(loom))]
 mod residency;

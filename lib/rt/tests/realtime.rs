@@ -266,6 +266,9 @@ fn values_that_no_class_has_are_refused() {
 
 #[test]
 fn a_nice_value_is_a_class_too() {
+    if nice() >= 15 {
+        return println!("skipped: a_nice_value_is_a_class_too: the tests run with nice {} already", nice());
+    }
     passes(|| {
         // SAFETY: numbers only.
         let limit = unsafe {

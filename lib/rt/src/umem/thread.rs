@@ -2,6 +2,7 @@
 
 use super::{depot, meta, root, visit};
 use crate::locks::word::thread_number;
+use crate::own::word_of_thread;
 use millpond_rt_layout::{Cache, NO_PAIR, Pair, Thread};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, compiler_fence};
@@ -17,106 +18,12 @@ static ALIVE: AtomicUsize = AtomicUsize::new(0);
 /// Whether there ever were two threads at once.
 static MANY: AtomicBool = AtomicBool::new(false);
 
-pub(super) use slot::current;
+word_of_thread!("millpond_rt_umem_thread");
 
-/// The word in which a thread finds its block. The library may be loaded late, or before the C library is ready, so that it must be memory that comes
-/// with the thread (the initial-exec model, for which the compiler has no word): it is declared and read in assembly.
-#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
-mod slot {
-    use millpond_rt_layout::Thread;
-    use std::arch::{asm, global_asm};
-
-    global_asm!(
-        ".pushsection .tbss,\"awT\",%nobits",
-        ".globl millpond_rt_umem_thread",
-        ".hidden millpond_rt_umem_thread",
-        ".type millpond_rt_umem_thread, %object",
-        ".size millpond_rt_umem_thread, 8",
-        ".balign 8",
-        "millpond_rt_umem_thread:",
-        ".zero 8",
-        ".popsection",
-    );
-
-    /// The calling thread's block, or null.
-    #[inline(always)]
-    pub(in crate::umem) fn current() -> *mut Thread {
-        let block;
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: it reads the word above.
-        unsafe {
-            asm!(
-                "mov {at}, qword ptr [rip + millpond_rt_umem_thread@GOTTPOFF]",
-                "mov {block}, qword ptr fs:[{at}]",
-                at = out(reg) _,
-                block = lateout(reg) block,
-                options(nostack, preserves_flags, readonly),
-            );
-        }
-        #[cfg(target_arch = "aarch64")]
-        // SAFETY: as above.
-        unsafe {
-            asm!(
-                "adrp {at}, :gottprel:millpond_rt_umem_thread",
-                "ldr {at}, [{at}, #:gottprel_lo12:millpond_rt_umem_thread]",
-                "mrs {block}, tpidr_el0",
-                "ldr {block}, [{block}, {at}]",
-                at = out(reg) _,
-                block = out(reg) block,
-                options(nostack, preserves_flags, readonly),
-            );
-        }
-        block
-    }
-
-    /// Sets it.
-    pub(super) fn set(block: *mut Thread) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: it writes the word above.
-        unsafe {
-            asm!(
-                "mov {at}, qword ptr [rip + millpond_rt_umem_thread@GOTTPOFF]",
-                "mov qword ptr fs:[{at}], {block}",
-                at = out(reg) _,
-                block = in(reg) block,
-                options(nostack, preserves_flags),
-            );
-        }
-        #[cfg(target_arch = "aarch64")]
-        // SAFETY: as above.
-        unsafe {
-            asm!(
-                "adrp {at}, :gottprel:millpond_rt_umem_thread",
-                "ldr {at}, [{at}, #:gottprel_lo12:millpond_rt_umem_thread]",
-                "mrs {base}, tpidr_el0",
-                "str {block}, [{base}, {at}]",
-                at = out(reg) _,
-                base = out(reg) _,
-                block = in(reg) block,
-                options(nostack, preserves_flags),
-            );
-        }
-    }
-}
-
-/// The same by the standard library, where there is no assembly for it.
-#[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
-mod slot {
-    use millpond_rt_layout::Thread;
-    use std::cell::Cell;
-    use std::ptr;
-
-    thread_local! {
-        static BLOCK: Cell<*mut Thread> = const { Cell::new(ptr::null_mut()) };
-    }
-
-    pub(in crate::umem) fn current() -> *mut Thread {
-        BLOCK.get()
-    }
-
-    pub(super) fn set(block: *mut Thread) {
-        BLOCK.set(block);
-    }
+/// The calling thread's block, or null.
+#[inline(always)]
+pub(super) fn current() -> *mut Thread {
+    get().cast()
 }
 
 /// The calling thread's block, which is made when it has none. Null: there is no memory, or the allocator is just being made by this very thread.
@@ -131,7 +38,7 @@ pub(super) fn attach() -> *mut Thread {
     }
     let block = claim();
     if !block.is_null() {
-        slot::set(block);
+        set(block.cast());
         if ALIVE.fetch_add(1, Ordering::Relaxed) > 0 {
             MANY.store(true, Ordering::Relaxed);
         }
@@ -190,7 +97,7 @@ fn watch_end(block: *mut Thread) {
 
 /// A thread ends. If it allocates after this, it gets a block again, and this is called again.
 extern "C" fn end(block: *mut libc::c_void) {
-    slot::set(ptr::null_mut());
+    set(ptr::null_mut());
     // SAFETY: it was set by `watch_end`, and its thread is here.
     unsafe { release(block.cast()) };
     ALIVE.fetch_sub(1, Ordering::Relaxed);

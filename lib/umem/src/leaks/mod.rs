@@ -31,6 +31,9 @@ use marks::Marks;
 use millpond_model::Nanos;
 use std::collections::BTreeMap;
 
+/// In bytes: below this a pause says nothing about how long more would take.
+const LITTLE: u128 = 16 << 20;
+
 /// Buffers of one cache that were lost and allocated by the same way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leak {
@@ -66,10 +69,13 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// The pause for each GiB that was read in it.
+    /// The pause for each GiB that was read in it. None: so little was read that this would be the time for stopping threads.
     #[must_use]
     pub fn pause_per_gib(&self) -> Option<Nanos> {
         let bytes = u128::from(self.root_bytes + self.heap_bytes);
+        if bytes < LITTLE {
+            return None;
+        }
         let scaled = u128::from(self.pause?.0).checked_mul(1 << 30)?.checked_div(bytes)?;
         u64::try_from(scaled).ok().map(Nanos)
     }
