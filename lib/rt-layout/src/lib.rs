@@ -350,6 +350,11 @@ pub struct Pile {
     pub spare: u64,
 }
 
+impl Pile {
+    /// None.
+    pub const EMPTY: Pile = Pile { top: core::ptr::null_mut(), count: 0, fewest: 0, spare: 0 };
+}
+
 /// The head of a magazine; its rounds follow, eight bytes each.
 #[repr(C)]
 #[derive(Debug)]

@@ -28,8 +28,11 @@ const TYPES: [(u32, usize, usize); 9] = [
 /// So many exchanges show that magazines are too small for how they are used.
 const MANY: u64 = 1024;
 
-/// So many full magazines are kept, however few buffers there are.
-const FEW: u64 = 16;
+/// So much is kept in full magazines, however few buffers there are, in bytes: what one thread frees another one may be about to want.
+const KEPT: u64 = 1 << 20;
+
+/// But so many buffers at the most: small ones are made quickly.
+const MOST_KEPT: u64 = 4096;
 
 /// Bits of a link that are the pointer.
 const POINTER: u64 = (1 << 48) - 1;
@@ -85,6 +88,12 @@ unsafe fn pop(pile: *mut Pile) -> Option<(*mut Magazine, u32)> {
     #[cfg(loom)]
     lock::touch();
     // SAFETY: under the depot's lock.
+    unsafe { take(pile) }
+}
+
+/// The same for the holder of the lock, or of the pile.
+unsafe fn take(pile: *mut Pile) -> Option<(*mut Magazine, u32)> {
+    // SAFETY: nobody else is at the pile.
     unsafe {
         let magazine = (*pile).top;
         if magazine.is_null() {
@@ -229,11 +238,13 @@ pub(super) unsafe fn load_empty(cache: *mut Cache, pair: *mut Pair) -> bool {
     }
 }
 
-/// So many full magazines are kept: some for those who come next, and an eighth of all buffers.
+/// So many full magazines are kept: a megabyte for those who come next, or an eighth of all buffers.
 unsafe fn most_full(cache: *mut Cache, rounds: u32) -> u64 {
     // SAFETY: as our caller promises. The count is another lock's: which of two values is read does not matter.
-    let buffers = unsafe { AtomicU64::from_ptr(&raw mut (*cache).slabs.buffers) }.load(Ordering::Relaxed);
-    FEW.max(buffers / 8 / u64::from(rounds))
+    unsafe {
+        let buffers = AtomicU64::from_ptr(&raw mut (*cache).slabs.buffers).load(Ordering::Relaxed);
+        (KEPT / (*cache).chunk as u64).min(MOST_KEPT).max(buffers / 8) / u64::from(rounds) + 2
+    }
 }
 
 /// Takes both magazines of a pair that nobody uses, and counts its allocations.
@@ -353,24 +364,25 @@ pub(super) unsafe fn look(cache: *mut Cache) {
     }
 }
 
-/// Magazines of the next size from now on.
+/// Magazines of the next size from now on. Those of the depot go: taken out under the lock, so that no other thread brings one of the old size meanwhile.
 unsafe fn grow(cache: *mut Cache) {
-    // SAFETY: as our caller promises; no magazine of the old size may be in the depot when the size changes.
+    // SAFETY: as our caller promises; magazines that were taken out are ours.
     unsafe {
         let depot = &raw mut (*cache).depot;
-        let Some(more) = more_rounds((*depot).rounds, (*cache).chunk) else {
-            let word = hold(cache);
-            (*depot).exchanges = 0;
-            return word.unlock();
-        };
-        clear(cache);
         let word = hold(cache);
         (*depot).exchanges = 0;
-        // Others may have brought some meanwhile: then it is for the next update.
-        if (*depot).full.top.is_null() && (*depot).empty.top.is_null() {
-            (*depot).rounds = more;
-        }
+        let before = (*depot).rounds;
+        let Some(more) = more_rounds(before, (*cache).chunk) else { return word.unlock() };
+        (*depot).rounds = more;
+        let mut old = [Pile::EMPTY; 2];
+        std::mem::swap(&mut (*depot).full, &mut old[0]);
+        std::mem::swap(&mut (*depot).empty, &mut old[1]);
         word.unlock();
+        for pile in &mut old {
+            while let Some((magazine, rounds)) = take(pile) {
+                destroy(cache, (magazine, rounds, before));
+            }
+        }
     }
 }
 
