@@ -243,12 +243,8 @@ fn known(data: *mut u8) -> Option<Known> {
             return None;
         }
         let cache: *mut Cache = (*span).cache;
-        let from = data.addr().checked_sub((*span).base.addr() + (*span).first as usize)?;
-        let chunk = from / (*cache).chunk;
-        if chunk >= (*cache).chunks as usize {
-            return None;
-        }
-        let buffer = (*span).base.addr() + (*span).first as usize + chunk * (*cache).chunk;
+        let (chunk, offset) = slab::chunk_at(cache, span, data.addr())?;
+        let buffer = data.addr() - offset;
         Some(Known { cache, buffer, record: slab::bufctl(cache, Place { span, chunk }) })
     }
 }

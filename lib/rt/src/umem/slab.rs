@@ -104,12 +104,23 @@ pub(super) unsafe fn find(cache: *mut Cache, address: usize) -> Result<Place, St
         if (*span).cache != cache {
             return Err(Stray::Other((*span).cache));
         }
-        let from = address.wrapping_sub((*span).base.addr() + (*span).first as usize);
-        let chunk = from / (*cache).chunk;
-        if chunk >= (*cache).chunks as usize || !from.is_multiple_of((*cache).chunk) {
-            return Err(Stray::Foreign);
+        match chunk_at(cache, span, address) {
+            Some((chunk, 0)) => Ok(Place { span, chunk }),
+            _ => Err(Stray::Foreign),
         }
-        Ok(Place { span, chunk })
+    }
+}
+
+/// The chunk of a slab that an address is in, and how far from its beginning.
+///
+/// # Safety
+/// The span is a slab of that cache, and both are alive.
+pub(super) unsafe fn chunk_at(cache: *mut Cache, span: *mut Span, address: usize) -> Option<(usize, usize)> {
+    // SAFETY: our caller's promise; they are read only.
+    unsafe {
+        let from = address.checked_sub((*span).base.addr() + (*span).first as usize)?;
+        let chunk = from / (*cache).chunk;
+        (chunk < (*cache).chunks as usize).then_some((chunk, from % (*cache).chunk))
     }
 }
 

@@ -68,7 +68,6 @@ fn claim() -> *mut Thread {
                 return block;
             }
             (*block).next = list.load(Ordering::Relaxed);
-            (*block).tid = thread_number();
             list.store(block, Ordering::Release);
         }
         (*block).tid = thread_number();
