@@ -52,6 +52,18 @@ impl Paper {
         Paper { made, machine, next: 100, v1 }
     }
 
+    /// Where a kernel forgets masks, the file of a mask can say what no longer holds, or what holds without it, too: so there it is what the kernel answers
+    /// that counts.
+    fn answer(&self, path: &str) -> Option<String> {
+        let os = self.machine.os();
+        let file = path.strip_prefix("proc/")?.strip_suffix("/stat").filter(|_| !os.remembers_masks())?;
+        let (pid, tid) = file.split_once("/task/")?;
+        let (pid, tid) = (pid.parse().ok()?, tid.parse().ok()?);
+        let (task, _) = os.identify(pid, Some(tid)).unwrap();
+        let mask = os.mask(task).unwrap();
+        Some(format!("{}, on {mask}", self.made.read(path)))
+    }
+
     fn number(&mut self) -> u32 {
         self.next += 1;
         self.next
@@ -81,6 +93,10 @@ impl laws::Subject for Paper {
             if times == Times::LeftOut && path.starts_with("state") {
                 continue;
             }
+            if path.ends_with("/mask") && !self.machine.os().remembers_masks() {
+                continue;
+            }
+            let content = self.answer(&path).unwrap_or(content);
             text.push_str(&format!("{path}: {content}\n"));
         }
         Ok(text)

@@ -21,14 +21,14 @@ const C_LIBRARIES: [&str; 3] = ["libc.", "libc-", "ld-musl-"];
 /// The place of an address; `None` when nothing is mapped there.
 pub(super) fn place(maps: &str, address: u64) -> Option<LockPlace> {
     let mapping = parse_maps(maps).into_iter().find(|mapping| mapping.contains(address))?;
-    let name = mapping.module();
+    let module = mapping.module();
+    let name = if module.starts_with('[') { module.trim_matches(['[', ']']) } else { module };
     if name.is_empty() {
         let of_allocator = address % ARENA < HEAD;
         let name = if of_allocator { "an arena of malloc" } else { "memory without a name" };
         return Some(LockPlace { name: name.to_owned(), of_allocator });
     }
     let of_allocator = name.contains(MALLOC) || C_LIBRARIES.iter().any(|known| name.starts_with(known));
-    let name = if name.starts_with('[') { name.trim_matches(['[', ']']) } else { name };
     Some(LockPlace { name: name.to_owned(), of_allocator })
 }
 
@@ -43,6 +43,7 @@ mod tests {
 7f2a0e1d0000-7f2a0e1d2000 rw-p 001d0000 fe:00 1701       /usr/lib/x86_64-linux-gnu/libc.so.6
 7f2a0e1d2000-7f2a0e1df000 rw-p 00000000 00:00 0 
 7f2a0e300000-7f2a0e301000 rw-p 00000000 fe:00 99         /usr/lib/libjemalloc.so.2
+7f2a0f001000-7f2a0f002000 rw-p 00000000 00:00 0          []
 ";
 
     fn found(address: u64) -> Option<(String, bool)> {
@@ -59,6 +60,7 @@ mod tests {
             (0x55d0_c200_2000, "heap", false),
             (0x7f2a_0802_0fff, "memory without a name", false),
             (0x7f2a_0e1d_3000, "memory without a name", false),
+            (0x7f2a_0f00_1008, "memory without a name", false),
         ];
         for (address, name, of_allocator) in expected {
             assert_eq!(found(address), Some((name.to_owned(), of_allocator)), "{address:x}");

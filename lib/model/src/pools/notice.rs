@@ -120,7 +120,8 @@ impl FromStr for PoolNotice {
     fn from_str(text: &str) -> Result<Self, NoticeError> {
         let (mut pool, mut cpus, mut size, mut serial) = (None, None, None, None);
         let mut zones = Vec::new();
-        for (at, content) in text.lines().enumerate() {
+        // Not lines: the path of a group may end in a carriage return.
+        for (at, content) in text.split('\n').enumerate() {
             let line = at + 1;
             let (word, value) = content.split_once(' ').unwrap_or((content, ""));
             let column = word.len() + 2;
@@ -180,6 +181,12 @@ mod tests {
         let text = "pool 4\nprocessors\nsize 0\nserial 2\n";
         let notice: PoolNotice = text.parse().unwrap();
         assert_eq!((notice.size.size(), notice.to_string().as_str()), (0, text));
+    }
+
+    #[test]
+    fn a_path_is_kept_to_its_last_byte() {
+        let notice = PoolNotice { zones: vec!["/a b\r".into()], ..web() };
+        assert_eq!(notice.to_string().parse(), Ok(notice));
     }
 
     #[test]

@@ -1,15 +1,17 @@
 //! The caches that are there from the beginning: one for each size that `umem_alloc` gives, and for each that malloc does.
 
 use super::cache::{self, Plan};
-use super::settings::Ready;
-use millpond_rt_layout::{Cache, LARGEST};
+use super::settings::{self, Ready};
+use millpond_rt_layout::{Cache, LARGEST, flags};
 use std::cell::UnsafeCell;
-use std::ops::Range;
 
 /// Bytes of a step of the tables below.
 const STEP: usize = 8;
 /// As many caches as a family has at the most: numbers of them are bytes.
 const MOST: usize = 192;
+
+/// The largest buffers of malloc that have caches when nothing is checked, in bytes: longer ones that lie in magazines are memory that others lack.
+const LARGEST_UNCHECKED: usize = 32 << 10;
 
 /// Caches of growing size, and the smallest that is large enough for each request.
 struct Family(UnsafeCell<Members>);
@@ -44,18 +46,24 @@ pub(super) fn begin(settings: &Ready) -> bool {
 
 /// Makes those of malloc, whose buffers begin eight bytes before a multiple of sixteen: there is a tag, and what follows is aligned for everything.
 pub(super) fn begin_malloc() -> bool {
-    MALLOC.fill(b"umem_malloc_", 8, malloc_sizes())
+    let is_checked = settings::get().flags & !flags::NOMAGAZINE != 0;
+    let largest = if is_checked { LARGEST } else { LARGEST_UNCHECKED };
+    MALLOC.fill(b"umem_malloc_", 8, malloc_sizes().take_while(|size| *size <= largest))
 }
 
-/// In steps of 16 bytes up to 256, then eight to each doubling, sixteen from 1024 on, where a page more or less is felt, and thirty-two around the pages
-/// of databases and files, which are a page and a little.
+/// In steps of 16 bytes up to 256, then eight to each doubling, sixteen from 1024 to 4096, and steps of 64 bytes for what is a page of a database or of a
+/// file and a little. Programs like round sizes: one of those with the tag has a cache of its own.
 fn malloc_sizes() -> impl Iterator<Item = usize> {
-    let fine = (1..=16).map(|step| step * 16);
-    let some = (8..10).flat_map(|power| (9..=16).map(move |eighth: usize| eighth << (power - 3)));
-    let many =
-        |powers: Range<u32>| powers.flat_map(|power| (17..=32).map(move |part: usize| part << (power - 4)));
-    let pages = (33..=64).map(|part| part << 7);
-    fine.chain(some).chain(many(10..12)).chain(pages).chain(many(13..LARGEST.ilog2()))
+    let steps = |from: usize, to: usize, step: usize| (from / step + 1..=to / step).map(move |at| at * step);
+    let fine = steps(0, 256, 16);
+    let some = [(256, 32), (512, 64)].into_iter().map(|(from, step)| (from, 2 * from, step));
+    let pages = [(1024, 2048, 64), (2048, 4096, 128), (4096, 5120, 64), (5120, 8192, 512)];
+    let many = (13..LARGEST.ilog2()).map(|power| (1 << power, 2 << power, 1 << (power - 3)));
+    let coarse = some.chain(pages).chain(many).flat_map(move |(from, to, step): (usize, usize, usize)| {
+        let round = from.is_power_of_two().then_some(from + 16);
+        round.into_iter().chain(steps(from, to, step))
+    });
+    fine.chain(coarse)
 }
 
 /// The cache for so many bytes, or null: there is none for so many.
@@ -140,9 +148,11 @@ mod tests {
     fn sizes_of_malloc_grow_by_an_eighth_at_most_and_end_with_the_largest() {
         let sizes: Vec<usize> = malloc_sizes().collect();
         assert!(sizes.is_sorted() && sizes.len() < MOST);
-        assert_eq!(sizes[14..20], [240, 256, 288, 320, 352, 384]);
+        assert_eq!(sizes[14..20], [240, 256, 272, 288, 320, 352]);
         assert!(sizes[15..].windows(2).all(|two| two[1] <= two[0] + two[0] / 8));
-        assert_eq!(sizes[31..34], [1024, 1088, 1152]);
+        let between = |from, to| sizes.iter().copied().filter(move |size| (from..to).contains(size));
+        assert!(between(1024, 1153).eq([1024, 1040, 1088, 1152]));
+        assert!(between(4096, 4225).eq([4096, 4112, 4160, 4224]));
         assert_eq!(sizes.last(), Some(&LARGEST));
     }
 

@@ -2,7 +2,7 @@
 
 use super::{debug, depot, errno, log, meta, report, root, settings, slab, thread, update, visit};
 use libc::{c_int, c_void};
-use millpond_rt_layout::{Bufctl, Buftag, CHUNKS, Cache, NAME, NO_PAIR, flags};
+use millpond_rt_layout::{Bufctl, Buftag, CHUNKS, Cache, NAME, NO_PAIR, Span, flags};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -178,25 +178,26 @@ unsafe fn append(cache: *mut Cache) {
 /// No slab of several chunks is longer, in bytes.
 const LONGEST: usize = 1 << 20;
 
-/// How long a slab is, and how many chunks it has: the length that leaves the least unused, of those up to 16 KiB or eight chunks.
+/// How long a slab is, and how many chunks it has: the length of which the least is unused or taken by its record, of those up to 32 KiB,
+/// to 64 KiB for chunks of 512 bytes and more, or to four chunks.
 fn shape(chunk: usize, shift: usize) -> (usize, u32) {
     let page = crate::stacks::page_size();
-    let longest = (16 << 10).max(chunk.saturating_mul(8)).next_multiple_of(page).min(LONGEST);
+    let longest = if chunk < 512 { 32 << 10 } else { chunk.saturating_mul(4).max(64 << 10) };
+    let longest = longest.next_multiple_of(page).min(LONGEST);
     let least = (chunk + shift).next_multiple_of(page);
     if least > LONGEST {
         return (least, 1);
     }
-    let mut best = (least, (least - shift) / chunk);
+    let chunks_of = |slab: usize| ((slab - shift) / chunk).min(CHUNKS);
+    let lost = |slab: usize| slab - chunks_of(slab) * chunk + size_of::<Span>();
+    let mut best = least;
     for slab in (least..=longest.max(least)).step_by(page) {
-        let chunks = ((slab - shift) / chunk).min(CHUNKS);
-        // Unused bytes for each byte of the slab; equally good and longer is better, for it is made less often.
-        let (unused, unused_best) = (slab - chunks * chunk, best.0 - best.1.min(CHUNKS) * chunk);
-        let is_better = unused * best.0 < unused_best * slab;
-        if is_better || (slab <= 16 << 10 && unused * best.0 == unused_best * slab) {
-            best = (slab, chunks);
+        // For each byte of the slab.
+        if lost(slab) * best < lost(best) * slab {
+            best = slab;
         }
     }
-    (best.0, best.1.min(CHUNKS) as u32)
+    (best, chunks_of(best) as u32)
 }
 
 /// The cache goes. One that has buffers out is said and stays where it is, out of reach.

@@ -238,12 +238,12 @@ pub(super) unsafe fn load_empty(cache: *mut Cache, pair: *mut Pair) -> bool {
     }
 }
 
-/// So many full magazines are kept: a megabyte for those who come next, or an eighth of all buffers.
+/// So many full magazines are kept: a megabyte for those who come next, or a sixteenth of all buffers.
 unsafe fn most_full(cache: *mut Cache, rounds: u32) -> u64 {
     // SAFETY: as our caller promises. The count is another lock's: which of two values is read does not matter.
     unsafe {
         let buffers = AtomicU64::from_ptr(&raw mut (*cache).slabs.buffers).load(Ordering::Relaxed);
-        (KEPT / (*cache).chunk as u64).min(MOST_KEPT).max(buffers / 8) / u64::from(rounds) + 2
+        (KEPT / (*cache).chunk as u64).min(MOST_KEPT).max(buffers / 16) / u64::from(rounds) + 2
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!  of a cache:  | tag | data ...                      the chunk begins eight bytes before a multiple of sixteen
-//!  a span:      | 8 bytes | tag | data ...            from 131,064 bytes on; the eight bytes are the size if it needs more than 32 bits
+//!  a span:      | 8 bytes | tag | data ...            where there is no such cache; the eight bytes are the size if it needs more than 32 bits
 //!  aligned:     | tag | data of malloc ... | tag | data ...
 //! ```
 
@@ -15,7 +15,7 @@ use super::slab::{self, Place};
 use super::{builtin, cache, debug, errno, map, pages, raw, root};
 use crate::locks::word::Word;
 use millpond_rt_layout::patterns::{FREE, MALLOC, MALLOC_OVERSIZE, MEMALIGN};
-use millpond_rt_layout::{Cache, LARGEST, Span, kind};
+use millpond_rt_layout::{Cache, Span, kind};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -275,7 +275,7 @@ pub fn calloc(count: usize, size: usize) -> *mut u8 {
     let data = malloc(bytes);
     // SAFETY: it is ours, and so long.
     unsafe {
-        if !data.is_null() && (bytes + TAG <= LARGEST || !is_clean(data)) {
+        if !data.is_null() && (!builtin::for_malloc(bytes + TAG).is_null() || !is_clean(data)) {
             data.write_bytes(0, bytes);
         }
     }

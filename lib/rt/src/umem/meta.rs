@@ -7,7 +7,7 @@ use std::cell::UnsafeCell;
 use std::ptr;
 
 /// Sizes up to this have lists in steps of [`STEP`]; larger ones are powers of two.
-const FINE: usize = 1024;
+const FINE: usize = 2048;
 const STEP: usize = 16;
 /// Of a processor's cache, in bytes.
 const LINE: usize = 64;
@@ -213,8 +213,9 @@ mod tests {
     #[test]
     fn lists_are_by_size_and_none_is_another_ones() {
         assert_eq!(class(1), (16, Some(0)));
-        assert_eq!(class(1024), (1024, Some(63)));
-        assert_eq!(class(1025), (2048, Some(64)));
+        assert_eq!(class(1160), (1168, Some(72)));
+        assert_eq!(class(2048), (2048, Some(127)));
+        assert_eq!(class(2049), (4096, Some(128)));
         assert_eq!(class(64 << 10), (64 << 10, Some(LISTS - 1)));
         assert_eq!(class((64 << 10) + 1).1, None);
     }

@@ -17,6 +17,8 @@ const BINS: usize = 256;
 const IMPORT: usize = 1 << 20;
 /// From here on a buffer has a mapping of its own, in bytes.
 const ALONE: usize = 16 << 20;
+/// From here on one that grows gets such a mapping, to which its pages move.
+const GROWN: usize = 256 << 10;
 /// So many free bytes stay as they are, whatever is in use.
 const DIRTY: usize = 512 << 10;
 /// A span that is shorter is not worth a system call, in bytes.
@@ -110,7 +112,7 @@ pub(super) unsafe fn free(span: *mut Span) {
         }
         map::enter(base.addr(), bytes, ptr::null_mut());
         (*span).dirty = bytes;
-        let limit = DIRTY.max((*counts).used / 32);
+        let limit = DIRTY.max((*counts).used / 64);
         let span = heap.put(span);
         if heap.dirty > limit && (*span).dirty >= PURGE {
             heap.purge(span);
@@ -118,7 +120,8 @@ pub(super) unsafe fn free(span: *mut Span) {
     });
 }
 
-/// Changes how long a large buffer with a mapping of its own is. False: it is as it was.
+/// Changes how long a large buffer is: one with a mapping of its own, or one that grows and gets such a mapping. Its pages move there, and its place goes
+/// back to the kernel. False: it is as it was.
 ///
 /// # Safety
 /// The span is of [`alloc`], and nobody but the caller uses its pages.
@@ -126,10 +129,10 @@ pub(super) unsafe fn resize(span: *mut Span, bytes: usize) -> bool {
     let Some(bytes) = bytes.checked_next_multiple_of(page_size()) else { return false };
     // SAFETY: under the lock, and our caller promises the rest.
     lock::with(lock_word(), || unsafe {
-        if (*span).alone == 0 || bytes < ALONE {
+        let (base, before) = ((*span).base, (*span).bytes);
+        if bytes < GROWN || ((*span).alone == 0 && bytes < before) {
             return false;
         }
-        let (base, before) = ((*span).base, (*span).bytes);
         // The tables for the new place can only be made once it is known: so the old place stays, unless there are some for both.
         let room = libc::mmap(
             ptr::null_mut(),
@@ -156,6 +159,7 @@ pub(super) unsafe fn resize(span: *mut Span, bytes: usize) -> bool {
         }
         (*span).base = moved.cast();
         (*span).bytes = bytes;
+        (*span).alone = 1;
         map::enter(moved.addr(), bytes, span);
         let counts = &raw mut (*root::root()).heap;
         for count in [&raw mut (*counts).used, &raw mut (*counts).large, &raw mut (*counts).mapped] {
@@ -498,6 +502,37 @@ mod tests {
             let place = (*span).base.addr();
             free(span);
             assert!(map::find(place).is_null());
+        }
+    }
+
+    #[test]
+    fn one_that_grows_takes_its_pages_along_to_a_mapping_of_its_own() {
+        let span = alloc(GROWN / 2, page_size(), kind::LARGE);
+        // SAFETY: it is ours.
+        unsafe {
+            let before = (*span).base;
+            before.write_bytes(0x5a, GROWN / 2);
+            assert!(!resize(span, GROWN - page_size()), "so little is copied");
+            assert!(resize(span, GROWN));
+            assert_eq!(((*span).alone, (*span).bytes), (1, GROWN));
+            assert!((0..GROWN / 2).all(|at| (*span).base.add(at).read() == 0x5a));
+            assert!((GROWN / 2..GROWN).all(|at| (*span).base.add(at).read() == 0));
+            assert_ne!(map::find(before.addr()), span);
+            assert!(resize(span, 2 * GROWN) && resize(span, GROWN));
+            assert_eq!((*span).base.add(1).read(), 0x5a);
+            assert!(!resize(span, GROWN / 2), "so little is better elsewhere");
+            free(span);
+        }
+    }
+
+    #[test]
+    fn one_that_shall_be_shorter_stays_where_it_is() {
+        let span = alloc(4 * GROWN, page_size(), kind::LARGE);
+        // SAFETY: it is ours.
+        unsafe {
+            assert!(!resize(span, 2 * GROWN));
+            assert_eq!(((*span).alone, (*span).bytes), (0, 4 * GROWN));
+            free(span);
         }
     }
 
