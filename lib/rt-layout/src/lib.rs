@@ -40,6 +40,8 @@ pub const TABLE: usize = 4096;
 pub const NO_PAIR: u32 = 510;
 /// Places in [`Thread::pairs`].
 pub const PAIRS: usize = NO_PAIR as usize + 1;
+/// Of a [`Depot`].
+pub const SHARES: usize = 4;
 /// Chunks of a slab at the most.
 pub const CHUNKS: usize = 512;
 /// Bytes of a cache's name, with the zero at its end.
@@ -177,7 +179,7 @@ impl Root {
     /// "millpond umem" and a number that no text has.
     pub const MAGIC: [u64; 2] = [u64::from_le_bytes(*b"millpond"), u64::from_le_bytes(*b" umem\0\xf1\x0d")];
     /// Changes with everything in this file.
-    pub const VERSION: u32 = 1;
+    pub const VERSION: u32 = 2;
 }
 
 /// Places in [`Root::logs`].
@@ -324,16 +326,24 @@ pub struct Depot {
     pub lock: u32,
     /// Rounds of a magazine.
     pub rounds: u32,
-    /// With rounds in them.
-    pub full: Pile,
-    /// Without.
-    pub empty: Pile,
     /// How often the lock was not to be had at once.
     pub contention: u64,
     /// What that was at the latest update.
     pub contention_before: u64,
     /// Magazines that were taken and brought since they have this size.
     pub exchanges: u64,
+    /// Threads bring them to the share of their number modulo [`SHARES`], and look there first.
+    pub shares: [Share; SHARES],
+}
+
+/// Magazines that some of the threads brought.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Share {
+    /// With rounds in them.
+    pub full: Pile,
+    /// Without.
+    pub empty: Pile,
 }
 
 /// Magazines, one upon the other.

@@ -1,7 +1,8 @@
 //! Caches: what stands in each, and the list of all.
 
 use crate::memory::{Memory, Record};
-use millpond_rt_layout::{self as layout, CHUNKS, Depot, NAME, Pile, Slabs};
+use millpond_rt_layout::{self as layout, CHUNKS, Depot, NAME, Pile, SHARES, Share, Slabs};
+use std::array;
 use std::collections::HashSet;
 use std::mem::{offset_of, size_of};
 
@@ -51,8 +52,8 @@ pub struct Cache {
     pub destroyed: u64,
     /// Its place among a thread's pairs.
     pub(crate) index: u32,
-    /// Uppermost magazines of the depot: full, empty.
-    pub(crate) piles: [u64; 2],
+    /// Uppermost magazines of the depot: full and empty, by share.
+    pub(crate) piles: [u64; 2 * SHARES],
     /// Whether somebody is at its slabs, or at its depot.
     pub(crate) locked: bool,
 }
@@ -86,7 +87,10 @@ impl Cache {
             created: slabs(offset_of!(Slabs, created)),
             destroyed: slabs(offset_of!(Slabs, destroyed)),
             index: half(offset_of!(layout::Cache, index)),
-            piles: [pile(offset_of!(Depot, full)), pile(offset_of!(Depot, empty))],
+            piles: array::from_fn(|at| {
+                let which = if at % 2 == 0 { offset_of!(Share, full) } else { offset_of!(Share, empty) };
+                pile(offset_of!(Depot, shares) + at / 2 * size_of::<Share>() + which)
+            }),
             locked: half(offset_of!(layout::Cache, slabs) + offset_of!(Slabs, lock)) != 0
                 || half(depot + offset_of!(Depot, lock)) != 0,
         }

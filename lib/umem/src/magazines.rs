@@ -35,8 +35,9 @@ impl Magazines {
         let mut all = Magazines { allocs: vec![0; caches.len()], ..Magazines::default() };
         all.threads(memory, threads, caches, problems);
         for (place, cache) in caches.iter().enumerate() {
-            all.pile(memory, cache.piles[0], place, cache, problems);
-            all.pile(memory, cache.piles[1], place, cache, problems);
+            for pile in cache.piles {
+                all.pile(memory, pile, place, cache, problems);
+            }
         }
         all.rounds.sort_unstable();
         all

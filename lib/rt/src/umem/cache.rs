@@ -331,11 +331,11 @@ unsafe fn try_alloc(cache: *mut Cache) -> Result<*mut u8, Lack> {
         }
         let pair = thread::pair(block, cache);
         let filled = thread::exchange(block, || {
-            if depot::load_full(cache, pair) {
+            if depot::load_full(cache, pair, depot::share(block)) {
                 return true;
             }
             // Several at once: the next ones are then as quick as they will ever be. Objects are made one by one, for only one was asked for.
-            if (*cache).constructor.is_some() || !depot::load_empty(cache, pair) {
+            if (*cache).constructor.is_some() || !depot::load_empty(cache, pair, depot::share(block)) {
                 return false;
             }
             let room = (*pair).limit.offset_from((*pair).base) as usize;
@@ -408,7 +408,7 @@ unsafe fn free_slowly(cache: *mut Cache, buffer: *mut u8) {
             }
             if !block.is_null() {
                 let pair = thread::pair(block, cache);
-                if thread::exchange(block, || depot::load_empty(cache, pair)) {
+                if thread::exchange(block, || depot::load_empty(cache, pair, depot::share(block))) {
                     let top = (*pair).top;
                     top.write(buffer);
                     std::sync::atomic::compiler_fence(Ordering::Release);

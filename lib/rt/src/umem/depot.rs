@@ -4,10 +4,13 @@
 //! magazine has rounds. Magazines of a cache have all one size, which grows when its lock is fought for (libumem's rule), and when there have been
 //! [`MANY`] exchanges (ours: also without a fight a lock costs more than the rounds of a small magazine). Those of a size of before are emptied when
 //! they come back.
+//!
+//! What a thread frees is in its processor's caches, and so are magazines, so that these lie in several shares, by the threads that brought them: who
+//! comes again gets its own, and those of others only when there is none.
 
 use super::{cache, lock, meta};
 use crate::locks::word::Word;
-use millpond_rt_layout::{Cache, Magazine, Pair, Pile};
+use millpond_rt_layout::{Cache, Depot, Magazine, Pair, Pile, SHARES, Share, Thread};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -52,6 +55,45 @@ pub(super) fn more_rounds(rounds: u32, chunk: usize) -> Option<u32> {
 /// Bytes of a magazine.
 fn bytes(rounds: u32) -> usize {
     size_of::<Magazine>() + rounds as usize * size_of::<*mut u8>()
+}
+
+/// The share of a thread.
+///
+/// # Safety
+/// The block is the calling thread's.
+pub(super) unsafe fn share(block: *mut Thread) -> usize {
+    // SAFETY: our caller's promise.
+    unsafe { (*block).tid as usize % SHARES }
+}
+
+/// A share by its number, which is taken modulo how many there are.
+unsafe fn share_at(depot: *mut Depot, number: usize) -> *mut Share {
+    // SAFETY: no reference is made, and there are so many.
+    unsafe { (&raw mut (*depot).shares).cast::<Share>().add(number % SHARES) }
+}
+
+/// The shares, a thread's own first.
+unsafe fn shares(depot: *mut Depot, own: usize) -> impl Iterator<Item = *mut Share> {
+    // SAFETY: as above.
+    (0..SHARES).map(move |at| unsafe { share_at(depot, own + at) })
+}
+
+/// The piles with rounds, a thread's own first.
+unsafe fn full(depot: *mut Depot, own: usize) -> impl Iterator<Item = *mut Pile> {
+    // SAFETY: as above.
+    unsafe { shares(depot, own).map(|share| &raw mut (*share).full) }
+}
+
+/// Those without, a thread's own first.
+unsafe fn empty(depot: *mut Depot, own: usize) -> impl Iterator<Item = *mut Pile> {
+    // SAFETY: as above.
+    unsafe { shares(depot, own).map(|share| &raw mut (*share).empty) }
+}
+
+/// All piles.
+unsafe fn all(depot: *mut Depot) -> impl Iterator<Item = *mut Pile> {
+    // SAFETY: as above.
+    unsafe { full(depot, 0).chain(empty(depot, 0)) }
 }
 
 /// Where its rounds begin.
@@ -163,7 +205,7 @@ unsafe fn swap(pair: *mut Pair, (magazine, rounds, room): (*mut Magazine, u32, u
 ///
 /// # Safety
 /// The pair is the calling thread's, for that cache, and its loaded magazine is empty or none.
-pub(super) unsafe fn load_full(cache: *mut Cache, pair: *mut Pair) -> bool {
+pub(super) unsafe fn load_full(cache: *mut Cache, pair: *mut Pair, share: usize) -> bool {
     // SAFETY: our caller's promise; the depot is under its lock.
     unsafe {
         if let Some(full) = previous(pair).filter(|(_, rounds, _)| *rounds > 0) {
@@ -174,13 +216,13 @@ pub(super) unsafe fn load_full(cache: *mut Cache, pair: *mut Pair) -> bool {
         let word = hold(cache);
         let room = (*cache).depot.rounds;
         (*cache).depot.exchanges += 1;
-        let Some((magazine, rounds)) = pop(&raw mut (*cache).depot.full) else {
+        let Some((magazine, rounds)) = full(&raw mut (*cache).depot, share).find_map(|pile| pop(pile)) else {
             word.unlock();
             return false;
         };
         let fits = empty.filter(|(_, _, those)| *those == room);
         if let Some((magazine, ..)) = fits {
-            push(&raw mut (*cache).depot.empty, magazine, 0);
+            push(&raw mut (*share_at(&raw mut (*cache).depot, share)).empty, magazine, 0);
         }
         word.unlock();
         if let (Some((magazine, _, those)), None) = (empty, fits) {
@@ -197,18 +239,19 @@ pub(super) unsafe fn load_full(cache: *mut Cache, pair: *mut Pair) -> bool {
 ///
 /// # Safety
 /// The pair is the calling thread's, for that cache, and its loaded magazine is full or none.
-pub(super) unsafe fn load_empty(cache: *mut Cache, pair: *mut Pair) -> bool {
+pub(super) unsafe fn load_empty(cache: *mut Cache, pair: *mut Pair, share: usize) -> bool {
     // SAFETY: our caller's promise; the depot is under its lock.
     unsafe {
         if let Some(empty) = previous(pair).filter(|(_, rounds, room)| rounds < room) {
             swap(pair, empty);
             return true;
         }
-        let full = previous(pair);
+        let mut brought = previous(pair);
         let word = hold(cache);
         let room = (*cache).depot.rounds;
         (*cache).depot.exchanges += 1;
-        let mut magazine = pop(&raw mut (*cache).depot.empty).map(|(magazine, _)| magazine);
+        let mut empties = empty(&raw mut (*cache).depot, share);
+        let mut magazine = empties.find_map(|pile| pop(pile)).map(|(magazine, _)| magazine);
         if magazine.is_none() {
             word.unlock();
             let new: *mut Magazine = meta::alloc(bytes(room)).cast();
@@ -220,13 +263,13 @@ pub(super) unsafe fn load_empty(cache: *mut Cache, pair: *mut Pair) -> bool {
         }
         // Magazines may have grown meanwhile, and what nobody is likely to want again is better in slabs, of which whole ones go back.
         let now = (*cache).depot.rounds;
-        let is_enough = (*cache).depot.full.count >= most_full(cache, now);
-        let fits = full.filter(|(_, _, those)| *those == now && !is_enough);
-        if let Some((magazine, rounds, _)) = fits {
-            push(&raw mut (*cache).depot.full, magazine, rounds);
+        let pile = &raw mut (*share_at(&raw mut (*cache).depot, share)).full;
+        let fits = |those: u32| those == now && (*pile).count < most_full(cache, now);
+        if let Some((magazine, rounds, _)) = brought.take_if(|(_, _, those)| fits(*those)) {
+            push(pile, magazine, rounds);
         }
         word.unlock();
-        if let (Some(old), None) = (full, fits) {
+        if let Some(old) = brought {
             destroy(cache, old);
         }
         if let Some(magazine) = magazine {
@@ -238,7 +281,7 @@ pub(super) unsafe fn load_empty(cache: *mut Cache, pair: *mut Pair) -> bool {
     }
 }
 
-/// So many full magazines are kept: a megabyte for those who come next, or a sixteenth of all buffers.
+/// So many full magazines are kept in a pile: a megabyte for those who come next, or a sixteenth of all buffers.
 unsafe fn most_full(cache: *mut Cache, rounds: u32) -> u64 {
     // SAFETY: as our caller promises. The count is another lock's: which of two values is read does not matter.
     unsafe {
@@ -260,7 +303,9 @@ pub(super) unsafe fn unload(cache: *mut Cache, pair: *mut Pair) {
         let room = (*cache).depot.rounds;
         for (magazine, rounds, _) in both.iter().flatten().filter(|(_, _, those)| *those == room) {
             let depot = &raw mut (*cache).depot;
-            let pile = if *rounds > 0 { &raw mut (*depot).full } else { &raw mut (*depot).empty };
+            // Whoever comes next is as near to it as any other.
+            let first = share_at(depot, 0);
+            let pile = if *rounds > 0 { &raw mut (*first).full } else { &raw mut (*first).empty };
             push(pile, *magazine, *rounds);
         }
         // Before others can get them: a child of a fork must not find them twice.
@@ -289,7 +334,7 @@ pub(super) unsafe fn reap(cache: *mut Cache) {
     // SAFETY: as our caller promises.
     unsafe {
         let depot = &raw mut (*cache).depot;
-        for pile in [&raw mut (*depot).full, &raw mut (*depot).empty] {
+        for pile in all(depot) {
             let spare = |pile: *mut Pile| (*pile).spare.min((*pile).fewest);
             shrink(cache, pile, spare);
         }
@@ -304,7 +349,7 @@ pub(super) unsafe fn clear(cache: *mut Cache) {
     // SAFETY: as our caller promises.
     unsafe {
         let depot = &raw mut (*cache).depot;
-        for pile in [&raw mut (*depot).full, &raw mut (*depot).empty] {
+        for pile in all(depot) {
             shrink(cache, pile, |_| u64::MAX);
         }
     }
@@ -338,7 +383,7 @@ pub(super) unsafe fn update(cache: *mut Cache, most: u64) {
     unsafe {
         let word = hold(cache);
         let depot = &raw mut (*cache).depot;
-        for pile in [&raw mut (*depot).full, &raw mut (*depot).empty] {
+        for pile in all(depot) {
             (*pile).spare = (*pile).fewest;
             (*pile).fewest = (*pile).count;
         }
@@ -374,9 +419,10 @@ unsafe fn grow(cache: *mut Cache) {
         let before = (*depot).rounds;
         let Some(more) = more_rounds(before, (*cache).chunk) else { return word.unlock() };
         (*depot).rounds = more;
-        let mut old = [Pile::EMPTY; 2];
-        std::mem::swap(&mut (*depot).full, &mut old[0]);
-        std::mem::swap(&mut (*depot).empty, &mut old[1]);
+        let mut old = [Pile::EMPTY; 2 * SHARES];
+        for (pile, old) in all(depot).zip(&mut old) {
+            std::mem::swap(&mut *pile, old);
+        }
         word.unlock();
         for pile in &mut old {
             while let Some((magazine, rounds)) = take(pile) {

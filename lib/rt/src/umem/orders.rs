@@ -104,10 +104,10 @@ impl Shared {
     }
 
     /// As `cache::alloc`: out of the magazine, or the depot, or new. Buffers are numbers from 1 on.
-    fn alloc(&self, pair: *mut Pair) -> *mut u8 {
+    fn alloc(&self, pair: *mut Pair, share: usize) -> *mut u8 {
         // SAFETY: the pair is the calling thread's.
         unsafe {
-            if (*pair).top == (*pair).base && !depot::load_full(self.cache, pair) {
+            if (*pair).top == (*pair).base && !depot::load_full(self.cache, pair, share) {
                 let number = self.made.fetch_add(1, Ordering::Relaxed) + 1;
                 return std::ptr::without_provenance_mut(number);
             }
@@ -117,28 +117,28 @@ impl Shared {
     }
 
     /// As `cache::free`.
-    fn free(&self, pair: *mut Pair, buffer: *mut u8) {
+    fn free(&self, pair: *mut Pair, share: usize, buffer: *mut u8) {
         // SAFETY: the pair is the calling thread's.
         unsafe {
             if (*pair).top == (*pair).limit {
-                assert!(depot::load_empty(self.cache, pair));
+                assert!(depot::load_empty(self.cache, pair, share));
             }
             (*pair).top.write(buffer);
             (*pair).top = (*pair).top.add(1);
         }
     }
 
-    /// So many buffers at once, written to and freed, by a thread that ends then.
-    fn work(&self, buffers: usize) {
+    /// So many buffers at once, written to and freed, by a thread with that pile that ends then.
+    fn work(&self, share: usize, buffers: usize) {
         // SAFETY: zeros are a pair without magazines.
         let mut pair: Pair = unsafe { std::mem::zeroed() };
-        let have: Vec<*mut u8> = (0..buffers).map(|_| self.alloc(&raw mut pair)).collect();
+        let have: Vec<*mut u8> = (0..buffers).map(|_| self.alloc(&raw mut pair, share)).collect();
         for buffer in &have {
             // SAFETY: it is this thread's until it is freed; loom checks it.
             self.memory[buffer.addr() - 1].with_mut(|memory| unsafe { *memory += 1 });
         }
         for buffer in have {
-            self.free(&raw mut pair, buffer);
+            self.free(&raw mut pair, share, buffer);
         }
         // SAFETY: nobody else has the pair.
         unsafe { depot::unload(self.cache, &raw mut pair) };
@@ -164,8 +164,8 @@ fn nobody_has_a_buffer_of_another_and_none_is_lost() {
         every_order(move || {
             let shared = Shared::new(rounds);
             let other = Arc::clone(&shared);
-            let thread = thread::spawn(move || other.work(buffers));
-            shared.work(buffers);
+            let thread = thread::spawn(move || other.work(1, buffers));
+            shared.work(0, buffers);
             thread.join().unwrap();
             shared.is_whole();
         });
@@ -176,9 +176,9 @@ fn nobody_has_a_buffer_of_another_and_none_is_lost() {
 fn what_is_given_back_meanwhile_is_nobodys() {
     every_order(|| {
         let shared = Shared::new(1);
-        shared.work(2);
+        shared.work(0, 2);
         let other = Arc::clone(&shared);
-        let thread = thread::spawn(move || other.work(2));
+        let thread = thread::spawn(move || other.work(1, 2));
         // SAFETY: the cache is alive.
         unsafe { depot::clear(shared.cache) };
         thread.join().unwrap();
@@ -191,14 +191,14 @@ fn magazines_that_grow_meanwhile_lose_nothing() {
     every_order(|| {
         let shared = Shared::new(1);
         let other = Arc::clone(&shared);
-        let thread = thread::spawn(move || other.work(2));
+        let thread = thread::spawn(move || other.work(1, 2));
         // SAFETY: the cache is alive.
         unsafe {
             (*shared.cache).depot.contention = 1;
             depot::update(shared.cache, 0);
         }
         thread.join().unwrap();
-        shared.work(2);
+        shared.work(0, 2);
         shared.is_whole();
     });
 }

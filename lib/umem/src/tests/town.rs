@@ -303,7 +303,7 @@ impl Town {
     pub(crate) fn depot(&mut self, lot: Lot, rounds: &[u64]) -> u64 {
         let at = self.magazine(rounds);
         let top =
-            lot.at + (offset_of!(Cache, depot) + offset_of!(Depot, full) + offset_of!(Pile, top)) as u64;
+            lot.at + (offset_of!(Cache, depot) + offset_of!(Depot, shares) + offset_of!(Pile, top)) as u64;
         let below = self.space.get(top);
         self.space.word(at, below | (rounds.len() as u64) << 48);
         self.space.word(top, at);

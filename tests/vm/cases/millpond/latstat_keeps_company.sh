@@ -6,8 +6,10 @@ policies() {
     for _stat in /proc/[0-9]*/stat; do
         { read -r _line <"$_stat"; } 2>/dev/null || continue
         _pid=${_line%% *}
-        _words=$({ tr '\0' ' ' <"/proc/$_pid/cmdline"; } 2>/dev/null) || continue
-        case $_words in *"load hackbench --loops "* | *"load build "* | *"mpstat 1 "*) ;; *) continue ;; esac
+        # Without the zeros between them; no program is started for each process, for there are hundreds.
+        _words=
+        { read -r _words <"/proc/$_pid/cmdline"; } 2>/dev/null || true
+        case $_words in *loadhackbench--loops* | *loadbuild* | *mpstat1*) ;; *) continue ;; esac
         set -- ${_line##*) }
         _where=$(grep Cpus_allowed_list: "/proc/$_pid/status" 2>/dev/null) || continue
         echo "${39} ${_where##*[!0-9,-]}"
