@@ -319,9 +319,17 @@ pub struct Slabs {
 }
 
 /// Magazines that no thread has.
-#[repr(C, align(64))]
+#[repr(C)]
 #[derive(Debug)]
 pub struct Depot {
+    /// Threads bring them to the share of their number modulo [`SHARES`], and look there first.
+    pub shares: [Share; SHARES],
+}
+
+/// Magazines of one size that some of the threads brought.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Share {
     /// Held by whoever reads or writes what follows.
     pub lock: u32,
     /// Rounds of a magazine.
@@ -332,14 +340,6 @@ pub struct Depot {
     pub contention_before: u64,
     /// Magazines that were taken and brought since they have this size.
     pub exchanges: u64,
-    /// Threads bring them to the share of their number modulo [`SHARES`], and look there first.
-    pub shares: [Share; SHARES],
-}
-
-/// Magazines that some of the threads brought.
-#[repr(C, align(64))]
-#[derive(Debug)]
-pub struct Share {
     /// With rounds in them.
     pub full: Pile,
     /// Without.

@@ -63,8 +63,8 @@ impl Cache {
         let word = |place| record.word(place);
         let half = |place| record.half(place);
         let slabs = |place| record.word(offset_of!(layout::Cache, slabs) + place);
-        let depot = offset_of!(layout::Cache, depot);
-        let pile = |place: usize| record.word(depot + place + offset_of!(Pile, top));
+        let shares = offset_of!(layout::Cache, depot) + offset_of!(Depot, shares);
+        let share = |at: usize| shares + at * size_of::<Share>();
         let name = offset_of!(layout::Cache, name);
         Cache {
             at,
@@ -89,10 +89,10 @@ impl Cache {
             index: half(offset_of!(layout::Cache, index)),
             piles: array::from_fn(|at| {
                 let which = if at % 2 == 0 { offset_of!(Share, full) } else { offset_of!(Share, empty) };
-                pile(offset_of!(Depot, shares) + at / 2 * size_of::<Share>() + which)
+                record.word(share(at / 2) + which + offset_of!(Pile, top))
             }),
             locked: half(offset_of!(layout::Cache, slabs) + offset_of!(Slabs, lock)) != 0
-                || half(depot + offset_of!(Depot, lock)) != 0,
+                || (0..SHARES).any(|at| half(share(at) + offset_of!(Share, lock)) != 0),
         }
     }
 

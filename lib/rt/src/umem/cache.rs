@@ -147,7 +147,7 @@ pub(super) unsafe fn init(cache: *mut Cache, plan: Plan<'_>) -> Result<(), c_int
             (*cache).slab = ((*cache).chunk + plan.shift).next_multiple_of(page) + page;
             (*cache).chunks = 1;
         }
-        (*cache).depot.rounds = depot::first_rounds((*cache).chunk);
+        depot::begin(cache);
         (*cache).index = if bits & flags::NOMAGAZINE == 0 { thread::enter(cache) } else { NO_PAIR };
         if (*cache).index == NO_PAIR {
             (*cache).flags |= flags::NOMAGAZINE;
@@ -331,11 +331,11 @@ unsafe fn try_alloc(cache: *mut Cache) -> Result<*mut u8, Lack> {
         }
         let pair = thread::pair(block, cache);
         let filled = thread::exchange(block, || {
-            if depot::load_full(cache, pair, depot::share(block)) {
+            if depot::load_full(cache, pair, depot::own(block)) {
                 return true;
             }
             // Several at once: the next ones are then as quick as they will ever be. Objects are made one by one, for only one was asked for.
-            if (*cache).constructor.is_some() || !depot::load_empty(cache, pair, depot::share(block)) {
+            if (*cache).constructor.is_some() || !depot::load_empty(cache, pair, depot::own(block)) {
                 return false;
             }
             let room = (*pair).limit.offset_from((*pair).base) as usize;
@@ -346,7 +346,7 @@ unsafe fn try_alloc(cache: *mut Cache) -> Result<*mut u8, Lack> {
             (*pair).top = (*pair).base.add(taken);
             taken > 0
         });
-        depot::look(cache);
+        depot::look(cache, depot::own(block));
         update::look();
         if !filled {
             return one(cache);
@@ -408,12 +408,12 @@ unsafe fn free_slowly(cache: *mut Cache, buffer: *mut u8) {
             }
             if !block.is_null() {
                 let pair = thread::pair(block, cache);
-                if thread::exchange(block, || depot::load_empty(cache, pair, depot::share(block))) {
+                if thread::exchange(block, || depot::load_empty(cache, pair, depot::own(block))) {
                     let top = (*pair).top;
                     top.write(buffer);
                     std::sync::atomic::compiler_fence(Ordering::Release);
                     (*pair).top = top.add(1);
-                    depot::look(cache);
+                    depot::look(cache, depot::own(block));
                     return update::look();
                 }
             }

@@ -1,18 +1,18 @@
 //! Magazines: what lies between threads and slabs.
 //!
 //! A thread that finds its magazines empty, or full, exchanges one for a full, or an empty, one with the depot: one lock for as many buffers as a
-//! magazine has rounds. Magazines of a cache have all one size, which grows when its lock is fought for (libumem's rule), and when there have been
+//! magazine has rounds. Magazines of a share have all one size, which grows when its lock is fought for (libumem's rule), and when there have been
 //! [`MANY`] exchanges (ours: also without a fight a lock costs more than the rounds of a small magazine). Those of a size of before are emptied when
 //! they come back.
 //!
-//! What a thread frees is in its processor's caches, and so are magazines, so that these lie in several shares, by the threads that brought them: who
-//! comes again gets its own, and those of others only when there is none.
+//! What a thread frees is in its processor's caches, and so are magazines, so that a depot has several shares, each with a lock: who comes again gets
+//! its own, and those of others only when there is none.
 
 use super::{cache, lock, meta};
 use crate::locks::word::Word;
-use millpond_rt_layout::{Cache, Depot, Magazine, Pair, Pile, SHARES, Share, Thread};
+use millpond_rt_layout::{Cache, Magazine, Pair, Pile, SHARES, Share, Thread};
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// Rounds of a magazine; chunks must be larger than the second figure for a cache to begin with it, and at most the third for it to grow
 /// beyond, in bytes (libumem's).
@@ -57,43 +57,61 @@ fn bytes(rounds: u32) -> usize {
     size_of::<Magazine>() + rounds as usize * size_of::<*mut u8>()
 }
 
-/// The share of a thread.
+/// The number of a thread's share.
 ///
 /// # Safety
 /// The block is the calling thread's.
-pub(super) unsafe fn share(block: *mut Thread) -> usize {
+pub(super) unsafe fn own(block: *mut Thread) -> usize {
     // SAFETY: our caller's promise.
-    unsafe { (*block).tid as usize % SHARES }
+    unsafe { (*block).tid as usize }
 }
 
 /// A share by its number, which is taken modulo how many there are.
-unsafe fn share_at(depot: *mut Depot, number: usize) -> *mut Share {
+///
+/// # Safety
+/// The cache is alive.
+pub(super) unsafe fn share(cache: *mut Cache, number: usize) -> *mut Share {
     // SAFETY: no reference is made, and there are so many.
-    unsafe { (&raw mut (*depot).shares).cast::<Share>().add(number % SHARES) }
+    unsafe { (&raw mut (*cache).depot.shares).cast::<Share>().add(number % SHARES) }
 }
 
-/// The shares, a thread's own first.
-unsafe fn shares(depot: *mut Depot, own: usize) -> impl Iterator<Item = *mut Share> {
-    // SAFETY: as above.
-    (0..SHARES).map(move |at| unsafe { share_at(depot, own + at) })
+/// All shares from one on.
+///
+/// # Safety
+/// The cache is alive while they are used.
+pub(super) unsafe fn shares(cache: *mut Cache, first: usize) -> impl Iterator<Item = *mut Share> {
+    // SAFETY: our caller's promise.
+    (first..first + SHARES).map(move |number| unsafe { share(cache, number) })
 }
 
-/// The piles with rounds, a thread's own first.
-unsafe fn full(depot: *mut Depot, own: usize) -> impl Iterator<Item = *mut Pile> {
-    // SAFETY: as above.
-    unsafe { shares(depot, own).map(|share| &raw mut (*share).full) }
+/// Of a new cache with such chunks.
+///
+/// # Safety
+/// Nobody else has the cache.
+pub(super) unsafe fn begin(cache: *mut Cache) {
+    // SAFETY: our caller's promise.
+    unsafe { shares(cache, 0).for_each(|share| (*share).rounds = first_rounds((*cache).chunk)) }
 }
 
-/// Those without, a thread's own first.
-unsafe fn empty(depot: *mut Depot, own: usize) -> impl Iterator<Item = *mut Pile> {
-    // SAFETY: as above.
-    unsafe { shares(depot, own).map(|share| &raw mut (*share).empty) }
-}
-
-/// All piles.
-unsafe fn all(depot: *mut Depot) -> impl Iterator<Item = *mut Pile> {
-    // SAFETY: as above.
-    unsafe { full(depot, 0).chain(empty(depot, 0)) }
+/// A magazine of another thread's share, from one of the piles that `of` tells: itself, its rounds, its room.
+unsafe fn of_others(
+    cache: *mut Cache,
+    own: usize,
+    of: impl Fn(*mut Share) -> *mut Pile,
+) -> Option<(*mut Magazine, u32, u32)> {
+    // SAFETY: our caller's cache. Whether there is something is first looked at without the lock: who misses it makes one.
+    unsafe {
+        shares(cache, own + 1).take(SHARES - 1).find_map(|other| {
+            let pile = of(other);
+            if AtomicPtr::from_ptr(&raw mut (*pile).top).load(Ordering::Relaxed).is_null() {
+                return None;
+            }
+            let word = hold(other);
+            let found = pop(pile).map(|(magazine, rounds)| (magazine, rounds, (*other).rounds));
+            word.unlock();
+            found
+        })
+    }
 }
 
 /// Where its rounds begin.
@@ -102,14 +120,14 @@ unsafe fn rounds_of(magazine: *mut Magazine) -> *mut *mut u8 {
     unsafe { magazine.add(1).cast() }
 }
 
-/// The depot's lock. It is counted when somebody else had it.
-unsafe fn hold(cache: *mut Cache) -> &'static Word {
-    // SAFETY: our caller has a live cache; the count is changed under the lock.
+/// The lock of a share. It is counted when somebody else had it.
+unsafe fn hold(share: *mut Share) -> &'static Word {
+    // SAFETY: our caller has a live cache's; the count is changed under the lock.
     unsafe {
-        let word = lock::word(&raw mut (*cache).depot.lock);
+        let word = lock::word(&raw mut (*share).lock);
         if !word.try_lock() {
             word.lock();
-            (*cache).depot.contention += 1;
+            (*share).contention += 1;
         }
         word
     }
@@ -204,29 +222,32 @@ unsafe fn swap(pair: *mut Pair, (magazine, rounds, room): (*mut Magazine, u32, u
 /// Loads a magazine that has rounds. False: there is none.
 ///
 /// # Safety
-/// The pair is the calling thread's, for that cache, and its loaded magazine is empty or none.
-pub(super) unsafe fn load_full(cache: *mut Cache, pair: *mut Pair, share: usize) -> bool {
-    // SAFETY: our caller's promise; the depot is under its lock.
+/// The pair is the calling thread's, for that cache, and its loaded magazine is empty or none. `own` is its share.
+pub(super) unsafe fn load_full(cache: *mut Cache, pair: *mut Pair, own: usize) -> bool {
+    // SAFETY: our caller's promise; a share is under its lock.
     unsafe {
         if let Some(full) = previous(pair).filter(|(_, rounds, _)| *rounds > 0) {
             swap(pair, full);
             return true;
         }
-        let empty = previous(pair);
-        let word = hold(cache);
-        let room = (*cache).depot.rounds;
-        (*cache).depot.exchanges += 1;
-        let Some((magazine, rounds)) = full(&raw mut (*cache).depot, share).find_map(|pile| pop(pile)) else {
-            word.unlock();
-            return false;
-        };
-        let fits = empty.filter(|(_, _, those)| *those == room);
-        if let Some((magazine, ..)) = fits {
-            push(&raw mut (*share_at(&raw mut (*cache).depot, share)).empty, magazine, 0);
+        let mine = share(cache, own);
+        let word = hold(mine);
+        (*mine).exchanges += 1;
+        let mut full =
+            pop(&raw mut (*mine).full).map(|(magazine, rounds)| (magazine, rounds, (*mine).rounds));
+        let mut empty = previous(pair);
+        if full.is_some()
+            && let Some((magazine, ..)) = empty.take_if(|(_, _, room)| *room == (*mine).rounds)
+        {
+            push(&raw mut (*mine).empty, magazine, 0);
         }
         word.unlock();
-        if let (Some((magazine, _, those)), None) = (empty, fits) {
-            meta::free(magazine.cast(), bytes(those));
+        if full.is_none() {
+            full = of_others(cache, own, |other| &raw mut (*other).full);
+        }
+        let Some((magazine, rounds, room)) = full else { return false };
+        if let Some((old, _, those)) = empty {
+            meta::free(old.cast(), bytes(those));
         }
         let was = loaded(pair);
         load(pair, magazine, rounds, room);
@@ -238,41 +259,50 @@ pub(super) unsafe fn load_full(cache: *mut Cache, pair: *mut Pair, share: usize)
 /// Loads a magazine that has room. False: there is no memory for one.
 ///
 /// # Safety
-/// The pair is the calling thread's, for that cache, and its loaded magazine is full or none.
-pub(super) unsafe fn load_empty(cache: *mut Cache, pair: *mut Pair, share: usize) -> bool {
-    // SAFETY: our caller's promise; the depot is under its lock.
+/// The pair is the calling thread's, for that cache, and its loaded magazine is full or none. `own` is its share.
+pub(super) unsafe fn load_empty(cache: *mut Cache, pair: *mut Pair, own: usize) -> bool {
+    // SAFETY: our caller's promise; a share is under its lock.
     unsafe {
         if let Some(empty) = previous(pair).filter(|(_, rounds, room)| rounds < room) {
             swap(pair, empty);
             return true;
         }
+        let mine = share(cache, own);
         let mut brought = previous(pair);
-        let word = hold(cache);
-        let room = (*cache).depot.rounds;
-        (*cache).depot.exchanges += 1;
-        let mut empties = empty(&raw mut (*cache).depot, share);
-        let mut magazine = empties.find_map(|pile| pop(pile)).map(|(magazine, _)| magazine);
-        if magazine.is_none() {
-            word.unlock();
-            let new: *mut Magazine = meta::alloc(bytes(room)).cast();
-            if new.is_null() {
-                return false;
-            }
-            magazine = Some(new);
-            word.lock();
-        }
-        // Magazines may have grown meanwhile, and what nobody is likely to want again is better in slabs, of which whole ones go back.
-        let now = (*cache).depot.rounds;
-        let pile = &raw mut (*share_at(&raw mut (*cache).depot, share)).full;
-        let fits = |those: u32| those == now && (*pile).count < most_full(cache, now);
-        if let Some((magazine, rounds, _)) = brought.take_if(|(_, _, those)| fits(*those)) {
-            push(pile, magazine, rounds);
+        let word = hold(mine);
+        let room = (*mine).rounds;
+        (*mine).exchanges += 1;
+        let mut empty = pop(&raw mut (*mine).empty).map(|(magazine, _)| (magazine, room));
+        // What nobody is likely to want again is better in slabs, of which whole ones go back.
+        let fits = |those: u32| those == room && (*mine).full.count < most_full(cache, room);
+        if empty.is_some()
+            && let Some((magazine, rounds, _)) = brought.take_if(|(_, _, those)| fits(*those))
+        {
+            push(&raw mut (*mine).full, magazine, rounds);
         }
         word.unlock();
+        if empty.is_none() {
+            empty = of_others(cache, own, |other| &raw mut (*other).empty)
+                .map(|(magazine, _, room)| (magazine, room));
+            if empty.is_none() {
+                let new: *mut Magazine = meta::alloc(bytes(room)).cast();
+                if new.is_null() {
+                    return false;
+                }
+                empty = Some((new, room));
+            }
+            let word = hold(mine);
+            // Magazines may have grown meanwhile.
+            let fits = |those: u32| those == (*mine).rounds && (*mine).full.count < most_full(cache, those);
+            if let Some((magazine, rounds, _)) = brought.take_if(|(_, _, those)| fits(*those)) {
+                push(&raw mut (*mine).full, magazine, rounds);
+            }
+            word.unlock();
+        }
         if let Some(old) = brought {
             destroy(cache, old);
         }
-        if let Some(magazine) = magazine {
+        if let Some((magazine, room)) = empty {
             let was = loaded(pair);
             load(pair, magazine, 0, room);
             set_previous(pair, was);
@@ -293,19 +323,17 @@ unsafe fn most_full(cache: *mut Cache, rounds: u32) -> u64 {
 /// Takes both magazines of a pair that nobody uses, and counts its allocations.
 ///
 /// # Safety
-/// The cache is alive, and nobody else uses the pair.
-pub(super) unsafe fn unload(cache: *mut Cache, pair: *mut Pair) {
-    // SAFETY: our caller's promise; the depot is under its lock.
+/// The cache is alive, and nobody else uses the pair. `own` was its thread's share.
+pub(super) unsafe fn unload(cache: *mut Cache, pair: *mut Pair, own: usize) {
+    // SAFETY: our caller's promise; a share is under its lock.
     unsafe {
         let both = [loaded(pair), previous(pair)];
-        let word = hold(cache);
+        let mine = share(cache, own);
+        let word = hold(mine);
         cache::count(cache, (*pair).allocs);
-        let room = (*cache).depot.rounds;
+        let room = (*mine).rounds;
         for (magazine, rounds, _) in both.iter().flatten().filter(|(_, _, those)| *those == room) {
-            let depot = &raw mut (*cache).depot;
-            // Whoever comes next is as near to it as any other.
-            let first = share_at(depot, 0);
-            let pile = if *rounds > 0 { &raw mut (*first).full } else { &raw mut (*first).empty };
+            let pile = if *rounds > 0 { &raw mut (*mine).full } else { &raw mut (*mine).empty };
             push(pile, *magazine, *rounds);
         }
         // Before others can get them: a child of a fork must not find them twice.
@@ -332,13 +360,7 @@ unsafe fn destroy(cache: *mut Cache, (magazine, rounds, room): (*mut Magazine, u
 /// The cache is alive.
 pub(super) unsafe fn reap(cache: *mut Cache) {
     // SAFETY: as our caller promises.
-    unsafe {
-        let depot = &raw mut (*cache).depot;
-        for pile in all(depot) {
-            let spare = |pile: *mut Pile| (*pile).spare.min((*pile).fewest);
-            shrink(cache, pile, spare);
-        }
-    }
+    unsafe { shrink(cache, |pile| (*pile).spare.min((*pile).fewest)) }
 }
 
 /// All magazines of the depot go.
@@ -347,51 +369,57 @@ pub(super) unsafe fn reap(cache: *mut Cache) {
 /// The cache is alive.
 pub(super) unsafe fn clear(cache: *mut Cache) {
     // SAFETY: as our caller promises.
+    unsafe { shrink(cache, |_| u64::MAX) }
+}
+
+/// Both piles of a share.
+unsafe fn piles(share: *mut Share) -> [*mut Pile; 2] {
+    // SAFETY: no reference is made.
+    unsafe { [&raw mut (*share).full, &raw mut (*share).empty] }
+}
+
+/// Destroys so many magazines of each pile, as long as there are some.
+unsafe fn shrink(cache: *mut Cache, how_many: impl Fn(*mut Pile) -> u64) {
+    // SAFETY: under the locks of shares; magazines that were taken out are ours.
     unsafe {
-        let depot = &raw mut (*cache).depot;
-        for pile in all(depot) {
-            shrink(cache, pile, |_| u64::MAX);
+        for share in shares(cache, 0) {
+            for pile in piles(share) {
+                let word = hold(share);
+                let mut left = how_many(pile);
+                while left > 0 {
+                    let room = (*share).rounds;
+                    let Some((magazine, rounds)) = pop(pile) else { break };
+                    word.unlock();
+                    destroy(cache, (magazine, rounds, room));
+                    left -= 1;
+                    word.lock();
+                }
+                (*pile).spare = 0;
+                word.unlock();
+            }
         }
     }
 }
 
-/// Destroys so many magazines of a pile, as long as there are some.
-unsafe fn shrink(cache: *mut Cache, pile: *mut Pile, how_many: impl Fn(*mut Pile) -> u64) {
-    // SAFETY: under the depot's lock; magazines that were taken out are ours.
-    unsafe {
-        let word = hold(cache);
-        let mut left = how_many(pile);
-        while left > 0 {
-            let room = (*cache).depot.rounds;
-            let Some((magazine, rounds)) = pop(pile) else { break };
-            word.unlock();
-            destroy(cache, (magazine, rounds, room));
-            left -= 1;
-            word.lock();
-        }
-        (*pile).spare = 0;
-        word.unlock();
-    }
-}
-
-/// The working set of the time since the latest update; and larger magazines when their lock was fought for more than `most` times.
+/// The working set of the time since the latest update; and larger magazines where a lock was fought for more than `most` times.
 ///
 /// # Safety
 /// The cache is alive.
 pub(super) unsafe fn update(cache: *mut Cache, most: u64) {
-    // SAFETY: under the depot's lock.
+    // SAFETY: under the locks of shares.
     unsafe {
-        let word = hold(cache);
-        let depot = &raw mut (*cache).depot;
-        for pile in all(depot) {
-            (*pile).spare = (*pile).fewest;
-            (*pile).fewest = (*pile).count;
-        }
-        let fought = (*depot).contention - (*depot).contention_before;
-        (*depot).contention_before = (*depot).contention;
-        word.unlock();
-        if fought > most {
-            grow(cache);
+        for share in shares(cache, 0) {
+            let word = hold(share);
+            for pile in piles(share) {
+                (*pile).spare = (*pile).fewest;
+                (*pile).fewest = (*pile).count;
+            }
+            let fought = (*share).contention - (*share).contention_before;
+            (*share).contention_before = (*share).contention;
+            word.unlock();
+            if fought > most {
+                grow(cache, share);
+            }
         }
     }
 }
@@ -400,28 +428,28 @@ pub(super) unsafe fn update(cache: *mut Cache, most: u64) {
 ///
 /// # Safety
 /// The cache is alive.
-pub(super) unsafe fn look(cache: *mut Cache) {
+pub(super) unsafe fn look(cache: *mut Cache, own: usize) {
     // SAFETY: as our caller promises. The count is read without the lock: who misses it sees it next time.
     unsafe {
-        if (*cache).depot.exchanges >= MANY {
-            grow(cache);
+        let mine = share(cache, own);
+        if AtomicU64::from_ptr(&raw mut (*mine).exchanges).load(Ordering::Relaxed) >= MANY {
+            grow(cache, mine);
         }
     }
 }
 
-/// Magazines of the next size from now on. Those of the depot go: taken out under the lock, so that no other thread brings one of the old size meanwhile.
-unsafe fn grow(cache: *mut Cache) {
+/// Magazines of the next size from now on. Those of the share go: taken out under the lock, so that no other thread brings one of the old size meanwhile.
+unsafe fn grow(cache: *mut Cache, share: *mut Share) {
     // SAFETY: as our caller promises; magazines that were taken out are ours.
     unsafe {
-        let depot = &raw mut (*cache).depot;
-        let word = hold(cache);
-        (*depot).exchanges = 0;
-        let before = (*depot).rounds;
+        let word = hold(share);
+        (*share).exchanges = 0;
+        let before = (*share).rounds;
         let Some(more) = more_rounds(before, (*cache).chunk) else { return word.unlock() };
-        (*depot).rounds = more;
-        let mut old = [Pile::EMPTY; 2 * SHARES];
-        for (pile, old) in all(depot).zip(&mut old) {
-            std::mem::swap(&mut *pile, old);
+        (*share).rounds = more;
+        let mut old = [Pile::EMPTY; 2];
+        for (pile, old) in piles(share).into_iter().zip(&mut old) {
+            ptr::swap(pile, old);
         }
         word.unlock();
         for pile in &mut old {

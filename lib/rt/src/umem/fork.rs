@@ -1,6 +1,6 @@
 //! A fork while other threads allocate: the child must find everything whole, and nobody else in it.
 
-use super::{frames, lock, messages, meta, pages, root, thread, update, visit};
+use super::{depot, frames, lock, messages, meta, pages, root, thread, update, visit};
 use millpond_rt_layout::Cache;
 use std::sync::atomic::Ordering;
 
@@ -19,7 +19,7 @@ fn each_lock(mut work: impl FnMut(*mut u32)) {
     // SAFETY: the list is held, or this is the only thread.
     unsafe {
         while !cache.is_null() {
-            work(&raw mut (*cache).depot.lock);
+            depot::shares(cache, 0).for_each(|share| work(&raw mut (*share).lock));
             work(&raw mut (*cache).slabs.lock);
             cache = (*cache).next;
         }

@@ -96,7 +96,7 @@ impl Shared {
             meta::alloc(size_of::<Cache>() + 64).map_addr(|at| at.next_multiple_of(64)).cast();
         // SAFETY: zeros are a cache, which is ours.
         unsafe {
-            (*cache).depot.rounds = rounds;
+            depot::shares(cache, 0).for_each(|share| (*share).rounds = rounds);
             (*cache).chunk = 64;
         }
         let memory = [(); 4].map(|()| UnsafeCell::new(0));
@@ -141,7 +141,7 @@ impl Shared {
             self.free(&raw mut pair, share, buffer);
         }
         // SAFETY: nobody else has the pair.
-        unsafe { depot::unload(self.cache, &raw mut pair) };
+        unsafe { depot::unload(self.cache, &raw mut pair, share) };
     }
 
     /// Nothing was lost: every buffer that was made comes back.
@@ -194,7 +194,7 @@ fn magazines_that_grow_meanwhile_lose_nothing() {
         let thread = thread::spawn(move || other.work(1, 2));
         // SAFETY: the cache is alive.
         unsafe {
-            (*shared.cache).depot.contention = 1;
+            (*depot::share(shared.cache, 1)).contention = 1;
             depot::update(shared.cache, 0);
         }
         thread.join().unwrap();

@@ -126,7 +126,7 @@ unsafe fn release(block: *mut Thread) {
                 break;
             }
             // SAFETY: the cache is alive while it is visited, and our caller has the block.
-            unsafe { depot::unload(cache, pair) };
+            unsafe { depot::unload(cache, pair, depot::own(block)) };
         }
     });
     let _held = root::LISTS.hold();
@@ -189,7 +189,7 @@ pub(super) unsafe fn leave(cache: *mut Cache) {
         }
         let mut block = root::threads().load(Ordering::Acquire);
         while !block.is_null() {
-            depot::unload(cache, &raw mut (*block).pairs[index as usize]);
+            depot::unload(cache, &raw mut (*block).pairs[index as usize], depot::own(block));
             block = (*block).next;
         }
         (*cache).index = NO_PAIR;

@@ -6,7 +6,7 @@ use crate::leaks::{Effort, Leak, Lost, find};
 use crate::{FindError, Memory};
 use millpond_machine::facets::StoppedThread;
 use millpond_model::Nanos;
-use millpond_rt_layout::{Cache, Depot, Thread};
+use millpond_rt_layout::{Cache, Depot, Share, Thread};
 use std::mem::offset_of;
 
 fn lost(town: &Town) -> Lost {
@@ -227,7 +227,8 @@ fn a_process_in_the_middle_of_an_exchange_is_stopped_again() {
     town.space.busy = Some((busy, 4));
     assert_eq!((buffers(&town), town.space.stops.get()), (vec![one], 4));
     // The lock of a depot says the same.
-    let lock = slab.lot.at + (offset_of!(Cache, depot) + offset_of!(Depot, lock)) as u64;
+    let lock =
+        slab.lot.at + (offset_of!(Cache, depot) + offset_of!(Depot, shares) + offset_of!(Share, lock)) as u64;
     town.space.busy = Some((lock, 7));
     assert_eq!((buffers(&town), town.space.stops.get()), (vec![one], 7));
     // One that stays there is told.

@@ -2,7 +2,7 @@
 
 use super::town::{GUARDED, META, PLAIN, ROOT, Town};
 use crate::{Heap, Memory};
-use millpond_rt_layout::{Cache, Depot, Pair, Pile, Region, Root, Span, Thread};
+use millpond_rt_layout::{Cache, Depot, Pair, Pile, Region, Root, Share, Span, Thread};
 use std::mem::offset_of;
 
 fn problems(town: &Town) -> (usize, usize, Vec<String>) {
@@ -68,8 +68,11 @@ fn threads_and_magazines_without_an_end_are_told() {
             format!("cache one: its magazines have no end: {magazine:x} comes again"),
         ]
     );
-    let top =
-        cache.at + (offset_of!(Cache, depot) + offset_of!(Depot, shares) + offset_of!(Pile, top)) as u64;
+    let top = cache.at
+        + (offset_of!(Cache, depot)
+            + offset_of!(Depot, shares)
+            + offset_of!(Share, full)
+            + offset_of!(Pile, top)) as u64;
     town.space.word(top, 0x10);
     assert!(problems(&town).2.contains(&"cache one: magazine 10 cannot be read".into()));
     town.space.word(ROOT + offset_of!(Root, threads) as u64, 0x18);

@@ -8,8 +8,8 @@
 use super::space::Space;
 use millpond_machine::facets::StoppedThread;
 use millpond_rt_layout::{
-    Bufctl, Buftag, CHUNKS, Cache, Depot, Log, Magazine, PAGE, Pair, Pile, Region, Root, Slabs, Span, TABLE,
-    Thread, flags, kind, patterns, state,
+    Bufctl, Buftag, CHUNKS, Cache, Depot, Log, Magazine, PAGE, Pair, Pile, Region, Root, Share, Slabs, Span,
+    TABLE, Thread, flags, kind, patterns, state,
 };
 use std::mem::{offset_of, size_of};
 
@@ -302,8 +302,11 @@ impl Town {
     /// Puts a full magazine into the depot.
     pub(crate) fn depot(&mut self, lot: Lot, rounds: &[u64]) -> u64 {
         let at = self.magazine(rounds);
-        let top =
-            lot.at + (offset_of!(Cache, depot) + offset_of!(Depot, shares) + offset_of!(Pile, top)) as u64;
+        let top = lot.at
+            + (offset_of!(Cache, depot)
+                + offset_of!(Depot, shares)
+                + offset_of!(Share, full)
+                + offset_of!(Pile, top)) as u64;
         let below = self.space.get(top);
         self.space.word(at, below | (rounds.len() as u64) << 48);
         self.space.word(top, at);
