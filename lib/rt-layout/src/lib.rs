@@ -326,13 +326,13 @@ pub struct Depot {
     pub shares: [Share; SHARES],
 }
 
-/// Magazines of one size that some of the threads brought.
+/// Magazines that some of the threads brought.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Share {
     /// Held by whoever reads or writes what follows.
     pub lock: u32,
-    /// Rounds of a magazine.
+    /// Rounds of a new magazine.
     pub rounds: u32,
     /// How often the lock was not to be had at once.
     pub contention: u64,
@@ -369,7 +369,8 @@ impl Pile {
 #[repr(C)]
 #[derive(Debug)]
 pub struct Magazine {
-    /// The next one of a pile in the lower 48 bits, and how many rounds it has in the upper 16.
+    /// The next one of a pile in the lower 48 bits, how many rounds it has in the eight above, and for how many it has places in the uppermost eight. With
+    /// what [`Share::rounds`] can be it is whole lines of a processor's cache.
     pub link: u64,
 }
 

@@ -205,7 +205,7 @@ fn java_with_many_threads_and_each_collector() {
     for collector in ["-XX:+UseG1GC", "-XX:+UseParallelGC", "-XX:+UseSerialGC"] {
         says_the_same(TEST, &[PLAIN], || {
             let mut command = alone("java");
-            command.args([collector, "-Xmx64m"]);
+            command.args([collector, "-Xmx256m"]);
             if is_made {
                 command.arg("-cp").arg(&place.0).arg("Work");
             } else {

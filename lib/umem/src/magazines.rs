@@ -136,7 +136,7 @@ impl Magazines {
             let Some(link) = memory.word(at) else {
                 return problems.push(format!("cache {}: magazine {at:x} cannot be read", cache.name));
             };
-            self.magazine(memory, at, link >> 48, (place, cache), problems);
+            self.magazine(memory, at, link >> 48 & 0xff, (place, cache), problems);
             at = link & ((1 << 48) - 1);
         }
     }

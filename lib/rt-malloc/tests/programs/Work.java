@@ -33,14 +33,18 @@ public class Work {
 
     public static void main(String[] words) throws Exception {
         ExecutorService pool = Executors.newFixedThreadPool(16);
-        List<Future<Long>> wanted = new ArrayList<>();
-        for (int at = 0; at < 64; at++) {
-            int seed = at;
-            wanted.add(pool.submit(() -> work(seed)));
-        }
         long sum = 0;
-        for (Future<Long> one : wanted) sum += one.get();
-        pool.shutdown();
+        try {
+            List<Future<Long>> wanted = new ArrayList<>();
+            for (int at = 0; at < 64; at++) {
+                int seed = at;
+                wanted.add(pool.submit(() -> work(seed)));
+            }
+            for (Future<Long> one : wanted) sum += one.get();
+        } finally {
+            // Else a failure would keep the threads waiting, and the process with them.
+            pool.shutdown();
+        }
         System.gc();
         System.out.println(sum);
         List<Thread> threads = new ArrayList<>();

@@ -51,13 +51,13 @@ pub(super) fn begin_malloc() -> bool {
     MALLOC.fill(b"umem_malloc_", 8, malloc_sizes().take_while(|size| *size <= largest))
 }
 
-/// In steps of 16 bytes up to 256, then eight to each doubling, sixteen from 1024 to 4096, and steps of 64 bytes for what is a page of a database or of a
+/// In steps of 16 bytes up to 256, then eight to each doubling, sixteen from 1024 to 4096, and steps of 32 bytes for what is a page of a database or of a
 /// file and a little. Programs like round sizes: one of those with the tag has a cache of its own.
 fn malloc_sizes() -> impl Iterator<Item = usize> {
     let steps = |from: usize, to: usize, step: usize| (from / step + 1..=to / step).map(move |at| at * step);
     let fine = steps(0, 256, 16);
     let some = [(256, 32), (512, 64)].into_iter().map(|(from, step)| (from, 2 * from, step));
-    let pages = [(1024, 2048, 64), (2048, 4096, 128), (4096, 5120, 64), (5120, 8192, 512)];
+    let pages = [(1024, 2048, 64), (2048, 4096, 128), (4096, 4608, 32), (4608, 8192, 512)];
     let many = (13..LARGEST.ilog2()).map(|power| (1 << power, 2 << power, 1 << (power - 3)));
     let coarse = some.chain(pages).chain(many).flat_map(move |(from, to, step): (usize, usize, usize)| {
         let round = from.is_power_of_two().then_some(from + 16);
@@ -152,7 +152,7 @@ mod tests {
         assert!(sizes[15..].windows(2).all(|two| two[1] <= two[0] + two[0] / 8));
         let between = |from, to| sizes.iter().copied().filter(move |size| (from..to).contains(size));
         assert!(between(1024, 1153).eq([1024, 1040, 1088, 1152]));
-        assert!(between(4096, 4225).eq([4096, 4112, 4160, 4224]));
+        assert!(between(4096, 4225).eq([4096, 4112, 4128, 4160, 4192, 4224]));
         assert_eq!(sizes.last(), Some(&LARGEST));
     }
 

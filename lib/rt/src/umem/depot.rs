@@ -2,8 +2,8 @@
 //!
 //! A thread that finds its magazines empty, or full, exchanges one for a full, or an empty, one with the depot: one lock for as many buffers as a
 //! magazine has rounds. Magazines of a share have all one size, which grows when its lock is fought for (libumem's rule), and when there have been
-//! [`MANY`] exchanges (ours: also without a fight a lock costs more than the rounds of a small magazine). Those of a size of before are emptied when
-//! they come back.
+//! [`MANY`] exchanges (ours: also without a fight a lock costs more than the rounds of a small magazine). Those of a size of before go when
+//! they come back empty.
 //!
 //! What a thread frees is in its processor's caches, and so are magazines, so that a depot has several shares, each with a lock: who comes again gets
 //! its own, and those of others only when there is none.
@@ -107,7 +107,7 @@ unsafe fn of_others(
                 return None;
             }
             let word = hold(other);
-            let found = pop(pile).map(|(magazine, rounds)| (magazine, rounds, (*other).rounds));
+            let found = pop(pile);
             word.unlock();
             found
         })
@@ -133,27 +133,22 @@ unsafe fn hold(share: *mut Share) -> &'static Word {
     }
 }
 
-unsafe fn push(pile: *mut Pile, magazine: *mut Magazine, rounds: u32) {
+unsafe fn push(pile: *mut Pile, (magazine, rounds, room): (*mut Magazine, u32, u32)) {
     #[cfg(loom)]
     lock::touch();
     // SAFETY: under the depot's lock.
     unsafe {
-        (*magazine).link = (*pile).top.expose_provenance() as u64 | u64::from(rounds) << 48;
+        let counts = u64::from(rounds) | u64::from(room) << 8;
+        (*magazine).link = (*pile).top.expose_provenance() as u64 | counts << 48;
         (*pile).top = magazine;
         (*pile).count += 1;
     }
 }
 
-unsafe fn pop(pile: *mut Pile) -> Option<(*mut Magazine, u32)> {
+unsafe fn pop(pile: *mut Pile) -> Option<(*mut Magazine, u32, u32)> {
     #[cfg(loom)]
     lock::touch();
-    // SAFETY: under the depot's lock.
-    unsafe { take(pile) }
-}
-
-/// The same for the holder of the lock, or of the pile.
-unsafe fn take(pile: *mut Pile) -> Option<(*mut Magazine, u32)> {
-    // SAFETY: nobody else is at the pile.
+    // SAFETY: under the share's lock.
     unsafe {
         let magazine = (*pile).top;
         if magazine.is_null() {
@@ -163,7 +158,7 @@ unsafe fn take(pile: *mut Pile) -> Option<(*mut Magazine, u32)> {
         (*pile).top = ptr::with_exposed_provenance_mut((link & POINTER) as usize);
         (*pile).count -= 1;
         (*pile).fewest = (*pile).fewest.min((*pile).count);
-        Some((magazine, (link >> 48) as u32))
+        Some((magazine, (link >> 48 & 0xff) as u32, (link >> 56) as u32))
     }
 }
 
@@ -233,17 +228,24 @@ pub(super) unsafe fn load_full(cache: *mut Cache, pair: *mut Pair, own: usize) -
         let mine = share(cache, own);
         let word = hold(mine);
         (*mine).exchanges += 1;
-        let mut full =
-            pop(&raw mut (*mine).full).map(|(magazine, rounds)| (magazine, rounds, (*mine).rounds));
+        let mut full = pop(&raw mut (*mine).full);
         let mut empty = previous(pair);
-        if full.is_some()
-            && let Some((magazine, ..)) = empty.take_if(|(_, _, room)| *room == (*mine).rounds)
-        {
-            push(&raw mut (*mine).empty, magazine, 0);
+        let push_empty = |empty: &mut Option<(*mut Magazine, u32, u32)>| {
+            if let Some(one) = empty.take_if(|(_, _, room)| *room == (*mine).rounds) {
+                push(&raw mut (*mine).empty, one);
+            }
+        };
+        if full.is_some() {
+            push_empty(&mut empty);
         }
         word.unlock();
         if full.is_none() {
             full = of_others(cache, own, |other| &raw mut (*other).full);
+            if full.is_some() {
+                let word = hold(mine);
+                push_empty(&mut empty);
+                word.unlock();
+            }
         }
         let Some((magazine, rounds, room)) = full else { return false };
         if let Some((old, _, those)) = empty {
@@ -270,45 +272,44 @@ pub(super) unsafe fn load_empty(cache: *mut Cache, pair: *mut Pair, own: usize) 
         let mine = share(cache, own);
         let mut brought = previous(pair);
         let word = hold(mine);
-        let room = (*mine).rounds;
+        let now = (*mine).rounds;
         (*mine).exchanges += 1;
-        let mut empty = pop(&raw mut (*mine).empty).map(|(magazine, _)| (magazine, room));
+        let mut empty = pop(&raw mut (*mine).empty);
         // What nobody is likely to want again is better in slabs, of which whole ones go back.
-        let fits = |those: u32| those == room && (*mine).full.count < most_full(cache, room);
-        if empty.is_some()
-            && let Some((magazine, rounds, _)) = brought.take_if(|(_, _, those)| fits(*those))
-        {
-            push(&raw mut (*mine).full, magazine, rounds);
+        let push_brought = |brought: &mut Option<(*mut Magazine, u32, u32)>| {
+            if let Some(one) = brought.take_if(|_| (*mine).full.count < most_full(cache, now)) {
+                push(&raw mut (*mine).full, one);
+            }
+        };
+        if empty.is_some() {
+            push_brought(&mut brought);
         }
         word.unlock();
         if empty.is_none() {
-            empty = of_others(cache, own, |other| &raw mut (*other).empty)
-                .map(|(magazine, _, room)| (magazine, room));
+            empty = of_others(cache, own, |other| &raw mut (*other).empty).or_else(|| make(now));
             if empty.is_none() {
-                let new: *mut Magazine = meta::alloc(bytes(room)).cast();
-                if new.is_null() {
-                    return false;
-                }
-                empty = Some((new, room));
+                return false;
             }
             let word = hold(mine);
-            // Magazines may have grown meanwhile.
-            let fits = |those: u32| those == (*mine).rounds && (*mine).full.count < most_full(cache, those);
-            if let Some((magazine, rounds, _)) = brought.take_if(|(_, _, those)| fits(*those)) {
-                push(&raw mut (*mine).full, magazine, rounds);
-            }
+            push_brought(&mut brought);
             word.unlock();
         }
         if let Some(old) = brought {
             destroy(cache, old);
         }
-        if let Some((magazine, room)) = empty {
+        if let Some((magazine, _, room)) = empty {
             let was = loaded(pair);
             load(pair, magazine, 0, room);
             set_previous(pair, was);
         }
         true
     }
+}
+
+/// A new magazine, or none.
+fn make(room: u32) -> Option<(*mut Magazine, u32, u32)> {
+    let new: *mut Magazine = meta::alloc(bytes(room)).cast();
+    (!new.is_null()).then_some((new, 0, room))
 }
 
 /// So many full magazines are kept in a pile: a megabyte for those who come next, or a sixteenth of all buffers.
@@ -331,17 +332,12 @@ pub(super) unsafe fn unload(cache: *mut Cache, pair: *mut Pair, own: usize) {
         let mine = share(cache, own);
         let word = hold(mine);
         cache::count(cache, (*pair).allocs);
-        let room = (*mine).rounds;
-        for (magazine, rounds, _) in both.iter().flatten().filter(|(_, _, those)| *those == room) {
-            let pile = if *rounds > 0 { &raw mut (*mine).full } else { &raw mut (*mine).empty };
-            push(pile, *magazine, *rounds);
+        for one in both.into_iter().flatten() {
+            push(if one.1 > 0 { &raw mut (*mine).full } else { &raw mut (*mine).empty }, one);
         }
         // Before others can get them: a child of a fork must not find them twice.
         pair.write_bytes(0, 1);
         word.unlock();
-        for old in both.into_iter().flatten().filter(|(_, _, those)| *those != room) {
-            destroy(cache, old);
-        }
     }
 }
 
@@ -387,10 +383,9 @@ unsafe fn shrink(cache: *mut Cache, how_many: impl Fn(*mut Pile) -> u64) {
                 let word = hold(share);
                 let mut left = how_many(pile);
                 while left > 0 {
-                    let room = (*share).rounds;
-                    let Some((magazine, rounds)) = pop(pile) else { break };
+                    let Some(old) = pop(pile) else { break };
                     word.unlock();
-                    destroy(cache, (magazine, rounds, room));
+                    destroy(cache, old);
                     left -= 1;
                     word.lock();
                 }
@@ -438,25 +433,15 @@ pub(super) unsafe fn look(cache: *mut Cache, own: usize) {
     }
 }
 
-/// Magazines of the next size from now on. Those of the share go: taken out under the lock, so that no other thread brings one of the old size meanwhile.
+/// Magazines of the next size from now on. Those of before are used as they are, and go when they come back empty: nobody's allocation waits until all their
+/// rounds are in slabs.
 unsafe fn grow(cache: *mut Cache, share: *mut Share) {
-    // SAFETY: as our caller promises; magazines that were taken out are ours.
+    // SAFETY: as our caller promises.
     unsafe {
         let word = hold(share);
         (*share).exchanges = 0;
-        let before = (*share).rounds;
-        let Some(more) = more_rounds(before, (*cache).chunk) else { return word.unlock() };
-        (*share).rounds = more;
-        let mut old = [Pile::EMPTY; 2];
-        for (pile, old) in piles(share).into_iter().zip(&mut old) {
-            ptr::swap(pile, old);
-        }
+        (*share).rounds = more_rounds((*share).rounds, (*cache).chunk).unwrap_or((*share).rounds);
         word.unlock();
-        for pile in &mut old {
-            while let Some((magazine, rounds)) = take(pile) {
-                destroy(cache, (magazine, rounds, before));
-            }
-        }
     }
 }
 

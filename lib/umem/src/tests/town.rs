@@ -308,7 +308,7 @@ impl Town {
                 + offset_of!(Share, full)
                 + offset_of!(Pile, top)) as u64;
         let below = self.space.get(top);
-        self.space.word(at, below | (rounds.len() as u64) << 48);
+        self.space.word(at, below | (rounds.len() as u64 | 15 << 8) << 48);
         self.space.word(top, at);
         at
     }
