@@ -1,7 +1,7 @@
 //! Magazines: what lies between threads and slabs.
 //!
 //! A thread that finds its magazines empty, or full, exchanges one for a full, or an empty, one with the depot: one lock for as many buffers as a
-//! magazine has rounds. Magazines of a share have all one size, which grows when its lock is fought for (libumem's rule), and when there have been
+//! magazine has rounds. New magazines of a share have one size, which grows when its lock is fought for (libumem's rule), and when there have been
 //! [`MANY`] exchanges (ours: also without a fight a lock costs more than the rounds of a small magazine). Those of a size of before go when
 //! they come back empty.
 //!

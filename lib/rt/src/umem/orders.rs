@@ -128,7 +128,7 @@ impl Shared {
         }
     }
 
-    /// So many buffers at once, written to and freed, by a thread with that pile that ends then.
+    /// So many buffers at once, written to and freed, by a thread of that share that ends then.
     fn work(&self, share: usize, buffers: usize) {
         // SAFETY: zeros are a pair without magazines.
         let mut pair: Pair = unsafe { std::mem::zeroed() };
@@ -160,11 +160,11 @@ fn every_order(model: impl Fn() + Sync + Send + 'static) {
 
 #[test]
 fn nobody_has_a_buffer_of_another_and_none_is_lost() {
-    for (rounds, buffers) in [(1, 2), (3, 1)] {
+    for (rounds, buffers, share) in [(1, 2, 1), (3, 1, 1), (1, 2, 0), (3, 1, 0)] {
         every_order(move || {
             let shared = Shared::new(rounds);
             let other = Arc::clone(&shared);
-            let thread = thread::spawn(move || other.work(1, buffers));
+            let thread = thread::spawn(move || other.work(share, buffers));
             shared.work(0, buffers);
             thread.join().unwrap();
             shared.is_whole();
