@@ -70,7 +70,10 @@ fn run() -> Result<(), Box<dyn Error>> {
         }
         return Ok(());
     }
-    let words = parse()?;
+    let Some(words) = parse()? else {
+        println!("{}", help());
+        return Ok(());
+    };
     let own = std::env::current_exe()?;
     let scratch = tempfile::tempdir()?;
     let millpond = words.millpond.unwrap_or_else(|| own.with_file_name("millpond"));
@@ -107,8 +110,27 @@ fn run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn parse() -> Result<Words, Box<dyn Error>> {
-    use lexopt::prelude::{Long, ValueExt};
+/// What `--help` prints: the usage, and the groups by name.
+fn help() -> String {
+    let groups: Vec<&str> = GROUPS.iter().map(|group| group.name).collect();
+    format!(
+        "usage: millpond-benches [--pairs N] [--only GROUP]... [--json] [--millpond PROGRAM]
+       [--picture FILE] [--planner-picture FILE]
+
+Measures each promise about speed beside a peer or a floor of the same run, in N pairs ({PAIRS}).
+A line is: name | ours | peer: its figure | ratio | 95 % interval | pairs | goal | result
+
+groups: {}
+--picture          draw the cost of a simulated event by the size of the machine (group growth)
+--planner-picture  draw the cost of a decision by CPUs and pools (group pools)
+--millpond         the program to measure; the one beside this one when not given",
+        groups.join(", ")
+    )
+}
+
+/// What was asked for; `None` for the help.
+fn parse() -> Result<Option<Words>, Box<dyn Error>> {
+    use lexopt::prelude::{Long, Short, ValueExt};
     let mut words = Words {
         only: Vec::new(),
         pairs: PAIRS,
@@ -120,6 +142,7 @@ fn parse() -> Result<Words, Box<dyn Error>> {
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
         match argument {
+            Short('h') | Long("help") => return Ok(None),
             Long("json") => words.json = true,
             Long("pairs") => words.pairs = parser.value()?.parse()?,
             Long("picture") => words.picture = Some(parser.value()?.into()),
@@ -133,8 +156,8 @@ fn parse() -> Result<Words, Box<dyn Error>> {
                 }
                 words.only.push(name);
             }
-            other => return Err(other.unexpected().into()),
+            other => return Err(format!("{}\nhint: millpond-benches --help", other.unexpected()).into()),
         }
     }
-    Ok(words)
+    Ok(Some(words))
 }

@@ -93,10 +93,9 @@ enum Name {
 /// # Errors
 /// [`BuildError::Install`] with the system's reason.
 pub fn run(wish: &Wish) -> Result<bool, BuildError> {
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     let search: Vec<PathBuf> =
         env::var_os("PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default();
-    let release = target.join("release");
+    let release = crate::matrix::target_directory().join("release");
     let told = install(&release.join(PROGRAM), wish, &search).map_err(BuildError::Install)?;
     let libraries = install_rt(&release, wish).and_then(|rt| Ok(rt + &install_library(&release, wish)?));
     print!("{told}{}", libraries.map_err(BuildError::Install)?);

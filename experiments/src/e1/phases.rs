@@ -11,7 +11,7 @@ use millpond_machine::facets::{CounterWatch, CreateOptions, OccupancyWatch, Proc
 use millpond_model::{CpuId, CpuSet, Nanos, Pid, PsetId};
 use millpond_observe::Frame;
 use millpond_session::Session;
-use millpond_workloads::stream::StreamResult;
+use millpond_workloads::stream::{StreamResult, await_return};
 use std::sync::atomic::Ordering;
 
 /// Addresses of the near and the far device, in namespaces of their own.
@@ -37,6 +37,26 @@ const FREQUENCY_HZ: u64 = 47;
 /// Most steps of a change that are shown.
 const STEPS_SHOWN_MAX: usize = 12;
 
+/// Network devices that programs take into namespaces of their own. Dropped, on any way out after those programs, it waits until the machine
+/// has its devices again, so that what is read afterwards is whole.
+struct Lent<'a>(Option<[&'a str; 2]>);
+
+impl Lent<'_> {
+    fn come_back(&self) -> Result<(), Failure> {
+        self.0.iter().flatten().try_for_each(|device| {
+            await_return(device)
+                .map_err(|error| Failure::Program { program: (*device).to_owned(), why: error.to_string() })
+        })
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        // Whoever goes on has an error to tell already, or has waited before.
+        let _ = self.come_back();
+    }
+}
+
 /// Where the experiment is done.
 pub(super) struct Lab<'a, 't> {
     pub session: &'a Session,
@@ -54,6 +74,7 @@ impl Lab<'_, '_> {
         (self.tell)(Event::Machine(&facts, &cpus.to_string()));
         let mut phases = Vec::new();
 
+        let lent = Lent(self.options.nics);
         let (mut far, address) = self.start_far_end()?;
         let all = format!("phase 1: all {} processors take interrupts", before.len());
         phases.push(self.phase(0, all, None, &address, Vec::new())?);
@@ -81,6 +102,7 @@ impl Lab<'_, '_> {
 
         far.finish();
         drop(far);
+        lent.come_back()?;
         if let Some(shelter) = shelter {
             shelter.end()?;
         }

@@ -65,7 +65,7 @@ fn from_environment(name: &str) -> Option<PathBuf> {
 
 fn executable(args: &[&str], target: &str, kind: &str) -> Result<PathBuf, BuildError> {
     let me = std::env::current_exe().map_err(BuildError::Cargo)?;
-    let built = built_from(&me, &|dir| dir.join("CACHEDIR.TAG").exists()).ok_or(BuildError::Place(me))?;
+    let built = built_from(&me, env!("MILLPOND_TARGET")).ok_or(BuildError::Place(me))?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     // The manifest of this package, and so its workspace, wherever the caller stands.
@@ -97,23 +97,24 @@ fn find_executable(messages: &str, target: &str, kind: &str) -> Option<PathBuf> 
 }
 
 /// Reads target directory, platform and profile from a path such as `target/debug/deps/vm-0123` or
-/// `target/PLATFORM/release/examples/run`. `is_target_dir` says whether a directory bears cargo's mark.
-fn built_from(program: &Path, is_target_dir: &dyn Fn(&Path) -> bool) -> Option<Built> {
+/// `target/PLATFORM/release/examples/run`. `target` is the platform for which cargo compiled the program. Its directory is there
+/// when cargo was told that platform. Nothing else is asked of the directories: one that was made beforehand, such as a container's empty volume,
+/// bears no mark of cargo.
+fn built_from(program: &Path, target: &str) -> Option<Built> {
     let name = |path: &Path| path.file_name().map(|n| n.to_string_lossy().into_owned());
-    let mut dir = program.parent()?;
-    if name(dir).is_some_and(|n| n == "deps" || n == "examples") {
-        dir = dir.parent()?;
+    let within = program.parent()?;
+    if !name(within).is_some_and(|n| n == "deps" || n == "examples") {
+        return None;
     }
+    let dir = within.parent()?;
     let profile = match name(dir)?.as_str() {
         "debug" => "dev".to_owned(),
         other => other.to_owned(),
     };
     let above = dir.parent()?;
-    if is_target_dir(above) {
-        return Some(Built { target_dir: above.to_owned(), platform: None, profile });
-    }
-    let target_dir = above.parent().filter(|d| is_target_dir(d))?.to_owned();
-    Some(Built { target_dir, platform: name(above), profile })
+    let platform = name(above).filter(|n| n == target);
+    let target_dir = if platform.is_some() { above.parent()? } else { above };
+    Some(Built { target_dir: target_dir.to_owned(), platform, profile })
 }
 
 #[cfg(test)]
@@ -122,7 +123,8 @@ mod tests {
 
     #[test]
     fn profile_and_directories_are_read_from_the_path() {
-        let mark = |dir: &Path| dir == Path::new("/w/target");
+        const HOST: &str = "x86_64-unknown-linux-gnu";
+        let from = |path: &str| built_from(Path::new(path), HOST);
         let want = |platform: Option<&str>, profile: &str| {
             Some(Built {
                 target_dir: "/w/target".into(),
@@ -130,11 +132,23 @@ mod tests {
                 profile: profile.into(),
             })
         };
-        assert_eq!(built_from(Path::new("/w/target/debug/deps/vm-01"), &mark), want(None, "dev"));
-        assert_eq!(built_from(Path::new("/w/target/release/millpond"), &mark), want(None, "release"));
-        let cross = Path::new("/w/target/x86_64-unknown-linux-gnu/bench/examples/run");
-        assert_eq!(built_from(cross, &mark), want(Some("x86_64-unknown-linux-gnu"), "bench"));
-        assert_eq!(built_from(Path::new("/usr/bin/vm"), &mark), None);
+        assert_eq!(from("/w/target/debug/deps/vm-01"), want(None, "dev"));
+        assert_eq!(from("/w/target/release/examples/boot"), want(None, "release"));
+        assert_eq!(from("/w/target/x86_64-unknown-linux-gnu/bench/examples/run"), want(Some(HOST), "bench"));
+        // The platform of another machine is a directory like any other.
+        let other = from("/w/aarch64-unknown-linux-gnu/debug/deps/vm-01").unwrap();
+        assert_eq!(other.target_dir, Path::new("/w/aarch64-unknown-linux-gnu"));
+        assert_eq!(from("/usr/bin/vm"), None);
+    }
+
+    #[test]
+    fn a_target_directory_that_was_made_beforehand_serves() {
+        let dir = tempfile::tempdir().unwrap();
+        let deps = dir.path().join("debug/deps");
+        std::fs::create_dir_all(&deps).unwrap();
+        let built = built_from(&deps.join("vm-01"), "x86_64-unknown-linux-gnu").unwrap();
+        assert_eq!(built.target_dir, dir.path());
+        assert_eq!(built.platform, None);
     }
 
     #[test]

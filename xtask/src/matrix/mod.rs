@@ -28,7 +28,7 @@ use crate::cargo::Built;
 use crate::table::Row;
 use crate::tally::Tally;
 use crate::test::{Told, begin, end, run_one};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -154,9 +154,14 @@ fn run_suites(suites: &[Suite], prepare: impl Fn(&Suite) -> Command) -> Outcome 
     outcome
 }
 
+/// Where cargo builds, as cargo says: from the environment, its configuration, or the workspace's place.
+pub fn target_directory() -> &'static Path {
+    &tools::metadata().target_directory
+}
+
 /// Where a group builds what only it can use.
 fn target_dir(group: &str) -> PathBuf {
-    tools::metadata().target_directory.join("matrix").join(group)
+    target_directory().join("matrix").join(group)
 }
 
 #[cfg(test)]

@@ -87,6 +87,17 @@ pub fn take_device(name: &str, place: Place) -> Result<(), Error> {
     Ok(())
 }
 
+/// Waits until the calling thread's namespace has the device called `name`. The kernel gives a device back some time after the last
+/// process of a namespace has ended: only the device itself tells when.
+///
+/// # Errors
+///
+/// [`Error::Namespace`] when it is not there after ten seconds.
+pub fn await_return(name: &str) -> Result<(), Error> {
+    let step = "wait for the network device to come back";
+    await_device(name).map(|_| ()).map_err(|source| Error::Namespace { step, source })
+}
+
 fn await_device(name: &str) -> io::Result<u32> {
     let since = Instant::now();
     loop {
@@ -170,6 +181,31 @@ mod tests {
                 });
                 assert!(result.out_flow.bytes > 0 && result.in_flow.bytes > 0, "{result:?}");
                 assert_eq!(result.here.ip().to_string(), "10.0.0.2");
+            });
+            outcome.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_device_is_awaited_until_it_is_there() {
+        let test = "a_device_is_awaited_until_it_is_there";
+        thread::scope(|scope| {
+            let outcome = scope.spawn(|| {
+                // SAFETY: as in `take_device`; this thread is the test's own.
+                let own = unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.map_err(io::Error::from);
+                let made = own.and_then(|()| Ok((Netlink::open()?, Netlink::open()?)));
+                let (mut netlink, here) = match made {
+                    Ok(made) => made,
+                    Err(error) => return println!("skipped: {test}: {error}"),
+                };
+                let here = namespace_of(here.as_fd()).unwrap();
+                thread::scope(|scope| {
+                    let waiter = scope.spawn(|| await_return("veth0").and_then(|()| await_return("veth1")));
+                    if let Err(error) = netlink.add_cable(100, 101, here.as_fd()) {
+                        return println!("skipped: {test}: {error}");
+                    }
+                    waiter.join().unwrap().unwrap();
+                });
             });
             outcome.join().unwrap();
         });

@@ -32,7 +32,7 @@ mod report;
 mod server;
 
 pub use client::connect;
-pub use device::{BadPlace, Place, take_device};
+pub use device::{BadPlace, Place, await_return, take_device};
 pub use namespaces::Namespaces;
 pub use server::Server;
 
