@@ -69,6 +69,7 @@ fn facets(machine: &dyn Machine) -> Vec<Facet> {
         ("disturbances", machine.disturbances().map(drop)),
         ("microstates", machine.census().map(drop)),
         ("memory images", machine.images().map(drop)),
+        ("cpu controls", machine.controls().map(drop)),
         ("classes", machine.dispatcher().map(drop)),
         ("latency probes", machine.latency().map(drop)),
         ("live tables", machine.dispatcher().and_then(|dispatcher| dispatcher.live())),

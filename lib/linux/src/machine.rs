@@ -13,9 +13,9 @@ use crate::view::is_within;
 use crate::words;
 use crate::{Os, Root, is_gone};
 use millpond_machine::{
-    Absent, Accounting, Census, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters, Images,
-    Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, Pools, Processors, Psets,
-    Reason, Refusal, Sampler, Step, Threads, Value, Writing, Zones,
+    Absent, Accounting, Census, Clock, Controls, Counters, Dispatcher, Disturbances, Guard, HardwareCounters,
+    Images, Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, Pools, Processors,
+    Psets, Reason, Refusal, Sampler, Step, Threads, Value, Writing, Zones,
 };
 use millpond_model::CpuSet;
 use std::cell::{OnceCell, RefCell};
@@ -469,6 +469,10 @@ impl Machine for LinuxMachine {
 
     fn census(&self) -> Result<&dyn Census, Absent> {
         Ok(self)
+    }
+
+    fn controls(&self) -> Result<&dyn Controls, Absent> {
+        Err(Absent::because("this version sets no shares and caps on Linux"))
     }
 
     fn images(&self) -> Result<&dyn Images, Absent> {

@@ -48,8 +48,8 @@ pub use absent::Absent;
 pub use change::{Baseline, Change, Knob, Step, Value};
 pub use execute::{Committed, Finding, Repair, Writer, is_at_rest, repair};
 pub use facets::{
-    Accounting, Census, Clock, Counters, Dispatcher, Disturbances, HardwareCounters, Images, Interrupts,
-    LatencyProbe, Lgroups, Pools, Processors, Psets, Sampler, Threads, Zones,
+    Accounting, Census, Clock, Controls, Counters, Dispatcher, Disturbances, HardwareCounters, Images,
+    Interrupts, LatencyProbe, Lgroups, Pools, Processors, Psets, Sampler, Threads, Zones,
 };
 pub use journal::{Journal, JournalError, MemoryJournal, Operation, fold, forget_refused};
 pub use refusal::{Holder, KnobError, Reason, Refusal, Subject};
@@ -138,6 +138,11 @@ pub trait Machine: Knobs {
     /// # Errors
     /// [`Absent`] when there is no such facet here.
     fn census(&self) -> Result<&dyn Census, Absent>;
+    /// CPU shares and CPU caps.
+    ///
+    /// # Errors
+    /// [`Absent`] when there is no such facet here.
+    fn controls(&self) -> Result<&dyn Controls, Absent>;
     /// What processes have in memory.
     ///
     /// # Errors

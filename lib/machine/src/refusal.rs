@@ -3,7 +3,7 @@
 //! A command puts its own verb in front: `psrset: cannot assign processor 7: ` and then the reason. Where a
 //! remedy exists it follows on a line of its own, `hint: …`.
 
-use millpond_model::{CpuId, CpuSet, Lwp, Pid, PoolId, PsetId, State};
+use millpond_model::{ControlHolder, CpuId, CpuSet, Lwp, Pid, PoolId, PsetId, State};
 use std::fmt;
 
 /// What the refusal is about.
@@ -23,6 +23,18 @@ pub enum Subject {
     Zone(String),
     /// A pool.
     Pool(PoolId),
+    /// A project, by name. (Boxed: a second `String` would make every refusal larger.)
+    Project(Box<str>),
+}
+
+impl From<&ControlHolder> for Subject {
+    fn from(holder: &ControlHolder) -> Self {
+        match holder {
+            ControlHolder::Project(name) => Subject::Project(name.as_str().into()),
+            ControlHolder::Zone(name) => Subject::Zone(name.clone()),
+            ControlHolder::Process(pid) => Subject::Process(*pid),
+        }
+    }
 }
 
 impl fmt::Display for Subject {
@@ -35,6 +47,7 @@ impl fmt::Display for Subject {
             Subject::Thread(lwp) => write!(f, "thread {lwp}"),
             Subject::Zone(name) => write!(f, "zone {name}"),
             Subject::Pool(id) => write!(f, "pool {id}"),
+            Subject::Project(name) => write!(f, "project {name}"),
         }
     }
 }
@@ -131,6 +144,9 @@ pub enum Reason {
     /// A named group of processes that does not exist.
     #[error("there is no such zone")]
     NoSuchZone,
+    /// The name is none of a project.
+    #[error("there is no such project")]
+    NoSuchProject,
     /// Sets belong to pools as long as these are enabled.
     #[error("pools are enabled, and sets are theirs")]
     PoolsEnabled,

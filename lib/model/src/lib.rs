@@ -12,6 +12,7 @@
 
 mod census;
 mod class_params;
+mod controls;
 mod counted;
 mod cpuset;
 mod dispatch;
@@ -33,6 +34,10 @@ pub use census::{
 };
 pub use class_params::{
     Clamped, ClassParams, ClassRequest, NoSuchParams, OutOfRange, most_favoured, nice_of_upri, upri_of_nice,
+};
+pub use controls::{
+    CONTROL_NAMES, CONTROLS, Control, ControlError, ControlHolder, ControlName, ControlSetting, CpuCap,
+    HolderKind, Shares,
 };
 pub use counted::Counted;
 pub use cpuset::{CpuSet, ListError};

@@ -11,9 +11,9 @@ use crate::tables::{LwpRecord, Tunables};
 use crate::workloads::Load;
 use crate::{catalogue, description};
 use millpond_machine::{
-    Absent, Accounting, Census, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters, Images,
-    Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, MemoryJournal, Pools,
-    Processors, Psets, Reason, Refusal, Sampler, Step, Subject, Threads, Value, Zones,
+    Absent, Accounting, Census, Clock, Controls, Counters, Dispatcher, Disturbances, Guard, HardwareCounters,
+    Images, Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, MemoryJournal,
+    Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Subject, Threads, Value, Zones,
 };
 use millpond_model::{CpuId, Lwp, LwpId, Nanos, Pid, PsetId, Topology, WallTime};
 use std::cell::{Cell, RefCell};
@@ -263,6 +263,10 @@ impl Machine for SimMachine {
 
     fn census(&self) -> Result<&dyn Census, Absent> {
         Ok(self)
+    }
+
+    fn controls(&self) -> Result<&dyn Controls, Absent> {
+        Err(Absent::because("this version simulates no shares and caps of projects and zones"))
     }
 
     fn images(&self) -> Result<&dyn Images, Absent> {

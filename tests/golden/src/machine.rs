@@ -2,9 +2,9 @@
 
 use jiff::tz::TimeZone;
 use millpond_machine::{
-    Absent, Accounting, Census, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters, Images,
-    Interrupts, Journal, JournalError, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, MemoryJournal,
-    Operation, Pools, Processors, Psets, Refusal, Sampler, Step, Threads, Value, Zones,
+    Absent, Accounting, Census, Clock, Controls, Counters, Dispatcher, Disturbances, Guard, HardwareCounters,
+    Images, Interrupts, Journal, JournalError, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine,
+    MemoryJournal, Operation, Pools, Processors, Psets, Refusal, Sampler, Step, Threads, Value, Zones,
 };
 use millpond_model::{CpuId, Pid};
 use millpond_session::Session;
@@ -139,6 +139,10 @@ impl Machine for Stage {
 
     fn census(&self) -> Result<&dyn Census, Absent> {
         self.sim.census()
+    }
+
+    fn controls(&self) -> Result<&dyn Controls, Absent> {
+        self.sim.controls()
     }
 
     fn images(&self) -> Result<&dyn Images, Absent> {

@@ -3,6 +3,7 @@
 mod accounting;
 mod census;
 mod clock;
+mod controls;
 mod counters;
 mod dispatcher;
 mod disturbances;
@@ -21,6 +22,7 @@ mod zones;
 pub use accounting::{Accounting, Usage, UsageWatch, Waited, Woke};
 pub use census::{Census, CensusOptions, CensusWatch, Depth};
 pub use clock::Clock;
+pub use controls::{Controlled, Controls, Enforced, Recontrolled, Throttled};
 pub use counters::{CounterWatch, Counters, WatchOptions};
 pub use dispatcher::{Dispatcher, ProcessIds, Reclassed, Scheduled};
 pub use disturbances::{DisturbanceWatch, Disturbances, Job, WatchedJob};

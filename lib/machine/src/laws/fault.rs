@@ -2,8 +2,8 @@
 
 use super::command::Fault;
 use crate::facets::{
-    Census, Clock, Counters, Dispatcher, Disturbances, HardwareCounters, Images, Interrupts, LatencyProbe,
-    Lgroups, Pools, Processors, Psets, Sampler, Threads, Zones,
+    Census, Clock, Controls, Counters, Dispatcher, Disturbances, HardwareCounters, Images, Interrupts,
+    LatencyProbe, Lgroups, Pools, Processors, Psets, Sampler, Threads, Zones,
 };
 use crate::{
     Absent, Accounting, Guard, Journal, JournalError, Knob, KnobError, Knobs, Machine, Operation, Refusal,
@@ -164,6 +164,10 @@ impl Machine for Faulty<'_> {
 
     fn census(&self) -> Result<&dyn Census, Absent> {
         self.machine.census()
+    }
+
+    fn controls(&self) -> Result<&dyn Controls, Absent> {
+        self.machine.controls()
     }
 
     fn images(&self) -> Result<&dyn Images, Absent> {

@@ -9,9 +9,9 @@ use crate::common::OnSim;
 use journal::SpoiledJournal;
 use millpond_machine::facets::{LwpStatus, Move};
 use millpond_machine::{
-    Absent, Accounting, Census, Change, Clock, Counters, Dispatcher, Disturbances, Guard, HardwareCounters,
-    Images, Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, Pools, Processors,
-    Psets, Reason, Refusal, Sampler, Step, Threads, Value, Zones,
+    Absent, Accounting, Census, Change, Clock, Controls, Counters, Dispatcher, Disturbances, Guard,
+    HardwareCounters, Images, Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine,
+    Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Zones,
 };
 use millpond_model::{CpuId, Lwp, Pid, PsetId, State};
 use millpond_sim::{SimMachine, SimState};
@@ -277,6 +277,10 @@ impl Machine for Mutant {
 
     fn census(&self) -> Result<&dyn Census, Absent> {
         self.sim.census()
+    }
+
+    fn controls(&self) -> Result<&dyn Controls, Absent> {
+        self.sim.controls()
     }
 
     fn images(&self) -> Result<&dyn Images, Absent> {

@@ -1,0 +1,102 @@
+//! Resource controls: CPU shares and CPU caps of projects, zones and processes.
+
+use crate::{Absent, Change, Refusal};
+use millpond_model::{Control, ControlHolder, ControlSetting, CpuCap, Nanos, Pid, Shares};
+
+/// A holder with its controls, and what it used. Figures are sums since the holder began, over its processes, those included that ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Controlled {
+    /// Which.
+    pub holder: ControlHolder,
+    /// Its shares; `None`: never set, which counts as [`Shares::DEFAULT`].
+    pub shares: Option<Shares>,
+    /// Its cap; `None`: there is none.
+    pub cap: Option<CpuCap>,
+    /// CPU time that it used. `None` where the machine does not count it for this holder.
+    pub used: Option<Nanos>,
+    /// What its cap took away. `None` where the machine does not count it, as where no cap was ever set.
+    pub throttled: Option<Throttled>,
+}
+
+/// What a cap took away since the holder has it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Throttled {
+    /// For how long the cap kept the holder from CPUs that it wanted: summed over its threads in the simulator, over CPUs on Linux. It may exceed
+    /// the time that passed.
+    pub time: Nanos,
+    /// Periods in which the holder was kept from a CPU.
+    pub periods: u64,
+    /// Periods in which it wanted one at all.
+    pub of: u64,
+    /// How long a period is: the cap holds over that time, and is exceeded by what fits into one at most.
+    pub period: Nanos,
+}
+
+/// What makes a control of a holder take effect, and how exactly.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Enforced {
+    /// The mechanism, as its users call it: `class FSS`, `cpu.max of /system.slice`, `CPUQuota= of nginx.service`.
+    pub by: String,
+    /// Whether the value is enforced as it is. Otherwise it is rounded or mapped, as [`Enforced::note`] says.
+    pub exact: bool,
+    /// What the user should know about it: `1 share is a weight of 100`, `takes effect in class FSS only`.
+    pub note: Option<String>,
+}
+
+/// The outcome of a change of a control.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recontrolled {
+    /// Whose.
+    pub holder: ControlHolder,
+    /// What it was.
+    pub from: ControlSetting,
+    /// What it is. For a control that was deleted what was there before it was set first.
+    pub to: ControlSetting,
+}
+
+/// The facet.
+pub trait Controls {
+    /// What makes controls take effect here, in one line: `simulated: class FSS and caps as on Solaris`.
+    fn made_by(&self) -> String;
+
+    /// Whether a control takes effect here at all. Where it does not, it cannot be set either.
+    ///
+    /// # Errors
+    /// [`Absent`] with what would help.
+    fn live(&self, control: Control) -> Result<(), Absent>;
+
+    /// Every project and every zone, and the processes that have a control of their own: projects, zones, processes, each ascending.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the machine cannot be read.
+    fn list(&self) -> Result<Vec<Controlled>, Refusal>;
+
+    /// One holder.
+    ///
+    /// # Errors
+    /// [`Refusal`]: there is no such project, zone or process.
+    fn controlled(&self, holder: &ControlHolder) -> Result<Controlled, Refusal>;
+
+    /// The holders whose controls apply to a process: itself, its project, its zone, as far as it has them.
+    ///
+    /// # Errors
+    /// [`Refusal`]: there is no such process.
+    fn holders_of(&self, pid: Pid) -> Result<Vec<ControlHolder>, Refusal>;
+
+    /// What would enforce, or enforces, a control of a holder.
+    ///
+    /// # Errors
+    /// [`Refusal`]: no such holder, one that cannot have the control here.
+    fn enforced(&self, holder: &ControlHolder, control: Control) -> Result<Enforced, Refusal>;
+
+    /// Prepares setting a control, or with `None` in `to` deleting it: what was there before it was set first is there again. Deleting one that is not
+    /// set succeeds. Notes say what keeps the value from taking effect as it stands.
+    ///
+    /// # Errors
+    /// [`Refusal`]: no such holder, a part of the kernel, no rights, a holder that another manager owns, a value that cannot be had here.
+    fn prepare_set(
+        &self,
+        holder: &ControlHolder,
+        to: ControlSetting,
+    ) -> Result<Change<Recontrolled>, Refusal>;
+}
