@@ -300,6 +300,23 @@ fn a_command_that_is_killed_anywhere_is_repaired_by_the_next_one() {
 }
 
 #[test]
+fn a_bound_process_that_has_ended_is_no_disorder() {
+    let captured = Captured::new();
+    let bound = captured.run(&["pbind", "-b", "1", "77"]);
+    assert_eq!(bound.status.code(), Some(0), "{}", err(&bound));
+    fs::remove_dir_all(captured.dir().join("proc/77")).unwrap();
+    let said = captured.run(&["doctor"]);
+    assert_eq!(said.status.code(), Some(0), "{}", out(&said));
+    assert!(out(&said).ends_with("\nno processor sets\nall is in order\n"), "{}", out(&said));
+    let repaired = out(&captured.run(&["doctor", "--repair"]));
+    let forgot =
+        "nothing was unfinished\nforgotten, because it has ended: the affinity mask of thread 77/77\n";
+    assert!(repaired.starts_with(forgot), "{repaired}");
+    let again = out(&captured.run(&["doctor", "--repair"]));
+    assert!(!again.contains("forgotten"), "{again}");
+}
+
+#[test]
 fn a_change_is_not_unfinished_while_a_writer_is_at_work() {
     let captured = Captured::new();
     let killed = captured.command(&["psrset", "-c", "3"]).env("MILLPOND_KILL_AT", "step-1").output().unwrap();

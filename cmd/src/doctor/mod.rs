@@ -19,12 +19,13 @@
 //! {"facets":[{"name":"processor sets","present":true},
 //!            {"name":"zones","present":false,"what_would_help":null,"why":"…"}],
 //!  "journal":"/run/millpond/journal","machine":"real",
-//!  "repair":{"abandoned":["…"],"settled":["…"],"unfinished":{"findings":[{"finding":"put back","knob":"…"}],"what":"…"}},
+//!  "repair":{"abandoned":["…"],"forgotten":["…"],"settled":["…"],"unfinished":{"findings":[{"finding":"put back","knob":"…"}],"what":"…"}},
 //!  "sets":[{"breaches":[],"id":1,"mode":"own","processors":[1]}],"staying":["interrupt 25 (req.0) stays on 1: …"],
 //!  "unfinished":null,"unsettled":[]}
 //! ```
 //!
-//! `repair` is there with `--repair` only; `unfinished` in it is null when there was nothing to put back.
+//! `repair` is there with `--repair` only; `unfinished` in it is null when there was nothing to put back. `forgotten` names what was kept of
+//! threads, processes and cgroups that have ended. Without `--repair` the next change forgets it: it is in order.
 //!
 //! # Status
 //!
@@ -216,6 +217,8 @@ struct Repaired {
     /// What killed processes had for themselves.
     abandoned: Vec<PutBack>,
     settled: Vec<String>,
+    /// What was still kept of things that have ended.
+    forgotten: Vec<String>,
 }
 
 /// Becomes the writer, which puts back what was not finished and what killed processes had for themselves, and settles the machine.
@@ -225,8 +228,10 @@ fn repair(machine: &dyn Machine) -> Result<Repaired, Failure> {
     let repair = writer.repaired().cloned();
     let abandoned = machine.latency().map(|probe| writer.put_back_abandoned(probe)).unwrap_or_default();
     let wanted = machine.settle().map_err(refused)?;
+    let forgotten = machine.ended().iter().map(|step| machine.called(&step.knob)).collect();
     writer.settle().map_err(refused)?;
-    Ok(Repaired { repair, abandoned, settled: wanted.iter().map(ToString::to_string).collect() })
+    let settled = wanted.iter().map(ToString::to_string).collect();
+    Ok(Repaired { repair, abandoned, settled, forgotten })
 }
 
 fn word(finding: &Finding) -> String {
@@ -263,6 +268,9 @@ impl Repaired {
         for step in &self.settled {
             ctx.out.line(format_args!("brought to what the sets want: {step}"));
         }
+        for what in &self.forgotten {
+            ctx.out.line(format_args!("forgotten, because it has ended: {what}"));
+        }
     }
 
     fn json(&self) -> Value {
@@ -272,6 +280,11 @@ impl Repaired {
             json!({ "what": r.what, "findings": findings })
         });
         let abandoned: Vec<String> = self.abandoned.iter().map(ToString::to_string).collect();
-        json!({ "unfinished": repair, "abandoned": abandoned, "settled": self.settled })
+        json!({
+            "unfinished": repair,
+            "abandoned": abandoned,
+            "settled": self.settled,
+            "forgotten": self.forgotten,
+        })
     }
 }

@@ -186,6 +186,19 @@ impl LinuxKnob {
     }
 }
 
+impl LinuxKnob {
+    /// The process or thread that the knob belongs to, if it is one's.
+    pub(crate) fn task(&self) -> Option<TaskId> {
+        match self {
+            LinuxKnob::Place(task)
+            | LinuxKnob::Mask(task)
+            | LinuxKnob::Policy(task)
+            | LinuxKnob::Pages(task) => Some(*task),
+            _ => None,
+        }
+    }
+}
+
 /// Whether a text is the name of one file.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))

@@ -38,6 +38,7 @@ mod counters;
 mod deadline;
 mod dispatcher;
 mod disturbances;
+mod ended;
 mod glance;
 mod hardware;
 mod hierarchy;

@@ -73,7 +73,7 @@ impl LinuxMachine {
         self.cgroups
     }
 
-    fn file(&self, tree: Tree, path: &str) -> Result<PathBuf, KnobError> {
+    pub(crate) fn file(&self, tree: Tree, path: &str) -> Result<PathBuf, KnobError> {
         match tree {
             Tree::Cgroup => self.os.group(path),
             Tree::Proc => Ok(self.os.root.proc.join(path)),
@@ -165,34 +165,6 @@ impl LinuxMachine {
     fn locked_dir(&self) -> PathBuf {
         let dir = self.os.hierarchy.mount().cloned().filter(|_| self.os.root.live && self.cgroups);
         dir.unwrap_or_else(|| self.os.root.state.clone())
-    }
-
-    /// What all baselines and records of things that are gone would need to be forgotten.
-    pub(crate) fn forgotten(&self) -> Vec<Step> {
-        let mut steps = Vec::new();
-        for knob in self.journal.baselines().into_keys() {
-            let parsed = LinuxKnob::parse(&knob);
-            if let Ok(LinuxKnob::Allowed(path)) = &parsed {
-                // A unit that has ended would come back with what we asked of it.
-                if self.os.group(path).is_ok_and(|d| !d.exists()) {
-                    let full = self.os.possible().to_string();
-                    steps.push(Step::new(knob, Some(full), None).releasing().tolerant());
-                }
-                continue;
-            }
-            let gone = match parsed {
-                Ok(LinuxKnob::Mask(task)) => matches!(self.os.mask(task), Err(KnobError::Gone)),
-                // One that is started again has its own list.
-                Ok(LinuxKnob::Balancer) => matches!(self.os.left_alone(), Err(KnobError::Gone)),
-                Ok(LinuxKnob::Controller(path)) => self.os.group(&path).is_ok_and(|d| !d.exists()),
-                Ok(LinuxKnob::File(tree, path)) => self.file(tree, &path).is_ok_and(|f| !f.exists()),
-                _ => false,
-            };
-            if gone {
-                steps.push(Step::new(knob, None, None).releasing());
-            }
-        }
-        steps
     }
 }
 
@@ -325,8 +297,11 @@ impl Knobs for LinuxMachine {
         }
         steps.extend(Steering::of(self).shelter_steps(&self.sheltered()?)?);
         steps.extend(self.settle_masks());
-        steps.extend(self.forgotten());
         Ok(steps)
+    }
+
+    fn ended(&self) -> Vec<Step> {
+        self.forgetting_ended()
     }
 
     fn publish(&self) -> Vec<String> {

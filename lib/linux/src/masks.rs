@@ -14,13 +14,13 @@ use crate::view::View;
 use crate::{LinuxMachine, names};
 use millpond_machine::{Knob, KnobError, Refusal, Step};
 use millpond_model::CpuSet;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// The value of a mask knob for a thread that may use all of its cpuset.
 pub(crate) const ALL: &str = "all";
 
 /// The record of a binding of ours.
-fn bind_record(task: TaskId) -> String {
+pub(crate) fn bind_record(task: TaskId) -> String {
     format!("bind.{}.{}", task.leader(), task.start)
 }
 
@@ -137,7 +137,7 @@ impl LinuxMachine {
         if !self.forgets_masks() {
             return Vec::new();
         }
-        let mut steps: Vec<Step> = self.stale_bindings();
+        let mut steps = Vec::new();
         for (knob, original) in self.journal.baselines() {
             let Ok(LinuxKnob::Mask(task)) = LinuxKnob::parse(&knob) else { continue };
             // One that has ended is forgotten elsewhere.
@@ -174,27 +174,5 @@ impl LinuxMachine {
         }
         let step = Step::new(knob.clone(), before, Some(original.to_owned())).tolerant();
         Ok(Some(if whole { step.releasing() } else { step.keeping() }))
-    }
-
-    fn stale_bindings(&self) -> Vec<Step> {
-        let dir = self.os.root.state.join("records");
-        let alive: BTreeMap<String, TaskId> = self
-            .journal
-            .baselines()
-            .into_keys()
-            .filter_map(|knob| match LinuxKnob::parse(&knob) {
-                Ok(LinuxKnob::Mask(task)) if self.os.mask(task).is_ok() => Some((bind_record(task), task)),
-                _ => None,
-            })
-            .collect();
-        let names = self.os.root.names(&dir).unwrap_or_default();
-        names
-            .into_iter()
-            .filter(|name| name.starts_with("bind.") && !alive.contains_key(name))
-            .map(|name| {
-                let before = self.os.root.read(&self.os.record_file(&name)).ok().flatten();
-                Step::new(LinuxKnob::Record(name).knob(), before, None)
-            })
-            .collect()
     }
 }

@@ -6,7 +6,7 @@ mod common;
 
 use common::HandMade;
 use common::commands::{EXCLUSIVE, SHARED, bind, bind_cpu, cpus, create, destroy};
-use millpond_machine::{Machine, Reason, Writer};
+use millpond_machine::{Knob, Knobs, Machine, Reason, Writer, is_at_rest};
 use millpond_model::{CpuId, Pid, PsetId, State};
 
 #[test]
@@ -138,4 +138,48 @@ fn a_binding_that_force_breaks_does_not_come_back_with_the_end_of_the_set() {
             assert!(machine.journal().baselines().is_empty());
         }
     }
+}
+
+#[test]
+fn what_is_kept_of_a_thread_that_has_ended_is_no_disorder_and_goes_with_the_next_change() {
+    for release in ["6.1.0\n", "6.17.0\n"] {
+        for v1 in [false, true] {
+            let made = HandMade::new(4, v1);
+            made.file("proc/sys/kernel/osrelease", release);
+            made.process(20, &[20, 21], "ends", 0);
+            made.process(30, &[30], "lives", 0);
+            let machine = made.machine();
+            bind_cpu(&machine, 20, Some(1)).unwrap();
+            bind_cpu(&machine, 30, Some(2)).unwrap();
+            assert!(machine.ended().is_empty(), "{release} {v1}");
+            made.exit(20);
+            assert!(machine.settle().unwrap().is_empty(), "{release} {v1}");
+            let kept = |thread: u32| {
+                let of_it = format!("mask:{}/{thread}@{}", if thread < 30 { 20 } else { 30 }, 1000 + thread);
+                machine.journal().baseline(&Knob(of_it)).is_some()
+            };
+            assert!(kept(20) && kept(21) && kept(30));
+            assert!(!is_at_rest(&machine).unwrap(), "poold forgets it");
+            bind_cpu(&machine, 30, None).unwrap();
+            assert!(!kept(20) && !kept(21), "{release} {v1}");
+            assert!(machine.ended().is_empty());
+            let records = std::fs::read_dir(made.dir.path().join("state/records")).map_or(0, Iterator::count);
+            assert_eq!(records, 0, "{release} {v1}");
+        }
+    }
+}
+
+#[test]
+fn a_number_that_another_thread_has_now_is_that_of_one_that_has_ended() {
+    let made = HandMade::new(4, true);
+    made.process(20, &[20], "ends", 0);
+    let machine = made.machine();
+    bind_cpu(&machine, 20, Some(1)).unwrap();
+    let text = made.read("proc/20/stat").replace(" 1020 ", " 2040 ");
+    made.file("proc/20/stat", &text);
+    made.file("proc/20/task/20/stat", &text);
+    assert!(machine.settle().unwrap().is_empty());
+    assert_eq!(machine.ended().iter().map(|s| s.knob.0.as_str()).collect::<Vec<_>>(), ["mask:20/20@1020"]);
+    Writer::open(&machine).unwrap().settle().unwrap();
+    assert!(machine.ended().is_empty() && machine.journal().baselines().is_empty());
 }

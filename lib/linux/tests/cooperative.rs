@@ -6,7 +6,7 @@ mod common;
 
 use common::HandMade;
 use millpond_machine::facets::CreateOptions;
-use millpond_machine::{Machine, Writer};
+use millpond_machine::{Knobs, Machine, Writer};
 use millpond_model::{CpuId, Pid, PsetId, PsetMode};
 
 fn without_cgroups() -> HandMade {
@@ -213,4 +213,23 @@ fn a_number_that_the_machine_takes_later_is_the_machines() {
     assert_eq!(list.iter().map(|s| s.id).collect::<Vec<_>>(), [PsetId(1)]);
     assert_eq!(user.threads().unwrap().lwps(Pid(20)).unwrap()[0].set, PsetId::DEFAULT);
     rights(&made, true, true);
+}
+
+#[test]
+fn the_record_of_a_member_that_has_ended_goes_with_the_next_change() {
+    let made = without_cgroups();
+    made.process(20, &[20], "ends", 0);
+    made.process(30, &[30], "lives", 0);
+    let machine = made.machine();
+    create(&machine, &[1]);
+    bind(&machine, 20, Some(1));
+    bind(&machine, 30, Some(1));
+    made.exit(20);
+    assert!(machine.settle().unwrap().is_empty());
+    let ended: Vec<String> = machine.ended().iter().map(ToString::to_string).collect();
+    assert_eq!(ended, ["mask:20/20@1020: absent -> absent", "record:member.20@1020: 1 -> absent"]);
+    Writer::open(&machine).unwrap().settle().unwrap();
+    assert!(machine.ended().is_empty());
+    assert_eq!(made.read("state/records/member.20@1020"), "(absent)");
+    assert_eq!(made.read("state/records/member.30@1030"), "1");
 }

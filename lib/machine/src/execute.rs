@@ -137,7 +137,7 @@ impl<'m> Writer<'m> {
     /// # Errors
     /// As for [`Writer::commit`].
     pub fn settle(&self) -> Result<Committed<()>, Refusal> {
-        let steps = self.machine.settle()?;
+        let steps = to_do(self.machine)?;
         if steps.is_empty() {
             return Ok(Committed { outcome: (), notes: self.machine.publish(), steps: 0 });
         }
@@ -158,7 +158,7 @@ impl<'m> Writer<'m> {
                 }
                 journal.moment(&format!("step-{}", applied.len()));
             }
-            steps = self.machine.settle()?;
+            steps = to_do(self.machine)?;
             steps.retain(|s| !tolerated.contains(&s.knob));
             if steps.is_empty() {
                 return Ok(());
@@ -197,6 +197,13 @@ impl<'m> Writer<'m> {
     }
 }
 
+/// What a writer does beside a change: what the sets want, and forgetting what has ended.
+fn to_do(machine: &dyn Machine) -> Result<Vec<Step>, Refusal> {
+    let mut steps = machine.settle()?;
+    steps.extend(machine.ended());
+    Ok(steps)
+}
+
 /// Whether a writer would find nothing to do on a machine that nobody wants to change: nothing is unfinished, nothing is other than its sets want it, and
 /// nobody is to be told of anything. Reads only, and holds nobody up.
 ///
@@ -204,7 +211,7 @@ impl<'m> Writer<'m> {
 /// [`Refusal`] when the machine or its journal cannot be read.
 pub fn is_at_rest(machine: &dyn Machine) -> Result<bool, Refusal> {
     let unfinished = machine.journal().unfinished().map_err(cannot_journal)?;
-    Ok(unfinished.is_none() && machine.settle()?.is_empty() && machine.is_published())
+    Ok(unfinished.is_none() && to_do(machine)?.is_empty() && machine.is_published())
 }
 
 fn cannot_journal(error: JournalError) -> Refusal {

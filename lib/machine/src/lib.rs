@@ -172,6 +172,12 @@ pub trait Knobs {
     /// [`Refusal`] when the machine cannot be read.
     fn settle(&self) -> Result<Vec<Step>, Refusal>;
 
+    /// What is still kept of threads, processes, groups and devices that have ended: steps that forget it, and change nothing that lives. It is no
+    /// disorder; [`Writer`] does it with each change. Reads only. A machine that forgets by itself has none.
+    fn ended(&self) -> Vec<Step> {
+        Vec::new()
+    }
+
     /// What people call a knob, for messages: `the processors of set 1`, `interrupt 24 (eth0-rx-0)`. Where the
     /// machine has no better word, the knob's own text.
     fn called(&self, knob: &Knob) -> String {

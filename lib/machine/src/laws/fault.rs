@@ -207,6 +207,10 @@ impl Knobs for Faulty<'_> {
         self.machine.settle()
     }
 
+    fn ended(&self) -> Vec<Step> {
+        self.machine.ended()
+    }
+
     fn publish(&self) -> Vec<String> {
         if self.dead() { Vec::new() } else { self.machine.publish() }
     }

@@ -1,0 +1,81 @@
+//! Originals and records of threads, processes, cgroups, units and devices that no longer exist.
+//!
+//! All that is kept beside the kernel is an original value in the journal (a *baseline*) or a file among the records. Both name
+//! what they belong to: a task with its start time, a path, a unit. This is the one place that asks whether that still exists.
+//!
+//! | what is kept | it has ended when |
+//! |---|---|
+//! | the original of `mask:`, `place:`, `policy:`, `pages:` | the task with that start time is gone or a zombie |
+//! | the original of a file, a controller or a property of a unit | its file or cgroup is gone |
+//! | the original of what irqbalance leaves alone | the daemon does not run |
+//! | `bind.TID.START` | no thread with a remembered mask has that name |
+//! | `member.PID@START` | the process with that start time is gone |
+//!
+//! A record of an ended thing is never acted on, because every reader compares start times. So it is untidy and not wrong:
+//! the next change forgets it.
+
+use crate::LinuxMachine;
+use crate::knob::{LinuxKnob, TaskId};
+use crate::masks::bind_record;
+use millpond_machine::{Knob, KnobError, Step};
+use std::collections::BTreeSet;
+
+impl LinuxMachine {
+    /// The steps that forget what has ended.
+    pub(crate) fn forgetting_ended(&self) -> Vec<Step> {
+        let known: Vec<(Knob, LinuxKnob)> = self
+            .journal
+            .baselines()
+            .into_keys()
+            .filter_map(|knob| LinuxKnob::parse(&knob).ok().map(|parsed| (knob, parsed)))
+            .collect();
+        let mut steps: Vec<Step> =
+            known.iter().filter_map(|(knob, parsed)| self.forgetting(knob, parsed)).collect();
+        let bound: BTreeSet<String> = known
+            .iter()
+            .filter_map(|(_, parsed)| match parsed {
+                LinuxKnob::Mask(task) if !self.has_ended(*task) => Some(bind_record(*task)),
+                _ => None,
+            })
+            .collect();
+        let names = self.os.root.names(&self.os.record_file("")).unwrap_or_default();
+        for name in names {
+            let ended = match name.strip_prefix("member.").map(str::parse::<TaskId>) {
+                Some(Ok(process)) => self.is_another(process),
+                _ => name.starts_with("bind.") && !bound.contains(&name),
+            };
+            if ended {
+                let before = self.os.root.read(&self.os.record_file(&name)).ok().flatten();
+                steps.push(Step::new(LinuxKnob::Record(name).knob(), before, None));
+            }
+        }
+        steps
+    }
+
+    /// The step that forgets an original whose owner has ended.
+    fn forgetting(&self, knob: &Knob, parsed: &LinuxKnob) -> Option<Step> {
+        let no_group = |path: &str| self.os.group(path).is_ok_and(|dir| !dir.exists());
+        let ended = match parsed {
+            // A unit that has ended would come back with what was asked of it.
+            LinuxKnob::Allowed(path) if no_group(path) => {
+                let full = self.os.possible().to_string();
+                return Some(Step::new(knob.clone(), Some(full), None).releasing().tolerant());
+            }
+            // One that is started again has its own list.
+            LinuxKnob::Balancer => matches!(self.os.left_alone(), Err(KnobError::Gone)),
+            LinuxKnob::Controller(path) => no_group(path),
+            LinuxKnob::File(tree, path) => self.file(*tree, path).is_ok_and(|file| !file.exists()),
+            other => other.task().is_some_and(|task| self.has_ended(task)),
+        };
+        ended.then(|| Step::new(knob.clone(), None, None).releasing())
+    }
+
+    fn has_ended(&self, task: TaskId) -> bool {
+        matches!(self.os.still(task), Err(KnobError::Gone))
+    }
+
+    /// Whether no process has this number and start time. A process whose first thread has ended is one still.
+    fn is_another(&self, process: TaskId) -> bool {
+        self.os.stat(process.pid, None).is_ok_and(|stat| stat.is_none_or(|stat| stat.start != process.start))
+    }
+}
