@@ -229,6 +229,7 @@ pub(crate) fn not_opened(error: &OpenError) -> Failure {
     let complaint = Complaint::new(what, reason);
     Failure::Refused(match error {
         OpenError::Saved { why, .. } if why == NO_FILE => complaint.hint("--machine NAME makes a fresh one"),
+        OpenError::State { .. } => complaint.hint("name a directory of your own with MILLPOND_STATE"),
         OpenError::Saved { .. } => complaint.hint("the file is left as it is; name another one"),
         _ => complaint,
     })

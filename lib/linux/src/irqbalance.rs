@@ -10,9 +10,11 @@
 //! what it was told is written down first, in the state directory, and believed for two rounds; then its answer
 //! counts again.
 
+use crate::files::{Replacing, replace_file};
 use crate::knob::{LinuxKnob, list_value};
 use crate::os::knob_error;
 use crate::procfs::{STATE, stat_field};
+use crate::state_dir::make_state_dir;
 use crate::{LinuxMachine, Os, words};
 use millpond_machine::{Knob, KnobError, Step, Value};
 use millpond_model::CpuSet;
@@ -255,8 +257,8 @@ impl Os {
             return Err(KnobError::Gone);
         };
         let memo = Memo { pid: daemon.pid, start: stat.start, list: cpus.clone() };
-        fs::create_dir_all(&self.root.state)
-            .and_then(|()| fs::write(self.memo_file(), memo.text()))
+        make_state_dir(&self.root.state)
+            .and_then(|()| replace_file(&self.memo_file(), memo.text().as_bytes(), Replacing::default()))
             .map_err(|e| {
                 daemon.deaf(&format!("what it is told cannot be written down: {}", knob_error(e)))
             })?;

@@ -158,6 +158,19 @@ impl LinuxKnob {
     pub fn parse(knob: &Knob) -> Result<LinuxKnob, KnobError> {
         let unknown = || KnobError::Unknown(knob.0.clone());
         let (kind, rest) = knob.0.split_once(':').ok_or_else(unknown)?;
+        // A journal is a file: no text in it leads out of the tree that its kind names.
+        let names_file = match kind {
+            "proc" => rest.starts_with("irq/") && stays_within(rest),
+            "sys" => PLACES_OF_SYS.iter().any(|place| rest.starts_with(place)) && stays_within(rest),
+            "dir" | "cg" | "controller" | "unit" | "allowed" | "memory" | "label" => {
+                rest.starts_with('/') && stays_within(rest)
+            }
+            "record" | "kept" => is_file_name(rest),
+            _ => true,
+        };
+        if !names_file {
+            return Err(unknown());
+        }
         Ok(match kind {
             "dir" => LinuxKnob::Dir(rest.to_owned()),
             "cg" => LinuxKnob::File(Tree::Cgroup, rest.to_owned()),
@@ -199,7 +212,20 @@ impl LinuxKnob {
     }
 }
 
-/// Whether a text is the name of one file.
+/// Where in sysfs there are files that we change: online states, unbound workqueues, RPS/XPS masks.
+const PLACES_OF_SYS: [&str; 3] = ["devices/system/cpu/", "devices/virtual/workqueue/", "class/net/"];
+
+/// Whether a path below a tree leads nowhere else.
+fn stays_within(path: &str) -> bool {
+    !path.contains('\0') && path.split('/').all(|part| part != "..")
+}
+
+/// Whether a text is the name of one file that is not hidden.
+fn is_file_name(text: &str) -> bool {
+    !text.is_empty() && !text.starts_with('.') && !text.contains(['/', '\0'])
+}
+
+/// Whether a text is a word.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
 }
@@ -274,26 +300,26 @@ mod tests {
     }
 
     fn any_knob() -> impl Strategy<Value = LinuxKnob> {
-        let path = "(/[a-z+@.#:0-9-]{1,12}){1,3}";
+        let path = "(/[a-z+@#:0-9-][a-z+@.#:0-9-]{0,11}){1,3}";
         prop_oneof![
             path.prop_map(LinuxKnob::Dir),
             Just(LinuxKnob::Balancer),
             path.prop_map(|p| LinuxKnob::File(Tree::Cgroup, p)),
-            path.prop_map(|p| LinuxKnob::File(Tree::Proc, p)),
-            path.prop_map(|p| LinuxKnob::File(Tree::Sys, p)),
+            path.prop_map(|p| LinuxKnob::File(Tree::Proc, format!("irq{p}"))),
+            path.prop_map(|p| LinuxKnob::File(Tree::Sys, format!("devices/system/cpu{p}"))),
             path.prop_map(LinuxKnob::Controller),
             path.prop_map(LinuxKnob::Unit),
             path.prop_map(LinuxKnob::Allowed),
             path.prop_map(LinuxKnob::AllowedMemory),
             any_task().prop_map(LinuxKnob::Pages),
-            "[a-z@.-]{1,12}".prop_map(LinuxKnob::Kept),
+            "[a-z@-][a-z@.-]{0,11}".prop_map(LinuxKnob::Kept),
             (path, "[a-z]{1,8}").prop_map(|(p, k)| LinuxKnob::Label(p, k)),
             any_task().prop_map(LinuxKnob::Place),
             any_task().prop_map(LinuxKnob::Mask),
             any_task().prop_map(LinuxKnob::Policy),
             "[A-Z_a-z]{1,12}".prop_map(LinuxKnob::Osnoise),
             "millpond-[0-9]{1,6}".prop_map(LinuxKnob::Tracer),
-            "[a-z.0-9]{1,12}".prop_map(LinuxKnob::Record),
+            "[a-z0-9][a-z.0-9]{0,11}".prop_map(LinuxKnob::Record),
         ]
     }
 
@@ -330,6 +356,40 @@ mod tests {
         #[test]
         fn parsing_any_text_never_panics(text in ".{0,30}") {
             let _ = LinuxKnob::parse(&Knob(text));
+        }
+    }
+
+    #[test]
+    fn no_knob_of_a_journal_leads_out_of_its_tree() {
+        for text in [
+            "record:../../home/u/.profile",
+            "record:a/b",
+            "record:..",
+            "record:.hidden",
+            "record:",
+            "kept:../../../etc/x",
+            "proc:../etc/passwd",
+            "proc:/etc/passwd",
+            "proc:irq/../../etc/passwd",
+            "proc:self/root/etc/passwd",
+            "proc:sys/kernel/core_pattern",
+            "sys:/etc/passwd",
+            "sys:devices/system/cpu/../../../../etc/passwd",
+            "sys:kernel/../../etc/passwd",
+            "sys:kernel/debug/x",
+            "cg:/../../../etc/passwd",
+            "cg:etc/passwd",
+            "dir:/../x",
+            "controller:/a/../../x",
+            "label:/../x#set",
+            "unit:/../x",
+            "allowed:/../x",
+            "memory:/../x",
+            "osnoise:../x",
+            "tracer:../x",
+        ] {
+            let knob = Knob(text.to_owned());
+            assert_eq!(LinuxKnob::parse(&knob), Err(KnobError::Unknown(text.to_owned())), "{text}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! The machine: its facets in one place, and its knobs.
 
 use crate::clock::LinuxClock;
+use crate::files::{Replacing, replace_file};
 use crate::glance::Glance;
 use crate::hierarchy::{Hierarchy, lists_cpuset};
 use crate::knob::{LinuxKnob, Tree, canonical, list_value, written};
@@ -9,6 +10,7 @@ use crate::notices::{self, Told};
 use crate::os::{NO_ROOM, knob_error};
 use crate::plan::{Wanted, plan};
 use crate::shelter::{self, Steering};
+use crate::state_dir::make_state_dir;
 use crate::view::is_within;
 use crate::words;
 use crate::{Os, Root, is_gone};
@@ -20,7 +22,7 @@ use millpond_machine::{
 use millpond_model::CpuSet;
 use std::cell::{OnceCell, RefCell};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How often one looks whether an interrupt took its list: one that nobody uses may never do so, and there may be many of these.
@@ -155,6 +157,13 @@ impl LinuxMachine {
         Ok(false)
     }
 
+    /// Removes what writers that were killed left of records that they were about to replace. Only the holder of the lock may.
+    fn remove_drafts(&self, dir: &Path) {
+        for name in self.os.root.names(dir).unwrap_or_default().iter().filter(|name| name.starts_with('.')) {
+            let _ = fs::remove_file(dir.join(name));
+        }
+    }
+
     fn controller(&self, path: &str) -> Result<Option<Value>, KnobError> {
         let file = self.os.group(path)?.join("cgroup.subtree_control");
         let text = self.os.root.read_value(&file).map_err(knob_error)?.unwrap_or_default();
@@ -274,12 +283,14 @@ impl Knobs for LinuxMachine {
                     None => match fs::remove_file(&file) {
                         Err(error) if is_gone(&error) => Ok(()),
                         result => {
+                            self.remove_drafts(dir);
                             // The last record takes the directory along; while there are others it stays.
                             let _ = fs::remove_dir(dir);
                             result
                         }
                     },
-                    Some(value) => fs::create_dir_all(dir).and_then(|()| fs::write(&file, value)),
+                    Some(value) => fs::create_dir_all(dir)
+                        .and_then(|()| replace_file(&file, value.as_bytes(), state_file())),
                 };
                 result.map_err(knob_error)
             }
@@ -297,6 +308,7 @@ impl Knobs for LinuxMachine {
         }
         steps.extend(Steering::of(self).shelter_steps(&self.sheltered()?)?);
         steps.extend(self.settle_masks());
+        steps.extend(self.damaged_record());
         Ok(steps)
     }
 
@@ -326,9 +338,8 @@ impl Knobs for LinuxMachine {
 
     fn lock(&self) -> Result<Box<dyn Guard>, Refusal> {
         let dir = self.locked_dir();
-        if !dir.exists() {
-            fs::create_dir_all(&dir).map_err(|e| Refusal::operation(Reason::Journal(e.to_string())))?;
-        }
+        // What is there is believed and put back: nobody else may have written it.
+        make_state_dir(&self.os.root.state).map_err(|e| state_refused(&e))?;
         let held = self.lock_dir(&dir)?;
         self.glance.end();
         Ok(held)
@@ -345,6 +356,21 @@ impl Knobs for LinuxMachine {
         };
         // Who asks runs in the boot that is asked for; a paper machine may be booted under us.
         if self.os.root.live { self.boot.get_or_init(read).clone() } else { read() }
+    }
+}
+
+/// Files of the state directory: members of pools and listings of others read them.
+fn state_file() -> Replacing {
+    Replacing { mode: Some(0o644), must_be_new: false }
+}
+
+fn state_refused(error: &std::io::Error) -> Refusal {
+    let refusal = Refusal::operation(Reason::Journal(error.to_string()));
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied => {
+            refusal.hint("name a directory of your own with MILLPOND_STATE")
+        }
+        _ => refusal,
     }
 }
 

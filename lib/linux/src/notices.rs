@@ -4,21 +4,19 @@
 //! there is no moment at which they could be forgotten for good. A file is replaced whole, so that nobody reads half of one, and only where it
 //! differs, so that nobody is woken for nothing.
 
+use crate::files::{Replacing, replace_file};
 use crate::pools::recorded;
 use crate::{Os, is_gone};
 use millpond_model::pools::{PoolNode, PoolNotice, PoolSize, PoolsState, PsetNode, notice_file};
 use millpond_model::{CpuSet, PsetId};
 use std::collections::BTreeMap;
-use std::fs::{self, File, Permissions};
-use std::io::{self, Write};
+use std::fs::{self, Permissions};
+use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 /// Their directory in the state directory.
 const DIR: &str = "pools";
-
-/// A file on its way. No pool's file begins with a dot.
-const NEW: &str = ".new";
 
 /// Makes the files what they should be. Gives what could not be done, in words.
 pub(crate) fn publish(os: &Os) -> Vec<String> {
@@ -125,16 +123,5 @@ fn tell(dir: &Path, name: &str, to: &PoolNotice) -> io::Result<()> {
         // Members are anybody; whoever must not read it is kept out of the state directory.
         fs::set_permissions(dir, Permissions::from_mode(0o755))?;
     }
-    let new = dir.join(NEW);
-    let replaced = write_new(&new, &to.to_string()).and_then(|()| fs::rename(&new, &file));
-    if replaced.is_err() {
-        let _ = fs::remove_file(&new);
-    }
-    replaced
-}
-
-fn write_new(file: &Path, text: &str) -> io::Result<()> {
-    let mut out = File::create(file)?;
-    out.set_permissions(Permissions::from_mode(0o644))?;
-    out.write_all(text.as_bytes())
+    replace_file(&file, to.to_string().as_bytes(), Replacing { mode: Some(0o644), must_be_new: false })
 }

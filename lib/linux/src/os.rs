@@ -1,12 +1,14 @@
 //! The primitives: one file, one directory, one label, one task, one mask. On a live root the kernel does the
 //! work; on a paper root `paper` does the little that makes the files tell the truth.
 
+use crate::files::{Replacing, replace_file};
 use crate::hierarchy::Hierarchy;
 use crate::knob::TaskId;
 use crate::{Root, affinity, is_gone, paper};
 use millpond_machine::{KnobError, Value};
 use millpond_model::{CpuId, CpuSet};
 use rustix::fs::{XattrFlags, getxattr, removexattr, setxattr};
+use rustix::io::Errno;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,6 +17,9 @@ use std::path::{Path, PathBuf};
 
 /// The prefix of our extended attributes.
 const LABEL_PREFIX: &str = "user.millpond.";
+
+/// The longest extended attribute, in bytes (xattr(7)): the label of a set with some 800 containers, or with every CPU of the largest machine.
+const LABEL_MAX: usize = 65536;
 
 /// What the kernel means by "no space left" of a list or a place.
 pub(crate) const NO_ROOM: &str = "the kernel has no room for it (no space left)";
@@ -153,16 +158,7 @@ impl Os {
         if !self.root.live {
             return self.root.read(&paper::label_file(&dir, key)).map_err(knob_error);
         }
-        let name = format!("{LABEL_PREFIX}{key}");
-        let mut buffer = vec![0u8; 4096];
-        match getxattr(&dir, name.as_str(), &mut buffer) {
-            Ok(len) => {
-                buffer.truncate(len);
-                Ok(Some(String::from_utf8_lossy(&buffer).into_owned()))
-            }
-            Err(rustix::io::Errno::NODATA | rustix::io::Errno::NOENT | rustix::io::Errno::NOTSUP) => Ok(None),
-            Err(error) => Err(knob_error(error.into())),
-        }
+        read_attribute(&dir, &format!("{LABEL_PREFIX}{key}"))
     }
 
     /// Sets or removes a label of a cgroup.
@@ -177,10 +173,12 @@ impl Os {
                 setxattr(&dir, name.as_str(), value.as_bytes(), XattrFlags::empty()).map_err(Into::into)
             }
             (true, None) => match removexattr(&dir, name.as_str()) {
-                Err(rustix::io::Errno::NODATA) => Ok(()),
+                Err(Errno::NODATA) => Ok(()),
                 result => result.map_err(Into::into),
             },
-            (false, Some(value)) => fs::write(paper::label_file(&dir, key), value),
+            (false, Some(value)) => {
+                replace_file(&paper::label_file(&dir, key), value.as_bytes(), Replacing::default())
+            }
             (false, None) => match fs::remove_file(paper::label_file(&dir, key)) {
                 Err(error) if is_gone(&error) => Ok(()),
                 result => result,
@@ -332,6 +330,22 @@ impl Os {
     }
 }
 
+/// An extended attribute, of any length that the kernel keeps.
+fn read_attribute(of: &Path, name: &str) -> Result<Option<String>, KnobError> {
+    let mut buffer = vec![0u8; 4096];
+    loop {
+        match getxattr(of, name, &mut buffer) {
+            Ok(len) => {
+                buffer.truncate(len);
+                return Ok(Some(String::from_utf8_lossy(&buffer).into_owned()));
+            }
+            Err(Errno::RANGE) if buffer.len() < LABEL_MAX => buffer.resize(LABEL_MAX, 0),
+            Err(Errno::NODATA | Errno::NOENT | Errno::NOTSUP) => return Ok(None),
+            Err(error) => return Err(knob_error(error.into())),
+        }
+    }
+}
+
 /// `6.12.107+deb13-amd64` is (6, 12).
 fn parse_release(text: &str) -> Option<(u32, u32)> {
     let mut numbers = text.split(|c: char| !c.is_ascii_digit());
@@ -346,6 +360,7 @@ pub fn knob_error(error: io::Error) -> KnobError {
         Some(libc::EACCES | libc::EPERM) => KnobError::NotPermitted,
         Some(libc::EROFS) => KnobError::ReadOnly,
         Some(libc::ENOSPC) => KnobError::Refused(NO_ROOM.into()),
+        Some(libc::E2BIG) => KnobError::Refused("it is longer than the kernel keeps (65536 bytes)".into()),
         Some(libc::EBUSY) => KnobError::Refused(BUSY.into()),
         Some(libc::EINVAL) => KnobError::Refused("the kernel says that it is not valid".into()),
         _ => KnobError::Refused(error.to_string()),
@@ -362,6 +377,22 @@ fn explain_attach(error: KnobError) -> KnobError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_label_of_any_length_that_the_kernel_keeps_is_read() {
+        let name = "user.millpond.set";
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert_eq!(read_attribute(file.path(), name), Ok(None));
+        for length in [1, 4096, 4097, 20_000, LABEL_MAX] {
+            let text = "x".repeat(length);
+            if let Err(error) = setxattr(file.path(), name, text.as_bytes(), XattrFlags::empty()) {
+                let test = "a_label_of_any_length_that_the_kernel_keeps_is_read";
+                println!("skipped: {test}: this file system keeps none of {length} bytes: {error}");
+                return;
+            }
+            assert_eq!(read_attribute(file.path(), name), Ok(Some(text)), "{length}");
+        }
+    }
 
     #[test]
     fn releases_of_all_distributions_are_understood() {

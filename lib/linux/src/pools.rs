@@ -38,6 +38,14 @@ impl LinuxMachine {
         }
     }
 
+    /// The step that drops a record of the configuration that cannot be understood, as a disk that filled up or another program may leave one.
+    /// Its sets stay, as sets without pools.
+    pub(crate) fn damaged_record(&self) -> Option<Step> {
+        let is = self.os.root.read(&self.os.record_file(RECORD)).ok().flatten()?;
+        let is_damaged = serde_json::from_str::<PoolsState>(&is).is_err();
+        is_damaged.then(|| Step::new(LinuxKnob::Record(RECORD.to_owned()).knob(), Some(is), None))
+    }
+
     /// The step that replaces the record.
     fn record_step(&self, to: Option<&PoolsState>) -> Option<Step> {
         let before = self.os.root.read(&self.os.record_file(RECORD)).ok().flatten();
@@ -200,6 +208,7 @@ impl Pools for LinuxMachine {
                 if names::owner(&path).is_none_or(|stands_in| stands_in != set) {
                     self.may_be_steered(name, &path)?;
                     state.zones.remove(&path);
+                    self.forget_ended_of(&mut state);
                     if !to.is_default() {
                         state.zones.insert(path.clone(), to);
                     }

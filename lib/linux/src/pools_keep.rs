@@ -51,6 +51,7 @@ impl LinuxMachine {
         let stands_in = names::owner(&path);
         if stands_in.is_none() {
             state.zones.remove(&path);
+            self.forget_ended_of(&mut state);
             if !to.is_default() {
                 state.zones.insert(path.clone(), to);
             }

@@ -4,6 +4,7 @@
 //! sheltered processors; where nothing would be left, all processors that are not sheltered. The last release
 //! of a shelter therefore restores every list, and a device that appears later is steered at the next check.
 
+use crate::files::{Replacing, replace_file};
 use crate::knob::{LinuxKnob, Tree, canonical, list_value};
 use crate::{LinuxMachine, Os};
 use millpond_machine::facets::{Interrupt, InterruptKind};
@@ -245,7 +246,8 @@ impl Os {
         let knob = LinuxKnob::File(tree, path.to_owned()).knob();
         let known = self.root.read(&self.refusals()).ok().flatten().unwrap_or_default();
         if path.starts_with("irq/") && known.lines().all(|line| line != knob.0) {
-            let _ = std::fs::write(self.refusals(), format!("{known}\n{knob}").trim_start());
+            let text = format!("{known}\n{knob}");
+            let _ = replace_file(&self.refusals(), text.trim_start().as_bytes(), Replacing::default());
         }
     }
 }

@@ -11,10 +11,15 @@ use crate::plan::{Wanted, plan};
 use crate::view::{RootTasks, View};
 use millpond_machine::facets::Zone;
 use millpond_machine::{Change, Reason, Refusal, Subject, Zones};
-use millpond_model::PsetId;
+use millpond_model::pools::PoolsState;
+use millpond_model::{PoolId, PsetId};
+use std::collections::BTreeSet;
 
 /// How deep zones are looked for: a container of a pod of a class of a slice.
 const DEPTH_MAX: usize = 6;
+
+/// So many zones that have ended are remembered for each set: a container that is restarted may come back under its name.
+const ENDED_MAX: usize = 32;
 
 /// What sort of group a cgroup's name stands for, and what users call it. `None` for the root.
 pub(crate) fn classify(path: &str) -> Option<(&'static str, String)> {
@@ -51,6 +56,12 @@ fn manager(path: &str) -> Option<(&'static str, &'static str)> {
         return Some(("a user's own manager", "bind the processes instead (psrset -b)"));
     }
     None
+}
+
+/// How many services, scopes and containers a cgroup is inside of: each makes the groups below it by itself, and gives them any name.
+fn managers_above(path: &str) -> usize {
+    let above = path.match_indices('/').skip(1).filter_map(|(at, _)| classify(&path[..at]));
+    above.filter(|(kind, _)| matches!(*kind, "unit" | "container")).count()
 }
 
 impl LinuxMachine {
@@ -97,15 +108,53 @@ impl LinuxMachine {
     pub(crate) fn zone_called(&self, zone: &str) -> Result<(String, Zone), Refusal> {
         let refuse = |reason| Refusal::new(Subject::Zone(zone.to_owned()), reason);
         let zones = self.zone_paths()?;
-        let mut matching = zones.into_iter().filter(|(path, z)| path == zone || z.name == zone);
-        let Some((path, found)) = matching.next() else { return Err(refuse(Reason::NoSuchZone)) };
-        if let Some((second, _)) = matching.next() {
+        let mut matching: Vec<(String, Zone)> =
+            zones.into_iter().filter(|(path, z)| path == zone || z.name == zone).collect();
+        // Anybody may call a group as they like in a tree that is theirs: it counts less than one of the system.
+        matching.sort_by_key(|(path, _)| (path != zone, managers_above(path)));
+        let rank = |found: &(String, Zone)| (found.0 != zone, managers_above(&found.0));
+        let mut matching = matching.into_iter();
+        let Some(best) = matching.next() else { return Err(refuse(Reason::NoSuchZone)) };
+        let rival = matching.next().filter(|second| rank(second) == rank(&best));
+        let (path, found) = best;
+        if let Some((second, _)) = rival {
             let why = format!("two groups are called so: {path} and {second}");
             return Err(refuse(Reason::Machine(why)).hint("name it by its path"));
         }
         match manager(&path) {
             Some((who, hint)) => Err(refuse(Reason::ManagedElsewhere(who.to_owned())).hint(hint)),
             None => Ok((path, found)),
+        }
+    }
+}
+
+impl LinuxMachine {
+    /// Forgets zones that have ended, beyond the last [`ENDED_MAX`]. Only containers and scopes: their names are not given again, while a unit that
+    /// was stopped starts under the same one.
+    pub(crate) fn forget_ended(&self, zones: &mut Vec<String>) {
+        let has_ended = |path: &String| {
+            let comes_back =
+                classify(path).is_none_or(|(kind, name)| kind != "container" && !name.ends_with(".scope"));
+            !comes_back && self.os.group(path).is_ok_and(|dir| !dir.exists())
+        };
+        let mut excess = zones.iter().filter(|path| has_ended(path)).count().saturating_sub(ENDED_MAX);
+        zones.retain(|path| {
+            let goes = excess > 0 && has_ended(path);
+            excess -= usize::from(goes);
+            !goes
+        });
+    }
+}
+
+impl LinuxMachine {
+    /// The same for the zones of each pool.
+    pub(crate) fn forget_ended_of(&self, state: &mut PoolsState) {
+        let pools: BTreeSet<PoolId> = state.zones.values().copied().collect();
+        for pool in pools {
+            let of_pool = state.zones.iter().filter(|(_, of)| **of == pool);
+            let mut zones: Vec<String> = of_pool.map(|(path, _)| path.clone()).collect();
+            self.forget_ended(&mut zones);
+            state.zones.retain(|path, of| *of != pool || zones.contains(path));
         }
     }
 }
@@ -125,6 +174,7 @@ impl Zones for LinuxMachine {
         let mut sets = view.sets();
         for set in sets.values_mut() {
             set.zones.retain(|z| *z != path);
+            self.forget_ended(&mut set.zones);
         }
         let to = to.filter(|s| !s.is_default());
         if let Some(id) = to {
@@ -162,6 +212,20 @@ mod tests {
         assert_eq!(name("/lxc.payload.web").as_deref(), Some("container web"));
         assert_eq!(name("/user.slice/user-1000.slice").as_deref(), Some("slice user-1000.slice"));
         assert_eq!(name("/a/b").as_deref(), Some("group /a/b"));
+    }
+
+    #[test]
+    fn what_is_inside_of_services_and_containers_counts_less() {
+        let id = "0123456789abcdef".repeat(4);
+        for (path, above) in [
+            ("/system.slice/nginx.service", 0),
+            ("/user.slice/user-1000.slice/user@1000.service/app.slice/nginx.service", 1),
+            (&format!("/docker/{id}/system.slice/nginx.service"), 1),
+            (&format!("/machine.slice/machine-a.scope/docker/{id}/x.service"), 2),
+            (&format!("/docker/{id}"), 0),
+        ] {
+            assert_eq!(managers_above(path), above, "{path}");
+        }
     }
 
     #[test]

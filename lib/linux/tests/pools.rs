@@ -442,3 +442,28 @@ fn a_processor_that_vanishes_half_way_through_a_commit_breaks_nothing() {
         assert!(struck > 4, "only {struck} moments");
     }
 }
+
+#[test]
+fn a_record_of_pools_that_is_damaged_is_noticed_and_dropped_by_a_repair() {
+    for v1 in BOTH {
+        let made = HandMade::new(4, v1);
+        let machine = made.machine();
+        enable(&machine, false);
+        add(&machine, "web", &[2, 3]);
+        for damage in ["", "{\"conf\":"] {
+            let whole = made.read("state/records/pools");
+            made.file("state/records/pools", damage);
+            let wants = machine.settle().unwrap();
+            let knobs: Vec<&str> = wants.iter().map(|step| step.knob.0.as_str()).collect();
+            assert_eq!(knobs, ["record:pools"], "{v1} {damage}");
+            made.file("state/records/pools", &whole);
+            assert!(machine.settle().unwrap().is_empty());
+        }
+        made.file("state/records/pools", "");
+        Writer::open(&machine).unwrap().settle().unwrap();
+        assert_eq!(made.read("state/records/pools"), "(absent)");
+        assert!(machine.pools().unwrap().state().unwrap().is_none());
+        let left: Vec<PsetId> = machine.psets().unwrap().list().unwrap().iter().map(|set| set.id).collect();
+        assert_eq!(left, [PsetId(1)], "its set stays, and can be destroyed");
+    }
+}

@@ -175,3 +175,50 @@ fn zones_that_are_not_ours_to_bind_are_refused() {
     );
     assert_eq!(bind_zone(&machine, "a.service", Some(9)).unwrap_err().reason, Reason::NoSuchPset);
 }
+
+#[test]
+fn a_group_of_a_user_does_not_hide_the_unit_of_the_system() {
+    let made = served(false, "6.12.1\n");
+    let user = "user.slice/user-4002.slice/user@4002.service/app.slice";
+    let mut path = String::new();
+    for part in user.split('/').skip(1).chain(["a.service"]) {
+        path = if path.is_empty() { format!("user.slice/{part}") } else { format!("{path}/{part}") };
+        group(&made, &path, "");
+    }
+    let machine = made.machine();
+    set_of(&machine, &[2, 3]);
+    bind_zone(&machine, "a.service", Some(1)).unwrap();
+    let label = made.read("cgroup/mpset1/.label.set");
+    assert!(label.contains(r#""zones":["/system.slice/a.service"]"#), "{label}");
+    let theirs = format!("/{path}");
+    let refused = bind_zone(&machine, &theirs, Some(1)).unwrap_err();
+    assert!(matches!(refused.reason, Reason::ManagedElsewhere(_)), "by its path it is meant: {refused}");
+}
+
+#[test]
+fn of_containers_that_ended_a_set_remembers_the_last_ones() {
+    for v1 in [false, true] {
+        let made = served(v1, "6.1.0\n");
+        let all = if v1 { "0-3\n" } else { "" };
+        group(&made, "docker", all);
+        let machine = made.machine();
+        set_of(&machine, &[2, 3]);
+        bind_zone(&machine, "b.service", Some(1)).unwrap();
+        for restart in 0..80 {
+            let path = format!("docker/{restart:064x}");
+            group(&made, &path, all);
+            bind_zone(&machine, &format!("/{path}"), Some(1)).unwrap();
+            std::fs::remove_dir_all(made.dir.path().join(made.group_root()).join(&path)).unwrap();
+        }
+        let dir = made.dir.path().join(made.group_root());
+        std::fs::remove_dir_all(dir.join("system.slice/b.service")).unwrap();
+        let label = made.read(&format!("{}/mpset1/.label.set", made.group_root()));
+        assert_eq!(
+            label.matches("/docker/").count(),
+            33,
+            "{v1}: the last 32, and the one that was just bound"
+        );
+        assert!(label.contains(&format!("{:064x}", 79)) && !label.contains(&format!("{:064x}", 46)));
+        assert!(label.contains("/system.slice/b.service"), "a unit may start again");
+    }
+}

@@ -1,7 +1,7 @@
 //! What a daemon of ours keeps in files: that it is the only one, what it remembers, the record of what it decided, and its log.
 
 use crate::output::reason;
-use crate::place;
+use millpond_linux::{Replacing, make_state_dir, replace_file};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -54,7 +54,7 @@ impl Daemon {
             let path = path.display().to_string();
             move |error: io::Error| DaemonError::Place { path, why: reason(&error) }
         };
-        place::make_dir(dir).map_err(at(dir))?;
+        make_state_dir(dir).map_err(at(dir))?;
         let path = dir.join(format!("{name}.lock"));
         let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
         let mut lock = open.map_err(at(&path))?;
@@ -86,9 +86,7 @@ impl Daemon {
     /// # Errors
     /// The system's.
     pub fn remember(&self, text: &str) -> io::Result<()> {
-        let (new, file) = (self.file("memory.new"), self.file("memory"));
-        fs::write(&new, text)?;
-        fs::rename(new, file)
+        replace_file(&self.file("memory"), text.as_bytes(), Replacing::default())
     }
 
     /// Adds a line to the record of decisions.

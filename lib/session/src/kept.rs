@@ -6,10 +6,11 @@
 use crate::output::reason;
 use crate::session::Holder;
 use crate::{NO_FILE, OpenError, Session};
+use millpond_linux::{Replacing, replace_file};
 use millpond_sim::SimMachine;
 use std::cell::RefCell;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -64,9 +65,9 @@ fn directory(path: &Path) -> &Path {
 /// Replaces a file, if it still has what `expected` says (none: whatever it has).
 fn replace(path: &Path, text: &str, expected: Option<&Option<String>>) -> Result<(), KeepError> {
     let system = |error: &io::Error| KeepError::System(reason(error));
-    let mut name = path.file_name().ok_or_else(|| KeepError::System("it is no file".into()))?.to_owned();
-    name.push(format!(".{}.new", std::process::id()));
-    let new = path.with_file_name(name);
+    if path.file_name().is_none() {
+        return Err(KeepError::System("it is no file".into()));
+    }
     // Whoever replaces files of this directory waits for the others.
     let dir = File::open(directory(path)).map_err(|e| system(&e))?;
     dir.lock().map_err(|e| system(&e))?;
@@ -75,17 +76,7 @@ fn replace(path: &Path, text: &str, expected: Option<&Option<String>>) -> Result
     {
         return Err(KeepError::Changed);
     }
-    let write = || {
-        let mut file = File::create(&new)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&new, path)
-    };
-    write().map_err(|error| {
-        // What is left of the attempt is ours, and may not be there.
-        let _ = fs::remove_file(&new);
-        system(&error)
-    })
+    replace_file(path, text.as_bytes(), Replacing::default()).map_err(|error| system(&error))
 }
 
 impl Session {

@@ -3,7 +3,7 @@
 use crate::journal::Shared;
 use crate::session::{Holder, Kind, Session};
 use crate::{FileJournal, described, is_machine_file, place, reason};
-use millpond_linux::{LinuxMachine, Root};
+use millpond_linux::{LinuxMachine, Root, check_state_dir};
 use millpond_machine::{Journal, Machine};
 use millpond_sim::{DescriptionError, SimError, SimMachine};
 use std::convert::Infallible;
@@ -80,6 +80,14 @@ pub enum OpenError {
     /// A simulated machine has no directory.
     #[error("cannot open machine {0} under a root: only the real machine has files")]
     RootOfSimulated(String),
+    /// The state directory may hold what another user wrote.
+    #[error("cannot use state directory {}: {why}", path.display())]
+    State {
+        /// The directory.
+        path: PathBuf,
+        /// Why not.
+        why: String,
+    },
     /// The directory is not that of a captured machine.
     #[error("cannot open captured machine {}: {why}", path.display())]
     Root {
@@ -160,7 +168,12 @@ fn like_host(options: &OpenOptions) -> Result<SimMachine, OpenError> {
 
 fn real(options: &OpenOptions) -> Result<Session, OpenError> {
     let (root, kind) = match &options.root {
-        None => (Root::live(options.state.clone().unwrap_or_else(place::state_dir)), Kind::Real),
+        None => {
+            let path = options.state.clone().unwrap_or_else(place::state_dir);
+            check_state_dir(&path)
+                .map_err(|error| OpenError::State { path: path.clone(), why: reason(&error) })?;
+            (Root::live(path), Kind::Real)
+        }
         Some(dir) => {
             check_captured(dir)?;
             let mut root = Root::paper(dir);
@@ -215,6 +228,21 @@ mod tests {
         assert_eq!(session.kind(), Kind::Simulated);
         assert!(!session.keeps_changes());
         assert!(session.unfinished().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_state_directory_that_others_can_write_is_not_read() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("state");
+        let options = OpenOptions { state: Some(state.clone()), ..OpenOptions::default() };
+        assert!(Session::open(&options).is_ok(), "there is none yet");
+        fs::create_dir(&state).unwrap();
+        fs::write(state.join("journal"), "{}\n").unwrap();
+        fs::set_permissions(&state, fs::Permissions::from_mode(0o777)).unwrap();
+        let said = Session::open(&options).err().unwrap().to_string();
+        let (path, why) = (state.display(), "can be written by every user, so its contents are not trusted");
+        assert_eq!(said, format!("cannot use state directory {path}: {path} {why}"));
     }
 
     #[test]

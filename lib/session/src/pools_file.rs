@@ -9,10 +9,11 @@
 
 use crate::output::reason;
 use crate::{Kind, Session};
+use millpond_linux::{Replacing, beside, take_name};
 use millpond_sim::SimMachine;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -265,33 +266,16 @@ fn called(processes: &Path, pid: u32) -> String {
 fn replace(path: &Path, text: &str, is_there: bool) -> Result<File, FileError> {
     // A link stays one.
     let path = if is_there { fs::canonicalize(path).map_err(|e| system(&e))? } else { path.to_path_buf() };
-    let mut name = path.file_name().ok_or_else(|| FileError::System("it is no file".into()))?.to_owned();
-    name.push(format!(".{}.new", std::process::id()));
-    let new = path.with_file_name(name);
+    let how = Replacing { must_be_new: !is_there, mode: None };
     let write = || {
-        let _ = fs::remove_file(&new);
-        let mut file = OpenOptions::new().write(true).create_new(true).open(&new)?;
-        if is_there {
-            let old = fs::metadata(&path)?;
-            file.set_permissions(old.permissions())?;
-            // Who is not the superuser cannot give files away.
-            let _ = chown(&new, Some(old.uid()), Some(old.gid()));
-        }
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        file.lock()?;
-        if is_there {
-            fs::rename(&new, &path)?;
-        } else {
-            fs::hard_link(&new, &path)?;
-            fs::remove_file(&new)?;
-        }
-        Ok(file)
+        let mut new = beside(&path, how)?;
+        new.write_all(text.as_bytes())?;
+        new.as_file().lock()?;
+        take_name(new, &path, how)
     };
-    write().map_err(|error: io::Error| {
-        // What is left of the attempt is ours, and may not be there.
-        let _ = fs::remove_file(&new);
-        if error.kind() == io::ErrorKind::AlreadyExists { FileError::Changed } else { system(&error) }
+    write().map_err(|error: io::Error| match error.kind() {
+        io::ErrorKind::AlreadyExists => FileError::Changed,
+        _ => system(&error),
     })
 }
 

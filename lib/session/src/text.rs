@@ -1,8 +1,11 @@
 //! Files that users name: read whole, and replaced in one stroke.
 
 use crate::output::{Output, reason};
+use millpond_linux::{Replacing, replace_file};
+use rustix::process::geteuid;
 use std::fs::{self, File};
-use std::io::{BufWriter, Read, Write};
+use std::io::{BufWriter, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Longer than any file that a command takes; it bounds what a typing error can read.
@@ -27,6 +30,9 @@ pub fn read_text(path: &Path) -> Result<String, String> {
 /// # Errors
 /// The system's reason, in words.
 pub fn create_output(path: &Path) -> Result<Output<'static>, String> {
+    if is_trap(path) {
+        return Err("it is a link of another user, in a directory that every user can write to".into());
+    }
     let file = File::create(path).map_err(|error| reason(&error))?;
     Ok(Output::to(BufWriter::new(file)))
 }
@@ -45,23 +51,22 @@ pub fn replace_text(path: &Path, text: &str) -> Result<(), String> {
 /// # Errors
 /// As for [`replace_text`].
 pub fn replace_bytes(path: &Path, bytes: &[u8]) -> Result<(), String> {
-    if path.exists() && !path.is_file() {
+    if path.exists() && !path.is_file() && !is_trap(path) {
         return fs::write(path, bytes).map_err(|error| reason(&error));
     }
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = path.file_name().ok_or("it names no file")?.to_string_lossy();
-    let beside = dir.join(format!(".{name}.{}", std::process::id()));
-    let write = || -> std::io::Result<()> {
-        fs::create_dir_all(dir)?;
-        let mut file = File::create(&beside)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&beside, path)
-    };
-    write().map_err(|error| {
-        let _ = fs::remove_file(&beside);
-        reason(&error)
-    })
+    path.file_name().ok_or("it names no file")?;
+    let replaced = fs::create_dir_all(dir).and_then(|()| replace_file(path, bytes, Replacing::default()));
+    replaced.map_err(|error| reason(&error))
+}
+
+/// Whether the name is a link that another user left in a directory where everybody can make files. The kernel refuses to follow such a link
+/// only where `fs.protected_symlinks` is set.
+fn is_trap(path: &Path) -> bool {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let (Ok(link), Ok(dir)) = (fs::symlink_metadata(path), fs::metadata(dir)) else { return false };
+    let is_ours = link.uid() == geteuid().as_raw() || link.uid() == dir.uid();
+    link.is_symlink() && dir.mode() & 0o002 != 0 && !is_ours
 }
 
 #[cfg(test)]
@@ -94,6 +99,28 @@ mod tests {
         assert_eq!(replace_text(dir.path(), "x").unwrap_err(), "Is a directory");
         replace_text(Path::new("/dev/null"), "x").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "two");
+    }
+
+    #[test]
+    fn a_link_of_another_user_in_a_shared_directory_is_not_followed() {
+        use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+        let name = "a_link_of_another_user_in_a_shared_directory_is_not_followed";
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+        let (trap, target) = (dir.path().join("out"), dir.path().join("precious"));
+        fs::write(&target, "precious").unwrap();
+        symlink(&target, &trap).unwrap();
+        create_output(&trap).unwrap().finish().unwrap();
+        fs::write(&target, "precious").unwrap();
+        if lchown(&trap, Some(4001), None).is_err() {
+            println!("skipped: {name}: only the superuser can give files away");
+            return;
+        }
+        let refused = create_output(&trap).err().unwrap();
+        assert_eq!(refused, "it is a link of another user, in a directory that every user can write to");
+        replace_text(&trap, "report").unwrap();
+        assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
+        assert_eq!(fs::read_to_string(&trap).unwrap(), "report");
     }
 
     #[test]

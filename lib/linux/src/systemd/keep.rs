@@ -2,6 +2,7 @@
 //!
 //! It is recognised by its first line and by nothing else; a file of that name that begins otherwise is somebody's and is never touched.
 
+use crate::files::{Replacing, replace_file};
 use crate::os::knob_error;
 use crate::{Os, is_gone, names};
 use millpond_machine::KnobError;
@@ -105,9 +106,8 @@ impl Os {
         };
         let section = section(unit).ok_or(io::ErrorKind::InvalidInput)?;
         fs::create_dir_all(dir)?;
-        let new = file.with_extension("new");
-        fs::write(&new, text(section, slice))?;
-        fs::rename(&new, &file)
+        let readable = Replacing { mode: Some(0o644), must_be_new: false };
+        replace_file(&file, text(section, slice).as_bytes(), readable)
     }
 
     /// Where else a unit's slice is set, the last word first: a file, and the slice. Our own drop-in is not told.

@@ -30,7 +30,7 @@
 mod records;
 
 use crate::output::reason;
-use crate::place::make_dir;
+use millpond_linux::{Replacing, make_state_dir, replace_file};
 use millpond_machine::{Journal, JournalError, Knob, Operation, Step, Value};
 use millpond_model::Pid;
 use records::{Contents, Record};
@@ -191,7 +191,7 @@ impl FileJournal {
     fn open(&self, end: u64) -> io::Result<File> {
         // What was read from there has its directory.
         if end == 0 {
-            make_dir(&self.dir)?;
+            make_state_dir(&self.dir)?;
         }
         let file = OpenOptions::new().append(true).create(true).mode(0o644).open(&self.path)?;
         if file.metadata()?.len() > end {
@@ -202,18 +202,10 @@ impl FileJournal {
 
     /// Replaces the file by one that holds the baselines only.
     fn compact(&self, state: &mut State, record: Record) -> io::Result<()> {
-        let new = self.path.with_extension("new");
         let line = record.line();
-        match fs::remove_file(&new) {
-            Err(error) if !missing(&error) => return Err(error),
-            _ => {}
-        }
-        let mut file = OpenOptions::new().append(true).create_new(true).mode(0o644).open(&new)?;
-        let written = append_whole(&mut file, line.as_bytes()).and_then(|()| fs::rename(&new, &self.path));
-        if let Err(error) = written {
-            let _ = fs::remove_file(&new);
-            return Err(error);
-        }
+        let readable = Replacing { mode: Some(0o644), must_be_new: false };
+        replace_file(&self.path, line.as_bytes(), readable)?;
+        let file = OpenOptions::new().append(true).open(&self.path)?;
         let mut contents = Contents::default();
         contents.take(record, line.len() as u64);
         *state = State { stamp: file.metadata().ok().map(Stamp::from), contents, file: Some(file) };

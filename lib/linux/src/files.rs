@@ -1,0 +1,122 @@
+//! Files that are replaced in one stroke: whoever reads one sees the old text or the new one, and a writer that is killed, or a disk that is full,
+//! leaves the old one.
+//!
+//! The new text goes into a file beside it whose name cannot be guessed and was free (`O_EXCL`), reaches the disk, and takes the name. So no
+//! link that another user put there beforehand is followed.
+
+use crate::state_dir::is_trusted;
+use std::fs::{self, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::Path;
+use tempfile::{Builder, NamedTempFile};
+
+/// How a file is replaced.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Replacing {
+    /// The mode of the new file, whatever the umask. Without it, that of the old file, or what the umask leaves of 0666.
+    pub mode: Option<u32>,
+    /// Whether there must be no file of that name yet.
+    pub must_be_new: bool,
+}
+
+/// Replaces the file `path`, or makes it. A link of that name is replaced, not followed. A temporary file of a writer that was killed begins with
+/// a dot and the name.
+///
+/// # Errors
+/// The system's; the file is then as it was. [`io::ErrorKind::AlreadyExists`] where it must be new.
+pub fn replace_file(path: &Path, bytes: &[u8], how: Replacing) -> io::Result<()> {
+    let mut new = beside(path, how)?;
+    new.write_all(bytes)?;
+    take_name(new, path, how).map(drop)
+}
+
+/// A new, empty file beside `path`, with the mode and the owner that it shall have. Dropping it removes it.
+///
+/// # Errors
+/// The system's.
+pub fn beside(path: &Path, how: Replacing) -> io::Result<NamedTempFile> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut prefix = std::ffi::OsString::from(".");
+    prefix.push(name);
+    prefix.push(".");
+    let old = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file);
+    let new = Builder::new().prefix(&prefix).permissions(Permissions::from_mode(0o666)).tempfile_in(dir)?;
+    if let Some(old) = &old {
+        // Who is not the superuser cannot give files away. One of another user, in a place that everybody can write to, becomes ours.
+        let is_shared = fs::metadata(dir)?.mode() & 0o1000 != 0;
+        if !is_shared || is_trusted(old.uid()) {
+            let _ = chown(new.path(), Some(old.uid()), Some(old.gid()));
+        }
+    }
+    let mode = how.mode.or(old.map(|old| old.mode() & 0o777));
+    if let Some(mode) = mode {
+        new.as_file().set_permissions(Permissions::from_mode(mode))?;
+    }
+    Ok(new)
+}
+
+/// Gives the name `path` to a file that [`beside`] made, once its text has reached the disk.
+///
+/// # Errors
+/// As for [`replace_file`].
+pub fn take_name(new: NamedTempFile, path: &Path, how: Replacing) -> io::Result<fs::File> {
+    new.as_file().sync_all()?;
+    let taken = if how.must_be_new { new.persist_noclobber(path) } else { new.persist(path) };
+    taken.map_err(|error| error.error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn replace(path: &Path, text: &str) -> io::Result<()> {
+        replace_file(path, text.as_bytes(), Replacing::default())
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_with_its_mode_and_nothing_is_left_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("record");
+        replace(&path, "one").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        let mut before = fs::File::open(&path).unwrap();
+        replace(&path, "two").unwrap();
+        let mut old = String::new();
+        io::Read::read_to_string(&mut before, &mut old).unwrap();
+        assert_eq!((old.as_str(), fs::read_to_string(&path).unwrap().as_str()), ("one", "two"));
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
+        let new = Replacing { must_be_new: true, mode: Some(0o600) };
+        assert_eq!(replace_file(&path, b"x", new).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        replace_file(&dir.path().join("new"), b"x", new).unwrap();
+        assert_eq!(fs::metadata(dir.path().join("new")).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_link_is_replaced_and_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, target) = (dir.path().join("report"), dir.path().join("target"));
+        fs::write(&target, "precious").unwrap();
+        symlink(&target, &path).unwrap();
+        replace(&path, "text").unwrap();
+        assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
+        assert!(fs::symlink_metadata(&path).unwrap().is_file());
+    }
+
+    #[test]
+    fn a_full_disk_leaves_the_old_text() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("record");
+        replace(&path, "old").unwrap();
+        // What is written and has not taken the name is as good as a disk that filled up, or a writer that was killed.
+        let mut new = beside(&path, Replacing::default()).unwrap();
+        new.write_all(b"half").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        drop(new);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert!(replace(&path.join("below"), "x").is_err());
+    }
+}

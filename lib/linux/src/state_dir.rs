@@ -1,0 +1,150 @@
+//! The state directory: who may have written what it holds, and with which modes it is made.
+//!
+//! What is in it is believed: the journal says which files are put back, and with what. So it is used only where no other user can have
+//! written it: the directory and each one above it belong to us or to the superuser, and no other user can replace a name on the way.
+
+use rustix::process::geteuid;
+use std::fs::{self, DirBuilder, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Component, Path, PathBuf};
+
+/// Everybody may write.
+const OTHERS_WRITE: u32 = 0o002;
+/// Only the owner of a file may rename or remove it.
+const STICKY: u32 = 0o1000;
+
+/// Makes the directory if it is missing, and checks it as [`check_state_dir`] does. That of the superuser can be read by everybody, whatever the
+/// umask, so that members of pools can follow them; that of a user only by its owner.
+///
+/// # Errors
+/// The system's, or as for [`check_state_dir`].
+pub fn make_state_dir(dir: &Path) -> io::Result<()> {
+    let mode = if geteuid().is_root() { 0o755 } else { 0o700 };
+    if let Some(parent) = dir.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    match DirBuilder::new().mode(0o700).create(dir) {
+        Ok(()) => {
+            check_state_dir(dir)?;
+            fs::set_permissions(dir, Permissions::from_mode(mode))
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => check_state_dir(dir),
+        Err(error) => Err(error),
+    }
+}
+
+/// Refuses a state directory that another user can have written. One that is not there passes.
+///
+/// # Errors
+/// [`io::ErrorKind::PermissionDenied`] with the directory at fault and its owner; the system's where it cannot be looked at.
+pub fn check_state_dir(dir: &Path) -> io::Result<()> {
+    let dir = std::path::absolute(dir)?;
+    // A link of another user may lead elsewhere at the next use.
+    let mut named = PathBuf::new();
+    for part in dir.components() {
+        named.push(part);
+        match fs::symlink_metadata(&named) {
+            Ok(found) if found.is_symlink() && !is_trusted(found.uid()) => {
+                return Err(refused(&named, &format!("is a link of user {}", found.uid())));
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        debug_assert!(part != Component::CurDir);
+    }
+    let real = fs::canonicalize(&dir)?;
+    for (depth, part) in real.ancestors().enumerate() {
+        let found = fs::metadata(part)?;
+        let is_itself = depth == 0;
+        if is_itself && !found.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        if !is_trusted(found.uid()) && (is_itself || !is_unmapped(found.uid())) {
+            return Err(refused(part, &format!("belongs to user {}", found.uid())));
+        }
+        if found.mode() & OTHERS_WRITE != 0 && (is_itself || found.mode() & STICKY == 0) {
+            return Err(refused(part, "can be written by every user"));
+        }
+    }
+    Ok(())
+}
+
+fn refused(at: &Path, why: &str) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!("{} {why}, so its contents are not trusted", at.display()),
+    )
+}
+
+/// Whether files of that user are as good as ours.
+pub(crate) fn is_trusted(uid: u32) -> bool {
+    uid == 0 || uid == geteuid().as_raw()
+}
+
+/// Whether a number stands for users that this user namespace does not know, the system's superuser among them.
+fn is_unmapped(uid: u32) -> bool {
+    let overflow = fs::read_to_string("/proc/sys/kernel/overflowuid").unwrap_or_default();
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let is_whole = map.split_ascii_whitespace().eq(["0", "0", "4294967295"]);
+    !is_whole && overflow.trim() == uid.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{chown, symlink};
+
+    fn said(dir: &Path) -> String {
+        let error = check_state_dir(dir).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}");
+        error.to_string()
+    }
+
+    #[test]
+    fn a_state_directory_that_others_can_write_is_not_trusted() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("state");
+        assert!(check_state_dir(&state).is_ok(), "there is nothing yet");
+        make_state_dir(&state).unwrap();
+        make_state_dir(&state).unwrap();
+        let mode = if geteuid().is_root() { 0o755 } else { 0o700 };
+        assert_eq!(fs::metadata(&state).unwrap().mode() & 0o777, mode);
+        fs::set_permissions(&state, Permissions::from_mode(0o1777)).unwrap();
+        assert!(
+            said(&state).ends_with("state can be written by every user, so its contents are not trusted")
+        );
+        fs::set_permissions(&state, Permissions::from_mode(0o700)).unwrap();
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
+        assert!(
+            said(&state).contains("can be written by every user"),
+            "its name can be given to another one"
+        );
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
+        check_state_dir(&state).unwrap();
+    }
+
+    #[test]
+    fn a_state_directory_of_another_user_is_not_trusted() {
+        let name = "a_state_directory_of_another_user_is_not_trusted";
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
+        let (state, link) = (dir.path().join("millpond-7"), dir.path().join("link"));
+        make_state_dir(&state).unwrap();
+        symlink(&state, &link).unwrap();
+        check_state_dir(&link).unwrap();
+        if chown(&state, Some(4001), None).is_err() {
+            println!("skipped: {name}: only the superuser can give files away");
+            return;
+        }
+        assert!(said(&state).ends_with("millpond-7 belongs to user 4001, so its contents are not trusted"));
+        let below = state.join("below");
+        fs::create_dir(&below).unwrap();
+        assert!(said(&below).contains("millpond-7 belongs to user 4001"));
+        chown(&state, Some(geteuid().as_raw()), None).unwrap();
+        std::os::unix::fs::lchown(&link, Some(4001), None).unwrap();
+        assert!(said(&link).contains("link is a link of user 4001"));
+        assert!(make_state_dir(&link).is_err());
+    }
+}
