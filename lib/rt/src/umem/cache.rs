@@ -4,7 +4,7 @@ use super::{debug, depot, errno, log, meta, report, root, settings, slab, thread
 use libc::{c_int, c_void};
 use millpond_rt_layout::{Bufctl, Buftag, CHUNKS, Cache, NAME, NO_PAIR, Span, flags};
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Words of a request and of a cache's making, as programs in C have them.
 pub(super) mod words {
@@ -158,6 +158,23 @@ pub(super) unsafe fn init(cache: *mut Cache, plan: Plan<'_>) -> Result<(), c_int
     Ok(())
 }
 
+/// In the child of a fork that came while another thread changed the list: ways back are made anew from ways forth.
+///
+/// # Safety
+/// This is the only thread, and it does not hold the list.
+pub(super) unsafe fn mend_list() {
+    let mut previous: *mut Cache = ptr::null_mut();
+    let mut cache = root::caches().load(Ordering::Acquire);
+    while !cache.is_null() {
+        // SAFETY: a cache leads to the next one at any moment; see `append` and `destroy`.
+        unsafe {
+            (*cache).previous = previous;
+            previous = cache;
+            cache = (*cache).next;
+        }
+    }
+}
+
 /// Behind all others. For holders of the list.
 unsafe fn append(cache: *mut Cache) {
     // SAFETY: caches of the list are alive.
@@ -171,6 +188,8 @@ unsafe fn append(cache: *mut Cache) {
             last = (*last).next;
         }
         (*cache).previous = last;
+        // For `mend_list`: it is whole before others lead to it.
+        fence(Ordering::Release);
         (*last).next = cache;
     }
 }

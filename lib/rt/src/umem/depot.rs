@@ -12,7 +12,7 @@ use super::{cache, lock, meta};
 use crate::locks::word::Word;
 use millpond_rt_layout::{Cache, Magazine, Pair, Pile, SHARES, Share, Thread};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 
 /// Rounds of a magazine; chunks must be larger than the second figure for a cache to begin with it, and at most the third for it to grow
 /// beyond, in bytes (libumem's).
@@ -140,6 +140,8 @@ unsafe fn push(pile: *mut Pile, (magazine, rounds, room): (*mut Magazine, u32, u
     unsafe {
         let counts = u64::from(rounds) | u64::from(room) << 8;
         (*magazine).link = (*pile).top.expose_provenance() as u64 | counts << 48;
+        // For `mend`: the pile is whole before and after the next line.
+        fence(Ordering::Release);
         (*pile).top = magazine;
         (*pile).count += 1;
     }
@@ -328,15 +330,16 @@ unsafe fn most_full(cache: *mut Cache, rounds: u32) -> u64 {
 pub(super) unsafe fn unload(cache: *mut Cache, pair: *mut Pair, own: usize) {
     // SAFETY: our caller's promise; a share is under its lock.
     unsafe {
-        let both = [loaded(pair), previous(pair)];
+        let (both, allocs) = ([loaded(pair), previous(pair)], (*pair).allocs);
+        // First: a child of a fork must not find them twice.
+        pair.write_bytes(0, 1);
+        fence(Ordering::Release);
+        cache::count(cache, allocs);
         let mine = share(cache, own);
         let word = hold(mine);
-        cache::count(cache, (*pair).allocs);
         for one in both.into_iter().flatten() {
             push(if one.1 > 0 { &raw mut (*mine).full } else { &raw mut (*mine).empty }, one);
         }
-        // Before others can get them: a child of a fork must not find them twice.
-        pair.write_bytes(0, 1);
         word.unlock();
     }
 }
@@ -366,6 +369,26 @@ pub(super) unsafe fn reap(cache: *mut Cache) {
 pub(super) unsafe fn clear(cache: *mut Cache) {
     // SAFETY: as our caller promises.
     unsafe { shrink(cache, |_| u64::MAX) }
+}
+
+/// In the child of a fork that came while another thread was at a share: its piles are counted again.
+///
+/// # Safety
+/// This is the only thread, and it is not at that share.
+pub(super) unsafe fn mend(share: *mut Share) {
+    // SAFETY: our caller's promise. A pile's links are whole at any moment; see `push`.
+    unsafe {
+        for pile in piles(share) {
+            let (mut count, mut magazine) = (0, (*pile).top);
+            while !magazine.is_null() {
+                count += 1;
+                magazine = ptr::with_exposed_provenance_mut(((*magazine).link & POINTER) as usize);
+            }
+            (*pile).count = count;
+            (*pile).fewest = (*pile).fewest.min(count);
+            (*pile).spare = (*pile).spare.min(count);
+        }
+    }
 }
 
 /// Both piles of a share.

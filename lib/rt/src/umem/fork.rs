@@ -1,51 +1,92 @@
-//! A fork while other threads allocate: the child must find everything whole, and nobody else in it.
+//! A fork while other threads allocate, or in a handler of a signal that came inside of the allocator.
+//!
+//! # Why no lock is taken before it
+//!
+//! Between the handlers that run before a fork and the fork itself, the C library waits for locks of its own (the list of streams, the name service), and so
+//! may other handlers. The thread that holds one of those may be waiting for the allocator: a stream's buffer is allocated under the stream's lock. So an
+//! allocator that held its locks over a fork could wait in a circle. In a handler of a signal it may hold one of them already. Here a fork takes no
+//! lock, waits for nothing, and changes nothing in the parent.
+//!
+//! # What the child finds
+//!
+//! A copy of each page. Of another thread's writes it has those up to some moment, and none after it: fork keeps writers to copied pages waiting. A lock's word
+//! tells whether its holder was inside at that moment:
+//!
+//! * free: what the lock protects is whole;
+//! * held by a thread that is not in the child: it may be half way, and is *mended* from what is written in an order that can be relied on (fences in
+//!   `depot`, `slab`, `pages` tell where): the map of pages tells which spans there are, spans tell which chunks are free. What the thread had taken out
+//!   and not yet given on is lost;
+//! * held by the thread that forked, in a handler of a signal: it stays held, now by the child's number, and the child goes on with what was
+//!   interrupted.
 
-use super::{depot, frames, lock, messages, meta, pages, root, thread, update, visit};
+use super::{cache, depot, frames, lock, malloc, messages, meta, pages, root, slab, thread, update, visit};
+use crate::locks::word::{Left, Word, renew_thread_number};
 use millpond_rt_layout::Cache;
 use std::sync::atomic::Ordering;
 
-/// From now on forks are noticed. The allocator is ready.
+/// From now on children of forks are mended. The allocator is ready.
 pub(super) fn register() {
     // Miri has no processes.
     if !cfg!(miri) {
-        // SAFETY: functions of ours. Failing, a child that allocates may find a lock that nobody gives back, which `Word` ends with a sentence.
-        unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) };
+        // SAFETY: a function of ours. Failing, a child that allocates may find a lock whose holder is gone, which `Word` ends with a sentence.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     }
 }
 
-/// All locks, in their order.
-fn each_lock(mut work: impl FnMut(*mut u32)) {
-    let mut cache: *mut Cache = root::caches().load(Ordering::Acquire);
-    // SAFETY: the list is held, or this is the only thread.
-    unsafe {
-        while !cache.is_null() {
-            depot::shares(cache, 0).for_each(|share| work(&raw mut (*share).lock));
-            work(&raw mut (*cache).slabs.lock);
-            cache = (*cache).next;
+/// The locks of a child, one after the other.
+struct Child {
+    /// The number that its thread had in the parent.
+    before: u32,
+    /// Whether it is inside of the allocator, in a handler of a signal.
+    is_inside: bool,
+}
+
+impl Child {
+    /// Whether what a lock protects is to be mended.
+    fn is_torn(&mut self, word: &Word) -> bool {
+        let left = word.after_fork(self.before);
+        self.is_inside |= left == Left::Own;
+        left == Left::Gone
+    }
+
+    unsafe fn mend(&mut self) {
+        // SAFETY: this is the only thread. What it holds itself is left as it is.
+        unsafe {
+            for word in [root::beginning(), malloc::beginning(), &messages::LOCK] {
+                self.is_torn(word);
+            }
+            if self.is_torn(lock::word(meta::lock_word())) {
+                meta::forget_free();
+            }
+            if self.is_torn(lock::word(pages::lock_word())) {
+                pages::mend();
+            }
+            if self.is_torn(&root::LISTS) {
+                cache::mend_list();
+            }
+            let mut cache: *mut Cache = root::caches().load(Ordering::Acquire);
+            while !cache.is_null() {
+                for share in depot::shares(cache, 0) {
+                    if self.is_torn(lock::word(&raw mut (*share).lock)) {
+                        depot::mend(share);
+                    }
+                }
+                if self.is_torn(lock::word(&raw mut (*cache).slabs.lock)) {
+                    slab::mend(cache);
+                }
+                cache = (*cache).next;
+            }
         }
     }
-    work(pages::lock_word());
-    work(meta::lock_word());
-}
-
-unsafe extern "C" fn prepare() {
-    root::LISTS.lock();
-    each_lock(|place| lock::word(place).lock());
-    messages::LOCK.lock();
-}
-
-unsafe extern "C" fn in_parent() {
-    messages::LOCK.unlock();
-    each_lock(|place| lock::word(place).unlock());
-    root::LISTS.unlock();
 }
 
 unsafe extern "C" fn in_child() {
-    messages::LOCK.reset();
-    each_lock(|place| lock::word(place).reset());
-    root::LISTS.reset();
+    let mut child = Child { before: renew_thread_number(), is_inside: false };
+    // SAFETY: this is the only thread.
+    unsafe { child.mend() };
     frames::after_fork();
     visit::forget_others();
-    thread::forget_others();
-    update::forget_thread();
+    // Magazines change hands under locks, one of which may be this thread's: then what others had in theirs is lost.
+    thread::forget_others(!child.is_inside);
+    update::forget_others();
 }

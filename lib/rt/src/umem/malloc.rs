@@ -107,9 +107,16 @@ fn malloc_slowly(size: usize) -> *mut u8 {
     if span.is_null() { no_memory() } else { data_of(span) }
 }
 
+/// Held by the one who makes the caches of malloc.
+static BEGINNING: Word = Word::new();
+
+/// That lock, for children of forks.
+pub(super) fn beginning() -> &'static Word {
+    &BEGINNING
+}
+
 /// Whether the caches of malloc are there. The first caller makes them; what it needs meanwhile comes from spans.
 fn is_begun() -> bool {
-    static BEGINNING: Word = Word::new();
     static BEGUN: AtomicBool = AtomicBool::new(false);
     if BEGUN.load(Ordering::Acquire) {
         return true;
@@ -243,6 +250,9 @@ fn known(data: *mut u8) -> Option<Known> {
             return None;
         }
         let cache: *mut Cache = (*span).cache;
+        if cache.is_null() {
+            return None;
+        }
         let (chunk, offset) = slab::chunk_at(cache, span, data.addr())?;
         let buffer = data.addr() - offset;
         Some(Known { cache, buffer, record: slab::bufctl(cache, Place { span, chunk }) })

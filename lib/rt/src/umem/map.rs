@@ -18,6 +18,24 @@ pub(super) fn find(address: usize) -> *mut Span {
     entry(address).map_or(ptr::null_mut(), |entry| entry.load(Ordering::Acquire))
 }
 
+/// Every page that has a span, in the order of addresses. Tables are not changed meanwhile; entries may be, by what is done.
+pub(super) fn each(mut work: impl FnMut(usize, *mut Span)) {
+    for (high, middle) in MAP.iter().enumerate() {
+        // SAFETY: null, or a table that is never given back.
+        let Some(middle) = (unsafe { middle.load(Ordering::Acquire).as_ref() }) else { continue };
+        for (low, leaf) in middle.iter().enumerate() {
+            // SAFETY: as above.
+            let Some(leaf) = (unsafe { leaf.load(Ordering::Acquire).as_ref() }) else { continue };
+            for (at, entry) in leaf.iter().enumerate() {
+                let span = entry.load(Ordering::Acquire);
+                if !span.is_null() {
+                    work(((high * TABLE + low) * TABLE + at) * PAGE, span);
+                }
+            }
+        }
+    }
+}
+
 /// The place of an address, if there are tables for it.
 fn entry(address: usize) -> Option<&'static AtomicPtr<Span>> {
     let page = address / PAGE;

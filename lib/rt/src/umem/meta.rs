@@ -38,7 +38,7 @@ unsafe impl Sync for Shared {}
 static META: Shared =
     Shared(UnsafeCell::new(Meta { lock: 0, at: ptr::null_mut(), left: 0, lists: [ptr::null_mut(); LISTS] }));
 
-/// The lock, for who forks.
+/// The lock, for children of forks.
 pub(super) fn lock_word() -> *mut u32 {
     // SAFETY: no reference is made.
     unsafe { &raw mut (*META.0.get()).lock }
@@ -69,6 +69,16 @@ pub(super) fn alloc(bytes: usize) -> *mut u8 {
             None => meta.alone(size),
         }
     })
+}
+
+/// In the child of a fork that came while another thread was here: what was free is lost.
+///
+/// # Safety
+/// This is the only thread, and it is not inside of this file.
+pub(super) unsafe fn forget_free() {
+    // SAFETY: our caller's promise.
+    let meta = unsafe { &mut *META.0.get() };
+    (meta.at, meta.left, meta.lists) = (ptr::null_mut(), 0, [ptr::null_mut(); LISTS]);
 }
 
 impl Meta {

@@ -23,7 +23,10 @@
 //! * A buffer that comes from a magazine costs no lock, no atomic operation and no system call. Locks further down inherit priorities, so that nobody
 //!   waits for a thread that waits for the processor.
 //! * Objects are handed back as they were constructed, and come out as they were handed back.
-//! * A fork while others allocate leaves a child that can allocate; what other threads had in magazines is free in it.
+//! * A fork takes no lock and waits for no thread: whatever the C library or other handlers wait for meanwhile, threads can allocate. It may come in a handler
+//!   of a signal that interrupted the allocator.
+//! * The child of a fork can allocate, wherever other threads were. What they had in magazines is free in it; what they were just taking, or had in
+//!   magazines when a handler forked inside of the allocator, is lost there.
 //! * What a thread had in magazines is free for others when it ends.
 //!
 //! # What callers must do

@@ -9,6 +9,7 @@ use crate::stacks::page_size;
 use millpond_rt_layout::{PAGE, Span, kind};
 use std::cell::UnsafeCell;
 use std::ptr;
+use std::sync::atomic::{Ordering, fence};
 
 /// Lengths with a bin of their own, in pages.
 const EXACT: usize = 64;
@@ -48,7 +49,7 @@ static HEAP: Shared = Shared(UnsafeCell::new(Heap {
     dirty: 0,
 }));
 
-/// The lock, for who forks.
+/// The lock, for children of forks.
 pub(super) fn lock_word() -> *mut u32 {
     // SAFETY: no reference is made.
     unsafe { &raw mut (*HEAP.0.get()).lock }
@@ -185,6 +186,44 @@ pub(super) fn reap() {
             }
         }
     });
+}
+
+/// In the child of a fork that came while another thread was here: free spans are found by the map, and what is in use is counted again. A span that
+/// the thread had taken out is lost.
+///
+/// # Safety
+/// This is the only thread, and it is not inside of this file.
+pub(super) unsafe fn mend() {
+    // SAFETY: our caller's promise; what the map leads to are records of spans, which are never anything else.
+    unsafe {
+        let heap = &mut *HEAP.0.get();
+        heap.bins = [ptr::null_mut(); BINS];
+        heap.there = [0; BINS / 64];
+        // Which of the records are in use is not known.
+        heap.records = ptr::null_mut();
+        heap.dirty = 0;
+        let counts = &raw mut (*root::root()).heap;
+        ((*counts).used, (*counts).large, (*counts).large_buffers) = (0, 0, 0);
+        map::each(|page, span| {
+            let (base, bytes) = ((*span).base.addr(), (*span).bytes);
+            let is_first = base == page;
+            if (*span).kind == kind::FREE {
+                let last = base.wrapping_add(bytes).wrapping_sub(PAGE);
+                if map::find(base) != span || map::find(last) != span {
+                    map::enter_page(page, ptr::null_mut());
+                } else if is_first {
+                    heap.dirty += (*span).dirty;
+                    heap.link(span);
+                }
+            } else if is_first {
+                (*counts).used += bytes;
+                if (*span).kind == kind::LARGE {
+                    (*counts).large += bytes;
+                    (*counts).large_buffers += 1;
+                }
+            }
+        });
+    }
 }
 
 /// The bin of a length in pages.
@@ -364,7 +403,16 @@ impl Heap {
             map::enter_page(base, span);
             map::enter_page(base + bytes - PAGE, span);
             self.dirty += (*span).dirty;
-            let bin = bin_of(bytes / PAGE);
+            self.link(span);
+            span
+        }
+    }
+
+    /// Puts a free span into its bin.
+    unsafe fn link(&mut self, span: *mut Span) {
+        // SAFETY: under the lock.
+        unsafe {
+            let bin = bin_of((*span).bytes / PAGE);
             (*span).previous = ptr::null_mut();
             (*span).next = self.bins[bin];
             if !(*span).next.is_null() {
@@ -372,7 +420,6 @@ impl Heap {
             }
             self.bins[bin] = span;
             self.there[bin / 64] |= 1 << (bin % 64);
-            span
         }
     }
 
@@ -404,6 +451,8 @@ impl Heap {
             let (base, bytes) = ((*span).base.addr(), (*span).bytes);
             map::enter_page(base, ptr::null_mut());
             map::enter_page(base + bytes - PAGE, ptr::null_mut());
+            // For `mend`: what becomes of the record from here on is nobody's free span.
+            fence(Ordering::Release);
             self.dirty -= (*span).dirty;
             if (*span).next.is_null().eq(&false) {
                 (*(*span).next).previous = (*span).previous;

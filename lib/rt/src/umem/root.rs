@@ -89,6 +89,11 @@ pub(super) fn begin() -> bool {
     is_ready()
 }
 
+/// The lock of the one who initialises, for children of forks.
+pub(super) fn beginning() -> &'static Word {
+    &BEGINNING
+}
+
 fn make() -> bool {
     let settings = super::settings::read();
     let root = root();

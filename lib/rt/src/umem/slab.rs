@@ -3,7 +3,7 @@
 use super::{debug, lock, log, map, messages, meta, pages, settings};
 use millpond_rt_layout::{Bufctl, CHUNKS, Cache, PAGE, Span, flags, kind};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
 /// Walls that stand.
 static WALLS: AtomicUsize = AtomicUsize::new(0);
@@ -99,6 +99,10 @@ pub(super) unsafe fn find(cache: *mut Cache, address: usize) -> Result<Place, St
     // SAFETY: null, or a live record; a slab that somebody has a buffer of stays.
     unsafe {
         if span.is_null() || (*span).kind != kind::SLAB {
+            return Err(Stray::Foreign);
+        }
+        if (*span).cache.is_null() {
+            // One that is just being made, or that goes.
             return Err(Stray::Foreign);
         }
         if (*span).cache != cache {
@@ -235,7 +239,6 @@ unsafe fn make(cache: *mut Cache) -> *mut Span {
             }
             return span;
         }
-        (*span).cache = cache;
         (*span).bufctls = records;
         (*span).taken = 0;
         (*span).hint = 0;
@@ -248,12 +251,6 @@ unsafe fn make(cache: *mut Cache) -> *mut Span {
                 _ => u64::MAX,
             };
         }
-        link(&raw mut (*cache).slabs.partial, span);
-        let slabs = &raw mut (*cache).slabs;
-        (*slabs).count += 1;
-        (*slabs).created += 1;
-        (*slabs).buffers += count as u64;
-        (*slabs).most = (*slabs).most.max((*slabs).buffers);
         (*span).size = 0;
         if (*cache).flags & flags::FIREWALL != 0 {
             wall_up(span);
@@ -262,8 +259,43 @@ unsafe fn make(cache: *mut Cache) -> *mut Span {
             let place = Place { span, chunk };
             debug::new(cache, buffer(cache, span, chunk), bufctl(cache, place), span);
         }
+        // For `mend`: from the next line on it is the cache's, and whole.
+        fence(Ordering::Release);
+        (*span).cache = cache;
+        link(&raw mut (*cache).slabs.partial, span);
+        let slabs = &raw mut (*cache).slabs;
+        (*slabs).count += 1;
+        (*slabs).created += 1;
+        (*slabs).buffers += count as u64;
+        (*slabs).most = (*slabs).most.max((*slabs).buffers);
         log::slab(cache, span);
         span
+    }
+}
+
+/// In the child of a fork that came while another thread was at a cache's slabs: they are found by the map, and what is free in each by its bits.
+///
+/// # Safety
+/// This is the only thread, and it is not at these slabs.
+pub(super) unsafe fn mend(cache: *mut Cache) {
+    // SAFETY: our caller's promise; what the map leads to are records of spans.
+    unsafe {
+        let slabs = &raw mut (*cache).slabs;
+        ((*slabs).partial, (*slabs).full) = (ptr::null_mut(), ptr::null_mut());
+        ((*slabs).count, (*slabs).buffers, (*slabs).taken) = (0, 0, 0);
+        map::each(|page, span| {
+            if (*span).kind != kind::SLAB || (*span).cache != cache || (*span).base.addr() != page {
+                return;
+            }
+            let free: u32 = (*span).free.iter().map(|bits| bits.count_ones()).sum();
+            (*span).taken = (*cache).chunks - free;
+            let list = if free == 0 { &raw mut (*slabs).full } else { &raw mut (*slabs).partial };
+            link(list, span);
+            (*slabs).count += 1;
+            (*slabs).buffers += u64::from((*cache).chunks);
+            (*slabs).taken += u64::from((*span).taken);
+        });
+        (*slabs).most = (*slabs).most.max((*slabs).buffers);
     }
 }
 
@@ -335,11 +367,13 @@ unsafe fn destroy(cache: *mut Cache, span: *mut Span) {
         (*slabs).count -= 1;
         (*slabs).destroyed += 1;
         (*slabs).buffers -= u64::from((*cache).chunks);
+        // For `mend`: before it loses what it needs.
+        (*span).cache = ptr::null_mut();
+        fence(Ordering::Release);
         if !(*span).bufctls.is_null() {
             meta::free((*span).bufctls, (*cache).bufctl * (*cache).chunks as usize);
             (*span).bufctls = ptr::null_mut();
         }
-        (*span).cache = ptr::null_mut();
         // Nobody could use one whose wall stays: it is lost, as an address only.
         if tear_down(span) {
             pages::free(span);

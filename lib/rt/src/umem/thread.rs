@@ -134,8 +134,9 @@ unsafe fn release(block: *mut Thread) {
     unsafe { (*block).tid = 0 };
 }
 
-/// In a child after a fork: the other threads are not there. What they had goes to the depots, but for those that were at an exchange.
-pub(super) fn forget_others() {
+/// In a child after a fork: the other threads are not there. What they had goes to the depots if that is wanted, but for those that were at an
+/// exchange.
+pub(super) fn forget_others(keep: bool) {
     let mut block = root::threads().load(Ordering::Acquire);
     let mine = current();
     // SAFETY: blocks are never given back, and their owners are not in this process.
@@ -143,7 +144,7 @@ pub(super) fn forget_others() {
         while !block.is_null() {
             if block == mine {
                 (*block).tid = thread_number();
-            } else if (*block).tid != 0 && (*block).busy == 0 {
+            } else if keep && (*block).tid != 0 && (*block).busy == 0 {
                 release(block);
             }
             block = (*block).next;

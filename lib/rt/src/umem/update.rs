@@ -14,6 +14,8 @@ static LATEST: AtomicI64 = AtomicI64::new(0);
 static HAS_THREAD: AtomicBool = AtomicBool::new(false);
 /// How often that thread was asked for a reap.
 static ASKED: AtomicU32 = AtomicU32::new(0);
+/// Whether a thread gives back what it can, for there was no memory.
+static REAPING: AtomicBool = AtomicBool::new(false);
 
 /// Seconds between two updates; 0: there are none.
 fn interval() -> i64 {
@@ -71,7 +73,6 @@ pub(super) fn reap() {
 
 /// There was no memory: what can be given back is, if nobody is just at it.
 pub(super) fn ask_for_memory() {
-    static REAPING: AtomicBool = AtomicBool::new(false);
     if !REAPING.swap(true, Ordering::Acquire) {
         reap();
         REAPING.store(false, Ordering::Release);
@@ -90,9 +91,10 @@ fn each(work: impl Fn(*mut Cache)) {
     });
 }
 
-/// In a child after a fork there is no such thread.
-pub(super) fn forget_thread() {
+/// In a child after a fork there are no such threads.
+pub(super) fn forget_others() {
     HAS_THREAD.store(false, Ordering::Relaxed);
+    REAPING.store(false, Ordering::Relaxed);
 }
 
 fn begin_thread() {

@@ -12,8 +12,8 @@
 //! Under loom the words are loom's and the kernel is a model of it (`model.rs`): who waits is blocked, and nobody spins.
 //!
 //! # Fork
-//! Before it the thread that forks takes all words; after it the parent gives them back ([`Word::unlock`]), and the child, whose thread has another number,
-//! calls [`Word::reset`] on each before anything else.
+//! Nothing is to be done before it. The child, whose thread has another number, calls [`renew_thread_number`] and then [`Word::after_fork`] on each word before
+//! anything else, which tells whose it was.
 
 #[cfg(not(loom))]
 mod kernel;
@@ -22,7 +22,7 @@ mod model;
 #[cfg(not(loom))]
 mod thread;
 #[cfg(not(loom))]
-pub(crate) use thread::number as thread_number;
+pub(crate) use thread::{number as thread_number, renew as renew_thread_number};
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, Ordering};
@@ -37,6 +37,18 @@ const FREE: u32 = 0;
 /// A lock. See the head of this file.
 #[derive(Debug)]
 pub(crate) struct Word(AtomicU32, #[cfg(loom)] model::Kernel);
+
+/// Who held a [`Word`] of the parent's when its child was forked.
+#[cfg(not(loom))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// No thread.
+    Free,
+    /// The thread that forked, in a handler of a signal: it still does, in the child.
+    Own,
+    /// A thread that is not in the child.
+    Gone,
+}
 
 /// Holds a [`Word`] until it is dropped.
 #[derive(Debug)]
@@ -87,10 +99,18 @@ impl Word {
         }
     }
 
-    /// In the child after a fork, whose only thread this is: it is free, whoever held it.
-    pub(crate) fn reset(&self) {
-        thread::forget();
-        self.0.store(FREE, Ordering::Release);
+    /// In the child after a fork, whose only thread this is, and had that number in the parent. Afterwards the word is free, or the calling thread's.
+    #[cfg(not(loom))]
+    pub(crate) fn after_fork(&self, before: u32) -> Left {
+        let holder = self.0.load(Ordering::Acquire) & libc::FUTEX_TID_MASK;
+        let left = match holder {
+            FREE => Left::Free,
+            own if own == before => Left::Own,
+            _ => Left::Gone,
+        };
+        // In the child no other thread waits for it.
+        self.0.store(if left == Left::Own { thread::number() } else { FREE }, Ordering::Release);
+        left
     }
 }
 
@@ -189,22 +209,25 @@ mod tests {
     }
 
     #[test]
-    fn in_a_child_it_is_free_and_its_holder_has_the_childs_number() {
-        let word = Word::new();
-        word.lock();
-        let parents = value(&word);
+    fn in_a_child_words_of_others_are_free_and_its_own_have_the_childs_number() {
+        let (own, free) = (Word::new(), Word::new());
+        // As if a thread waited for it.
+        let others = Word(AtomicU32::new(libc::FUTEX_TID_MASK | libc::FUTEX_WAITERS));
+        own.lock();
         let status = child(|| {
-            word.reset();
-            word.lock();
-            let childs = value(&word);
-            word.unlock();
+            let before = renew_thread_number();
+            let left = [&own, &free, &others].map(|word| word.after_fork(before));
+            // SAFETY: it only asks.
+            let is_so = left == [Left::Own, Left::Free, Left::Gone]
+                && value(&own).cast_signed() == unsafe { libc::getpid() };
+            own.unlock();
+            let all = [&own, &free, &others].map(|word| word.hold());
+            drop(all);
             // SAFETY: it ends the child.
-            unsafe {
-                libc::_exit(if childs != parents && childs.cast_signed() == libc::getpid() { 7 } else { 1 })
-            }
+            unsafe { libc::_exit(if is_so { 7 } else { 1 }) }
         });
         assert_eq!(libc::WEXITSTATUS(status), 7);
-        word.unlock();
+        own.unlock();
     }
 
     #[test]

@@ -61,6 +61,4 @@ pub(super) mod thread {
     pub(in super::super) fn number() -> u32 {
         NUMBER.with(Cell::get)
     }
-
-    pub(in super::super) fn forget() {}
 }

@@ -27,9 +27,11 @@ fn ask() -> u32 {
     number
 }
 
-/// It has become another one.
-pub(super) fn forget() {
+/// In the child of a fork, whose thread has become another one: the number that it had, 0 if that was not asked for.
+pub(crate) fn renew() -> u32 {
+    let before = known();
     set(ptr::null_mut());
+    before
 }
 
 #[cfg(test)]
@@ -45,7 +47,7 @@ mod tests {
         std::thread::spawn(move || {
             assert_eq!((known(), number()), (0, kernels()));
             assert_ne!(number(), mine);
-            forget();
+            assert_eq!(renew(), kernels());
             assert_eq!((known(), number()), (0, kernels()));
         })
         .join()
