@@ -20,6 +20,8 @@ static int failed;
 
 /* More than any memory. */
 static const size_t HUGE_SIZE = (size_t)1 << 62;
+/* Less than all addresses, and more than can be free of them. */
+static const size_t MOST_SIZE = ((size_t)1 << 47) - ((size_t)1 << 40);
 
 struct object {
 	uint64_t mark;
@@ -234,9 +236,12 @@ static void are_reclaimed(void)
 	CHECK(counts.reclaims == 1 && counts.kept == NULL);
 	umem_reap();
 	CHECK(counts.reclaims == 2);
+	/* No cache is asked for what no address space holds. */
+	CHECK(umem_alloc(SIZE_MAX / 2 - 100, UMEM_DEFAULT) == NULL && counts.reclaims == 2);
+	CHECK(umem_alloc((size_t)1 << 60, UMEM_DEFAULT) == NULL && counts.reclaims == 2);
 	/* When there is no memory for anybody, too. */
 	counts.kept = umem_cache_alloc(cache, UMEM_DEFAULT);
-	CHECK(umem_alloc(HUGE_SIZE, UMEM_DEFAULT) == NULL);
+	CHECK(umem_alloc(MOST_SIZE, UMEM_DEFAULT) == NULL);
 	CHECK(counts.reclaims == 3 && counts.kept == NULL);
 	umem_cache_destroy(cache);
 	CHECK(counts.made == counts.ended && counts.wrong == 0);

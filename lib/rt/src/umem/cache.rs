@@ -124,6 +124,9 @@ pub(super) unsafe fn init(cache: *mut Cache, plan: Plan<'_>) -> Result<(), c_int
         (*cache).constructor = plan.constructor;
         (*cache).destructor = plan.destructor;
         (*cache).reclaim = plan.reclaim;
+        if plan.reclaim.is_some() {
+            update::expect_reclaim();
+        }
         (*cache).private = plan.private;
         (*cache).flags = settings::flags_of(plan.size, align, plan.cflags);
         let bits = (*cache).flags;

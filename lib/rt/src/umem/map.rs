@@ -10,6 +10,9 @@ type Leaf = [AtomicPtr<Span>; TABLE];
 /// The middle one.
 type Middle = [AtomicPtr<Leaf>; TABLE];
 
+/// What all tables together lead to, in bytes of addresses: nothing longer can be had.
+pub(super) const REACH: usize = TABLE * TABLE * TABLE * PAGE;
+
 /// The highest one.
 pub(super) static MAP: [AtomicPtr<Middle>; TABLE] = [const { AtomicPtr::new(ptr::null_mut()) }; TABLE];
 

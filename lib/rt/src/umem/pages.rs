@@ -61,6 +61,9 @@ pub(super) fn lock_word() -> *mut u32 {
 pub(super) fn alloc(bytes: usize, align: usize, what: u32) -> *mut Span {
     let unit = page_size();
     let Some(bytes) = bytes.max(1).checked_next_multiple_of(unit) else { return ptr::null_mut() };
+    if bytes > map::REACH {
+        return ptr::null_mut();
+    }
     let align = align.max(unit);
     // SAFETY: under the lock, as all of `Heap` wants it.
     lock::with(lock_word(), || unsafe {
@@ -308,7 +311,7 @@ impl Heap {
             // When there is no room for so much at once, just what is needed may still fit.
             for size in [bytes.max(IMPORT), bytes] {
                 span = self.map(size);
-                if !span.is_null() {
+                if !span.is_null() || size == bytes {
                     break;
                 }
             }

@@ -138,7 +138,7 @@ pub(super) fn large(bytes: usize) -> *mut Span {
         return ptr::null_mut();
     }
     let span = pages::alloc(bytes, 1, kind::LARGE);
-    if !span.is_null() || !root::is_ready() {
+    if !span.is_null() || !root::is_ready() || !update::can_help(bytes) {
         return span;
     }
     update::ask_for_memory();

@@ -1,8 +1,8 @@
 //! A little of everything in few steps, for tools under which each step takes long. What many steps find is looked for in `tests/umem_operations.rs`.
 
 use super::{
-    RawCachePlan, malloc, umem_alloc, umem_cache_alloc, umem_cache_create, umem_cache_destroy,
-    umem_cache_free, umem_free, umem_reap, umem_zalloc,
+    RawCachePlan, malloc, map, umem_alloc, umem_cache_alloc, umem_cache_create, umem_cache_destroy,
+    umem_cache_free, umem_free, umem_reap, umem_zalloc, update,
 };
 use libc::{c_int, c_void};
 use std::ptr;
@@ -108,4 +108,15 @@ fn threads_hand_buffers_on_at_once() {
             });
         }
     });
+}
+
+#[test]
+fn caches_are_asked_to_give_back_only_what_they_could_have() {
+    let one = umem_alloc(200_000, 0);
+    assert!(update::can_help(4096));
+    for too_much in [1 << 47, map::REACH + 1, usize::MAX / 2, usize::MAX] {
+        assert!(!update::can_help(too_much), "{too_much:#x}");
+    }
+    // SAFETY: it is ours, and so long.
+    unsafe { umem_free(one, 200_000) };
 }

@@ -3,10 +3,10 @@
 //! A process with one thread does it when it meets a depot and it is time. One that has had several gets a thread for it then, so that none of them is
 //! held up; it waits most of the time, and takes no signals.
 
-use super::{depot, pages, root, settings, slab, thread, visit};
+use super::{depot, map, pages, root, settings, slab, thread, visit};
 use millpond_rt_layout::Cache;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
 
 /// Seconds of the coarse clock at which the latest update was begun; 0: none yet.
 static LATEST: AtomicI64 = AtomicI64::new(0);
@@ -14,6 +14,8 @@ static LATEST: AtomicI64 = AtomicI64::new(0);
 static HAS_THREAD: AtomicBool = AtomicBool::new(false);
 /// How often that thread was asked for a reap.
 static ASKED: AtomicU32 = AtomicU32::new(0);
+/// Whether there ever was a cache with a reclaim function.
+static RECLAIMS: AtomicBool = AtomicBool::new(false);
 /// Whether a thread gives back what it can, for there was no memory.
 static REAPING: AtomicBool = AtomicBool::new(false);
 
@@ -69,6 +71,20 @@ pub(super) fn reap() {
         slab::reap(cache);
     });
     pages::reap();
+}
+
+/// Whether it helps a large request that others give back what they have. That is at most what is mapped, and is not unmapped, unless a cache has a
+/// function that may give back anything.
+pub(super) fn can_help(bytes: usize) -> bool {
+    // SAFETY: a counter that is changed under a lock; which of two values is read does not matter.
+    let mapped =
+        unsafe { AtomicUsize::from_ptr(&raw mut (*root::root()).heap.mapped) }.load(Ordering::Relaxed);
+    bytes <= map::REACH && (bytes <= mapped || RECLAIMS.load(Ordering::Relaxed))
+}
+
+/// A cache has a function that gives back memory.
+pub(super) fn expect_reclaim() {
+    RECLAIMS.store(true, Ordering::Relaxed);
 }
 
 /// There was no memory: what can be given back is, if nobody is just at it.
