@@ -122,16 +122,18 @@ snapshot() { # ending
     awk '{ print $2, $1 }' /proc/mounts >/.vm/mounts.$1
 }
 
-# A line for each kernel thread whose CPUs a case may change. Workers are the kernel's own business, and the threads of
-# interrupts follow these. The memory daemons of a node are given all CPUs when a partition ends (until 6.19), and so are RCU's
-# workers for each sixteen CPUs.
+# A line for each kernel thread whose CPUs a case may change. Threads of workqueues (flag 0x20: workers, and rescuers, which take the CPUs of
+# the workers that they help) are the kernel's own business, and the threads of interrupts follow these. The memory daemons of a node are given all
+# CPUs when a partition ends (until 6.19), and so are RCU's workers for each sixteen CPUs.
 kernel_threads() {
-    grep -s -E '^(Name|VmSize|Cpus_allowed):' /proc/[0-9]*/status | awk '
+    cat /proc/[0-9]*/stat 2>/dev/null | awk '
+        { pid = $1; sub(/^.*\) /, ""); if (int($7 / 2097152) % 2 == 1 && int($7 / 32) % 2 == 0) print pid }' >/.vm/kernel_threads
+    grep -s -E '^(Name|Cpus_allowed):' /proc/[0-9]*/status | awk '
+        NR == FNR { kernel[$1] = 1; next }
         { split($1, part, ":"); split(part[1], dir, "/"); pid = dir[3] }
         part[2] == "Name" { name[pid] = $2 }
-        part[2] == "VmSize" { user[pid] = 1 }
         part[2] == "Cpus_allowed" { mask[pid] = $2 }
-        END { for (pid in mask) if (pid > 1 && !user[pid] && name[pid] !~ /^kworker/ && name[pid] !~ /^irq/ && name[pid] !~ /_wq$/ && name[pid] !~ /^(kswapd|kcompactd|rcu_exp_par_gp)/) print pid "/" name[pid], mask[pid] }'
+        END { for (pid in mask) if (pid in kernel && name[pid] !~ /^irq/ && name[pid] !~ /^(kswapd|kcompactd|rcu_exp_par_gp)/) print pid "/" name[pid], mask[pid] }' /.vm/kernel_threads -
 }
 
 # Lines `key now was` of what differs between two snapshots of one kind; `gone` for what is no more.
