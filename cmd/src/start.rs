@@ -117,7 +117,10 @@ impl Start {
         match (begun.before, begun.session.simulation()) {
             (Some(before), Some(simulation)) if !ready => simulation.go_back(before),
             (Some(_), _) => {
-                let name = self.load.as_ref().map_or("", |load| load.workload.name);
+                let name = self.load.as_ref().map_or("", |load| &load.name);
+                for note in self.load.iter().flat_map(|load| &load.notes) {
+                    changer.note(ctx, note.clone(), None);
+                }
                 changer.report(
                     ctx,
                     Some(started(name, begun.pid)),

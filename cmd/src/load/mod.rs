@@ -4,6 +4,9 @@
 //! is worth: `psrset -e 1 millpond load cg` beside `millpond load cg`. An interrupt ends it early, and it still
 //! reports. Options stand behind the name of the load.
 //!
+//! The same words mean the same on a simulated machine (`millpond sim`, `psrset -e`). Short options and those of the published programs are
+//! understood, too: `load cg.A.x -t 2`, `load hackbench 240`, `load hackbench -g 10 -T -l 50`. What a load has not is told, and has no effect.
+//!
 //! # Cg
 //!
 //! NPB CG: the smallest eigenvalue of a sparse matrix. Its threads wait for each other at a barrier every few
@@ -150,7 +153,9 @@ use crate::failure::{Complaint, Exit, Failure};
 use crate::help;
 use millpond_session::stop_on_signal;
 use millpond_workloads::Error;
+use millpond_workloads::options::Program;
 use serde_json::{Value, json};
+use std::ffi::OsString;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
@@ -193,12 +198,20 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let Some((name, rest)) = parsed.operands.split_first() else {
         return Err(Failure::Usage(format!("which load? known are {}", names())));
     };
-    let Some(load) = LOADS.iter().find(|load| *name == load.name) else {
-        let name = name.to_string_lossy();
+    let name = name.to_string_lossy();
+    let program = Program::named(&name).filter(|(program, _)| program.name == program.load);
+    let known = program.and_then(|(program, inside)| {
+        LOADS.iter().find(|load| load.name == program.load).map(|load| (load, program, inside))
+    });
+    let Some((load, program, inside)) = known else {
         return Err(Failure::Usage(format!("there is no load `{name}`: known are {}", names())));
     };
     let longs: Vec<&str> = load.longs.iter().chain(&SHARED).copied().collect();
-    let options = args::parse("", &longs, rest)?;
+    let (words, without) = canonical(program, inside, rest, &longs);
+    let options = args::parse("", &longs, &words)?;
+    for name in without {
+        ctx.warn(format_args!("{} --{name} has no effect: this load has no such thing", load.name));
+    }
     if options.common.help {
         ctx.out.text(&help::manual(&COMMAND));
         return Ok(Exit::DONE);
@@ -231,6 +244,40 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         }
     }
     (load.run)(&options, &job, ctx)
+}
+
+/// The words of a load's command line by long names, without what only the published program has, which is named.
+fn canonical(
+    program: &Program,
+    inside: Vec<String>,
+    rest: &[OsString],
+    longs: &[&str],
+) -> (Vec<OsString>, Vec<&'static str>) {
+    let texts: Option<Vec<String>> = rest.iter().map(|word| word.to_str().map(str::to_owned)).collect();
+    // What is no text is refused by those who read it.
+    let Some(texts) = texts else { return (rest.to_vec(), Vec::new()) };
+    let takes_value = |flag: &str| {
+        let is =
+            |long: &&str| long.strip_suffix(':').is_some_and(|name| flag.strip_prefix("--") == Some(name));
+        args::COMMON.iter().any(is)
+    };
+    let own = |name: &str| longs.iter().any(|long| long.trim_end_matches(':') == name);
+    let (mut words, mut without): (Vec<OsString>, _) = (Vec::new(), Vec::new());
+    let mut all =
+        inside.into_iter().chain(program.canonical(&texts, &takes_value).into_iter().map(|(word, _)| word));
+    while let Some(word) = all.next() {
+        let option = word.strip_prefix("--").and_then(|name| program.option(name));
+        match option.filter(|option| !own(option.name)) {
+            Some(option) => {
+                without.push(option.name);
+                if option.takes_value {
+                    all.next();
+                }
+            }
+            None => words.push(word.into()),
+        }
+    }
+    (words, without)
 }
 
 /// How a load is run and reports.

@@ -78,6 +78,23 @@ fn hackbench_tells_what_runs_and_how_long_it_took() {
 }
 
 #[test]
+fn published_forms_are_understood_and_what_a_load_has_not_is_told() {
+    let (exit, out, err) = load("hackbench -T -p -f 2 -s 4 1 thread 3 -i");
+    assert_eq!(
+        (exit, err.as_str()),
+        (Exit::DONE, "millpond load: hackbench --inet has no effect: this load has no such thing\n")
+    );
+    let expected = "Running in threaded mode with 1 groups using 4 file descriptors each (== 4 tasks)\n\
+                    Each sender will pass 3 messages of 4 bytes\nTime: ";
+    assert!(out.starts_with(expected), "{out}");
+    let (_, out, _) = load("./cg.S.1");
+    assert!(out.starts_with("CG class S: 1400 rows, 15 iterations, 1 thread, spinning barrier\n"), "{out}");
+    let (exit, _, err) = load("cg.Q.x");
+    assert_eq!(exit, Exit::USAGE);
+    assert!(err.starts_with("millpond load: cannot use "), "{err}");
+}
+
+#[test]
 fn a_stream_goes_both_ways() {
     let lines = json("stream --seconds 0.05 --json --events");
     let events: Vec<&str> = lines.iter().filter_map(|line| line["event"].as_str()).collect();

@@ -118,8 +118,9 @@ impl Chosen {
         let is_number = word.bytes().all(|b| b.is_ascii_digit()) && !word.is_empty();
         let name = match self.kind {
             Kind::Zone if is_number && zones.iter().all(|zone| zone.name != *word) => {
-                let at = word.parse().ok().and_then(|at: usize| zones.get(at));
-                at.map(|zone| zone.name.clone()).ok_or_else(|| self.unknown())?
+                let id: Option<u32> = word.parse().ok();
+                let found = zones.iter().find(|zone| id == Some(zone.id));
+                found.map(|zone| zone.name.clone()).ok_or_else(|| self.unknown())?
             }
             Kind::Task if is_number => format!("session-{word}.scope"),
             Kind::Project if is_number => format!("user-{word}.slice"),

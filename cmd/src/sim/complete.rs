@@ -64,8 +64,8 @@ fn candidates(known: &Known, before: &[&str], word: &str) -> Vec<String> {
         ["run"] => owned(["until"]),
         ["run", "until"] => owned(["idle"]),
         ["save" | "open"] => file_names(word),
-        ["svcadm"] => owned(["enable", "disable"]),
-        ["svcadm", ..] => SERVICES.iter().map(ToString::to_string).collect(),
+        ["svcadm"] => owned(["enable", "disable", "refresh", "restart"]),
+        ["svcadm" | "svcs", ..] => SERVICES.iter().map(ToString::to_string).collect(),
         ["ps"] => owned(["-e"]),
         [name, ..] => {
             let Some(command) = Command::named(name).filter(|c| COMMANDS.contains(&c.name)) else {

@@ -16,11 +16,32 @@
 //! run until idle               until nothing is left to do
 //! time                         the time since boot
 //! save FILE, open FILE         write the machine into a file; go on with the one in a file
-//! svcadm enable|disable SERVICE ...   svc:/system/pools:default and svc:/system/pools/dynamic:default
-//! svcs                         these services and their states
+//! svcadm enable|disable|refresh|restart SERVICE ...   svc:/system/pools:default and svc:/system/pools/dynamic:default
+//! svcs [-a | SERVICE ...]      these services and their states; with times as Solaris shows them
+//! uptime                       how long the machine is up, and averages of load
+//! zoneadm list [-cv]           zones; zoneadm -z ZONE boot: what a zone holds begins to execute
+//! zlogin ZONE WORKLOAD ...     start a workload in a zone
+//! echo WORD ..., cat FILE      lines for a file of the simulated machine, and what it has
+//! reboot                       boot the machine again
 //! help [COMMAND | WORKLOAD]
 //! quit
 //! ```
+//!
+//! # Pipes and files
+//!
+//! The output of a command goes through programs of the machine at hand: `mpstat 1 5 | awk '$3 > 100' | head -3`. There are awk, cat, column, cut,
+//! egrep, fgrep, grep, head, nawk, nl, paste, sed, sort, tail, tee, tr, uniq and wc; they are started as they are, without a shell, in the `C` locale. One that stops early
+//! has not failed, and grep has not that found nothing. A script of the simulator is therefore to be trusted as a script of sh is: `awk` and `tee` can write files of the
+//! machine at hand. Quotation marks and backslashes are as in sh; there are no variables and no patterns of files. `>` and `>>` write into `/etc/system` of the simulated machine, or to
+//! `/dev/null`; `| tee FILE` writes a file at hand. An `&` at the end of a line has no effect: what is started runs beside the shell anyway.
+//!
+//! # Booting again
+//!
+//! `echo 'set ts_dispatch_extended=1' >> /etc/system` and `reboot`: from then on the dispatch table of large servers holds (`dispadmin -c TS -g`). Tunables are hz,
+//! lgrp_mem_pset_aware, nosteal_nsec, rechoose_interval and ts_dispatch_extended; a line with another one is told and has no effect. Kept over a boot are files (`/etc/system`,
+//! `/etc/pooladm.conf`), services that are enabled, and the default class (`dispadmin -d`). Sets, bindings, states of processors, tables that `dispadmin -s` set and all that ran are gone.
+//!
+//! # Services
 //!
 //! The service of the pools is `pooladm -e`, and `pooladm -c` if the machine has a file /etc/pooladm.conf, which lives inside of the machine; disabling it is
 //! `pooladm -d`. The dynamic one is a `poold` that lives on the machine while the shell is open: as time passes it moves processors to where threads wait for
@@ -68,8 +89,10 @@
 //!
 //! 0 at a terminal. Of a script: 0, or 1 when a line failed, or 2 for what makes no sense in the first place.
 
+mod boot;
 mod complete;
 mod own;
+mod pipe;
 mod place;
 mod poold;
 mod services;

@@ -1,6 +1,7 @@
 //! The commands that belong to the shell alone.
 
 use super::COMMAND as SIM;
+use super::boot::{cat, echo, reboot, uptime, zlogin, zoneadm};
 use super::services::{svcadm, svcs};
 use super::shell::{COMMANDS, Shell, Trouble};
 use crate::command::Command;
@@ -42,10 +43,36 @@ const OWN: &[Own] = &[
     Own {
         name: "svcadm",
         form: "enable|disable [-r] SERVICE ...",
-        summary: "switch the services of the pools; -r: with what they need",
+        summary: "switch the services of the pools; -r: with what they need; refresh, restart",
         run: svcadm,
     },
-    Own { name: "svcs", form: "", summary: "these services and their states", run: svcs },
+    Own {
+        name: "svcs",
+        form: "[-a | SERVICE ...]",
+        summary: "these services and their states; with times as Solaris shows them",
+        run: svcs,
+    },
+    Own {
+        name: "uptime",
+        form: "",
+        summary: "how long the machine is up, and averages of load",
+        run: uptime,
+    },
+    Own {
+        name: "zoneadm",
+        form: "list [-cv] | -z ZONE boot",
+        summary: "zones and their numbers; boot: what a zone holds begins to execute",
+        run: zoneadm,
+    },
+    Own {
+        name: "zlogin",
+        form: "ZONE WORKLOAD [OPTION ...]",
+        summary: "start a workload in a zone",
+        run: zlogin,
+    },
+    Own { name: "echo", form: "[WORD ...]", summary: "a line, for >> /etc/system", run: echo },
+    Own { name: "cat", form: "FILE ...", summary: "files of the simulated machine", run: cat },
+    Own { name: "reboot", form: "", summary: "boot the machine again", run: reboot },
     Own {
         name: "help",
         form: "[COMMAND | WORKLOAD]",
@@ -88,7 +115,9 @@ fn load(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Tr
     let load =
         Load::parse(words).map_err(|error| Trouble::new(error.word + 1, error.what).remedy(error.remedy))?;
     let pid = simulation(shell)?.start(&load);
-    ctx.out.line(started(load.workload.name, pid));
+    ctx.prog = "load".into();
+    load.notes.iter().for_each(|note| ctx.warn(note));
+    ctx.out.line(started(&load.name, pid));
     Ok(())
 }
 

@@ -1,14 +1,16 @@
 //! The services of the pools: switched on and off, and shown.
 
-use super::own::{misuse, none, simulation};
+use super::own::{misuse, simulation};
 use super::shell::{Shell, Trouble};
 use crate::ctx::Ctx;
+use millpond_formats::svcs;
 use millpond_session::{NoSuchService, SERVICES, Service};
 
 pub(super) fn svcadm(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
-    let on = match words.first().map(String::as_str) {
+    let verb = words.first().map(String::as_str);
+    let on = match verb {
         Some("enable") => true,
-        Some("disable") => false,
+        Some("disable" | "refresh" | "restart") => false,
         Some(word) => return Err(misuse(1, format!("svcadm does not know `{word}`"), "svcadm")),
         None => return Err(misuse(1, "svcadm needs to be told what to do", "svcadm")),
     };
@@ -21,14 +23,7 @@ pub(super) fn svcadm(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> 
             word if word.starts_with('-') => {
                 return Err(misuse(at, format!("there is no option {word}"), "svcadm"));
             }
-            word => {
-                let all: Vec<String> = SERVICES.iter().map(ToString::to_string).collect();
-                let remedy = format!("there are {}", all.join(" and "));
-                let service: Service = word
-                    .parse()
-                    .map_err(|e: NoSuchService| Trouble::new(at, e.to_string()).remedy(remedy))?;
-                services.push(service);
-            }
+            word => services.push(named(word, at)?),
         }
     }
     if services.is_empty() {
@@ -36,6 +31,10 @@ pub(super) fn svcadm(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> 
     }
     let simulation = simulation(shell)?;
     for service in services {
+        if let Some(verb @ ("refresh" | "restart")) = verb {
+            again(shell, service, verb == "restart", ctx)?;
+            continue;
+        }
         if let Some(needed) = service.needs().filter(|_| on && recursive) {
             switch(shell, needed, true, ctx)?;
         }
@@ -59,6 +58,7 @@ fn switch(shell: &Shell, service: Service, on: bool, ctx: &mut Ctx<'_>) -> Resul
     let mut pooladm = |option: &str| shell.command(&["pooladm".to_owned(), option.to_owned()], ctx);
     if !on {
         return if pooladm("-d")? {
+            simulation.changed_now(service);
             Ok(())
         } else {
             Err(Trouble::new(0, format!("{service} does not stop")))
@@ -68,27 +68,100 @@ fn switch(shell: &Shell, service: Service, on: bool, ctx: &mut Ctx<'_>) -> Resul
     if !pooladm("-e")? {
         return failed("pools cannot be enabled");
     }
-    let file = shell.session.pools_file(None);
-    // That of a simulated machine is a part of it: reading it neither waits nor fails.
-    if matches!(file.read(&mut |_| ()), Ok(None)) || pooladm("-c")? {
+    let Err(why) = configure(shell, ctx) else {
+        simulation.changed_now(service);
         return Ok(());
-    }
-    pooladm("-d")?;
-    failed("the configuration of its file cannot be had")
+    };
+    shell.command(&["pooladm".to_owned(), "-d".to_owned()], ctx)?;
+    failed(&why.what)
 }
 
-pub(super) fn svcs(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
-    none("svcs", words)?;
+/// What the services do that are enabled when the machine boots.
+pub(super) fn start_at_boot(shell: &Shell, ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     let simulation = simulation(shell)?;
-    ctx.out.line(format_args!("{:<14} FMRI", "STATE"));
-    for service in SERVICES {
+    if !simulation.is_enabled(Service::Pools) {
+        return Ok(());
+    }
+    simulation.enable(Service::Pools, false);
+    switch(shell, Service::Pools, true, ctx)
+}
+
+/// `refresh`: what is configured is read again; `restart`: off and on.
+fn again(shell: &Shell, service: Service, restart: bool, ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
+    let simulation = simulation(shell)?;
+    if !simulation.is_enabled(service) {
+        return Err(Trouble::new(
+            0,
+            format!("cannot {} {service}: it is disabled", if restart { "restart" } else { "refresh" }),
+        )
+        .remedy(format!("svcadm enable {service}")));
+    }
+    if service != Service::Pools {
+        // The daemon reads its configuration in every interval. It begins anew with the shell's next look.
+        simulation.changed_now(service);
+        return Ok(());
+    }
+    if restart {
+        switch(shell, service, false, ctx)?;
+        return switch(shell, service, true, ctx);
+    }
+    configure(shell, ctx)
+}
+
+/// The configuration of the machine's file is applied, if there is one. `false` is a failure that was told.
+fn configure(shell: &Shell, ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
+    let file = shell.session.pools_file(None);
+    // That of a simulated machine is a part of it: reading it neither waits nor fails.
+    if matches!(file.read(&mut |_| ()), Ok(None))
+        || shell.command(&["pooladm".to_owned(), "-c".to_owned()], ctx)?
+    {
+        return Ok(());
+    }
+    Err(Trouble::new(0, "the configuration of its file cannot be had"))
+}
+
+/// Without words the services as they are; `-a` and names give the listing of Solaris.
+pub(super) fn svcs(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
+    let simulation = simulation(shell)?;
+    let state = |service: Service| {
         let waits = service.needs().is_some_and(|needed| !simulation.is_enabled(needed));
-        let state = match simulation.is_enabled(service) {
+        match simulation.is_enabled(service) {
             false => "disabled",
             true if waits => "offline",
             true => "online",
-        };
-        ctx.out.line(format_args!("{state:<14} {service}"));
+        }
+    };
+    if words.is_empty() {
+        ctx.out.line(format_args!("{:<14} FMRI", "STATE"));
+        for service in SERVICES {
+            ctx.out.line(format_args!("{:<14} {service}", state(service)));
+        }
+        return Ok(());
+    }
+    let mut chosen = Vec::new();
+    for (word, at) in words.iter().zip(1..) {
+        match word.as_str() {
+            "-a" => chosen.extend(SERVICES),
+            word if word.starts_with('-') => {
+                return Err(misuse(at, format!("there is no option {word}"), "svcs"));
+            }
+            word => chosen.push(named(word, at)?),
+        }
+    }
+    chosen.sort_unstable();
+    chosen.dedup();
+    let clock = shell.session.machine().clock();
+    ctx.out.line(svcs::header());
+    for service in chosen {
+        let since = simulation.since(service);
+        let fmri = service.to_string();
+        ctx.out.line(svcs::line(state(service), since, clock.wall(), shell.session.zone(), &fmri));
     }
     Ok(())
+}
+
+fn named(word: &str, at: usize) -> Result<Service, Trouble> {
+    let all: Vec<String> = SERVICES.iter().map(ToString::to_string).collect();
+    let remedy = format!("there are {}", all.join(" and "));
+    word.parse().map_err(|e: NoSuchService| Trouble::new(at, e.to_string()).remedy(remedy))
 }

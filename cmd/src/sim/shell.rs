@@ -2,9 +2,10 @@
 
 use super::complete::Known;
 use super::own::{self, Own};
+use super::pipe;
 use super::place::Place;
 use super::poold::{self, Poold};
-use super::words::{self, Word};
+use super::words::Line;
 use crate::args;
 use crate::command::{Command, dispatch};
 use crate::ctx::Ctx;
@@ -143,24 +144,20 @@ impl Shell {
 
     /// Does what a line says. A failure is told; it ends a script.
     pub fn line(&mut self, line: &str, place: &Place, ctx: &mut Ctx<'_>) -> Goes {
-        let words = match words::split(line) {
-            Ok(words) => words,
-            Err(unclosed) => {
-                let what = format!("the quotation mark {} is never closed", unclosed.mark);
-                place.tell(unclosed.column, &what, Some("close it at the end of the word"), ctx);
+        let text = line;
+        let line = match Line::parse(text) {
+            Ok(line) => line,
+            Err(wrong) => {
+                place.tell(wrong.column, &wrong.what, Some(wrong.remedy), ctx);
                 return self.failed(place);
             }
         };
-        let Some(first) = words.first() else { return Goes::On };
+        let Some(first) = line.words.first() else { return Goes::On };
         if first.text == "quit" || first.text == "exit" {
             return Goes::Out;
         }
-        let texts: Vec<String> = words.iter().map(|w| w.text.clone()).collect();
         self.attend();
-        let done = match Own::named(&first.text) {
-            Some(own) => (own.run)(self, &texts[1..], ctx).map(|()| true),
-            None => self.command(&texts, ctx),
-        };
+        let done = pipe::run(self, &line, ctx);
         self.attend();
         let kept = {
             ctx.prog = "millpond sim".to_owned();
@@ -184,8 +181,8 @@ impl Shell {
                 self.failed(place)
             }
             Err(trouble) => {
-                let end = || line.trim_end().chars().count() + 2;
-                let column = words.get(trouble.word).map_or_else(end, |word: &Word| word.column);
+                let end = || text.trim_end().chars().count() + 2;
+                let column = line.all_words().nth(trouble.word).map_or_else(end, |word| word.column);
                 place.tell(column, &trouble.what, trouble.remedy.as_deref(), ctx);
                 self.failed(place)
             }
@@ -195,6 +192,15 @@ impl Shell {
     fn failed(&mut self, place: &Place) -> Goes {
         self.status = Exit::REFUSED;
         if place.is_script() && !self.keep_going { Goes::Out } else { Goes::On }
+    }
+
+    /// A command with its words: the shell's own, or one of the machine's. `false`: it failed, and has said so.
+    pub(super) fn one(&mut self, words: &[String], ctx: &mut Ctx<'_>) -> Result<bool, Trouble> {
+        let name = words.first().map(String::as_str).unwrap_or_default();
+        match Own::named(name) {
+            Some(own) => (own.run)(self, &words[1..], ctx).map(|()| true),
+            None => self.command(words, ctx),
+        }
     }
 
     /// One of the machine's commands. `false`: it failed, and has said so.

@@ -1,4 +1,4 @@
-//! A line of a script or of a terminal as words, each with its column.
+//! A line of a script or of a terminal, taken apart as sh does: words with their columns, programs behind pipes, and where the output goes.
 
 /// A word with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,41 +9,168 @@ pub struct Word {
     pub column: usize,
 }
 
-/// A line that makes no words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unclosed {
-    /// The column of the quotation mark that is never closed.
-    pub column: usize,
-    /// The mark.
-    pub mark: char,
+/// A file that the output goes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Its name.
+    pub file: Word,
+    /// `>>`: behind what is there.
+    pub appends: bool,
 }
 
-/// Takes a line apart at blanks. What stands between quotation marks of either kind is (a part of) one word; a `#` at the
-/// beginning of a word begins a comment.
-///
-/// # Errors
-/// [`Unclosed`] for a quotation mark without its partner.
-pub fn split(line: &str) -> Result<Vec<Word>, Unclosed> {
-    let mut words = Vec::new();
-    let mut word: Option<Word> = None;
-    let mut quoted: Option<Unclosed> = None;
-    for (c, column) in line.chars().zip(1..) {
-        match quoted {
-            Some(Unclosed { mark, .. }) if c == mark => quoted = None,
-            None if c == '#' && word.is_none() => break,
-            None if c.is_whitespace() => words.extend(word.take()),
-            _ => {
-                let word = word.get_or_insert(Word { text: String::new(), column });
-                if quoted.is_none() && matches!(c, '\'' | '"') {
-                    quoted = Some(Unclosed { column, mark: c });
-                } else {
-                    word.text.push(c);
+/// A line, understood.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Line {
+    /// The command; empty where there is nothing to do.
+    pub words: Vec<Word>,
+    /// The programs that its output goes through, each with at least one word.
+    pub filters: Vec<Vec<Word>>,
+    /// Where the output goes, if not to the terminal.
+    pub target: Option<Target>,
+}
+
+/// A line that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wrong {
+    /// Where.
+    pub column: usize,
+    /// What is wrong.
+    pub what: String,
+    /// What would be right.
+    pub remedy: &'static str,
+}
+
+enum Token {
+    Word(Word),
+    /// `|`, `>`, `>>`, `<` or `&`.
+    Sign(&'static str, usize),
+}
+
+/// Signs of sh, longest first.
+const SIGNS: [&str; 6] = ["||", "|", ">>", ">", "<", "&"];
+
+impl Line {
+    /// Takes a line apart. Words end at blanks. Between single quotation marks everything is itself; between double ones a backslash takes its meaning
+    /// from a `"` or a backslash behind it, elsewhere from any character. A `#` at the beginning of a word begins a comment.
+    ///
+    /// # Errors
+    /// [`Wrong`] for the first place that makes no sense.
+    pub fn parse(line: &str) -> Result<Line, Wrong> {
+        let mut parsed = Line::default();
+        let mut stages: Vec<Vec<Word>> = vec![Vec::new()];
+        let mut pipe = None;
+        let mut tokens = tokens(line)?.into_iter().peekable();
+        while let Some(token) = tokens.next() {
+            match token {
+                Token::Word(Word { column, .. }) if parsed.target.is_some() => {
+                    return Err(wrong(column, "nothing may stand behind the file", "FILE ends the line"));
+                }
+                Token::Word(word) => stages.last_mut().into_iter().for_each(|stage| stage.push(word.clone())),
+                // What is started runs beside the shell anyway.
+                Token::Sign("&", _) if tokens.peek().is_none() => {}
+                Token::Sign("|", column) if stages.last().is_some_and(Vec::is_empty) => {
+                    return Err(wrong(column, "there is no command before the |", "COMMAND | PROGRAM"));
+                }
+                Token::Sign("|", column) if parsed.target.is_none() => {
+                    pipe = Some(column);
+                    stages.push(Vec::new());
+                }
+                Token::Sign(sign @ (">" | ">>"), column) if parsed.target.is_none() => {
+                    let Some(Token::Word(file)) = tokens.next() else {
+                        return Err(wrong(column, &format!("{sign} needs a file"), "COMMAND > FILE"));
+                    };
+                    parsed.target = Some(Target { file, appends: sign == ">>" });
+                }
+                Token::Sign(sign, column) => {
+                    return Err(wrong(column, &format!("{sign} is not understood here"), HINT));
                 }
             }
         }
+        if let Some(column) = pipe.filter(|_| stages.last().is_some_and(Vec::is_empty)) {
+            return Err(wrong(column, "there is no program behind the |", "COMMAND | PROGRAM"));
+        }
+        let mut stages = stages.into_iter();
+        parsed.words = stages.next().unwrap_or_default();
+        parsed.filters = stages.collect();
+        if let Some(target) = parsed.target.as_ref().filter(|_| parsed.words.is_empty()) {
+            return Err(wrong(
+                target.file.column,
+                "there is no command whose output could go there",
+                "COMMAND > FILE",
+            ));
+        }
+        Ok(parsed)
     }
-    words.extend(word);
-    quoted.map_or(Ok(words), Err)
+
+    /// All words of commands, in order.
+    pub fn all_words(&self) -> impl Iterator<Item = &Word> {
+        self.words
+            .iter()
+            .chain(self.filters.iter().flatten())
+            .chain(self.target.iter().map(|target| &target.file))
+    }
+}
+
+const HINT: &str = "one command a line; programs behind |; quotation marks make a sign a part of a word";
+
+fn wrong(column: usize, what: &str, remedy: &'static str) -> Wrong {
+    Wrong { column, what: what.to_owned(), remedy }
+}
+
+fn tokens(line: &str) -> Result<Vec<Token>, Wrong> {
+    let mut tokens = Vec::new();
+    let mut word: Option<Word> = None;
+    let mut quoted: Option<(char, usize)> = None;
+    let mut rest = line;
+    let mut column = 0;
+    while let Some(c) = rest.chars().next() {
+        column += 1;
+        let here = rest;
+        rest = &rest[c.len_utf8()..];
+        let next = rest.chars().next();
+        let escapes = c == '\\'
+            && match quoted {
+                None => next.is_some(),
+                Some(('"', _)) => matches!(next, Some('"' | '\\')),
+                Some(_) => false,
+            };
+        if escapes && let Some(next) = next {
+            word.get_or_insert(Word { text: String::new(), column }).text.push(next);
+            column += 1;
+            rest = &rest[next.len_utf8()..];
+            continue;
+        }
+        match quoted {
+            Some((mark, _)) if c == mark => quoted = None,
+            None if c == '#' && word.is_none() => break,
+            None if c.is_whitespace() => tokens.extend(word.take().map(Token::Word)),
+            None if matches!(c, '\'' | '"') => {
+                word.get_or_insert(Word { text: String::new(), column });
+                quoted = Some((c, column));
+            }
+            None if c == '>' && word.as_ref().is_some_and(|w| w.text.bytes().all(|b| b.is_ascii_digit())) => {
+                let what = "streams cannot be redirected by their numbers";
+                return Err(wrong(column, what, "messages go to standard error; > takes the output"));
+            }
+            None if SIGNS.iter().any(|sign| here.starts_with(sign)) => {
+                tokens.extend(word.take().map(Token::Word));
+                let sign = SIGNS.into_iter().find(|sign| here.starts_with(sign)).unwrap_or("|");
+                tokens.push(Token::Sign(sign, column));
+                column += sign.len() - 1;
+                rest = &here[sign.len()..];
+            }
+            _ => word.get_or_insert(Word { text: String::new(), column }).text.push(c),
+        }
+    }
+    tokens.extend(word.map(Token::Word));
+    match quoted {
+        None => Ok(tokens),
+        Some((mark, column)) => Err(Wrong {
+            column,
+            what: format!("the quotation mark {mark} is never closed"),
+            remedy: "close it at the end of the word",
+        }),
+    }
 }
 
 #[cfg(test)]
@@ -51,9 +178,19 @@ mod tests {
     use super::*;
 
     fn shown(line: &str) -> String {
-        match split(line) {
-            Ok(words) => words.iter().map(|w| format!("{}<{}>", w.column, w.text)).collect(),
-            Err(Unclosed { column, mark }) => format!("{mark} at {column}"),
+        let words =
+            |words: &[Word]| words.iter().map(|w| format!("{}<{}>", w.column, w.text)).collect::<String>();
+        match Line::parse(line) {
+            Ok(line) => {
+                let mut text = words(&line.words);
+                line.filters.iter().for_each(|filter| text += &format!(" | {}", words(filter)));
+                let sign = |target: &Target| if target.appends { ">>" } else { ">" };
+                line.target
+                    .iter()
+                    .for_each(|t| text += &format!(" {} {}", sign(t), words(std::slice::from_ref(&t.file))));
+                text
+            }
+            Err(Wrong { column, what, .. }) => format!("{column}: {what}"),
         }
     }
 
@@ -62,26 +199,57 @@ mod tests {
         assert_eq!(shown("run  10s # wait"), "1<run>6<10s>");
         assert_eq!(shown("  # nothing"), "");
         assert_eq!(shown("kill %a#b"), "1<kill>6<%a#b>");
+        assert_eq!(shown("psrset -e 1 nap &"), "1<psrset>8<-e>11<1>13<nap>");
     }
 
     #[test]
     fn marks_hold_words_together() {
         assert_eq!(shown("save 'my machine' \"\" a'b c'd"), "1<save>6<my machine>19<>22<ab cd>");
         assert_eq!(shown("save \"it's\""), "1<save>6<it's>");
-        assert_eq!(shown("save 'x"), "' at 6");
+        assert_eq!(shown("save 'x"), "6: the quotation mark ' is never closed");
+        assert_eq!(shown(r#"a\ b "c\"d" 'e\f' "g\h" i\|"#), r#"1<a b>6<c"d>13<e\f>19<g\h>25<i|>"#);
+        assert_eq!(shown("a '|' \">\""), "1<a>3<|>7<>>");
+    }
+
+    #[test]
+    fn programs_stand_behind_pipes_and_a_file_at_the_end() {
+        assert_eq!(
+            shown("mpstat 1 5|awk '$3 > 5 { print $1 | \"sort\" }' | head -1"),
+            "1<mpstat>8<1>10<5> | 12<awk>16<$3 > 5 { print $1 | \"sort\" }> | 49<head>54<-1>"
+        );
+        assert_eq!(shown("echo 'set a=1' >>/etc/system"), "1<echo>6<set a=1> >> 18</etc/system>");
+        assert_eq!(shown("ps|wc>x"), "1<ps> | 4<wc> > 7<x>");
+    }
+
+    #[test]
+    fn what_is_wrong_has_its_column() {
+        assert_eq!(shown("| head"), "1: there is no command before the |");
+        assert_eq!(shown("ps | | head"), "6: there is no command before the |");
+        assert_eq!(shown("ps |"), "4: there is no program behind the |");
+        assert_eq!(shown("ps || head"), "4: || is not understood here");
+        assert_eq!(shown("ps < x"), "4: < is not understood here");
+        assert_eq!(shown("ps & ps"), "4: & is not understood here");
+        assert_eq!(shown("ps 2>x"), "5: streams cannot be redirected by their numbers");
+        assert_eq!(shown("ps >"), "4: > needs a file");
+        assert_eq!(shown("ps > x y"), "8: nothing may stand behind the file");
+        assert_eq!(shown("> x"), "3: there is no command whose output could go there");
+        assert_eq!(shown("ps > x | wc"), "8: | is not understood here");
     }
 
     #[test]
     fn fuzz_lines() {
-        let seeds = ["run 10s # wait", "save 'my machine' \"\"", "kill %nap"];
+        let seeds =
+            ["run 10s # wait", "save 'my machine' \"\"", "ps | awk '{ print $1 }' >> \\x", "kill %nap &"];
         millpond_fuzz::check_text("cmd-sim-words", &seeds, |text| {
             let length = text.chars().count();
-            match split(text) {
-                Ok(words) => {
-                    assert!(words.iter().all(|w| (1..=length).contains(&w.column)));
-                    assert!(words.is_sorted_by(|a, b| a.column < b.column));
+            match Line::parse(text) {
+                Ok(line) => {
+                    let columns: Vec<usize> = line.all_words().map(|word| word.column).collect();
+                    assert!(columns.iter().all(|column| (1..=length).contains(column)));
+                    assert!(columns.is_sorted_by(|a, b| a < b));
+                    assert!(line.filters.iter().all(|filter| !filter.is_empty()));
                 }
-                Err(unclosed) => assert!((1..=length).contains(&unclosed.column)),
+                Err(wrong) => assert!((1..=length).contains(&wrong.column)),
             }
         });
     }

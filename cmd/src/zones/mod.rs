@@ -20,7 +20,7 @@
 //! ```
 //!
 //! POOL is a dash while pools are disabled. SET is the set that the zone is bound to, by its pool or by hand (`psrset -b -z`); a dash is the default one. The
-//! number of a zone, for poolbind -i zoneid, is its line, from 0. Zones are bound by `poolbind` while pools are enabled, else by `psrset`.
+//! number of a zone, for poolbind -i zoneid, is its line, from 0 (on a simulated machine that of its file once it runs: `zoneadm list -v`). Zones are bound by `poolbind` while pools are enabled, else by `psrset`.
 //!
 //! # JSON
 //!
@@ -62,11 +62,11 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let state = if machine.pools().is_ok() { pools::state_if_any(machine)? } else { None };
     let pool = |zone: &Zone| state.as_ref().map(|state| pool_of(zone, state));
     if parsed.common.json {
-        let one = |(id, zone): (usize, &Zone)| {
+        let one = |zone: &Zone| {
             let set = Some(zone.set).filter(|set| !set.is_default());
-            json!({ "id": id, "name": zone.name, "kind": zone.kind, "pool": pool(zone), "set": set })
+            json!({ "id": zone.id, "name": zone.name, "kind": zone.kind, "pool": pool(zone), "set": set })
         };
-        let zones: Vec<Value> = zones.iter().enumerate().map(one).collect();
+        let zones: Vec<Value> = zones.iter().map(one).collect();
         ctx.json(&json!({ "zones": zones }));
         return Ok(Exit::DONE);
     }

@@ -320,7 +320,8 @@ fn units_of(unit: Unit) -> Option<f64> {
         Unit::Count(..) => Some(1.0),
         Unit::Milli(..) => Some(1e3),
         Unit::Millis(..) => Some(1e6),
-        Unit::Word(_) => None,
+        Unit::Seconds => Some(1e9),
+        Unit::Word(_) | Unit::Given | Unit::Any | Unit::Never(_) => None,
     }
 }
 

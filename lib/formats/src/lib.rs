@@ -44,6 +44,8 @@ pub mod prstat;
 pub mod psradm;
 pub mod psrinfo;
 pub mod psrset;
+pub mod svcs;
+pub mod system_file;
 mod time;
 
 pub use lgroups::{GroupError, GroupOperand, parse_groups};

@@ -17,7 +17,7 @@ pub fn print_iso(at: WallTime) -> String {
 }
 
 /// Times beyond the years that the calendar knows stand for its ends.
-fn timestamp(at: WallTime) -> Timestamp {
+pub(crate) fn timestamp(at: WallTime) -> Timestamp {
     let end = if at.0 < 0 { Timestamp::MIN } else { Timestamp::MAX };
     Timestamp::from_second(at.0).unwrap_or(end)
 }

@@ -73,11 +73,12 @@ impl LinuxMachine {
         self.collect_zones("", 0, &mut found)?;
         Ok(found
             .into_iter()
-            .filter_map(|path| {
-                let (kind, name) = classify(&path)?;
+            .filter_map(|path| classify(&path).map(|(kind, name)| (path.clone(), kind, name)))
+            .zip(0..)
+            .map(|((path, kind, name), id)| {
                 let set =
                     sets.iter().find(|(_, s)| s.zones.contains(&path)).map_or(PsetId::DEFAULT, |s| *s.0);
-                Some((path, Zone { name, kind: kind.to_owned(), set }))
+                (path, Zone { id, name, kind: kind.to_owned(), set })
             })
             .collect())
     }

@@ -32,6 +32,7 @@ mod changed;
 mod child;
 mod daemon;
 mod described;
+mod filters;
 mod follow;
 mod interrupts;
 mod journal;
@@ -60,11 +61,13 @@ pub use changed::{FieldChange, machine_field};
 pub use child::Child;
 pub use daemon::{Daemon, DaemonError, Log, NotifyState, tell_manager, watchdog};
 pub use described::is_machine_file;
+pub use filters::{FILTERS, Filtered, Filters, NotStarted, feed, filter_named};
 pub use follow::{Follower, pool_environment};
 pub use journal::FileJournal;
 pub use kept::KeepError;
 pub use library::Library;
 pub use millpond_linux::{Cap, InterruptCount, open_core};
+pub use millpond_sim::boot::{NoEffect, SYSTEM_FILE, TUNABLES, ZoneError};
 pub use millpond_sim::catalogue::NAMES as SIMULATED;
 pub use millpond_sim::services::{NoSuchService, SERVICES, Service};
 pub use millpond_sim::workloads::{Load, Opt, Unit, WORKLOADS, Workload, WorkloadError};
@@ -75,7 +78,9 @@ pub use pools_file::{FileError, LockedPools, PoolsFile};
 pub use process::{exec, own_pid, own_program};
 pub use record::{Recorded, RecordedLine, read_log, record_on};
 pub use session::{Kind, Session, Unfinished};
-pub use simulation::{Executed, KillError, Moment, NoSuchProcess, NoSuchZone, Running, Simulation};
+pub use simulation::{
+    Executed, KillError, Moment, NoSuchProcess, NoSuchZone, Running, Simulation, settings_without_effect,
+};
 pub use stand::{Program, stand_by};
 pub use stop::{stop_daemon_on_signal, stop_on_signal, take_hang_up, take_stop};
 pub use terminal::{

@@ -3,8 +3,9 @@
 
 use crate::Session;
 use millpond_machine::Clock;
-use millpond_model::{Class, CpuId, Nanos, Pid, PsetId, most_favoured};
-use millpond_sim::services::Service;
+use millpond_model::{Class, CpuId, Nanos, Pid, PsetId, WallTime, most_favoured};
+use millpond_sim::boot::{NoEffect, ZoneError};
+use millpond_sim::services::{SERVICES, Service};
 use millpond_sim::workloads::Load;
 use millpond_sim::{Outcome, Resident, SimMachine, SimState, Waiting};
 use std::collections::BTreeMap;
@@ -62,6 +63,12 @@ pub struct NoSuchProcess(pub Pid);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no zone {0}")]
 pub struct NoSuchZone(pub String);
+
+/// What of a text for the file of tunables ([`millpond_sim::boot::SYSTEM_FILE`]) has no effect.
+#[must_use]
+pub fn settings_without_effect(text: &str) -> Vec<NoEffect> {
+    millpond_sim::tables::Tunables::default().with_settings(text).1
+}
 
 /// The machine at a moment, to go back to.
 pub struct Moment(SimState);
@@ -226,6 +233,77 @@ impl Simulation<'_> {
         self.0.view(SimState::waiting_for_ever)
     }
 
+    /// A file inside of the machine, with its text.
+    #[must_use]
+    pub fn file(&self, name: &str) -> Option<String> {
+        self.0.view(|s| s.files.get(name).cloned())
+    }
+
+    /// Replaces a file inside of the machine.
+    pub fn put_file(&self, name: &str, text: &str) {
+        self.0.edit(|s| s.files.insert(name.to_owned(), text.to_owned()));
+    }
+
+    /// Boots the machine again; what of its file of tunables has no effect.
+    pub fn reboot(&self) -> Vec<NoEffect> {
+        self.0.edit(|s| {
+            let pools = s.tables.pools.is_some();
+            let (mut new, without) = s.rebooted();
+            // Pools that are on are on at the next boot, as Solaris keeps their service.
+            if pools {
+                new.services.insert(Service::Pools);
+            }
+            *s = new;
+            without
+        })
+    }
+
+    /// Boots a zone: what began to execute, with its number.
+    ///
+    /// # Errors
+    /// [`ZoneError`].
+    pub fn boot_zone(&self, zone: &str) -> Result<Vec<(String, Pid)>, ZoneError> {
+        self.0.edit(|s| s.boot_zone(zone))
+    }
+
+    /// Whether what a zone holds executes.
+    #[must_use]
+    pub fn zone_runs(&self, zone: &str) -> bool {
+        self.0.view(|s| s.zone_runs(zone))
+    }
+
+    /// The processes of a zone.
+    #[must_use]
+    pub fn pids_of_zone(&self, zone: &str) -> Vec<Pid> {
+        self.0.view(|s| {
+            s.tables.processes.iter().filter(|(_, p)| p.zone == zone).map(|(pid, _)| *pid).collect()
+        })
+    }
+
+    /// Averages of load over one, five and fifteen minutes, in hundredths.
+    #[must_use]
+    pub fn load_averages(&self) -> [u64; 3] {
+        self.0.view(|s| s.load.hundredths())
+    }
+
+    /// Since when a service is in its state.
+    #[must_use]
+    pub fn since(&self, service: Service) -> WallTime {
+        self.0.view(|s| s.since.get(&service).copied().unwrap_or(s.booted))
+    }
+
+    /// A service, and those that need it, changed its state now.
+    pub fn changed_now(&self, service: Service) {
+        self.0.edit(|s| {
+            let now = s.wall();
+            let others = SERVICES.into_iter().filter(|other| other.needs() == Some(service));
+            for one in others.filter(|other| s.services.contains(other)).chain([service]).collect::<Vec<_>>()
+            {
+                s.since.insert(one, now);
+            }
+        });
+    }
+
     /// Whether a service is enabled.
     #[must_use]
     pub fn is_enabled(&self, service: Service) -> bool {
@@ -234,7 +312,11 @@ impl Simulation<'_> {
 
     /// Enables a service, or disables it.
     pub fn enable(&self, service: Service, on: bool) {
-        self.0.edit(|s| if on { s.services.insert(service) } else { s.services.remove(&service) });
+        let changed =
+            self.0.edit(|s| if on { s.services.insert(service) } else { s.services.remove(&service) });
+        if changed {
+            self.changed_now(service);
+        }
     }
 
     /// Gives the machine somebody who acts while time passes, in place of whoever did; or nobody.

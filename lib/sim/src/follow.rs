@@ -6,9 +6,7 @@ use crate::kernel::{
 };
 use crate::state::{DeviceKind, Note, SimState};
 use crate::tables::{self, LwpRecord, ProcessRecord, ProcessorRecord, Tables};
-use millpond_model::{
-    ClassParams, CpuId, DispatchTables, Lgroup, Lwp, LwpId, Pid, PsetId, SetMemory, Topology,
-};
+use millpond_model::{CpuId, DispatchTables, Lgroup, Lwp, LwpId, Pid, PsetId, SetMemory, Topology};
 use std::collections::BTreeMap;
 
 /// How the processors of a topology stand, for the kernel: indices ascend with numbers.
@@ -134,10 +132,29 @@ impl SimState {
 
     /// Lets time pass until `until`, or until the first instant at which a thread is born or ends, and hears of it.
     pub(crate) fn go_on(&mut self, until: u64) {
-        if let Err(halt) = self.kernel.advance(until) {
+        let end = self.ends.values().copied().min().unwrap_or(u64::MAX);
+        if let Err(halt) = self.kernel.advance(until.min(end).min(self.load.due())) {
             self.halted = Some(halt);
         }
         self.hear();
+        if self.kernel.now() >= self.load.due() {
+            let spent = self.run_and_waited();
+            self.load.go_on(self.kernel.now(), spent);
+        }
+        if self.kernel.now() >= end {
+            self.end_due();
+        }
+    }
+
+    /// Processes end whose time is over.
+    fn end_due(&mut self) {
+        let now = self.kernel.now();
+        let due: Vec<Pid> = self.ends.iter().filter(|(_, end)| **end <= now).map(|(pid, _)| *pid).collect();
+        for pid in due {
+            self.ends.remove(&pid);
+            self.tables.processes.remove(&pid);
+        }
+        self.follow();
     }
 
     /// What became of threads by itself, and where they ran, goes into the tables.
@@ -196,15 +213,25 @@ impl SimState {
         living.saturating_add(self.operations.get(&pid).copied().unwrap_or(0))
     }
 
-    /// Starts a process, a thread of the class TS for each program, unbound. It runs when time passes.
+    /// Starts a process, a thread of the default class for each program, unbound. It runs when time passes.
     pub fn start(&mut self, name: &str, programs: Vec<Program>) -> Pid {
-        let threads = u32::try_from(programs.len()).unwrap_or(u32::MAX);
-        let pid = self.tables.add_process(crate::state::process(name, false, "global", threads));
+        let mut process = crate::state::process(name, false, "global", 1);
+        process.lwps.values_mut().for_each(|lwp| lwp.class = self.start_class);
+        let pid = self.tables.add_process(process);
+        self.execute(pid, programs);
+        pid
+    }
+
+    /// A process executes these programs from now on, a thread for each: in the class, with the bindings of its first thread.
+    pub(crate) fn execute(&mut self, pid: Pid, programs: Vec<Program>) {
+        let Some(process) = self.tables.processes.get_mut(&pid) else { return };
+        let record = process.lwps.values().next().copied().unwrap_or_default();
+        let class = record.class;
+        process.lwps = programs.iter().zip((1u32..).map(LwpId)).map(|(_, lwp)| (lwp, record)).collect();
         for (program, lwp) in programs.into_iter().zip((1u32..).map(LwpId)) {
-            let thread = self.kernel.start(Start::new(self.kernel.entry(ClassParams::default()), program));
+            let thread = self.kernel.start(Start::new(self.kernel.entry(class), program));
             self.threads.insert(thread, Lwp { pid, lwp });
         }
-        pid
     }
 }
 
@@ -217,6 +244,13 @@ pub fn kernel(
     tuned: &tables::Tunables,
 ) -> Kernel {
     let mem_pset_aware = tuned.lgrp_mem_pset_aware == 1;
-    let tunables = Tunables { hz: tuned.hz, mem_pset_aware, ..Tunables::default() };
+    let usual = Tunables::default();
+    let tunables = Tunables {
+        hz: tuned.hz,
+        mem_pset_aware,
+        rechoose_interval: tuned.rechoose_interval.unwrap_or(usual.rechoose_interval),
+        nosteal_nsec: tuned.nosteal_nsec.unwrap_or(usual.nosteal_nsec),
+        ..usual
+    };
     Kernel::new(&layout(topology, hardware), dispatch, tunables)
 }

@@ -58,9 +58,11 @@
 //! | pipelines, caches, memory near and far, costs of switches | approximate, by a formula of a line or two each: see the ledger of [`kernel`] |
 //! | machines | each figure has its source in the machine's file: published, taken, or fitted |
 //! | locks of programs, pages, disks, other machines on the network | absent: sleeping for a time drawn by lot stands for a disk or a peer |
+//! | averages of load | exact: exponential, each second, of the time that threads ran or waited |
 //! | services of the pools | that they are enabled is remembered; what moves processors is a resident of the machine while a shell is open on it |
 
 mod accounting;
+pub mod boot;
 pub mod catalogue;
 mod census;
 mod counters;
@@ -74,6 +76,7 @@ mod interrupts;
 pub mod kernel;
 pub mod knobs;
 mod lgroups;
+mod load_average;
 mod machine;
 mod pools;
 mod posix;

@@ -55,7 +55,7 @@ impl SimState {
         stuck.iter().filter_map(known).collect()
     }
 
-    /// The processes that never end by themselves, ascending. Those threads do not count that are stuck.
+    /// The processes that never end by themselves and were given no time, ascending. Those threads do not count that are stuck.
     fn endless(&self, stuck: &[Stuck]) -> Vec<Endless> {
         let threads = self.kernel.endless().into_iter();
         let threads = threads.filter(|thread| stuck.iter().all(|s| s.thread != *thread));
@@ -63,6 +63,7 @@ impl SimState {
         let mut pids: Vec<Pid> = pids.map(|lwp| lwp.pid).collect();
         pids.sort_unstable();
         pids.dedup();
+        pids.retain(|pid| !self.ends.contains_key(pid));
         let name = |pid: Pid| self.tables.processes.get(&pid).map(|p| p.name.clone()).unwrap_or_default();
         pids.into_iter().map(|pid| Endless { pid, name: name(pid) }).collect()
     }
@@ -79,7 +80,8 @@ impl SimState {
             let stuck = self.kernel.stuck();
             // Devices and handlers may wait for ever too, and are nobody's threads.
             let waiting = self.named(&stuck);
-            if waiting.len() == self.threads.len() {
+            let ends = waiting.iter().any(|one| self.ends.contains_key(&one.lwp.pid));
+            if waiting.len() == self.threads.len() && !ends {
                 return Outcome::Deadlock(waiting);
             }
             let endless = self.endless(&stuck);

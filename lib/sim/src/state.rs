@@ -3,6 +3,7 @@
 use crate::disturbances::Account;
 use crate::follow;
 use crate::kernel::{Executed, Halt, Hardware, Kernel};
+use crate::load_average::LoadAverage;
 use crate::services::Service;
 use crate::tables::{HZ_MAX, LwpRecord, ProcessRecord, ProcessorRecord, Tables, Tunables};
 use millpond_model::{ClassParams, CpuId, Lwp, LwpId, Nanos, Pid, PoolId, PsetId, State, Topology, WallTime};
@@ -61,6 +62,33 @@ pub struct SimState {
     /// The services that are enabled.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub services: BTreeSet<Service>,
+    /// How often it booted again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub boots: u32,
+    /// Its tunables where no file sets others, once it booted again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_tunables: Option<Tunables>,
+    /// The class and parameters of what is started.
+    #[serde(default, skip_serializing_if = "is_usual_class")]
+    pub start_class: ClassParams,
+    /// The processes of its zones as they are described.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<Held>,
+    /// The zones whose processes execute.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub running_zones: BTreeSet<String>,
+    /// The numbers that zones have when they run, where they are described.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub zone_ids: BTreeMap<String, u32>,
+    /// Averages of load.
+    #[serde(default, skip_serializing_if = "LoadAverage::is_none")]
+    pub load: LoadAverage,
+    /// Since when services are in their states, where that is not since boot.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub since: BTreeMap<Service, WallTime>,
+    /// When processes end that were given a time, in nanoseconds since boot.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ends: BTreeMap<Pid, u64>,
     /// Its files that commands know by name, with their text.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
@@ -83,6 +111,32 @@ pub enum Note {
         /// What it had executed.
         executed: Executed,
     },
+}
+
+/// A process of a zone as the machine's file describes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Held {
+    /// Its number.
+    pub pid: Pid,
+    /// The zone.
+    pub zone: String,
+    /// Its name.
+    pub name: String,
+    /// How many threads it has.
+    pub threads: u32,
+    /// The workload that it executes when the zone has booted (`cg -t 2`); empty for one that sleeps.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub load: String,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes references
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+fn is_usual_class(class: &ClassParams) -> bool {
+    *class == ClassParams::default()
 }
 
 /// A device and the processor that its interrupts go to by themselves.
@@ -163,6 +217,15 @@ impl SimState {
             notes: None,
             halted: None,
             services: BTreeSet::new(),
+            boots: 0,
+            own_tunables: None,
+            start_class: ClassParams::default(),
+            held: Vec::new(),
+            running_zones: BTreeSet::new(),
+            zone_ids: BTreeMap::new(),
+            load: LoadAverage::default(),
+            since: BTreeMap::new(),
+            ends: BTreeMap::new(),
             files: BTreeMap::new(),
             topology,
             devices: Vec::new(),

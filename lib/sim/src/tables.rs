@@ -52,6 +52,12 @@ pub struct Tunables {
     pub ts_dispatch_extended: i32,
     /// 1: large shared segments of memory are placed within the processor set of who makes them.
     pub lgrp_mem_pset_aware: u32,
+    /// A thread is at home in a processor's cache for so many ticks after it left; 3 where it is not set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rechoose_interval: Option<u64>,
+    /// A thread that waits where it last ran is not taken elsewhere for so many nanoseconds; 100,000 where it is not set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nosteal_nsec: Option<u64>,
 }
 
 /// More clock ticks in a second than any machine has had.
@@ -59,7 +65,13 @@ pub const HZ_MAX: u32 = 10_000;
 
 impl Default for Tunables {
     fn default() -> Self {
-        Tunables { hz: HZ_DEFAULT, ts_dispatch_extended: -1, lgrp_mem_pset_aware: 0 }
+        Tunables {
+            hz: HZ_DEFAULT,
+            ts_dispatch_extended: -1,
+            lgrp_mem_pset_aware: 0,
+            rechoose_interval: None,
+            nosteal_nsec: None,
+        }
     }
 }
 

@@ -41,7 +41,7 @@ fn zone(state: &SimState, name: &str) -> Zone {
     let mut sets = threads(state, name).into_iter().map(|(_, r)| r.set_id());
     let first = sets.next().unwrap_or(PsetId::DEFAULT);
     let set = if sets.all(|s| s == first) { first } else { PsetId::DEFAULT };
-    Zone { name: name.to_owned(), kind: "zone".into(), set }
+    Zone { id: state.zone_id(name).unwrap_or_default(), name: name.to_owned(), kind: "zone".into(), set }
 }
 
 /// The threads of a zone that can be bound.

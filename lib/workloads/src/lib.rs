@@ -29,6 +29,10 @@
 //! * A load runs where the process may run. None of them sets an affinity: being moved is what they are for.
 //! * Time is the monotonic clock, taken around what the load's description says and nothing else.
 //!
+//! # Command lines
+//!
+//! [`options`] says in which forms the options of each may be typed, for the real loads and for those of simulated machines.
+//!
 //! # What it does not do
 //!
 //! It does not simulate (the simulator runs its own programs of phases), it does not choose processors, and it does not compare
@@ -37,6 +41,7 @@
 pub mod build;
 pub mod cg;
 pub mod hackbench;
+pub mod options;
 pub mod service;
 pub mod spin;
 pub mod stacks;

@@ -6,6 +6,8 @@ use millpond_model::PsetId;
 /// A named group of processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Zone {
+    /// Its number.
+    pub id: u32,
     /// What users call it.
     pub name: String,
     /// What sort of group it is, in a word (`unit`, `container`, `group`).

@@ -35,8 +35,9 @@ mod tests;
 mod time;
 mod topology;
 
-use crate::state::{self, BOOTED, Device, DeviceKind, SimState};
+use crate::state::{self, BOOTED, Device, DeviceKind, Held, SimState};
 use crate::tables::{HZ_MAX, Tunables};
+use crate::workloads::Load;
 use hardware::{CoreSpeed, MemoryDescription, PipelineDescription};
 use millpond_model::{CpuId, Pid};
 use serde::Deserialize;
@@ -129,6 +130,8 @@ struct DeviceDescription {
 #[serde(deny_unknown_fields)]
 struct ZoneDescription {
     name: String,
+    /// Its number when it runs.
+    id: Option<u32>,
     #[serde(default)]
     processes: Vec<ProcessDescription>,
 }
@@ -138,6 +141,9 @@ struct ZoneDescription {
 struct ProcessDescription {
     name: String,
     threads: u32,
+    /// What it executes when its zone has booted.
+    #[serde(default)]
+    load: String,
 }
 
 /// What is wrong, and the key of the file at which it shows.
@@ -198,6 +204,12 @@ fn expand(d: &Description) -> Result<SimState, Wrong> {
             return Err(("zones", format!("zone {} is described twice", zone.name)));
         }
         state.zones.push(zone.name.clone());
+        if let Some(id) = zone.id {
+            if id == 0 || state.zone_ids.values().any(|other| *other == id) {
+                return Err(("zones", format!("zone {} has number {id}, which another zone has", zone.name)));
+            }
+            state.zone_ids.insert(zone.name.clone(), id);
+        }
         for process in &zone.processes {
             if process.threads == 0 {
                 return Err(("processes", format!("process {} has no thread", process.name)));
@@ -211,6 +223,22 @@ fn expand(d: &Description) -> Result<SimState, Wrong> {
             let record = state::process(&process.name, false, &zone.name, process.threads);
             state.tables.processes.insert(pid, record);
             state.tables.next_pid = Pid(pid.0 + 1);
+            let words: Vec<String> = process.load.split_whitespace().map(str::to_owned).collect();
+            if let Some(Err(error)) =
+                Some(&words).filter(|words| !words.is_empty()).map(|words| Load::parse(words))
+            {
+                return Err((
+                    "load",
+                    format!("process {} cannot execute `{}`: {error}", process.name, process.load),
+                ));
+            }
+            state.held.push(Held {
+                pid,
+                zone: zone.name.clone(),
+                name: process.name.clone(),
+                threads: process.threads,
+                load: process.load.clone(),
+            });
         }
     }
     Ok(state)

@@ -7,16 +7,19 @@
 use super::{Opt, Unit, Workload};
 use crate::kernel::{Action, Mix, Program};
 
-/// Senders of a group, and receivers.
-const PEERS: u64 = 20;
+/// Bytes of messages that wait for a receiver at most: of 16 KiB, the system's default, what messages of 100 bytes fill.
+const BUFFER_BYTES: u64 = 16_000;
+
+/// Not given.
+const AS_MANY_AS_FIT: u64 = 0;
 
 pub(super) const WORKLOAD: Workload = Workload {
     name: "hackbench",
-    summary: "Groups of 20 senders and 20 receivers; every sender passes its messages to every receiver of its group.",
+    summary: "Groups of senders and receivers; every sender passes its messages to every receiver of its group.",
     options: &[
         Opt {
-            flag: "",
-            value: "GROUPS",
+            flag: "-g",
+            value: "N",
             summary: "groups; 10 if not given",
             unit: Unit::Count(1, 1_000),
             default: 10,
@@ -28,13 +31,26 @@ pub(super) const WORKLOAD: Workload = Workload {
             unit: Unit::Count(1, 100_000),
             default: 100,
         },
-        // 16 KiB, the system's default, of messages of 100 bytes.
+        Opt {
+            flag: "-f",
+            value: "N",
+            summary: "senders of a group, and as many receivers; 20 if not given",
+            unit: Unit::Count(1, 1_000),
+            default: 20,
+        },
+        Opt {
+            flag: "-s",
+            value: "BYTES",
+            summary: "length of a message, which says how many wait for a receiver; 100 if not given",
+            unit: Unit::Count(1, 16_000),
+            default: 100,
+        },
         Opt {
             flag: "--buffer",
             value: "N",
-            summary: "messages that wait for a receiver at most; 160 if not given, as 16 KiB hold",
+            summary: "messages that wait for a receiver at most; if not given what 16 KiB hold: 160 of 100 bytes",
             unit: Unit::Count(1, 1_000_000),
-            default: 160,
+            default: AS_MANY_AS_FIT,
         },
         // Fitted: x4200, 240 groups on the idle machine, 32.9 s.
         Opt {
@@ -50,23 +66,27 @@ pub(super) const WORKLOAD: Workload = Workload {
         let mix =
             kernel.mix(Mix { base_milli: 1_000, reach_ppm: 20_000, miss_ppm: 1_000, footprint_kib: 16 });
         let call = Action::KernelWork(mix, values.get("--instructions"));
-        let loops = values.get("-l");
+        let (loops, peers) = (values.get("-l"), values.get("-f"));
+        let fit = BUFFER_BYTES / values.get("-s").max(1);
+        let buffer = match values.get("--buffer") {
+            AS_MANY_AS_FIT => fit.max(1),
+            buffer => buffer,
+        };
         let mut group = || {
-            let buffer = values.get("--buffer");
             let inboxes: Vec<(u32, u32)> =
-                (0..PEERS).map(|_| (kernel.channel(), kernel.filled_channel(buffer))).collect();
+                (0..peers).map(|_| (kernel.channel(), kernel.filled_channel(buffer))).collect();
             let write =
                 |(inbox, room): &(u32, u32)| [Action::Wait(*room), call.clone(), Action::Post(*inbox)];
             let round: Vec<Action> = inboxes.iter().flat_map(write).collect();
             let read = |(inbox, room): &(u32, u32)| {
                 let message = vec![Action::Wait(*inbox), call.clone(), Action::Post(*room)];
-                Program::times(message, PEERS * loops)
+                Program::times(message, peers * loops)
             };
             let receivers = inboxes.iter().map(read);
-            let senders = (0..PEERS).map(|_| Program::times(round.clone(), loops));
+            let senders = (0..peers).map(|_| Program::times(round.clone(), loops));
             senders.chain(receivers).collect::<Vec<Program>>()
         };
-        (0..values.get("")).flat_map(|_| group()).collect()
+        (0..values.get("-g")).flat_map(|_| group()).collect()
     },
 };
 

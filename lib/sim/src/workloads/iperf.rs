@@ -31,6 +31,29 @@ pub(super) const WORKLOAD: Workload = Workload {
     summary: "A two-way stream over the network: a thread that sends, one that receives, and one that looks at the time.",
     options: &[
         Opt {
+            flag: "--client",
+            value: "HOST",
+            summary: "the machine at the other end, by any name; without --dualtest the stream then goes there only",
+            unit: Unit::Any,
+            default: 0,
+        },
+        Opt {
+            flag: "--dualtest",
+            value: "",
+            summary: "both ways at once, as without --client",
+            unit: Unit::Given,
+            default: 0,
+        },
+        Opt {
+            flag: "--server",
+            value: "",
+            summary: "not simulated: the machine at the other end is always there",
+            unit: Unit::Never(
+                "the machine at the other end answers by itself: iperf --client HOST --dualtest",
+            ),
+            default: 0,
+        },
+        Opt {
             flag: "--call-instructions",
             value: "N",
             summary: "instructions in the kernel for a pair of frames that is written or read; 13000 if not given (assumed)",
@@ -98,6 +121,8 @@ pub(super) const WORKLOAD: Workload = Workload {
             Action::KernelWork(look, LOOKS * 333),
             Action::Calls(LOOKS - 1),
         ];
-        [sender, receiver, reporter].map(Program::repeat).into()
+        let one_way = values.get("--client") == 1 && values.get("--dualtest") == 0;
+        let threads = if one_way { vec![sender, reporter] } else { vec![sender, receiver, reporter] };
+        threads.into_iter().map(Program::repeat).collect()
     },
 };

@@ -8,6 +8,11 @@
 //! # Adding one
 //!
 //! A file with a `WORKLOAD`, and a line in [`WORKLOADS`]. Its usage and help are made from its options.
+//!
+//! # Real programs
+//!
+//! A workload that stands for a program has its options in all the forms of [`millpond_workloads::options`], as a real load has: what is
+//! typed means the same on both. Options that the workload does not model have no effect, which [`Load::notes`] tells.
 
 mod batch;
 mod build;
@@ -31,6 +36,8 @@ mod tpce;
 pub use options::{Opt, Unit, Values};
 
 use crate::kernel::{Kernel, Program};
+use millpond_model::Nanos;
+use millpond_workloads::options::{self as spelled, Placed};
 use std::fmt::Write as _;
 
 /// Every workload, by name.
@@ -72,6 +79,12 @@ pub struct Workload {
 pub struct Load {
     /// Which.
     pub workload: &'static Workload,
+    /// What its process is called: the last part of what was typed (`cg.S.x`).
+    pub name: String,
+    /// When it ends, if not by itself.
+    pub duration: Option<Nanos>,
+    /// Which options have no effect, in words.
+    pub notes: Vec<String>,
     values: Values,
 }
 
@@ -88,11 +101,25 @@ pub struct WorkloadError {
 }
 
 impl Workload {
-    /// The workload of that name. What stands before the last slash does not count (`./spin`).
+    /// The workload of that name, or that stands for the program of that name. What stands before the last slash does not
+    /// count (`./spin`, `bin/cg.S.x`).
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Workload> {
         let last = name.rsplit('/').next().unwrap_or(name);
-        WORKLOADS.iter().find(|w| w.name == last)
+        let load = |name| spelled::Program::named(name).map(|(program, _)| program.load);
+        let stands_for = |w: &&Workload| load(last).is_some_and(|wanted| load(w.name) == Some(wanted));
+        WORKLOADS.iter().find(|w| w.name == last).or_else(|| WORKLOADS.iter().find(stands_for))
+    }
+
+    /// The other flags of one of its options.
+    fn other_flags(&self, option: &Opt) -> Vec<String> {
+        let program = spelled::Program::named(self.name).map(|(program, _)| program);
+        let same = program
+            .and_then(|p| p.options.iter().find(|o| !option.flag.is_empty() && o.has_flag(option.flag)));
+        let all = same
+            .into_iter()
+            .flat_map(|o| std::iter::once(format!("--{}", o.name)).chain(o.flags().map(str::to_owned)));
+        all.filter(|flag| flag != option.flag).collect()
     }
 
     /// Its form: `spin [-t N] [--for MS]`.
@@ -107,7 +134,10 @@ impl Workload {
     pub fn help(&self) -> String {
         let mut text = format!("{}\n{}\n", self.usage(), self.summary);
         for option in self.options {
-            let _ = writeln!(text, "    {:<12} {}", option.form(), option.summary);
+            let others = self.other_flags(option);
+            let also =
+                if others.is_empty() { String::new() } else { format!(" (also {})", others.join(", ")) };
+            let _ = writeln!(text, "    {:<12} {}{also}", option.form(), option.summary);
         }
         text
     }
@@ -124,12 +154,50 @@ impl Load {
         let (name, rest) = words.split_first().ok_or_else(|| refuse("no workload is named".to_owned()))?;
         let workload =
             Workload::named(name).ok_or_else(|| refuse(format!("there is no workload `{name}`")))?;
-        let values = Values::parse(workload, rest)?;
-        Ok(Load { workload, values })
+        let last = name.rsplit('/').next().unwrap_or(name).to_owned();
+        let others = |flag: &str| workload.options.iter().any(|o| o.flag == flag && o.takes_value());
+        let (program, words) = match spelled::Program::named(name) {
+            Some((program, inside)) => {
+                let typed = program.canonical(rest, &others).into_iter().map(|(word, at)| (word, at + 1));
+                (Some(program), inside.into_iter().map(|word| (word, 0)).chain(typed).collect())
+            }
+            None => (None, rest.iter().cloned().zip(1..).collect()),
+        };
+        let (words, duration) = duration(program, words)?;
+        let mut notes = Vec::new();
+        let values = Values::parse(workload, program, &words, &mut notes)?;
+        Ok(Load { workload, name: last, duration, notes, values })
     }
 
     /// The programs of its threads, for that kernel.
     pub fn programs(&self, kernel: &mut Kernel) -> Vec<Program> {
         (self.workload.programs)(&self.values, kernel)
     }
+}
+
+/// Takes `--seconds T` out of the words, where the program has it: it means the same for all of them.
+fn duration(
+    program: Option<&spelled::Program>,
+    words: Vec<Placed>,
+) -> Result<(Vec<Placed>, Option<Nanos>), WorkloadError> {
+    if program.is_none_or(|program| program.option("seconds").is_none()) {
+        return Ok((words, None));
+    }
+    let (mut others, mut found) = (Vec::new(), None);
+    let mut words = words.into_iter();
+    while let Some((word, at)) = words.next() {
+        if word != "--seconds" {
+            others.push((word, at));
+            continue;
+        }
+        let remedy = "a number of seconds, up to a day: 60, 0.5".to_owned();
+        let Some((text, at)) = words.next() else {
+            return Err(WorkloadError { word: at + 1, what: "a time to run for is missing".into(), remedy });
+        };
+        let Some(nanos) = options::seconds(&text) else {
+            return Err(WorkloadError { word: at, what: format!("`{text}` is no time to run for"), remedy });
+        };
+        found = Some(Nanos(nanos));
+    }
+    Ok((others, found))
 }

@@ -1,11 +1,12 @@
 //! The options of workloads: numbers with units, and words.
 
 use super::{Workload, WorkloadError};
+use millpond_workloads::options::{Placed, Program};
 
 /// An option that takes a number, or one of some words.
 #[derive(Debug, Clone, Copy)]
 pub struct Opt {
-    /// How it is written (`-t`, `--run`); empty for an operand.
+    /// How it is written (`-t`, `--run`); empty for an operand. Other forms that the program of that name has (`--threads`) mean it too.
     pub flag: &'static str,
     /// What stands for its value in help.
     pub value: &'static str,
@@ -37,6 +38,14 @@ pub enum Unit {
     Milli(u64, u64),
     /// One of these words. Read as its index.
     Word(&'static [&'static str]),
+    /// Seconds, with a fraction if need be; up to a day. Read as nanoseconds.
+    Seconds,
+    /// It takes no value. Read as 1 where it is given.
+    Given,
+    /// Any text. Read as 1 where it is given.
+    Any,
+    /// It cannot be simulated, for this reason.
+    Never(&'static str),
 }
 
 /// Nanoseconds of a millisecond.
@@ -69,7 +78,16 @@ impl Opt {
                 format!("{form} is a number from {least} to {most} with up to three digits after the point")
             }
             Unit::Word(words) => format!("{} is one of {}", self.form(), words.join(", ")),
+            Unit::Seconds => format!("{} is a number of seconds, up to a day", self.form()),
+            Unit::Given => format!("{} takes no value", self.form()),
+            Unit::Any => format!("{} is any text", self.form()),
+            Unit::Never(remedy) => remedy.to_owned(),
         }
+    }
+
+    /// Whether a value belongs to it.
+    pub(super) fn takes_value(&self) -> bool {
+        !matches!(self.unit, Unit::Given | Unit::Never(_))
     }
 
     fn read(&self, text: &str) -> Option<u64> {
@@ -84,8 +102,19 @@ impl Opt {
                 decimal(text, MILLI_DIGITS).filter(|number| (least..=most).contains(number))
             }
             Unit::Word(words) => words.iter().zip(0u64..).find(|(word, _)| **word == text).map(|(_, i)| i),
+            Unit::Seconds => seconds(text),
+            Unit::Any => Some(1),
+            Unit::Given | Unit::Never(_) => None,
         }
     }
+}
+
+/// The longest time that a load is given, in seconds: a day.
+const SECONDS_MAX: u64 = 86_400;
+
+/// Seconds with up to nine digits behind the point, in nanoseconds: more than none, up to a day.
+pub(super) fn seconds(text: &str) -> Option<u64> {
+    decimal(text, 9).filter(|nanos| (1..=SECONDS_MAX * 1_000 * MILLI).contains(nanos))
 }
 
 fn digits(text: &str) -> Option<u64> {
@@ -118,32 +147,64 @@ pub struct Values {
 }
 
 impl Values {
-    /// Understands the words behind a workload's name.
+    /// Understands the words behind a workload's name, with their places. What the program has and the workload does not model has no
+    /// effect, and is noted.
     ///
     /// # Errors
-    /// [`WorkloadError`] for the first word that makes no sense; words count from the name.
-    pub(super) fn parse(workload: &'static Workload, words: &[String]) -> Result<Values, WorkloadError> {
+    /// [`WorkloadError`] for the first word that makes no sense.
+    pub(super) fn parse(
+        workload: &'static Workload,
+        program: Option<&'static Program>,
+        words: &[Placed],
+        notes: &mut Vec<String>,
+    ) -> Result<Values, WorkloadError> {
         let options = workload.options;
         let flags = options.iter().map(|option| option.flag).collect();
         let mut values: Vec<u64> = options.iter().map(|option| option.default).collect();
         let mut operands = options.iter().enumerate().filter(|(_, option)| option.flag.is_empty());
         let error = |word, what, remedy| Err(WorkloadError { word, what, remedy });
         let usage = || format!("usage: {}", workload.usage());
-        let mut words = words.iter().zip(1usize..);
+        let mut words = words.iter();
         while let Some((word, at)) = words.next() {
+            let at = *at;
             let (flag, behind) = match word.split_once('=').filter(|(flag, _)| flag.starts_with("--")) {
                 Some((flag, value)) => (flag, Some(value)),
                 None => (word.as_str(), None),
             };
-            let named = options.iter().enumerate().find(|(_, o)| !o.flag.is_empty() && o.flag == flag);
+            let known = program.and_then(|program| program.option(flag.strip_prefix("--")?));
+            let is = |o: &Opt| o.flag == flag || known.is_some_and(|known| known.has_flag(o.flag));
+            let named = options.iter().enumerate().find(|(_, o)| !o.flag.is_empty() && is(o));
             let (index, option, value, at) = match named {
+                Some((_, Opt { unit: Unit::Never(remedy), flag, .. })) => {
+                    let what = format!("{flag} of {} cannot be simulated", workload.name);
+                    return error(at, what, (*remedy).to_owned());
+                }
                 Some((index, option)) => match behind {
+                    Some(_) if !option.takes_value() => {
+                        return error(at, format!("{} takes no value", option.flag), usage());
+                    }
+                    None if !option.takes_value() => {
+                        values[index] = 1;
+                        continue;
+                    }
                     Some(value) => (index, option, value, at),
                     None => match words.next() {
-                        Some((value, at)) => (index, option, value.as_str(), at),
-                        None => return error(at + 1, format!("{flag} needs a value"), option.range()),
+                        Some((value, at)) => (index, option, value.as_str(), *at),
+                        None => {
+                            return error(at + 1, format!("{} needs a value", option.flag), option.range());
+                        }
                     },
                 },
+                None if known.is_some() => {
+                    if known.is_some_and(|known| known.takes_value)
+                        && behind.is_none()
+                        && words.next().is_none()
+                    {
+                        return error(at + 1, format!("{flag} needs a value"), usage());
+                    }
+                    notes.push(format!("{} {flag} has no effect: it is not simulated", workload.name));
+                    continue;
+                }
                 None if word.starts_with('-') => {
                     return error(at, format!("{} has no option {flag}", workload.name), usage());
                 }
@@ -201,8 +262,8 @@ mod tests {
     };
 
     fn parse(text: &str) -> Result<Values, WorkloadError> {
-        let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-        Values::parse(&WORKLOAD, &words)
+        let words: Vec<Placed> = text.split_whitespace().map(str::to_owned).zip(1..).collect();
+        Values::parse(&WORKLOAD, None, &words, &mut Vec::new())
     }
 
     fn refused(text: &str) -> (usize, String, String) {

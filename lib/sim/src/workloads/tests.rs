@@ -48,8 +48,12 @@ fn what_makes_no_sense_is_named_by_its_word_with_a_remedy() {
         )
     );
     assert_eq!(
-        refused("spin --threads 4"),
-        named(1, "spin has no option --threads", "usage: spin [-t N] [--for MS]")
+        refused("spin --treads 4"),
+        named(
+            1,
+            "spin has no option --treads",
+            "usage: spin [-t N] [--for MS] [--duty N] [--period SECONDS]"
+        )
     );
     assert_eq!(
         refused("spin -t many"),

@@ -1,0 +1,129 @@
+//! The file of tunables that a kernel reads when it boots (`/etc/system`): lines of the form `set [module:]name = value`.
+//!
+//! Comments begin with `*` or `#`. Values are decimal, octal behind a 0, hexadecimal behind 0x, and may have a minus. Other directives of that file
+//! (`moddir:`, `rootdev:`, `exclude:` and their like) are understood and mean nothing here.
+
+/// What a line sets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// The variable, without its module.
+    pub name: String,
+    /// What it is set to.
+    pub value: i64,
+    /// Where its name stands, from 1.
+    pub line: usize,
+    /// Where its name stands, from 1.
+    pub column: usize,
+}
+
+/// A line that says nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Where, from 1.
+    pub line: usize,
+    /// Where, from 1.
+    pub column: usize,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// Directives that set no variable.
+const DIRECTIVES: [&str; 6] = ["moddir:", "rootfs:", "rootdev:", "exclude:", "include:", "forceload:"];
+
+/// The settings of a file in order, and what is wrong in it.
+#[must_use]
+pub fn parse(text: &str) -> (Vec<Setting>, Vec<Fault>) {
+    let (mut settings, mut faults) = (Vec::new(), Vec::new());
+    for (content, line) in text.lines().zip(1..) {
+        match setting(content) {
+            Ok(None) => {}
+            Ok(Some((name, value, column))) => settings.push(Setting { name, value, line, column }),
+            Err((column, what)) => faults.push(Fault { line, column, what }),
+        }
+    }
+    (settings, faults)
+}
+
+fn setting(line: &str) -> Result<Option<(String, i64, usize)>, (usize, String)> {
+    let column = |rest: &str| line.chars().count() - rest.chars().count() + 1;
+    let text = line.trim();
+    if text.is_empty() || text.starts_with(['*', '#']) || DIRECTIVES.iter().any(|word| text.starts_with(word))
+    {
+        return Ok(None);
+    }
+    let start = line.trim_start();
+    let Some(rest) = start.strip_prefix("set").filter(|rest| rest.starts_with(char::is_whitespace)) else {
+        return Err((column(start), "a line begins with set, a directive, or * for a comment".to_owned()));
+    };
+    let rest = rest.trim_start();
+    let Some((left, right)) = rest.split_once('=') else {
+        return Err((column(rest), "there is no = behind the name".to_owned()));
+    };
+    let name = left.trim().rsplit(':').next().unwrap_or_default().trim();
+    let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    if !is_name {
+        return Err((column(rest), format!("`{}` is no name of a variable", left.trim())));
+    }
+    match number(right.trim()) {
+        Some(value) => Ok(Some((name.to_owned(), value, column(rest)))),
+        None => Err((column(right.trim_start()), format!("`{}` is no number", right.trim()))),
+    }
+}
+
+/// `10`, `0x1f`, `017`, `-1`.
+fn number(text: &str) -> Option<i64> {
+    let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
+    let (digits, radix) = match (digits.strip_prefix("0x"), digits.strip_prefix('0')) {
+        (Some(hex), _) => (hex, 16),
+        (None, Some(octal)) if !octal.is_empty() => (octal, 8),
+        _ => (digits, 10),
+    };
+    let plain = digits.bytes().all(|b| b.is_ascii_alphanumeric());
+    i64::from_str_radix(digits, radix).ok().filter(|_| plain)?.checked_mul(sign)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_settings_comments_and_directives() {
+        let text = "* tuned\nset ts_dispatch_extended=1\n  set TS:ts_maxupri = 0x1E\n\nset hz = 01750 \n# x\nforceload: drv/sd\nset a=-1\n";
+        let (settings, faults) = parse(text);
+        let shown: Vec<String> =
+            settings.iter().map(|s| format!("{}:{} {} {}", s.line, s.column, s.name, s.value)).collect();
+        assert_eq!(shown, ["2:5 ts_dispatch_extended 1", "3:7 ts_maxupri 30", "5:5 hz 1000", "8:5 a -1"]);
+        assert_eq!(faults, []);
+    }
+
+    #[test]
+    fn what_is_wrong_has_its_place() {
+        for (line, column, what) in [
+            ("hz=100", 1, "a line begins with set, a directive, or * for a comment"),
+            ("set hz 100", 5, "there is no = behind the name"),
+            ("set =1", 5, "`` is no name of a variable"),
+            ("set a b=1", 5, "`a b` is no name of a variable"),
+            ("set hz = many", 10, "`many` is no number"),
+            ("set hz=", 8, "`` is no number"),
+            ("set hz=+1", 8, "`+1` is no number"),
+            ("set hz=--1", 8, "`--1` is no number"),
+        ] {
+            let fault = Fault { line: 1, column, what: what.to_owned() };
+            assert_eq!(parse(line), (Vec::new(), vec![fault]), "{line}");
+        }
+    }
+
+    #[test]
+    fn fuzz_system_files() {
+        millpond_fuzz::check_text("formats-system-file", &["* x\nset a:b = 0x1\nset c=-1\n"], |text| {
+            let (settings, faults) = parse(text);
+            let lines = text.lines().count();
+            assert!(settings.len() + faults.len() <= lines);
+            assert!(faults.iter().all(|fault| (1..=lines).contains(&fault.line) && fault.column >= 1));
+            for setting in settings {
+                let line = format!("set {}={}", setting.name, setting.value);
+                assert_eq!(parse(&line).0.first().map(|s| s.value), Some(setting.value), "{line}");
+            }
+        });
+    }
+}

@@ -1,0 +1,197 @@
+//! Programs of the machine at hand that read what a command writes: the part of a shell's line behind a pipe.
+//!
+//! Only the programs of [`FILTERS`] are started, directly and without a shell. They run in the `C` locale, so that the same line gives the same text
+//! everywhere. The last one's output, and what all of them complain of, is collected while the command writes.
+
+use crate::output::reason;
+use std::io::{BufWriter, Read, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::thread::{self, JoinHandle};
+
+/// The programs that may stand behind a pipe.
+pub const FILTERS: [&str; 18] = [
+    "awk", "cat", "column", "cut", "egrep", "fgrep", "grep", "head", "nawk", "nl", "paste", "sed", "sort",
+    "tail", "tee", "tr", "uniq", "wc",
+];
+
+/// Programs whose status 1 says that they found nothing.
+const FINDERS: [&str; 3] = ["egrep", "fgrep", "grep"];
+
+/// What Solaris calls otherwise, as it is started here.
+const RENAMED: [(&str, &str, &[&str]); 3] =
+    [("nawk", "awk", &[]), ("egrep", "grep", &["-E"]), ("fgrep", "grep", &["-F"])];
+
+/// A program could not be started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotStarted {
+    /// Which of them, from 0.
+    pub at: usize,
+    /// Why, in words.
+    pub why: String,
+}
+
+/// Programs that run, each reading what the one before it writes.
+pub struct Filters {
+    children: Vec<Child>,
+    out: JoinHandle<Vec<u8>>,
+    complaints: Vec<JoinHandle<Vec<u8>>>,
+}
+
+/// What came of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filtered {
+    /// What the last one wrote.
+    pub out: String,
+    /// What they complained of.
+    pub complaints: String,
+    /// The first that failed, from 0, and how. One that ended before its input did has not failed.
+    pub failed: Option<(usize, String)>,
+}
+
+/// The name of a filter, if it is one. What stands before the last slash does not count: Solaris has some of them twice.
+#[must_use]
+pub fn filter_named(word: &str) -> Option<&'static str> {
+    let last = word.rsplit('/').next().unwrap_or(word);
+    FILTERS.into_iter().find(|name| *name == last)
+}
+
+fn drained(mut from: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What cannot be read is not there.
+        let _ = from.read_to_end(&mut bytes);
+        bytes
+    })
+}
+
+impl Filters {
+    /// Starts programs, each with its arguments, and gives what the first one reads.
+    ///
+    /// # Errors
+    /// [`NotStarted`] for the first that is no filter or does not start; none runs then.
+    pub fn start(commands: &[Vec<String>]) -> Result<(Filters, BufWriter<ChildStdin>), NotStarted> {
+        let mut children: Vec<Child> = Vec::new();
+        let mut complaints = Vec::new();
+        let mut first = None;
+        let mut input = Stdio::piped();
+        let mut last = None;
+        for (at, words) in commands.iter().enumerate() {
+            let started = spawn(words, input).map_err(|why| NotStarted { at, why });
+            let mut child = match started {
+                Ok(child) => child,
+                Err(error) => {
+                    drop((first, last));
+                    children.iter_mut().for_each(stop);
+                    return Err(error);
+                }
+            };
+            first = first.or_else(|| child.stdin.take());
+            complaints.extend(child.stderr.take().map(drained));
+            let out = child.stdout.take();
+            children.push(child);
+            input = Stdio::null();
+            last = out;
+            if at + 1 < commands.len()
+                && let Some(out) = last.take()
+            {
+                input = out.into();
+            }
+        }
+        let (Some(first), Some(last)) = (first, last) else {
+            return Err(NotStarted { at: 0, why: "there is none".to_owned() });
+        };
+        Ok((Filters { children, out: drained(last), complaints }, BufWriter::new(first)))
+    }
+
+    /// Waits until they have ended; what they read must have ended before.
+    #[must_use]
+    pub fn finish(self, commands: &[Vec<String>]) -> Filtered {
+        let text = |handle: JoinHandle<Vec<u8>>| {
+            String::from_utf8_lossy(&handle.join().unwrap_or_default()).into_owned()
+        };
+        let out = text(self.out);
+        let complaints = self.complaints.into_iter().map(text).collect();
+        let mut failed = None;
+        for (at, mut child) in self.children.into_iter().enumerate() {
+            let name = commands.get(at).and_then(|words| filter_named(words.first()?)).unwrap_or_default();
+            let how = match child.wait().map(|status| status.code()) {
+                Ok(Some(0)) => continue,
+                Ok(Some(1)) if FINDERS.contains(&name) => continue,
+                Ok(Some(code)) => format!("status {code}"),
+                // The one behind it had read enough.
+                Ok(None) if at + 1 < commands.len() => continue,
+                Ok(None) => "a signal ended it".to_owned(),
+                Err(error) => reason(&error),
+            };
+            failed = failed.or(Some((at, how)));
+        }
+        Filtered { out, complaints, failed }
+    }
+}
+
+fn spawn(words: &[String], input: Stdio) -> Result<Child, String> {
+    let (word, arguments) = words.split_first().ok_or("there is none")?;
+    let name = filter_named(word).ok_or("it is none of the programs that read a command's output")?;
+    let (program, own) = RENAMED
+        .into_iter()
+        .find(|(solaris, ..)| *solaris == name)
+        .map_or((name, &[][..]), |(_, program, own)| (program, own));
+    let mut command = Command::new(program);
+    command.args(own).args(arguments).env("LC_ALL", "C");
+    command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().map_err(|error| reason(&error))
+}
+
+/// Ends one that was started in vain.
+fn stop(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// Hands a text to filters that were just started, in one piece, and closes it. A reader that went away is no failure.
+pub fn feed(mut input: impl Write, text: &[u8]) {
+    let _ = input.write_all(text).and_then(|()| input.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn through(lines: &[&[&str]], text: &str) -> Filtered {
+        let commands: Vec<Vec<String>> =
+            lines.iter().map(|words| words.iter().map(|w| (*w).to_owned()).collect()).collect();
+        let (filters, input) = Filters::start(&commands).unwrap();
+        feed(input, text.as_bytes());
+        filters.finish(&commands)
+    }
+
+    #[test]
+    fn each_reads_what_the_one_before_it_writes() {
+        let done =
+            through(&[&["grep", "-v", "b"], &["/usr/bin/sort", "-r"], &["head", "-n", "1"]], "a\nb\nc\n");
+        assert_eq!(done, Filtered { out: "c\n".into(), ..Filtered::default() });
+        assert_eq!(through(&[&["nawk", "{ print $2 }"]], "a b\n").out, "b\n");
+    }
+
+    #[test]
+    fn who_stops_early_or_finds_nothing_has_not_failed() {
+        let text = "x\n".repeat(1_000_000);
+        assert_eq!(through(&[&["cat"], &["head", "-n", "1"]], &text).failed, None);
+        assert_eq!(through(&[&["egrep", "y|z"]], "x\n"), Filtered::default());
+    }
+
+    #[test]
+    fn who_fails_is_named_with_what_it_says() {
+        let done = through(&[&["cat"], &["grep", "[", "-"]], "x\n");
+        assert_eq!(done.failed, Some((1, "status 2".to_owned())));
+        assert!(done.complaints.starts_with("grep: "), "{done:?}");
+    }
+
+    #[test]
+    fn nothing_else_is_started() {
+        let refused = |name: &str| Filters::start(&[vec!["cat".into()], vec![name.into()]]).err().unwrap();
+        for name in ["sh", "", "../bin/true", "xargs"] {
+            assert_eq!(refused(name).at, 1, "{name}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Booting again: what is kept over a boot, and the file that the kernel reads then.
+//!
+//! Kept are the hardware, the devices, the zones with the processes that they are described with, files, services that are enabled, and the default
+//! class. Sets, bindings, pools that no file has, states of processors, dispatch tables that were set by hand and all that ran are gone. The time since
+//! boot begins anew; the clock on the wall goes on.
+
+use crate::state::{self, SimState};
+use crate::tables::{HZ_MAX, Tunables};
+use crate::workloads::Load;
+use millpond_formats::system_file::{self, Setting};
+use millpond_model::{ClassParams, ClassRequest, Pid};
+
+/// The file of tunables that is read at boot.
+pub const SYSTEM_FILE: &str = "/etc/system";
+
+/// What is wrong with a line of that file: its place, and why it has no effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoEffect {
+    /// Where, from 1.
+    pub line: usize,
+    /// Where, from 1.
+    pub column: usize,
+    /// Why.
+    pub what: String,
+}
+
+/// The tunables that can be set, with the least and the most that each may be.
+pub const TUNABLES: [(&str, i64, i64); 5] = [
+    ("hz", 1, HZ_MAX as i64),
+    ("lgrp_mem_pset_aware", 0, 1),
+    ("nosteal_nsec", 0, 1_000_000_000),
+    ("rechoose_interval", 0, 1_000_000),
+    ("ts_dispatch_extended", -1, 1),
+];
+
+impl Tunables {
+    /// These, with what a text of [`SYSTEM_FILE`] sets, and what of it has no effect.
+    #[must_use]
+    pub fn with_settings(self, text: &str) -> (Tunables, Vec<NoEffect>) {
+        let (settings, faults) = system_file::parse(text);
+        let faults = faults.into_iter().map(|f| NoEffect { line: f.line, column: f.column, what: f.what });
+        let mut without: Vec<NoEffect> = faults.collect();
+        let mut tuned = self;
+        for Setting { name, value, line, column } in settings {
+            let Some((_, least, most)) = TUNABLES.into_iter().find(|(known, ..)| *known == name) else {
+                let what = format!("there is no tunable {name} on a simulated machine");
+                without.push(NoEffect { line, column, what });
+                continue;
+            };
+            if !(least..=most).contains(&value) {
+                let what = format!("{name} is a number from {least} to {most}, and not {value}");
+                without.push(NoEffect { line, column, what });
+                continue;
+            }
+            tuned.set(&name, value);
+        }
+        without.sort_by_key(|fault| (fault.line, fault.column));
+        (tuned, without)
+    }
+
+    /// A value within its bounds.
+    fn set(&mut self, name: &str, value: i64) {
+        let unsigned = u64::try_from(value).unwrap_or(0);
+        let small = u32::try_from(unsigned).unwrap_or(u32::MAX);
+        match name {
+            "hz" => self.hz = small,
+            "lgrp_mem_pset_aware" => self.lgrp_mem_pset_aware = small,
+            "nosteal_nsec" => self.nosteal_nsec = Some(unsigned),
+            "rechoose_interval" => self.rechoose_interval = Some(unsigned),
+            _ => self.ts_dispatch_extended = i32::try_from(value).unwrap_or(0),
+        }
+    }
+}
+
+impl SimState {
+    /// The machine as it is when it has booted again, and what of its [`SYSTEM_FILE`] has no effect.
+    #[must_use]
+    pub fn rebooted(&self) -> (SimState, Vec<NoEffect>) {
+        let own = self.own_tunables.unwrap_or(self.tunables);
+        let text = self.files.get(SYSTEM_FILE).map(String::as_str).unwrap_or_default();
+        let (tunables, without) = own.with_settings(text);
+        let hardware = self.kernel.hardware().clone();
+        let mut new = SimState::booted(&self.name, self.topology.clone(), hardware, self.wall(), tunables);
+        new.boot = format!("{}-{}-{}", self.name, self.wall().0, self.boots + 1);
+        new.boots = self.boots + 1;
+        new.own_tunables = Some(own);
+        new.devices = self.devices.clone();
+        new.zones = self.zones.clone();
+        new.zone_ids = self.zone_ids.clone();
+        for held in &self.held {
+            let pid = new.tables.add_process(state::process(&held.name, false, &held.zone, held.threads));
+            new.held.push(state::Held { pid, ..held.clone() });
+        }
+        new.files = self.files.clone();
+        new.services = self.services.clone();
+        new.tables.default_class = self.tables.default_class;
+        if let Some(class) = self.tables.default_class {
+            let request = ClassRequest::bare(class);
+            let entered = request.and_then(|r| r.apply(ClassParams::default(), &new.tables.dispatch).ok());
+            new.start_class = entered.map(|(params, _)| params).unwrap_or_default();
+            for process in new.tables.processes.values_mut().filter(|process| !process.kernel) {
+                process.lwps.values_mut().for_each(|lwp| lwp.class = new.start_class);
+            }
+        }
+        (new, without)
+    }
+}
+
+/// A zone cannot be booted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ZoneError {
+    /// There is none of that name.
+    #[error("there is no such zone")]
+    NoSuchZone,
+    /// It is the global one, or was booted before.
+    #[error("it runs already")]
+    Runs,
+}
+
+impl SimState {
+    /// Whether what a zone holds executes.
+    #[must_use]
+    pub fn zone_runs(&self, zone: &str) -> bool {
+        zone == "global" || self.running_zones.contains(zone)
+    }
+
+    /// Boots a zone: its processes execute what the machine's file gives them to do, and it has the number of that file. What was
+    /// started: names and numbers.
+    ///
+    /// # Errors
+    /// [`ZoneError`]; nothing was started.
+    pub fn boot_zone(&mut self, zone: &str) -> Result<Vec<(String, Pid)>, ZoneError> {
+        if !self.zones.iter().any(|name| name == zone) {
+            return Err(ZoneError::NoSuchZone);
+        }
+        if self.zone_runs(zone) {
+            return Err(ZoneError::Runs);
+        }
+        self.running_zones.insert(zone.to_owned());
+        let mut started = Vec::new();
+        for held in self.held.clone().into_iter().filter(|held| held.zone == zone) {
+            let words: Vec<String> = held.load.split_whitespace().map(str::to_owned).collect();
+            if let Ok(load) = Load::parse(&words)
+                && self.tables.processes.contains_key(&held.pid)
+            {
+                let programs = load.programs(&mut self.kernel);
+                self.execute(held.pid, programs);
+                started.push((held.name, held.pid));
+            }
+        }
+        Ok(started)
+    }
+
+    /// The number of a zone: its place among them, or what the machine's file says once it runs.
+    #[must_use]
+    pub fn zone_id(&self, zone: &str) -> Option<u32> {
+        let at = self.zones.iter().position(|name| name == zone)?;
+        let own = self.zone_ids.get(zone).copied().filter(|_| self.zone_runs(zone));
+        Some(own.unwrap_or(u32::try_from(at).unwrap_or(u32::MAX)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SimMachine;
+    use millpond_machine::Clock;
+    use millpond_model::{Class, CpuId, Nanos, PsetId, State};
+
+    fn without(text: &str) -> Vec<String> {
+        let (_, without) = Tunables::default().with_settings(text);
+        without.into_iter().map(|f| format!("{}:{}: {}", f.line, f.column, f.what)).collect()
+    }
+
+    #[test]
+    fn tunables_are_set_and_others_are_named() {
+        let text = "set ts_dispatch_extended=1\nset hz=1000\nset rechoose_interval=0\n";
+        let (tuned, none) = Tunables::default().with_settings(text);
+        assert_eq!(
+            (tuned.ts_dispatch_extended, tuned.hz, tuned.rechoose_interval, none),
+            (1, 1_000, Some(0), vec![])
+        );
+        assert_eq!(
+            without("set maxusers=10\nset hz=0\nsat\n"),
+            [
+                "1:5: there is no tunable maxusers on a simulated machine",
+                "2:5: hz is a number from 1 to 10000, and not 0",
+                "3:1: a line begins with set, a directive, or * for a comment",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_boot_keeps_files_services_and_the_default_class_and_nothing_else() {
+        let machine = SimMachine::named("smartos-2").unwrap();
+        machine.sleep_until(Nanos::from_secs(5));
+        machine.edit(|s| {
+            s.files.insert(SYSTEM_FILE.to_owned(), "set ts_dispatch_extended=1\n".to_owned());
+            s.tables.default_class = Some(Class::Fx);
+            s.tables.processors.get_mut(&CpuId(1)).unwrap().state = State::NoIntr;
+        });
+        let load = crate::workloads::Load::parse(&["spin".to_owned()]).unwrap();
+        machine.start_load(&load);
+        let (new, none) = machine.view(SimState::rebooted);
+        assert_eq!((none, new.now(), new.check()), (vec![], Nanos(0), Ok(())));
+        assert_eq!(new.booted.0, machine.booted().0 + 5);
+        assert_eq!(new.tables.processors[&CpuId(1)].state, State::OnLine);
+        assert_eq!(new.tables.active(PsetId::DEFAULT).iter().count(), 2);
+        assert_eq!(new.tables.dispatch, Tunables { ts_dispatch_extended: 1, ..Tunables::default() }.tables());
+        let names: Vec<&str> =
+            new.tables.processes.values().filter(|p| p.zone == "zone2").map(|p| p.name.as_str()).collect();
+        assert_eq!(names, ["init", "cg"]);
+        assert!(new.tables.processes.values().all(|p| p.name != "spin"));
+        let classes = new.tables.processes.values().filter(|p| !p.kernel).flat_map(|p| p.lwps.values());
+        assert!(classes.into_iter().all(|lwp| lwp.class.class() == Class::Fx));
+        // A line that is taken out again has no effect any more.
+        let mut again = new.clone();
+        again.files.clear();
+        assert_eq!(again.rebooted().0.tunables, Tunables::default());
+    }
+}
