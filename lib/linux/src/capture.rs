@@ -8,7 +8,7 @@ use crate::procfs::parse_stat;
 use crate::{Os, Root, names, paper};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// cgroup names that every machine has; they say nothing about whose it is.
@@ -121,8 +121,9 @@ impl Capture<'_> {
 
     /// Copies a file as it is; one that cannot be read is counted.
     fn copy(&mut self, from: &Path, to: &Path) -> io::Result<()> {
-        match fs::read(from) {
-            Ok(bytes) => self.write(to, &String::from_utf8_lossy(&bytes)),
+        let mut bytes = Vec::new();
+        match self.from.open(from).and_then(|mut file| file.read_to_end(&mut bytes)) {
+            Ok(_) => self.write(to, &String::from_utf8_lossy(&bytes)),
             Err(error) => {
                 self.done.skipped += usize::from(error.kind() != io::ErrorKind::NotFound);
                 Ok(())

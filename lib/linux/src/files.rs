@@ -5,11 +5,33 @@
 //! link that another user put there beforehand is followed.
 
 use crate::state_dir::is_trusted;
-use std::fs::{self, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::Path;
 use tempfile::{Builder, NamedTempFile};
+
+/// The largest file that is read from a captured root, and larger than any that a kernel writes, in bytes.
+pub const BYTES_MAX: u64 = 64 << 20;
+
+/// Opens a file to read it, whose path or whose kind another user may have chosen. A FIFO, a terminal or a device is refused without waiting for
+/// it; so is a file that is longer than `bytes_max`.
+///
+/// # Errors
+/// The system's; [`io::ErrorKind::InvalidInput`] where it is no plain file, [`io::ErrorKind::FileTooLarge`] where it is too long.
+pub fn open_plain(path: &Path, bytes_max: u64) -> io::Result<File> {
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
+    }
+    if found.len() > bytes_max {
+        let why = format!("it has {} bytes, and at most {bytes_max} are read", found.len());
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+    }
+    Ok(file)
+}
 
 /// How a file is replaced.
 #[derive(Debug, Clone, Copy, Default)]
@@ -118,5 +140,20 @@ mod tests {
         drop(new);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         assert!(replace(&path.join("below"), "x").is_err());
+    }
+
+    #[test]
+    fn only_plain_files_of_a_bearable_length_are_opened_and_none_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let (fifo, plain) = (dir.path().join("fifo"), dir.path().join("plain"));
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RWXU).unwrap();
+        fs::write(&plain, "four").unwrap();
+        let kind = |path: &Path, most| open_plain(path, most).err().map(|error| error.kind());
+        assert_eq!(kind(&plain, 4), None);
+        assert_eq!(kind(&plain, 3), Some(io::ErrorKind::FileTooLarge));
+        assert_eq!(kind(&dir.path().join("none"), 4), Some(io::ErrorKind::NotFound));
+        for path in [fifo.as_path(), dir.path(), Path::new("/dev/zero")] {
+            assert_eq!(kind(path, u64::MAX), Some(io::ErrorKind::InvalidInput), "{}", path.display());
+        }
     }
 }

@@ -81,7 +81,7 @@ mod zones;
 
 pub use caps::Cap;
 pub use capture::{Captured, capture};
-pub use files::{Replacing, beside, replace_file, take_name};
+pub use files::{Replacing, beside, open_plain, replace_file, take_name};
 pub use hierarchy::Hierarchy;
 pub use images::open_core;
 pub use interrupt_names::{InterruptCount, interrupt_counts};

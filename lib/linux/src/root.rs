@@ -4,6 +4,7 @@
 //! from a machine or made by hand; there the few things that a kernel does by itself (a task that is written
 //! to one group leaves the other, a new group has files) are done by `paper`.
 
+use crate::files::{BYTES_MAX, open_plain};
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -52,12 +53,20 @@ impl Root {
         }
     }
 
+    /// Opens a file to read it. On a paper root it may be anything that another user put there: see [`open_plain`].
+    ///
+    /// # Errors
+    /// The system's, and those of [`open_plain`].
+    pub(crate) fn open(&self, path: &Path) -> io::Result<fs::File> {
+        if self.live { fs::File::open(path) } else { open_plain(path, BYTES_MAX) }
+    }
+
     /// Reads a file, without its final line end. `None` when it does not exist.
     ///
     /// # Errors
     /// Whatever else keeps it from being read.
     pub fn read(&self, path: &Path) -> io::Result<Option<String>> {
-        match read_whole(path) {
+        match self.open(path).and_then(read_whole) {
             Ok(bytes) => {
                 let mut text = String::from_utf8_lossy(&bytes).into_owned();
                 if text.ends_with('\n') {
@@ -77,7 +86,7 @@ impl Root {
     /// As for [`Root::read`].
     pub fn read_value(&self, path: &Path) -> io::Result<Option<String>> {
         let mut bytes = [0; 4096];
-        let first = fs::File::open(path).and_then(|mut file| file.read(&mut bytes));
+        let first = self.open(path).and_then(|mut file| file.read(&mut bytes));
         match first {
             Ok(filled) if filled < bytes.len() => {
                 let text = String::from_utf8_lossy(&bytes[..filled]);
@@ -126,8 +135,7 @@ fn listed(dir: &Path, wanted: impl Fn(&fs::DirEntry) -> bool) -> io::Result<Vec<
 }
 
 /// Kernel files say that they are empty and are mostly short: one buffer of a page saves the growing.
-fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = fs::File::open(path)?;
+fn read_whole(mut file: fs::File) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; 4096];
     let mut filled = 0;
     loop {
@@ -143,6 +151,31 @@ fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
     }
     bytes.truncate(filled);
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_in_a_captured_root_is_neither_waited_for_nor_read_without_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::paper(dir.path());
+        let (fifo, long) = (dir.path().join("fifo"), dir.path().join("long"));
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RWXU).unwrap();
+        fs::File::create(&long).unwrap().set_len(30 << 30).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", dir.path().join("zero")).unwrap();
+        for (name, kind) in [
+            ("fifo", io::ErrorKind::InvalidInput),
+            ("zero", io::ErrorKind::InvalidInput),
+            ("long", io::ErrorKind::FileTooLarge),
+        ] {
+            let path = dir.path().join(name);
+            assert_eq!(root.read(&path).unwrap_err().kind(), kind, "{name}");
+            assert_eq!(root.read_value(&path).unwrap_err().kind(), kind, "{name}");
+        }
+        assert_eq!(root.read(&dir.path().join("none")).unwrap(), None);
+    }
 }
 
 /// Whether an error says that the file, or the thread or device behind it, does not exist.

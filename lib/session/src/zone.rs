@@ -4,7 +4,8 @@
 //! offer looks at every zone file there is before it answers: that is more work than all of `psrinfo`.)
 
 use jiff::tz::TimeZone;
-use std::fs;
+use millpond_linux::open_plain;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Where the machine keeps its zone, and where zones are kept by name.
@@ -34,8 +35,12 @@ fn zone_of(tz: Option<&str>, local: &Path, by_name: &Path) -> TimeZone {
     found.unwrap_or(TimeZone::UTC)
 }
 
+/// Longer than any zone file, in bytes.
+const BYTES_MAX: u64 = 1 << 20;
+
 fn from_file(path: PathBuf) -> Option<TimeZone> {
-    let data = fs::read(&path).ok()?;
+    let mut data = Vec::new();
+    open_plain(&path, BYTES_MAX).ok()?.take(BYTES_MAX).read_to_end(&mut data).ok()?;
     TimeZone::tzif(&path.to_string_lossy(), &data).ok()
 }
 
@@ -60,6 +65,16 @@ mod tests {
         for tz in [None, Some(""), Some("Nowhere/City"), Some("/nonexistent/zone"), Some("../../etc/passwd")]
         {
             assert_eq!(hour(tz), 0, "{tz:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_plain_file_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("fifo");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RWXU).unwrap();
+        for tz in ["/dev/zero", "/dev/tty", fifo.to_str().unwrap()] {
+            assert_eq!(hour(Some(tz)), 0, "{tz}");
         }
     }
 }

@@ -8,7 +8,6 @@ use rustix::buffer::spare_capacity;
 use rustix::io::{Errno, pread};
 use std::fs::File;
 use std::io;
-use std::path::Path;
 
 /// Enough for `/proc/stat` of a machine with a thousand processors, and little enough to stay in the cache.
 /// Grows to what a file needs, and stays there. Memory that is not needed is not touched.
@@ -27,11 +26,16 @@ pub(super) struct ProcFile {
 impl ProcFile {
     /// Opens `name` below the root's `proc`. `None` when this kernel has no such file.
     pub(super) fn open(root: &Root, name: &str) -> io::Result<Option<ProcFile>> {
-        ProcFile::open_at(&root.proc.join(name))
+        ProcFile::of(root.open(&root.proc.join(name)))
     }
 
-    fn open_at(path: &Path) -> io::Result<Option<ProcFile>> {
-        match File::open(path) {
+    #[cfg(test)]
+    fn open_at(path: &std::path::Path) -> io::Result<Option<ProcFile>> {
+        ProcFile::of(File::open(path))
+    }
+
+    fn of(opened: io::Result<File>) -> io::Result<Option<ProcFile>> {
+        match opened {
             Ok(file) => Ok(Some(ProcFile { file })),
             Err(error) if is_gone(&error) => Ok(None),
             Err(error) => Err(error),

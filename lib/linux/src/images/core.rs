@@ -3,6 +3,7 @@
 use super::elf::{self, CORE, Elf, LOAD, NOTE, NoElf, Segment, number};
 use super::symbols::Symbols;
 use super::{Arch, FLOATING, GENERAL, TLS, VECTORS};
+use crate::files::open_plain;
 use millpond_machine::facets::{Image, Mapping, StoppedThread, Symbol};
 use millpond_machine::{Absent, Refusal};
 use millpond_model::Nanos;
@@ -50,14 +51,11 @@ impl Core {
     fn open(path: &Path) -> Result<Core, Absent> {
         const NAMES: &str =
             "a process is named by its number, a core by its file; coredumpctl dump, or gcore, writes one";
-        let file = File::open(path).map_err(|error| match error.kind() {
+        let file = open_plain(path, u64::MAX).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Absent::with_help(words(&error), NAMES),
             _ => Absent::because(words(&error)),
         })?;
         let metadata = file.metadata().map_err(|error| Absent::because(words(&error)))?;
-        if !metadata.is_file() {
-            return Err(Absent::because("it is no file"));
-        }
         let elf = Elf::read(&file).map_err(|why| {
             if why == NoElf::Magic {
                 Absent::with_help(why.to_string(), NAMES)
@@ -133,8 +131,8 @@ impl Core {
             return None;
         }
         let mut others = self.others.borrow_mut();
-        let open =
-            || File::open(path).ok().filter(|file| file.metadata().is_ok_and(|m| m.is_file())).map(Rc::new);
+        // The core names it: it may be anything.
+        let open = || open_plain(Path::new(path), u64::MAX).ok().map(Rc::new);
         others.entry(path.to_owned()).or_insert_with(open).clone()
     }
 }

@@ -1,6 +1,7 @@
 //! Names of functions and variables by address: out of the files that are mapped.
 
 use super::elf::{Elf, Named};
+use crate::files::open_plain;
 use millpond_machine::facets::{Mapping, Symbol};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -34,13 +35,15 @@ impl Symbols {
     }
 
     fn open(&self, mapping: &Mapping) -> Option<File> {
-        let Some(process) = &self.process else { return File::open(&mapping.file).ok() };
-        let as_it_sees = || {
-            let path = mapping.file.strip_prefix('/').filter(|_| !mapping.file.ends_with(DELETED))?;
-            File::open(process.join("root").join(path)).ok()
-        };
+        // The process, or the core, chose the path: it may lead to anything.
+        let open = |path: &Path| open_plain(path, u64::MAX).ok();
+        let Some(process) = &self.process else { return open(Path::new(&mapping.file)) };
+        // The file that is mapped, whatever has its name by now; the kernel wants CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE for it.
         let range = format!("{:x}-{:x}", mapping.begin, mapping.end);
-        as_it_sees().or_else(|| File::open(process.join("map_files").join(range)).ok())
+        open(&process.join("map_files").join(range)).or_else(|| {
+            let path = mapping.file.strip_prefix('/').filter(|_| !mapping.file.ends_with(DELETED))?;
+            open(&process.join("root").join(path))
+        })
     }
 
     fn names_of(&self, mapping: &Mapping) -> Rc<Option<Names>> {

@@ -220,6 +220,10 @@ fn files_that_are_no_cores_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let said = |path: &Path| open_core(path).err().map(|absent| absent.why).unwrap_or_default();
     assert_eq!(said(dir.path()), "it is no file");
+    let fifo = dir.path().join("fifo");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RWXU).unwrap();
+    assert_eq!(said(&fifo), "it is no file");
+    assert_eq!(said(Path::new("/dev/zero")), "it is no file");
     assert_eq!(said(&dir.path().join("missing")), "No such file or directory");
     let path = dir.path().join("text");
     std::fs::write(&path, "not a core\n").unwrap();
