@@ -39,6 +39,7 @@ pub mod mpstat;
 mod operands;
 pub mod plgrp;
 pub mod pools;
+pub mod prctl;
 pub mod priocntl;
 pub mod prstat;
 pub mod psradm;
