@@ -8,6 +8,7 @@
 //! | the original of `mask:`, `place:`, `policy:`, `pages:` | the task with that start time is gone or a zombie |
 //! | the original of a file, a controller or a property of a unit | its file or cgroup is gone |
 //! | the original of what irqbalance leaves alone | the daemon does not run |
+//! | groups of processes in the record `controls` | the process is gone |
 //! | `bind.TID.START` | no thread with a remembered mask has that name |
 //! | `member.PID@START` | the process with that start time is gone |
 //!
@@ -38,6 +39,7 @@ impl LinuxMachine {
                 _ => None,
             })
             .collect();
+        steps.extend(self.ended_controls());
         let names = self.os.root.names(&self.os.record_file("")).unwrap_or_default();
         for name in names {
             let ended = match name.strip_prefix("member.").map(str::parse::<TaskId>) {
@@ -55,6 +57,7 @@ impl LinuxMachine {
     /// The step that forgets an original whose owner has ended.
     fn forgetting(&self, knob: &Knob, parsed: &LinuxKnob) -> Option<Step> {
         let no_group = |path: &str| self.os.group(path).is_ok_and(|dir| !dir.exists());
+        let no_cpu_group = |path: &str| self.os.cpu_tree().is_ok_and(|tree| !tree.dir(path).exists());
         let ended = match parsed {
             // A unit that has ended would come back with what was asked of it.
             LinuxKnob::Allowed(path) if no_group(path) => {
@@ -64,6 +67,16 @@ impl LinuxMachine {
             // One that is started again has its own list.
             LinuxKnob::Balancer => matches!(self.os.left_alone(), Err(KnobError::Gone)),
             LinuxKnob::Controller(path) => no_group(path),
+            // What a unit of systemd was given for this boot comes back with it: that is meant while a control is set.
+            LinuxKnob::Weight(path) | LinuxKnob::Quota(path) if no_cpu_group(path) => {
+                if self.os.cpu_unit(path).is_none() {
+                    return Some(Step::new(knob.clone(), None, None).releasing());
+                }
+                let any = Some("ended".to_owned());
+                let is_set = self.recorded_controls().contains_key(path);
+                return (!is_set).then(|| Step::new(knob.clone(), any, None).releasing().tolerant());
+            }
+            LinuxKnob::CpuController(path) => no_cpu_group(path),
             LinuxKnob::File(tree, path) => self.file(*tree, path).is_ok_and(|file| !file.exists()),
             other => other.task().is_some_and(|task| self.has_ended(task)),
         };

@@ -13,6 +13,10 @@
 //! | `unit:/mpset1.slice` | the transient slice of systemd whose cgroup that is | `present` |
 //! | `allowed:/system.slice` | the property `AllowedCPUs` of the unit whose cgroup that is | a CPU list |
 //! | `memory:/mpset1.slice` | the property `AllowedMemoryNodes` of the unit whose cgroup that is | a node list |
+//! | `weight:/batch`, `quota:/batch` | what a cgroup gets of CPU time: see `controls` | a weight or `idle`; `150000 100000` |
+//! | `cpu-controller:/` | whether the CPU controller is enabled below a cgroup | `on` |
+//! | `cpu-group:/mpcap-204` | a cgroup of ours in the hierarchy of the CPU controller | `present` |
+//! | `cpu-place:204@8123` | the cgroup of a process in that hierarchy | a path |
 //! | `pages:204@8123` | where the memory of a process was moved; it reads as nothing, for that is no state | a node list |
 //! | `kept:nginx.service` | our drop-in for a unit of systemd | the slice that it starts in |
 //! | `irqbalance:banned` | the processors that the daemon irqbalance leaves alone | a CPU list |
@@ -113,6 +117,16 @@ pub enum LinuxKnob {
     Allowed(String),
     /// The memory nodes that a unit of systemd is allowed.
     AllowedMemory(String),
+    /// The weight of a cgroup.
+    Weight(String),
+    /// The quota of a cgroup.
+    Quota(String),
+    /// The CPU controller below a cgroup (version 2).
+    CpuController(String),
+    /// A cgroup of ours in the hierarchy of the CPU controller.
+    CpuGroup(String),
+    /// Where a process is in that hierarchy.
+    CpuPlace(TaskId),
     /// Where the memory of a process is moved.
     Pages(TaskId),
     /// The slice in which a unit of systemd starts, by our drop-in.
@@ -142,6 +156,11 @@ impl LinuxKnob {
             LinuxKnob::Unit(path) => format!("unit:{path}"),
             LinuxKnob::Allowed(path) => format!("allowed:{path}"),
             LinuxKnob::AllowedMemory(path) => format!("memory:{path}"),
+            LinuxKnob::Weight(path) => format!("weight:{path}"),
+            LinuxKnob::Quota(path) => format!("quota:{path}"),
+            LinuxKnob::CpuController(path) => format!("cpu-controller:{path}"),
+            LinuxKnob::CpuGroup(path) => format!("cpu-group:{path}"),
+            LinuxKnob::CpuPlace(task) => format!("cpu-place:{task}"),
             LinuxKnob::Pages(task) => format!("pages:{task}"),
             LinuxKnob::Kept(unit) => format!("kept:{unit}"),
             LinuxKnob::Balancer => "irqbalance:banned".to_owned(),
@@ -162,7 +181,8 @@ impl LinuxKnob {
         let names_file = match kind {
             "proc" => rest.starts_with("irq/") && stays_within(rest),
             "sys" => PLACES_OF_SYS.iter().any(|place| rest.starts_with(place)) && stays_within(rest),
-            "dir" | "cg" | "controller" | "unit" | "allowed" | "memory" | "label" => {
+            "dir" | "cg" | "controller" | "unit" | "allowed" | "memory" | "label" | "weight" | "quota"
+            | "cpu-controller" | "cpu-group" => {
                 rest.starts_with('/') && stays_within(rest)
             }
             "record" | "kept" => is_file_name(rest),
@@ -187,6 +207,11 @@ impl LinuxKnob {
             "unit" => LinuxKnob::Unit(rest.to_owned()),
             "allowed" => LinuxKnob::Allowed(rest.to_owned()),
             "memory" => LinuxKnob::AllowedMemory(rest.to_owned()),
+            "weight" => LinuxKnob::Weight(rest.to_owned()),
+            "quota" => LinuxKnob::Quota(rest.to_owned()),
+            "cpu-controller" => LinuxKnob::CpuController(rest.to_owned()),
+            "cpu-group" => LinuxKnob::CpuGroup(rest.to_owned()),
+            "cpu-place" => LinuxKnob::CpuPlace(rest.parse().map_err(|()| unknown())?),
             "pages" => LinuxKnob::Pages(rest.parse().map_err(|()| unknown())?),
             "kept" => LinuxKnob::Kept(rest.to_owned()),
             "irqbalance" if rest == "banned" => LinuxKnob::Balancer,
@@ -206,6 +231,7 @@ impl LinuxKnob {
             LinuxKnob::Place(task)
             | LinuxKnob::Mask(task)
             | LinuxKnob::Policy(task)
+            | LinuxKnob::CpuPlace(task)
             | LinuxKnob::Pages(task) => Some(*task),
             _ => None,
         }
@@ -311,6 +337,11 @@ mod tests {
             path.prop_map(LinuxKnob::Unit),
             path.prop_map(LinuxKnob::Allowed),
             path.prop_map(LinuxKnob::AllowedMemory),
+            path.prop_map(LinuxKnob::Weight),
+            path.prop_map(LinuxKnob::Quota),
+            path.prop_map(LinuxKnob::CpuController),
+            path.prop_map(LinuxKnob::CpuGroup),
+            any_task().prop_map(LinuxKnob::CpuPlace),
             any_task().prop_map(LinuxKnob::Pages),
             "[a-z@-][a-z@.-]{0,11}".prop_map(LinuxKnob::Kept),
             (path, "[a-z]{1,8}").prop_map(|(p, k)| LinuxKnob::Label(p, k)),

@@ -33,6 +33,7 @@ mod caps;
 mod capture;
 mod census;
 mod clock;
+mod controls;
 mod cooperative;
 mod counters;
 mod deadline;

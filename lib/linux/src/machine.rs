@@ -195,6 +195,11 @@ impl Knobs for LinuxMachine {
             LinuxKnob::Unit(path) => Ok(self.os.group(&path)?.is_dir().then(|| "present".to_owned())),
             LinuxKnob::Allowed(path) => Ok(self.os.allowed_cpus(&path)?.map(|cpus| cpus.to_string())),
             LinuxKnob::AllowedMemory(path) => self.read_file(Tree::Cgroup, &format!("{path}/cpuset.mems")),
+            LinuxKnob::Weight(path) => self.os.weight(&path),
+            LinuxKnob::Quota(path) => self.os.quota(&path),
+            LinuxKnob::CpuController(path) => self.os.cpu_controller(&path),
+            LinuxKnob::CpuGroup(path) => self.os.cpu_group(&path),
+            LinuxKnob::CpuPlace(task) => self.os.still(task).and_then(|()| self.os.cpu_place(task.pid)),
             LinuxKnob::Pages(task) => self.os.still(task).map(|()| None),
             LinuxKnob::Kept(unit) => self.os.kept_slice(&unit),
             LinuxKnob::Balancer => self.os.left_alone().map(|cpus| list_value(&cpus)),
@@ -240,6 +245,12 @@ impl Knobs for LinuxMachine {
                 let nodes = nodes.map_err(|_| KnobError::Unknown(knob.0.clone()))?;
                 self.os.allow_memory(&path, nodes.as_ref())
             }
+            LinuxKnob::Weight(path) => self.os.set_weight(&path, value.map(String::as_str)),
+            LinuxKnob::Quota(path) => self.os.set_quota(&path, value.map(String::as_str)),
+            LinuxKnob::CpuController(path) => self.os.set_cpu_controller(&path, value.is_some()),
+            LinuxKnob::CpuGroup(path) if value.is_some() => self.os.make_cpu_group(&path),
+            LinuxKnob::CpuGroup(path) => self.os.remove_cpu_group(&path),
+            LinuxKnob::CpuPlace(task) => self.os.set_cpu_place(task, value.map_or("/", |v| v)),
             LinuxKnob::Pages(task) => match value.map(|text| text.parse::<CpuSet>()) {
                 Some(nodes) => {
                     let nodes = nodes.map_err(|_| KnobError::Unknown(knob.0.clone()))?;
@@ -308,6 +319,7 @@ impl Knobs for LinuxMachine {
         }
         steps.extend(Steering::of(self).shelter_steps(&self.sheltered()?)?);
         steps.extend(self.settle_masks());
+        steps.extend(self.settle_controls()?);
         steps.extend(self.damaged_record());
         Ok(steps)
     }
@@ -473,7 +485,10 @@ impl Machine for LinuxMachine {
     }
 
     fn controls(&self) -> Result<&dyn Controls, Absent> {
-        Err(Absent::because("this version sets no shares and caps on Linux"))
+        match &self.os.cpu {
+            Ok(_) => Ok(self),
+            Err(absent) => Err(absent.clone()),
+        }
     }
 
     fn images(&self) -> Result<&dyn Images, Absent> {

@@ -18,6 +18,8 @@
 //!   /mpset1.slice/mpset1-pool7-204-1.scope  process 204 of pool 7
 //! ```
 //!
+//! A process with shares or a cap of its own is in `/mpcap-204`, or in `/system.slice/mpcap-204-1.scope`.
+//!
 //! Forks stay in the leaf of their parent, so where a task came from, and in which pool it is, is kernel state and needs no record.
 
 use millpond_model::{PoolId, PsetId};
@@ -29,6 +31,8 @@ pub const DEFAULT_SLICE: &str = "/mpdefault.slice";
 const SLICE_SUFFIX: &str = ".slice";
 const SCOPE_SUFFIX: &str = ".scope";
 const SET_PREFIX: &str = "/mpset";
+const CONTROL_SLICE: &str = "/system.slice";
+const CONTROL_PREFIX: &str = "/mpcap-";
 const LEAF_PREFIX: &str = "from";
 const STARTED_PREFIX: &str = "own";
 const POOL_PREFIX: &str = "pool";
@@ -73,6 +77,28 @@ pub fn pool(path: &str) -> Option<PoolId> {
 #[must_use]
 pub fn pool_leaf(pool: PoolId, origin: &str) -> (String, bool) {
     leaf_with(&format!("{POOL_PREFIX}{pool}"), origin)
+}
+
+/// The cgroup of a process that has shares or a cap of its own; where systemd owns the tree a scope of its.
+#[must_use]
+pub fn control_group(systemd: bool, pid: u32, n: usize) -> String {
+    if systemd {
+        format!("{CONTROL_SLICE}{CONTROL_PREFIX}{pid}-{n}{SCOPE_SUFFIX}")
+    } else {
+        format!("{CONTROL_PREFIX}{pid}")
+    }
+}
+
+/// Whether a path is such a scope.
+#[must_use]
+pub fn is_control_scope(path: &str) -> bool {
+    path.strip_prefix(CONTROL_SLICE).is_some_and(|scope| scope.starts_with(CONTROL_PREFIX))
+}
+
+/// Whether a path is such a cgroup.
+#[must_use]
+pub fn is_control_group(path: &str) -> bool {
+    path.starts_with(CONTROL_PREFIX) || is_control_scope(path)
 }
 
 /// Whether a cgroup is a scope in a slice of ours.

@@ -1,11 +1,12 @@
 //! The primitives: one file, one directory, one label, one task, one mask. On a live root the kernel does the
 //! work; on a paper root `paper` does the little that makes the files tell the truth.
 
+use crate::controls::CpuTree;
 use crate::files::{Replacing, replace_file};
 use crate::hierarchy::Hierarchy;
 use crate::knob::TaskId;
 use crate::{Root, affinity, is_gone, paper};
-use millpond_machine::{KnobError, Value};
+use millpond_machine::{Absent, KnobError, Value};
 use millpond_model::{CpuId, CpuSet};
 use rustix::fs::{XattrFlags, getxattr, removexattr, setxattr};
 use rustix::io::Errno;
@@ -38,6 +39,8 @@ pub struct Os {
     pub kernel: (u32, u32),
     /// systemd owns the tree.
     pub systemd: bool,
+    /// The hierarchy of the CPU controller, or why there is none.
+    pub(crate) cpu: Result<CpuTree, Absent>,
     possible: CpuSet,
     width: u32,
     /// The process of a thread, by its number and its start.
@@ -55,7 +58,8 @@ impl Os {
         let release = root.read_value(&root.proc.join("sys/kernel/osrelease")).ok().flatten();
         let kernel = release.as_deref().and_then(parse_release).unwrap_or((0, 0));
         let systemd = crate::systemd::detect(&root, &hierarchy);
-        Os { root, hierarchy, kernel, systemd, possible, width, processes: RefCell::default() }
+        let cpu = CpuTree::find(&root);
+        Os { cpu, root, hierarchy, kernel, systemd, possible, width, processes: RefCell::default() }
     }
 
     /// The processors that the kernel could have: the same from boot to boot.

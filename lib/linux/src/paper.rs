@@ -4,6 +4,7 @@
 //! its control files, a partition takes its processors from its parent, an off-line processor leaves the
 //! lists. It schedules nothing, counts nothing and refuses only what the control files themselves refuse.
 
+use crate::controls::{CpuTree, lists_cpu};
 use crate::hierarchy::lists_cpuset;
 use crate::knob::TaskId;
 use crate::os::{BUSY, NO_ROOM, knob_error};
@@ -45,6 +46,8 @@ pub(crate) fn write(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
             return Err(refused(NO_ROOM));
         }
         "cgroup.subtree_control" => return write_subtree(path, text),
+        "cpu.idle" => return write_idle(path, text),
+        "cpu.weight" | "cpu.shares" | "cpu.max" | "cpu.cfs_quota_us" => check_cpu(path, name, text)?,
         "online" => return write_online(os, path, text),
         _ => {}
     }
@@ -108,6 +111,10 @@ fn write_subtree(path: &Path, text: &str) -> Result<(), KnobError> {
     }
     fs::write(path, on.join(" ") + "\n").map_err(knob_error)?;
     let enabled = on.iter().any(|c| c == "cpuset");
+    let cpu = on.iter().any(|c| c == "cpu");
+    for child in child_dirs(path.parent().unwrap_or(path)) {
+        give_cpu(&child, cpu).map_err(knob_error)?;
+    }
     for child in child_dirs(path.parent().unwrap_or(path)) {
         give_cpuset(&child, enabled).map_err(knob_error)?;
     }
@@ -127,6 +134,93 @@ fn give_cpuset(dir: &Path, enabled: bool) -> std::io::Result<()> {
         } else if !enabled && file.exists() {
             fs::remove_file(file)?;
         }
+    }
+    Ok(())
+}
+
+const CPU_FILES: [(&str, &str); 3] =
+    [("cpu.weight", "100\n"), ("cpu.max", "max 100000\n"), ("cpu.idle", "0\n")];
+
+fn give_cpu(dir: &Path, enabled: bool) -> std::io::Result<()> {
+    for (name, text) in CPU_FILES {
+        let file = dir.join(name);
+        if enabled && !file.exists() {
+            fs::write(file, text)?;
+        } else if !enabled && file.exists() {
+            fs::remove_file(file)?;
+        }
+    }
+    Ok(())
+}
+
+/// An idle group has no weight, and one that is idle no more has the default one.
+fn write_idle(path: &Path, text: &str) -> Result<(), KnobError> {
+    let dir = path.parent().unwrap_or(path);
+    let (file, default) = match dir.join("cpu.weight").exists() {
+        true => ("cpu.weight", "100\n"),
+        false => ("cpu.shares", "1024\n"),
+    };
+    let weight = if text == "1" { "0\n" } else { default };
+    fs::write(dir.join(file), weight).and_then(|()| fs::write(path, format!("{text}\n"))).map_err(knob_error)
+}
+
+/// What the kernel refuses of weights and quotas.
+fn check_cpu(path: &Path, name: &str, text: &str) -> Result<(), KnobError> {
+    let first = text.split(' ').next().unwrap_or_default();
+    let is_idle = || fs::read_to_string(path.with_file_name("cpu.idle")).is_ok_and(|t| t.trim() == "1");
+    let fits = match name {
+        "cpu.weight" => !is_idle() && first.parse().is_ok_and(|weight: u64| (1..=10_000).contains(&weight)),
+        "cpu.shares" => !is_idle() && first.parse::<u64>().is_ok(),
+        // A thousandth of a second at least.
+        _ => matches!(first, "max" | "-1") || first.parse().is_ok_and(|us: u64| us >= 1_000),
+    };
+    if fits { Ok(()) } else { Err(refused("the kernel says that it is not valid")) }
+}
+
+pub(crate) fn make_cpu_group(tree: &CpuTree, path: &str) -> std::io::Result<()> {
+    let dir = tree.dir(path);
+    fs::create_dir(&dir)?;
+    let v2 = ["cgroup.procs", "cgroup.threads", "cgroup.subtree_control"];
+    let v1 = ["cgroup.procs", "tasks"];
+    for name in if tree.v1 { &v1[..] } else { &v2[..] } {
+        fs::write(dir.join(name), "")?;
+    }
+    if tree.v1 {
+        for (name, text) in [
+            ("cpu.shares", "1024\n"),
+            ("cpu.idle", "0\n"),
+            ("cpu.cfs_quota_us", "-1\n"),
+            ("cpu.cfs_period_us", "100000\n"),
+        ] {
+            fs::write(dir.join(name), text)?;
+        }
+        return Ok(());
+    }
+    let on = fs::read_to_string(dir.parent().unwrap_or(&dir).join("cgroup.subtree_control"));
+    let on = on.unwrap_or_default();
+    give_cpu(&dir, lists_cpu(&on))?;
+    give_cpuset(&dir, lists_cpuset(&on))
+}
+
+/// Moves a process in the hierarchy of the CPU controller.
+pub(crate) fn attach_cpu(os: &Os, tree: &CpuTree, task: TaskId, path: &str) -> Result<(), KnobError> {
+    let of_process = os.root.proc.join(format!("{}/cgroup", task.pid));
+    let old = os.cpu_place(task.pid)?.unwrap_or_else(|| "/".to_owned());
+    let mut files = vec![of_process];
+    for tid in os.tids(task.pid).map_err(knob_error)? {
+        files.push(os.root.proc.join(format!("{}/task/{tid}/cgroup", task.pid)));
+        for (group, add) in [(old.as_str(), false), (path, true)] {
+            for list in ["tasks", "cgroup.threads"] {
+                note(&tree.dir(group), list, tid, add).map_err(knob_error)?;
+            }
+        }
+    }
+    for (group, add) in [(old.as_str(), false), (path, true)] {
+        note(&tree.dir(group), "cgroup.procs", task.pid, add).map_err(knob_error)?;
+    }
+    for file in files {
+        let text = fs::read_to_string(&file).map_err(knob_error)?;
+        fs::write(&file, tree.replaced(&text, path)).map_err(knob_error)?;
     }
     Ok(())
 }
@@ -207,6 +301,7 @@ pub(crate) fn make_group(os: &Os, path: &str) -> Result<(), KnobError> {
         let parent = dir.parent().unwrap_or(&dir);
         let on = fs::read_to_string(parent.join("cgroup.subtree_control")).unwrap_or_default();
         give_cpuset(&dir, lists_cpuset(&on)).map_err(knob_error)?;
+        give_cpu(&dir, lists_cpu(&on)).map_err(knob_error)?;
     }
     Ok(())
 }
@@ -247,6 +342,9 @@ pub(crate) fn attach(os: &Os, task: TaskId, path: &str) -> Result<(), KnobError>
             }
         }
         let line = if os.hierarchy.is_v1() { format!("1:cpuset:{path}\n") } else { format!("0::{path}\n") };
+        let is = fs::read_to_string(&file).unwrap_or_default();
+        let others = is.lines().filter(|line| os.hierarchy.find(line).is_none());
+        let line = others.map(|line| format!("{line}\n")).collect::<String>() + &line;
         fs::write(&file, &line).map_err(knob_error)?;
         if tid == task.pid {
             fs::write(os.root.proc.join(format!("{}/cgroup", task.pid)), &line).map_err(knob_error)?;

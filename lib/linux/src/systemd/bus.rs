@@ -93,6 +93,23 @@ impl Manager for Bus {
         self.call(OBJECT, MANAGER, "SetUnitProperties", &(unit, true, properties)).map(drop).map_err(knob)
     }
 
+    fn number(&self, unit: &str, property: &str) -> Result<Option<u64>, KnobError> {
+        let reply = self.call(OBJECT, MANAGER, "GetUnit", &(unit,)).map_err(knob)?;
+        let path: OwnedObjectPath = reply.read().map_err(knob)?;
+        let interface = interface(unit);
+        let get = (interface.as_str(), property);
+        let reply = self.call(path.as_str(), "org.freedesktop.DBus.Properties", "Get", &get).map_err(knob)?;
+        let value: OwnedVariant = reply.read().map_err(knob)?;
+        let number: u64 = Variant::from(value).try_into().map_err(|e: zbus::wire::Error| knob(e.into()))?;
+        // What is not set is the largest number there is.
+        Ok((number != u64::MAX).then_some(number))
+    }
+
+    fn set_number(&self, unit: &str, property: &str, value: Option<u64>) -> Result<(), KnobError> {
+        let properties: Properties<'_> = vec![(property, Variant::from(value.unwrap_or(u64::MAX)))];
+        self.call(OBJECT, MANAGER, "SetUnitProperties", &(unit, true, properties)).map(drop).map_err(knob)
+    }
+
     fn allow_memory(&self, unit: &str, nodes: &CpuSet) -> Result<(), KnobError> {
         let properties: Properties<'_> = vec![("AllowedMemoryNodes", Variant::from(to_bytes(nodes)))];
         self.call(OBJECT, MANAGER, "SetUnitProperties", &(unit, true, properties)).map(drop).map_err(knob)

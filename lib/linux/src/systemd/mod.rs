@@ -19,6 +19,7 @@
 //!   unit:/mpset1.slice        StartTransientUnit, StopUnit        present, or not
 //!   allowed:/mpset1.slice     SetUnitProperties (runtime)         AllowedCPUs
 //!   memory:/mpset1.slice      SetUnitProperties (runtime)         AllowedMemoryNodes
+//!   weight:, quota:           SetUnitProperties (runtime)         CPUWeight, CPUQuotaPerSecUSec
 //!   kept:nginx.service        a drop-in of ours, Reload              the slice that it starts in
 //!   place:204@8123            StartTransientUnit of a scope, AttachProcessesToUnit
 //!   cg:…/cpuset.cpus.partition, cg:…/cpuset.cpus.exclusive        by us: systemd writes neither
@@ -69,6 +70,10 @@ pub(crate) trait Manager {
     fn allowed(&self, unit: &str) -> Result<Option<CpuSet>, KnobError>;
     /// Sets or resets it, for this boot.
     fn allow(&self, unit: &str, cpus: Option<&CpuSet>) -> Result<(), KnobError>;
+    /// A property that is a number; `None` when it is not set. [`KnobError::Gone`] when there is no such unit.
+    fn number(&self, unit: &str, property: &str) -> Result<Option<u64>, KnobError>;
+    /// Sets or resets it, for this boot.
+    fn set_number(&self, unit: &str, property: &str, value: Option<u64>) -> Result<(), KnobError>;
     /// Sets `AllowedMemoryNodes`, for this boot.
     fn allow_memory(&self, unit: &str, nodes: &CpuSet) -> Result<(), KnobError>;
     /// Has it read the files of units again.
@@ -161,12 +166,12 @@ impl Os {
             let all = self.possible().clone();
             match manager.allow(&name, Some(&all)) {
                 // It was a transient one, or its file was removed: only our drop-in can be left.
-                Err(KnobError::Gone) => return self.forget_drop_in(&name),
+                Err(KnobError::Gone) => return self.forget_drop_in(&name, "AllowedCPUs"),
                 result => result?,
             }
             self.wait_for_list(path, &all)?;
             manager.allow(&name, None)?;
-            self.forget_drop_in(&name)?;
+            self.forget_drop_in(&name, "AllowedCPUs")?;
             return match manager.allowed(&name) {
                 Ok(None) | Err(KnobError::Gone) => Ok(()),
                 Ok(Some(is)) => Err(KnobError::Refused(format!("systemd still has AllowedCPUs={is}"))),
@@ -207,9 +212,9 @@ impl Os {
     }
 
     /// Removes the drop-in in which systemd remembers a property that we set for this boot.
-    fn forget_drop_in(&self, unit: &str) -> Result<(), KnobError> {
+    fn forget_drop_in(&self, unit: &str, setting: &str) -> Result<(), KnobError> {
         let dir = run_dir(&self.root).join("systemd/system.control").join(format!("{unit}.d"));
-        match fs::remove_file(dir.join("50-AllowedCPUs.conf")) {
+        match fs::remove_file(dir.join(format!("50-{setting}.conf"))) {
             Err(error) if !is_gone(&error) => return Err(knob_error(error)),
             _ => {}
         }
@@ -218,10 +223,51 @@ impl Os {
         Ok(())
     }
 
+    /// A property of a unit that is a number.
+    pub(crate) fn unit_number(&self, unit: &str, property: &str) -> Result<Option<u64>, KnobError> {
+        self.manager()?.number(unit, property)
+    }
+
+    /// Sets it for this boot, or takes back what was set so.
+    pub(crate) fn set_unit_number(
+        &self,
+        unit: &str,
+        property: &str,
+        value: Option<u64>,
+    ) -> Result<(), KnobError> {
+        let manager = self.manager()?;
+        match (manager.set_number(unit, property, value), value) {
+            // It has ended: only our drop-in can be left.
+            (Err(KnobError::Gone), None) => {}
+            (result, _) => result?,
+        }
+        if value.is_some() {
+            return Ok(());
+        }
+        // systemd calls the drop-in as its files call the setting.
+        self.forget_drop_in(unit, setting(property))?;
+        match manager.number(unit, property) {
+            Ok(None) | Err(KnobError::Gone) => Ok(()),
+            Ok(Some(is)) => Err(KnobError::Refused(format!("systemd still has {property}={is}"))),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits until the cgroup of a unit is as systemd was asked for. A unit that does not run has none.
+    pub(crate) fn wait_for_unit(
+        &self,
+        path: &str,
+        is_done: impl Fn() -> Result<bool, KnobError>,
+        complaint: &str,
+    ) -> Result<(), KnobError> {
+        let dir = self.cpu_tree()?.dir(path);
+        wait_for(|| Ok(!dir.is_dir() || is_done()?), || complaint.to_owned())
+    }
+
     /// Moves a process: into a scope of ours, which is started where there is none yet, or to where it came from.
     pub(crate) fn place_by_systemd(&self, task: TaskId, path: &str) -> Result<(), KnobError> {
         self.still(task)?;
-        if !names::is_scope(path) {
+        if !names::is_scope(path) && !names::is_control_scope(path) {
             let adopted = names::unit(path).is_some_and(|unit| {
                 let adopt = || self.manager()?.adopt(&unit, task.pid);
                 adopt().is_ok() && self.wait_for_place(task, path).is_ok()
@@ -252,6 +298,14 @@ impl Os {
                 format!("systemd has not moved the process: it is in {at}")
             },
         )
+    }
+}
+
+/// As unit files call a property.
+fn setting(property: &str) -> &str {
+    match property {
+        "CPUQuotaPerSecUSec" => "CPUQuota",
+        other => other,
     }
 }
 

@@ -53,6 +53,30 @@ impl<'a> PaperManager<'a> {
         (!cpus.is_empty()).then_some(cpus)
     }
 
+    fn number_file(&self, unit: &str, property: &str) -> PathBuf {
+        let setting = super::setting(property);
+        run_dir(&self.os.root).join(format!("systemd/system.control/{unit}.d/50-{setting}.conf"))
+    }
+
+    fn number_of(&self, unit: &str, property: &str) -> Option<u64> {
+        let text = fs::read_to_string(self.number_file(unit, property)).ok()?;
+        text.lines().rev().find_map(|line| line.strip_prefix(property)?.strip_prefix('='))?.parse().ok()
+    }
+
+    /// Gives and takes the CPU controller, from the bottom up.
+    fn realize_cpu(&self, above: &str) -> Result<bool, KnobError> {
+        let mut wanted = false;
+        for path in self.children(above) {
+            let has = |property| names::unit(&path).is_some_and(|u| self.number_of(&u, property).is_some());
+            wanted |= self.realize_cpu(&path)? || has("CPUWeight") || has("CPUQuotaPerSecUSec");
+        }
+        let has = self.os.cpu_controller(above)?.is_some();
+        if wanted != has {
+            self.os.set_cpu_controller(above, wanted)?;
+        }
+        Ok(wanted)
+    }
+
     /// Gives and takes the controller, from the bottom up; what the kernel does not let go of stays.
     fn realize(&self, above: &str) -> Result<bool, KnobError> {
         let mut wanted = false;
@@ -140,6 +164,34 @@ impl Manager for PaperManager<'_> {
             None if list.exists() && self.is_empty(&path) => self.os.write(&list, ""),
             None => Ok(()),
             Some(_) => self.os.write(&list, &text),
+        }
+    }
+
+    fn number(&self, unit: &str, property: &str) -> Result<Option<u64>, KnobError> {
+        self.path_of(unit).ok_or(KnobError::Gone)?;
+        Ok(self.number_of(unit, property))
+    }
+
+    fn set_number(&self, unit: &str, property: &str, value: Option<u64>) -> Result<(), KnobError> {
+        let path = self.path_of(unit).ok_or(KnobError::Gone)?;
+        let file = self.number_file(unit, property);
+        fs::create_dir_all(file.parent().unwrap_or(&file)).map_err(knob_error)?;
+        let text = value.map(|value| value.to_string()).unwrap_or_default();
+        fs::write(&file, format!("[Slice]\n{property}=\n{property}={text}\n")).map_err(knob_error)?;
+        self.realize_cpu("")?;
+        let dir = self.os.cpu_tree()?.dir(&path);
+        let write = |name: &str, text: String| match dir.join(name).exists() {
+            true => self.os.write(&dir.join(name), &text),
+            false => Ok(()),
+        };
+        match (property, value) {
+            ("CPUWeight", Some(0)) => write("cpu.idle", "1".into()),
+            ("CPUWeight", value) => {
+                write("cpu.idle", "0".into())?;
+                write("cpu.weight", value.unwrap_or(100).to_string())
+            }
+            (_, None) => write("cpu.max", "max 100000".into()),
+            (_, Some(us)) => write("cpu.max", format!("{} 100000", us / 10)),
         }
     }
 

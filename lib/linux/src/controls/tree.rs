@@ -1,0 +1,373 @@
+//! The CPU controller: where it is, and the values of its files.
+//!
+//! | value | version 2 | version 1 | systemd | the default, which is no value |
+//! |---|---|---|---|---|
+//! | weight | `cpu.weight`, `cpu.idle` | `cpu.shares`, `cpu.idle` | `CPUWeight` | 100, 1024, unset |
+//! | quota | `cpu.max` | `cpu.cfs_quota_us`, `cpu.cfs_period_us` | `CPUQuotaPerSecUSec` | `max 100000`, `-1`, unset |
+//!
+//! A weight is a number or `idle`; a quota is `150000 100000` (µs in a period of so many µs, `max` for no limit), and of a unit of systemd
+//! `1500000` (µs in a second).
+
+use crate::knob::TaskId;
+use crate::os::{NO_ROOM, knob_error};
+use crate::{Os, Root, is_gone, names, paper};
+use millpond_machine::{Absent, KnobError, Value};
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+/// How often quotas are handed out anew: the kernel's own default.
+pub(crate) const PERIOD_US: u64 = 100_000;
+const NO_QUOTA: &str = "max 100000";
+const NO_QUOTA_V1: &str = "-1 100000";
+/// What stands for a weight below all numbers.
+pub(crate) const IDLE: &str = "idle";
+
+/// The hierarchy of the CPU controller. On version 2 it is mostly that of the sets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CpuTree {
+    pub mount: PathBuf,
+    pub v1: bool,
+}
+
+impl CpuTree {
+    /// Looks where the controller is.
+    pub fn find(root: &Root) -> Result<CpuTree, Absent> {
+        let v1 = root.cgroup.join("cpu");
+        if v1.join("cgroup.procs").exists() {
+            return Ok(CpuTree { mount: v1, v1: true });
+        }
+        for v2 in [root.cgroup.clone(), root.cgroup.join("unified")] {
+            let offered = root.read_value(&v2.join("cgroup.controllers")).ok().flatten().unwrap_or_default();
+            if lists_cpu(&offered) {
+                return Ok(CpuTree { mount: v2, v1: false });
+            }
+        }
+        Err(Absent::with_help(
+            "there is no cgroup controller for CPU time",
+            "use a kernel with CONFIG_CGROUP_SCHED, and mount cgroup2 at its usual place",
+        ))
+    }
+
+    /// A cgroup's directory; paths begin with `/`.
+    pub fn dir(&self, path: &str) -> PathBuf {
+        self.mount.join(path.trim_start_matches('/'))
+    }
+
+    /// The weight of a group of which nothing was said.
+    pub fn default_weight(&self) -> u64 {
+        if self.v1 { 1_024 } else { 100 }
+    }
+
+    /// The largest weight.
+    pub fn weight_max(&self) -> u64 {
+        if self.v1 { 262_144 } else { 10_000 }
+    }
+
+    /// The smallest weight.
+    pub fn weight_min(&self) -> u64 {
+        if self.v1 { 2 } else { 1 }
+    }
+
+    /// The file of weights.
+    pub fn weight_file(&self) -> &'static str {
+        if self.v1 { "cpu.shares" } else { "cpu.weight" }
+    }
+
+    /// Finds the group in a `/proc/PID/cgroup` text.
+    pub fn place(&self, text: &str) -> Option<String> {
+        text.lines().find_map(|line| {
+            let path = self.path_of(line)?;
+            Some(path.strip_suffix(" (deleted)").unwrap_or(path).to_owned())
+        })
+    }
+
+    /// The path in a line of such a text, where the line is that of this hierarchy.
+    fn path_of<'l>(&self, line: &'l str) -> Option<&'l str> {
+        let mut parts = line.splitn(3, ':');
+        let (id, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let ours = if self.v1 { controllers.split(',').any(|c| c == "cpu") } else { id == "0" };
+        ours.then_some(path)
+    }
+
+    /// Such a text with another group.
+    pub fn replaced(&self, text: &str, path: &str) -> String {
+        let line = |line: &str| match self.path_of(line) {
+            Some(old) => format!("{}{path}\n", line.strip_suffix(old).unwrap_or(line)),
+            None => format!("{line}\n"),
+        };
+        text.lines().map(line).collect()
+    }
+}
+
+/// Whether a list of controllers names the one for CPU time.
+pub(crate) fn lists_cpu(text: &str) -> bool {
+    text.split_ascii_whitespace().any(|controller| controller == "cpu")
+}
+
+impl Os {
+    /// The hierarchy of the CPU controller.
+    pub(crate) fn cpu_tree(&self) -> Result<&CpuTree, KnobError> {
+        self.cpu.as_ref().map_err(|absent| KnobError::Refused(absent.why.clone()))
+    }
+
+    fn cpu_value(&self, path: &str, file: &str) -> Result<Option<String>, KnobError> {
+        let file = self.cpu_tree()?.dir(path).join(file);
+        let text = self.root.read_value(&file).map_err(knob_error)?;
+        Ok(text.map(|text| text.trim().to_owned()))
+    }
+
+    fn write_cpu(&self, path: &str, file: &str, text: &str) -> Result<(), KnobError> {
+        self.write(&self.cpu_tree()?.dir(path).join(file), text)
+    }
+
+    /// The unit of systemd whose properties say what a cgroup gets.
+    pub(crate) fn cpu_unit(&self, path: &str) -> Option<String> {
+        names::unit(path).filter(|_| self.systemd)
+    }
+
+    /// The weight that the kernel has for a cgroup; `None` for the default one, or where the controller is not enabled.
+    pub(crate) fn kernel_weight(&self, path: &str) -> Result<Option<Value>, KnobError> {
+        if self.cpu_value(path, "cpu.idle")?.as_deref() == Some("1") {
+            return Ok(Some(IDLE.to_owned()));
+        }
+        let tree = self.cpu_tree()?;
+        let weight = self.cpu_value(path, tree.weight_file())?;
+        Ok(weight.filter(|weight| *weight != tree.default_weight().to_string()))
+    }
+
+    /// The same for a quota.
+    pub(crate) fn kernel_quota(&self, path: &str) -> Result<Option<Value>, KnobError> {
+        if self.cpu_tree()?.v1 {
+            let quota = self.cpu_value(path, "cpu.cfs_quota_us")?;
+            let period = self.cpu_value(path, "cpu.cfs_period_us")?;
+            let both = quota.zip(period).map(|(quota, period)| format!("{quota} {period}"));
+            return Ok(both.filter(|both| both != NO_QUOTA_V1));
+        }
+        Ok(self.cpu_value(path, "cpu.max")?.filter(|quota| quota != NO_QUOTA))
+    }
+
+    /// The weight of a cgroup by the one that decides about it: systemd, or the kernel's files.
+    pub(crate) fn weight(&self, path: &str) -> Result<Option<Value>, KnobError> {
+        match self.cpu_unit(path) {
+            Some(unit) => Ok(self.unit_number(&unit, "CPUWeight")?.map(|weight| match weight {
+                0 => IDLE.to_owned(),
+                weight => weight.to_string(),
+            })),
+            None => self.kernel_weight(path),
+        }
+    }
+
+    /// Sets it; `None` is the default.
+    pub(crate) fn set_weight(&self, path: &str, value: Option<&str>) -> Result<(), KnobError> {
+        let wanted = value.map(|value| if value == IDLE { "0" } else { value });
+        if let Some(unit) = self.cpu_unit(path) {
+            let number = wanted.map(str::parse::<u64>).transpose();
+            let number = number.map_err(|_| KnobError::Unknown(format!("weight {value:?}")))?;
+            self.set_unit_number(&unit, "CPUWeight", number)?;
+            let is_set = || Ok(value.is_none() || self.is_weight(path, value)?);
+            return self.wait_for_unit(path, is_set, "its weight is not what systemd was asked for");
+        }
+        let is_idle = self.cpu_value(path, "cpu.idle")?;
+        if value == Some(IDLE) {
+            return match is_idle {
+                Some(_) => self.write_cpu(path, "cpu.idle", "1"),
+                None => Err(no_idle()),
+            };
+        }
+        if is_idle.as_deref() == Some("1") {
+            self.write_cpu(path, "cpu.idle", "0")?;
+        }
+        let tree = self.cpu_tree()?;
+        let default = tree.default_weight().to_string();
+        self.write_cpu(path, tree.weight_file(), wanted.unwrap_or(&default))
+    }
+
+    fn is_weight(&self, path: &str, value: Option<&str>) -> Result<bool, KnobError> {
+        let default = self.cpu_tree()?.default_weight().to_string();
+        Ok(self.kernel_weight(path)?.as_deref() == value.filter(|value| *value != default))
+    }
+
+    /// The quota of a cgroup by the one that decides about it.
+    pub(crate) fn quota(&self, path: &str) -> Result<Option<Value>, KnobError> {
+        match self.cpu_unit(path) {
+            Some(unit) => Ok(self.unit_number(&unit, "CPUQuotaPerSecUSec")?.map(|us| us.to_string())),
+            None => self.kernel_quota(path),
+        }
+    }
+
+    /// Sets it; `None` is no limit.
+    pub(crate) fn set_quota(&self, path: &str, value: Option<&str>) -> Result<(), KnobError> {
+        let unknown = || KnobError::Unknown(format!("quota {value:?}"));
+        if let Some(unit) = self.cpu_unit(path) {
+            let number = value.map(str::parse::<u64>).transpose().map_err(|_| unknown())?;
+            self.set_unit_number(&unit, "CPUQuotaPerSecUSec", number)?;
+            let is_set = || match number {
+                // What a unit has by its own files may come back.
+                None => Ok(true),
+                Some(number) => Ok(self.kernel_quota(path)?.and_then(|q| per_second(&q)) == Some(number)),
+            };
+            return self.wait_for_unit(path, is_set, "its quota is not what systemd was asked for");
+        }
+        if !self.cpu_tree()?.v1 {
+            return self.write_cpu(path, "cpu.max", value.unwrap_or(NO_QUOTA));
+        }
+        let (quota, period) = value.unwrap_or(NO_QUOTA_V1).split_once(' ').ok_or_else(unknown)?;
+        let before = self.kernel_quota(path)?;
+        let write = |quota: &str, period: &str| {
+            if self.cpu_value(path, "cpu.cfs_period_us")?.as_deref() != Some(period) {
+                // No period is wrong while there is no quota.
+                self.write_cpu(path, "cpu.cfs_quota_us", "-1")?;
+                self.write_cpu(path, "cpu.cfs_period_us", period)?;
+            }
+            self.write_cpu(path, "cpu.cfs_quota_us", quota)
+        };
+        write(quota, period).inspect_err(|_| {
+            // Two files, of which the second one refused: the first one goes back.
+            if let Some((quota, period)) = before.as_deref().unwrap_or(NO_QUOTA_V1).split_once(' ') {
+                let _ = write(quota, period);
+            }
+        })
+    }
+
+    /// Whether a cgroup can be given what only idle CPUs have.
+    pub(crate) fn can_idle(&self, path: &str) -> bool {
+        self.systemd || self.kernel >= (5, 15) || self.cpu_value(path, "cpu.idle").is_ok_and(|v| v.is_some())
+    }
+
+    /// Whether the controller is enabled below a cgroup (version 2).
+    pub(crate) fn cpu_controller(&self, path: &str) -> Result<Option<Value>, KnobError> {
+        let text = self.cpu_value(path, "cgroup.subtree_control")?.unwrap_or_default();
+        Ok(lists_cpu(&text).then(|| "on".to_owned()))
+    }
+
+    pub(crate) fn set_cpu_controller(&self, path: &str, on: bool) -> Result<(), KnobError> {
+        self.write_cpu(path, "cgroup.subtree_control", if on { "+cpu" } else { "-cpu" }).map_err(|error| {
+            match error {
+                KnobError::Refused(why) if why == crate::os::BUSY => KnobError::Prevented {
+                    why: format!("processes stand directly in {path}, so that groups below it get no CPU controller"),
+                    hint: "set the control of that group itself, or move the processes into a group below it".into(),
+                },
+                other => other,
+            }
+        })
+    }
+
+    /// Whether a group of ours is there.
+    pub(crate) fn cpu_group(&self, path: &str) -> Result<Option<Value>, KnobError> {
+        Ok(self.cpu_tree()?.dir(path).is_dir().then(|| "present".to_owned()))
+    }
+
+    pub(crate) fn make_cpu_group(&self, path: &str) -> Result<(), KnobError> {
+        let tree = self.cpu_tree()?;
+        let result = if self.root.live { fs::create_dir(tree.dir(path)) } else { paper::make_cpu_group(tree, path) };
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            result => result.map_err(knob_error),
+        }
+    }
+
+    pub(crate) fn remove_cpu_group(&self, path: &str) -> Result<(), KnobError> {
+        let dir = self.cpu_tree()?.dir(path);
+        let result = if self.root.live { fs::remove_dir(dir).map_err(knob_error) } else { paper::remove_group(&dir) };
+        match result {
+            Err(KnobError::Gone) => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Where a process is in the hierarchy of the CPU controller.
+    pub(crate) fn cpu_place(&self, pid: u32) -> Result<Option<String>, KnobError> {
+        let file = self.root.proc.join(pid.to_string()).join("cgroup");
+        let text = self.root.read_value(&file).map_err(knob_error)?;
+        let tree = self.cpu_tree()?;
+        Ok(text.and_then(|text| tree.place(&text)))
+    }
+
+    pub(crate) fn set_cpu_place(&self, task: TaskId, path: &str) -> Result<(), KnobError> {
+        self.still(task)?;
+        if self.systemd {
+            return self.place_by_systemd(task, path);
+        }
+        let tree = self.cpu_tree()?;
+        let procs = tree.dir(path).join("cgroup.procs");
+        if !procs.exists() {
+            return Err(KnobError::Refused(format!("there is no cgroup {path}")));
+        }
+        if !self.root.live {
+            return paper::attach_cpu(self, tree, task, path);
+        }
+        self.write(&procs, &task.pid.to_string()).map_err(|error| match error {
+            // Real-time threads where groups have no real-time budget (version 1), or a group that takes none.
+            KnobError::Refused(why) if why == NO_ROOM || why.contains("not valid") => KnobError::Prevented {
+                why: format!("process {} cannot be moved to {path}: {why}", task.pid),
+                hint: "a real-time process cannot be moved there: change its class first (priocntl -s -c TS)".into(),
+            },
+            other => other,
+        })
+    }
+
+    /// A line of `cpu.stat`, or of the accounting file beside it.
+    pub(crate) fn cpu_stat(&self, path: &str) -> Result<Option<String>, KnobError> {
+        self.cpu_value(path, "cpu.stat")
+    }
+
+    /// CPU time of a cgroup on version 1, in nanoseconds, where that is counted.
+    pub(crate) fn cpuacct(&self, path: &str) -> Option<u64> {
+        let file = self.root.cgroup.join("cpuacct").join(path.trim_start_matches('/')).join("cpuacct.usage");
+        self.root.read_value(&file).ok().flatten()?.trim().parse().ok()
+    }
+
+    /// The names of the groups below one, sorted.
+    pub(crate) fn cpu_groups(&self, path: &str) -> Result<Vec<String>, KnobError> {
+        match self.root.dirs(&self.cpu_tree()?.dir(path)) {
+            Err(error) if is_gone(&error) => Ok(Vec::new()),
+            names => names.map_err(knob_error),
+        }
+    }
+}
+
+fn no_idle() -> KnobError {
+    KnobError::Prevented {
+        why: "this kernel has no idle groups (cpu.idle, since 5.15)".into(),
+        hint: "give it 1 share, which is the least here".into(),
+    }
+}
+
+/// What a quota is in microseconds a second; `None` for no limit.
+pub(crate) fn per_second(quota: &str) -> Option<u64> {
+    let (quota, period) = quota.split_once(' ')?;
+    let (quota, period): (u128, u128) = (quota.parse().ok()?, period.parse().ok()?);
+    u64::try_from((quota * 1_000_000).checked_div(period)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_version_finds_its_own_line() {
+        let text = "9:name=systemd:/a\n3:cpuset:/b\n1:cpu,cpuacct:/c\n0::/d (deleted)\n";
+        let tree = |v1| CpuTree { mount: PathBuf::new(), v1 };
+        assert_eq!(tree(true).place(text).as_deref(), Some("/c"));
+        assert_eq!(tree(false).place(text).as_deref(), Some("/d"));
+        let moved = tree(true).replaced(text, "/e");
+        assert_eq!(tree(true).place(&moved).as_deref(), Some("/e"));
+        assert_eq!(moved.lines().count(), 4);
+    }
+
+    #[test]
+    fn quotas_are_compared_by_what_they_are_in_a_second() {
+        assert_eq!(per_second("150000 100000"), Some(1_500_000));
+        assert_eq!(per_second("75000 50000"), Some(1_500_000));
+        assert_eq!(per_second("max 100000"), None);
+        assert_eq!(per_second("1 0"), None);
+    }
+
+    #[test]
+    fn fuzz_quotas() {
+        millpond_fuzz::check_text("linux-quotas", &["150000 100000", "max 100000", "-1 100000"], |text| {
+            let _ = per_second(text);
+        });
+    }
+}
