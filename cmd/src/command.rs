@@ -6,7 +6,7 @@ use crate::failure::{Exit, Failure};
 use crate::{
     capture, compare, cpustat, cputrack, demo, diagnose, dispadmin, doctor, experiment, help, intrstat,
     latstat, lgrpinfo, load, mpstat, occupancy, pbind, plgrp, pooladm, poolbind, poolcfg, poolstat, posix,
-    priocntl, prstat, psradm, psrinfo, psrset, quiet, replay, sim, umem, zones,
+    prctl, priocntl, prstat, psradm, psrinfo, psrset, quiet, replay, sim, umem, zones,
 };
 use millpond_session::reason;
 use std::ffi::OsString;
@@ -40,6 +40,7 @@ pub const COMMANDS: &[Command] = &[
     pbind::COMMAND,
     dispadmin::COMMAND,
     priocntl::COMMAND,
+    prctl::COMMAND,
     pooladm::COMMAND,
     poolcfg::COMMAND,
     poolbind::COMMAND,

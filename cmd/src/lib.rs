@@ -60,6 +60,7 @@ mod poolcfg;
 mod pools;
 mod poolstat;
 mod posix;
+mod prctl;
 mod priocntl;
 mod prstat;
 mod psradm;

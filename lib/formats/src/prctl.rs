@@ -193,7 +193,8 @@ mod tests {
 
     #[test]
     fn values_may_have_a_factor() {
-        for (text, value) in [("10", 10), ("1.5K", 1_500), ("2k", 2_000), ("18E", 18_000_000_000_000_000_000)] {
+        for (text, value) in [("10", 10), ("1.5K", 1_500), ("2k", 2_000), ("18E", 18_000_000_000_000_000_000)]
+        {
             assert_eq!(parse_value(text), Ok(value), "{text}");
         }
         for (text, why) in [

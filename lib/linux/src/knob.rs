@@ -182,9 +182,7 @@ impl LinuxKnob {
             "proc" => rest.starts_with("irq/") && stays_within(rest),
             "sys" => PLACES_OF_SYS.iter().any(|place| rest.starts_with(place)) && stays_within(rest),
             "dir" | "cg" | "controller" | "unit" | "allowed" | "memory" | "label" | "weight" | "quota"
-            | "cpu-controller" | "cpu-group" => {
-                rest.starts_with('/') && stays_within(rest)
-            }
+            | "cpu-controller" | "cpu-group" => rest.starts_with('/') && stays_within(rest),
             "record" | "kept" => is_file_name(rest),
             _ => true,
         };

@@ -47,7 +47,7 @@ pub(crate) fn classify(path: &str) -> Option<(&'static str, String)> {
 }
 
 /// Who writes the lists of a cgroup again and again, if somebody does.
-fn manager(path: &str) -> Option<(&'static str, &'static str)> {
+pub(crate) fn manager(path: &str) -> Option<(&'static str, &'static str)> {
     let parts = || path.split('/');
     if parts().any(|p| p.starts_with("kubepods")) {
         return Some(("the kubelet", "let the pod ask for whole processors instead"));

@@ -59,16 +59,6 @@ impl CpuTree {
         if self.v1 { 1_024 } else { 100 }
     }
 
-    /// The largest weight.
-    pub fn weight_max(&self) -> u64 {
-        if self.v1 { 262_144 } else { 10_000 }
-    }
-
-    /// The smallest weight.
-    pub fn weight_min(&self) -> u64 {
-        if self.v1 { 2 } else { 1 }
-    }
-
     /// The file of weights.
     pub fn weight_file(&self) -> &'static str {
         if self.v1 { "cpu.shares" } else { "cpu.weight" }
@@ -245,8 +235,11 @@ impl Os {
         self.write_cpu(path, "cgroup.subtree_control", if on { "+cpu" } else { "-cpu" }).map_err(|error| {
             match error {
                 KnobError::Refused(why) if why == crate::os::BUSY => KnobError::Prevented {
-                    why: format!("processes stand directly in {path}, so that groups below it get no CPU controller"),
-                    hint: "set the control of that group itself, or move the processes into a group below it".into(),
+                    why: format!(
+                        "processes stand directly in {path}, so that groups below it get no CPU controller"
+                    ),
+                    hint: "set the control of that group itself, or move the processes into a group below it"
+                        .into(),
                 },
                 other => other,
             }
@@ -260,7 +253,8 @@ impl Os {
 
     pub(crate) fn make_cpu_group(&self, path: &str) -> Result<(), KnobError> {
         let tree = self.cpu_tree()?;
-        let result = if self.root.live { fs::create_dir(tree.dir(path)) } else { paper::make_cpu_group(tree, path) };
+        let result =
+            if self.root.live { fs::create_dir(tree.dir(path)) } else { paper::make_cpu_group(tree, path) };
         match result {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             result => result.map_err(knob_error),
@@ -269,7 +263,8 @@ impl Os {
 
     pub(crate) fn remove_cpu_group(&self, path: &str) -> Result<(), KnobError> {
         let dir = self.cpu_tree()?.dir(path);
-        let result = if self.root.live { fs::remove_dir(dir).map_err(knob_error) } else { paper::remove_group(&dir) };
+        let result =
+            if self.root.live { fs::remove_dir(dir).map_err(knob_error) } else { paper::remove_group(&dir) };
         match result {
             Err(KnobError::Gone) => Ok(()),
             result => result,
@@ -301,7 +296,8 @@ impl Os {
             // Real-time threads where groups have no real-time budget (version 1), or a group that takes none.
             KnobError::Refused(why) if why == NO_ROOM || why.contains("not valid") => KnobError::Prevented {
                 why: format!("process {} cannot be moved to {path}: {why}", task.pid),
-                hint: "a real-time process cannot be moved there: change its class first (priocntl -s -c TS)".into(),
+                hint: "a real-time process cannot be moved there: change its class first (priocntl -s -c TS)"
+                    .into(),
             },
             other => other,
         })

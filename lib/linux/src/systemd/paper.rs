@@ -109,6 +109,15 @@ impl<'a> PaperManager<'a> {
                 let _ = self.os.remove_group(&scope);
             }
         }
+        for scope in self.children("/system.slice").into_iter().filter(|p| names::is_control_scope(p)) {
+            let unit = names::unit(&scope).unwrap_or_default();
+            if self.os.remove_group(&scope).is_ok() {
+                for property in ["CPUWeight", "CPUQuotaPerSecUSec"] {
+                    let _ = remove(&self.number_file(&unit, property));
+                }
+                let _ = self.realize_cpu("");
+            }
+        }
     }
 
     fn is_empty(&self, path: &str) -> bool {

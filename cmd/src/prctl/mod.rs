@@ -1,0 +1,345 @@
+//! Shows and sets CPU shares and CPU caps of processes, projects and zones.
+//!
+//! Shares say how much CPU time a holder gets while others want it too: in proportion, and 0 only what nothing else wants. A cap is the most that it
+//! gets, in percent of one CPU: 150 is one CPU and a half.
+//!
+//! ```text
+//! $ prctl -n project.cpu-shares -v 10 -r -i project group.staff
+//! $ prctl -n project.cpu-shares -i project group.staff
+//! project: 10: group.staff
+//! NAME    PRIVILEGE       VALUE    FLAG   ACTION                       RECIPIENT
+//! project.cpu-shares
+//!         usage              10
+//!         privileged         10       -   none                                 -
+//!         system          65.5K     max   none                                 -
+//! $ prctl -t privileged -n zone.cpu-cap -v 80 -i zone web
+//! $ prctl -x -n zone.cpu-cap -i zone web
+//! ```
+//!
+//! # Controls
+//!
+//! ```text
+//! project.cpu-shares, zone.cpu-shares   0 to 65535; 1 where nothing was set
+//! project.cpu-cap, zone.cpu-cap         percent of one CPU, from 1
+//! process.cpu-shares, process.cpu-cap   the same of one process and what it starts: not on Solaris
+//! ```
+//!
+//! Other resource controls of Solaris do not exist here, and are refused.
+//!
+//! # Options
+//!
+//! ```text
+//! -i TYPE    what the ids are: process (as without -i), task, project, zone; or pid, taskid, projid, zoneid
+//! -n NAME    the control; without it all of them are shown
+//! -r         replace the value by that of -v
+//! -s         set the value of -v, which is what -v alone does. There is one value of each control: this replaces, too
+//! -x         delete the value; with -v only if it is that one. What was there before it was set first is there again
+//! -v VALUE   a number; K, M, G, T, P, E stand for factors of a thousand
+//! -t TYPE    privileged (as without -t) or system, of which -t shows that line only; there are no basic values
+//! -P         lines for scripts: name, type, value, flag, action, recipient, with whole numbers
+//! -e, -d ACTION   switch an action on or off: shares have none, and a cap always denies, so that only -e deny on a cap
+//!                 succeeds
+//! ```
+//!
+//! Projects and zones are named by name or number, tasks and processes by number. The id of a process or a task stands for its project and its zone
+//! too: `-n project.cpu-shares -i process 204` is about the project of process 204. Without -n everything is shown that applies to it.
+//!
+//! The line `usage` is shown for shares only: how much of a cap is used is a rate, which `prstat --caps 5` measures.
+//!
+//! # On Linux
+//!
+//! A zone is a unit of systemd, a container or another cgroup (`millpond zones` lists them). A project is a slice: `system.slice`, or `user.kim` for what user kim
+//! runs while logged in. A process is moved into a cgroup of its own while it has a control, with what it starts from then on; the limits
+//! of the group that it leaves do not apply to it meanwhile. On version 2 a process in a processor set cannot be moved so, and is refused.
+//!
+//! 1 share is a weight of 100 (`cpu.weight`; 1024 in `cpu.shares`), which is what a group has of which nothing was said. Groups with the same parent are compared, and no
+//! others. More than 100 shares (256 on version 1) exceed the largest weight: then all groups with shares below that parent get smaller weights, in the same ratios.
+//! A cap is a quota in each tenth of a second (`cpu.max`). Units of systemd are changed by their properties, for this boot. Groups of Kubernetes, and
+//! those below a user's own systemd, are refused.
+//!
+//! On a simulated machine shares take effect in class FSS, as on Solaris.
+//!
+//! # JSON
+//!
+//! ```text
+//! {"holders":[{"cap_pct":null,"enforced":{"cap":"cpu.max of /web","shares":"cpu.weight of /web"},"id":3,"kind":"zone","name":"web",
+//!              "shares":20,"throttled":{"of":70,"period_s":0.1,"periods":3,"time_s":0.25},"used_s":12.5}]}
+//! changes: {"changes":[{"control":"zone.cpu-shares","from":null,"holder":"web","to":20}],"notes":[],"refused":[]}
+//! ```
+//!
+//! # Status
+//!
+//! 0, or 1 when something was refused (what could be done was done), or 2 for invalid options.
+
+mod ids;
+mod show;
+
+use crate::args::Parsed;
+use crate::change::Changer;
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit, Failure, facet};
+use ids::{Directory, IdType};
+use millpond_formats::prctl::parse_value;
+use millpond_machine::{Controls, Machine};
+use millpond_model::{Control, ControlHolder, ControlName, ControlSetting};
+use serde_json::json;
+
+pub(crate) const COMMAND: Command = Command {
+    name: "prctl",
+    applet: true,
+    summary: "show and set CPU shares and CPU caps of processes, projects and zones",
+    usage: &[
+        "[-P] [-t [basic | privileged | system]] [-n name [-srx] [-v value] [-e | -d action]] [-i idtype] id ...",
+    ],
+    letters: "Pt:n:srxv:e:d:p:i:",
+    longs: &[],
+    source: include_str!("mod.rs"),
+    run,
+};
+
+/// What is done with a control.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    /// It gets a value.
+    Set(ControlSetting),
+    /// Its value goes, if it is this one.
+    Delete(Option<u64>),
+    /// Nothing: what was asked for is always so.
+    Keep,
+}
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let idtype: IdType = parsed.value('i').map_or(Ok(IdType::Process), |word| word.parse())?;
+    let name = parsed.value('n').map(|word| read_name(&word)).transpose()?;
+    let privilege = privilege(parsed)?;
+    let ids = parsed.words();
+    if ids.is_empty() {
+        return Err(Failure::Usage("an id is needed".into()));
+    }
+    let Some(wish) = wish(parsed, name, privilege)? else {
+        let session = ctx.reading(&parsed.common)?;
+        return show::run(&session, &ids, idtype, name, privilege, parsed, ctx);
+    };
+    let Some(name) = name else { return Err(Failure::Usage("a change needs -n".into())) };
+    let session = ctx.changing(&parsed.common)?;
+    let machine = session.machine();
+    let controls = facet("shares and caps", machine.controls())?;
+    let directory = Directory::read(machine, controls)?;
+    let mut changer = Changer::open(machine, &parsed.common, ctx)?;
+    for id in &ids {
+        change(&directory, controls, (id, idtype), name, wish, &mut changer, ctx);
+    }
+    Ok(changer.finish(ctx))
+}
+
+fn read_name(word: &str) -> Result<ControlName, Failure> {
+    word.parse().map_err(|_| {
+        Failure::Mistake(
+            format!("there is no resource control {} here", word.escape_debug()),
+            "there are project.cpu-shares, project.cpu-cap, the same of zone, and of process".into(),
+        )
+    })
+}
+
+/// The type behind `-t`.
+fn privilege(parsed: &Parsed) -> Result<Option<&'static str>, Failure> {
+    match parsed.value('t').as_deref() {
+        None => Ok(None),
+        Some("privileged") => Ok(Some("privileged")),
+        Some("system") => Ok(Some("system")),
+        Some("basic") => Ok(Some("basic")),
+        Some(other) => Err(Failure::Usage(format!(
+            "-t takes basic, privileged or system, not `{}`",
+            other.escape_debug()
+        ))),
+    }
+}
+
+/// What is to be done; `None` where the control is only shown.
+fn wish(
+    parsed: &Parsed,
+    name: Option<ControlName>,
+    privilege: Option<&str>,
+) -> Result<Option<Wish>, Failure> {
+    let misuse = |why: &str| Err(Failure::Usage(why.to_owned()));
+    let asked: Vec<char> = "srx".chars().filter(|letter| parsed.has(*letter)).collect();
+    let (value, enable, disable) = (parsed.value('v'), parsed.value('e'), parsed.value('d'));
+    if asked.is_empty() && value.is_none() && enable.is_none() && disable.is_none() {
+        return Ok(None);
+    }
+    let Some(name) = name else { return misuse("a change needs -n") };
+    match privilege {
+        Some("system") => return misuse("the system's own value cannot be changed"),
+        Some("basic") => return misuse("there are no basic values of shares and caps: -t privileged"),
+        _ => {}
+    }
+    if asked.len() > 1 {
+        return misuse("-s, -r and -x exclude each other");
+    }
+    if parsed.has('p') {
+        return misuse("-p goes with basic values, of which shares and caps have none");
+    }
+    if let Some(failure) = enable.iter().find_map(|word| action(name, word, true)) {
+        return Err(failure);
+    }
+    if let Some(failure) = disable.iter().find_map(|word| action(name, word, false)) {
+        return Err(failure);
+    }
+    let value = value.map(|word| number(&word)).transpose()?;
+    match (asked.first(), value) {
+        (Some('x'), value) => Ok(Some(Wish::Delete(value))),
+        (Some('s'), None) => misuse("-s needs -v"),
+        (Some('r'), None) => misuse("-r needs -v"),
+        (_, Some(value)) => Ok(Some(Wish::Set(setting(name.control, value)?))),
+        (_, None) => Ok(Some(Wish::Keep)),
+    }
+}
+
+/// Why an action cannot be switched.
+fn action(name: ControlName, word: &str, on: bool) -> Option<Failure> {
+    let refuse = |text: String, hint: &str| Some(Failure::Mistake(text, hint.to_owned()));
+    match (name.control, word) {
+        (Control::CpuCap, "deny") if on => None,
+        (Control::CpuCap, "deny" | "all") => {
+            refuse(format!("{name} always denies"), "delete the cap instead: -x")
+        }
+        (Control::CpuShares, "deny") if on => refuse(format!("{name} never denies"), "a cap does: cpu-cap"),
+        (_, word) if word == "deny" || word == "all" || word == "signal" || word.starts_with("signal=") => {
+            refuse(format!("{name} sends no signals and has no action to switch"), "leave -e and -d out")
+        }
+        _ => {
+            Some(Failure::Usage(format!("`{}` is no action: all, deny, signal=NUMBER", word.escape_debug())))
+        }
+    }
+}
+
+fn number(word: &str) -> Result<u64, Failure> {
+    parse_value(word)
+        .map_err(|why| Failure::Operand(format!("cannot read `{}` as a value: {why}", word.escape_debug())))
+}
+
+fn setting(control: Control, value: u64) -> Result<ControlSetting, Failure> {
+    let wrong = |error: String| Failure::Operand(format!("cannot set {control}: {error}"));
+    let most = match control {
+        Control::CpuShares => "65535",
+        Control::CpuCap => "100000000",
+    };
+    let value = u32::try_from(value).map_err(|_| wrong(format!("`{value}` is more than {most}")))?;
+    ControlSetting::of(control, value).map_err(|error| wrong(error.to_string()))
+}
+
+/// Changes the control of what an id stands for.
+fn change(
+    directory: &Directory,
+    controls: &dyn Controls,
+    (id, idtype): (&str, IdType),
+    name: ControlName,
+    wish: Wish,
+    changer: &mut Changer<'_>,
+    ctx: &mut Ctx<'_>,
+) {
+    let (verb, to) = match wish {
+        Wish::Set(to) => ("set", to),
+        Wish::Delete(_) => ("delete", ControlSetting::unset(name.control)),
+        Wish::Keep => ("keep", ControlSetting::unset(name.control)),
+    };
+    let main = format!("{verb} {name} of {idtype} {}", id.escape_debug());
+    let holder = match directory.holder(id, idtype, name.kind, controls) {
+        Ok(holder) => holder,
+        Err(complaint) => return changer.refuse(ctx, Complaint { what: main, ..complaint }),
+    };
+    if wish == Wish::Keep {
+        return;
+    }
+    if let Wish::Delete(Some(value)) = wish {
+        let is = controls.controlled(&holder).ok().and_then(|is| show::setting(&is, name.control).value());
+        if is.map(u64::from) != Some(value) {
+            let is = is.map_or_else(|| "no value".to_owned(), |is| format!("the value {is}"));
+            return changer.refuse(ctx, Complaint::new(main, format!("it has {is}, not {value}")));
+        }
+    }
+    let names = |subject: &millpond_machine::Subject| {
+        (*subject == millpond_machine::Subject::from(&holder)).then(|| main.clone())
+    };
+    let prepared = controls.prepare_set(&holder, to);
+    let Some(done) = changer.attempt(ctx, &main, names, prepared) else { return };
+    if let Ok(enforced) = controls.enforced(&holder, name.control)
+        && !enforced.exact
+        && let Some(note) = enforced.note
+    {
+        changer.note(ctx, note, None);
+    }
+    let value = json!({
+        "holder": called(&done.holder), "control": name.to_string(), "from": done.from.value(), "to": done.to.value(),
+    });
+    changer.report(ctx, None, value);
+}
+
+fn called(holder: &ControlHolder) -> String {
+    match holder {
+        ControlHolder::Project(name) | ControlHolder::Zone(name) => name.clone(),
+        ControlHolder::Process(pid) => pid.to_string(),
+    }
+}
+
+/// The name of a machine's process, for the line above its controls.
+fn process_name(machine: &dyn Machine, pid: millpond_model::Pid) -> Option<String> {
+    let roster = machine.census().ok()?.list(millpond_machine::facets::CensusOptions::default()).ok()?;
+    roster.processes.into_iter().find(|process| process.pid == pid).map(|process| process.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args;
+
+    fn asked(words: &[&str]) -> Result<Option<Wish>, Failure> {
+        let words: Vec<_> = words.iter().map(Into::into).collect();
+        let parsed = args::parse(COMMAND.letters, COMMAND.longs, &words)?;
+        let name = parsed.value('n').map(|word| read_name(&word)).transpose()?;
+        wish(&parsed, name, privilege(&parsed)?)
+    }
+
+    #[test]
+    fn values_are_set_replaced_and_deleted() {
+        let shares = |count| Ok(Some(Wish::Set(ControlSetting::of(Control::CpuShares, count).unwrap())));
+        assert_eq!(asked(&["-n", "project.cpu-shares", "-v", "10", "-r"]), shares(10));
+        assert_eq!(asked(&["-n", "zone.cpu-shares", "-s", "-v", "2K", "-t", "privileged"]), shares(2_000));
+        assert_eq!(asked(&["-n", "process.cpu-shares", "-v", "0"]), shares(0));
+        assert_eq!(asked(&["-x", "-n", "zone.cpu-cap"]), Ok(Some(Wish::Delete(None))));
+        assert_eq!(asked(&["-x", "-v", "80", "-n", "zone.cpu-cap"]), Ok(Some(Wish::Delete(Some(80)))));
+        assert_eq!(asked(&["-n", "zone.cpu-cap", "-e", "deny"]), Ok(Some(Wish::Keep)));
+        assert_eq!(asked(&["-n", "zone.cpu-cap", "-P", "-t", "system"]), Ok(None));
+    }
+
+    #[test]
+    fn mistakes_are_told_with_what_there_is() {
+        for words in [
+            &["-v", "3"][..],
+            &["-n", "zone.cpu-cap", "-s"],
+            &["-n", "zone.cpu-cap", "-r", "-x"],
+            &["-n", "zone.cpu-cap", "-v", "3", "-t", "basic"],
+            &["-n", "zone.cpu-cap", "-v", "3", "-t", "system"],
+            &["-n", "zone.cpu-cap", "-v", "3", "-p", "1"],
+            &["-n", "zone.cpu-cap", "-t", "x"],
+            &["-n", "zone.cpu-cap", "-e", "x"],
+        ] {
+            assert!(matches!(asked(words), Err(Failure::Usage(_))), "{words:?}");
+        }
+        for words in [
+            &["-n", "zone.cpu-shares", "-v", "65536"][..],
+            &["-n", "zone.cpu-cap", "-v", "0"],
+            &["-n", "zone.cpu-cap", "-v", "1E"],
+            &["-n", "zone.cpu-cap", "-v", "x"],
+        ] {
+            assert!(matches!(asked(words), Err(Failure::Operand(_))), "{words:?}");
+        }
+        let said = asked(&["-n", "project.max-lwps"]);
+        assert!(
+            matches!(said, Err(Failure::Mistake(text, _)) if text == "there is no resource control project.max-lwps here")
+        );
+        assert!(matches!(asked(&["-n", "zone.cpu-cap", "-d", "deny"]), Err(Failure::Mistake(..))));
+        assert!(matches!(asked(&["-n", "zone.cpu-shares", "-e", "signal=9"]), Err(Failure::Mistake(..))));
+    }
+}

@@ -1,0 +1,89 @@
+//! Which groups have shares and caps of ours: the record `controls` in the state directory.
+//!
+//! The kernel knows weights and quotas, and not whose shares they are and what the group beside has. A record of another boot is void.
+
+use crate::knob::{LinuxKnob, TaskId};
+use crate::os::knob_error;
+use crate::{LinuxMachine, Os};
+use millpond_machine::{Knobs, Refusal, Step, Subject};
+use millpond_model::{ControlHolder, CpuCap, Shares};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+const NAME: &str = "controls";
+
+/// What was set of a group.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Held {
+    pub holder: ControlHolder,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares: Option<Shares>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cap: Option<CpuCap>,
+    /// The process that the group was made for, with its start, and where it came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<(String, String)>,
+}
+
+impl Held {
+    pub fn is_empty(&self) -> bool {
+        self.shares.is_none() && self.cap.is_none()
+    }
+
+    /// The process of a group of ours.
+    pub fn task(&self) -> Option<TaskId> {
+        self.task.as_ref()?.0.parse().ok()
+    }
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Record {
+    boot: String,
+    groups: BTreeMap<String, Held>,
+}
+
+fn text(os: &Os) -> Option<String> {
+    os.root.read(&os.record_file(NAME)).ok().flatten()
+}
+
+fn parse(text: &str, boot: &str) -> BTreeMap<String, Held> {
+    let record: Record = serde_json::from_str(text).unwrap_or_default();
+    let is_path = |path: &str| path.starts_with('/') && !path.split('/').any(|part| part == "..");
+    let groups = record.groups.into_iter().filter(|(path, _)| is_path(path));
+    if record.boot == boot { groups.collect() } else { BTreeMap::new() }
+}
+
+impl LinuxMachine {
+    /// What was set, by the groups' paths.
+    pub(crate) fn recorded_controls(&self) -> BTreeMap<String, Held> {
+        text(&self.os).map(|text| parse(&text, &self.boot_id())).unwrap_or_default()
+    }
+
+    /// The step that records what is set; `None` where that is what the record says.
+    pub(crate) fn record_controls(&self, groups: BTreeMap<String, Held>) -> Result<Option<Step>, Refusal> {
+        let knob = LinuxKnob::Record(NAME.to_owned()).knob();
+        let before = self.os.root.read(&self.os.record_file(NAME)).map_err(knob_error);
+        let before =
+            before.map_err(|e| e.into_refusal(Subject::Operation, "the record of shares and caps"))?;
+        let record = Record { boot: self.boot_id(), groups };
+        let after = (!record.groups.is_empty()).then(|| serde_json::to_string(&record).unwrap_or_default());
+        Ok((before != after).then(|| Step::new(knob, before, after)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fuzz_records_of_controls() {
+        let seed = r#"{"boot":"one","groups":{"/a":{"holder":{"zone":"a"},"shares":20,"cap":150}}}"#;
+        assert_eq!(parse(seed, "one").len(), 1);
+        assert!(parse(seed, "two").is_empty(), "a record of another boot is void");
+        assert!(parse(&seed.replace("/a", "/../a"), "one").is_empty());
+        millpond_fuzz::check_text("linux-controls", &[seed], |text| {
+            let groups = parse(text, "one");
+            assert!(groups.keys().all(|path| path.starts_with('/')));
+        });
+    }
+}
