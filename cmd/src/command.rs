@@ -6,7 +6,7 @@ use crate::failure::{Exit, Failure};
 use crate::{
     capture, compare, cpustat, cputrack, demo, diagnose, dispadmin, doctor, experiment, help, intrstat,
     latstat, lgrpinfo, load, mpstat, occupancy, pbind, plgrp, pooladm, poolbind, poolcfg, poolstat, posix,
-    prctl, priocntl, prstat, psradm, psrinfo, psrset, quiet, replay, sim, umem, zones,
+    prctl, priocntl, prstat, psradm, psrinfo, psrset, quiet, replay, sim, umem, zonecfg, zones,
 };
 use millpond_session::reason;
 use std::ffi::OsString;
@@ -46,6 +46,7 @@ pub const COMMANDS: &[Command] = &[
     poolbind::COMMAND,
     poolstat::COMMAND,
     replay::COMMAND,
+    zonecfg::COMMAND,
     zones::COMMAND,
     lgrpinfo::COMMAND,
     plgrp::COMMAND,

@@ -71,6 +71,7 @@ mod replay;
 mod sim;
 mod start;
 mod umem;
+mod zonecfg;
 mod zones;
 
 pub use command::{COMMANDS, Command, run};

@@ -31,7 +31,7 @@ pub(super) struct Stage<'a, 't> {
 #[derive(Default)]
 struct Placed<'m> {
     programs: Vec<Program>,
-    caps: Vec<Cap>,
+    caps: Vec<Cap<'m>>,
     sets: Vec<MadeSet<'m>>,
     pools: Option<MadePools<'m>>,
 }

@@ -15,7 +15,7 @@ use millpond_workloads::service::ServiceResult;
 const SETTLE: u64 = 2;
 
 /// How much the service counts, and the batch: a hundred times.
-const WEIGHTS: [u32; 2] = [10_000, 100];
+const SHARES: [u32; 2] = [100, 1];
 
 /// Does what was chosen.
 ///
@@ -60,8 +60,8 @@ fn play(
             editor.create_pool(POOLS[1])
         })?);
     }
-    let (mut caps, mut absent): (Vec<Cap>, Option<Absent>) = (Vec::new(), None);
-    let mut keep = |cap: Result<Cap, Absent>| match cap {
+    let (mut caps, mut absent): (Vec<Cap<'_>>, Option<Absent>) = (Vec::new(), None);
+    let mut keep = |cap| match cap {
         Ok(cap) => caps.push(cap),
         Err(why) => absent = Some(why),
     };
@@ -72,7 +72,7 @@ fn play(
     let mut service = here.ready(POOLS[0], &words, |pid| match &pools {
         Some(pools) => pools.bind(pid, POOLS[0]),
         None if arm == "cpu.weight" => {
-            keep(session.weigh(pid, WEIGHTS[0]));
+            keep(session.share(pid, SHARES[0]));
             Ok(())
         }
         None => Ok(()),
@@ -82,7 +82,7 @@ fn play(
         beside = Some(here.ready(POOLS[1], &batch(free), |pid| {
             match (&pools, arm) {
                 (Some(pools), _) => pools.bind(pid, POOLS[1])?,
-                (None, "cpu.weight") => keep(session.weigh(pid, WEIGHTS[1])),
+                (None, "cpu.weight") => keep(session.share(pid, SHARES[1])),
                 (None, "cpu.max") => {
                     let left = u32::try_from(free.len() as u64 - ask.leave).unwrap_or(u32::MAX / 100);
                     keep(session.cap(pid, left * 100));

@@ -48,6 +48,7 @@ pub mod psrset;
 pub mod svcs;
 pub mod system_file;
 mod time;
+pub mod zonecfg;
 
 pub use lgroups::{GroupError, GroupOperand, parse_groups};
 pub use lwps::{LwpSelection, Target, TargetError};

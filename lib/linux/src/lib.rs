@@ -29,7 +29,6 @@
 
 mod accounting;
 mod affinity;
-mod caps;
 mod capture;
 mod census;
 mod clock;
@@ -80,7 +79,6 @@ mod view;
 mod words;
 mod zones;
 
-pub use caps::Cap;
 pub use capture::{Captured, capture};
 pub use files::{Replacing, beside, open_plain, replace_file, take_name};
 pub use hierarchy::Hierarchy;

@@ -207,7 +207,7 @@ fn a_process_with_controls_has_a_group_of_its_own_and_goes_home() {
         let root = if v1 { "cgroup/cpu" } else { "cgroup" };
         assert_eq!(made.read(&format!("{root}/mpcap-20/cgroup.procs")), "20");
         assert_eq!(made.read(&format!("{root}/web/cgroup.procs")), "");
-        assert_eq!(controls.holders_of(Pid(20)).unwrap(), [process.clone()]);
+        assert_eq!(controls.holders_of(Pid(20)).unwrap(), std::slice::from_ref(&process));
         let is = controls.controlled(&process).unwrap();
         assert_eq!((is.shares.unwrap().get(), is.cap.unwrap().get()), (2, 50));
         if v1 {

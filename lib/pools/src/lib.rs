@@ -22,6 +22,7 @@
 //! What this room does not do: it reads no file, prints nothing, and decides nothing about who should have how many processors; that is
 //! `planner`.
 
+pub mod dedicated;
 pub mod dynamic;
 mod edit;
 mod error;

@@ -1,34 +1,60 @@
-//! CPU caps for programs that we started ourselves: a limit on time, not on place.
+//! CPU caps and CPU shares for programs that we started ourselves, for as long as a value lives: a limit on time, not on place.
 
 use crate::{Kind, Session};
-use millpond_linux::{Cap, Root};
-use millpond_machine::Absent;
-use millpond_model::Pid;
+use millpond_machine::{Absent, Refusal, Writer};
+use millpond_model::{Control, ControlHolder, ControlSetting, Pid};
+
+/// A control of a process that is deleted when the value is dropped. It is journalled like every other change: of an owner that was killed nothing
+/// stays longer than until the next change after the process has ended.
+pub struct Cap<'s> {
+    session: &'s Session,
+    holder: ControlHolder,
+    control: Control,
+}
 
 impl Session {
-    /// Limits a process that we started, and what it will start, to `percent` of one processor's time until the cap is
-    /// dropped. For comparison with sets; nothing of it is kept in the journal.
+    /// Limits a process that we started, and what it will start, to `percent` of one CPU's time until the cap is dropped.
     ///
     /// # Errors
     /// [`Absent`] where programs do not really run, where the machine has no such limit, and without the rights to set it.
-    pub fn cap(&self, pid: Pid, percent: u32) -> Result<Cap, Absent> {
-        Cap::place(&self.live()?, pid, percent)
+    pub fn cap(&self, pid: Pid, percent: u32) -> Result<Cap<'_>, Absent> {
+        self.control(pid, Control::CpuCap, percent)
     }
 
-    /// Lets a process that we started, and what it will start, count for so much beside others until the value is dropped: `weight` is from 1 to 10000,
-    /// and who says nothing has 100.
+    /// Gives a process that we started, and what it will start, so many CPU shares until the value is dropped; a process of which nothing was said
+    /// has one.
     ///
     /// # Errors
     /// As [`Session::cap`].
-    pub fn weigh(&self, pid: Pid, weight: u32) -> Result<Cap, Absent> {
-        Cap::weigh(&self.live()?, pid, weight)
+    pub fn share(&self, pid: Pid, shares: u32) -> Result<Cap<'_>, Absent> {
+        self.control(pid, Control::CpuShares, shares)
     }
 
-    fn live(&self) -> Result<Root, Absent> {
-        match (self.kind(), self.journal_path().and_then(|path| path.parent())) {
-            (Kind::Real, Some(state)) => Ok(Root::live(state.to_path_buf())),
-            _ => Err(Absent::because("programs run on the real machine only")),
+    fn control(&self, pid: Pid, control: Control, value: u32) -> Result<Cap<'_>, Absent> {
+        if self.kind() != Kind::Real {
+            return Err(Absent::because("programs run on the real machine only"));
         }
+        let setting = ControlSetting::of(control, value).map_err(|e| Absent::because(e.to_string()))?;
+        self.machine().controls()?.live(control)?;
+        let cap = Cap { session: self, holder: ControlHolder::Process(pid), control };
+        cap.set(setting)
+            .map_err(|refusal| Absent { why: refusal.to_string(), what_would_help: refusal.hint })?;
+        Ok(cap)
+    }
+}
+
+impl Cap<'_> {
+    fn set(&self, to: ControlSetting) -> Result<(), Refusal> {
+        let machine = self.session.machine();
+        let writer = Writer::open(machine)?;
+        writer.commit(machine.controls()?.prepare_set(&self.holder, to)?).map(drop)
+    }
+}
+
+impl Drop for Cap<'_> {
+    fn drop(&mut self) {
+        // A process that has ended is forgotten by the next change.
+        let _ = self.set(ControlSetting::unset(self.control));
     }
 }
 
@@ -41,8 +67,9 @@ mod tests {
     fn a_simulated_machine_caps_no_program_of_ours() {
         let options = OpenOptions { machine: "t2000".parse().unwrap(), ..OpenOptions::default() };
         let session = Session::open(&options).unwrap();
-        let absent = session.cap(Pid(std::process::id()), 100).unwrap_err();
-        assert_eq!(absent.why, "programs run on the real machine only");
-        assert!(session.weigh(Pid(std::process::id()), 100).is_err());
+        let why = |cap: Result<Cap<'_>, Absent>| cap.err().map(|absent| absent.why);
+        let expected = Some("programs run on the real machine only".to_owned());
+        assert_eq!(why(session.cap(Pid(std::process::id()), 100)), expected);
+        assert_eq!(why(session.share(Pid(std::process::id()), 100)), expected);
     }
 }

@@ -56,6 +56,7 @@ mod view;
 mod zone;
 
 pub use beside::{Beside, Came, program_on_path};
+pub use caps::Cap;
 pub use capture::Captured;
 pub use changed::{FieldChange, machine_field};
 pub use child::Child;
@@ -66,7 +67,7 @@ pub use follow::{Follower, pool_environment};
 pub use journal::FileJournal;
 pub use kept::KeepError;
 pub use library::Library;
-pub use millpond_linux::{Cap, InterruptCount, open_core};
+pub use millpond_linux::{InterruptCount, open_core};
 pub use millpond_sim::boot::{NoEffect, SYSTEM_FILE, TUNABLES, ZoneError};
 pub use millpond_sim::catalogue::NAMES as SIMULATED;
 pub use millpond_sim::services::{NoSuchService, SERVICES, Service};

@@ -114,7 +114,10 @@ impl Manager {
         // One reading of the machine serves all that is asked.
         let glance = machine.glance();
         let usage: Usage = watch.sample()?;
-        let state = dynamic::read(machine)?;
+        let mut state = dynamic::read(machine)?;
+        if !self.is_dry {
+            state = crate::dedicated::sweep(machine, state)?;
+        }
         let changed = self.left.as_ref().is_some_and(|left| differs(left, &state));
         self.frames.find_places(machine, &state)?;
         let members = dynamic::occupied(machine, &state)?;

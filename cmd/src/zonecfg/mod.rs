@@ -1,0 +1,362 @@
+//! Caps the CPU time of a zone, or dedicates CPUs to it while it runs.
+//!
+//! A zone is a unit of systemd, a slice, a container or another cgroup (`millpond zones` lists them); on a simulated machine a zone of Solaris.
+//!
+//! ```text
+//! $ zonecfg -z nginx.service "add capped-cpu; set ncpus=1.5; end"
+//! $ zonecfg -z db.service "add dedicated-cpu; set ncpus=2-4; set importance=10; end"
+//! $ zonecfg -z nginx.service info capped-cpu
+//! capped-cpu:
+//! 	[ncpus: 1.50]
+//! $ zonecfg -z nginx.service remove capped-cpu
+//! ```
+//!
+//! # Commands
+//!
+//! Semicolons or line ends stand between them. All are understood before the first is carried out; then each is one change, or two for dedicated-cpu.
+//!
+//! ```text
+//! add RESOURCE, select RESOURCE   begin to set a resource, or to change the one that there is
+//!   set ncpus=N                   capped-cpu: a decimal with two places at most; dedicated-cpu: a number or a range
+//!   set importance=N              dedicated-cpu: what its pool counts for where CPUs are shared out; 1
+//!   end, cancel                   carry it out, or forget it
+//! remove RESOURCE                 take it away
+//! set cpu-shares=N, clear cpu-shares   CPU shares, as with prctl
+//! info [RESOURCE | cpu-shares]    what the zone has
+//! verify, commit, exit            nothing: what is set takes effect at once
+//! ```
+//!
+//! Everything else that zonecfg of Solaris does is refused. The resources exclude each other, and dedicated-cpu excludes cpu-shares.
+//!
+//! # Options
+//!
+//! ```text
+//! -z NAME         the zone
+//! -f FILE         commands from a file
+//! --keep-others   dedicated-cpu: where pools are enabled for this, nothing else is kept off their CPUs
+//! ```
+//!
+//! # What they do
+//!
+//! capped-cpu is the zone's `zone.cpu-cap` (see prctl). dedicated-cpu makes a temporary pool and set, both called `SUNWtmp_` and the zone's name, and binds the zone to
+//! it; pools are enabled if they are not. Both are kept when another configuration is committed (`pooladm -c`), and are in no file (`pooladm -s`).
+//!
+//! Unlike on Solaris the values belong to the zone that runs: a container that ends takes its cap along, and a unit of systemd keeps it until the next boot.
+//! The temporary pool ends with its zone, but nothing watches zones all the time: poold removes it in its next turn, and so does the next
+//! zonecfg.
+//!
+//! # JSON
+//!
+//! ```text
+//! {"changes":[{"resource":"capped-cpu","zone":"web","ncpus":1.5}],"notes":[],"refused":[]}
+//! info: {"cap_pct":150,"cpu_shares":null,"dedicated_cpu":null,"zone":"web"}
+//! ```
+//!
+//! # Status
+//!
+//! 0, or 1 when something was refused (what came before it was done), or 2 for commands that cannot be understood.
+
+use crate::args::Parsed;
+use crate::change::Changer;
+use crate::command::Command as Entry;
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit, Failure, facet};
+use crate::pools;
+use millpond_formats::zonecfg::{Command, Has, Resource, info, parse};
+use millpond_machine::facets::{Controlled, Member};
+use millpond_machine::{Machine, Refusal, Subject};
+use millpond_model::pools::PoolsState;
+use millpond_model::{Control, ControlHolder, ControlSetting};
+use millpond_pools::dedicated::{self, Dedicated};
+use millpond_pools::{PoolError, dynamic};
+use millpond_session::Session;
+use serde_json::{Value, json};
+use std::path::Path;
+
+pub(crate) const COMMAND: Entry = Entry {
+    name: "zonecfg",
+    applet: true,
+    summary: "cap the CPU time of a zone, or dedicate CPUs to it",
+    usage: &["-z zonename subcommand", "-z zonename -f command_file"],
+    letters: "z:f:",
+    longs: &["keep-others"],
+    source: include_str!("mod.rs"),
+    run,
+};
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let Some(zone) = parsed.value('z') else { return Err(Failure::Usage("-z names the zone".into())) };
+    let words = parsed.words();
+    let script = match (parsed.value('f'), words.is_empty()) {
+        (Some(file), true) => millpond_session::read_text(Path::new(&file))
+            .map_err(|error| Complaint::new(format!("read {}", file.escape_debug()), error.to_string()))?,
+        (None, false) => words.join(" "),
+        (Some(_), false) => return Err(Failure::Usage("commands come from -f, or stand behind -z".into())),
+        (None, true) => return Err(Failure::Usage("which command? there is no dialogue here".into())),
+    };
+    let commands = parse(&script).map_err(|error| Failure::Operand(format!("cannot read {error}")))?;
+    if commands.iter().all(|command| matches!(command, Command::Info(_) | Command::Nothing)) {
+        let session = ctx.reading(&parsed.common)?;
+        return show(&session, &zone, &commands, parsed.common.json, ctx);
+    }
+    let session = ctx.changing(&parsed.common)?;
+    let machine = session.machine();
+    if !parsed.common.dry_run
+        && let Some(state) = pools::state_if_any(machine)?
+    {
+        dedicated::sweep(machine, state)
+            .map_err(|error| pools::said("cannot end pools of zones that ended", error))?;
+    }
+    let mut work = Work { machine, zone: &zone, keep_others: parsed.long("keep-others"), common: parsed };
+    let mut changer = Changer::open(machine, &parsed.common, ctx)?;
+    for command in &commands {
+        if let Err(complaint) = work.carry_out(*command, &mut changer, ctx) {
+            changer.refuse(ctx, complaint);
+            break;
+        }
+    }
+    Ok(changer.finish(ctx))
+}
+
+fn show(
+    session: &Session,
+    zone: &str,
+    commands: &[Command],
+    in_json: bool,
+    ctx: &mut Ctx<'_>,
+) -> Result<Exit, Failure> {
+    let machine = session.machine();
+    facet("shares and caps", machine.controls())?;
+    let has = what_it_has(machine, zone)?;
+    if in_json {
+        let dedicated = has.dedicated.map(
+            |((least, most), importance)| json!({ "min": least, "max": most, "importance": importance }),
+        );
+        ctx.json(&json!({
+            "zone": zone, "cap_pct": has.cap, "cpu_shares": has.shares, "dedicated_cpu": dedicated,
+        }));
+        return Ok(Exit::DONE);
+    }
+    for command in commands {
+        if let Command::Info(which) = command {
+            ctx.out.text(&info(&zone.escape_debug().to_string(), &has, *which));
+        }
+    }
+    Ok(Exit::DONE)
+}
+
+fn controlled(machine: &dyn Machine, zone: &str) -> Result<Controlled, Refusal> {
+    machine.controls()?.controlled(&ControlHolder::Zone(zone.to_owned()))
+}
+
+fn what_it_has(machine: &dyn Machine, zone: &str) -> Result<Has, Failure> {
+    let what = format!("read zone {}", zone.escape_debug());
+    let is = controlled(machine, zone)
+        .map_err(|refusal| Complaint::refused(&what, |_| Some(what.clone()), &refusal))?;
+    let state = if machine.pools().is_ok() { pools::state_if_any(machine)? } else { None };
+    let dedicated = state.as_ref().and_then(|state| dedicated::of(state, zone));
+    Ok(Has {
+        cap: is.cap.map(millpond_model::CpuCap::get),
+        shares: is.shares.map(millpond_model::Shares::get),
+        dedicated: dedicated.map(|(it, _)| (it.ncpus, it.importance)),
+    })
+}
+
+/// What the commands are carried out on.
+struct Work<'a> {
+    machine: &'a dyn Machine,
+    zone: &'a str,
+    keep_others: bool,
+    common: &'a Parsed,
+}
+
+impl Work<'_> {
+    fn complaint(&self, verb: &str, what: &str, why: impl Into<String>) -> Complaint {
+        Complaint::new(format!("{verb} {what} of zone {}", self.zone.escape_debug()), why)
+    }
+
+    fn has(&self) -> Result<Has, Complaint> {
+        what_it_has(self.machine, self.zone).map_err(|failure| match failure {
+            Failure::Refused(complaint) => complaint,
+            Failure::Said(text, hint) => Complaint { hint, ..self.complaint("read", "CPUs", text) },
+            _ => self.complaint("read", "CPUs", "the machine cannot be read"),
+        })
+    }
+
+    fn carry_out(
+        &mut self,
+        command: Command,
+        changer: &mut Changer<'_>,
+        ctx: &mut Ctx<'_>,
+    ) -> Result<(), Complaint> {
+        match command {
+            Command::Nothing => Ok(()),
+            Command::Info(which) => {
+                let text = info(&self.zone.escape_debug().to_string(), &self.has()?, which);
+                if !self.common.common.json {
+                    ctx.out.text(&text);
+                }
+                Ok(())
+            }
+            Command::Cap { percent, selected } => {
+                self.exists("capped-cpu", self.has()?.cap.is_some(), selected)?;
+                self.excludes("capped-cpu", "dedicated-cpu", self.has()?.dedicated.is_some())?;
+                self.control(Control::CpuCap, Some(percent), "capped-cpu", changer, ctx)
+            }
+            Command::Shares(shares) => {
+                let is_dedicated = shares.is_some() && self.has()?.dedicated.is_some();
+                self.excludes("cpu-shares", "dedicated-cpu", is_dedicated)?;
+                self.control(Control::CpuShares, shares, "cpu-shares", changer, ctx)
+            }
+            Command::Remove(Resource::CappedCpu) => {
+                self.exists("capped-cpu", self.has()?.cap.is_some(), true)?;
+                self.control(Control::CpuCap, None, "capped-cpu", changer, ctx)
+            }
+            Command::Dedicate { ncpus, importance, selected } => {
+                let has = self.has()?;
+                self.exists("dedicated-cpu", has.dedicated.is_some(), selected)?;
+                self.excludes("dedicated-cpu", "capped-cpu", has.cap.is_some())?;
+                self.excludes("dedicated-cpu", "cpu-shares", has.shares.is_some())?;
+                let before = has.dedicated.unwrap_or(((1, 1), 1));
+                let to = Dedicated {
+                    ncpus: ncpus.unwrap_or(before.0),
+                    importance: importance.unwrap_or(before.1),
+                };
+                self.dedicate(to, changer, ctx)
+            }
+            Command::Remove(Resource::DedicatedCpu) => {
+                self.exists("dedicated-cpu", self.has()?.dedicated.is_some(), true)?;
+                let state = self
+                    .state()?
+                    .ok_or_else(|| self.complaint("remove", "dedicated-cpu", "pools are disabled"))?;
+                let to = dedicated::without(state, &[self.zone.to_owned()]);
+                self.commit(to, "remove", changer, ctx)?;
+                changer.report(
+                    ctx,
+                    None,
+                    json!({ "zone": self.zone, "resource": "dedicated-cpu", "ncpus": Value::Null }),
+                );
+                Ok(())
+            }
+        }
+    }
+
+    /// Asks that a resource is there, or is not.
+    fn exists(&self, resource: &str, is: bool, wanted: bool) -> Result<(), Complaint> {
+        match (is, wanted) {
+            (true, false) => Err(self
+                .complaint("add", resource, "it has one already")
+                .hint(format!("select {resource} changes it"))),
+            (false, true) => Err(self
+                .complaint("change", resource, "it has none")
+                .hint(format!("add {resource} makes one"))),
+            _ => Ok(()),
+        }
+    }
+
+    fn excludes(&self, this: &str, other: &str, has_other: bool) -> Result<(), Complaint> {
+        if !has_other {
+            return Ok(());
+        }
+        let remedy = if other == "cpu-shares" { "clear" } else { "remove" };
+        Err(self
+            .complaint("set", this, format!("it has {other}, and the two exclude each other"))
+            .hint(format!("{remedy} {other} first")))
+    }
+
+    fn control(
+        &self,
+        control: Control,
+        value: Option<u32>,
+        resource: &str,
+        changer: &mut Changer<'_>,
+        ctx: &mut Ctx<'_>,
+    ) -> Result<(), Complaint> {
+        let verb = if value.is_some() { "set" } else { "remove" };
+        let to = match value {
+            Some(value) => ControlSetting::of(control, value)
+                .map_err(|error| self.complaint(verb, resource, error.to_string()))?,
+            None => ControlSetting::unset(control),
+        };
+        let what = format!("{verb} {resource} of zone {}", self.zone.escape_debug());
+        let holder = ControlHolder::Zone(self.zone.to_owned());
+        let prepared =
+            self.machine.controls().map_err(Refusal::from).and_then(|c| c.prepare_set(&holder, to));
+        let made = prepared.and_then(|change| changer.make(ctx, change));
+        let names = |subject: &Subject| (*subject == Subject::from(&holder)).then(|| what.clone());
+        made.map_err(|refusal| Complaint::refused(&what, names, &refusal))?;
+        let ncpus = value.map(|value| match control {
+            Control::CpuCap => json!(f64::from(value) / 100.0),
+            Control::CpuShares => json!(value),
+        });
+        let noun = if control == Control::CpuCap { "ncpus" } else { "shares" };
+        changer.report(ctx, None, json!({ "zone": self.zone, "resource": resource, noun: ncpus }));
+        Ok(())
+    }
+
+    fn state(&self) -> Result<Option<PoolsState>, Complaint> {
+        dynamic::state(self.machine).map_err(|error| self.of_pools("read", error))
+    }
+
+    fn of_pools(&self, verb: &str, error: PoolError) -> Complaint {
+        Complaint { hint: error.hint.clone(), ..self.complaint(verb, "dedicated-cpu", error.to_string()) }
+    }
+
+    fn commit(
+        &self,
+        to: PoolsState,
+        verb: &str,
+        changer: &mut Changer<'_>,
+        ctx: &mut Ctx<'_>,
+    ) -> Result<(), Complaint> {
+        let prepared =
+            dynamic::prepare(self.machine, Some(to)).map_err(|error| self.of_pools(verb, error))?;
+        changer
+            .make(ctx, prepared)
+            .map(drop)
+            .map_err(|refusal| self.of_pools(verb, dynamic::refused(refusal)))
+    }
+
+    /// A pool with its set, and the zone in it.
+    fn dedicate(&self, to: Dedicated, changer: &mut Changer<'_>, ctx: &mut Ctx<'_>) -> Result<(), Complaint> {
+        let before = self.state()?;
+        let (state, was_enabled) = match before.clone() {
+            Some(state) => (state, true),
+            None => {
+                let fresh = dynamic::fresh(self.machine, self.keep_others);
+                (fresh.map_err(|error| self.of_pools("set", error))?, false)
+            }
+        };
+        let to = dedicated::with(state, self.zone, to).map_err(|error| self.of_pools("set", error))?;
+        self.commit(to, "set", changer, ctx)?;
+        if self.common.common.dry_run {
+            return Ok(());
+        }
+        if let Err(complaint) = self.join(changer, ctx) {
+            // A pool without its zone is nobody's: all is as it was.
+            let back = dynamic::prepare(self.machine, before).ok();
+            if let Some(Err(refusal)) = back.map(|change| changer.make(ctx, change)) {
+                changer.note(ctx, format!("pool {} stays: {refusal}", dedicated::pool_name(self.zone)), None);
+            }
+            return Err(complaint);
+        }
+        if !was_enabled {
+            changer.note(ctx, "pools are enabled now".into(), Some("pooladm -d disables them"));
+        }
+        let value = self.has()?.dedicated.map(|((least, most), importance)| {
+            json!({ "zone": self.zone, "resource": "dedicated-cpu", "ncpus": [least, most], "importance": importance })
+        });
+        changer.report(ctx, None, value.unwrap_or_default());
+        Ok(())
+    }
+
+    fn join(&self, changer: &mut Changer<'_>, ctx: &mut Ctx<'_>) -> Result<(), Complaint> {
+        let state = self.state()?;
+        let id = state.as_ref().and_then(|state| dedicated::of(state, self.zone)).and_then(|(_, id)| id);
+        let id = id.ok_or_else(|| self.complaint("set", "dedicated-cpu", "its pool is gone"))?;
+        let member = Member::Zone(self.zone.to_owned());
+        let prepared = dynamic::prepare_bind(self.machine, &member, id);
+        let prepared = prepared.map_err(|error| self.of_pools("set", error))?;
+        changer.make(ctx, prepared).map(drop).map_err(|refusal| self.of_pools("set", refusal.into()))
+    }
+}

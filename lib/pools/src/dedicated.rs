@@ -1,0 +1,186 @@
+//! CPUs that are dedicated to a zone while it runs (`dedicated-cpu`): a temporary pool with a set of its own (reference §14).
+//!
+//! Both are called `SUNWtmp_` and the zone's name. They stay when another configuration is committed, and are in no file. On Solaris the zone's end
+//! destroys them; here no program of ours watches zones, so that poold does it in its next turn, or the next command of `zonecfg`.
+
+use crate::dynamic;
+use crate::error::{Code, PoolError};
+use crate::share::share_out;
+use crate::validate::possible;
+use millpond_machine::Machine;
+use millpond_model::pools::{PoolNode, PoolsState, PsetNode};
+use millpond_model::{CpuId, PoolId};
+
+const PREFIX: &str = "SUNWtmp_";
+/// The property of a temporary pool that names its zone.
+const ZONE: &str = "millpond.dedicated";
+
+/// What is dedicated to a zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dedicated {
+    /// The least number of CPUs, and the most.
+    pub ncpus: (u64, u64),
+    /// What the pool counts for beside others.
+    pub importance: i64,
+}
+
+/// The name of the pool and the set of a zone. What cannot be in a name of a pool is an underscore there.
+#[must_use]
+pub fn pool_name(zone: &str) -> String {
+    let inner = |c: char| if c.is_ascii_alphanumeric() || ",._-".contains(c) { c } else { '_' };
+    format!("{PREFIX}{}", zone.chars().map(inner).collect::<String>())
+}
+
+fn pool_of<'s>(state: &'s PoolsState, zone: &str) -> Option<&'s PoolNode> {
+    let is = |pool: &&PoolNode| pool.is_temporary() && pool.props.string(ZONE) == Some(zone);
+    state.conf.pools.iter().find(is)
+}
+
+/// What is dedicated to a zone now, with its pool.
+#[must_use]
+pub fn of(state: &PoolsState, zone: &str) -> Option<(Dedicated, Option<PoolId>)> {
+    let pool = pool_of(state, zone)?;
+    let set = state.conf.pset_of(pool)?;
+    Some((Dedicated { ncpus: (set.min(), set.max()), importance: pool.importance() }, pool.id()))
+}
+
+/// The configuration with CPUs dedicated to a zone, in the place of those that it had.
+///
+/// # Errors
+/// [`Code::InvalidConf`] when there are not enough CPUs; [`Code::BadParam`] when the name is another zone's.
+pub fn with(mut state: PoolsState, zone: &str, to: Dedicated) -> Result<PoolsState, PoolError> {
+    let name = pool_name(zone);
+    if pool_of(&state, zone).is_none() {
+        if state.conf.pool(&name).is_some() || state.conf.pset(&name).is_some() {
+            return Err(PoolError::hinted(Code::BadParam, format!("there is a pool {name} already")));
+        }
+        let mut set = PsetNode::new(&name, &format!("new_{name}"), -2);
+        set.props.set("pset.default", false);
+        set.props.set("pset.temporary", true);
+        set.props.set("pset.units", "population");
+        let mut pool = PoolNode::new(&name, &format!("new_pool_{name}"), set.ref_id(), None);
+        pool.props.set("pool.temporary", true);
+        pool.props.set(ZONE, zone);
+        state.conf.psets.push(set);
+        state.conf.pools.push(pool);
+    }
+    if let Some(set) = state.conf.pset_mut(&name) {
+        set.props.set("pset.min", to.ncpus.0);
+        set.props.set("pset.max", to.ncpus.1);
+    }
+    if let Some(pool) = state.conf.pool_mut(&name) {
+        pool.props.set("pool.importance", to.importance);
+    }
+    let total: u64 = state.conf.psets.iter().map(PsetNode::size).sum();
+    possible(&state.conf, total)?;
+    share_out(&mut state.conf);
+    Ok(state.numbered())
+}
+
+/// The configuration without the temporary pools of these zones: their CPUs go to the default set.
+#[must_use]
+pub fn without(mut state: PoolsState, zones: &[String]) -> PoolsState {
+    let Some(default) = state.conf.default_pset().map(|set| set.name().to_owned()) else { return state };
+    for zone in zones {
+        let Some((name, res)) = pool_of(&state, zone).map(|p| (p.name().to_owned(), p.res().to_owned()))
+        else {
+            continue;
+        };
+        let id = state.conf.pool(&name).and_then(PoolNode::id);
+        state.zones.retain(|_, pool| Some(*pool) != id);
+        state.conf.pools.retain(|pool| pool.name() != name);
+        let cpus: Vec<CpuId> =
+            state.conf.pset_by_ref(&res).map(|set| set.cpu_set().iter().collect()).unwrap_or_default();
+        for cpu in cpus {
+            state.conf.move_cpu(cpu, &default);
+        }
+        state.conf.psets.retain(|set| set.ref_id() != res || set.is_default());
+    }
+    state
+}
+
+/// Zones that have ended although CPUs are dedicated to them.
+///
+/// # Errors
+/// When the machine cannot be read.
+pub fn ended(machine: &dyn Machine, state: &PoolsState) -> Result<Vec<String>, PoolError> {
+    let named =
+        state.conf.pools.iter().filter(|pool| pool.is_temporary()).filter_map(|p| p.props.string(ZONE));
+    let named: Vec<String> = named.map(str::to_owned).collect();
+    if named.is_empty() {
+        return Ok(named);
+    }
+    let listed = machine.zones().map_err(millpond_machine::Refusal::from)?.list()?;
+    let runs = |zone: &String| {
+        // A machine may keep zones by their paths, and call them by names.
+        listed.iter().any(|one| one.name == *zone || zone.rsplit('/').next() == Some(&one.name))
+    };
+    Ok(named.into_iter().filter(|zone| !runs(zone)).collect())
+}
+
+/// Removes the pools of zones that have ended; gives the configuration after it.
+///
+/// # Errors
+/// When the machine cannot be read, or refuses.
+pub fn sweep(machine: &dyn Machine, state: PoolsState) -> Result<PoolsState, PoolError> {
+    let zones = ended(machine, &state)?;
+    if zones.is_empty() {
+        return Ok(state);
+    }
+    let writer = millpond_machine::Writer::open(machine)?;
+    let to = without(dynamic::read(machine)?, &zones);
+    dynamic::commit(&writer, machine, Some(to))?;
+    dynamic::read(machine)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{dynamic::exported, instantiate};
+    use millpond_model::pools::PoolsConf;
+    use std::collections::BTreeMap;
+
+    fn machine() -> PoolsState {
+        let conf = PoolsConf::fresh((0..4).map(|n| (CpuId(n), "on-line".to_owned())));
+        PoolsState { conf, keep_others: false, zones: BTreeMap::new() }
+    }
+
+    fn two(zone: &str) -> PoolsState {
+        with(machine(), zone, Dedicated { ncpus: (1, 2), importance: 5 }).unwrap()
+    }
+
+    #[test]
+    fn a_zone_gets_a_temporary_pool_with_a_set_of_its_own() {
+        let state = two("web");
+        let (pool, set) = (state.conf.pool("SUNWtmp_web").unwrap(), state.conf.pset("SUNWtmp_web").unwrap());
+        assert!(pool.is_temporary() && set.is_temporary());
+        assert_eq!((set.min(), set.max(), pool.importance()), (1, 2, 5));
+        assert_eq!(set.size(), 2, "more important than the default pool, it gets its maximum");
+        assert_eq!(of(&state, "web").unwrap().0, Dedicated { ncpus: (1, 2), importance: 5 });
+        let less = with(state, "web", Dedicated { ncpus: (1, 1), importance: 5 }).unwrap();
+        assert_eq!(less.conf.pset("SUNWtmp_web").unwrap().size(), 1);
+        assert_eq!(less.conf.pools.len(), 2);
+    }
+
+    #[test]
+    fn it_survives_another_configuration_and_is_in_no_file() {
+        let state = two("web");
+        let file = exported(state.conf.clone());
+        assert!(file.pool("SUNWtmp_web").is_none() && file.pset("SUNWtmp_web").is_none());
+        let after = instantiate(&file, &state).unwrap();
+        assert!(after.conf.pool("SUNWtmp_web").is_some() && after.conf.pset("SUNWtmp_web").is_some());
+    }
+
+    #[test]
+    fn when_it_goes_its_cpus_are_in_the_default_set() {
+        let after = without(two("/a b"), &["/a b".to_owned()]);
+        assert_eq!(after.conf.pools.len(), 1);
+        assert_eq!(after.conf.default_pset().unwrap().size(), 4);
+        assert_eq!(pool_name("/a b"), "SUNWtmp__a_b");
+    }
+
+    #[test]
+    fn more_cpus_than_there_are_cannot_be_dedicated() {
+        assert!(with(machine(), "web", Dedicated { ncpus: (5, 5), importance: 1 }).is_err());
+    }
+}
