@@ -28,6 +28,7 @@
 
 mod args;
 mod bindings;
+mod caps;
 mod capture;
 mod change;
 mod command;

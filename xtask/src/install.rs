@@ -22,6 +22,8 @@ const APPLETS: [&str; 19] = [
     "poolstat",
     "lgrpinfo",
     "plgrp",
+    "prctl",
+    "zonecfg",
     "mpstat",
     "intrstat",
     "cpustat",

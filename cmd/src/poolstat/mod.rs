@@ -19,6 +19,7 @@
 //! -r TYPES       a table of resources: all, or pset, which is the only type there is
 //! -o FIELDS      with -r: these fields, in this order; may be repeated
 //! -T u, -T d     before each report the time: in seconds since 1970, or as date shows it
+//! --caps         below: who has shares or a cap, and what the cap took away (millpond help prstat explains the table)
 //! --why          the latest decisions of poold, in place of a report; with -p those that moved a processor of these
 //!                pools, or could have; COUNT says how many (10)
 //! ```
@@ -76,6 +77,7 @@ mod rows;
 mod why;
 
 use crate::args::Parsed;
+use crate::caps::{self, CapRow, Caps};
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure, facet, read};
@@ -102,7 +104,7 @@ pub(crate) const COMMAND: Command = Command {
         "--why [-p pool-list] [count]",
     ],
     letters: "p:r:o:T:",
-    longs: &["why"],
+    longs: &["caps", "why"],
     source: include_str!("mod.rs"),
     run,
 };
@@ -111,6 +113,8 @@ pub(crate) const COMMAND: Command = Command {
 struct Seen {
     state: PoolsState,
     sample: Sample,
+    /// What caps took away since the report before, where that was asked for.
+    caps: Option<(Option<Nanos>, Vec<CapRow>)>,
 }
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
@@ -125,7 +129,8 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let stop = stop_on_signal();
     let repetition = options.repetition;
     let mut cadence = repetition.map(|repetition| Cadence::begin(repetition, clock.now()));
-    let mut before = look(machine, counters)?;
+    let mut caps = options.caps.then(Caps::default);
+    let mut before = look(machine, counters, caps.as_mut())?;
     report(&before, None, false, &options, &session, ctx)?;
     let mut left = repetition.map_or(Some(0), |r| r.count.map(|count| count - 1));
     while left != Some(0) && !stop.load(Ordering::Relaxed) && !ctx.out.is_closed() {
@@ -134,7 +139,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        let now = look(machine, counters)?;
+        let now = look(machine, counters, caps.as_mut())?;
         if options.fields.is_some() && !options.json {
             ctx.out.line("");
         }
@@ -146,10 +151,11 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     Ok(Exit::DONE)
 }
 
-fn look(machine: &dyn Machine, counters: &dyn Counters) -> Result<Seen, Failure> {
+fn look(machine: &dyn Machine, counters: &dyn Counters, caps: Option<&mut Caps>) -> Result<Seen, Failure> {
     let state = pools::state_to_show(machine)?;
     let sample = read("counters", counters.since_boot())?;
-    Ok(Seen { state, sample })
+    let caps = caps.map(|caps| caps.next(machine)).transpose()?;
+    Ok(Seen { state, sample, caps })
 }
 
 fn report(
@@ -176,10 +182,14 @@ fn report(
             })
         };
         let pools: Vec<Value> = rows.iter().map(one).collect();
-        ctx.json(&json!({
+        let mut object = json!({
             "time": print_iso(now.sample.wall), "interval_s": elapsed.map(|e| rounded(e.as_secs_f64())),
             "changed": changed, "pools": pools,
-        }));
+        });
+        if let (Some((elapsed, rows)), Some(object)) = (&now.caps, object.as_object_mut()) {
+            object.insert("caps".into(), caps::to_json(*elapsed, rows));
+        }
+        ctx.json(&object);
         ctx.out.flush();
         return Ok(());
     }
@@ -195,6 +205,9 @@ fn report(
         Some(fields) => table(fields, &rows),
         None => default_table(&rows),
     });
+    if let Some((elapsed, rows)) = &now.caps {
+        ctx.out.text(&caps::table(*elapsed, rows));
+    }
     ctx.out.flush();
     Ok(())
 }
@@ -221,7 +234,7 @@ mod tests {
         let sample = session.machine().counters().unwrap().since_boot().unwrap();
         let conf = PoolsConf::fresh((0..2).map(|n| (millpond_model::CpuId(n), "on-line".to_owned())));
         let state = PoolsState { conf, keep_others: false, zones: std::collections::BTreeMap::new() };
-        let seen = Seen { state, sample };
+        let seen = Seen { state, sample, caps: None };
         let mut out = Vec::new();
         let mut ctx = Ctx::new(Output::to(&mut out), Output::to(std::io::sink()));
         report(&seen, Some(&seen), true, &options, &session, &mut ctx).unwrap();

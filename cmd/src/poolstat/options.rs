@@ -23,6 +23,8 @@ pub struct Options {
     pub fields: Option<Vec<Field>>,
     /// The time before each report.
     pub stamp: Option<Stamp>,
+    /// What caps took away, below.
+    pub caps: bool,
     /// In JSON.
     pub json: bool,
     /// How often; once when not given.
@@ -63,7 +65,8 @@ impl Options {
             return Err(Failure::Usage("a count is at least 1".into()));
         }
         let pools = named_pools(parsed)?;
-        Ok(Options { pools, fields, stamp, json: parsed.common.json, repetition })
+        let caps = parsed.long("caps");
+        Ok(Options { pools, fields, stamp, caps, json: parsed.common.json, repetition })
     }
 }
 

@@ -41,6 +41,7 @@
 //! --set SETS      as -C
 //! --pool POOLS    only processes in these pools, by name or number
 //! --calls         with -m: system calls one by one, which makes SCL, and USR and SYS exact
+//! --caps          below: who has shares or a cap, and what the cap took away
 //! --explain       where the figures come from here, and what is lacking
 //! ```
 //!
@@ -91,6 +92,19 @@
 //! On Linux a task is a session, a zone is a cgroup (as millpond zones lists them), and projects are those that Solaris has by itself: system
 //! for the kernel, user.root for the superuser, default for others.
 //!
+//! # Caps
+//!
+//! ```text
+//! $ prstat -Zc --caps 5 2
+//! …
+//! CAPS, over 5.000 s               SHARES   CAP%   USED%   LOST%   PERIODS
+//! zone nginx.service                   20    150   149.9    48.1     50/50
+//! ```
+//!
+//! USED%, LOST%: CPU time used over the interval, and time in which the cap kept it from CPUs that it wanted, in percent of one CPU (on Linux the sum over CPUs, by
+//! `cpu.stat`; on simulated machines over threads). PERIODS: in how many periods of the cap that happened, of those in which it wanted a CPU. Only what is capped can
+//! lose; a dash stands for what the machine does not count, and in a first report.
+//!
 //! # In the real-time class
 //!
 //! -R takes the rights of the superuser (CAP_SYS_NICE); without them nothing is shown. With `--dry-run` the step is shown and nothing else. Simulated and
@@ -104,6 +118,7 @@
 //! {"groups":[{"cpu_pct":12.1,"id":0,"memory_pct":3.1,"name":"root","processes":2,…}],"interval_s":5.0,"load":[0.2,0.18,0.12],"missing":[],
 //!  "processes":[{"class":"TS","cpu":2,"cpu_pct":12.1,"lwps":31,"name":"java","nice":0,"pid":1974,"pri":29,"set":0,"size_kib":4488,…}],
 //!  "time":"2024-11-20T08:14:02Z"}
+//! --caps: "caps":{"holders":[{"cap_pct":150,"holder":"zone web","lost_pct":48.1,"periods":50,"periods_lost":50,…}],"interval_s":5.0}
 //! -L: "threads" in place of processes, with "lwp" and "thread", its own name. -m, -v: "usr" … "lat", "vcx" … "sig"
 //! ```
 //!
@@ -118,6 +133,7 @@ mod real_time;
 mod report;
 
 use crate::args::Parsed;
+use crate::caps::{self, Caps};
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
@@ -140,10 +156,10 @@ pub(crate) const COMMAND: Command = Command {
     summary: "show the busiest processes or threads, and where their time goes",
     usage: &[
         "[-acHJLmrRtTvWZ] [-n nproc[,nusers]] [-s key | -S key] [-d u | d] [-C psets] [-h lgroups] [-j projects] \
-         [-k tasks] [-p pids] [-P cpus] [-u euids] [-U uids] [-z zones] [--pool pools] [--calls] [--explain] [interval [count]]",
+         [-k tasks] [-p pids] [-P cpus] [-u euids] [-U uids] [-z zones] [--pool pools] [--calls] [--caps] [--explain] [interval [count]]",
     ],
     letters: "aC:cd:Hh:Jj:k:Lmn:P:p:RrS:s:TtU:u:vWZz:",
-    longs: &["pool:", "set:", "calls", "explain"],
+    longs: &["pool:", "set:", "calls", "caps", "explain"],
     source: include_str!("mod.rs"),
     run,
 };
@@ -167,8 +183,15 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let paints = real && !options.scrolls && !options.json && ctx.given().is_none() && output_is_terminal();
     let reports = Reports { options: &options, users: census.users() };
     let stop = stop_on_signal();
-    let mut show =
-        Show { session: &session, reports, follower: Follower::default(), paints, stop, told: Vec::new() };
+    let mut show = Show {
+        session: &session,
+        reports,
+        follower: Follower::default(),
+        caps: Caps::default(),
+        paints,
+        stop,
+        told: Vec::new(),
+    };
     show.run(census, options.repetition.or(endless).filter(|r| r.count != Some(1)), ctx)?;
     Ok(Exit::DONE)
 }
@@ -183,6 +206,7 @@ struct Show<'a> {
     session: &'a Session,
     reports: Reports<'a>,
     follower: Follower,
+    caps: Caps,
     /// Each report takes the place of the one before.
     paints: bool,
     stop: &'a AtomicBool,
@@ -276,10 +300,17 @@ impl Show<'_> {
         }
         let members = self.members()?;
         let picture = self.follower.next(roster);
+        let machine = self.session.machine();
+        let caps = self.reports.options.caps.then(|| self.caps.next(machine)).transpose()?;
         if self.reports.options.json {
-            ctx.json(&self.reports.json(&picture, members.as_ref()));
+            let mut report = self.reports.json(&picture, members.as_ref());
+            if let (Some((elapsed, rows)), Some(report)) = (caps, report.as_object_mut()) {
+                report.insert("caps".into(), caps::to_json(elapsed, &rows));
+            }
+            ctx.json(&report);
         } else {
-            let text = self.stamp(&picture) + &self.reports.draw(&picture, members.as_ref());
+            let below = caps.map(|(elapsed, rows)| caps::table(elapsed, &rows)).unwrap_or_default();
+            let text = self.stamp(&picture) + &self.reports.draw(&picture, members.as_ref()) + &below;
             if self.paints {
                 let text = text.replace('\n', &format!("{REST_OF_LINE}\n"));
                 ctx.out.text(&format!("{HOME}{text}{REST_OF_SCREEN}"));

@@ -81,6 +81,8 @@ pub struct Options {
     pub calls: bool,
     /// Where the figures come from.
     pub explain: bool,
+    /// What caps took away, below.
+    pub caps: bool,
     /// In JSON.
     pub json: bool,
     /// How often. `None`: nobody said.
@@ -125,6 +127,7 @@ impl Options {
             choice: Choice::read(parsed)?,
             calls: calls(parsed)?,
             explain: parsed.long("explain"),
+            caps: parsed.long("caps"),
             json: parsed.common.json,
             repetition,
         })

@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::rc::Rc;
 
 /// The commands of a machine that the shell has.
-pub const COMMANDS: [&str; 19] = [
+pub const COMMANDS: [&str; 21] = [
     "psrinfo",
     "psradm",
     "psrset",
@@ -29,6 +29,8 @@ pub const COMMANDS: [&str; 19] = [
     "zones",
     "lgrpinfo",
     "plgrp",
+    "prctl",
+    "zonecfg",
     "mpstat",
     "cpustat",
     "cputrack",
