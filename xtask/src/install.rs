@@ -9,7 +9,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// The names under which the binary answers.
-const APPLETS: [&str; 19] = [
+const APPLETS: [&str; 21] = [
     "psrinfo",
     "psradm",
     "psrset",
