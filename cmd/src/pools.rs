@@ -78,6 +78,10 @@ pub fn no_file(name: &str) -> Said {
 pub fn bad_file(error: FileError) -> Said {
     match error {
         FileError::System(text) => Said { text, hint: None },
+        FileError::Held(_) => {
+            let hint = "wait for it, or end that process; nothing was changed".to_owned();
+            Said { text: error.to_string(), hint: Some(hint) }
+        }
         FileError::NoText(why) => Said { text: "Invalid configuration".into(), hint: Some(why) },
         FileError::Changed => {
             let hint = "it has what somebody else wrote; look at it and try again".to_owned();

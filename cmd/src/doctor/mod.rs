@@ -95,8 +95,10 @@ impl Diagnosis {
             Ok(psets) => read("processor sets", psets.list())?,
             Err(_) => Vec::new(),
         };
-        let unfinished =
-            session.unfinished().map_err(|e| Complaint::new("read the journal", e.to_string()))?;
+        let unfinished = session.unfinished().map_err(|error| {
+            let complaint = Complaint::new("read the journal", error.to_string());
+            complaint.hint("millpond doctor --repair keeps what can be understood of it")
+        })?;
         let settle = read("what the sets want", machine.settle())?;
         Ok(Diagnosis {
             facets: facets(machine),
@@ -187,8 +189,11 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         return Err(Failure::Usage("doctor takes no operands".into()));
     }
     let session = ctx.held(&parsed.common)?;
-    let repaired =
-        if parsed.long("repair") && !parsed.common.dry_run { Some(repair(session.machine())?) } else { None };
+    let repairs = parsed.long("repair") && !parsed.common.dry_run;
+    if repairs {
+        salvage(&session, ctx)?;
+    }
+    let repaired = if repairs { Some(repair(session.machine())?) } else { None };
     let diagnosis = Diagnosis::of(&session)?;
     let mut exit = if diagnosis.in_order() { Exit::DONE } else { Exit::REFUSED };
     if let Some(repaired) = &repaired
@@ -209,6 +214,20 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         diagnosis.print(&session, ctx);
     }
     Ok(exit)
+}
+
+/// Mends a journal that cannot be understood.
+fn salvage(session: &Session, ctx: &mut Ctx<'_>) -> Result<(), Failure> {
+    let salvaged = session.salvage_journal();
+    let kept = salvaged
+        .map_err(|refusal| Failure::Refused(Complaint::refused("mend the journal", |_| None, &refusal)))?;
+    if let Some(kept) = kept {
+        let kept = kept.display();
+        ctx.warn(format_args!(
+            "the journal was damaged: what could be understood stays; {kept} is as it was"
+        ));
+    }
+    Ok(())
 }
 
 /// What `--repair` did.

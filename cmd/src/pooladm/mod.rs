@@ -198,7 +198,7 @@ fn commit(file: Option<&str>, saves: bool, parsed: &Parsed, ctx: &mut Ctx<'_>) -
             let locked = file.lock(waits).map_err(broken)?;
             (locked.text().map(str::to_owned), Some(locked))
         } else {
-            (file.read(waits).map_err(broken)?, None)
+            (file.read().map_err(broken)?, None)
         }
     };
     let text = text.ok_or_else(|| pools::said(&opening(), pools::no_file(name)))?;
@@ -224,7 +224,7 @@ fn validate_only(file: Option<&str>, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Resu
     let file = session.pools_file(file);
     let name = file.name();
     let opening = format!("couldn't open configuration at '{name}'");
-    let text = file.read(&mut pools::waiting(name, ctx));
+    let text = file.read();
     let text = text.map_err(|error| pools::said(&opening, pools::bad_file(error)))?;
     let text = text.ok_or_else(|| pools::said(&opening, pools::no_file(name)))?;
     let conf = pools::parsed(name, &text).map_err(|why| pools::said(&opening, why))?;

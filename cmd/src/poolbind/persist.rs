@@ -115,7 +115,7 @@ fn tell_number(
     let set = state.conf.pool(name).and_then(|pool| state.conf.pset_of(pool));
     let Some(set) = set.filter(|set| !set.is_default()) else { return };
     let file = session.pools_file(None);
-    let text = file.read(&mut |_| {}).ok().flatten();
+    let text = file.read().ok().flatten();
     let conf = text.and_then(|text| pools::parsed(file.name(), &text).ok());
     let saved = conf.as_ref().and_then(|conf| conf.pset(set.name())).map(PsetNode::sys_id);
     if saved != Some(set.sys_id()) {

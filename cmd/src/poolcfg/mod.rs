@@ -252,7 +252,7 @@ fn on_file(asked: &Asked, file: Option<&str>, parsed: &Parsed, ctx: &mut Ctx<'_>
         conf.map_err(|why| pools::said(&opening, why))
     };
     if asked.only_shows() {
-        let text = file.read(&mut pools::waiting(name, ctx)).map_err(broken)?;
+        let text = file.read().map_err(broken)?;
         let conf = understood(text.as_deref())?;
         let mut script = Script::new(conf, Place::File, name);
         asked.execute(&mut script, &mut OfMachine(session.machine()), common.json, ctx)?;

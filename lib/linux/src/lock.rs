@@ -1,15 +1,18 @@
 //! The one writer's lock: waiting for it in turn, for as long as whoever holds it gets on.
 //!
 //! The kernel keeps those who wait in a queue, so the waiting is done by a call that blocks, on a thread of its
-//! own; nobody polls, and nobody is overtaken for long. Meanwhile the holder is looked at now and then. While
+//! own; nobody polls, and nobody is overtaken for long. Meanwhile the holder is looked at now and then, ever more rarely, so that hundreds who
+//! wait leave the processors to it. While
 //! it works, or gives way to the next one, waiting goes on; one that does not stir for a while is told by
 //! number, with what it had said it was about to do.
 
 use crate::LinuxMachine;
+use crate::lock_file::{has_name, open_lock_file};
 use crate::os::knob_error;
 use millpond_machine::{Guard, Holder, Reason, Refusal, Subject, Writing};
 use millpond_model::Pid;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, major, minor};
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -19,8 +22,10 @@ use std::time::Duration;
 const STILL_MAX: Duration = Duration::from_secs(20);
 /// How long we wait in all. Hundreds of writers have had their turn by then.
 const WAIT_MAX: Duration = Duration::from_secs(600);
-/// How often the holder is looked at.
+/// When the holder is first looked at; twice as long each time.
 const LOOK: Duration = Duration::from_millis(250);
+/// And this long at most.
+const LOOK_MAX: Duration = Duration::from_secs(4);
 
 /// The lock. It is given back when this is dropped, and when the process ends.
 struct Lock {
@@ -72,7 +77,7 @@ impl Patience {
 }
 
 impl LinuxMachine {
-    /// Locks a directory for this writer.
+    /// Locks a directory, or a lock file, for this writer.
     ///
     /// # Errors
     /// [`Reason::Busy`] when the holder does not stir, and when the directory cannot be locked at all.
@@ -84,22 +89,39 @@ impl LinuxMachine {
         let cannot = |error: rustix::io::Errno| {
             knob_error(error.into()).into_refusal(Subject::Operation, &dir.display().to_string())
         };
-        let fd = open(dir).map_err(cannot)?;
-        match flock(&fd, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(Box::new(Lock { _fd: fd })),
-            Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(cannot(error)),
+        let mut fd = open(dir, true).map_err(cannot)?;
+        loop {
+            match flock(&fd, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) if is_named(&fd, dir) => return Ok(Box::new(Lock { _fd: fd })),
+                // It was removed while we opened it: the next one of that name counts.
+                Ok(()) => fd = open(dir, true).map_err(cannot)?,
+                Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {
+                    fd = self.waited_for(fd, &mut patience, cannot)?;
+                }
+                Err(error) => return Err(cannot(error)),
+            }
         }
+    }
+
+    /// Waits for the lock in turn. Gives the file, locked.
+    fn waited_for(
+        &self,
+        fd: OwnedFd,
+        patience: &mut Patience,
+        cannot: impl Fn(rustix::io::Errno) -> Refusal,
+    ) -> Result<OwnedFd, Refusal> {
         let looked = fd.try_clone().map_err(|e| Refusal::operation(Reason::Machine(e.to_string())))?;
         let turn = queue(fd)?;
+        let mut look = LOOK.min(patience.still_max);
         loop {
-            match turn.recv_timeout(LOOK.min(patience.still_max)) {
-                Ok(locked) => return Ok(Box::new(Lock { _fd: locked.map_err(cannot)? })),
+            match turn.recv_timeout(look) {
+                Ok(locked) => return locked.map_err(cannot),
                 Err(RecvTimeoutError::Timeout) => {
                     let sign = self.sign_of(looked.as_fd());
-                    if !patience.goes_on(sign.clone(), LOOK) {
+                    if !patience.goes_on(sign.clone(), look) {
                         return Err(given_up(sign.holder()));
                     }
+                    look = (look * 2).min(LOOK_MAX);
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(Refusal::operation(Reason::Machine("waiting for the lock ended".into())));
@@ -111,7 +133,7 @@ impl LinuxMachine {
     /// Whether a writer holds the lock of a directory. Several may look at once, as they share it; a writer who comes meanwhile waits in the
     /// kernel's queue for as long as the answer lives.
     pub(crate) fn writing_in(&self, dir: &Path) -> Writing {
-        let Ok(fd) = open(dir) else { return Writing::Unknown };
+        let Ok(fd) = open(dir, false) else { return Writing::Unknown };
         match flock(&fd, FlockOperation::NonBlockingLockShared) {
             Ok(()) => Writing::Nobody(Box::new(Lock { _fd: fd })),
             Err(rustix::io::Errno::WOULDBLOCK) => Writing::Now,
@@ -137,8 +159,22 @@ impl LinuxMachine {
     }
 }
 
-fn open(dir: &Path) -> Result<OwnedFd, rustix::io::Errno> {
-    rustix::fs::open(dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+/// Opens what is locked: a directory that only its owner can open, or a lock file. Who only looks makes none.
+fn open(place: &Path, makes: bool) -> Result<OwnedFd, rustix::io::Errno> {
+    if place.is_dir() {
+        return rustix::fs::open(place, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    }
+    if !makes && !place.exists() {
+        return Err(rustix::io::Errno::NOENT);
+    }
+    let file = open_lock_file(place)
+        .map_err(|error| rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::ACCESS))?;
+    Ok(file.into())
+}
+
+/// Whether what was locked still has its name.
+fn is_named(fd: &OwnedFd, place: &Path) -> bool {
+    fd.try_clone().is_ok_and(|fd| has_name(&File::from(fd), place)) || place.is_dir()
 }
 
 /// Waits on a thread of its own. When nobody wants the lock any more, it is given back at once.
@@ -169,12 +205,18 @@ fn given_up(holder: Option<Holder>) -> Refusal {
 }
 
 /// The process that holds the lock of a file, of the text of `/proc/locks`: `4: FLOCK  ADVISORY  WRITE 812 00:1a:1
-/// 0 EOF`. Lines of those that wait have an arrow in front, and those that only look say `READ`. A holder in another container has no number here.
+/// 0 EOF`. Lines of those that wait have an arrow in front, and those that share it say `READ`: told where no process holds it alone. A holder in
+/// another container has no number here.
 fn holder_in(locks: &str, file: &str) -> Option<u32> {
-    locks.lines().find_map(|line| match *line.split_ascii_whitespace().collect::<Vec<_>>().as_slice() {
-        [_, "FLOCK", _, "WRITE", pid, at, ..] if at == file => pid.parse().ok().filter(|pid| *pid > 0),
-        _ => None,
-    })
+    let holder = |kind: &str| {
+        locks.lines().find_map(|line| match *line.split_ascii_whitespace().collect::<Vec<_>>().as_slice() {
+            [_, "FLOCK", _, how, pid, at, ..] if how == kind && at == file => {
+                pid.parse().ok().filter(|pid| *pid > 0)
+            }
+            _ => None,
+        })
+    };
+    holder("WRITE").or_else(|| holder("READ"))
 }
 
 #[cfg(test)]
@@ -211,7 +253,10 @@ mod tests {
         assert_eq!(holder_in(locks, "00:1a:1"), Some(812));
         assert_eq!(holder_in(locks, "00:1a:2"), None);
         assert_eq!(holder_in(locks, "00:1a:3"), None, "it is in another container");
-        assert_eq!(holder_in("1: FLOCK  ADVISORY  READ 8 00:1a:1 0 EOF\n", "00:1a:1"), None, "it looks");
+        let shared = "1: FLOCK  ADVISORY  READ 8 00:1a:1 0 EOF\n";
+        assert_eq!(holder_in(shared, "00:1a:1"), Some(8), "one that shares it keeps writers out as well");
+        let both = format!("{shared}2: FLOCK  ADVISORY  WRITE 812 00:1a:1 0 EOF\n");
+        assert_eq!(holder_in(&both, "00:1a:1"), Some(812));
     }
 
     fn machine(dir: &Path) -> LinuxMachine {
@@ -256,6 +301,37 @@ mod tests {
             writes.join().unwrap();
         });
         assert!(matches!(machine.writing_in(&dir.path().join("none")), Writing::Unknown));
+    }
+
+    #[test]
+    fn no_lock_of_another_user_stops_a_writer() {
+        let name = "no_lock_of_another_user_stops_a_writer";
+        let dir = tempfile::tempdir().unwrap();
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: {name}: what a user locks is a directory of its own");
+            return;
+        }
+        let mut root = Root::paper(dir.path());
+        root.live = true;
+        let machine = LinuxMachine::open(root, Box::new(MemoryJournal::default()));
+        let place = machine.locked_place();
+        assert_eq!(place, dir.path().join("run/millpond/writer.lock"));
+        drop(millpond_machine::Knobs::lock(&machine).unwrap());
+        use std::os::unix::fs::MetadataExt;
+        assert_eq!(std::fs::metadata(&place).unwrap().mode() & 0o777, 0o600, "no other user can open it");
+        // What every user can open and hold is not what a writer waits for.
+        for open in [dir.path().join("run/millpond"), dir.path().join("state"), dir.path().join("cgroup")] {
+            std::fs::create_dir_all(&open).unwrap();
+            let held = rustix::fs::open(&open, OFlags::RDONLY, Mode::empty()).unwrap();
+            flock(&held, FlockOperation::LockShared).unwrap();
+            let patience = Patience::new(Duration::from_millis(1), STEP);
+            drop(machine.lock_patiently(&machine.locked_place(), patience).unwrap());
+        }
+        // A file that was removed while it was held is no lock any more.
+        let held = machine.lock_dir(&place).unwrap();
+        std::fs::remove_file(&place).unwrap();
+        drop(machine.lock_dir(&place).unwrap());
+        drop(held);
     }
 
     #[test]

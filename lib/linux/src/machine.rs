@@ -170,10 +170,16 @@ impl LinuxMachine {
         Ok(lists_cpuset(&text).then(|| "on".to_owned()))
     }
 
-    /// The directory whose lock makes a writer: that of the sets, so that there is one writer whatever state directory each has.
-    fn locked_dir(&self) -> PathBuf {
-        let dir = self.os.hierarchy.mount().cloned().filter(|_| self.os.root.live && self.cgroups);
-        dir.unwrap_or_else(|| self.os.root.state.clone())
+    /// What is locked by a writer. For the superuser it is one file, whatever state directory each writer has, and one that no other user can
+    /// open; what a user changes is told in a state directory that only this user can open.
+    pub(crate) fn locked_place(&self) -> PathBuf {
+        let root = &self.os.root;
+        if !(root.live && rustix::process::geteuid().is_root()) {
+            return root.state.clone();
+        }
+        let usual = root.run.join("millpond");
+        let dir = if make_state_dir(&usual).is_ok() { &usual } else { &root.state };
+        dir.join("writer.lock")
     }
 }
 
@@ -349,16 +355,15 @@ impl Knobs for LinuxMachine {
     }
 
     fn lock(&self) -> Result<Box<dyn Guard>, Refusal> {
-        let dir = self.locked_dir();
         // What is there is believed and put back: nobody else may have written it.
         make_state_dir(&self.os.root.state).map_err(|e| state_refused(&e))?;
-        let held = self.lock_dir(&dir)?;
+        let held = self.lock_dir(&self.locked_place())?;
         self.glance.end();
         Ok(held)
     }
 
     fn writing(&self) -> Writing {
-        self.writing_in(&self.locked_dir())
+        self.writing_in(&self.locked_place())
     }
 
     fn boot_id(&self) -> String {

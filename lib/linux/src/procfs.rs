@@ -90,12 +90,19 @@ impl Os {
         }
     }
 
+    /// Where the `stat` of a process, or of one of its threads, is read. For `/proc/PID/stat` the kernel adds up all threads of the process, so that
+    /// reading it for each thread costs the square of their number; nothing that is added up is wanted here.
+    fn stat_file(&self, pid: u32, tid: Option<u32>) -> PathBuf {
+        let tid = if self.root.live { tid.or(Some(pid)) } else { tid };
+        self.task_dir(pid, tid).join("stat")
+    }
+
     /// The `stat` of a process, or of one of its threads. `None` when it does not exist.
     ///
     /// # Errors
     /// Whatever else keeps it from being read.
     pub fn stat(&self, pid: u32, tid: Option<u32>) -> io::Result<Option<Stat>> {
-        let text = self.root.read_value(&self.task_dir(pid, tid).join("stat"))?;
+        let text = self.root.read_value(&self.stat_file(pid, tid))?;
         Ok(text.and_then(|text| parse_stat(&text)))
     }
 
@@ -234,7 +241,25 @@ impl Os {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Root;
     use proptest::prelude::*;
+
+    #[test]
+    fn the_stat_of_a_process_is_read_where_no_threads_are_added_up() {
+        let os = Os::new(Root::live(PathBuf::from("/nowhere")));
+        let own = std::process::id();
+        assert_eq!(os.stat_file(own, None), PathBuf::from(format!("/proc/{own}/task/{own}/stat")));
+        let here = os.stat(own, None).unwrap().unwrap();
+        let other = std::thread::spawn(move || {
+            // A thread is found by its number alone, as the lists of version 1 name it.
+            let tid = u32::try_from(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+            let os = Os::new(Root::live(PathBuf::from("/nowhere")));
+            (os.stat(tid, None).unwrap().unwrap(), os.stat(own, Some(tid)).unwrap().unwrap())
+        });
+        let (by_number, of_process) = other.join().unwrap();
+        assert_eq!(by_number, of_process);
+        assert!(by_number.start >= here.start);
+    }
 
     #[test]
     fn a_name_may_hold_blanks_and_parentheses() {

@@ -215,7 +215,14 @@ pub fn is_at_rest(machine: &dyn Machine) -> Result<bool, Refusal> {
 }
 
 fn cannot_journal(error: JournalError) -> Refusal {
-    Refusal::operation(Reason::Journal(error.0)).hint("nothing was changed; free some space and try again")
+    match error {
+        JournalError::Unwritable(why) => Refusal::operation(Reason::Journal(why))
+            .hint("nothing was changed; free some space and try again"),
+        JournalError::Damaged(why) => {
+            Refusal::operation(Reason::Machine(format!("the journal cannot be read: {why}")))
+                .hint("nothing was changed; millpond doctor --repair keeps what can be understood of it")
+        }
+    }
 }
 
 /// Puts back what an unfinished operation did: newest step first, each only where the knob still has one of

@@ -25,8 +25,14 @@ pub struct Operation {
 
 /// The journal could not be read or written. Nothing was done to the machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct JournalError(pub String);
+pub enum JournalError {
+    /// It cannot be read or written now.
+    #[error("{0}")]
+    Unwritable(String),
+    /// What is in it is no journal.
+    #[error("{0}")]
+    Damaged(String),
+}
 
 /// Where intentions are kept. The session supplies a file; tests and simulated machines keep it in memory.
 ///

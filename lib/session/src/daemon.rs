@@ -1,12 +1,17 @@
 //! What a daemon of ours keeps in files: that it is the only one, what it remembers, the record of what it decided, and its log.
 
 use crate::output::reason;
-use millpond_linux::{Replacing, make_state_dir, replace_file};
+use millpond_linux::{Replacing, has_name, make_state_dir, open_lock_file, replace_file};
 use rustix::fs::{FlockOperation, flock};
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::net::UnixDatagram;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The record goes on in a new file when it has this size; one older file is kept.
 const RECORD_BYTES_MAX: u64 = 16 << 20;
@@ -41,7 +46,7 @@ pub enum DaemonError {
 pub struct Daemon {
     dir: PathBuf,
     name: String,
-    _lock: File,
+    lock: File,
 }
 
 impl Daemon {
@@ -56,8 +61,7 @@ impl Daemon {
         };
         make_state_dir(dir).map_err(at(dir))?;
         let path = dir.join(format!("{name}.lock"));
-        let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-        let mut lock = open.map_err(at(&path))?;
+        let mut lock = open_lock_file(&path).map_err(at(&path))?;
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             let mut text = String::new();
             let _ = lock.read_to_string(&mut text);
@@ -68,11 +72,17 @@ impl Daemon {
             .and_then(|()| lock.rewind())
             .and_then(|()| lock.write_all(pid.as_bytes()))
             .map_err(at(&path))?;
-        Ok(Daemon { dir: dir.to_owned(), name: name.to_owned(), _lock: lock })
+        Ok(Daemon { dir: dir.to_owned(), name: name.to_owned(), lock })
     }
 
     fn file(&self, kind: &str) -> PathBuf {
         self.dir.join(format!("{}.{kind}", self.name))
+    }
+
+    /// Whether it still is the one: once the state directory is removed, another one can begin there.
+    #[must_use]
+    pub fn is_the_one(&self) -> bool {
+        has_name(&self.lock, &self.file("lock"))
     }
 
     /// What it remembered when it last ran.
@@ -138,11 +148,16 @@ impl Log {
                 if let Some(dir) = path.parent() {
                     fs::create_dir_all(dir)?;
                 }
-                let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+                // A pipe that no process reads is an error, not a reason to wait.
+                let open =
+                    OpenOptions::new().append(true).create(true).custom_flags(libc::O_NONBLOCK).open(path);
+                let mut file = open?;
                 file.write_all(format!("{line}\n").as_bytes())
             }
             Log::System(name) => {
                 let socket = UnixDatagram::unbound()?;
+                // A logger that does not read loses a line; it does not stop a daemon.
+                socket.set_nonblocking(true)?;
                 let priority = DAEMONS * 8 + severity.min(7);
                 let text = format!("<{priority}>{name}[{}]: {line}", std::process::id());
                 socket.send_to(text.as_bytes(), SYSLOG).map(|_| ())
@@ -151,14 +166,30 @@ impl Log {
     }
 }
 
+/// How long we wait for a service manager that does not read what it is told.
+const TELLING_MAX: Duration = Duration::from_millis(250);
+
 /// Tells the service manager that started us that we are ready, still alive, or about to end; nobody, where none did.
-pub fn tell_manager(states: &[sd_notify::NotifyState<'_>]) {
-    let _ = sd_notify::notify(states);
+pub fn tell_manager(states: &[NotifyState<'_>]) {
+    let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    let text: String = states.iter().map(|state| format!("{state}\n")).collect();
+    // Losing it is the manager's loss; there is nobody else to tell.
+    let _ = tell(&socket, &text);
+}
+
+fn tell(socket: &OsStr, text: &str) -> io::Result<()> {
+    let address = match socket.as_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
+        _ => SocketAddr::from_pathname(socket)?,
+    };
+    let from = UnixDatagram::unbound()?;
+    from.set_write_timeout(Some(TELLING_MAX))?;
+    from.send_to_addr(text.as_bytes(), &address).map(drop)
 }
 
 /// How often the service manager wants to hear that we are alive; `None` where it does not.
 #[must_use]
-pub fn watchdog() -> Option<std::time::Duration> {
+pub fn watchdog() -> Option<Duration> {
     sd_notify::watchdog_enabled()
 }
 
@@ -184,6 +215,42 @@ mod tests {
         assert_eq!(second.memory().as_deref(), Some("b"));
         let read = std::fs::read_to_string(dir.path().join("poold.decisions")).unwrap();
         assert_eq!(read, "{}\n[]\n");
+    }
+
+    #[test]
+    fn a_daemon_notices_that_its_directory_was_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("state");
+        let first = Daemon::begin(&state, "poold").unwrap();
+        assert!(first.is_the_one());
+        fs::remove_dir_all(&state).unwrap();
+        assert!(!first.is_the_one());
+        let second = Daemon::begin(&state, "poold").unwrap();
+        assert!(second.is_the_one() && !first.is_the_one());
+        let mode = std::os::unix::fs::MetadataExt::mode(&fs::metadata(state.join("poold.lock")).unwrap());
+        assert_eq!(mode & 0o777, 0o600, "no other user can hold it");
+    }
+
+    #[test]
+    fn a_manager_that_reads_nothing_holds_up_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("notify");
+        let manager = UnixDatagram::bind(&path).unwrap();
+        tell(path.as_os_str(), "READY=1\n").unwrap();
+        let mut heard = [0; 64];
+        let length = manager.recv(&mut heard).unwrap();
+        assert_eq!(&heard[..length], b"READY=1\n");
+        // The queue of a socket is bounded: sooner or later it is full, and the call comes back with an error.
+        let refused = (0..10_000).find_map(|_| tell(path.as_os_str(), "WATCHDOG=1\n").err());
+        assert_eq!(refused.map(|error| error.kind()), Some(io::ErrorKind::WouldBlock));
+    }
+
+    #[test]
+    fn a_pipe_without_a_reader_is_no_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        assert!(Log::File(path).line(6, "one").is_err());
     }
 
     #[test]

@@ -13,6 +13,13 @@ pub(crate) fn state_dir() -> PathBuf {
     choose(set(STATE_VARIABLE), set("XDG_RUNTIME_DIR"), getuid().as_raw(), &env::temp_dir())
 }
 
+/// The directory of whoever runs us that no variable names anew: what is locked there is locked for every command of this user.
+#[must_use]
+pub(crate) fn usual_dir() -> PathBuf {
+    let runtime = env::var_os("XDG_RUNTIME_DIR").filter(|v| !v.is_empty()).map(PathBuf::from);
+    choose(None, runtime, getuid().as_raw(), &env::temp_dir())
+}
+
 fn choose(named: Option<PathBuf>, runtime: Option<PathBuf>, uid: u32, temporary: &Path) -> PathBuf {
     match (named, runtime) {
         (Some(named), _) => named,

@@ -3,16 +3,19 @@
 //! Every machine has one of its own, whose name everybody knows ([`DEFAULT_NAME`]). That of a simulated machine lives inside of the
 //! machine, that of a captured one in its directory; every other name is a file of the user's own.
 //!
-//! Whoever changes a file holds a lock on it (`flock`) from before it is read. The new text goes into a file beside it, with the mode and the
-//! owner of the old one, reaches the disk, and takes the name while it is locked already. So readers see the old text or the new one, and
-//! what a writer puts there is made of what is there.
+//! Whoever changes a file holds a lock from before it is read: one in a directory of this user's own (the superuser's is `/run/millpond`), for any
+//! user who can read a file can hold a lock on it. The new text goes into a file beside it, with the mode and the owner of the old one, reaches the disk, and takes
+//! the name. So readers see the old text or the new one without a lock, and what a writer puts there is made of what is there; a file that another
+//! user changed meanwhile is left alone.
 
 use crate::output::reason;
+use crate::place::usual_dir;
 use crate::{Kind, Session};
-use millpond_linux::{Replacing, beside, take_name};
+use millpond_linux::{Replacing, has_name, make_state_dir, open_lock_file, replace_file};
 use millpond_sim::SimMachine;
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read, Write};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -30,6 +33,9 @@ const BYTES_MAX: u64 = 1 << 26;
 /// So long nothing is said about somebody who holds the file.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// So long we wait for a writer in all.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
 /// How often it is looked meanwhile.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -46,6 +52,9 @@ pub enum FileError {
     /// It is there, and is no text of ours.
     #[error("{0}")]
     NoText(String),
+    /// Another process holds it and does not end.
+    #[error("{} is changing it and does not end", .0.as_deref().unwrap_or("another process"))]
+    Held(Option<String>),
     /// Somebody who holds no lock changed it.
     #[error("somebody else changed it meanwhile")]
     Changed,
@@ -55,6 +64,8 @@ pub enum FileError {
 pub struct PoolsFile<'s> {
     name: String,
     place: Place<'s>,
+    /// Where locks of files are.
+    locks: PathBuf,
 }
 
 enum Place<'s> {
@@ -66,7 +77,20 @@ enum Place<'s> {
 pub struct LockedPools<'f> {
     file: &'f PoolsFile<'f>,
     text: Option<String>,
-    lock: Option<File>,
+    _lock: Option<PathLock>,
+}
+
+/// The lock of a file's name. Its own file goes with it.
+struct PathLock {
+    _file: File,
+    path: PathBuf,
+}
+
+impl Drop for PathLock {
+    fn drop(&mut self) {
+        // While it is held: whoever waits sees that it lost its name, and takes the next one.
+        let _ = fs::remove_file(&self.path);
+    }
 }
 
 /// Told when somebody else holds the file for longer than a second: who, if that is known.
@@ -77,19 +101,18 @@ impl Session {
     #[must_use]
     pub fn pools_file(&self, name: Option<&str>) -> PoolsFile<'_> {
         let own = name.is_none_or(|name| name == DEFAULT_NAME);
-        match (&self.sim, name) {
-            (Some(sim), _) if own => PoolsFile { name: DEFAULT_NAME.to_owned(), place: Place::Inside(sim) },
-            (_, Some(name)) if !own => {
-                PoolsFile { name: name.to_owned(), place: Place::Path(PathBuf::from(name)) }
-            }
+        let (name, place) = match (&self.sim, name) {
+            (Some(sim), _) if own => (DEFAULT_NAME.to_owned(), Place::Inside(sim)),
+            (_, Some(name)) if !own => (name.to_owned(), Place::Path(PathBuf::from(name))),
             _ => {
                 let path = match (&self.dir, self.kind) {
                     (Some(dir), Kind::Captured) => dir.join(BELOW_ROOT),
                     _ => PathBuf::from(DEFAULT_NAME),
                 };
-                PoolsFile { name: path.display().to_string(), place: Place::Path(path) }
+                (path.display().to_string(), Place::Path(path))
             }
-        }
+        };
+        PoolsFile { name, place, locks: usual_dir() }
     }
 }
 
@@ -106,14 +129,14 @@ impl PoolsFile<'_> {
         matches!(self.place, Place::Inside(_))
     }
 
-    /// What it has; `None` where there is no such file. Waits for whoever is about to change it.
+    /// What it has; `None` where there is no such file.
     ///
     /// # Errors
     /// [`FileError`] when it cannot be read.
-    pub fn read(&self, waits: Waits<'_>) -> Result<Option<String>, FileError> {
+    pub fn read(&self) -> Result<Option<String>, FileError> {
         match &self.place {
             Place::Inside(sim) => Ok(sim.view(|s| s.files.get(&self.name).cloned())),
-            Place::Path(path) => Ok(locked(path, false, waits)?.map(|(_, text)| text)),
+            Place::Path(path) => read(path),
         }
     }
 
@@ -122,14 +145,11 @@ impl PoolsFile<'_> {
     /// # Errors
     /// [`FileError`] when it cannot be read.
     pub fn lock(&self, waits: Waits<'_>) -> Result<LockedPools<'_>, FileError> {
-        let (text, lock) = match &self.place {
-            Place::Inside(_) => (self.read(waits)?, None),
-            Place::Path(path) => match locked(path, true, waits)? {
-                Some((file, text)) => (Some(text), Some(file)),
-                None => (None, None),
-            },
+        let lock = match &self.place {
+            Place::Inside(_) => None,
+            Place::Path(path) => Some(acquire(&self.locks, path, waits)?),
         };
-        Ok(LockedPools { file: self, text, lock })
+        Ok(LockedPools { file: self, text: self.read()?, _lock: lock })
     }
 }
 
@@ -151,7 +171,7 @@ impl LockedPools<'_> {
             }),
             Place::Path(path) => {
                 self.check_unchanged(path)?;
-                self.lock = Some(replace(path, text, self.text.is_some())?);
+                replace(path, text, self.text.is_some())?;
             }
         }
         self.text = Some(text.to_owned());
@@ -195,51 +215,67 @@ fn system(error: &io::Error) -> FileError {
     FileError::System(reason(error))
 }
 
-/// The file that has the name, locked, and its text. A file that lost its name while we waited is not it.
-fn locked(path: &Path, exclusive: bool, waits: Waits<'_>) -> Result<Option<(File, String)>, FileError> {
-    loop {
-        match fs::metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(system(&error)),
-            Ok(found) if !found.is_file() => return Err(FileError::NoText("it is no file".into())),
-            Ok(found) if found.len() > BYTES_MAX => {
-                return Err(FileError::NoText("it is longer than any configuration".into()));
-            }
-            Ok(_) => {}
+fn read(path: &Path) -> Result<Option<String>, FileError> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(system(&error)),
+        Ok(found) if !found.is_file() => return Err(FileError::NoText("it is no file".into())),
+        Ok(found) if found.len() > BYTES_MAX => {
+            return Err(FileError::NoText("it is longer than any configuration".into()));
         }
-        let file = match File::open(path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(system(&error)),
-        };
-        acquire(&file, exclusive, waits)?;
-        let id = |m: &fs::Metadata| (m.dev(), m.ino());
-        let held = file.metadata().map_err(|e| system(&e))?;
-        if fs::metadata(path).is_ok_and(|named| id(&named) == id(&held)) {
-            let mut bytes = Vec::new();
-            (&file).take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|e| system(&e))?;
-            let text = String::from_utf8(bytes);
-            let text = text.map_err(|_| FileError::NoText("it is no text in UTF-8".into()))?;
-            return Ok(Some((file, text)));
-        }
+        Ok(_) => {}
     }
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(system(&error)),
+    };
+    let mut bytes = Vec::new();
+    file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|e| system(&e))?;
+    let text = String::from_utf8(bytes).map_err(|_| FileError::NoText("it is no text in UTF-8".into()))?;
+    Ok(Some(text))
 }
 
-fn acquire(file: &File, exclusive: bool, waits: Waits<'_>) -> Result<(), FileError> {
-    let attempt = || if exclusive { file.try_lock() } else { file.try_lock_shared() };
+/// The file that stands for the lock of a file's name: one for all ways to write it.
+fn lock_path(locks: &Path, path: &Path) -> io::Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    let real = fs::canonicalize(&path).unwrap_or_else(|_| {
+        let dir = path.parent().and_then(|dir| fs::canonicalize(dir).ok());
+        dir.zip(path.file_name()).map_or_else(|| path.clone(), |(dir, name)| dir.join(name))
+    });
+    let mut hasher = DefaultHasher::new();
+    real.hash(&mut hasher);
+    Ok(locks.join(format!("pools-{:016x}.lock", hasher.finish())))
+}
+
+fn acquire(locks: &Path, path: &Path, waits: Waits<'_>) -> Result<PathLock, FileError> {
+    make_state_dir(locks).map_err(|e| system(&e))?;
+    let path = lock_path(locks, path).map_err(|e| system(&e))?;
     let begun = Instant::now();
+    let mut is_told = false;
     loop {
-        match attempt() {
-            Ok(()) => return Ok(()),
+        let file = open_lock_file(&path).map_err(|e| system(&e))?;
+        match file.try_lock() {
+            Ok(()) if has_name(&file, &path) => return Ok(PathLock { _file: file, path }),
+            Ok(()) => continue,
             Err(TryLockError::Error(error)) => return Err(system(&error)),
-            Err(TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => thread::sleep(LOOK),
-            Err(TryLockError::WouldBlock) => break,
+            Err(TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => {}
+            Err(TryLockError::WouldBlock) => {
+                let inode = file.metadata().map_err(|e| system(&e))?.ino();
+                let who = || {
+                    let held = fs::read_to_string(LOCKS).unwrap_or_default();
+                    holder(&held, inode).map(|pid| called(Path::new(PROCESSES), pid))
+                };
+                if begun.elapsed() > WAIT_MAX {
+                    return Err(FileError::Held(who()));
+                }
+                if !std::mem::replace(&mut is_told, true) {
+                    waits(who());
+                }
+            }
         }
+        thread::sleep(LOOK);
     }
-    let inode = file.metadata().map_err(|e| system(&e))?.ino();
-    let locks = fs::read_to_string(LOCKS).unwrap_or_default();
-    waits(holder(&locks, inode).map(|pid| called(Path::new(PROCESSES), pid)));
-    if exclusive { file.lock() } else { file.lock_shared() }.map_err(|e| system(&e))
 }
 
 /// Who holds a lock on a file, by the kernel's list: `1: FLOCK  ADVISORY  WRITE 812 fe:00:4711 0 EOF`. Those who wait have an arrow.
@@ -262,18 +298,12 @@ fn called(processes: &Path, pid: u32) -> String {
     }
 }
 
-/// Gives the name to a new file with that text, and gives the file, locked. Where there was none, nobody else's is replaced.
-fn replace(path: &Path, text: &str, is_there: bool) -> Result<File, FileError> {
+/// Gives the name to a new file with that text. Where there was none, nobody else's is replaced.
+fn replace(path: &Path, text: &str, is_there: bool) -> Result<(), FileError> {
     // A link stays one.
     let path = if is_there { fs::canonicalize(path).map_err(|e| system(&e))? } else { path.to_path_buf() };
     let how = Replacing { must_be_new: !is_there, mode: None };
-    let write = || {
-        let mut new = beside(&path, how)?;
-        new.write_all(text.as_bytes())?;
-        new.as_file().lock()?;
-        take_name(new, &path, how)
-    };
-    write().map_err(|error: io::Error| match error.kind() {
+    replace_file(&path, text.as_bytes(), how).map_err(|error: io::Error| match error.kind() {
         io::ErrorKind::AlreadyExists => FileError::Changed,
         _ => system(&error),
     })
@@ -296,7 +326,27 @@ mod tests {
     }
 
     fn file_at(path: &Path) -> PoolsFile<'static> {
-        PoolsFile { name: path.display().to_string(), place: Place::Path(path.to_path_buf()) }
+        let locks = std::env::temp_dir().join(format!("millpond-locks-{}", std::process::id()));
+        PoolsFile { name: path.display().to_string(), place: Place::Path(path.to_path_buf()), locks }
+    }
+
+    #[test]
+    fn no_lock_of_a_reader_stops_a_writer() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("conf");
+        fs::write(&path, "old").unwrap();
+        // Any user who can read the file can do this.
+        let held = File::open(&path).unwrap();
+        held.lock().unwrap();
+        let file = file_at(&path);
+        assert_eq!(file.read().unwrap().as_deref(), Some("old"));
+        file.lock(&mut nobody()).unwrap().write("new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        let other = dir.path().join("..").join(dir.path().file_name().unwrap()).join("conf");
+        assert_eq!(lock_path(dir.path(), &path).unwrap(), lock_path(dir.path(), &other).unwrap());
+        let locks = &file.locks;
+        drop(file.lock(&mut nobody()).unwrap());
+        assert!(!lock_path(locks, &path).unwrap().exists(), "and none is left");
     }
 
     #[test]
@@ -304,10 +354,10 @@ mod tests {
         let session = simulated();
         let file = session.pools_file(None);
         assert_eq!((file.name(), file.is_inside()), ("/etc/pooladm.conf", true));
-        assert_eq!(file.read(&mut nobody()), Ok(None));
+        assert_eq!(file.read(), Ok(None));
         file.lock(&mut nobody()).unwrap().write("text").unwrap();
         let named = session.pools_file(Some("/etc/pooladm.conf"));
-        assert_eq!(named.read(&mut nobody()).unwrap().as_deref(), Some("text"));
+        assert_eq!(named.read().unwrap().as_deref(), Some("text"));
         let saved = session.sim.as_ref().unwrap().save();
         assert!(saved.contains(r#""files":{"/etc/pooladm.conf":"text"}"#));
         assert_eq!(SimMachine::load(&saved).unwrap().save(), saved);
@@ -348,7 +398,7 @@ mod tests {
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
         locked.remove().unwrap();
-        assert_eq!((locked.text(), file.read(&mut nobody())), (None, Ok(None)));
+        assert_eq!((locked.text(), file.read()), (None, Ok(None)));
     }
 
     #[test]
@@ -395,7 +445,7 @@ mod tests {
     fn what_is_no_configuration_is_refused_in_words() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("conf");
-        let said = |path: &Path| file_at(path).read(&mut nobody()).unwrap_err().to_string();
+        let said = |path: &Path| file_at(path).read().unwrap_err().to_string();
         assert_eq!(said(dir.path()), "it is no file");
         fs::write(&path, b"\xff").unwrap();
         assert_eq!(said(&path), "it is no text in UTF-8");

@@ -5,7 +5,7 @@ use crate::kept::Kept;
 use crate::zone;
 use jiff::tz::TimeZone;
 use millpond_linux::Root;
-use millpond_machine::{JournalError, Machine, Operation, Writing};
+use millpond_machine::{Journal, JournalError, Machine, Operation, Reason, Refusal, Writing};
 use millpond_sim::SimMachine;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -129,6 +129,19 @@ impl Session {
     #[must_use]
     pub fn journal_path(&self) -> Option<&Path> {
         self.journal.as_deref().map(FileJournal::path)
+    }
+
+    /// Mends a journal that cannot be understood, as the writer: [`FileJournal::salvage`].
+    ///
+    /// # Errors
+    /// [`Refusal`] when the writer's lock cannot be had, or the file not be replaced.
+    pub fn salvage_journal(&self) -> Result<Option<PathBuf>, Refusal> {
+        let Some(journal) = &self.journal else { return Ok(None) };
+        if !matches!(journal.unfinished(), Err(JournalError::Damaged(_))) {
+            return Ok(None);
+        }
+        let _held = self.machine().lock()?;
+        journal.salvage().map_err(|error| Refusal::operation(Reason::Journal(error.to_string())))
     }
 
     /// The operation that somebody began and cannot end any more. One that is merely under way is none (whoever ends it holds the writer's

@@ -290,6 +290,9 @@ impl SimState {
     pub fn check(&self) -> Result<(), String> {
         let t = &self.tables;
         let present = self.topology.cpus();
+        if self.topology.processors().len() != present.len() {
+            return Err("the topology names a processor twice".into());
+        }
         if t.where_cpu(|_| true) != present {
             return Err(format!(
                 "the topology has processors {present}, the table {}",
@@ -408,6 +411,24 @@ mod tests {
         let wrong = saved.replace("TS 0 0", "SYS");
         let error = SimState::load(&wrong).unwrap_err();
         assert_eq!(error.to_string(), "process 1 is in class SYS, and no part of the kernel");
+    }
+
+    #[test]
+    fn a_saved_machine_that_contradicts_itself_is_refused() {
+        let saved: serde_json::Value =
+            serde_json::from_str(&SimMachine::named("smartos-2").unwrap().save()).unwrap();
+        let mut twice = saved.clone();
+        let processors = twice["topology"]["processors"].as_array_mut().unwrap();
+        processors.push(processors[0].clone());
+        let said = SimState::load(&twice.to_string()).unwrap_err().to_string();
+        assert_eq!(said, "the topology names a processor twice");
+        let mut far = saved;
+        far["kernel"]["heap"]
+            .as_array_mut()
+            .unwrap()
+            .push(serde_json::json!([1, { "cpu": 2_147_483_648_u32 }]));
+        let said = SimState::load(&far.to_string()).unwrap_err().to_string();
+        assert!(said.contains("an event of thread or processor 2147483648"), "{said}");
     }
 
     #[test]

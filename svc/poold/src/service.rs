@@ -163,6 +163,11 @@ impl<'a, 'o> Service<'a, 'o> {
             self.turn(watch.as_mut());
             self.keep_house(began);
             drop(glance);
+            if self.files.as_ref().is_some_and(|files| !files.is_the_one()) {
+                let text = "its lock file was removed: another poold may run, so this one ends";
+                self.say(Category::Poold, Level::Err, text);
+                return 1;
+            }
             let now = clock.now();
             if is_stopped() || end.is_some_and(|end| now >= end) {
                 return 0;

@@ -28,6 +28,7 @@
 
 pub mod arrows;
 pub mod habits;
+pub mod promises;
 mod scan;
 mod tree;
 

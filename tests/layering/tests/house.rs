@@ -1,6 +1,6 @@
 //! The checks, on this very tree.
 
-use millpond_layering::{Breach, House, arrows, habits};
+use millpond_layering::{Breach, House, arrows, habits, promises};
 use std::path::Path;
 
 fn house() -> House {
@@ -20,6 +20,16 @@ fn every_arrow_between_rooms_is_on_the_map() {
         "no rooms were read"
     );
     assert_none(&arrows::check(&house.metadata));
+}
+
+#[test]
+fn every_promise_of_security_has_its_tests() {
+    let house = house();
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/security.md");
+    let page = std::fs::read_to_string(page).expect("the page is there");
+    let promises = promises::read(&page);
+    assert!(promises.len() >= 10, "no promises were read");
+    assert_none(&promises::check(&promises, &house.files));
 }
 
 #[test]

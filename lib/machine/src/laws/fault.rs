@@ -82,11 +82,11 @@ impl<'m> Faulty<'m> {
 
     fn journal_write(&self) -> Result<(), JournalError> {
         if self.dead() {
-            return Err(JournalError("the writer is dead".into()));
+            return Err(JournalError::Unwritable("the writer is dead".into()));
         }
         match self.fault {
             Fault::DiskFull(at) if self.strikes(&self.counts.journal_writes, at) => {
-                Err(JournalError("no space left".into()))
+                Err(JournalError::Unwritable("no space left".into()))
             }
             _ => Ok(()),
         }

@@ -119,6 +119,25 @@ impl FileJournal {
         Ok(left.map(|running| running.operation.clone()))
     }
 
+    /// Makes a journal that cannot be understood one that can: its lines that are whole records stay, and the file as it was is kept beside it, under
+    /// the name given. `None` where nothing is wrong with it. The caller holds the writer's lock.
+    ///
+    /// # Errors
+    /// [`JournalError`] when it cannot be read or replaced.
+    pub fn salvage(&self) -> Result<Option<PathBuf>, JournalError> {
+        let text = self.contents()?;
+        if Contents::parse(&text).is_ok() {
+            return Ok(None);
+        }
+        let kept = self.path.with_extension("damaged");
+        let readable = Replacing { mode: Some(0o644), must_be_new: false };
+        let made = replace_file(&kept, &text, readable)
+            .and_then(|()| replace_file(&self.path, &Contents::salvage(&text), readable));
+        made.map_err(|error| self.error(&error))?;
+        *self.state.borrow_mut() = State::default();
+        Ok(Some(kept))
+    }
+
     /// The state, read again if the file is another one than we know.
     fn refreshed(&self) -> Result<RefMut<'_, State>, JournalError> {
         let mut state = self.state.borrow_mut();
@@ -133,8 +152,9 @@ impl FileJournal {
         };
         if state.stamp != Some(stamp) {
             let text = if stamp.length == 0 { Vec::new() } else { self.contents()? };
-            let contents = Contents::parse(&text)
-                .map_err(|e| JournalError(format!("{}:{}: {}", self.path.display(), e.line, e.why)))?;
+            let contents = Contents::parse(&text).map_err(|e| {
+                JournalError::Damaged(format!("{}:{}: {}", self.path.display(), e.line, e.why))
+            })?;
             *state = State { stamp: Some(stamp), contents, file: None };
         }
         Ok(state)
@@ -149,7 +169,7 @@ impl FileJournal {
 
     /// Makes a record durable and then lets it count.
     fn append(&self, state: &mut State, record: Record) -> Result<(), JournalError> {
-        state.contents.permit(&record).map_err(|why| JournalError(why.to_owned()))?;
+        state.contents.permit(&record).map_err(|why| JournalError::Unwritable(why.to_owned()))?;
         let line = record.line();
         let end = state.contents.end;
         self.with_file(state, |file| {
@@ -213,7 +233,7 @@ impl FileJournal {
     }
 
     fn error(&self, error: &io::Error) -> JournalError {
-        JournalError(format!("{}: {}", self.path.display(), reason(error)))
+        JournalError::Unwritable(format!("{}: {}", self.path.display(), reason(error)))
     }
 }
 

@@ -106,6 +106,27 @@ impl Contents {
         Ok(contents)
     }
 
+    /// The lines of a file that can be understood, as a file that can be. An operation whose end cannot be read has ended where another one begins:
+    /// what is put back is cut off, so that it was committed.
+    pub fn salvage(text: &[u8]) -> Vec<u8> {
+        let (mut contents, mut kept) = (Contents::default(), Vec::new());
+        let mut keep = |contents: &mut Contents, record: Record| {
+            let line = record.line();
+            if contents.permit(&record).is_ok() {
+                contents.take(record, line.len() as u64);
+                kept.extend_from_slice(line.as_bytes());
+            }
+        };
+        for line in text.split_inclusive(|b| *b == b'\n').filter(|line| line.ends_with(b"\n")) {
+            let Ok(record) = serde_json::from_slice::<Record>(line) else { continue };
+            if matches!(record, Record::Begin { .. }) && contents.running.is_some() {
+                keep(&mut contents, Record::Commit);
+            }
+            keep(&mut contents, record);
+        }
+        kept
+    }
+
     /// Whether the record may come next.
     pub fn permit(&self, record: &Record) -> Result<(), &'static str> {
         match (record, &self.running) {

@@ -116,6 +116,38 @@ fn a_line_that_is_no_record_is_refused_with_its_place() {
 }
 
 #[test]
+fn a_damaged_journal_is_mended_and_kept_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(NAME);
+    let journal = FileJournal::in_dir(dir.path());
+    journal.begin("take", BOOT, &[step("a", "1", "2").keeping()]).unwrap();
+    journal.commit().unwrap();
+    journal.begin("take more", BOOT, &[step("b", "3", "4").keeping()]).unwrap();
+    journal.commit().unwrap();
+    journal.begin("go on", BOOT, &[step("c", "5", "6")]).unwrap();
+    assert_eq!(journal.salvage(), Ok(None), "nothing is wrong with it");
+    let whole = fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = whole.split_inclusive('\n').collect();
+    assert_eq!(lines[3], "\"commit\"\n");
+    // The end of the second operation is damaged: the third one shows that it was committed.
+    let damaged = format!("{}\0\0\0mm\n{}", lines[..3].concat(), lines[4]);
+    fs::write(&path, &damaged).unwrap();
+    let next = FileJournal::in_dir(dir.path());
+    assert!(matches!(next.unfinished(), Err(JournalError::Damaged(_))));
+    let kept = next.salvage().unwrap().unwrap();
+    assert_eq!(
+        (kept.as_path(), fs::read_to_string(&kept).unwrap()),
+        (dir.path().join("journal.damaged").as_path(), damaged)
+    );
+    assert_eq!(fs::read_to_string(&path).unwrap(), whole);
+    assert_eq!(next.unfinished().unwrap().unwrap().what, "go on");
+    assert_eq!(next.baselines().len(), 2);
+    fs::write(&path, "no journal at all\n").unwrap();
+    next.salvage().unwrap();
+    assert_eq!((next.unfinished(), next.baselines().len()), (Ok(None), 0));
+}
+
+#[test]
 fn another_boot_is_forgotten() {
     let dir = tempfile::tempdir().unwrap();
     let journal = FileJournal::in_dir(dir.path());

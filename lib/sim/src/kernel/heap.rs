@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 /// Children of a node. Four keep a node's children in one cache line or two, and the tree flat.
 const FAN: usize = 4;
 
+/// More threads, or processors, than any machine has.
+const SOURCES_MAX: u32 = 1 << 22;
+
 /// Stands for "not in the heap" among positions.
 const OUT: u32 = u32::MAX;
 
@@ -29,7 +32,7 @@ type Entry = (u64, Source);
 
 /// The heap.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(from = "Vec<Entry>", into = "Vec<Entry>")]
+#[serde(try_from = "Vec<Entry>", into = "Vec<Entry>")]
 pub struct Heap {
     entries: Vec<Entry>,
     clock: Place,
@@ -56,13 +59,21 @@ impl PartialEq for Heap {
 
 impl Eq for Heap {}
 
-impl From<Vec<Entry>> for Heap {
-    fn from(entries: Vec<Entry>) -> Self {
+impl TryFrom<Vec<Entry>> for Heap {
+    type Error = String;
+
+    fn try_from(entries: Vec<Entry>) -> Result<Self, String> {
         let mut heap = Heap::default();
         for (at, source) in entries {
+            // A place is kept for each number below, so that a saved one must not be beyond any machine.
+            if let Source::Thread(number) | Source::Cpu(number) = source
+                && number >= SOURCES_MAX
+            {
+                return Err(format!("an event of thread or processor {number}, and there are never so many"));
+            }
             heap.set(source, at);
         }
-        heap
+        Ok(heap)
     }
 }
 
