@@ -2,7 +2,7 @@
 
 use crate::args::Common;
 use crate::failure::{Complaint, Failure};
-use millpond_session::{NO_FILE, OpenError, OpenOptions, Output, Session};
+use millpond_session::{NO_FILE, OpenError, OpenOptions, Output, Session, messages_are_seen};
 use serde::Serialize;
 use std::convert::Infallible;
 use std::ops::Deref;
@@ -19,6 +19,8 @@ pub struct Ctx<'a> {
     /// Machines that were opened for this command, and are kept at its end.
     opened: Vec<Rc<Session>>,
     pub(crate) prog: String,
+    /// Whether somebody sees messages while they are waited for, and waiting takes time: a terminal, and no simulated machine.
+    pub(crate) shows_progress: bool,
 }
 
 /// A service that belongs to the program and is no command: help shows its manual beside theirs.
@@ -57,7 +59,15 @@ impl<'a> Ctx<'a> {
     /// A command that opens the real machine unless another one is named.
     #[must_use]
     pub fn new(out: Output<'a>, err: Output<'a>) -> Self {
-        Ctx { out, err, given: None, services: &[], opened: Vec::new(), prog: "millpond".into() }
+        Ctx {
+            out,
+            err,
+            given: None,
+            services: &[],
+            opened: Vec::new(),
+            prog: "millpond".into(),
+            shows_progress: false,
+        }
     }
 
     /// The same with a machine that is already open: what a shell and a test keep from one line to the next.
@@ -166,6 +176,7 @@ impl<'a> Ctx<'a> {
             ..OpenOptions::default()
         };
         let session = Session::open(&options).map(Rc::new).map_err(|error| not_opened(&error))?;
+        self.shows_progress = messages_are_seen() && session.simulation().is_none();
         self.opened.push(Rc::clone(&session));
         Ok(Held::Opened(session))
     }

@@ -1,17 +1,70 @@
 //! The operands `interval [count]` of commands that repeat, and the moments at which they report.
 
+use crate::ctx::Ctx;
 use crate::failure::Failure;
+use millpond_machine::Clock;
 use millpond_model::Nanos;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The longest interval: what is longer was not meant as one.
 const INTERVAL_S_MAX: f64 = 1e9;
+
+/// Solaris reports until it is interrupted where the count is 0, or not at all, by command; here it is refused by all.
+const COUNT_OF_NONE: &str = "a count is at least 1; without one reports go on until you interrupt them";
+
+/// Waits of less show no progress.
+const WORTH_SHOWING: Nanos = Nanos::from_secs(3);
+
+/// How often it is shown.
+const SHOWN_EVERY: Nanos = Nanos::from_secs(1);
+
+/// Waits until `due`, or until the user wants an end. All commands that report or watch for a while wait here: where messages go
+/// to a terminal, a long wait says for how much longer, in a line that is gone at its end.
+pub fn wait_until(clock: &dyn Clock, stop: &AtomicBool, due: Nanos, ctx: &mut Ctx<'_>) {
+    let begun = clock.now();
+    if !ctx.shows_progress || due == Nanos(u64::MAX) || due < begun + WORTH_SHOWING {
+        return clock.sleep_until(due);
+    }
+    let ended = |now: Nanos| now >= due || stop.load(Ordering::Relaxed);
+    let mut now = begun;
+    while !ended(now) {
+        ctx.err.text(&remaining(&ctx.prog, due - now));
+        ctx.err.flush();
+        clock.sleep_until(due.min(now + SHOWN_EVERY));
+        now = clock.now();
+    }
+    wait_ends(ctx);
+}
+
+/// Waits for one look's length on the way to `end`, for those that look again and again; shows the same, until [`wait_ends`].
+pub fn wait_toward(clock: &dyn Clock, look: Nanos, end: Nanos, ctx: &mut Ctx<'_>) {
+    let now = clock.now();
+    if ctx.shows_progress && end != Nanos(u64::MAX) && end > now {
+        ctx.err.text(&remaining(&ctx.prog, end - now));
+        ctx.err.flush();
+    }
+    clock.sleep_until(end.min(now + look));
+}
+
+/// Takes the line of progress away.
+pub fn wait_ends(ctx: &mut Ctx<'_>) {
+    if ctx.shows_progress {
+        ctx.err.text("\r\x1b[K");
+        ctx.err.flush();
+    }
+}
+
+/// The line of progress, over the one before: whole seconds, counted up.
+fn remaining(prog: &str, left: Nanos) -> String {
+    format!("\r{prog}: report in {} s\x1b[K", left.0.div_ceil(1_000_000_000))
+}
 
 /// How often a command reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repetition {
     /// Time between reports.
     pub interval: Nanos,
-    /// How many; `None` for no end.
+    /// How many, at least 1; `None` for no end.
     pub count: Option<u64>,
 }
 
@@ -28,6 +81,9 @@ impl Repetition {
                 let count = count.parse().ok().filter(|_| count.bytes().all(|b| b.is_ascii_digit()));
                 let refuse = || Failure::Operand(format!("`{}` is not a count", words[1]));
                 let count: u64 = count.ok_or_else(refuse)?;
+                if count == 0 {
+                    return Err(Failure::Operand(COUNT_OF_NONE.to_owned()));
+                }
                 Ok(Some(Repetition { interval: seconds(interval)?, count: Some(count) }))
             }
             _ => Err(Failure::Usage("too many operands".to_owned())),
@@ -103,10 +159,52 @@ mod tests {
         assert_eq!(parse(""), Ok(None));
         assert_eq!(parse("5"), repetition(5000, None));
         assert_eq!(parse("0.25 3"), repetition(250, Some(3)));
-        assert_eq!(parse("1 0"), repetition(1000, Some(0)));
+        assert_eq!(parse("1 1"), repetition(1000, Some(1)));
+        assert_eq!(parse("1 0"), Err(Failure::Operand(COUNT_OF_NONE.to_owned())));
         for bad in ["0", "-1", "1e3", "inf", "x", "1 -2", "1 2.5", "1 +2", "9999999999", "1 2 3", "."] {
             assert!(parse(bad).is_err(), "{bad}");
         }
+    }
+
+    /// A clock that goes as far as it is asked to.
+    struct Patient(std::cell::Cell<Nanos>, std::cell::Cell<u32>);
+
+    impl Clock for Patient {
+        fn now(&self) -> Nanos {
+            self.0.get()
+        }
+        fn wall(&self) -> millpond_model::WallTime {
+            millpond_model::WallTime(0)
+        }
+        fn booted(&self) -> millpond_model::WallTime {
+            millpond_model::WallTime(0)
+        }
+        fn sleep_until(&self, deadline: Nanos) {
+            self.0.set(deadline);
+            self.1.set(self.1.get() + 1);
+        }
+    }
+
+    /// What is shown on the way to `due`, and how often the clock was asked.
+    fn waited(shows: bool, stop: bool, due: Nanos) -> (String, u32, Nanos) {
+        let (mut err, clock) = (Vec::new(), Patient(Nanos::from_secs(100).into(), 0.into()));
+        let mut ctx =
+            Ctx::new(millpond_session::Output::to(std::io::sink()), millpond_session::Output::to(&mut err));
+        (ctx.shows_progress, ctx.prog) = (shows, "poolstat".into());
+        wait_until(&clock, &AtomicBool::new(stop), due, &mut ctx);
+        drop(ctx);
+        (String::from_utf8(err).unwrap(), clock.1.get(), clock.0.get())
+    }
+
+    #[test]
+    fn a_long_wait_says_for_how_much_longer_where_it_is_seen() {
+        let due = Nanos::from_millis(103_500);
+        let lines: String = [4, 3, 2, 1].map(|s| format!("\rpoolstat: report in {s} s\x1b[K")).concat();
+        assert_eq!(waited(true, false, due), (lines + "\r\x1b[K", 4, due));
+        assert_eq!(waited(false, false, due), (String::new(), 1, due));
+        let soon = Nanos::from_secs(102);
+        assert_eq!(waited(true, false, soon), (String::new(), 1, soon));
+        assert_eq!(waited(true, true, due), ("\r\x1b[K".into(), 0, Nanos::from_secs(100)));
     }
 
     fn cadence(count: Option<u64>) -> Cadence {

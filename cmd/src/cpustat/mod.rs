@@ -115,9 +115,6 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         return Err(complaint.into());
     }
     let places = Places::of(&session, options.all)?;
-    if options.repetition.count == Some(0) {
-        return Ok(Exit::DONE);
-    }
     let counting = counters.count_cpus(&places.cpus(), &sets.wanted());
     let counting = counting.map_err(|refusal| cannot_count(&refusal, "count_cpus", options.debug))?;
     let record = match &options.record {

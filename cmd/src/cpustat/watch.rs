@@ -4,6 +4,7 @@ use super::options::Options;
 use super::report::Report;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure, read};
+use crate::interval::wait_until;
 use millpond_machine::Clock;
 use millpond_machine::facets::{CpuCounting, CpuReading};
 use millpond_model::{Counted, CpuId, Nanos};
@@ -65,7 +66,7 @@ impl Watcher<'_> {
         while samples != Some(done) && !self.ends(ctx) {
             let set = usize::try_from(done % turns).unwrap_or(0);
             due = next_due(due, interval, self.clock.now());
-            self.clock.sleep_until(due);
+            wait_until(self.clock, self.stop, due, ctx);
             if self.stop.load(Ordering::Relaxed) {
                 break;
             }

@@ -2,6 +2,7 @@
 
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Failure, facet, read};
+use crate::interval::{wait_ends, wait_toward};
 use crate::pools;
 use millpond_machine::facets::{CensusOptions, Depth, LwpCounting, Wanted};
 use millpond_machine::{Absent, Machine, Refusal};
@@ -64,7 +65,12 @@ pub struct Gathered {
 ///
 /// # Errors
 /// [`Failure`] when there is no such process or pool, nobody is in it, or nothing can be watched.
-pub fn gather(machine: &dyn Machine, whose: &Whose, time: Nanos, ctx: &Ctx<'_>) -> Result<Gathered, Failure> {
+pub fn gather(
+    machine: &dyn Machine,
+    whose: &Whose,
+    time: Nanos,
+    ctx: &mut Ctx<'_>,
+) -> Result<Gathered, Failure> {
     let census = facet("processes", machine.census())?;
     let options = CensusOptions {
         threads: true,
@@ -158,7 +164,7 @@ fn lwps(roster: &Roster, pids: &BTreeSet<Pid>) -> Vec<Lwp> {
 }
 
 /// Waits until the time is over, nobody is left, or the user has seen enough.
-fn wait(machine: &dyn Machine, whose: &Whose, time: Nanos, ctx: &Ctx<'_>) {
+fn wait(machine: &dyn Machine, whose: &Whose, time: Nanos, ctx: &mut Ctx<'_>) {
     let (clock, stop) = (machine.clock(), stop_on_signal());
     let end = clock.now() + time;
     let is_there = || match (whose, machine.threads()) {
@@ -166,8 +172,9 @@ fn wait(machine: &dyn Machine, whose: &Whose, time: Nanos, ctx: &Ctx<'_>) {
         _ => true,
     };
     while clock.now() < end && !stop.load(Ordering::Relaxed) && !ctx.out.is_closed() && is_there() {
-        clock.sleep_until(end.min(clock.now() + LOOK));
+        wait_toward(clock, LOOK, end, ctx);
     }
+    wait_ends(ctx);
 }
 
 /// Counts cycles and instructions in user mode.

@@ -49,7 +49,7 @@ use crate::args::Parsed;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
-use crate::interval::{Cadence, Repetition};
+use crate::interval::{Cadence, Repetition, wait_until};
 use crate::operands::{self, expand};
 use jiff::tz::TimeZone;
 use millpond_formats::mpstat::{stamp_date, stamp_seconds};
@@ -120,7 +120,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let mut cadence = Cadence::begin(repetition, clock.now());
     let mut left = repetition.count;
     while left != Some(0) && !ctx.out.is_closed() {
-        clock.sleep_until(cadence.next(clock.now()));
+        wait_until(clock, stop, cadence.next(clock.now()), ctx);
         if stop.load(Ordering::Relaxed) {
             break;
         }

@@ -15,38 +15,39 @@
 //! ```
 //!
 //! A dash stands for what cannot be counted; `-v` says why. Linux keeps only some columns since boot, so the
-//! first report has dashes; in an interval nothing is missing where performance events may be used.
+//! first report has dashes; in an interval nothing is missing where programs in the kernel or performance events may be used.
 //!
 //! # Options
 //!
 //! ```text
 //! -a              a row per processor set (rates are sums, percents averages); set 0 is the default set
+//! -A GROUP        a row per core, chip or set; -A set is -a. `sze` says how many of them are active
 //! -p              a row per processor, with the set that it is in
 //! -P SET          only the processors of one set, or with -a only that set
 //! -q              no lines about processors and sets that came, went or moved
 //! -T u, -T d      before each report the time: in seconds since 1970, or as date shows it
 //! -v              where each column comes from here, why one is missing, and what watching costs
 //! --steal         percent of time that the hypervisor took, as a column `st`
-//! --touch-fenced  count everything on processors that are fenced or sheltered from interrupts, too
+//! --touch-fenced  read performance events of processors that are fenced or sheltered from interrupts, too
 //! ```
 //!
 //! # Columns
 //!
 //! ```text
-//!        counted on Linux by                       differs from Solaris in that
-//! minf   perf: minor-faults + major-faults         faults of the kernel at its own addresses are not in it
-//! mjf    perf: major-faults                        it counts faults that waited for input, not the inputs
+//!        counted on Linux at                       differs from Solaris in that
+//! minf   exceptions:page_fault_user, _kernel       faults that major ones begin with are in it
+//! mjf    the software event major-faults           it counts faults that waited for input, not the inputs
 //! xcal   ipi:ipi_send_cpu, ipi:ipi_send_cpumask    a call to many at once counts once. Kernels before 6.4
 //!                                                  do not tell who calls: calls received, instead
-//! intr   /proc/interrupts                          the clock of an idle processor may rest, so it is not
+//! intr   irq:irq_handler_entry, irq_vectors:*      the clock of an idle processor may rest, so it is not
 //!                                                  100 at least
-//! ithr   /proc/softirqs (HI, NET_TX, NET_RX,       the deferred work of devices stands for interrupts in
+//! ithr   irq:softirq_entry (HI, NET_TX, NET_RX,    the deferred work of devices stands for interrupts in
 //!        BLOCK, IRQ_POLL, TASKLET), and            threads; several interrupts may share one run of it
-//!        switches to irq/ threads
-//! csw    perf: context-switches                    -
+//!        irq:irq_handler_exit that wakes a thread
+//! csw    sched:sched_switch                        -
 //! icsw   sched:sched_switch of a thread that       a thread that yields counts as well
 //!        could go on
-//! migr   perf: cpu-migrations                      -
+//! migr   sched:sched_migrate_task                  -
 //! smtx   lock:contention_begin of a mutex          mutexes of the kernel only, as there
 //! srw    lock:contention_begin of a semaphore      -
 //!        for readers and writers
@@ -58,16 +59,21 @@
 //! idl    /proc/stat: idle                          -
 //! ```
 //!
+//! Programs at these tracepoints count in memory that is shared with `mpstat`. Where the kernel does not take a program (`-v` says
+//! why), performance events count the column, or `/proc/interrupts`, `/proc/softirqs` and `/proc/schedstat` where they have it.
+//!
 //! A second is a second of the processor's own time. Time that the hypervisor took is part of that second,
 //! but of no percentage: usr, sys, wt and idl add up to 100 and are shares of the time that the machine had.
 //! With `--steal`, and in JSON, they are shares of all time, and add up to 100 together with what was taken.
 //!
 //! # What watching does
 //!
-//! Reading the events of another processor interrupts it, once per report. Processors of exclusive sets, those
-//! that are no-intr, and those that were isolated at boot are therefore left alone: their rows are made of
-//! /proc, with dashes for the rest, unless you ask for `--touch-fenced`. Starting and ending to watch
-//! interrupts every processor a few times, and while mpstat runs each system call takes some 30 ns more.
+//! Reading what programs counted interrupts no processor. Starting and ending to watch interrupts every processor a few
+//! times, and while mpstat runs each system call takes some 30 ns more.
+//!
+//! Reading performance events of another processor interrupts it, once per report. Where they are used, those of processors of exclusive
+//! sets, of no-intr processors and of those that were isolated at boot are not read: these columns have dashes there,
+//! unless you ask for `--touch-fenced`.
 //!
 //! # Changes
 //!
@@ -91,7 +97,7 @@
 //!  "processors":[{"cpu":0,"set":0,"minf":10.0,"mjf":0.0,"xcal":12.4,"intr":402.0,"ithr":101.2,"csw":201.0,
 //!                 "icsw":3.2,"migr":4.0,"smtx":1.2,"srw":0.0,"syscl":510.4,"usr":2.1,"sys":1.0,"wt":0.0,
 //!                 "idl":96.9,"st":0.0}],"missing":[]}
-//! -a: "sets":[{"set":0,"size":2,…}] in place of processors. since boot: "interval_s":null
+//! -a: "sets":[{"set":0,"size":2,…}] in place of processors; -A core: "cores":[{"core":…; -A chip: "chips":[{"chip":…. since boot: "interval_s":null
 //! other changes: {"added":"1,3"} {"removed":"1,3"} {"created":1} {"destroyed":1}
 //! ```
 //!
@@ -107,6 +113,7 @@ use crate::args::Parsed;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
+use millpond_formats::mpstat::Table;
 use millpond_session::stop_on_signal;
 use options::Options;
 use report::Reports;
@@ -116,8 +123,10 @@ pub(crate) const COMMAND: Command = Command {
     name: "mpstat",
     applet: true,
     summary: "show what each processor does",
-    usage: &["[-aqv] [-p | -P set] [-T u | d] [--steal] [--touch-fenced] [interval [count]]"],
-    letters: "apP:qT:v",
+    usage: &[
+        "[-qv] [-a | -A core|chip|set] [-p | -P set] [-T u | d] [--steal] [--touch-fenced] [interval [count]]",
+    ],
+    letters: "aA:pP:qT:v",
     longs: &["steal", "touch-fenced"],
     source: include_str!("mod.rs"),
     run,
@@ -125,9 +134,6 @@ pub(crate) const COMMAND: Command = Command {
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let options = Options::of(parsed)?;
-    if options.repetition.is_some_and(|r| r.count == Some(0)) {
-        return Ok(Exit::DONE);
-    }
     let session = ctx.reading(&parsed.common)?;
     let machine = session.machine();
     let counters = facet("counters", machine.counters())?;
@@ -139,7 +145,10 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
             return Err(complaint.hint("psrset -i lists the sets that exist").into());
         }
     }
-    let reports = Reports::new(&options, session.zone());
+    let mut reports = Reports::new(&options, session.zone());
+    if matches!(options.table, Table::Cores | Table::Chips) {
+        reports = reports.of(read("processors", facet("processors", machine.processors())?.topology())?);
+    }
     let stop = stop_on_signal();
     Watcher { counters, clock: machine.clock(), stop, options: &options, reports }.run(ctx)
 }

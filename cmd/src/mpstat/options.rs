@@ -56,11 +56,24 @@ impl Options {
             Some("d") => Some(Stamp::Date),
             Some(other) => return Err(Failure::Usage(format!("-T takes u or d, not `{other}`"))),
         };
+        let aggregate = match parsed.value('A').as_deref() {
+            None => None,
+            Some("core") => Some(Table::Cores),
+            Some("chip" | "soc") => Some(Table::Chips),
+            Some("set") => Some(Table::Sets),
+            Some(other) => {
+                return Err(Failure::Usage(format!("-A takes core, chip or set, not `{other}`")));
+            }
+        };
         Ok(Options {
-            table: match (parsed.has('a'), parsed.has('p')) {
-                (true, _) => Table::Sets,
-                (false, true) => Table::ProcessorsAndSets,
-                (false, false) => Table::Processors,
+            table: match (aggregate, parsed.has('a'), parsed.has('p')) {
+                (Some(table), false, _) => table,
+                (Some(_), true, _) => {
+                    return Err(Failure::Usage("options -a and -A are mutually exclusive".to_owned()));
+                }
+                (None, true, _) => Table::Sets,
+                (None, false, true) => Table::ProcessorsAndSets,
+                (None, false, false) => Table::Processors,
             },
             set: set.transpose()?,
             quiet: parsed.has('q'),
@@ -75,7 +88,8 @@ impl Options {
 
     /// Which changes are noticed: those of sets only where sets are shown or chosen.
     pub fn scope(&self) -> Scope {
-        if self.table == Table::Processors && self.set.is_none() { Scope::Processors } else { Scope::Sets }
+        let sets = self.set.is_some() || matches!(self.table, Table::Sets | Table::ProcessorsAndSets);
+        if sets { Scope::Sets } else { Scope::Processors }
     }
 }
 
@@ -95,6 +109,8 @@ pub(super) mod tests {
         assert_eq!(options("-ap").unwrap().table, Table::Sets);
         assert_eq!(options("-p").unwrap().table, Table::ProcessorsAndSets);
         assert_eq!(options("").unwrap().table, Table::Processors);
+        let tables = ["core", "chip", "set"].map(|group| options(&format!("-A {group}")).unwrap().table);
+        assert_eq!(tables, [Table::Cores, Table::Chips, Table::Sets]);
     }
 
     #[test]
@@ -116,7 +132,9 @@ pub(super) mod tests {
 
     #[test]
     fn broken_rules_are_usage_errors() {
-        for text in ["-p -P 1", "-T x", "-P x", "-P -1", "0", "5 x", "1 2 3", "-Z"] {
+        for text in
+            ["-p -P 1", "-a -A core", "-A lgroup", "-T x", "1 0", "-P x", "-P -1", "0", "5 x", "1 2 3", "-Z"]
+        {
             assert!(matches!(options(text), Err(Failure::Usage(_) | Failure::Operand(_))), "{text}");
         }
     }

@@ -4,8 +4,8 @@ use super::options::{Options, Stamp};
 use jiff::tz::TimeZone;
 use millpond_formats::mpstat::{self as listing, Row, Table};
 use millpond_formats::print_iso;
-use millpond_model::COLUMNS;
-use millpond_observe::{Change, Frame, Interval};
+use millpond_model::{COLUMNS, Processor, Topology};
+use millpond_observe::{Change, Frame, GroupFrame, Interval};
 use serde_json::{Map, Value, json};
 
 /// With a single processor there is a head only so often.
@@ -19,13 +19,21 @@ pub struct Reports<'z> {
     table: Table,
     options: Options,
     zone: &'z TimeZone,
+    /// Where rows are of cores or chips.
+    topology: Option<Topology>,
     drawn: u32,
 }
 
 impl<'z> Reports<'z> {
     /// None is drawn yet.
     pub fn new(options: &Options, zone: &'z TimeZone) -> Self {
-        Reports { table: options.table, options: options.clone(), zone, drawn: 0 }
+        Reports { table: options.table, options: options.clone(), zone, topology: None, drawn: 0 }
+    }
+
+    /// The same on a machine whose cores and chips are known.
+    pub fn of(mut self, topology: Topology) -> Self {
+        self.topology = Some(topology);
+        self
     }
 
     /// A report: lines about changes, the time, the head, the rows; or one line of JSON. `frame` has all
@@ -53,9 +61,9 @@ impl<'z> Reports<'z> {
             text.push('\n');
         }
         self.drawn = self.drawn.wrapping_add(1);
-        if self.table == Table::Sets {
-            for set in shown.sets() {
-                self.push_row(&mut text, set.set.0, &set.interval, Some(set.size));
+        if let Some((_, _, groups)) = self.groups(shown) {
+            for group in groups {
+                self.push_row(&mut text, group.id, &group.interval, Some(group.size));
             }
         } else {
             for cpu in &shown.cpus {
@@ -64,6 +72,19 @@ impl<'z> Reports<'z> {
             }
         }
         text
+    }
+
+    /// The groups that have a row, with what JSON calls them and one of them; `None` where processors have rows.
+    fn groups(&self, shown: &Frame) -> Option<(&'static str, &'static str, Vec<GroupFrame>)> {
+        let of = |number: fn(&Processor) -> u32| {
+            shown.by(|cpu| self.topology.as_ref()?.processor(cpu.cpu).map(number))
+        };
+        match self.table {
+            Table::Sets => Some(("sets", "set", shown.sets())),
+            Table::Cores => Some(("cores", "core", of(|processor| processor.core.0))),
+            Table::Chips => Some(("chips", "chip", of(|processor| processor.chip.0))),
+            Table::Processors | Table::ProcessorsAndSets => None,
+        }
     }
 
     fn push_row(&self, text: &mut String, id: u32, interval: &Interval, last: Option<u32>) {
@@ -85,12 +106,11 @@ impl<'z> Reports<'z> {
         report.insert("time".into(), json!(print_iso(shown.wall)));
         report.insert("interval_s".into(), json!(shown.elapsed.map(|e| rounded(e.as_secs_f64()))));
         report.insert("changes".into(), changes.iter().map(change_json).collect());
-        if self.table == Table::Sets {
-            let sets = shown
-                .sets()
-                .into_iter()
-                .map(|s| figures([("set", json!(s.set)), ("size", json!(s.size))], &s.interval));
-            report.insert("sets".into(), sets.collect());
+        if let Some((many, one, groups)) = self.groups(shown) {
+            let row = |group: GroupFrame| {
+                figures([(one, json!(group.id)), ("size", json!(group.size))], &group.interval)
+            };
+            report.insert(many.into(), groups.into_iter().map(row).collect());
         } else {
             let cpus = shown
                 .cpus

@@ -4,7 +4,7 @@ use super::options::Options;
 use super::report::Reports;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, read};
-use crate::interval::{Cadence, Repetition};
+use crate::interval::{Cadence, Repetition, wait_until};
 use millpond_machine::facets::{CounterWatch, WatchOptions};
 use millpond_machine::{Absent, Clock, Counters};
 use millpond_model::Sample;
@@ -68,7 +68,7 @@ impl Watcher<'_> {
         self.explain(&told, ctx);
         let mut left = repetition.count.map(|count| count - 1);
         while left != Some(0) && !self.ends(ctx) {
-            self.clock.sleep_until(cadence.next(self.clock.now()));
+            wait_until(self.clock, self.stop, cadence.next(self.clock.now()), ctx);
             if self.ends(ctx) {
                 break;
             }

@@ -1,5 +1,4 @@
-//! Shows where programs run: for each processor, the percent of samples in which a thread of the program was
-//! found on it.
+//! Shows where programs run: for each processor, the percent of time in which a thread of the program ran on it.
 //!
 //! A program is a process, or all processes of a name, with everything that descends from them. 100 means that
 //! one of its threads was on the processor all the time.
@@ -29,31 +28,39 @@
 //! # Options
 //!
 //! ```text
-//! --frequency HZ   samples a second, 4997 if not given: an odd number stays out of step with clocks
+//! --frequency HZ   take so many samples a second instead of measuring: an odd number stays out of step with clocks
 //! ```
 //!
 //! # Columns
 //!
 //! A column per processor that is active, and the sum. On a machine of more than 32 processors only those on
-//! which one of the programs was seen in the interval. Lost samples are told on standard error.
+//! which one of the programs was seen in the interval.
 //!
-//! # What watching does
+//! # Where the figures come from
 //!
-//! Each processor that is not idle is interrupted as many times a second as there are samples: about one percent
-//! of its time. Processors that are fenced or sheltered from interrupts are sampled only if one of the programs
-//! may run there.
+//! Times are measured: a program in the kernel adds them up at each switch (`prstat -m` has its microstates from there, too).
+//! Reading them interrupts no processor, fenced ones included; a switch takes some 50 ns longer.
+//!
+//! Where the kernel takes no such program, and with `--frequency`, times are estimated from samples. Standard error
+//! says why. Each processor, idle or not, is interrupted 4997 times a second (or as often as was asked for): about one
+//! percent of its time. Processors that are fenced or sheltered from interrupts are sampled only if one of the programs
+//! may run there. A percentage is of the samples that were taken on the processor; 97 of them are good to 5 points,
+//! 4997 to 1. A slow machine takes fewer than were wanted. When a tenth is missing or one was lost, standard error says
+//! how many of how many were used, and the length of the interval.
 //!
 //! # JSON
 //!
 //! ```text
-//! {"interval_s":1.0,"samples_full":4997,"lost":0,
+//! {"interval_s":1.0,"samples":null,
 //!  "programs":[{"program":"4711","pids":[4711],
-//!               "processors":[{"cpu":0,"samples":2558,"percent":51.2},{"cpu":1,"samples":2394,"percent":47.9}]}]}
+//!               "processors":[{"cpu":0,"time_ns":512034117,"percent":51.2},{"cpu":1,"time_ns":478990020,"percent":47.9}]}]}
 //! ```
+//!
+//! Where times are estimated, `samples` says from what: `{"wanted":9994,"taken":9980,"lost":0}`, of all processors.
 //!
 //! # Status
 //!
-//! 0 (also when interrupted), or 1 when a program does not exist or the machine cannot be sampled, or 2 for what
+//! 0 (also when interrupted), or 1 when a program does not exist or the machine can neither measure nor be sampled, or 2 for what
 //! makes no sense.
 
 mod programs;
@@ -63,15 +70,16 @@ use crate::args::Parsed;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
-use crate::interval::{Cadence, Repetition};
+use crate::interval::{Cadence, Repetition, wait_until};
 use millpond_machine::Absent;
+use millpond_machine::facets::{Method, Samples};
 use millpond_model::{CpuId, Nanos, Pid};
 use millpond_session::stop_on_signal;
 use programs::Operands;
 use std::sync::atomic::Ordering;
 use table::Tables;
 
-/// Samples a second unless asked otherwise: a prime, out of step with every clock of the kernel.
+/// Samples a second where nothing measures: a prime, out of step with every clock of the kernel.
 const FREQUENCY_HZ: u64 = 4997;
 /// More would be mostly sampling.
 const FREQUENCY_HZ_MAX: u64 = 50_000;
@@ -89,35 +97,35 @@ pub(crate) const COMMAND: Command = Command {
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let operands = Operands::parse(&parsed.words())?;
-    let frequency_hz = frequency(parsed)?;
+    let method = method(parsed)?;
     let second = Repetition { interval: Nanos::from_secs(1), count: None };
     let repetition = operands.repetition.unwrap_or(second);
-    if repetition.count == Some(0) {
-        return Ok(Exit::DONE);
-    }
     let session = ctx.reading(&parsed.common)?;
     let machine = session.machine();
-    let sampler = facet("samples", machine.sampler())?;
+    let sampler = facet("where programs run", machine.sampler())?;
     let processes = read("processes", facet("processes", machine.threads())?.processes())?;
     let programs = operands.resolve(&processes)?;
     let pids: Vec<Pid> = programs.iter().flat_map(|p| p.pids.iter().copied()).collect();
     let stop = stop_on_signal();
-    let watch = sampler.watch(&pids, frequency_hz);
+    let watch = sampler.watch(&pids, method);
     let mut watch = watch.map_err(|Absent { why, what_would_help }| Complaint {
-        what: "sample processors".to_owned(),
+        what: "watch where programs run".to_owned(),
         reason: why,
         hint: what_would_help,
     })?;
+    if let Some(why) = watch.why_sampled() {
+        ctx.warn(format_args!("times are estimated from samples: {why}"));
+    }
     let clock = machine.clock();
     let mut cadence = Cadence::begin(repetition, clock.now());
     let mut tables = Tables::default();
     let mut left = repetition.count;
     while left != Some(0) && !ctx.out.is_closed() {
-        clock.sleep_until(cadence.next(clock.now()));
+        wait_until(clock, stop, cadence.next(clock.now()), ctx);
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        let residence = read("samples", watch.collect())?;
+        let residence = read("where programs run", watch.collect())?;
         if parsed.common.json {
             ctx.json(&table::json(&programs, &residence));
         } else {
@@ -129,8 +137,8 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
             ctx.out.text(&tables.draw(&programs, &residence, &active));
         }
         ctx.out.flush();
-        if residence.lost > 0 {
-            ctx.warn(format_args!("{} samples were lost", residence.lost));
+        if let Some(loss) = residence.samples.and_then(|samples| loss(samples, residence.elapsed)) {
+            ctx.warn(format_args!("{loss}"));
         }
         if residence.alive.is_empty() {
             break;
@@ -140,10 +148,44 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     Ok(Exit::DONE)
 }
 
-fn frequency(parsed: &Parsed) -> Result<u64, Failure> {
-    let Some(text) = parsed.long_value("frequency") else { return Ok(FREQUENCY_HZ) };
+/// What is said of samples that are missing; nothing while it is less than a tenth and none was lost.
+fn loss(samples: Samples, elapsed: Nanos) -> Option<String> {
+    let Samples { wanted, taken, lost } = samples;
+    let is_short = taken < wanted - wanted / 10;
+    let lost = if lost > 0 { format!(", {lost} of them lost") } else { String::new() };
+    (is_short || !lost.is_empty()).then(|| {
+        format!(
+            "{taken} of {wanted} samples were used in {:.3} s ({} missing{lost}): percentages are of those",
+            elapsed.as_secs_f64(),
+            wanted.saturating_sub(taken)
+        )
+    })
+}
+
+fn method(parsed: &Parsed) -> Result<Method, Failure> {
+    let Some(text) = parsed.long_value("frequency") else { return Ok(Method::MeasureOrSample(FREQUENCY_HZ)) };
     let value = text.parse().ok().filter(|hz| (1..=FREQUENCY_HZ_MAX).contains(hz));
-    value.ok_or_else(|| {
+    value.map(Method::Sample).ok_or_else(|| {
         Failure::Operand(format!("`{text}` is not a frequency (1 to {FREQUENCY_HZ_MAX} samples a second)"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_samples_are_told_with_the_interval() {
+        let of = |wanted, taken, lost| loss(Samples { wanted, taken, lost }, Nanos::from_millis(1_003));
+        assert_eq!(of(1000, 995, 0), None);
+        assert_eq!(of(1000, 1001, 0), None);
+        assert_eq!(
+            of(9994, 1020, 0).unwrap(),
+            "1020 of 9994 samples were used in 1.003 s (8974 missing): percentages are of those"
+        );
+        assert_eq!(
+            of(1000, 990, 10).unwrap(),
+            "990 of 1000 samples were used in 1.003 s (10 missing, 10 of them lost): percentages are of those"
+        );
+    }
 }

@@ -37,9 +37,9 @@ impl Tables {
         for program in programs {
             text += &format!("{:NAME_WIDTH$}", program.name);
             for cpu in &columns {
-                text += &format!(" {:5.1}", percent(samples(program, residence, Some(*cpu)), residence));
+                text += &format!(" {:5.1}", percent(time(program, residence, Some(*cpu)), residence));
             }
-            text += &format!(" {:5.1}\n", percent(samples(program, residence, None), residence));
+            text += &format!(" {:5.1}\n", percent(time(program, residence, None), residence));
         }
         self.shown = columns;
         text
@@ -55,15 +55,15 @@ fn columns(residence: &Residence, active: &[CpuId]) -> Vec<CpuId> {
     active.iter().copied().chain(seen).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// The samples of a program on one processor, or on all.
-fn samples(program: &Program, residence: &Residence, cpu: Option<CpuId>) -> u64 {
+/// The time of a program on one processor, or on all, in nanoseconds.
+fn time(program: &Program, residence: &Residence, cpu: Option<CpuId>) -> u64 {
     let ours = residence.sightings.iter().filter(|s| program.pids.contains(&s.pid));
-    ours.filter(|s| cpu.is_none_or(|cpu| s.cpu == cpu)).map(|s| s.samples).sum()
+    ours.filter(|s| cpu.is_none_or(|cpu| s.cpu == cpu)).map(|s| s.time.0).sum()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "percents need three digits")]
-fn percent(samples: u64, residence: &Residence) -> f64 {
-    if residence.full == 0 { 0.0 } else { 100.0 * samples as f64 / residence.full as f64 }
+fn percent(time: u64, residence: &Residence) -> f64 {
+    if residence.elapsed.0 == 0 { 0.0 } else { 100.0 * time as f64 / residence.elapsed.0 as f64 }
 }
 
 /// The same for programs.
@@ -71,17 +71,16 @@ pub fn json(programs: &[Program], residence: &Residence) -> Value {
     let cpus: BTreeSet<CpuId> = residence.sightings.iter().map(|s| s.cpu).collect();
     let program = |program: &Program| {
         let processor = |cpu: &CpuId| {
-            let samples = samples(program, residence, Some(*cpu));
-            let percent = (percent(samples, residence) * 10.0).round() / 10.0;
-            (samples > 0).then(|| json!({"cpu": cpu, "samples": samples, "percent": percent}))
+            let time = time(program, residence, Some(*cpu));
+            let percent = (percent(time, residence) * 10.0).round() / 10.0;
+            (time > 0).then(|| json!({"cpu": cpu, "time_ns": time, "percent": percent}))
         };
         let processors: Vec<Value> = cpus.iter().filter_map(processor).collect();
         json!({"program": program.name, "pids": program.pids, "processors": processors})
     };
     json!({
         "interval_s": (residence.elapsed.as_secs_f64() * 1000.0).round() / 1000.0,
-        "samples_full": residence.full,
-        "lost": residence.lost,
+        "samples": residence.samples.map(|s| json!({"wanted": s.wanted, "taken": s.taken, "lost": s.lost})),
         "programs": programs.iter().map(program).collect::<Vec<_>>(),
     })
 }
@@ -89,18 +88,21 @@ pub fn json(programs: &[Program], residence: &Residence) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millpond_machine::facets::Sighting;
+    use millpond_machine::facets::{Samples, Sighting};
     use millpond_model::{Nanos, Pid};
 
     fn residence(sightings: &[(u32, u32, u64)]) -> Residence {
         let sightings = sightings.iter();
         Residence {
             elapsed: Nanos::from_secs(1),
-            full: 1000,
             sightings: sightings
-                .map(|(cpu, pid, samples)| Sighting { cpu: CpuId(*cpu), pid: Pid(*pid), samples: *samples })
+                .map(|(cpu, pid, ms)| Sighting {
+                    cpu: CpuId(*cpu),
+                    pid: Pid(*pid),
+                    time: Nanos::from_millis(*ms),
+                })
                 .collect(),
-            lost: 0,
+            samples: None,
             alive: vec![Pid(1)],
         }
     }
@@ -152,7 +154,13 @@ cg                31.2  50.0  81.2
     fn json_lists_only_where_a_program_was_seen() {
         let programs = [program("cg", &[4])];
         let value = json(&programs, &residence(&[(0, 4, 512), (1, 9, 5)]));
-        assert_eq!(value["programs"][0]["processors"], json!([{"cpu": 0, "samples": 512, "percent": 51.2}]));
-        assert_eq!((value["interval_s"].as_f64(), value["samples_full"].as_u64()), (Some(1.0), Some(1000)));
+        assert_eq!(
+            value["programs"][0]["processors"],
+            json!([{"cpu": 0, "time_ns": 512_000_000, "percent": 51.2}])
+        );
+        assert_eq!((value["interval_s"].as_f64(), &value["samples"]), (Some(1.0), &Value::Null));
+        let samples = Some(Samples { wanted: 1000, taken: 990, lost: 10 });
+        let value = json(&programs, &Residence { samples, ..residence(&[]) });
+        assert_eq!(value["samples"], json!({"wanted": 1000, "taken": 990, "lost": 10}));
     }
 }

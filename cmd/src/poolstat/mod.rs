@@ -81,7 +81,7 @@ use crate::caps::{self, CapRow, Caps};
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure, facet, read};
-use crate::interval::Cadence;
+use crate::interval::{Cadence, wait_until};
 use crate::pools;
 use millpond_formats::pools::poolstat::{STATE_CHANGE, default_table, table};
 use millpond_formats::{mpstat as stamps, print_iso};
@@ -135,7 +135,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let mut left = repetition.map_or(Some(0), |r| r.count.map(|count| count - 1));
     while left != Some(0) && !stop.load(Ordering::Relaxed) && !ctx.out.is_closed() {
         let Some(cadence) = &mut cadence else { break };
-        clock.sleep_until(cadence.next(clock.now()));
+        wait_until(clock, stop, cadence.next(clock.now()), ctx);
         if stop.load(Ordering::Relaxed) {
             break;
         }

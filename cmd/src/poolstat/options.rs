@@ -61,9 +61,6 @@ impl Options {
         let repetition = Repetition::parse(&parsed.words()).map_err(|failure| {
             if let Failure::Operand(why) = failure { Failure::Usage(why) } else { failure }
         })?;
-        if repetition.is_some_and(|r| r.count == Some(0)) {
-            return Err(Failure::Usage("a count is at least 1".into()));
-        }
         let pools = named_pools(parsed)?;
         let caps = parsed.long("caps");
         Ok(Options { pools, fields, stamp, caps, json: parsed.common.json, repetition })

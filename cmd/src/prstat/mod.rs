@@ -137,7 +137,7 @@ use crate::caps::{self, Caps};
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
-use crate::interval::{Cadence, Repetition};
+use crate::interval::{Cadence, Repetition, wait_until};
 use crate::pools;
 use millpond_formats::mpstat as stamps;
 use millpond_machine::facets::{CensusWatch, Depth};
@@ -182,6 +182,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let endless = real.then(Options::endless);
     let paints = real && !options.scrolls && !options.json && ctx.given().is_none() && output_is_terminal();
     let reports = Reports { options: &options, users: census.users() };
+    ctx.shows_progress &= !paints;
     let stop = stop_on_signal();
     let mut show = Show {
         session: &session,
@@ -265,7 +266,7 @@ impl Show<'_> {
     ) -> Result<(), Failure> {
         let mut left = repetition.count.map(|count| count - 1);
         while left != Some(0) && !self.ends(ctx) {
-            clock.sleep_until(cadence.next(clock.now()));
+            wait_until(clock, self.stop, cadence.next(clock.now()), ctx);
             if self.ends(ctx) {
                 break;
             }

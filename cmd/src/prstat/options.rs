@@ -102,9 +102,6 @@ impl Options {
             Some(other) => return usage(format!("-d takes u or d, not `{other}`")),
         };
         let repetition = Repetition::parse(&parsed.words())?;
-        if repetition.is_some_and(|r| r.count == Some(0)) {
-            return Err(Failure::Operand("a count is at least 1".into()));
-        }
         let grouping = grouping(parsed)?;
         let microstates = match (parsed.has('m'), parsed.has('v')) {
             (true, _) => Some(Microstates::All),

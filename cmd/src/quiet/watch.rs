@@ -4,6 +4,7 @@ use super::options::Options;
 use crate::command::dispatch;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
+use crate::interval::{wait_ends, wait_toward};
 use crate::operands::expand;
 use crate::psrset;
 use millpond_machine::facets::{Job, WatchedJob};
@@ -67,8 +68,10 @@ pub fn run(session: &Session, options: &Options, ctx: &mut Ctx<'_>) -> Result<Ru
     let end = options.time.map_or(Nanos(u64::MAX), |time| clock.now() + time);
     let mut beside = Beside { machine, set, before: cpus.clone(), events: Vec::new(), failed: false };
     let mut stretches: Vec<Stretch> = Vec::new();
+    // The terminal is the command's.
+    ctx.shows_progress &= child.is_none();
     loop {
-        clock.sleep_until(end.min(clock.now() + LOOK));
+        wait_toward(clock, LOOK, end, ctx);
         let ended = child.as_mut().is_some_and(|child| child.ended().is_some());
         let is_over = ended || clock.now() >= end || stop.load(Ordering::Relaxed) || ctx.out.is_closed();
         let goes_on = beside.look();
@@ -77,6 +80,7 @@ pub fn run(session: &Session, options: &Options, ctx: &mut Ctx<'_>) -> Result<Ru
         }
         keep(&mut stretches, read("disturbances", watch.collect())?.stretches);
     }
+    wait_ends(ctx);
     let mut seen = read("disturbances", watch.collect())?;
     keep(&mut stretches, std::mem::take(&mut seen.stretches));
     if let Some(status) = child.as_mut().and_then(Child::ended).filter(|status| *status != 0) {

@@ -2,9 +2,9 @@
 
 use super::Seen;
 use crate::program::Program;
-use millpond_machine::facets::{OccupancyWatch, Residence};
+use millpond_machine::facets::{Method, OccupancyWatch, Residence};
 use millpond_machine::{Absent, Machine};
-use millpond_model::{CpuId, Pid};
+use millpond_model::{CpuId, Nanos, Pid};
 use std::collections::BTreeMap;
 
 /// Out of step with every clock and tick.
@@ -24,7 +24,8 @@ impl<'m> Watch<'m> {
     /// Begins to watch.
     pub fn begin(machine: &'m dyn Machine, programs: &[Program]) -> Watch<'m> {
         let pids: Vec<Pid> = programs.iter().map(Program::pid).collect();
-        let source = machine.sampler().and_then(|sampler| sampler.watch(&pids, FREQUENCY_HZ));
+        let source =
+            machine.sampler().and_then(|sampler| sampler.watch(&pids, Method::MeasureOrSample(FREQUENCY_HZ)));
         Watch { source, seen: BTreeMap::new(), seconds: 0 }
     }
 
@@ -42,11 +43,11 @@ impl<'m> Watch<'m> {
 
     /// Takes what was seen since the last time, which should be about a second.
     pub fn collect(&mut self) {
-        let Some(residence) = self.take().filter(|residence| residence.full > 0) else { return };
+        let Some(residence) = self.take().filter(|residence| residence.elapsed.0 > 0) else { return };
         for sighting in residence.sightings {
             let seconds = self.seen.entry((sighting.pid, sighting.cpu)).or_default();
             seconds.resize(self.seconds, 0.0);
-            seconds.push(percent(sighting.samples, residence.full));
+            seconds.push(percent(sighting.time, residence.elapsed));
         }
         self.seconds += 1;
     }
@@ -75,8 +76,7 @@ impl<'m> Watch<'m> {
     }
 }
 
-/// A share in percent. More than 100 are possible only by the sampler's own noise.
-fn percent(samples: u64, full: u64) -> f64 {
-    let exact = |count: u64| u32::try_from(count).map_or(f64::MAX, f64::from);
-    (exact(samples) * 100.0 / exact(full)).min(100.0)
+/// A share in percent. More than 100 are possible only by the moments that reading takes.
+fn percent(time: Nanos, elapsed: Nanos) -> f64 {
+    (time.as_secs_f64() * 100.0 / elapsed.as_secs_f64()).min(100.0)
 }

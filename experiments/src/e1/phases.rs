@@ -7,7 +7,9 @@ use super::{Event, Figures, Options};
 use crate::program::Program;
 use crate::sets::{self, MadeSet, Shelter};
 use crate::{Facts, Failure};
-use millpond_machine::facets::{CounterWatch, CreateOptions, OccupancyWatch, ProcessorStatus, WatchOptions};
+use millpond_machine::facets::{
+    CounterWatch, CreateOptions, Method, OccupancyWatch, ProcessorStatus, WatchOptions,
+};
 use millpond_model::{CpuId, CpuSet, Nanos, Pid, PsetId};
 use millpond_observe::Frame;
 use millpond_session::Session;
@@ -185,7 +187,10 @@ impl Lab<'_, '_> {
         // Read twice in a phase: that costs a sheltered processor two interrupts, which is less than not knowing.
         let counts = counters.watch(WatchOptions { touch_fenced: true }).map_err(Failure::NotHere)?;
         // Where there are no samples, the system calls tell where it ran.
-        let sightings = machine.sampler().and_then(|sampler| sampler.watch(&[near], FREQUENCY_HZ)).ok();
+        let sightings = machine
+            .sampler()
+            .and_then(|sampler| sampler.watch(&[near], Method::MeasureOrSample(FREQUENCY_HZ)))
+            .ok();
         Ok(Watches { counts, sightings })
     }
 
@@ -200,7 +205,7 @@ impl Lab<'_, '_> {
         self.wait(Nanos::from_secs(self.options.seconds))?;
         let after = counts.sample().map_err(Failure::refused("read counters"))?;
         let seen = sightings.as_mut().and_then(|watch| watch.collect().ok()).and_then(|residence| {
-            residence.sightings.into_iter().max_by_key(|sighting| sighting.samples).map(|most| most.cpu)
+            residence.sightings.into_iter().max_by_key(|sighting| sighting.time).map(|most| most.cpu)
         });
         let names_after = self.session.interrupt_counts().map_err(Failure::NotHere)?;
         let frame = Frame::between(&before, &after);

@@ -20,7 +20,7 @@ use super::roles::observed;
 use crate::Failure;
 use crate::published::{Bench, Choices, Experiment, Findings, Kind, Lab, Opt, SECONDS, mpstat, real};
 use crate::sets::Shelter;
-use millpond_machine::facets::WatchOptions;
+use millpond_machine::facets::{Method, WatchOptions};
 use millpond_model::{Column, CpuId, CpuSet, Nanos};
 use millpond_observe::Frame;
 use millpond_session::SIMULATED;
@@ -106,14 +106,14 @@ fn play(lab: &mut Lab<'_>, choices: &Choices, phase: u64, findings: &mut Finding
     let mut watch = counters.watch(WatchOptions::default()).map_err(Failure::NotHere)?;
     let sampler = bench.machine().sampler().map_err(Failure::NotHere)?;
     lab.pass(&bench, WARM_UP)?;
-    let mut sightings = sampler.watch(&[stream], 100).map_err(Failure::NotHere)?;
+    let mut sightings = sampler.watch(&[stream], Method::Sample(100)).map_err(Failure::NotHere)?;
     let done_before = bench.simulation()?.operations_by_thread(stream);
     let before = watch.sample().map_err(Failure::refused("count"))?;
     lab.pass(&bench, Nanos::from_secs(seconds))?;
     let after = watch.sample().map_err(Failure::refused("count"))?;
     let done = bench.simulation()?.operations_by_thread(stream);
     let seen = sightings.collect().map_err(Failure::refused("watch where the stream runs"))?;
-    let seen = seen.sightings.into_iter().max_by_key(|sighting| sighting.samples).map(|most| most.cpu);
+    let seen = seen.sightings.into_iter().max_by_key(|sighting| sighting.time).map(|most| most.cpu);
     let frame = Frame::between(&before, &after);
     let speeds: Vec<f64> = done
         .iter()

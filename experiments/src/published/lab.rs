@@ -7,7 +7,7 @@ use super::fits::Parameter;
 use crate::Failure;
 use crate::sets::{self, MadeSet};
 use millpond_machine::Machine;
-use millpond_machine::facets::{CreateOptions, Residence};
+use millpond_machine::facets::{CreateOptions, Method, Residence};
 use millpond_model::{CpuId, Nanos, Pid, State, Topology};
 use millpond_session::{FieldChange, Load, Outcome, Session, Simulation, Unit, Workload, machine_field};
 use serde_json::Value;
@@ -136,7 +136,7 @@ impl<'a> Lab<'a> {
     /// As [`Lab::pass`].
     pub fn watch(&self, bench: &Bench, pids: &[Pid], seconds: u64) -> Result<Watched, Failure> {
         let sampler = bench.machine().sampler().map_err(Failure::NotHere)?;
-        let mut watch = sampler.watch(pids, FREQUENCY_HZ).map_err(Failure::NotHere)?;
+        let mut watch = sampler.watch(pids, Method::Sample(FREQUENCY_HZ)).map_err(Failure::NotHere)?;
         let before = bench.operations(pids)?;
         let mut residence = Vec::new();
         for _ in 0..seconds {
@@ -165,7 +165,7 @@ impl Watched {
     pub fn samples(&self, pid: Pid, cpu: CpuId) -> Vec<u64> {
         let of = |residence: &Residence| {
             let here = residence.sightings.iter().filter(|seen| (seen.pid, seen.cpu) == (pid, cpu));
-            here.map(|seen| seen.samples).sum()
+            here.map(|seen| seen.time.0 * FREQUENCY_HZ / 1_000_000_000).sum()
         };
         self.residence.iter().map(of).collect()
     }

@@ -34,6 +34,7 @@ pub mod latency;
 pub mod microstates;
 mod object;
 mod refused;
+pub mod residence;
 mod words;
 
 pub use image::Image;

@@ -17,6 +17,10 @@ pub enum Table {
     ProcessorsAndSets,
     /// A row per set, with how many processors it has.
     Sets,
+    /// A row per core, with how many processors it has.
+    Cores,
+    /// A row per chip, with how many processors it has.
+    Chips,
 }
 
 /// A row, not yet rounded.
@@ -43,6 +47,8 @@ pub fn push_head(table: Table, steal: bool, text: &mut String) {
         Table::Processors => ("CPU", ""),
         Table::ProcessorsAndSets => ("CPU", " set"),
         Table::Sets => ("SET", " sze"),
+        Table::Cores => ("COR", " sze"),
+        Table::Chips => ("CHP", " sze"),
     };
     text.push_str(first);
     text.push_str(" minf mjf xcal  intr ithr  csw icsw migr smtx  srw syscl  usr sys  wt idl");

@@ -1,7 +1,8 @@
 //! Rates and shares of an interval, by processor and by set.
 
 use crate::change::pairs;
-use millpond_model::{COLUMNS, Column, CpuId, CpuSample, Nanos, PsetId, Sample, Ticks, WallTime};
+use millpond_model::{COLUMNS, Column, CpuId, CpuSample, CpuSet, Nanos, PsetId, Sample, Ticks, WallTime};
+use std::collections::BTreeMap;
 
 /// Where time went, in percent of all time. The parts add up to 100, or are all 0 if there was no time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -137,11 +138,11 @@ pub struct CpuFrame {
     pub interval: Interval,
 }
 
-/// A set's part of a frame.
+/// The part of a frame that belongs to a group of processors: a set, a core, a chip.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SetFrame {
-    /// Which; [`PsetId::DEFAULT`] is the default set.
-    pub set: PsetId,
+pub struct GroupFrame {
+    /// Its number.
+    pub id: u32,
     /// How many active processors it has, at least 1.
     pub size: u32,
     /// What they did together.
@@ -209,19 +210,32 @@ impl Frame {
 
     /// The sets that have an active processor, ascending, the default set among them.
     #[must_use]
-    pub fn sets(&self) -> Vec<SetFrame> {
-        let mut ids: Vec<PsetId> = self.cpus.iter().map(|cpu| cpu.set).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        let frame = |set: PsetId| {
-            let members = || self.cpus.iter().filter(move |cpu| cpu.set == set).map(|cpu| &cpu.interval);
-            SetFrame {
-                set,
-                size: u32::try_from(members().count()).unwrap_or(u32::MAX),
-                interval: Interval::sum(members()),
+    pub fn sets(&self) -> Vec<GroupFrame> {
+        self.by(|cpu| Some(cpu.set.0))
+    }
+
+    /// The groups that have an active processor, ascending: what their processors did together, rates as sums and shares of all their time.
+    /// `group` is the number of a processor's group; one without is in none.
+    #[must_use]
+    pub fn by(&self, group: impl Fn(&CpuFrame) -> Option<u32>) -> Vec<GroupFrame> {
+        let mut members: BTreeMap<u32, Vec<&Interval>> = BTreeMap::new();
+        for cpu in &self.cpus {
+            if let Some(group) = group(cpu) {
+                members.entry(group).or_default().push(&cpu.interval);
             }
+        }
+        let frame = |(id, members): (u32, Vec<&Interval>)| GroupFrame {
+            id,
+            size: u32::try_from(members.len()).unwrap_or(u32::MAX),
+            interval: Interval::sum(members.into_iter()),
         };
-        ids.into_iter().map(frame).collect()
+        members.into_iter().map(frame).collect()
+    }
+
+    /// What some processors did together; nothing where none of them was active.
+    #[must_use]
+    pub fn together(&self, cpus: &CpuSet) -> Option<GroupFrame> {
+        self.by(|cpu| cpus.contains(cpu.cpu).then_some(0)).pop()
     }
 }
 
@@ -298,10 +312,10 @@ pub(crate) mod tests {
             let frame = Frame::since_boot(&sample);
             let sets = frame.sets();
             prop_assert_eq!(sets.iter().map(|s| s.size as usize).sum::<usize>(), frame.cpus.len());
-            prop_assert!(sets.is_sorted_by_key(|s| s.set));
+            prop_assert!(sets.is_sorted_by_key(|s| s.id));
             for set in &sets {
                 prop_assert!(set.size > 0);
-                let members = frame.clone().of_set(set.set);
+                let members = frame.clone().of_set(PsetId(set.id));
                 for column in COLUMNS {
                     let sum = members.cpus.iter().try_fold(0.0, |sum, m| Some(sum + m.interval.rate(column)?));
                     match (set.interval.rate(column), sum) {

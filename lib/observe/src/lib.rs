@@ -38,5 +38,5 @@ pub mod recording;
 pub use census::{Follower, Picture, percents};
 pub use change::{Change, Scope, changes};
 pub use cpi::{Distribution, Interval as CountedInterval, between, cycles_per_instruction};
-pub use frame::{CpuFrame, Frame, Interval, SetFrame, Shares};
+pub use frame::{CpuFrame, Frame, GroupFrame, Interval, Shares};
 pub use quiet::{Broken, Limit, Quiet, QuietLine, Verdict};

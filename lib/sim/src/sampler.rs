@@ -1,31 +1,26 @@
-//! The sampler facet: where the threads of programs ran. A simulated machine need not sample: it says as many samples as
-//! the time in question is worth.
+//! The sampler facet: where the threads of programs ran. A simulated machine need not sample: it knows.
 
 use crate::machine::SimMachine;
 use crate::tables::Tables;
-use millpond_machine::facets::{OccupancyWatch, Residence, Sighting};
+use millpond_machine::facets::{Method, OccupancyWatch, Residence, Sighting};
 use millpond_machine::{Absent, Refusal, Sampler};
 use millpond_model::{CpuId, Nanos, Pid};
 use std::collections::BTreeMap;
 
-/// Nanoseconds in a second.
-const SECOND: u64 = 1_000_000_000;
-
 impl Sampler for SimMachine {
-    fn watch(&self, pids: &[Pid], frequency_hz: u64) -> Result<Box<dyn OccupancyWatch + '_>, Absent> {
+    fn watch(&self, pids: &[Pid], _: Method) -> Result<Box<dyn OccupancyWatch + '_>, Absent> {
         self.edit(|s| {
             s.kernel.watch(true);
             s.residence.clear();
         });
         let since = self.view(crate::SimState::now);
-        Ok(Box::new(Watch { machine: self, pids: pids.to_vec(), frequency_hz, since }))
+        Ok(Box::new(Watch { machine: self, pids: pids.to_vec(), since }))
     }
 }
 
 struct Watch<'a> {
     machine: &'a SimMachine,
     pids: Vec<Pid>,
-    frequency_hz: u64,
     since: Nanos,
 }
 
@@ -37,10 +32,14 @@ impl OccupancyWatch for Watch<'_> {
         self.since = now;
         Ok(self.machine.view(|s| self.residence(&s.tables, spent, elapsed)))
     }
+
+    fn why_sampled(&self) -> Option<&str> {
+        None
+    }
 }
 
 impl Watch<'_> {
-    /// What the watched programs spent where, as samples.
+    /// What the watched programs spent where, on each processor.
     fn residence(
         &self,
         tables: &Tables,
@@ -57,20 +56,14 @@ impl Watch<'_> {
         let cpus: Vec<CpuId> = tables.processors.keys().copied().collect();
         let sighting = |((pid, cpu), time): ((Pid, u32), u64)| {
             let cpu = *cpus.get(cpu as usize)?;
-            Some(Sighting { cpu, pid, samples: self.samples(time) })
+            Some(Sighting { cpu, pid, time: Nanos(time) })
         };
         Residence {
             elapsed,
-            full: self.samples(elapsed.0),
             sightings: by_program.into_iter().filter_map(sighting).collect(),
-            lost: 0,
+            samples: None,
             alive: self.pids.iter().copied().filter(|pid| self.lives(tables, *pid)).collect(),
         }
-    }
-
-    fn samples(&self, time: u64) -> u64 {
-        let samples = u128::from(time) * u128::from(self.frequency_hz) / u128::from(SECOND);
-        u64::try_from(samples).unwrap_or(u64::MAX)
     }
 
     /// The watched process that a process is, or the nearest that it descends from.

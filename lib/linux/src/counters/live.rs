@@ -4,6 +4,7 @@
 //! least. What the machine or the rights of the tests do not allow is skipped, and says why.
 
 use super::placement::{Placement, Placements};
+use super::residence::MeasuredOccupancy;
 use super::sampler::LinuxOccupancy;
 use super::watch::LinuxWatch;
 use crate::{Os, Root};
@@ -234,17 +235,39 @@ fn involuntary_switches_are_switches_and_time_does_not_go_back() {
 }
 
 #[test]
-fn sheltered_processors_have_rows_from_tables_only() {
+fn sheltered_processors_have_every_column_that_programs_count() {
+    let os = machine();
+    let last = cpus().last().copied();
+    let sheltered = CpuSet::from_iter(last);
+    let placements = move || Ok(Rc::new(Placement { sheltered: sheltered.clone(), ..Placement::default() }));
+    let mut watch = LinuxWatch::start(&os, Box::new(placements), WatchOptions::default()).unwrap();
+    let sample = watch.sample().unwrap();
+    if watch.explain().iter().any(|line| line.starts_with("perf events are used because")) {
+        let name = "counters::live::sheltered_processors_have_every_column_that_programs_count";
+        return println!("skipped: {name}: {:?}", watch.explain().last());
+    }
+    let rows = |of: bool| sample.cpus.iter().filter(move |row| (Some(row.cpu) == last) == of);
+    let (row, other) = (rows(true).next().unwrap(), rows(false).next());
+    for column in millpond_model::COLUMNS {
+        let counted = row.events[column.index()].is_some();
+        assert!(other.is_none_or(|other| other.events[column.index()].is_some() == counted), "{column}");
+    }
+    assert!(row.events[Column::Syscl.index()].is_some() && row.events[Column::Csw.index()].is_some());
+    assert!(!sample.missing.iter().any(|why| why.contains("sheltered")), "{:?}", sample.missing);
+}
+
+#[test]
+fn sheltered_processors_have_rows_from_tables_only_where_reading_would_interrupt_them() {
     let os = machine();
     let all: Vec<CpuId> = cpus();
     let sheltered = CpuSet::from_iter(all.last().copied());
     let placements = move || Ok(Rc::new(Placement { sheltered: sheltered.clone(), ..Placement::default() }));
-    let mut watch = LinuxWatch::start(&os, Box::new(placements), WatchOptions::default()).unwrap();
+    let mut watch = LinuxWatch::start_without_programs(&os, Box::new(placements)).unwrap();
     let sample = watch.sample().unwrap();
     let row = sample.cpus.iter().find(|c| Some(&c.cpu) == all.last()).unwrap();
     assert_eq!(row.events[Column::Syscl.index()], None);
     assert!(row.events[Column::Intr.index()].is_some() && row.events[Column::Ithr.index()].is_some());
-    assert!(sample.missing.iter().any(|why| why.contains("left alone")), "{:?}", sample.missing);
+    assert!(sample.missing.iter().any(|why| why.contains("would interrupt them")), "{:?}", sample.missing);
     let is_received = watch.explain().iter().any(|line| line.contains("instead of sent"));
     assert_eq!(
         row.events[Column::Xcal.index()].is_some(),
@@ -260,10 +283,25 @@ fn sheltered_processors_have_rows_from_tables_only() {
 fn samples_find_a_program_and_its_children_where_they_run() {
     let os = machine();
     let own = Pid(std::process::id());
-    let mut watch = match LinuxOccupancy::start(&os.root, nobody(), &[own], 4997) {
+    let mut watch = match LinuxOccupancy::start(&os.root, nobody(), &[own], 4997, None) {
         Ok(watch) => watch,
         Err(absent) => return eprintln!("skipped: {absent}"),
     };
+    find_a_child(&mut watch, own);
+}
+
+#[test]
+fn switches_find_a_program_and_its_children_where_they_run() {
+    let own = Pid(std::process::id());
+    match MeasuredOccupancy::start(&machine(), &[own]) {
+        Ok(mut watch) => find_a_child(&mut watch, own),
+        Err(why) => println!(
+            "skipped: counters::live::switches_find_a_program_and_its_children_where_they_run: {why}"
+        ),
+    }
+}
+
+fn find_a_child(watch: &mut dyn OccupancyWatch, own: Pid) {
     for cpu in cpus().into_iter().take(2) {
         watch.collect().unwrap();
         // A child that does not exist yet, and works for as long as it takes to count so far.
@@ -273,7 +311,46 @@ fn samples_find_a_program_and_its_children_where_they_run() {
         });
         let residence = watch.collect().unwrap();
         assert!(residence.sightings.iter().all(|s| s.pid == own));
-        assert!(residence.sightings.iter().any(|s| s.cpu == cpu && s.samples > 0), "{residence:?}");
+        assert!(residence.sightings.iter().any(|s| s.cpu == cpu && s.time.0 > 0), "{residence:?}");
         assert_eq!(residence.alive, [own]);
     }
+}
+
+/// Processor time that a thread of this process has used.
+fn thread_time() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    u64::try_from(now.tv_sec * 1_000_000_000 + now.tv_nsec).unwrap()
+}
+
+/// A thread that computes without a pause is seen for as long as it had a processor, also while nothing switches. The program's time is
+/// between what two looks of the thread itself say before and after, whatever else the machine does.
+#[test]
+fn a_spinning_program_is_seen_for_all_the_time_that_it_had() {
+    let name = "counters::live::a_spinning_program_is_seen_for_all_the_time_that_it_had";
+    let child = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn();
+    let mut child = child.unwrap();
+    let pid = Pid(child.id());
+    let used = || -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
+        text.split_whitespace().next().unwrap().parse().unwrap()
+    };
+    match MeasuredOccupancy::start(&machine(), &[pid]) {
+        Err(why) => println!("skipped: {name}: {why}"),
+        Ok(mut watch) => {
+            // What the kernel says lags behind by up to a tick where nothing switches.
+            const TICKS: u64 = 40_000_000;
+            watch.collect().unwrap();
+            let before = used();
+            let mut seen = 0;
+            while used() - before < 200_000_000 {
+                let began = thread_time();
+                while thread_time() - began < 1_000_000 {}
+                seen += watch.collect().unwrap().sightings.iter().map(|s| s.time.0).sum::<u64>();
+            }
+            let used = used() - before;
+            assert!(seen + TICKS >= used && seen <= used + TICKS, "seen {seen}, used {used}");
+        }
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

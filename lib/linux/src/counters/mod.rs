@@ -5,22 +5,23 @@
 //! Two sources are joined per processor. The tables of `/proc` are free and count since boot: time by use
 //! (`/proc/stat`, whose `cpuN` lines also say which processors are active), interrupts (`/proc/interrupts`),
 //! the deferred work of devices (`/proc/softirqs`) and, where the kernel keeps it, time slices
-//! (`/proc/schedstat`). Everything else is counted by *performance events* that we open for as long as a watch
-//! lives, one group of them per processor (`events` is the catalogue: which event makes which column).
+//! (`/proc/schedstat`). Everything else is counted for as long as a watch lives: by programs in the kernel at
+//! tracepoints (`shared`), and where the kernel does not take one, by *performance events*, one group of them
+//! per processor (`events` is the catalogue: which event makes which column).
 //!
 //! ```text
 //!   /proc tables ────────────┐
-//!                            ├──▶ join by processor ──▶ never back ──▶ Sample
+//!   programs in the kernel ──┼──▶ join by processor ──▶ never back ──▶ Sample
 //!   a group per processor ───┘         │
-//!        not on sheltered processors ──┘ their rows are made of /proc alone
+//!        not on sheltered processors ──┘ their rows lack what only events can tell
 //! ```
 //!
 //! # What an observer does to the observed
 //!
-//! Reading another processor's events interrupts that processor, once per group. Hence the groups, and hence
-//! *sheltered* processors (members of exclusive sets, those without interrupts, those isolated at boot) are
-//! left alone unless the watcher asks: their rows lack what only events can tell. Two things reach them all
-//! the same: starting and ending a watch patches the kernel's code, for which it interrupts every processor
+//! What programs counted is read from memory, and interrupts no processor: sheltered ones have these columns
+//! as all others do. Reading another processor's events interrupts that processor, once per group. Hence the groups, and hence
+//! events of *sheltered* processors (members of exclusive sets, those without interrupts, those isolated at boot) are
+//! not read unless the watcher asks. Two things reach them all the same: starting and ending a watch patches the kernel's code, for which it interrupts every processor
 //! a few times, and while system calls are counted anywhere each of them, everywhere, takes some 30 ns more.
 //!
 //! # What follows
@@ -30,7 +31,7 @@
 //! * What cannot be counted is `None`, and [`Sample::missing`] says why, per column.
 //! * The tracing files are read wherever they are mounted, and through an unattached mount where they are not.
 //!
-//! Statistical samples of where a program runs are another matter: see `sampler`.
+//! Where a program runs is another matter: see `residence`, and `sampler` for where that is not to be had.
 //!
 //! [`Sample::missing`]: millpond_model::Sample::missing
 
@@ -45,6 +46,7 @@ mod perf;
 mod placement;
 mod proc;
 mod records;
+mod residence;
 mod ring;
 mod sampler;
 pub(crate) mod schedstat;
@@ -58,7 +60,7 @@ pub(crate) use perf::allow_descriptors;
 pub(crate) use proc::now;
 
 use crate::{LinuxMachine, Root};
-use millpond_machine::facets::{CounterWatch, Counters, OccupancyWatch, Sampler, WatchOptions};
+use millpond_machine::facets::{CounterWatch, Counters, Method, OccupancyWatch, Sampler, WatchOptions};
 use millpond_machine::{Absent, Refusal};
 use millpond_model::{CpuId, Nanos, Pid, Sample};
 
@@ -106,8 +108,17 @@ impl Counters for LinuxMachine {
 }
 
 impl Sampler for LinuxMachine {
-    fn watch(&self, pids: &[Pid], frequency_hz: u64) -> Result<Box<dyn OccupancyWatch + '_>, Absent> {
+    fn watch(&self, pids: &[Pid], method: Method) -> Result<Box<dyn OccupancyWatch + '_>, Absent> {
         let root: &Root = &self.os.root;
-        Ok(Box::new(sampler::LinuxOccupancy::start(root, self.placements(), pids, frequency_hz)?))
+        let sampled = |hz, why| sampler::LinuxOccupancy::start(root, self.placements(), pids, hz, why);
+        match method {
+            Method::MeasureOrSample(hz) if root.live => {
+                match residence::MeasuredOccupancy::start(&self.os, pids) {
+                    Ok(watch) => Ok(Box::new(watch)),
+                    Err(why) => Ok(Box::new(sampled(hz, Some(why))?)),
+                }
+            }
+            Method::MeasureOrSample(hz) | Method::Sample(hz) => Ok(Box::new(sampled(hz, None)?)),
+        }
     }
 }

@@ -28,8 +28,7 @@ pub(super) struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Begins to sample whatever runs on `cpu` each `period_ns` of time that it is not idle, and to record
-    /// who forks.
+    /// Begins to sample whatever runs on `cpu` each `period_ns`, be it the idle thread (0), and to record who forks.
     pub(super) fn open(cpu: CpuId, period_ns: u64) -> io::Result<Ring> {
         let mut attr = sys::perf_event_attr {
             type_: sys::PERF_TYPE_SOFTWARE,
@@ -40,7 +39,6 @@ impl Ring {
         };
         attr.size = u32::try_from(size_of_val(&attr)).unwrap_or(0);
         attr.__bindgen_anon_1.sample_period = period_ns;
-        attr.set_exclude_idle(1);
         attr.set_task(1);
         attr.set_use_clockid(1);
         let event = perf::open(&mut attr, cpu, None)?;

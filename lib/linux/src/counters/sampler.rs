@@ -1,9 +1,13 @@
 //! Where a program runs: statistical samples of who is on each processor.
 //!
-//! A clock event per processor interrupts it some thousand times a second of the time that it is not idle,
-//! and puts down the process that it found. Samples of other processes are dropped here; which processes
-//! belong to a program is known from a scan at the beginning and from the kernel's records of forks, which
-//! stand in the same buffers. Clocks per thread would disturb less where a program has few threads, but they
+//! This is for kernels that take no program that measures (`residence`), and for those who ask for samples. A clock
+//! event per processor interrupts it some thousand times a second, and puts down the process that it found; 0 is an
+//! idle processor. Which processes belong to a program is known from a scan at the beginning and from the kernel's
+//! records of forks, which stand in the same buffers.
+//!
+//! A slow or busy machine takes fewer samples than it should, without a word: the clock leaves out those that it is
+//! late for. Hence a program's share of a processor is its share of the samples that were taken there, idle ones
+//! included, and never of those that were wanted. Clocks per thread would disturb less where a program has few threads, but they
 //! cost a descriptor per thread and processor, and slow each fork by as many copies.
 //!
 //! A sheltered processor is sampled only if one of the watched programs may run there.
@@ -19,7 +23,7 @@ use super::ring::Ring;
 use super::stat::parse_stat;
 use super::text::{Buffer, ProcFile};
 use crate::Root;
-use millpond_machine::facets::{OccupancyWatch, Residence, Sighting};
+use millpond_machine::facets::{OccupancyWatch, Residence, Samples, Sighting};
 use millpond_machine::{Absent, Reason, Refusal};
 use millpond_model::{CpuId, CpuSet, Nanos, Pid};
 use std::collections::BTreeMap;
@@ -32,19 +36,21 @@ const EMPTY_EVERY: Duration = Duration::from_millis(500);
 
 /// What both the caller and the emptying thread work on.
 #[derive(Debug)]
-struct Samples {
+struct Collected {
     rings: Vec<Ring>,
     /// What was taken from each ring, kept for its room.
     taken: Vec<Vec<u8>>,
     family: Family,
     counts: BTreeMap<(CpuId, Pid), u64>,
+    /// Samples that were read, of whatever process.
+    read: BTreeMap<CpuId, u64>,
     lost: u64,
     /// Forks may be among what was lost: look for descendants anew.
     doubtful: bool,
     done: bool,
 }
 
-impl Samples {
+impl Collected {
     /// Empties all buffers and counts what was in them.
     fn empty(&mut self) {
         self.taken.resize_with(self.rings.len(), Vec::new);
@@ -67,11 +73,11 @@ impl Samples {
         }
         for (ring, taken) in self.rings.iter().zip(&self.taken) {
             let cpu = ring.cpu();
-            let (family, counts) = (&self.family, &mut self.counts);
+            let (family, counts, read) = (&self.family, &mut self.counts, &mut self.read);
             parse_records(taken, |record| {
-                if let Record::Sample { pid } = record
-                    && let Some(program) = family.program_of(Pid(pid))
-                {
+                let Record::Sample { pid } = record else { return };
+                *read.entry(cpu).or_default() += 1;
+                if let Some(program) = family.program_of(Pid(pid)) {
                     *counts.entry((cpu, program)).or_default() += 1;
                 }
             });
@@ -81,12 +87,12 @@ impl Samples {
 
 #[derive(Debug)]
 struct Shared {
-    samples: Mutex<Samples>,
+    samples: Mutex<Collected>,
     wake: Condvar,
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Samples> {
+    fn lock(&self) -> MutexGuard<'_, Collected> {
         // Whoever panicked left counts behind, not broken promises.
         self.samples.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -101,29 +107,32 @@ pub(super) struct LinuxOccupancy<'a> {
     buffer: Buffer,
     given: Vec<Pid>,
     period_ns: u64,
+    why: Option<String>,
     since: Nanos,
     shared: Arc<Shared>,
     emptier: Option<JoinHandle<()>>,
 }
 
 impl<'a> LinuxOccupancy<'a> {
-    /// Begins to sample.
+    /// Begins to sample. `why`: for want of what, if samples were not asked for.
     pub(super) fn start(
         root: &Root,
         placements: Placements<'a>,
         given: &[Pid],
         frequency_hz: u64,
+        why: Option<String>,
     ) -> Result<Self, Absent> {
         if !root.live {
             return Err(Absent::because("it is a captured machine, where nothing runs"));
         }
         let stat = ProcFile::open(root, "stat").ok().flatten();
         let stat = stat.ok_or_else(|| Absent::because("it has no /proc/stat"))?;
-        let samples = Samples {
+        let samples = Collected {
             rings: Vec::new(),
             taken: Vec::new(),
             family: Family::scan(root, given),
             counts: BTreeMap::new(),
+            read: BTreeMap::new(),
             lost: 0,
             doubtful: false,
             done: false,
@@ -136,6 +145,7 @@ impl<'a> LinuxOccupancy<'a> {
             buffer: Buffer::default(),
             given: given.to_vec(),
             period_ns: 1_000_000_000 / frequency_hz.max(1),
+            why,
             since: now(),
             shared: Arc::new(Shared { samples: Mutex::new(samples), wake: Condvar::new() }),
             emptier: None,
@@ -159,6 +169,8 @@ impl<'a> LinuxOccupancy<'a> {
             let mut samples = watch.shared.lock();
             samples.empty();
             samples.counts.clear();
+            samples.read.clear();
+            samples.lost = 0;
             watch.since = now();
         }
         Ok(watch)
@@ -211,6 +223,12 @@ impl<'a> LinuxOccupancy<'a> {
     }
 }
 
+/// The time that samples stand for: their share of all that were taken on the processor.
+fn share(elapsed: Nanos, seen: u64, taken: u64) -> Nanos {
+    let time = u128::from(elapsed.0) * u128::from(seen) / u128::from(taken.max(1));
+    Nanos(u64::try_from(time).unwrap_or(u64::MAX))
+}
+
 /// Where a thread may run, from its `status`.
 fn parse_allowed(status: &str) -> Option<CpuSet> {
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
@@ -225,6 +243,9 @@ impl OccupancyWatch for LinuxOccupancy<'_> {
         let elapsed = at - self.since;
         self.since = at;
         let counts = std::mem::take(&mut samples.counts);
+        let read = std::mem::take(&mut samples.read);
+        // Those whose processor went off-line meanwhile are among them until they are followed.
+        let processors = samples.rings.len() as u64;
         let lost = std::mem::take(&mut samples.lost);
         if std::mem::take(&mut samples.doubtful) {
             samples.family.join(Family::scan(&self.root, &self.given));
@@ -233,9 +254,15 @@ impl OccupancyWatch for LinuxOccupancy<'_> {
         let alive = samples.family.alive();
         drop(samples);
         self.follow()?;
-        let sightings =
-            counts.into_iter().map(|((cpu, pid), samples)| Sighting { cpu, pid, samples }).collect();
-        Ok(Residence { elapsed, full: elapsed.0 / self.period_ns, sightings, lost, alive })
+        let sighting = |((cpu, pid), seen)| Sighting { cpu, pid, time: share(elapsed, seen, read[&cpu]) };
+        let samples =
+            Samples { wanted: elapsed.0 / self.period_ns * processors, taken: read.values().sum(), lost };
+        let sightings = counts.into_iter().map(sighting).collect();
+        Ok(Residence { elapsed, sightings, samples: Some(samples), alive })
+    }
+
+    fn why_sampled(&self) -> Option<&str> {
+        self.why.as_deref()
     }
 }
 
@@ -263,11 +290,19 @@ mod tests {
     }
 
     #[test]
+    fn a_share_is_of_the_samples_that_were_taken() {
+        // A fifth of 5,000 samples was taken, and all of those found the program.
+        assert_eq!(share(Nanos::from_secs(1), 1_000, 1_000), Nanos::from_secs(1));
+        assert_eq!(share(Nanos::from_secs(2), 24, 96), Nanos::from_millis(500));
+        assert_eq!(share(Nanos::from_secs(1), 0, 0), Nanos(0));
+    }
+
+    #[test]
     fn a_captured_machine_has_nothing_to_sample() {
         let dir = tempfile::tempdir().unwrap();
         let root = Root::paper(dir.path());
         let placements = Box::new(|| Ok(Rc::default()));
-        let absent = LinuxOccupancy::start(&root, placements, &[Pid(1)], 4997).err().unwrap();
+        let absent = LinuxOccupancy::start(&root, placements, &[Pid(1)], 4997, None).err().unwrap();
         assert_eq!(absent.why, "it is a captured machine, where nothing runs");
     }
 }

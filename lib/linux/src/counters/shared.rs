@@ -27,7 +27,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 /// Since this version the arguments of the tracepoints are what the programs expect.
-const OLDEST_KERNEL: (u32, u32) = (6, 0);
+pub(super) const OLDEST_KERNEL: (u32, u32) = (6, 0);
 
 /// The column that is counted by an event per processor.
 const BY_EVENT: Column = Column::Mjf;

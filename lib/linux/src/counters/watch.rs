@@ -19,9 +19,6 @@ const TABLES: u32 = 0;
 /// The programs in the kernel.
 const PROGRAMS: u32 = 1;
 
-/// Columns that no table has.
-const ONLY_COUNTED: &str = "minf, mjf, xcal, icsw, migr, smtx, srw, syscl";
-
 /// What is known of a processor from sample to sample.
 #[derive(Debug)]
 struct Watched {
@@ -46,8 +43,7 @@ pub(super) struct LinuxWatch<'a> {
     apart: CpuSet,
     tables: Tables,
     os: &'a Os,
-    /// The programs in the kernel, or why there are none. Opened when the first processor is seen that may be
-    /// touched.
+    /// The programs in the kernel, or why there are none.
     shared: Option<Result<SharedCounters, String>>,
     /// The events for what the programs do not count.
     plan: Option<Plan>,
@@ -58,7 +54,7 @@ pub(super) struct LinuxWatch<'a> {
     placement: Rc<Placement>,
     from_tables: [bool; COLUMNS.len()],
     missing: Vec<String>,
-    /// Processors that are left alone.
+    /// Processors whose events are not read.
     untouched: CpuSet,
     /// Processors whose events could not be opened, with the reason.
     unopened: BTreeMap<CpuId, String>,
@@ -151,24 +147,23 @@ impl<'a> LinuxWatch<'a> {
             let mut watched = known.remove(&cpu).unwrap_or_else(|| Watched::new(cpu));
             if !touched.contains(cpu) {
                 watched.group = None;
-                watched.held = None;
             }
             self.watched.push(watched);
         }
+        let os = self.os;
+        self.shared.get_or_insert_with(|| SharedCounters::open(os));
+        self.hold_events();
         if !touched.is_empty() {
-            let os = self.os;
-            self.shared.get_or_insert_with(|| SharedCounters::open(os));
-            self.hold_events(&touched);
             self.open_events(&touched);
         }
         self.from_tables = COLUMNS.map(|column| self.wants_from_tables(column));
     }
 
-    /// Opens the events that programs wait for. One that is refused gives the column to the others.
-    fn hold_events(&mut self, touched: &CpuSet) {
+    /// Opens the events that programs wait for. One that is refused gives the column to the others. They are never read, so that
+    /// sheltered processors have them as well: to open one is a single interrupt, as beginning to watch is anyway.
+    fn hold_events(&mut self) {
         let Some(Ok(shared)) = &mut self.shared else { return };
-        let missing = self.watched.iter_mut().filter(|w| w.held.is_none() && touched.contains(w.cpu));
-        for watched in missing {
+        for watched in self.watched.iter_mut().filter(|w| w.held.is_none()) {
             match shared.open_on(watched.cpu) {
                 Ok(held) => watched.held = held,
                 // It went off-line since the table was read.
@@ -223,7 +218,7 @@ impl<'a> LinuxWatch<'a> {
         self.shared.as_ref()?.as_ref().ok()
     }
 
-    /// Whether programs or events count a column on processors that may be touched.
+    /// Whether programs count a column, or events on processors that may be interrupted.
     fn counts(&self, column: Column) -> bool {
         self.shared().is_some_and(|shared| shared.has(column))
             || (column != Column::Ithr && self.plan.as_ref().is_some_and(|plan| plan.counts(column)))
@@ -233,7 +228,9 @@ impl<'a> LinuxWatch<'a> {
     fn wants_from_tables(&self, column: Column) -> bool {
         match column {
             Column::Intr | Column::Ithr | Column::Csw => {
-                !self.untouched.is_empty() || !self.unopened.is_empty() || !self.counts(column)
+                let shared = self.shared().is_some_and(|shared| shared.has(column));
+                let some_unread = !self.untouched.is_empty() || !self.unopened.is_empty();
+                !self.counts(column) || (some_unread && !shared)
             }
             // Received instead of sent, and only if sent cannot be told.
             Column::Xcal => self.reason(column).is_some(),
@@ -252,8 +249,7 @@ impl<'a> LinuxWatch<'a> {
     /// Everything about the processor that stands at `index` of the tables.
     fn row(&mut self, index: usize) -> CpuSample {
         let mut row = self.tables.row(index, &self.placement);
-        let touched = !self.untouched.contains(row.cpu);
-        let programs = self.shared().filter(|_| touched).map(|shared| shared.read(row.cpu));
+        let programs = self.shared().map(|shared| shared.read(row.cpu));
         let events = self.read_events(index);
         // The same for all processors: where calls are counted as they are sent, those of one left alone are not known.
         let is_received = self.wants_from_tables(Column::Xcal);
@@ -294,6 +290,18 @@ impl<'a> LinuxWatch<'a> {
         None
     }
 
+    /// Columns that events count, and that processors which are left alone therefore lack.
+    fn hidden(&self) -> Vec<&'static str> {
+        let is_hidden = |column: &Column| {
+            let by_program = self.shared().is_some_and(|shared| shared.has(*column));
+            let by_event = self.plan.as_ref().is_none_or(|plan| plan.counts(*column));
+            let is_received = *column != Column::Xcal || self.wants_from_tables(*column);
+            by_event && !by_program && !(is_received && self.tables.has(*column))
+        };
+        let columns = COLUMNS.into_iter().filter(|_| !self.untouched.is_empty());
+        columns.filter(is_hidden).map(Column::word).collect()
+    }
+
     /// What is missing and why, one sentence per reason.
     fn find_missing(&self) -> Vec<String> {
         let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -312,11 +320,12 @@ impl<'a> LinuxWatch<'a> {
             .into_iter()
             .map(|(reason, columns)| format!("{}: {reason}", columns.join(", ")))
             .collect();
-        if !self.untouched.is_empty() {
-            let csw = if self.tables.has(Column::Csw) { "" } else { ", csw" };
+        let hidden = self.hidden();
+        if !hidden.is_empty() {
             missing.push(format!(
-                "{ONLY_COUNTED}{csw} of processors {}: they are fenced or sheltered, and left alone \
-                 (--touch-fenced counts there, too)",
+                "{} of processors {}: they are fenced or sheltered, and reading their events would interrupt them \
+                 (--touch-fenced reads them, too)",
+                hidden.join(", "),
                 self.untouched
             ));
         }
@@ -362,9 +371,9 @@ impl<'a> LinuxWatch<'a> {
         if self.plan.as_ref().is_some_and(|plan| !plan.is_empty()) {
             lines.push("reading perf events interrupts their processor once per report".into());
         }
-        if !self.untouched.is_empty() {
+        if !self.hidden().is_empty() {
             lines.push(format!(
-                "processors {} are left alone: their rows are made of /proc; beginning and ending to watch \
+                "events of processors {} are not read: their rows are made of /proc; beginning and ending to watch \
                  interrupts them a few times all the same",
                 self.untouched
             ));

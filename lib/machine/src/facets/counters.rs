@@ -6,7 +6,7 @@ use millpond_model::Sample;
 /// How to watch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WatchOptions {
-    /// Count on processors of fenced or sheltered sets too, although reading their counters may disturb them.
+    /// Read performance events of fenced and sheltered processors too, although that interrupts them.
     pub touch_fenced: bool,
 }
 

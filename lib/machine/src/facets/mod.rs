@@ -37,6 +37,6 @@ pub use lgroups::{Homed, Lgroups, NodeMemory, NodeStatus, Reach, nothing_near};
 pub use pools::{Member, Pools, StartOption};
 pub use processors::{ProcessorStatus, Processors, StateChange};
 pub use psets::{CreateOptions, Move, Psets};
-pub use sampler::{OccupancyWatch, Residence, Sampler, Sighting};
+pub use sampler::{Method, OccupancyWatch, Residence, Sampler, Samples, Sighting};
 pub use threads::{LwpStatus, Process, Rebinding, Threads};
 pub use zones::{Zone, Zones};

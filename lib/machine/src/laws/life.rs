@@ -6,7 +6,7 @@ use super::observed::Observed;
 use super::operation::Situation;
 use super::script::{Notes, Player, Stop};
 use super::subject::Subject;
-use crate::facets::Residence;
+use crate::facets::{Method, Residence};
 use millpond_model::{CpuId, Lwp, Nanos, Pid, Sample, Ticks};
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub const A_SECOND: Nanos = Nanos(1_000_000_000);
 
 /// Where programs ran is asked for to the nanosecond.
-const EXACTLY_HZ: u64 = 1_000_000_000;
+const MEASURED: Method = Method::MeasureOrSample(4_997);
 
 /// The books of each processor as they were when it was last in service.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
         let pids: Vec<Pid> = self.seen.processes().into_iter().collect();
         let residence = {
             let sampler = machine.sampler().map_err(|absent| absent.to_string())?;
-            let mut watch = sampler.watch(&pids, EXACTLY_HZ).map_err(|absent| absent.to_string())?;
+            let mut watch = sampler.watch(&pids, MEASURED).map_err(|absent| absent.to_string())?;
             machine.clock().sleep_until(until);
             watch.collect().map_err(say)?
         };
@@ -64,7 +64,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
     fn residence(&mut self, residence: &Residence) {
         let (seen, bench) = (&self.seen, &mut self.notes.bench);
         let active = seen.active();
-        for sighting in residence.sightings.iter().filter(|s| s.samples > 0) {
+        for sighting in residence.sightings.iter().filter(|s| s.time.0 > 0) {
             let (cpu, pid) = (sighting.cpu, sighting.pid);
             let how = || format!("process {pid} ran on processor {cpu}, in service are {active}");
             bench.ask(Law::StoppedRunsNothing, active.contains(cpu), how);
@@ -90,7 +90,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
             let Some(was) = first.cpus.iter().find(|c| c.cpu == cpu) else { continue };
             let busy = busy(&is.ticks).saturating_sub(busy(&was.ticks));
             let here = residence.sightings.iter().filter(|s| s.cpu == cpu);
-            let seen: u64 = here.map(|s| s.samples).sum();
+            let seen: u64 = here.map(|s| s.time.0).sum();
             bench.ask(Law::BooksBalance, seen <= busy, || {
                 format!("programs ran for {seen} ns on processor {cpu}, which was busy for {busy} ns")
             });

@@ -1,7 +1,7 @@
 //! The facets of a mutant that have to do with what runs: those of the simulated machine, each with its defects.
 
 use super::{Defect, Mutant};
-use millpond_machine::facets::{OccupancyWatch, Reclassed, Residence, Scheduled};
+use millpond_machine::facets::{Method, OccupancyWatch, Reclassed, Residence, Scheduled};
 use millpond_machine::{
     Absent, Change, Clock, Dispatcher, Knob, Knobs, Processors, Refusal, Sampler, Step, Threads,
 };
@@ -72,8 +72,8 @@ impl Clock for Mutant {
 }
 
 impl Sampler for Mutant {
-    fn watch(&self, pids: &[Pid], frequency_hz: u64) -> Result<Box<dyn OccupancyWatch + '_>, Absent> {
-        Ok(Box::new(Watch { mutant: self, inner: Sampler::watch(&self.sim, pids, frequency_hz)? }))
+    fn watch(&self, pids: &[Pid], method: Method) -> Result<Box<dyn OccupancyWatch + '_>, Absent> {
+        Ok(Box::new(Watch { mutant: self, inner: Sampler::watch(&self.sim, pids, method)? }))
     }
 }
 
@@ -88,10 +88,13 @@ impl OccupancyWatch for Watch<'_> {
         for sighting in &mut residence.sightings {
             sighting.cpu = self.mutant.elsewhere(sighting.cpu, sighting.pid);
             if self.mutant.is(Defect::RunsLongerThanItsProcessor) {
-                sighting.samples += 1;
+                sighting.time.0 += 1;
             }
         }
         Ok(residence)
+    }
+    fn why_sampled(&self) -> Option<&str> {
+        self.inner.why_sampled()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The machine as a value: what comes with the program, saving and loading, knobs, the lock, the clock.
 
 use crate::hands::{Hands, lwp};
-use millpond_machine::facets::CreateOptions;
+use millpond_machine::facets::{CreateOptions, Method};
 use millpond_machine::{
     Clock, Counters, Knob, KnobError, Knobs, Machine, Processors, Psets, Reason, Threads, Writer,
 };
@@ -85,7 +85,7 @@ fn what_runs_is_counted_and_seen_where_its_set_is() {
     m.create(&[1]).unwrap();
     m.bind_lwp_set(hogs.0, 1, Some(1)).unwrap();
     m.bind_lwp_set(hogs.0, 2, Some(1)).unwrap();
-    let mut watch = m.0.sampler().unwrap().watch(&[hogs, napper], 1000).unwrap();
+    let mut watch = m.0.sampler().unwrap().watch(&[hogs, napper], Method::Sample(1000)).unwrap();
     let before = m.0.counters().unwrap().since_boot().unwrap();
     m.0.sleep_until(Nanos::from_secs(10));
     let after = m.0.counters().unwrap().since_boot().unwrap();
@@ -100,9 +100,9 @@ fn what_runs_is_counted_and_seen_where_its_set_is() {
     let switches = |s: &Sample, cpu: usize| s.cpus[cpu].events[Column::Csw.index()].unwrap();
     assert_eq!(switches(&after, 0), 1_000, "it came and went 500 times");
     let seen = watch.collect().unwrap();
-    assert_eq!((seen.full, seen.lost, seen.alive), (10_000, 0, vec![hogs, napper]));
+    assert_eq!((seen.elapsed, seen.samples, seen.alive), (Nanos::from_secs(10), None, vec![hogs, napper]));
     let sightings: Vec<(u32, Pid, u64)> =
-        seen.sightings.iter().map(|s| (s.cpu.0, s.pid, s.samples)).collect();
+        seen.sightings.iter().map(|s| (s.cpu.0, s.pid, s.time.0 / 1_000_000)).collect();
     assert_eq!(sightings, [(1, hogs, 10_000), (0, napper, 5_000)]);
 }
 

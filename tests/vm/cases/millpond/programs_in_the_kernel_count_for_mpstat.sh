@@ -27,4 +27,11 @@ need mpstat 2 2
 kill $caller
 calls=$(echo "$said" | awk '/^CPU/ { report++; next } report == 2 && $12 > most { most = $12 } END { print most + 0 }')
 [ "$calls" -gt 100 ] || fail "nobody is seen to call the system: $said"
+
+# A processor that is sheltered from interrupts is counted as all others: what programs counted is read without interrupting it.
+need psradm -i $((cpus - 1))
+need mpstat 1 2
+dashes=$(echo "$said" | awk -v cpu=$((cpus - 1)) '/^CPU/ { report++; next } report == 2 && $1 == cpu { for (i = 2; i <= NF; i++) if ($i == "-") n++; print n + 0 }')
+want 0 "$dashes" "columns that a no-intr processor lacks in: $said"
+need psradm -n $((cpus - 1))
 in_order
