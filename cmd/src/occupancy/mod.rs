@@ -28,6 +28,7 @@
 //! # Options
 //!
 //! ```text
+//! -z ZONE,...      zones in place of programs, each by its name or its number: all that is in one
 //! --frequency HZ   take so many samples a second instead of measuring: an odd number stays out of step with clocks
 //! ```
 //!
@@ -72,7 +73,7 @@ use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use crate::interval::{Cadence, Repetition, wait_until};
 use millpond_machine::Absent;
-use millpond_machine::facets::{Method, Samples};
+use millpond_machine::facets::{CensusOptions, Method, Samples};
 use millpond_model::{CpuId, Nanos, Pid};
 use millpond_session::stop_on_signal;
 use programs::Operands;
@@ -88,23 +89,36 @@ pub(crate) const COMMAND: Command = Command {
     name: "occupancy",
     applet: false,
     summary: "show on which processors programs run",
-    usage: &["[--frequency hz] pid | name ... [interval [count]]"],
-    letters: "",
+    usage: &[
+        "[--frequency hz] pid | name ... [interval [count]]",
+        "[--frequency hz] -z zone,... [interval [count]]",
+    ],
+    letters: "z:",
     longs: &["frequency:"],
     source: include_str!("mod.rs"),
     run,
 };
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
-    let operands = Operands::parse(&parsed.words())?;
+    let zones = parsed.values('z');
+    let operands = match zones.is_empty() {
+        true => Operands::parse(&parsed.words())?,
+        false => Operands { programs: Vec::new(), repetition: Repetition::parse(&parsed.words())? },
+    };
     let method = method(parsed)?;
     let second = Repetition { interval: Nanos::from_secs(1), count: None };
     let repetition = operands.repetition.unwrap_or(second);
     let session = ctx.reading(&parsed.common)?;
     let machine = session.machine();
     let sampler = facet("where programs run", machine.sampler())?;
-    let processes = read("processes", facet("processes", machine.threads())?.processes())?;
-    let programs = operands.resolve(&processes)?;
+    let programs = if zones.is_empty() {
+        let processes = read("processes", facet("processes", machine.threads())?.processes())?;
+        operands.resolve(&processes)?
+    } else {
+        let wanted = CensusOptions { places: true, ..CensusOptions::default() };
+        let roster = read("processes", facet("processes", machine.census())?.list(wanted))?;
+        programs::of_zones(&zones, &roster.processes)?
+    };
     let pids: Vec<Pid> = programs.iter().flat_map(|p| p.pids.iter().copied()).collect();
     let stop = stop_on_signal();
     let watch = sampler.watch(&pids, method);

@@ -3,7 +3,7 @@
 use crate::failure::{Complaint, Failure};
 use crate::interval::Repetition;
 use millpond_machine::facets::Process;
-use millpond_model::{Nanos, Pid};
+use millpond_model::{Named, Nanos, Pid, ProcessEntry};
 
 /// An interval beyond this was meant as the number of a process.
 const INTERVAL_MAX: Nanos = Nanos::from_secs(3600);
@@ -74,6 +74,26 @@ impl Operands {
         };
         self.programs.iter().map(find).collect()
     }
+}
+
+/// A program for each zone, which is named by its name or its number.
+///
+/// # Errors
+/// [`Failure::Refused`] for a zone in which nothing lives.
+pub fn of_zones(words: &[String], processes: &[ProcessEntry]) -> Result<Vec<Program>, Failure> {
+    let find = |word: &str| {
+        let is = |zone: &Named| zone.name == word || zone.id.to_string() == word;
+        let pids: Vec<Pid> = processes.iter().filter(|p| is(&p.zone)).map(|p| p.pid).collect();
+        if pids.is_empty() {
+            let complaint = Complaint::new(
+                format!("watch zone {word}"),
+                "no process is in a zone of that name or number",
+            );
+            return Err(complaint.hint("millpond zones lists the zones").into());
+        }
+        Ok(Program { name: word.to_owned(), pids })
+    };
+    words.iter().flat_map(|list| list.split(',')).map(find).collect()
 }
 
 #[cfg(test)]

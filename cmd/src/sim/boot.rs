@@ -148,7 +148,7 @@ pub fn zlogin(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<
     "zlogin".clone_into(&mut ctx.prog);
     load.notes.iter().for_each(|note| ctx.warn(note));
     let refused = |why: String| Trouble::from(Failure::Said(why, None));
-    let pid = simulation.start_in(&zone, &load).map_err(|why| refused(why.to_string()))?;
+    let pid = simulation.log_in(&zone, &load).map_err(|why| refused(why.to_string()))?;
     ctx.out.line(started(&load.name, pid));
     Ok(())
 }

@@ -2,7 +2,7 @@
 //!
 //! A line is a command with its words; words with blanks stand in quotation marks, and `#` begins a comment. The
 //! commands of the machine (`psrinfo`, `psradm`, `psrset`, `pbind`, `dispadmin`, `priocntl`, `prctl`, `zonecfg`, `pooladm`, `poolcfg`, `poolbind`, `poolstat`, `zones`, `lgrpinfo`, `plgrp`, `mpstat`,
-//! `cpustat`, `cputrack`, `prstat`, `occupancy`, `doctor`) are those of everywhere. `psrset -e`, `pbind -e`, `poolbind -e` and `priocntl -e` start workloads by their names. `help` lists
+//! `cpustat`, `cputrack`, `prstat`, `occupancy`, `intrstat`, `quiet`, `doctor`) are those of everywhere. `psrset -e`, `pbind -e`, `poolbind -e` and `priocntl -e` start workloads by their names. `help` lists
 //! what belongs to the shell alone; `help COMMAND` and `help WORKLOAD` say more.
 //!
 //! Time stands still while commands are typed. It passes in `run`, and in commands that wait: `mpstat 1 5` is over at

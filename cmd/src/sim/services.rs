@@ -112,9 +112,7 @@ fn again(shell: &Shell, service: Service, restart: bool, ctx: &mut Ctx<'_>) -> R
 fn configure(shell: &Shell, ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     let file = shell.session.pools_file(None);
     // That of a simulated machine is a part of it: reading it neither waits nor fails.
-    if matches!(file.read(), Ok(None))
-        || shell.command(&["pooladm".to_owned(), "-c".to_owned()], ctx)?
-    {
+    if matches!(file.read(), Ok(None)) || shell.command(&["pooladm".to_owned(), "-c".to_owned()], ctx)? {
         return Ok(());
     }
     Err(Trouble::new(0, "the configuration of its file cannot be had"))

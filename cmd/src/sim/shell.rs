@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::rc::Rc;
 
 /// The commands of a machine that the shell has.
-pub const COMMANDS: [&str; 21] = [
+pub const COMMANDS: [&str; 23] = [
     "psrinfo",
     "psradm",
     "psrset",
@@ -36,6 +36,8 @@ pub const COMMANDS: [&str; 21] = [
     "cputrack",
     "prstat",
     "occupancy",
+    "intrstat",
+    "quiet",
     "doctor",
 ];
 
@@ -220,10 +222,15 @@ impl Shell {
                 let what = format!("a shell has one machine, {}", self.session.machine().name());
                 return Err(Trouble::new(word.unwrap_or(0), what).remedy("leave the option out"));
             }
-            let repeats = matches!(command.name, "mpstat" | "cpustat" | "poolstat" | "prstat" | "occupancy");
+            let repeats = matches!(
+                command.name,
+                "mpstat" | "cpustat" | "poolstat" | "prstat" | "occupancy" | "intrstat"
+            );
             let counted = parsed.operands.iter().rev().take_while(|w| is_number(w)).count();
             let endless = match command.name {
                 "mpstat" | "poolstat" | "prstat" => parsed.operands.len() == 1,
+                "intrstat" => parsed.operands.len() < 2,
+                "occupancy" if parsed.has('z') => parsed.operands.len() < 2,
                 "cpustat" => parsed.operands.len() < 2 && !parsed.has('h') && parsed.has('c'),
                 _ => counted < 2 || parsed.operands.len() < 3,
             };

@@ -44,7 +44,10 @@ pub fn parse(text: &str) -> (Vec<Setting>, Vec<Fault>) {
     (settings, faults)
 }
 
-fn setting(line: &str) -> Result<Option<(String, i64, usize)>, (usize, String)> {
+/// A name, its value and its column.
+type Found = (String, i64, usize);
+
+fn setting(line: &str) -> Result<Option<Found>, (usize, String)> {
     let column = |rest: &str| line.chars().count() - rest.chars().count() + 1;
     let text = line.trim();
     if text.is_empty() || text.starts_with(['*', '#']) || DIRECTIVES.iter().any(|word| text.starts_with(word))

@@ -105,6 +105,26 @@ impl Simulation<'_> {
         Ok(pid)
     }
 
+    /// Starts a workload as a process of a zone that a process of the zone has started: in its pool, bound as it is, in its class.
+    ///
+    /// # Errors
+    /// [`NoSuchZone`] when the machine has none of that name; nothing is started.
+    pub fn log_in(&self, zone: &str, load: &Load) -> Result<Pid, NoSuchZone> {
+        let parent = self.pids_of_zone(zone).first().copied();
+        let pid = self.start_in(zone, load)?;
+        self.0.edit(|s| {
+            let Some(parent) = parent.and_then(|parent| s.tables.processes.get(&parent)).cloned() else {
+                return;
+            };
+            let inherited = parent.lwps.values().next().copied().unwrap_or_default();
+            if let Some(process) = s.tables.processes.get_mut(&pid) {
+                process.pool = parent.pool;
+                process.lwps.values_mut().for_each(|lwp| *lwp = inherited);
+            }
+        });
+        Ok(pid)
+    }
+
     /// Limits the time of a process, and of what it will start, to `percent` of one processor, on whichever processors it
     /// runs; a cap that it had is no more.
     ///

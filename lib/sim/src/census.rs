@@ -93,7 +93,7 @@ fn process_entry(
     process: &ProcessRecord,
     threads: &[ThreadEntry],
 ) -> Option<ProcessEntry> {
-    let zone = state.zones.iter().zip(0u64..).find(|(name, _)| **name == process.zone);
+    let zone = state.zone_id(&process.zone).map(|id| Named { id: u64::from(id), name: process.zone.clone() });
     let project = if pid.0 < FIRST_STARTED { (0, "system") } else { (1, "user.root") };
     Some(ProcessEntry {
         pid,
@@ -106,7 +106,7 @@ fn process_entry(
         uid: 0,
         size: None,
         rss: None,
-        zone: zone.map(|(name, id)| Named { id, name: name.clone() }).unwrap_or_default(),
+        zone: zone.unwrap_or_default(),
         task: task(state, pid),
         project: Named { id: project.0, name: project.1.to_owned() },
     })

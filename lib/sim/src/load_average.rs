@@ -82,7 +82,6 @@ impl SimState {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::SimMachine;
     use crate::workloads::Load;
     use millpond_machine::Clock;
