@@ -446,3 +446,60 @@ fn a_unit_that_ended_with_nothing_set_any_more_leaves_no_drop_in() {
         "there is no such zone"
     );
 }
+
+/// A process of ours that computes until it is dropped.
+struct Spinner(std::process::Child);
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_real_process_of_ours_is_capped_loses_time_to_the_cap_and_goes_back() {
+    const TEST: &str = "a_real_process_of_ours_is_capped_loses_time_to_the_cap_and_goes_back";
+    let spinner = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+    let spinner = Spinner(spinner);
+    let pid = Pid(spinner.0.id());
+    let state = tempfile::tempdir().unwrap();
+    let root = millpond_linux::Root::live(state.path().to_path_buf());
+    let machine = LinuxMachine::open(root, Box::new(millpond_machine::MemoryJournal::default()));
+    let groups = || std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+    let before = groups();
+    let process = ControlHolder::Process(pid);
+    let skipped = |why: &dyn std::fmt::Display| println!("skipped: {TEST}: {why}");
+    let controls = match machine.controls().and_then(|c| c.live(Control::CpuCap).map(|()| c)) {
+        Ok(controls) => controls,
+        Err(absent) => return skipped(&absent),
+    };
+    let change = |to| -> Result<(), Refusal> {
+        let writer = Writer::open(&machine)?;
+        writer.commit(controls.prepare_set(&process, to)?).map(drop)
+    };
+    if let Err(refusal) = change(cap(10)) {
+        return skipped(&refusal);
+    }
+    assert!(groups().contains(&format!("mpcap-{pid}")), "{}", groups());
+    // On a busy host it may take a while until a loop has used a tenth of a CPU.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let lost = loop {
+        let is = controls.controlled(&process).unwrap();
+        assert_eq!(is.cap.map(CpuCap::get), Some(10));
+        let throttled = is.throttled.unwrap();
+        if throttled.periods > 0 || std::time::Instant::now() > deadline {
+            break throttled;
+        }
+        std::thread::yield_now();
+    };
+    change(shares(3)).unwrap();
+    change(NO_CAP).unwrap();
+    assert_eq!(controls.controlled(&process).unwrap().shares.map(Shares::get), Some(3));
+    change(NO_SHARES).unwrap();
+    assert_eq!(groups(), before);
+    if lost.periods == 0 {
+        return skipped(&"the loop got less than its cap within a minute");
+    }
+    assert!(lost.time.0 > 0 && lost.of >= lost.periods, "{lost:?}");
+}
