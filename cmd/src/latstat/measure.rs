@@ -34,6 +34,9 @@ impl Rewrites {
     }
 }
 
+/// Cursor to the first column, the rest of the line gone.
+const CLEARED: &str = "\r\x1b[K";
+
 /// How often it is told how far it is.
 const TOLD: Nanos = Nanos::from_secs(1);
 
@@ -277,7 +280,7 @@ impl Turn<'_> {
         }
         self.take_worst(watch, &before, saved);
         if told {
-            ctx.err.text("\r\x1b[K");
+            ctx.err.control(CLEARED);
         }
         ended
     }
@@ -297,7 +300,8 @@ impl Turn<'_> {
         if told && now - self.told >= TOLD {
             self.told = now;
             let line = show::progress(saved, now - self.run_began, self.options);
-            ctx.err.text(&format!("\r\x1b[K{line}"));
+            ctx.err.control(CLEARED);
+            ctx.err.text(&line);
             ctx.err.flush();
         }
     }

@@ -244,7 +244,7 @@ impl Show<'_> {
         let clock = self.session.machine().clock();
         let cadence = Cadence::begin(repetition, clock.now());
         if self.paints {
-            ctx.out.text(WHOLE_SCREEN);
+            ctx.out.control(WHOLE_SCREEN);
         }
         if options.depth == Depth::Measured {
             let whole = read("processes", census.list(options))?;
@@ -313,8 +313,13 @@ impl Show<'_> {
             let below = caps.map(|(elapsed, rows)| caps::table(elapsed, &rows)).unwrap_or_default();
             let text = self.stamp(&picture) + &self.reports.draw(&picture, members.as_ref()) + &below;
             if self.paints {
-                let text = text.replace('\n', &format!("{REST_OF_LINE}\n"));
-                ctx.out.text(&format!("{HOME}{text}{REST_OF_SCREEN}"));
+                ctx.out.control(HOME);
+                for line in text.lines() {
+                    ctx.out.text(line);
+                    ctx.out.control(REST_OF_LINE);
+                    ctx.out.text("\n");
+                }
+                ctx.out.control(REST_OF_SCREEN);
             } else {
                 ctx.out.text(&text);
             }

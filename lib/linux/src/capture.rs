@@ -4,7 +4,7 @@
 //! host are replaced on the way: process names of user programs, names of cgroups that are not the system's
 //! own, the boot id. Equal names get equal replacements, so the shape of the machine stays.
 
-use crate::procfs::parse_stat;
+use crate::procfs::{parse_stat, raw_comm};
 use crate::{Os, Root, names, paper};
 use std::collections::BTreeMap;
 use std::fs;
@@ -168,8 +168,9 @@ impl Capture<'_> {
             return Ok(());
         };
         let Some(stat) = parse_stat(&text) else { return Ok(()) };
-        let comm = if stat.kernel { stat.comm.clone() } else { self.names.get(&stat.comm) };
-        let text = text.replacen(&format!("({})", stat.comm), &format!("({comm})"), 1);
+        let raw = raw_comm(&text).unwrap_or_default();
+        let comm = if stat.kernel { stat.comm } else { self.names.get(raw) };
+        let text = text.replacen(&format!("({raw})"), &format!("({comm})"), 1);
         self.write(&to.join("stat"), &(text + "\n"))?;
         if let Ok(Some(status)) = self.from.read(&from.join("status")) {
             let kept: String = status

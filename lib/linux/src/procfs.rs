@@ -3,7 +3,7 @@
 use crate::knob::TaskId;
 use crate::{Os, is_gone};
 use millpond_machine::{Reason, Refusal, Subject};
-use millpond_model::Pid;
+use millpond_model::{Pid, printable};
 use std::io;
 use std::path::PathBuf;
 
@@ -50,12 +50,17 @@ pub(crate) fn stat_field(text: &str, number: usize) -> Option<&str> {
     text.rsplit_once(')')?.1.split_ascii_whitespace().nth(number.checked_sub(STATE)?)
 }
 
+/// The name of a `stat` file as it stands there.
+pub(crate) fn raw_comm(text: &str) -> Option<&str> {
+    Some(text.rsplit_once(')')?.0.split_once('(')?.1)
+}
+
 /// Parses the text of a `stat` file. The name may contain blanks and parentheses, so the fields are counted
 /// from the last `)`.
 #[must_use]
 pub fn parse_stat(text: &str) -> Option<Stat> {
     let (head, tail) = text.rsplit_once(')')?;
-    let comm = head.split_once('(')?.1.to_owned();
+    let comm = printable(head.split_once('(')?.1).into_owned();
     let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
     let number = |n: usize| fields.get(n).and_then(|f| f.parse::<u64>().ok());
     let id = |n: usize| number(n).and_then(|id| u32::try_from(id).ok());
@@ -292,7 +297,8 @@ mod tests {
         ];
         millpond_fuzz::check_text("linux-task-stat", &seeds, |text| {
             if let Some(stat) = parse_stat(text) {
-                assert!(text.contains(&format!("({})", stat.comm)), "{stat:?}");
+                assert!(!stat.comm.contains(char::is_control), "{stat:?}");
+                assert!(text.contains(&format!("({})", raw_comm(text).unwrap())), "{stat:?}");
             }
         });
     }

@@ -12,7 +12,7 @@ use crate::view::{RootTasks, View};
 use millpond_machine::facets::Zone;
 use millpond_machine::{Change, Reason, Refusal, Subject, Zones};
 use millpond_model::pools::PoolsState;
-use millpond_model::{PoolId, PsetId};
+use millpond_model::{PoolId, PsetId, printable};
 use std::collections::BTreeSet;
 
 /// How deep zones are looked for: a container of a pod of a class of a slice.
@@ -23,27 +23,31 @@ const ENDED_MAX: usize = 32;
 
 /// What sort of group a cgroup's name stands for, and what users call it. `None` for the root.
 pub(crate) fn classify(path: &str) -> Option<(&'static str, String)> {
+    sort(path).map(|(kind, name)| (kind, printable(name).into_owned()))
+}
+
+fn sort(path: &str) -> Option<(&'static str, &str)> {
     let name = path.rsplit('/').next()?;
     let hex = |text: &str| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
     let bare = name.strip_suffix(".scope").unwrap_or(name);
     for prefix in ["docker-", "libpod-", "cri-containerd-", "crio-", "nerdctl-", ""] {
         if let Some(id) = bare.strip_prefix(prefix).filter(|id| hex(id)) {
-            return Some(("container", id[..12].to_owned()));
+            return Some(("container", &id[..12]));
         }
     }
     if let Some(container) = name.strip_prefix("lxc.payload.") {
-        return Some(("container", container.to_owned()));
+        return Some(("container", container));
     }
     if let Some(machine) = bare.strip_prefix("machine-") {
-        return Some(("container", machine.to_owned()));
+        return Some(("container", machine));
     }
     if name.ends_with(".service") || name.ends_with(".scope") {
-        return Some(("unit", name.to_owned()));
+        return Some(("unit", name));
     }
     if name.ends_with(".slice") {
-        return Some(("slice", name.to_owned()));
+        return Some(("slice", name));
     }
-    Some(("group", path.to_owned()))
+    Some(("group", path))
 }
 
 /// Who writes the lists of a cgroup again and again, if somebody does.
@@ -119,7 +123,7 @@ impl LinuxMachine {
         let rival = matching.next().filter(|second| rank(second) == rank(&best));
         let (path, found) = best;
         if let Some((second, _)) = rival {
-            let why = format!("two groups are called so: {path} and {second}");
+            let why = format!("two groups are called so: {} and {}", printable(&path), printable(&second));
             return Err(refuse(Reason::Machine(why)).hint("name it by its path"));
         }
         match manager(&path) {

@@ -22,6 +22,7 @@ mod latency;
 mod lgroups;
 pub mod pools;
 mod posix;
+mod printable;
 mod pset;
 mod sample;
 mod state;
@@ -50,6 +51,7 @@ pub use ids::{CPU_MAX, ChipId, CoreId, CpuId, LgrpId, Lwp, LwpId, ParseIdError, 
 pub use latency::{LATENCY_ROWS, LATENCY_STAGES, LatencySample, Moment, MomentKind, Sharer};
 pub use lgroups::{Affinity, Group, GroupId, GroupKind, LgroupTree, NoSuchAffinity, SetMemory};
 pub use posix::{PosixAnswer, PosixBundle, PosixOption};
+pub use printable::{escaped, is_unprintable, printable};
 pub use pset::{Pset, PsetMode};
 pub use sample::{COLUMNS, Column, CpuSample, Sample, Ticks};
 pub use state::{PARSEABLE_STATES, State, Transition, TransitionError};

@@ -3,7 +3,12 @@
 //! A command that changes a machine must finish what it began although nobody reads its report any more, so
 //! writing does not fail: the first failure is kept, later text is dropped, and whoever ends the command
 //! asks. A reader that went away (`| head`) is no failure at all.
+//!
+//! What others named goes through here: no text leaves with a control character in it but ends of lines and tabs, so that no name moves the
+//! cursor of who reads. Sequences of our own for a terminal go by [`Output::control`]. An end of a line in a name would make a row: machines escape those
+//! where they read the name (`millpond_model::printable`).
 
+use millpond_model::{escaped, is_unprintable};
 use std::fmt::{Arguments, Display};
 use std::io::{self, BufWriter, ErrorKind, Write};
 
@@ -47,6 +52,14 @@ impl<'a> Output<'a> {
         self.write(format_args!("{text}"));
     }
 
+    /// A sequence for the terminal, as it is: of our own, with no text of anybody else in it.
+    pub fn control(&mut self, sequence: &'static str) {
+        if !self.closed {
+            let result = self.sink.write_all(sequence.as_bytes());
+            self.note(result);
+        }
+    }
+
     /// Brings everything out.
     pub fn flush(&mut self) {
         let result = self.sink.flush();
@@ -70,7 +83,11 @@ impl<'a> Output<'a> {
 
     fn write(&mut self, text: Arguments<'_>) {
         if !self.closed {
-            let result = self.sink.write_fmt(text);
+            let mut safe = Escaping { sink: &mut *self.sink, failure: None };
+            let result = match std::fmt::write(&mut safe, text) {
+                Ok(()) => Ok(()),
+                Err(_) => Err(safe.failure.unwrap_or_else(|| ErrorKind::Other.into())),
+            };
             self.note(result);
         }
     }
@@ -84,6 +101,27 @@ impl<'a> Output<'a> {
                 self.failure = Some(error);
             }
         }
+    }
+}
+
+/// Text on its way out, of which what a terminal would obey is escaped.
+struct Escaping<'a> {
+    sink: &'a mut dyn Write,
+    failure: Option<io::Error>,
+}
+
+impl std::fmt::Write for Escaping<'_> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let is_obeyed = |c: char| is_unprintable(c) && c != '\n' && c != '\t';
+        let written = if text.chars().any(is_obeyed) {
+            self.sink.write_all(escaped(text, is_obeyed).as_bytes())
+        } else {
+            self.sink.write_all(text.as_bytes())
+        };
+        written.map_err(|error| {
+            self.failure = Some(error);
+            std::fmt::Error
+        })
     }
 }
 
@@ -143,6 +181,19 @@ mod tests {
         out.finish().unwrap();
         drop(out);
         assert_eq!(text, b"a\nb\nc\n");
+    }
+
+    #[test]
+    fn no_text_moves_the_cursor_of_who_reads_it() {
+        let mut text = Vec::new();
+        let mut out = Output::to(&mut text);
+        out.control("\x1b[H");
+        out.line("evil\x1b[2J\r\u{9b}31m\u{202e}\x07");
+        out.lend().text("a\tb\nc\u{7f}\n");
+        out.finish().unwrap();
+        drop(out);
+        let expected = "\x1b[Hevil\\u001b[2J\\r\\u009b31m\\u202e\\u0007\na\tb\nc\\u007f\n";
+        assert_eq!(String::from_utf8(text).unwrap(), expected);
     }
 
     #[test]

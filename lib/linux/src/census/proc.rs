@@ -2,11 +2,11 @@
 
 use crate::census::entries::{BEGAN_NS, Kept, Seen};
 use crate::counters::schedstat::parse_thread;
-use crate::procfs::stat_field;
+use crate::procfs::{raw_comm, stat_field};
 use crate::{Os, is_gone};
 use millpond_machine::facets::{CensusOptions, Depth};
 use millpond_machine::{Reason, Refusal};
-use millpond_model::{Doing, Nanos};
+use millpond_model::{Doing, Nanos, printable};
 use std::path::Path;
 
 /// A clock tick of `/proc`, on every architecture.
@@ -88,7 +88,7 @@ fn one(
 }
 
 fn parse(text: &str, pid: u32, tid: u32) -> Option<(Seen, u32, [u64; 2])> {
-    let name = text.rsplit_once(')')?.0.split_once('(')?.1.to_owned();
+    let name = printable(raw_comm(text)?).into_owned();
     let field = |number| stat_field(text, number);
     let unsigned = |number| field(number).and_then(|word| word.parse::<u64>().ok());
     let short = |number| unsigned(number).and_then(|value| u32::try_from(value).ok());

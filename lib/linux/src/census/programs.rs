@@ -5,7 +5,7 @@ use crate::census::entries::{BEGAN_NS, Kept, Seen};
 use millpond_bpf::microstates::{self, Keep, Record, STATES, Watching};
 use millpond_machine::facets::Depth;
 use millpond_machine::{Reason, Refusal};
-use millpond_model::{Causes, CpuId, Doing, Microstate, Nanos, Spent};
+use millpond_model::{Causes, CpuId, Doing, Microstate, Nanos, Spent, printable};
 
 /// Since this version the arguments of the tracepoints are what the programs expect.
 const OLDEST_KERNEL: (u32, u32) = (6, 0);
@@ -70,7 +70,7 @@ fn seen(record: &Record, depth: Depth, suspended: Nanos) -> Seen {
         pid: record.pid,
         tid: record.tid,
         session: record.session,
-        name: record.name.clone(),
+        name: printable(&record.name).into_owned(),
         flags: record.flags,
         doing: doing(record),
         cpu: record.cpu,

@@ -6,7 +6,7 @@ use super::{Arch, FLOATING, GENERAL, TLS, VECTORS};
 use crate::files::open_plain;
 use millpond_machine::facets::{Image, Mapping, StoppedThread, Symbol};
 use millpond_machine::{Absent, Refusal};
-use millpond_model::Nanos;
+use millpond_model::{Nanos, printable};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::File;
@@ -259,7 +259,8 @@ impl Notes {
             PROCESS => {
                 let comm =
                     body.get(40..56).unwrap_or_default().split(|byte| *byte == 0).next().unwrap_or_default();
-                self.process = Some((number::<4>(body, 24), String::from_utf8_lossy(comm).into_owned()));
+                let comm = printable(&String::from_utf8_lossy(comm)).into_owned();
+                self.process = Some((number::<4>(body, 24), comm));
             }
             AUXILIARY => {
                 let pairs = body.chunks_exact(16).map(|pair| (number::<8>(pair, 0), number::<8>(pair, 8)));

@@ -1,7 +1,7 @@
 //! What happened, in words.
 
 use millpond_bpf::latency::{Happened, MOMENT_WORDS, VECTORS, name};
-use millpond_model::{Moment, MomentKind, Nanos};
+use millpond_model::{Moment, MomentKind, Nanos, printable};
 
 /// Soft interrupts by their numbers.
 const SOFT: [&str; 10] =
@@ -15,7 +15,7 @@ pub(super) fn called(what: Happened, name: &str, probe: u32) -> String {
     match what {
         Happened::Task(0) => "idle".to_owned(),
         Happened::Task(pid) if pid == probe => "probe".to_owned(),
-        Happened::Task(pid) => format!("task {name} ({pid})"),
+        Happened::Task(pid) => format!("task {} ({pid})", printable(name)),
         Happened::Interrupt(number, _) if name.is_empty() => format!("interrupt {number}"),
         Happened::Interrupt(number, _) => format!("interrupt {number} ({name})"),
         Happened::Soft(number, _) => match of(&SOFT, number) {
