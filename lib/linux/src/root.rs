@@ -153,6 +153,13 @@ fn read_whole(mut file: fs::File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Whether an error says that the file, or the thread or device behind it, does not exist.
+#[must_use]
+pub fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+        || matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV | libc::ENOTDIR))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,11 +183,4 @@ mod tests {
         }
         assert_eq!(root.read(&dir.path().join("none")).unwrap(), None);
     }
-}
-
-/// Whether an error says that the file, or the thread or device behind it, does not exist.
-#[must_use]
-pub fn is_gone(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::NotFound
-        || matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV | libc::ENOTDIR))
 }
