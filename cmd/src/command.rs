@@ -161,14 +161,14 @@ pub(crate) fn dispatch(command: &'static Command, words: &[OsString], ctx: &mut 
         }
     });
     let exit = result.unwrap_or_else(|failure| {
-        tell(&failure, command, ctx);
+        tell(&failure, command, words, ctx);
         if command.misuse_is_refusal() { failure.exit().min(Exit::REFUSED) } else { failure.exit() }
     });
     if ctx.keep() { exit } else { exit.and(Exit::REFUSED) }
 }
 
-/// Tells what ended a command before its time.
-pub(crate) fn tell(failure: &Failure, command: &Command, ctx: &mut Ctx<'_>) {
+/// Tells what ended a command before its time. A mistake in the words behind its name shows the usage of the form that they are about.
+pub(crate) fn tell(failure: &Failure, command: &Command, words: &[OsString], ctx: &mut Ctx<'_>) {
     match failure {
         Failure::Usage(why) if command.keeps_its_messages() => {
             ctx.out.flush();
@@ -188,7 +188,10 @@ pub(crate) fn tell(failure: &Failure, command: &Command, ctx: &mut Ctx<'_>) {
         }
         Failure::Usage(why) => {
             ctx.warn(why);
-            ctx.err.text(&help::usage(command));
+            match help::usage_for(command, words) {
+                Some(usage) => ctx.err.text(&usage),
+                None => ctx.hint(&format!("{} --help", command.prog())),
+            }
         }
         Failure::Operand(why) => ctx.warn(why),
         Failure::Mistake(text, hint) => {

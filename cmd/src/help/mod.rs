@@ -18,10 +18,13 @@
 //! Of every command: 0 when it was done, 1 when something was refused (what could be done was done), 2 when
 //! what was typed makes no sense (nothing was done). The manual of a command says where it differs.
 
+mod forms;
+
 use crate::args::{COMMON, Parsed};
 use crate::command::{COMMANDS, Command};
 use crate::ctx::{Ctx, Service};
 use crate::failure::{Complaint, Exit, Failure};
+use std::ffi::OsString;
 
 pub(crate) const COMMAND: Command = Command {
     name: "help",
@@ -83,6 +86,13 @@ fn overview(services: &[Service]) -> String {
 #[must_use]
 pub fn usage(command: &Command) -> String {
     forms(&command.prog(), command.usage)
+}
+
+/// How a command is called, in the forms that are about these words; `None` where no form is, and there are many.
+#[must_use]
+pub fn usage_for(command: &Command, words: &[OsString]) -> Option<String> {
+    let fitting = forms::fitting(command, words);
+    (!fitting.is_empty()).then(|| forms(&command.prog(), &fitting))
 }
 
 fn forms(prog: &str, forms: &[&str]) -> String {

@@ -198,7 +198,7 @@ impl<'b> Bench<'b> {
     fn again(&mut self, run: &Run, ctx: &mut Ctx<'_>) -> Result<Box<dyn LatencyWatch + 'b>, Failure> {
         let (watch, stamps) = begin(self.probe, run.cpu, self.options, self.stamps, ctx)?;
         self.stamps = stamps;
-        place::bind(self.machine, watch.pid(), run.set, ctx)?;
+        place::bind(self.machine, watch.pid(), (run.cpu, run.set), ctx)?;
         Ok(watch)
     }
 

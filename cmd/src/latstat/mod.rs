@@ -27,7 +27,8 @@
 //! --samples N       so many samples
 //! --duration TIME   so long: 90s, 30m, 12h, 2d; without a unit seconds
 //! --cpu N           the processor; otherwise the last one that is free in the locality group with the most
-//! --keep-others     push nobody out and leave interrupts alone; what ran on the processor beside the thread is told all the same
+//! --keep-others     push nobody out and leave interrupts alone; what ran on the processor beside the thread is told all the same.
+//!                   The last processor of the default set stays there, and the thread is bound to it
 //! --level N         its level in the class RT, first in, first out: 0 to 59 (30)
 //! --interval TIME   what the 24 primes are near to, at least 50us (1000us)
 //! --plain           no programs in the kernel: only the whole is measured

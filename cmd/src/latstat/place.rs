@@ -85,7 +85,7 @@ pub(super) fn take(
     ctx: &mut Ctx<'_>,
 ) -> Result<Place, Failure> {
     let place = change(machine, ctx, MAKE, || probe.prepare_place(&wanted(cpu, options)))?;
-    match bind(machine, pid, place.set, ctx) {
+    match bind(machine, pid, (place.cpu, place.set), ctx) {
         Ok(()) => Ok(place),
         Err(failure) => {
             // Why it could not be bound is told; that this failed too would only hide it.
@@ -95,9 +95,18 @@ pub(super) fn take(
     }
 }
 
-/// Puts a probe into the set.
-pub(super) fn bind(machine: &dyn Machine, pid: Pid, set: PsetId, ctx: &mut Ctx<'_>) -> Result<(), Failure> {
+/// Puts a probe into the set, or onto the processor where that stayed in the default set.
+pub(super) fn bind(
+    machine: &dyn Machine,
+    pid: Pid,
+    (cpu, set): (CpuId, PsetId),
+    ctx: &mut Ctx<'_>,
+) -> Result<(), Failure> {
     let threads = facet("bindings", machine.threads())?;
+    if set.is_default() {
+        let what = format!("bind the thread that measures to processor {cpu}");
+        return change(machine, ctx, &what, || threads.prepare_bind_cpu(pid, None, Some(cpu))).map(drop);
+    }
     let what = format!("bind the thread that measures to set {set}");
     change(machine, ctx, &what, || threads.prepare_bind_set(pid, None, Some(set))).map(drop)
 }

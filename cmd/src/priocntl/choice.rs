@@ -51,7 +51,7 @@ impl Choice {
                         Ok(class) => {
                             classes.insert(class);
                         }
-                        Err(failure) => tell(&failure, &super::COMMAND, ctx),
+                        Err(failure) => tell(&failure, &super::COMMAND, &[], ctx),
                     }
                 }
                 Ok(Choice::Classes(classes))

@@ -34,8 +34,12 @@
 //! -f SET, -n SET             keep device interrupts away from the set's processors; let them come back
 //! -F                         with -c, -a, -r: unbind threads that are bound to the processors (pbind)
 //! --keep-others              with -c: push nobody out
+//! --whole-cores              with -c, -a, -r: take the other strands of each processor's core, too
 //! --mems MEMORY SET ...      where the memory of what is bound to sets comes from: see below
 //! ```
+//!
+//! Strands of one core share its execution units and caches. Where a set gets some strands of a core and others stay outside, `-c`, `-a` and `-r`
+//! say so in a hint; `--whole-cores` takes all on-line strands of the cores, from whatever set they are in.
 //!
 //! Creating a set, and each assignment or removal, is one operation: when one processor cannot come, nothing
 //! is changed and nothing is announced.
@@ -92,6 +96,7 @@
 //! 0, or 1 when something was refused (what could be done was done), or 2 for what makes no sense (nothing was
 //! done). With `-e` it is that of COMMAND, or 2 when COMMAND could not be started in the set.
 
+mod cores;
 mod memory;
 mod sets;
 mod show;
@@ -114,10 +119,10 @@ pub(crate) const COMMAND: Command = Command {
     applet: true,
     summary: "create processor sets, and bind processes to them",
     usage: &[
-        "-c [-F] [--keep-others] [processor ...]",
+        "-c [-F] [--keep-others] [--whole-cores] [processor ...]",
         "-d processor_set ...",
-        "-a [-F] processor_set processor ...",
-        "-r [-F] processor ...",
+        "-a [-F] [--whole-cores] processor_set processor ...",
+        "-r [-F] [--whole-cores] processor ...",
         "-p [processor ...]",
         "[-i] [-v] [processor_set ...]",
         "-b processor_set pid[/lwps] ...",
@@ -132,7 +137,7 @@ pub(crate) const COMMAND: Command = Command {
         "--mems local|all|lgroups processor_set ...",
     ],
     letters: "cdFarpibqQuUnfez:v",
-    longs: &["keep-others", "mems:"],
+    longs: &["keep-others", "whole-cores", "mems:"],
     source: include_str!("mod.rs"),
     run,
 };
@@ -211,6 +216,9 @@ fn operation(parsed: &Parsed) -> Result<char, Failure> {
     if parsed.long("keep-others") && operation != 'c' {
         return usage("--keep-others can only be used with -c");
     }
+    if parsed.long("whole-cores") && !"car".contains(operation) {
+        return usage("--whole-cores can only be used with -c, -a or -r");
+    }
     Ok(operation)
 }
 
@@ -283,7 +291,7 @@ fn execute(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Exit {
         Ok(Exit::DONE) => Exit::DONE,
         Ok(_) => Exit::USAGE,
         Err(failure) => {
-            crate::command::tell(&failure, &COMMAND, ctx);
+            crate::command::tell(&failure, &COMMAND, &["-e".into()], ctx);
             Exit::USAGE
         }
     }

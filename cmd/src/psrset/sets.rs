@@ -1,5 +1,6 @@
 //! The operations of `psrset` on sets and their processors.
 
+use super::cores;
 use crate::args::Parsed;
 use crate::change::Changer;
 use crate::ctx::Ctx;
@@ -47,6 +48,8 @@ pub(super) fn move_processors(
             return Ok(changer.finish(ctx));
         }
     };
+    let cpus = if parsed.long("whole-cores") { cores::whole(&cpus, machine)? } else { cpus };
+    let split = cores::split(&cpus, Some(to).filter(|_| letter != 'c'), psets, machine)?;
     let main = match letter {
         'c' => "create processor set".to_owned(),
         'a' => format!("assign to processor set {to}"),
@@ -64,6 +67,7 @@ pub(super) fn move_processors(
         if let Some((set, moves)) = changer.attempt(ctx, &main, names, prepared) {
             changer.report(ctx, Some(listing::created(set)), json!({ "created": set }));
             report_moves(&cpus, set, &moves, &mut changer, ctx);
+            split.iter().for_each(|split| ctx.hint(split));
         }
     } else {
         // The default set takes processors by -r only: `-a 0` would read like a set that could be listed.
@@ -75,6 +79,7 @@ pub(super) fn move_processors(
         };
         if let Some(moves) = changer.attempt(ctx, &main, names, prepared) {
             report_moves(&cpus, to, &moves, &mut changer, ctx);
+            split.iter().for_each(|split| ctx.hint(split));
         }
     }
     Ok(changer.finish(ctx))

@@ -9,8 +9,8 @@ use common::commands::{EXCLUSIVE, create, destroy};
 use millpond_linux::LinuxMachine;
 use millpond_machine::facets::{LatencyProbe, PlacePlan};
 use millpond_machine::laws::{Fault, Faulty};
-use millpond_machine::{Machine, PutBack, Writer, put_back_abandoned};
-use millpond_model::{CpuId, Pid};
+use millpond_machine::{Machine, PutBack, Reason, Writer, put_back_abandoned};
+use millpond_model::{CpuId, Pid, PsetId};
 
 /// A machine on which process 20 has processor 2 for itself.
 fn taken(made: &HandMade) -> LinuxMachine {
@@ -91,4 +91,24 @@ fn a_place_that_resists_is_told_and_left_for_the_next() {
     assert_eq!(made.read("proc/irq/24/smp_affinity_list"), "0-1,3", "nothing is half-done");
     assert_eq!(put_back(&machine).len(), 1);
     assert_eq!(made.read("proc/irq/24/smp_affinity_list"), "0-3");
+}
+
+#[test]
+fn the_last_processor_of_the_default_set_is_a_place_where_nothing_is_pushed_out() {
+    for v1 in [false, true] {
+        let made = HandMade::new(4, v1);
+        made.process(20, &[20], "latstat", 0);
+        let machine = made.machine();
+        create(&machine, &[0, 1, 3], EXCLUSIVE).unwrap();
+        let before = machine.psets().unwrap().list().unwrap();
+        let plan = |keep_others| PlacePlan { cpu: CpuId(2), keep_others, owner: Pid(20), timerlat: None };
+        let refusal = machine.prepare_place(&plan(false)).unwrap_err();
+        assert_eq!(refusal.reason, Reason::LastOfDefault);
+        let writer = Writer::open(&machine).unwrap();
+        let place = writer.commit(machine.prepare_place(&plan(true)).unwrap()).unwrap().outcome;
+        assert_eq!((place.set, place.cpu), (PsetId::DEFAULT, CpuId(2)));
+        assert_eq!(machine.psets().unwrap().list().unwrap(), before);
+        writer.commit(machine.prepare_leave(&place).unwrap()).unwrap();
+        assert_eq!(machine.psets().unwrap().list().unwrap(), before);
+    }
 }

@@ -83,7 +83,13 @@ impl LatencyProbe for LinuxMachine {
         let PlacePlan { cpu, keep_others, owner, timerlat } = *plan;
         let (task, _) = self.os.identify(owner, None)?;
         let tracer = timerlat.map(|interval| self.timerlat_steps(owner, interval)).transpose()?;
-        let made = self.prepare_create(&[cpu], CreateOptions { keep_others }, false)?;
+        let made = match self.prepare_create(&[cpu], CreateOptions { keep_others }, false) {
+            // It would push nothing out: the probe is bound to the processor, which stays in the default set.
+            Err(refusal) if keep_others && refusal.reason == Reason::LastOfDefault => {
+                Change::new("", Vec::new(), (PsetId::DEFAULT, Vec::new()))
+            }
+            made => made?,
+        };
         let set = made.outcome.0;
         let (mut steps, mut notes) = (made.steps, made.notes);
         let sheltered = !keep_others && self.state_of(cpu)? == Some(State::OnLine);

@@ -1,0 +1,65 @@
+//! Cores whose strands are in more than one set: taking whole ones, and saying where one is split.
+
+use crate::failure::{Failure, facet, read};
+use millpond_machine::{Machine, Psets};
+use millpond_model::{CpuId, CpuSet, PsetId, Topology};
+
+/// The processors with the other on-line strands of their cores behind them. What does not exist stays, for the machine to refuse.
+pub(super) fn whole(cpus: &[CpuId], machine: &dyn Machine) -> Result<Vec<CpuId>, Failure> {
+    let (topology, active) = look(machine)?;
+    let mut all = cpus.to_vec();
+    for &cpu in cpus {
+        for strand in strands(&topology, cpu, &active).iter() {
+            if !all.contains(&strand) {
+                all.push(strand);
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// What to say where these processors went to a set (the default one included) without all of their cores. To be asked before the change.
+pub(super) fn split(
+    cpus: &[CpuId],
+    to: Option<PsetId>,
+    psets: &dyn Psets,
+    machine: &dyn Machine,
+) -> Result<Option<String>, Failure> {
+    let (topology, active) = look(machine)?;
+    let sets = read("processor sets", psets.list())?;
+    let named: CpuSet = cpus.iter().copied().collect();
+    let inside = match to {
+        None => named.clone(),
+        Some(set) if set.is_default() => {
+            let others = sets.iter().fold(CpuSet::new(), |all, set| &all | &set.cpus());
+            &(&active - &others) | &named
+        }
+        Some(set) => {
+            let found = sets.iter().find(|found| found.id == set);
+            &found.map(millpond_model::Pset::cpus).unwrap_or_default() | &named
+        }
+    };
+    let is_split = |cpu: &CpuId| !(&strands(&topology, *cpu, &active) - &inside).is_empty();
+    let torn: CpuSet = cpus.iter().copied().filter(is_split).collect();
+    let beside = torn.iter().fold(CpuSet::new(), |all, cpu| &all | &strands(&topology, cpu, &active));
+    Ok((!torn.is_empty()).then(|| sentence(&torn, &(&beside - &inside))))
+}
+
+fn sentence(torn: &CpuSet, beside: &CpuSet) -> String {
+    let (noun, verb) =
+        if torn.len() == 1 { ("processor", "shares its core") } else { ("processors", "share cores") };
+    format!("{noun} {torn} {verb} with {beside}, outside the set; --whole-cores takes whole cores")
+}
+
+fn look(machine: &dyn Machine) -> Result<(Topology, CpuSet), Failure> {
+    let processors = facet("processors", machine.processors())?;
+    let states = read("processors", processors.states())?;
+    let active =
+        states.iter().filter(|status| status.state.runs_threads()).map(|status| status.cpu).collect();
+    Ok((read("processors", processors.topology())?, active))
+}
+
+/// The on-line strands of a processor's core.
+fn strands(topology: &Topology, cpu: CpuId, active: &CpuSet) -> CpuSet {
+    &topology.siblings(cpu) & active
+}
