@@ -122,6 +122,10 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     }
     let misuse = |why: &str| Err(Failure::Usage(why.to_owned()));
     let words = parsed.words();
+    if let Some(whole) = torn(parsed, &words) {
+        let d = if parsed.has('d') { "d" } else { "" };
+        return misuse(&format!("the command is one word for the shell: poolcfg -{d}c '{whole}'"));
+    }
     let file = match words.as_slice() {
         [] => None,
         [_] if parsed.has('d') => return misuse("-d edits the machine's configuration, and no file"),
@@ -148,6 +152,16 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     };
     let asked = Asked { source, commands };
     if parsed.has('d') { on_machine(&asked, parsed, ctx) } else { on_file(&asked, file, parsed, ctx) }
+}
+
+/// The whole command, where the shell took it apart because nothing quoted it: what `-c` has is none, or stands before words that are no file, and
+/// together with these it is one.
+fn torn(parsed: &Parsed, words: &[String]) -> Option<String> {
+    let begin = parsed.value('c').filter(|_| !words.is_empty())?;
+    let takes_no_file = parsed.has('d') || words.len() > 1 || script::parse(&begin).is_err();
+    let whole = [&[begin], words].concat().join(" ");
+    let fits = script::parse(&whole).is_ok() && !whole.contains('\'');
+    (takes_no_file && fits).then_some(whole)
 }
 
 /// The commands of a file, and what it is called.

@@ -9,7 +9,7 @@
 //! $ millpond quiet 1 --for 60s --max 50us
 //! KIND     NAME              BY             COUNT  RATE/S  LONGEST    TOTAL  SHARE%  REMEDY
 //! tick     tick_nohz_handler -              15000   250.0    6.2us   31.5ms   0.053  boot with nohz_full=2-3, and run one thread on each
-//! ipi      do_flush_tlb_all  kcompactd0        12     0.2    8.0us   61.2us   0.000  keep what changes mappings of the job inside the set
+//! ipi      do_flush_tlb_all  kcompactd0        12     0.2    8.0us   61.2us   0.000  kcompactd0 changes mappings: no munmap, mprotect or forks in the job
 //! device   eth0-rx-1         -                  2     0.0    9.7us   18.1us   0.000  psradm -i 2-3
 //! total                                     15014   250.2             31.6ms  0.053
 //! worst stretch without the job: 17.3us on processor 3 after 12.041 s: tick tick_nohz_handler
@@ -32,6 +32,7 @@
 //! --cpu LIST      these processors, instead of a set's
 //! --pid LIST      the job is these processes and what descends from them; alone, where they may run
 //! --by-counts     start nothing in the kernel: read the counts of /proc before and after
+//! --all           at a terminal: a line for each cause, as where the output is no terminal
 //! --report FILE   a page as well: a picture (.svg) or a page for a browser (.html), with a line of time of the worst stretches
 //! ```
 //!
@@ -44,6 +45,14 @@
 //!
 //! The sender of a call is the thread that ran where it was sent from; an interrupt there sends in the name of the thread that it interrupted.
 //!
+//! # At a terminal
+//!
+//! The verdict comes first, then at most 15 lines: causes with the same remedy in one line, those that took longest first. Threads of one program are one cause.
+//! `--all`, a pipe, a file and `--json` have every cause.
+//!
+//! A remedy is checked against the machine: what is done already is not advised, and each command in one exists. Where no process is bound to
+//! the set, the first line says so.
+//!
 //! # What watching does
 //!
 //! It ends what it began, also when it is killed. Programs are attached and detached once, for which the kernel calls every processor a few times: these calls
@@ -55,7 +64,7 @@
 //! One object. What cannot be told is null.
 //!
 //! ```text
-//! {"processors":"2-3","set":1,"elapsed_s":60.0,"source":"programs in the kernel",
+//! {"processors":"2-3","set":1,"has_job":true,"elapsed_s":60.0,"source":"programs in the kernel",
 //!  "disturbances":[{"kind":"tick","name":"tick_nohz_handler","by":null,"doer":"others","pid":null,"processors":"2-3","count":15000,
 //!                   "rate":250.0,"longest_ns":6200,"total_ns":31500000,"share":0.053,"remedy":"boot with …"}],
 //!  "total":{"count":15014,"total_ns":31600000,"share":0.053},"watcher":{"count":0,"total_ns":0},
@@ -69,6 +78,7 @@
 //!
 //! 0, or 1 when the limit was not kept or cannot be judged (how long things took is not known, or not all of it could be kept), the set ended meanwhile, or nothing can be watched, or 2 for what makes no sense.
 
+mod brief;
 mod figures;
 mod options;
 mod page;
@@ -81,7 +91,7 @@ use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
 use millpond_observe::Verdict;
-use millpond_session::replace_text;
+use millpond_session::{output_is_terminal, replace_text};
 pub(crate) use options::time as time_operand;
 
 use options::Options;
@@ -92,11 +102,11 @@ pub(crate) const COMMAND: Command = Command {
     applet: false,
     summary: "show what disturbs the job of a set, and prove that nothing does",
     usage: &[
-        "[--for time] [--max time | n/s] [--strict] [--by-counts] [--report file] set [-- command ...]",
-        "[--for time] [--max time | n/s] [--strict] [--by-counts] [--report file] --cpu list | --pid list",
+        "[--for time] [--max time | n/s] [--strict] [--by-counts] [--all] [--report file] set [-- command ...]",
+        "[--for time] [--max time | n/s] [--strict] [--by-counts] [--all] [--report file] --cpu list | --pid list",
     ],
     letters: "-",
-    longs: &["for:", "max:", "strict", "cpu:", "pid:", "by-counts", "report:"],
+    longs: &["for:", "max:", "strict", "cpu:", "pid:", "by-counts", "report:", "all"],
     source: include_str!("mod.rs"),
     run,
 };
@@ -112,7 +122,9 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     if parsed.common.json {
         ctx.json(&show::json(&run, &options, verdict.as_ref()));
     } else {
-        ctx.out.text(&show::text(&run, &options, verdict.as_ref()));
+        let looked_at = ctx.given().is_none() && output_is_terminal() && !parsed.long("all");
+        let text = if looked_at { brief::text } else { show::text };
+        ctx.out.text(&text(&run, &options, verdict.as_ref()));
     }
     ctx.out.flush();
     for line in &run.seen.lost {

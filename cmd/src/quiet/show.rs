@@ -2,7 +2,6 @@
 
 use super::figures;
 use super::options::Options;
-use super::remedy::remedy;
 use super::watch::Run;
 use millpond_model::{Cause, CpuSet, Doer, Nanos, Stretch};
 use millpond_observe::{Broken, Limit, QuietLine, Verdict};
@@ -31,7 +30,7 @@ const HEADS: [(&str, Align); 9] = [
 pub fn table(run: &Run) -> Table {
     let mut table = Table::new(&HEADS);
     for line in &run.quiet.lines {
-        table.row(cells(line, &run.cpus));
+        table.row(cells(line, run));
     }
     let quiet = &run.quiet;
     let rates: f64 = quiet.rates.values().map(|[others, job]| others + job).sum();
@@ -49,7 +48,7 @@ pub fn table(run: &Run) -> Table {
     table
 }
 
-fn cells(line: &QuietLine, cpus: &CpuSet) -> [Cell; 9] {
+fn cells(line: &QuietLine, run: &Run) -> [Cell; 9] {
     let time = |time: Option<Nanos>| time.map_or(Cell::Missing, |time| figures::time(time).into());
     let by = by(&line.cause);
     [
@@ -61,7 +60,7 @@ fn cells(line: &QuietLine, cpus: &CpuSet) -> [Cell; 9] {
         time(line.longest),
         time(line.total),
         line.share.map_or(Cell::Missing, |share| (share, 3).into()),
-        remedy(&line.cause, cpus).into(),
+        run.remedy(line).into(),
     ]
 }
 
@@ -89,7 +88,7 @@ fn stretch(stretch: &Stretch, run: &Run) -> String {
 /// Sentences beside the table: the worst stretch, what happened, how it was seen, and the verdict.
 pub fn facts(run: &Run, options: &Options, verdict: Option<&Verdict>) -> Vec<String> {
     let quiet = &run.quiet;
-    let mut facts = Vec::new();
+    let mut facts: Vec<String> = jobless(run).into_iter().collect();
     if let Some(worst) = quiet.worst() {
         facts.push(format!("worst stretch without the job: {}", stretch(worst, run)));
     }
@@ -138,10 +137,19 @@ fn said(broken: &Broken, run: &Run) -> String {
     }
 }
 
-/// For a person.
+/// That there is no job, if there is none.
+fn jobless(run: &Run) -> Option<String> {
+    let set = run.jobless?;
+    Some(format!(
+        "no process is bound to set {set}: bind the job (psrset -b {set} PID), or start it (millpond quiet {set} -- COMMAND)"
+    ))
+}
+
+/// For a program that reads lines, and for who wants all of it: that there is no job, the table, and sentences.
 pub fn text(run: &Run, options: &Options, verdict: Option<&Verdict>) -> String {
-    let mut text = table(run).text();
-    for fact in facts(run, options, verdict) {
+    let mut text = jobless(run).map(|line| line + "\n").unwrap_or_default();
+    text += &table(run).text();
+    for fact in facts(run, options, verdict).into_iter().skip(usize::from(run.jobless.is_some())) {
         text += &fact;
         text.push('\n');
     }
@@ -159,9 +167,10 @@ pub fn json(run: &Run, options: &Options, verdict: Option<&Verdict>) -> Value {
     json!({
         "processors": run.cpus.to_string(),
         "set": options.set,
+        "has_job": run.jobless.is_none(),
         "elapsed_s": rounded(quiet.elapsed.as_secs_f64()),
         "source": run.seen.source,
-        "disturbances": quiet.lines.iter().map(|line| line_json(line, &run.cpus)).collect::<Vec<_>>(),
+        "disturbances": quiet.lines.iter().map(|line| line_json(line, run)).collect::<Vec<_>>(),
         "total": { "count": quiet.count, "total_ns": quiet.total.0, "share": rounded(quiet.share) },
         "watcher": { "count": count, "total_ns": total.0 },
         "stretches": quiet.stretches.iter().take(STRETCHES_MAX).map(|s| stretch_json(s, run)).collect::<Vec<_>>(),
@@ -178,7 +187,7 @@ pub fn json(run: &Run, options: &Options, verdict: Option<&Verdict>) -> Value {
     })
 }
 
-fn line_json(line: &QuietLine, cpus: &CpuSet) -> Value {
+fn line_json(line: &QuietLine, run: &Run) -> Value {
     json!({
         "kind": line.cause.kind,
         "name": line.cause.name,
@@ -191,7 +200,7 @@ fn line_json(line: &QuietLine, cpus: &CpuSet) -> Value {
         "longest_ns": line.longest,
         "total_ns": line.total,
         "share": line.share.map(rounded),
-        "remedy": remedy(&line.cause, cpus),
+        "remedy": run.remedy(line),
     })
 }
 

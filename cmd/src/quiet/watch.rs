@@ -1,6 +1,7 @@
 //! Looking on: the job is found or started, and watched until the time is over, the command ends, or somebody has seen enough.
 
 use super::options::Options;
+use super::remedy::Ground;
 use crate::command::dispatch;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
@@ -9,8 +10,8 @@ use crate::operands::expand;
 use crate::psrset;
 use millpond_machine::facets::{Job, WatchedJob};
 use millpond_machine::{Absent, Machine};
-use millpond_model::{CpuSet, Disturbed, Nanos, PsetId, Stretch};
-use millpond_observe::Quiet;
+use millpond_model::{CpuSet, Disturbed, KernelSettings, Nanos, PsetId, State, Stretch};
+use millpond_observe::{Quiet, QuietLine};
 use millpond_session::{Child, Kind, Session, stop_on_signal};
 use std::ffi::OsString;
 use std::sync::atomic::Ordering;
@@ -33,6 +34,17 @@ pub struct Run {
     pub events: Vec<String>,
     /// It did not go as it should.
     pub failed: bool,
+    /// What remedies are checked against.
+    pub ground: Ground,
+    /// The set, if no process is bound to it.
+    pub jobless: Option<PsetId>,
+}
+
+impl Run {
+    /// What helps against a line of the table.
+    pub fn remedy(&self, line: &QuietLine) -> String {
+        self.ground.remedy(&line.cause, line.pid, &line.cpus.iter().copied().collect())
+    }
 }
 
 /// Watches.
@@ -59,6 +71,7 @@ pub fn run(session: &Session, options: &Options, ctx: &mut Ctx<'_>) -> Result<Ru
         hint: what_would_help,
     });
     let mut watch = watch?;
+    let jobless = what.job.set.filter(|set| options.command.is_empty() && !has_members(machine, *set));
     // Beginning to watch takes its time: the command comes after it.
     let mut child = start(session, options, ctx)?;
     if let Some(child) = &child {
@@ -87,7 +100,30 @@ pub fn run(session: &Session, options: &Options, ctx: &mut Ctx<'_>) -> Result<Ru
         beside.fail(format!("the command ended with status {status}"));
     }
     let quiet = Quiet::of(&seen, stretches);
-    Ok(Run { cpus, seen, quiet, events: beside.events, failed: beside.failed })
+    let ground = ground(machine, &cpus, seen.settings.clone());
+    Ok(Run { cpus, seen, quiet, events: beside.events, failed: beside.failed, ground, jobless })
+}
+
+/// Whether a thread is bound to a set. What cannot be read may be.
+fn has_members(machine: &dyn Machine, set: PsetId) -> bool {
+    let bound = machine.threads().ok().and_then(|threads| threads.bound().ok());
+    bound.is_none_or(|bound| bound.iter().any(|status| status.set == set))
+}
+
+/// The state of the machine, as far as it can be read.
+fn ground(machine: &dyn Machine, cpus: &CpuSet, settings: KernelSettings) -> Ground {
+    let states =
+        machine.processors().ok().and_then(|processors| processors.states().ok()).unwrap_or_default();
+    let those = |wanted: &dyn Fn(State) -> bool| {
+        states.iter().filter(|status| wanted(status.state)).map(|status| status.cpu).collect::<CpuSet>()
+    };
+    Ground {
+        cpus: cpus.clone(),
+        online: those(&State::runs_threads),
+        no_intr: those(&|state| state == State::NoIntr),
+        sets: machine.psets().ok().and_then(|psets| psets.list().ok()).unwrap_or_default(),
+        settings,
+    }
 }
 
 fn keep(all: &mut Vec<Stretch>, more: Vec<Stretch>) {

@@ -69,6 +69,7 @@ mod procfs;
 mod ptrace;
 mod root;
 mod sets;
+mod settings;
 mod shelter;
 mod state_dir;
 mod stragglers;

@@ -145,6 +145,25 @@ pub struct Disturbed {
     pub missing: Vec<String>,
     /// How it is seen: in a few words.
     pub source: String,
+    /// What the kernel was started with and is set to.
+    pub settings: KernelSettings,
+}
+
+/// What a kernel was started with and is set to that decides what disturbs a processor. Empty and unknown where there is no such kernel.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KernelSettings {
+    /// Where the tick stops while one thread runs alone.
+    pub nohz_full: CpuSet,
+    /// Whose RCU callbacks run elsewhere.
+    pub rcu_nocbs: CpuSet,
+    /// Where no load is balanced, since boot.
+    pub isolated: CpuSet,
+    /// Whether the watchdog by hardware counters is on.
+    pub nmi_watchdog: Option<bool>,
+    /// Whether any watchdog is on.
+    pub watchdog: Option<bool>,
+    /// How often each processor's statistics are brought together, in seconds.
+    pub stat_interval_s: Option<u64>,
 }
 
 #[cfg(test)]

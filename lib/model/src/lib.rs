@@ -46,7 +46,7 @@ pub use dispatch::{
     CLASSES, Class, ClassTable, DispatchTables, FX_LEVELS, NoSuchClass, Quantum, QuantumTable, RT_LEVELS,
     TS_LEVELS, TableError, TsRow, TsTable,
 };
-pub use disturbance::{Cause, Disturbance, DisturbanceKind, Disturbed, Doer, Stretch};
+pub use disturbance::{Cause, Disturbance, DisturbanceKind, Disturbed, Doer, KernelSettings, Stretch};
 pub use ids::{CPU_MAX, ChipId, CoreId, CpuId, LgrpId, Lwp, LwpId, ParseIdError, Pid, PoolId, PsetId};
 pub use latency::{LATENCY_ROWS, LATENCY_STAGES, LatencySample, Moment, MomentKind, Sharer};
 pub use lgroups::{Affinity, Group, GroupId, GroupKind, LgroupTree, NoSuchAffinity, SetMemory};

@@ -65,6 +65,7 @@ impl DisturbanceWatch for Watch<'_> {
             lost: Vec::new(),
             missing: Vec::new(),
             source: "the simulated kernel".to_owned(),
+            settings: millpond_model::KernelSettings::default(),
         })
     }
 }

@@ -5,6 +5,7 @@ use super::symbols::Symbols;
 use super::tables::{Stolen, now};
 use super::{Aside, LinuxMachine};
 use crate::interrupt_names::{InterruptCount, interrupt_counts};
+use crate::settings::kernel_settings;
 use millpond_bpf::disturbances::{Disturbing, Kind, Options, RING_BYTES, Stretches, Sum};
 use millpond_machine::facets::{DisturbanceWatch, WatchedJob};
 use millpond_machine::{Reason, Refusal};
@@ -226,6 +227,7 @@ impl DisturbanceWatch for ByPrograms<'_> {
             lost: self.lost(),
             missing: self.missing.clone(),
             source: "programs in the kernel".to_owned(),
+            settings: kernel_settings(&self.machine.os.root),
         })
     }
 }

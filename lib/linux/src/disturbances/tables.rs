@@ -8,6 +8,7 @@ use crate::counters::Uses;
 pub(super) use crate::counters::monotonic as now;
 use crate::counters::schedstat::{self, ThreadTimes};
 use crate::interrupt_names::{InterruptCount, interrupt_counts};
+use crate::settings::kernel_settings;
 use crate::{Os, Root};
 use millpond_machine::facets::{DisturbanceWatch, WatchedJob};
 use millpond_machine::{Absent, Refusal};
@@ -141,6 +142,7 @@ impl DisturbanceWatch for ByTables<'_> {
             lost: Vec::new(),
             missing: vec![format!("{untimed}: {}", self.why)],
             source: "/proc/interrupts, softirqs and schedstat".to_owned(),
+            settings: kernel_settings(&self.machine.os.root),
         })
     }
 }

@@ -13,6 +13,8 @@ const CPU_NAME: &str = "the number of a processor";
 const PROPERTY: &str = "a property: boolean, int, uint, string or float, or ~ to remove one";
 const TYPE: &str = "a type: boolean, int, uint, string or float";
 const TRANSFER: &str = "to, or how many processors";
+/// What stands behind the second of `from` and `to`, whose kind is that of the first.
+const ALONE: &str = "the name alone here, without its kind in front";
 const COUNTED: &str = "from pset or to pset";
 const END_OF_LIST: &str = "; or )";
 
@@ -93,7 +95,7 @@ impl<'a> Parser<'a> {
                 self.take()?;
                 let entity = self.entity(false)?;
                 self.word("to")?;
-                Ok(Command::Rename { entity, to: self.name(NAME)? })
+                Ok(Command::Rename { entity, to: self.name_alone()? })
             }
             _ => Err(self.unexpected(expected)),
         }
@@ -115,7 +117,7 @@ impl<'a> Parser<'a> {
             self.take()?;
             let from = self.element("pset", NAME)?;
             self.word("to")?;
-            return Ok(Command::TransferCount { count, from, to: self.name(NAME)? });
+            return Ok(Command::TransferCount { count, from, to: self.name_alone()? });
         }
         if !self.token.is("to") {
             return Err(self.unexpected(COUNTED));
@@ -123,7 +125,12 @@ impl<'a> Parser<'a> {
         self.take()?;
         let to = self.element("pset", NAME)?;
         self.word("from")?;
-        Ok(Command::TransferCount { count, from: self.name(NAME)?, to })
+        Ok(Command::TransferCount { count, from: self.name_alone()?, to })
+    }
+
+    /// A name where the kind of its element is known, and is not written again.
+    fn name_alone(&mut self) -> Result<Located<String>, SyntaxError> {
+        if self.kind(true).is_some() { Err(self.unexpected(ALONE)) } else { self.name(NAME) }
     }
 
     /// The kind that is next, if it is one.

@@ -197,7 +197,7 @@ fn a_mistake_is_told_with_its_place_and_what_was_expected() {
             1,
             27,
             "syntax error at 'pset'",
-            "expected a name; `pset` is a word of the language and cannot be one"
+            "expected the name alone here, without its kind in front, not `pset`"
         )
     );
     assert_eq!(told("rename pool a b").3, "expected to, not `b`");

@@ -1,0 +1,77 @@
+//! What the kernel was started with and is set to that decides what disturbs a processor.
+
+use crate::Root;
+use millpond_model::{CpuSet, KernelSettings};
+
+/// What a root says. A file that is not there is a setting that is off, or unknown.
+pub(crate) fn kernel_settings(root: &Root) -> KernelSettings {
+    let proc = |path: &str| root.read_value(&root.proc.join(path)).ok().flatten();
+    let list = |name: &str| {
+        let text = root.read_value(&root.sys.join("devices/system/cpu").join(name)).ok().flatten();
+        // Some kernels write `(null)` for none.
+        text.and_then(|text| text.parse::<CpuSet>().ok()).unwrap_or_default()
+    };
+    let switch = |path: &str| proc(path).map(|text| text.trim() != "0");
+    let nohz_full = list("nohz_full");
+    let rcu_nocbs = no_callbacks(&proc("cmdline").unwrap_or_default(), &list("possible"));
+    KernelSettings {
+        rcu_nocbs: &rcu_nocbs | &nohz_full,
+        nohz_full,
+        isolated: list("isolated"),
+        nmi_watchdog: switch("sys/kernel/nmi_watchdog"),
+        watchdog: switch("sys/kernel/watchdog"),
+        stat_interval_s: proc("sys/vm/stat_interval").and_then(|text| text.trim().parse().ok()),
+    }
+}
+
+/// The processors of `rcu_nocbs=`; without a list, or with `all`, every one.
+fn no_callbacks(command_line: &str, possible: &CpuSet) -> CpuSet {
+    let value = command_line.split_whitespace().find_map(|word| match word.split_once('=') {
+        Some(("rcu_nocbs", list)) => Some(list),
+        None if word == "rcu_nocbs" => Some("all"),
+        _ => None,
+    });
+    match value {
+        None => CpuSet::new(),
+        Some("all") => possible.clone(),
+        Some(list) => list.parse().unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn settings_are_read_from_where_the_kernel_shows_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let root = Root::paper(dir.path());
+        assert_eq!(kernel_settings(&root), KernelSettings::default(), "nothing is told");
+        file("proc/cmdline", "ro quiet rcu_nocbs=5-6 nosmt\n");
+        file("proc/sys/kernel/nmi_watchdog", "0\n");
+        file("proc/sys/kernel/watchdog", "1\n");
+        file("proc/sys/vm/stat_interval", "37\n");
+        file("sys/devices/system/cpu/possible", "0-7\n");
+        file("sys/devices/system/cpu/nohz_full", "3\n");
+        file("sys/devices/system/cpu/isolated", "\n");
+        let settings = kernel_settings(&root);
+        assert_eq!(
+            (settings.nohz_full.to_string(), settings.rcu_nocbs.to_string()),
+            ("3".into(), "3,5-6".into())
+        );
+        assert!(settings.isolated.is_empty());
+        assert_eq!((settings.nmi_watchdog, settings.watchdog), (Some(false), Some(true)));
+        assert_eq!(settings.stat_interval_s, Some(37));
+        file("sys/devices/system/cpu/nohz_full", "(null)\n");
+        file("proc/cmdline", "rcu_nocbs\n");
+        let settings = kernel_settings(&root);
+        assert!(settings.nohz_full.is_empty());
+        assert_eq!(settings.rcu_nocbs.to_string(), "0-7");
+    }
+}
