@@ -68,6 +68,7 @@ mod psradm;
 mod psrinfo;
 mod psrset;
 mod quiet;
+mod readiness;
 mod replay;
 mod sim;
 mod start;

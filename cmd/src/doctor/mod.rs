@@ -6,6 +6,10 @@
 //! one: after a command was killed in the middle. Any later command that changes the machine puts such a
 //! change back first.
 //!
+//! Real-time readiness tells which settings of the kernel may make real-time threads late: preemption, threaded interrupts, throttling (since 6.12 the fair
+//! server), `nohz_full`, `rcu_nocbs`, the frequency governor and idle states. Each with what would help. What the machine does not say is `not told`; it is
+//! no praise. Nothing is out of order with any of them.
+//!
 //! # Options
 //!
 //! ```text
@@ -19,6 +23,7 @@
 //! {"facets":[{"name":"processor sets","present":true},
 //!            {"name":"zones","present":false,"what_would_help":null,"why":"…"}],
 //!  "journal":"/run/millpond/journal","machine":"real",
+//!  "real_time":{"ready":false,"settings":[{"effect":"delays","is":"no CPU","name":"nohz_full","remedy":"boot with …"}]},
 //!  "repair":{"abandoned":["…"],"forgotten":["…"],"settled":["…"],"unfinished":{"findings":[{"finding":"put back","knob":"…"}],"what":"…"}},
 //!  "sets":[{"breaches":[],"id":1,"mode":"own","processors":[1]}],"staying":["interrupt 25 (req.0) stays on 1: …"],
 //!  "unfinished":null,"unsettled":[]}
@@ -36,6 +41,7 @@ use crate::args::Parsed;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, read};
+use crate::readiness::Readiness;
 use millpond_machine::{Absent, Finding, Machine, PutBack, Repair, Writer};
 use millpond_model::Pset;
 use millpond_session::Session;
@@ -130,6 +136,7 @@ impl Diagnosis {
                 }
             }
         }
+        Readiness::of(session.machine()).print(ctx);
         if let Some(path) = session.journal_path() {
             ctx.out.line(format_args!("journal {}", path.display()));
         }
@@ -177,6 +184,7 @@ impl Diagnosis {
             "facets": self.facets.iter().map(facet).collect::<Vec<_>>(),
             "sets": self.sets.iter().map(set).collect::<Vec<_>>(),
             "journal": session.journal_path(),
+            "real_time": Readiness::of(session.machine()).json(),
             "unfinished": self.unfinished,
             "unsettled": self.unsettled,
             "staying": self.staying,

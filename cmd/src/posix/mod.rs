@@ -14,6 +14,8 @@
 //!   _POSIX_THREAD_PRIORITY_SCHEDULING  200809         classes and priorities of threads
 //! ```
 //!
+//! Behind the bundles stands how ready the kernel is for real-time threads, as `millpond doctor` tells it.
+//!
 //! # Options
 //!
 //! ```text
@@ -25,7 +27,7 @@
 //! ```text
 //! {"bundles":[{"name":"Realtime Threads","lacks":0,
 //!              "options":[{"name":"_POSIX_THREAD_PRIO_INHERIT","answer":"supported","version":200809}]}],
-//!  "machine":"real"}
+//!  "machine":"real","real_time":{"ready":false,"settings":[…]}}
 //! ```
 //!
 //! An answer is `supported`, `at run time` or `not supported`; `version` is null without the first.
@@ -38,6 +40,7 @@ use crate::args::Parsed;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure, facet};
+use crate::readiness::Readiness;
 use millpond_model::{PosixAnswer, PosixBundle, PosixOption};
 use millpond_report::{Align, Cell, Table};
 use serde_json::{Value, json};
@@ -67,11 +70,13 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let session = ctx.reading(&parsed.common)?;
     let answers = facet("options of POSIX", session.posix_answers())?;
     if parsed.common.json {
-        ctx.json(&json!({ "machine": session.machine().name(), "bundles": bundles(&answers) }));
+        ctx.json(&json!({ "machine": session.machine().name(), "bundles": bundles(&answers), "real_time": Readiness::of(session.machine()).json() }));
     } else if is_csv {
         ctx.out.text(&table(&answers).csv());
     } else {
         print(&answers, ctx);
+        ctx.out.line("");
+        Readiness::of(session.machine()).print(ctx);
     }
     Ok(Exit::DONE)
 }

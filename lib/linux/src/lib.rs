@@ -67,6 +67,7 @@ mod posix;
 mod processors;
 mod procfs;
 mod ptrace;
+mod readiness;
 mod root;
 mod sets;
 mod settings;

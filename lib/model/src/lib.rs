@@ -24,6 +24,7 @@ pub mod pools;
 mod posix;
 mod printable;
 mod pset;
+mod real_time;
 mod sample;
 mod state;
 mod time;
@@ -53,6 +54,7 @@ pub use lgroups::{Affinity, Group, GroupId, GroupKind, LgroupTree, NoSuchAffinit
 pub use posix::{PosixAnswer, PosixBundle, PosixOption};
 pub use printable::{escaped, is_unprintable, printable};
 pub use pset::{Pset, PsetMode};
+pub use real_time::{Effect, RealTimeSetting};
 pub use sample::{COLUMNS, Column, CpuSample, Sample, Ticks};
 pub use state::{PARSEABLE_STATES, State, Transition, TransitionError};
 pub use time::{Nanos, WallTime};

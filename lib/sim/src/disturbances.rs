@@ -18,6 +18,10 @@ pub struct Account {
 }
 
 impl Disturbances for SimMachine {
+    fn real_time_settings(&self) -> Result<Vec<millpond_model::RealTimeSetting>, Absent> {
+        Err(Absent::because("a simulated machine has no kernel whose settings make threads late"))
+    }
+
     fn watch(&self, what: &WatchedJob) -> Result<Box<dyn DisturbanceWatch + '_>, Absent> {
         let began = self.edit(|s| {
             s.kernel.keep_ledger(true);

@@ -27,13 +27,18 @@ mod tables;
 mod tests;
 
 use crate::LinuxMachine;
+use crate::readiness::real_time_settings;
 use millpond_machine::facets::{DisturbanceWatch, Disturbances, Job, WatchedJob};
 use millpond_machine::{Absent, Refusal, Threads};
-use millpond_model::{CpuSet, Pid};
+use millpond_model::{CpuSet, Pid, RealTimeSetting};
 use rustix::thread::{CpuSet as Mask, sched_getaffinity, sched_setaffinity};
 use std::collections::BTreeSet;
 
 impl Disturbances for LinuxMachine {
+    fn real_time_settings(&self) -> Result<Vec<RealTimeSetting>, Absent> {
+        Ok(real_time_settings(&self.os))
+    }
+
     fn watch(&self, what: &WatchedJob) -> Result<Box<dyn DisturbanceWatch + '_>, Absent> {
         if !self.os.root.live {
             return Err(Absent::because("it is a captured machine, where nothing goes on"));

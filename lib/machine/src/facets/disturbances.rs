@@ -1,7 +1,7 @@
 //! What disturbs the job of a set of processors: what `quiet` and `intrstat` show.
 
 use crate::{Absent, Refusal};
-use millpond_model::{CpuSet, Disturbed, Nanos, Pid, PsetId};
+use millpond_model::{CpuSet, Disturbed, Nanos, Pid, PsetId, RealTimeSetting};
 
 /// Whom the processors are for. What else runs there is a disturbance.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,6 +32,12 @@ pub trait Disturbances {
     /// # Errors
     /// [`Absent`] when nothing goes on here, or it cannot be watched.
     fn watch(&self, what: &WatchedJob) -> Result<Box<dyn DisturbanceWatch + '_>, Absent>;
+
+    /// The settings of the kernel that decide how late a real-time thread may run.
+    ///
+    /// # Errors
+    /// [`Absent`] where no such kernel is.
+    fn real_time_settings(&self) -> Result<Vec<RealTimeSetting>, Absent>;
 }
 
 /// Watching that goes on for as long as the value lives.

@@ -1,0 +1,86 @@
+//! Real-time readiness: what of a kernel's settings makes real-time threads late, with a verdict and remedies. `doctor` and `posix` show it.
+
+use crate::ctx::Ctx;
+use millpond_machine::{Absent, Machine};
+use millpond_model::{Effect, RealTimeSetting};
+use serde_json::{Value, json};
+
+/// The settings, or why there are none.
+pub(crate) struct Readiness(Result<Vec<RealTimeSetting>, Absent>);
+
+impl Readiness {
+    /// Looks at a machine.
+    pub fn of(machine: &dyn Machine) -> Readiness {
+        Readiness(machine.disturbances().and_then(|disturbances| disturbances.real_time_settings()))
+    }
+
+    /// A line with the verdict, and one for each setting.
+    pub fn print(&self, ctx: &mut Ctx<'_>) {
+        let settings = match &self.0 {
+            Ok(settings) => settings,
+            Err(absent) => {
+                return ctx.out.line(format_args!("real-time readiness: not told: {}", absent.why));
+            }
+        };
+        ctx.out.line(format_args!("real-time readiness: {}", verdict(settings)));
+        for RealTimeSetting { name, is, remedy, effect } in settings {
+            let mark = match effect {
+                Effect::Good => "good",
+                Effect::Delays => "delays",
+                Effect::Unknown => "not told",
+            };
+            ctx.out.line(format_args!("  {name:<19}  {mark:<8}  {is}"));
+            if let Some(remedy) = remedy {
+                ctx.out.line(format_args!("  {:<19}  {:<8}  hint: {remedy}", "", ""));
+            }
+        }
+    }
+
+    /// Null where there are none.
+    pub fn json(&self) -> Value {
+        match &self.0 {
+            Ok(settings) => json!({ "ready": ready(settings), "settings": settings }),
+            Err(_) => Value::Null,
+        }
+    }
+}
+
+fn count(settings: &[RealTimeSetting], effect: Effect) -> usize {
+    settings.iter().filter(|setting| setting.effect == effect).count()
+}
+
+/// Whether nothing makes threads late; none where that cannot be told.
+fn ready(settings: &[RealTimeSetting]) -> Option<bool> {
+    match (count(settings, Effect::Delays), count(settings, Effect::Unknown)) {
+        (0, 0) => Some(true),
+        (0, _) => None,
+        _ => Some(false),
+    }
+}
+
+fn verdict(settings: &[RealTimeSetting]) -> String {
+    let (all, delays, unknown) =
+        (settings.len(), count(settings, Effect::Delays), count(settings, Effect::Unknown));
+    let rest = if unknown > 0 { format!(", {unknown} not told") } else { String::new() };
+    match ready(settings) {
+        Some(true) => format!("ready: none of {all} settings makes threads late"),
+        Some(false) => format!("not ready: {delays} of {all} settings may make threads late{rest}"),
+        None => format!("cannot tell: none of {all} settings is known to make threads late{rest}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_verdict_praises_nothing_that_is_not_told() {
+        let (good, bad) = (RealTimeSetting::good("a", "x"), RealTimeSetting::delays("b", "y", "z"));
+        let unknown = RealTimeSetting::unknown("c", "w");
+        assert_eq!(ready(&[good.clone()]), Some(true));
+        assert_eq!(ready(&[good.clone(), unknown.clone()]), None);
+        assert_eq!(ready(&[good.clone(), unknown.clone(), bad.clone()]), Some(false));
+        let told = verdict(&[good, unknown, bad]);
+        assert_eq!(told, "not ready: 1 of 3 settings may make threads late, 1 not told");
+    }
+}
