@@ -7,7 +7,7 @@
 //! $ zonecfg -z db.service "add dedicated-cpu; set ncpus=2-4; set importance=10; end"
 //! $ zonecfg -z nginx.service info capped-cpu
 //! capped-cpu:
-//! 	[ncpus: 1.50]
+//!         [ncpus: 1.50]
 //! $ zonecfg -z nginx.service remove capped-cpu
 //! ```
 //!
