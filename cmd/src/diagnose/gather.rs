@@ -1,24 +1,26 @@
-//! What is known of a program after an interval: the machine's facets, asked in the order of the method.
+//! What is known of a program after an interval: the machine's facets, read in the order of the method.
 
+use super::locks::{self, Inversion, Lock, Waits};
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Failure, facet, read};
 use crate::interval::{wait_ends, wait_toward};
 use crate::pools;
 use millpond_machine::facets::{CensusOptions, Depth, LwpCounting, Wanted};
 use millpond_machine::{Absent, Machine, Refusal};
-use millpond_model::{Causes, Counted, LgrpId, LockPlace, Lwp, Microstate, Nanos, Pid, Roster, Spent};
-use millpond_observe::diagnosis::{Evidence, Shares, caused_since, together};
+use millpond_model::{Counted, LgrpId, Lwp, Microstate, Nanos, Pid, Roster, Spent};
+use millpond_observe::diagnosis::{Evidence, Shares, together};
+use millpond_observe::waits::Split;
 use millpond_observe::{Follower, between, cycles_per_instruction};
 use millpond_session::stop_on_signal;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-/// How often one looks whether there is still somebody to look at.
+/// How often it is asked whether the process still lives.
 const LOOK: Nanos = Nanos::from_millis(250);
 /// The events whose quotient is cycles for an instruction.
 const EVENTS: [&str; 2] = ["cycles", "instructions"];
 
-/// Whom it is about.
+/// What the verdict is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Whose {
     /// A process.
@@ -27,21 +29,10 @@ pub enum Whose {
     Pool(String),
 }
 
-/// A lock that was waited for.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Lock {
-    /// Its address, in which process.
-    pub at: (Pid, u64),
-    /// Where that is, where it can be told.
-    pub place: Option<LockPlace>,
-    /// The part of all time for locks.
-    pub share: f64,
-}
-
 /// All that is known.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gathered {
-    /// Whom it is about.
+    /// What the verdict is about.
     pub whose: Whose,
     /// The name of the process.
     pub name: Option<String>,
@@ -49,22 +40,26 @@ pub struct Gathered {
     pub processes: usize,
     /// Threads likewise.
     pub threads: usize,
-    /// How long it was looked.
+    /// The time between the two samples.
     pub elapsed: Nanos,
     /// What the threads spent together.
     pub spent: Spent,
+    /// What the time for locks was for, where that is known.
+    pub split: Option<Split>,
     /// Locks, the dearest first.
     pub locks: Vec<Lock>,
+    /// The dearest wait that inverts priorities.
+    pub inversion: Option<Inversion>,
     /// What is concluded from.
     pub evidence: Evidence,
     /// What is lacking, each as a sentence.
     pub missing: Vec<String>,
 }
 
-/// Looks on.
+/// Samples the machine, waits, and samples it again.
 ///
 /// # Errors
-/// [`Failure`] when there is no such process or pool, nobody is in it, or nothing can be watched.
+/// [`Failure`] when there is no such process or pool, no process is in it, or nothing can be watched.
 pub fn gather(
     machine: &dyn Machine,
     whose: &Whose,
@@ -91,7 +86,6 @@ pub fn gather(
         before.missing.iter().filter(|line| !line.starts_with("TRP: ")).cloned().collect();
     let counting =
         count(machine, &lwps(&before, &pids)).map_err(|why| missing.push(format!("cycles: {why}")));
-    let from = machine.clock().now();
     wait(machine, whose, time, ctx);
     let counted = counting.ok().map(|mut counting| counting.read());
     let after = read("processes", watch.sample())?;
@@ -99,8 +93,8 @@ pub fn gather(
         pids.extend(members(machine, whose)?);
     }
     check(&after, whose, &pids)?;
-    let elapsed = machine.clock().now() - from;
-    let causes = causes(&before, &after, &pids);
+    let elapsed = after.at - before.at;
+    let waits = Waits::between(&before, &after, &pids);
     let mut follower = Follower::default();
     follower.begin(&before);
     let picture = follower.next(after);
@@ -108,19 +102,24 @@ pub fn gather(
     let of_ours = roster.threads.iter().zip(&picture.thread_spent).filter(|(t, _)| pids.contains(&t.lwp.pid));
     let spent: Vec<Spent> = of_ours.map(|(_, spent)| *spent).collect();
     let sum = together(&spent);
-    let locks = locks(machine, &causes, time_of(&sum, Microstate::Lock));
+    let lock_time = time_of(&sum, Microstate::Lock);
+    let split = waits.as_ref().map(|waits| waits.split(lock_time));
+    let locks = waits.as_ref().map_or_else(Vec::new, |waits| waits.locks(machine, lock_time));
+    let (inverted, inversion) = waits.as_ref().map_or((0.0, None), |waits| waits.inverted(&picture));
     let found: BTreeSet<Pid> = roster.processes.iter().map(|p| p.pid).filter(|p| pids.contains(p)).collect();
     let remote = remote(machine, &found).unwrap_or_else(|refusal| {
         missing.push(format!("where memory is: {}", refusal.reason));
         None
     });
     let evidence = Evidence {
-        shares: Shares::of(&sum),
+        shares: Shares::of(&sum, split.as_ref()),
+        threads: threads_at_a_time(&sum, elapsed),
         calls_per_s: calls_per_s(&sum),
         cpi: counted.as_ref().and_then(|readings| cpi(readings.iter().map(|r| &r.counted))),
         remote,
-        disk: disk(&causes, &sum),
-        allocator: allocator(&locks, &sum),
+        disk: waits.as_ref().map(|waits| part(waits.disk, time_of(&sum, Microstate::Sleep))),
+        allocator: locks::allocator(&locks),
+        inverted,
     };
     let name = roster.processes.iter().find(|p| Whose::Process(p.pid) == *whose).map(|p| p.name.clone());
     let (processes, threads) = (found.len(), spent.len());
@@ -131,7 +130,9 @@ pub fn gather(
         threads,
         elapsed,
         spent: sum,
+        split,
         locks,
+        inversion,
         evidence,
         missing,
     })
@@ -145,7 +146,7 @@ fn members(machine: &dyn Machine, whose: &Whose) -> Result<BTreeSet<Pid>, Failur
     }
 }
 
-/// Whether there is somebody to look at.
+/// Refuses when there is no thread to look at.
 fn check(roster: &Roster, whose: &Whose, pids: &BTreeSet<Pid>) -> Result<(), Failure> {
     if roster.threads.iter().any(|thread| pids.contains(&thread.lwp.pid)) {
         return Ok(());
@@ -163,7 +164,7 @@ fn lwps(roster: &Roster, pids: &BTreeSet<Pid>) -> Vec<Lwp> {
     roster.threads.iter().map(|thread| thread.lwp).filter(|lwp| pids.contains(&lwp.pid)).collect()
 }
 
-/// Waits until the time is over, nobody is left, or the user has seen enough.
+/// Waits until the time is over, the process ends, or the user interrupts.
 fn wait(machine: &dyn Machine, whose: &Whose, time: Nanos, ctx: &mut Ctx<'_>) {
     let (clock, stop) = (machine.clock(), stop_on_signal());
     let end = clock.now() + time;
@@ -205,7 +206,13 @@ fn time_of(spent: &Spent, state: Microstate) -> Nanos {
     spent.times[state.index()].unwrap_or(Nanos(0))
 }
 
-fn part(of: Nanos, whole: Nanos) -> f64 {
+/// How many threads there were, on average: what they spent in that time. A thread that was stopped is none.
+fn threads_at_a_time(spent: &Spent, elapsed: Nanos) -> f64 {
+    let total: f64 = spent.times.iter().flatten().map(|time| time.as_secs_f64()).sum();
+    if elapsed > Nanos(0) { total / elapsed.as_secs_f64() } else { 0.0 }
+}
+
+pub(super) fn part(of: Nanos, whole: Nanos) -> f64 {
     if whole > Nanos(0) { (of.as_secs_f64() / whole.as_secs_f64()).min(1.0) } else { 0.0 }
 }
 
@@ -214,52 +221,6 @@ fn calls_per_s(spent: &Spent) -> Option<f64> {
     #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
     let calls = spent.calls? as f64;
     (time > Nanos(0)).then(|| calls / time.as_secs_f64())
-}
-
-/// What the waits of each process were for in the interval. A thread that is new is taken as a whole.
-fn causes(before: &Roster, after: &Roster, pids: &BTreeSet<Pid>) -> Option<BTreeMap<Pid, Causes>> {
-    let known: BTreeMap<_, _> =
-        before.threads.iter().filter_map(|t| Some(((t.lwp, t.began), t.causes.as_ref()?))).collect();
-    let mut sums: Option<BTreeMap<Pid, Causes>> = None;
-    for thread in after.threads.iter().filter(|thread| pids.contains(&thread.lwp.pid)) {
-        let Some(now) = &thread.causes else { continue };
-        let none = Causes::default();
-        let since = caused_since(now, known.get(&(thread.lwp, thread.began)).copied().unwrap_or(&none));
-        let sum = sums.get_or_insert_default().entry(thread.lwp.pid).or_default();
-        sum.disk = sum.disk + since.disk;
-        for (at, time) in since.locks {
-            let waited = sum.locks.entry(at).or_default();
-            *waited = *waited + time;
-        }
-    }
-    sums
-}
-
-/// The locks with their places, the dearest first.
-fn locks(machine: &dyn Machine, causes: &Option<BTreeMap<Pid, Causes>>, whole: Nanos) -> Vec<Lock> {
-    let census = machine.census().ok();
-    let of_process = |(pid, causes): (&Pid, &Causes)| -> Vec<Lock> {
-        let lock = |(address, time): (&u64, &Nanos)| Lock {
-            at: (*pid, *address),
-            place: census.and_then(|census| census.lock_place(*pid, *address)),
-            share: part(*time, whole),
-        };
-        causes.locks.iter().map(lock).collect()
-    };
-    let mut locks: Vec<Lock> = causes.iter().flatten().flat_map(of_process).collect();
-    locks.sort_by(|a, b| b.share.total_cmp(&a.share));
-    locks
-}
-
-fn allocator(locks: &[Lock], spent: &Spent) -> Option<f64> {
-    let is_known = !locks.is_empty() && time_of(spent, Microstate::Lock) > Nanos(0);
-    let of_allocator = |lock: &&Lock| lock.place.as_ref().is_some_and(|place| place.of_allocator);
-    is_known.then(|| locks.iter().filter(of_allocator).map(|lock| lock.share).sum::<f64>().min(1.0))
-}
-
-fn disk(causes: &Option<BTreeMap<Pid, Causes>>, spent: &Spent) -> Option<f64> {
-    let disk = causes.as_ref()?.values().fold(Nanos(0), |sum, causes| sum + causes.disk);
-    Some(part(disk, time_of(spent, Microstate::Sleep)))
 }
 
 /// The part of the memory of processes that is far from their threads: of each thread all that is not where its home is, and of these the mean.

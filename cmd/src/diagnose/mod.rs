@@ -1,75 +1,99 @@
-//! Says in sentences what keeps a program, or what is in a pool, from computing.
+//! Says in sentences what keeps a program, or a pool of programs, from computing.
 //!
 //! ```text
 //! $ millpond diagnose 4211
-//! process 4211 (server): 32 threads for 5.000 s; of these 12.4 wanted to go on at a time
-//! 1. It waits for locks of its own for 61 % of the time that it wants to go on.
-//!    0x7f2a08000030 in an arena of malloc: 88 % of these waits; 0x55d0c2002000 in heap: 12 %
+//! process 4211 (server): 32 threads for 5.000 s; on average 12.4 wanted to run
+//! 1. It waits for contended mutexes for 61 % of the time that it wants to run.
+//!    0x7f2a08000030 in an arena of malloc: 88 % of these waits; 0x55d0c2002000 in heap: 12 %, last held by thread 4219
 //!    shows more: prstat -mL -p 4211
-//!    may help: shorter critical sections, or fewer threads; more processors do not
-//! 2. 88 % of its waits for locks are for those of the allocator of memory.
+//!    may help: shorter critical sections, or fewer threads; more CPUs do not
+//! 2. 88 % of its waits for mutexes are for those of the memory allocator.
 //!    shows more: prstat -mL -p 4211
 //!    may help: an allocator with caches for each thread (LD_PRELOAD), or more arenas
-//! 3. It computes in user mode for 38 % of the time that it wants to go on.
+//! 3. It computes in user mode for 38 % of the time that it wants to run.
 //!    …
-//! USR 14.1 SYS 0.6 TFL 0.0 DFL 0.0 LCK 23.6 SLP 61.2 LAT 0.4 percent of all time
+//! USR 14.1 SYS 0.6 TFL 0.0 DFL 0.0 LCK 84.9 SLP 0.0 LAT 0.4 percent of all time
+//! of LCK: mutex 23.6 barrier 0.0 condition 58.2 join 3.1 undecided 0.0
 //! ```
 //!
 //! # Operands
 //!
-//! A process by its number, or a pool by its name. A pool whose name is a number is meant by `--pool`.
+//! A process by its number, or a pool by its name. `--pool` takes a pool whose name is a number.
 //!
 //! # Options
 //!
 //! ```text
-//! --for TIME    how long to look: 10s, 500ms, 2m; seconds without a unit. 5s if not given
-//! --pool POOL   what is in this pool, by name or number
+//! --for TIME    how long to watch: 10s, 500ms, 2m; seconds without a unit. 5s if not given
+//! --pool POOL   watch what is in this pool, by name or number
 //! ```
 //!
 //! # The method
 //!
-//! Top down, and each step only where the one before has not explained the time. Where did the time of the threads go? If they wait for processors, for
-//! each other, for pages or for a disk, that is the answer. If they compute in the kernel: with how many calls. If they compute in user mode: how many
-//! cycles does an instruction take? If these are many they wait for memory, and the question is how far away it is.
+//! Top down. Each step is taken only where the one before has not explained the time. Where did the time of the threads go? Waits for CPUs, for contended
+//! mutexes, for page faults or for a disk are an answer. If the program computes in the kernel: with how many calls? If it computes in user mode: how many
+//! cycles does an instruction take? Many cycles mean that it waits for memory, and then the question is how far away that is.
 //!
-//! Sleep is no loss by itself, since a service sleeps while nobody asks: shares are of the time in which threads wanted to go on. What takes less
-//! than 10 % of it (waits for pages: 5 %) is not worth a word.
+//! A thread *wants to run* while it runs, is runnable (in a run queue), or waits for a page fault or a contended mutex. Percentages are of this time, so that
+//! idle threads change no verdict. A finding below 10 % (page faults: 5 %) is left out. Waits that are not part of it, as for a disk, are given in
+//! threads: how many wait at a time, on average.
+//!
+//! # Locks and idle waits
+//!
+//! LCK of `prstat -m` is, as on Solaris, every wait for a synchronization object. Only the part for contended mutexes keeps a program from computing:
+//!
+//! ```text
+//! mutex       the lock is held by another thread
+//! barrier     the other threads are not there yet; known of simulated machines only, elsewhere a part of condition
+//! condition   idle at a condition variable, a semaphore, a queue; a thread that is parked (Go, Java)
+//! join        pthread_join
+//! undecided   a mutex that is held all the time, or idle at a condition variable; and waits at more than eight addresses of a thread
+//! ```
+//!
+//! The kernel sees a futex call and not the object. A mutex is known by its operation (PI), by its recorded holder, or by how it is handed on: a
+//! thread that waited at the word wakes others at the same word later, and the word has the same value each time.
+//! A lock that is built of a condition variable or of parked threads cannot be told from idle waiting, and counts as condition: Java's monitors, `parking_lot`,
+//! a semaphore used as a lock. The details are in docs/diagnose.md.
 //!
 //! # Figures
 //!
 //! ```text
-//! waits          the microstates of prstat -m, measured while it looks
-//! a disk         sleep in which the kernel waited for a device of blocks
-//! locks          the dearest addresses that threads waited for (futex), and what lies there
+//! waits          the microstates of prstat -m, measured while it watches
+//! a disk         sleep in which the kernel waited for a block device
+//! locks          the futex addresses that threads waited at longest, and what lies there
 //! the allocator  locks in the data of the C library or of another allocator, and in heads of arenas of malloc. The lock of the
 //!                list of arenas, and in a few versions of the C library others, count among them; those of a program that was
 //!                linked statically cannot be told from its own
-//! cycles         counters of the hardware in user mode, in the threads that were there at the beginning; nobody is stopped for it
+//! priority       a thread waits for a mutex whose holder has a lower priority and waits for a CPU for 10 % of its time or more. The
+//! inversion      holder is known of PI and robust mutexes, and of mutexes of glibc
+//! cycles         counters of the hardware in user mode, in the threads that were there at the beginning; no thread is stopped for it
 //! far memory     pages that are not in the lgroup that a thread has its home in, a mean over threads
 //! ```
 //!
-//! What cannot be measured here is said, and not guessed: without programs in the kernel (CAP_BPF and CAP_PERFMON, kernel 6.0) there are no locks, and
-//! without counters no cycles. Threads that ended while one looked are not in the figures.
+//! What cannot be measured is said and not guessed: without BPF (CAP_BPF and CAP_PERFMON, kernel 6.0) no locks and no waits for CPUs by thread, without
+//! hardware counters no cycles. Threads that ended meanwhile are not in the figures.
 //!
 //! # JSON
 //!
-//! One object. What is not known is null; figures are parts of one, but for `memory-latency`: cycles for an instruction.
+//! One object. What is not known is null. Figures are parts of one, but for `memory-latency` (cycles for an instruction) and for `disk`, `barrier`
+//! and `undecided` (threads at a time). `lck` and `shares` are parts of all time, `share` of a lock is a part of LCK.
 //!
 //! ```text
 //! {"pid":4211,"pool":null,"name":"server","processes":1,"threads":32,"elapsed_s":5.0,"wanted_threads":12.4,
-//!  "shares":{"usr":0.141,…},"calls_per_s":5200.0,"cpi":null,"remote":null,"disk":0.0,"allocator":0.88,
-//!  "locks":[{"address":"0x7f2a08000030","pid":4211,"place":"an arena of malloc","allocator":true,"share":0.88}],
-//!  "findings":[{"kind":"locks","figure":0.61,"sentence":"It waits …","more":"prstat -mL -p 4211","help":"shorter …"}],
+//!  "shares":{"usr":0.141,…},"lck":{"mutex":0.236,"barrier":0.0,"condition":0.582,"join":0.031,"undecided":0.0},
+//!  "calls_per_s":5200.0,"cpi":null,"remote":null,"disk":0.0,"allocator":0.88,
+//!  "locks":[{"address":"0x7f2a08000030","pid":4211,"kind":"mutex","holder":null,"place":"an arena of malloc","allocator":true,"share":0.24}],
+//!  "findings":[{"kind":"mutex","figure":0.61,"sentence":"It waits …","details":"0x7f2a …","more":"prstat -mL -p 4211","help":"shorter …"}],
 //!  "missing":[]}
-//! kinds: processor, locks, allocator, faults, disk, kernel, memory-latency, remote-memory, computes, idle
+//! kinds: cpu, mutex, priority-inversion, allocator, faults, disk, barrier, undecided, kernel, memory-latency, remote-memory, computes, idle
 //! ```
 //!
 //! # Status
 //!
-//! 0 (also when interrupted: then it is about the time until then), or 1 when there is no such process or pool, or nothing can be watched, or 2 for what makes no
-//! sense.
+//! 0 (also when interrupted: the verdict then is about the time until then), 1 when there is no such process or pool or nothing can be watched, 2 for wrong
+//! usage.
 
 mod gather;
+mod locks;
 mod words;
 
 use crate::args::Parsed;
@@ -80,7 +104,7 @@ use crate::quiet::time_operand;
 use gather::Whose;
 use millpond_model::{Nanos, Pid};
 
-/// How long is looked without a word about it.
+/// How long it watches if no time is given.
 const USUAL: Nanos = Nanos::from_secs(5);
 
 pub(crate) const COMMAND: Command = Command {

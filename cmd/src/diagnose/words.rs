@@ -1,9 +1,11 @@
 //! The verdict in sentences: each with its figure, the command that shows more, and what may help.
 
-use super::gather::{Gathered, Lock, Whose};
-use millpond_model::{MICROSTATES, Microstate};
+use super::gather::{Gathered, Whose};
+use super::locks::{Inversion, Lock};
+use millpond_model::{MICROSTATES, Microstate, Nanos, WaitKind};
 use millpond_observe::diagnosis::{Finding, diagnose};
 use millpond_observe::percents;
+use millpond_observe::waits::Split;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
@@ -38,48 +40,81 @@ fn percent(part: f64) -> String {
 
 fn say(finding: Finding, gathered: &Gathered) -> Said {
     let (microstates, counts, pages) = commands(&gathered.whose);
-    let wanted = "of the time that it wants to go on";
+    let wanted = "of the time that it wants to run";
+    let at_a_time = |threads: f64| {
+        format!(
+            "On average {threads:.1} thread{}",
+            if format!("{threads:.1}") == "1.0" { " waits" } else { "s wait" }
+        )
+    };
     let (kind, figure, sentence, more, help) = match finding {
-        Finding::WaitsForProcessor(p) => (
-            "processor",
+        Finding::WaitsForCpu(p) => (
+            "cpu",
             p,
-            format!("It waits for a processor for {} {wanted}.", percent(p)),
+            format!("It is runnable and waits for a CPU for {} {wanted}.", percent(p)),
             microstates,
-            Some("a processor set or pool of its own with more processors, or fewer threads"),
+            Some("a processor set or pool of its own with more CPUs, or fewer runnable threads"),
         ),
         Finding::LockBound(p) => (
-            "locks",
+            "mutex",
             p,
-            format!("It waits for locks of its own for {} {wanted}.", percent(p)),
+            format!("It waits for contended mutexes for {} {wanted}.", percent(p)),
             microstates,
-            Some("shorter critical sections, or fewer threads; more processors do not"),
+            Some("shorter critical sections, or fewer threads; more CPUs do not"),
+        ),
+        Finding::PriorityInversion(p) => (
+            "priority-inversion",
+            p,
+            format!(
+                "{} of its waits for mutexes are priority inversion: the holder has a lower priority and waits for a CPU.",
+                percent(p)
+            ),
+            microstates,
+            Some("a priority-inheritance (PI) mutex: PTHREAD_PRIO_INHERIT"),
         ),
         Finding::AllocatorContention(p) => (
             "allocator",
             p,
-            format!("{} of its waits for locks are for those of the allocator of memory.", percent(p)),
+            format!("{} of its waits for mutexes are for those of the memory allocator.", percent(p)),
             microstates,
             Some("an allocator with caches for each thread (LD_PRELOAD), or more arenas"),
         ),
         Finding::Faults(p) => (
             "faults",
             p,
-            format!("It waits for pages for {} {wanted}.", percent(p)),
+            format!("It waits for page faults for {} {wanted}.", percent(p)),
             microstates,
-            Some("more memory, or what it needs touched and locked before"),
+            Some("more memory, or its memory touched and locked beforehand"),
         ),
-        Finding::Disk(p) => (
+        Finding::Disk(threads) => (
             "disk",
-            p,
-            format!("It waits for a disk for {} of all time.", percent(p)),
+            threads,
+            format!("{} for a disk.", at_a_time(threads)),
             microstates,
             Some("fewer and larger requests, or several at a time"),
+        ),
+        Finding::Barrier(threads) => (
+            "barrier",
+            threads,
+            format!("{} for others at a barrier.", at_a_time(threads)),
+            microstates,
+            Some("work that is divided evenly, or a CPU for each thread"),
+        ),
+        Finding::Undecided(threads) => (
+            "undecided",
+            threads,
+            format!(
+                "{} for a mutex that is held all the time, or idly at a condition variable: which, cannot be told.",
+                at_a_time(threads)
+            ),
+            microstates,
+            None,
         ),
         Finding::InTheKernel(p, calls) => (
             "kernel",
             p,
             format!(
-                "{} of its processor time is in the kernel{}.",
+                "{} of its CPU time is in the kernel{}.",
                 percent(p),
                 calls.map_or(String::new(), |calls| format!(", with {calls:.0} system calls a second of it"))
             ),
@@ -93,7 +128,7 @@ fn say(finding: Finding, gathered: &Gathered) -> Said {
                 "An instruction takes {cpi:.2} cycles: it waits for memory. One that computes takes about 1."
             ),
             counts,
-            Some("data that is nearer together; memory that is nearer to its processors"),
+            Some("data that is nearer together; memory that is nearer to its CPUs"),
         ),
         Finding::RemoteMemory(p) => (
             "remote-memory",
@@ -116,12 +151,17 @@ fn say(finding: Finding, gathered: &Gathered) -> Said {
         Finding::Idle(p) => (
             "idle",
             p,
-            format!("It has nothing to do: it sleeps for {} of all time.", percent(p)),
+            format!("It is idle: its threads sleep or wait for work for {} of all time.", percent(p)),
             microstates,
             None,
         ),
     };
-    let details = (kind == "locks").then(|| locks(&gathered.locks)).filter(|text| !text.is_empty());
+    let details = match finding {
+        Finding::LockBound(_) => locks(&gathered.locks, WaitKind::Mutex),
+        Finding::Undecided(_) => locks(&gathered.locks, WaitKind::Unknown),
+        Finding::PriorityInversion(_) => gathered.inversion.as_ref().map(inversion),
+        _ => None,
+    };
     Said { kind, figure, sentence, details, more, help }
 }
 
@@ -142,21 +182,60 @@ fn commands(whose: &Whose) -> (String, String, String) {
     }
 }
 
-fn locks(locks: &[Lock]) -> String {
+/// The locks of a kind with their parts of the waits for this kind; `None` where no address is known.
+fn locks(locks: &[Lock], kind: WaitKind) -> Option<String> {
+    let of_kind = || locks.iter().filter(|lock| lock.kind == kind);
+    let all: f64 = of_kind().map(|lock| lock.share).sum();
     let one = |(at, lock): (usize, &Lock)| {
         let place = lock.place.as_ref().map_or(String::new(), |place| format!(" in {}", place.name));
         let of_what = if at == 0 { " of these waits" } else { "" };
-        format!("{:#x}{place}: {}{of_what}", lock.at.1, percent(lock.share))
+        let holder = lock.holder.map_or(String::new(), |lwp| format!(", last held by thread {lwp}"));
+        format!("{:#x}{place}: {}{of_what}{holder}", lock.at.1, percent(lock.share / all))
     };
-    let known = locks.iter().filter(|lock| lock.at.1 != 0);
-    known.take(LOCKS_SHOWN).enumerate().map(one).collect::<Vec<_>>().join("; ")
+    let lines: Vec<String> = of_kind().take(LOCKS_SHOWN).enumerate().map(one).collect();
+    (all > 0.0).then(|| lines.join("; "))
 }
 
-/// How many threads wanted to go on at a time.
-fn wanted_threads(gathered: &Gathered) -> f64 {
-    let total: f64 = gathered.spent.times.iter().flatten().map(|time| time.as_secs_f64()).sum();
-    let elapsed = gathered.elapsed.as_secs_f64();
-    if elapsed > 0.0 { gathered.evidence.shares.wanted() * total / elapsed } else { 0.0 }
+fn inversion(inversion: &Inversion) -> String {
+    let Inversion { address, waiter, holder, latency } = inversion;
+    format!(
+        "thread {} (priority {}) waits for {address:#x}; thread {} (priority {}) holds it, and waits for a CPU for {} of its time",
+        waiter.0.lwp,
+        waiter.1,
+        holder.0.lwp,
+        holder.1,
+        percent(*latency)
+    )
+}
+
+/// What LCK is made of, in percent of all time; nothing where that is not known, or there was none.
+fn of_lock(gathered: &Gathered) -> Option<String> {
+    let shares = &gathered.evidence.shares;
+    let (split, total) = (gathered.split?, gathered.spent.total().as_secs_f64());
+    let parts = kinds(&split).map(|(word, time)| (word, 100.0 * time.as_secs_f64() / total));
+    let any = parts.iter().any(|(_, part)| *part > 0.0);
+    let words: Vec<String> = parts.iter().map(|(word, part)| format!("{word} {part:.1}")).collect();
+    (any && shares.mutex.is_some()).then(|| format!("of LCK: {}\n", words.join(" ")))
+}
+
+fn kinds(split: &Split) -> [(&'static str, Nanos); 5] {
+    [
+        ("mutex", split.mutex),
+        ("barrier", split.barrier),
+        ("condition", split.condition),
+        ("join", split.join),
+        ("undecided", split.unknown),
+    ]
+}
+
+fn word(kind: WaitKind) -> &'static str {
+    match kind {
+        WaitKind::Mutex => "mutex",
+        WaitKind::Barrier => "barrier",
+        WaitKind::Condition => "condition",
+        WaitKind::Join => "join",
+        WaitKind::Unknown => "undecided",
+    }
 }
 
 /// As text.
@@ -175,8 +254,8 @@ pub fn text(gathered: &Gathered, findings: &[Said]) -> String {
             format!("pool {pool}: {noun}, {threads}")
         }
     };
-    let (seconds, wanted) = (elapsed.as_secs_f64(), wanted_threads(gathered));
-    let mut text = format!("{who} for {seconds:.3} s; of these {wanted:.1} wanted to go on at a time\n");
+    let (seconds, wanted) = (elapsed.as_secs_f64(), gathered.evidence.wanted_threads());
+    let mut text = format!("{who} for {seconds:.3} s; on average {wanted:.1} wanted to run\n");
     for (number, said) in findings.iter().enumerate() {
         let _ = writeln!(text, "{}. {}", number + 1, said.sentence);
         let help = said.help.map(|help| format!("may help: {help}"));
@@ -192,7 +271,7 @@ pub fn text(gathered: &Gathered, findings: &[Said]) -> String {
             None => write!(text, "{} - ", state.word()),
         };
     }
-    text + "percent of all time\n"
+    text + "percent of all time\n" + &of_lock(gathered).unwrap_or_default()
 }
 
 /// As an object.
@@ -210,22 +289,31 @@ pub fn json(gathered: &Gathered, findings: &[Said]) -> Value {
         .collect();
     let lock = |lock: &Lock| {
         json!({
-            "address": format!("{:#x}", lock.at.1), "pid": lock.at.0, "share": rounded(lock.share),
+            "address": format!("{:#x}", lock.at.1), "pid": lock.at.0, "kind": word(lock.kind),
+            "share": rounded(lock.share), "holder": lock.holder,
             "place": lock.place.as_ref().map(|place| &place.name),
             "allocator": lock.place.as_ref().map(|place| place.of_allocator),
         })
     };
     let said = |said: &Said| {
         json!({
-            "kind": said.kind, "figure": rounded(said.figure), "sentence": said.sentence, "more": said.more,
-            "help": said.help,
+            "kind": said.kind, "figure": rounded(said.figure), "sentence": said.sentence,
+            "details": said.details, "more": said.more, "help": said.help,
         })
     };
     let evidence = &gathered.evidence;
+    let total = gathered.spent.total().as_secs_f64();
+    let of_all = |time: Nanos| if total > 0.0 { rounded(time.as_secs_f64() / total) } else { 0.0 };
+    let lck = gathered.split.map(|split| {
+        kinds(&split)
+            .into_iter()
+            .map(|(word, time)| (word.to_owned(), json!(of_all(time))))
+            .collect::<Map<_, _>>()
+    });
     json!({
         "pid": pid, "pool": pool, "name": gathered.name, "processes": gathered.processes,
         "threads": gathered.threads, "elapsed_s": rounded(gathered.elapsed.as_secs_f64()),
-        "wanted_threads": rounded(wanted_threads(gathered)), "shares": shares,
+        "wanted_threads": rounded(evidence.wanted_threads()), "shares": shares, "lck": lck,
         "calls_per_s": part(evidence.calls_per_s), "cpi": part(evidence.cpi), "remote": part(evidence.remote),
         "disk": part(evidence.disk), "allocator": part(evidence.allocator),
         "locks": gathered.locks.iter().map(lock).collect::<Vec<_>>(),

@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::rc::Rc;
 
 /// The commands of a machine that the shell has.
-pub const COMMANDS: [&str; 23] = [
+pub const COMMANDS: [&str; 24] = [
     "psrinfo",
     "psradm",
     "psrset",
@@ -38,6 +38,7 @@ pub const COMMANDS: [&str; 23] = [
     "occupancy",
     "intrstat",
     "quiet",
+    "diagnose",
     "doctor",
 ];
 

@@ -37,10 +37,17 @@ const NAME_BYTES: usize = 16;
 const HEAD: usize = 20;
 /// Words of a record without causes.
 const RECORD_WORDS: usize = HEAD + NAME_BYTES / 8 + 2 + STATES + 2;
-/// Locks that an account remembers.
-const LOCKS: usize = 4;
-/// Words of causes.
-const CAUSES_WORDS: usize = 2 + 2 * LOCKS;
+/// Futex words that an account remembers.
+const LOCKS: usize = 8;
+/// The flag of a word that is not private.
+const SHARED: u32 = 0x100;
+/// Words of what is known of one of them.
+const LOCK_WORDS: usize = 6;
+/// Words of causes, of the wait that goes on, and of the number of the thread in its own namespace.
+const CAUSES_WORDS: usize = 2 + LOCK_WORDS * (LOCKS + 1) + 1;
+
+/// What calls of futexes are seen by from the side of those that wake; needed where causes are kept.
+const WAKING: &str = "sched_waking";
 
 /// What is kept of each thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +67,43 @@ pub struct Detail {
     pub causes: bool,
 }
 
+/// How a futex call waits, in the order of the program.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Operation {
+    /// While the word has a value.
+    #[default]
+    Wait,
+    /// For a mutex that the kernel hands on.
+    LockPi,
+    /// At a condition with such a mutex.
+    RequeuePi,
+    /// At several words.
+    Several,
+}
+
+/// What is known of the waits of a thread at a futex word.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lock {
+    /// Where the word is. 0: it could not be told.
+    pub address: u64,
+    /// How long it was waited at, in nanoseconds.
+    pub waited: u64,
+    /// The smallest and the largest value that was expected in the word.
+    pub values: (u32, u32),
+    /// Waits that a thread of the process ended by a wake-up call at the word.
+    pub woken: u32,
+    /// Of these, those after which the thread made such a call itself.
+    pub released: u32,
+    /// Waits that ended because a thread of the process ended.
+    pub ends: u32,
+    /// The number that the thread which holds it has in the namespace of the process, where the word or the C library's record behind it seems to say so.
+    pub holder: Option<u32>,
+    /// How it was waited.
+    pub operation: Operation,
+    /// The word was not declared private to the process.
+    pub shared: bool,
+}
+
 /// What the waits of a thread were for since it was first seen, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Causes {
@@ -67,8 +111,12 @@ pub struct Causes {
     pub disk: u64,
     /// For locks that are not among those below.
     pub forgotten: u64,
-    /// Addresses of locks, and how long each was waited for: those that were dearest. Address 0 is one that could not be told.
-    pub locks: [(u64, u64); LOCKS],
+    /// Waits at futex words that have ended: those that were dearest. Those that were not waited at are empty.
+    pub locks: [Lock; LOCKS],
+    /// The wait that goes on; empty when the thread waits for no lock.
+    pub present: Lock,
+    /// The number of the thread in its own namespace.
+    pub own_tid: u32,
 }
 
 /// Where the time of a thread went since it was first seen, in nanoseconds.
@@ -167,6 +215,9 @@ impl Watching {
             if !accounts {
                 NEEDED.iter().chain([&FAULTS, &SIGNALS]).for_each(|program| opened.leave_out(program));
             }
+            if !causes {
+                opened.leave_out(WAKING);
+            }
             if !calls {
                 CALLS.iter().for_each(|program| opened.leave_out(program));
             }
@@ -176,6 +227,9 @@ impl Watching {
             NEEDED.iter().try_for_each(|program| object.attach(program))?;
             faults = object.attach(FAULTS);
             signals = object.attach(SIGNALS);
+            if causes {
+                object.attach(WAKING)?;
+            }
             std::thread::sleep(FIRST_SWITCH);
         }
         if calls {
@@ -253,9 +307,9 @@ fn record(bytes: &[u8]) -> Option<Record> {
         causes: (bytes.len() > RECORD_WORDS * 8).then(|| Causes {
             disk: word(RECORD_WORDS),
             forgotten: word(RECORD_WORDS + 1),
-            locks: std::array::from_fn(|at| {
-                (word(RECORD_WORDS + 2 + at), word(RECORD_WORDS + 2 + LOCKS + at))
-            }),
+            locks: std::array::from_fn(|at| lock(&word, RECORD_WORDS + 2 + LOCK_WORDS * at)),
+            present: lock(&word, RECORD_WORDS + 2 + LOCK_WORDS * LOCKS),
+            own_tid: short(RECORD_WORDS + 2 + LOCK_WORDS * (LOCKS + 1)),
         }),
     });
     // A thread that has no number in our namespace is none of ours.
@@ -286,6 +340,32 @@ fn record(bytes: &[u8]) -> Option<Record> {
     })
 }
 
+/// `struct lock` of the program: two words, and eight halves of words.
+fn lock(word: &impl Fn(usize) -> u64, at: usize) -> Lock {
+    let half = |number: usize| {
+        let bytes = word(at + 2 + number / 2).to_ne_bytes();
+        let from = number % 2 * 4;
+        bytes.get(from..from + 4).and_then(|half| half.try_into().ok()).map_or(0, u32::from_ne_bytes)
+    };
+    let how = half(6);
+    Lock {
+        address: word(at),
+        waited: word(at + 1),
+        values: (half(0), half(1)),
+        woken: half(2),
+        released: half(3),
+        ends: half(4),
+        holder: Some(half(5)).filter(|holder| *holder != 0),
+        operation: match how & !SHARED {
+            0 => Operation::Wait,
+            1 => Operation::LockPi,
+            2 => Operation::RequeuePi,
+            _ => Operation::Several,
+        },
+        shared: how & SHARED != 0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -307,7 +387,31 @@ mod tests {
         words.extend(201..201 + CAUSES_WORDS as u64);
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let causes = record(&bytes).unwrap().account.unwrap().causes.unwrap();
-        assert_eq!((causes.disk, causes.forgotten, causes.locks[3]), (201, 202, (206, 210)));
+        assert_eq!((causes.disk, causes.forgotten), (201, 202));
+        assert_eq!((causes.locks[1].address, causes.locks[1].waited), (209, 210));
+        assert_eq!((causes.present.address, causes.present.waited), (251, 252));
+        assert_eq!(causes.own_tid, 257);
+    }
+
+    #[test]
+    fn what_is_known_of_a_word_is_taken_from_halves_of_words() {
+        let pair = |a: u32, b: u32| {
+            let bytes: Vec<u8> = [a, b].iter().flat_map(|half| half.to_ne_bytes()).collect();
+            u64::from_ne_bytes(bytes.try_into().unwrap())
+        };
+        let words = [0x10, 20, pair(2, 3), pair(4, 5), pair(6, 7), pair(SHARED | 1, 1)];
+        let expected = Lock {
+            address: 0x10,
+            waited: 20,
+            values: (2, 3),
+            woken: 4,
+            released: 5,
+            ends: 6,
+            holder: Some(7),
+            operation: Operation::LockPi,
+            shared: true,
+        };
+        assert_eq!(lock(&|at| words[at], 0), expected);
     }
 
     #[test]
@@ -324,17 +428,25 @@ mod tests {
         assert_eq!(members[HEAD], "char name[16];");
         let members: Vec<&str> =
             list("struct causes {").lines().map(str::trim).filter(|line| line.ends_with(';')).collect();
-        assert_eq!(
-            members,
-            ["__u64 disk;", "__u64 forgotten;", "__u64 addresses[LOCKS];", "__u64 waited[LOCKS];"]
-        );
+        assert_eq!(members, ["__u64 disk;", "__u64 forgotten;", "struct lock locks[LOCKS];"]);
+        let members: Vec<&str> =
+            list("struct present {").lines().map(str::trim).filter(|line| line.ends_with(';')).collect();
+        assert_eq!(members, ["struct lock lock;", "__u64 own;"]);
+        let members: Vec<&str> =
+            list("struct lock {").lines().map(str::trim).filter(|line| line.ends_with(';')).collect();
+        let names: Vec<&str> =
+            members.iter().map(|member| member.trim_end_matches(';').split(' ').nth(1).unwrap()).collect();
+        assert_eq!(names.join(" "), "address waited least most woken released ends holder how owes");
+        assert!(members[2..].iter().all(|member| member.starts_with("__u32 ")) && LOCK_WORDS == 2 + 8 / 2);
+        assert!(source.contains("enum operation { WAIT, LOCK_PI, REQUEUE_PI, SEVERAL };"));
+        assert!(source.contains(&format!("#define SHARED {SHARED:#x}\n")));
         assert!(source.contains(&format!("#define LOCKS {LOCKS}\n")));
     }
 
     #[test]
     fn each_program_is_known_by_its_name() {
         let source = include_str!("../programs/microstates/microstates.bpf.c");
-        for name in NEEDED.iter().chain(&CALLS).chain([&FAULTS, &SIGNALS]) {
+        for name in NEEDED.iter().chain(&CALLS).chain([&FAULTS, &SIGNALS, &WAKING]) {
             let is_there =
                 ["raw_tp", "tp_btf"].iter().any(|kind| source.contains(&format!("SEC(\"{kind}/{name}\")")));
             assert!(is_there, "{name}");

@@ -1,6 +1,6 @@
 //! Processes and threads at an instant, and where the time of each went.
 
-use crate::{Class, CpuId, LgrpId, Lwp, Nanos, Pid, PsetId, WallTime};
+use crate::{Class, CpuId, LgrpId, Lwp, LwpId, Nanos, Pid, PsetId, WallTime};
 use std::collections::BTreeMap;
 
 /// What a thread does with its time.
@@ -75,13 +75,103 @@ impl Spent {
     }
 }
 
+/// What a wait is for that counts as waiting for a lock (LCK).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WaitKind {
+    /// A mutex, or a lock like one, that another thread holds: it is contended.
+    Mutex,
+    /// A barrier, until the other threads are there.
+    Barrier,
+    /// A condition variable, a semaphore, an empty queue: until another thread has something.
+    Condition,
+    /// The end of another thread.
+    Join,
+    /// The facts do not decide it.
+    Unknown,
+}
+
+/// How a futex call waits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum FutexOperation {
+    /// While the word has a value: `FUTEX_WAIT`, `FUTEX_WAIT_BITSET`, `futex_wait`.
+    #[default]
+    Wait,
+    /// For the kernel's own mutex: `FUTEX_LOCK_PI`, `FUTEX_LOCK_PI2`.
+    LockPi,
+    /// At a condition whose mutex is the kernel's: `FUTEX_WAIT_REQUEUE_PI`.
+    RequeuePi,
+    /// At several words: `futex_waitv`.
+    Several,
+}
+
+/// What is seen of the waits at a futex word. Counts are since the threads were first seen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FutexFacts {
+    /// How the last wait was asked for.
+    pub operation: FutexOperation,
+    /// It is not declared private to the process.
+    pub shared: bool,
+    /// The smallest and the largest value that a wait expected in the word.
+    pub values: (u32, u32),
+    /// Waits that a thread of the process ended by a wake-up call at this word.
+    pub woken: u64,
+    /// Of these, those after which the thread that had waited made a wake-up call at this word itself.
+    pub released: u64,
+    /// Waits that ended because a thread of the process ended.
+    pub ended: u64,
+    /// The expected value is the number of a thread of the process.
+    pub names_thread: bool,
+    /// The thread of the process that held the mutex when a wait for it began, as the word or the C library's record beside it has it.
+    pub holder: Option<LwpId>,
+}
+
+/// What is known of waits at one address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitFacts {
+    /// The machine itself knows what they are for.
+    Told(WaitKind),
+    /// They are at a futex word.
+    Futex(FutexFacts),
+}
+
+/// Waits of a thread at one address, cumulated since it was first seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wait {
+    /// How long, the wait included that goes on.
+    pub time: Nanos,
+    /// What is known of them.
+    pub facts: WaitFacts,
+}
+
+impl Wait {
+    /// This and later waits at the same address, of the same thread or of another one of its process.
+    #[must_use]
+    pub fn joined(&self, later: &Wait) -> Wait {
+        let facts = match (self.facts, later.facts) {
+            (WaitFacts::Futex(a), WaitFacts::Futex(b)) => WaitFacts::Futex(FutexFacts {
+                operation: b.operation,
+                shared: a.shared || b.shared,
+                values: (a.values.0.min(b.values.0), a.values.1.max(b.values.1)),
+                woken: a.woken.saturating_add(b.woken),
+                released: a.released.saturating_add(b.released),
+                ended: a.ended.saturating_add(b.ended),
+                names_thread: a.names_thread || b.names_thread,
+                holder: b.holder.or(a.holder),
+            }),
+            (WaitFacts::Told(_), _) => self.facts,
+            (_, WaitFacts::Told(_)) => later.facts,
+        };
+        Wait { time: self.time + later.time, facts }
+    }
+}
+
 /// What the waits of a thread were for, cumulated since it was first seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Causes {
     /// Of the time asleep: for a disk.
     pub disk: Nanos,
-    /// Of the time for locks: by the address of each that is remembered, in its process. Others are not among them.
-    pub locks: BTreeMap<u64, Nanos>,
+    /// Of the time for locks: by the address of each that is remembered, in its process; 0 is one that could not be told. Others are not among them.
+    pub waits: BTreeMap<u64, Wait>,
 }
 
 /// Where a lock of a program lies in its memory.

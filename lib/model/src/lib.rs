@@ -31,8 +31,8 @@ mod time;
 mod topology;
 
 pub use census::{
-    Causes, Doing, LockPlace, MICROSTATES, Microstate, Named, ProcessEntry, Roster, Spent, Standing,
-    ThreadEntry,
+    Causes, Doing, FutexFacts, FutexOperation, LockPlace, MICROSTATES, Microstate, Named, ProcessEntry,
+    Roster, Spent, Standing, ThreadEntry, Wait, WaitFacts, WaitKind,
 };
 pub use class_params::{
     Clamped, ClassParams, ClassRequest, NoSuchParams, OutOfRange, most_favoured, nice_of_upri, upri_of_nice,

@@ -21,7 +21,7 @@
 //!
 //! Counts of hardware's events are another matter: [`between`] takes the difference of two readings, scaled where others had the counters meanwhile,
 //! and [`Distribution`] shows how figures vary; a [`recording`] of them can be laid beside another machine's.
-//! A verdict on a program is another matter still: [`diagnosis`].
+//! A verdict on a program is another matter still: [`diagnosis`], and [`waits`], which tells a contended mutex from other waits.
 //! Rosters of threads are another matter (`census`): what each spent since the roster before, and recent use that decays.
 //!
 //! [`Sample`]: millpond_model::Sample
@@ -34,6 +34,7 @@ mod frame;
 pub mod latency;
 mod quiet;
 pub mod recording;
+pub mod waits;
 
 pub use census::{Follower, Picture, percents};
 pub use change::{Change, Scope, changes};

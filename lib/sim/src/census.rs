@@ -11,8 +11,8 @@ use crate::tables::{LwpRecord, ProcessRecord};
 use millpond_machine::facets::{CensusOptions, CensusWatch};
 use millpond_machine::{Absent, Census, Refusal};
 use millpond_model::{
-    ClassParams, CpuId, Doing, LockPlace, Lwp, Microstate, Named, Nanos, Pid, ProcessEntry, Roster, Spent,
-    Standing, ThreadEntry, nice_of_upri,
+    Causes, ClassParams, CpuId, Doing, LockPlace, Lwp, Microstate, Named, Nanos, Pid, ProcessEntry, Roster,
+    Spent, Standing, ThreadEntry, Wait, WaitFacts, WaitKind, nice_of_upri,
 };
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ fn roster(state: &SimState, options: CensusOptions) -> Roster {
             .map(|(id, record)| {
                 let lwp = Lwp { pid: *pid, lwp: *id };
                 let thread = numbers.get(&lwp).map(|number| state.kernel.thread(*number));
-                entry(state, lwp, process, record, thread)
+                entry(state, lwp, process, record, thread, options)
             })
             .collect();
         roster.processes.extend(process_entry(state, *pid, process, &threads));
@@ -128,6 +128,7 @@ fn entry(
     process: &ProcessRecord,
     record: &LwpRecord,
     thread: Option<&Thread>,
+    options: CensusOptions,
 ) -> ThreadEntry {
     let (began, time) = thread.map_or((Nanos(0), Nanos(0)), |t| (Nanos(t.tally.born), Nanos(t.user + t.sys)));
     let params = record.class;
@@ -142,8 +143,9 @@ fn entry(
         home: thread.and_then(|t| state.topology.lgroups().get(t.home as usize)).map(|l| l.id),
         set: record.set_id(),
     };
-    let spent = Some(spent(state, thread));
-    ThreadEntry { lwp, name: process.name.clone(), began, standing, time, spent, causes: None }
+    let spent = spent(state, thread);
+    let causes = options.causes.then(|| causes(state, thread));
+    ThreadEntry { lwp, name: process.name.clone(), began, standing, time, spent: Some(spent), causes }
 }
 
 fn doing(state: &SimState, thread: &Thread) -> Doing {
@@ -195,10 +197,7 @@ fn spent(state: &SimState, thread: Option<&Thread>) -> Spent {
         return spent;
     };
     let tally = &thread.tally;
-    let (locked, slept) = match thread.state {
-        RunState::Asleep => tally.asleep_at(now),
-        _ => (tally.locked, tally.slept),
-    };
+    let (locked, slept) = asleep(now, thread);
     let age = now.saturating_sub(tally.born);
     put(Microstate::User, thread.user);
     put(Microstate::System, thread.sys);
@@ -209,6 +208,21 @@ fn spent(state: &SimState, thread: Option<&Thread>) -> Spent {
     spent.involuntary = Some(tally.involuntary);
     spent.calls = Some(tally.calls);
     spent
+}
+
+/// How long a thread waited for a lock and slept for another reason, in nanoseconds.
+fn asleep(now: u64, thread: &Thread) -> (u64, u64) {
+    match thread.state {
+        RunState::Asleep => thread.tally.asleep_at(now),
+        _ => (thread.tally.locked, thread.tally.slept),
+    }
+}
+
+/// All locks of the model are barriers, which have no addresses, and no thread of it waits for a disk.
+fn causes(state: &SimState, thread: Option<&Thread>) -> Causes {
+    let locked = thread.map_or(0, |thread| asleep(state.kernel.now(), thread).0);
+    let wait = Wait { time: Nanos(locked), facts: WaitFacts::Told(WaitKind::Barrier) };
+    Causes { disk: Nanos(0), waits: (locked > 0).then_some((0, wait)).into_iter().collect() }
 }
 
 #[cfg(test)]
@@ -223,7 +237,7 @@ mod tests {
         let words: Vec<String> = load.split(' ').map(str::to_owned).collect();
         machine.start_load(&crate::workloads::Load::parse(&words).unwrap());
         machine.sleep_until(Nanos::from_secs(seconds));
-        let options = CensusOptions { depth: Depth::Measured, ..CensusOptions::default() };
+        let options = CensusOptions { depth: Depth::Measured, causes: true, ..CensusOptions::default() };
         let roster = machine.list(options).unwrap();
         assert_eq!(roster.processors, 4);
         roster.threads.into_iter().filter(|thread| thread.lwp.pid == Pid(300)).collect()
@@ -240,6 +254,25 @@ mod tests {
                 let age = 3_000_000_000 - thread.began.0;
                 assert_eq!(thread.spent.unwrap().total(), Nanos(age), "{load}: {thread:?}");
             }
+        }
+    }
+
+    #[test]
+    fn every_wait_for_a_lock_is_told_to_be_at_a_barrier() {
+        for (load, waits) in [("cg -t 6 --wait block", true), ("cg -t 6", false), ("nap -t 3", false)] {
+            let mut any = false;
+            for thread in after("x4200", load, 3) {
+                let told = thread.causes.as_ref().unwrap().waits.values();
+                let time: u64 = told
+                    .map(|wait| {
+                        assert_eq!(wait.facts, WaitFacts::Told(WaitKind::Barrier));
+                        wait.time.0
+                    })
+                    .sum();
+                assert_eq!(time, of(&thread, Microstate::Lock), "{load}");
+                any |= time > 0;
+            }
+            assert_eq!(any, waits, "{load}");
         }
     }
 

@@ -45,8 +45,14 @@ struct account {
 	__u8 guessed;
 	/* It sleeps until a disk has answered. */
 	__u8 disk;
-	/* The lock that it asked for last. */
+	/* How the wait for a lock that goes on ended so far: enum ended. */
+	__u8 ended;
+	/* The futex word that it waits at, or did last; what it expects there; what was found out about the holder. */
 	__u64 lock;
+	__u32 value;
+	__u32 holder;
+	/* enum operation, and SHARED. */
+	__u32 how;
 };
 
 struct {
@@ -56,8 +62,33 @@ struct {
 	__type(value, struct account);
 } accounts SEC(".maps");
 
-/* Locks that are remembered of a thread by their addresses. A power of two. */
-#define LOCKS 4
+/* How a futex call waits. src/microstates.rs has the same. */
+enum operation { WAIT, LOCK_PI, REQUEUE_PI, SEVERAL };
+#define SHARED 0x100
+
+/* What ended a wait. */
+enum ended { BY_ANYTHING, BY_WAKE_UP, BY_END };
+
+/* Futex words that are remembered of a thread by their addresses. A power of two. */
+#define LOCKS 8
+
+/* What is known of the waits at one of them. src/microstates.rs has the same. */
+struct lock {
+	__u64 address;
+	__u64 waited;
+	/* The smallest and the largest value that was expected in the word. */
+	__u32 least;
+	__u32 most;
+	/* Waits that a wake-up call at the word ended; after which the thread made such a call itself; that ended with another thread. */
+	__u32 woken;
+	__u32 released;
+	__u32 ends;
+	/* The number of the thread that held it, in the namespace of the process; 0: not known. */
+	__u32 holder;
+	__u32 how;
+	/* It was woken, and has made no such call yet. */
+	__u32 owes;
+};
 
 /* What waits were for. src/microstates.rs has the same. */
 struct causes {
@@ -66,8 +97,13 @@ struct causes {
 	/* Of the time for locks: for those that are not remembered any more. */
 	__u64 forgotten;
 	/* For the others; an address of 0 is one that could not be told. */
-	__u64 addresses[LOCKS];
-	__u64 waited[LOCKS];
+	struct lock locks[LOCKS];
+};
+
+/* What stands behind the causes in a record: the wait that goes on, and the number of the thread in its own namespace. */
+struct present {
+	struct lock lock;
+	__u64 own;
 };
 
 struct {
@@ -141,13 +177,22 @@ struct task_struct___m {
 };
 struct pt_regs___m {
 #if defined(__TARGET_ARCH_arm64)
+	__u64 regs[31];
 	__u64 orig_x0;
 	int syscallno;
 #elif defined(__TARGET_ARCH_riscv)
 	unsigned long orig_a0;
+	unsigned long a1;
+	unsigned long a2;
+	unsigned long a3;
+	unsigned long a4;
 	unsigned long a7;
 	unsigned long cause;
 #else
+	unsigned long r8;
+	unsigned long r10;
+	unsigned long dx;
+	unsigned long si;
 	unsigned long di;
 	unsigned long orig_ax;
 #endif
@@ -217,16 +262,37 @@ static __always_inline bool is_kernel(struct task_struct *task)
 	return BPF_CORE_READ(inside(task), flags) & (THREAD_OF_KERNEL | WORKER_OF_KERNEL);
 }
 
+/* The system calls of futexes: futex, and since 5.16 and 6.7 its kin. */
+#if defined(__TARGET_ARCH_x86)
+#define CALL_FUTEX 202
+#else
+#define CALL_FUTEX 98
+#endif
+#define CALL_WAITV 449
+#define CALL_WAKE 454
+#define CALL_WAIT 455
+#define CALL_REQUEUE 456
+
+/* Operations of futex, without their flags. */
+#define OP_MASK 0x7f
+#define OP_PRIVATE 0x80
+#define OP_WAKE 1
+#define OP_REQUEUE 3
+#define OP_CMP_REQUEUE 4
+#define OP_WAKE_OP 5
+#define OP_LOCK_PI 6
+#define OP_UNLOCK_PI 7
+#define OP_WAKE_BITSET 10
+#define OP_WAIT_REQUEUE_PI 11
+#define OP_CMP_REQUEUE_PI 12
+#define OP_LOCK_PI2 13
+/* Flag of futex_wait. */
+#define WAIT_PRIVATE 0x80
+
 /* Whether a system call waits for a lock of the program: futex and its kin. */
 static __always_inline bool is_futex(__u64 call)
 {
-	if (call == 449 || (call >= 454 && call <= 456))
-		return true;
-#if defined(__TARGET_ARCH_x86)
-	return call == 202;
-#else
-	return call == 98;
-#endif
+	return call == CALL_FUTEX || call == CALL_WAITV || (call >= CALL_WAKE && call <= CALL_REQUEUE);
 }
 
 #define NO_CALL ((__u64)-1)
@@ -246,18 +312,107 @@ static __always_inline __u64 call_of(struct pt_regs___m *regs)
 #endif
 }
 
-/* The lock that a futex call is about: its first argument, where that is an address of it. */
-static __always_inline __u64 lock_of(struct pt_regs___m *regs, __u64 call)
+/* An argument of a system call, 0 to 4. */
+static __always_inline __u64 argument(struct pt_regs___m *regs, int number)
 {
-	if (call == 449)
-		return 0;
 #if defined(__TARGET_ARCH_arm64)
-	return regs->orig_x0;
+	return number == 0 ? regs->orig_x0 : regs->regs[number];
 #elif defined(__TARGET_ARCH_riscv)
-	return regs->orig_a0;
+	switch (number) {
+	case 0:
+		return regs->orig_a0;
+	case 1:
+		return regs->a1;
+	case 2:
+		return regs->a2;
+	case 3:
+		return regs->a3;
+	default:
+		return regs->a4;
+	}
 #else
-	return regs->di;
+	switch (number) {
+	case 0:
+		return regs->di;
+	case 1:
+		return regs->si;
+	case 2:
+		return regs->dx;
+	case 3:
+		return regs->r10;
+	default:
+		return regs->r8;
+	}
 #endif
+}
+
+/* Whether a futex call wakes those that wait at a word. */
+static __always_inline bool wakes_at(struct pt_regs___m *regs, __u64 call, __u64 word)
+{
+	__u64 operation;
+
+	if (call == CALL_WAKE)
+		return argument(regs, 0) == word;
+	if (call != CALL_FUTEX)
+		return false;
+	operation = argument(regs, 1) & OP_MASK;
+	if (operation == OP_WAKE_OP && argument(regs, 4) == word)
+		return true;
+	return argument(regs, 0) == word &&
+	       (operation == OP_WAKE || operation == OP_WAKE_BITSET || operation == OP_WAKE_OP ||
+		operation == OP_UNLOCK_PI || operation == OP_REQUEUE || operation == OP_CMP_REQUEUE ||
+		operation == OP_CMP_REQUEUE_PI);
+}
+
+/* Of a word that holds its owner: that, without the bits that say that others wait or that it died. */
+#define HOLDER 0x3fffffff
+#define HAS_WAITERS 0x80000000
+/* What the mutex of the C library has in its word while others wait, and where its owner stands behind it. */
+#define CONTENDED 2
+#define OWNER_BEHIND 8
+
+/*
+ * The futex word that a thread is about to wait at, and what can be known of it. Its memory is at hand only while it is on its CPU; what stands there
+ * is a word of the program, and believed only when it is the number of a thread of the same process.
+ */
+static __always_inline void note_lock(struct account *account, struct pt_regs___m *regs, __u64 call, bool is_here)
+{
+	__u64 operation, at = 0;
+	__u32 word = 0;
+
+	account->lock = 0;
+	account->value = 0;
+	account->holder = 0;
+	account->how = SEVERAL;
+	account->ended = BY_ANYTHING;
+	if (call == CALL_WAITV)
+		return;
+	account->lock = argument(regs, 0);
+	if (call == CALL_WAIT) {
+		account->value = argument(regs, 1);
+		account->how = argument(regs, 3) & WAIT_PRIVATE ? WAIT : WAIT | SHARED;
+	} else {
+		operation = argument(regs, 1);
+		account->value = argument(regs, 2);
+		account->how = operation & OP_PRIVATE ? 0 : SHARED;
+		operation &= OP_MASK;
+		if (operation == OP_LOCK_PI || operation == OP_LOCK_PI2)
+			account->how |= LOCK_PI;
+		else if (operation == OP_WAIT_REQUEUE_PI)
+			account->how |= REQUEUE_PI;
+	}
+	switch (account->how & ~SHARED) {
+	case LOCK_PI:
+		at = account->lock;
+		break;
+	case WAIT:
+		if (account->value & HAS_WAITERS)
+			account->holder = account->value & HOLDER;
+		else if (account->value == CONTENDED)
+			at = account->lock + OWNER_BEHIND;
+	}
+	if (at && is_here && !bpf_probe_read_user(&word, sizeof(word), (void *)at))
+		account->holder = word & HOLDER;
 }
 
 static __always_inline struct account *account_of(struct task_struct *task)
@@ -265,7 +420,34 @@ static __always_inline struct account *account_of(struct task_struct *task)
 	return bpf_task_storage_get(&accounts, task, 0, 0);
 }
 
-/* Of the locks those are remembered that were waited for longest: one that takes the place of another must have cost more at once. */
+/* One wait more at a word. */
+static __always_inline void add_wait(struct lock *lock, struct account *account, __u64 time)
+{
+	lock->waited += time;
+	if (account->value < lock->least)
+		lock->least = account->value;
+	if (account->value > lock->most)
+		lock->most = account->value;
+	lock->how = account->how;
+	if (account->holder)
+		lock->holder = account->holder;
+	if (account->ended == BY_WAKE_UP) {
+		lock->woken++;
+		lock->owes = 1;
+	} else if (account->ended == BY_END) {
+		lock->ends++;
+	}
+}
+
+static __always_inline void begin_waits(struct lock *lock, struct account *account)
+{
+	__builtin_memset(lock, 0, sizeof(*lock));
+	lock->address = account->lock;
+	lock->least = account->value;
+	lock->most = account->value;
+}
+
+/* Of the words those are remembered that were waited at longest: one that takes the place of another must have cost more at once. */
 static __always_inline void blame(struct task_struct *task, struct account *account, __u32 was, __u64 time)
 {
 	struct causes *causes;
@@ -283,21 +465,44 @@ static __always_inline void blame(struct task_struct *task, struct account *acco
 	}
 #pragma clang loop unroll(full)
 	for (int i = 0; i < LOCKS; i++) {
-		if (causes->addresses[i] == account->lock) {
-			causes->waited[i] += time;
+		if (causes->locks[i].waited && causes->locks[i].address == account->lock) {
+			add_wait(&causes->locks[i], account, time);
 			return;
 		}
-		if (causes->waited[i] < causes->waited[least & (LOCKS - 1)])
+		if (causes->locks[i].waited < causes->locks[least & (LOCKS - 1)].waited)
 			least = i;
 	}
 	least &= LOCKS - 1;
-	if (time <= causes->waited[least]) {
+	if (time <= causes->locks[least].waited) {
 		causes->forgotten += time;
 		return;
 	}
-	causes->forgotten += causes->waited[least];
-	causes->addresses[least] = account->lock;
-	causes->waited[least] = time;
+	causes->forgotten += causes->locks[least].waited;
+	begin_waits(&causes->locks[least], account);
+	add_wait(&causes->locks[least], account, time);
+}
+
+/* A thread makes a wake-up call at a word at which it was woken itself: what it had got there goes to the next. */
+static __always_inline void release(struct task_struct *task)
+{
+	struct pt_regs___m *regs = (void *)bpf_task_pt_regs(task);
+	__u64 call = call_of(regs);
+	struct causes *causes;
+
+	if (call != CALL_FUTEX && call != CALL_WAKE)
+		return;
+	causes = bpf_task_storage_get(&causes_of, task, 0, 0);
+	if (!causes)
+		return;
+#pragma clang loop unroll(full)
+	for (int i = 0; i < LOCKS; i++) {
+		struct lock *lock = &causes->locks[i];
+
+		if (lock->owes && wakes_at(regs, call, lock->address)) {
+			lock->owes = 0;
+			lock->released++;
+		}
+	}
 }
 
 /*
@@ -336,6 +541,8 @@ int sys_enter(struct bpf_raw_tracepoint_args *ctx)
 	account->in_call = 1;
 	account->guessed = 0;
 	become(task, account, SYSTEM, clock_now());
+	if (keeps_causes)
+		release(task);
 	return 0;
 }
 
@@ -388,7 +595,7 @@ int signal_deliver(struct bpf_raw_tracepoint_args *ctx)
 }
 
 /* What a thread is that leaves its processor in this state. */
-static __always_inline __u32 sleeping(struct task_struct *task, struct account *account, __u32 state)
+static __always_inline __u32 sleeping(struct task_struct *task, struct account *account, __u32 state, bool is_here)
 {
 	struct pt_regs___m *regs;
 	__u64 call;
@@ -404,7 +611,7 @@ static __always_inline __u32 sleeping(struct task_struct *task, struct account *
 	if (!is_futex(call))
 		return ASLEEP;
 	if (keeps_causes)
-		account->lock = lock_of(regs, call);
+		note_lock(account, regs, call, is_here);
 	return LOCK;
 }
 
@@ -425,11 +632,37 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	if (account) {
 		if (keeps_causes)
 			account->disk = BPF_CORE_READ_BITFIELD_PROBED(inside(prev), in_iowait);
-		become(prev, account, preempt || !prev_state ? WAITING : sleeping(prev, account, prev_state), now);
+		become(prev, account, preempt || !prev_state ? WAITING : sleeping(prev, account, prev_state, true), now);
 	}
 	account = account_of(next);
 	if (account)
 		become(next, account, running(account), now);
+	return 0;
+}
+
+#define EXITING 0x4
+
+/* What ends a wait for a lock: this runs where the waker does, which the wake-up below may not. */
+SEC("tp_btf/sched_waking")
+int BPF_PROG(sched_waking, struct task_struct *task)
+{
+	struct account *account = account_of(task);
+	struct task_struct *waker;
+	struct pt_regs___m *regs;
+
+	(void)ctx;
+	if (!account || account->state != LOCK)
+		return 0;
+	waker = bpf_get_current_task_btf();
+	if (waker->tgid != task->tgid)
+		return 0;
+	if (waker->flags & EXITING) {
+		account->ended = BY_END;
+		return 0;
+	}
+	regs = (void *)bpf_task_pt_regs(waker);
+	if (wakes_at(regs, call_of(regs), account->lock))
+		account->ended = BY_WAKE_UP;
 	return 0;
 }
 
@@ -478,7 +711,7 @@ static __always_inline void look(struct task_struct *task, struct account *accou
 	/* Who sleeps does so in a system call, nearly always. */
 	account->in_call = keeps_calls;
 	account->disk = BPF_CORE_READ_BITFIELD_PROBED(t, in_iowait);
-	account->state = sleeping(task, account, state);
+	account->state = sleeping(task, account, state, false);
 }
 
 /* Opens an account with the state at first sight. What happens meanwhile is seen by looking again. */
@@ -503,6 +736,9 @@ static __always_inline struct account *first_sight(struct task_struct *task)
 		account->guessed = first.guessed;
 		account->disk = first.disk;
 		account->lock = first.lock;
+		account->value = first.value;
+		account->holder = first.holder;
+		account->how = first.how;
 		*(volatile __u32 *)&account->state = first.state;
 	}
 	return account;
@@ -620,6 +856,25 @@ static __always_inline __u64 number_in(struct pid___m *pid, unsigned int level)
 	return number;
 }
 
+/* The wait for a lock that goes on is in no cause yet. */
+static __always_inline void write_present(struct seq_file *seq, struct task_struct *task, struct account *account, __u64 now)
+{
+	struct present present = {};
+	struct pid___m *pid = BPF_CORE_READ(inside(task), thread_pid);
+	__u64 since;
+
+	present.own = number_in(pid, BPF_CORE_READ(pid, level));
+	if (account && account->state == LOCK) {
+		since = *(volatile __u64 *)&account->since + behind;
+		begin_waits(&present.lock, account);
+		add_wait(&present.lock, account, now > since ? now - since : 0);
+		present.lock.woken = 0;
+		present.lock.ends = 0;
+		present.lock.owes = 0;
+	}
+	bpf_seq_write(seq, &present, sizeof(present));
+}
+
 SEC("iter/task")
 int list(struct bpf_iter__task *ctx)
 {
@@ -673,6 +928,7 @@ int list(struct bpf_iter__task *ctx)
 			bpf_seq_write(seq, causes, sizeof(*causes));
 		else
 			bpf_seq_write(seq, &no_causes, sizeof(no_causes));
+		write_present(seq, task, account, record.now);
 	}
 	return 0;
 }

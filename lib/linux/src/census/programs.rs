@@ -1,11 +1,12 @@
 //! Threads as programs in the kernel list them (`lib/bpf`).
 
 use crate::Os;
+use crate::census::causes;
 use crate::census::entries::{BEGAN_NS, Kept, Seen};
-use millpond_bpf::microstates::{self, Keep, Record, STATES, Watching};
+use millpond_bpf::microstates::{Keep, Record, STATES, Watching};
 use millpond_machine::facets::Depth;
 use millpond_machine::{Reason, Refusal};
-use millpond_model::{Causes, CpuId, Doing, Microstate, Nanos, Spent, printable};
+use millpond_model::{CpuId, Doing, Microstate, Nanos, Spent, printable};
 
 /// Since this version the arguments of the tracepoints are what the programs expect.
 const OLDEST_KERNEL: (u32, u32) = (6, 0);
@@ -43,10 +44,18 @@ pub(super) fn open(os: &Os, keep: Keep) -> Result<Watching, String> {
 ///
 /// # Errors
 /// [`Refusal`] when the kernel does not list it.
-pub(super) fn look(watching: &mut Watching, depth: Depth, suspended: Nanos) -> Result<Vec<Seen>, Refusal> {
+pub(super) fn look(
+    os: &Os,
+    watching: &mut Watching,
+    depth: Depth,
+    suspended: Nanos,
+) -> Result<Vec<Seen>, Refusal> {
     let records = watching.list().map_err(|why| Refusal::operation(Reason::Machine(why.to_string())))?;
     let (faults, signals) = (watching.sees_faults().is_ok(), watching.sees_signals().is_ok());
     let mut found: Vec<Seen> = records.iter().map(|record| seen(record, depth, suspended)).collect();
+    for (seen, causes) in found.iter_mut().zip(causes::of(os, &records)) {
+        seen.causes = causes;
+    }
     for spent in found.iter_mut().filter_map(|seen| seen.spent.as_mut()).filter(|_| depth == Depth::Measured)
     {
         if !faults {
@@ -83,13 +92,8 @@ fn seen(record: &Record, depth: Depth, suspended: Nanos) -> Seen {
         users: (record.uid, record.euid),
         threads: 1,
         spent,
-        causes: record.account.and_then(|account| account.causes).map(|causes| caused(&causes)),
+        causes: None,
     }
-}
-
-fn caused(causes: &microstates::Causes) -> Causes {
-    let locks = causes.locks.iter().filter(|(_, time)| *time > 0).map(|(at, time)| (*at, Nanos(*time)));
-    Causes { disk: Nanos(causes.disk), locks: locks.collect() }
 }
 
 fn doing(record: &Record) -> Doing {

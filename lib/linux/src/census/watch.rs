@@ -42,7 +42,7 @@ impl<'a> LinuxCensus<'a> {
         // Looks agree in it to the precision that beginnings have.
         let suspended = Nanos((boot - clock::read(ClockId::Monotonic)).0 / BEGAN_NS * BEGAN_NS);
         if let Ok(watching) = &mut self.programs {
-            return programs::look(watching, self.options.depth, suspended);
+            return programs::look(&self.machine.os, watching, self.options.depth, suspended);
         }
         let since_boot = if self.machine.os.root.live { boot } else { uptime(self.machine) };
         let mut found = proc::look(&self.machine.os, self.options, since_boot)?;

@@ -8,7 +8,7 @@ need pbind -b 1 $spinners
 first=${spinners# }
 first=${first%% *}
 need millpond diagnose --for 4 $first
-case $said in *"It waits for a processor for "*) ;; *) fail "it waits for a processor: $said" ;; esac
+case $said in *"It is runnable and waits for a CPU for "*) ;; *) fail "it waits for a CPU: $said" ;; esac
 case $said in *"It computes in user mode for "*) ;; *) fail "it computes, too: $said" ;; esac
 kill $spinners
 wait $spinners || true
@@ -22,7 +22,7 @@ sleep 1000 &
 sleeper=$!
 need poolbind -p diag $sleeper
 need millpond diagnose --for 2 diag
-case $said in *"It has nothing to do: it sleeps for 100 % of all time."*) ;; *) fail "it sleeps: $said" ;; esac
+case $said in *"It is idle: its threads sleep or wait for work for 100 % of all time."*) ;; *) fail "it sleeps: $said" ;; esac
 case $said in "pool diag: 1 process, 1 thread for "*) ;; *) fail "who it is: $said" ;; esac
 # One that calls the kernel all the time.
 dd if=/dev/zero of=/dev/null bs=1 2>/dev/null &

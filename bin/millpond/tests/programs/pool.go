@@ -1,0 +1,34 @@
+// Goroutines that wait on channels, on threads of their own and not, beside one that computes until the process is killed.
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+)
+
+func main() {
+	runtime.GOMAXPROCS(4)
+	jobs := make(chan int)
+	var ready sync.WaitGroup
+	for worker := 0; worker < 8; worker++ {
+		ready.Add(1)
+		go func(own bool) {
+			if own {
+				runtime.LockOSThread()
+			}
+			ready.Done()
+			for range jobs {
+			}
+		}(worker%2 == 0)
+	}
+	ready.Wait()
+	fmt.Println("ready")
+	sum := uint64(0)
+	for {
+		sum++
+		if sum == 0 {
+			fmt.Println(sum)
+		}
+	}
+}

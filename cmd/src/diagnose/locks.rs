@@ -1,0 +1,155 @@
+//! What threads waited for that counts as LCK: by address, by kind, and which of these waits invert priorities.
+
+use super::gather::part;
+use millpond_machine::Machine;
+use millpond_model::{
+    Causes, FutexFacts, FutexOperation, LockPlace, Lwp, LwpId, Microstate, Nanos, Pid, Roster, ThreadEntry,
+    Wait, WaitFacts, WaitKind,
+};
+use millpond_observe::Picture;
+use millpond_observe::diagnosis::{caused_since, is_inverted};
+use millpond_observe::waits::{Split, classify};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A lock that was waited for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lock {
+    /// Its address, in which process.
+    pub at: (Pid, u64),
+    /// What it is.
+    pub kind: WaitKind,
+    /// Where that is, where it can be told.
+    pub place: Option<LockPlace>,
+    /// The thread of the process that held it when the last wait began, where that is known.
+    pub holder: Option<LwpId>,
+    /// The part of the time for locks.
+    pub share: f64,
+}
+
+/// A thread that waits for a less urgent one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Inversion {
+    /// The mutex.
+    pub address: u64,
+    /// The thread that waits for it, and its priority.
+    pub waiter: (Lwp, i16),
+    /// The thread that holds it, and its priority.
+    pub holder: (Lwp, i16),
+    /// For which part of its time the holder waited for a CPU.
+    pub latency: f64,
+}
+
+/// The waits of an interval.
+#[derive(Debug, Clone, Default)]
+pub struct Waits {
+    /// Of the time asleep: for a disk.
+    pub disk: Nanos,
+    /// Those of all threads of a process at an address.
+    by_address: BTreeMap<(Pid, u64), Wait>,
+    /// Those of each thread.
+    by_thread: BTreeMap<(Lwp, u64), Wait>,
+}
+
+impl Waits {
+    /// Between two samples. A thread that is new is taken as a whole. `None` where the machine does not tell them.
+    pub fn between(before: &Roster, after: &Roster, pids: &BTreeSet<Pid>) -> Option<Waits> {
+        let known: BTreeMap<_, _> =
+            before.threads.iter().filter_map(|t| Some(((t.lwp, t.began), t.causes.as_ref()?))).collect();
+        let mut waits: Option<Waits> = None;
+        for thread in after.threads.iter().filter(|thread| pids.contains(&thread.lwp.pid)) {
+            let Some(now) = &thread.causes else { continue };
+            let none = Causes::default();
+            let since = caused_since(now, known.get(&(thread.lwp, thread.began)).copied().unwrap_or(&none));
+            waits.get_or_insert_default().add(thread.lwp, since);
+        }
+        waits
+    }
+
+    fn add(&mut self, lwp: Lwp, causes: Causes) {
+        self.disk = self.disk + causes.disk;
+        for (address, wait) in causes.waits {
+            let sum = self.by_address.entry((lwp.pid, address));
+            sum.and_modify(|sum| *sum = sum.joined(&wait)).or_insert(wait);
+            self.by_thread.insert((lwp, address), wait);
+        }
+    }
+
+    /// What the time for locks was for.
+    pub fn split(&self, lock_time: Nanos) -> Split {
+        // Words that could not be told are several, of which nothing is known together.
+        let is_known =
+            |(at, wait): &(&(Pid, u64), &Wait)| at.1 != 0 || matches!(wait.facts, WaitFacts::Told(_));
+        Split::of(lock_time, self.by_address.iter().filter(is_known).map(|(_, wait)| wait))
+    }
+
+    /// The locks with their places, the dearest first.
+    pub fn locks(&self, machine: &dyn Machine, lock_time: Nanos) -> Vec<Lock> {
+        let census = machine.census().ok();
+        let lock = |(at, wait): (&(Pid, u64), &Wait)| Lock {
+            at: *at,
+            kind: classify(&wait.facts),
+            place: census.and_then(|census| census.lock_place(at.0, at.1)),
+            holder: holder(wait),
+            share: part(wait.time, lock_time),
+        };
+        let mut locks: Vec<Lock> = self.by_address.iter().filter(|(at, _)| at.1 != 0).map(lock).collect();
+        locks.sort_by(|a, b| b.share.total_cmp(&a.share));
+        locks
+    }
+
+    /// The part of the waits for contended mutexes that invert priorities, and the dearest of them.
+    pub fn inverted(&self, picture: &Picture) -> (f64, Option<Inversion>) {
+        let (mut all, mut inverted) = (Nanos(0), Nanos(0));
+        let mut dearest: Option<(Nanos, Inversion)> = None;
+        for ((lwp, address), wait) in &self.by_thread {
+            let sum = self.by_address.get(&(lwp.pid, *address)).unwrap_or(wait);
+            if classify(&sum.facts) != WaitKind::Mutex {
+                continue;
+            }
+            all = all + wait.time;
+            if let Some(found) = inversion(*lwp, *address, wait, picture) {
+                inverted = inverted + wait.time;
+                if dearest.is_none_or(|(time, _)| wait.time > time) {
+                    dearest = Some((wait.time, found));
+                }
+            }
+        }
+        (part(inverted, all), dearest.map(|(_, inversion)| inversion))
+    }
+}
+
+fn holder(wait: &Wait) -> Option<LwpId> {
+    match wait.facts {
+        WaitFacts::Futex(facts) => facts.holder,
+        WaitFacts::Told(_) => None,
+    }
+}
+
+fn inversion(lwp: Lwp, address: u64, wait: &Wait, picture: &Picture) -> Option<Inversion> {
+    // The kernel lends the holder of such a mutex the priority of its waiter.
+    if matches!(wait.facts, WaitFacts::Futex(FutexFacts { operation: FutexOperation::LockPi, .. })) {
+        return None;
+    }
+    let find = |lwp: Lwp| {
+        let mut threads = picture.roster.threads.iter().zip(&picture.thread_spent);
+        threads.find(|(thread, _)| thread.lwp == lwp)
+    };
+    let (waiter, _) = find(lwp)?;
+    let (holder, spent) = find(Lwp { pid: lwp.pid, lwp: holder(wait)? })?;
+    let latency = part(spent.times[Microstate::Latency.index()]?, spent.total());
+    let priority = |thread: &ThreadEntry| thread.standing.priority;
+    is_inverted(priority(waiter), priority(holder), latency).then(|| Inversion {
+        address,
+        waiter: (lwp, priority(waiter)),
+        holder: (holder.lwp, priority(holder)),
+        latency,
+    })
+}
+
+/// The part of the waits for contended mutexes that were for the allocator's. `None` without any.
+pub fn allocator(locks: &[Lock]) -> Option<f64> {
+    let mutexes = || locks.iter().filter(|lock| lock.kind == WaitKind::Mutex);
+    let all: f64 = mutexes().map(|lock| lock.share).sum();
+    let of_allocator = |lock: &&Lock| lock.place.as_ref().is_some_and(|place| place.of_allocator);
+    (all > 0.0).then(|| mutexes().filter(of_allocator).map(|lock| lock.share).sum::<f64>() / all)
+}
