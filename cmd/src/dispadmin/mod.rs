@@ -168,6 +168,7 @@ fn rows(class: Class, tables: &DispatchTables) -> Value {
     match tables.of(class) {
         Some(ClassTable::Ts(table)) => json!(table),
         Some(ClassTable::Rt(table) | ClassTable::Fx(table)) => json!(table),
+        Some(ClassTable::Fss(quantum)) => json!([quantum]),
         None => Value::Null,
     }
 }
@@ -175,7 +176,11 @@ fn rows(class: Class, tables: &DispatchTables) -> Value {
 fn replace(class: Class, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let file = parsed.value('s').unwrap_or_default();
     let text = read_text(Path::new(&file)).map_err(|why| {
-        Failure::Said(format!("Can't open {file} for input"), Some(format!("{file}: {why}")))
+        let text = match class {
+            Class::Fss => format!("cannot read settings from {file}"),
+            _ => format!("Can't open {file} for input"),
+        };
+        Failure::Said(text, Some(format!("{file}: {why}")))
     })?;
     // The table is understood before anything is said about changing the machine.
     let hz = {
@@ -183,7 +188,7 @@ fn replace(class: Class, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Fai
         facet("scheduling classes", session.machine().dispatcher())?.ticks_per_second()
     };
     let table = parse_table(class, &text, hz)
-        .map_err(|error| Failure::Said(error.to_string(), Some(error.hint(&file))))?;
+        .map_err(|error| Failure::Said(error.message(&file), Some(error.hint(&file))))?;
     let session = ctx.changing(&parsed.common)?;
     let dispatcher = facet("scheduling classes", session.machine().dispatcher())?;
     let mut changer = Changer::open(session.machine(), &parsed.common, ctx)?;

@@ -96,6 +96,7 @@ fn put(dispatcher: &dyn Dispatcher, pid: Pid, class: Class, changer: &mut Change
         Class::Ts => ClassRequest::Ts { uprilim: None, upri: None },
         Class::Ia => ClassRequest::Ia { uprilim: None, upri: None, foreground: None },
         Class::Fx => ClassRequest::Fx { uprilim: None, upri: None, quantum: None },
+        Class::Fss => ClassRequest::Fss { uprilim: None, upri: None },
         Class::Rt => ClassRequest::Rt { pri: None, quantum: None, tqsig: None },
     };
     let made = dispatcher.prepare_class(pid, &request).and_then(|change| changer.make(ctx, change));

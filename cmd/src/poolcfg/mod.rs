@@ -46,7 +46,7 @@
 //! system.poold.log-location      string   an absolute path, or syslog
 //! system.poold.history-file      string   an absolute path
 //! pool.importance                int      how much it counts beside others; 1 if not given
-//! pool.scheduler                 string   the class that processes get when they are bound: TS IA FX RT
+//! pool.scheduler                 string   the class that processes get when they are bound: TS IA FX RT FSS
 //! pool.comment                   string   for you
 //! pset.min, pset.max             uint     the least and the greatest number of processors
 //! pset.poold.objectives          string   "locality tight; 3: utilization < 80"

@@ -126,6 +126,7 @@ fn number(idtype: IdType, process: &Scheduled) -> Option<u32> {
         IdType::Uid => ids.uid,
         IdType::Gid => ids.gid,
         IdType::Zoneid => ids.zoneid,
-        IdType::Projid | IdType::Taskid | IdType::Ctid | IdType::Class | IdType::All => None,
+        IdType::Projid => ids.projid,
+        IdType::Taskid | IdType::Ctid | IdType::Class | IdType::All => None,
     }
 }

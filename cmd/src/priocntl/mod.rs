@@ -273,7 +273,7 @@ fn json_of(pid: Pid, params: &ClassParams) -> Value {
     let class = params.class();
     match *params {
         ClassParams::Sys => json!({ "pid": pid, "class": class }),
-        ClassParams::Ts { uprilim, upri } => {
+        ClassParams::Ts { uprilim, upri } | ClassParams::Fss { uprilim, upri } => {
             json!({ "pid": pid, "class": class, "uprilim": uprilim, "upri": upri })
         }
         ClassParams::Ia { uprilim, upri, foreground } => {

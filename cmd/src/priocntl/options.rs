@@ -47,6 +47,7 @@ impl Options {
                 return Err(Failure::Said("Invalid or unconfigured class SYS".into(), Some(hint.into())));
             }
             Class::Ts => ClassRequest::Ts { uprilim, upri },
+            Class::Fss => ClassRequest::Fss { uprilim, upri },
             Class::Ia => ClassRequest::Ia { uprilim, upri, foreground: self.mode()? },
             Class::Fx => ClassRequest::Fx { uprilim, upri, quantum: self.slice(hz)? },
             Class::Rt => ClassRequest::Rt { pri: upri, quantum: self.slice(hz)?, tqsig: self.signal()? },
@@ -109,7 +110,7 @@ impl Options {
 fn letters(class: Class) -> &'static [char] {
     match class {
         Class::Sys => &[],
-        Class::Ts => &['m', 'p'],
+        Class::Ts | Class::Fss => &['m', 'p'],
         Class::Ia => &['m', 'p', 't'],
         Class::Fx => &['m', 'p', 't', 'r'],
         Class::Rt => &['p', 't', 'r', 'q'],

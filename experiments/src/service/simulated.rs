@@ -23,7 +23,7 @@ pub(super) fn play(
     ask: &Ask,
 ) -> Result<Result<Played, String>, Failure> {
     if arm == "cpu.weight" {
-        let why = "a simulated machine has no scheduler that shares by weights (FSS is absent)";
+        let why = "simulated threads are in class TS here, which shares by no weights";
         return Ok(Err(why.into()));
     }
     let bench = lab.open(machine)?;

@@ -15,6 +15,7 @@ pub fn listing(classes: &[Class]) -> String {
             Class::Fx => "Fixed priority",
             Class::Rt => "Real Time",
             Class::Ia => "Interactive",
+            Class::Fss => "Fair Share",
         };
         let range = class.user_priorities().map(|range| {
             format!("\tConfigured {class} User Priority Range: {} through {}\n", range.start(), range.end())
@@ -34,6 +35,7 @@ pub fn heading(class: Class) -> &'static str {
         Class::Ia => "INTERACTIVE CLASS PROCESSES:\n    PID    IAUPRILIM    IAUPRI    IAMODE\n",
         Class::Rt => "REAL TIME PROCESSES:\n    PID   RTPRI       TQNTM    TQSIG\n",
         Class::Fx => "FIXED PRIORITY PROCESSES:\n    PID    FXUPRILIM    FXUPRI      FXTQNTM\n",
+        Class::Fss => "FAIR SHARING PROCESSES:\n    PID    FSSUPRILIM    FSSUPRI\n",
     }
 }
 
@@ -50,7 +52,9 @@ pub fn row(pid: Pid, params: &ClassParams, hz: u32) -> String {
     let pid = pid.0;
     match *params {
         ClassParams::Sys => format!("{pid:7}"),
-        ClassParams::Ts { uprilim, upri } => format!("{pid:7}    {uprilim:5}       {upri:5}"),
+        ClassParams::Ts { uprilim, upri } | ClassParams::Fss { uprilim, upri } => {
+            format!("{pid:7}    {uprilim:5}       {upri:5}")
+        }
         ClassParams::Ia { uprilim, upri, foreground } => {
             format!("{pid:7}    {uprilim:5}       {upri:5}     {:5}", u8::from(foreground))
         }
@@ -189,7 +193,8 @@ mod tests {
              TS (Time Sharing)\n\tConfigured TS User Priority Range: -60 through 60\n\n\
              FX (Fixed priority)\n\tConfigured FX User Priority Range: 0 through 60\n\n\
              RT (Real Time)\n\tConfigured RT User Priority Range: 0 through 59\n\n\
-             IA (Interactive)\n\tConfigured IA User Priority Range: -60 through 60\n"
+             IA (Interactive)\n\tConfigured IA User Priority Range: -60 through 60\n\n\
+             FSS (Fair Share)\n\tConfigured FSS User Priority Range: -60 through 60\n"
         );
     }
 
@@ -200,6 +205,7 @@ mod tests {
         assert_eq!(shown(812, "RT 10 8 0"), "    812      10          80        0");
         assert_eq!(shown(812, "RT 59 infinite 16"), "    812      59    RT_TQINF       16");
         assert_eq!(shown(9, "IA 60 -60 foreground"), "      9       60         -60         1");
+        assert_eq!(shown(9, "FSS 10 -5"), "      9       10          -5");
         assert_eq!(shown(9, "FX 60 1 20"), "      9       60           1         200");
         assert_eq!(shown(9, "FX 0 0 infinite"), "      9        0           0    FX_TQINF");
         assert_eq!(

@@ -79,7 +79,8 @@ impl LinuxMachine {
         let threads = if stat.kernel { vec![ClassParams::Sys] } else { self.classes_of(pid, rr) };
         let params = most_favoured(threads)?;
         let (uid, gid) = self.os.owner_of(pid);
-        let ids = ProcessIds { ppid: stat.ppid, pgid: stat.pgid, sid: stat.sid, uid, gid, zoneid: None };
+        let ids =
+            ProcessIds { ppid: stat.ppid, pgid: stat.pgid, sid: stat.sid, uid, gid, ..ProcessIds::default() };
         Some(Scheduled { pid: Pid(pid), kernel: stat.kernel, params, ids })
     }
 
@@ -157,7 +158,9 @@ fn policy_for(request: &ClassRequest, now: Policy) -> Result<(Policy, Option<Str
                 None,
             ))
         }
-        ClassRequest::Fx { .. } | ClassRequest::Ia { .. } => Err(Absent::because("there is no such class")),
+        ClassRequest::Fx { .. } | ClassRequest::Ia { .. } | ClassRequest::Fss { .. } => {
+            Err(Absent::because("there is no such class"))
+        }
     }
 }
 
@@ -208,7 +211,7 @@ impl Dispatcher for LinuxMachine {
         let class = request.class();
         let refuse = |reason| Refusal::new(Subject::Process(pid), reason);
         let tasks = self.selected(pid, None)?;
-        if matches!(class, Class::Fx | Class::Ia) {
+        if matches!(class, Class::Fx | Class::Ia | Class::Fss) {
             return Err(self.no_class(pid, class));
         }
         let rr = self.slice_of_rr();

@@ -21,10 +21,12 @@ pub enum Class {
     Rt,
     /// Interactive: time sharing with a boost for who is in the foreground. Its table is that of [`Class::Ts`].
     Ia,
+    /// Fair share: who has used more than its shares allow sinks.
+    Fss,
 }
 
 /// Every class, in the order of loading that listings show.
-pub const CLASSES: [Class; 5] = [Class::Sys, Class::Ts, Class::Fx, Class::Rt, Class::Ia];
+pub const CLASSES: [Class; 6] = [Class::Sys, Class::Ts, Class::Fx, Class::Rt, Class::Ia, Class::Fss];
 
 impl Class {
     /// Its name.
@@ -36,6 +38,7 @@ impl Class {
             Class::Fx => "FX",
             Class::Rt => "RT",
             Class::Ia => "IA",
+            Class::Fss => "FSS",
         }
     }
 
@@ -54,7 +57,7 @@ impl fmt::Display for Class {
 
 /// A word that names no class.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no class; there are SYS, TS, FX, RT and IA")]
+#[error("`{0}` is no class; there are SYS, TS, FX, RT, IA and FSS")]
 pub struct NoSuchClass(pub String);
 
 impl FromStr for Class {
@@ -230,6 +233,54 @@ pub struct DispatchTables {
     pub rt: QuantumTable,
     /// That of FX, [`FX_LEVELS`] rows.
     pub fx: QuantumTable,
+    /// The slice of FSS, which is the same for all its threads.
+    #[serde(default)]
+    pub fss: FssQuantum,
+}
+
+/// The slice of every thread of FSS, in ticks: at least one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
+pub struct FssQuantum(u32);
+
+impl FssQuantum {
+    /// So many ticks.
+    ///
+    /// # Errors
+    /// [`TableError`] for none.
+    pub fn new(ticks: u32) -> Result<Self, TableError> {
+        if ticks == 0 {
+            Err(TableError::Value { column: "quantum", level: 0 })
+        } else {
+            Ok(FssQuantum(ticks))
+        }
+    }
+
+    /// Ticks.
+    #[must_use]
+    pub fn ticks(self) -> u32 {
+        self.0
+    }
+}
+
+impl Default for FssQuantum {
+    /// 11 ticks (reference §0).
+    fn default() -> Self {
+        FssQuantum(11)
+    }
+}
+
+impl TryFrom<u32> for FssQuantum {
+    type Error = TableError;
+    fn try_from(ticks: u32) -> Result<Self, TableError> {
+        FssQuantum::new(ticks)
+    }
+}
+
+impl From<FssQuantum> for u32 {
+    fn from(quantum: FssQuantum) -> u32 {
+        quantum.0
+    }
 }
 
 /// The table of one class.
@@ -241,6 +292,8 @@ pub enum ClassTable {
     Rt(QuantumTable),
     /// That of FX.
     Fx(QuantumTable),
+    /// The slice of FSS, which has no table.
+    Fss(FssQuantum),
 }
 
 impl DispatchTables {
@@ -252,6 +305,7 @@ impl DispatchTables {
             Class::Ts | Class::Ia => Some(ClassTable::Ts(self.ts.clone())),
             Class::Rt => Some(ClassTable::Rt(self.rt.clone())),
             Class::Fx => Some(ClassTable::Fx(self.fx.clone())),
+            Class::Fss => Some(ClassTable::Fss(self.fss)),
         }
     }
 
@@ -261,6 +315,7 @@ impl DispatchTables {
             ClassTable::Ts(table) => self.ts = table,
             ClassTable::Rt(table) => self.rt = table,
             ClassTable::Fx(table) => self.fx = table,
+            ClassTable::Fss(quantum) => self.fss = quantum,
         }
     }
 }

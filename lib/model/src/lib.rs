@@ -44,8 +44,8 @@ pub use controls::{
 pub use counted::Counted;
 pub use cpuset::{CpuSet, ListError};
 pub use dispatch::{
-    CLASSES, Class, ClassTable, DispatchTables, FX_LEVELS, NoSuchClass, Quantum, QuantumTable, RT_LEVELS,
-    TS_LEVELS, TableError, TsRow, TsTable,
+    CLASSES, Class, ClassTable, DispatchTables, FX_LEVELS, FssQuantum, NoSuchClass, Quantum, QuantumTable,
+    RT_LEVELS, TS_LEVELS, TableError, TsRow, TsTable,
 };
 pub use disturbance::{Cause, Disturbance, DisturbanceKind, Disturbed, Doer, KernelSettings, Stretch};
 pub use ids::{CPU_MAX, ChipId, CoreId, CpuId, LgrpId, Lwp, LwpId, ParseIdError, Pid, PoolId, PsetId};

@@ -3,7 +3,7 @@
 
 use crate::Session;
 use millpond_machine::Clock;
-use millpond_model::{Class, CpuId, Nanos, Pid, PsetId, WallTime, most_favoured};
+use millpond_model::{Class, CpuCap, CpuId, Nanos, Pid, PsetId, WallTime, most_favoured};
 use millpond_sim::boot::{NoEffect, ZoneError};
 use millpond_sim::services::{SERVICES, Service};
 use millpond_sim::workloads::Load;
@@ -132,13 +132,8 @@ impl Simulation<'_> {
     /// [`NoSuchProcess`] when there is none of that number.
     pub fn cap(&self, pid: Pid, percent: u32) -> Result<(), NoSuchProcess> {
         self.0.edit(|s| {
-            if !s.tables.processes.contains_key(&pid) {
-                return Err(NoSuchProcess(pid));
-            }
-            let cap = s.kernel.cap(percent);
-            for (thread, _) in s.threads.iter().filter(|(_, lwp)| lwp.pid == pid) {
-                s.kernel.set_cap(*thread, Some(cap));
-            }
+            let process = s.tables.processes.get_mut(&pid).ok_or(NoSuchProcess(pid))?;
+            process.controls.cap = CpuCap::new(percent.max(1)).ok();
             Ok(())
         })
     }

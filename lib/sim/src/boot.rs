@@ -5,7 +5,7 @@
 //! boot begins anew; the clock on the wall goes on.
 
 use crate::state::{self, SimState};
-use crate::tables::{HZ_MAX, Tunables};
+use crate::tables::{ControlValues, HZ_MAX, Tunables};
 use crate::workloads::Load;
 use millpond_formats::system_file::{self, Setting};
 use millpond_model::{ClassParams, ClassRequest, Pid};
@@ -91,6 +91,9 @@ impl SimState {
             let pid = new.tables.add_process(state::process(&held.name, false, &held.zone, held.threads));
             new.held.push(state::Held { pid, ..held.clone() });
         }
+        // Projects are in a file; what was set of them by hand is gone.
+        new.tables.projects = self.tables.projects.clone();
+        new.tables.projects.values_mut().for_each(|project| project.controls = ControlValues::default());
         new.files = self.files.clone();
         new.services = self.services.clone();
         new.tables.default_class = self.tables.default_class;

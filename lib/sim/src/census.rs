@@ -94,7 +94,8 @@ fn process_entry(
     threads: &[ThreadEntry],
 ) -> Option<ProcessEntry> {
     let zone = state.zone_id(&process.zone).map(|id| Named { id: u64::from(id), name: process.zone.clone() });
-    let project = if pid.0 < FIRST_STARTED { (0, "system") } else { (1, "user.root") };
+    let project = state.tables.projects.get(&process.project);
+    let project = project.map(|p| Named { id: u64::from(process.project), name: p.name.clone() });
     Some(ProcessEntry {
         pid,
         name: process.name.clone(),
@@ -108,7 +109,7 @@ fn process_entry(
         rss: None,
         zone: zone.unwrap_or_default(),
         task: task(state, pid),
-        project: Named { id: project.0, name: project.1.to_owned() },
+        project: project.unwrap_or_default(),
     })
 }
 
@@ -169,13 +170,15 @@ fn rested(params: &ClassParams) -> i16 {
         ClassParams::Sys => SYS_RESTED,
         ClassParams::Rt { pri, .. } => RT_BASE + i16::from(*pri),
         ClassParams::Fx { upri, .. } => i16::from(*upri),
-        ClassParams::Ts { .. } | ClassParams::Ia { .. } => RESTED,
+        ClassParams::Ts { .. } | ClassParams::Ia { .. } | ClassParams::Fss { .. } => RESTED,
     }
 }
 
 fn nice(params: &ClassParams) -> Option<i8> {
     match params {
-        ClassParams::Ts { upri, .. } | ClassParams::Ia { upri, .. } => Some(nice_of_upri(*upri)),
+        ClassParams::Ts { upri, .. } | ClassParams::Ia { upri, .. } | ClassParams::Fss { upri, .. } => {
+            Some(nice_of_upri(*upri))
+        }
         ClassParams::Fx { .. } => Some(0),
         ClassParams::Rt { .. } | ClassParams::Sys => None,
     }

@@ -4,8 +4,8 @@ use crate::machine::SimMachine;
 use millpond_machine::facets::{ProcessIds, Reclassed, Scheduled};
 use millpond_machine::{Absent, Change, Dispatcher, Reason, Refusal, Subject};
 use millpond_model::{
-    CLASSES, Class, ClassParams, ClassRequest, ClassTable, DispatchTables, Lwp, Pid, Quantum, QuantumTable,
-    TsRow, TsTable, most_favoured,
+    CLASSES, Class, ClassParams, ClassRequest, ClassTable, DispatchTables, FssQuantum, Lwp, Pid, Quantum,
+    QuantumTable, TsRow, TsTable, most_favoured,
 };
 use std::fmt;
 use std::str::FromStr;
@@ -19,6 +19,8 @@ pub enum TableName {
     Rt,
     /// Of FX.
     Fx,
+    /// Of FSS: one slice.
+    Fss,
 }
 
 impl TableName {
@@ -29,6 +31,7 @@ impl TableName {
             ClassTable::Ts(_) => TableName::Ts,
             ClassTable::Rt(_) => TableName::Rt,
             ClassTable::Fx(_) => TableName::Fx,
+            ClassTable::Fss(_) => TableName::Fss,
         }
     }
 
@@ -37,6 +40,7 @@ impl TableName {
             TableName::Ts => Class::Ts,
             TableName::Rt => Class::Rt,
             TableName::Fx => Class::Fx,
+            TableName::Fss => Class::Fss,
         }
     }
 }
@@ -50,7 +54,7 @@ impl fmt::Display for TableName {
 impl FromStr for TableName {
     type Err = ();
     fn from_str(text: &str) -> Result<Self, ()> {
-        let names = [TableName::Ts, TableName::Rt, TableName::Fx];
+        let names = [TableName::Ts, TableName::Rt, TableName::Fx, TableName::Fss];
         names.into_iter().find(|name| name.class().word() == text).ok_or(())
     }
 }
@@ -60,6 +64,7 @@ pub(crate) fn row_values(table: &ClassTable) -> Vec<String> {
     match table {
         ClassTable::Ts(table) => table.rows().iter().map(ts_value).collect(),
         ClassTable::Rt(table) | ClassTable::Fx(table) => table.rows().iter().map(quantum_value).collect(),
+        ClassTable::Fss(quantum) => vec![quantum.ticks().to_string()],
     }
 }
 
@@ -82,6 +87,7 @@ pub(crate) fn read_row(tables: &DispatchTables, table: TableName, level: u8) -> 
         TableName::Ts => tables.ts.rows().get(at).map(ts_value),
         TableName::Rt => tables.rt.rows().get(at).map(quantum_value),
         TableName::Fx => tables.fx.rows().get(at).map(quantum_value),
+        TableName::Fss => (at == 0).then(|| tables.fss.ticks().to_string()),
     }
 }
 
@@ -105,6 +111,8 @@ pub(crate) fn write_row(tables: &mut DispatchTables, table: TableName, level: u8
         }
         TableName::Rt => tables.rt = with_quantum(&tables.rt, at, value)?,
         TableName::Fx => tables.fx = with_quantum(&tables.fx, at, value)?,
+        TableName::Fss if at == 0 => tables.fss = FssQuantum::new(value.parse().ok()?).ok()?,
+        TableName::Fss => return None,
     }
     Some(())
 }
@@ -148,7 +156,13 @@ impl Dispatcher for SimMachine {
             let zone = |name: &str| s.zones.iter().position(|zone| zone == name);
             let one = |(pid, p): (&Pid, &crate::tables::ProcessRecord)| {
                 let zoneid = zone(&p.zone).and_then(|at| u32::try_from(at).ok());
-                let ids = ProcessIds { uid: Some(0), gid: Some(0), zoneid, ..ProcessIds::default() };
+                let ids = ProcessIds {
+                    uid: Some(0),
+                    gid: Some(0),
+                    zoneid,
+                    projid: Some(p.project),
+                    ..ProcessIds::default()
+                };
                 let params = most_favoured(p.lwps.values().map(|lwp| lwp.class))?;
                 Some(Scheduled { pid: *pid, kernel: p.kernel, params, ids })
             };

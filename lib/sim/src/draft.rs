@@ -1,7 +1,9 @@
 //! A draft: a copy of the tables on which a change is tried out step by step while it is prepared, by the same
 //! code that will make it. So each rule is asked in the situation that the steps before it have led to.
 
+use crate::controls::control_value;
 use crate::dispatcher::{TableName, row_values};
+use crate::holdings::HolderId;
 use crate::kernel::Wish;
 use crate::knobs::{
     self, Name, aside_value, bond_value, default_class_value, place_value, pools_value, set_value,
@@ -13,8 +15,8 @@ use millpond_machine::facets::{Move, StateChange};
 use millpond_machine::{Change, Reason, Refusal, Step, Subject, Value};
 use millpond_model::pools::PoolsState;
 use millpond_model::{
-    Class, ClassParams, ClassTable, CpuId, CpuSet, Lwp, Pid, PoolId, PsetId, SetMemory, State, Transition,
-    TransitionError, WallTime,
+    Class, ClassParams, ClassTable, ControlSetting, CpuId, CpuSet, Lwp, Pid, PoolId, PsetId, SetMemory,
+    State, Transition, TransitionError, WallTime,
 };
 
 /// A change in the making.
@@ -98,6 +100,11 @@ impl Draft {
     /// Puts a process into a pool. It may end before its turn comes.
     pub fn pool(&mut self, pid: Pid, to: PoolId) -> Result<(), Refusal> {
         self.step(Name::ProcessPool(pid), Some(to.to_string()), true)
+    }
+
+    /// Sets the shares or the cap of a holder.
+    pub fn control(&mut self, holder: HolderId, to: ControlSetting) -> Result<(), Refusal> {
+        self.step(Name::Control(holder, to.control()), control_value(to), false)
     }
 
     /// Puts another configuration of pools in the place of the one that is there.

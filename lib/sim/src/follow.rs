@@ -5,7 +5,7 @@ use crate::kernel::{
     ASIDE, Arrangement, DEFAULT, Executed, Hardware, Kernel, Layout, News, Program, SETS, Start, Tunables,
 };
 use crate::state::{DeviceKind, Note, SimState};
-use crate::tables::{self, LwpRecord, ProcessRecord, ProcessorRecord, Tables};
+use crate::tables::{self, ControlValues, LwpRecord, ProcessRecord, ProcessorRecord, Tables};
 use millpond_model::{CpuId, DispatchTables, Lgroup, Lwp, LwpId, Pid, PsetId, SetMemory, Topology};
 use std::collections::BTreeMap;
 
@@ -84,6 +84,7 @@ impl SimState {
         for thread in ended {
             self.kernel.end(thread);
         }
+        self.hold();
         self.hear();
     }
 
@@ -180,7 +181,9 @@ impl SimState {
         let Some(process) = self.tables.processes.get(&parent.pid) else { return };
         let record = process.lwps.get(&parent.lwp).copied().unwrap_or_default();
         let lwps = BTreeMap::from([(LwpId(1), record)]);
-        let process = ProcessRecord { lwps, parent: Some(parent.pid), ..process.clone() };
+        let held_by = if process.controls.is_none() { process.held_by } else { Some(parent.pid) };
+        let controls = ControlValues::default();
+        let process = ProcessRecord { lwps, parent: Some(parent.pid), controls, held_by, ..process.clone() };
         let pid = self.tables.add_process(process);
         self.threads.insert(child, Lwp { pid, lwp: LwpId(1) });
         if let Some(notes) = self.notes.as_mut() {
@@ -190,6 +193,7 @@ impl SimState {
 
     fn ended(&mut self, thread: u32, done: u64, executed: Executed) {
         let Some(lwp) = self.threads.remove(&thread) else { return };
+        self.keep_used(lwp.pid, executed.user.saturating_add(executed.sys));
         if let Some(notes) = self.notes.as_mut() {
             notes.push(Note::Ended { lwp, executed });
         }

@@ -14,17 +14,22 @@
 //! | `process/204/pool` | `0`: the pool it is in |
 //! | `set/1/memory` | `local`, or `0,1`: where its memory comes from; absent where nothing was said |
 //! | `lwp/204/1/lgroups` | `none`, `strong 0`, `weak 1,2`, `strong 0 weak 1`: which it prefers |
+//! | `zone/1/cpu-shares`, `project/100/cpu-cap`, `process/204/cpu-cap` | `20`: shares, or percent of one processor; absent where it was not set |
 //! | `lwp/204/1/aside` | `no`, or `yes`: it keeps out of sets that push nobody out |
 //!
 //! Order and time stand in the values, so that putting a value back puts everything back. Writing checks what
 //! must hold at every moment of a change; what must hold at its end is checked while it is prepared.
 
+use crate::controls::{control_value, parse_control, parse_control_name};
 use crate::dispatcher::{TableName, read_row, write_row};
+use crate::holdings::HolderId;
 use crate::tables::{Bond, SetRecord, Tables};
 use crate::wishes::{memory_value, parse_memory, parse_wish, wish_value};
 use millpond_machine::{Knob, KnobError, Value};
 use millpond_model::pools::PoolsState;
-use millpond_model::{Class, ClassParams, CpuId, Lwp, LwpId, Pid, PsetId, State, WallTime};
+use millpond_model::{
+    Class, ClassParams, Control, ControlSetting, CpuId, Lwp, LwpId, Pid, PsetId, State, WallTime,
+};
 use std::fmt;
 use std::str::FromStr;
 
@@ -57,6 +62,8 @@ pub enum Name {
     Pools,
     /// The pool of a process.
     ProcessPool(Pid),
+    /// The shares or the cap of a zone, a project or a process.
+    Control(HolderId, Control),
 }
 
 impl Name {
@@ -83,6 +90,9 @@ impl Name {
             Name::DefaultClass => "the default class".to_owned(),
             Name::Pools => "the configuration of pools".to_owned(),
             Name::ProcessPool(pid) => format!("the pool of process {pid}"),
+            Name::Control(HolderId::Zone(zone), control) => format!("{control} of zone {zone}"),
+            Name::Control(HolderId::Project(project), control) => format!("{control} of project {project}"),
+            Name::Control(HolderId::Process(pid), control) => format!("{control} of process {pid}"),
         }
     }
 }
@@ -103,6 +113,9 @@ impl fmt::Display for Name {
             Name::DefaultClass => f.write_str("dispatch/default"),
             Name::Pools => f.write_str("pools"),
             Name::ProcessPool(pid) => write!(f, "process/{pid}/pool"),
+            Name::Control(HolderId::Zone(zone), control) => write!(f, "zone/{zone}/{control}"),
+            Name::Control(HolderId::Project(project), control) => write!(f, "project/{project}/{control}"),
+            Name::Control(HolderId::Process(pid), control) => write!(f, "process/{pid}/{control}"),
         }
     }
 }
@@ -131,6 +144,15 @@ fn parse_name(text: &str) -> Option<Name> {
         ["lwp", pid, id, "class"] => Some(Name::LwpClass(lwp(pid, id)?)),
         ["pools"] => Some(Name::Pools),
         ["process", pid, "pool"] => Some(Name::ProcessPool(pid.parse().ok()?)),
+        [kind, number, control] if parse_control_name(control).is_some() => {
+            let holder = match kind {
+                "zone" => HolderId::Zone(number.parse().ok()?),
+                "project" => HolderId::Project(number.parse().ok()?),
+                "process" => HolderId::Process(number.parse().ok()?),
+                _ => return None,
+            };
+            Some(Name::Control(holder, parse_control_name(control)?))
+        }
         ["dispatch", "default"] => Some(Name::DefaultClass),
         ["dispatch", table, level] => Some(Name::DispatchRow(table.parse().ok()?, level.parse().ok()?)),
         _ => None,
@@ -200,6 +222,7 @@ pub fn read(tables: &Tables, name: Name) -> Option<Value> {
         Name::DefaultClass => Some(default_class_value(tables.default_class)),
         Name::Pools => tables.pools.as_ref().map(pools_value),
         Name::ProcessPool(pid) => tables.processes.get(&pid).map(|p| p.pool.to_string()),
+        Name::Control(holder, control) => control_value(tables.controls_of(holder).setting(control)),
     }
 }
 
@@ -231,6 +254,10 @@ pub fn write(tables: &mut Tables, name: Name, value: Option<&Value>) -> Result<(
             }
             tables.memory.insert(set, memory);
             Ok(())
+        }
+        (Name::Control(holder, control), value) => {
+            let parse = |value: &Value| parse_control(control, value).ok_or_else(|| malformed(value));
+            write_control(tables, holder, value.map_or(Ok(ControlSetting::unset(control)), parse)?)
         }
         (_, None) => Err(KnobError::Refused(format!("{name} cannot be removed"))),
         (Name::ProcessorSet(cpu), Some(value)) => write_place(tables, cpu, value),
@@ -284,6 +311,26 @@ pub fn write(tables: &mut Tables, name: Name, value: Option<&Value>) -> Result<(
             Ok(())
         }
     }
+}
+
+fn write_control(tables: &mut Tables, holder: HolderId, to: ControlSetting) -> Result<(), KnobError> {
+    match holder {
+        HolderId::Zone(zone) => {
+            let values = tables.zone_controls.entry(zone).or_default();
+            values.set(to);
+            if values.is_none() {
+                tables.zone_controls.remove(&zone);
+            }
+        }
+        HolderId::Project(project) => {
+            tables.projects.get_mut(&project).ok_or(KnobError::Gone)?.controls.set(to);
+        }
+        HolderId::Process(pid) => {
+            let process = tables.processes.get_mut(&pid).filter(|p| !p.kernel).ok_or(KnobError::Gone)?;
+            process.controls.set(to);
+        }
+    }
+    Ok(())
 }
 
 fn malformed(value: &str) -> KnobError {

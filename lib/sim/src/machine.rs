@@ -7,7 +7,7 @@ use crate::kernel::Program;
 use crate::knobs::{self, Name};
 use crate::resident::Resident;
 use crate::state::{self, LoadError, SimState};
-use crate::tables::{LwpRecord, Tunables};
+use crate::tables::{ControlValues, LwpRecord, Tunables};
 use crate::workloads::Load;
 use crate::{catalogue, description};
 use millpond_machine::{
@@ -142,6 +142,9 @@ impl SimMachine {
             let mut child = s.tables.processes.get(&parent.pid)?.clone();
             child.lwps = [(LwpId(1), lwp)].into_iter().collect();
             child.parent = Some(parent.pid);
+            if !child.controls.is_none() {
+                (child.controls, child.held_by) = (ControlValues::default(), Some(parent.pid));
+            }
             Some(s.tables.add_process(child))
         })
     }
@@ -271,7 +274,7 @@ impl Machine for SimMachine {
     }
 
     fn controls(&self) -> Result<&dyn Controls, Absent> {
-        Err(Absent::because("this version simulates no shares and caps of projects and zones"))
+        Ok(self)
     }
 
     fn images(&self) -> Result<&dyn Images, Absent> {

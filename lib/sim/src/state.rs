@@ -2,16 +2,20 @@
 
 use crate::disturbances::Account;
 use crate::follow;
+use crate::holdings::Holdings;
 use crate::kernel::{Executed, Halt, Hardware, Kernel};
 use crate::load_average::LoadAverage;
 use crate::services::Service;
-use crate::tables::{HZ_MAX, LwpRecord, ProcessRecord, ProcessorRecord, Tables, Tunables};
+use crate::tables::{
+    ControlValues, HZ_MAX, LwpRecord, ProcessRecord, ProcessorRecord, ROOT_PROJECT, SYSTEM_PROJECT, Tables,
+    Tunables, usual_projects,
+};
 use millpond_model::{ClassParams, CpuId, Lwp, LwpId, Nanos, Pid, PoolId, PsetId, State, Topology, WallTime};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The version of the saved form. Raised when an older program could not understand a newer file.
-pub const FORMAT: u32 = 3;
+pub const FORMAT: u32 = 4;
 
 /// The default moment at which a simulated machine is booted: 2024-11-20 08:14:02 UTC.
 pub const BOOTED: WallTime = WallTime(1_732_090_442);
@@ -48,6 +52,9 @@ pub struct SimState {
     pub threads: BTreeMap<u32, Lwp>,
     /// Where processes ran while somebody watches: nanoseconds by process and processor's index.
     pub residence: BTreeMap<Pid, BTreeMap<u32, u64>>,
+    /// What holds threads, with shares and caps.
+    #[serde(default)]
+    pub holdings: Holdings,
     /// What disturbed whom while somebody asks.
     #[serde(skip)]
     pub account: Option<Account>,
@@ -212,6 +219,7 @@ impl SimState {
             kernel: follow::kernel(&topology, hardware, dispatch.clone(), &tunables),
             threads: BTreeMap::new(),
             residence: BTreeMap::new(),
+            holdings: Holdings::default(),
             account: None,
             operations: BTreeMap::new(),
             notes: None,
@@ -240,6 +248,8 @@ impl SimState {
                 default_class: None,
                 pools: None,
                 memory: BTreeMap::new(),
+                projects: usual_projects(),
+                zone_controls: BTreeMap::new(),
             },
         }
     }
@@ -336,6 +346,7 @@ impl SimState {
             return Err("the kernel has other processors than the table".into());
         }
         self.kernel.check()?;
+        self.check_holdings()?;
         for (thread, lwp) in &self.threads {
             if self.kernel.threads().get(*thread as usize).is_none() || t.lwp(*lwp).is_none() {
                 return Err(format!(
@@ -366,6 +377,9 @@ pub fn process(name: &str, kernel: bool, zone: &str, threads: u32) -> ProcessRec
         lwps,
         parent: None,
         pool: PoolId::DEFAULT,
+        project: ROOT_PROJECT,
+        controls: ControlValues::default(),
+        held_by: None,
     }
 }
 
@@ -384,7 +398,10 @@ fn usual() -> BTreeMap<Pid, ProcessRecord> {
         (223, "cron", false, 1),
     ]
     .into_iter()
-    .map(|(pid, name, kernel, threads)| (Pid(pid), process(name, kernel, "global", threads)))
+    .map(|(pid, name, kernel, threads)| {
+        let usual = process(name, kernel, "global", threads);
+        (Pid(pid), ProcessRecord { project: SYSTEM_PROJECT, ..usual })
+    })
     .collect()
 }
 

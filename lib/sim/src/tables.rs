@@ -1,13 +1,14 @@
 //! What commands can change: processors, sets, and processes with their threads. Plain data and questions
 //! about it; the rules of change are elsewhere.
 
+use crate::holdings::HolderId;
 use crate::kernel::Wish;
 use millpond_formats::dispadmin::{HZ_DEFAULT, default_tables};
 use millpond_machine::facets::{LwpStatus, Process};
 use millpond_model::pools::PoolsState;
 use millpond_model::{
-    Class, ClassParams, CpuId, CpuSet, DispatchTables, Lwp, LwpId, Pid, PoolId, Pset, PsetId, PsetMode,
-    SetMemory, State, WallTime,
+    Class, ClassParams, Control, ControlSetting, CpuCap, CpuId, CpuSet, DispatchTables, Lwp, LwpId, Pid,
+    PoolId, Pset, PsetId, PsetMode, SetMemory, Shares, State, WallTime,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -36,6 +37,83 @@ pub struct Tables {
     /// Where the memory of sets comes from, for those of which that was said.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub memory: BTreeMap<PsetId, SetMemory>,
+    /// Every project, by number.
+    #[serde(default = "usual_projects")]
+    pub projects: BTreeMap<u32, ProjectRecord>,
+    /// Shares and caps of zones, by their place among them, for those of which that was said.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub zone_controls: BTreeMap<u32, ControlValues>,
+}
+
+/// A project. Its processes name it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProjectRecord {
+    /// Its name.
+    pub name: String,
+    /// Its shares and its cap in the global zone.
+    #[serde(default, skip_serializing_if = "ControlValues::is_none")]
+    pub controls: ControlValues,
+}
+
+/// Shares and a cap, where they were set.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ControlValues {
+    /// Shares.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares: Option<Shares>,
+    /// A cap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cap: Option<CpuCap>,
+}
+
+impl ControlValues {
+    /// Whether nothing is set.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == ControlValues::default()
+    }
+
+    /// One of them.
+    #[must_use]
+    pub fn setting(&self, control: Control) -> ControlSetting {
+        match control {
+            Control::CpuShares => ControlSetting::CpuShares(self.shares),
+            Control::CpuCap => ControlSetting::CpuCap(self.cap),
+        }
+    }
+
+    /// Sets one of them.
+    pub fn set(&mut self, to: ControlSetting) {
+        match to {
+            ControlSetting::CpuShares(shares) => self.shares = shares,
+            ControlSetting::CpuCap(cap) => self.cap = cap,
+        }
+    }
+}
+
+/// The project of what runs before anybody logs in.
+pub const SYSTEM_PROJECT: u32 = 0;
+/// The project of what the superuser starts.
+pub const ROOT_PROJECT: u32 = 1;
+/// The first number of projects that are added.
+pub const FIRST_PROJECT: u32 = 100;
+
+/// The projects that every machine of the family has, as their manuals list them.
+#[must_use]
+pub fn usual_projects() -> BTreeMap<u32, ProjectRecord> {
+    let usual = [
+        (SYSTEM_PROJECT, "system"),
+        (ROOT_PROJECT, "user.root"),
+        (2, "noproject"),
+        (3, "default"),
+        (10, "group.staff"),
+    ];
+    let one = |(id, name): (u32, &str)| {
+        (id, ProjectRecord { name: name.to_owned(), controls: ControlValues::default() })
+    };
+    usual.into_iter().map(one).collect()
 }
 
 fn standard_tables() -> DispatchTables {
@@ -126,6 +204,19 @@ pub struct ProcessRecord {
     /// The pool it is in; its children are born there.
     #[serde(default = "default_pool", skip_serializing_if = "is_default_pool")]
     pub pool: PoolId,
+    /// The project it is in, by number; its children are born there.
+    #[serde(default = "root_project")]
+    pub project: u32,
+    /// Shares and a cap of its own.
+    #[serde(default, skip_serializing_if = "ControlValues::is_none")]
+    pub controls: ControlValues,
+    /// The process that it descends from and whose shares and cap it shares, where it has none of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<Pid>,
+}
+
+fn root_project() -> u32 {
+    ROOT_PROJECT
 }
 
 fn default_pool() -> PoolId {
@@ -193,6 +284,17 @@ impl Tables {
     #[must_use]
     pub fn has_set(&self, set: PsetId) -> bool {
         set.is_default() || self.sets.contains_key(&set)
+    }
+
+    /// The controls of a holder.
+    #[must_use]
+    pub fn controls_of(&self, holder: HolderId) -> ControlValues {
+        match holder {
+            HolderId::Zone(zone) => self.zone_controls.get(&zone).copied(),
+            HolderId::Project(project) => self.projects.get(&project).map(|project| project.controls),
+            HolderId::Process(pid) => self.processes.get(&pid).map(|process| process.controls),
+        }
+        .unwrap_or_default()
     }
 
     /// Adds a process under the next number.

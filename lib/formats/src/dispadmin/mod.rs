@@ -7,15 +7,18 @@
 //!
 //! The standard tables are files beside this source, in milliseconds of a machine with 100 ticks a second.
 
+mod fss;
 mod parse;
 mod print;
 mod units;
 
-pub use parse::{Fault, TableFileError, parse_table};
+pub use parse::{Fault, FssFault, TableFileError, parse_table};
 pub use print::{PrintError, print_table};
 pub(crate) use units::to_ticks;
 
-use millpond_model::{CLASSES, Class, ClassTable, DispatchTables, FX_LEVELS, RT_LEVELS, TS_LEVELS};
+use millpond_model::{
+    CLASSES, Class, ClassTable, DispatchTables, FX_LEVELS, FssQuantum, RT_LEVELS, TS_LEVELS,
+};
 
 /// Units in a second where none are asked for: milliseconds.
 pub const RES_DEFAULT: u32 = 1000;
@@ -45,7 +48,7 @@ pub fn default_tables(extended: bool) -> DispatchTables {
     let read = |class, text| parse_table(class, text, HZ_DEFAULT);
     match (read(Class::Ts, ts), read(Class::Rt, RT_STANDARD), read(Class::Fx, FX_STANDARD)) {
         (Ok(ClassTable::Ts(ts)), Ok(ClassTable::Rt(rt)), Ok(ClassTable::Fx(fx))) => {
-            DispatchTables { ts, rt, fx }
+            DispatchTables { ts, rt, fx, fss: FssQuantum::default() }
         }
         wrong => unreachable!("a standard table is wrong: {wrong:?}"),
     }
@@ -60,6 +63,7 @@ pub fn described(class: Class) -> String {
         Class::Fx => "Fixed Priority",
         Class::Rt => "Real Time",
         Class::Ia => "Interactive",
+        Class::Fss => "Fair Share",
     };
     format!("{class}\t({what})")
 }
@@ -101,6 +105,7 @@ impl Layout {
             Class::Ia => Layout { prefix: "ia", columns: TIME_SHARING, rows: TS_LEVELS },
             Class::Rt => Layout { prefix: "rt", columns: QUANTA, rows: RT_LEVELS },
             Class::Fx => Layout { prefix: "fx", columns: QUANTA, rows: FX_LEVELS },
+            Class::Fss => Layout { prefix: "fss", columns: QUANTA, rows: 1 },
         })
     }
 

@@ -43,6 +43,27 @@ pub enum Fault {
         /// Of which column.
         column: usize,
     },
+    /// In the settings of FSS.
+    Fss(FssFault),
+}
+
+/// What is wrong with the settings of FSS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FssFault {
+    /// A line is no `NAME=VALUE`.
+    Syntax,
+    /// The name is none of RES and QUANTUM.
+    Token,
+    /// The name stood before.
+    Twice,
+    /// There is no such resolution.
+    Resolution,
+    /// There is no such slice.
+    Quantum,
+    /// The slice has too many ticks.
+    Range,
+    /// The name does not stand in the file.
+    Missing,
 }
 
 /// A file that cannot become the table of a class. Displays as the message of Solaris.
@@ -61,6 +82,17 @@ pub struct TableFileError {
 }
 
 impl TableFileError {
+    /// The message of Solaris about `file`.
+    #[must_use]
+    pub fn message(&self, file: &str) -> String {
+        let line = self.line;
+        match self.fault {
+            Fault::Fss(FssFault::Missing) => format!("cannot read settings from {file}"),
+            Fault::Fss(_) => format!("{file}, line {line}: {self}"),
+            _ => self.to_string(),
+        }
+    }
+
     /// The place in `file`, and what the user could do.
     #[must_use]
     pub fn hint(&self, file: &str) -> String {
@@ -72,6 +104,7 @@ impl TableFileError {
         let (count, last) = (columns.len(), rows - 1);
         let what = match fault {
             Fault::NoTable => String::new(),
+            Fault::Fss(fault) => fss_hint(*fault, text),
             Fault::Resolution => {
                 "the table begins with its resolution; write RES=1000 for units of a millisecond".into()
             }
@@ -103,6 +136,20 @@ impl TableFileError {
     }
 }
 
+fn fss_hint(fault: FssFault, text: &str) -> String {
+    match fault {
+        FssFault::Syntax => {
+            format!("`{text}` is no NAME=VALUE; a comment begins with # at the start of its line")
+        }
+        FssFault::Token => format!("`{text}` is none of RES and QUANTUM"),
+        FssFault::Twice => format!("`{text}` stands twice"),
+        FssFault::Resolution => format!("a resolution is 1 to {RES_MAX} units in a second, not `{text}`"),
+        FssFault::Quantum => format!("a slice is a whole number of units from 1, not `{text}`"),
+        FssFault::Range => format!("`{text}` is too long for a slice"),
+        FssFault::Missing => format!("{text}=n is missing; RES=1000 and QUANTUM=110 are the standard"),
+    }
+}
+
 /// What a column takes, by the kernel.
 fn range(class: Class, column: Option<&str>) -> &'static str {
     match column {
@@ -122,6 +169,14 @@ impl fmt::Display for TableFileError {
         let column = |at: usize| layout.as_ref().map(|l| l.column(at)).unwrap_or_default();
         match fault {
             Fault::NoTable => write!(f, "Invalid or unconfigured class {class}"),
+            Fault::Fss(fault) => f.write_str(match fault {
+                FssFault::Syntax | FssFault::Twice => "syntax error",
+                FssFault::Token => "invalid token",
+                FssFault::Resolution => "illegal resolution value",
+                FssFault::Quantum => "illegal time quantum value",
+                FssFault::Range => "time quantum value out of valid range",
+                FssFault::Missing => "cannot read settings",
+            }),
             Fault::Resolution => write!(f, "Bad RES specification, line {line} of input file"),
             Fault::ResolutionRange | Fault::Unconvertible => {
                 f.write_str("Can't convert specified resolution to ticks")
@@ -156,6 +211,9 @@ pub fn parse_table(class: Class, text: &str, hz: u32) -> Result<ClassTable, Tabl
     let Some(layout) = Layout::of(class) else {
         return Err(TableFileError { class, line: 1, column: 1, text: String::new(), fault: Fault::NoTable });
     };
+    if class == Class::Fss {
+        return super::fss::parse(text, hz);
+    }
     let reader = Reader { class, layout, hz };
     let mut lines = text.lines().zip(1..).map(|(text, number)| Line { number, text }).filter(Line::has_data);
     let end = Line { number: text.lines().count() + 1, text: "" };
@@ -306,7 +364,7 @@ impl Reader {
                 TsTable::new(rows.iter().map(|row| ts_row(&row.values)).collect()).map(ClassTable::Ts)
             }
             Class::Rt => quanta(rows).map(ClassTable::Rt),
-            Class::Fx | Class::Sys => quanta(rows).map(ClassTable::Fx),
+            Class::Fx | Class::Fss | Class::Sys => quanta(rows).map(ClassTable::Fx),
         };
         made.map_err(|error| {
             let (level, name) = match error {

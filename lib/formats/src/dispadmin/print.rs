@@ -56,6 +56,7 @@ pub fn print_table(class: Class, tables: &DispatchTables, res: u32, hz: u32) -> 
             );
             Ok(head + &time_sharing(&table, units)?)
         }
+        ClassTable::Fss(quantum) => super::fss::print(quantum, res, hz),
         ClassTable::Rt(table) | ClassTable::Fx(table) => {
             let name = if class == Class::Rt { "Real Time" } else { "Fixed Priority" };
             let head = format!(

@@ -27,7 +27,7 @@ fn the_listing_has_the_classes_in_order_of_loading() {
     assert_eq!(
         listing(&CLASSES),
         "CONFIGURED CLASSES\n==================\n\nSYS\t(System Class)\nTS\t(Time Sharing)\n\
-         FX\t(Fixed Priority)\nRT\t(Real Time)\nIA\t(Interactive)\n"
+         FX\t(Fixed Priority)\nRT\t(Real Time)\nIA\t(Interactive)\nFSS\t(Fair Share)\n"
     );
 }
 
@@ -252,7 +252,7 @@ fn what_cannot_be_printed_is_refused() {
     );
     let sys = print(Class::Sys, &standard(), 1000);
     assert_eq!(sys.to_string(), "Invalid or unconfigured class SYS");
-    assert_eq!(sys.hint(), "SYS has no table; TS, FX, RT and IA have one");
+    assert_eq!(sys.hint(), "SYS has no table; TS, FX, RT, IA and FSS have one");
     assert_eq!(told(Class::Sys, ""), (sys.to_string(), sys.hint()));
 }
 

@@ -18,6 +18,8 @@ pub struct ProcessIds {
     pub gid: Option<u32>,
     /// Its zone; 0 is the global one.
     pub zoneid: Option<u32>,
+    /// Its project.
+    pub projid: Option<u32>,
 }
 
 /// A process with its class.

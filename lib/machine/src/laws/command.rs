@@ -234,6 +234,7 @@ fn request() -> impl Strategy<Value = ClassRequest> {
     };
     prop_oneof![
         (own(), own()).prop_map(|(uprilim, upri)| ClassRequest::Ts { uprilim, upri }),
+        (own(), own()).prop_map(|(uprilim, upri)| ClassRequest::Fss { uprilim, upri }),
         (own(), own(), proptest::option::of(any::<bool>()))
             .prop_map(|(uprilim, upri, foreground)| ClassRequest::Ia { uprilim, upri, foreground }),
         (own(), own(), quantum()).prop_map(|(uprilim, upri, quantum)| ClassRequest::Fx {

@@ -39,7 +39,8 @@ fn way_back(first: &Observed, seen: &Observed, ours: &[Pid]) -> Vec<Operation> {
         let ts = (was.ts != is.ts).then(|| ClassTable::Ts(was.ts.clone()));
         let rt = (was.rt != is.rt).then(|| ClassTable::Rt(was.rt.clone()));
         let fx = (was.fx != is.fx).then(|| ClassTable::Fx(was.fx.clone()));
-        [ts, rt, fx].into_iter().flatten()
+        let fss = (was.fss != is.fss).then_some(ClassTable::Fss(was.fss));
+        [ts, rt, fx, fss].into_iter().flatten()
     });
     let tables = tables.map(|table| Operation::Table { table });
     unbind.chain(destroy).chain(tables).chain(start).chain(restore).collect()

@@ -215,6 +215,7 @@ impl fmt::Display for Operation {
                     ClassTable::Ts(_) => "TS",
                     ClassTable::Rt(_) => "RT",
                     ClassTable::Fx(_) => "FX",
+                    ClassTable::Fss(_) => "FSS",
                 };
                 write!(f, "replace the dispatch table of {which}")
             }

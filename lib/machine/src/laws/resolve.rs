@@ -5,7 +5,8 @@ use super::observed::Observed;
 use super::operation::Operation;
 use super::subject::Abilities;
 use millpond_model::{
-    ClassTable, CpuId, LgrpId, LwpId, Pid, PsetId, Quantum, QuantumTable, SetMemory, TsRow, TsTable,
+    ClassTable, CpuId, FssQuantum, LgrpId, LwpId, Pid, PsetId, Quantum, QuantumTable, SetMemory, TsRow,
+    TsTable,
 };
 
 /// What positions are positions in.
@@ -89,9 +90,10 @@ impl Scene<'_> {
             *rows.get_mut(at)? = quantum;
             QuantumTable::new(rows).ok()
         };
-        match table.of(&[0, 1, 2])? {
+        match table.of(&[0, 1, 2, 3])? {
             0 => quanta(&tables.rt).map(ClassTable::Rt),
             1 => quanta(&tables.fx).map(ClassTable::Fx),
+            2 => FssQuantum::new(ticks).ok().map(ClassTable::Fss),
             _ => {
                 let mut rows = tables.ts.rows().to_vec();
                 let at = usize::from(level.0) % rows.len().max(1);

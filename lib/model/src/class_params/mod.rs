@@ -1,6 +1,6 @@
 //! What a user can set about a thread in its class, and the rules by which it is set (reference §2.2).
 //!
-//! A thread of TS, IA or FX has a *user priority* and a *limit* above which nobody without privileges raises it; one of
+//! A thread of TS, IA, FX or FSS has a *user priority* and a *limit* above which nobody without privileges raises it; one of
 //! RT has a *priority*; those of RT and FX have a *quantum*, the slice of their own. Where a thread stands in the dispatcher at this
 //! moment is no part of this.
 
@@ -52,6 +52,13 @@ pub enum ClassParams {
         /// The signal that it gets when a slice runs out; 0 for none.
         tqsig: u8,
     },
+    /// Fair share.
+    Fss {
+        /// The limit, -60 to 60.
+        uprilim: i8,
+        /// The user priority, -60 to the limit.
+        upri: i8,
+    },
 }
 
 /// What is to be changed. Parameters that are not named stay as they are in the class that the thread is in; on entering
@@ -92,6 +99,13 @@ pub enum ClassRequest {
         /// The signal.
         tqsig: Option<u8>,
     },
+    /// To be in FSS.
+    Fss {
+        /// The limit.
+        uprilim: Option<i32>,
+        /// The user priority.
+        upri: Option<i32>,
+    },
 }
 
 /// A parameter that the class does not have.
@@ -125,7 +139,7 @@ impl Class {
     pub fn user_priorities(self) -> Option<RangeInclusive<i8>> {
         match self {
             Class::Sys => None,
-            Class::Ts | Class::Ia => Some(-60..=60),
+            Class::Ts | Class::Ia | Class::Fss => Some(-60..=60),
             Class::Fx => Some(0..=60),
             Class::Rt => Some(0..=59),
         }
@@ -149,6 +163,7 @@ impl ClassParams {
             ClassParams::Ia { .. } => Class::Ia,
             ClassParams::Fx { .. } => Class::Fx,
             ClassParams::Rt { .. } => Class::Rt,
+            ClassParams::Fss { .. } => Class::Fss,
         }
     }
 
@@ -157,9 +172,10 @@ impl ClassParams {
     pub fn priority(&self) -> i8 {
         match *self {
             ClassParams::Sys => 0,
-            ClassParams::Ts { upri, .. } | ClassParams::Ia { upri, .. } | ClassParams::Fx { upri, .. } => {
-                upri
-            }
+            ClassParams::Ts { upri, .. }
+            | ClassParams::Ia { upri, .. }
+            | ClassParams::Fx { upri, .. }
+            | ClassParams::Fss { upri, .. } => upri,
             ClassParams::Rt { pri, .. } => pri,
         }
     }
@@ -168,7 +184,8 @@ impl ClassParams {
         match *self {
             ClassParams::Ts { uprilim, .. }
             | ClassParams::Ia { uprilim, .. }
-            | ClassParams::Fx { uprilim, .. } => uprilim,
+            | ClassParams::Fx { uprilim, .. }
+            | ClassParams::Fss { uprilim, .. } => uprilim,
             ClassParams::Sys | ClassParams::Rt { .. } => 0,
         }
     }
@@ -195,6 +212,7 @@ impl ClassRequest {
             Class::Ia => ClassRequest::Ia { uprilim, upri, foreground: None },
             Class::Fx => ClassRequest::Fx { uprilim, upri, quantum },
             Class::Rt => ClassRequest::Rt { pri: None, quantum, tqsig: None },
+            Class::Fss => ClassRequest::Fss { uprilim, upri },
         })
     }
 
@@ -206,6 +224,7 @@ impl ClassRequest {
             ClassRequest::Ia { .. } => Class::Ia,
             ClassRequest::Fx { .. } => Class::Fx,
             ClassRequest::Rt { .. } => Class::Rt,
+            ClassRequest::Fss { .. } => Class::Fss,
         }
     }
 
@@ -225,6 +244,10 @@ impl ClassRequest {
             ClassRequest::Ts { uprilim, upri } => {
                 let (uprilim, upri, clamped) = priorities(class, now, uprilim, upri)?;
                 Ok((ClassParams::Ts { uprilim, upri }, clamped))
+            }
+            ClassRequest::Fss { uprilim, upri } => {
+                let (uprilim, upri, clamped) = priorities(class, now, uprilim, upri)?;
+                Ok((ClassParams::Fss { uprilim, upri }, clamped))
             }
             ClassRequest::Ia { uprilim, upri, foreground } => {
                 let (uprilim, upri, clamped) = priorities(class, now, uprilim, upri)?;

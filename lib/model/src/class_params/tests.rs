@@ -11,6 +11,7 @@ fn tables() -> DispatchTables {
         ts: TsTable::new(vec![row; TS_LEVELS]).unwrap(),
         rt: by_level(u32::try_from(RT_LEVELS).unwrap()).unwrap(),
         fx: by_level(u32::try_from(FX_LEVELS).unwrap()).unwrap(),
+        fss: crate::FssQuantum::default(),
     }
 }
 

@@ -5,13 +5,15 @@ use crate::Quantum;
 use std::fmt;
 use std::str::FromStr;
 
-/// In one line: `TS 0 -10`, `IA 0 0 foreground`, `FX 0 0 20`, `RT 10 infinite 0`. Slices are in ticks.
+/// In one line: `TS 0 -10`, `IA 0 0 foreground`, `FX 0 0 20`, `RT 10 infinite 0`, `FSS 0 0`. Slices are in ticks.
 impl fmt::Display for ClassParams {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let class = self.class();
         match *self {
             ClassParams::Sys => write!(f, "{class}"),
-            ClassParams::Ts { uprilim, upri } => write!(f, "{class} {uprilim} {upri}"),
+            ClassParams::Ts { uprilim, upri } | ClassParams::Fss { uprilim, upri } => {
+                write!(f, "{class} {uprilim} {upri}")
+            }
             ClassParams::Ia { uprilim, upri, foreground } => {
                 let mode = if foreground { "foreground" } else { "background" };
                 write!(f, "{class} {uprilim} {upri} {mode}")
@@ -56,6 +58,7 @@ fn parse(text: &str) -> Option<ClassParams> {
     Some(match words[..] {
         ["SYS"] => ClassParams::Sys,
         ["TS", lim, upri] => ClassParams::Ts { uprilim: pri(lim)?, upri: pri(upri)? },
+        ["FSS", lim, upri] => ClassParams::Fss { uprilim: pri(lim)?, upri: pri(upri)? },
         ["IA", lim, upri, mode] => {
             ClassParams::Ia { uprilim: pri(lim)?, upri: pri(upri)?, foreground: mode == "foreground" }
         }

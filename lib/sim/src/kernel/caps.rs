@@ -1,142 +1,259 @@
-//! Processor caps (reference §3.3, §3.8): how much of a processor's time threads may have together, on whichever processors.
+//! CPU caps (reference §3.3, §3.8): how much CPU time a holder may use, on whichever processors.
 //!
-//! A tick charges the cap of whoever it finds running. Usage decays: each tick takes away as much as the cap allows for a
-//! tick. Up to a tenth of a second of that may be used ahead; a thread that is charged beyond leaves its processor as soon
-//! as it may be preempted, and waits in the queue of its cap. A later tick lets those go on that there is room for
-//! again, those first that wait longest. So a cap is met in the long run to the tick, and says nothing of where threads run.
+//! A thread is charged to each capped holder above it for the time that it ran: at each tick, and when it leaves its processor. Usage decays: as time
+//! passes, as much falls away as the cap allows for that time. Up to a [`PERIOD`] of that may be used ahead; a thread that is
+//! charged beyond leaves its processor as soon as it may be preempted, and waits in the queue of that cap. A later tick lets those go
+//! on that there is room for again, those first that wait longest. So a cap is met in the long run, and exceeded by what it allows for a
+//! period at most, and a tick of each processor.
 
-use super::{Kernel, RunState};
+use super::{Kernel, RunState, SECOND};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
 
-/// What a thread is charged for a tick, in hundredths of a tick.
-const CHARGE: u64 = 100;
+/// Usage ahead of a cap is allowed for so many nanoseconds, and for a tick at least.
+pub const PERIOD: u64 = SECOND / 10;
 
-/// Usage ahead of the cap is allowed for this part of a second, and for a tick at least.
-const AHEAD_HZ: u32 = 10;
+/// Usage is counted in hundredths of nanoseconds of a processor, so that a percent of a nanosecond is a whole number.
+const PERCENT: u64 = 100;
 
 /// A cap.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Cap {
     /// Percent of one processor.
-    percent: u32,
-    /// What was used and has not decayed, in hundredths of a tick.
+    pub percent: u32,
+    /// What was used and has not decayed, in hundredths of nanoseconds.
     used: u64,
-    /// The tick until which it decayed.
+    /// Since boot in nanoseconds, until when it decayed.
     decayed: u64,
     /// Threads that wait until usage has decayed, in order of arrival.
     pub waiting: VecDeque<u32>,
+    /// What it took away so far.
+    taken: Taken,
+    /// The last period that is counted in each of the two counts of `taken`.
+    counted: [u64; 2],
+}
+
+/// What a cap took away. The waits that go on count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Taken {
+    /// For how long threads waited for it, all together, in nanoseconds.
+    pub time: u64,
+    /// [`PERIOD`]s in which threads waited for it.
+    pub periods: u64,
+    /// [`PERIOD`]s in which threads ran or waited for it.
+    pub of: u64,
+}
+
+impl Cap {
+    fn new(percent: u32, now: u64) -> Self {
+        Cap {
+            percent,
+            used: 0,
+            decayed: now,
+            waiting: VecDeque::new(),
+            taken: Taken::default(),
+            counted: [u64::MAX; 2],
+        }
+    }
+
+    /// What may be used ahead.
+    fn ahead(&self, tick: u64) -> u64 {
+        u64::from(self.percent) * PERIOD.max(tick)
+    }
+
+    fn is_used_up(&self, tick: u64) -> bool {
+        self.used > self.ahead(tick)
+    }
+
+    /// Counts the period of this moment, once as one in which somebody wanted to run, and once as one in which somebody waited.
+    fn note(&mut self, now: u64, waits: bool) {
+        let period = now / PERIOD;
+        if std::mem::replace(&mut self.counted[0], period) != period {
+            self.taken.of += 1;
+        }
+        if waits && std::mem::replace(&mut self.counted[1], period) != period {
+            self.taken.periods += 1;
+        }
+    }
 }
 
 impl Kernel {
-    /// A new cap of so many percent of one processor, 1 at least; gives its number.
-    pub fn cap(&mut self, percent: u32) -> u32 {
-        let percent = percent.max(1);
-        self.caps.push(Cap { percent, used: 0, decayed: self.lbolt(), waiting: VecDeque::new() });
-        u32::try_from(self.caps.len() - 1).unwrap_or(u32::MAX)
+    /// Sets the cap of a holder in percent of one processor, 1 at least, or takes it away. What was used stays used.
+    pub fn set_cap(&mut self, holder: u32, percent: Option<u32>) {
+        let percent = percent.map(|percent| percent.max(1));
+        let now = self.now;
+        match (&mut self.holders[holder as usize].cap, percent) {
+            (None, None) => return,
+            (Some(cap), Some(percent)) => cap.percent = percent,
+            (slot @ None, Some(percent)) => *slot = Some(Cap::new(percent, now)),
+            (slot, None) => {
+                let waiting = slot.take().map(|cap| cap.waiting).unwrap_or_default();
+                waiting.into_iter().for_each(|thread| self.set_runnable(thread));
+            }
+        }
+        for cpu in (0u32..).take(self.cpus.len()) {
+            self.account(cpu);
+        }
+        let capped = self.holders.iter().any(|holder| holder.cap.is_some());
+        if !self.capped {
+            // What ran while nothing was capped is charged to nothing.
+            self.threads.iter_mut().for_each(|t| t.charged = t.user + t.sys);
+        }
+        self.capped = capped;
+        self.wind_clock();
     }
 
-    /// Puts a thread, and those that it starts from now on, under a cap of [`Kernel::cap`], or under none. Handlers of
-    /// interrupts and devices are under none.
-    pub fn set_cap(&mut self, thread: u32, cap: Option<u32>) {
-        let t = self.thread(thread);
-        if t.cap == cap || t.device || t.level > 0 || t.state == RunState::Gone {
-            return;
-        }
-        let waits = t.state == RunState::Capped;
-        self.uncap(thread);
-        self.t(thread).cap = cap;
-        if waits {
-            self.set_runnable(thread);
-        }
+    /// What the cap of a holder took away; `None` where it has none.
+    #[must_use]
+    pub fn taken(&self, holder: u32) -> Option<Taken> {
+        let cap = self.holders[holder as usize].cap.as_ref()?;
+        let since = |thread: &u32| self.now - self.thread(*thread).queued_at;
+        let time = cap.taken.time + cap.waiting.iter().map(since).sum::<u64>();
+        Some(Taken { time, ..cap.taken })
     }
 
     /// Whether threads wait until a cap lets them go on.
     pub(super) fn any_capped(&self) -> bool {
-        self.caps.iter().any(|cap| !cap.waiting.is_empty())
+        self.capped && self.holders.iter().filter_map(|h| h.cap.as_ref()).any(|cap| !cap.waiting.is_empty())
     }
 
-    /// What may be used ahead, in hundredths of a tick.
-    fn ahead(&self, cap: &Cap) -> u64 {
-        u64::from(cap.percent) * u64::from((self.tunables.hz / AHEAD_HZ).max(1))
-    }
-
-    fn is_used_up(&self, cap: &Cap) -> bool {
-        cap.used > self.ahead(cap)
-    }
-
-    /// Usage decays until this tick.
+    /// Usage decays until now.
     pub(super) fn decay_caps(&mut self) {
-        let tick = self.lbolt();
-        for cap in &mut self.caps {
-            let passed = tick.saturating_sub(cap.decayed);
+        let now = self.now;
+        for cap in self.holders.iter_mut().filter_map(|holder| holder.cap.as_mut()) {
+            let passed = now.saturating_sub(cap.decayed);
             cap.used = cap.used.saturating_sub(passed.saturating_mul(u64::from(cap.percent)));
-            cap.decayed = tick;
+            cap.decayed = now;
+            if !cap.waiting.is_empty() {
+                cap.note(now, true);
+            }
         }
     }
 
-    /// A tick found the thread on a processor. One whose cap is used up is asked to leave it.
-    pub(super) fn charge_cap(&mut self, thread: u32) {
-        let Some(number) = self.thread(thread).cap else { return };
-        let cap = &mut self.caps[number as usize];
-        cap.used = cap.used.saturating_add(CHARGE);
-        if self.is_used_up(&self.caps[number as usize]) {
-            self.surrender(thread);
+    /// A tick found the thread on a processor. One with a cap that is used up is asked to leave it.
+    pub(super) fn tick_caps(&mut self, cpu: u32, thread: u32) {
+        if self.capped {
+            self.account(cpu);
+            self.charge_caps(thread);
+            if self.used_up(thread).is_some() {
+                self.surrender(thread);
+            }
         }
     }
 
-    /// The thread leaves its processor against its will. `true`: its cap is used up, and it waits for that.
+    /// Charges a thread for what it ran since it was charged last.
+    pub(super) fn charge_caps(&mut self, thread: u32) {
+        if !self.capped {
+            return;
+        }
+        let t = &mut self.threads[thread as usize];
+        let ran = t.user + t.sys - t.charged;
+        t.charged += ran;
+        let (mut above, now) = (t.holder, self.now);
+        while let Some(number) = above {
+            let holder = &mut self.holders[number as usize];
+            if let Some(cap) = holder.cap.as_mut() {
+                cap.used = cap.used.saturating_add(ran.saturating_mul(PERCENT));
+                cap.note(now, false);
+            }
+            above = holder.parent;
+        }
+    }
+
+    /// The first of its holders whose cap is used up.
+    pub(super) fn used_up(&self, thread: u32) -> Option<u32> {
+        if !self.capped {
+            return None;
+        }
+        let tick = self.tick();
+        let is_used_up = |number: &u32| {
+            let cap = self.holders[*number as usize].cap.as_ref();
+            cap.is_some_and(|cap| cap.is_used_up(tick))
+        };
+        self.holders_of(thread).find(is_used_up)
+    }
+
+    /// The thread leaves its processor against its will. `true`: a cap is used up, and it waits for that.
     pub(super) fn park_if_capped(&mut self, thread: u32) -> bool {
-        let Some(number) = self.thread(thread).cap else { return false };
-        if !self.is_used_up(&self.caps[number as usize]) {
-            return false;
-        }
+        self.charge_caps(thread);
+        let Some(holder) = self.used_up(thread) else { return false };
         self.count_at_home(thread, false);
         self.t(thread).state = RunState::Capped;
-        self.caps[number as usize].waiting.push_back(thread);
+        self.wait_for_cap(thread, holder);
         true
+    }
+
+    fn wait_for_cap(&mut self, thread: u32, holder: u32) {
+        let now = self.now;
+        self.t(thread).queued_at = now;
+        if let Some(cap) = self.holders[holder as usize].cap.as_mut() {
+            cap.waiting.push_back(thread);
+            cap.note(now, true);
+        }
     }
 
     /// Takes a thread out of the queue of its cap, if it waits there; whoever calls puts it elsewhere.
     pub(super) fn uncap(&mut self, thread: u32) {
-        if let Some(number) = self.thread(thread).cap {
-            self.caps[number as usize].waiting.retain(|waiter| *waiter != thread);
+        if self.thread(thread).state != RunState::Capped {
+            return;
+        }
+        let waited = self.now - self.thread(thread).queued_at;
+        for cap in self.holders.iter_mut().filter_map(|holder| holder.cap.as_mut()) {
+            let before = cap.waiting.len();
+            cap.waiting.retain(|waiter| *waiter != thread);
+            if cap.waiting.len() < before {
+                cap.taken.time += waited;
+            }
         }
     }
 
     /// As many threads go on as can run for a tick until their cap is used up again.
     pub(super) fn release_capped(&mut self) {
-        for number in 0..self.caps.len() {
-            let cap = &self.caps[number];
-            let Some(left) = self.ahead(cap).checked_sub(cap.used) else { continue };
-            for _ in 0..=left / CHARGE {
-                let Some(thread) = self.caps[number].waiting.pop_front() else { break };
-                self.set_runnable(thread);
+        if !self.capped {
+            return;
+        }
+        let tick = self.tick();
+        for number in (0u32..).take(self.holders.len()) {
+            let Some(cap) = &self.holders[number as usize].cap else { continue };
+            let Some(left) = cap.ahead(tick).checked_sub(cap.used) else { continue };
+            for _ in 0..=left / (PERCENT * tick) {
+                let Some(cap) = self.holders[number as usize].cap.as_mut() else { break };
+                let Some(thread) = cap.waiting.pop_front() else { break };
+                cap.taken.time += self.now - self.threads[thread as usize].queued_at;
+                match self.used_up(thread) {
+                    Some(other) => self.wait_for_cap(thread, other),
+                    None => self.set_runnable(thread),
+                }
             }
         }
     }
 
-    /// Every thread that waits for its cap is in the queue of that once, nobody else is, and the clock will let them go.
+    /// Every thread that waits for a cap is in the queue of one of its own once, nobody else is, and the clock will let them go.
     pub(super) fn check_caps(&self) -> Result<(), String> {
-        let numbered = || (0u32..).zip(&self.caps);
+        let capped = || (0u32..).zip(&self.holders).filter_map(|(n, holder)| Some((n, holder.cap.as_ref()?)));
+        if self.capped != capped().next().is_some() {
+            return Err("the kernel does not know whether it has caps".into());
+        }
         let waits_here = |number: u32, thread: u32| {
             let found = self.threads.get(thread as usize);
-            found.is_some_and(|t| t.state == RunState::Capped && t.cap == Some(number))
+            found.is_some_and(|t| t.state == RunState::Capped && t.queued_at <= self.now)
+                && self.holders_of(thread).any(|holder| holder == number)
         };
         let sound = |(number, cap): (u32, &Cap)| {
             let waiters = cap.waiting.iter().all(|thread| waits_here(number, *thread));
-            waiters && cap.percent > 0 && cap.decayed <= self.lbolt()
+            waiters && cap.percent > 0 && cap.decayed <= self.now
         };
-        if !numbered().all(sound) {
+        if !capped().all(sound) {
             return Err("a cap of the kernel is none, or others than its own wait for it".into());
         }
-        let waiting = || self.caps.iter().flat_map(|cap| &cap.waiting);
-        let capped = self.threads.iter().filter(|t| t.state == RunState::Capped).count();
-        if waiting().count() != capped || waiting().collect::<BTreeSet<_>>().len() != capped {
+        let waiting = || capped().flat_map(|(_, cap)| &cap.waiting);
+        let parked = self.threads.iter().filter(|t| t.state == RunState::Capped).count();
+        if waiting().count() != parked || waiting().collect::<BTreeSet<_>>().len() != parked {
             return Err("threads of the kernel wait for no cap, or twice".into());
         }
-        if capped > 0 && self.heap.at(super::Source::Clock).is_none() {
+        if parked > 0 && self.heap.at(super::Source::Clock).is_none() {
             return Err("threads of the kernel wait for a cap, and its clock does not tick".into());
         }
         Ok(())

@@ -4,7 +4,7 @@ use super::bits::Bits;
 use super::hardware::LATENCY_MAX_PS;
 use super::queue::NONE;
 use super::thread::{ClassState, Origin, TS_TOP};
-use super::{Action, Kernel, Mix, RunState, Source};
+use super::{Action, Kernel, Level, Mix, RunState, Source};
 use crate::tables::HZ_MAX;
 
 impl Kernel {
@@ -14,6 +14,7 @@ impl Kernel {
     /// A sentence that names the first thing that does not fit.
     pub fn check(&self) -> Result<(), String> {
         self.check_frame()?;
+        self.check_holders()?;
         for (number, thread) in (0u32..).zip(&self.threads) {
             self.check_thread(number).map_err(|what| format!("kernel thread {number} {what}"))?;
             if let RunState::Queued(queue) = thread.state
@@ -25,6 +26,7 @@ impl Kernel {
         self.check_processors()?;
         self.check_queues()?;
         self.check_caps()?;
+        self.check_usage()?;
         self.check_sources()
     }
 
@@ -82,8 +84,9 @@ impl Kernel {
         if t.part as usize >= self.parts.len() || t.home as usize >= self.levels.len() {
             return Err("belongs to a partition or an lgroup that does not exist".into());
         }
-        if t.cap.is_some_and(|cap| cap as usize >= self.caps.len()) {
-            return Err("is under a cap that does not exist".into());
+        let held = |holder: u32| self.holders.get(holder as usize).is_some_and(|h| h.level != Level::Zone);
+        if !t.holder.is_none_or(held) || t.charged > t.user.saturating_add(t.sys) {
+            return Err("is held by what does not exist, or was charged for more than it ran".into());
         }
         if t.left_tick.is_some_and(|left| left > self.lbolt()) || t.queued_at > self.now {
             return Err("has done something in the future".into());
@@ -95,6 +98,11 @@ impl Kernel {
             && (state.cpupri > TS_TOP || state.umdpri != state.level())
         {
             return Err("has a level that its parts do not make".into());
+        }
+        if let ClassState::Fss(state) = &t.class
+            && (state.umdpri > super::fss::TOP || state.decayed > self.beats())
+        {
+            return Err("has a level that FSS does not have".into());
         }
         let exists = |action: &Action| match action {
             Action::Wait(channel) | Action::Post(channel) => (*channel as usize) < self.channels.len(),

@@ -53,6 +53,7 @@ impl Kernel {
                 signalled: 0,
                 back: false,
             }),
+            ClassParams::Fss { uprilim, upri } => self.fss_entry(uprilim, upri),
         }
     }
 
@@ -76,6 +77,9 @@ impl Kernel {
             (ClassState::Rt(_), ClassParams::Rt { pri, quantum, tqsig }) => {
                 self.rt_set(thread, pri.unsigned_abs(), quantum, tqsig);
             }
+            (ClassState::Fss(_), ClassParams::Fss { uprilim, upri }) => {
+                self.fss_set_params(thread, uprilim, upri);
+            }
             _ => self.enter(thread, params),
         }
     }
@@ -83,8 +87,10 @@ impl Kernel {
     /// Takes a thread into another class.
     fn enter(&mut self, thread: u32, params: ClassParams) {
         let class = self.entry(params);
+        self.count_at_home(thread, false);
         let t = self.t(thread);
         (t.class, t.trapret) = (class, false);
+        self.count_at_home(thread, true);
         let pri = self.class_pri(self.thread(thread));
         self.change_pri(thread, pri, End::Back);
         self.surrender_if_worse(thread);
@@ -111,6 +117,7 @@ impl Kernel {
             ClassState::Sys => thread.pri,
             ClassState::Ts(state) => i16::from(state.umdpri),
             ClassState::Fx(state) => i16::from(state.pri),
+            ClassState::Fss(state) => i16::from(state.umdpri),
             ClassState::Rt(state) => super::thread::RT_BASE + i16::from(state.pri),
         }
     }
@@ -164,6 +171,7 @@ impl Kernel {
             ClassState::Ts(_) => self.ts_tick(thread),
             ClassState::Fx(_) => self.fx_tick(thread),
             ClassState::Rt(_) => self.rt_tick(thread),
+            ClassState::Fss(_) => self.fss_tick(thread),
         }
     }
 
@@ -177,6 +185,7 @@ impl Kernel {
             ClassState::Ts(_) => self.ts_preempt(thread),
             ClassState::Fx(_) => self.fx_preempt(thread),
             ClassState::Rt(_) => self.rt_preempt(thread),
+            ClassState::Fss(_) => self.fss_preempt(thread),
         }
     }
 
@@ -214,6 +223,7 @@ impl Kernel {
             ClassState::Ts(_) => self.ts_wakeup(thread),
             ClassState::Fx(_) => self.fx_wakeup(thread),
             ClassState::Rt(_) => self.rt_wakeup(thread),
+            ClassState::Fss(_) => self.fss_wakeup(thread),
         }
     }
 
@@ -234,6 +244,7 @@ impl Kernel {
             ClassState::Sys => {}
             ClassState::Ts(_) => self.ts_yield(thread),
             ClassState::Fx(_) => self.fx_yield(thread),
+            ClassState::Fss(_) => self.fss_yield(thread),
             ClassState::Rt(_) => {}
         }
         self.enqueue(thread, End::Back);
@@ -246,6 +257,7 @@ impl Kernel {
             ClassState::Ts(state) => ClassState::Ts(self.ts_child(state)),
             ClassState::Fx(state) => ClassState::Fx(self.fx_child(state)),
             ClassState::Rt(state) => ClassState::Rt(self.rt_child(state)),
+            ClassState::Fss(state) => ClassState::Fss(self.fss_child(state)),
         }
     }
 
@@ -259,6 +271,10 @@ impl Kernel {
             }
             ClassState::Fx(_) => {
                 self.fx_forkret(parent);
+                true
+            }
+            ClassState::Fss(_) => {
+                self.fss_forkret(parent);
                 true
             }
         }

@@ -16,19 +16,22 @@ impl Kernel {
 
     /// One tick.
     pub(super) fn clock(&mut self) {
-        self.decay_caps();
+        if self.capped {
+            self.decay_caps();
+        }
         let start = self.tick_start;
         let (before, after): (Vec<u32>, Vec<u32>) = self.busy.iter().partition(|cpu| *cpu < start);
         self.tick_start = (start + 1) % u32::try_from(self.cpus.len()).unwrap_or(1).max(1);
         for cpu in after.into_iter().chain(before) {
             if let Some(thread) = self.cpus[cpu as usize].running {
                 self.happened += 1;
-                self.charge_cap(thread);
+                self.tick_caps(cpu, thread);
                 self.class_tick(thread);
             }
         }
         if self.lbolt().is_multiple_of(u64::from(self.tunables.hz)) {
             self.ts_update();
+            self.fss_update();
         }
         self.release_capped();
         self.wind_clock();

@@ -2,8 +2,9 @@
 //! be taken from them, who is near whom, threads at home. It follows from the rest and is not saved.
 
 use super::bits::{Bits, Levels};
+use super::fss::Runnable;
 use super::queue::{IDLE, LEVELS_END};
-use super::{Kernel, RunState};
+use super::{ClassState, Kernel, RunState};
 
 /// The index.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub(super) struct Index {
     pub idle_by_load: Levels,
     /// For each outer cache how many threads run beside it.
     pub busy_by_cache: Vec<u32>,
+    /// Runnable threads of FSS.
+    pub fss: Runnable,
 }
 
 impl Default for Index {
@@ -37,6 +40,7 @@ impl Default for Index {
             shares_pipelines: false,
             idle_by_load: Levels::new(0),
             busy_by_cache: Vec::new(),
+            fss: Runnable::new(),
         }
     }
 }
@@ -64,6 +68,7 @@ impl Kernel {
             mates,
             idle_by_load: Levels::new(count),
             busy_by_cache: vec![0; self.filled.len()],
+            fss: Runnable::new(),
         };
         for cpu in 0..count {
             // On an idle machine all pipelines are empty.
@@ -123,5 +128,8 @@ impl Kernel {
         }
         let here = &mut self.index.at_home[t.part as usize][t.home as usize];
         *here = if comes { *here + 1 } else { here.saturating_sub(1) };
+        if let ClassState::Fss(_) = t.class {
+            self.count_fss(thread, comes);
+        }
     }
 }

@@ -41,8 +41,9 @@
 //! | interrupts as threads, pinning, the clock's and those of a stream | exact in order and priority (§3.11); their work is a fixed number of instructions |
 //! | cross calls | counted where one processor asks another to switch; what they cost is absent, but for those of [`crate::workloads::latstat`] |
 //! | locks with priority inheritance, faults | absent |
-//! | processor caps | approximate: usage decays evenly, and a tenth of a second may be used ahead (the reference has no figures) |
-//! | FSS, SDC, the swapper, stopped threads | absent |
+//! | FSS | exact (§3.8), but for what it does not say: a thread enters at 59, and a child has its parent's priority. Shares of processes are ours |
+//! | CPU caps | approximate: usage decays evenly, and a tenth of a second may be used ahead (the reference has no figures) |
+//! | SDC, the swapper, stopped threads | absent |
 
 mod barriers;
 mod bits;
@@ -51,9 +52,11 @@ mod check;
 mod choose;
 mod classes;
 mod clock;
+mod fss;
 mod fx;
 mod hardware;
 mod heap;
+mod holders;
 mod index;
 mod interrupts;
 mod ledger;
@@ -72,8 +75,10 @@ mod ts;
 #[cfg(test)]
 mod tests;
 
+pub use caps::{PERIOD, Taken};
 pub use hardware::{Exclusive, Hardware, Pace};
 pub use heap::{Heap, Source};
+pub use holders::Level;
 pub use ledger::{Ledger, Spells, Who};
 pub use logs::Log;
 pub use memory::{Placed, Wish};
@@ -82,10 +87,13 @@ pub use program::{Action, Mix, Program, Waiting};
 pub use queue::{IDLE, LEVELS, Queue};
 pub use run::Halt;
 pub use stuck::{Stuck, WaitsFor};
-pub use thread::{ClassState, Executed, FxState, Origin, RtState, RunState, Tally, Thread, TsState};
+pub use thread::{
+    ClassState, Executed, FssState, FxState, Origin, RtState, RunState, Tally, Thread, TsState,
+};
 
 use bits::Bits;
-use caps::Cap;
+use fss::FssSet;
+use holders::Holder;
 use index::Index;
 use millpond_model::{COLUMNS, Column, DispatchTables};
 use place::Partition;
@@ -214,9 +222,15 @@ pub struct Kernel {
     free: Vec<u32>,
     channels: Vec<Channel>,
     barriers: Vec<Barrier>,
-    /// Limits on the time of threads.
+    /// What has shares and caps.
     #[serde(default)]
-    caps: Vec<Cap>,
+    holders: Vec<Holder>,
+    /// Whether any of them has a cap.
+    #[serde(default)]
+    capped: bool,
+    /// For each partition what FSS knows of it.
+    #[serde(default)]
+    fss: Vec<FssSet>,
     /// The hardware.
     hardware: Hardware,
     /// What instructions are like; the first is what spins.
@@ -371,7 +385,9 @@ impl Kernel {
             free: Vec::new(),
             channels: Vec::new(),
             barriers: Vec::new(),
-            caps: Vec::new(),
+            holders: Vec::new(),
+            capped: false,
+            fss: Vec::new(),
             filled: vec![0; layout.hardware.cache_count()],
             hardware: layout.hardware.clone(),
             mixes: vec![Mix::SPIN],

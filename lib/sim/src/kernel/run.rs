@@ -136,6 +136,7 @@ impl Kernel {
         self.account(number);
         if from != to {
             if let Some(from) = from {
+                self.charge_caps(from);
                 self.note_warmth(from, number);
             }
             self.happened += 1;
@@ -173,6 +174,9 @@ impl Kernel {
                 }
                 if resumed {
                     self.surrender_if_worse(to);
+                } else if self.used_up(to).is_some() {
+                    // It comes from sleep, and leaves when it is back in user mode.
+                    self.surrender(to);
                 }
             }
         }
@@ -442,7 +446,7 @@ impl Kernel {
         let p = self.thread(parent);
         let mut child = Thread::new(class, p.pri, program);
         (child.bound, child.part, child.cpu, child.beats) = (p.bound, p.part, p.cpu, p.beats);
-        (child.cap, child.wish) = (p.cap, p.wish);
+        (child.holder, child.wish) = (p.holder, p.wish);
         child.pri = self.class_pri(&child);
         let child = self.adopt(child);
         let home = self.choose_home(child);

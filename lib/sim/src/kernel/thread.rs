@@ -39,9 +39,12 @@ pub struct Thread {
     pub bound: Option<u32>,
     /// The partition (processor set) that it may run in.
     pub part: u32,
-    /// The cap that it is under; `None` for no limit.
-    #[serde(default)]
-    pub cap: Option<u32>,
+    /// What holds it, with shares and caps: its process, or its project.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<u32>,
+    /// For how much of its processor time its caps were charged, in nanoseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub charged: u64,
     /// Its home: the lgroup from which processors are looked for.
     pub home: u32,
     /// Which lgroups it prefers.
@@ -163,7 +166,7 @@ pub enum RunState {
     Running,
     /// It is on its processor, under the handler of an interrupt.
     Pinned,
-    /// It waits until its cap lets it go on.
+    /// It waits until one of its caps lets it go on.
     Capped,
     /// It has ended. Its place may be given to a new thread.
     Gone,
@@ -194,6 +197,35 @@ pub enum ClassState {
     Fx(FxState),
     /// Real time.
     Rt(RtState),
+    /// Fair share.
+    Fss(FssState),
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes references
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
+/// Of FSS (reference §3.8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FssState {
+    /// What it used of late, weighed by what its project used; the more, the worse its priority.
+    pub fsspri: u64,
+    /// The level that results, 1 to 59; 0 without shares.
+    pub umdpri: u8,
+    /// The user's part, which makes it nice.
+    pub upri: i8,
+    /// What the user's part may be at most.
+    pub uprilim: i8,
+    /// Ticks left of the slice.
+    pub timeleft: i64,
+    /// Ticks that it ran since it was ranked.
+    pub ticks: u64,
+    /// The update of a second for which `fsspri` last decayed.
+    pub decayed: u64,
+    /// See [`TsState::back`].
+    pub back: bool,
 }
 
 /// Of TS and IA (reference §3.2).
@@ -305,6 +337,7 @@ impl Thread {
             ClassState::Rt(RtState { pri, quantum, signal, .. }) => {
                 ClassParams::Rt { pri: pri.cast_signed(), quantum, tqsig: signal }
             }
+            ClassState::Fss(FssState { uprilim, upri, .. }) => ClassParams::Fss { uprilim, upri },
         }
     }
 
@@ -321,7 +354,8 @@ impl Thread {
             left_tick: None,
             bound: None,
             part: 0,
-            cap: None,
+            holder: None,
+            charged: 0,
             home: 0,
             wish: Wish::default(),
             queued_at: 0,

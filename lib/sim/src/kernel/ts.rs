@@ -184,15 +184,12 @@ impl Kernel {
         let beat = self.beats();
         let waiting = self.queues.iter().filter(|queue| !queue.is_empty());
         let waiting = waiting.flat_map(|queue| queue.threads(&self.threads));
-        let capped = self.caps.iter().flat_map(|cap| cap.waiting.iter().copied());
+        let capped = self.holders.iter().filter_map(|holder| holder.cap.as_ref());
+        let capped = capped.flat_map(|cap| cap.waiting.iter().copied());
         let running = self.busy.iter().filter_map(|cpu| self.cpus[cpu as usize].running);
         let shared = |thread: &u32| matches!(self.thread(*thread).class, ClassState::Ts(_));
-        let mut order: Vec<(u32, u32)> = waiting
-            .chain(capped)
-            .chain(running)
-            .filter(shared)
-            .map(|n| ((n % UPDATE_LISTS + UPDATE_LISTS - self.update_start) % UPDATE_LISTS, n))
-            .collect();
+        let mut order: Vec<(u32, u32)> =
+            waiting.chain(capped).chain(running).filter(shared).map(|n| (self.update_turn(n), n)).collect();
         order.sort_unstable();
         let mut changed = None;
         for (list, thread) in order {
@@ -207,6 +204,11 @@ impl Kernel {
         if let Some(list) = changed {
             self.update_start = (self.update_start + list + 1) % UPDATE_LISTS;
         }
+    }
+
+    /// When a thread's list has its turn in the update.
+    pub(super) fn update_turn(&self, thread: u32) -> u32 {
+        (thread % UPDATE_LISTS + UPDATE_LISTS - self.update_start) % UPDATE_LISTS
     }
 
     /// The update of one runnable thread; `true` when its priority moved.

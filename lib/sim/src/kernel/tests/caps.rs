@@ -2,19 +2,27 @@
 
 use super::*;
 
+/// A project with a cap, in a zone of its own.
+fn capped(k: &mut Kernel, percent: u32) -> u32 {
+    let zone = k.hold(Level::Zone, None);
+    let project = k.hold(Level::Project, Some(zone));
+    k.set_cap(project, Some(percent));
+    project
+}
+
 /// A hog under a cap of its own.
 fn capped_hog(k: &mut Kernel, percent: u32) -> u32 {
-    let cap = k.cap(percent);
+    let cap = capped(k, percent);
     let hog = k.ts_start(Program::hog());
-    k.set_cap(hog, Some(cap));
+    k.set_holder(hog, Some(cap));
     hog
 }
 
 /// Hogs under one cap.
 fn hogs_under(k: &mut Kernel, hogs: u32, percent: u32) -> Vec<u32> {
-    let cap = k.cap(percent);
+    let cap = capped(k, percent);
     let hogs: Vec<u32> = (0..hogs).map(|_| k.ts_start(Program::hog())).collect();
-    hogs.iter().for_each(|hog| k.set_cap(*hog, Some(cap)));
+    hogs.iter().for_each(|hog| k.set_holder(*hog, Some(cap)));
     hogs
 }
 
@@ -70,8 +78,8 @@ fn a_cap_that_is_never_reached_changes_nothing() {
         let hogs: Vec<u32> = (0..3).map(|_| k.ts_start(Program::hog())).collect();
         k.ts_start(Program::repeat(vec![Action::Sleep(7_000_000), Action::User(2_000_000)]));
         for (percent, hog) in caps {
-            let cap = k.cap(*percent);
-            k.set_cap(hogs[*hog], Some(cap));
+            let cap = capped(&mut k, *percent);
+            k.set_holder(hogs[*hog], Some(cap));
         }
         k.run_until(30 * 100 * TICK).unwrap();
         k
@@ -97,16 +105,16 @@ fn what_a_capped_thread_leaves_others_take() {
 #[test]
 fn a_thread_in_the_kernel_waits_for_its_cap_when_it_comes_back() {
     let mut k = kernel(1, standard());
-    let cap = k.cap(50);
+    let cap = capped(&mut k, 50);
     let program = vec![Action::Kernel(29 * TICK + TICK / 2), Action::User(u64::MAX)];
     let thread = k.ts_start(Program::once(program));
-    k.set_cap(thread, Some(cap));
+    k.set_holder(thread, Some(cap));
     k.run_until(29 * TICK).unwrap();
     assert_eq!(k.thread(thread).state, RunState::Running);
-    // 50 * 29 + 50 were used, and fall below 500 at the twentieth tick from there.
-    k.run_until(48 * TICK).unwrap();
-    assert_eq!((k.thread(thread).state, k.thread(thread).sys), (RunState::Capped, 29 * TICK + TICK / 2));
+    // 50 * 29 + 50 were used at the tick and 50 since, and fall to 500 at the 21st tick from there.
     k.run_until(49 * TICK).unwrap();
+    assert_eq!((k.thread(thread).state, k.thread(thread).sys), (RunState::Capped, 29 * TICK + TICK / 2));
+    k.run_until(50 * TICK).unwrap();
     assert_eq!(k.thread(thread).state, RunState::Running);
 }
 
@@ -120,8 +128,8 @@ fn who_spins_under_a_cap_learns_that_the_others_came_when_it_runs() {
     };
     let spins = k.ts_start(meet(Vec::new()));
     let late = k.ts_start(meet(vec![Action::User(10 * TICK + TICK / 2)]));
-    let cap = k.cap(50);
-    k.set_cap(spins, Some(cap));
+    let cap = capped(&mut k, 50);
+    k.set_holder(spins, Some(cap));
     k.run_until(11 * TICK - 1).unwrap();
     assert_eq!((k.thread(spins).state, k.thread(spins).done), (RunState::Capped, 0));
     assert_eq!((k.thread(late).state, k.thread(late).done), (RunState::Asleep, 1));
@@ -132,9 +140,9 @@ fn who_spins_under_a_cap_learns_that_the_others_came_when_it_runs() {
 #[test]
 fn who_waits_for_a_cap_sees_the_update_of_each_second() {
     let mut k = kernel(1, standard());
-    let cap = k.cap(1);
+    let cap = capped(&mut k, 1);
     let hog = k.ts_start_at(0, Program::hog());
-    k.set_cap(hog, Some(cap));
+    k.set_holder(hog, Some(cap));
     // It runs for the first tick and for the 92nd: 100 are used, one decays a tick, and 10 are ahead.
     k.run_until(99 * TICK).unwrap();
     assert_eq!((k.thread(hog).state, k.thread(hog).user), (RunState::Capped, 2 * TICK));
@@ -146,9 +154,9 @@ fn who_waits_for_a_cap_sees_the_update_of_each_second() {
 #[test]
 fn children_are_under_the_cap_of_their_parent() {
     let mut k = kernel(4, standard());
-    let cap = k.cap(100);
+    let cap = capped(&mut k, 100);
     let parent = k.ts_start(Program::once(vec![Action::Fork(Program::hog()), Action::User(u64::MAX)]));
-    k.set_cap(parent, Some(cap));
+    k.set_holder(parent, Some(cap));
     k.run_until(10 * 100 * TICK).unwrap();
     assert_eq!(k.threads().len(), 2);
     let together = ticks_of(&k, &[0, 1]);
@@ -164,7 +172,7 @@ fn who_waits_for_a_cap_can_be_ended_moved_and_let_go() {
     k.confine(hogs[0], DEFAULT, Some(1));
     k.inherit(hogs[0], Some(120));
     assert_eq!((k.thread(hogs[0]).state, k.check()), (RunState::Capped, Ok(())));
-    k.set_cap(hogs[0], None);
+    k.set_holder(hogs[0], None);
     k.run_until(2 * TICK).unwrap();
     assert_eq!((k.on(1), k.thread(hogs[0]).user), (Some(hogs[0]), 2 * TICK));
     k.end(hogs[0]);
@@ -186,11 +194,68 @@ fn a_kernel_in_which_others_wait_for_a_cap_cannot_be() {
         broken.check().unwrap_err()
     };
     let none = "a cap of the kernel is none, or others than its own wait for it";
-    assert_eq!(with(&|k| k.t(hog).cap = None), none);
-    assert_eq!(with(&|k| k.t(hog).cap = Some(1)), "kernel thread 0 is under a cap that does not exist");
+    assert_eq!(with(&|k| k.t(hog).holder = None), none);
+    let nowhere = "kernel thread 0 is held by what does not exist, or was charged for more than it ran";
+    assert_eq!(with(&|k| k.t(hog).holder = Some(2)), nowhere);
+    assert_eq!(with(&|k| k.t(hog).holder = Some(0)), nowhere, "a zone holds projects only");
+    assert_eq!(with(&|k| k.holders[1].parent = Some(1)), "a holder of the kernel belongs where none can");
+    assert_eq!(with(&|k| k.capped = false), "the kernel does not know whether it has caps");
     let twice = "threads of the kernel wait for no cap, or twice";
-    assert_eq!(with(&|k| k.caps[0].waiting.push_back(hog)), twice);
-    assert_eq!(with(&|k| k.caps[0].waiting.clear()), twice);
+    assert_eq!(with(&|k| k.holders[1].cap.as_mut().unwrap().waiting.push_back(hog)), twice);
+    assert_eq!(with(&|k| k.holders[1].cap.as_mut().unwrap().waiting.clear()), twice);
     let still = "threads of the kernel wait for a cap, and its clock does not tick";
     assert_eq!(with(&|k| k.heap.cancel(Source::Clock)), still);
+}
+
+#[test]
+fn the_smallest_cap_above_a_thread_holds_and_each_tells_what_it_took() {
+    let mut k = kernel(4, standard());
+    let zone = k.hold(Level::Zone, None);
+    let (one, two) = (k.hold(Level::Project, Some(zone)), k.hold(Level::Project, Some(zone)));
+    k.set_cap(zone, Some(100));
+    k.set_cap(one, Some(25));
+    let hogs: Vec<u32> = (0..4).map(|_| k.ts_start(Program::hog())).collect();
+    for (hog, project) in hogs.iter().zip([one, one, two, two]) {
+        k.set_holder(*hog, Some(project));
+    }
+    k.run_until(1_000 * TICK).unwrap();
+    // Ten seconds and a tenth ahead, and two threads for a tick beyond.
+    let (small, rest) = (ticks_of(&k, &hogs[..2]), ticks_of(&k, &hogs[2..]));
+    assert!((240..=255).contains(&small), "{small}");
+    assert!((1_000..=1_014).contains(&(small + rest)), "{small} + {rest}");
+    assert_eq!(k.check(), Ok(()));
+    let taken = k.taken(one).unwrap();
+    // Two threads lived for ten seconds each; what they did not run they waited for the one cap or for the other.
+    let waited = taken.time + k.taken(zone).unwrap().time;
+    assert_eq!(waited / TICK, 4 * 1_000 - small - rest);
+    assert_eq!((taken.of, k.taken(two)), (101, None));
+    assert!((99..=101).contains(&taken.periods), "{taken:?}");
+}
+
+#[test]
+fn who_runs_between_the_ticks_is_charged_all_the_same() {
+    let mut k = kernel(1, standard());
+    let cap = capped(&mut k, 20);
+    // It is never on a processor when the clock ticks: 6 ms of each 10, beginning 2 ms behind a tick.
+    let rounds = Program::repeat(vec![Action::User(6_000_000), Action::Sleep(4_000_000)]);
+    k.run_until(2_000_000).unwrap();
+    let thread = k.ts_start(rounds);
+    k.set_holder(thread, Some(cap));
+    k.run_until(1_000 * TICK).unwrap();
+    // A fifth of ten seconds, a tenth ahead, and a round beyond.
+    let ran = k.thread(thread).user / 1_000_000;
+    assert!((1_960..=2_030).contains(&ran), "{ran} ms");
+}
+
+#[test]
+fn a_cap_that_is_taken_away_lets_go_who_waits_for_it() {
+    let mut k = kernel(1, standard());
+    let cap = capped(&mut k, 1);
+    let hog = k.ts_start(Program::hog());
+    k.set_holder(hog, Some(cap));
+    k.run_until(20 * TICK).unwrap();
+    assert_eq!(k.thread(hog).state, RunState::Capped);
+    k.set_cap(cap, None);
+    k.run_until(21 * TICK).unwrap();
+    assert_eq!((k.thread(hog).state, k.taken(cap), k.check()), (RunState::Running, None, Ok(())));
 }

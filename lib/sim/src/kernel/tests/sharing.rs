@@ -122,7 +122,7 @@ proptest! {
     /// Whatever runs: time adds up, everybody is in one place, and a saved machine has the same future.
     #[test]
     fn a_kernel_keeps_its_books(
-        programs in proptest::collection::vec((program(), 0u8..4, 0i8..60, proptest::option::of(0u32..2)), 1..12),
+        programs in proptest::collection::vec((program(), 0u8..5, 0i8..60, proptest::option::of(1u32..4)), 1..12),
         caps in (1u32..300, 1u32..60),
         cpus in 1u32..6,
         strands in 1u32..4,
@@ -145,17 +145,23 @@ proptest! {
         for (level, cpu) in [(6, 0), (14, cpus - 1)] {
             k.handler(level, Origin::Network, cpu, raised, handle.clone());
         }
-        k.cap(caps.0);
-        k.cap(caps.1);
+        let zone = k.hold(Level::Zone, None);
+        let projects = [k.hold(Level::Project, Some(zone)), k.hold(Level::Project, Some(zone))];
+        let process = k.hold(Level::Process, Some(projects[1]));
+        for (holder, value) in [(projects[0], caps.0), (process, caps.1)] {
+            k.set_cap(holder, Some(value));
+            k.set_shares(holder, Some(value % 5));
+        }
         for (program, class, pri, cap) in programs {
             let class = match class {
                 0 => k.ts_entry_at(0),
                 1 => k.entry(ClassParams::Ia { uprilim: 0, upri: 0, foreground: true }),
                 2 => k.fx_start(pri, None),
+                3 => k.entry(ClassParams::Fss { uprilim: pri, upri: pri }),
                 _ => k.rt_start(pri, None, 0),
             };
             let thread = k.start(Start::new(class, program));
-            k.set_cap(thread, cap);
+            k.set_holder(thread, cap);
         }
         let mut until = 0;
         for (stop, who, bind) in stops {
@@ -164,7 +170,8 @@ proptest! {
             if !k.thread(who).device && k.thread(who).level == 0 {
                 k.confine(who, DEFAULT, bind.then_some(who % cpus));
             }
-            k.set_cap(who, [None, Some(0), Some(1)][who as usize % 3]);
+            k.set_holder(who, [None, Some(1), Some(2), Some(3)][who as usize % 4]);
+            k.set_cap(0, bind.then_some(caps.0 + caps.1));
             k.route(who % cpus, (who + 1) % cpus);
             let saved = serde_json::to_string(&k).unwrap();
             let mut again: Kernel = serde_json::from_str(&saved).unwrap();
@@ -191,7 +198,10 @@ fn check(k: &Kernel) -> Result<(), TestCaseError> {
     let pinned = k.threads().iter().filter(|t| t.state == RunState::Pinned).count();
     prop_assert_eq!(pinned, k.cpus().iter().map(|c| c.pinned.len()).sum::<usize>());
     let capped = k.threads().iter().filter(|t| t.state == RunState::Capped).count();
-    prop_assert_eq!(capped, k.caps.iter().map(|cap| cap.waiting.len()).sum::<usize>());
+    prop_assert_eq!(
+        capped,
+        k.holders.iter().filter_map(|h| h.cap.as_ref()).map(|cap| cap.waiting.len()).sum::<usize>()
+    );
     let mut waiting = 0;
     for (number, queue) in (0u32..).zip(&k.queues) {
         let here: Vec<u32> = queue.threads(k.threads()).collect();

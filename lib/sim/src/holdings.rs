@@ -1,0 +1,222 @@
+//! What holds threads, with shares and caps: projects, zones and processes of the tables become holders of the kernel.
+//!
+//! A process with a control of its own holds itself and what it starts from then on, until the last of these has ended. Everything else is held by its
+//! project, and projects by their zone. The same project in two zones is two, as on Solaris.
+
+use crate::kernel::{Level, Taken};
+use crate::state::SimState;
+use crate::tables::{ControlValues, ProcessRecord};
+use millpond_model::{CpuCap, Nanos, Pid, Shares};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Holders of the kernel by what they are, and what of their time is past.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Holdings {
+    /// By the number of the zone.
+    zones: BTreeMap<u32, u32>,
+    /// By the number of the zone, times 2^32, and that of the project.
+    projects: BTreeMap<u64, u32>,
+    /// By process.
+    processes: BTreeMap<Pid, u32>,
+    /// What ended threads had used, in nanoseconds, by the number of the holder.
+    used: BTreeMap<u32, u64>,
+}
+
+/// A holder by its number in the tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HolderId {
+    /// A zone, by its place among them.
+    Zone(u32),
+    /// A project of the global zone, by its number.
+    Project(u32),
+    /// A process.
+    Process(Pid),
+}
+
+/// What holds a process: its zone and its project there, and a process with controls of its own, if there is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Above {
+    zone: u32,
+    project: u32,
+    process: Option<Pid>,
+}
+
+fn key(zone: u32, project: u32) -> u64 {
+    u64::from(zone) << 32 | u64::from(project)
+}
+
+impl SimState {
+    /// The number of a zone.
+    pub(crate) fn zone_number(&self, name: &str) -> Option<u32> {
+        let at = self.zones.iter().position(|zone| zone == name)?;
+        u32::try_from(at).ok()
+    }
+
+    fn above(&self, pid: Pid, process: &ProcessRecord) -> Above {
+        let own = (!process.controls.is_none()).then_some(pid).or(process.held_by);
+        Above { zone: self.zone_number(&process.zone).unwrap_or(0), project: process.project, process: own }
+    }
+
+    /// Lets the kernel hold threads as the tables say.
+    pub(crate) fn hold(&mut self) {
+        self.apply_controls();
+        let threads: Vec<(u32, Pid)> = self.threads.iter().map(|(thread, lwp)| (*thread, lwp.pid)).collect();
+        let mut known: BTreeMap<Pid, u32> = BTreeMap::new();
+        for (thread, pid) in threads {
+            let Some(process) = self.tables.processes.get(&pid) else { continue };
+            let holder = match known.get(&pid) {
+                Some(holder) => *holder,
+                None => {
+                    let above = self.above(pid, process);
+                    let holder = self.holder(above);
+                    known.insert(pid, holder);
+                    holder
+                }
+            };
+            self.kernel.set_holder(thread, Some(holder));
+        }
+        self.drop_holders();
+    }
+
+    /// The kernel's number of what holds a process, which is made where it is new.
+    fn holder(&mut self, above: Above) -> u32 {
+        let SimState { kernel, holdings, tables, .. } = self;
+        let controls = |c: ControlValues| (c.shares.map(Shares::get), c.cap.map(CpuCap::get));
+        let mut make = |level, parent, values: ControlValues| {
+            let number = kernel.hold(level, parent);
+            let (shares, cap) = controls(values);
+            kernel.set_shares(number, shares);
+            kernel.set_cap(number, cap);
+            number
+        };
+        let of_zone = tables.zone_controls.get(&above.zone).copied().unwrap_or_default();
+        let zone = *holdings.zones.entry(above.zone).or_insert_with(|| make(Level::Zone, None, of_zone));
+        let of_project = match tables.projects.get(&above.project) {
+            Some(project) if above.zone == 0 => project.controls,
+            _ => ControlValues::default(),
+        };
+        let project = holdings.projects.entry(key(above.zone, above.project));
+        let project = *project.or_insert_with(|| make(Level::Project, Some(zone), of_project));
+        let Some(pid) = above.process else { return project };
+        let own = tables.processes.get(&pid).map(|process| process.controls).unwrap_or_default();
+        let process =
+            *holdings.processes.entry(pid).or_insert_with(|| make(Level::Process, Some(project), own));
+        if tables.processes.contains_key(&pid) {
+            kernel.set_project(process, project);
+        }
+        process
+    }
+
+    /// Controls of the tables go to the holders that there are.
+    fn apply_controls(&mut self) {
+        let SimState { kernel, holdings, tables, .. } = self;
+        let mut set = |number: u32, values: ControlValues| {
+            kernel.set_shares(number, values.shares.map(Shares::get));
+            kernel.set_cap(number, values.cap.map(CpuCap::get));
+        };
+        for (zone, number) in &holdings.zones {
+            set(*number, tables.zone_controls.get(zone).copied().unwrap_or_default());
+        }
+        for (project, number) in &holdings.projects {
+            if let Some(record) = u32::try_from(*project).ok().and_then(|id| tables.projects.get(&id)) {
+                set(*number, record.controls);
+            }
+        }
+        for (pid, number) in &holdings.processes {
+            if let Some(process) = tables.processes.get(pid) {
+                set(*number, process.controls);
+            }
+        }
+    }
+
+    /// Processes that hold nothing any more are no holders.
+    fn drop_holders(&mut self) {
+        let SimState { kernel, holdings, tables, .. } = self;
+        holdings.processes.retain(|pid, number| {
+            let holds_itself = tables.processes.get(pid).is_some_and(|p| !p.controls.is_none());
+            let stays = holds_itself || tables.processes.values().any(|p| p.held_by == Some(*pid));
+            if !stays {
+                kernel.release_holder(*number);
+                holdings.used.remove(number);
+            }
+            stays
+        });
+    }
+
+    /// A thread of a process ended that had used so much: it counts with what held it.
+    pub(crate) fn keep_used(&mut self, pid: Pid, used: u64) {
+        let Some(process) = self.tables.processes.get(&pid) else { return };
+        let above = self.above(pid, process);
+        let holdings = &mut self.holdings;
+        let numbers = [
+            holdings.zones.get(&above.zone),
+            holdings.projects.get(&key(above.zone, above.project)),
+            above.process.and_then(|pid| holdings.processes.get(&pid)),
+        ];
+        for number in numbers.into_iter().flatten() {
+            let sum = holdings.used.entry(*number).or_default();
+            *sum = sum.saturating_add(used);
+        }
+    }
+
+    /// The kernel's number of a holder; `None` while nothing ran there yet.
+    fn number_of(&self, holder: HolderId) -> Option<u32> {
+        match holder {
+            HolderId::Zone(zone) => self.holdings.zones.get(&zone),
+            HolderId::Project(project) => self.holdings.projects.get(&key(0, project)),
+            HolderId::Process(pid) => self.holdings.processes.get(&pid),
+        }
+        .copied()
+    }
+
+    /// CPU time that the processes of a holder used, those included that ended.
+    pub(crate) fn used(&self, holder: HolderId) -> Nanos {
+        let past =
+            self.number_of(holder).and_then(|number| self.holdings.used.get(&number)).copied().unwrap_or(0);
+        let of = |pid: Pid| {
+            let Some(process) = self.tables.processes.get(&pid) else { return false };
+            let above = self.above(pid, process);
+            match holder {
+                HolderId::Zone(zone) => above.zone == zone,
+                HolderId::Project(project) => above.zone == 0 && above.project == project,
+                HolderId::Process(holder) => pid == holder || above.process == Some(holder),
+            }
+        };
+        let living = self.threads.iter().filter(|(_, lwp)| of(lwp.pid)).map(|(thread, _)| {
+            let t = self.kernel.thread(*thread);
+            t.user + t.sys
+        });
+        Nanos(past.saturating_add(living.sum()))
+    }
+
+    /// What the cap of a holder took away; `None` where it has none.
+    pub(crate) fn taken(&self, holder: HolderId) -> Option<Taken> {
+        self.kernel.taken(self.number_of(holder)?)
+    }
+
+    /// Whether holders are those of the kernel, each once.
+    pub(crate) fn check_holdings(&self) -> Result<(), String> {
+        let Holdings { zones, projects, processes, .. } = &self.holdings;
+        let are = |mut numbers: Vec<u32>, level: Level| {
+            let count = numbers.len();
+            numbers.sort_unstable();
+            numbers.dedup();
+            numbers.len() == count
+                && numbers.iter().all(|number| self.kernel.level_of(*number) == Some(level))
+        };
+        let right = are(zones.values().copied().collect(), Level::Zone)
+            && are(projects.values().copied().collect(), Level::Project)
+            && are(processes.values().copied().collect(), Level::Process);
+        if !right {
+            return Err("what holds threads in the tables is something else in the kernel".into());
+        }
+        for (pid, process) in &self.tables.processes {
+            if !self.tables.projects.contains_key(&process.project) {
+                return Err(format!("process {pid} is in project {}, which does not exist", process.project));
+            }
+        }
+        Ok(())
+    }
+}

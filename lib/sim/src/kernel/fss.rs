@@ -1,0 +1,389 @@
+//! The class FSS: fair shares (reference §3.8).
+//!
+//! A project's *usage* is what its threads ran in each second, weighted by how nice they are, and decays by a quarter each second. Once a second, for each
+//! processor set, it is *normalised* by the square of the project's part of the shares that are active there. A thread's `fsspri` grows by that for each tick
+//! that it runs, times the threads of its project that could run, and decays each second; the largest of a set is as low as priorities go.
+//! So projects that use more than their shares allow sink, and those that use less rise, until usage stands as the shares do:
+//! with squares, threads stand equal when each project's usage divided by its shares is the same.
+//!
+//! Threads whose project or zone has no shares have priority 0: they run when nothing else does.
+//!
+//! What is ours, since Solaris has no shares of processes: a process with shares of its own weighs as many threads in its project as it has shares, whatever
+//! number of threads it has.
+
+use super::classes::End;
+use super::holders::Level;
+use super::thread::{ClassState, FssState, RunState, UPRI_MAX};
+use super::{ASIDE, DEFAULT, Kernel};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The best user-mode priority.
+pub(super) const TOP: u8 = 59;
+/// The user-mode priority of a thread that enters the class. (Not published: that of one which has used nothing.)
+const ENTRY: u8 = TOP;
+/// What decays keep of this many parts.
+const DECAY_BASE: u64 = 128;
+/// So many parts of a project's usage are left after a second.
+const DECAY_USAGE: u64 = 96;
+/// So many parts of a thread's `fsspri` are left after a second at nice 0; it is 108 at nice 39, and linear between.
+const DECAY_NICE_0: u64 = 83;
+/// See [`DECAY_NICE_0`].
+const DECAY_NICE_39: u64 = 108;
+/// As nice as a thread is by itself.
+const NZERO: u8 = 20;
+/// The number of the project of threads that are held by nothing.
+const NOBODY: u32 = u32::MAX;
+
+/// What FSS knows of a processor set.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FssSet {
+    /// The largest `fsspri` of late.
+    largest: u64,
+    /// What its projects used there, by their holder.
+    projects: BTreeMap<u32, Usage>,
+}
+
+/// What a project used on a processor set.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Usage {
+    /// Decayed, in weighted ticks.
+    usage: u64,
+    /// Of this second.
+    ticks: u64,
+    /// Normalised by shares.
+    shusage: u64,
+}
+
+/// Threads of FSS that could run, by partition and by what holds them. An index: see [`super::index`].
+pub(super) type Runnable = BTreeMap<(u32, u32), u64>;
+
+/// 0 to 39 for a user priority.
+fn nice(upri: i8) -> u8 {
+    let nice = i16::from(NZERO) - i16::from(upri) * 20 / i16::from(UPRI_MAX);
+    u8::try_from(nice.clamp(0, 39)).unwrap_or(NZERO)
+}
+
+fn decay(nice: u8) -> u64 {
+    DECAY_NICE_0 + (DECAY_NICE_39 - DECAY_NICE_0) * u64::from(nice) / 39
+}
+
+/// What a tick of a thread weighs.
+fn weight(nice: u8) -> u64 {
+    1000 * (60 - u64::from(nice.min(39))) / 40
+}
+
+fn narrow(value: u128) -> u64 {
+    u64::try_from(value).unwrap_or(u64::MAX)
+}
+
+impl Kernel {
+    pub(super) fn fss_entry(&self, uprilim: i8, upri: i8) -> ClassState {
+        ClassState::Fss(FssState {
+            fsspri: 0,
+            umdpri: ENTRY,
+            upri,
+            uprilim,
+            timeleft: i64::from(self.tables.fss.ticks()),
+            ticks: 0,
+            decayed: self.beats(),
+            back: false,
+        })
+    }
+
+    fn fss(&mut self, thread: u32) -> &mut FssState {
+        match &mut self.threads[thread as usize].class {
+            ClassState::Fss(state) => state,
+            other => unreachable!("a thread of {other:?} in the rules of FSS"),
+        }
+    }
+
+    fn fss_seen(&self, thread: u32) -> &FssState {
+        match &self.threads[thread as usize].class {
+            ClassState::Fss(state) => state,
+            other => unreachable!("a thread of {other:?} in the rules of FSS"),
+        }
+    }
+
+    fn fss_refill(&mut self, thread: u32) {
+        let slice = i64::from(self.tables.fss.ticks());
+        self.fss(thread).timeleft = slice;
+    }
+
+    /// The set of processors that a thread shares: those that keep aside of shared sets share the default one.
+    fn fss_part(&self, thread: u32) -> u32 {
+        let part = self.thread(thread).part;
+        if part == ASIDE { DEFAULT } else { part }
+    }
+
+    /// The project of a holder.
+    fn project_of(&self, holder: u32) -> u32 {
+        match self.holders.get(holder as usize) {
+            Some(found) if found.level == Level::Process => found.parent.unwrap_or(NOBODY),
+            _ => holder,
+        }
+    }
+
+    fn fss_project(&self, thread: u32) -> u32 {
+        self.thread(thread).holder.map_or(NOBODY, |holder| self.project_of(holder))
+    }
+
+    /// The shares of a project, and its zone with the shares of that.
+    fn fss_shares(&self, project: u32) -> (u128, u32, u128) {
+        let shares = |holder: u32| {
+            let found = self.holders.get(holder as usize);
+            u128::from(found.and_then(|holder| holder.shares).unwrap_or(1))
+        };
+        let zone = self.holders.get(project as usize).and_then(|project| project.parent).unwrap_or(NOBODY);
+        (shares(project), zone, shares(zone))
+    }
+
+    /// The threads of FSS that hold so many places, in the order in which partitions and holders count them.
+    fn fss_runnable(&self, part: u32) -> impl Iterator<Item = (u32, u64)> + '_ {
+        let here = self.index.fss.range((part, 0)..=(part, u32::MAX));
+        here.filter(|(_, count)| **count > 0).map(|((_, holder), count)| (*holder, *count))
+    }
+
+    /// Usage decays and is normalised, once a second for each set.
+    fn fss_decay(&mut self) {
+        for part in (0u32..).take(self.fss.len()) {
+            // What each zone's active projects have, and what the active zones have.
+            let mut zones: BTreeMap<u32, (u128, u128)> = BTreeMap::new();
+            let active: std::collections::BTreeSet<u32> =
+                self.fss_runnable(part).map(|(holder, _)| self.project_of(holder)).collect();
+            for project in active {
+                let (shares, zone, of_zone) = self.fss_shares(project);
+                let sum = zones.entry(zone).or_insert((0, of_zone));
+                sum.0 += shares;
+            }
+            let set: u128 = zones.values().map(|(_, of_zone)| of_zone).sum();
+            let projects: Vec<u32> = self.fss[part as usize].projects.keys().copied().collect();
+            for project in projects {
+                let (shares, zone, of_zone) = self.fss_shares(project);
+                let internal = zones.get(&zone).map_or(shares, |(internal, _)| *internal);
+                let here = &mut self.fss[part as usize];
+                let Some(entry) = here.projects.get_mut(&project) else { continue };
+                let kept = entry.usage.saturating_mul(DECAY_USAGE) / DECAY_BASE;
+                entry.usage = kept.saturating_add(std::mem::take(&mut entry.ticks));
+                let (numerator, denominator) = (set.max(1) * internal, shares * of_zone);
+                // One after the other: 65,535 shares of thousands of projects squared are more than 128 bits with usage.
+                let by = |value: u128| value.saturating_mul(numerator).checked_div(denominator).unwrap_or(0);
+                entry.shusage = narrow(by(by(u128::from(entry.usage))));
+                if entry.usage == 0 {
+                    here.projects.remove(&project);
+                }
+            }
+            let here = &mut self.fss[part as usize];
+            here.largest =
+                narrow(u128::from(here.largest) * u128::from(decay(NZERO)) / u128::from(DECAY_BASE));
+        }
+    }
+
+    /// How many threads of its project stand beside a thread, each as heavy as it is: runnable ones, in parts of 65,536.
+    fn fss_beside(&self, thread: u32) -> u128 {
+        const ONE: u128 = 1 << 16;
+        let project = self.fss_project(thread);
+        let weigh = |holder: u32, count: u64| match self.holders.get(holder as usize) {
+            Some(found) if found.level == Level::Process => match found.shares {
+                Some(shares) => u128::from(shares) * ONE,
+                None => u128::from(count) * ONE,
+            },
+            _ => u128::from(count) * ONE,
+        };
+        let mut together = 0;
+        let mut own = ONE;
+        for (holder, count) in self.fss_runnable(self.fss_part(thread)) {
+            if self.project_of(holder) == project {
+                let heavy = weigh(holder, count);
+                together += heavy;
+                if self.thread(thread).holder == Some(holder) {
+                    own = heavy / u128::from(count);
+                }
+            }
+        }
+        if own == 0 { 0 } else { together.max(ONE) * ONE / own }
+    }
+
+    /// Whether a thread may only have what nobody else wants: its process, its project or its zone has no shares.
+    fn fss_has_none(&self, thread: u32) -> bool {
+        self.holders_of(thread).any(|holder| self.holders[holder as usize].shares == Some(0))
+    }
+
+    /// A thread's user-mode priority, from what it and its project used.
+    fn fss_rank(&mut self, thread: u32) {
+        let (part, project) = (self.fss_part(thread), self.fss_project(thread));
+        let (beat, beside, none) = (self.beats(), self.fss_beside(thread), self.fss_has_none(thread));
+        let set = self.fss_set(part);
+        let (shusage, largest) = (set.projects.get(&project).map_or(0, |entry| entry.shusage), set.largest);
+        let state = self.fss(thread);
+        let ticks = std::mem::take(&mut state.ticks);
+        if none {
+            state.umdpri = 0;
+            return;
+        }
+        if state.decayed < beat {
+            state.decayed = beat;
+            state.fsspri = narrow(
+                u128::from(state.fsspri) * u128::from(decay(nice(state.upri))) / u128::from(DECAY_BASE),
+            );
+        }
+        let grown = u128::from(shusage).saturating_mul(beside).saturating_mul(u128::from(ticks)) >> 16;
+        state.fsspri = state.fsspri.saturating_add(narrow(grown));
+        let largest = largest.max(state.fsspri).max(1);
+        let sunk = u128::from(state.fsspri) * u128::from(TOP - 1) / u128::from(largest);
+        state.umdpri = TOP - u8::try_from(sunk).unwrap_or(TOP - 1);
+        self.fss_set(part).largest = largest;
+    }
+
+    fn fss_set(&mut self, part: u32) -> &mut FssSet {
+        let at = part as usize;
+        if self.fss.len() <= at {
+            self.fss.resize_with(at + 1, FssSet::default);
+        }
+        &mut self.fss[at]
+    }
+
+    /// A holder is given up.
+    pub(super) fn forget_usage(&mut self, holder: u32) {
+        for set in &mut self.fss {
+            set.projects.remove(&holder);
+        }
+    }
+
+    /// Usage is of sets and projects that exist.
+    pub(super) fn check_usage(&self) -> Result<(), String> {
+        let is_project = |number: u32| {
+            number == NOBODY || self.holders.get(number as usize).is_some_and(|h| h.level == Level::Project)
+        };
+        let projects = self.fss.iter().flat_map(|set| set.projects.keys());
+        if self.fss.len() > self.parts.len() || !projects.copied().all(is_project) {
+            return Err("the kernel counts what was used by what does not exist".into());
+        }
+        Ok(())
+    }
+
+    pub(super) fn fss_tick(&mut self, thread: u32) {
+        let (part, project) = (self.fss_part(thread), self.fss_project(thread));
+        let (hold, most) = (self.thread(thread).hold, self.tunables.hold_ticks);
+        let state = self.fss(thread);
+        state.ticks = state.ticks.saturating_add(1);
+        state.timeleft -= 1;
+        let (left, heavy) = (state.timeleft, weight(nice(state.upri)));
+        let usage = self.fss_set(part).projects.entry(project).or_default();
+        usage.ticks = usage.ticks.saturating_add(heavy);
+        if left <= 0 {
+            if hold && left > -most {
+                self.t(thread).asked_to_yield = true;
+                return;
+            }
+            self.fss_rank(thread);
+            let pri = i16::from(self.fss_seen(thread).umdpri);
+            if self.change_pri(thread, pri, End::Back) {
+                self.fss_refill(thread);
+            } else {
+                self.fss(thread).back = true;
+                self.surrender(thread);
+            }
+            return;
+        }
+        let t = self.thread(thread);
+        if t.state == RunState::Running && t.effective() < self.queues[t.cpu as usize].best {
+            self.fss(thread).back = true;
+            self.surrender(thread);
+        }
+    }
+
+    pub(super) fn fss_preempt(&mut self, thread: u32) {
+        if self.thread(thread).hold {
+            if self.fss_seen(thread).timeleft > -self.tunables.hold_ticks {
+                self.t(thread).asked_to_yield = true;
+                return self.enqueue(thread, End::Front);
+            }
+            self.t(thread).hold = false;
+        }
+        if std::mem::take(&mut self.fss(thread).back) {
+            self.fss_refill(thread);
+            self.enqueue(thread, End::Back);
+        } else {
+            self.enqueue(thread, End::Front);
+        }
+    }
+
+    pub(super) fn fss_wakeup(&mut self, thread: u32) {
+        self.fss(thread).back = false;
+        let end = self.end_by_tick(thread);
+        self.enqueue(thread, end);
+    }
+
+    pub(super) fn fss_yield(&mut self, thread: u32) {
+        if self.fss_seen(thread).timeleft <= 0 {
+            self.fss_rank(thread);
+            self.fss_refill(thread);
+            let pri = i16::from(self.fss_seen(thread).umdpri);
+            self.t(thread).pri = pri;
+        }
+        self.fss(thread).back = false;
+    }
+
+    pub(super) fn fss_child(&self, parent: FssState) -> FssState {
+        FssState { timeleft: i64::from(self.tables.fss.ticks()), ticks: 0, back: false, ..parent }
+    }
+
+    /// The child goes first; the parent loses nothing else.
+    pub(super) fn fss_forkret(&mut self, thread: u32) {
+        self.fss(thread).back = false;
+        self.enqueue(thread, End::Back);
+    }
+
+    /// Sets what the user may set.
+    pub(super) fn fss_set_params(&mut self, thread: u32, uprilim: i8, upri: i8) {
+        let uprilim = uprilim.clamp(-UPRI_MAX, UPRI_MAX);
+        let state = self.fss(thread);
+        (state.uprilim, state.upri) = (uprilim, upri.clamp(-UPRI_MAX, uprilim));
+        self.fss_rank(thread);
+        self.fss_move(thread);
+    }
+
+    /// The thread gets the priority that it was ranked at.
+    fn fss_move(&mut self, thread: u32) {
+        let pri = i16::from(self.fss_seen(thread).umdpri);
+        self.change_pri(thread, pri, End::Back);
+        self.surrender_if_worse(thread);
+    }
+
+    /// The update of each second: usage decays, and threads that wait for a processor or for a cap are ranked anew. Those that run are when their
+    /// slice ends.
+    pub(super) fn fss_update(&mut self) {
+        if self.fss.is_empty() && self.index.fss.is_empty() {
+            return;
+        }
+        self.fss_decay();
+        let waiting = self.queues.iter().filter(|queue| !queue.is_empty());
+        let waiting = waiting.flat_map(|queue| queue.threads(&self.threads));
+        let capped =
+            self.holders.iter().filter_map(|h| h.cap.as_ref()).flat_map(|c| c.waiting.iter().copied());
+        let shared = |thread: &u32| matches!(self.thread(*thread).class, ClassState::Fss(_));
+        let mut order: Vec<(u32, u32)> =
+            waiting.chain(capped).filter(shared).map(|n| (self.update_turn(n), n)).collect();
+        order.sort_unstable();
+        for (_, thread) in order {
+            let before = self.fss_seen(thread).umdpri;
+            self.fss_rank(thread);
+            if self.fss_seen(thread).umdpri != before {
+                self.fss_move(thread);
+            }
+        }
+    }
+
+    /// A thread of FSS becomes runnable, or stops being so.
+    pub(super) fn count_fss(&mut self, thread: u32, comes: bool) {
+        let place = (self.fss_part(thread), self.thread(thread).holder.unwrap_or(NOBODY));
+        let here = self.index.fss.entry(place).or_default();
+        *here = if comes { *here + 1 } else { here.saturating_sub(1) };
+        if *here == 0 {
+            self.index.fss.remove(&place);
+        }
+    }
+}
