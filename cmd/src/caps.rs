@@ -142,7 +142,7 @@ mod tests {
         let elapsed = Some(Nanos::from_secs(2));
         let row = row(&now, Some(&before), elapsed);
         assert_eq!(
-            table(elapsed, &[row.clone()]),
+            table(elapsed, std::slice::from_ref(&row)),
             "CAPS, over 2.000 s               SHARES   CAP%   USED%   LOST%   PERIODS\n\
              zone a\\u{1b}b                         -     50    50.0    50.0     19/20\n"
         );

@@ -77,7 +77,7 @@ mod tests {
     fn the_verdict_praises_nothing_that_is_not_told() {
         let (good, bad) = (RealTimeSetting::good("a", "x"), RealTimeSetting::delays("b", "y", "z"));
         let unknown = RealTimeSetting::unknown("c", "w");
-        assert_eq!(ready(&[good.clone()]), Some(true));
+        assert_eq!(ready(std::slice::from_ref(&good)), Some(true));
         assert_eq!(ready(&[good.clone(), unknown.clone()]), None);
         assert_eq!(ready(&[good.clone(), unknown.clone(), bad.clone()]), Some(false));
         let told = verdict(&[good, unknown, bad]);

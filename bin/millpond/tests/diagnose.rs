@@ -84,7 +84,7 @@ fn verdict_on(test: &str, pid: u32) -> Option<Value> {
     let mut command = millpond();
     command.args(["diagnose", "--for", "1s", "--json", &pid.to_string()]);
     let done = command.env("MILLPOND_STATE", state.path()).output().unwrap();
-    let said: Value = serde_json::from_str(&out(&done)).expect(&err(&done));
+    let said: Value = serde_json::from_str(&out(&done)).unwrap_or_else(|e| panic!("{e}: {}", err(&done)));
     if said["lck"].is_null() {
         println!("skipped: {test}: {}", said["missing"]);
         return None;

@@ -72,11 +72,10 @@ impl Look<'_> {
     /// The value of a word of the command line: empty for one without a value.
     fn booted(&self, name: &str) -> Option<String> {
         let line = self.proc("cmdline")?;
-        let found = line.split_whitespace().rev().find_map(|word| match word.split_once('=') {
-            Some((key, value)) => (key == name).then(|| value.to_owned()),
-            None => (word == name).then(String::new),
-        });
-        found
+        line.split_whitespace().rev().find_map(|word| {
+            let (key, value) = word.split_once('=').unwrap_or((word, ""));
+            (key == name).then(|| value.to_owned())
+        })
     }
 
     fn preemption(&self) -> RealTimeSetting {
