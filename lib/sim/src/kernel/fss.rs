@@ -203,7 +203,7 @@ impl Kernel {
                 }
             }
         }
-        if own == 0 { 0 } else { together.max(ONE) * ONE / own }
+        (together.max(ONE) * ONE).checked_div(own).unwrap_or_default()
     }
 
     /// Whether a thread may only have what nobody else wants: its process, its project or its zone has no shares.
