@@ -4,13 +4,10 @@ use super::own::simulation;
 use super::shell::{Shell, Trouble};
 use super::words::Line;
 use crate::ctx::Ctx;
-use millpond_session::{FILTERS, Filters, Output, SYSTEM_FILE, filter_named};
+use millpond_session::{FILTERS, Filters, NULL_FILE, Output, SYSTEM_FILE, filter_named};
 
 /// The files of a simulated machine that a line may write.
 const INSIDE: [&str; 1] = [SYSTEM_FILE];
-
-/// What is written there is gone.
-const NOWHERE: &str = "/dev/null";
 
 /// Does what a line says. `false`: its command failed, and has said so. Words of [`Trouble`] count through all words of the line.
 pub fn run(shell: &mut Shell, line: &Line, ctx: &mut Ctx<'_>) -> Result<bool, Trouble> {
@@ -41,7 +38,7 @@ pub fn run(shell: &mut Shell, line: &Line, ctx: &mut Ctx<'_>) -> Result<bool, Tr
     };
     match &line.target {
         None => ctx.out.text(&out),
-        Some(target) if target.file.text == NOWHERE => {}
+        Some(target) if target.file.text == NULL_FILE => {}
         Some(target) => {
             let simulation = simulation(shell)?;
             let before = if target.appends { simulation.file(&target.file.text) } else { None };
@@ -71,7 +68,7 @@ fn check(line: &Line) -> Result<(), Trouble> {
         }
     }
     match &line.target {
-        Some(target) if !INSIDE.contains(&target.file.text.as_str()) && target.file.text != NOWHERE => {
+        Some(target) if !INSIDE.contains(&target.file.text.as_str()) && target.file.text != NULL_FILE => {
             let what = format!(
                 "cannot write {}: of the simulated machine's files only {SYSTEM_FILE} can be written",
                 target.file.text

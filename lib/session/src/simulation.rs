@@ -64,7 +64,13 @@ pub struct NoSuchProcess(pub Pid);
 #[error("there is no zone {0}")]
 pub struct NoSuchZone(pub String);
 
-/// What of a text for the file of tunables ([`millpond_sim::boot::SYSTEM_FILE`]) has no effect.
+/// The file of tunables that a simulated machine reads at boot.
+pub const SYSTEM_FILE: &str = "/etc/system";
+
+/// The file of a simulated machine that forgets what is written to it.
+pub const NULL_FILE: &str = "/dev/null";
+
+/// What of a text for the file of tunables ([`crate::SYSTEM_FILE`]) has no effect.
 #[must_use]
 pub fn settings_without_effect(text: &str) -> Vec<NoEffect> {
     millpond_sim::tables::Tunables::default().with_settings(text).1
@@ -263,7 +269,7 @@ impl Simulation<'_> {
     pub fn reboot(&self) -> Vec<NoEffect> {
         self.0.edit(|s| {
             let pools = s.tables.pools.is_some();
-            let (mut new, without) = s.rebooted();
+            let (mut new, without) = s.rebooted(SYSTEM_FILE);
             // Pools that are on are on at the next boot, as Solaris keeps their service.
             if pools {
                 new.services.insert(Service::Pools);

@@ -10,9 +10,6 @@ use crate::workloads::Load;
 use millpond_formats::system_file::{self, Setting};
 use millpond_model::{ClassParams, ClassRequest, Pid};
 
-/// The file of tunables that is read at boot.
-pub const SYSTEM_FILE: &str = "/etc/system";
-
 /// What is wrong with a line of that file: its place, and why it has no effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoEffect {
@@ -34,7 +31,7 @@ pub const TUNABLES: [(&str, i64, i64); 5] = [
 ];
 
 impl Tunables {
-    /// These, with what a text of [`SYSTEM_FILE`] sets, and what of it has no effect.
+    /// These, with what a text of the file of tunables sets, and what of it has no effect.
     #[must_use]
     pub fn with_settings(self, text: &str) -> (Tunables, Vec<NoEffect>) {
         let (settings, faults) = system_file::parse(text);
@@ -73,11 +70,11 @@ impl Tunables {
 }
 
 impl SimState {
-    /// The machine as it is when it has booted again, and what of its [`SYSTEM_FILE`] has no effect.
+    /// The machine as it is when it has booted again, and what of its file of tunables, which has this name, has no effect.
     #[must_use]
-    pub fn rebooted(&self) -> (SimState, Vec<NoEffect>) {
+    pub fn rebooted(&self, system_file: &str) -> (SimState, Vec<NoEffect>) {
         let own = self.own_tunables.unwrap_or(self.tunables);
-        let text = self.files.get(SYSTEM_FILE).map(String::as_str).unwrap_or_default();
+        let text = self.files.get(system_file).map(String::as_str).unwrap_or_default();
         let (tunables, without) = own.with_settings(text);
         let hardware = self.kernel.hardware().clone();
         let mut new = SimState::booted(&self.name, self.topology.clone(), hardware, self.wall(), tunables);
@@ -198,13 +195,13 @@ mod tests {
         let machine = SimMachine::named("smartos-2").unwrap();
         machine.sleep_until(Nanos::from_secs(5));
         machine.edit(|s| {
-            s.files.insert(SYSTEM_FILE.to_owned(), "set ts_dispatch_extended=1\n".to_owned());
+            s.files.insert("/etc/system".to_owned(), "set ts_dispatch_extended=1\n".to_owned());
             s.tables.default_class = Some(Class::Fx);
             s.tables.processors.get_mut(&CpuId(1)).unwrap().state = State::NoIntr;
         });
         let load = crate::workloads::Load::parse(&["spin".to_owned()]).unwrap();
         machine.start_load(&load);
-        let (new, none) = machine.view(SimState::rebooted);
+        let (new, none) = machine.view(|s| s.rebooted("/etc/system"));
         assert_eq!((none, new.now(), new.check()), (vec![], Nanos(0), Ok(())));
         assert_eq!(new.booted.0, machine.booted().0 + 5);
         assert_eq!(new.tables.processors[&CpuId(1)].state, State::OnLine);
@@ -219,6 +216,6 @@ mod tests {
         // A line that is taken out again has no effect any more.
         let mut again = new.clone();
         again.files.clear();
-        assert_eq!(again.rebooted().0.tunables, Tunables::default());
+        assert_eq!(again.rebooted("/etc/system").0.tunables, Tunables::default());
     }
 }
