@@ -28,8 +28,7 @@ pub fn wait_until(clock: &dyn Clock, stop: &AtomicBool, due: Nanos, ctx: &mut Ct
     let ended = |now: Nanos| now >= due || stop.load(Ordering::Relaxed);
     let mut now = begun;
     while !ended(now) {
-        ctx.err.text(&remaining(&ctx.prog, due - now));
-        ctx.err.flush();
+        show_remaining(due - now, ctx);
         clock.sleep_until(due.min(now + SHOWN_EVERY));
         now = clock.now();
     }
@@ -40,8 +39,7 @@ pub fn wait_until(clock: &dyn Clock, stop: &AtomicBool, due: Nanos, ctx: &mut Ct
 pub fn wait_toward(clock: &dyn Clock, look: Nanos, end: Nanos, ctx: &mut Ctx<'_>) {
     let now = clock.now();
     if ctx.shows_progress && end != Nanos(u64::MAX) && end > now {
-        ctx.err.text(&remaining(&ctx.prog, end - now));
-        ctx.err.flush();
+        show_remaining(end - now, ctx);
     }
     clock.sleep_until(end.min(now + look));
 }
@@ -49,14 +47,21 @@ pub fn wait_toward(clock: &dyn Clock, look: Nanos, end: Nanos, ctx: &mut Ctx<'_>
 /// Takes the line of progress away.
 pub fn wait_ends(ctx: &mut Ctx<'_>) {
     if ctx.shows_progress {
-        ctx.err.text("\r\x1b[K");
+        ctx.err.control(LINE_START);
+        ctx.err.control(REST_OF_LINE);
         ctx.err.flush();
     }
 }
 
-/// The line of progress, over the one before: whole seconds, counted up.
-fn remaining(prog: &str, left: Nanos) -> String {
-    format!("\r{prog}: report in {} s\x1b[K", left.0.div_ceil(1_000_000_000))
+const LINE_START: &str = "\r";
+const REST_OF_LINE: &str = "\x1b[K";
+
+/// Shows the line of progress over the one before: whole seconds, rounded up.
+fn show_remaining(left: Nanos, ctx: &mut Ctx<'_>) {
+    ctx.err.control(LINE_START);
+    ctx.err.text(&format!("{}: report in {} s", ctx.prog, left.0.div_ceil(1_000_000_000)));
+    ctx.err.control(REST_OF_LINE);
+    ctx.err.flush();
 }
 
 /// How often a command reports.

@@ -5,6 +5,7 @@
 mod captured;
 
 use captured::{Captured, PROGRAM, err, millpond, out, run};
+use millpond_session::{MachineName, OpenOptions as OpenSession, Session};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -248,8 +249,10 @@ fn who_waits_for_a_file_is_told_for_whom() {
     assert_eq!(on(&["pooladm", "-e"]).status.code(), Some(0));
     let name = path.display().to_string();
     assert_eq!(on(&["poolcfg", "-c", "discover", &name]).status.code(), Some(0));
-    let held = File::open(&path).unwrap();
-    held.lock().unwrap();
+    let machine = MachineName::Simulated("x4200".into());
+    let session = Session::open(&OpenSession { machine, ..OpenSession::default() }).unwrap();
+    let file = session.pools_file(Some(&name));
+    let held = file.lock(&mut |who| panic!("{who:?} holds the file")).unwrap();
     let mut waiting = millpond();
     waiting.args(["poolcfg", "--machine", "x4200", "-c", "create pool web", &name]);
     let mut waiting = waiting.stderr(std::process::Stdio::piped()).spawn().unwrap();

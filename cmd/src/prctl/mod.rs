@@ -36,6 +36,7 @@
 //! -x         delete the value; with -v only if it is that one. What was there before it was set first is there again
 //! -v VALUE   a number; K, M, G, T, P, E stand for factors of a thousand
 //! -t TYPE    privileged (as without -t) or system, of which -t shows that line only; there are no basic values
+//! -p PID     the process of a basic value; refused, because shares and caps have none
 //! -P         lines for scripts: name, type, value, flag, action, recipient, with whole numbers
 //! -e, -d ACTION   switch an action on or off: shares have none, and a cap always denies, so that only -e deny on a cap
 //!                 succeeds

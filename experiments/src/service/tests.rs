@@ -89,7 +89,12 @@ fn every_arm_answers_what_arrives_and_weights_are_left_out() {
         assert!(value("p50 of response times", arm).unwrap() >= 2.0, "{arm}");
     }
     assert_eq!(value("p99 of response times", "cpu.weight"), None);
-    assert!(found.notes.iter().any(|note| note.starts_with("cpu.weight is left out: a simulated machine")));
+    assert!(
+        found
+            .notes
+            .iter()
+            .any(|note| note.starts_with("cpu.weight is left out: simulated threads are in class TS"))
+    );
     assert_eq!(value("work of the batch", "alone"), None);
     // The service uses two processors; a cap leaves four, and so does a set of at least four.
     let batch = |arm| value("work of the batch", arm).unwrap();

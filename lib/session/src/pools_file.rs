@@ -12,6 +12,7 @@ use crate::output::reason;
 use crate::place::usual_dir;
 use crate::{Kind, Session};
 use millpond_linux::{Replacing, has_name, make_state_dir, open_lock_file, replace_file};
+use millpond_model::printable;
 use millpond_sim::SimMachine;
 use std::fs::{self, File, TryLockError};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -294,7 +295,7 @@ fn called(processes: &Path, pid: u32) -> String {
     let name = fs::read_to_string(processes.join(pid.to_string()).join("comm")).unwrap_or_default();
     match name.trim() {
         "" => format!("process {pid}"),
-        name => format!("process {pid} ({name})"),
+        name => format!("process {pid} ({})", printable(name)),
     }
 }
 

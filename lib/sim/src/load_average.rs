@@ -33,10 +33,10 @@ pub struct LoadAverage {
 }
 
 impl LoadAverage {
-    /// Whether nothing ever ran.
+    /// Whether no second is over yet.
     #[must_use]
     pub fn is_none(&self) -> bool {
-        self.averages == [0; 3]
+        self.at == 0
     }
 
     /// The next moment at which they change.

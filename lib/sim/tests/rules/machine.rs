@@ -245,8 +245,8 @@ fn what_is_loaded_must_make_sense() {
     assert_eq!(load("{"), "line 1, column 1: EOF while parsing an object");
     let saved = SimMachine::named("smartos-2").unwrap().save();
     assert_eq!(
-        load(&saved.replace("\"format\":3", "\"format\":7")),
-        "it was saved in format 7; this program understands format 3"
+        load(&saved.replace("\"format\":4", "\"format\":7")),
+        "it was saved in format 7; this program understands format 4"
     );
     assert_eq!(
         load(&saved.replacen("\"set\":0", "\"set\":3", 1)),
