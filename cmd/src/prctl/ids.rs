@@ -54,8 +54,8 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Reads them. Numbers are those of `prstat` where it has one for a name; else zones have their lines of `millpond zones`, and projects their places among
-    /// the projects.
+    /// Reads them. Where the machine does not number them itself, zones have their lines of `millpond zones`, and projects the numbers of `prstat`, or
+    /// else their places among the projects.
     pub(super) fn read(machine: &dyn Machine, controls: &dyn Controls) -> Result<Directory, Failure> {
         let options = CensusOptions { places: true, ..CensusOptions::default() };
         let roster = machine.census().ok().and_then(|census| census.list(options).ok()).unwrap_or_default();
@@ -74,8 +74,10 @@ impl Directory {
         let (mut directory, mut taken) =
             (Directory { projects: Vec::new(), zones: Vec::new(), tasks }, BTreeSet::new());
         for holder in all.into_iter().map(|one| one.holder) {
-            match holder {
-                ControlHolder::Project(name) => {
+            match (controls.number(&holder), holder) {
+                (Some(id), ControlHolder::Project(name)) => directory.projects.push((id, name)),
+                (Some(id), ControlHolder::Zone(name)) => directory.zones.push((id, name)),
+                (None, ControlHolder::Project(name)) => {
                     let known = projects.get(&name).copied().filter(|id| taken.insert(*id));
                     let free =
                         || (0..).find(|id| !projects.values().any(|is| is == id) && !taken.contains(id));
@@ -83,11 +85,11 @@ impl Directory {
                     taken.insert(id);
                     directory.projects.push((id, name));
                 }
-                ControlHolder::Zone(name) => {
+                (None, ControlHolder::Zone(name)) => {
                     let id = lines.get(&name).or_else(|| zones.get(&name)).copied();
                     directory.zones.push((id.unwrap_or(u64::MAX), name));
                 }
-                ControlHolder::Process(_) => {}
+                (_, ControlHolder::Process(_)) => {}
             }
         }
         Ok(directory)

@@ -209,7 +209,7 @@ impl Work<'_> {
                 self.control(Control::CpuShares, shares, "cpu-shares", changer, ctx)
             }
             Command::Remove(Resource::CappedCpu) => {
-                self.exists("capped-cpu", self.has()?.cap.is_some(), true)?;
+                self.removable("capped-cpu", self.has()?.cap.is_some())?;
                 self.control(Control::CpuCap, None, "capped-cpu", changer, ctx)
             }
             Command::Dedicate { ncpus, importance, selected } => {
@@ -225,7 +225,7 @@ impl Work<'_> {
                 self.dedicate(to, changer, ctx)
             }
             Command::Remove(Resource::DedicatedCpu) => {
-                self.exists("dedicated-cpu", self.has()?.dedicated.is_some(), true)?;
+                self.removable("dedicated-cpu", self.has()?.dedicated.is_some())?;
                 let state = self
                     .state()?
                     .ok_or_else(|| self.complaint("remove", "dedicated-cpu", "pools are disabled"))?;
@@ -252,6 +252,10 @@ impl Work<'_> {
                 .hint(format!("add {resource} makes one"))),
             _ => Ok(()),
         }
+    }
+
+    fn removable(&self, resource: &str, is: bool) -> Result<(), Complaint> {
+        if is { Ok(()) } else { Err(self.complaint("remove", resource, "it has none")) }
     }
 
     fn excludes(&self, this: &str, other: &str, has_other: bool) -> Result<(), Complaint> {

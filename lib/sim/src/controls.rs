@@ -36,6 +36,17 @@ impl Controls for SimMachine {
         self.view(|s| controlled(s, holder))
     }
 
+    fn number(&self, holder: &ControlHolder) -> Option<u64> {
+        self.view(|s| match holder {
+            // A zone that runs has the number of the machine's file.
+            ControlHolder::Zone(name) => s.zone_id(name).map(u64::from),
+            ControlHolder::Project(_) | ControlHolder::Process(_) => match number(s, holder).ok()? {
+                HolderId::Project(id) | HolderId::Zone(id) => Some(u64::from(id)),
+                HolderId::Process(pid) => Some(u64::from(pid.0)),
+            },
+        })
+    }
+
     fn holders_of(&self, pid: Pid) -> Result<Vec<ControlHolder>, Refusal> {
         self.view(|s| {
             let process = s.tables.processes.get(&pid);
@@ -101,10 +112,14 @@ fn number(state: &SimState, holder: &ControlHolder) -> Result<HolderId, Refusal>
     match holder {
         ControlHolder::Project(name) => {
             let found = state.tables.projects.iter().find(|(_, project)| project.name == *name);
-            found.map(|(id, _)| HolderId::Project(*id)).ok_or_else(|| refuse(Reason::NoSuchProject))
+            found.map(|(id, _)| HolderId::Project(*id)).ok_or_else(|| {
+                let names: Vec<&str> = state.tables.projects.values().map(|one| one.name.as_str()).collect();
+                refuse(Reason::NoSuchProject).hint(format!("there are {}", names.join(", ")))
+            })
         }
         ControlHolder::Zone(name) => {
-            state.zone_number(name).map(HolderId::Zone).ok_or_else(|| refuse(Reason::NoSuchZone))
+            let found = state.zone_number(name).map(HolderId::Zone);
+            found.ok_or_else(|| refuse(Reason::NoSuchZone).hint("millpond zones lists them"))
         }
         ControlHolder::Process(pid) => {
             let exists = state.tables.processes.contains_key(pid);

@@ -153,13 +153,11 @@ impl Dispatcher for SimMachine {
 
     fn scheduled(&self) -> Result<Vec<Scheduled>, Refusal> {
         Ok(self.view(|s| {
-            let zone = |name: &str| s.zones.iter().position(|zone| zone == name);
             let one = |(pid, p): (&Pid, &crate::tables::ProcessRecord)| {
-                let zoneid = zone(&p.zone).and_then(|at| u32::try_from(at).ok());
                 let ids = ProcessIds {
                     uid: Some(0),
                     gid: Some(0),
-                    zoneid,
+                    zoneid: s.zone_id(&p.zone),
                     projid: Some(p.project),
                     ..ProcessIds::default()
                 };

@@ -77,6 +77,12 @@ pub trait Controls {
     /// [`Refusal`]: there is no such project, zone or process.
     fn controlled(&self, holder: &ControlHolder) -> Result<Controlled, Refusal>;
 
+    /// The number of a project or a zone, where the machine numbers them itself. `None`: it has names only, or there is no such holder.
+    fn number(&self, holder: &ControlHolder) -> Option<u64> {
+        let _ = holder;
+        None
+    }
+
     /// The holders whose controls apply to a process: itself, its project, its zone, as far as it has them.
     ///
     /// # Errors
