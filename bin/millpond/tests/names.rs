@@ -53,9 +53,8 @@ fn no_listing_is_changed_by_what_threads_and_groups_are_called() {
     for listing in listings {
         let ended = root.run(listing);
         let said = out(&ended) + &err(&ended);
-        let is_obeyed = |c: &char| {
-            c.is_control() && *c != '\n' && *c != '\t' || matches!(c, '\u{202a}'..='\u{202e}')
-        };
+        let is_obeyed =
+            |c: &char| c.is_control() && *c != '\n' && *c != '\t' || matches!(c, '\u{202a}'..='\u{202e}');
         assert_eq!(said.chars().find(is_obeyed), None, "{listing:?}: {said:?}");
         for forged in ["row", "0 forged"] {
             assert!(!said.lines().any(|line| line.starts_with(forged)), "{listing:?}: {said}");

@@ -48,6 +48,9 @@ use topology::{BoardDescription, CacheDescription, CoreDescription, LgroupDescri
 /// More processors than any machine has had; it bounds what a typing error can allocate.
 const PROCESSORS_MAX: u32 = 16_384;
 
+/// The same for chips. How far memory is from each is a table of their square.
+const CHIPS_MAX: u32 = 1024;
+
 /// The same for threads, of all described processes together.
 const THREADS_MAX: u32 = 65_536;
 

@@ -71,6 +71,10 @@ fn mistakes_are_reported_with_their_place() {
         "small.json:3:3: chips, cores and strands make 0 processors; 1 to 16384 are possible"
     );
     assert_eq!(
+        error(&SMALL.replace("\"chips\": 2", "\"chips\": 1025")),
+        "small.json:3:3: there are 1025 chips; 1 to 1024 are possible"
+    );
+    assert_eq!(
         error(&SMALL.replace(": 2", ": 4294967295")),
         "small.json:3:3: chips, cores and strands make 18446744073709551615 processors; 1 to 16384 are possible"
     );
@@ -104,6 +108,7 @@ fn strands_that_stand_nowhere_or_twice_are_named() {
     for (from, to, why) in [
         ("[2, 3]", "[1, 2]", "strand 1 is in cores 0 and 1; leave it out of one of them"),
         ("[2, 3]", "[2, 2]", "strand 2 is in core 1 twice; leave one out"),
+        ("[2, 3]", "[2, 4294967295]", "core 1 has a strand 4294967295; strands are numbered up to 1048576"),
         ("[2, 3]", "[]", "core 1 has no strand; name one, or leave the core out"),
         (
             "\"chip\": 1",

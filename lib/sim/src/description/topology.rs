@@ -1,8 +1,8 @@
 //! Where processors, caches and memory of a machine file stand.
 
-use super::{Description, PROCESSORS_MAX, Wrong};
+use super::{CHIPS_MAX, Description, PROCESSORS_MAX, Wrong};
 use millpond_model::{
-    Cache, CacheKind, ChipId, CoreId, CoreKind, CpuId, CpuSet, Lgroup, LgrpId, Processor, Topology,
+    CPU_MAX, Cache, CacheKind, ChipId, CoreId, CoreKind, CpuId, CpuSet, Lgroup, LgrpId, Processor, Topology,
 };
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,7 +59,11 @@ type Stand = (u32, Vec<u32>);
 
 pub(super) fn topology(d: &Description) -> Result<Topology, Wrong> {
     let cores = if d.cores.is_empty() { counted(d)? } else { named(d)? };
-    let chips = cores.iter().map(|(chip, _)| chip + 1).max().unwrap_or(0);
+    let chips = cores.iter().map(|(chip, _)| chip.saturating_add(1)).max().unwrap_or(0);
+    if chips > CHIPS_MAX {
+        let place = if d.cores.is_empty() { "chips" } else { "cores" };
+        return Err((place, format!("there are {chips} chips; 1 to {CHIPS_MAX} are possible")));
+    }
     let groups = groups(d, chips)?;
     let lgroup_of = lgroup_of_chip(&groups, chips)?;
     let mut processors = Vec::new();
@@ -121,6 +125,11 @@ fn named(d: &Description) -> Result<Vec<Stand>, Wrong> {
             return Err(("cores", format!("core {number} has no strand; name one, or leave the core out")));
         }
         for strand in &core.strands {
+            if *strand > CPU_MAX {
+                let what =
+                    format!("core {number} has a strand {strand}; strands are numbered up to {CPU_MAX}");
+                return Err(("cores", what));
+            }
             if let Some(other) = seen.insert(*strand, number) {
                 let what = if other == number {
                     format!("strand {strand} is in core {number} twice; leave one out")
