@@ -80,8 +80,9 @@ const fn cpu_model(series: Series) -> &'static str {
     }
 }
 
-/// What a kernel and its caches need, and what each CPU adds.
-const MEMORY_MB: u32 = 384;
+/// What a kernel, its caches and the image need, and what each CPU adds. The kernel gives the image half of it at most; our programs, built for tests,
+/// are 180 MB.
+const MEMORY_MB: u32 = 768;
 const MEMORY_PER_CPU_MB: u32 = 24;
 
 /// Kernel options of every guest. A panic resets at once, which `-no-reboot` turns into an exit; an oops is a panic. Warnings
