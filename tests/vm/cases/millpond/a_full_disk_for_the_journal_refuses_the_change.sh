@@ -1,7 +1,7 @@
 # leaves: nothing
 . /words.sh
 mkdir tiny
-mount -t tmpfs -o size=4k,nr_inodes=3 tmpfs tiny
+mount -t tmpfs -o size=4k,nr_inodes=3,mode=755 tmpfs tiny
 dd if=/dev/zero of=tiny/full bs=4096 count=2 2>/dev/null || true
 export MILLPOND_STATE=$PWD/tiny
 state before

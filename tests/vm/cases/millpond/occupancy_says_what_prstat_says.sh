@@ -10,7 +10,7 @@ two=$!
 
 # all OPTION...: the last column of the report of occupancy.
 all() {
-    need occupancy "$@" "$one,$two" 3 1
+    need millpond occupancy "$@" "$one,$two" 3 1
     figure=$(echo "$said" | awk '$1 ~ /^[0-9]+,/ { print $NF }')
 }
 between() {

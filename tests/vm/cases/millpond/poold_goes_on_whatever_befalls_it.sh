@@ -4,7 +4,7 @@
 
 # Its own disk, which will be full.
 mkdir small
-mount -t tmpfs -o size=256k tmpfs small
+mount -t tmpfs -o size=256k,mode=755 tmpfs small
 export MILLPOND_STATE=$PWD/small
 state before
 web_of 2

@@ -2,7 +2,7 @@
 . /words.sh
 state before
 mkdir home
-chmod 777 home
+chown nobody home
 cat >as_nobody <<'END'
 set -eu
 export MILLPOND_STATE=$PWD/home/state
