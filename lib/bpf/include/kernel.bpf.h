@@ -83,6 +83,16 @@ struct work_struct {
 	void *func;
 };
 
+/* What an iterator over threads is called with. */
+struct seq_file;
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+
 #pragma clang attribute pop
 
 /* Arguments of a tracepoint, in its order. */

@@ -113,36 +113,27 @@ fn write_subtree(path: &Path, text: &str) -> Result<(), KnobError> {
     let enabled = on.iter().any(|c| c == "cpuset");
     let cpu = on.iter().any(|c| c == "cpu");
     for child in child_dirs(path.parent().unwrap_or(path)) {
-        give_cpu(&child, cpu).map_err(knob_error)?;
+        give(&child, CPU_FILES, cpu).map_err(knob_error)?;
     }
     for child in child_dirs(path.parent().unwrap_or(path)) {
-        give_cpuset(&child, enabled).map_err(knob_error)?;
+        give(&child, CPUSET_FILES, enabled).map_err(knob_error)?;
     }
     Ok(())
 }
 
-fn give_cpuset(dir: &Path, enabled: bool) -> std::io::Result<()> {
-    for (name, text) in [
-        ("cpuset.cpus", ""),
-        ("cpuset.mems", ""),
-        ("cpuset.cpus.exclusive", ""),
-        ("cpuset.cpus.partition", "member\n"),
-    ] {
-        let file = dir.join(name);
-        if enabled && !file.exists() {
-            fs::write(file, text)?;
-        } else if !enabled && file.exists() {
-            fs::remove_file(file)?;
-        }
-    }
-    Ok(())
-}
+const CPUSET_FILES: &[(&str, &str)] = &[
+    ("cpuset.cpus", ""),
+    ("cpuset.mems", ""),
+    ("cpuset.cpus.exclusive", ""),
+    ("cpuset.cpus.partition", "member\n"),
+];
 
-const CPU_FILES: [(&str, &str); 3] =
-    [("cpu.weight", "100\n"), ("cpu.max", "max 100000\n"), ("cpu.idle", "0\n")];
+const CPU_FILES: &[(&str, &str)] =
+    &[("cpu.weight", "100\n"), ("cpu.max", "max 100000\n"), ("cpu.idle", "0\n")];
 
-fn give_cpu(dir: &Path, enabled: bool) -> std::io::Result<()> {
-    for (name, text) in CPU_FILES {
+/// Gives a group the files of a controller with what they have at first, or takes them away.
+fn give(dir: &Path, files: &[(&str, &str)], enabled: bool) -> std::io::Result<()> {
+    for (name, text) in files {
         let file = dir.join(name);
         if enabled && !file.exists() {
             fs::write(file, text)?;
@@ -198,8 +189,8 @@ pub(crate) fn make_cpu_group(tree: &CpuTree, path: &str) -> std::io::Result<()> 
     }
     let on = fs::read_to_string(dir.parent().unwrap_or(&dir).join("cgroup.subtree_control"));
     let on = on.unwrap_or_default();
-    give_cpu(&dir, lists_cpu(&on))?;
-    give_cpuset(&dir, lists_cpuset(&on))
+    give(&dir, CPU_FILES, lists_cpu(&on))?;
+    give(&dir, CPUSET_FILES, lists_cpuset(&on))
 }
 
 /// Moves a process in the hierarchy of the CPU controller.
@@ -300,8 +291,8 @@ pub(crate) fn make_group(os: &Os, path: &str) -> Result<(), KnobError> {
     if !os.hierarchy.is_v1() {
         let parent = dir.parent().unwrap_or(&dir);
         let on = fs::read_to_string(parent.join("cgroup.subtree_control")).unwrap_or_default();
-        give_cpuset(&dir, lists_cpuset(&on)).map_err(knob_error)?;
-        give_cpu(&dir, lists_cpu(&on)).map_err(knob_error)?;
+        give(&dir, CPUSET_FILES, lists_cpuset(&on)).map_err(knob_error)?;
+        give(&dir, CPU_FILES, lists_cpu(&on)).map_err(knob_error)?;
     }
     Ok(())
 }

@@ -197,14 +197,6 @@ struct pt_regs___m {
 	unsigned long orig_ax;
 #endif
 };
-struct seq_file;
-struct bpf_iter_meta {
-	struct seq_file *seq;
-};
-struct bpf_iter__task {
-	struct bpf_iter_meta *meta;
-	struct task_struct *task;
-};
 
 #pragma clang attribute pop
 

@@ -83,14 +83,6 @@ struct task_struct___r {
 	struct task_struct___r *group_leader;
 	struct task_struct___r *real_parent;
 };
-struct seq_file;
-struct bpf_iter_meta {
-	struct seq_file *seq;
-};
-struct bpf_iter__task {
-	struct bpf_iter_meta *meta;
-	struct task_struct *task;
-};
 
 #pragma clang attribute pop
 
