@@ -2,10 +2,19 @@
 # leaves: nothing
 . /words.sh
 state before
-# One holds the lock for good: the other gives up after a while, and reading goes on.
+# Whoever holds the top of the tree, which every user can open, holds up nobody.
 flock -F $root sleep 1000 &
-holder=$!
+other=$!
 within 10 sh -c "! flock -n $root true"
+need psrset -c 2
+need psrset -d 1
+kill $other
+wait $other || true
+# One holds the writers' lock for good: the other gives up after a while, and reading goes on.
+lock=/run/millpond/writer.lock
+flock -F $lock sleep 1000 &
+holder=$!
+within 10 sh -c "! flock -n $lock true"
 need psrinfo
 need psrset
 refused 1 psrset -c 2 <<END
