@@ -59,6 +59,13 @@ pub enum Fault {
         /// Of which element.
         element: &'static str,
     },
+    /// An element has more of something than is read.
+    TooMany {
+        /// Of what: `attributes`.
+        what: &'static str,
+        /// The most.
+        most: usize,
+    },
     /// There is text between elements.
     Text {
         /// Of which element.
@@ -176,6 +183,7 @@ impl fmt::Display for Fault {
             Fault::Missing { attribute, element } => {
                 write!(f, "`{element}` lacks its attribute `{attribute}`")
             }
+            Fault::TooMany { what, most } => write!(f, "there are more than {most} {what}"),
             Fault::Text { element } => write!(f, "there is text in `{element}`, which holds elements only"),
             Fault::PropertyName(name) => write!(f, "`{name}` cannot be the name of a property in a file"),
             Fault::Twice { property } => write!(f, "{property} is there twice"),
@@ -230,6 +238,7 @@ impl Fault {
                 super::schema::attribute_names(element).join(", ")
             ),
             Fault::Missing { attribute, .. } => format!("write {attribute}=\"…\""),
+            Fault::TooMany { what, .. } => format!("take out the {what} that no pool, set or CPU has"),
             Fault::Text { .. } => "put it into a comment, <!-- … -->, or take it out".into(),
             Fault::PropertyName(_) => "a name is a letter or _, then letters, digits, dots, - and _".into(),
             Fault::Twice { .. } => "take out one of them".into(),

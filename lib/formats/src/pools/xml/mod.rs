@@ -9,13 +9,14 @@
 //! # How it is read
 //!
 //! ```text
-//!   text ──▶ prolog: which DTD? ──▶ tree ──▶ what the DTD says ──▶ what holds between elements ──▶ PoolsConf
-//!            (no declarations)              (schema, read)        (check)
+//!   text ──▶ prolog: which DTD? ──▶ bounds ──▶ tree ──▶ what the DTD says ──▶ what holds between elements ──▶ PoolsConf
+//!            (no declarations)                         (schema, read)        (check)
 //! ```
 //!
 //! The DTD is never fetched, here or elsewhere: what it says stands in `schema`, and a test compares both. A file that
-//! declares things of its own is refused before anything in it is expanded, so that it cannot make itself large. What is wrong
-//! comes with its line and column ([`XmlError`]) and a remedy.
+//! declares things of its own is refused before anything in it is expanded, so that it cannot make itself large. One element has 64 attributes
+//! and 1,000 properties at most (`bounds`), so that reading takes time in proportion to the text. What is wrong comes with its line and column
+//! ([`XmlError`]) and a remedy.
 //!
 //! A missing `pset.size` is counted, and a wrong one is corrected. A pool that refers to several sets keeps the first one. Text in `pool` and
 //! `comp`, which the DTD allows, says nothing and is lost, as are comments and `a-dtype`.
@@ -25,6 +26,7 @@
 //! The same checks come first: what is written can be read, is the same configuration then, and is valid by the DTD. Temporary
 //! elements are left out. A pool that is not, but whose set is, gets the default set.
 
+mod bounds;
 mod check;
 mod fault;
 mod prolog;

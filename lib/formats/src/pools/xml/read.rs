@@ -1,5 +1,6 @@
 //! From the text of a file to its configuration.
 
+use super::bounds::{self, PROPERTIES_MAX};
 use super::check::check;
 use super::prolog::{self, BLANKS};
 use super::schema::{PROPERTY, TYPES, attribute_of, attributes, children, is_mixed, tag};
@@ -10,7 +11,7 @@ use millpond_model::pools::{
     CpuNode, ElementKind, PoolNode, PoolsConf, PropValue, Props, PsetNode, ValueType, rule,
 };
 use roxmltree::{Document, Node, NodeType, ParsingOptions};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Understands the file of a configuration.
 ///
@@ -30,6 +31,7 @@ type Wrong = (usize, Fault);
 
 fn understood(text: &str) -> Result<PoolsConf, Wrong> {
     let doctype = prolog::doctype(text)?;
+    bounds::check(text)?;
     let options = ParsingOptions { allow_dtd: doctype.is_some(), ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options).map_err(|e| malformed(text, &e))?;
     let root = document.root_element();
@@ -208,6 +210,9 @@ fn read_property(node: Node<'_, '_>, element: &mut Element) -> Result<(), Wrong>
     if attribute_of(kind, name).is_some() {
         return Err((name_at, Fault::IsAttribute { property, element: tag(kind) }));
     }
+    if element.places.len() > PROPERTIES_MAX {
+        return Err((name_at, Fault::TooMany { what: "properties", most: PROPERTIES_MAX }));
+    }
     if element.places.contains_key(name) {
         return Err((name_at, Fault::Twice { property }));
     }
@@ -231,6 +236,7 @@ fn read_property(node: Node<'_, '_>, element: &mut Element) -> Result<(), Wrong>
 fn assembled(elements: Vec<Element>) -> PoolsConf {
     let mut conf =
         PoolsConf { system: Props::new(ElementKind::System), pools: Vec::new(), psets: Vec::new() };
+    let mut cpus: Vec<Vec<CpuNode>> = Vec::new();
     for Element { mut props, .. } in elements {
         match props.kind() {
             ElementKind::System => conf.system = props,
@@ -240,18 +246,24 @@ fn assembled(elements: Vec<Element>) -> PoolsConf {
                 let mut set = PsetNode::new("", "", 0);
                 set.props = props;
                 conf.psets.push(set);
+                cpus.push(Vec::new());
             }
             ElementKind::Cpu => {
                 let id = props.int("cpu.sys_id").and_then(|id| u32::try_from(id).ok());
-                if let (Some(id), Some(set)) = (id, conf.psets.last_mut()) {
-                    set.add(CpuNode { id: CpuId(id), props });
+                if let (Some(id), Some(cpus)) = (id, cpus.last_mut()) {
+                    cpus.push(CpuNode { id: CpuId(id), props });
                 }
             }
         }
     }
-    let sets: Vec<String> = conf.psets.iter().map(|set| set.ref_id().to_owned()).collect();
+    for (set, mut cpus) in conf.psets.iter_mut().zip(cpus) {
+        // Each one is put behind those that are there.
+        cpus.sort_by_key(|cpu| cpu.id);
+        cpus.into_iter().for_each(|cpu| set.add(cpu));
+    }
+    let sets: HashSet<String> = conf.psets.iter().map(|set| set.ref_id().to_owned()).collect();
     for pool in &mut conf.pools {
-        let first = pool.res().split_whitespace().find(|id| sets.iter().any(|set| set == id));
+        let first = pool.res().split_whitespace().find(|id| sets.contains(*id));
         if let Some(first) = first.map(str::to_owned) {
             pool.props.set("pool.res", first.as_str());
         }

@@ -89,6 +89,61 @@ fn an_entity_bomb_is_not_lit() {
     assert!(matches!(read(&nested).unwrap_err().what, Fault::Missing { .. } | Fault::Element { .. }));
 }
 
+/// `count` times what a number becomes.
+fn many(count: usize, one: impl Fn(usize) -> String) -> String {
+    (0..count).map(one).collect()
+}
+
+#[test]
+fn a_large_file_is_read_in_proportion_or_refused_with_its_place() {
+    // Each of these kept the reader busy for longer than a minute when it compared each part with each other one.
+    let count = 60_000;
+    let attributes = many(count, |i| format!(" a{i}='>'"));
+    assert_eq!(
+        told("<pool name=\"web\"", &format!("<pool{attributes} name=\"web\"")),
+        at(11, 3, "there are more than 64 attributes")
+    );
+    let nested = many(count, |i| format!("<pool xmlns:a{i} = ''>"));
+    let (_, _, text) = told("<pool name=\"web\"", &format!("{nested}<pool name=\"web\""));
+    assert_eq!(text, "there are more than 64 namespaces");
+    let properties = many(count, |i| format!("<property name='p{i}' type='int'>1</property>"));
+    let (line, _, text) = told("<pool name=\"web\"", &format!("{properties}\n<pool name=\"web\""));
+    assert_eq!((line, text.as_str()), (11, "there are more than 1000 properties"));
+
+    let sixty = many(64, |i| format!(" a{i} = \"=='\""));
+    assert_eq!(
+        told("<pool name=\"web\"", &format!("<!-- <a{attributes}> --><pool{sixty}/><pool name=\"web\"")),
+        at(11, 648_890 + 21, "`pool` has no attribute `a0`")
+    );
+}
+
+#[test]
+fn many_pools_sets_and_processors_in_any_order_are_read() {
+    let count = 10_000;
+    let sets = many(count, |i| {
+        format!(
+            "<res_comp type='pset' sys_id='{i}' name='s{i}' min='0' max='1' units='population' ref_id='s{i}'/>"
+        )
+    });
+    let pools =
+        many(count, |i| format!("<pool name='p{i}' importance='1' res='s{}' ref_id='p{i}'/>", count - 1 - i));
+    let cpus = many(count, |i| format!("<comp type='cpu' sys_id='{}' ref_id='c{i}'/>", count + 9 - i));
+    let text = EXAMPLE.replace("</system>", &format!("{sets}{pools}</system>"));
+    let text = text.replacen("</comp>\n  </res_comp>\n</system>", "</comp>\n  </res_comp></system>", 1);
+    let text = text.replacen(
+        "<comp type=\"cpu\" sys_id=\"1\"",
+        &format!("{cpus}<comp type=\"cpu\" sys_id=\"1\""),
+        1,
+    );
+    let conf = read(&text).unwrap();
+    assert_eq!((conf.pools.len(), conf.psets.len()), (count + 2, count + 2));
+    assert_eq!(conf.pools.last().unwrap().res(), "s0");
+    let webset = conf.psets.iter().find(|set| set.name() == "webset").unwrap();
+    let ids: Vec<u32> = webset.cpus().iter().map(|cpu| cpu.id.0).collect();
+    let wanted: Vec<u32> = [1, 2].into_iter().chain(10..=10_009).collect();
+    assert_eq!((ids, webset.props.uint("pset.size")), (wanted, Some(10_002)));
+}
+
 #[test]
 fn elements_have_their_places() {
     assert_eq!(
