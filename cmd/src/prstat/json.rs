@@ -23,11 +23,15 @@ impl Reports<'_> {
         }
         if let Some(grouping) = self.options.grouping {
             let row = |row: &listing::GroupRow| {
-                json!({
+                let mut value = json!({
                     "id": row.id, "name": row.name, "processes": row.processes, "size_kib": row.size,
                     "rss_kib": row.rss, "memory_pct": row.memory.map(rounded), "time_s": row.seconds,
                     "cpu_pct": rounded(row.cpu),
-                })
+                });
+                if let Some((shares, cap)) = row.controls {
+                    (value["shares"], value["cap_pct"]) = (json!(shares), json!(cap));
+                }
+                value
             };
             let groups: Vec<Value> = self.groups(&lines, grouping, picture).iter().map(row).collect();
             report.insert("groups".into(), json!(groups));

@@ -41,6 +41,7 @@
 //! --set SETS      as -C
 //! --pool POOLS    only processes in these pools, by name or number
 //! --calls         with -m: system calls one by one, which makes SCL, and USR and SYS exact
+//! --shares        with -J or -Z: the shares and the cap of each
 //! --caps          below: who has shares or a cap, and what the cap took away
 //! --explain       where the figures come from here, and what is lacking
 //! ```
@@ -92,7 +93,19 @@
 //! On Linux a task is a session, a zone is a cgroup (as millpond zones lists them), and projects are those that Solaris has by itself: system
 //! for the kernel, user.root for the superuser, default for others.
 //!
-//! # Caps
+//! # Shares and caps
+//!
+//! ```text
+//! $ prstat -Jc --shares 5 2
+//! …
+//! PROJID    NPROC  SWAP   RSS MEMORY      TIME  CPU SHARES   CAP% PROJECT
+//!    100        1     -     -     -%   0:00:07  19%      3      - web
+//!    101        1     -     -     -%   0:00:02 5.3%      1     50 batch
+//! ```
+//!
+//! A dash: never set, which is 1 share and no cap. CAP% is in percent of one CPU; CPU, as everywhere in prstat, of all CPUs. On Linux zones have shares and caps as prctl
+//! shows them; projects of prstat are no slices there, and have dashes.
+//!
 //!
 //! ```text
 //! $ prstat -Zc --caps 5 2
@@ -147,7 +160,7 @@ use millpond_observe::{Follower, Picture};
 use millpond_session::{Kind, Session, output_is_terminal, stop_on_signal};
 use options::{Options, Stamp};
 use report::Reports;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) const COMMAND: Command = Command {
@@ -156,10 +169,10 @@ pub(crate) const COMMAND: Command = Command {
     summary: "show the busiest processes or threads, and where their time goes",
     usage: &[
         "[-acHJLmrRtTvWZ] [-n nproc[,nusers]] [-s key | -S key] [-d u | d] [-C psets] [-h lgroups] [-j projects] \
-         [-k tasks] [-p pids] [-P cpus] [-u euids] [-U uids] [-z zones] [--pool pools] [--calls] [--caps] [--explain] [interval [count]]",
+         [-k tasks] [-p pids] [-P cpus] [-u euids] [-U uids] [-z zones] [--pool pools] [--calls] [--caps] [--shares] [--explain] [interval [count]]",
     ],
     letters: "aC:cd:Hh:Jj:k:Lmn:P:p:RrS:s:TtU:u:vWZz:",
-    longs: &["pool:", "set:", "calls", "caps", "explain"],
+    longs: &["pool:", "set:", "calls", "caps", "shares", "explain"],
     source: include_str!("mod.rs"),
     run,
 };
@@ -181,7 +194,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     // Whoever keeps a machine from line to line does not want to see it for ever.
     let endless = real.then(Options::endless);
     let paints = real && !options.scrolls && !options.json && ctx.given().is_none() && output_is_terminal();
-    let reports = Reports { options: &options, users: census.users() };
+    let reports = Reports { options: &options, users: census.users(), controls: BTreeMap::new() };
     ctx.shows_progress &= !paints;
     let stop = stop_on_signal();
     let mut show = Show {
@@ -302,6 +315,12 @@ impl Show<'_> {
         let members = self.members()?;
         let picture = self.follower.next(roster);
         let machine = self.session.machine();
+        if self.reports.options.shares {
+            let controls = facet("shares and caps", machine.controls())?;
+            let listed = read("shares and caps", controls.list())?;
+            self.reports.controls =
+                listed.into_iter().map(|one| (one.holder, (one.shares, one.cap))).collect();
+        }
         let caps = self.reports.options.caps.then(|| self.caps.next(machine)).transpose()?;
         if self.reports.options.json {
             let mut report = self.reports.json(&picture, members.as_ref());

@@ -83,6 +83,8 @@ pub struct Options {
     pub explain: bool,
     /// What caps took away, below.
     pub caps: bool,
+    /// Projects or zones with their shares and caps.
+    pub shares: bool,
     /// In JSON.
     pub json: bool,
     /// How often. `None`: nobody said.
@@ -125,6 +127,7 @@ impl Options {
             calls: calls(parsed)?,
             explain: parsed.long("explain"),
             caps: parsed.long("caps"),
+            shares: shares(parsed, grouping)?,
             json: parsed.common.json,
             repetition,
         })
@@ -157,6 +160,14 @@ impl Options {
 
 fn usage<T>(why: String) -> Result<T, Failure> {
     Err(Failure::Usage(why))
+}
+
+fn shares(parsed: &Parsed, grouping: Option<Grouping>) -> Result<bool, Failure> {
+    match (parsed.long("shares"), grouping) {
+        (true, Some(Grouping::Projects | Grouping::Zones)) => Ok(true),
+        (true, _) => usage("--shares goes with -J or -Z".into()),
+        (false, _) => Ok(false),
+    }
 }
 
 fn grouping(parsed: &Parsed) -> Result<Option<Grouping>, Failure> {

@@ -2,7 +2,10 @@
 
 use super::options::{Key, Microstates, Options};
 use millpond_formats::prstat::{self as listing, GroupRow, Grouping, MicrostateRow, ProcessRow};
-use millpond_model::{MICROSTATES, Microstate, Nanos, Pid, ProcessEntry, Spent, Standing, ThreadEntry};
+use millpond_model::{
+    ControlHolder, CpuCap, MICROSTATES, Microstate, Nanos, Pid, ProcessEntry, Shares, Spent, Standing,
+    ThreadEntry,
+};
 use millpond_observe::{Picture, percents};
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,6 +54,8 @@ pub struct Reports<'a> {
     pub options: &'a Options,
     /// Names of users.
     pub users: BTreeMap<u32, String>,
+    /// Shares and caps, where they are shown.
+    pub controls: BTreeMap<ControlHolder, (Option<Shares>, Option<CpuCap>)>,
 }
 
 impl Reports<'_> {
@@ -107,7 +112,7 @@ impl Reports<'_> {
         }
         if let Some(grouping) = self.options.grouping {
             let most = if self.options.processes { self.options.lines.1 } else { self.options.lines.0 };
-            text.push(listing::group_head(grouping).to_owned());
+            text.push(listing::group_head(grouping, self.options.shares));
             text.extend(self.groups(&lines, grouping, picture).iter().take(most).map(|g| g.line(grouping)));
         }
         let processes: BTreeSet<Pid> = lines.iter().map(|line| line.process.pid).collect();
@@ -166,9 +171,10 @@ impl Reports<'_> {
         for line in lines {
             let process = line.process;
             let (id, name) = self.group_of(process, grouping);
-            let (row, time) = sums
-                .entry((id, name.clone()))
-                .or_insert_with(|| (GroupRow { id, name, ..GroupRow::default() }, Nanos(0)));
+            let (row, time) = sums.entry((id, name.clone())).or_insert_with(|| {
+                let controls = self.options.shares.then(|| self.controls_of(process, grouping));
+                (GroupRow { id, name, controls, ..GroupRow::default() }, Nanos(0))
+            });
             row.cpu += line.cpu;
             *time = *time + line.time();
             if counted.insert(process.pid) {
@@ -191,6 +197,16 @@ impl Reports<'_> {
             rows.sort_by_key(|row| Reverse(row.seconds));
         }
         rows
+    }
+
+    /// The shares and the cap of the project or the zone of a process.
+    fn controls_of(&self, process: &ProcessEntry, grouping: Grouping) -> (Option<u32>, Option<u32>) {
+        let holder = match grouping {
+            Grouping::Zones => ControlHolder::Zone(process.zone.name.clone()),
+            _ => ControlHolder::Project(process.project.name.clone()),
+        };
+        let (shares, cap) = self.controls.get(&holder).copied().unwrap_or_default();
+        (shares.map(Shares::get), cap.map(CpuCap::get))
     }
 
     fn group_of(&self, process: &ProcessEntry, grouping: Grouping) -> (u64, String) {

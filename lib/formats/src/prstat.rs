@@ -73,6 +73,8 @@ pub struct GroupRow {
     pub cpu: f64,
     /// Its name.
     pub name: String,
+    /// Its shares and its cap in percent of one CPU, each where it has one; without, the table has no such columns.
+    pub controls: Option<(Option<u32>, Option<u32>)>,
 }
 
 /// What processes are summed up by.
@@ -105,15 +107,17 @@ fn what(threads: bool) -> &'static str {
     if threads { "PROCESS/LWP" } else { "PROCESS/NLWP" }
 }
 
-/// The head of a table of groups.
+/// The head of a table of groups; `controls`: with columns for shares and caps.
 #[must_use]
-pub fn group_head(grouping: Grouping) -> &'static str {
-    match grouping {
-        Grouping::Users => " NPROC USERNAME  SWAP   RSS MEMORY      TIME  CPU",
-        Grouping::Projects => "PROJID    NPROC  SWAP   RSS MEMORY      TIME  CPU PROJECT",
-        Grouping::Tasks => "TASKID    NPROC  SWAP   RSS MEMORY      TIME  CPU PROJECT",
-        Grouping::Zones => "ZONEID    NPROC  SWAP   RSS MEMORY      TIME  CPU ZONE",
-    }
+pub fn group_head(grouping: Grouping, controls: bool) -> String {
+    let controls = if controls { " SHARES   CAP%" } else { "" };
+    let (number, name) = match grouping {
+        Grouping::Users => return " NPROC USERNAME  SWAP   RSS MEMORY      TIME  CPU".to_owned(),
+        Grouping::Projects => ("PROJID", "PROJECT"),
+        Grouping::Tasks => ("TASKID", "PROJECT"),
+        Grouping::Zones => ("ZONEID", "ZONE"),
+    };
+    format!("{number}    NPROC  SWAP   RSS MEMORY      TIME  CPU{controls} {name}")
 }
 
 impl ProcessRow {
@@ -155,6 +159,12 @@ impl MicrostateRow {
 }
 
 impl GroupRow {
+    fn shown_controls(&self) -> String {
+        let number = |value: Option<u32>| value.map_or_else(|| UNKNOWN.to_owned(), |value| value.to_string());
+        self.controls
+            .map_or_else(String::new, |(shares, cap)| format!(" {:>6} {:>6}", number(shares), number(cap)))
+    }
+
     /// The line.
     #[must_use]
     pub fn line(&self, grouping: Grouping) -> String {
@@ -168,7 +178,13 @@ impl GroupRow {
         );
         match grouping {
             Grouping::Users => format!("{:>6} {:<8} {figures}", self.processes, self.name),
-            _ => format!("{:>6} {:>8} {figures} {}", self.id, self.processes, self.name),
+            _ => format!(
+                "{:>6} {:>8} {figures}{} {}",
+                self.id,
+                self.processes,
+                self.shown_controls(),
+                self.name
+            ),
         }
     }
 }
@@ -315,11 +331,20 @@ mod tests {
             seconds: 24,
             cpu: 0.3,
             name: "global".into(),
+            controls: None,
         };
-        assert_eq!(group_head(Grouping::Zones), "ZONEID    NPROC  SWAP   RSS MEMORY      TIME  CPU ZONE");
+        let zones = |controls| group_head(Grouping::Zones, controls);
+        assert_eq!(zones(false), "ZONEID    NPROC  SWAP   RSS MEMORY      TIME  CPU ZONE");
         assert_eq!(row.line(Grouping::Zones), "     1       37  111M  126M   3.1%   0:00:24 0.3% global");
-        assert_eq!(group_head(Grouping::Users), " NPROC USERNAME  SWAP   RSS MEMORY      TIME  CPU");
+        assert_eq!(group_head(Grouping::Users, true), " NPROC USERNAME  SWAP   RSS MEMORY      TIME  CPU");
         assert_eq!(row.line(Grouping::Users), "    37 global    111M  126M   3.1%   0:00:24 0.3%");
+        // Shares and a cap stand before the name, where they were asked for.
+        assert_eq!(zones(true), "ZONEID    NPROC  SWAP   RSS MEMORY      TIME  CPU SHARES   CAP% ZONE");
+        let row = GroupRow { controls: Some((Some(20), None)), ..row };
+        assert_eq!(
+            row.line(Grouping::Zones),
+            "     1       37  111M  126M   3.1%   0:00:24 0.3%     20      - global"
+        );
     }
 
     #[test]

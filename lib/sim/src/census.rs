@@ -2,7 +2,7 @@
 //! and looking costs the machine nothing.
 //!
 //! Exact: user and system time, waiting for a processor (also under an interrupt, and for a cap), sleep, and sleep at a barrier, which counts as
-//! waiting for a lock; switches and calls. There are no traps, faults and signals, so that these are 0. Sizes and averages of load are not known.
+//! waiting for a lock; switches and calls. There are no traps, faults and signals, so that these are 0. Sizes are not known.
 
 use crate::kernel::{RunState, Thread};
 use crate::machine::SimMachine;
@@ -67,6 +67,9 @@ fn roster(state: &SimState, options: CensusOptions) -> Roster {
         at: state.now(),
         wall: state.wall(),
         processors: u32::try_from(state.tables.where_cpu(|p| p.state.runs_threads()).len()).unwrap_or(0),
+        load: Some(
+            state.load.hundredths().map(|it| f64::from(u32::try_from(it).unwrap_or(u32::MAX)) / 100.0),
+        ),
         ..Roster::default()
     };
     for (pid, process) in &state.tables.processes {
