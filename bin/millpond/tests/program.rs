@@ -468,6 +468,35 @@ fn some_processor(state: &Path) -> Option<String> {
 }
 
 #[test]
+fn a_program_in_fx_0_of_0_runs_under_sched_idle_and_the_listings_say_so() {
+    let state = tempfile::tempdir().unwrap();
+    let run = |words: &[&str]| millpond().env("MILLPOND_STATE", state.path()).args(words).output().unwrap();
+    // The fields behind the name, which is in parentheses: the policy is the 41st of all.
+    let started = run(&["priocntl", "-e", "-c", "FX", "-m", "0", "-p", "0", "cat", "/proc/self/stat"]);
+    let (stat, said) = (out(&started), err(&started));
+    let policy = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(41 - 3));
+    assert_eq!((policy, started.status.code()), (Some("5"), Some(0)), "{stat}{said}");
+    let label = "FX at limit 0 and priority 0 is SCHED_IDLE";
+    for listing in [&["priocntl", "-l"][..], &["dispadmin", "-l"]] {
+        let shown = run(listing);
+        assert!(out(&shown).contains("(Fixed "), "{}", out(&shown));
+        assert!(err(&shown).contains(label), "{}", err(&shown));
+    }
+    let script = format!("{} priocntl -d $$", env!("CARGO_BIN_EXE_millpond"));
+    let own = run(&["priocntl", "-e", "-c", "FX", "-m", "0", "-p", "0", "sh", "-c", &script]);
+    assert!(out(&own).starts_with("FIXED PRIORITY PROCESSES:\n"), "{}", out(&own));
+    assert!(err(&own).contains(label), "{}", err(&own));
+    // Nothing is idle by accident.
+    let refused = run(&["priocntl", "-e", "-c", "FX", "true"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(
+        err(&refused).contains("hint: if that is meant, name limit and priority: -m 0 -p 0"),
+        "{}",
+        err(&refused)
+    );
+}
+
+#[test]
 fn a_program_is_started_where_it_is_bound_and_its_status_is_the_commands() {
     let state = tempfile::tempdir().unwrap();
     let Some(cpu) = some_processor(state.path()) else {

@@ -4,8 +4,9 @@
 //! |---|---|
 //! | SYS | threads of the kernel |
 //! | RT | SCHED_RR and SCHED_FIFO (whose slice is infinite); level 0 is the kernel's priority 1, level 59 is 60 and above. SCHED_DEADLINE shows as level 59 |
-//! | TS | SCHED_OTHER, SCHED_BATCH, SCHED_EXT: three points of user priority for each of nice; the limit shows as the priority itself. SCHED_IDLE shows as -60 |
-//! | FX, IA | nothing |
+//! | TS | SCHED_OTHER, SCHED_BATCH, SCHED_EXT: three points of user priority for each of nice; the limit shows as the priority itself |
+//! | FX | at limit 0 and priority 0 SCHED_IDLE: runs where nothing else wants to. There is nothing like other priorities, nor a slice of one's own |
+//! | IA, FSS | nothing |
 //!
 //! Nothing runs by dispatch tables here: the tables are those that a Solaris machine would have, they cannot be changed, and
 //! [`Dispatcher::live`] says so. What would make them live is a scheduler of our own under sched_ext.
@@ -110,7 +111,7 @@ fn class_of(policy: Policy, rr: Quantum) -> ClassParams {
     };
     match policy {
         Policy::Other(nice) | Policy::Batch(nice) | Policy::Ext(nice) => ts(upri_of_nice(nice)),
-        Policy::Idle(_) => ts(-60),
+        Policy::Idle(_) => ClassParams::Fx { uprilim: 0, upri: 0, quantum: Quantum::Infinite },
         Policy::Fifo(priority) => rt(priority, Quantum::Infinite),
         Policy::Rr(priority) => rt(priority, rr),
         Policy::Deadline => rt(RT_LAST + 1, Quantum::Infinite),
@@ -158,20 +159,41 @@ fn policy_for(request: &ClassRequest, now: Policy) -> Result<(Policy, Option<Str
                 None,
             ))
         }
-        ClassRequest::Fx { .. } | ClassRequest::Ia { .. } | ClassRequest::Fss { .. } => {
-            Err(Absent::because("there is no such class"))
+        ClassRequest::Fx { quantum: Some(_), .. } => {
+            Err(Absent::with_help("SCHED_IDLE, which is FX here, has no slice of its own", "leave out -t"))
         }
+        ClassRequest::Fx { uprilim, upri, .. } => idle_for(uprilim, upri, now).map(|idle| (idle, None)),
+        ClassRequest::Ia { .. } | ClassRequest::Fss { .. } => Err(Absent::because("there is no such class")),
+    }
+}
+
+/// What FX is here: SCHED_IDLE at limit 0 and priority 0, which must both be named to enter it. A pool whose class is FX would else starve its members.
+fn idle_for(uprilim: Option<i32>, upri: Option<i32>, now: Policy) -> Result<Policy, Absent> {
+    let is_zero = |value: Option<i32>| value.is_none_or(|value| value <= 0);
+    let is_named = uprilim.is_some() && upri.is_some();
+    match now {
+        _ if !is_zero(uprilim) || !is_zero(upri) => Err(Absent::with_help(
+            "this kernel has class FX at limit 0 and priority 0 alone, as SCHED_IDLE",
+            "use -m 0 -p 0, or TS or RT",
+        )),
+        Policy::Idle(_) => Ok(now),
+        Policy::Other(nice) | Policy::Batch(nice) | Policy::Ext(nice) if is_named => Ok(Policy::Idle(nice)),
+        _ if is_named => Ok(Policy::Idle(0)),
+        _ => Err(Absent::with_help(
+            "this kernel has class FX as SCHED_IDLE alone, which gets a CPU only while nothing else wants it",
+            "if that is meant, name limit and priority: -m 0 -p 0",
+        )),
     }
 }
 
 impl Dispatcher for LinuxMachine {
     fn classes(&self) -> Vec<Class> {
-        vec![Class::Sys, Class::Ts, Class::Rt]
+        vec![Class::Sys, Class::Ts, Class::Fx, Class::Rt]
     }
 
     fn made_by(&self) -> String {
-        "RT is the kernel's SCHED_RR and SCHED_FIFO, TS is nice; SCHED_DEADLINE shows as RT 59, SCHED_IDLE as TS -60; \
-         there is no FX and no IA"
+        "RT is the kernel's SCHED_RR and SCHED_FIFO, TS is nice; FX at limit 0 and priority 0 is SCHED_IDLE, and has no other levels; \
+         SCHED_DEADLINE shows as RT 59; there is no IA"
             .to_owned()
     }
 
@@ -211,7 +233,7 @@ impl Dispatcher for LinuxMachine {
         let class = request.class();
         let refuse = |reason| Refusal::new(Subject::Process(pid), reason);
         let tasks = self.selected(pid, None)?;
-        if matches!(class, Class::Fx | Class::Ia | Class::Fss) {
+        if matches!(class, Class::Ia | Class::Fss) {
             return Err(self.no_class(pid, class));
         }
         let rr = self.slice_of_rr();
@@ -262,6 +284,10 @@ mod tests {
         ClassRequest::Rt { pri, quantum: None, tqsig: None }
     }
 
+    fn fx(uprilim: Option<i32>, upri: Option<i32>) -> ClassRequest {
+        ClassRequest::Fx { uprilim, upri, quantum: None }
+    }
+
     fn becomes(request: ClassRequest, now: &str) -> String {
         policy_for(&request, now.parse().unwrap()).unwrap().0.to_string()
     }
@@ -271,7 +297,7 @@ mod tests {
         assert_eq!(shown("other 0"), "TS 0 0");
         assert_eq!(shown("batch 10"), "TS -30 -30");
         assert_eq!(shown("other -20"), "TS 60 60");
-        assert_eq!(shown("idle 0"), "TS -60 -60");
+        assert_eq!(shown("idle 0"), "FX 0 0 infinite");
         assert_eq!(shown("rr 1"), "RT 0 10 0");
         assert_eq!(shown("fifo 60"), "RT 59 infinite 0");
         assert_eq!(shown("fifo 99"), "RT 59 infinite 0");
@@ -281,7 +307,7 @@ mod tests {
     #[test]
     fn what_is_not_named_stays_and_what_is_entered_has_its_default() {
         assert_eq!(becomes(ts(None, None), "batch 5"), "batch 5");
-        assert_eq!(becomes(ts(None, None), "idle 0"), "idle 0");
+        assert_eq!(becomes(ts(None, None), "idle 0"), "other 0");
         assert_eq!(becomes(ts(None, None), "rr 5"), "other 0");
         assert_eq!(becomes(ts(None, Some(-30)), "idle 0"), "other 10");
         assert_eq!(becomes(ts(None, Some(-30)), "batch 0"), "batch 10");
@@ -289,6 +315,9 @@ mod tests {
         assert_eq!(becomes(rt(None), "fifo 50"), "fifo 50");
         assert_eq!(becomes(rt(Some(59)), "fifo 50"), "fifo 60");
         assert_eq!(becomes(rt(Some(10)), "idle 0"), "rr 11");
+        assert_eq!(becomes(fx(Some(0), Some(0)), "other 10"), "idle 10");
+        assert_eq!(becomes(fx(Some(0), Some(0)), "rr 5"), "idle 0");
+        assert_eq!(becomes(fx(None, None), "idle 3"), "idle 3");
     }
 
     #[test]
@@ -300,6 +329,15 @@ mod tests {
         assert_eq!(refused(slice, "rr 1"), "this kernel has one slice for all threads of class RT");
         let signal = ClassRequest::Rt { pri: None, quantum: None, tqsig: Some(9) };
         assert_eq!(refused(signal, "rr 1"), "this kernel sends no signal at the end of a slice");
+        let levels = "this kernel has class FX at limit 0 and priority 0 alone, as SCHED_IDLE";
+        assert_eq!(refused(fx(Some(60), Some(0)), "other 0"), levels);
+        assert_eq!(refused(fx(None, Some(1)), "idle 0"), levels);
+        let bare =
+            "this kernel has class FX as SCHED_IDLE alone, which gets a CPU only while nothing else wants it";
+        assert_eq!(refused(fx(None, None), "other 0"), bare);
+        assert_eq!(refused(fx(Some(0), None), "rr 1"), bare);
+        let slice = ClassRequest::Fx { uprilim: Some(0), upri: Some(0), quantum: Some(RR) };
+        assert_eq!(refused(slice, "other 0"), "SCHED_IDLE, which is FX here, has no slice of its own");
         let note = |upri| policy_for(&ts(None, Some(upri)), Policy::Other(0)).unwrap().1;
         assert_eq!(
             note(10).as_deref(),

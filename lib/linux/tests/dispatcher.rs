@@ -59,8 +59,8 @@ fn what_the_kernel_does_not_have_is_refused_with_what_would_help() {
     let made = made();
     let machine = made.machine();
     let facet = machine.dispatcher().unwrap();
-    let refused = facet.prepare_class(Pid(204), &ClassRequest::bare(Class::Fx).unwrap()).unwrap_err();
-    assert_eq!(refused.to_string(), "process 204: this kernel has nothing that is like class FX");
+    let refused = facet.prepare_class(Pid(204), &ClassRequest::bare(Class::Ia).unwrap()).unwrap_err();
+    assert_eq!(refused.to_string(), "process 204: this kernel has nothing that is like class IA");
     assert!(refused.hint.unwrap().contains("CONFIG_SCHED_CLASS_EXT"));
     let kernel = facet.prepare_class(Pid(9), &rt(10)).unwrap_err();
     assert_eq!(kernel.to_string(), "process 9: it is a kernel thread");

@@ -71,6 +71,7 @@ impl Seen {
         match () {
             () if self.is_kernel() => Class::Sys,
             () if self.prio < REAL_TIME && self.policy != 0 => Class::Rt,
+            () if self.policy == POLICY_IDLE => Class::Fx,
             () => Class::Ts,
         }
     }
@@ -83,7 +84,7 @@ impl Seen {
             doing: self.doing,
             class,
             priority: priority(self),
-            nice: nice.filter(|_| class == Class::Ts && self.doing != Doing::Zombie),
+            nice: nice.filter(|_| matches!(class, Class::Ts | Class::Fx) && self.doing != Doing::Zombie),
             cpu: Some(CpuId(self.cpu)),
             home: places.home(CpuId(self.cpu)),
             set: places.set_of(lwp),
@@ -214,7 +215,7 @@ mod tests {
         assert_eq!(of(0, 0, 120, 0), ("TS", 29));
         assert_eq!(of(0, 0, 100, -20), ("TS", 59));
         assert_eq!(of(0, 0, 139, 19), ("TS", 1));
-        assert_eq!(of(0, POLICY_IDLE, 120, 0), ("TS", 0));
+        assert_eq!(of(0, POLICY_IDLE, 120, 0), ("FX", 0));
         assert_eq!(of(PF_KTHREAD, 0, 120, 0), ("SYS", 60));
         assert_eq!(of(PF_KTHREAD, 0, 100, -20), ("SYS", 80));
         // SCHED_FIFO 1, 50 and 99, and a promise.
