@@ -13,7 +13,7 @@
 //!
 //! # Commands
 //!
-//! Semicolons or line ends stand between them. All are understood before the first is carried out; then each is one change, or two for dedicated-cpu.
+//! Semicolons or line ends stand between them. All are understood before the first is carried out; then each is one change.
 //!
 //! ```text
 //! add RESOURCE, select RESOURCE   begin to set a resource, or to change the one that there is
@@ -63,7 +63,7 @@ use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet};
 use crate::pools;
 use millpond_formats::zonecfg::{Command, Has, Resource, info, parse};
-use millpond_machine::facets::{Controlled, Member};
+use millpond_machine::facets::Controlled;
 use millpond_machine::{Machine, Refusal, Subject};
 use millpond_model::pools::PoolsState;
 use millpond_model::{Control, ControlHolder, ControlSetting};
@@ -149,16 +149,23 @@ fn controlled(machine: &dyn Machine, zone: &str) -> Result<Controlled, Refusal> 
     machine.controls()?.controlled(&ControlHolder::Zone(zone.to_owned()))
 }
 
+/// The key of a zone among the pools. One that cannot be bound has none, and nothing dedicated.
+fn key_of(machine: &dyn Machine, zone: &str) -> String {
+    let key = machine.pools().ok().and_then(|pools| pools.zone_key(zone).ok());
+    key.unwrap_or_else(|| zone.to_owned())
+}
+
 fn what_it_has(machine: &dyn Machine, zone: &str) -> Result<Has, Failure> {
     let what = format!("read zone {}", zone.escape_debug());
     let is = controlled(machine, zone)
         .map_err(|refusal| Complaint::refused(&what, |_| Some(what.clone()), &refusal))?;
     let state = if machine.pools().is_ok() { pools::state_if_any(machine)? } else { None };
-    let dedicated = state.as_ref().and_then(|state| dedicated::of(state, zone));
+    let key = key_of(machine, zone);
+    let dedicated = state.as_ref().and_then(|state| dedicated::of(state, &key));
     Ok(Has {
         cap: is.cap.map(millpond_model::CpuCap::get),
         shares: is.shares.map(millpond_model::Shares::get),
-        dedicated: dedicated.map(|(it, _)| (it.ncpus, it.importance)),
+        dedicated: dedicated.map(|it| (it.ncpus, it.importance)),
     })
 }
 
@@ -229,7 +236,7 @@ impl Work<'_> {
                 let state = self
                     .state()?
                     .ok_or_else(|| self.complaint("remove", "dedicated-cpu", "pools are disabled"))?;
-                let to = dedicated::without(state, &[self.zone.to_owned()]);
+                let to = dedicated::without(state, &[key_of(self.machine, self.zone)]);
                 self.commit(to, "remove", changer, ctx)?;
                 changer.report(
                     ctx,
@@ -321,28 +328,21 @@ impl Work<'_> {
             .map_err(|refusal| self.of_pools(verb, dynamic::refused(refusal)))
     }
 
-    /// A pool with its set, and the zone in it.
+    /// A pool with its set, and the zone in it: one change.
     fn dedicate(&self, to: Dedicated, changer: &mut Changer<'_>, ctx: &mut Ctx<'_>) -> Result<(), Complaint> {
-        let before = self.state()?;
-        let (state, was_enabled) = match before.clone() {
+        let key = self.machine.pools().map_err(Refusal::from).and_then(|pools| pools.zone_key(self.zone));
+        let key = key.map_err(|refusal| self.of_pools("set", refusal.into()))?;
+        let (state, was_enabled) = match self.state()? {
             Some(state) => (state, true),
             None => {
                 let fresh = dynamic::fresh(self.machine, self.keep_others);
                 (fresh.map_err(|error| self.of_pools("set", error))?, false)
             }
         };
-        let to = dedicated::with(state, self.zone, to).map_err(|error| self.of_pools("set", error))?;
-        self.commit(to, "set", changer, ctx)?;
+        let to = dedicated::with(state, (self.zone, &key), to);
+        self.commit(to.map_err(|error| self.of_pools("set", error))?, "set", changer, ctx)?;
         if self.common.common.dry_run {
             return Ok(());
-        }
-        if let Err(complaint) = self.join(changer, ctx) {
-            // A pool without its zone is nobody's: all is as it was.
-            let back = dynamic::prepare(self.machine, before).ok();
-            if let Some(Err(refusal)) = back.map(|change| changer.make(ctx, change)) {
-                changer.note(ctx, format!("pool {} stays: {refusal}", dedicated::pool_name(self.zone)), None);
-            }
-            return Err(complaint);
         }
         if !was_enabled {
             changer.note(ctx, "pools are enabled now".into(), Some("pooladm -d disables them"));
@@ -352,15 +352,5 @@ impl Work<'_> {
         });
         changer.report(ctx, None, value.unwrap_or_default());
         Ok(())
-    }
-
-    fn join(&self, changer: &mut Changer<'_>, ctx: &mut Ctx<'_>) -> Result<(), Complaint> {
-        let state = self.state()?;
-        let id = state.as_ref().and_then(|state| dedicated::of(state, self.zone)).and_then(|(_, id)| id);
-        let id = id.ok_or_else(|| self.complaint("set", "dedicated-cpu", "its pool is gone"))?;
-        let member = Member::Zone(self.zone.to_owned());
-        let prepared = dynamic::prepare_bind(self.machine, &member, id);
-        let prepared = prepared.map_err(|error| self.of_pools("set", error))?;
-        changer.make(ctx, prepared).map(drop).map_err(|refusal| self.of_pools("set", refusal.into()))
     }
 }

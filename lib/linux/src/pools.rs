@@ -193,6 +193,12 @@ impl Pools for LinuxMachine {
         Ok(Change::new(what, steps, to))
     }
 
+    fn zone_key(&self, zone: &str) -> Result<String, Refusal> {
+        let (path, _) = self.zone_called(zone)?;
+        self.may_be_steered(zone, &path)?;
+        Ok(path)
+    }
+
     fn prepare_join(&self, member: &Member, to: PoolId) -> Result<Change<()>, Refusal> {
         self.may_have_pools()?;
         let Some(mut state) = recorded(&self.os) else {

@@ -200,6 +200,56 @@ fn a_zone_that_is_bound_before_it_is_there_is_bound_when_it_appears_and_again_wh
 }
 
 #[test]
+fn a_zone_that_comes_with_its_pool_is_bound_by_one_change_that_is_undone_as_one() {
+    for v1 in BOTH {
+        let top = if v1 { "cgroup/cpuset" } else { "cgroup" };
+        let made = || {
+            let made = HandMade::new(4, v1);
+            for file in ["cgroup.procs", if v1 { "tasks" } else { "cgroup.subtree_control" }] {
+                made.file(&format!("{top}/web/{file}"), "");
+            }
+            for (file, text) in [("cpuset.cpus", "0-3\n"), ("cpuset.mems", "0\n")].iter().filter(|_| v1) {
+                made.file(&format!("{top}/web/{file}"), text);
+            }
+            made
+        };
+        let wanted = |machine: &dyn Machine| {
+            let cpus = (0..4).map(|n| (CpuId(n), "on-line".to_owned()));
+            let mut conf = PoolsConf::fresh(cpus);
+            conf.psets.push(PsetNode::new("tmp", "tmp", -2));
+            conf.pools.push(PoolNode::new("tmp", "pool tmp", "tmp", None));
+            assert!(conf.move_cpu(CpuId(2), "tmp"));
+            let key = machine.pools().unwrap().zone_key("/web").unwrap();
+            let zones = BTreeMap::from([(key, PoolId(1))]);
+            let state = PoolsState { conf, keep_others: false, zones };
+            machine.pools().unwrap().prepare_commit(Some(state)).unwrap()
+        };
+        let steps = wanted(&made().machine()).steps.len();
+        for applied in 0..=steps {
+            let made = made();
+            let before = made.snapshot();
+            let machine = made.machine();
+            let change = wanted(&machine);
+            machine.journal().begin(&change.what, &machine.boot_id(), &change.steps).unwrap();
+            for step in change.steps[..applied].iter().filter(|step| !step.falls) {
+                machine.write(&step.knob, step.after.as_ref()).unwrap();
+            }
+            drop(Writer::open(&machine).unwrap());
+            assert_eq!(made.snapshot(), before, "{applied} of {steps}, version 1: {v1}");
+        }
+        let made = made();
+        let before = made.snapshot();
+        let machine = made.machine();
+        let change = wanted(&machine);
+        Writer::open(&machine).unwrap().commit(change).unwrap();
+        let list = if v1 { "cpuset.cpus" } else { "cpuset.cpus.exclusive" };
+        assert_eq!(made.read(&format!("{top}/web/{list}")), "2");
+        commit(&machine, None).unwrap();
+        assert_eq!(made.snapshot(), before);
+    }
+}
+
+#[test]
 fn a_slice_is_a_zone_with_all_that_is_below_it() {
     let made = HandMade::new(4, false);
     for group in ["user.slice", "user.slice/user-1000.slice", "user.slice/user-1000.slice/session-3.scope"] {

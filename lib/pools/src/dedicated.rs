@@ -7,12 +7,12 @@ use crate::dynamic;
 use crate::error::{Code, PoolError};
 use crate::share::share_out;
 use crate::validate::possible;
-use millpond_machine::Machine;
+use millpond_machine::{Machine, Reason, Refusal};
+use millpond_model::CpuId;
 use millpond_model::pools::{PoolNode, PoolsState, PsetNode};
-use millpond_model::{CpuId, PoolId};
 
 const PREFIX: &str = "SUNWtmp_";
-/// The property of a temporary pool that names its zone.
+/// The property of a temporary pool that names its zone, by its key.
 const ZONE: &str = "millpond.dedicated";
 
 /// What is dedicated to a zone.
@@ -36,21 +36,26 @@ fn pool_of<'s>(state: &'s PoolsState, zone: &str) -> Option<&'s PoolNode> {
     state.conf.pools.iter().find(is)
 }
 
-/// What is dedicated to a zone now, with its pool.
+/// What is dedicated to a zone now, by the zone's key.
 #[must_use]
-pub fn of(state: &PoolsState, zone: &str) -> Option<(Dedicated, Option<PoolId>)> {
+pub fn of(state: &PoolsState, zone: &str) -> Option<Dedicated> {
     let pool = pool_of(state, zone)?;
     let set = state.conf.pset_of(pool)?;
-    Some((Dedicated { ncpus: (set.min(), set.max()), importance: pool.importance() }, pool.id()))
+    Some(Dedicated { ncpus: (set.min(), set.max()), importance: pool.importance() })
 }
 
-/// The configuration with CPUs dedicated to a zone, in the place of those that it had.
+/// The configuration with CPUs dedicated to a zone, in the place of those that it had, and the zone in their pool. `zone` is its name, `key` the one
+/// that the machine gave for it ([`millpond_machine::Pools::zone_key`]).
 ///
 /// # Errors
 /// [`Code::InvalidConf`] when there are not enough CPUs; [`Code::BadParam`] when the name is another zone's.
-pub fn with(mut state: PoolsState, zone: &str, to: Dedicated) -> Result<PoolsState, PoolError> {
-    let name = pool_name(zone);
-    if pool_of(&state, zone).is_none() {
+pub fn with(
+    mut state: PoolsState,
+    (zone, key): (&str, &str),
+    to: Dedicated,
+) -> Result<PoolsState, PoolError> {
+    let name = pool_of(&state, key).map_or_else(|| pool_name(zone), |pool| pool.name().to_owned());
+    if pool_of(&state, key).is_none() {
         if state.conf.pool(&name).is_some() || state.conf.pset(&name).is_some() {
             return Err(PoolError::hinted(Code::BadParam, format!("there is a pool {name} already")));
         }
@@ -60,7 +65,7 @@ pub fn with(mut state: PoolsState, zone: &str, to: Dedicated) -> Result<PoolsSta
         set.props.set("pset.units", "population");
         let mut pool = PoolNode::new(&name, &format!("new_pool_{name}"), set.ref_id(), None);
         pool.props.set("pool.temporary", true);
-        pool.props.set(ZONE, zone);
+        pool.props.set(ZONE, key);
         state.conf.psets.push(set);
         state.conf.pools.push(pool);
     }
@@ -74,7 +79,11 @@ pub fn with(mut state: PoolsState, zone: &str, to: Dedicated) -> Result<PoolsSta
     let total: u64 = state.conf.psets.iter().map(PsetNode::size).sum();
     possible(&state.conf, total)?;
     share_out(&mut state.conf);
-    Ok(state.numbered())
+    let mut state = state.numbered();
+    if let Some(id) = state.conf.pool(&name).and_then(PoolNode::id) {
+        state.zones.insert(key.to_owned(), id);
+    }
+    Ok(state)
 }
 
 /// The configuration without the temporary pools of these zones: their CPUs go to the default set.
@@ -106,16 +115,15 @@ pub fn without(mut state: PoolsState, zones: &[String]) -> PoolsState {
 pub fn ended(machine: &dyn Machine, state: &PoolsState) -> Result<Vec<String>, PoolError> {
     let named =
         state.conf.pools.iter().filter(|pool| pool.is_temporary()).filter_map(|p| p.props.string(ZONE));
-    let named: Vec<String> = named.map(str::to_owned).collect();
-    if named.is_empty() {
-        return Ok(named);
+    let pools = machine.pools().map_err(Refusal::from)?;
+    let mut ended = Vec::new();
+    for zone in named {
+        // One that cannot be bound any more is there.
+        if pools.zone_key(zone).is_err_and(|refusal| refusal.reason == Reason::NoSuchZone) {
+            ended.push(zone.to_owned());
+        }
     }
-    let listed = machine.zones().map_err(millpond_machine::Refusal::from)?.list()?;
-    let runs = |zone: &String| {
-        // A machine may keep zones by their paths, and call them by names.
-        listed.iter().any(|one| one.name == *zone || zone.rsplit('/').next() == Some(&one.name))
-    };
-    Ok(named.into_iter().filter(|zone| !runs(zone)).collect())
+    Ok(ended)
 }
 
 /// Removes the pools of zones that have ended; gives the configuration after it.
@@ -146,7 +154,7 @@ mod tests {
     }
 
     fn two(zone: &str) -> PoolsState {
-        with(machine(), zone, Dedicated { ncpus: (1, 2), importance: 5 }).unwrap()
+        with(machine(), (zone, zone), Dedicated { ncpus: (1, 2), importance: 5 }).unwrap()
     }
 
     #[test]
@@ -155,9 +163,10 @@ mod tests {
         let (pool, set) = (state.conf.pool("SUNWtmp_web").unwrap(), state.conf.pset("SUNWtmp_web").unwrap());
         assert!(pool.is_temporary() && set.is_temporary());
         assert_eq!((set.min(), set.max(), pool.importance()), (1, 2, 5));
+        assert_eq!(state.zones.get("web"), pool.id().as_ref(), "the zone is in it by the same commit");
         assert_eq!(set.size(), 2, "more important than the default pool, it gets its maximum");
-        assert_eq!(of(&state, "web").unwrap().0, Dedicated { ncpus: (1, 2), importance: 5 });
-        let less = with(state, "web", Dedicated { ncpus: (1, 1), importance: 5 }).unwrap();
+        assert_eq!(of(&state, "web").unwrap(), Dedicated { ncpus: (1, 2), importance: 5 });
+        let less = with(state, ("web", "web"), Dedicated { ncpus: (1, 1), importance: 5 }).unwrap();
         assert_eq!(less.conf.pset("SUNWtmp_web").unwrap().size(), 1);
         assert_eq!(less.conf.pools.len(), 2);
     }
@@ -174,13 +183,13 @@ mod tests {
     #[test]
     fn when_it_goes_its_cpus_are_in_the_default_set() {
         let after = without(two("/a b"), &["/a b".to_owned()]);
-        assert_eq!(after.conf.pools.len(), 1);
+        assert_eq!((after.conf.pools.len(), after.zones.len()), (1, 0));
         assert_eq!(after.conf.default_pset().unwrap().size(), 4);
         assert_eq!(pool_name("/a b"), "SUNWtmp__a_b");
     }
 
     #[test]
     fn more_cpus_than_there_are_cannot_be_dedicated() {
-        assert!(with(machine(), "web", Dedicated { ncpus: (5, 5), importance: 1 }).is_err());
+        assert!(with(machine(), ("web", "web"), Dedicated { ncpus: (5, 5), importance: 1 }).is_err());
     }
 }

@@ -82,6 +82,10 @@ impl Pools for SimMachine {
         Ok(draft.finish(what, outcome))
     }
 
+    fn zone_key(&self, zone: &str) -> Result<String, Refusal> {
+        self.processes_of(&Member::Zone(zone.to_owned())).map(|_| zone.to_owned())
+    }
+
     fn prepare_join(&self, member: &Member, to: PoolId) -> Result<Change<()>, Refusal> {
         let mut draft = self.draft();
         let Some(mut state) = draft.tables.pools.clone() else {

@@ -63,6 +63,12 @@ pub trait Pools {
     /// not exist or cannot get its state, no rights.
     fn prepare_commit(&self, to: Option<PoolsState>) -> Result<Change<Option<PoolsState>>, Refusal>;
 
+    /// The key of a zone in [`PoolsState::zones`]. A configuration that has it there binds the zone when it is committed.
+    ///
+    /// # Errors
+    /// [`Refusal`]: no such zone, one that another manager owns, one that stands in another set until it is started again.
+    fn zone_key(&self, zone: &str) -> Result<String, Refusal>;
+
     /// Prepares binding a process or a zone to a pool; [`PoolId::DEFAULT`] returns it to where it was.
     ///
     /// # Errors
