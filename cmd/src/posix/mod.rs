@@ -34,7 +34,7 @@
 //!
 //! # Status
 //!
-//! 0, also where options are lacking; 1 when nobody answers, or 2 for what makes no sense.
+//! 0, also where options are lacking; 1 when no library answers, as on a captured machine, or 2 for what makes no sense.
 
 use crate::args::Parsed;
 use crate::command::Command;
@@ -68,7 +68,22 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         return Err(Failure::Usage("options --csv and --json are mutually exclusive".into()));
     }
     let session = ctx.reading(&parsed.common)?;
-    let answers = facet("options of POSIX", session.posix_answers())?;
+    let answers = match facet("options of POSIX", session.posix_answers()) {
+        Ok(answers) => answers,
+        Err(Failure::Refused(complaint)) if !is_csv => {
+            // A captured machine has no library to ask, and is as ready as it was.
+            ctx.complain(&complaint);
+            let ready = Readiness::of(session.machine());
+            if parsed.common.json {
+                let name = session.machine().name();
+                ctx.json(&json!({ "machine": name, "bundles": null, "real_time": ready.json() }));
+            } else {
+                ready.print(ctx);
+            }
+            return Ok(Exit::REFUSED);
+        }
+        Err(failure) => return Err(failure),
+    };
     if parsed.common.json {
         ctx.json(&json!({ "machine": session.machine().name(), "bundles": bundles(&answers), "real_time": Readiness::of(session.machine()).json() }));
     } else if is_csv {

@@ -5,11 +5,14 @@
 //! own, the boot id. Equal names get equal replacements, so the shape of the machine stays.
 
 use crate::procfs::{parse_stat, raw_comm};
-use crate::{Os, Root, names, paper};
+use crate::{Os, Root, controls, names, paper};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+
+/// What the copy says in the place of the number of this boot.
+const BOOT: &str = "captured";
 
 /// cgroup names that every machine has; they say nothing about whose it is.
 const COMMON_GROUPS: [&str; 16] = [
@@ -32,7 +35,7 @@ const COMMON_GROUPS: [&str; 16] = [
 ];
 
 /// Control files of a cgroup that matter to us.
-const GROUP_FILES: [&str; 14] = [
+const GROUP_FILES: [&str; 22] = [
     "cgroup.controllers",
     "cgroup.subtree_control",
     "cgroup.procs",
@@ -47,7 +50,27 @@ const GROUP_FILES: [&str; 14] = [
     "cpuset.effective_cpus",
     "cpuset.cpu_exclusive",
     "cpuset.cpus.isolated",
+    "cpu.weight",
+    "cpu.max",
+    "cpu.idle",
+    "cpu.shares",
+    "cpu.cfs_quota_us",
+    "cpu.cfs_period_us",
+    "cpu.stat",
+    "cpuacct.usage",
 ];
+
+/// Settings of the kernel that decide how late threads may be, and what disturbs a CPU.
+const SETTINGS: [&str; 5] = [
+    "sys/kernel/sched_rt_runtime_us",
+    "sys/kernel/sched_rt_period_us",
+    "sys/kernel/nmi_watchdog",
+    "sys/kernel/watchdog",
+    "sys/vm/stat_interval",
+];
+
+/// Words of the command line that are read. The others may name a disk, a network or a host.
+const BOOT_WORDS: [&str; 3] = ["preempt", "threadirqs", "rcu_nocbs"];
 
 /// What a capture took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -79,6 +102,7 @@ pub fn capture(from: &Root, into: &Path) -> io::Result<Captured> {
     let mount = from.cgroup.clone();
     work.cgroups(&mount, &into.join("cgroup"))?;
     fs::create_dir_all(into.join("state"))?;
+    work.controls()?;
     Ok(work.done)
 }
 
@@ -138,12 +162,25 @@ impl Capture<'_> {
         Ok(())
     }
 
+    /// Copies those words of a file that are wanted.
+    fn words(&mut self, from: &Path, to: &Path, name: &str, wanted: impl Fn(&str) -> bool) -> io::Result<()> {
+        let Ok(Some(text)) = self.from.read(&from.join(name)) else { return Ok(()) };
+        let kept: Vec<&str> = text.split_whitespace().filter(|word| wanted(word)).collect();
+        self.write(&to.join(name), &(kept.join(" ") + "\n"))
+    }
+
     fn proc(&mut self) -> io::Result<()> {
         let (from, to) = (self.from.proc.clone(), self.into.join("proc"));
         let whole =
             ["stat", "cpuinfo", "interrupts", "softirqs", "schedstat", "uptime", "sys/kernel/osrelease"];
         self.copy_named(&from, &to, &whole)?;
-        self.write(&to.join("sys/kernel/random/boot_id"), "captured\n")?;
+        self.copy_named(&from, &to, &SETTINGS)?;
+        self.words(&from, &to, "cmdline", |word| {
+            BOOT_WORDS.contains(&word.split('=').next().unwrap_or(word))
+        })?;
+        // The rest says who built the kernel, and when.
+        self.words(&from, &to, "sys/kernel/version", |word| word == "SMP" || word.starts_with("PREEMPT"))?;
+        self.write(&to.join("sys/kernel/random/boot_id"), &format!("{BOOT}\n"))?;
         self.copy_named(&from.join("irq"), &to.join("irq"), &["default_smp_affinity"])?;
         for irq in self.from.names(&from.join("irq"))? {
             let (irq_from, irq_to) = (from.join("irq").join(&irq), to.join("irq").join(&irq));
@@ -204,7 +241,10 @@ impl Capture<'_> {
 
     /// The name of a cgroup, without what is the user's own in it.
     fn group_name(&mut self, name: &str) -> String {
-        let ours = name.starts_with("mpset") || name.starts_with("from+") || name.starts_with("own+");
+        let ours = name.starts_with("mpset")
+            || name.starts_with("mpcap-")
+            || name.starts_with("from+")
+            || name.starts_with("own+");
         if ours || COMMON_GROUPS.contains(&name) {
             return name.to_owned();
         }
@@ -236,6 +276,11 @@ impl Capture<'_> {
             if numbered {
                 self.one_cpu(&base.join(cpu).join(&name), &into.join(cpu).join(&name))?;
             }
+        }
+        self.copy_named(&base, &into, &["kernel/realtime", "kernel/debug/sched/preempt"])?;
+        let server = Path::new("kernel/debug/sched/fair_server");
+        for name in self.from.names(&base.join(server)).unwrap_or_default() {
+            self.copy_named(&base.join(server).join(&name), &into.join(server).join(&name), &["runtime"])?;
         }
         let node = "devices/system/node";
         for name in self.from.names(&base.join(node))?.iter().filter(|n| n.starts_with("node")) {
@@ -269,10 +314,15 @@ impl Capture<'_> {
             "cpu_capacity",
             "cpufreq/base_frequency",
             "cpufreq/cpuinfo_max_freq",
+            "cpufreq/scaling_governor",
         ];
         self.copy_named(from, to, &names)?;
         for name in self.from.names(from)?.iter().filter(|n| n.starts_with("node")) {
             fs::create_dir_all(to.join(name))?;
+        }
+        for state in self.from.names(&from.join("cpuidle"))?.iter().filter(|n| n.starts_with("state")) {
+            let path = Path::new("cpuidle").join(state);
+            self.copy_named(&from.join(&path), &to.join(&path), &["name", "latency", "disable"])?;
         }
         for index in self.from.names(&from.join("cache"))?.iter().filter(|n| n.starts_with("index")) {
             let path = Path::new("cache").join(index);
@@ -301,6 +351,20 @@ impl Capture<'_> {
         Ok(())
     }
 
+    /// The record of shares and caps, with the names of groups as they are in the copy.
+    fn controls(&mut self) -> io::Result<()> {
+        let file = self.os.record_file(controls::RECORD);
+        let Ok(Some(text)) = self.from.read(&file) else { return Ok(()) };
+        let boot = self.from.read_value(&self.from.proc.join("sys/kernel/random/boot_id")).ok().flatten();
+        let path = |work: &mut Self, path: &str| work.cgroup_line(&format!("0:{path}")).split_off(2);
+        let copy =
+            controls::renamed(&text, boot.as_deref().unwrap_or_default().trim(), BOOT, |it| path(self, it));
+        match copy {
+            Some(copy) => self.write(&self.into.join("state/records").join(controls::RECORD), &copy),
+            None => Ok(()),
+        }
+    }
+
     fn cgroups(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         fs::create_dir_all(to)?;
         for name in GROUP_FILES {
@@ -309,8 +373,10 @@ impl Capture<'_> {
         let mut dirs: Vec<(PathBuf, String)> = Vec::new();
         for name in self.from.names(from)? {
             let path = from.join(&name);
-            // A link would lead round in circles, and hierarchies without cpusets do not matter.
-            let real = fs::symlink_metadata(&path).is_ok_and(|m| m.is_dir());
+            // A link would lead round in circles, but for the usual one to the hierarchy of CPU time. Hierarchies of neither sets nor CPU time do not matter.
+            let is_top = from == self.from.cgroup;
+            let is_cpu = is_top && name == "cpu" && path.is_dir();
+            let real = is_cpu || fs::symlink_metadata(&path).is_ok_and(|m| m.is_dir());
             let foreign = [
                 "memory",
                 "devices",
@@ -318,8 +384,9 @@ impl Capture<'_> {
                 "blkio",
                 "pids",
                 "systemd",
-                "cpu",
-                "cpuacct",
+                // That is `cpu`, a link to it.
+                "cpu,cpuacct",
+                "cpuacct,cpu",
                 "perf_event",
                 "net_cls",
                 "net_prio",
@@ -327,7 +394,7 @@ impl Capture<'_> {
                 "rdma",
                 "misc",
             ];
-            if real && !(from == self.from.cgroup && foreign.contains(&name.as_str())) {
+            if real && !(is_top && foreign.contains(&name.as_str())) {
                 dirs.push((path, name));
             }
         }

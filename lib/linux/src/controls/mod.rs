@@ -31,6 +31,7 @@ mod record;
 mod resolve;
 mod tree;
 
+pub(crate) use record::{RECORD, renamed};
 pub(crate) use tree::{CpuTree, lists_cpu};
 
 use crate::knob::{LinuxKnob, TaskId};

@@ -4,13 +4,15 @@
 
 use crate::knob::{LinuxKnob, TaskId};
 use crate::os::knob_error;
+use crate::zones::classify;
 use crate::{LinuxMachine, Os};
 use millpond_machine::{Knobs, Refusal, Step, Subject};
 use millpond_model::{ControlHolder, CpuCap, Shares};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-const NAME: &str = "controls";
+/// The name of the record.
+pub(crate) const RECORD: &str = "controls";
 
 /// What was set of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +45,7 @@ struct Record {
 }
 
 fn text(os: &Os) -> Option<String> {
-    os.root.read(&os.record_file(NAME)).ok().flatten()
+    os.root.read(&os.record_file(RECORD)).ok().flatten()
 }
 
 fn parse(text: &str, boot: &str) -> BTreeMap<String, Held> {
@@ -51,6 +53,30 @@ fn parse(text: &str, boot: &str) -> BTreeMap<String, Held> {
     let is_path = |path: &str| path.starts_with('/') && !path.split('/').any(|part| part == "..");
     let groups = record.groups.into_iter().filter(|(path, _)| is_path(path));
     if record.boot == boot { groups.collect() } else { BTreeMap::new() }
+}
+
+/// The record of another root, for boot `to` of it: groups have the names that `rename` gives to their paths, and so have their holders. `None` when there
+/// is nothing in it.
+pub(crate) fn renamed(
+    text: &str,
+    from: &str,
+    to: &str,
+    mut rename: impl FnMut(&str) -> String,
+) -> Option<String> {
+    let mut groups = BTreeMap::new();
+    for (path, mut held) in parse(text, from) {
+        let path = rename(&path);
+        let name = classify(&path).map_or_else(|| path.clone(), |(_, name)| name);
+        held.holder = match held.holder {
+            ControlHolder::Zone(_) => ControlHolder::Zone(name),
+            ControlHolder::Project(_) => ControlHolder::Project(name),
+            process => process,
+        };
+        held.task = held.task.map(|(task, home)| (task, rename(&home)));
+        groups.insert(path, held);
+    }
+    let record = Record { boot: to.to_owned(), groups };
+    (!record.groups.is_empty()).then(|| serde_json::to_string(&record).unwrap_or_default())
 }
 
 impl LinuxMachine {
@@ -61,8 +87,8 @@ impl LinuxMachine {
 
     /// The step that records what is set; `None` where that is what the record says.
     pub(crate) fn record_controls(&self, groups: BTreeMap<String, Held>) -> Result<Option<Step>, Refusal> {
-        let knob = LinuxKnob::Record(NAME.to_owned()).knob();
-        let before = self.os.root.read(&self.os.record_file(NAME)).map_err(knob_error);
+        let knob = LinuxKnob::Record(RECORD.to_owned()).knob();
+        let before = self.os.root.read(&self.os.record_file(RECORD)).map_err(knob_error);
         let before =
             before.map_err(|e| e.into_refusal(Subject::Operation, "the record of shares and caps"))?;
         let record = Record { boot: self.boot_id(), groups };
