@@ -28,7 +28,7 @@ fn machine_of(v1: bool) -> HandMade {
                 &format!("cgroup/cpu{group}/cpu.stat"),
                 "nr_periods 7\nnr_throttled 3\nthrottled_time 2500000\n",
             );
-            made.file(&format!("cgroup/cpuacct{group}/cpuacct.usage"), "9000000000\n");
+            made.file(&format!("cgroup/cpu{group}/cpuacct.usage"), "9000000000\n");
         }
     } else {
         for group in ["/batch", "/web", "/web/inner"] {
@@ -121,6 +121,23 @@ fn shares_are_a_weight_and_a_cap_is_a_quota_until_they_are_deleted() {
         same(&made, &before, &format!("version 1: {v1}"));
         assert!(machine.journal().baselines().is_empty());
     }
+}
+
+#[test]
+fn cpu_time_that_another_hierarchy_counts_is_that_of_the_same_processes_or_not_known() {
+    let made = machine_of(true);
+    for group in ["", "/batch", "/web", "/web/inner"] {
+        std::fs::remove_file(made.dir.path().join(format!("cgroup/cpu{group}/cpuacct.usage"))).unwrap();
+        made.file(&format!("cgroup/cpuacct{group}/cgroup.procs"), "");
+        made.file(&format!("cgroup/cpuacct{group}/cpuacct.usage"), "7000000000\n");
+    }
+    let machine = made.machine();
+    let used = || machine.controls().unwrap().controlled(&zone("/web")).unwrap().used;
+    assert_eq!(used(), None, "process 20 is elsewhere in that hierarchy");
+    made.file("cgroup/cpuacct/web/inner/cgroup.procs", "20\n");
+    assert_eq!(used().map(|used| used.0), Some(7_000_000_000), "what is below counts, too");
+    made.file("cgroup/cpuacct/web/cgroup.procs", "99\n");
+    assert_eq!(used(), None, "another process is counted there, too");
 }
 
 #[test]
@@ -414,6 +431,41 @@ fn a_weight_that_a_unit_had_comes_back_as_its_property() {
             "zone b.service",
         ]
     );
+}
+
+#[test]
+fn what_the_files_of_a_unit_say_comes_back_without_a_drop_in_of_this_boot() {
+    let made = managed();
+    for (setting, value) in [("CPUWeight", "CPUWeight=300"), ("CPUQuota", "CPUQuotaPerSecUSec=700000")] {
+        let file = format!("etc/systemd/system.control/a.service.d/50-{setting}.conf");
+        made.file(&file, &format!("[Service]\n{value}\n"));
+    }
+    let machine = made.machine();
+    // The synthetic systemd enables the controller with the first unit that has a property.
+    set(&machine, &zone("b.service"), cap(10));
+    let before = made.snapshot();
+    let run = made.dir.path().join("run/systemd");
+    for of in ["system.control", "transient"] {
+        set(&machine, &zone("a.service"), shares(7));
+        set(&machine, &zone("a.service"), cap(30));
+        assert_eq!(made.read("cgroup/system.slice/a.service/cpu.max"), "30000 100000");
+        if of == "transient" {
+            std::fs::create_dir_all(run.join("transient")).unwrap();
+            std::fs::rename(run.join("system.control/a.service.d"), run.join("transient/a.service.d"))
+                .unwrap();
+        }
+        set(&machine, &zone("a.service"), NO_SHARES);
+        set(&machine, &zone("a.service"), NO_CAP);
+        assert_eq!(made.read("cgroup/system.slice/a.service/cpu.max"), "70000 100000");
+        assert_eq!(made.read("cgroup/system.slice/a.service/cpu.weight"), "300");
+        assert!(!run.join(of).join("a.service.d").exists(), "{of}");
+    }
+    for (path, text) in before {
+        let path_now = path.display().to_string();
+        if !path_now.contains("a.service/cpu.") {
+            assert_eq!(made.snapshot().get(&path), Some(&text), "{path_now}");
+        }
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::plan::{ControlView, CpuGroup, Wanted};
 use super::record::Held;
-use super::tree::{IDLE, per_second};
+use super::tree::{IDLE, per_second, without_kept};
 use crate::knob::{LinuxKnob, TaskId};
 use crate::os::knob_error;
 use crate::view::ancestors;
@@ -113,6 +113,7 @@ impl LinuxMachine {
 
     /// The shares that a weight stands for, where that is a whole number of them.
     pub(super) fn shares_of_weight(&self, weight: &str) -> Option<Shares> {
+        let (weight, _) = without_kept(weight);
         if weight == IDLE {
             return Shares::new(0).ok();
         }
@@ -125,7 +126,7 @@ impl LinuxMachine {
     /// The cap that a quota stands for.
     pub(super) fn cap_of_quota(&self, path: &str, quota: &str) -> Option<CpuCap> {
         match self.os.cpu_unit(path) {
-            Some(_) => cap_of(quota.parse().ok()?),
+            Some(_) => cap_of(without_kept(quota).0.parse().ok()?),
             None => cap_of(per_second(quota)?),
         }
     }

@@ -6,15 +6,16 @@
 //! | quota | `cpu.max` | `cpu.cfs_quota_us`, `cpu.cfs_period_us` | `CPUQuotaPerSecUSec` | `max 100000`, `-1`, unset |
 //!
 //! A weight is a number or `idle`; a quota is `150000 100000` (µs in a period of so many µs, `max` for no limit), and of a unit of systemd
-//! `1500000` (µs in a second).
+//! `1500000` (µs in a second). What the files of a unit say, and nothing that was set for this boot, is `1500000 kept`: put back, it leaves no drop-in.
 
 use crate::knob::TaskId;
 use crate::os::{NO_ROOM, knob_error};
 use crate::{Os, Root, is_gone, names, paper};
 use millpond_machine::{Absent, KnobError, Value};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// How often quotas are handed out anew: the kernel's own default.
 pub(crate) const PERIOD_US: u64 = 100_000;
@@ -22,6 +23,10 @@ const NO_QUOTA: &str = "max 100000";
 const NO_QUOTA_V1: &str = "-1 100000";
 /// What stands for a weight below all numbers.
 pub(crate) const IDLE: &str = "idle";
+/// The end of a value that the files of a unit say.
+const KEPT: &str = " kept";
+const WEIGHT: &str = "CPUWeight";
+const QUOTA: &str = "CPUQuotaPerSecUSec";
 
 /// The hierarchy of the CPU controller. On version 2 it is mostly that of the sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,9 +145,9 @@ impl Os {
     /// The weight of a cgroup by the one that decides about it: systemd, or the kernel's files.
     pub(crate) fn weight(&self, path: &str) -> Result<Option<Value>, KnobError> {
         match self.cpu_unit(path) {
-            Some(unit) => Ok(self.unit_number(&unit, "CPUWeight")?.map(|weight| match weight {
-                0 => IDLE.to_owned(),
-                weight => weight.to_string(),
+            Some(unit) => Ok(self.unit_number(&unit, WEIGHT)?.map(|weight| match weight {
+                0 => self.marked(&unit, WEIGHT, IDLE.to_owned()),
+                weight => self.marked(&unit, WEIGHT, weight.to_string()),
             })),
             None => self.kernel_weight(path),
         }
@@ -150,13 +155,15 @@ impl Os {
 
     /// Sets it; `None` is the default.
     pub(crate) fn set_weight(&self, path: &str, value: Option<&str>) -> Result<(), KnobError> {
+        let (value, kept) = value.map(without_kept).unzip();
         let wanted = value.map(|value| if value == IDLE { "0" } else { value });
         if let Some(unit) = self.cpu_unit(path) {
             let number = wanted.map(str::parse::<u64>).transpose();
             let number = number.map_err(|_| KnobError::Unknown(format!("weight {value:?}")))?;
-            self.set_unit_number(&unit, "CPUWeight", number)?;
+            self.set_unit_number(&unit, WEIGHT, number)?;
             let is_set = || Ok(value.is_none() || self.is_weight(path, value)?);
-            return self.wait_for_unit(path, is_set, "its weight is not what systemd was asked for");
+            self.wait_for_unit(path, is_set, "its weight is not what systemd was asked for")?;
+            return if kept == Some(true) { self.leave_to_files(&unit, WEIGHT) } else { Ok(()) };
         }
         let is_idle = self.cpu_value(path, "cpu.idle")?;
         if value == Some(IDLE) {
@@ -173,6 +180,11 @@ impl Os {
         self.write_cpu(path, tree.weight_file(), wanted.unwrap_or(&default))
     }
 
+    /// A property of a unit, marked where nothing was set for this boot.
+    fn marked(&self, unit: &str, property: &str, value: Value) -> Value {
+        if self.is_set_for_this_boot(unit, property) { value } else { value + KEPT }
+    }
+
     fn is_weight(&self, path: &str, value: Option<&str>) -> Result<bool, KnobError> {
         let default = self.cpu_tree()?.default_weight().to_string();
         Ok(self.kernel_weight(path)?.as_deref() == value.filter(|value| *value != default))
@@ -181,7 +193,10 @@ impl Os {
     /// The quota of a cgroup by the one that decides about it.
     pub(crate) fn quota(&self, path: &str) -> Result<Option<Value>, KnobError> {
         match self.cpu_unit(path) {
-            Some(unit) => Ok(self.unit_number(&unit, "CPUQuotaPerSecUSec")?.map(|us| us.to_string())),
+            Some(unit) => {
+                let us = self.unit_number(&unit, QUOTA)?;
+                Ok(us.map(|us| self.marked(&unit, QUOTA, us.to_string())))
+            }
             None => self.kernel_quota(path),
         }
     }
@@ -190,14 +205,16 @@ impl Os {
     pub(crate) fn set_quota(&self, path: &str, value: Option<&str>) -> Result<(), KnobError> {
         let unknown = || KnobError::Unknown(format!("quota {value:?}"));
         if let Some(unit) = self.cpu_unit(path) {
+            let (value, kept) = value.map(without_kept).unzip();
             let number = value.map(str::parse::<u64>).transpose().map_err(|_| unknown())?;
-            self.set_unit_number(&unit, "CPUQuotaPerSecUSec", number)?;
+            self.set_unit_number(&unit, QUOTA, number)?;
             let is_set = || match number {
                 // What a unit has by its own files may come back.
                 None => Ok(true),
                 Some(number) => Ok(self.kernel_quota(path)?.and_then(|q| per_second(&q)) == Some(number)),
             };
-            return self.wait_for_unit(path, is_set, "its quota is not what systemd was asked for");
+            self.wait_for_unit(path, is_set, "its quota is not what systemd was asked for")?;
+            return if kept == Some(true) { self.leave_to_files(&unit, QUOTA) } else { Ok(()) };
         }
         if !self.cpu_tree()?.v1 {
             return self.write_cpu(path, "cpu.max", value.unwrap_or(NO_QUOTA));
@@ -308,10 +325,26 @@ impl Os {
         self.cpu_value(path, "cpu.stat")
     }
 
-    /// CPU time of a cgroup on version 1, in nanoseconds, where that is counted.
+    /// CPU time of a cgroup on version 1, in nanoseconds. It is counted by another controller: mostly in the same hierarchy; where that is another one, in
+    /// a group of the same path, which counts only if the same processes are in it.
     pub(crate) fn cpuacct(&self, path: &str) -> Option<u64> {
-        let file = self.root.cgroup.join("cpuacct").join(path.trim_start_matches('/')).join("cpuacct.usage");
-        self.root.read_value(&file).ok().flatten()?.trim().parse().ok()
+        let here = self.cpu_tree().ok().filter(|tree| tree.v1)?.dir(path);
+        let there = self.root.cgroup.join("cpuacct").join(path.trim_start_matches('/'));
+        let usage = |dir: &Path| self.root.read_value(&dir.join("cpuacct.usage")).ok().flatten();
+        let text = usage(&here).or_else(|| {
+            let (mut one, mut other) = (BTreeSet::new(), BTreeSet::new());
+            let known = self.members_below(&here, &mut one).and(self.members_below(&there, &mut other));
+            usage(&there).filter(|_| known.is_some() && one == other)
+        });
+        text?.trim().parse().ok()
+    }
+
+    /// The processes of a cgroup and of those below it.
+    fn members_below(&self, dir: &Path, found: &mut BTreeSet<u32>) -> Option<()> {
+        let text = self.root.read(&dir.join("cgroup.procs")).ok()??;
+        found.extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+        let names = self.root.dirs(dir).ok()?;
+        names.iter().try_for_each(|name| self.members_below(&dir.join(name), found))
     }
 
     /// The names of the groups below one, sorted.
@@ -328,6 +361,11 @@ fn no_idle() -> KnobError {
         why: "this kernel has no idle groups (cpu.idle, since 5.15)".into(),
         hint: "give it 1 share, which is the least here".into(),
     }
+}
+
+/// A value without the mark that the files of a unit say it, and whether it had that.
+pub(crate) fn without_kept(value: &str) -> (&str, bool) {
+    value.strip_suffix(KEPT).map_or((value, false), |value| (value, true))
 }
 
 /// What a quota is in microseconds a second; `None` for no limit.

@@ -213,14 +213,31 @@ impl Os {
 
     /// Removes the drop-in in which systemd remembers a property that we set for this boot.
     fn forget_drop_in(&self, unit: &str, setting: &str) -> Result<(), KnobError> {
-        let dir = run_dir(&self.root).join("systemd/system.control").join(format!("{unit}.d"));
-        match fs::remove_file(dir.join(format!("50-{setting}.conf"))) {
-            Err(error) if !is_gone(&error) => return Err(knob_error(error)),
-            _ => {}
+        for file in self.drop_ins(unit, setting) {
+            match fs::remove_file(&file) {
+                Err(error) if !is_gone(&error) => return Err(knob_error(error)),
+                _ => {}
+            }
+            // It stays where it holds somebody else's settings.
+            let _ = file.parent().map(fs::remove_dir);
         }
-        // It stays where it holds somebody else's settings.
-        let _ = fs::remove_dir(&dir);
         Ok(())
+    }
+
+    /// Where that may be: transient units (scopes of containers) have their drop-ins in a directory of their own.
+    fn drop_ins(&self, unit: &str, setting: &str) -> [PathBuf; 2] {
+        let dir = run_dir(&self.root).join("systemd");
+        ["system.control", "transient"].map(|of| dir.join(of).join(format!("{unit}.d/50-{setting}.conf")))
+    }
+
+    /// Whether a property of a unit was set for this boot. If not, the files of the unit say it.
+    pub(crate) fn is_set_for_this_boot(&self, unit: &str, property: &str) -> bool {
+        self.drop_ins(unit, setting(property)).iter().any(|file| file.exists())
+    }
+
+    /// Forgets that it was: the value stays until systemd reads the files of the unit again, which say the same.
+    pub(crate) fn leave_to_files(&self, unit: &str, property: &str) -> Result<(), KnobError> {
+        self.forget_drop_in(unit, setting(property))
     }
 
     /// A property of a unit that is a number.

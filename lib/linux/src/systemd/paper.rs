@@ -59,8 +59,13 @@ impl<'a> PaperManager<'a> {
     }
 
     fn number_of(&self, unit: &str, property: &str) -> Option<u64> {
-        let text = fs::read_to_string(self.number_file(unit, property)).ok()?;
-        text.lines().rev().find_map(|line| line.strip_prefix(property)?.strip_prefix('='))?.parse().ok()
+        let kept = self.os.root.proc.with_file_name("etc/systemd/system.control");
+        let kept = kept.join(format!("{unit}.d/50-{}.conf", super::setting(property)));
+        let read = |file: PathBuf| {
+            let text = fs::read_to_string(file).ok()?;
+            text.lines().rev().find_map(|line| line.strip_prefix(property)?.strip_prefix('='))?.parse().ok()
+        };
+        read(self.number_file(unit, property)).or_else(|| read(kept))
     }
 
     /// Gives and takes the CPU controller, from the bottom up.
