@@ -20,7 +20,7 @@ killed_anywhere() {
     ! cmp -s before after || fail "\`$*\` changes nothing"
     take_back
     # The journal was written for each step; that many there are.
-    steps=$("$@" --dry-run --json 2>/dev/null | tr '{' '\n' | grep -c '"knob"') || steps=1
+    steps=$(_steps_of "$@")
     stride=1
     [ "$thorough" = yes ] || stride=$(((steps + 1) / 2))
     deaths=0
@@ -36,6 +36,13 @@ killed_anywhere() {
     done
     echo "$*: $steps steps, $deaths deaths"
     [ $deaths -ge 5 ] || fail "only $deaths deaths"
+}
+
+# Options stand before the first operand.
+_steps_of() {
+    _command=$1
+    shift
+    "$_command" --dry-run --json "$@" 2>dry.said | tr '{' '\n' | grep -c '"knob"' || fail "no steps are shown: $(cat dry.said)"
 }
 
 take_back() {

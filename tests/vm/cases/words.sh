@@ -1,6 +1,6 @@
 # Words for the cases about millpond's commands, which say `. /words.sh`. Programs of the image: millpond under its names, live-laws.
 #
-#   state FILE [PID...]     all that a command may change, as text: the cpuset tree, masks of interrupts and of kernel work, who is on-line,
+#   state FILE [PID...]     all that a command may change, as text: the cpuset tree, weights and quotas of CPU time, masks of interrupts and of kernel work, who is on-line,
 #                           where these processes are and may run, and the sets and processors as the commands show them (but not since when)
 #   same FILE FILE WHEN     both must be equal, byte for byte
 #   refused STATUS COMMAND...   the command must end with that status and say exactly what stands on the standard input
@@ -19,10 +19,16 @@
 #   irqs_of_cards CARD...   numbers of the interrupts of network cards; a card has them all only once it was up
 #   counts_of IRQ... -- CPU...   how often these processors took these interrupts, all together
 #
-# $root is the top of the cpuset tree.
+#   group NAME...           cgroups of these names for CPU time, and for sets where that is another tree; ungroup NAME... removes them again
+#   into NAME PID...        these processes are in that group
+#   weighs NAME SHARES      the kernel's weight of the group is that of so many shares; 0 is an idle group, - one of which nothing was said
+#   capped NAME PERCENT     the kernel's quota of the group is that percentage of a CPU; - for none
+#
+# $root is the top of the cpuset tree, $shares that of the tree of CPU time.
 
 root=/sys/fs/cgroup
-[ "$cgroup" = v2 ] || root=/sys/fs/cgroup/cpuset
+shares=$root
+[ "$cgroup" = v2 ] || root=/sys/fs/cgroup/cpuset shares=/sys/fs/cgroup/cpu
 
 state() {
     _file=$1
@@ -31,10 +37,13 @@ state() {
         find $root -type d | sort
         find $root \( -name cpuset.cpus -o -name cpuset.mems -o -name 'cpuset.cpus.*' -o -name cpuset.effective_cpus \
             -o -name cgroup.subtree_control \) -type f | sort | xargs grep -sH ''
+        find $shares/ -type d | sort
+        find $shares/ \( -name cpu.weight -o -name cpu.max -o -name cpu.idle -o -name cpu.shares -o -name cpu.cfs_quota_us \
+            -o -name cpu.cfs_period_us \) -type f | sort | xargs -r grep -sH ''
         grep -sH '' /proc/irq/default_smp_affinity /proc/irq/[0-9]*/smp_affinity /sys/devices/virtual/workqueue/cpumask \
             /sys/devices/virtual/workqueue/*/cpumask /sys/class/net/*/queues/*/rps_cpus /sys/devices/system/cpu/online || true
         for _pid in "$@"; do
-            grep -H -e cpuset -e '^0:' "/proc/$_pid/cgroup"
+            grep -H -e cpuset -e cpu, -e '^0:' "/proc/$_pid/cgroup"
             grep -H Cpus_allowed_list "/proc/$_pid/task/"*/status
         done
         psrset -i -v
@@ -115,6 +124,57 @@ in_order() {
     *"all is in order"*) ;;
     *) fail "doctor says: $said" ;;
     esac
+}
+
+group() {
+    for _name in "$@"; do
+        mkdir "$shares/$_name"
+        [ $shares != $root ] || continue
+        mkdir "$root/$_name"
+        cat "$root/cpuset.cpus" >"$root/$_name/cpuset.cpus"
+        cat "$root/cpuset.mems" >"$root/$_name/cpuset.mems"
+    done
+}
+
+ungroup() {
+    for _name in "$@"; do
+        within 20 rmdir "$shares/$_name"
+        [ $shares = $root ] || within 20 rmdir "$root/$_name"
+    done
+}
+
+into() {
+    _name=$1
+    shift
+    for _pid in "$@"; do
+        write "$shares/$_name/cgroup.procs" "$_pid"
+        [ $shares = $root ] || write "$root/$_name/cgroup.procs" "$_pid"
+    done
+}
+
+weighs() {
+    _idle=0
+    [ "$2" != 0 ] || _idle=1
+    _count=$2
+    [ $_idle = 0 ] && [ "$2" != - ] || _count=1
+    if [ "$cgroup" = v2 ]; then
+        # An idle group has no weight of its own: reads differ between kernels.
+        [ $_idle = 1 ] || want_file "$shares/$1/cpu.weight" $((_count * 100))
+    else
+        [ $_idle = 1 ] || want_file "$shares/$1/cpu.shares" $((_count * 1024))
+    fi
+    want_file "$shares/$1/cpu.idle" $_idle
+}
+
+capped() {
+    if [ "$2" = - ]; then
+        [ "$cgroup" = v2 ] && want_file "$shares/$1/cpu.max" 'max 100000' || want_file "$shares/$1/cpu.cfs_quota_us" -1
+    elif [ "$cgroup" = v2 ]; then
+        want_file "$shares/$1/cpu.max" "$(($2 * 1000)) 100000"
+    else
+        want_file "$shares/$1/cpu.cfs_quota_us" $(($2 * 1000))
+        want_file "$shares/$1/cpu.cfs_period_us" 100000
+    fi
 }
 
 web_of() {

@@ -39,7 +39,10 @@ impl Ground {
     fn boot(&self, series: Series, more: &Image, cases: &[Case]) -> Vec<CaseResult> {
         let millpond = cargo_binary("millpond", "millpond").unwrap();
         let mut image = Image::new().program("millpond", &millpond).unwrap();
-        let names = ["psrset", "psrinfo", "pbind", "pooladm", "poolcfg", "poolbind", "poolstat", "poold"];
+        let names = [
+            "psrset", "psrinfo", "pbind", "pooladm", "poolcfg", "poolbind", "poolstat", "poold", "prctl",
+            "zonecfg",
+        ];
         for name in names {
             image = image.link(Path::new("/usr/local/bin").join(name), "millpond");
         }
