@@ -76,13 +76,13 @@ impl Built {
 
 /// What is said of a program; `None` where the kernel does not tell what its threads wait for, which is then said.
 fn verdict(test: &str, program: &Program) -> Option<Value> {
-    verdict_on(test, program.pid())
+    verdict_after(test, program.pid(), "1s")
 }
 
-fn verdict_on(test: &str, pid: u32) -> Option<Value> {
+fn verdict_after(test: &str, pid: u32, time: &str) -> Option<Value> {
     let state = tempfile::tempdir().unwrap();
     let mut command = millpond();
-    command.args(["diagnose", "--for", "1s", "--json", &pid.to_string()]);
+    command.args(["diagnose", "--for", time, "--json", &pid.to_string()]);
     let done = command.env("MILLPOND_STATE", state.path()).output().unwrap();
     let said: Value = serde_json::from_str(&out(&done)).unwrap_or_else(|e| panic!("{e}: {}", err(&done)));
     if said["lck"].is_null() {
@@ -104,13 +104,27 @@ fn of_shape(test: &str, shape: &str) -> Option<(Value, u32)> {
     Some((verdict(test, &program)?, program.pid()))
 }
 
-/// One thread computes, the others are idle: no word of locks, and one thread that wants to run. `others`: so many more may do now and then.
+/// What no idle thread is told of.
+const HELD_UP: [&str; 3] = ["mutex", "resource", "priority-inversion"];
+
+fn is_not_held_up(said: &Value) {
+    let kinds = kinds(said);
+    assert!(!kinds.iter().any(|kind| HELD_UP.contains(kind)), "{said}");
+}
+
+/// One thread computes, the others are idle: no word of locks, and one thread that wants to run. `others` wake by themselves now and then: on a busy machine
+/// each may then wait for a CPU, but no longer than all the time.
 fn is_one_that_computes(said: &Value, others: f64) {
     let kinds = kinds(said);
     assert!(["cpu", "computes"].contains(&kinds[0]), "{kinds:?}");
-    assert!(!kinds.contains(&"mutex"), "{kinds:?}");
+    is_not_held_up(said);
+    wants(said, 1.0, 1.0 + others);
+}
+
+/// So many threads want to run: what each of them spent adds up to the time that it was watched for, to a twentieth.
+fn wants(said: &Value, least: f64, most: f64) {
     let wanted = said["wanted_threads"].as_f64().unwrap();
-    assert!((0.9..1.2 + others).contains(&wanted), "{wanted}");
+    assert!((0.95 * least..=most + 0.05).contains(&wanted), "{wanted}: {said}");
 }
 
 #[test]
@@ -134,9 +148,8 @@ fn a_thread_pool_of_which_one_computes_on_a_loaded_machine_waits_for_a_cpu() {
 fn threads_of_a_connection_pool_are_idle() {
     let test = "diagnose::threads_of_a_connection_pool_are_idle";
     let Some((said, _)) = of_shape(test, "connections") else { return };
-    for kind in ["mutex", "undecided"] {
-        assert!(!kinds(&said).contains(&kind), "{said}");
-    }
+    is_not_held_up(&said);
+    assert!(!kinds(&said).contains(&"undecided"), "{said}");
     assert!(said["wanted_threads"].as_f64().unwrap() < 1.0);
     assert!(said["lck"]["condition"].as_f64().unwrap() > 0.7);
 }
@@ -145,50 +158,52 @@ fn threads_of_a_connection_pool_are_idle() {
 fn workers_that_post_work_themselves_are_at_no_mutex() {
     let test = "diagnose::workers_that_post_work_themselves_are_at_no_mutex";
     let Some((said, _)) = of_shape(test, "posters") else { return };
-    assert!(!kinds(&said).contains(&"mutex"), "{said}");
+    is_not_held_up(&said);
+}
+
+#[test]
+fn workers_that_wait_as_long_as_requests_let_them_are_idle() {
+    let test = "diagnose::workers_that_wait_as_long_as_requests_let_them_are_idle";
+    let Some((said, _)) = of_shape(test, "requests") else { return };
+    is_not_held_up(&said);
+    assert!(!kinds(&said).contains(&"undecided"), "{said}");
+    assert_eq!(said["lck"]["resource"], 0.0, "{said}");
+}
+
+#[test]
+fn threads_that_wait_for_the_permit_of_another_are_held_up() {
+    let test = "diagnose::threads_that_wait_for_the_permit_of_another_are_held_up";
+    let Some(built) = Built::shapes(test) else { return };
+    let program = Program::start(built.program("shapes").arg("permits")).unwrap();
+    let Some(said) = verdict_after(test, program.pid(), "3s") else { return };
+    // A permit is held for 4 ms of CPU time. Where others leave the program too little of it, there is no rhythm.
+    let figure = |name: &str| said[name].as_f64().unwrap();
+    let part = |name: &str| said["shares"][name].as_f64().unwrap();
+    let ran = (part("usr") + part("sys")) * figure("threads") * figure("elapsed_s");
+    if ran < 0.25 {
+        return println!("skipped: {test}: the machine is busy: of 3 s the program ran for {ran:.3} s");
+    }
+    assert!(kinds(&said).contains(&"resource") && !kinds(&said).contains(&"mutex"), "{said}");
+    // Of four one holds the permit, or could take it.
+    let found =
+        said["findings"].as_array().unwrap().iter().find(|found| found["kind"] == "resource").unwrap();
+    assert!(found["figure"].as_f64().unwrap() <= 3.05, "{said}");
+    assert_eq!(said["locks"][0]["kind"], "resource", "{said}");
+}
+
+#[test]
+fn followers_of_a_leader_that_waits_for_requests_are_not_held_up() {
+    let test = "diagnose::followers_of_a_leader_that_waits_for_requests_are_not_held_up";
+    let Some((said, _)) = of_shape(test, "leaders") else { return };
+    // They are idle, or that cannot be told from waits for the one connection to a slow server.
+    is_not_held_up(&said);
 }
 
 #[test]
 fn an_event_loop_is_idle() {
     let test = "diagnose::an_event_loop_is_idle";
+    // tests/vm/tests/nginx.rs tries a real one.
     let Some((said, _)) = of_shape(test, "events") else { return };
-    assert_eq!(kinds(&said), ["idle"], "{said}");
-}
-
-#[test]
-fn a_worker_of_nginx_is_idle() {
-    let test = "diagnose::a_worker_of_nginx_is_idle";
-    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin";
-    let Some(nginx) = std::env::split_paths(&path).map(|dir| dir.join("nginx")).find(|file| file.is_file())
-    else {
-        // Its package starts a server on port 80, so that `make test` does not install it.
-        return println!("skipped: {test}: there is no nginx here; an_event_loop_is_idle stands for it");
-    };
-    let dir = tempfile::tempdir().unwrap();
-    let conf = "daemon off; worker_processes 1; error_log stderr; pid pid; events {}\n\
-                http { access_log off; client_body_temp_path b; proxy_temp_path p; fastcgi_temp_path f; uwsgi_temp_path u; scgi_temp_path s;\n\
-                server { listen unix:socket; } }\n";
-    std::fs::write(dir.path().join("conf"), conf).unwrap();
-    let mut server = Command::new(nginx);
-    server.arg("-p").arg(dir.path()).arg("-c").arg(dir.path().join("conf")).stderr(Stdio::null());
-    let mut server = Program(server.spawn().unwrap());
-    let children = format!("/proc/{0}/task/{0}/children", server.pid());
-    // It has become a worker when it has taken its name; the server ends with a reason otherwise.
-    let worker = loop {
-        assert!(Path::new(&children).exists(), "nginx does not start");
-        let found = std::fs::read_to_string(&children).unwrap_or_default();
-        let pid: Option<u32> = found.split_whitespace().next().and_then(|pid| pid.parse().ok());
-        let name = pid.and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).ok());
-        if name.is_some_and(|name| name.starts_with("nginx: worker")) {
-            break pid.unwrap();
-        }
-        std::thread::yield_now();
-    };
-    let said = verdict_on(test, worker);
-    // Its master is told to end it.
-    let stopped = Command::new("kill").arg(server.pid().to_string()).status().unwrap();
-    assert!(stopped.success() && server.0.wait().is_ok());
-    let Some(said) = said else { return };
     assert_eq!(kinds(&said), ["idle"], "{said}");
 }
 
@@ -200,8 +215,7 @@ fn a_contended_mutex_is_found_with_its_place_and_holder() {
     let lock = said["locks"].as_array().unwrap().iter().find(|lock| lock["kind"] == "mutex").unwrap();
     assert_eq!((&lock["place"], lock["holder"].is_u64()), (&Value::from("shapes"), true), "{lock}");
     // Three contend; the fourth waits for work and the first for a signal.
-    let wanted = said["wanted_threads"].as_f64().unwrap();
-    assert!((2.7..3.2).contains(&wanted), "{wanted}");
+    wants(&said, 3.0, 3.0);
 }
 
 #[test]
@@ -236,6 +250,20 @@ fn priority_inversion_is_found() {
 }
 
 #[test]
+fn a_mutex_with_priority_inheritance_inverts_none() {
+    let test = "diagnose::a_mutex_with_priority_inheritance_inverts_none";
+    let Some(built) = Built::shapes(test) else { return };
+    let Some(program) = Program::start(built.program("shapes").arg("inheritance")) else {
+        println!("skipped: {test}: the class for real time is not permitted here");
+        return;
+    };
+    let Some(said) = verdict(test, &program) else { return };
+    // It is waited for, but no longer than it is held.
+    assert!(said["locks"].as_array().unwrap().iter().any(|lock| lock["kind"] == "mutex"), "{said}");
+    assert!(!kinds(&said).contains(&"priority-inversion"), "{said}");
+}
+
+#[test]
 fn idle_workers_of_rayon_are_idle() {
     let test = "diagnose::idle_workers_of_rayon_are_idle";
     let tests = std::env::current_exe().unwrap();
@@ -247,8 +275,9 @@ fn idle_workers_of_rayon_are_idle() {
     let program = Program::start(&mut Command::new(example)).unwrap();
     let Some(said) = verdict(test, &program) else { return };
     let computing: Vec<&str> = kinds(&said).into_iter().filter(|kind| *kind != "undecided").collect();
-    assert!(["cpu", "computes"].contains(&computing[0]) && !computing.contains(&"mutex"), "{said}");
-    assert!((0.9..1.2).contains(&said["wanted_threads"].as_f64().unwrap()), "{said}");
+    assert!(["cpu", "computes"].contains(&computing[0]), "{said}");
+    is_not_held_up(&said);
+    wants(&said, 1.0, 1.0);
 }
 
 #[test]
@@ -262,8 +291,8 @@ fn idle_threads_of_go_are_idle() {
     let Some(built) = Built::by(test, "sh", &words) else { return };
     let program = Program::start(&mut built.program("pool")).unwrap();
     let Some(said) = verdict(test, &program) else { return };
-    // On a busy machine its monitor, which looks around a hundred times a second, wants a CPU for longer than it has one.
-    is_one_that_computes(&said, 1.5);
+    // The monitor of the runtime wakes by itself, a hundred times a second.
+    is_one_that_computes(&said, 1.0);
     assert!(!kinds(&said).contains(&"undecided"), "{said}");
 }
 
@@ -272,15 +301,16 @@ fn idle_threads_of_java_are_idle() {
     let test = "diagnose::idle_threads_of_java_are_idle";
     let Some(built) = Built::by(test, "javac", &["Pool.java", "-d"]) else { return };
     let mut java = Command::new("java");
-    java.arg("-cp").arg(built.0.path()).arg("Pool");
+    // Interpreted, and with one thread for the heap: no other thread of the machine computes.
+    java.args(["-Xint", "-XX:+UseSerialGC", "-cp"]).arg(built.0.path()).arg("Pool");
     if Command::new("java").arg("-version").output().is_err() {
         println!("skipped: {test}: there is no java here");
         return;
     }
     let program = Program::start(&mut java).unwrap();
     let Some(said) = verdict(test, &program) else { return };
-    // The compiler of the machine still has something to do.
-    is_one_that_computes(&said, 2.0);
+    // Three threads of the machine wake by themselves: for periodic tasks, for monitors that nobody uses any more, and for safepoints.
+    is_one_that_computes(&said, 3.0);
     assert!(!kinds(&said).contains(&"undecided"), "{said}");
 }
 

@@ -93,15 +93,21 @@ pub fn gather(
         pids.extend(members(machine, whose)?);
     }
     check(&after, whose, &pids)?;
-    let elapsed = after.at - before.at;
+    let (looked_for, known) =
+        (after.at - before.at, lwps(&before, &pids).into_iter().collect::<BTreeSet<_>>());
     let waits = Waits::between(&before, &after, &pids);
     let mut follower = Follower::default();
     follower.begin(&before);
     let picture = follower.next(after);
     let roster = &picture.roster;
-    let of_ours = roster.threads.iter().zip(&picture.thread_spent).filter(|(t, _)| pids.contains(&t.lwp.pid));
-    let spent: Vec<Spent> = of_ours.map(|(_, spent)| *spent).collect();
+    let of_ours =
+        || roster.threads.iter().zip(&picture.thread_spent).filter(|(t, _)| pids.contains(&t.lwp.pid));
+    let spent: Vec<Spent> = of_ours().map(|(_, spent)| *spent).collect();
     let sum = together(&spent);
+    // A busy machine may list threads at moments far apart. What a thread has spent is measured between its own two.
+    let of_known =
+        of_ours().filter(|(thread, _)| known.contains(&thread.lwp)).map(|(_, spent)| spent.total());
+    let elapsed = of_known.max().filter(|time| *time > Nanos(0)).unwrap_or(looked_for);
     let lock_time = time_of(&sum, Microstate::Lock);
     let split = waits.as_ref().map(|waits| waits.split(lock_time));
     let locks = waits.as_ref().map_or_else(Vec::new, |waits| waits.locks(machine, lock_time));

@@ -13,7 +13,7 @@
 //! 3. It computes in user mode for 38 % of the time that it wants to run.
 //!    …
 //! USR 14.1 SYS 0.6 TFL 0.0 DFL 0.0 LCK 84.9 SLP 0.0 LAT 0.4 percent of all time
-//! of LCK: mutex 23.6 barrier 0.0 condition 58.2 join 3.1 undecided 0.0
+//! of LCK: mutex 23.6 barrier 0.0 resource 0.0 condition 58.2 join 3.1 undecided 0.0
 //! ```
 //!
 //! # Operands
@@ -44,15 +44,20 @@
 //! ```text
 //! mutex       the lock is held by another thread
 //! barrier     the other threads are not there yet; known of simulated machines only, elsewhere a part of condition
+//! resource    another thread holds and uses what is waited for: a semaphore or a condition variable that serves as a lock
 //! condition   idle at a condition variable, a semaphore, a queue; a thread that is parked (Go, Java)
 //! join        pthread_join
-//! undecided   a mutex that is held all the time, or idle at a condition variable; and waits at more than eight addresses of a thread
+//! undecided   what another thread holds, or idle at a condition variable; and waits at more than eight addresses of a thread
 //! ```
 //!
 //! The kernel sees a futex call and not the object. A mutex is known by its operation (PI), by its recorded holder, or by how it is handed on: a
 //! thread that waited at the word wakes others at the same word later, and the word has the same value each time.
-//! A lock that is built of a condition variable or of parked threads cannot be told from idle waiting, and counts as condition: Java's monitors, `parking_lot`,
-//! a semaphore used as a lock. The details are in docs/diagnose.md.
+//! A semaphore or a condition variable that serves as a lock is known by the rhythm of its waits. A worker waits for requests as long as these let it. A thread
+//! that is held up waits as long as the threads before it hold what it wants and compute; each of them wakes the next one. If the holders sleep meanwhile
+//! it is undecided: they may wait for the next request.
+//!
+//! A lock that is built of parked threads cannot be told from idle waiting, and counts as condition: Java's monitors, `parking_lot`. The details are in
+//! docs/diagnose.md.
 //!
 //! # Figures
 //!
@@ -74,17 +79,17 @@
 //!
 //! # JSON
 //!
-//! One object. What is not known is null. Figures are parts of one, but for `memory-latency` (cycles for an instruction) and for `disk`, `barrier`
-//! and `undecided` (threads at a time). `lck` and `shares` are parts of all time, `share` of a lock is a part of LCK.
+//! One object. What is not known is null. Figures are parts of one, but for `memory-latency` (cycles for an instruction) and for `disk`, `barrier`,
+//! `resource` and `undecided` (threads at a time). `lck` and `shares` are parts of all time, `share` of a lock is a part of LCK.
 //!
 //! ```text
 //! {"pid":4211,"pool":null,"name":"server","processes":1,"threads":32,"elapsed_s":5.0,"wanted_threads":12.4,
-//!  "shares":{"usr":0.141,…},"lck":{"mutex":0.236,"barrier":0.0,"condition":0.582,"join":0.031,"undecided":0.0},
+//!  "shares":{"usr":0.141,…},"lck":{"mutex":0.236,"barrier":0.0,"resource":0.0,"condition":0.582,"join":0.031,"undecided":0.0},
 //!  "calls_per_s":5200.0,"cpi":null,"remote":null,"disk":0.0,"allocator":0.88,
 //!  "locks":[{"address":"0x7f2a08000030","pid":4211,"kind":"mutex","holder":null,"place":"an arena of malloc","allocator":true,"share":0.24}],
 //!  "findings":[{"kind":"mutex","figure":0.61,"sentence":"It waits …","details":"0x7f2a …","more":"prstat -mL -p 4211","help":"shorter …"}],
 //!  "missing":[]}
-//! kinds: cpu, mutex, priority-inversion, allocator, faults, disk, barrier, undecided, kernel, memory-latency, remote-memory, computes, idle
+//! kinds: cpu, mutex, priority-inversion, allocator, faults, disk, barrier, resource, undecided, kernel, memory-latency, remote-memory, computes, idle
 //! ```
 //!
 //! # Status

@@ -100,11 +100,21 @@ fn say(finding: Finding, gathered: &Gathered) -> Said {
             microstates,
             Some("work that is divided evenly, or a CPU for each thread"),
         ),
+        Finding::Resource(threads) => (
+            "resource",
+            threads,
+            format!(
+                "{} for what other threads hold and use, at a semaphore or a condition variable that serves as a lock.",
+                at_a_time(threads)
+            ),
+            microstates,
+            Some("more of what is held (permits, connections), or each of them held for a shorter time"),
+        ),
         Finding::Undecided(threads) => (
             "undecided",
             threads,
             format!(
-                "{} for a mutex that is held all the time, or idly at a condition variable: which, cannot be told.",
+                "{} for what another thread holds, or idly at a condition variable: which, cannot be told.",
                 at_a_time(threads)
             ),
             microstates,
@@ -158,6 +168,7 @@ fn say(finding: Finding, gathered: &Gathered) -> Said {
     };
     let details = match finding {
         Finding::LockBound(_) => locks(&gathered.locks, WaitKind::Mutex),
+        Finding::Resource(_) => locks(&gathered.locks, WaitKind::Resource),
         Finding::Undecided(_) => locks(&gathered.locks, WaitKind::Unknown),
         Finding::PriorityInversion(_) => gathered.inversion.as_ref().map(inversion),
         _ => None,
@@ -218,10 +229,11 @@ fn of_lock(gathered: &Gathered) -> Option<String> {
     (any && shares.mutex.is_some()).then(|| format!("of LCK: {}\n", words.join(" ")))
 }
 
-fn kinds(split: &Split) -> [(&'static str, Nanos); 5] {
+fn kinds(split: &Split) -> [(&'static str, Nanos); 6] {
     [
         ("mutex", split.mutex),
         ("barrier", split.barrier),
+        ("resource", split.resource),
         ("condition", split.condition),
         ("join", split.join),
         ("undecided", split.unknown),
@@ -232,6 +244,7 @@ fn word(kind: WaitKind) -> &'static str {
     match kind {
         WaitKind::Mutex => "mutex",
         WaitKind::Barrier => "barrier",
+        WaitKind::Resource => "resource",
         WaitKind::Condition => "condition",
         WaitKind::Join => "join",
         WaitKind::Unknown => "undecided",

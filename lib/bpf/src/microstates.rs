@@ -42,7 +42,7 @@ const LOCKS: usize = 8;
 /// The flag of a word that is not private.
 const SHARED: u32 = 0x100;
 /// Words of what is known of one of them.
-const LOCK_WORDS: usize = 6;
+const LOCK_WORDS: usize = 13;
 /// Words of causes, of the wait that goes on, and of the number of the thread in its own namespace.
 const CAUSES_WORDS: usize = 2 + LOCK_WORDS * (LOCKS + 1) + 1;
 
@@ -90,12 +90,20 @@ pub struct Lock {
     pub waited: u64,
     /// The smallest and the largest value that was expected in the word.
     pub values: (u32, u32),
-    /// Waits that a thread of the process ended by a wake-up call at the word.
+    /// Waits that a thread of the process ended by a wake-up call at the word, but for those after which another thread was faster.
     pub woken: u32,
     /// Of these, those after which the thread made such a call itself.
     pub released: u32,
     /// Waits that ended because a thread of the process ended.
     pub ends: u32,
+    /// How long it took from wake-ups to these calls, in nanoseconds.
+    pub held: u64,
+    /// For how much of that the thread ran.
+    pub held_ran: u64,
+    /// And for how much of it the thread slept.
+    pub held_slept: u64,
+    /// How long it ran between such a call and its next wait at the word.
+    pub apart_ran: u64,
     /// The number that the thread which holds it has in the namespace of the process, where the word or the C library's record behind it seems to say so.
     pub holder: Option<u32>,
     /// How it was waited.
@@ -340,7 +348,7 @@ fn record(bytes: &[u8]) -> Option<Record> {
     })
 }
 
-/// `struct lock` of the program: two words, and eight halves of words.
+/// `struct lock` of the program: two words, eight halves of words, and seven words, of which the last three are its own business.
 fn lock(word: &impl Fn(usize) -> u64, at: usize) -> Lock {
     let half = |number: usize| {
         let bytes = word(at + 2 + number / 2).to_ne_bytes();
@@ -355,6 +363,10 @@ fn lock(word: &impl Fn(usize) -> u64, at: usize) -> Lock {
         woken: half(2),
         released: half(3),
         ends: half(4),
+        held: word(at + 6),
+        held_ran: word(at + 7),
+        held_slept: word(at + 8),
+        apart_ran: word(at + 9),
         holder: Some(half(5)).filter(|holder| *holder != 0),
         operation: match how & !SHARED {
             0 => Operation::Wait,
@@ -388,9 +400,9 @@ mod tests {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let causes = record(&bytes).unwrap().account.unwrap().causes.unwrap();
         assert_eq!((causes.disk, causes.forgotten), (201, 202));
-        assert_eq!((causes.locks[1].address, causes.locks[1].waited), (209, 210));
-        assert_eq!((causes.present.address, causes.present.waited), (251, 252));
-        assert_eq!(causes.own_tid, 257);
+        assert_eq!((causes.locks[1].address, causes.locks[1].waited), (216, 217));
+        assert_eq!((causes.present.address, causes.present.waited), (307, 308));
+        assert_eq!(causes.own_tid, 320);
     }
 
     #[test]
@@ -399,7 +411,8 @@ mod tests {
             let bytes: Vec<u8> = [a, b].iter().flat_map(|half| half.to_ne_bytes()).collect();
             u64::from_ne_bytes(bytes.try_into().unwrap())
         };
-        let words = [0x10, 20, pair(2, 3), pair(4, 5), pair(6, 7), pair(SHARED | 1, 1)];
+        let words =
+            [0x10, 20, pair(2, 3), pair(4, 5), pair(6, 7), pair(SHARED | 1, 1), 8, 9, 10, 11, 12, 13, 14];
         let expected = Lock {
             address: 0x10,
             waited: 20,
@@ -407,6 +420,10 @@ mod tests {
             woken: 4,
             released: 5,
             ends: 6,
+            held: 8,
+            held_ran: 9,
+            held_slept: 10,
+            apart_ran: 11,
             holder: Some(7),
             operation: Operation::LockPi,
             shared: true,
@@ -436,8 +453,12 @@ mod tests {
             list("struct lock {").lines().map(str::trim).filter(|line| line.ends_with(';')).collect();
         let names: Vec<&str> =
             members.iter().map(|member| member.trim_end_matches(';').split(' ').nth(1).unwrap()).collect();
-        assert_eq!(names.join(" "), "address waited least most woken released ends holder how owes");
-        assert!(members[2..].iter().all(|member| member.starts_with("__u32 ")) && LOCK_WORDS == 2 + 8 / 2);
+        let short = "least most woken released ends holder how owes";
+        let long = "held held_ran held_slept apart_ran mark mark_ran mark_slept";
+        assert_eq!(names.join(" "), format!("address waited {short} {long}"));
+        let is_short = |member: &&&str| member.starts_with("__u32 ");
+        assert!(members[2..10].iter().all(|member| is_short(&member)));
+        assert_eq!((members.iter().filter(is_short).count(), LOCK_WORDS), (8, 2 + 8 / 2 + 7));
         assert!(source.contains("enum operation { WAIT, LOCK_PI, REQUEUE_PI, SEVERAL };"));
         assert!(source.contains(&format!("#define SHARED {SHARED:#x}\n")));
         assert!(source.contains(&format!("#define LOCKS {LOCKS}\n")));

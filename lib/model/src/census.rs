@@ -84,6 +84,8 @@ pub enum WaitKind {
     Barrier,
     /// A condition variable, a semaphore, an empty queue: until another thread has something.
     Condition,
+    /// Something that other threads of the program have, hand on and use meanwhile: a semaphore or a condition that serves as a lock.
+    Resource,
     /// The end of another thread.
     Join,
     /// The facts do not decide it.
@@ -113,10 +115,20 @@ pub struct FutexFacts {
     pub shared: bool,
     /// The smallest and the largest value that a wait expected in the word.
     pub values: (u32, u32),
-    /// Waits that a thread of the process ended by a wake-up call at this word.
+    /// Waits that a thread of the process ended by a wake-up call at this word, but for those after which another thread was faster.
     pub woken: u64,
     /// Of these, those after which the thread that had waited made a wake-up call at this word itself.
     pub released: u64,
+    /// From the ends of these waits to these calls: what the threads had got was held for so long.
+    pub held: Nanos,
+    /// Of that: the threads ran.
+    pub held_ran: Nanos,
+    /// And they slept.
+    pub held_slept: Nanos,
+    /// From these calls to the next waits at the word the threads ran for so long.
+    pub apart_ran: Nanos,
+    /// How long the thread waited at the word that waited longest.
+    pub longest: Nanos,
     /// Waits that ended because a thread of the process ended.
     pub ended: u64,
     /// The expected value is the number of a thread of the process.
@@ -154,6 +166,11 @@ impl Wait {
                 values: (a.values.0.min(b.values.0), a.values.1.max(b.values.1)),
                 woken: a.woken.saturating_add(b.woken),
                 released: a.released.saturating_add(b.released),
+                held: a.held + b.held,
+                held_ran: a.held_ran + b.held_ran,
+                held_slept: a.held_slept + b.held_slept,
+                apart_ran: a.apart_ran + b.apart_ran,
+                longest: a.longest.max(b.longest),
                 ended: a.ended.saturating_add(b.ended),
                 names_thread: a.names_thread || b.names_thread,
                 holder: b.holder.or(a.holder),

@@ -51,10 +51,12 @@ pub struct Shares {
     pub system: f64,
     /// Waiting for a page of text or data (TFL, DFL).
     pub fault: Option<f64>,
-    /// Waiting for a contended mutex. This and the next three are LCK.
+    /// Waiting for a contended mutex. This and the next four are LCK.
     pub mutex: Option<f64>,
     /// Waiting for other threads at a barrier.
     pub barrier: Option<f64>,
+    /// Waiting for what other threads have and use, at a semaphore or a condition that serves as a lock.
+    pub resource: Option<f64>,
     /// Waiting for an event of the program: a condition, a semaphore, the end of a thread.
     pub event: Option<f64>,
     /// Waiting for a mutex or for an event: which of them is not known.
@@ -84,6 +86,7 @@ impl Shares {
             fault: sum(part(Microstate::DataFault), part(Microstate::TextFault)),
             mutex: of_split(|split| split.mutex),
             barrier: of_split(|split| split.barrier),
+            resource: of_split(|split| split.resource),
             event: of_split(|split| split.condition + split.join),
             undecided: split.map_or(whole, |_| of_split(|split| split.unknown)),
             sleep: part(Microstate::Sleep).unwrap_or(0.0),
@@ -153,6 +156,8 @@ pub enum Finding {
     Disk(f64),
     /// So many threads at a time waited for others at a barrier.
     Barrier(f64),
+    /// So many threads at a time waited for what others had and used, at a semaphore or a condition that serves as a lock.
+    Resource(f64),
     /// So many threads at a time waited for a mutex or for an event: which of them is not known.
     Undecided(f64),
     /// They compute in the kernel more than in user mode, for this part; with so many calls a second.
@@ -189,6 +194,7 @@ pub fn diagnose(evidence: &Evidence) -> Vec<Finding> {
     let in_threads = [
         (evidence.disk.map(|part| part * shares.sleep), Finding::Disk as fn(f64) -> Finding),
         (shares.barrier, Finding::Barrier),
+        (shares.resource, Finding::Resource),
         (shares.undecided, Finding::Undecided),
     ];
     for (share, finding) in in_threads {
@@ -264,6 +270,7 @@ mod tests {
             fault: Some(0.0),
             mutex: Some(mutex),
             barrier: Some(0.0),
+            resource: Some(0.0),
             event: Some(0.0),
             undecided: Some(0.0),
             sleep,

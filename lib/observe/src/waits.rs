@@ -12,20 +12,35 @@
 //!   private; or the waits end when a thread ends                           clears at the end of a thread
 //! a thread of the process is recorded as the holder            mutex       PI, robust and musl's mutexes hold its number in the
 //!                                                                          word, glibc's other ones 8 bytes behind it
-//! the value is 0                                               condition   0 in the word of a mutex means that it is free
-//! one value throughout, and those that waited wake others      mutex       a thread that got a contended mutex must wake the next;
-//!   at the same word afterwards                                            a notification changes the word of a condition
+//! one value throughout, not 0, and those that waited wake      mutex       a thread that got a contended mutex must wake the next;
+//!   others at the same word afterwards: of a value that is                 a notification changes the word of a condition
+//!   not 2 or 3 only if what was held explains the waits
 //! the value is 2 or 3 (a contended mutex has it in glibc,      unknown     the holder may keep it all the time; or a counter of
 //!   Rust and Go), and fewer than 5 waits were ended                        notifications stands there by chance
-//! anything else                                                condition   counters of notifications, words of parked threads
+//! each wake-up is handed on, what was held explains the        resource    a semaphore or a condition variable that serves as a
+//!   waits, and its holders run, there and elsewhere                        lock
+//! the same, but the holders sleep meanwhile, or do nothing     unknown     a few connections to a slow server, or a leader that waits
+//!   elsewhere                                                              for requests; a lock, or work that makes work
+//! anything else, and every value 0 that is not handed on       condition   counters of notifications, words of parked threads
 //! ```
+//!
+//! # The rhythm
+//!
+//! A worker that waits for the next request and a thread that is held up by another one can wait at the same kind of word. They differ in what ends the
+//! wait. The worker waits as long as requests let it: they come in their own rhythm, from a thread that has not waited there. A thread that is held up waits
+//! as long as the threads before it hold what it wants: each of them was woken at the word, and wakes the next one there when it has done.
+//!
+//! So programs in the kernel keep, from each wake-up of a thread at a word to the wake-up call that it makes at this word itself, how much time that took
+//! (*held*), and for how much of it the thread ran and slept. While a thread is held up another one holds what it waits for. All that was held together
+//! cannot be less than the time for which the thread that waited longest did so, but for holders that came without a wait. If it is less than half of
+//! that, waits have another reason. A holder that computes is a lock's. A holder that sleeps may be the leader of idle workers, who waits for the next request and then wakes the
+//! next leader. And a thread that does nothing from its call to its next wait lives by wake-ups alone, as a worker does that makes work for others.
 //!
 //! The rules are tried from top to bottom. Sources of the values: the manual pages futex(2) and FUTEX_LOCK_PI(2const), and what `strace` shows of programs
 //! with glibc 2.36, musl 1.2, Rust 1.90 and Go 1.26.
 //!
-//! What the rules cannot see: a lock that is made of a condition variable or of parked threads (Java's monitors, `parking_lot`, a semaphore used as a lock). Its
-//! word looks like that of an idle worker, and its waits count as waits at a condition. A reader-writer lock is found as far as its waiters
-//! wake others at the same word.
+//! What the rules cannot see: a lock that is made of parked threads (Java's monitors, `parking_lot`), each at a word of its own: their words look like those
+//! of idle workers. A reader-writer lock is found as far as its waiters wake others at the same word.
 
 use millpond_model::{FutexFacts, FutexOperation, Nanos, Wait, WaitFacts, WaitKind};
 
@@ -37,6 +52,13 @@ const RELEASED_ONE_IN: u64 = 10;
 const WOKEN_ENOUGH: u64 = 5;
 /// The values of a contended lock in the common libraries: 2; 3 in reader-writer locks of glibc.
 const CONTENDED: std::ops::RangeInclusive<u32> = 2..=3;
+
+/// A resource is handed on by so many in four of the threads that were woken for it. A barrier wakes many at once.
+const HANDED_ON_OF_FOUR: u64 = 3;
+/// What was held explains the waits if it is at least one in so many parts of the longest.
+const EXPLAINED_ONE_IN: u64 = 2;
+/// A thread does something elsewhere if it runs there for at least one in so many parts of what it runs for while it holds something.
+const APART_ONE_IN: u64 = 10;
 
 /// What waits at one address are for.
 #[must_use]
@@ -55,22 +77,29 @@ fn of_futex(facts: &FutexFacts) -> WaitKind {
         FutexOperation::RequeuePi | FutexOperation::Several => return WaitKind::Condition,
         FutexOperation::Wait => {}
     }
+    let is_locked = least != 0 && (is_contended || least == most && is_explained(facts));
+    let is_handed_on = released >= RELEASED_MIN && released.saturating_mul(RELEASED_ONE_IN) >= woken;
     if ended > 0 || (shared && facts.names_thread) {
         WaitKind::Join
-    } else if facts.holder.is_some() {
-        WaitKind::Mutex
-    } else if least == 0 {
-        WaitKind::Condition
-    } else if (least == most || is_contended)
-        && released >= RELEASED_MIN
-        && released.saturating_mul(RELEASED_ONE_IN) >= woken
-    {
+    } else if facts.holder.is_some() || (is_locked && is_handed_on) {
         WaitKind::Mutex
     } else if is_contended && woken < WOKEN_ENOUGH {
         WaitKind::Unknown
+    } else if released >= RELEASED_MIN
+        && released.saturating_mul(4) >= woken.saturating_mul(HANDED_ON_OF_FOUR)
+        && is_explained(facts)
+    {
+        let FutexFacts { held_ran, held_slept, apart_ran, .. } = *facts;
+        let runs = held_ran >= held_slept && apart_ran.0.saturating_mul(APART_ONE_IN) >= held_ran.0;
+        if runs { WaitKind::Resource } else { WaitKind::Unknown }
     } else {
         WaitKind::Condition
     }
+}
+
+/// Whether threads waited for what others held.
+fn is_explained(facts: &FutexFacts) -> bool {
+    facts.held.0.saturating_mul(EXPLAINED_ONE_IN) >= facts.longest.0
 }
 
 /// Where the time for locks went, by what it was for.
@@ -80,6 +109,8 @@ pub struct Split {
     pub mutex: Nanos,
     /// At barriers.
     pub barrier: Nanos,
+    /// For what other threads have and use: semaphores and conditions that serve as locks.
+    pub resource: Nanos,
     /// At conditions, semaphores, empty queues.
     pub condition: Nanos,
     /// For ends of threads.
@@ -97,6 +128,7 @@ impl Split {
             let part = match classify(&wait.facts) {
                 WaitKind::Mutex => &mut split.mutex,
                 WaitKind::Barrier => &mut split.barrier,
+                WaitKind::Resource => &mut split.resource,
                 WaitKind::Condition => &mut split.condition,
                 WaitKind::Join => &mut split.join,
                 WaitKind::Unknown => &mut split.unknown,
@@ -117,9 +149,15 @@ mod tests {
     use millpond_model::LwpId;
     use proptest::prelude::*;
 
-    /// Waits with FUTEX_WAIT or FUTEX_WAIT_BITSET, private, each for the same value.
+    /// Waits with FUTEX_WAIT or FUTEX_WAIT_BITSET, private, each for the same value. The thread that waited longest did so for 1000 ns, and nothing was held.
     fn waits(value: u32, woken: u64, released: u64) -> FutexFacts {
-        FutexFacts { values: (value, value), woken, released, ..FutexFacts::default() }
+        FutexFacts { values: (value, value), woken, released, longest: Nanos(1_000), ..FutexFacts::default() }
+    }
+
+    /// The same; what was handed on was held for so long, of which its holders ran and slept so long, and apart from it they ran for so long.
+    fn held(facts: FutexFacts, [held, ran, slept, apart]: [u64; 4]) -> FutexFacts {
+        let [held, held_ran, held_slept, apart_ran] = [held, ran, slept, apart].map(Nanos);
+        FutexFacts { held, held_ran, held_slept, apart_ran, ..facts }
     }
 
     fn kind(facts: FutexFacts) -> WaitKind {
@@ -144,8 +182,38 @@ mod tests {
     }
 
     #[test]
-    fn a_semaphore_of_connections_is_not_a_mutex_though_those_that_waited_post_it() {
-        assert_eq!(kind(waits(0, 500, 500)), WaitKind::Condition);
+    fn workers_wait_as_long_as_requests_let_them() {
+        // A pool of which each worker, woken, wakes the next one at once: a job makes jobs. Nothing is held while they wait.
+        assert_eq!(kind(held(waits(0, 500, 500), [20, 20, 0, 600])), WaitKind::Condition);
+        // Requests come from a thread that never waits there.
+        assert_eq!(kind(held(waits(0, 500, 0), [0, 0, 0, 0])), WaitKind::Condition);
+        // A barrier: one of eight wakes the seven others.
+        assert_eq!(kind(held(waits(0, 700, 100), [900, 900, 0, 900])), WaitKind::Condition);
+        // Of two at a barrier each is the last one in half of the rounds.
+        assert_eq!(kind(held(waits(0, 100, 50), [900, 900, 0, 900])), WaitKind::Condition);
+    }
+
+    #[test]
+    fn threads_that_are_held_up_wait_as_long_as_others_hold_what_they_want() {
+        // A semaphore of one permit: held all the time, and its holders do other things too.
+        assert_eq!(kind(held(waits(0, 500, 500), [1_400, 1_300, 0, 400])), WaitKind::Resource);
+        // The machine is busy: most of the time its holders are runnable and do not run.
+        assert_eq!(kind(held(waits(0, 500, 500), [1_400, 200, 0, 50])), WaitKind::Resource);
+        // Some permits were had without a wait, so that not all that was held is known. A counter of notifications as the word.
+        assert_eq!(
+            kind(held(FutexFacts { values: (4, 90), ..waits(0, 40, 36) }, [520, 500, 0, 60])),
+            WaitKind::Resource
+        );
+        // Less than half of the longest wait is explained.
+        assert_eq!(kind(held(waits(0, 500, 500), [480, 480, 0, 400])), WaitKind::Condition);
+    }
+
+    #[test]
+    fn a_holder_that_sleeps_or_lives_by_wake_ups_alone_leaves_it_undecided() {
+        // Few connections to a slow server; or a leader that waits for requests.
+        assert_eq!(kind(held(waits(0, 500, 500), [1_000, 50, 900, 100])), WaitKind::Unknown);
+        // One job that goes round; or a lock and nothing else to do.
+        assert_eq!(kind(held(waits(0, 500, 500), [1_000, 990, 0, 10])), WaitKind::Unknown);
     }
 
     #[test]
@@ -163,8 +231,9 @@ mod tests {
         assert_eq!(kind(waits(2, 1_000, 990)), WaitKind::Mutex);
         // It is often lost to another thread after a wake-up.
         assert_eq!(kind(waits(2, 1_000, 150)), WaitKind::Mutex);
-        // libgomp: -1.
-        assert_eq!(kind(waits(u32::MAX, 10, 9)), WaitKind::Mutex);
+        // A value that no common library has: a mutex where its holders explain the waits, and else an event that wakes one after another.
+        assert_eq!(kind(held(waits(u32::MAX, 10, 9), [990, 0, 0, 0])), WaitKind::Mutex);
+        assert_eq!(kind(held(waits(u32::MAX, 10, 9), [10, 0, 0, 0])), WaitKind::Condition);
         // A reader-writer lock of glibc.
         assert_eq!(kind(FutexFacts { values: (2, 3), ..waits(0, 60, 20) }), WaitKind::Mutex);
     }
@@ -217,16 +286,18 @@ mod tests {
             told(WaitKind::Condition, 50),
             told(WaitKind::Join, 10),
             told(WaitKind::Barrier, 1),
+            told(WaitKind::Resource, 2),
         ];
-        let split = |mutex, barrier, condition, join, unknown| Split {
+        let split = |mutex, barrier, resource, condition, join, unknown| Split {
             mutex: Nanos(mutex),
             barrier: Nanos(barrier),
+            resource: Nanos(resource),
             condition: Nanos(condition),
             join: Nanos(join),
             unknown: Nanos(unknown),
         };
-        assert_eq!(Split::of(Nanos(70), &waits), split(5, 1, 50, 10, 4));
-        assert_eq!(Split::of(Nanos(40), &waits), split(5, 0, 35, 0, 0));
+        assert_eq!(Split::of(Nanos(70), &waits), split(5, 1, 2, 50, 10, 2));
+        assert_eq!(Split::of(Nanos(40), &waits), split(5, 0, 0, 35, 0, 0));
     }
 
     proptest! {
@@ -239,8 +310,8 @@ mod tests {
                 facts: WaitFacts::Futex(FutexFacts { values: (*value, *value), woken: *woken, released: *released, ..FutexFacts::default() }),
             };
             let waits: Vec<Wait> = waits.iter().map(wait).collect();
-            let Split { mutex, barrier, condition, join, unknown } = Split::of(Nanos(whole), &waits);
-            prop_assert_eq!(mutex + barrier + condition + join + unknown, Nanos(whole));
+            let Split { mutex, barrier, resource, condition, join, unknown } = Split::of(Nanos(whole), &waits);
+            prop_assert_eq!(mutex + barrier + resource + condition + join + unknown, Nanos(whole));
         }
     }
 }

@@ -43,7 +43,7 @@
 //!
 //! # Order and failure
 //!
-//! A guest has a deadline for each stage (booting, each case), multiplied by `MILLPOND_VM_TIMEOUT_SCALE`. Each way to
+//! A guest has a deadline for each stage (booting, each case), multiplied by `MILLPOND_VM_TIMEOUT_SCALE` (3 if it is not set). Each way to
 //! die has its name in [`VmError`]: it never booted, it panicked, it ran out of time, it refused the set-up asked for.
 //! The cache is filled in a directory aside and renamed into place under a lock, so two users may share it and any of
 //! them can be killed.
@@ -51,7 +51,7 @@
 //! # What the environment may say
 //!
 //! `MILLPOND_CACHE` where kernels are kept · `MILLPOND_VM_REFRESH=1` look for newer ones · `MILLPOND_REQUIRE=vm` no skips ·
-//! `MILLPOND_VM_TIMEOUT_SCALE=3` longer deadlines · `MILLPOND_VM_ACCEL=single|multi|kvm` how to emulate · `MILLPOND_QEMU` another emulator ·
+//! `MILLPOND_VM_TIMEOUT_SCALE=10` longer deadlines · `MILLPOND_VM_ACCEL=single|multi|kvm` how to emulate · `MILLPOND_QEMU` another emulator ·
 //! `MILLPOND_BIN_NAME` a program to take instead of building NAME.
 //!
 //! # What it does not do
@@ -89,4 +89,4 @@ pub use kernels::{Flavour, Kernel, KernelId, Series, UnknownKernel, obtain};
 pub use report::{CaseResult, Report, Verdict};
 pub use run::VmError;
 pub use shape::{Shape, ShapeError};
-pub use userland::{obtain_irqbalance, obtain_rtla, obtain_systemd};
+pub use userland::{obtain_irqbalance, obtain_nginx, obtain_rtla, obtain_systemd};

@@ -1,5 +1,6 @@
 //! systemd for a guest: Debian's package and what it needs, unpacked in the cache, and the few files that make it the first process
-//! of a guest which runs cases as one of its services. And irqbalance, a daemon that other cases need, and rtla, beside which latstat is laid.
+//! of a guest which runs cases as one of its services. And irqbalance, a daemon that other cases need, rtla, with which
+//! latstat is compared, and nginx, which diagnose is tried on.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -67,21 +68,55 @@ pub fn obtain_systemd(cache: &Cache, note: &dyn Fn(&str)) -> Result<PathBuf, Una
 /// # Errors
 /// Why it cannot be had and what would help.
 pub fn obtain_irqbalance(cache: &Cache, note: &dyn Fn(&str)) -> Result<PathBuf, Unavailable> {
-    let place = cache.path("userland/irqbalance");
-    let program = place.join("usr/sbin/irqbalance");
-    if program.is_file() {
-        return Ok(program);
+    Ok(unpacked(cache, "irqbalance", &["irqbalance"], note)?.join("usr/sbin/irqbalance"))
+}
+
+/// nginx and the libraries that it is linked with.
+const NGINX: [&str; 6] = ["nginx", "libc6", "libcrypt1", "libpcre2-8-0", "libssl3", "zlib1g"];
+
+/// Gets nginx: a command that runs it on this machine, by its own loader and with its own libraries. From the cache, else from Debian's archive. Its
+/// packages are unpacked and not installed: no service is started or enabled. `note` hears about long work.
+///
+/// # Errors
+/// Why it cannot be had and what would help.
+pub fn obtain_nginx(cache: &Cache, note: &dyn Fn(&str)) -> Result<Command, Unavailable> {
+    if !cfg!(target_arch = "x86_64") {
+        return Err(Unavailable::new(
+            "nginx is fetched for x86-64 only",
+            "install nginx, and disable its service",
+        ));
     }
-    let lock = cache.lock("userland-irqbalance")?;
-    if !program.is_file() {
-        let scratch = cache.scratch("apt-irqbalance.")?;
-        let apt = Apt::new(scratch.path(), SUITE)?;
-        note(&format!("irqbalance: downloading it from {}", apt.archive()));
-        apt.update()?;
-        let debs = apt.download(&["irqbalance".to_owned()])?;
-        cache.publish(&lock, Path::new("userland/irqbalance"), |dir| unpack(&debs, dir))?;
+    let place = unpacked(cache, "nginx", &NGINX, note)?;
+    let libraries = place.join("lib/x86_64-linux-gnu");
+    let mut command = Command::new(libraries.join("ld-linux-x86-64.so.2"));
+    let mut path = libraries.into_os_string();
+    path.push(":");
+    path.push(place.join("usr/lib/x86_64-linux-gnu"));
+    command.arg("--library-path").arg(path).arg(place.join("usr/sbin/nginx"));
+    Ok(command)
+}
+
+/// Packages of Debian's, unpacked together in a directory of the cache.
+fn unpacked(
+    cache: &Cache,
+    name: &str,
+    packages: &[&str],
+    note: &dyn Fn(&str),
+) -> Result<PathBuf, Unavailable> {
+    let place = Path::new("userland").join(name);
+    if cache.path(&place).is_dir() {
+        return Ok(cache.path(&place));
     }
-    Ok(program)
+    let lock = cache.lock(&format!("userland-{name}"))?;
+    if cache.path(&place).is_dir() {
+        return Ok(cache.path(&place));
+    }
+    let scratch = cache.scratch(&format!("apt-{name}."))?;
+    let apt = Apt::new(scratch.path(), SUITE)?;
+    note(&format!("{name}: downloading it from {}", apt.archive()));
+    apt.update()?;
+    let debs = apt.download(&packages.iter().map(|package| (*package).to_owned()).collect::<Vec<_>>())?;
+    cache.publish(&lock, &place, |dir| unpack(&debs, dir))
 }
 
 /// The suite of rtla: that of the kernel whose tracer it reads.

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -119,6 +120,56 @@ static void *contends(void *unused)
 	return NULL;
 }
 
+/* Requests in a rhythm of their own, each for one of those that wait for a job. */
+static void *serves(void *unused)
+{
+	(void)unused;
+	for (;;) {
+		while (sem_wait(&jobs))
+			;
+		compute(200000);
+	}
+	return NULL;
+}
+
+static void *requests(void *unused)
+{
+	(void)unused;
+	for (;;) {
+		usleep(5000);
+		sem_post(&jobs);
+	}
+	return NULL;
+}
+
+/* Of one permit: computes with it, and then without it. */
+static void *uses_a_permit(void *unused)
+{
+	(void)unused;
+	for (;;) {
+		while (sem_wait(&jobs))
+			;
+		compute(4000000);
+		sem_post(&jobs);
+		compute(1000000);
+	}
+	return NULL;
+}
+
+/* One waits for the next request, makes another one the leader and handles it. With one connection to a slow server it would look the same. */
+static void *leads_and_follows(void *unused)
+{
+	(void)unused;
+	for (;;) {
+		while (sem_wait(&jobs))
+			;
+		usleep(5000);
+		sem_post(&jobs);
+		compute(200000);
+	}
+	return NULL;
+}
+
 static void *waits_for_events(void *unused)
 {
 	struct epoll_event event = { .events = EPOLLIN };
@@ -142,16 +193,15 @@ static void *waits_at_a_word(void *unused)
 	return NULL;
 }
 
-/* Priority inversion: all on one CPU. A thread of class idle holds the mutex and computes, one of the usual class computes, one for real time wants the mutex. */
+/* Priority inversion: all on one CPU. A nice thread holds the mutex and computes, one of the usual class computes, one for real time wants the mutex. */
 static sem_t held;
 
 static void *holds(void *unused)
 {
-	struct sched_param none = { 0 };
-
 	(void)unused;
-	if (sched_setscheduler(0, SCHED_IDLE, &none))
-		fail("SCHED_IDLE");
+	/* A third of the weight of the others: it has its CPU less often than they, but before a second is over. */
+	if (setpriority(PRIO_PROCESS, 0, 5))
+		fail("setpriority");
 	for (;;) {
 		pthread_mutex_lock(&mutex);
 		sem_post(&held);
@@ -175,6 +225,19 @@ static void *is_urgent(void *unused)
 		pthread_mutex_unlock(&mutex);
 	}
 	return NULL;
+}
+
+/* The same with a mutex whose holder is lent the priority of those that wait for it. */
+static void inherit(void)
+{
+	pthread_mutexattr_t attributes;
+
+	pthread_mutexattr_init(&attributes);
+	errno = pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT);
+	if (!errno)
+		errno = pthread_mutex_init(&mutex, &attributes);
+	if (errno)
+		fail("PTHREAD_PRIO_INHERIT");
 }
 
 static void bind(int cpu)
@@ -229,6 +292,15 @@ int main(int argc, char **argv)
 	} else if (!strcmp(shape, "posters")) {
 		sem_post(&jobs);
 		many(takes_and_posts, 3);
+	} else if (!strcmp(shape, "requests")) {
+		many(serves, WORKERS);
+		many(requests, 1);
+	} else if (!strcmp(shape, "permits")) {
+		sem_post(&jobs);
+		many(uses_a_permit, 4);
+	} else if (!strcmp(shape, "leaders")) {
+		sem_post(&jobs);
+		many(leads_and_follows, 4);
 	} else if (!strcmp(shape, "mutex")) {
 		many(contends, 3);
 		many(waits_for_a_job, 1);
@@ -239,7 +311,9 @@ int main(int argc, char **argv)
 		many(waits_for_events, WORKERS);
 	} else if (!strcmp(shape, "word")) {
 		many(waits_at_a_word, 2);
-	} else if (!strcmp(shape, "inversion")) {
+	} else if (!strcmp(shape, "inversion") || !strcmp(shape, "inheritance")) {
+		if (!strcmp(shape, "inheritance"))
+			inherit();
 		bind(first_cpu());
 		many(holds, 1);
 		many(computes, 1);

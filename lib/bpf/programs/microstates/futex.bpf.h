@@ -162,9 +162,37 @@ static __always_inline struct account *account_of(struct task_struct *task)
 	return bpf_task_storage_get(&accounts, task, 0, 0);
 }
 
+/* For how long a thread ran, up to the present span. */
+static __always_inline __u64 ran(struct account *account)
+{
+	return account->times[USER] + account->times[SYSTEM];
+}
+
+static __always_inline void mark(struct lock *lock, struct account *account, __u64 now)
+{
+	lock->mark = now;
+	lock->mark_ran = ran(account);
+	lock->mark_slept = account->times[ASLEEP];
+}
+
+/*
+ * Whether a thread that waits again got nothing by the last wake-up: another one was faster. Then it ran for less than a tenth of what it runs for while
+ * it holds what it waits for.
+ */
+#define NOTHING_ONE_IN 10
+static __always_inline bool got_nothing(struct lock *lock, struct account *account)
+{
+	return lock->owes && lock->released &&
+	       (ran(account) - lock->mark_ran) * lock->released * NOTHING_ONE_IN < lock->held_ran;
+}
+
 /* One wait more at a word. */
 static __always_inline void add_wait(struct lock *lock, struct account *account, __u64 time)
 {
+	if (got_nothing(lock, account))
+		lock->woken--;
+	if (!lock->owes && lock->released)
+		lock->apart_ran += ran(account) - lock->mark_ran;
 	lock->waited += time;
 	if (account->value < lock->least)
 		lock->least = account->value;
@@ -173,6 +201,8 @@ static __always_inline void add_wait(struct lock *lock, struct account *account,
 	lock->how = account->how;
 	if (account->holder)
 		lock->holder = account->holder;
+	/* What it got at an earlier wake-up it has not handed on so far: that is held from this one on. */
+	mark(lock, account, account->since + time);
 	if (account->ended == BY_WAKE_UP) {
 		lock->woken++;
 		lock->owes = 1;
@@ -225,7 +255,7 @@ static __always_inline void blame(struct task_struct *task, struct account *acco
 }
 
 /* A thread makes a wake-up call at a word at which it was woken itself: what it had got there goes to the next. */
-static __always_inline void release(struct task_struct *task)
+static __always_inline void release(struct task_struct *task, struct account *account)
 {
 	struct pt_regs___m *regs = (void *)bpf_task_pt_regs(task);
 	__u64 call = call_of(regs);
@@ -243,6 +273,10 @@ static __always_inline void release(struct task_struct *task)
 		if (lock->owes && wakes_at(regs, call, lock->address)) {
 			lock->owes = 0;
 			lock->released++;
+			lock->held += account->since - lock->mark;
+			lock->held_ran += ran(account) - lock->mark_ran;
+			lock->held_slept += account->times[ASLEEP] - lock->mark_slept;
+			mark(lock, account, account->since);
 		}
 	}
 }

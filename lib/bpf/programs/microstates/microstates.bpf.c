@@ -79,7 +79,7 @@ struct lock {
 	/* The smallest and the largest value that was expected in the word. */
 	__u32 least;
 	__u32 most;
-	/* Waits that a wake-up call at the word ended; after which the thread made such a call itself; that ended with another thread. */
+	/* Waits that a wake-up call at the word ended, where the thread got something by it; after which it made such a call itself; that ended with another thread. */
 	__u32 woken;
 	__u32 released;
 	__u32 ends;
@@ -88,6 +88,15 @@ struct lock {
 	__u32 how;
 	/* It was woken, and has made no such call yet. */
 	__u32 owes;
+	/* How long it took from wake-ups to these calls; of that, for how long the thread ran and slept; how long it ran from such a call to the next wait. */
+	__u64 held;
+	__u64 held_ran;
+	__u64 held_slept;
+	__u64 apart_ran;
+	/* The last wake-up or call of these: when, and how long the thread had run and slept until then. */
+	__u64 mark;
+	__u64 mark_ran;
+	__u64 mark_slept;
 };
 
 /* What waits were for. src/microstates.rs has the same. */
@@ -293,7 +302,7 @@ int sys_enter(struct bpf_raw_tracepoint_args *ctx)
 	account->guessed = 0;
 	become(task, account, SYSTEM, clock_now());
 	if (keeps_causes)
-		release(task);
+		release(task, account);
 	return 0;
 }
 

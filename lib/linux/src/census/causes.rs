@@ -65,6 +65,12 @@ fn caused(causes: &microstates::Causes, record: &Record, numbers: &Numbers) -> C
         let wait = wait(lock, record, numbers);
         waits.entry(lock.address).and_modify(|sum| *sum = sum.joined(&wait)).or_insert(wait);
     }
+    // All of them are of one thread.
+    for wait in waits.values_mut() {
+        if let WaitFacts::Futex(facts) = &mut wait.facts {
+            facts.longest = wait.time;
+        }
+    }
     Causes { disk: Nanos(causes.disk), waits }
 }
 
@@ -82,6 +88,11 @@ fn wait(lock: &Lock, record: &Record, numbers: &Numbers) -> Wait {
         values: lock.values,
         woken: lock.woken.into(),
         released: lock.released.into(),
+        held: Nanos(lock.held),
+        held_ran: Nanos(lock.held_ran),
+        held_slept: Nanos(lock.held_slept),
+        apart_ran: Nanos(lock.apart_ran),
+        longest: Nanos(lock.waited),
         ended: lock.ends.into(),
         names_thread: number(lock.values.1).is_some(),
         holder: lock.holder.and_then(number).filter(|holder| *holder != LwpId(record.tid)),
@@ -105,6 +116,10 @@ mod tests {
         woken: 0,
         released: 0,
         ends: 0,
+        held: 0,
+        held_ran: 0,
+        held_slept: 0,
+        apart_ran: 0,
         holder: None,
         operation: Operation::Wait,
         shared: false,
@@ -159,7 +174,7 @@ mod tests {
         causes.present = Lock { address: 0x10, waited: 7, values: (3, 3), ..NONE };
         let (time, facts) = facts(&[record(101, causes)], 0x10);
         assert_eq!((time, facts.values, facts.woken, facts.released), (Nanos(12), (2, 3), 4, 3));
-        assert_eq!((facts.holder, facts.names_thread), (None, false));
+        assert_eq!((facts.holder, facts.names_thread, facts.longest), (None, false, Nanos(12)));
     }
 
     #[test]

@@ -40,7 +40,8 @@ pub(super) fn open(os: &Os, keep: Keep) -> Result<Watching, String> {
     Watching::open(keep).map_err(|why| why.to_string())
 }
 
-/// Everything that lives, ascending. `suspended`: for how long the machine was.
+/// Everything that lives, ascending, and when it was seen: each thread at a moment of its own, of which this is the middle one. `suspended`: for how long
+/// the machine was.
 ///
 /// # Errors
 /// [`Refusal`] when the kernel does not list it.
@@ -49,7 +50,7 @@ pub(super) fn look(
     watching: &mut Watching,
     depth: Depth,
     suspended: Nanos,
-) -> Result<Vec<Seen>, Refusal> {
+) -> Result<(Nanos, Vec<Seen>), Refusal> {
     let records = watching.list().map_err(|why| Refusal::operation(Reason::Machine(why.to_string())))?;
     let (faults, signals) = (watching.sees_faults().is_ok(), watching.sees_signals().is_ok());
     let mut found: Vec<Seen> = records.iter().map(|record| seen(record, depth, suspended)).collect();
@@ -65,7 +66,9 @@ pub(super) fn look(
         spent.signals = spent.signals.filter(|_| signals);
     }
     found.sort_unstable_by_key(|seen| (seen.pid, seen.tid));
-    Ok(found)
+    // The kernel lists them in one order, so that their moments are in order, too.
+    let at = records.get(records.len() / 2).map_or(Nanos(0), |record| Nanos(record.now));
+    Ok((at, found))
 }
 
 fn seen(record: &Record, depth: Depth, suspended: Nanos) -> Seen {

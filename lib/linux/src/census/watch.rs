@@ -37,17 +37,20 @@ impl<'a> LinuxCensus<'a> {
         LinuxCensus { machine, options, programs, measures }
     }
 
-    fn look(&mut self) -> Result<Vec<Seen>, Refusal> {
+    /// What is there, and when that was looked at: not when the rest of a sample was read, which on a busy machine is much later.
+    fn look(&mut self) -> Result<(Nanos, Vec<Seen>), Refusal> {
         let boot = clock::read(ClockId::Boottime);
         // Looks agree in it to the precision that beginnings have.
-        let suspended = Nanos((boot - clock::read(ClockId::Monotonic)).0 / BEGAN_NS * BEGAN_NS);
+        let now = clock::read(ClockId::Monotonic);
+        let suspended = Nanos((boot - now).0 / BEGAN_NS * BEGAN_NS);
         if let Ok(watching) = &mut self.programs {
             return programs::look(&self.machine.os, watching, self.options.depth, suspended);
         }
-        let since_boot = if self.machine.os.root.live { boot } else { uptime(self.machine) };
+        let live = self.machine.os.root.live;
+        let (at, since_boot) = if live { (now, boot) } else { (uptime(self.machine), uptime(self.machine)) };
         let mut found = proc::look(&self.machine.os, self.options, since_boot)?;
         found.iter_mut().for_each(|seen| seen.began = seen.began - suspended);
-        Ok(found)
+        Ok((at, found))
     }
 
     fn missing(&self) -> Vec<String> {
@@ -75,12 +78,11 @@ impl<'a> LinuxCensus<'a> {
 
 impl CensusWatch for LinuxCensus<'_> {
     fn sample(&mut self) -> Result<Roster, Refusal> {
-        let seen = self.look()?;
+        let (at, seen) = self.look()?;
         let places = Places::look(self.machine, self.options, &seen);
         let os = &self.machine.os;
         let read =
             |name: &str| os.root.read_value(&os.root.proc.join(name)).ok().flatten().unwrap_or_default();
-        let at = if os.root.live { clock::read(ClockId::Monotonic) } else { uptime(self.machine) };
         let online = os.cpu_list("online").map_or(0, |online| online.len());
         let threads = if self.options.lists_threads() { seen.as_slice() } else { &[] };
         Ok(Roster {
