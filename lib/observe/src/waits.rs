@@ -10,13 +10,14 @@
 //! FUTEX_WAIT_REQUEUE_PI, futex_waitv                           condition   no mutex is acquired so
 //! the value is a thread of the process, the word is not        join        pthread_join waits at the word that the kernel
 //!   private; or the waits end when a thread ends                           clears at the end of a thread
-//! a thread of the process is recorded as the holder            mutex       PI, robust and musl's mutexes hold its number in the
-//!                                                                          word, glibc's other ones 8 bytes behind it
+//! a thread of the process is recorded as the holder            mutex       PI and robust mutexes, and musl's but for the plain one, hold its
+//!                                                                          number in the word, glibc's other ones 8 bytes behind it
 //! one value throughout, not 0, and those that waited wake      mutex       a thread that got a contended mutex must wake the next;
 //!   others at the same word afterwards: of a value that is                 a notification changes the word of a condition
-//!   not 2 or 3 only if what was held explains the waits
+//!   no library's only if what was held explains the waits
 //! the value is 2 or 3 (a contended mutex has it in glibc,      unknown     the holder may keep it all the time; or a counter of
-//!   Rust and Go), and fewer than 5 waits were ended                        notifications stands there by chance
+//!   Rust and Go) or that of musl's plain mutex, and fewer                  notifications stands there by chance, or a thread is idle
+//!   than 5 waits were ended                                                at a condition of musl's or in TBB: these have 2, too
 //! each wake-up is handed on, what was held explains the        resource    a semaphore or a condition variable that serves as a
 //!   waits, and its holders run, there and elsewhere                        lock
 //! the same, but the holders sleep meanwhile, or do nothing     unknown     a few connections to a slow server, or a leader that waits
@@ -37,7 +38,7 @@
 //! next leader. And a thread that does nothing from its call to its next wait lives by wake-ups alone, as a worker does that makes work for others.
 //!
 //! The rules are tried from top to bottom. Sources of the values: the manual pages futex(2) and FUTEX_LOCK_PI(2const), and what `strace` shows of programs
-//! with glibc 2.36, musl 1.2, Rust 1.90 and Go 1.26.
+//! with glibc 2.36, musl 1.2.3, Rust 1.95, Go 1.26, and libgomp (-1 in a contended lock) of GCC 12.2 and TBB 2021.8 (2 in idle workers).
 //!
 //! What the rules cannot see: a lock that is made of parked threads (Java's monitors, `parking_lot`), each at a word of its own: their words look like those
 //! of idle workers. A reader-writer lock is found as far as its waiters wake others at the same word.
@@ -52,6 +53,8 @@ const RELEASED_ONE_IN: u64 = 10;
 const WOKEN_ENOUGH: u64 = 5;
 /// The values of a contended lock in the common libraries: 2; 3 in reader-writer locks of glibc.
 const CONTENDED: std::ops::RangeInclusive<u32> = 2..=3;
+/// That of musl's plain mutex, which does not hold the number of its holder: `EBUSY` and the bit of waiters.
+const CONTENDED_MUSL: u32 = 1 << 31 | 16;
 
 /// A resource is handed on by so many in four of the threads that were woken for it. A barrier wakes many at once.
 const HANDED_ON_OF_FOUR: u64 = 3;
@@ -71,7 +74,8 @@ pub fn classify(facts: &WaitFacts) -> WaitKind {
 
 fn of_futex(facts: &FutexFacts) -> WaitKind {
     let FutexFacts { operation, shared, values: (least, most), woken, released, ended, .. } = *facts;
-    let is_contended = CONTENDED.contains(&least) && CONTENDED.contains(&most);
+    let is_contended = (CONTENDED.contains(&least) && CONTENDED.contains(&most))
+        || (least, most) == (CONTENDED_MUSL, CONTENDED_MUSL);
     match operation {
         FutexOperation::LockPi => return WaitKind::Mutex,
         FutexOperation::RequeuePi | FutexOperation::Several => return WaitKind::Condition,
@@ -231,7 +235,7 @@ mod tests {
         assert_eq!(kind(waits(2, 1_000, 990)), WaitKind::Mutex);
         // It is often lost to another thread after a wake-up.
         assert_eq!(kind(waits(2, 1_000, 150)), WaitKind::Mutex);
-        // A value that no common library has: a mutex where its holders explain the waits, and else an event that wakes one after another.
+        // libgomp's lock, and musl's semaphore: a mutex where its holders explain the waits, and else an event that wakes one after another.
         assert_eq!(kind(held(waits(u32::MAX, 10, 9), [990, 0, 0, 0])), WaitKind::Mutex);
         assert_eq!(kind(held(waits(u32::MAX, 10, 9), [10, 0, 0, 0])), WaitKind::Condition);
         // A reader-writer lock of glibc.
@@ -241,11 +245,14 @@ mod tests {
     #[test]
     fn a_mutex_that_is_held_all_the_time_is_known_by_its_holder() {
         assert_eq!(kind(FutexFacts { holder: Some(LwpId(7)), ..waits(2, 0, 0) }), WaitKind::Mutex);
-        // musl and robust mutexes: the number of the holder, and the bit of waiters.
+        // Robust mutexes, and musl's that know their holder: the number of the holder, and the bit of waiters.
         assert_eq!(kind(FutexFacts { holder: Some(LwpId(7)), ..waits(1 << 31 | 7, 0, 0) }), WaitKind::Mutex);
         // Without that it cannot be told from a counter that stands at 2.
         assert_eq!(kind(waits(2, 0, 0)), WaitKind::Unknown);
         assert_eq!(kind(waits(2, 1, 1)), WaitKind::Unknown);
+        // musl's plain mutex holds no number, and nothing else has its value.
+        assert_eq!(kind(waits(0x8000_0010, 0, 0)), WaitKind::Unknown);
+        assert_eq!(kind(waits(0x8000_0010, 100, 90)), WaitKind::Mutex);
     }
 
     #[test]
@@ -258,7 +265,7 @@ mod tests {
 
     #[test]
     fn parked_threads_wait_for_something() {
-        // Go: 0; parking_lot: 1; Rust's park: -1; TBB: 2. Each at a word of its own, that others wake.
+        // Go: 0; Rust's park: -1; TBB: 2. Each at a word of its own, that others wake.
         for value in [0, 1, u32::MAX, 2] {
             assert_eq!(kind(waits(value, 300, 0)), WaitKind::Condition, "{value}");
         }
