@@ -63,7 +63,7 @@ pub(crate) fn manager(path: &str) -> Option<(&'static str, &'static str)> {
 }
 
 /// How many services, scopes and containers a cgroup is inside of: each makes the groups below it by itself, and gives them any name.
-fn managers_above(path: &str) -> usize {
+pub(crate) fn managers_above(path: &str) -> usize {
     let above = path.match_indices('/').skip(1).filter_map(|(at, _)| classify(&path[..at]));
     above.filter(|(kind, _)| matches!(*kind, "unit" | "container")).count()
 }

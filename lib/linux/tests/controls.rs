@@ -485,6 +485,19 @@ fn a_process_of_a_unit_gets_a_scope_and_goes_back() {
 }
 
 #[test]
+fn a_group_of_a_user_that_is_called_like_a_unit_of_the_system_is_not_in_its_way() {
+    let made = managed();
+    let user = "user.slice/user-1000.slice/user@1000.service";
+    for path in ["", "/app.slice", "/app.slice/a.service"] {
+        made.file(&format!("cgroup/{user}{path}/cgroup.procs"), "");
+        made.file(&format!("cgroup/{user}{path}/cgroup.subtree_control"), "");
+    }
+    let machine = made.machine();
+    set(&machine, &zone("a.service"), cap(50));
+    assert_eq!(made.read("cgroup/system.slice/a.service/cpu.max"), "50000 100000");
+}
+
+#[test]
 fn a_unit_that_ended_with_nothing_set_any_more_leaves_no_drop_in() {
     let made = managed();
     let machine = made.machine();

@@ -1,10 +1,10 @@
 //! Which cgroup a project or a zone is, and to which of them a process belongs.
 
 use crate::os::knob_error;
-use crate::zones::{classify, manager};
+use crate::zones::{classify, manager, managers_above};
 use crate::{LinuxMachine, names};
 use millpond_machine::{KnobError, Reason, Refusal, Subject};
-use millpond_model::{ControlHolder, Pid};
+use millpond_model::{ControlHolder, Pid, printable};
 
 /// How deep groups are looked for: a container of a pod of a class of a slice.
 const DEPTH_MAX: usize = 6;
@@ -75,10 +75,17 @@ impl LinuxMachine {
                 is
             }
         };
-        let mut found = self.cpu_paths()?.into_iter().filter(matches);
-        match (found.next(), found.next()) {
+        let mut found: Vec<String> = self.cpu_paths()?.into_iter().filter(matches).collect();
+        // Anybody may call a group as they like in a tree that is theirs: it counts less than one of the system.
+        let rank = |path: &String| (path != name, managers_above(path));
+        found.sort_by_key(rank);
+        let mut found = found.into_iter();
+        let first = found.next();
+        let rival = found.next().filter(|second| first.as_ref().map(rank) == Some(rank(second)));
+        match (first, rival) {
             (Some(path), None) => Ok(path),
             (Some(first), Some(second)) => {
+                let (first, second) = (printable(&first), printable(&second));
                 let why = format!("two groups are called so: {first} and {second}");
                 Err(refuse(Reason::Machine(why)).hint("name it by its path"))
             }
