@@ -124,8 +124,17 @@ impl<'m> Process<'m> {
     }
 
     /// It has no place any more: for that reason, unless its processor is off-line.
+    ///
+    /// A processor that goes off-line moves its threads at the beginning, and interrupts that were for it alone at the end, to wherever it likes and for good.
+    /// Whoever puts lists of interrupts back in between loses them. The kernel answers in the processor's own file only when all of that is over.
     fn lost(&self, why: &str) -> Refusal {
-        let online = self.machine.online_now().is_ok_and(|online| online.contains(self.cpu));
+        let os = &self.machine.os;
+        let own = os.root.sys.join(format!("devices/system/cpu/cpu{}/online", self.cpu));
+        let online = match os.root.read_value(&own) {
+            Ok(Some(value)) => value == "1",
+            // One that cannot go has no such file.
+            _ => self.machine.online_now().is_ok_and(|online| online.contains(self.cpu)),
+        };
         let why = if online { why } else { "its processor went off-line" };
         Refusal::operation(Reason::Machine(why.to_owned()))
             .hint("what was measured until then is shown and kept")
