@@ -5,9 +5,11 @@ use super::services;
 use super::shell::{Shell, Trouble};
 use crate::ctx::Ctx;
 use crate::failure::Failure;
+use crate::pools;
 use crate::start::started;
 use millpond_formats::svcs;
 use millpond_machine::facets::Zone;
+use millpond_pools::dedicated;
 use millpond_session::{Load, SYSTEM_FILE, Simulation, TUNABLES, settings_without_effect};
 
 /// Tells which lines of a text for the file of tunables will have no effect.
@@ -58,7 +60,33 @@ pub fn reboot(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<
     simulation.reboot();
     "reboot".clone_into(&mut ctx.prog);
     tell_settings(&simulation.file(SYSTEM_FILE).unwrap_or_default(), ctx);
-    services::start_at_boot(shell, ctx)
+    let started = services::start_at_boot(shell, ctx);
+    for zone in simulation.configured_zones() {
+        configure(shell, &zone, ctx)?;
+    }
+    started
+}
+
+/// A zone gets what it is configured with.
+fn configure(shell: &Shell, zone: &str, ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
+    let Some(commands) = simulation(shell)?.zone_configuration(zone) else { return Ok(()) };
+    let words = ["zonecfg", "-z", zone, &commands].map(str::to_owned);
+    if shell.command(&words, ctx)? {
+        return Ok(());
+    }
+    Err(Trouble::new(0, format!("zone {zone} does not get what it is configured with")))
+}
+
+/// A zone's processes end, and with them its temporary pool.
+fn halt(shell: &Shell, zone: &str) -> Result<(), Trouble> {
+    let halted = simulation(shell)?.halt_zone(zone);
+    halted.map_err(|why| {
+        Trouble::new(2, format!("cannot halt zone {}: {why}", zone.escape_debug()))
+            .remedy("zoneadm list -cv lists them")
+    })?;
+    let machine = shell.session.machine();
+    let swept = pools::state_if_any(machine)?.map(|state| dedicated::sweep(machine, state)).transpose();
+    swept.map(drop).map_err(|error| Trouble::new(2, format!("cannot end the pool of zone {zone}: {error}")))
 }
 
 /// How long it is up, and the averages of load.
@@ -75,7 +103,7 @@ fn zones(shell: &Shell) -> Result<Vec<Zone>, Trouble> {
     zones.list().map_err(|refusal| Trouble::new(0, refusal.to_string()))
 }
 
-/// `zoneadm list [-cv]`, `zoneadm -z ZONE boot`.
+/// `zoneadm list [-cv]`, `zoneadm -z ZONE boot`, `zoneadm -z ZONE halt`.
 pub fn zoneadm(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     let texts: Vec<&str> = words.iter().map(String::as_str).collect();
     match texts[..] {
@@ -88,14 +116,16 @@ pub fn zoneadm(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result
             list(shell, letters.contains(['c', 'i']), letters.contains('v'), ctx)
         }
         ["-z", zone, "boot"] => {
+            let was_halted = simulation(shell)?.halted_zones().iter().any(|one| one == zone);
             let booted = simulation(shell)?.boot_zone(zone);
             let booted = booted.map_err(|why| {
                 Trouble::new(2, format!("cannot boot zone {zone}: {why}"))
                     .remedy("zoneadm list -cv lists them")
             })?;
             booted.iter().for_each(|(name, pid)| ctx.out.line(started(name, *pid)));
-            Ok(())
+            if was_halted { configure(shell, zone, ctx) } else { Ok(()) }
         }
+        ["-z", zone, "halt"] => halt(shell, zone),
         ["-z", _, other] => Err(misuse(3, format!("zoneadm does not know `{other}`"), "zoneadm")),
         _ => Err(misuse(1, "zoneadm needs to be told what to do", "zoneadm")),
     }
@@ -109,6 +139,7 @@ fn list(shell: &Shell, all: bool, long: bool, ctx: &mut Ctx<'_>) -> Result<(), T
     if long {
         ctx.out.line(row("ID", "NAME", "STATUS", "PATH", "BRAND", "IP"));
     }
+    let halted = simulation.halted_zones();
     for zone in zones(shell)? {
         let runs = simulation.zone_runs(&zone.name);
         if !runs && !all {
@@ -119,6 +150,12 @@ fn list(shell: &Shell, all: bool, long: bool, ctx: &mut Ctx<'_>) -> Result<(), T
         match long {
             true => ctx.out.line(row(&zone.id.to_string(), &zone.name, status, &path, "native", "shared")),
             false => ctx.out.line(&zone.name),
+        }
+    }
+    for name in halted.iter().filter(|_| all) {
+        match long {
+            true => ctx.out.line(row("-", name, "installed", &format!("/zones/{name}"), "native", "shared")),
+            false => ctx.out.line(name),
         }
     }
     Ok(())

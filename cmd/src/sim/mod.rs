@@ -19,8 +19,11 @@
 //! svcadm enable|disable|refresh|restart SERVICE ...   svc:/system/pools:default and svc:/system/pools/dynamic:default
 //! svcs [-a | SERVICE ...]      these services and their states; with times as Solaris shows them
 //! uptime                       how long the machine is up, and averages of load
-//! zoneadm list [-cv]           zones; zoneadm -z ZONE boot: what a zone holds begins to execute
+//! zoneadm list [-cv]           zones; zoneadm -z ZONE boot: what a zone holds begins to execute; -z ZONE halt: it ends
 //! zlogin ZONE WORKLOAD ...     start a workload in a zone
+//! projects [-l [PROJECT ...]]   the superuser's projects; -l: all, with what they are configured with
+//! projadd [-p NUMBER] [-K ATTRIBUTE] NAME, projmod, projdel   project.cpu-shares=(privileged,20,none)
+//! newtask -p PROJECT WORKLOAD ...   start a workload in a project; -p PROJECT -c PID moves a process
 //! echo WORD ..., cat FILE      lines for a file of the simulated machine, and what it has
 //! reboot                       boot the machine again
 //! help [COMMAND | WORKLOAD]
@@ -39,7 +42,8 @@
 //!
 //! `echo 'set ts_dispatch_extended=1' >> /etc/system` and `reboot`: from then on the dispatch table of large servers holds (`dispadmin -c TS -g`). Tunables are hz,
 //! lgrp_mem_pset_aware, nosteal_nsec, rechoose_interval and ts_dispatch_extended; a line with another one is told and has no effect. Kept over a boot are files (`/etc/system`,
-//! `/etc/pooladm.conf`), services that are enabled, and the default class (`dispadmin -d`). Sets, bindings, states of processors, tables that `dispadmin -s` set and all that ran are gone.
+//! `/etc/pooladm.conf`), services that are enabled, the default class (`dispadmin -d`), projects with what `projadd -K` says, and what `zonecfg` says of zones.
+//! What `prctl` set is gone, as are sets, bindings, states of processors, tables that `dispadmin -s` set and all that ran.
 //!
 //! # Services
 //!
@@ -95,6 +99,7 @@ mod own;
 mod pipe;
 mod place;
 mod poold;
+mod projects;
 mod services;
 mod shell;
 mod words;

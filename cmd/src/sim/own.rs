@@ -2,6 +2,7 @@
 
 use super::COMMAND as SIM;
 use super::boot::{cat, echo, reboot, uptime, zlogin, zoneadm};
+use super::projects::{newtask, projadd, projdel, projects, projmod};
 use super::services::{svcadm, svcs};
 use super::shell::{COMMANDS, Shell, Trouble};
 use crate::command::Command;
@@ -60,8 +61,8 @@ const OWN: &[Own] = &[
     },
     Own {
         name: "zoneadm",
-        form: "list [-cv] | -z ZONE boot",
-        summary: "zones and their numbers; boot: what a zone holds begins to execute",
+        form: "list [-cv] | -z ZONE boot | -z ZONE halt",
+        summary: "zones and their numbers; boot: what a zone holds begins to execute; halt: it ends",
         run: zoneadm,
     },
     Own {
@@ -69,6 +70,26 @@ const OWN: &[Own] = &[
         form: "ZONE WORKLOAD [OPTION ...]",
         summary: "start a workload in a zone",
         run: zlogin,
+    },
+    Own {
+        name: "projects",
+        form: "[-l [PROJECT ...]]",
+        summary: "the superuser's projects; -l: all, with what they are configured with",
+        run: projects,
+    },
+    Own {
+        name: "projadd",
+        form: "[-p NUMBER] [-K ATTRIBUTE] ... NAME",
+        summary: "add a project; -K 'project.cpu-shares=(privileged,20,none)'",
+        run: projadd,
+    },
+    Own { name: "projmod", form: "-K ATTRIBUTE ... NAME", summary: "configure a project", run: projmod },
+    Own { name: "projdel", form: "NAME", summary: "remove a project", run: projdel },
+    Own {
+        name: "newtask",
+        form: "[-p PROJECT] WORKLOAD [OPTION ...] | -p PROJECT -c PID",
+        summary: "start a workload in a project, or move a process there",
+        run: newtask,
     },
     Own { name: "echo", form: "[WORD ...]", summary: "a line, for >> /etc/system", run: echo },
     Own { name: "cat", form: "FILE ...", summary: "files of the simulated machine", run: cat },

@@ -26,7 +26,7 @@
 //! verify, commit, exit            nothing: what is set takes effect at once
 //! ```
 //!
-//! Everything else that zonecfg of Solaris does is refused. The resources exclude each other, and dedicated-cpu excludes cpu-shares.
+//! The global zone can have all but dedicated-cpu. Everything else that zonecfg of Solaris does is refused. The resources exclude each other, and dedicated-cpu excludes cpu-shares.
 //!
 //! # Options
 //!
@@ -41,7 +41,7 @@
 //! capped-cpu is the zone's `zone.cpu-cap` (see prctl). dedicated-cpu makes a temporary pool and set, both called `SUNWtmp_` and the zone's name, and binds the zone to
 //! it; pools are enabled if they are not. Both are kept when another configuration is committed (`pooladm -c`), and are in no file (`pooladm -s`).
 //!
-//! Unlike on Solaris the values belong to the zone that runs: a container that ends takes its cap along, and a unit of systemd keeps it until the next boot.
+//! A simulated machine keeps what is configured over a boot. On Linux, unlike on Solaris, the values belong to the zone that runs: a container that ends takes its cap along, and a unit of systemd keeps it until the next boot.
 //! The temporary pool ends with its zone, but nothing watches zones all the time: poold removes it in its next turn, and so does the next
 //! zonecfg.
 //!
@@ -84,6 +84,9 @@ pub(crate) const COMMAND: Entry = Entry {
     run,
 };
 
+/// The zone in which all others are made.
+const GLOBAL: &str = "global";
+
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let Some(zone) = parsed.value('z') else { return Err(Failure::Usage("-z names the zone".into())) };
     let words = parsed.words();
@@ -101,6 +104,13 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     }
     let session = ctx.changing(&parsed.common)?;
     let machine = session.machine();
+    if is_halted(&session, &zone) {
+        // There is no zone to be changed: it gets this when it boots.
+        if !parsed.common.dry_run {
+            configure(&session, &zone, &commands);
+        }
+        return Ok(Exit::DONE);
+    }
     if !parsed.common.dry_run
         && let Some(state) = pools::state_if_any(machine)?
     {
@@ -109,13 +119,38 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     }
     let mut work = Work { machine, zone: &zone, keep_others: parsed.long("keep-others"), common: parsed };
     let mut changer = Changer::open(machine, &parsed.common, ctx)?;
+    let mut done = Vec::new();
     for command in &commands {
         if let Err(complaint) = work.carry_out(*command, &mut changer, ctx) {
             changer.refuse(ctx, complaint);
             break;
         }
+        done.push(*command);
     }
-    Ok(changer.finish(ctx))
+    let exit = changer.finish(ctx);
+    if !parsed.common.dry_run {
+        configure(&session, &zone, &done);
+    }
+    Ok(exit)
+}
+
+/// Whether a zone of a simulated machine was halted.
+fn is_halted(session: &Session, zone: &str) -> bool {
+    session.simulation().is_some_and(|simulation| simulation.halted_zones().iter().any(|one| one == zone))
+}
+
+/// What a zone is configured with, on a simulated machine.
+fn configured(session: &Session, zone: &str) -> Has {
+    let text = session.simulation().and_then(|simulation| simulation.zone_configuration(zone));
+    let commands = text.and_then(|text| parse(&text).ok()).unwrap_or_default();
+    commands.iter().fold(Has::default(), Has::after)
+}
+
+/// A simulated machine keeps what was configured over a boot.
+fn configure(session: &Session, zone: &str, done: &[Command]) {
+    let Some(simulation) = session.simulation() else { return };
+    let has = done.iter().fold(configured(session, zone), Has::after);
+    simulation.configure_zone(zone, &has.commands());
 }
 
 fn show(
@@ -127,7 +162,7 @@ fn show(
 ) -> Result<Exit, Failure> {
     let machine = session.machine();
     facet("shares and caps", machine.controls())?;
-    let has = what_it_has(machine, zone)?;
+    let has = if is_halted(session, zone) { configured(session, zone) } else { what_it_has(machine, zone)? };
     if in_json {
         let dedicated = has.dedicated.map(
             |((least, most), importance)| json!({ "min": least, "max": most, "importance": importance }),
@@ -221,6 +256,15 @@ impl Work<'_> {
             }
             Command::Dedicate { ncpus, importance, selected } => {
                 let has = self.has()?;
+                if self.zone == GLOBAL {
+                    return Err(self
+                        .complaint(
+                            "set",
+                            "dedicated-cpu",
+                            "CPUs are dedicated to other zones than the global one",
+                        )
+                        .hint("poolcfg makes a pool, and poolbind -i zoneid 0 puts the global zone there"));
+                }
                 self.exists("dedicated-cpu", has.dedicated.is_some(), selected)?;
                 self.excludes("dedicated-cpu", "capped-cpu", has.cap.is_some())?;
                 self.excludes("dedicated-cpu", "cpu-shares", has.shares.is_some())?;

@@ -246,6 +246,39 @@ pub struct Has {
     pub shares: Option<u32>,
 }
 
+impl Has {
+    /// What a zone has after a command.
+    #[must_use]
+    pub fn after(self, command: &Command) -> Has {
+        match *command {
+            Command::Cap { percent, .. } => Has { cap: Some(percent), ..self },
+            Command::Shares(shares) => Has { shares, ..self },
+            Command::Remove(Resource::CappedCpu) => Has { cap: None, ..self },
+            Command::Remove(Resource::DedicatedCpu) => Has { dedicated: None, ..self },
+            Command::Dedicate { ncpus, importance, .. } => {
+                let (had, counted) = self.dedicated.unwrap_or(((1, 1), 1));
+                let dedicated = (ncpus.unwrap_or(had), importance.unwrap_or(counted));
+                Has { dedicated: Some(dedicated), ..self }
+            }
+            Command::Info(_) | Command::Nothing => self,
+        }
+    }
+
+    /// The commands that give it to a zone which has nothing, each on a line; none for nothing.
+    #[must_use]
+    pub fn commands(&self) -> String {
+        let mut text = self.shares.map(|shares| format!("set cpu-shares={shares}\n")).unwrap_or_default();
+        if let Some(((least, most), importance)) = self.dedicated {
+            let ncpus = if least == most { least.to_string() } else { format!("{least}-{most}") };
+            text += &format!("add dedicated-cpu\nset ncpus={ncpus}\nset importance={importance}\nend\n");
+        }
+        if let Some(cap) = self.cap {
+            text += &format!("add capped-cpu\nset ncpus={}.{:02}\nend\n", cap / 100, cap % 100);
+        }
+        text
+    }
+}
+
 /// The lines of `info`, each with its end.
 #[must_use]
 pub fn info(name: &str, has: &Has, which: Info) -> String {
@@ -334,6 +367,22 @@ mod tests {
             info("web", &has, Info::Of(Resource::DedicatedCpu)),
             "dedicated-cpu:\n\tncpus: 1-3\n\timportance: 2\n"
         );
+    }
+
+    #[test]
+    fn what_a_zone_has_is_said_by_commands_that_give_it() {
+        let has = Has { cap: Some(125), dedicated: None, shares: Some(20) };
+        assert_eq!(has.commands(), "set cpu-shares=20\nadd capped-cpu\nset ncpus=1.25\nend\n");
+        let dedicated = Has { dedicated: Some(((1, 3), 2)), ..Has::default() };
+        assert_eq!(dedicated.commands(), "add dedicated-cpu\nset ncpus=1-3\nset importance=2\nend\n");
+        for has in [has, dedicated, Has { cap: Some(5), ..Has::default() }, Has::default()] {
+            let again = parse(&has.commands()).unwrap().iter().fold(Has::default(), Has::after);
+            assert_eq!(again, has);
+        }
+        let script = "select dedicated-cpu; set importance=7; end; remove capped-cpu; clear cpu-shares; info";
+        let before = Has { cap: Some(5), dedicated: Some(((1, 3), 2)), shares: Some(1) };
+        let after = parse(script).unwrap().iter().fold(before, Has::after);
+        assert_eq!(after, Has { cap: None, dedicated: Some(((1, 3), 7)), shares: None });
     }
 
     #[test]

@@ -70,7 +70,9 @@ pub use library::Library;
 pub use millpond_linux::{InterruptCount, open_core};
 pub use millpond_sim::boot::{NoEffect, TUNABLES, ZoneError};
 pub use millpond_sim::catalogue::NAMES as SIMULATED;
+pub use millpond_sim::projects::ProjectError;
 pub use millpond_sim::services::{NoSuchService, SERVICES, Service};
+pub use millpond_sim::tables::ControlValues;
 pub use millpond_sim::workloads::{Load, Opt, Unit, WORKLOADS, Workload, WorkloadError};
 pub use millpond_sim::{Endless, LOOK, Outcome, Resident, SimMachine, Waiting, WaitsFor, is_pressed};
 pub use open::{MachineName, NO_FILE, OpenError, OpenOptions};
@@ -80,8 +82,8 @@ pub use process::{exec, own_pid, own_program};
 pub use record::{Recorded, RecordedLine, read_log, record_on};
 pub use session::{Kind, Session, Unfinished};
 pub use simulation::{
-    Executed, KillError, Moment, NULL_FILE, NoSuchProcess, NoSuchZone, Running, SYSTEM_FILE, Simulation,
-    settings_without_effect,
+    Executed, KillError, Moment, NULL_FILE, NoSuchProcess, NoSuchZone, Project, Running, SYSTEM_FILE,
+    Simulation, settings_without_effect,
 };
 pub use stand::{Program, stand_by};
 pub use stop::{stop_daemon_on_signal, stop_on_signal, take_hang_up, take_stop};

@@ -5,7 +5,9 @@ use crate::Session;
 use millpond_machine::Clock;
 use millpond_model::{Class, CpuCap, CpuId, Nanos, Pid, PsetId, WallTime, most_favoured};
 use millpond_sim::boot::{NoEffect, ZoneError};
+use millpond_sim::projects::ProjectError;
 use millpond_sim::services::{SERVICES, Service};
+use millpond_sim::tables::ControlValues;
 use millpond_sim::workloads::Load;
 use millpond_sim::{Outcome, Resident, SimMachine, SimState, Waiting};
 use std::collections::BTreeMap;
@@ -14,6 +16,22 @@ use std::rc::Rc;
 /// A simulated machine, beside its facets.
 #[derive(Clone, Copy)]
 pub struct Simulation<'s>(pub(crate) &'s SimMachine);
+
+/// Where the configuration of a zone is.
+fn zone_file(zone: &str) -> String {
+    format!("/etc/zones/{zone}.cfg")
+}
+
+/// A project of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Project {
+    /// Its number.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// The shares and the cap that it is configured with: a process that enters it sets them.
+    pub kept: ControlValues,
+}
 
 /// A process on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -265,6 +283,41 @@ impl Simulation<'_> {
         self.0.edit(|s| s.files.insert(name.to_owned(), text.to_owned()));
     }
 
+    /// The commands of `zonecfg` that a zone is configured with.
+    #[must_use]
+    pub fn zone_configuration(&self, zone: &str) -> Option<String> {
+        self.file(&zone_file(zone))
+    }
+
+    /// Configures a zone with commands of `zonecfg`; with none it has no configuration.
+    pub fn configure_zone(&self, zone: &str, commands: &str) {
+        match commands {
+            "" => drop(self.0.edit(|s| s.files.remove(&zone_file(zone)))),
+            _ => self.put_file(&zone_file(zone), commands),
+        }
+    }
+
+    /// The zones that are configured.
+    #[must_use]
+    pub fn configured_zones(&self) -> Vec<String> {
+        self.0
+            .view(|s| s.zones.iter().filter(|zone| s.files.contains_key(&zone_file(zone))).cloned().collect())
+    }
+
+    /// Halts a zone: its processes end.
+    ///
+    /// # Errors
+    /// [`ZoneError`].
+    pub fn halt_zone(&self, zone: &str) -> Result<(), ZoneError> {
+        self.0.edit(|s| s.halt_zone(zone))
+    }
+
+    /// The zones that were halted.
+    #[must_use]
+    pub fn halted_zones(&self) -> Vec<String> {
+        self.0.view(|s| s.halted_zones.iter().cloned().collect())
+    }
+
     /// Boots the machine again; what of its file of tunables has no effect.
     pub fn reboot(&self) -> Vec<NoEffect> {
         self.0.edit(|s| {
@@ -291,6 +344,49 @@ impl Simulation<'_> {
     #[must_use]
     pub fn zone_runs(&self, zone: &str) -> bool {
         self.0.view(|s| s.zone_runs(zone))
+    }
+
+    /// Every project, by number.
+    #[must_use]
+    pub fn projects(&self) -> Vec<Project> {
+        let one = |(id, project): (&u32, &millpond_sim::tables::ProjectRecord)| Project {
+            id: *id,
+            name: project.name.clone(),
+            kept: project.kept,
+        };
+        self.0.view(|s| s.tables.projects.iter().map(one).collect())
+    }
+
+    /// Adds a project; its number.
+    ///
+    /// # Errors
+    /// [`ProjectError`].
+    pub fn add_project(&self, name: &str, id: Option<u32>, kept: ControlValues) -> Result<u32, ProjectError> {
+        self.0.edit(|s| s.add_project(name, id, kept))
+    }
+
+    /// Configures a project, from the next process on that enters it.
+    ///
+    /// # Errors
+    /// [`ProjectError`].
+    pub fn configure_project(&self, name: &str, kept: ControlValues) -> Result<(), ProjectError> {
+        self.0.edit(|s| s.configure_project(name, kept))
+    }
+
+    /// Removes a project that no process is in.
+    ///
+    /// # Errors
+    /// [`ProjectError`].
+    pub fn remove_project(&self, name: &str) -> Result<(), ProjectError> {
+        self.0.edit(|s| s.remove_project(name))
+    }
+
+    /// A process enters a project.
+    ///
+    /// # Errors
+    /// [`ProjectError`].
+    pub fn enter_project(&self, pid: Pid, name: &str) -> Result<(), ProjectError> {
+        self.0.edit(|s| s.enter_project(pid, name))
     }
 
     /// The processes of a zone.

@@ -1,11 +1,11 @@
 //! Booting again: what is kept over a boot, and the file that the kernel reads then.
 //!
-//! Kept are the hardware, the devices, the zones with the processes that they are described with, files, services that are enabled, and the default
+//! Kept are the hardware, the devices, the zones with the processes that they are described with, projects with what they are configured with, files, services that are enabled, and the default
 //! class. Sets, bindings, pools that no file has, states of processors, dispatch tables that were set by hand and all that ran are gone. The time since
 //! boot begins anew; the clock on the wall goes on.
 
 use crate::state::{self, SimState};
-use crate::tables::{ControlValues, HZ_MAX, Tunables};
+use crate::tables::{HZ_MAX, Tunables};
 use crate::workloads::Load;
 use millpond_formats::system_file::{self, Setting};
 use millpond_model::{ClassParams, ClassRequest, Pid};
@@ -88,9 +88,9 @@ impl SimState {
             let pid = new.tables.add_process(state::process(&held.name, false, &held.zone, held.threads));
             new.held.push(state::Held { pid, ..held.clone() });
         }
-        // Projects are in a file; what was set of them by hand is gone.
+        // Projects are in a file, with what they are configured with; what was set of them by hand is gone.
         new.tables.projects = self.tables.projects.clone();
-        new.tables.projects.values_mut().for_each(|project| project.controls = ControlValues::default());
+        new.tables.projects.values_mut().for_each(|project| project.controls = project.kept);
         new.files = self.files.clone();
         new.services = self.services.clone();
         new.tables.default_class = self.tables.default_class;
@@ -115,6 +115,12 @@ pub enum ZoneError {
     /// It is the global one, or was booted before.
     #[error("it runs already")]
     Runs,
+    /// It was halted before.
+    #[error("it does not run")]
+    Halted,
+    /// It ends with the machine.
+    #[error("the global zone ends with the machine")]
+    Global,
 }
 
 impl SimState {
@@ -136,6 +142,18 @@ impl SimState {
         if self.zone_runs(zone) {
             return Err(ZoneError::Runs);
         }
+        if self.halted_zones.remove(zone) {
+            if let Some(number) = self.zone_number(zone) {
+                self.tables.zone_controls.remove(&number);
+            }
+            for at in 0..self.held.len() {
+                let held = &self.held[at];
+                if held.zone == zone {
+                    let process = state::process(&held.name, false, zone, held.threads);
+                    self.held[at].pid = self.tables.add_process(process);
+                }
+            }
+        }
         self.running_zones.insert(zone.to_owned());
         let mut started = Vec::new();
         for held in self.held.clone().into_iter().filter(|held| held.zone == zone) {
@@ -149,6 +167,24 @@ impl SimState {
             }
         }
         Ok(started)
+    }
+
+    /// Halts a zone: its processes end, and what was set of it by hand is gone. Its configuration stays.
+    ///
+    /// # Errors
+    /// [`ZoneError`]; nothing ended.
+    pub fn halt_zone(&mut self, zone: &str) -> Result<(), ZoneError> {
+        let number = self.zone_number(zone).ok_or(ZoneError::NoSuchZone)?;
+        if zone == "global" {
+            return Err(ZoneError::Global);
+        }
+        if !self.halted_zones.insert(zone.to_owned()) {
+            return Err(ZoneError::Halted);
+        }
+        self.running_zones.remove(zone);
+        self.tables.processes.retain(|_, process| process.zone != zone || process.kernel);
+        self.tables.zone_controls.remove(&number);
+        Ok(())
     }
 
     /// The number of a zone: its place among them, or what the machine's file says once it runs.
@@ -170,6 +206,32 @@ mod tests {
     fn without(text: &str) -> Vec<String> {
         let (_, without) = Tunables::default().with_settings(text);
         without.into_iter().map(|f| format!("{}:{}: {}", f.line, f.column, f.what)).collect()
+    }
+
+    #[test]
+    fn a_zone_that_is_halted_has_no_processes_until_it_boots() {
+        let machine = SimMachine::named("smartos-2").unwrap();
+        machine.edit(|s| s.boot_zone("zone1")).unwrap();
+        machine.sleep_until(Nanos::from_secs(1));
+        let of = |zone: &'static str| {
+            machine.view(|s| s.tables.processes.values().filter(|process| process.zone == zone).count())
+        };
+        let listed = || -> Vec<String> {
+            let zones = millpond_machine::Zones::list(&machine).unwrap();
+            zones.into_iter().map(|zone| zone.name).collect()
+        };
+        let before = of("zone1");
+        machine.edit(|s| s.halt_zone("zone1")).unwrap();
+        assert_eq!((of("zone1"), listed()), (0, vec!["global".to_owned(), "zone2".to_owned()]));
+        assert_eq!(machine.edit(|s| s.halt_zone("zone1")), Err(ZoneError::Halted));
+        assert_eq!(machine.edit(|s| s.halt_zone("global")), Err(ZoneError::Global));
+        assert_eq!(machine.edit(|s| s.halt_zone("zone9")), Err(ZoneError::NoSuchZone));
+        machine.sleep_until(Nanos::from_secs(2));
+        let started = machine.edit(|s| s.boot_zone("zone1")).unwrap();
+        assert_eq!((of("zone1"), started.len(), listed().len()), (before, 1, 3));
+        machine.sleep_until(Nanos::from_secs(3));
+        assert_eq!(machine.view(SimState::check), Ok(()));
+        assert!(machine.view(|s| s.used(crate::holdings::HolderId::Zone(1))).0 > 0);
     }
 
     #[test]

@@ -145,6 +145,19 @@ impl SimState {
         });
     }
 
+    /// A project that nothing is in is removed: what was used in it is another one's no more.
+    pub(crate) fn forget_project(&mut self, id: u32) {
+        let SimState { kernel, holdings, .. } = self;
+        holdings.projects.retain(|key, number| {
+            let stays = *key & u64::from(u32::MAX) != u64::from(id);
+            if !stays {
+                kernel.release_holder(*number);
+                holdings.used.remove(number);
+            }
+            stays
+        });
+    }
+
     /// A thread of a process ended that had used so much: it counts with what held it.
     pub(crate) fn keep_used(&mut self, pid: Pid, used: u64) {
         let Some(process) = self.tables.processes.get(&pid) else { return };

@@ -84,6 +84,7 @@ mod pools;
 mod posix;
 mod processors;
 mod progress;
+pub mod projects;
 mod psets;
 mod resident;
 mod sampler;

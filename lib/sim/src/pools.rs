@@ -164,7 +164,7 @@ impl SimMachine {
             }
             Member::Zone(name) => {
                 let subject = Subject::Zone(name.clone());
-                if !s.zones.contains(name) {
+                if !s.zones.contains(name) || s.halted_zones.contains(name) {
                     return Err(Refusal::new(subject, Reason::NoSuchZone));
                 }
                 let inside = s.tables.processes.iter().filter(|(_, p)| p.zone == *name && !p.kernel);

@@ -84,6 +84,9 @@ pub struct SimState {
     /// The zones whose processes execute.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub running_zones: BTreeSet<String>,
+    /// The zones that were halted, and have no processes until they boot.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub halted_zones: BTreeSet<String>,
     /// The numbers that zones have when they run, where they are described.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub zone_ids: BTreeMap<String, u32>,
@@ -230,6 +233,7 @@ impl SimState {
             start_class: ClassParams::default(),
             held: Vec::new(),
             running_zones: BTreeSet::new(),
+            halted_zones: BTreeSet::new(),
             zone_ids: BTreeMap::new(),
             load: LoadAverage::default(),
             since: BTreeMap::new(),

@@ -54,6 +54,9 @@ pub struct ProjectRecord {
     /// Its shares and its cap in the global zone.
     #[serde(default, skip_serializing_if = "ControlValues::is_none")]
     pub controls: ControlValues,
+    /// What it is configured with: a process that enters it sets this, and so does a boot.
+    #[serde(default, skip_serializing_if = "ControlValues::is_none")]
+    pub kept: ControlValues,
 }
 
 /// Shares and a cap, where they were set.
@@ -73,6 +76,12 @@ impl ControlValues {
     #[must_use]
     pub fn is_none(&self) -> bool {
         *self == ControlValues::default()
+    }
+
+    /// These, and where they are not set those of another one.
+    #[must_use]
+    pub fn over(self, other: ControlValues) -> ControlValues {
+        ControlValues { shares: self.shares.or(other.shares), cap: self.cap.or(other.cap) }
     }
 
     /// One of them.
@@ -111,7 +120,8 @@ pub fn usual_projects() -> BTreeMap<u32, ProjectRecord> {
         (10, "group.staff"),
     ];
     let one = |(id, name): (u32, &str)| {
-        (id, ProjectRecord { name: name.to_owned(), controls: ControlValues::default() })
+        let none = ControlValues::default();
+        (id, ProjectRecord { name: name.to_owned(), controls: none, kept: none })
     };
     usual.into_iter().map(one).collect()
 }

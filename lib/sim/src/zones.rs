@@ -10,14 +10,15 @@ use millpond_model::{Lwp, PsetId};
 
 impl Zones for SimMachine {
     fn list(&self) -> Result<Vec<Zone>, Refusal> {
-        Ok(self.view(|s| s.zones.iter().map(|name| zone(s, name)).collect()))
+        Ok(self.view(|s| s.zones.iter().filter(|name| runs(s, name)).map(|name| zone(s, name)).collect()))
     }
 
     fn prepare_bind(&self, name: &str, to: Option<PsetId>) -> Result<Change<Zone>, Refusal> {
         self.sets_are_free()?;
         let subject = Subject::Zone(name.to_owned());
         let mut draft = self.draft();
-        let Some(mut outcome) = self.view(|s| s.zones.iter().any(|z| z == name).then(|| zone(s, name)))
+        let Some(mut outcome) =
+            self.view(|s| s.zones.iter().any(|z| z == name && runs(s, z)).then(|| zone(s, name)))
         else {
             return Err(Refusal::new(subject, Reason::NoSuchZone));
         };
@@ -34,6 +35,11 @@ impl Zones for SimMachine {
         };
         Ok(draft.finish(what, outcome))
     }
+}
+
+/// Those that were halted are no zones until they boot.
+fn runs(state: &SimState, name: &str) -> bool {
+    !state.halted_zones.contains(name)
 }
 
 /// A zone is in a set when all its threads are.

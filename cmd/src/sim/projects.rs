@@ -1,0 +1,223 @@
+//! Projects of a simulated machine: `projects`, `projadd`, `projmod`, `projdel` and `newtask`.
+
+use super::own::{misuse, simulation};
+use super::shell::{Shell, Trouble};
+use crate::ctx::Ctx;
+use crate::start::started;
+use millpond_model::{Control, ControlName, ControlSetting, HolderKind, Pid};
+use millpond_session::{ControlValues, Load, Project};
+
+/// The projects that the superuser belongs to.
+const OWN: [&str; 2] = ["user.root", "default"];
+
+/// `projects`: those of the superuser, in a line; `-l`: all, or those that are named, at length.
+pub fn projects(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
+    let all = simulation(shell)?.projects();
+    match words.first().map(String::as_str) {
+        None => ctx.out.line(OWN.join(" ")),
+        Some("-l") => {
+            let names = &words[1..];
+            for (name, at) in names.iter().zip(2..) {
+                if !all.iter().any(|project| project.name == *name) {
+                    return Err(none_such(at, format!("cannot show project {}", name.escape_debug())));
+                }
+            }
+            all.iter()
+                .filter(|project| names.is_empty() || names.contains(&project.name))
+                .for_each(|project| ctx.out.text(&at_length(project)));
+        }
+        Some(word) => {
+            return Err(misuse(1, format!("projects does not take `{}`", word.escape_debug()), "projects"));
+        }
+    }
+    Ok(())
+}
+
+fn none_such(word: usize, what: String) -> Trouble {
+    Trouble::new(word, format!("{what}: there is no such project")).remedy("projects -l lists them")
+}
+
+/// A project as the manual of `projects` shows it.
+fn at_length(project: &Project) -> String {
+    let attribute = |control, action| {
+        let value = project.kept.setting(control).value()?;
+        let name = ControlName { kind: HolderKind::Project, control };
+        Some(format!("{name}=(privileged,{value},{action})"))
+    };
+    let attributes =
+        [attribute(Control::CpuCap, "deny"), attribute(Control::CpuShares, "none")].into_iter().flatten();
+    let attributes: Vec<String> = attributes.collect();
+    format!(
+        "{}\n\tprojid : {}\n\tcomment: \"\"\n\tusers  : (none)\n\tgroups : (none)\n\tattribs: {}\n",
+        project.name,
+        project.id,
+        attributes.join("\n\t         ")
+    )
+}
+
+/// What stands before the name of a project, and the name.
+struct Configured<'w> {
+    id: Option<u32>,
+    kept: ControlValues,
+    name: &'w str,
+    at: usize,
+}
+
+/// `[-p NUMBER] [-K ATTRIBUTE] ... NAME`.
+fn configured<'w>(command: &str, words: &'w [String], had: ControlValues) -> Result<Configured<'w>, Trouble> {
+    let (mut id, mut kept, mut name) = (None, had, None);
+    let mut rest = words.iter().zip(1..);
+    while let Some((word, at)) = rest.next() {
+        match word.as_str() {
+            "-p" | "-K" => {
+                let Some((value, at)) = rest.next() else {
+                    return Err(misuse(at + 1, format!("{word} needs a value"), command));
+                };
+                if word == "-p" {
+                    id = Some(value.parse().map_err(|_| {
+                        misuse(at, format!("`{}` is no number of a project", value.escape_debug()), command)
+                    })?);
+                } else {
+                    kept.set(attribute(value).map_err(|why| Trouble::new(at, why).remedy(ATTRIBUTE))?);
+                }
+            }
+            option if option.starts_with('-') => {
+                return Err(misuse(
+                    at,
+                    format!("{command} does not take {}", option.escape_debug()),
+                    command,
+                ));
+            }
+            _ if name.is_none() => name = Some((word.as_str(), at)),
+            _ => return Err(misuse(at, format!("{command} takes one project"), command)),
+        }
+    }
+    let (name, at) =
+        name.ok_or_else(|| misuse(words.len() + 1, format!("{command} needs a name"), command))?;
+    Ok(Configured { id, kept, name, at })
+}
+
+const ATTRIBUTE: &str =
+    "-K 'project.cpu-shares=(privileged,20,none)', -K 'project.cpu-cap=(privileged,150,deny)'";
+
+/// `project.cpu-shares=(privileged,20,none)`, or `project.cpu-shares=20`; without a value it is taken away.
+fn attribute(text: &str) -> Result<ControlSetting, String> {
+    let (name, value) = text.split_once('=').unwrap_or((text, ""));
+    let name: ControlName = name.parse().map_err(|error: millpond_model::ControlError| error.to_string())?;
+    if name.kind != HolderKind::Project {
+        return Err(format!("{name} is no attribute of a project"));
+    }
+    let inside = value.strip_prefix('(').and_then(|value| value.strip_suffix(')'));
+    let value = match inside.map(|inside| inside.split(',').map(str::trim).collect::<Vec<_>>()).as_deref() {
+        Some(["privileged" | "priv", value, "none" | "deny"]) => (*value).to_owned(),
+        Some(_) => return Err(format!("`{}` is no value of a resource control", value.escape_debug())),
+        None => value.to_owned(),
+    };
+    if value.is_empty() {
+        return Ok(ControlSetting::unset(name.control));
+    }
+    let number = value.parse().map_err(|_| format!("`{}` is no number", value.escape_debug()))?;
+    ControlSetting::of(name.control, number).map_err(|error| error.to_string())
+}
+
+/// `projadd [-p NUMBER] [-K ATTRIBUTE] ... NAME`.
+pub fn projadd(shell: &mut Shell, words: &[String], _: &mut Ctx<'_>) -> Result<(), Trouble> {
+    let Configured { id, kept, name, at } = configured("projadd", words, ControlValues::default())?;
+    let added = simulation(shell)?.add_project(name, id, kept);
+    added
+        .map(drop)
+        .map_err(|why| Trouble::new(at, format!("cannot add project {}: {why}", name.escape_debug())))
+}
+
+/// `projmod -K ATTRIBUTE ... NAME`: from the next process on that enters it.
+pub fn projmod(shell: &mut Shell, words: &[String], _: &mut Ctx<'_>) -> Result<(), Trouble> {
+    let name = configured("projmod", words, ControlValues::default())?.name;
+    let simulation = simulation(shell)?;
+    let had =
+        simulation.projects().into_iter().find(|project| project.name == name).map(|project| project.kept);
+    let Configured { id, kept, name, at } = configured("projmod", words, had.unwrap_or_default())?;
+    if id.is_some() || words.len() < 2 {
+        return Err(misuse(1, "projmod changes attributes", "projmod"));
+    }
+    let done = simulation.configure_project(name, kept);
+    done.map_err(|_| none_such(at, format!("cannot change project {}", name.escape_debug())))
+}
+
+/// `projdel NAME`.
+pub fn projdel(shell: &mut Shell, words: &[String], _: &mut Ctx<'_>) -> Result<(), Trouble> {
+    let [name] = words else { return Err(misuse(1, "projdel needs a name", "projdel")) };
+    let removed = simulation(shell)?.remove_project(name);
+    removed.map_err(|why| Trouble::new(1, format!("cannot remove project {}: {why}", name.escape_debug())))
+}
+
+/// `newtask -p PROJECT WORKLOAD [OPTION ...]`, `newtask -p PROJECT -c PID`.
+pub fn newtask(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
+    let (project, rest, skipped) = match words {
+        [option, project, rest @ ..] if option == "-p" => (project.as_str(), rest, 2),
+        [option] if option == "-p" => return Err(misuse(2, "-p needs a project", "newtask")),
+        // Without one, as on Solaris, a task of the project that one is in.
+        rest => (OWN[0], rest, 0),
+    };
+    let simulation = simulation(shell)?;
+    let refused = |what: &str, at: usize, why: String| {
+        Trouble::new(at, format!("cannot {what} project {}: {why}", project.escape_debug()))
+            .remedy("projects -l lists them")
+    };
+    if !simulation.projects().iter().any(|one| one.name == project) {
+        return Err(refused("start a task in", 2, "there is no such project".into()));
+    }
+    match rest {
+        [] => Err(misuse(
+            skipped + 1,
+            "newtask needs a command; there is no shell of its own to start",
+            "newtask",
+        )),
+        [option, pid] if option == "-c" => {
+            let pid: Pid = pid.parse().map_err(|_| {
+                misuse(skipped + 2, format!("`{}` is no process number", pid.escape_debug()), "newtask")
+            })?;
+            simulation.enter_project(pid, project).map_err(|why| {
+                Trouble::new(skipped + 2, format!("cannot move process {pid} to project {project}: {why}"))
+                    .remedy("ps lists the processes")
+            })
+        }
+        [option, ..] if option.starts_with('-') => {
+            Err(misuse(skipped + 1, format!("newtask does not take {}", option.escape_debug()), "newtask"))
+        }
+        command => {
+            let load = Load::parse(command)
+                .map_err(|error| Trouble::new(error.word + skipped + 1, error.what).remedy(error.remedy))?;
+            "newtask".clone_into(&mut ctx.prog);
+            load.notes.iter().for_each(|note| ctx.warn(note));
+            let pid = simulation.start(&load);
+            simulation
+                .enter_project(pid, project)
+                .map_err(|why| refused("start a task in", 2, why.to_string()))?;
+            ctx.out.line(started(&load.name, pid));
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_written_as_in_the_file_of_projects() {
+        let shown = |text: &str| attribute(text).map(|setting| (setting.control(), setting.value()));
+        assert_eq!(shown("project.cpu-shares=(privileged,20,none)"), Ok((Control::CpuShares, Some(20))));
+        assert_eq!(shown("project.cpu-cap=(priv, 150, deny)"), Ok((Control::CpuCap, Some(150))));
+        assert_eq!(shown("project.cpu-shares=5"), Ok((Control::CpuShares, Some(5))));
+        assert_eq!(shown("project.cpu-shares"), Ok((Control::CpuShares, None)));
+        let why = |text: &str| attribute(text).unwrap_err();
+        assert_eq!(why("zone.cpu-cap=5"), "zone.cpu-cap is no attribute of a project");
+        assert_eq!(
+            why("project.cpu-cap=(basic,5,deny)"),
+            "`(basic,5,deny)` is no value of a resource control"
+        );
+        assert_eq!(why("project.cpu-cap=a"), "`a` is no number");
+        assert!(why("project.pool=web").starts_with("`project.pool` is no resource control"));
+        assert!(why("project.cpu-shares=65536").contains("0 to 65535"));
+    }
+}

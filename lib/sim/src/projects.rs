@@ -1,0 +1,225 @@
+//! Projects: added and removed, configured, and entered by processes (`projadd`, `projdel`, `projmod`, `newtask`).
+//!
+//! What a project is configured with is in its file, and so kept over a boot; a process that enters the project sets it, over what was set by hand (`prctl`) meanwhile.
+
+use crate::state::SimState;
+use crate::tables::{ControlValues, FIRST_PROJECT, ProjectRecord};
+use millpond_model::Pid;
+
+/// The largest number of a project.
+pub const PROJECT_MAX: u32 = 2_147_483_647;
+
+/// Letters of a name.
+const NAME_MAX: usize = 64;
+
+/// A project cannot be changed so.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProjectError {
+    /// There is one of that name.
+    #[error("there is a project of that name")]
+    NameTaken,
+    /// There is one of that number.
+    #[error("project {0} has that number")]
+    NumberTaken(String),
+    /// What every machine has.
+    #[error("the numbers below {FIRST_PROJECT} are those of the projects that every machine has")]
+    Reserved,
+    /// It is too large.
+    #[error("numbers go up to {PROJECT_MAX}")]
+    Number,
+    /// Not a name.
+    #[error(
+        "a name begins with a letter, and goes on with letters, digits, `.`, `-` and `_`, {NAME_MAX} at most"
+    )]
+    Name,
+    /// There is none.
+    #[error("there is no such project")]
+    NoSuchProject,
+    /// It has processes.
+    #[error("process {0} is in it")]
+    Busy(Pid),
+    /// There is none.
+    #[error("there is no such process")]
+    NoSuchProcess,
+    /// A part of the kernel.
+    #[error("it is a part of the kernel")]
+    Kernel,
+}
+
+impl SimState {
+    /// The number of a project, by name or by number.
+    #[must_use]
+    pub fn project_number(&self, word: &str) -> Option<u32> {
+        let projects = &self.tables.projects;
+        let by_name = projects.iter().find(|(_, project)| project.name == word).map(|(id, _)| *id);
+        by_name.or_else(|| word.parse().ok().filter(|id| projects.contains_key(id)))
+    }
+
+    /// Adds a project, with the first free number from 100 on where none is given.
+    ///
+    /// # Errors
+    /// [`ProjectError`]; nothing is added.
+    pub fn add_project(
+        &mut self,
+        name: &str,
+        id: Option<u32>,
+        kept: ControlValues,
+    ) -> Result<u32, ProjectError> {
+        let inner = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
+        if !name.starts_with(|c: char| c.is_ascii_alphabetic())
+            || !name.chars().all(inner)
+            || name.len() > NAME_MAX
+        {
+            return Err(ProjectError::Name);
+        }
+        let projects = &mut self.tables.projects;
+        if projects.values().any(|project| project.name == name) {
+            return Err(ProjectError::NameTaken);
+        }
+        let id = match id {
+            Some(id) if id > PROJECT_MAX => return Err(ProjectError::Number),
+            Some(id) => id,
+            None => {
+                let free = (FIRST_PROJECT..=PROJECT_MAX).find(|id| !projects.contains_key(id));
+                free.ok_or(ProjectError::Number)?
+            }
+        };
+        if let Some(other) = projects.get(&id) {
+            return Err(ProjectError::NumberTaken(other.name.clone()));
+        }
+        if id < FIRST_PROJECT {
+            return Err(ProjectError::Reserved);
+        }
+        projects
+            .insert(id, ProjectRecord { name: name.to_owned(), controls: ControlValues::default(), kept });
+        Ok(id)
+    }
+
+    /// Removes a project that nothing is in.
+    ///
+    /// # Errors
+    /// [`ProjectError`]; nothing is removed.
+    pub fn remove_project(&mut self, name: &str) -> Result<(), ProjectError> {
+        let id = self.project_number(name).ok_or(ProjectError::NoSuchProject)?;
+        if id < FIRST_PROJECT {
+            return Err(ProjectError::Reserved);
+        }
+        if let Some((pid, _)) = self.tables.processes.iter().find(|(_, process)| process.project == id) {
+            return Err(ProjectError::Busy(*pid));
+        }
+        self.forget_project(id);
+        self.tables.projects.remove(&id);
+        Ok(())
+    }
+
+    /// Configures a project, from the next process on that enters it.
+    ///
+    /// # Errors
+    /// [`ProjectError`] when there is none of that name.
+    pub fn configure_project(&mut self, name: &str, kept: ControlValues) -> Result<(), ProjectError> {
+        let id = self.project_number(name).ok_or(ProjectError::NoSuchProject)?;
+        if let Some(project) = self.tables.projects.get_mut(&id) {
+            project.kept = kept;
+        }
+        Ok(())
+    }
+
+    /// A process enters a project, which gets what it is configured with.
+    ///
+    /// # Errors
+    /// [`ProjectError`]; nothing is changed.
+    pub fn enter_project(&mut self, pid: Pid, name: &str) -> Result<(), ProjectError> {
+        let id = self.project_number(name).ok_or(ProjectError::NoSuchProject)?;
+        match self.tables.processes.get_mut(&pid) {
+            None => return Err(ProjectError::NoSuchProcess),
+            Some(process) if process.kernel => return Err(ProjectError::Kernel),
+            Some(process) => process.project = id,
+        }
+        if let Some(project) = self.tables.projects.get_mut(&id) {
+            project.controls = project.kept.over(project.controls);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SimMachine;
+    use millpond_model::{CpuCap, Shares};
+
+    fn shares(shares: u32) -> ControlValues {
+        ControlValues { shares: Shares::new(shares).ok(), cap: None }
+    }
+
+    #[test]
+    fn projects_have_free_numbers_from_100_on_and_names_once() {
+        let machine = SimMachine::named("t2000").unwrap();
+        machine.edit(|s| {
+            assert_eq!(s.add_project("web", None, shares(3)), Ok(100));
+            assert_eq!(s.add_project("db", Some(102), shares(1)), Ok(102));
+            assert_eq!(s.add_project("a.b-c_1", None, shares(1)), Ok(101));
+            assert_eq!(s.add_project("web", None, shares(3)), Err(ProjectError::NameTaken));
+            assert_eq!(s.add_project("x", Some(102), shares(3)), Err(ProjectError::NumberTaken("db".into())));
+            assert_eq!(s.add_project("x", Some(50), shares(3)), Err(ProjectError::Reserved));
+            assert_eq!(s.add_project("x", Some(PROJECT_MAX + 1), shares(3)), Err(ProjectError::Number));
+            for name in ["", "1a", "a b", "a\u{1b}", &"a".repeat(65)] {
+                assert_eq!(s.add_project(name, None, shares(3)), Err(ProjectError::Name), "{name:?}");
+            }
+            assert_eq!(s.remove_project("system"), Err(ProjectError::Reserved));
+            assert_eq!(s.remove_project("db"), Ok(()));
+            assert_eq!(s.remove_project("db"), Err(ProjectError::NoSuchProject));
+        });
+    }
+
+    #[test]
+    fn who_enters_sets_what_the_project_is_configured_with_and_a_boot_keeps_that_alone() {
+        let machine = SimMachine::named("t2000").unwrap();
+        let pid = machine.spawn("web", 2);
+        machine.edit(|s| {
+            s.add_project("web", None, shares(3)).unwrap();
+            assert_eq!(s.tables.projects[&100].controls, ControlValues::default());
+            s.enter_project(pid, "web").unwrap();
+            assert_eq!(
+                (s.tables.processes[&pid].project, s.tables.projects[&100].controls),
+                (100, shares(3))
+            );
+            // Set by hand: the cap stays, and the shares until the next process enters.
+            s.tables.projects.get_mut(&100).unwrap().controls =
+                ControlValues { cap: CpuCap::new(50).ok(), ..shares(7) };
+            s.enter_project(pid, "100").unwrap();
+            assert_eq!(
+                s.tables.projects[&100].controls,
+                ControlValues { cap: CpuCap::new(50).ok(), ..shares(3) }
+            );
+            assert_eq!(s.remove_project("web"), Err(ProjectError::Busy(pid)));
+            assert_eq!(s.enter_project(Pid(0), "web"), Err(ProjectError::Kernel));
+            assert_eq!(s.enter_project(Pid(9_999), "web"), Err(ProjectError::NoSuchProcess));
+            assert_eq!(s.enter_project(pid, "nowhere"), Err(ProjectError::NoSuchProject));
+        });
+        let (new, _) = machine.view(|s| s.rebooted("/etc/system"));
+        assert_eq!(
+            (new.tables.projects[&100].controls, new.tables.projects[&100].kept),
+            (shares(3), shares(3))
+        );
+    }
+
+    #[test]
+    fn a_project_that_had_processes_can_be_removed_when_they_are_gone() {
+        let machine = SimMachine::named("t2000").unwrap();
+        let load = crate::workloads::Load::parse(&["spin".to_owned()]).unwrap();
+        let pid = machine.start_load(&load);
+        machine.edit(|s| {
+            s.add_project("web", None, shares(3)).unwrap();
+            s.enter_project(pid, "web").unwrap();
+        });
+        machine.edit(|s| s.advance(1_000_000_000));
+        assert!(machine.exit(pid));
+        machine.edit(|s| s.remove_project("web")).unwrap();
+        machine.edit(|s| s.advance(2_000_000_000));
+        assert_eq!(machine.view(SimState::check), Ok(()));
+        // The number is another project's by then, which has used nothing.
+        machine.edit(|s| s.add_project("db", Some(100), shares(1))).unwrap();
+        assert_eq!(machine.view(|s| s.used(crate::holdings::HolderId::Project(100))).0, 0);
+    }
+}
