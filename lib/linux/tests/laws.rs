@@ -82,7 +82,7 @@ impl laws::Subject for Paper {
         all.sees_lone_heirs = false;
         all.free_clock = false;
         // Files do not run anything, and what they say of interrupts is where these may go.
-        (all.programs, all.classes, all.prompt_interrupts) = (false, false, false);
+        (all.programs, all.classes, all.controls, all.prompt_interrupts) = (false, false, false, false);
         all
     }
 

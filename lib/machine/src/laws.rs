@@ -42,6 +42,7 @@
 mod bench;
 mod change;
 mod command;
+mod contest;
 mod effects;
 mod ending;
 mod fault;
@@ -58,7 +59,7 @@ mod situation;
 mod subject;
 
 pub use bench::{Broken, Tally};
-pub use command::{Command, Edit, Fault, Load, Memory, Pick, scripts};
+pub use command::{Command, Edit, Fault, Holder, Load, Memory, Pick, scripts};
 pub use fault::Faulty;
 pub use law::Law;
 pub use report::{Failure, Report};

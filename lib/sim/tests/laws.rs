@@ -67,6 +67,7 @@ fn a_hundred_thousand_random_operations_break_no_law() {
         "changes of dispatch tables",
         "changes of the memory of sets",
         "changes of sets",
+        "changes of shares and caps",
         "changes of states, interrupts following",
         "ends",
         "passages of time",
@@ -76,6 +77,8 @@ fn a_hundred_thousand_random_operations_break_no_law() {
         let done = report.tally.done.get(sort).copied().unwrap_or(0);
         assert!(done >= OPERATIONS / 100, "{sort}: {done}\n{report}");
     }
+    assert!(report.tally.asked(Law::SharesAreKept) >= OPERATIONS / 400, "{report}");
+    assert!(report.tally.asked(Law::CapsHold) >= OPERATIONS / 100, "{report}");
     assert!(report.tally.born.min(report.tally.ended) >= OPERATIONS / 100, "{report}");
 }
 
@@ -108,6 +111,7 @@ impl Subject for Modest {
             free_clock: false,
             programs: false,
             classes: false,
+            controls: false,
             lgroups: false,
             prompt_interrupts: false,
             ..all
@@ -151,6 +155,8 @@ fn what_a_machine_cannot_do_is_not_asked_and_the_report_says_so() {
         Law::BooksBalance,
         Law::ClassesSurvive,
         Law::UndoneClassReturns,
+        Law::CapsHold,
+        Law::SharesAreKept,
         Law::LgroupsHoldEverything,
         Law::MemoryIsThere,
     ]);

@@ -159,6 +159,21 @@ fn a_class_that_is_not_put_back_is_found() {
 }
 
 #[test]
+fn shares_that_are_not_put_back_are_found() {
+    finds(Law::UnfinishedIsPutBack, Defect::UndoForgetsControls);
+}
+
+#[test]
+fn shares_that_buy_nothing_are_found() {
+    finds(Law::SharesAreKept, Defect::SharesBuyNothing);
+}
+
+#[test]
+fn a_cap_that_does_not_hold_is_found() {
+    finds(Law::CapsHold, Defect::CapsLeak);
+}
+
+#[test]
 fn an_untrue_report_of_a_class_is_found() {
     finds(Law::DoesWhatItSays, Defect::ReportsAnotherClass);
 }

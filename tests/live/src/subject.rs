@@ -88,7 +88,7 @@ impl Subject for Live {
         all.sees_lone_heirs = false;
         all.free_clock = false;
         // Puppets do nothing until they are told, classes are the kernel's affair, and a line moves at its next interrupt.
-        (all.programs, all.classes, all.prompt_interrupts) = (false, false, false);
+        (all.programs, all.classes, all.controls, all.prompt_interrupts) = (false, false, false, false);
         // Idle time is counted by ticks of 10 ms at most, and an emulated machine gets them late. Before 6.2 a
         // processor that comes back on-line may bring along the idle time of its absence.
         let old = self.machine.os().kernel < (6, 2);

@@ -2,9 +2,9 @@
 
 use super::observed::Observed;
 use super::operation::Operation;
-use crate::facets::{CreateOptions, Move, Rebinding, Reclassed, StateChange};
+use crate::facets::{CreateOptions, Move, Rebinding, Reclassed, Recontrolled, StateChange};
 use crate::{Machine, Refusal, Writer};
-use millpond_model::{CpuId, Lwp, LwpId, Pid, PsetId, SetMemory};
+use millpond_model::{ControlSetting, CpuId, Lwp, LwpId, Pid, PsetId, SetMemory};
 
 /// What a change, as it was made, says about itself.
 pub enum Done {
@@ -15,6 +15,7 @@ pub enum Done {
     States(Vec<StateChange>),
     Memory(SetMemory),
     Class(Reclassed),
+    Control(Recontrolled),
     Table,
 }
 
@@ -51,6 +52,10 @@ pub fn attempt(machine: &dyn Machine, operation: &Operation) -> Result<Done, Ref
         Operation::Class { pid, request } => {
             let change = machine.dispatcher()?.prepare_class(*pid, request)?;
             Ok(Done::Class(writer.commit(change)?.outcome))
+        }
+        Operation::Control { holder, to } => {
+            let change = machine.controls()?.prepare_set(holder, *to)?;
+            Ok(Done::Control(writer.commit(change)?.outcome))
         }
         Operation::Table { table } => {
             writer.commit(machine.dispatcher()?.prepare_set_table(table.clone())?)?;
@@ -110,6 +115,15 @@ pub fn tells(done: &Done, operation: &Operation, before: &Observed) -> Option<St
             let from = *before.classes.get(pid)?;
             let (to, clamped) = request.apply(from, before.tables.as_ref()?).ok()?;
             let want = Reclassed { pid: *pid, from, to, clamped };
+            if *done == want { None } else { lie(format!("it said {done:?}, true is {want:?}")) }
+        }
+        (Done::Control(done), Operation::Control { holder, to }) => {
+            let (shares, cap) = before.controls.get(holder).copied().unwrap_or_default();
+            let from = match to {
+                ControlSetting::CpuShares(_) => ControlSetting::CpuShares(shares),
+                ControlSetting::CpuCap(_) => ControlSetting::CpuCap(cap),
+            };
+            let want = Recontrolled { holder: holder.clone(), from, to: *to };
             if *done == want { None } else { lie(format!("it said {done:?}, true is {want:?}")) }
         }
         (Done::Destroyed, Operation::Destroy { .. }) | (Done::Table, Operation::Table { .. }) => None,

@@ -62,6 +62,8 @@ pub enum Command {
     Start(Load),
     /// So many milliseconds pass.
     Pass(u16),
+    /// Projects contend for a processor of their own: for each its shares and its threads, 1 at least.
+    Contend(Vec<(u8, u8)>),
     /// A change through the interface, as any command would make it.
     Do(Edit),
     /// The same, and something goes wrong.
@@ -122,8 +124,21 @@ pub enum Edit {
     Memory { set: Pick, to: Memory },
     /// Puts a process into a class, or changes its parameters there.
     Class { process: Pick, request: ClassRequest },
+    /// Sets the shares or the cap of a project, a zone or a process, or deletes them.
+    Control { holder: Holder, shares: bool, value: Option<u16> },
     /// Replaces a row of a dispatch table by one made of a number.
     Row { table: Pick, level: Pick, value: u16 },
+}
+
+/// What has shares and a cap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holder {
+    /// One of the projects.
+    Project(Pick),
+    /// One of the zones.
+    Zone(Pick),
+    /// A process.
+    Process(Pick),
 }
 
 /// Where the memory of a set is to come from.
@@ -170,6 +185,10 @@ fn command(abilities: &Abilities) -> Union<BoxedStrategy<Command>> {
         kinds.push((3, prop::sample::select(&Load::ALL[..]).prop_map(Command::Start).boxed()));
         kinds.push((5, (1u16..=60).prop_map(Command::Pass).boxed()));
     }
+    if abilities.programs && abilities.controls {
+        let groups = proptest::collection::vec((1u8..=10, 1u8..=4), 2);
+        kinds.push((1, groups.prop_map(Command::Contend).boxed()));
+    }
     Union::new_weighted(kinds)
 }
 
@@ -213,6 +232,15 @@ fn edit(abilities: &Abilities) -> Union<BoxedStrategy<Edit>> {
     if abilities.lgroups {
         kinds.push((2, (pick(), memory()).prop_map(|(set, to)| Edit::Memory { set, to }).boxed()));
     }
+    if abilities.controls {
+        let value = proptest::option::weighted(0.7, any::<u16>());
+        let control = (holder(), any::<bool>(), value).prop_map(|(holder, shares, value)| Edit::Control {
+            holder,
+            shares,
+            value,
+        });
+        kinds.push((4, control.boxed()));
+    }
     if abilities.classes {
         let class = (pick(), request()).prop_map(|(process, request)| Edit::Class { process, request });
         let row = (pick(), pick(), any::<u16>()).prop_map(|(table, level, value)| Edit::Row {
@@ -252,6 +280,14 @@ fn pick() -> impl Strategy<Value = Pick> {
         40 => (0u8..POSITIONS).prop_map(Pick),
         1 => Just(Pick::SPECIAL),
         1 => Just(Pick::UNKNOWN),
+    ]
+}
+
+fn holder() -> impl Strategy<Value = Holder> {
+    prop_oneof![
+        2 => pick().prop_map(Holder::Project),
+        1 => pick().prop_map(Holder::Zone),
+        3 => pick().prop_map(Holder::Process),
     ]
 }
 

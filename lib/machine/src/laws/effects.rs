@@ -8,6 +8,7 @@ use super::situation::reach_of;
 use super::subject::Subject;
 use crate::facets::LwpStatus;
 use millpond_model::{CpuId, CpuSet, Lwp, Pid, PsetId, WallTime};
+use std::collections::BTreeSet;
 
 /// The machine before and after a change.
 pub struct Passage<'p> {
@@ -44,6 +45,7 @@ impl Bench {
         self.states(p, &wanted, &is);
         self.threads(p, &wanted, &is);
         self.classes(p, &wanted, &is);
+        self.controls(p, &wanted, &is);
         self.allowed(subject, p);
     }
 
@@ -147,6 +149,20 @@ impl Bench {
             let law = if named { Law::DoesWhatItSays } else { Law::NothingElseChanges };
             let how = || "a dispatch table has rows that it was not to have".to_owned();
             self.ask(law, wanted.tables == is.tables, how);
+        }
+    }
+
+    /// Shares and caps.
+    fn controls(&mut self, p: &Passage<'_>, wanted: &Situation, is: &Situation) {
+        let holders: BTreeSet<_> = wanted.controls.keys().chain(is.controls.keys()).collect();
+        for holder in holders {
+            let of = |situation: &Situation| situation.controls.get(holder).copied().unwrap_or_default();
+            let (want, have) = (of(wanted), of(is));
+            let named = matches!(p.operation, Operation::Control { holder: named, .. } if named == holder);
+            let law = if named { Law::DoesWhatItSays } else { Law::NothingElseChanges };
+            self.ask(law, want == have, || {
+                format!("{holder} was to have shares and a cap {want:?}, and has {have:?}")
+            });
         }
     }
 

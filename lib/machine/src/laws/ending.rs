@@ -6,7 +6,7 @@ use super::observed::Observed;
 use super::operation::Operation;
 use super::script::{Notes, Player, Stop};
 use super::subject::{Subject, Times};
-use millpond_model::{ClassTable, CpuId, Pid, State};
+use millpond_model::{ClassTable, ControlHolder, ControlSetting, CpuId, Pid, State};
 
 /// Ends what a broken script left, as well as can be, so that the next script begins on a clean machine.
 pub fn clear_up<S: Subject + ?Sized>(subject: &mut S, notes: &Notes) {
@@ -42,8 +42,16 @@ fn way_back(first: &Observed, seen: &Observed, ours: &[Pid]) -> Vec<Operation> {
         let fss = (was.fss != is.fss).then_some(ClassTable::Fss(was.fss));
         [ts, rt, fx, fss].into_iter().flatten()
     });
+    // Those of processes end with their processes.
+    let standing = seen.controls.iter().filter(|(holder, _)| !matches!(holder, ControlHolder::Process(_)));
+    let controls = standing.flat_map(|(holder, (shares, cap))| {
+        let (first_shares, first_cap) = first.controls.get(holder).copied().unwrap_or_default();
+        let shares = (*shares != first_shares).then_some(ControlSetting::CpuShares(first_shares));
+        let cap = (*cap != first_cap).then_some(ControlSetting::CpuCap(first_cap));
+        [shares, cap].into_iter().flatten().map(|to| Operation::Control { holder: holder.clone(), to })
+    });
     let tables = tables.map(|table| Operation::Table { table });
-    unbind.chain(destroy).chain(tables).chain(start).chain(restore).collect()
+    unbind.chain(destroy).chain(controls).chain(tables).chain(start).chain(restore).collect()
 }
 
 impl<S: Subject + ?Sized> Player<'_, S> {

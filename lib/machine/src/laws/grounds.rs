@@ -4,7 +4,9 @@ use super::observed::Observed;
 use super::operation::Operation;
 use super::subject::Abilities;
 use crate::Reason;
-use millpond_model::{CpuId, CpuSet, Lwp, LwpId, Pid, PsetId, SetMemory, State, Transition, TransitionError};
+use millpond_model::{
+    ControlHolder, CpuId, CpuSet, Lwp, LwpId, Pid, PsetId, SetMemory, State, Transition, TransitionError,
+};
 
 /// Every ground that the rules give.
 #[derive(Debug, Default)]
@@ -63,6 +65,12 @@ impl Grounds {
                     grounds.must.push(Reason::Machine(error.to_string()));
                 }
             }
+            Operation::Control { holder, .. } => match holder {
+                ControlHolder::Process(pid) => grounds.process(seen, *pid, None),
+                _ if seen.controls.contains_key(holder) => {}
+                ControlHolder::Project(_) => grounds.must.push(Reason::NoSuchProject),
+                ControlHolder::Zone(_) => grounds.must.push(Reason::NoSuchZone),
+            },
             Operation::Table { .. } => {}
         }
         grounds

@@ -14,6 +14,8 @@ pub enum Law {
     ChildrenInherit,
     ClassesSurvive,
     UndoneClassReturns,
+    CapsHold,
+    SharesAreKept,
     LowestFreeNumber,
     OrderOfArrival,
     StoppedKeepsItsSet,
@@ -62,6 +64,8 @@ pub enum Need {
     Programs,
     /// Classes that can be changed.
     Classes,
+    /// Shares and caps that can be changed, in class FSS.
+    Controls,
     /// Lgroups, and sets whose memory can be confined to some.
     Lgroups,
     /// Interrupts that go elsewhere at once.
@@ -70,7 +74,7 @@ pub enum Need {
 
 impl Law {
     /// Every law, in the order of the report.
-    pub const ALL: [Law; 34] = [
+    pub const ALL: [Law; 36] = [
         Law::OneSetEach,
         Law::DestroyReturnsThreads,
         Law::DestroyReturnsProcessors,
@@ -78,6 +82,8 @@ impl Law {
         Law::ChildrenInherit,
         Law::ClassesSurvive,
         Law::UndoneClassReturns,
+        Law::CapsHold,
+        Law::SharesAreKept,
         Law::LowestFreeNumber,
         Law::OrderOfArrival,
         Law::StoppedKeepsItsSet,
@@ -138,6 +144,12 @@ impl Law {
             Law::ChildrenInherit => "children inherit the bindings and the class of their creator",
             Law::ClassesSurvive => "a class survives changes of sets, bindings and states",
             Law::UndoneClassReturns => "a change of class that is not made leaves all classes as they were",
+            Law::CapsHold => {
+                "a cap is exceeded by what it allows for a period at most, and a tick of each processor"
+            }
+            Law::SharesAreKept => {
+                "two projects that contend for a processor get their shares within 2 % over 10 s, in slices of a tick"
+            }
             Law::DoesWhatItSays => "a change does what it says",
             Law::NothingElseChanges => "what a change does not name stays as it was",
             Law::RefusedForAReason => "a refusal is justified by the situation",
@@ -162,6 +174,7 @@ impl Law {
             Law::InterruptsArrive => Need::PromptInterrupts,
             Law::StoppedRunsNothing | Law::RunsWhereAllowed | Law::BooksBalance => Need::Programs,
             Law::ClassesSurvive | Law::UndoneClassReturns => Need::Classes,
+            Law::CapsHold | Law::SharesAreKept => Need::Controls,
             Law::LgroupsHoldEverything | Law::MemoryIsThere => Need::Lgroups,
             _ => Need::Sets,
         }
@@ -186,6 +199,9 @@ impl Need {
             Need::Shelter => (abilities.can_shelter(), "processors cannot be sheltered here"),
             Need::Programs => (abilities.programs, "where programs run is not shown exactly here"),
             Need::Classes => (abilities.classes, "classes are not changed here"),
+            Need::Controls => {
+                (abilities.controls && abilities.programs, "shares and caps are not exact here")
+            }
             Need::Lgroups => (abilities.lgroups, "the memory of sets cannot be confined here"),
             Need::PromptInterrupts => {
                 (abilities.prompt_interrupts, "interrupts go elsewhere only with time here")

@@ -7,7 +7,7 @@ use super::operation::Situation;
 use super::script::{Notes, Player, Stop};
 use super::subject::Subject;
 use crate::facets::{Method, Residence};
-use millpond_model::{CpuId, Lwp, Nanos, Pid, Sample, Ticks};
+use millpond_model::{ControlHolder, CpuId, Lwp, Nanos, Pid, Sample, Ticks};
 use std::collections::BTreeMap;
 
 /// What passes before a state changes: times of states are in seconds.
@@ -40,6 +40,9 @@ impl<S: Subject + ?Sized> Player<'_, S> {
         let say = |refusal: crate::Refusal| refusal.to_string();
         let counters = machine.counters().map_err(|absent| absent.to_string())?;
         let first = counters.since_boot().map_err(say)?;
+        if self.abilities.controls {
+            self.caps.follow(machine)?;
+        }
         let pids: Vec<Pid> = self.seen.processes().into_iter().collect();
         let residence = {
             let sampler = machine.sampler().map_err(|absent| absent.to_string())?;
@@ -48,6 +51,11 @@ impl<S: Subject + ?Sized> Player<'_, S> {
             watch.collect().map_err(say)?
         };
         let second = counters.since_boot().map_err(say)?;
+        if self.abilities.controls {
+            self.caps.ask(self.subject.machine(), &mut self.notes.bench)?;
+        }
+        let elapsed = Nanos(second.at.0.saturating_sub(first.at.0));
+        self.notes.bench.idle(&first, &second, elapsed, self.abilities.tick);
         self.residence(&residence);
         self.books(&first, &second, &residence);
         let before = self.seen.clone();
@@ -122,6 +130,9 @@ impl<S: Subject + ?Sized> Player<'_, S> {
             let mut situation = Situation::of(seen, |pid| processes.contains(&pid));
             situation.threads.retain(|lwp, _| in_both(lwp));
             situation.classes.retain(|pid, _| alive(pid));
+            situation
+                .controls
+                .retain(|holder, _| !matches!(holder, ControlHolder::Process(pid) if !alive(pid)));
             situation
         };
         let (wanted, is) = (situation(&self.seen), situation(&after));

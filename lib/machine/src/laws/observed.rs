@@ -4,7 +4,8 @@ use super::subject::{Subject, Times};
 use crate::facets::{Interrupt, LwpStatus, ProcessorStatus};
 use crate::{Knob, Reason, Refusal, Value};
 use millpond_model::{
-    ClassParams, CpuId, CpuSet, DispatchTables, LgrpId, Lwp, LwpId, Pid, Pset, PsetId, SetMemory, State,
+    ClassParams, ControlHolder, CpuCap, CpuId, CpuSet, DispatchTables, LgrpId, Lwp, LwpId, Pid, Pset, PsetId,
+    SetMemory, Shares, State,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,6 +22,8 @@ pub struct Observed {
     pub kernel: BTreeSet<Pid>,
     /// The class of each process that is not of the kernel, where classes can be changed.
     pub classes: BTreeMap<Pid, ClassParams>,
+    /// Shares and caps, where they can be changed.
+    pub controls: BTreeMap<ControlHolder, (Option<Shares>, Option<CpuCap>)>,
     /// The dispatch tables, where they can be changed.
     pub tables: Option<DispatchTables>,
     /// The nodes, ascending, and of each set where its memory is to come from and which nodes that means; where there are lgroups.
@@ -73,6 +76,12 @@ impl Observed {
             classes.extend(scheduled.into_iter().filter(|s| !s.kernel).map(|s| (s.pid, s.params)));
             tables = Some(facet.tables().map_err(say("dispatch tables"))?);
         }
+        let mut controls = BTreeMap::new();
+        if subject.abilities().controls {
+            let facet = machine.controls().map_err(absent)?;
+            let listed = facet.list().map_err(say("shares and caps"))?;
+            controls.extend(listed.into_iter().map(|one| (one.holder, (one.shares, one.cap))));
+        }
         let (mut nodes, mut memory) = (Vec::new(), BTreeMap::new());
         if subject.abilities().lgroups {
             let facet = machine.lgroups().map_err(absent)?;
@@ -87,6 +96,7 @@ impl Observed {
             threads,
             kernel,
             classes,
+            controls,
             tables,
             nodes,
             memory,

@@ -3,8 +3,8 @@
 
 use super::observed::Observed;
 use millpond_model::{
-    ClassParams, ClassRequest, ClassTable, CpuId, DispatchTables, Lwp, LwpId, Pid, Pset, PsetId, SetMemory,
-    State, Transition,
+    ClassParams, ClassRequest, ClassTable, ControlHolder, ControlSetting, CpuCap, CpuId, DispatchTables, Lwp,
+    LwpId, Pid, Pset, PsetId, SetMemory, Shares, State, Transition,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,6 +21,7 @@ pub enum Operation {
     Memory { set: PsetId, to: SetMemory },
     Class { pid: Pid, request: ClassRequest },
     Table { table: ClassTable },
+    Control { holder: ControlHolder, to: ControlSetting },
 }
 
 /// The part of a situation that changes are about.
@@ -36,9 +37,14 @@ pub struct Situation {
     pub threads: BTreeMap<Lwp, Binding>,
     /// The class of each process, where classes can be changed.
     pub classes: BTreeMap<Pid, ClassParams>,
+    /// Shares and caps, where they can be changed: of every project and zone, and of the processes that have any.
+    pub controls: BTreeMap<ControlHolder, Controls>,
     /// The dispatch tables, where they can be.
     pub tables: Option<DispatchTables>,
 }
+
+/// Shares and a cap, where they are set.
+pub type Controls = (Option<Shares>, Option<CpuCap>);
 
 /// A set (the default one for none), and a processor.
 pub type Binding = (PsetId, Option<CpuId>);
@@ -57,6 +63,12 @@ impl Situation {
                 .map(|t| (t.lwp, (t.set, t.cpu)))
                 .collect(),
             classes: seen.classes.iter().filter(|(pid, _)| ours(**pid)).map(|(pid, c)| (*pid, *c)).collect(),
+            controls: seen
+                .controls
+                .iter()
+                .filter(|(holder, _)| !matches!(holder, ControlHolder::Process(pid) if !ours(*pid)))
+                .map(|(holder, controls)| (holder.clone(), *controls))
+                .collect(),
             tables: seen.tables.clone(),
         }
     }
@@ -92,6 +104,16 @@ impl Situation {
                     && let Ok((params, _)) = request.apply(*class, tables)
                 {
                     *class = params;
+                }
+            }
+            Operation::Control { holder, to } => {
+                let controls = self.controls.entry(holder.clone()).or_default();
+                match to {
+                    ControlSetting::CpuShares(shares) => controls.0 = *shares,
+                    ControlSetting::CpuCap(cap) => controls.1 = *cap,
+                }
+                if matches!(holder, ControlHolder::Process(_)) && *controls == Controls::default() {
+                    self.controls.remove(holder);
                 }
             }
             Operation::Table { table } => {
@@ -163,6 +185,7 @@ impl Operation {
             Operation::Memory { .. } => "changes of the memory of sets",
             Operation::Class { .. } => "changes of classes",
             Operation::Table { .. } => "changes of dispatch tables",
+            Operation::Control { .. } => "changes of shares and caps",
         }
     }
 
@@ -210,6 +233,10 @@ impl fmt::Display for Operation {
             }
             Operation::Memory { set, to } => write!(f, "take the memory of set {set} from {to:?}"),
             Operation::Class { pid, request } => write!(f, "put process {pid} into {request:?}"),
+            Operation::Control { holder, to } => match to.value() {
+                Some(value) => write!(f, "set {} of {holder} to {value}", to.control()),
+                None => write!(f, "delete {} of {holder}", to.control()),
+            },
             Operation::Table { table } => {
                 let which = match table {
                     ClassTable::Ts(_) => "TS",

@@ -1,12 +1,12 @@
 //! From positions to numbers.
 
-use super::command::{Edit, Memory, Pick};
+use super::command::{Edit, Holder, Memory, Pick};
 use super::observed::Observed;
 use super::operation::Operation;
 use super::subject::Abilities;
 use millpond_model::{
-    ClassTable, CpuId, FssQuantum, LgrpId, LwpId, Pid, PsetId, Quantum, QuantumTable, SetMemory, TsRow,
-    TsTable,
+    ClassTable, Control, ControlHolder, ControlSetting, CpuId, FssQuantum, LgrpId, LwpId, Pid, PsetId,
+    Quantum, QuantumTable, SetMemory, TsRow, TsTable,
 };
 
 /// What positions are positions in.
@@ -67,6 +67,18 @@ impl Scene<'_> {
             Edit::Class { process, request } => {
                 let pid = self.pick_process(*process)?;
                 return self.abilities.classes.then_some(Operation::Class { pid, request: *request });
+            }
+            Edit::Control { holder, shares, value } => {
+                let (control, value) = match (shares, value) {
+                    (true, value) => (Control::CpuShares, value.map(|value| u32::from(value % 30))),
+                    (false, value) => (Control::CpuCap, value.map(|value| u32::from(value % 400) + 1)),
+                };
+                let to = match value {
+                    Some(value) => ControlSetting::of(control, value).ok()?,
+                    None => ControlSetting::unset(control),
+                };
+                let holder = self.pick_holder(*holder)?;
+                return self.abilities.controls.then_some(Operation::Control { holder, to });
             }
             Edit::Row { table, level, value } => {
                 return self.table(*table, *level, *value).map(|table| Operation::Table { table });
@@ -144,6 +156,22 @@ impl Scene<'_> {
             Pick::SPECIAL => self.seen.kernel.first().copied(),
             Pick::UNKNOWN => Some(self.seen.nobody()),
             position => position.of(self.processes),
+        }
+    }
+
+    fn pick_holder(&self, holder: Holder) -> Option<ControlHolder> {
+        let named = |wanted: fn(&ControlHolder) -> bool, pick: Pick| {
+            let all: Vec<&ControlHolder> =
+                self.seen.controls.keys().filter(|holder| wanted(holder)).collect();
+            pick.of(&all).cloned()
+        };
+        let nowhere = "nowhere".to_owned();
+        match holder {
+            Holder::Project(pick) => named(|one| matches!(one, ControlHolder::Project(_)), pick)
+                .or(Some(ControlHolder::Project(nowhere))),
+            Holder::Zone(pick) => named(|one| matches!(one, ControlHolder::Zone(_)), pick)
+                .or(Some(ControlHolder::Zone(nowhere))),
+            Holder::Process(pick) => self.pick_process(pick).map(ControlHolder::Process),
         }
     }
 

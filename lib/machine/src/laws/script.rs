@@ -3,6 +3,7 @@
 use super::bench::{Bench, Broken, Tally};
 use super::change::{Done, attempt, tells};
 use super::command::{Command, Edit, Fault};
+use super::contest::Caps;
 use super::effects::Passage;
 use super::ending::clear_up;
 use super::fault::Faulty;
@@ -99,7 +100,8 @@ fn play<S: Subject + ?Sized>(subject: &mut S, script: &[Command], notes: &mut No
         }
     };
     let books = Books::default();
-    let mut player = Player { subject, abilities, notes, seen: first.clone(), sample, books, runs: false };
+    let (seen, caps) = (first.clone(), Caps::default());
+    let mut player = Player { subject, abilities, notes, seen, sample, books, caps, runs: false };
     for command in script {
         player.notes.bench.tally.commands += 1;
         player.command(command)?;
@@ -116,6 +118,7 @@ pub(super) struct Player<'s, S: Subject + ?Sized> {
     /// The last sample, and when reading it began.
     sample: Option<(Nanos, Sample)>,
     pub books: Books,
+    pub caps: Caps,
     /// Whether programs were started, so that things happen while time passes.
     pub runs: bool,
 }
@@ -182,6 +185,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
                     self.pass(Nanos::from_millis(u64::from(*millis)))?;
                 }
             }
+            Command::Contend(groups) => self.contend(groups)?,
             Command::Do(edit) => {
                 if let Some(operation) = self.resolve(edit) {
                     self.did(operation.sort());
@@ -224,7 +228,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
         lwp.map(|lwp| Lwp { pid, lwp }).ok_or_else(|| format!("process {pid} cannot be seen"))
     }
 
-    fn did(&mut self, sort: &'static str) {
+    pub fn did(&mut self, sort: &'static str) {
         self.notes.bench.tally.did(sort);
     }
 
@@ -250,6 +254,10 @@ impl<S: Subject + ?Sized> Player<'_, S> {
     fn start(&mut self, operation: &Operation) -> Result<WallTime, Stop> {
         if self.abilities.free_clock && matches!(operation, Operation::State { .. }) {
             self.pass(A_SECOND)?;
+        }
+        if let Operation::Control { .. } = operation {
+            // A cap that is made anew may be used ahead anew.
+            self.caps = Caps::default();
         }
         Ok(self.subject.machine().clock().wall())
     }

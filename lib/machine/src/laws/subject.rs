@@ -53,6 +53,15 @@ pub trait Subject {
         Err(format!("nothing that does {load:?} can be started here"))
     }
 
+    /// Starts a process in a project of which so many threads compute without end, unbound and in the class in which everything starts. Asked only of
+    /// machines that have [`Abilities::controls`].
+    ///
+    /// # Errors
+    /// As for [`Subject::spawn`].
+    fn contender(&mut self, project: &str, threads: u32) -> Result<Pid, String> {
+        Err(format!("{threads} threads cannot be started in project {project} here"))
+    }
+
     /// The process that a process which was born by itself descends from.
     fn parent(&self, pid: Pid) -> Option<Pid> {
         let _ = pid;
@@ -105,6 +114,8 @@ pub struct Abilities {
     pub programs: bool,
     /// Whether the classes of processes and their tables can be changed.
     pub classes: bool,
+    /// Whether shares and caps can be changed, and take effect as on Solaris.
+    pub controls: bool,
     /// Whether there are lgroups, and the memory of sets can be confined to some of them.
     pub lgroups: bool,
     /// Whether interrupts go elsewhere at the moment at which they are told to.
@@ -127,6 +138,7 @@ impl Abilities {
             free_clock: true,
             programs: true,
             classes: true,
+            controls: true,
             lgroups: true,
             prompt_interrupts: true,
             tick: Nanos(0),

@@ -117,6 +117,14 @@ impl<M: OnSim> Subject for SimSubject<M> {
         }))
     }
 
+    fn contender(&mut self, project: &str, threads: u32) -> Result<Pid, String> {
+        let words = ["spin".to_owned(), "-t".to_owned(), threads.to_string()];
+        let load = workloads::Load::parse(&words).map_err(|error| error.to_string())?;
+        let pid = self.0.sim().start_load(&load);
+        self.0.sim().edit(|s| s.enter_project(pid, project)).map_err(|error| error.to_string())?;
+        Ok(pid)
+    }
+
     fn parent(&self, pid: Pid) -> Option<Pid> {
         self.0.sim().view(|s| s.tables.processes.get(&pid)?.parent)
     }

@@ -24,11 +24,29 @@ impl Mutant {
         }
     }
 
-    /// Whether a write puts a class back.
-    pub(super) fn is_undone_class(&self, knob: &Knob, value: Option<&String>) -> bool {
+    /// Whether a write puts back what a knob with such a name had.
+    pub(super) fn is_undone(&self, names: &[&str], knob: &Knob, value: Option<&String>) -> bool {
         let unfinished = self.sim_journal().unfinished().ok().flatten();
         let steps = unfinished.map(|operation| operation.steps).unwrap_or_default();
-        knob.0.ends_with("/class") && steps.iter().any(|s| s.knob == *knob && s.before.as_ref() == value)
+        names.iter().any(|name| knob.0.ends_with(name))
+            && steps.iter().any(|s| s.knob == *knob && s.before.as_ref() == value)
+    }
+
+    /// Caps of processes do not hold while time passes; what they were.
+    fn forget_controls(&self) -> Vec<(Pid, millpond_sim::tables::ControlValues)> {
+        if !self.is(Defect::CapsLeak) {
+            return Vec::new();
+        }
+        self.sim.edit(|s| {
+            let capped = s.tables.processes.iter_mut().filter(|(_, process)| process.controls.cap.is_some());
+            let take = |(pid, process): (&Pid, &mut millpond_sim::tables::ProcessRecord)| {
+                let held = process.controls;
+                // A cap that allows everything, so that the process holds what it starts as before.
+                process.controls.cap = millpond_model::CpuCap::new(1_000_000).ok();
+                (*pid, held)
+            };
+            capped.map(take).collect()
+        })
     }
 
     fn elsewhere(&self, cpu: CpuId, pid: Pid) -> CpuId {
@@ -60,7 +78,15 @@ impl Clock for Mutant {
 
     fn sleep_until(&self, deadline: Nanos) {
         let first = self.sim.view(|s| s.tables.next_pid);
+        let held = self.forget_controls();
         self.sim.sleep_until(deadline);
+        self.sim.edit(|s| {
+            for (pid, caps) in held {
+                if let Some(process) = s.tables.processes.get_mut(&pid) {
+                    process.controls = caps;
+                }
+            }
+        });
         if self.is(Defect::NewbornsAreFree) {
             self.sim.edit(|s| {
                 let newborn = s.tables.processes.range_mut(first..);
@@ -85,6 +111,15 @@ struct Watch<'m> {
 impl OccupancyWatch for Watch<'_> {
     fn collect(&mut self) -> Result<Residence, Refusal> {
         let mut residence = self.inner.collect()?;
+        if self.mutant.is(Defect::SharesBuyNothing) {
+            // Everything on a processor has run for as long.
+            let all = residence.sightings.clone();
+            for sighting in &mut residence.sightings {
+                let beside: Vec<u64> =
+                    all.iter().filter(|s| s.cpu == sighting.cpu).map(|s| s.time.0).collect();
+                sighting.time.0 = beside.iter().sum::<u64>() / beside.len().max(1) as u64;
+            }
+        }
         for sighting in &mut residence.sightings {
             sighting.cpu = self.mutant.elsewhere(sighting.cpu, sighting.pid);
             if self.mutant.is(Defect::RunsLongerThanItsProcessor) {

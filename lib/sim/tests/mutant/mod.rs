@@ -51,6 +51,9 @@ pub enum Defect {
     InterruptsArriveAnyway,
     BindingResetsClass,
     UndoForgetsClasses,
+    UndoForgetsControls,
+    SharesBuyNothing,
+    CapsLeak,
     ReportsAnotherClass,
     TablesStay,
     NewbornsAreFree,
@@ -294,7 +297,10 @@ impl Knobs for Mutant {
     }
 
     fn write(&self, knob: &Knob, value: Option<&Value>) -> Result<(), KnobError> {
-        if self.is(Defect::UndoForgetsClasses) && self.is_undone_class(knob, value) {
+        if self.is(Defect::UndoForgetsClasses) && self.is_undone(&["/class"], knob, value) {
+            return Ok(());
+        }
+        if self.is(Defect::UndoForgetsControls) && self.is_undone(&["/cpu-shares", "/cpu-cap"], knob, value) {
             return Ok(());
         }
         let result = self.sim.write(knob, value);
