@@ -34,6 +34,16 @@ fn figures_of_the_service_are_those_of_the_program() {
 }
 
 #[test]
+fn the_session_about_shares_is_what_the_shell_says() {
+    let page = include_str!("../../../docs/shares.md");
+    let session = part(page, "session").unwrap().trim().trim_matches('`').trim();
+    let session = session.replace("sim --echo x4200 shares.sim", "sim --echo x4200 scripts/shares.sim");
+    let machines = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("machines");
+    let played = millpond_golden::play(&format!("@ machine x4200\n{session}\n"), &machines).unwrap();
+    assert_eq!((played.commands, played.differences.as_str()), (1, ""));
+}
+
+#[test]
 fn every_experiment_of_our_own_has_a_place() {
     for experiment in OWN {
         let text = part(POOLS, experiment.name).unwrap_or_else(|| panic!("{}", experiment.name));

@@ -114,12 +114,131 @@ fn projects_get_time_as_their_shares_stand() {
 }
 
 #[test]
-fn the_number_of_threads_buys_nothing() {
+fn the_number_of_threads_buys_little() {
     let mut k = kernel(1, standard());
     let [one, two] = projects(&mut k, &[1, 1])[..] else { unreachable!() };
     let many: Vec<u32> = (0..9).map(|_| fss_start(&mut k, one, Program::hog())).collect();
     let alone = vec![fss_start(&mut k, two, Program::hog())];
     close(&parts(&mut k, &[many, alone]), &[0.5, 0.5], 0.03);
+}
+
+/// Contests of the page: processors, threads of each project, shares of each.
+const CONTESTS: [(u32, &[u32], &[u32]); 10] = [
+    (1, &[1, 1], &[1, 1]),
+    (1, &[1, 1], &[1, 3]),
+    (1, &[4, 1], &[1, 4]),
+    (1, &[9, 1], &[1, 1]),
+    (1, &[1, 1, 1, 1], &[1, 2, 3, 4]),
+    (1, &[2, 1, 3], &[1, 2, 3]),
+    (1, &[3, 4, 1, 3], &[1, 9, 5, 7]),
+    (1, &[30, 1], &[1, 1]),
+    (4, &[4, 4], &[1, 4]),
+    (8, &[32, 32, 32], &[1, 2, 3]),
+];
+
+/// By how much a project missed its part of what was contended for, in twenty intervals of ten seconds one after the other: the worst of them, and all together.
+fn misses(cpus: u32, slice: u32, threads: &[u32], shares: &[u32]) -> (f64, f64) {
+    let mut k = kernel(cpus, standard());
+    k.tables.fss = millpond_model::FssQuantum::new(slice).unwrap();
+    let projects = projects(&mut k, shares);
+    let groups: Vec<Vec<u32>> = projects
+        .iter()
+        .zip(threads)
+        .map(|(project, threads)| {
+            (0..*threads).map(|_| fss_start(&mut k, *project, Program::hog())).collect()
+        })
+        .collect();
+    let used = |k: &Kernel| -> Vec<u64> {
+        groups.iter().map(|group| group.iter().map(|t| k.thread(*t).user + k.thread(*t).sys).sum()).collect()
+    };
+    let all: u32 = shares.iter().sum();
+    let miss = |before: &[u64], after: &[u64]| {
+        let got: Vec<u64> = after.iter().zip(before).map(|(after, before)| after - before).collect();
+        let sum: u64 = got.iter().sum();
+        let part = |(got, shares): (&u64, &u32)| {
+            (*got as f64 / sum as f64 - f64::from(*shares) / f64::from(all)).abs()
+        };
+        got.iter().zip(shares).map(part).fold(0.0, f64::max)
+    };
+    k.run_until(k.now() + 500 * TICK).unwrap();
+    let first = used(&k);
+    let (mut worst, mut before) = (0.0f64, first.clone());
+    for _ in 0..20 {
+        k.run_until(k.now() + 1_000 * TICK).unwrap();
+        let after = used(&k);
+        worst = worst.max(miss(&before, &after));
+        before = after;
+    }
+    (worst, miss(&first, &before))
+}
+
+#[test]
+fn in_slices_of_a_tick_one_processor_is_shared_within_2_percent_of_any_ten_seconds() {
+    for (cpus, threads, shares) in
+        CONTESTS.iter().filter(|(cpus, threads, _)| *cpus == 1 && threads.iter().sum::<u32>() <= 10)
+    {
+        let (worst, mean) = misses(*cpus, 1, threads, shares);
+        assert!(worst <= 0.02 && mean <= 0.005, "{threads:?} {shares:?}: {worst} {mean}");
+    }
+}
+
+#[test]
+fn a_slice_of_eleven_ticks_is_what_makes_single_intervals_miss_by_more() {
+    // The same rules, the same threads: nothing but the slice is another. In ten seconds there are 91 slices, and ranks change once a second.
+    for (threads, shares) in
+        [(&[9, 1][..], &[1, 1][..]), (&[1, 1, 1, 1], &[1, 2, 3, 4]), (&[2, 1, 3], &[1, 2, 3])]
+    {
+        let (published, short) = (misses(1, 11, threads, shares), misses(1, 1, threads, shares));
+        assert!(published.0 > 0.02 && short.0 <= 0.01, "{threads:?} {shares:?}: {published:?} {short:?}");
+        assert!(published.1 <= 0.01, "over 200 s: {threads:?} {shares:?}: {published:?}");
+    }
+}
+
+/// What thirty threads beside one with as many shares get, by hand. A thread that gets `part / 30` of the time runs for a slice of 11 ticks every
+/// `330 / (100 part)` seconds. Until then its `fsspri` decays by 95 of 128 each second, so that it comes back with `r / (1 - r)` of what a slice adds, where `r` is what is
+/// left; a slice adds `11 * 30` times the project's normalised usage. The other thread runs each second, and is ranked after `100 (1 - part)` ticks of each. Both stand
+/// equal where usage times that is equal.
+#[test]
+fn many_threads_in_long_slices_are_forgotten_between_them_and_so_get_more() {
+    let due = |part: f64| {
+        let decay = 95.0f64 / 128.0;
+        let left = decay.powf(330.0 / (100.0 * part));
+        let many = part * 330.0 * left / (1.0 - left);
+        let one = (1.0 - part) * 100.0 * (1.0 - part) * decay / (1.0 - decay);
+        many - one
+    };
+    // The part at which both stand equal, by halving.
+    let (mut low, mut high) = (0.5f64, 0.99f64);
+    for _ in 0..40 {
+        let middle = f64::midpoint(low, high);
+        if due(middle) < 0.0 { low = middle } else { high = middle }
+    }
+    let (_, mean) = misses(1, 11, &[30, 1], &[1, 1]);
+    assert!((low - 0.5 - mean).abs() < 0.015 && mean > 0.05, "by hand {low}, simulated 0.5 and {mean}");
+}
+
+#[test]
+fn the_page_says_how_well_shares_are_kept() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/shares.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let words =
+        |numbers: &[u32], sign: &str| numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(sign);
+    let row = |(cpus, threads, shares): (u32, &[u32], &[u32])| {
+        let figure = |value: f64| format!("{:.1} %", value * 100.0);
+        let [published, short] = [11, 1].map(|slice| misses(cpus, slice, threads, shares));
+        format!(
+            "| {cpus} | {} | {} | {} | {} | {} | {} |",
+            words(threads, " + "),
+            words(shares, " : "),
+            figure(published.0),
+            figure(published.1),
+            figure(short.0),
+            figure(short.1)
+        )
+    };
+    let missing: Vec<String> =
+        CONTESTS.into_iter().map(row).filter(|row| !page.contains(row.as_str())).collect();
+    assert!(missing.is_empty(), "docs/shares.md has other figures than\n{}", missing.join("\n"));
 }
 
 #[test]
