@@ -2,6 +2,7 @@
 
 use crate::args::Common;
 use crate::failure::{Complaint, Failure};
+use millpond_model::printable;
 use millpond_session::{NO_FILE, OpenError, OpenOptions, Output, Session, messages_are_seen};
 use serde::Serialize;
 use std::convert::Infallible;
@@ -203,16 +204,16 @@ impl<'a> Ctx<'a> {
         false
     }
 
-    /// Something that the user should know; `prog: ` stands before it.
+    /// Something that the user should know, on one line; `prog: ` stands before it. It may quote names that others chose.
     pub fn warn(&mut self, text: impl std::fmt::Display) {
         self.out.flush();
-        self.err.line(format_args!("{}: {text}", self.prog));
+        self.err.line(format_args!("{}: {}", self.prog, printable(&text.to_string())));
     }
 
     /// A remedy, on a line of its own.
     pub fn hint(&mut self, hint: &str) {
         self.out.flush();
-        self.err.line(format_args!("hint: {hint}"));
+        self.err.line(format_args!("hint: {}", printable(hint)));
     }
 
     /// Something that was not done.

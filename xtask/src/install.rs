@@ -4,9 +4,10 @@
 use crate::cargo::BuildError;
 use std::env;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
 
 /// The names under which the binary answers.
 const APPLETS: [&str; 21] = [
@@ -112,10 +113,9 @@ fn install_units(wish: &Wish) -> io::Result<String> {
     let mut told = String::new();
     for (name, text) in UNITS {
         let path = dir.join(name);
-        let aside = dir.join(format!(".{name}.new"));
-        fs::write(&aside, text.replace(BINDIR, &bin))?;
-        fs::set_permissions(&aside, fs::Permissions::from_mode(0o644))?;
-        fs::rename(&aside, &path)?;
+        let mut new = beside(&dir, name)?;
+        new.write_all(text.replace(BINDIR, &bin).as_bytes())?;
+        take_name(new, &path, 0o644)?;
         told += &format!("installed {}\n", path.display());
     }
     Ok(told)
@@ -199,16 +199,31 @@ fn put_all(from: &Path, dir: &Path) -> io::Result<String> {
     files.iter().map(copy).collect()
 }
 
+/// A new file in `dir` whose name cannot be guessed, so that no link that was left there is followed. Dropping it removes it.
+fn beside(dir: &Path, name: &str) -> io::Result<NamedTempFile> {
+    // A directory that is not there is told without a name of ours.
+    fs::metadata(dir)?;
+    tempfile::Builder::new().prefix(&format!(".{name}.")).tempfile_in(dir)
+}
+
+/// Gives a file its mode and its name. A link of that name is replaced.
+fn take_name(new: NamedTempFile, path: &Path, mode: u32) -> io::Result<()> {
+    new.as_file().set_permissions(fs::Permissions::from_mode(mode))?;
+    new.persist(path).map(drop).map_err(|error| error.error)
+}
+
 /// Copies a file to a name. A running program cannot be written to, but its name can be given to another file.
 fn put(file: &Path, dir: &Path, name: &str, mode: u32) -> io::Result<String> {
-    let aside = dir.join(format!(".{name}.new"));
-    fs::copy(file, &aside).map_err(|error| {
+    let copied = fs::File::open(file).and_then(|mut from| {
+        let mut new = beside(dir, name)?;
+        io::copy(&mut from, &mut new).map(|_| new)
+    });
+    let new = copied.map_err(|error| {
         let help = if file.exists() { "" } else { "; build it first (make build)" };
         let why = format!("cannot copy {} to {}: {error}{help}", file.display(), dir.display());
         io::Error::new(error.kind(), why)
     })?;
-    fs::set_permissions(&aside, fs::Permissions::from_mode(mode))?;
-    fs::rename(&aside, dir.join(name))?;
+    take_name(new, &dir.join(name), mode)?;
     Ok(format!("installed {}\n", dir.join(name).display()))
 }
 
@@ -469,5 +484,22 @@ mod tests {
             verify.status.success() && !said.contains("millpond-pools") && !said.contains("poold"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn no_link_that_was_left_for_a_new_file_is_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let [from, target, to] = ["from", "target", "to"].map(|name| dir.path().join(name));
+        fs::write(&from, "program").unwrap();
+        fs::write(&target, "precious").unwrap();
+        for name in [".to.new", "to"] {
+            symlink(&target, dir.path().join(name)).unwrap();
+        }
+        put(&from, dir.path(), "to", 0o755).unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"precious");
+        assert_eq!(fs::read(&to).unwrap(), b"program");
+        assert!(fs::symlink_metadata(&to).unwrap().is_file());
+        assert_eq!(fs::metadata(&to).unwrap().permissions().mode() & 0o777, 0o755);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 4);
     }
 }

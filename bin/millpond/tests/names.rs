@@ -60,6 +60,12 @@ fn no_listing_is_changed_by_what_threads_and_groups_are_called() {
             assert!(!said.lines().any(|line| line.starts_with(forged)), "{listing:?}: {said}");
         }
     }
+    // A group that took back what a set has for itself is named in reasons.
+    root.run(&["psrset", "-c", "1"]);
+    root.file(&format!("cgroup/cpuset/{}/cpuset.cpus", GROUPS[0]), "0-3\n");
+    let doctor = out(&root.run(&["doctor"]));
+    assert!(doctor.contains("not as the sets want it: cg:/a\\n0 forged row/cpuset.cpus"), "{doctor}");
+    root.run(&["psrset", "-d", "1"]);
     let zones = out(&root.run(&["zones"]));
     assert!(zones.contains("/a\\n0 forged row"), "{zones}");
     assert!(zones.contains("b\\u001b]0;t\\u0007\\u202egpj.service"), "{zones}");

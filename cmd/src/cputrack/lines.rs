@@ -140,7 +140,7 @@ impl<'a, 'o> Lines<'a, 'o> {
 
     fn warn(&mut self, text: &str) {
         self.out.flush();
-        self.err.line(format_args!("{}: {text}", self.prog));
+        self.err.line(format_args!("{}: {}", self.prog, millpond_model::printable(text)));
     }
 
     /// A line of a thread that has counted nothing yet.

@@ -43,7 +43,7 @@ use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, read};
 use crate::readiness::Readiness;
 use millpond_machine::{Absent, Finding, Machine, PutBack, Repair, Writer};
-use millpond_model::Pset;
+use millpond_model::{Pset, printable};
 use millpond_session::Session;
 use serde_json::{Value, json};
 
@@ -129,9 +129,9 @@ impl Diagnosis {
             match facet {
                 Ok(()) => ctx.out.line(format_args!("  {name:<14}  present")),
                 Err(absent) => {
-                    ctx.out.line(format_args!("  {name:<14}  absent: {}", absent.why));
+                    ctx.out.line(format_args!("  {name:<14}  absent: {}", printable(&absent.why)));
                     if let Some(help) = &absent.what_would_help {
-                        ctx.out.line(format_args!("  {:<14}  hint: {help}", ""));
+                        ctx.out.line(format_args!("  {:<14}  hint: {}", "", printable(help)));
                     }
                 }
             }
@@ -152,17 +152,17 @@ impl Diagnosis {
             };
             ctx.out.line(format_args!("processor set {}: {members}, mode {}", set.id, set.mode));
             for breach in &set.breaches {
-                ctx.out.line(format_args!("  breach: {breach}"));
+                ctx.out.line(format_args!("  breach: {}", printable(breach)));
             }
         }
         for line in &self.staying {
-            ctx.out.line(line);
+            ctx.out.line(printable(line));
         }
         for step in &self.unsettled {
-            ctx.out.line(format_args!("not as the sets want it: {step}"));
+            ctx.out.line(format_args!("not as the sets want it: {}", printable(step)));
         }
         if let Some(what) = &self.unfinished {
-            ctx.out.line(format_args!("begun and not finished: {what}"));
+            ctx.out.line(format_args!("begun and not finished: {}", printable(what)));
         }
         if self.in_order() {
             ctx.out.line("all is in order");

@@ -55,9 +55,10 @@ use crate::operands;
 use form::{Form, Total};
 use millpond_formats::{CpuOperand, print_iso, psrinfo as listing};
 use millpond_machine::facets::ProcessorStatus;
-use millpond_model::{ChipId, CpuId, CpuSet, State, Topology};
+use millpond_model::{ChipId, Core, CpuId, CpuSet, State, Topology};
 use millpond_session::Session;
 use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) const COMMAND: Command = Command {
     name: "psrinfo",
@@ -182,21 +183,21 @@ impl View<'_> {
             return Ok(exit);
         }
         let topology = self.topology()?;
-        let mut chips: Vec<ChipId> =
+        let chips: BTreeSet<ChipId> =
             chosen.iter().filter_map(|cpu| topology.processor(cpu)).map(|p| p.chip).collect();
-        chips.sort();
-        chips.dedup();
+        let mut packages = topology.cores_by_chip();
+        packages.retain(|chip, _| chips.contains(chip));
         match form {
             Form::Chips => {
                 let on_line: CpuSet =
                     states.iter().filter(|s| s.state == State::OnLine).map(|s| s.cpu).collect();
-                chips.retain(|chip| !topology.chip_cpus(*chip).is_disjoint(&on_line));
-                self.number("chips", chips.len(), ctx);
+                packages.retain(|_, cores| cores.iter().any(|core| !core.cpus.is_disjoint(&on_line)));
+                self.number("chips", packages.len(), ctx);
             }
-            _ if self.json => ctx.json(&self.document(&topology, &chips, shown())),
+            _ if self.json => ctx.json(&self.document(&topology, &packages, shown())),
             Form::ChipDetails => {
-                for chip in chips {
-                    ctx.out.text(&listing::package(&topology, chip));
+                for cores in packages.values() {
+                    ctx.out.text(&listing::package(&topology, cores));
                 }
             }
             _ => {
@@ -214,7 +215,7 @@ impl View<'_> {
     fn document<'p>(
         &self,
         topology: &Topology,
-        chips: &[ChipId],
+        packages: &BTreeMap<ChipId, Vec<Core>>,
         states: impl Iterator<Item = &'p ProcessorStatus>,
     ) -> serde_json::Value {
         let processors: Vec<_> = states
@@ -227,16 +228,16 @@ impl View<'_> {
                 })
             })
             .collect();
-        let chip = |id: &ChipId| {
-            let cpus = topology.chip_cpus(*id);
+        let chip = |(id, cores): (&ChipId, &Vec<Core>)| {
+            let cpus: CpuSet = cores.iter().flat_map(|core| core.cpus.iter()).collect();
             let first = cpus.lowest().and_then(|cpu| topology.processor(cpu));
             json!({
                 "id": id, "processors": cpus,
-                "cores": topology.cores().iter().filter(|c| c.chip == *id).count(),
+                "cores": cores.len(),
                 "implementation": first.map(|p| &p.implementation), "brand": first.map(|p| &p.brand),
             })
         };
-        let chips: Vec<_> = chips.iter().map(chip).collect();
+        let chips: Vec<_> = packages.iter().map(chip).collect();
         json!({ "machine": self.session.machine().name(), "processors": processors, "chips": chips })
     }
 }

@@ -2,18 +2,17 @@
 
 use crate::failure::{Failure, facet, read};
 use millpond_machine::{Machine, Psets};
-use millpond_model::{CpuId, CpuSet, PsetId, Topology};
+use millpond_model::{CoreId, CpuId, CpuSet, PsetId, Topology};
+use std::collections::BTreeMap;
 
 /// The processors with the other on-line strands of their cores behind them. What does not exist stays, for the machine to refuse.
 pub(super) fn whole(cpus: &[CpuId], machine: &dyn Machine) -> Result<Vec<CpuId>, Failure> {
-    let (topology, active) = look(machine)?;
+    let (cores, active) = look(machine)?;
     let mut all = cpus.to_vec();
+    let mut named: CpuSet = cpus.iter().copied().collect();
     for &cpu in cpus {
-        for strand in strands(&topology, cpu, &active).iter() {
-            if !all.contains(&strand) {
-                all.push(strand);
-            }
-        }
+        let strands = cores.strands(cpu, &active);
+        all.extend(strands.iter().filter(|strand| named.insert(*strand)));
     }
     Ok(all)
 }
@@ -25,7 +24,7 @@ pub(super) fn split(
     psets: &dyn Psets,
     machine: &dyn Machine,
 ) -> Result<Option<String>, Failure> {
-    let (topology, active) = look(machine)?;
+    let (cores, active) = look(machine)?;
     let sets = read("processor sets", psets.list())?;
     let named: CpuSet = cpus.iter().copied().collect();
     let inside = match to {
@@ -39,9 +38,12 @@ pub(super) fn split(
             &found.map(millpond_model::Pset::cpus).unwrap_or_default() | &named
         }
     };
-    let is_split = |cpu: &CpuId| !(&strands(&topology, *cpu, &active) - &inside).is_empty();
+    let is_split = |cpu: &CpuId| !(&cores.strands(*cpu, &active) - &inside).is_empty();
     let torn: CpuSet = cpus.iter().copied().filter(is_split).collect();
-    let beside = torn.iter().fold(CpuSet::new(), |all, cpu| &all | &strands(&topology, cpu, &active));
+    let mut beside = CpuSet::new();
+    for strand in torn.iter().flat_map(|cpu| cores.strands(cpu, &active).iter().collect::<Vec<_>>()) {
+        beside.insert(strand);
+    }
     Ok((!torn.is_empty()).then(|| sentence(&torn, &(&beside - &inside))))
 }
 
@@ -51,15 +53,25 @@ fn sentence(torn: &CpuSet, beside: &CpuSet) -> String {
     format!("{noun} {torn} {verb} with {beside}, outside the set; --whole-cores takes whole cores")
 }
 
-fn look(machine: &dyn Machine) -> Result<(Topology, CpuSet), Failure> {
+fn look(machine: &dyn Machine) -> Result<(Cores, CpuSet), Failure> {
     let processors = facet("processors", machine.processors())?;
     let states = read("processors", processors.states())?;
     let active =
         states.iter().filter(|status| status.state.runs_threads()).map(|status| status.cpu).collect();
-    Ok((read("processors", processors.topology())?, active))
+    let topology = read("processors", processors.topology())?;
+    let cpus = topology.cores().into_iter().map(|core| (core.id, core.cpus)).collect();
+    Ok((Cores { topology, cpus }, active))
 }
 
-/// The on-line strands of a processor's core.
-fn strands(topology: &Topology, cpu: CpuId, active: &CpuSet) -> CpuSet {
-    &topology.siblings(cpu) & active
+struct Cores {
+    topology: Topology,
+    cpus: BTreeMap<CoreId, CpuSet>,
+}
+
+impl Cores {
+    /// The on-line strands of a processor's core.
+    fn strands(&self, cpu: CpuId, active: &CpuSet) -> CpuSet {
+        let core = self.topology.processor(cpu).and_then(|processor| self.cpus.get(&processor.core));
+        core.map(|cpus| cpus & active).unwrap_or_default()
+    }
 }

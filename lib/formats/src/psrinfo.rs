@@ -2,7 +2,7 @@
 
 use crate::print_time;
 use jiff::tz::TimeZone;
-use millpond_model::{ChipId, CpuId, CpuSet, Processor, State, Topology, WallTime};
+use millpond_model::{Core, CpuId, CpuSet, Processor, State, Topology, WallTime};
 
 /// One line of the plain listing: `3\toff-line  since 11/20/2024 10:05:17`.
 #[must_use]
@@ -50,12 +50,11 @@ pub fn id_list(cpus: &CpuSet) -> String {
     format!(" ({})", cpus.to_solaris())
 }
 
-/// The paragraph of `-pv` for one chip: a headline, its cores where they have strands of their own, what it
+/// The paragraph of `-pv` for the cores of one chip: a headline, its cores where they have strands of their own, what it
 /// is, and its brand. Each line with its end.
 #[must_use]
-pub fn package(topology: &Topology, chip: ChipId) -> String {
-    let cpus = topology.chip_cpus(chip);
-    let cores: Vec<_> = topology.cores().into_iter().filter(|c| c.chip == chip).collect();
+pub fn package(topology: &Topology, cores: &[Core]) -> String {
+    let cpus: CpuSet = cores.iter().flat_map(|core| core.cpus.iter()).collect();
     let strands = cpus.len();
     let plural = if strands == 1 { "" } else { "s" };
     let first = cpus.lowest().and_then(|c| topology.processor(c));
@@ -71,7 +70,7 @@ pub fn package(topology: &Topology, chip: ChipId) -> String {
     }
     text += &format!("{strands} virtual processor{plural}{}\n", id_list(&cpus));
     if threaded {
-        for core in &cores {
+        for core in cores {
             let strands = core.cpus.len();
             text += &format!("  The core has {strands} virtual processor{plural}{}\n", id_list(&core.cpus));
         }
@@ -102,10 +101,14 @@ fn without_numbers(implementation: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millpond_model::{CoreId, CoreKind, Lgroup, LgrpId};
+    use millpond_model::{ChipId, CoreId, CoreKind, Lgroup, LgrpId};
     use proptest::prelude::*;
 
     const BOOT: WallTime = WallTime(1_732_090_442);
+
+    fn package(topology: &Topology, chip: ChipId) -> String {
+        super::package(topology, &topology.cores_by_chip()[&chip])
+    }
 
     fn strand(id: u32, core: u32, chip: u32) -> Processor {
         Processor {
@@ -223,5 +226,14 @@ mod tests {
             p.brand = brand;
             prop_assert!(package(&machine(vec![p]), ChipId(0)).ends_with('\n'));
         }
+    }
+
+    #[test]
+    fn fifty_thousand_chips_are_listed_one_after_another() {
+        let count = 50_000;
+        let t = machine((0..2 * count).map(|id| strand(id, id / 2, id / 2)).collect());
+        let text: String = t.cores_by_chip().values().map(|cores| super::package(&t, cores)).collect();
+        assert_eq!(text.matches("has 2 virtual processors").count(), count as usize);
+        assert!(text.contains("(99998-99999)"));
     }
 }

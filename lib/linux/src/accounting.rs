@@ -29,10 +29,11 @@ const TRIGGER: &str = "some 10000 500000";
 impl Accounting for LinuxMachine {
     fn load(&self) -> Result<BTreeMap<PsetId, u64>, Refusal> {
         let sets = self.view(RootTasks::Unlisted)?.sets();
+        let owners = LinuxMachine::owners(&sets);
         let known = sets.keys().copied().chain([PsetId::DEFAULT]);
         let mut load: BTreeMap<PsetId, u64> = known.map(|set| (set, 0)).collect();
         for cpu in self.runnable()? {
-            *load.entry(LinuxMachine::set_of(&sets, cpu)).or_default() += 1;
+            *load.entry(owners.get(&cpu).copied().unwrap_or(PsetId::DEFAULT)).or_default() += 1;
         }
         Ok(load)
     }
@@ -179,6 +180,7 @@ impl UsageWatch for Watch<'_> {
     fn sample(&mut self) -> Result<Usage, Refusal> {
         let view = self.machine.view(RootTasks::Unlisted)?;
         let sets = view.sets();
+        let owners = LinuxMachine::owners(&sets);
         let now = self.machine.clock().now();
         let delays = if self.delays { delays(self.machine).unwrap_or_default() } else { BTreeMap::new() };
         let passed = now.0.saturating_sub(self.at.0);
@@ -189,7 +191,7 @@ impl UsageWatch for Watch<'_> {
             if let Some(was) = self.cpus.get(&cpu) {
                 *busy += is.busy_since(was, passed);
                 if self.delays {
-                    *self.waited.entry(LinuxMachine::set_of(&sets, cpu)).or_default() +=
+                    *self.waited.entry(owners.get(&cpu).copied().unwrap_or(PsetId::DEFAULT)).or_default() +=
                         is.delay.saturating_sub(was.delay);
                 }
             }

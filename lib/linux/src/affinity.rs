@@ -33,7 +33,7 @@ pub(crate) fn get(tid: u32, width: u32) -> io::Result<CpuSet> {
 /// As `sched_setaffinity`.
 pub(crate) fn set(tid: u32, mask: &CpuSet) -> io::Result<()> {
     let tid = i32::try_from(tid).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
-    let words = mask.words();
+    let words = mask.to_words();
     // SAFETY: the kernel reads `words.len() * 8` bytes from `words` and keeps no pointer.
     let result = unsafe { libc::syscall(libc::SYS_sched_setaffinity, tid, words.len() * 8, words.as_ptr()) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -48,7 +48,7 @@ pub(crate) fn move_pages(pid: u32, from: &CpuSet, to: &CpuSet) -> io::Result<()>
     let highest = from.highest().max(to.highest()).map_or(0, |node| node.0 as usize);
     let words = highest / 64 + 1;
     let padded = |set: &CpuSet| {
-        let mut list = set.words().to_vec();
+        let mut list = set.to_words();
         list.resize(words, 0);
         list
     };

@@ -22,6 +22,7 @@ use millpond_machine::{
 use millpond_model::CpuSet;
 use std::cell::{OnceCell, RefCell};
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -35,6 +36,9 @@ const LOOKS_USED: u32 = 60;
 /// How long one waits after the first look; a little longer each time.
 const BETWEEN_LOOKS: Duration = Duration::from_micros(500);
 
+/// As many descriptors as one step of undoing opens at a time, and some more.
+const SPARE: usize = 8;
+
 /// A Linux machine under a root.
 pub struct LinuxMachine {
     pub(crate) os: Os,
@@ -44,6 +48,8 @@ pub struct LinuxMachine {
     boot: OnceCell<String>,
     pub(crate) glance: Glance,
     told: RefCell<Told>,
+    /// Descriptors that a writer keeps for undoing.
+    spare: RefCell<Vec<OwnedFd>>,
 }
 
 impl LinuxMachine {
@@ -61,6 +67,7 @@ impl LinuxMachine {
             boot: OnceCell::new(),
             glance: Glance::default(),
             told: RefCell::default(),
+            spare: RefCell::default(),
         }
     }
 
@@ -155,6 +162,15 @@ impl LinuxMachine {
             }
         }
         Ok(false)
+    }
+
+    /// Keeps descriptors, which undoing gives back: a change that fails because there are no more can then be undone.
+    fn keep_spare(&self) -> std::io::Result<()> {
+        let mut spare = self.spare.borrow_mut();
+        while spare.len() < SPARE {
+            spare.push(fs::File::open(&self.os.root.state)?.into());
+        }
+        Ok(())
     }
 
     /// Removes what writers that were killed left of records that they were about to replace. Only the holder of the lock may.
@@ -357,9 +373,15 @@ impl Knobs for LinuxMachine {
     fn lock(&self) -> Result<Box<dyn Guard>, Refusal> {
         // What is there is believed and put back: nobody else may have written it.
         make_state_dir(&self.os.root.state).map_err(|e| state_refused(&e))?;
+        self.os.root.check_state().map_err(|e| state_refused(&e))?;
         let held = self.lock_dir(&self.locked_place())?;
+        self.keep_spare().map_err(|e| Refusal::operation(Reason::Machine(e.to_string())))?;
         self.glance.end();
         Ok(held)
+    }
+
+    fn undoing(&self) {
+        self.spare.borrow_mut().clear();
     }
 
     fn writing(&self) -> Writing {

@@ -150,7 +150,11 @@ impl Os {
     /// [`KnobError`] in the kernel's sense.
     pub fn remove_group(&self, path: &str) -> Result<(), KnobError> {
         let dir = self.group(path)?;
-        if self.root.live { fs::remove_dir(dir).map_err(knob_error) } else { paper::remove_group(&dir) }
+        if self.root.live {
+            fs::remove_dir(dir).map_err(knob_error)
+        } else {
+            paper::remove_group(&self.root, &dir)
+        }
     }
 
     /// Reads a label of a cgroup.
@@ -181,9 +185,10 @@ impl Os {
                 result => result.map_err(Into::into),
             },
             (false, Some(value)) => {
-                replace_file(&paper::label_file(&dir, key), value.as_bytes(), Replacing::default())
+                let file = self.root.at(&paper::label_file(&dir, key));
+                file.and_then(|file| replace_file(&file.path, value.as_bytes(), Replacing::default()))
             }
-            (false, None) => match fs::remove_file(paper::label_file(&dir, key)) {
+            (false, None) => match self.root.remove(paper::label_file(&dir, key)) {
                 Err(error) if is_gone(&error) => Ok(()),
                 result => result,
             },

@@ -9,7 +9,7 @@ use crate::hierarchy::lists_cpuset;
 use crate::knob::TaskId;
 use crate::os::{BUSY, NO_ROOM, knob_error};
 use crate::policy::Policy;
-use crate::{Os, is_gone, paper_memory};
+use crate::{Os, Root, is_gone, paper_memory};
 use millpond_machine::KnobError;
 use millpond_model::{CpuId, CpuSet};
 use std::fs;
@@ -39,19 +39,25 @@ pub(crate) fn write(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
             } else {
                 format!("{text} invalid (Cpu list in cpuset.cpus not exclusive)")
             };
-            return fs::write(path, kept + "\n").map_err(knob_error);
+            return os.root.replace(path, kept + "\n").map_err(knob_error);
         }
-        "cpuset.mems" if os.hierarchy.is_v1() => paper_memory::check(path, text)?,
-        "cpuset.mems" if text.is_empty() && os.kernel < (7, 0) && path.parent().is_some_and(is_populated) => {
+        "cpuset.mems" if os.hierarchy.is_v1() => paper_memory::check(&os.root, path, text)?,
+        "cpuset.mems"
+            if text.is_empty()
+                && os.kernel < (7, 0)
+                && path.parent().is_some_and(|dir| is_populated(&os.root, dir)) =>
+        {
             return Err(refused(NO_ROOM));
         }
-        "cgroup.subtree_control" => return write_subtree(path, text),
-        "cpu.idle" => return write_idle(path, text),
-        "cpu.weight" | "cpu.shares" | "cpu.max" | "cpu.cfs_quota_us" => check_cpu(path, name, text)?,
+        "cgroup.subtree_control" => return write_subtree(&os.root, path, text),
+        "cpu.idle" => return write_idle(&os.root, path, text),
+        "cpu.weight" | "cpu.shares" | "cpu.max" | "cpu.cfs_quota_us" => {
+            check_cpu(&os.root, path, name, text)?
+        }
         "online" => return write_online(os, path, text),
         _ => {}
     }
-    fs::write(path, format!("{text}\n")).map_err(knob_error)
+    os.root.replace(path, format!("{text}\n")).map_err(knob_error)
 }
 
 fn check_cpus(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
@@ -61,18 +67,18 @@ fn check_cpus(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
     }
     let dir = path.parent().unwrap_or(path);
     let keeps = os.hierarchy.is_v1() || os.kernel < (7, 0);
-    if wanted.is_empty() && keeps && is_populated(dir) {
+    if wanted.is_empty() && keeps && is_populated(&os.root, dir) {
         return Err(refused(NO_ROOM));
     }
     if !os.hierarchy.is_v1() {
         return Ok(());
     }
     let parent = dir.parent().unwrap_or(dir);
-    if parent.join("cpuset.cpus").exists() && !wanted.is_subset(&read_cpus(parent)) {
+    if parent.join("cpuset.cpus").exists() && !wanted.is_subset(&read_cpus(&os.root, parent)) {
         return Err(KnobError::NotPermitted);
     }
     for child in child_dirs(dir) {
-        if !read_cpus(&child).is_subset(&wanted) {
+        if !read_cpus(&os.root, &child).is_subset(&wanted) {
             return Err(refused(BUSY));
         }
     }
@@ -80,28 +86,28 @@ fn check_cpus(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
 }
 
 /// Whether there are tasks in a cgroup or below it.
-fn is_populated(dir: &Path) -> bool {
-    let has = |file: &str| fs::read_to_string(dir.join(file)).is_ok_and(|text| !text.trim().is_empty());
+fn is_populated(root: &Root, dir: &Path) -> bool {
+    let has = |file: &str| root.text(dir.join(file)).is_ok_and(|text| !text.trim().is_empty());
     has("tasks")
         || has("cgroup.threads")
         || has("cgroup.procs")
-        || child_dirs(dir).iter().any(|d| is_populated(d))
+        || child_dirs(dir).iter().any(|d| is_populated(root, d))
 }
 
 fn partition_is_possible(os: &Os, file: &Path) -> Result<bool, KnobError> {
     let dir = file.parent().unwrap_or(file);
-    let mine = partition_cpus(dir);
+    let mine = partition_cpus(&os.root, dir);
     let online = os.online()?;
     if (&mine & &online).is_empty() || online.is_subset(&mine) {
         return Ok(false);
     }
     let parent = dir.parent().unwrap_or(dir);
-    Ok(child_dirs(parent).iter().filter(|d| *d != dir).all(|d| read_cpus(d).is_disjoint(&mine)))
+    Ok(child_dirs(parent).iter().filter(|d| *d != dir).all(|d| read_cpus(&os.root, d).is_disjoint(&mine)))
 }
 
-fn write_subtree(path: &Path, text: &str) -> Result<(), KnobError> {
+fn write_subtree(root: &Root, path: &Path, text: &str) -> Result<(), KnobError> {
     let mut on: Vec<String> =
-        fs::read_to_string(path).map_err(knob_error)?.split_ascii_whitespace().map(str::to_owned).collect();
+        root.text(path).map_err(knob_error)?.split_ascii_whitespace().map(str::to_owned).collect();
     for word in text.split_ascii_whitespace() {
         let (sign, name) = word.split_at(1);
         on.retain(|c| c != name);
@@ -109,14 +115,14 @@ fn write_subtree(path: &Path, text: &str) -> Result<(), KnobError> {
             on.push(name.to_owned());
         }
     }
-    fs::write(path, on.join(" ") + "\n").map_err(knob_error)?;
+    root.replace(path, on.join(" ") + "\n").map_err(knob_error)?;
     let enabled = on.iter().any(|c| c == "cpuset");
     let cpu = on.iter().any(|c| c == "cpu");
     for child in child_dirs(path.parent().unwrap_or(path)) {
-        give(&child, CPU_FILES, cpu).map_err(knob_error)?;
+        give(root, &child, CPU_FILES, cpu).map_err(knob_error)?;
     }
     for child in child_dirs(path.parent().unwrap_or(path)) {
-        give(&child, CPUSET_FILES, enabled).map_err(knob_error)?;
+        give(root, &child, CPUSET_FILES, enabled).map_err(knob_error)?;
     }
     Ok(())
 }
@@ -132,33 +138,35 @@ const CPU_FILES: &[(&str, &str)] =
     &[("cpu.weight", "100\n"), ("cpu.max", "max 100000\n"), ("cpu.idle", "0\n")];
 
 /// Gives a group the files of a controller with what they have at first, or takes them away.
-fn give(dir: &Path, files: &[(&str, &str)], enabled: bool) -> std::io::Result<()> {
+fn give(root: &Root, dir: &Path, files: &[(&str, &str)], enabled: bool) -> std::io::Result<()> {
     for (name, text) in files {
         let file = dir.join(name);
         if enabled && !file.exists() {
-            fs::write(file, text)?;
+            root.replace(file, text)?;
         } else if !enabled && file.exists() {
-            fs::remove_file(file)?;
+            root.remove(file)?;
         }
     }
     Ok(())
 }
 
 /// An idle group has no weight, and one that is idle no more has the default one.
-fn write_idle(path: &Path, text: &str) -> Result<(), KnobError> {
+fn write_idle(root: &Root, path: &Path, text: &str) -> Result<(), KnobError> {
     let dir = path.parent().unwrap_or(path);
     let (file, default) = match dir.join("cpu.weight").exists() {
         true => ("cpu.weight", "100\n"),
         false => ("cpu.shares", "1024\n"),
     };
     let weight = if text == "1" { "0\n" } else { default };
-    fs::write(dir.join(file), weight).and_then(|()| fs::write(path, format!("{text}\n"))).map_err(knob_error)
+    root.replace(dir.join(file), weight)
+        .and_then(|()| root.replace(path, format!("{text}\n")))
+        .map_err(knob_error)
 }
 
 /// What the kernel refuses of weights and quotas.
-fn check_cpu(path: &Path, name: &str, text: &str) -> Result<(), KnobError> {
+fn check_cpu(root: &Root, path: &Path, name: &str, text: &str) -> Result<(), KnobError> {
     let first = text.split(' ').next().unwrap_or_default();
-    let is_idle = || fs::read_to_string(path.with_file_name("cpu.idle")).is_ok_and(|t| t.trim() == "1");
+    let is_idle = || root.text(path.with_file_name("cpu.idle")).is_ok_and(|t| t.trim() == "1");
     let fits = match name {
         "cpu.weight" => !is_idle() && first.parse().is_ok_and(|weight: u64| (1..=10_000).contains(&weight)),
         "cpu.shares" => !is_idle() && first.parse::<u64>().is_ok(),
@@ -168,13 +176,13 @@ fn check_cpu(path: &Path, name: &str, text: &str) -> Result<(), KnobError> {
     if fits { Ok(()) } else { Err(refused("the kernel says that it is not valid")) }
 }
 
-pub(crate) fn make_cpu_group(tree: &CpuTree, path: &str) -> std::io::Result<()> {
+pub(crate) fn make_cpu_group(root: &Root, tree: &CpuTree, path: &str) -> std::io::Result<()> {
     let dir = tree.dir(path);
-    fs::create_dir(&dir)?;
+    root.make_dir(&dir)?;
     let v2 = ["cgroup.procs", "cgroup.threads", "cgroup.subtree_control"];
     let v1 = ["cgroup.procs", "tasks"];
     for name in if tree.v1 { &v1[..] } else { &v2[..] } {
-        fs::write(dir.join(name), "")?;
+        root.replace(dir.join(name), "")?;
     }
     if tree.v1 {
         for (name, text) in [
@@ -183,14 +191,14 @@ pub(crate) fn make_cpu_group(tree: &CpuTree, path: &str) -> std::io::Result<()> 
             ("cpu.cfs_quota_us", "-1\n"),
             ("cpu.cfs_period_us", "100000\n"),
         ] {
-            fs::write(dir.join(name), text)?;
+            root.replace(dir.join(name), text)?;
         }
         return Ok(());
     }
-    let on = fs::read_to_string(dir.parent().unwrap_or(&dir).join("cgroup.subtree_control"));
+    let on = root.text(dir.parent().unwrap_or(&dir).join("cgroup.subtree_control"));
     let on = on.unwrap_or_default();
-    give(&dir, CPU_FILES, lists_cpu(&on))?;
-    give(&dir, CPUSET_FILES, lists_cpuset(&on))
+    give(root, &dir, CPU_FILES, lists_cpu(&on))?;
+    give(root, &dir, CPUSET_FILES, lists_cpuset(&on))
 }
 
 /// Moves a process in the hierarchy of the CPU controller.
@@ -202,16 +210,16 @@ pub(crate) fn attach_cpu(os: &Os, tree: &CpuTree, task: TaskId, path: &str) -> R
         files.push(os.root.proc.join(format!("{}/task/{tid}/cgroup", task.pid)));
         for (group, add) in [(old.as_str(), false), (path, true)] {
             for list in ["tasks", "cgroup.threads"] {
-                note(&tree.dir(group), list, tid, add).map_err(knob_error)?;
+                note(&os.root, &tree.dir(group), list, tid, add).map_err(knob_error)?;
             }
         }
     }
     for (group, add) in [(old.as_str(), false), (path, true)] {
-        note(&tree.dir(group), "cgroup.procs", task.pid, add).map_err(knob_error)?;
+        note(&os.root, &tree.dir(group), "cgroup.procs", task.pid, add).map_err(knob_error)?;
     }
     for file in files {
-        let text = fs::read_to_string(&file).map_err(knob_error)?;
-        fs::write(&file, tree.replaced(&text, path)).map_err(knob_error)?;
+        let text = os.root.text(&file).map_err(knob_error)?;
+        os.root.replace(&file, tree.replaced(&text, path)).map_err(knob_error)?;
     }
     Ok(())
 }
@@ -243,25 +251,25 @@ fn write_online(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
             return Err(refused(BUSY));
         }
         if let (true, Some(root)) = (os.hierarchy.is_v1(), os.hierarchy.mount()) {
-            forget_cpu(root, cpu).map_err(knob_error)?;
+            forget_cpu(&os.root, root, cpu).map_err(knob_error)?;
         }
     }
     let list = os.root.sys.join("devices/system/cpu/online");
-    fs::write(list, format!("{online}\n")).map_err(knob_error)?;
+    os.root.replace(list, format!("{online}\n")).map_err(knob_error)?;
     if let (true, Some(root)) = (os.hierarchy.is_v1(), os.hierarchy.mount()) {
-        fs::write(root.join("cpuset.cpus"), format!("{online}\n")).map_err(knob_error)?;
+        os.root.replace(root.join("cpuset.cpus"), format!("{online}\n")).map_err(knob_error)?;
     }
-    fs::write(path, format!("{text}\n")).map_err(knob_error)
+    os.root.replace(path, format!("{text}\n")).map_err(knob_error)
 }
 
 /// Version 1 deletes an off-line processor from every list for good.
-fn forget_cpu(dir: &Path, cpu: CpuId) -> std::io::Result<()> {
-    let mut cpus = read_cpus(dir);
+fn forget_cpu(root: &Root, dir: &Path, cpu: CpuId) -> std::io::Result<()> {
+    let mut cpus = read_cpus(root, dir);
     if cpus.remove(cpu) {
-        fs::write(dir.join("cpuset.cpus"), format!("{cpus}\n"))?;
+        root.replace(dir.join("cpuset.cpus"), format!("{cpus}\n"))?;
     }
     for child in child_dirs(dir) {
-        forget_cpu(&child, cpu)?;
+        forget_cpu(root, &child, cpu)?;
     }
     Ok(())
 }
@@ -271,7 +279,7 @@ pub(crate) fn make_group(os: &Os, path: &str) -> Result<(), KnobError> {
     if dir.exists() {
         return Ok(());
     }
-    fs::create_dir(&dir).map_err(knob_error)?;
+    os.root.make_dir(&dir).map_err(knob_error)?;
     let files: &[&str] = if os.hierarchy.is_v1() {
         &[
             "cgroup.procs",
@@ -286,25 +294,25 @@ pub(crate) fn make_group(os: &Os, path: &str) -> Result<(), KnobError> {
     };
     for name in files {
         let text = if name.ends_with("memory_migrate") { "0\n" } else { "" };
-        fs::write(dir.join(name), text).map_err(knob_error)?;
+        os.root.replace(dir.join(name), text).map_err(knob_error)?;
     }
     if !os.hierarchy.is_v1() {
         let parent = dir.parent().unwrap_or(&dir);
-        let on = fs::read_to_string(parent.join("cgroup.subtree_control")).unwrap_or_default();
-        give(&dir, CPUSET_FILES, lists_cpuset(&on)).map_err(knob_error)?;
-        give(&dir, CPU_FILES, lists_cpu(&on)).map_err(knob_error)?;
+        let on = os.root.text(parent.join("cgroup.subtree_control")).unwrap_or_default();
+        give(&os.root, &dir, CPUSET_FILES, lists_cpuset(&on)).map_err(knob_error)?;
+        give(&os.root, &dir, CPU_FILES, lists_cpu(&on)).map_err(knob_error)?;
     }
     Ok(())
 }
 
-pub(crate) fn remove_group(dir: &Path) -> Result<(), KnobError> {
+pub(crate) fn remove_group(root: &Root, dir: &Path) -> Result<(), KnobError> {
     let busy = ["cgroup.procs", "tasks", "cgroup.threads"]
         .iter()
-        .any(|f| fs::read_to_string(dir.join(f)).is_ok_and(|t| !t.trim().is_empty()));
+        .any(|f| root.text(dir.join(f)).is_ok_and(|t| !t.trim().is_empty()));
     if busy || !child_dirs(dir).is_empty() {
         return Err(refused(BUSY));
     }
-    match fs::remove_dir_all(dir) {
+    match root.remove_tree(dir) {
         Err(error) if is_gone(&error) => Err(KnobError::Gone),
         result => result.map_err(knob_error),
     }
@@ -326,72 +334,76 @@ pub(crate) fn attach(os: &Os, task: TaskId, path: &str) -> Result<(), KnobError>
         let file = os.root.proc.join(format!("{}/task/{tid}/cgroup", task.pid));
         let old = os.place(task.pid, Some(tid)).map_err(knob_error)?.unwrap_or_else(|| "/".to_owned());
         for (group, add) in [(old.as_str(), false), (path, true)] {
-            note(&os.group(group)?, "tasks", tid, add).map_err(knob_error)?;
-            note(&os.group(group)?, "cgroup.threads", tid, add).map_err(knob_error)?;
+            note(&os.root, &os.group(group)?, "tasks", tid, add).map_err(knob_error)?;
+            note(&os.root, &os.group(group)?, "cgroup.threads", tid, add).map_err(knob_error)?;
             if tid == task.pid {
-                note(&os.group(group)?, "cgroup.procs", tid, add).map_err(knob_error)?;
+                note(&os.root, &os.group(group)?, "cgroup.procs", tid, add).map_err(knob_error)?;
             }
         }
         let line = if os.hierarchy.is_v1() { format!("1:cpuset:{path}\n") } else { format!("0::{path}\n") };
-        let is = fs::read_to_string(&file).unwrap_or_default();
+        let is = os.root.text(&file).unwrap_or_default();
         let others = is.lines().filter(|line| os.hierarchy.find(line).is_none());
         let line = others.map(|line| format!("{line}\n")).collect::<String>() + &line;
-        fs::write(&file, &line).map_err(knob_error)?;
+        os.root.replace(&file, &line).map_err(knob_error)?;
         if tid == task.pid {
-            fs::write(os.root.proc.join(format!("{}/cgroup", task.pid)), &line).map_err(knob_error)?;
+            os.root.replace(os.root.proc.join(format!("{}/cgroup", task.pid)), &line).map_err(knob_error)?;
         }
     }
     Ok(())
 }
 
 /// Adds a number to a list of tasks, or takes it away.
-fn note(dir: &Path, file: &str, tid: u32, add: bool) -> std::io::Result<()> {
+fn note(root: &Root, dir: &Path, file: &str, tid: u32, add: bool) -> std::io::Result<()> {
     let path = dir.join(file);
-    let Ok(text) = fs::read_to_string(&path) else { return Ok(()) };
+    let Ok(text) = root.text(&path) else { return Ok(()) };
     let mut tids: Vec<u32> = text.split_ascii_whitespace().filter_map(|t| t.parse().ok()).collect();
     tids.retain(|t| *t != tid);
     if add {
         tids.push(tid);
         tids.sort_unstable();
     }
-    fs::write(path, tids.iter().map(|t| format!("{t}\n")).collect::<String>())
+    root.replace(path, tids.iter().map(|t| format!("{t}\n")).collect::<String>())
 }
 
 pub(crate) fn effective(os: &Os, path: &str) -> Result<CpuSet, KnobError> {
     let online = os.online()?;
     let dir = os.group(path)?;
     if os.hierarchy.is_v1() {
-        return Ok(&read_cpus(&dir) & &online);
+        return Ok(&read_cpus(&os.root, &dir) & &online);
     }
-    if is_partition(&dir) {
-        return Ok(&partition_cpus(&dir) & &online);
+    if is_partition(&os.root, &dir) {
+        return Ok(&partition_cpus(&os.root, &dir) & &online);
     }
-    let taken = partitions_below(&dir);
+    let taken = partitions_below(&os.root, &dir);
     if path == "/" {
         return Ok(&online - &taken);
     }
     let parent = path.rsplit_once('/').map_or("/", |(p, _)| if p.is_empty() { "/" } else { p });
     let above = &effective(os, parent)? - &taken;
-    let mine = &read_cpus(&dir) & &above;
+    let mine = &read_cpus(&os.root, &dir) & &above;
     Ok(if mine.is_empty() { above } else { mine })
 }
 
 /// What a partition takes: its exclusive list where it has one.
-fn partition_cpus(dir: &Path) -> CpuSet {
-    let exclusive = read_list(&dir.join("cpuset.cpus.exclusive"));
-    if exclusive.is_empty() { read_cpus(dir) } else { exclusive }
+fn partition_cpus(root: &Root, dir: &Path) -> CpuSet {
+    let exclusive = read_list(root, &dir.join("cpuset.cpus.exclusive"));
+    if exclusive.is_empty() { read_cpus(root, dir) } else { exclusive }
 }
 
 /// What all partitions below a cgroup take.
-fn partitions_below(dir: &Path) -> CpuSet {
+fn partitions_below(root: &Root, dir: &Path) -> CpuSet {
     child_dirs(dir).iter().fold(CpuSet::new(), |all, child| {
-        let taken = if is_partition(child) { partition_cpus(child) } else { partitions_below(child) };
+        let taken = if is_partition(root, child) {
+            partition_cpus(root, child)
+        } else {
+            partitions_below(root, child)
+        };
         &all | &taken
     })
 }
 
-fn is_partition(dir: &Path) -> bool {
-    let text = fs::read_to_string(dir.join("cpuset.cpus.partition")).unwrap_or_default();
+fn is_partition(root: &Root, dir: &Path) -> bool {
+    let text = root.text(dir.join("cpuset.cpus.partition")).unwrap_or_default();
     matches!(text.trim(), "root" | "isolated")
 }
 
@@ -415,7 +427,7 @@ fn cpuset_of(os: &Os, task: TaskId) -> Result<(String, CpuSet), KnobError> {
 /// What a kernel before 6.2 forgets a mask by: the cpuset and what it allows; of the root cpuset, which takes no notice of processors that
 /// go off-line, only what partitions have taken from it.
 fn memory_of(os: &Os, place: &str, cpuset: &CpuSet) -> Result<String, KnobError> {
-    let allows = if place == "/" { partitions_below(&os.group(place)?) } else { cpuset.clone() };
+    let allows = if place == "/" { partitions_below(&os.root, &os.group(place)?) } else { cpuset.clone() };
     Ok(format!("{place}:{allows}"))
 }
 
@@ -423,7 +435,7 @@ fn memory_of(os: &Os, place: &str, cpuset: &CpuSet) -> Result<String, KnobError>
 /// they have nothing in common. A kernel before 6.2 has forgotten a mask that was set in another cpuset, or in another state of it.
 pub(crate) fn allowed(os: &Os, task: TaskId) -> Result<CpuSet, KnobError> {
     let (place, cpuset) = cpuset_of(os, task)?;
-    let Ok(text) = fs::read_to_string(mask_file(os, task)) else { return Ok(cpuset) };
+    let Ok(text) = os.root.text(mask_file(os, task)) else { return Ok(cpuset) };
     let (mask, when) = text.split_once(SET_IN).unwrap_or((&text, ""));
     if !when.is_empty() && when != memory_of(os, &place, &cpuset)? {
         return Ok(cpuset);
@@ -436,13 +448,13 @@ pub(crate) fn allowed(os: &Os, task: TaskId) -> Result<CpuSet, KnobError> {
 pub(crate) fn set_mask(os: &Os, task: TaskId, mask: Option<&CpuSet>) -> Result<(), KnobError> {
     let file = mask_file(os, task);
     match mask {
-        Some(mask) if os.remembers_masks() => fs::write(file, mask.to_string()).map_err(knob_error),
+        Some(mask) if os.remembers_masks() => os.root.replace(file, mask.to_string()).map_err(knob_error),
         Some(mask) => {
             let (place, cpuset) = cpuset_of(os, task)?;
             let when = memory_of(os, &place, &cpuset)?;
-            fs::write(file, format!("{mask}{SET_IN}{when}")).map_err(knob_error)
+            os.root.replace(file, format!("{mask}{SET_IN}{when}")).map_err(knob_error)
         }
-        None => match fs::remove_file(file) {
+        None => match os.root.remove(file) {
             Err(error) if is_gone(&error) => Ok(()),
             result => result.map_err(knob_error),
         },
@@ -454,28 +466,32 @@ pub(crate) fn policy(os: &Os, task: TaskId) -> Option<Policy> {
     if os.root.live {
         return None;
     }
-    fs::read_to_string(policy_file(os, task)).ok()?.parse().ok()
+    os.root.text(policy_file(os, task)).ok()?.parse().ok()
 }
 
 pub(crate) fn set_policy(os: &Os, task: TaskId, to: Policy) -> Result<(), KnobError> {
-    fs::write(policy_file(os, task), to.to_string()).map_err(knob_error)
+    os.root.replace(policy_file(os, task), to.to_string()).map_err(knob_error)
 }
 
 fn policy_file(os: &Os, task: TaskId) -> PathBuf {
     mask_file(os, task).with_file_name("policy")
 }
 
-fn read_cpus(dir: &Path) -> CpuSet {
-    read_list(&dir.join("cpuset.cpus"))
+fn read_cpus(root: &Root, dir: &Path) -> CpuSet {
+    read_list(root, &dir.join("cpuset.cpus"))
 }
 
-fn read_list(path: &Path) -> CpuSet {
-    fs::read_to_string(path).ok().and_then(|t| t.parse().ok()).unwrap_or_default()
+fn read_list(root: &Root, path: &Path) -> CpuSet {
+    root.text(path).ok().and_then(|t| t.parse().ok()).unwrap_or_default()
 }
 
 pub(crate) fn child_dirs(dir: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
-    let mut dirs: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(|p| p.is_dir()).collect();
+    let mut dirs: Vec<PathBuf> = entries
+        .flatten()
+        .filter(|e| e.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|e| e.path())
+        .collect();
     dirs.sort();
     dirs
 }

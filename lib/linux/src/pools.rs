@@ -106,7 +106,8 @@ impl LinuxMachine {
             };
             sets.insert(id, SetLabel { members, mode, zones: state.zones_of(id), memory, serial });
         }
-        let moves = |cpu: &CpuId| Self::set_of(live, *cpu) != Self::set_of(&sets, *cpu);
+        let (old, new) = (Self::owners(live), Self::owners(&sets));
+        let moves = |cpu: &CpuId| old.get(cpu) != new.get(cpu);
         let moving = states.keys().copied().filter(moves).collect();
         Ok((sets, moving))
     }
@@ -139,7 +140,9 @@ impl Pools for LinuxMachine {
     fn state(&self) -> Result<Option<PoolsState>, Refusal> {
         let Some(mut state) = self.recorded() else { return Ok(None) };
         let sets = self.view(RootTasks::Unlisted)?.sets();
-        let placed = |(cpu, state)| (cpu, (Self::set_of(&sets, cpu), state));
+        let owners = Self::owners(&sets);
+        let set_of = |cpu| owners.get(&cpu).copied().unwrap_or(PsetId::DEFAULT);
+        let placed = |(cpu, state)| (cpu, (set_of(cpu), state));
         state.catch_up(&self.states_now()?.into_iter().map(placed).collect());
         Ok(Some(state))
     }

@@ -5,9 +5,18 @@
 //! to one group leaves the other, a new group has files) are done by `paper`.
 
 use crate::files::{BYTES_MAX, open_plain};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+
+/// A file of a captured root, by a directory that is kept open.
+pub(crate) struct At {
+    _dir: Option<OwnedFd>,
+    pub(crate) path: PathBuf,
+}
 
 /// The trees that a machine consists of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +60,124 @@ impl Root {
             state: dir.join("state"),
             live: false,
         }
+    }
+
+    /// Opens something of a captured root, whose links may have been made by another user: none that leads out of the root is followed.
+    fn beneath(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+        let top = self.proc.parent().unwrap_or(&self.proc);
+        let below = path.strip_prefix(top).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
+        let top = rustix::fs::open(top, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let mode = if flags.contains(OFlags::CREATE) { Mode::from_raw_mode(0o666) } else { Mode::empty() };
+        let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        rustix::fs::openat2(&top, below, flags | OFlags::CLOEXEC, mode, how).map_err(|error| match error {
+            Errno::XDEV | Errno::LOOP => {
+                io::Error::other("a link on its path leads out of the captured machine")
+            }
+            other => other.into(),
+        })
+    }
+
+    /// A name for a file of a captured root that system calls can be given which do not follow its last part.
+    ///
+    /// # Errors
+    /// The system's, and where a link above the file leads out of the root.
+    pub(crate) fn at(&self, path: &Path) -> io::Result<At> {
+        if self.live {
+            return Ok(At { _dir: None, path: path.to_owned() });
+        }
+        let (dir, name) = path.parent().zip(path.file_name()).ok_or(io::ErrorKind::InvalidInput)?;
+        let dir = self.beneath(dir, OFlags::PATH | OFlags::DIRECTORY)?;
+        let path = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd())).join(name);
+        Ok(At { _dir: Some(dir), path })
+    }
+
+    /// Writes a plain file of a captured root in place, as a control file is written.
+    ///
+    /// # Errors
+    /// The system's; where a link leads out of the root, and where it is no plain file.
+    pub(crate) fn replace(&self, path: impl AsRef<Path>, text: impl AsRef<[u8]>) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let mut file = fs::File::from(self.beneath(path.as_ref(), flags)?);
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
+        }
+        file.set_len(0)?;
+        file.write_all(text.as_ref())
+    }
+
+    /// Reads a plain file of a captured root.
+    ///
+    /// # Errors
+    /// Those of [`Root::read`]; [`io::ErrorKind::NotFound`] where it does not exist.
+    pub(crate) fn text(&self, path: impl AsRef<Path>) -> io::Result<String> {
+        self.read(path.as_ref())?.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Makes a directory of a captured root.
+    ///
+    /// # Errors
+    /// Those of [`Root::at`].
+    pub(crate) fn make_dir(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir(&self.at(path)?.path)
+    }
+
+    /// Makes a directory and those above it.
+    ///
+    /// # Errors
+    /// Those of [`Root::at`].
+    pub(crate) fn make_dirs(&self, path: &Path) -> io::Result<()> {
+        if self.live {
+            return fs::create_dir_all(path);
+        }
+        let top = self.proc.parent().unwrap_or(&self.proc);
+        let mut missing: Vec<&Path> = path.ancestors().take_while(|dir| *dir != top).collect();
+        missing.reverse();
+        missing.into_iter().try_for_each(|dir| match self.make_dir(dir) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            result => result,
+        })
+    }
+
+    /// Whether our state in a captured root is directories, and no links to others.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] where one is a link.
+    pub(crate) fn check_state(&self) -> io::Result<()> {
+        let dirs = [self.state.clone(), self.state.join("records"), self.state.join("pools")];
+        let is_link = |dir: &&PathBuf| fs::symlink_metadata(dir).is_ok_and(|found| found.is_symlink());
+        match dirs.iter().find(is_link).filter(|_| !self.live) {
+            Some(dir) => {
+                let why =
+                    format!("{} is a link, and a captured machine keeps its state itself", dir.display());
+                Err(io::Error::new(io::ErrorKind::InvalidInput, why))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Removes a directory that is empty.
+    ///
+    /// # Errors
+    /// Those of [`Root::at`].
+    pub(crate) fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir(&self.at(path)?.path)
+    }
+
+    /// Removes a file of a captured root.
+    ///
+    /// # Errors
+    /// Those of [`Root::at`].
+    pub(crate) fn remove(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        fs::remove_file(&self.at(path.as_ref())?.path)
+    }
+
+    /// Removes a directory of a captured root with what is in it.
+    ///
+    /// # Errors
+    /// Those of [`Root::at`].
+    pub(crate) fn remove_tree(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir_all(&self.at(path)?.path)
     }
 
     /// Opens a file to read it. On a paper root it may be anything that another user put there: see [`open_plain`].

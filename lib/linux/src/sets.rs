@@ -21,6 +21,41 @@ struct Moving<'a> {
     bound: Vec<LwpStatus>,
     to: PsetId,
     forced: bool,
+    /// The set of each CPU that is in one; the others are in the default set.
+    owners: BTreeMap<CpuId, PsetId>,
+    /// How many CPUs of each set run threads.
+    active: BTreeMap<PsetId, usize>,
+}
+
+impl Moving<'_> {
+    /// Counts the CPUs of each set.
+    fn counted(mut self) -> Self {
+        for (cpu, _) in self.states.iter().filter(|(_, state)| state.runs_threads()) {
+            *self.active.entry(self.from(*cpu)).or_default() += 1;
+        }
+        self
+    }
+
+    /// The set that a CPU is in.
+    fn from(&self, cpu: CpuId) -> PsetId {
+        self.owners.get(&cpu).copied().unwrap_or(PsetId::DEFAULT)
+    }
+
+    /// Whether a set would have no CPU that runs threads without this one.
+    fn is_last(&self, set: PsetId) -> bool {
+        self.active.get(&set).is_none_or(|count| *count <= 1)
+    }
+
+    /// Moves a CPU that runs threads, and gives where it was.
+    fn take(&mut self, cpu: CpuId) -> PsetId {
+        let from = self.from(cpu);
+        if from != self.to {
+            self.active.entry(from).and_modify(|count| *count -= 1);
+            *self.active.entry(self.to).or_default() += 1;
+            self.owners.insert(cpu, self.to);
+        }
+        from
+    }
 }
 
 impl LinuxMachine {
@@ -36,9 +71,15 @@ impl LinuxMachine {
         Ok((view, sets))
     }
 
-    /// Which set a processor is in.
-    pub(crate) fn set_of(sets: &BTreeMap<PsetId, SetLabel>, cpu: CpuId) -> PsetId {
-        sets.iter().find(|(_, s)| s.members.contains(&cpu)).map_or(PsetId::DEFAULT, |(id, _)| *id)
+    /// The set of each CPU that is in one; the others are in the default set.
+    pub(crate) fn owners(sets: &BTreeMap<PsetId, SetLabel>) -> BTreeMap<CpuId, PsetId> {
+        let mut owners = BTreeMap::new();
+        for (id, set) in sets {
+            for cpu in &set.members {
+                owners.entry(*cpu).or_insert(*id);
+            }
+        }
+        owners
     }
 
     /// The sets, the default one included, that have one active processor in `to` and had more in `from`.
@@ -59,15 +100,10 @@ impl LinuxMachine {
     }
 
     /// Checks one processor that should change sets.
-    fn check_move(
-        &self,
-        moving: &Moving<'_>,
-        sets: &BTreeMap<PsetId, SetLabel>,
-        cpu: CpuId,
-    ) -> Result<Vec<Step>, Refusal> {
-        let Moving { states, busy, bound, to, forced } = moving;
+    fn check_move(&self, moving: &Moving<'_>, cpu: CpuId) -> Result<Vec<Step>, Refusal> {
+        let Moving { states, busy, bound, to, forced, .. } = moving;
         let refuse = |reason| Err(Refusal::new(Subject::Processor(cpu), reason));
-        let from = Self::set_of(sets, cpu);
+        let from = moving.from(cpu);
         let Some(state) = states.get(&cpu) else {
             return refuse(Reason::NoSuchProcessor { present: states.keys().copied().collect() });
         };
@@ -77,22 +113,13 @@ impl LinuxMachine {
         if !state.runs_threads() {
             return refuse(Reason::NotActive(*state));
         }
-        let taken: BTreeSet<CpuId> = sets.values().flat_map(|s| s.members.iter().copied()).collect();
-        let active = |members: &mut dyn Iterator<Item = CpuId>| {
-            members.filter(|c| states.get(c).is_some_and(|s| s.runs_threads())).count()
-        };
-        if from.is_default() {
-            let mut left = states.keys().copied().filter(|c| !taken.contains(c) && *c != cpu);
-            if active(&mut left) == 0 {
-                return Err(Refusal::new(Subject::Processor(cpu), Reason::LastOfDefault)
-                    .hint("take a processor out of another set first (psrset -r)"));
-            }
-        } else if busy.contains(&from) {
-            let mut left = sets[&from].members.iter().copied().filter(|c| *c != cpu);
-            if active(&mut left) == 0 {
-                return Err(Refusal::new(Subject::Processor(cpu), Reason::LastOfBusy(from))
-                    .hint(format!("unbind them first (psrset -U {from})")));
-            }
+        if from.is_default() && moving.is_last(from) {
+            return Err(Refusal::new(Subject::Processor(cpu), Reason::LastOfDefault)
+                .hint("take a processor out of another set first (psrset -r)"));
+        }
+        if !from.is_default() && busy.contains(&from) && moving.is_last(from) {
+            return Err(Refusal::new(Subject::Processor(cpu), Reason::LastOfBusy(from))
+                .hint(format!("unbind them first (psrset -U {from})")));
         }
         self.release_bound(bound, cpu, *forced)
     }
@@ -146,7 +173,8 @@ impl LinuxMachine {
     ) -> Result<(Vec<Move>, Vec<Step>), Refusal> {
         let busy = view.tasks.iter().filter_map(|t| names::owner(&t.at)).collect();
         let bound = if cpus.is_empty() { Vec::new() } else { self.bound_to_processors()? };
-        let moving = Moving { states, busy, bound, to, forced };
+        let (owners, active) = (Self::owners(sets), BTreeMap::new());
+        let mut moving = Moving { states, busy, bound, to, forced, owners, active }.counted();
         let before = sets.clone();
         let mut seen = CpuSet::new();
         let (mut moves, mut steps) = (Vec::new(), Vec::new());
@@ -154,17 +182,15 @@ impl LinuxMachine {
             if !seen.insert(cpu) {
                 return Err(Refusal::new(Subject::Processor(cpu), Reason::NamedTwice));
             }
-            steps.extend(self.check_move(&moving, sets, cpu)?);
-            let from = Self::set_of(sets, cpu);
-            if from != to {
-                if let Some(set) = sets.get_mut(&from) {
-                    set.members.retain(|c| *c != cpu);
-                }
-                if let Some(set) = sets.get_mut(&to) {
-                    set.members.push(cpu);
-                }
-            }
-            moves.push(Move { cpu, from, to });
+            steps.extend(self.check_move(&moving, cpu)?);
+            moves.push(Move { cpu, from: moving.take(cpu), to });
+        }
+        let left = |cpu: &CpuId| !seen.contains(*cpu);
+        for (_, set) in sets.iter_mut().filter(|(id, _)| **id != to) {
+            set.members.retain(left);
+        }
+        if let Some(set) = sets.get_mut(&to) {
+            set.members.extend(moves.iter().filter(|moved| moved.from != to).map(|moved| moved.cpu));
         }
         let lonely = Self::left_with_one((&before, &view.online), (&*sets, &view.online));
         let leaving = moves.iter().filter(|m| m.from != m.to).map(|m| m.cpu).collect();

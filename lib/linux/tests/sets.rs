@@ -344,3 +344,25 @@ fn inside_a_namespace_that_is_no_partition_a_set_is_steered() {
     destroy(&machine, 1).unwrap();
     assert_eq!(made.snapshot(), before);
 }
+
+#[test]
+fn sets_of_a_hundred_thousand_processors_are_changed_in_proportion() {
+    // Each comparison of every processor with every other one makes this minutes.
+    let made = HandMade::new(4, false);
+    for name in ["possible", "present", "online"] {
+        made.file(&format!("sys/devices/system/cpu/{name}"), "0-99999\n");
+    }
+    let machine = made.machine();
+    let members = |set: u32| {
+        let sets = machine.psets().unwrap().list().unwrap();
+        sets.iter().find(|is| is.id == PsetId(set)).unwrap().cpus().to_string()
+    };
+    let first: Vec<u32> = (1..=50_000).collect();
+    let second: Vec<u32> = (25_001..=75_000).collect();
+    create(&machine, &first, SHARED).unwrap();
+    assert_eq!(members(1), "1-50000");
+    create(&machine, &second, SHARED).unwrap();
+    assert_eq!((members(1), members(2)), ("1-25000".to_owned(), "25001-75000".to_owned()));
+    assert_eq!(machine.processors().unwrap().topology().unwrap().cpus().len(), 100_000);
+    destroy(&machine, 1).unwrap();
+}

@@ -150,7 +150,11 @@ impl<'m> Writer<'m> {
         let mut tolerated: Vec<Knob> = Vec::new();
         for round in 0.. {
             for step in steps {
-                if self.apply(&step, notes)? {
+                let done = self.apply(&step, notes).inspect_err(|_| {
+                    // It may be half-done: a cgroup without its files. Undoing looks at what is there.
+                    applied.push(step.clone());
+                })?;
+                if done {
                     applied.push(step);
                 } else {
                     journal.refused(&step.knob).map_err(cannot_journal)?;
@@ -191,6 +195,7 @@ impl<'m> Writer<'m> {
     }
 
     fn put_back(&self, applied: &[Step]) {
+        self.machine.undoing();
         for step in applied.iter().rev() {
             put_back_one(self.machine, step);
         }

@@ -209,6 +209,9 @@ pub trait Knobs {
     /// [`Refusal`] when the rights are missing, or another writer does not finish.
     fn lock(&self) -> Result<Box<dyn Guard>, Refusal>;
 
+    /// Gives back what the lock has kept for undoing a change: undoing must not fail for want of descriptors.
+    fn undoing(&self) {}
+
     /// Looks whether a writer is at work, without waiting and without keeping one waiting for longer than the answer lives. A machine whose
     /// lock cannot be looked at says so.
     fn writing(&self) -> Writing {

@@ -1,17 +1,20 @@
 //! A set of processors, of any size, with the algebra and the two list syntaxes that people use.
 //!
-//! Words of 64 bits, lowest processor in the lowest bit. The last word is never zero, so that equal sets
-//! are equal values whatever was once in them.
+//! Words of 64 bits, lowest processor in the lowest bit, from the first one that is not zero to the last one: equal sets are equal values
+//! whatever was once in them, and one core of a large machine is one word.
 
 use crate::{CPU_MAX, CpuId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::cmp::Ordering;
 use std::fmt;
-use std::ops::{BitAnd, BitOr, Sub};
+use std::ops::{BitAnd, BitOr, Range, Sub};
 use std::str::FromStr;
 
 /// A set of processors.
-#[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct CpuSet {
+    /// How many words that are zero stand before `words`.
+    first: usize,
     words: Vec<u64>,
 }
 
@@ -60,7 +63,7 @@ impl CpuSet {
     /// The empty set.
     #[must_use]
     pub const fn new() -> Self {
-        CpuSet { words: Vec::new() }
+        CpuSet { first: 0, words: Vec::new() }
     }
 
     /// The processors `0..count`.
@@ -72,11 +75,19 @@ impl CpuSet {
     /// Adds a processor; tells whether it was new.
     pub fn insert(&mut self, cpu: CpuId) -> bool {
         let (word, bit) = place(cpu);
-        if word >= self.words.len() {
-            self.words.resize(word + 1, 0);
+        if self.words.is_empty() {
+            self.first = word;
         }
-        let new = self.words[word] & bit == 0;
-        self.words[word] |= bit;
+        if word < self.first {
+            self.words.splice(..0, std::iter::repeat_n(0, self.first - word));
+            self.first = word;
+        }
+        let at = word - self.first;
+        if at >= self.words.len() {
+            self.words.resize(at + 1, 0);
+        }
+        let new = self.words[at] & bit == 0;
+        self.words[at] |= bit;
         new
     }
 
@@ -85,7 +96,7 @@ impl CpuSet {
         let (word, bit) = place(cpu);
         let there = self.contains(cpu);
         if there {
-            self.words[word] &= !bit;
+            self.words[word - self.first] &= !bit;
             self.trim();
         }
         there
@@ -95,7 +106,7 @@ impl CpuSet {
     #[must_use]
     pub fn contains(&self, cpu: CpuId) -> bool {
         let (word, bit) = place(cpu);
-        self.words.get(word).is_some_and(|w| w & bit != 0)
+        self.word(word) & bit != 0
     }
 
     /// How many processors.
@@ -120,13 +131,14 @@ impl CpuSet {
     #[must_use]
     pub fn highest(&self) -> Option<CpuId> {
         let last = self.words.last()?;
-        let base = u32::try_from(self.words.len() - 1).ok()? * 64;
+        let base = u32::try_from(self.first + self.words.len() - 1).ok()? * 64;
         Some(CpuId(base + 63 - last.leading_zeros()))
     }
 
     /// In ascending order.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
-        self.words.iter().zip(0u32..).flat_map(|(&word, index)| {
+        let first = u32::try_from(self.first).unwrap_or(u32::MAX);
+        self.words.iter().zip(first..).flat_map(|(&word, index)| {
             let mut rest = word;
             std::iter::from_fn(move || {
                 if rest == 0 {
@@ -166,14 +178,16 @@ impl CpuSet {
 
     /// Linux's bitmap words, lowest first: bit `n % 64` of word `n / 64` is processor `n`.
     #[must_use]
-    pub fn words(&self) -> &[u64] {
-        &self.words
+    pub fn to_words(&self) -> Vec<u64> {
+        let mut words = vec![0; self.first];
+        words.extend(&self.words);
+        words
     }
 
     /// The inverse of [`CpuSet::words`].
     #[must_use]
     pub fn from_words(words: Vec<u64>) -> Self {
-        let mut set = CpuSet { words };
+        let mut set = CpuSet { first: 0, words };
         set.trim();
         set
     }
@@ -184,7 +198,7 @@ impl CpuSet {
     #[must_use]
     pub fn to_mask(&self, width: u32) -> String {
         let halves: Vec<u32> = self
-            .words
+            .to_words()
             .iter()
             .flat_map(|w| {
                 let bytes = w.to_le_bytes();
@@ -255,16 +269,31 @@ impl CpuSet {
         text
     }
 
+    fn word(&self, word: usize) -> u64 {
+        let at = word.checked_sub(self.first);
+        at.and_then(|at| self.words.get(at)).copied().unwrap_or(0)
+    }
+
+    /// The word behind the last one.
+    fn end(&self) -> usize {
+        self.first + self.words.len()
+    }
+
     fn trim(&mut self) {
         while self.words.last() == Some(&0) {
             self.words.pop();
         }
+        let zeros = self.words.iter().take_while(|word| **word == 0).count();
+        self.words.drain(..zeros);
+        self.first = if self.words.is_empty() { 0 } else { self.first + zeros };
     }
 
-    fn zip_words(&self, other: &CpuSet, op: impl Fn(u64, u64) -> u64) -> CpuSet {
-        let len = self.words.len().max(other.words.len());
-        let at = |set: &CpuSet, i: usize| set.words.get(i).copied().unwrap_or(0);
-        CpuSet::from_words((0..len).map(|i| op(at(self, i), at(other, i))).collect())
+    fn zip_words(&self, other: &CpuSet, range: Range<usize>, op: impl Fn(u64, u64) -> u64) -> CpuSet {
+        let first = range.start;
+        let mut set =
+            CpuSet { first, words: range.map(|word| op(self.word(word), other.word(word))).collect() };
+        set.trim();
+        set
     }
 }
 
@@ -272,24 +301,45 @@ fn place(cpu: CpuId) -> (usize, u64) {
     ((cpu.0 / 64) as usize, 1 << (cpu.0 % 64))
 }
 
+/// By the words from the lowest processor on; an empty set comes first.
+impl Ord for CpuSet {
+    fn cmp(&self, other: &CpuSet) -> Ordering {
+        let both = self.first.min(other.first)..self.end().min(other.end());
+        let first = both.map(|word| self.word(word).cmp(&other.word(word))).find(|order| order.is_ne());
+        first.unwrap_or_else(|| self.end().cmp(&other.end()))
+    }
+}
+
+impl PartialOrd for CpuSet {
+    fn partial_cmp(&self, other: &CpuSet) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 impl BitOr for &CpuSet {
     type Output = CpuSet;
     fn bitor(self, other: &CpuSet) -> CpuSet {
-        self.zip_words(other, |a, b| a | b)
+        let range = match (self.is_empty(), other.is_empty()) {
+            (true, _) => other.first..other.end(),
+            (_, true) => self.first..self.end(),
+            _ => self.first.min(other.first)..self.end().max(other.end()),
+        };
+        self.zip_words(other, range, |a, b| a | b)
     }
 }
 
 impl BitAnd for &CpuSet {
     type Output = CpuSet;
     fn bitand(self, other: &CpuSet) -> CpuSet {
-        self.zip_words(other, |a, b| a & b)
+        let range = self.first.max(other.first)..self.end().min(other.end());
+        self.zip_words(other, range, |a, b| a & b)
     }
 }
 
 impl Sub for &CpuSet {
     type Output = CpuSet;
     fn sub(self, other: &CpuSet) -> CpuSet {
-        self.zip_words(other, |a, b| a & !b)
+        self.zip_words(other, self.first..self.end(), |a, b| a & !b)
     }
 }
 
@@ -435,6 +485,8 @@ mod tests {
             prop_assert_eq!(&x - &y, set(&(&a - &b)));
             prop_assert_eq!(x.len(), a.len());
             prop_assert_eq!(x.is_empty(), a.is_empty());
+            // As vectors of words from processor 0 on are compared.
+            prop_assert_eq!(x.cmp(&y), x.to_words().cmp(&y.to_words()));
             prop_assert_eq!(x.is_subset(&y), a.is_subset(&b));
             prop_assert_eq!(x.is_disjoint(&y), a.is_disjoint(&b));
             prop_assert_eq!(x.lowest().map(|c| c.0), a.first().copied());
@@ -461,7 +513,7 @@ mod tests {
             prop_assert_eq!(x.to_solaris().parse::<CpuSet>(), Ok(x.clone()));
             prop_assert_eq!(CpuSet::from_mask(&x.to_mask(0)), Ok(x.clone()));
             prop_assert_eq!(CpuSet::from_mask(&x.to_mask(9000)), Ok(x.clone()));
-            prop_assert_eq!(CpuSet::from_words(x.words().to_vec()), x.clone());
+            prop_assert_eq!(CpuSet::from_words(x.to_words()), x.clone());
             let json = serde_json::to_string(&x).unwrap();
             prop_assert_eq!(serde_json::from_str::<CpuSet>(&json).unwrap(), x);
         }
@@ -471,6 +523,16 @@ mod tests {
             let _ = text.parse::<CpuSet>();
             let _ = CpuSet::from_mask(&text);
         }
+    }
+
+    #[test]
+    fn a_core_of_a_large_machine_is_one_word() {
+        let mut core: CpuSet = "99998-99999".parse().unwrap();
+        assert_eq!(core.words.len(), 1);
+        assert!(core.insert(CpuId(64)) && core.contains(CpuId(99_998)) && !core.contains(CpuId(0)));
+        assert!(core.remove(CpuId(64)));
+        assert_eq!((core.words.len(), core.highest(), core.len()), (1, Some(CpuId(99_999)), 2));
+        assert_eq!((&core & &CpuSet::first(99_999)).words.len(), 1);
     }
 
     #[test]

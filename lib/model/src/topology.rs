@@ -226,7 +226,8 @@ impl Topology {
                 return Err(TopologyError::Distances { lgroup: l.id, given, wanted });
             }
             for cpu in l.cpus.iter() {
-                if !processors.iter().any(|p| p.id == cpu && p.lgroup == l.id) {
+                let at = processors.binary_search_by_key(&cpu, |p| p.id);
+                if !at.is_ok_and(|at| processors[at].lgroup == l.id) {
                     return Err(TopologyError::Lgroup { cpu, lgroup: l.id });
                 }
             }
@@ -291,6 +292,16 @@ impl Topology {
             cores[at].cpus.insert(p.id);
         }
         cores
+    }
+
+    /// The cores of each chip, in one pass.
+    #[must_use]
+    pub fn cores_by_chip(&self) -> BTreeMap<ChipId, Vec<Core>> {
+        let mut chips: BTreeMap<ChipId, Vec<Core>> = BTreeMap::new();
+        for core in self.cores() {
+            chips.entry(core.chip).or_default().push(core);
+        }
+        chips
     }
 
     /// Chips, ascending by number.

@@ -270,8 +270,11 @@ impl Os {
 
     pub(crate) fn make_cpu_group(&self, path: &str) -> Result<(), KnobError> {
         let tree = self.cpu_tree()?;
-        let result =
-            if self.root.live { fs::create_dir(tree.dir(path)) } else { paper::make_cpu_group(tree, path) };
+        let result = if self.root.live {
+            fs::create_dir(tree.dir(path))
+        } else {
+            paper::make_cpu_group(&self.root, tree, path)
+        };
         match result {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             result => result.map_err(knob_error),
@@ -280,8 +283,11 @@ impl Os {
 
     pub(crate) fn remove_cpu_group(&self, path: &str) -> Result<(), KnobError> {
         let dir = self.cpu_tree()?.dir(path);
-        let result =
-            if self.root.live { fs::remove_dir(dir).map_err(knob_error) } else { paper::remove_group(&dir) };
+        let result = if self.root.live {
+            fs::remove_dir(dir).map_err(knob_error)
+        } else {
+            paper::remove_group(&self.root, &dir)
+        };
         match result {
             Err(KnobError::Gone) => Ok(()),
             result => result,

@@ -8,7 +8,6 @@ use crate::{Os, is_gone, names};
 use millpond_machine::KnobError;
 use millpond_model::PsetId;
 use std::collections::BTreeSet;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -96,18 +95,18 @@ impl Os {
         let file = self.drop_in_of(unit);
         let dir = file.parent().unwrap_or(&file);
         let Some(slice) = slice else {
-            match fs::remove_file(&file) {
+            match self.root.remove(&file) {
                 Err(error) if !is_gone(&error) => return Err(error),
                 _ => {}
             }
             // It stays where it holds somebody else's settings.
-            let _ = fs::remove_dir(dir);
+            let _ = self.root.remove_dir(dir);
             return Ok(());
         };
         let section = section(unit).ok_or(io::ErrorKind::InvalidInput)?;
-        fs::create_dir_all(dir)?;
+        self.root.make_dirs(dir)?;
         let readable = Replacing { mode: Some(0o644), must_be_new: false };
-        replace_file(&file, text(section, slice).as_bytes(), readable)
+        replace_file(&self.root.at(&file)?.path, text(section, slice).as_bytes(), readable)
     }
 
     /// Where else a unit's slice is set, the last word first: a file, and the slice. Our own drop-in is not told.

@@ -47,7 +47,6 @@ use crate::os::knob_error;
 use crate::{Hierarchy, Os, Root, is_gone, names};
 use millpond_machine::KnobError;
 use millpond_model::CpuSet;
-use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -214,12 +213,12 @@ impl Os {
     /// Removes the drop-in in which systemd remembers a property that we set for this boot.
     fn forget_drop_in(&self, unit: &str, setting: &str) -> Result<(), KnobError> {
         for file in self.drop_ins(unit, setting) {
-            match fs::remove_file(&file) {
+            match self.root.remove(&file) {
                 Err(error) if !is_gone(&error) => return Err(knob_error(error)),
                 _ => {}
             }
             // It stays where it holds somebody else's settings.
-            let _ = file.parent().map(fs::remove_dir);
+            let _ = file.parent().map(|dir| self.root.remove_dir(dir));
         }
         Ok(())
     }

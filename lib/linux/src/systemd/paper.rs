@@ -6,10 +6,9 @@ use super::{Manager, run_dir};
 use crate::hierarchy::lists_cpuset;
 use crate::knob::TaskId;
 use crate::os::knob_error;
-use crate::{Os, is_gone, names, paper};
+use crate::{Os, Root, is_gone, names, paper};
 use millpond_machine::KnobError;
 use millpond_model::CpuSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 pub(super) struct PaperManager<'a> {
@@ -48,7 +47,7 @@ impl<'a> PaperManager<'a> {
     }
 
     fn property(&self, unit: &str) -> Option<CpuSet> {
-        let text = fs::read_to_string(self.drop_in(unit)).ok()?;
+        let text = self.os.root.text(self.drop_in(unit)).ok()?;
         let cpus: CpuSet = text.lines().rev().find_map(|l| l.strip_prefix("AllowedCPUs="))?.parse().ok()?;
         (!cpus.is_empty()).then_some(cpus)
     }
@@ -62,7 +61,7 @@ impl<'a> PaperManager<'a> {
         let kept = self.os.root.proc.with_file_name("etc/systemd/system.control");
         let kept = kept.join(format!("{unit}.d/50-{}.conf", super::setting(property)));
         let read = |file: PathBuf| {
-            let text = fs::read_to_string(file).ok()?;
+            let text = self.os.root.text(file).ok()?;
             text.lines().rev().find_map(|line| line.strip_prefix(property)?.strip_prefix('='))?.parse().ok()
         };
         read(self.number_file(unit, property)).or_else(|| read(kept))
@@ -118,7 +117,7 @@ impl<'a> PaperManager<'a> {
             let unit = names::unit(&scope).unwrap_or_default();
             if self.os.remove_group(&scope).is_ok() {
                 for property in ["CPUWeight", "CPUQuotaPerSecUSec"] {
-                    let _ = remove(&self.number_file(&unit, property));
+                    let _ = remove(&self.os.root, &self.number_file(&unit, property));
                 }
                 let _ = self.realize_cpu("");
             }
@@ -152,7 +151,7 @@ impl Manager for PaperManager<'_> {
 
     fn stop(&self, unit: &str) -> Result<(), KnobError> {
         let path = self.path_of(unit).ok_or(KnobError::Gone)?;
-        remove(&self.drop_in(unit))?;
+        remove(&self.os.root, &self.drop_in(unit))?;
         for child in self.children(&path) {
             self.os.remove_group(&child)?;
         }
@@ -168,8 +167,11 @@ impl Manager for PaperManager<'_> {
     fn allow(&self, unit: &str, cpus: Option<&CpuSet>) -> Result<(), KnobError> {
         let file = self.drop_in(unit);
         let text = cpus.map(ToString::to_string).unwrap_or_default();
-        fs::create_dir_all(file.parent().unwrap_or(&file)).map_err(knob_error)?;
-        fs::write(&file, format!("[Slice]\nAllowedCPUs=\nAllowedCPUs={text}\n")).map_err(knob_error)?;
+        self.os.root.make_dirs(file.parent().unwrap_or(&file)).map_err(knob_error)?;
+        self.os
+            .root
+            .replace(&file, format!("[Slice]\nAllowedCPUs=\nAllowedCPUs={text}\n"))
+            .map_err(knob_error)?;
         let Some(path) = self.path_of(unit) else { return Ok(()) };
         self.realize("")?;
         let list = self.os.group(&path)?.join("cpuset.cpus");
@@ -189,9 +191,12 @@ impl Manager for PaperManager<'_> {
     fn set_number(&self, unit: &str, property: &str, value: Option<u64>) -> Result<(), KnobError> {
         let path = self.path_of(unit).ok_or(KnobError::Gone)?;
         let file = self.number_file(unit, property);
-        fs::create_dir_all(file.parent().unwrap_or(&file)).map_err(knob_error)?;
+        self.os.root.make_dirs(file.parent().unwrap_or(&file)).map_err(knob_error)?;
         let text = value.map(|value| value.to_string()).unwrap_or_default();
-        fs::write(&file, format!("[Slice]\n{property}=\n{property}={text}\n")).map_err(knob_error)?;
+        self.os
+            .root
+            .replace(&file, format!("[Slice]\n{property}=\n{property}={text}\n"))
+            .map_err(knob_error)?;
         self.realize_cpu("")?;
         let dir = self.os.cpu_tree()?.dir(&path);
         let write = |name: &str, text: String| match dir.join(name).exists() {
@@ -224,13 +229,13 @@ impl Manager for PaperManager<'_> {
     }
 }
 
-fn remove(file: &Path) -> Result<(), KnobError> {
-    match fs::remove_file(file) {
+fn remove(root: &Root, file: &Path) -> Result<(), KnobError> {
+    match root.remove(file) {
         Err(error) if !is_gone(&error) => return Err(knob_error(error)),
         _ => {}
     }
     if let Some(dir) = file.parent() {
-        let _ = fs::remove_dir(dir);
+        let _ = root.remove_dir(dir);
     }
     Ok(())
 }
