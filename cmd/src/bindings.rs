@@ -7,25 +7,30 @@ use crate::start::Start;
 use millpond_formats::{Target, binding as listing};
 use millpond_machine::facets::{LwpStatus, Rebinding};
 use millpond_machine::{Change, Machine, Reason, Refusal, Subject, Threads};
-use millpond_model::{CpuId, Lwp, LwpId, Pid, PsetId};
+use millpond_model::{CpuId, CpuSet, Lwp, LwpId, Pid, PsetId};
 use millpond_session::Session;
-use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
 /// What a thread can be bound to.
-pub trait Bond: Copy + PartialEq + Display + Serialize {
-    /// What it is called in messages.
-    const NOUN: &'static str;
-    /// Where a program is that is started there, in messages.
+pub trait Bond: Clone + PartialEq + Display {
+    /// What queries and releases of such bindings name.
+    type Part: Copy;
+    /// Where a program is that is started there, in messages: `in` a set, `on` a processor.
     const PLACE: &'static str;
     /// What it is called in JSON.
     const KEY: &'static str;
+    /// What it is called in messages.
+    fn noun(&self) -> &'static str;
     /// What a thread is bound to.
     fn of(lwp: &LwpStatus) -> Option<Self>;
-    /// Whether a refusal is about this very thing.
-    fn is_subject(self, subject: &Subject) -> bool;
+    /// Whether it is, or contains, what is named.
+    fn has(&self, part: Self::Part) -> bool;
+    /// What of it a refusal is about.
+    fn subject(&self, subject: &Subject) -> Option<Self>;
+    /// How it stands in JSON.
+    fn json(&self) -> Value;
     /// Prepares a binding.
     ///
     /// # Errors
@@ -34,68 +39,98 @@ pub trait Bond: Copy + PartialEq + Display + Serialize {
         threads: &dyn Threads,
         pid: Pid,
         lwps: Option<&[LwpId]>,
-        to: Option<Self>,
+        to: Option<&Self>,
     ) -> Result<Change<Vec<Rebinding<Self>>>, Refusal>;
 
     /// Prepares where a process starts that is to become another program; `None` where nobody is bound.
     ///
     /// # Errors
     /// [`Refusal`] of the machine.
-    fn prepare_start(threads: &dyn Threads, pid: Pid, to: Option<Self>) -> Result<Change<()>, Refusal> {
+    fn prepare_start(threads: &dyn Threads, pid: Pid, to: Option<&Self>) -> Result<Change<()>, Refusal> {
         Self::prepare(threads, pid, None, to).map(|change| change.map(drop))
     }
 }
 
 impl Bond for PsetId {
-    const NOUN: &'static str = "set";
-    const PLACE: &'static str = "in set";
+    type Part = PsetId;
+    const PLACE: &'static str = "in";
     const KEY: &'static str = "set";
 
     fn of(lwp: &LwpStatus) -> Option<Self> {
         Some(lwp.set).filter(|set| !set.is_default())
     }
 
-    fn is_subject(self, subject: &Subject) -> bool {
-        *subject == Subject::Pset(self)
+    fn noun(&self) -> &'static str {
+        "set"
+    }
+
+    fn has(&self, set: PsetId) -> bool {
+        *self == set
+    }
+
+    fn subject(&self, subject: &Subject) -> Option<Self> {
+        (*subject == Subject::Pset(*self)).then_some(*self)
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
     }
 
     fn prepare(
         threads: &dyn Threads,
         pid: Pid,
         lwps: Option<&[LwpId]>,
-        to: Option<Self>,
+        to: Option<&Self>,
     ) -> Result<Change<Vec<Rebinding<Self>>>, Refusal> {
-        threads.prepare_bind_set(pid, lwps, to)
+        threads.prepare_bind_set(pid, lwps, to.copied())
     }
 
-    fn prepare_start(threads: &dyn Threads, pid: Pid, to: Option<Self>) -> Result<Change<()>, Refusal> {
+    fn prepare_start(threads: &dyn Threads, pid: Pid, to: Option<&Self>) -> Result<Change<()>, Refusal> {
         match to {
             None => threads.prepare_start_in_default(pid),
-            set => threads.prepare_bind_set(pid, None, set).map(|change| change.map(drop)),
+            set => threads.prepare_bind_set(pid, None, set.copied()).map(|change| change.map(drop)),
         }
     }
 }
 
-impl Bond for CpuId {
-    const NOUN: &'static str = "processor";
-    const PLACE: &'static str = "on processor";
+impl Bond for CpuSet {
+    type Part = CpuId;
+    const PLACE: &'static str = "on";
     const KEY: &'static str = "processor";
 
     fn of(lwp: &LwpStatus) -> Option<Self> {
-        lwp.cpu
+        Some(lwp.cpus.clone()).filter(|cpus| !cpus.is_empty())
     }
 
-    fn is_subject(self, subject: &Subject) -> bool {
-        *subject == Subject::Processor(self)
+    fn noun(&self) -> &'static str {
+        if self.len() > 1 { "processors" } else { "processor" }
+    }
+
+    fn has(&self, cpu: CpuId) -> bool {
+        self.contains(cpu)
+    }
+
+    fn subject(&self, subject: &Subject) -> Option<Self> {
+        match subject {
+            Subject::Processor(cpu) if self.contains(*cpu) => Some(CpuSet::from_iter([*cpu])),
+            _ => None,
+        }
+    }
+
+    fn json(&self) -> Value {
+        match self.lowest() {
+            Some(cpu) if self.len() == 1 => json!(cpu),
+            _ => self.iter().map(|cpu| json!(cpu)).collect(),
+        }
     }
 
     fn prepare(
         threads: &dyn Threads,
         pid: Pid,
         lwps: Option<&[LwpId]>,
-        to: Option<Self>,
+        to: Option<&Self>,
     ) -> Result<Change<Vec<Rebinding<Self>>>, Refusal> {
-        threads.prepare_bind_cpu(pid, lwps, to)
+        threads.prepare_bind_cpus(pid, lwps, to.unwrap_or(&CpuSet::new()))
     }
 }
 
@@ -114,9 +149,9 @@ struct Phrase {
 }
 
 impl Phrase {
-    fn new<B: Bond>(to: Option<B>) -> Phrase {
+    fn new<B: Bond>(to: Option<&B>) -> Phrase {
         match to {
-            Some(to) => Phrase { verb: "bind", suffix: format!(" to {} {to}", B::NOUN) },
+            Some(to) => Phrase { verb: "bind", suffix: format!(" to {} {to}", to.noun()) },
             None => Phrase { verb: "unbind", suffix: String::new() },
         }
     }
@@ -139,14 +174,15 @@ pub(crate) fn noun(target: &Target) -> String {
 pub fn bind<B: Bond>(
     machine: &dyn Machine,
     targets: &[Target],
-    to: Option<B>,
+    to: Option<&B>,
     changer: &mut Changer<'_>,
     ctx: &mut Ctx<'_>,
 ) -> Result<(), Failure> {
     let threads = threads(machine)?;
     let phrase = Phrase::new(to);
     for target in targets {
-        let main = phrase.about(noun(target));
+        let noun = noun(target);
+        let main = phrase.about(&noun);
         let lwps = match chosen(threads, target, &main) {
             Ok(lwps) => lwps,
             Err(complaint) => {
@@ -154,9 +190,9 @@ pub fn bind<B: Bond>(
                 continue;
             }
         };
-        if let Some(done) = rebind(threads, target.pid, lwps.as_deref(), to, &main, changer, ctx) {
+        if let Some(done) = rebind(threads, target.pid, lwps.as_deref(), to, &noun, changer, ctx) {
             for r in &done {
-                let line = listing::rebound(r.pid, r.lwp, r.from, r.to);
+                let line = listing::rebound(r.pid, r.lwp, r.from.as_ref(), r.to.as_ref());
                 changer.report(ctx, Some(line), json_of(r));
             }
         }
@@ -168,17 +204,17 @@ fn rebind<B: Bond>(
     threads: &dyn Threads,
     pid: Pid,
     lwps: Option<&[LwpId]>,
-    to: Option<B>,
-    main: &str,
+    to: Option<&B>,
+    noun: &str,
     changer: &mut Changer<'_>,
     ctx: &mut Ctx<'_>,
 ) -> Option<Vec<Rebinding<B>>> {
     let phrase = Phrase::new(to);
+    let main = phrase.about(noun);
     let names = |subject: &Subject| match subject {
-        Subject::Process(p) if *p == pid => Some(main.to_owned()),
+        Subject::Process(p) if *p == pid => Some(main.clone()),
         Subject::Thread(lwp) => Some(phrase.about(format_args!("thread {lwp}"))),
-        subject if to.is_some_and(|to| to.is_subject(subject)) => Some(main.to_owned()),
-        _ => None,
+        subject => to?.subject(subject).map(|part| Phrase::new(Some(&part)).about(noun)),
     };
     let made = B::prepare(threads, pid, lwps, to).and_then(|change| changer.make(ctx, change));
     // A machine that stumbled over a process which exits at that moment can only name what it stumbled over.
@@ -188,11 +224,12 @@ fn rebind<B: Bond>(
         }
         _ => refusal,
     });
-    changer.unless_refused(ctx, main, names, made)
+    changer.unless_refused(ctx, &main, names, made)
 }
 
 fn json_of<B: Bond>(r: &Rebinding<B>) -> Value {
-    json!({ "pid": r.pid, "lwp": r.lwp, "bound": B::KEY, "from": r.from, "to": r.to })
+    let (from, to) = (r.from.as_ref().map(B::json), r.to.as_ref().map(B::json));
+    json!({ "pid": r.pid, "lwp": r.lwp, "bound": B::KEY, "from": from, "to": to })
 }
 
 /// The threads that a target names; none when it names the process.
@@ -219,12 +256,14 @@ fn same_process(target: &Target, main: &str) -> impl Fn(&Subject) -> Option<Stri
 /// [`Failure`] when the machine has no bindings, or they cannot be read.
 pub fn unbind_all<B: Bond>(
     machine: &dyn Machine,
-    from: Option<&[B]>,
+    from: Option<&[B::Part]>,
     changer: &mut Changer<'_>,
     ctx: &mut Ctx<'_>,
 ) -> Result<(), Failure> {
     let threads = threads(machine)?;
-    let affected = |s: &LwpStatus| B::of(s).is_some_and(|to| from.is_none_or(|from| from.contains(&to)));
+    let affected = |s: &LwpStatus| {
+        B::of(s).is_some_and(|to| from.is_none_or(|from| from.iter().any(|part| to.has(*part))))
+    };
     let mut bound: BTreeMap<Pid, Vec<LwpId>> = BTreeMap::new();
     for status in read("bindings", threads.bound())?.iter().filter(|s| affected(s)) {
         bound.entry(status.lwp.pid).or_default().push(status.lwp.lwp);
@@ -232,9 +271,9 @@ pub fn unbind_all<B: Bond>(
     for (pid, lwps) in bound {
         // A process that is bound as a whole is unbound as a whole: not every machine binds single threads.
         let whole = threads.lwps(pid).is_ok_and(|all| all.len() == lwps.len());
-        let main = format!("unbind process {pid}");
+        let noun = format!("process {pid}");
         let some = if whole { None } else { Some(lwps.as_slice()) };
-        if let Some(done) = rebind::<B>(threads, pid, some, None, &main, changer, ctx) {
+        if let Some(done) = rebind::<B>(threads, pid, some, None, &noun, changer, ctx) {
             for r in &done {
                 changer.report(ctx, None, json_of(r));
             }
@@ -252,12 +291,12 @@ struct Answer<B> {
 
 fn show<B: Bond>(answers: &[Answer<B>], json: bool, ctx: &mut Ctx<'_>) {
     if json {
-        let one = |a: &Answer<B>| json!({ "pid": a.pid, "lwp": a.lwp, B::KEY: a.to });
+        let one = |a: &Answer<B>| json!({ "pid": a.pid, "lwp": a.lwp, B::KEY: a.to.as_ref().map(B::json) });
         let bindings: Vec<Value> = answers.iter().map(one).collect();
         ctx.json(&json!({ "bindings": bindings }));
     } else {
         for a in answers {
-            ctx.out.line(listing::bound(a.pid, a.lwp, a.to));
+            ctx.out.line(listing::bound(a.pid, a.lwp, a.to.as_ref()));
         }
     }
 }
@@ -318,7 +357,7 @@ fn query_one<B: Bond>(threads: &dyn Threads, target: &Target) -> Result<Vec<Answ
 /// [`Failure`] when the machine has no bindings, or they cannot be read.
 pub fn query_lwps<B: Bond>(
     machine: &dyn Machine,
-    to: Option<&[B]>,
+    to: Option<&[B::Part]>,
     json: bool,
     ctx: &mut Ctx<'_>,
 ) -> Result<(), Failure> {
@@ -326,7 +365,10 @@ pub fn query_lwps<B: Bond>(
     let mut single: BTreeMap<Pid, bool> = BTreeMap::new();
     let mut answers = Vec::new();
     for status in read("bindings", threads.bound())? {
-        let Some(bond) = B::of(&status).filter(|b| to.is_none_or(|to| to.contains(b))) else { continue };
+        let Some(bond) = B::of(&status).filter(|b| to.is_none_or(|to| to.iter().any(|part| b.has(*part))))
+        else {
+            continue;
+        };
         let Lwp { pid, lwp } = status.lwp;
         // A process with a single thread is shown as the process. One that just exited counts as such.
         let only = *single.entry(pid).or_insert_with(|| threads.lwps(pid).map_or(true, |all| all.len() == 1));
@@ -344,7 +386,7 @@ pub fn query_lwps<B: Bond>(
 pub fn execute<B: Bond>(
     session: &Session,
     start: &Start,
-    to: Option<B>,
+    to: Option<&B>,
     mut changer: Changer<'_>,
     ctx: &mut Ctx<'_>,
 ) -> Result<Exit, Failure> {
@@ -353,11 +395,11 @@ pub fn execute<B: Bond>(
     let begun = start.begin(session);
     let pid = begun.pid;
     let main = match to {
-        Some(to) => format!("execute {name} {} {to}", B::PLACE),
+        Some(to) => format!("execute {name} {} {} {to}", B::PLACE, to.noun()),
         None => format!("execute {name} in the default set"),
     };
     let names = |subject: &Subject| {
-        let ours = *subject == Subject::Process(pid) || to.is_some_and(|to| to.is_subject(subject));
+        let ours = *subject == Subject::Process(pid) || to.is_some_and(|to| to.subject(subject).is_some());
         ours.then(|| main.clone())
     };
     let bound = changer.attempt(ctx, &main, names, B::prepare_start(threads, pid, to)).is_some();

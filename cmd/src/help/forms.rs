@@ -114,7 +114,7 @@ mod tests {
     fn a_mistake_shows_the_form_that_it_is_about() {
         assert_eq!(shown("psrset", "-a"), ["-a [-F] [--whole-cores] processor_set processor ..."]);
         assert_eq!(shown("psrset", "-b -z web 1 204"), ["-b -z zone processor_set"]);
-        assert_eq!(shown("psrset", "-dF 1"), ["-d processor_set ..."]);
+        assert_eq!(shown("psrset", "-dF 1"), ["-d [-F] processor_set ..."]);
         assert_eq!(shown("psrset", "--mems"), ["--mems local|all|lgroups processor_set ..."]);
         assert_eq!(shown("pbind", "-b 1 -u 204"), ["-b processor pid[/lwps] ...", "-u pid[/lwps] ..."]);
         assert_eq!(shown("umem", "whatis 7"), ["whatis pid | core address ..."]);

@@ -7,7 +7,7 @@ use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use millpond_machine::facets::{LatencyProbe, Place, PlacePlan};
 use millpond_machine::{Machine, Subject};
-use millpond_model::{CpuId, LgrpId, Pid, PsetId, State};
+use millpond_model::{CpuId, CpuSet, LgrpId, Pid, PsetId, State};
 use millpond_session::own_pid;
 use std::collections::BTreeMap;
 
@@ -105,7 +105,10 @@ pub(super) fn bind(
     let threads = facet("bindings", machine.threads())?;
     if set.is_default() {
         let what = format!("bind the thread that measures to processor {cpu}");
-        return change(machine, ctx, &what, || threads.prepare_bind_cpu(pid, None, Some(cpu))).map(drop);
+        return change(machine, ctx, &what, || {
+            threads.prepare_bind_cpus(pid, None, &CpuSet::from_iter([cpu]))
+        })
+        .map(drop);
     }
     let what = format!("bind the thread that measures to set {set}");
     change(machine, ctx, &what, || threads.prepare_bind_set(pid, None, Some(set))).map(drop)

@@ -1,9 +1,12 @@
-//! Binds processes and threads to a processor, and shows such bindings.
+//! Binds processes and threads to processors, and shows such bindings.
 //!
-//! A thread that is bound to a processor runs there and nowhere else; others may run there too (to keep them
-//! away, make a processor set: `psrset`). The processor must be on-line or no-intr, and in the set that the
-//! thread is in. Children and new threads inherit the binding, and it survives exec. It keeps the processor
-//! from going off-line and from changing sets, unless by force (`psradm -F`, `psrset -F`), which ends it.
+//! A thread that is bound to a processor runs there and nowhere else, one that is bound to several (`-c`) on any of these;
+//! others may run there too (to keep them away, make a processor set: `psrset`). The processors must be on-line or no-intr, and
+//! in the set that the thread is in. Children and new threads inherit the binding, and it survives exec. It keeps each of its
+//! processors from going off-line and from changing sets, unless by force (`psradm -F`, `psrset -F`), which ends it.
+//!
+//! On a Linux machine a binding is an affinity mask. A mask of one processor is a binding, whichever program set it. A mask of
+//! several is one where `pbind -c` set it, and in new threads and children of such a thread while that thread lives.
 //!
 //! A process is named by its number; some of its threads by their numbers after a slash: `204/3`, `204/1-4`,
 //! `204/-4` (up to 4), `204/4-` (from 4 on), and lists of these separated by commas. On a Linux machine the
@@ -12,12 +15,13 @@
 //! # Options
 //!
 //! ```text
-//! -b PROCESSOR PID[/LWPS] ...      bind
+//! -b PROCESSOR PID[/LWPS] ...      bind to one processor
+//! -c PROCESSORS PID[/LWPS] ...     bind to one or more: a list such as 1-3,5
 //! -u PID[/LWPS] ...                unbind
 //! -U [PROCESSOR ...]               unbind all threads that are bound (to one of these)
 //! -q [PID[/LWPS] ...]              show the binding of each; without operands, all that are bound (the default)
 //! -Q [PROCESSOR ...]               show all threads that are bound (to one of these)
-//! -e PROCESSOR COMMAND [ARG ...]   bind this process, then become COMMAND
+//! -e PROCESSORS COMMAND [ARG ...]  bind this process, then become COMMAND
 //! ```
 //!
 //! On a simulated machine COMMAND is a workload (`millpond sim` lists them), which becomes a process there.
@@ -25,14 +29,17 @@
 //! ```text
 //! $ pbind -b 2 204
 //! process id 204: was not bound, now 2
+//! $ pbind -c 1-3,5 204
+//! process id 204: was 2, now 1-3,5
 //! $ pbind -q 204
-//! process id 204: 2
+//! process id 204: 1-3,5
 //! ```
 //!
 //! # JSON
 //!
 //! ```text
 //! -q, -Q: {"bindings":[{"lwp":null,"pid":204,"processor":2}]}
+//!         with several, "processor":[1,2,3,5]
 //! changes: {"changes":[{"bound":"processor","from":null,"lwp":null,"pid":204,"to":2}],"notes":[],
 //!           "refused":[{"hint":null,"reason":"there is no such process","what":"bind process 9 to processor 2"}]}
 //! --dry-run: {"dry_run":true,"notes":[],"operations":[{"steps":[…],"what":"…"}],"refused":[]}
@@ -53,21 +60,22 @@ use crate::operands;
 use crate::start::Start;
 use millpond_formats::CpuOperand;
 use millpond_machine::Machine;
-use millpond_model::CpuId;
+use millpond_model::{CpuId, CpuSet};
 
 pub(crate) const COMMAND: Command = Command {
     name: "pbind",
     applet: true,
-    summary: "bind processes and threads to a processor",
+    summary: "bind processes and threads to processors",
     usage: &[
         "-b processor pid[/lwps] ...",
+        "-c processors pid[/lwps] ...",
         "-u pid[/lwps] ...",
         "-U [processor ...]",
         "[-q] [pid[/lwps] ...]",
         "-Q [processor ...]",
-        "-e processor command [argument ...]",
+        "-e processors command [argument ...]",
     ],
-    letters: "b:e:qQuU",
+    letters: "b:c:e:qQuU",
     longs: &[],
     source: include_str!("mod.rs"),
     run,
@@ -77,26 +85,36 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let mut letters: Vec<char> = parsed.letters().collect();
     letters.dedup();
     if letters.len() > 1 {
-        return Err(Failure::Usage("options -b, -e, -q, -Q, -u and -U are mutually exclusive".into()));
+        return Err(Failure::Usage("options -b, -c, -e, -q, -Q, -u and -U are mutually exclusive".into()));
     }
     let words = parsed.words();
-    let processor = parsed.value('b').or_else(|| parsed.value('e'));
-    let processor = processor.map(|word| operands::cpu(&word)).transpose()?;
+    let to = Place::of(parsed)?;
     match letters.first() {
-        Some('b' | 'u') if words.is_empty() => Err(Failure::Usage("must specify at least one pid".into())),
+        Some('b' | 'c' | 'u') if words.is_empty() => {
+            Err(Failure::Usage("must specify at least one pid".into()))
+        }
         Some('e') if words.is_empty() => Err(Failure::Usage("must specify command".into())),
-        Some('b' | 'u') => {
+        Some('b' | 'c' | 'u') => {
             let targets = operands::targets(&words)?;
             let session = ctx.changing(&parsed.common)?;
             let mut changer = Changer::open(session.machine(), &parsed.common, ctx)?;
-            bindings::bind(session.machine(), &targets, processor, &mut changer, ctx)?;
+            match to.on(session.machine())? {
+                Ok(to) => bindings::bind(session.machine(), &targets, to.as_ref(), &mut changer, ctx)?,
+                Err(complaint) => changer.refuse(ctx, complaint),
+            }
             Ok(changer.finish(ctx))
         }
         Some('e') => {
             let understood = |session: &_| Start::of(session, &parsed.operands);
             let (session, start) = ctx.changing_once(&parsed.common, understood)?;
-            let changer = Changer::open(session.machine(), &parsed.common, ctx)?;
-            bindings::execute(&session, &start, processor, changer, ctx)
+            let mut changer = Changer::open(session.machine(), &parsed.common, ctx)?;
+            match to.on(session.machine())? {
+                Ok(to) => bindings::execute(&session, &start, to.as_ref(), changer, ctx),
+                Err(complaint) => {
+                    changer.refuse(ctx, complaint);
+                    Ok(changer.finish(ctx))
+                }
+            }
         }
         Some('U') => {
             let operands = operands::cpus(&words)?;
@@ -104,7 +122,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
             let mut changer = Changer::open(session.machine(), &parsed.common, ctx)?;
             let (from, unknown) = existing(&operands, session.machine(), "unbind from")?;
             unknown.into_iter().for_each(|complaint| changer.refuse(ctx, complaint));
-            bindings::unbind_all(session.machine(), from.as_deref(), &mut changer, ctx)?;
+            bindings::unbind_all::<CpuSet>(session.machine(), from.as_deref(), &mut changer, ctx)?;
             Ok(changer.finish(ctx))
         }
         Some('Q') => {
@@ -112,14 +130,40 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
             let session = ctx.reading(&parsed.common)?;
             let (of, unknown) = existing(&operands, session.machine(), "query")?;
             unknown.iter().for_each(|complaint| ctx.complain(complaint));
-            bindings::query_lwps(session.machine(), of.as_deref(), parsed.common.json, ctx)?;
+            bindings::query_lwps::<CpuSet>(session.machine(), of.as_deref(), parsed.common.json, ctx)?;
             Ok(if unknown.is_empty() { Exit::DONE } else { Exit::REFUSED })
         }
         _ => {
             let targets = operands::targets(&words)?;
             let session = ctx.reading(&parsed.common)?;
-            bindings::query::<CpuId>(session.machine(), &targets, parsed.common.json, ctx)
+            bindings::query::<CpuSet>(session.machine(), &targets, parsed.common.json, ctx)
         }
+    }
+}
+
+/// The processors of `-b`, `-c` and `-e`.
+struct Place(Vec<CpuOperand>);
+
+impl Place {
+    fn of(parsed: &Parsed) -> Result<Place, Failure> {
+        if let Some(word) = parsed.value('b') {
+            return match (operands::cpu(&word), operands::cpus(std::slice::from_ref(&word))) {
+                (Ok(cpu), _) => Ok(Place(vec![CpuOperand::One(cpu)])),
+                (Err(_), Ok(several)) if !several.is_empty() => Err(Failure::Operand(format!(
+                    "-b binds to one processor, not to `{word}`: -c binds to several"
+                ))),
+                (Err(error), _) => Err(error),
+            };
+        }
+        let list = parsed.value('c').or_else(|| parsed.value('e'));
+        list.map_or(Ok(Place(Vec::new())), |word| operands::cpus(&[word]).map(Place))
+    }
+
+    /// The processors that these are on a machine; none where nothing is to be bound.
+    fn on(&self, machine: &dyn Machine) -> Result<Result<Option<CpuSet>, Complaint>, Failure> {
+        let expanded = operands::expand(&self.0, machine, |noun| format!("bind to {noun}"))?;
+        let cpus: Result<CpuSet, Complaint> = expanded.into_iter().collect();
+        Ok(cpus.map(|cpus| Some(cpus).filter(|cpus| !cpus.is_empty())))
     }
 }
 

@@ -32,7 +32,7 @@
 //!                            with -v, their modes, and what breaks them
 //! -p [PROCESSOR ...]         show the set of each processor; without operands, of all that are in one
 //! -f SET, -n SET             keep device interrupts away from the set's processors; let them come back
-//! -F                         with -c, -a, -r: unbind threads that are bound to the processors (pbind)
+//! -F                         with -c, -a, -r, -d: unbind threads that are bound to the processors (pbind)
 //! --keep-others              with -c: push nobody out
 //! --whole-cores              with -c, -a, -r: take the other strands of each processor's core, too
 //! --mems MEMORY SET ...      where the memory of what is bound to sets comes from: see below
@@ -120,7 +120,7 @@ pub(crate) const COMMAND: Command = Command {
     summary: "create processor sets, and bind processes to them",
     usage: &[
         "-c [-F] [--keep-others] [--whole-cores] [processor ...]",
-        "-d processor_set ...",
+        "-d [-F] processor_set ...",
         "-a [-F] [--whole-cores] processor_set processor ...",
         "-r [-F] [--whole-cores] processor ...",
         "-p [processor ...]",
@@ -207,8 +207,8 @@ fn operation(parsed: &Parsed) -> Result<char, Failure> {
         };
     }
     let operation = operation.unwrap_or('i');
-    if parsed.has('F') && !"car".contains(operation) {
-        return usage("-F can only be used with -c, -a or -r");
+    if parsed.has('F') && !"card".contains(operation) {
+        return usage("-F can only be used with -c, -a, -r or -d");
     }
     if parsed.has('v') && operation != 'i' {
         return usage("-v can only be used with -i");
@@ -235,7 +235,7 @@ fn bind(words: &[String], to: Option<PsetId>, parsed: &Parsed, ctx: &mut Ctx<'_>
     let targets = some(operands::targets(words)?, "must specify at least one pid")?;
     let session = ctx.changing(&parsed.common)?;
     let mut changer = Changer::open(session.machine(), &parsed.common, ctx)?;
-    bindings::bind(session.machine(), &targets, to, &mut changer, ctx)?;
+    bindings::bind(session.machine(), &targets, to.as_ref(), &mut changer, ctx)?;
     Ok(changer.finish(ctx))
 }
 
@@ -268,7 +268,7 @@ fn unbind_all(sets: &[PsetId], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exi
     let (known, unknown) = show::existing(sets, session.machine(), "unbind from")?;
     unknown.into_iter().for_each(|complaint| changer.refuse(ctx, complaint));
     let from = if sets.is_empty() { None } else { Some(known.as_slice()) };
-    bindings::unbind_all(session.machine(), from, &mut changer, ctx)?;
+    bindings::unbind_all::<PsetId>(session.machine(), from, &mut changer, ctx)?;
     Ok(changer.finish(ctx))
 }
 
@@ -285,7 +285,7 @@ fn execute(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Exit {
         let (session, start) = ctx.changing_once(&parsed.common, |session| Start::of(session, command))?;
         let changer = Changer::open(session.machine(), &parsed.common, ctx)?;
         let to = Some(set).filter(|set| !set.is_default());
-        bindings::execute(&session, &start, to, changer, ctx)
+        bindings::execute(&session, &start, to.as_ref(), changer, ctx)
     };
     match begin() {
         Ok(Exit::DONE) => Exit::DONE,
@@ -322,6 +322,7 @@ mod tests {
     fn one_letter_says_what_is_done_and_others_modify_it() {
         assert_eq!(letters("-cF 1"), Ok('c'));
         assert_eq!(letters("-Fa 1 2"), Ok('a'));
+        assert_eq!(letters("-dF 1"), Ok('d'));
         assert_eq!(letters("-c --keep-others"), Ok('c'));
         assert_eq!(letters("-b -z web 1"), Ok('b'));
         assert_eq!(letters("--mems local 1"), Ok(MEMORY));
@@ -336,8 +337,8 @@ mod tests {
         refused("-z web -b 1", "-z can only be used after -b");
         refused("-u -z web", "-z can only be used after -b");
         refused("-b -z web -z db 1", "-z can only be specified once");
-        refused("-dF 1", "-F can only be used with -c, -a or -r");
-        refused("-F", "-F can only be used with -c, -a or -r");
+        refused("-bF 1 204", "-F can only be used with -c, -a, -r or -d");
+        refused("-F", "-F can only be used with -c, -a, -r or -d");
         refused("-cv 1", "-v can only be used with -i");
         refused("-a --keep-others 1 2", "--keep-others can only be used with -c");
     }

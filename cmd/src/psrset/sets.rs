@@ -2,6 +2,7 @@
 
 use super::cores;
 use crate::args::Parsed;
+use crate::bindings;
 use crate::change::Changer;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
@@ -10,7 +11,7 @@ use crate::psradm::phrase;
 use millpond_formats::psrset as listing;
 use millpond_machine::facets::{CreateOptions, Move};
 use millpond_machine::{Machine, Psets, Reason, Refusal, Subject};
-use millpond_model::{CpuId, PsetId, State};
+use millpond_model::{CpuId, CpuSet, PsetId, State};
 use serde_json::json;
 
 /// The sets facet, or why it is not there.
@@ -99,7 +100,7 @@ pub(super) fn number(set: PsetId) -> Option<PsetId> {
     Some(set).filter(|set| !set.is_default())
 }
 
-/// `-d`: each set is an operation of its own.
+/// `-d`: each set is an operation of its own; with `-F`, threads that are bound to its processors are unbound before it.
 pub(super) fn destroy(sets: &[PsetId], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let session = ctx.changing(&parsed.common)?;
     let psets = psets(session.machine())?;
@@ -107,6 +108,11 @@ pub(super) fn destroy(sets: &[PsetId], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Re
     for &set in sets {
         let main = format!("remove processor set {set}");
         let names = |subject: &Subject| (*subject == Subject::Pset(set)).then(|| main.clone());
+        if parsed.has('F') && psets.prepare_destroy(set).is_ok() {
+            let sets = read("processor sets", psets.list())?;
+            let members = sets.into_iter().find(|s| s.id == set).map(|s| s.members).unwrap_or_default();
+            bindings::unbind_all::<CpuSet>(session.machine(), Some(&members), &mut changer, ctx)?;
+        }
         if changer.attempt(ctx, &main, names, psets.prepare_destroy(set)).is_some() {
             changer.report(ctx, Some(listing::removed(set)), json!({ "removed": set }));
         }

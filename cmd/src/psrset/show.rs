@@ -127,7 +127,7 @@ pub(super) fn bound(sets: &[PsetId], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Resu
     let (known, unknown) = existing(sets, session.machine(), "query")?;
     unknown.iter().for_each(|complaint| ctx.complain(complaint));
     let of = if sets.is_empty() { None } else { Some(known.as_slice()) };
-    bindings::query_lwps(session.machine(), of, parsed.common.json, ctx)?;
+    bindings::query_lwps::<PsetId>(session.machine(), of, parsed.common.json, ctx)?;
     Ok(if unknown.is_empty() { Exit::DONE } else { Exit::REFUSED })
 }
 

@@ -4,9 +4,9 @@
 //! before a plan squeezes a thread whose mask is narrower, the mask is noted as a baseline, and whenever the
 //! machine settles each noted mask is put back as far as the cpuset allows, and forgotten once it is whole.
 //! Our own bindings are masks too; what they are is then kept in a record `bind.TID.START`, since the mask
-//! itself may be gone.
+//! itself may be gone. (On every kernel there is such a record of a binding to several processors: their mask could be anybody's.)
 //!
-//! Since 6.2 the kernel does all of this by itself, and nothing here takes a step.
+//! Since 6.2 the kernel does all else by itself, and nothing else here takes a step.
 
 use crate::knob::{LinuxKnob, TaskId, Tree};
 use crate::os::knob_error;
@@ -37,14 +37,31 @@ impl LinuxMachine {
         self.journal.baseline(&LinuxKnob::Mask(task).knob()).is_some()
     }
 
-    /// The steps that keep a binding of ours in mind; `None` for one that ends.
-    pub(crate) fn remember_binding(&self, task: TaskId, cpu: Option<String>) -> Vec<Step> {
-        if !self.forgets_masks() {
-            return Vec::new();
-        }
+    /// The steps that keep a binding of ours in mind; no processors for one that ends. One to a single processor is
+    /// seen by its mask where the kernel keeps masks.
+    pub(crate) fn remember_binding(&self, task: TaskId, to: &CpuSet) -> Vec<Step> {
+        let is_seen = to.is_empty() || (to.len() == 1 && !self.forgets_masks());
+        let after = (!is_seen).then(|| to.to_string());
         let name = bind_record(task);
         let before = self.os.root.read(&self.os.record_file(&name)).ok().flatten();
-        if before == cpu { Vec::new() } else { vec![Step::new(LinuxKnob::Record(name).knob(), before, cpu)] }
+        if before == after {
+            return Vec::new();
+        }
+        vec![Step::new(LinuxKnob::Record(name).knob(), before, after)]
+    }
+
+    /// What a thread is bound to by us, as far as that is kept beside its mask.
+    pub(crate) fn bound_to(&self, task: TaskId) -> Option<CpuSet> {
+        let text = self.os.root.read(&self.os.record_file(&bind_record(task))).ok()??;
+        text.parse().ok()
+    }
+
+    /// The lists of several processors that we bound threads to. New threads and children of these have the same masks.
+    pub(crate) fn bound_lists(&self) -> BTreeSet<CpuSet> {
+        let names = self.os.root.names(&self.os.record_file("")).unwrap_or_default();
+        let records = names.iter().filter(|name| name.starts_with("bind."));
+        let read = |name: &String| self.os.root.read(&self.os.record_file(name)).ok()??.parse().ok();
+        records.filter_map(read).filter(|list: &CpuSet| list.len() > 1).collect()
     }
 
     /// Whether a mask that is put back now would be whole, so that its baseline can be forgotten.

@@ -3,7 +3,8 @@
 use crate::knob::TaskId;
 use crate::{Os, is_gone};
 use millpond_machine::{Reason, Refusal, Subject};
-use millpond_model::{Pid, printable};
+use millpond_model::{CpuSet, Pid, printable};
+use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 
@@ -152,10 +153,11 @@ impl Os {
         Ok(found)
     }
 
-    /// Whether a thread's mask may hold one processor only: `false` where the kernel says at once that it holds more.
+    /// Whether a thread's mask may hold one processor only, or be one of `lists`: `false` where the kernel says at once that it is not.
     #[must_use]
-    pub fn may_have_one_processor(&self, tid: u32) -> bool {
-        !self.root.live || crate::affinity::get(tid, self.width()).is_ok_and(|mask| mask.len() == 1)
+    pub fn may_be_bound(&self, tid: u32, lists: &BTreeSet<CpuSet>) -> bool {
+        let may = |mask: CpuSet| mask.len() == 1 || lists.contains(&mask);
+        !self.root.live || crate::affinity::get(tid, self.width()).is_ok_and(may)
     }
 
     /// The process that a thread belongs to.

@@ -132,7 +132,7 @@ impl LinuxMachine {
         cpu: CpuId,
         forced: bool,
     ) -> Result<Vec<Step>, Refusal> {
-        let bound: Vec<Lwp> = bound.iter().filter(|t| t.cpu == Some(cpu)).map(|t| t.lwp).collect();
+        let bound: Vec<Lwp> = bound.iter().filter(|t| t.cpus.contains(cpu)).map(|t| t.lwp).collect();
         if bound.is_empty() {
             return Ok(Vec::new());
         }
@@ -142,7 +142,7 @@ impl LinuxMachine {
         }
         let mut steps = Vec::new();
         for lwp in bound {
-            let change = self.prepare_bind_cpu(lwp.pid, Some(&[lwp.lwp]), None)?;
+            let change = self.prepare_bind_cpus(lwp.pid, Some(&[lwp.lwp]), &CpuSet::new())?;
             steps.extend(change.steps.into_iter().map(Step::tolerant));
         }
         Ok(steps)

@@ -14,10 +14,10 @@ use std::collections::BTreeSet;
 
 impl LinuxMachine {
     /// The value of a mask knob. The kernel cannot tell "no mask" from "a mask of the whole cpuset"; what
-    /// equals the cpuset is taken for none, except for our own binding in a cpuset of one processor.
+    /// equals the cpuset is taken for none, except for our own binding to all processors of a cpuset.
     pub(crate) fn mask_value(&self, task: TaskId) -> Result<Value, KnobError> {
         let mask = self.os.mask(task)?;
-        let ours = mask.len() == 1 && self.is_ours(task);
+        let ours = (mask.len() == 1 || self.bound_to(task).is_some()) && self.is_ours(task);
         if !ours && mask == self.cpuset_of(task)? {
             return Ok(ALL.to_owned());
         }
@@ -100,8 +100,8 @@ impl LinuxMachine {
         inside: &dyn Fn(&CpuId) -> bool,
         set: PsetId,
     ) -> Result<(), Refusal> {
-        let bound = tasks.iter().filter_map(|(task, _)| self.status(*task).ok()?.cpu);
-        match bound.into_iter().find(|cpu| !inside(cpu)) {
+        let bound = tasks.iter().filter_map(|(task, _)| self.status(*task).ok()).map(|status| status.cpus);
+        match bound.into_iter().find_map(|cpus| cpus.iter().find(|cpu| !inside(cpu))) {
             None => Ok(()),
             Some(cpu) => {
                 let refusal = Refusal::new(Subject::Process(pid), Reason::BoundElsewhere { cpu, set });
@@ -110,12 +110,13 @@ impl LinuxMachine {
         }
     }
 
-    /// The threads that are bound to a processor, whoever bound them; except our own, which ends with the command.
+    /// The threads that are bound to processors, whoever bound them; except our own, which ends with the command.
     pub(crate) fn bound_to_processors(&self) -> Result<Vec<LwpStatus>, Refusal> {
         let own = Pid(std::process::id());
         let live = self.os.root.live;
         let bound = self.bound()?.into_iter();
-        Ok(bound.filter(|t| t.cpu.is_some() && !(live && t.lwp.pid == own)).collect())
+        let own_one = |t: &LwpStatus| live && t.lwp.pid == own;
+        Ok(bound.filter(|t| !t.cpus.is_empty()).filter(|t| !own_one(t)).collect())
     }
 
     /// Whether a mask of one processor is a binding: it is where the thread's set has more of them, whoever
@@ -130,6 +131,11 @@ impl LinuxMachine {
         Ok(self.is_ours(task) || self.cpuset_of(task)?.len() > 1)
     }
 
+    /// Whether a mask of several processors came from a thread that we bound to them. It is one only where the cpuset has more.
+    fn is_heir(&self, task: TaskId, mask: &CpuSet) -> Result<bool, KnobError> {
+        Ok(self.bound_lists().contains(mask) && *mask != self.cpuset_of(task)?)
+    }
+
     /// Notes of the bindings that nobody will see any more because their set is left with one processor: those
     /// that were inherited, and those that others made. Remembered, they are seen. Those to a processor that leaves end.
     pub(crate) fn adopted(
@@ -139,11 +145,11 @@ impl LinuxMachine {
         leaving: &CpuSet,
     ) -> Vec<Step> {
         let mut notes = Vec::new();
-        let stays = |t: &&LwpStatus| t.cpu.is_none_or(|cpu| !leaving.contains(cpu));
+        let stays = |t: &&LwpStatus| t.cpus.is_disjoint(leaving);
         for thread in bound.iter().filter(|t| left_with_one.contains(&t.set)).filter(stays) {
             let Ok((task, _)) = self.os.identify(thread.lwp.pid, Some(thread.lwp.lwp.0)) else { continue };
             let knob = LinuxKnob::Mask(task).knob();
-            notes.extend(self.remember_binding(task, thread.cpu.map(|cpu| cpu.to_string())));
+            notes.extend(self.remember_binding(task, &thread.cpus));
             notes.extend(self.note_of_freedom(&knob));
         }
         notes
@@ -175,30 +181,31 @@ impl LinuxMachine {
         (!is_known).then(|| Step::new(knob.clone(), all.clone(), all).keeping())
     }
 
-    /// The steps that bind one thread to a processor, or unbind it.
+    /// The steps that bind one thread to processors, or unbind it.
     fn rebinding_steps(
         &self,
         task: TaskId,
         status: &LwpStatus,
         set: Option<&Pset>,
-        to: Option<CpuId>,
+        to: &CpuSet,
     ) -> Result<Vec<Step>, KnobError> {
         let knob = LinuxKnob::Mask(task).knob();
         let before = self.mask_value(task)?;
-        let mut steps = self.remember_binding(task, to.map(|cpu| cpu.to_string()));
-        if let Some(cpu) = to {
-            let after = cpu.to_string();
-            if status.cpu.is_some() {
+        let mut steps = self.remember_binding(task, to);
+        if !to.is_empty() {
+            let after = to.to_string();
+            if !status.cpus.is_empty() {
                 // Bound already, by inheritance or by somebody else: what unbinding leads back to is no
                 // binding, not that one.
                 steps.extend(self.note_of_freedom(&knob));
             }
-            if before != after {
+            if before != after || to.len() > 1 {
+                // A mask of somebody else's that is the same is what unbinding leads back to.
                 steps.push(Step::new(knob, Some(before), Some(after)).keeping());
             }
             return Ok(steps);
         }
-        if status.cpu.is_none() {
+        if status.cpus.is_empty() {
             return Ok(steps);
         }
         if self.is_cooperative(status.set) {
@@ -225,18 +232,22 @@ impl LinuxMachine {
             self.set_without_rights(task.pid, place.as_deref())
         };
         let allowed = self.os.mask(task)?;
-        let cpu = if allowed.len() == 1 && self.is_binding(task)? { allowed.lowest() } else { None };
+        let bound = match allowed.len() {
+            1 => self.is_binding(task)?,
+            _ => self.bound_to(task).is_some() || self.is_heir(task, &allowed)?,
+        };
+        let cpus = if bound { allowed.clone() } else { CpuSet::new() };
         let lwp = Lwp { pid: Pid(task.pid), lwp: LwpId(task.leader()) };
-        Ok(LwpStatus { lwp, set, cpu, allowed })
+        Ok(LwpStatus { lwp, set, cpus, allowed })
     }
 }
 
 fn is_bound(thread: &LwpStatus) -> bool {
-    thread.cpu.is_some() || !thread.set.is_default()
+    !thread.cpus.is_empty() || !thread.set.is_default()
 }
 
 /// One line of the outcome: for the process as a whole where all its threads were meant.
-fn rebindings<T: Copy + PartialEq>(
+fn rebindings<T: Clone>(
     pid: Pid,
     whole: bool,
     from: &[(TaskId, Option<T>)],
@@ -244,10 +255,16 @@ fn rebindings<T: Copy + PartialEq>(
 ) -> Vec<Rebinding<T>> {
     if whole {
         // As on Solaris, any bound thread stands for the process.
-        let from = from.iter().find_map(|(_, f)| *f);
+        let from = from.iter().find_map(|(_, f)| f.clone());
         return vec![Rebinding { pid, lwp: None, from, to }];
     }
-    from.iter().map(|(t, f)| Rebinding { pid, lwp: Some(LwpId(t.leader())), from: *f, to }).collect()
+    let one = |(task, from): &(TaskId, Option<T>)| Rebinding {
+        pid,
+        lwp: Some(LwpId(task.leader())),
+        from: from.clone(),
+        to: to.clone(),
+    };
+    from.iter().map(one).collect()
 }
 
 impl Threads for LinuxMachine {
@@ -278,7 +295,7 @@ impl Threads for LinuxMachine {
             }
         }
         if leader.kernel {
-            lwps.iter_mut().for_each(|l| l.cpu = None);
+            lwps.iter_mut().for_each(|l| l.cpus = CpuSet::new());
         }
         Ok(lwps)
     }
@@ -286,12 +303,13 @@ impl Threads for LinuxMachine {
     fn bound(&self) -> Result<Vec<LwpStatus>, Refusal> {
         let mut bound = Vec::new();
         if self.has_cgroups() {
-            // The cgroups list all threads; and only who is in one of ours, or has a mask of one processor, can be bound.
+            // The cgroups list all threads; and only one that is in one of ours, or has a mask of one processor or of a list that
+            // we bound something to, can be bound.
+            let lists = self.bound_lists();
             let machine = |e: std::io::Error| Refusal::operation(Reason::Machine(e.to_string()));
             for (path, tids) in self.os.threads_by_group().map_err(machine)? {
                 let in_set = names::owner(&path).is_some_and(|set| !set.is_default());
-                let candidates =
-                    tids.into_iter().filter(|tid| in_set || self.os.may_have_one_processor(*tid));
+                let candidates = tids.into_iter().filter(|tid| in_set || self.os.may_be_bound(*tid, &lists));
                 bound.extend(candidates.filter_map(|tid| self.bound_thread(tid)));
             }
             bound.sort_by_key(|l| l.lwp);
@@ -391,23 +409,21 @@ impl Threads for LinuxMachine {
         Ok(Change::new(format!("start process {pid} in the default set"), steps, ()))
     }
 
-    fn prepare_bind_cpu(
+    fn prepare_bind_cpus(
         &self,
         pid: Pid,
         lwps: Option<&[LwpId]>,
-        to: Option<CpuId>,
-    ) -> Result<Change<Vec<Rebinding<CpuId>>>, Refusal> {
+        to: &CpuSet,
+    ) -> Result<Change<Vec<Rebinding<CpuSet>>>, Refusal> {
         let tasks = self.selected(pid, lwps)?;
-        if let Some(cpu) = to {
-            self.check_active(cpu)?;
-        }
+        to.iter().try_for_each(|cpu| self.check_active(cpu))?;
         let sets = Psets::list(self)?;
         let mut from = Vec::new();
         let mut steps = Vec::new();
         for (task, _) in &tasks {
             let gone = |_| Refusal::new(Subject::Process(pid), Reason::ExitedMeanwhile);
             let status = self.status(*task).map_err(gone)?;
-            if let Some(cpu) = to {
+            for cpu in to.iter() {
                 let of = sets.iter().find(|s| s.members.contains(&cpu)).map_or(PsetId::DEFAULT, |s| s.id);
                 if of != status.set {
                     let reason = Reason::ProcessorInOtherPset { cpu, of, thread: status.set };
@@ -416,16 +432,17 @@ impl Threads for LinuxMachine {
             }
             let set = sets.iter().find(|s| s.id == status.set);
             steps.extend(self.rebinding_steps(*task, &status, set, to).map_err(gone)?);
-            from.push((*task, status.cpu));
+            from.push((*task, Some(status.cpus).filter(|cpus| !cpus.is_empty())));
         }
         if lwps.is_none() {
             steps.iter_mut().for_each(|s| s.may_refuse |= tasks.len() > 1);
         }
-        let outcome = rebindings(pid, lwps.is_none(), &from, to);
-        let what = match to {
-            Some(cpu) => format!("bind process {pid} to processor {cpu}"),
-            None => format!("unbind process {pid} from its processor"),
+        let bound = Some(to.clone()).filter(|to| !to.is_empty());
+        let what = match &bound {
+            Some(to) => format!("bind process {pid} to processors {to}"),
+            None => format!("unbind process {pid} from its processors"),
         };
+        let outcome = rebindings(pid, lwps.is_none(), &from, bound);
         Ok(Change::new(what, steps, outcome))
     }
 }

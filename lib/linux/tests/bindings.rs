@@ -5,9 +5,9 @@
 mod common;
 
 use common::HandMade;
-use common::commands::{EXCLUSIVE, SHARED, bind, bind_cpu, cpus, create, destroy};
+use common::commands::{EXCLUSIVE, SHARED, bind, bind_cpu, bind_cpus, cpus, create, destroy};
 use millpond_machine::{Knob, Knobs, Machine, Reason, Writer, is_at_rest};
-use millpond_model::{CpuId, Pid, PsetId, State};
+use millpond_model::{CpuId, CpuSet, Pid, PsetId, State};
 
 #[test]
 fn who_is_bound_to_a_processor_of_a_set_does_not_leave_the_set() {
@@ -24,7 +24,7 @@ fn who_is_bound_to_a_processor_of_a_set_does_not_leave_the_set() {
         bind_cpu(&machine, 20, None).unwrap();
         bind(&machine, 20, None).unwrap();
         let thread = &machine.threads().unwrap().lwps(Pid(20)).unwrap()[0];
-        assert_eq!((thread.set, thread.cpu), (PsetId::DEFAULT, None));
+        assert_eq!((thread.set, thread.cpus.is_empty()), (PsetId::DEFAULT, true));
     }
 }
 
@@ -56,7 +56,7 @@ fn a_binding_that_force_breaks_is_not_seen_again_where_one_processor_is_left() {
         let change = machine.psets().unwrap().prepare_create(&cpus(&[0, 1, 3]), EXCLUSIVE, true).unwrap();
         writer.commit(change).unwrap();
         for pid in [103, 105] {
-            assert_eq!(machine.threads().unwrap().lwps(Pid(pid)).unwrap()[0].cpu, None, "{v1} {pid}");
+            assert!(machine.threads().unwrap().lwps(Pid(pid)).unwrap()[0].cpus.is_empty(), "{v1} {pid}");
         }
     }
 }
@@ -73,7 +73,7 @@ fn an_inherited_binding_is_seen_where_one_processor_is_left_and_afterwards() {
             made.born(103, 104, (103, 103));
             let seen = |when: &str| {
                 for thread in machine.threads().unwrap().lwps(Pid(103)).unwrap() {
-                    assert_eq!(thread.cpu, Some(CpuId(3)), "{when}, version 1: {v1}, {release}");
+                    assert_eq!(thread.cpus.to_string(), "3", "{when}, version 1: {v1}, {release}");
                 }
             };
             seen("before");
@@ -105,7 +105,7 @@ fn what_inherited_a_binding_and_is_unbound_stays_unbound_although_a_processor_is
             state(State::OffLine);
             made.born(104, 104, (103, 103));
             bind_cpu(&machine, 104, None).unwrap();
-            let bound = || machine.threads().unwrap().lwps(Pid(104)).unwrap()[0].cpu;
+            let bound = || machine.threads().unwrap().lwps(Pid(104)).unwrap()[0].cpus.lowest();
             assert_eq!(bound(), None, "version 1: {v1}, {release}");
             state(State::OnLine);
             assert_eq!(bound(), None, "version 1: {v1}, {release}");
@@ -133,7 +133,7 @@ fn a_binding_that_force_breaks_does_not_come_back_with_the_end_of_the_set() {
             drop(writer);
             destroy(&machine, 1).unwrap();
             for thread in machine.threads().unwrap().lwps(Pid(103)).unwrap() {
-                assert_eq!(thread.cpu, None, "version 1: {v1}, {release}, {:?}", thread.lwp);
+                assert!(thread.cpus.is_empty(), "version 1: {v1}, {release}, {:?}", thread.lwp);
             }
             assert!(machine.journal().baselines().is_empty());
         }
@@ -182,4 +182,61 @@ fn a_number_that_another_thread_has_now_is_that_of_one_that_has_ended() {
     assert_eq!(machine.ended().iter().map(|s| s.knob.0.as_str()).collect::<Vec<_>>(), ["mask:20/20@1020"]);
     Writer::open(&machine).unwrap().settle().unwrap();
     assert!(machine.ended().is_empty() && machine.journal().baselines().is_empty());
+}
+
+#[test]
+fn a_thread_is_bound_to_several_processors_by_its_mask_and_a_record() {
+    for v1 in [false, true] {
+        for release in ["6.1.0\n", "6.17.0\n"] {
+            let when = format!("version 1: {v1}, {release}");
+            let made = HandMade::new(6, v1);
+            made.file("proc/sys/kernel/osrelease", release);
+            made.process(20, &[20], "mine", 0);
+            let machine = made.machine();
+            let thread = |pid| machine.threads().unwrap().lwps(Pid(pid)).unwrap()[0].clone();
+            let (shown, allowed) =
+                (|pid| thread(pid).cpus.to_string(), |pid| thread(pid).allowed.to_string());
+            bind_cpus(&machine, 20, &[1, 2, 4]).unwrap();
+            assert_eq!(shown(20), "1-2,4", "{when}");
+            made.born(21, 21, (20, 20));
+            assert_eq!(shown(21), "1-2,4", "a child inherits it, {when}");
+            let all: Vec<_> = machine.threads().unwrap().bound().unwrap().iter().map(|t| t.lwp.pid).collect();
+            assert_eq!(all, [Pid(20), Pid(21)], "{when}");
+
+            let refusal = create(&machine, &[4], EXCLUSIVE).unwrap_err();
+            let said = refusal.to_string();
+            assert!(said.starts_with("processor 4: ") && said.contains("20/20"), "{said}, {when}");
+            assert_eq!(refusal.hint.as_deref(), Some("unbind them (pbind -u), or use -F"));
+            let writer = Writer::open(&machine).unwrap();
+            let change = machine.psets().unwrap().prepare_create(&cpus(&[4]), EXCLUSIVE, true).unwrap();
+            writer.commit(change).unwrap();
+            drop(writer);
+            for pid in [20, 21] {
+                assert_eq!((shown(pid), allowed(pid)), (String::new(), "0-3,5".to_owned()), "{when}");
+            }
+            let refusal = bind_cpus(&machine, 20, &[3, 4]).unwrap_err();
+            assert_eq!(refusal.to_string(), "process 20: processor 4 is in set 1, the thread in set 0");
+            assert!(is_at_rest(&machine).unwrap(), "{when}");
+        }
+    }
+}
+
+#[test]
+fn a_mask_of_several_processors_that_others_set_is_no_binding_and_comes_back() {
+    for release in ["6.1.0\n", "6.17.0\n"] {
+        let made = HandMade::new(6, false);
+        made.file("proc/sys/kernel/osrelease", release);
+        made.process(20, &[20], "mine", 0);
+        made.file("proc/20/task/20/mask", "1-2");
+        let machine = made.machine();
+        let thread = || machine.threads().unwrap().lwps(Pid(20)).unwrap()[0].clone();
+        let (shown, allowed) = (|| thread().cpus.to_string(), || thread().allowed.to_string());
+        assert_eq!(shown(), "");
+        for list in [&[1, 2][..], &[0, 1, 2, 3, 4, 5], &[3, 4]] {
+            bind_cpus(&machine, 20, list).unwrap();
+            assert_eq!(shown(), cpus(list).into_iter().collect::<CpuSet>().to_string(), "{release}");
+            bind_cpus(&machine, 20, &[]).unwrap();
+            assert_eq!((shown(), allowed()), (String::new(), "1-2".to_owned()), "{release} {list:?}");
+        }
+    }
 }

@@ -68,7 +68,11 @@ fn a_processor_binding_inside_a_set_ends_in_the_set() {
     bind(&machine, 20, Some(1));
     for (cpu, want) in [(Some(3), "3"), (None, "2-3")] {
         let writer = Writer::open(&machine).unwrap();
-        let change = machine.threads().unwrap().prepare_bind_cpu(Pid(20), None, cpu.map(CpuId)).unwrap();
+        let change = machine
+            .threads()
+            .unwrap()
+            .prepare_bind_cpus(Pid(20), None, &cpu.map(CpuId).into_iter().collect())
+            .unwrap();
         writer.commit(change).unwrap();
         assert_eq!(allowed(&machine, 20), want);
     }
@@ -138,8 +142,8 @@ fn without_rights_the_sets_of_the_machine_are_seen_and_left_alone() {
 
         let lwps = machine.threads().unwrap().lwps(Pid(20)).unwrap();
         assert_eq!(
-            (lwps[0].set, lwps[0].cpu),
-            (PsetId(1), None),
+            (lwps[0].set, lwps[0].cpus.is_empty()),
+            (PsetId(1), true),
             "the truth about who is in a set of the machine"
         );
         bind(&machine, 30, Some(2));

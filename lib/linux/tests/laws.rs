@@ -80,6 +80,7 @@ impl laws::Subject for Paper {
         let mut all = Abilities::all(&cpus);
         all.thread_sets = self.v1;
         all.sees_lone_heirs = false;
+        all.sees_wide_heirs = false;
         all.free_clock = false;
         // Files do not run anything, and what they say of interrupts is where these may go.
         (all.programs, all.classes, all.controls, all.prompt_interrupts) = (false, false, false, false);

@@ -140,10 +140,10 @@ impl Simulation<'_> {
             let Some(parent) = parent.and_then(|parent| s.tables.processes.get(&parent)).cloned() else {
                 return;
             };
-            let inherited = parent.lwps.values().next().copied().unwrap_or_default();
+            let inherited = parent.lwps.values().next().cloned().unwrap_or_default();
             if let Some(process) = s.tables.processes.get_mut(&pid) {
                 process.pool = parent.pool;
-                process.lwps.values_mut().for_each(|lwp| *lwp = inherited);
+                process.lwps.values_mut().for_each(|lwp| *lwp = inherited.clone());
             }
         });
         Ok(pid)

@@ -69,7 +69,7 @@ impl Draft {
     }
 
     /// Binds a thread to a processor, or to none.
-    pub fn bind_cpu(&mut self, lwp: Lwp, to: Option<Bond<CpuId>>, may_vanish: bool) -> Result<(), Refusal> {
+    pub fn bind_cpu(&mut self, lwp: Lwp, to: Option<Bond<CpuSet>>, may_vanish: bool) -> Result<(), Refusal> {
         self.step(Name::LwpCpu(lwp), Some(bond_value(to)), may_vanish)
     }
 
@@ -222,7 +222,7 @@ impl Draft {
         let bound: Vec<(Lwp, bool)> = self
             .tables
             .lwps()
-            .filter_map(|(lwp, r)| r.cpu.filter(|b| b.to == cpu).map(|b| (lwp, b.soft)))
+            .filter_map(|(lwp, r)| r.cpu.as_ref().filter(|b| b.to.contains(cpu)).map(|b| (lwp, b.soft)))
             .collect();
         let firm: Vec<Lwp> = bound.iter().filter(|(_, soft)| !soft).map(|(lwp, _)| *lwp).collect();
         if !firm.is_empty() && !forced {

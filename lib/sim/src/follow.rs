@@ -6,8 +6,8 @@ use crate::kernel::{
 };
 use crate::state::{DeviceKind, Note, SimState};
 use crate::tables::{self, ControlValues, LwpRecord, ProcessRecord, ProcessorRecord, Tables};
-use millpond_model::{CpuId, DispatchTables, Lgroup, Lwp, LwpId, Pid, PsetId, SetMemory, Topology};
-use std::collections::BTreeMap;
+use millpond_model::{CpuId, CpuSet, DispatchTables, Lgroup, Lwp, LwpId, Pid, PsetId, SetMemory, Topology};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How the processors of a topology stand, for the kernel: indices ascend with numbers.
 #[must_use]
@@ -32,30 +32,53 @@ fn index_of(topology: &Topology, cpu: CpuId) -> Option<u32> {
     u32::try_from(at).ok()
 }
 
+/// The partitions of threads that are bound to several processors: those after the last set's, one for each set and choice of its processors.
+type Choices = BTreeMap<(PsetId, CpuSet), u32>;
+
+fn choices(tables: &Tables) -> Choices {
+    let several = |record: &LwpRecord| {
+        let bond = record.cpu.as_ref().filter(|bond| bond.to.len() > 1)?;
+        Some((record.set_id(), bond.to.clone()))
+    };
+    let wanted: BTreeSet<_> = tables.lwps().filter_map(|(_, record)| several(record)).collect();
+    wanted.into_iter().zip(first_choice(tables)..).collect()
+}
+
+/// The first partition after those of the sets.
+fn first_choice(tables: &Tables) -> u32 {
+    tables.sets.keys().next_back().map_or(DEFAULT, |set| part_of(*set)).max(ASIDE) + 1
+}
+
 /// Where a thread may run, in the kernel's words.
-fn confinement(topology: &Topology, record: &LwpRecord) -> (u32, Option<u32>) {
+fn confinement(topology: &Topology, choices: &Choices, record: &LwpRecord) -> (u32, Option<u32>) {
     let part = match record.set {
         Some(set) => part_of(set.to),
         None if record.aside => ASIDE,
         None => DEFAULT,
     };
-    (part, record.cpu.and_then(|cpu| index_of(topology, cpu.to)))
+    let Some(bond) = &record.cpu else { return (part, None) };
+    match choices.get(&(record.set_id(), bond.to.clone())) {
+        Some(choice) => (*choice, None),
+        None => (part, bond.to.lowest().and_then(|cpu| index_of(topology, cpu))),
+    }
 }
 
 /// How the tables share out the processors of a topology.
-fn arrangement(topology: &Topology, tables: &Tables) -> Arrangement {
+fn arrangement(topology: &Topology, tables: &Tables, choices: &Choices) -> Arrangement {
     let places = || topology.processors().iter().map(|p| tables.processors.get(&p.id));
-    let last = tables.sets.keys().next_back().map_or(DEFAULT, |set| part_of(*set));
     let where_cpu = |wanted: &dyn Fn(PsetId) -> bool| -> Vec<u32> {
         let runs = |p: &ProcessorRecord| p.state.runs_threads() && wanted(p.set);
         (0u32..).zip(places()).filter(|(_, p)| p.is_some_and(runs)).map(|(at, _)| at).collect()
     };
     let shared = |set: PsetId| tables.sets.get(&set).is_some_and(|s| s.shared);
-    let mut parts = vec![Vec::new(); last.max(ASIDE) as usize + 1];
+    let mut parts = vec![Vec::new(); first_choice(tables) as usize + choices.len()];
     parts[DEFAULT as usize] = where_cpu(&|set| set.is_default() || shared(set));
     parts[ASIDE as usize] = where_cpu(&|set| set.is_default());
     for set in tables.sets.keys() {
         parts[part_of(*set) as usize] = where_cpu(&|other| other == *set);
+    }
+    for ((_, cpus), part) in choices {
+        parts[*part as usize] = cpus.iter().filter_map(|cpu| index_of(topology, cpu)).collect();
     }
     Arrangement { cpus: places().map(|p| p.map_or(DEFAULT, |p| part_of(p.set))).collect(), parts }
 }
@@ -66,14 +89,15 @@ impl SimState {
         if *self.kernel.tables() != self.tables.dispatch {
             self.kernel.set_tables(self.tables.dispatch.clone());
         }
-        self.kernel.arrange(&arrangement(&self.topology, &self.tables));
+        let choices = choices(&self.tables);
+        self.kernel.arrange(&arrangement(&self.topology, &self.tables, &choices));
         self.route();
-        self.place_memory();
+        self.place_memory(&choices);
         let mut ended = Vec::new();
         for (thread, lwp) in &self.threads {
             match self.tables.lwp(*lwp) {
                 Some(record) => {
-                    let (part, cpu) = confinement(&self.topology, record);
+                    let (part, cpu) = confinement(&self.topology, &choices, record);
                     self.kernel.confine(*thread, part, cpu);
                     self.kernel.prefer(*thread, record.wish);
                     self.kernel.set_params(*thread, record.class);
@@ -89,10 +113,11 @@ impl SimState {
     }
 
     /// Memory comes from where the tables let it.
-    fn place_memory(&mut self) {
+    fn place_memory(&mut self, choices: &Choices) {
         let known = self.kernel.parts();
+        let of_choice = |part: u32| choices.iter().find(|(_, p)| **p == part).map(|((set, _), _)| *set);
         for part in 0..known {
-            let set = part.checked_sub(SETS).map(PsetId);
+            let set = of_choice(part).or(part.checked_sub(SETS).map(PsetId));
             let lgroups = set.map(|set| self.memory_lgroups(set)).unwrap_or_default();
             self.kernel.confine_memory(part, &lgroups);
         }
@@ -179,7 +204,7 @@ impl SimState {
     fn born(&mut self, parent: u32, child: u32) {
         let Some(parent) = self.threads.get(&parent).copied() else { return };
         let Some(process) = self.tables.processes.get(&parent.pid) else { return };
-        let record = process.lwps.get(&parent.lwp).copied().unwrap_or_default();
+        let record = process.lwps.get(&parent.lwp).cloned().unwrap_or_default();
         let lwps = BTreeMap::from([(LwpId(1), record)]);
         let held_by = if process.controls.is_none() { process.held_by } else { Some(parent.pid) };
         let controls = ControlValues::default();
@@ -229,9 +254,10 @@ impl SimState {
     /// A process executes these programs from now on, a thread for each: in the class, with the bindings of its first thread.
     pub(crate) fn execute(&mut self, pid: Pid, programs: Vec<Program>) {
         let Some(process) = self.tables.processes.get_mut(&pid) else { return };
-        let record = process.lwps.values().next().copied().unwrap_or_default();
+        let record = process.lwps.values().next().cloned().unwrap_or_default();
         let class = record.class;
-        process.lwps = programs.iter().zip((1u32..).map(LwpId)).map(|(_, lwp)| (lwp, record)).collect();
+        process.lwps =
+            programs.iter().zip((1u32..).map(LwpId)).map(|(_, lwp)| (lwp, record.clone())).collect();
         for (program, lwp) in programs.into_iter().zip((1u32..).map(LwpId)) {
             let thread = self.kernel.start(Start::new(self.kernel.entry(class), program));
             self.threads.insert(thread, Lwp { pid, lwp });

@@ -6,7 +6,7 @@
 //! | `processor/3/set` | `0`, or `1 17`: its set, and its number in the order of arrival |
 //! | `processor/3/state` | `on-line since 1732090442`: seconds of the wall clock |
 //! | `lwp/204/1/set` | `none`, `1` or `1 soft` |
-//! | `lwp/204/1/cpu` | `none`, `3` or `3 soft` |
+//! | `lwp/204/1/cpu` | `none`, `3`, `1-3,5` or `3 soft` |
 //! | `lwp/204/1/class` | `TS 0 -10`: its class and parameters |
 //! | `dispatch/TS/12` | `16 2 51 0 51`, for RT and FX `8` or `infinite`: a row of a table, slices in ticks |
 //! | `dispatch/default` | `none` or `FX` |
@@ -28,7 +28,7 @@ use crate::wishes::{memory_value, parse_memory, parse_wish, wish_value};
 use millpond_machine::{Knob, KnobError, Value};
 use millpond_model::pools::PoolsState;
 use millpond_model::{
-    Class, ClassParams, Control, ControlSetting, CpuId, Lwp, LwpId, Pid, PsetId, State, WallTime,
+    Class, ClassParams, Control, ControlSetting, CpuId, CpuSet, Lwp, LwpId, Pid, PsetId, State, WallTime,
 };
 use std::fmt;
 use std::str::FromStr;
@@ -46,7 +46,7 @@ pub enum Name {
     ProcessorState(CpuId),
     /// The set that a thread is bound to.
     LwpSet(Lwp),
-    /// The processor that a thread is bound to.
+    /// The processors that a thread is bound to.
     LwpCpu(Lwp),
     /// Whether a thread keeps out of sets that push nobody out.
     LwpAside(Lwp),
@@ -215,7 +215,7 @@ pub fn read(tables: &Tables, name: Name) -> Option<Value> {
         Name::ProcessorSet(cpu) => tables.processors.get(&cpu).map(|p| place_value(p.set, p.arrival)),
         Name::ProcessorState(cpu) => tables.processors.get(&cpu).map(|p| state_value(p.state, p.since)),
         Name::LwpSet(lwp) => tables.lwp(lwp).map(|l| bond_value(l.set)),
-        Name::LwpCpu(lwp) => tables.lwp(lwp).map(|l| bond_value(l.cpu)),
+        Name::LwpCpu(lwp) => tables.lwp(lwp).map(|l| bond_value(l.cpu.clone())),
         Name::LwpAside(lwp) => tables.lwp(lwp).map(|l| aside_value(l.aside)),
         Name::LwpClass(lwp) => tables.lwp(lwp).map(|l| l.class.to_string()),
         Name::DispatchRow(table, level) => read_row(&tables.dispatch, table, level),
@@ -271,9 +271,10 @@ pub fn write(tables: &mut Tables, name: Name, value: Option<&Value>) -> Result<(
             Ok(())
         }
         (Name::LwpCpu(lwp), Some(value)) => {
-            let bond = parse_bond::<CpuId>(value).ok_or_else(|| malformed(value))?;
-            if let Some(bond) = bond.filter(|b| !tables.processors.contains_key(&b.to)) {
-                return Err(KnobError::Refused(format!("there is no processor {}", bond.to)));
+            let bond = parse_bond::<CpuSet>(value).ok_or_else(|| malformed(value))?;
+            let no_such = |cpu: &CpuId| !tables.processors.contains_key(cpu);
+            if let Some(cpu) = bond.as_ref().and_then(|b| b.to.iter().find(no_such)) {
+                return Err(KnobError::Refused(format!("there is no processor {cpu}")));
             }
             writable(tables, lwp)?.cpu = bond;
             Ok(())

@@ -138,7 +138,7 @@ impl SimMachine {
     /// there is no such thread.
     pub fn fork(&self, parent: Lwp) -> Option<Pid> {
         self.edit(|s| {
-            let lwp = *s.tables.lwp(parent)?;
+            let lwp = s.tables.lwp(parent)?.clone();
             let mut child = s.tables.processes.get(&parent.pid)?.clone();
             child.lwps = [(LwpId(1), lwp)].into_iter().collect();
             child.parent = Some(parent.pid);
@@ -153,7 +153,7 @@ impl SimMachine {
     /// thread.
     pub fn add_thread(&self, creator: Lwp) -> Option<Lwp> {
         self.edit(|s| {
-            let record: LwpRecord = *s.tables.lwp(creator)?;
+            let record: LwpRecord = s.tables.lwp(creator)?.clone();
             let process = s.tables.processes.get_mut(&creator.pid)?;
             let last = process.lwps.keys().next_back()?.0;
             let lwp = LwpId(last + 1);
@@ -177,7 +177,7 @@ impl SimMachine {
             None => false,
             Some(record) => {
                 record.set = record.set.map(|b| crate::tables::Bond { soft: true, ..b });
-                record.cpu = record.cpu.map(|b| crate::tables::Bond { soft: true, ..b });
+                record.cpu = record.cpu.take().map(|b| crate::tables::Bond { soft: true, ..b });
                 true
             }
         })
@@ -302,9 +302,10 @@ impl Knobs for SimMachine {
             let lost_set = |r: &LwpRecord| r.set.is_some_and(|b| in_vain(b.to));
             let lost_cpu = |r: &LwpRecord| {
                 let set = if lost_set(r) { PsetId::DEFAULT } else { r.set_id() };
-                r.cpu.is_some_and(|b| {
-                    !t.processors.get(&b.to).is_some_and(|p| p.set == set && p.state.runs_threads())
-                })
+                let runs = |cpu: CpuId| {
+                    t.processors.get(&cpu).is_some_and(|p| p.set == set && p.state.runs_threads())
+                };
+                r.cpu.as_ref().is_some_and(|b| !b.to.iter().all(runs))
             };
             let found = t.lwps().map(|(lwp, r)| (lwp, lost_set(r), lost_cpu(r)));
             found.filter(|(_, set, cpu)| *set || *cpu).collect::<Vec<_>>()

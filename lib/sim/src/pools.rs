@@ -259,7 +259,7 @@ fn join(
     let bond = Some(set).filter(|s| !s.is_default()).map(Bond::hard);
     let threads: Vec<(Lwp, LwpRecord)> = match draft.tables.processes.get(&pid) {
         None => Vec::new(),
-        Some(p) => p.lwps.iter().map(|(lwp, r)| (Lwp { pid, lwp: *lwp }, *r)).collect(),
+        Some(p) => p.lwps.iter().map(|(lwp, r)| (Lwp { pid, lwp: *lwp }, r.clone())).collect(),
     };
     for (lwp, record) in threads {
         let subject = named.cloned().unwrap_or(Subject::Process(pid));
@@ -289,7 +289,9 @@ pub fn strays(tables: &Tables) -> Vec<(Lwp, Option<Bond<PsetId>>)> {
         let set = sets.get(&process.pool).copied().unwrap_or(PsetId::DEFAULT);
         let bond = Some(set).filter(|s| !s.is_default()).map(Bond::hard);
         for (id, record) in &process.lwps {
-            let held = record.cpu.is_some_and(|b| tables.processors.get(&b.to).is_none_or(|p| p.set != set));
+            let held = record.cpu.as_ref().is_some_and(|b| {
+                b.to.iter().any(|cpu| tables.processors.get(&cpu).is_none_or(|p| p.set != set))
+            });
             if record.set_id() != set && !held && !tables.active(set).is_empty() {
                 strays.push((Lwp { pid: *pid, lwp: *id }, bond));
             }

@@ -342,8 +342,9 @@ impl SimState {
             if t.active(l.set_id()).is_empty() {
                 return Err(format!("thread {lwp} is bound to set {}, where nothing runs", l.set_id()));
             }
-            if let Some(cpu) = l.cpu.filter(|b| !t.active(l.set_id()).contains(b.to)) {
-                return Err(format!("thread {lwp} is bound to processor {}, where it cannot run", cpu.to));
+            let active = t.active(l.set_id());
+            if let Some(bond) = l.cpu.as_ref().filter(|b| b.to.is_empty() || !b.to.is_subset(&active)) {
+                return Err(format!("thread {lwp} is bound to processors {}, where it cannot run", bond.to));
             }
         }
         if self.kernel.cpus().len() != t.processors.len() {
@@ -373,7 +374,7 @@ impl SimState {
 pub fn process(name: &str, kernel: bool, zone: &str, threads: u32) -> ProcessRecord {
     let class = if kernel { ClassParams::Sys } else { ClassParams::default() };
     let record = LwpRecord { class, ..LwpRecord::default() };
-    let lwps = (1..=threads).map(|n| (LwpId(n), record)).collect();
+    let lwps = (1..=threads).map(|n| (LwpId(n), record.clone())).collect();
     ProcessRecord {
         name: name.to_owned(),
         kernel,

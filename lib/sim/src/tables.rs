@@ -239,13 +239,13 @@ fn is_default_pool(pool: &PoolId) -> bool {
 }
 
 /// A thread's class and bindings. Bindings that are *hard* keep a processor where it is, those that are *soft* give way.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LwpRecord {
     /// The set it is bound to, if any.
     pub set: Option<Bond<PsetId>>,
-    /// The processor it is bound to, if any.
-    pub cpu: Option<Bond<CpuId>>,
+    /// The processors it is bound to, if any.
+    pub cpu: Option<Bond<CpuSet>>,
     /// Whether it keeps out of sets that push nobody out.
     #[serde(default)]
     pub aside: bool,
@@ -379,8 +379,8 @@ impl Tables {
     /// processor of the default set and (unless it keeps aside) of the sets that are shared.
     #[must_use]
     pub fn allowed(&self, record: &LwpRecord) -> CpuSet {
-        match (record.cpu, record.set) {
-            (Some(cpu), _) => CpuSet::from_iter([cpu.to]),
+        match (&record.cpu, record.set) {
+            (Some(bond), _) => bond.to.clone(),
             (None, Some(set)) => self.active(set.to),
             (None, None) if record.aside => self.active(PsetId::DEFAULT),
             (None, None) => self.where_cpu(|p| {
@@ -393,7 +393,8 @@ impl Tables {
     /// A thread as the facet shows it.
     #[must_use]
     pub fn status(&self, lwp: Lwp, record: &LwpRecord) -> LwpStatus {
-        LwpStatus { lwp, set: record.set_id(), cpu: record.cpu.map(|b| b.to), allowed: self.allowed(record) }
+        let cpus = record.cpu.as_ref().map(|bond| bond.to.clone()).unwrap_or_default();
+        LwpStatus { lwp, set: record.set_id(), cpus, allowed: self.allowed(record) }
     }
 
     /// A process as the facet shows it.

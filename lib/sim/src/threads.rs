@@ -5,7 +5,7 @@ use crate::machine::SimMachine;
 use crate::tables::{Bond, LwpRecord, Tables};
 use millpond_machine::facets::{LwpStatus, Process, Rebinding};
 use millpond_machine::{Change, Reason, Refusal, Subject, Threads};
-use millpond_model::{CpuId, Lwp, LwpId, Pid, PsetId};
+use millpond_model::{CpuId, CpuSet, Lwp, LwpId, Pid, PsetId};
 
 impl Threads for SimMachine {
     fn processes(&self) -> Result<Vec<Process>, Refusal> {
@@ -62,27 +62,28 @@ impl Threads for SimMachine {
         Ok(draft.finish(format!("start {} in the default set", targets.noun()), ()))
     }
 
-    fn prepare_bind_cpu(
+    fn prepare_bind_cpus(
         &self,
         pid: Pid,
         lwps: Option<&[LwpId]>,
-        to: Option<CpuId>,
-    ) -> Result<Change<Vec<Rebinding<CpuId>>>, Refusal> {
+        to: &CpuSet,
+    ) -> Result<Change<Vec<Rebinding<CpuSet>>>, Refusal> {
         let mut draft = self.draft();
         let targets = Targets::find(&draft.tables, pid, lwps)?;
-        let outcome = targets.outcome(to, |found| {
+        let bound = Some(to.clone()).filter(|to| !to.is_empty());
+        let outcome = targets.outcome(bound.clone(), |found| {
             // Asked about a whole process, the kernel answers with any thread that is bound.
-            found.iter().find_map(|r| r.cpu).map(|b| b.to)
+            found.iter().find_map(|r| r.cpu.as_ref()).map(|b| b.to.clone())
         });
         for (lwp, record) in &targets.found {
-            if let Some(cpu) = to {
+            for cpu in to.iter() {
                 check_cpu(&draft, targets.subject(*lwp), cpu, record.set_id())?;
             }
-            draft.bind_cpu(*lwp, to.map(Bond::hard), false)?;
+            draft.bind_cpu(*lwp, bound.clone().map(Bond::hard), false)?;
         }
-        let what = match to {
-            Some(cpu) => format!("bind {} to processor {cpu}", targets.noun()),
-            None => format!("unbind {} from its processor", targets.noun()),
+        let what = match bound {
+            Some(to) => format!("bind {} to processors {to}", targets.noun()),
+            None => format!("unbind {} from its processors", targets.noun()),
         };
         Ok(draft.finish(what, outcome))
     }
@@ -113,7 +114,7 @@ impl Targets {
             let Some(record) = process.lwps.get(&lwp) else {
                 return refuse(Subject::Thread(Lwp { pid, lwp }), Reason::NoSuchLwp);
             };
-            found.push((Lwp { pid, lwp }, *record));
+            found.push((Lwp { pid, lwp }, record.clone()));
         }
         Ok(Targets { pid, named: lwps.is_some(), found })
     }
@@ -131,12 +132,12 @@ impl Targets {
     }
 
     /// One line for the process, or one for each thread that was named.
-    fn outcome<T: Copy>(
+    fn outcome<T: Clone>(
         &self,
         to: Option<T>,
         answer: impl Fn(&[LwpRecord]) -> Option<T>,
     ) -> Vec<Rebinding<T>> {
-        let records: Vec<LwpRecord> = self.found.iter().map(|(_, r)| *r).collect();
+        let records: Vec<LwpRecord> = self.found.iter().map(|(_, r)| r.clone()).collect();
         if !self.named {
             return vec![Rebinding { pid: self.pid, lwp: None, from: answer(&records), to }];
         }
@@ -144,7 +145,7 @@ impl Targets {
             pid: self.pid,
             lwp: Some(lwp.lwp),
             from: answer(std::slice::from_ref(r)),
-            to,
+            to: to.clone(),
         };
         self.found.iter().map(one).collect()
     }
@@ -174,12 +175,13 @@ pub(crate) fn check_cpu_stays_inside(
     to: Option<PsetId>,
 ) -> Result<(), Refusal> {
     let set = to.unwrap_or(PsetId::DEFAULT);
-    match record.cpu {
-        Some(bond) if tables.processors.get(&bond.to).is_some_and(|p| p.set != set) => {
-            let refusal = Refusal::new(subject, Reason::BoundElsewhere { cpu: bond.to, set });
+    let outside = |cpu: &CpuId| tables.processors.get(cpu).is_some_and(|p| p.set != set);
+    match record.cpu.as_ref().and_then(|bond| bond.to.iter().find(outside)) {
+        Some(cpu) => {
+            let refusal = Refusal::new(subject, Reason::BoundElsewhere { cpu, set });
             Err(refusal.hint("unbind it from the processor first: pbind -u"))
         }
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 

@@ -53,5 +53,7 @@ fn zone(state: &SimState, name: &str) -> Zone {
 /// The threads of a zone that can be bound.
 fn threads(state: &SimState, name: &str) -> Vec<(Lwp, LwpRecord)> {
     let inside = state.tables.processes.iter().filter(|(_, p)| p.zone == name && !p.kernel);
-    inside.flat_map(|(pid, p)| p.lwps.iter().map(|(id, r)| (Lwp { pid: *pid, lwp: *id }, *r))).collect()
+    inside
+        .flat_map(|(pid, p)| p.lwps.iter().map(|(id, r)| (Lwp { pid: *pid, lwp: *id }, r.clone())))
+        .collect()
 }

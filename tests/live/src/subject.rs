@@ -86,6 +86,7 @@ impl Subject for Live {
         let mut all = Abilities::all(&cpus.map(|t| t.cpus()).unwrap_or_default());
         all.thread_sets = self.v1;
         all.sees_lone_heirs = false;
+        all.sees_wide_heirs = false;
         all.free_clock = false;
         // Puppets do nothing until they are told, classes are the kernel's affair, and a line moves at its next interrupt.
         (all.programs, all.classes, all.controls, all.prompt_interrupts) = (false, false, false, false);

@@ -77,8 +77,10 @@ impl LinuxMachine {
         let refuse = |why: String, hint: &str| {
             Err(Refusal::new(Subject::Thread(lwp), Reason::Machine(why)).hint(hint))
         };
-        if let Some(cpu) = self.status(task).map_err(gone)?.cpu {
-            return refuse(format!("it is bound to processor {cpu}"), "unbind it first: pbind -u");
+        let bound = self.status(task).map_err(gone)?.cpus;
+        if !bound.is_empty() {
+            let noun = if bound.len() > 1 { "processors" } else { "processor" };
+            return refuse(format!("it is bound to {noun} {bound}"), "unbind it first: pbind -u");
         }
         let cpuset = self.cpuset_of(task).map_err(gone)?;
         let of_nodes = nodes.iter().filter(|n| wanted.contains(&n.id));

@@ -35,6 +35,14 @@ pub fn bind(machine: &dyn Machine, pid: u32, set: Option<u32>) -> Result<(), Ref
 /// As the command of that name.
 pub fn bind_cpu(machine: &dyn Machine, pid: u32, cpu: Option<u32>) -> Result<(), Refusal> {
     let writer = Writer::open(machine)?;
-    let change = machine.threads()?.prepare_bind_cpu(Pid(pid), None, cpu.map(CpuId))?;
+    let change =
+        machine.threads()?.prepare_bind_cpus(Pid(pid), None, &cpu.map(CpuId).into_iter().collect())?;
     writer.commit(change).map(|_| ())
+}
+
+/// As the command of that name, with several processors; none to unbind.
+pub fn bind_cpus(machine: &dyn Machine, pid: u32, list: &[u32]) -> Result<(), Refusal> {
+    let writer = Writer::open(machine)?;
+    let to = cpus(list).into_iter().collect();
+    writer.commit(machine.threads()?.prepare_bind_cpus(Pid(pid), None, &to)?).map(|_| ())
 }

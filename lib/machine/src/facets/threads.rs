@@ -1,8 +1,8 @@
-//! Threads and their bindings: to a set (others may be kept out of it) and to one processor (others may run
+//! Threads and their bindings: to a set (others may be kept out of it) and to processors (others may run
 //! there too). Both are inherited by children and survive exec.
 
 use crate::{Change, Refusal};
-use millpond_model::{CpuId, CpuSet, Lwp, LwpId, Pid, PsetId};
+use millpond_model::{CpuSet, Lwp, LwpId, Pid, PsetId};
 
 /// A process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,14 +22,14 @@ pub struct LwpStatus {
     pub lwp: Lwp,
     /// The set it is bound to; [`PsetId::DEFAULT`] for none.
     pub set: PsetId,
-    /// The processor it is bound to.
-    pub cpu: Option<CpuId>,
+    /// The processors it is bound to; none where it is not.
+    pub cpus: CpuSet,
     /// Where it may run, all things considered.
     pub allowed: CpuSet,
 }
 
 /// The outcome of a change of binding, of a whole process or of one thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rebinding<T> {
     /// The process.
     pub pid: Pid,
@@ -81,16 +81,16 @@ pub trait Threads {
     /// [`Refusal`]: no such process, a kernel thread, no rights.
     fn prepare_start_in_default(&self, pid: Pid) -> Result<Change<()>, Refusal>;
 
-    /// Prepares binding a process, or the named threads of it, to a processor of its set; `None` unbinds and
-    /// restores what was allowed before.
+    /// Prepares binding a process, or the named threads of it, to processors of its set; an empty set unbinds
+    /// and restores what was allowed before.
     ///
     /// # Errors
     /// [`Refusal`]: no such process or thread, a kernel thread, no rights, a processor that does not exist,
     /// is not active or is in another set.
-    fn prepare_bind_cpu(
+    fn prepare_bind_cpus(
         &self,
         pid: Pid,
         lwps: Option<&[LwpId]>,
-        to: Option<CpuId>,
-    ) -> Result<Change<Vec<Rebinding<CpuId>>>, Refusal>;
+        to: &CpuSet,
+    ) -> Result<Change<Vec<Rebinding<CpuSet>>>, Refusal>;
 }

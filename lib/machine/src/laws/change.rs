@@ -4,14 +4,14 @@ use super::observed::Observed;
 use super::operation::Operation;
 use crate::facets::{CreateOptions, Move, Rebinding, Reclassed, Recontrolled, StateChange};
 use crate::{Machine, Refusal, Writer};
-use millpond_model::{ControlSetting, CpuId, Lwp, LwpId, Pid, PsetId, SetMemory};
+use millpond_model::{ControlSetting, CpuId, CpuSet, Lwp, LwpId, Pid, PsetId, SetMemory};
 
 /// What a change, as it was made, says about itself.
 pub enum Done {
     Moves(Option<PsetId>, Vec<Move>),
     Destroyed,
     Sets(Vec<Rebinding<PsetId>>),
-    Cpus(Vec<Rebinding<CpuId>>),
+    Cpus(Vec<Rebinding<CpuSet>>),
     States(Vec<StateChange>),
     Memory(SetMemory),
     Class(Reclassed),
@@ -42,7 +42,7 @@ pub fn attempt(machine: &dyn Machine, operation: &Operation) -> Result<Done, Ref
             Ok(Done::Sets(writer.commit(change)?.outcome))
         }
         Operation::BindCpu { pid, lwps, to } => {
-            let change = machine.threads()?.prepare_bind_cpu(*pid, lwps.as_deref(), *to)?;
+            let change = machine.threads()?.prepare_bind_cpus(*pid, lwps.as_deref(), to)?;
             Ok(Done::Cpus(writer.commit(change)?.outcome))
         }
         Operation::Memory { set, to } => {
@@ -104,8 +104,9 @@ pub fn tells(done: &Done, operation: &Operation, before: &Observed) -> Option<St
             tells_rebinding(list, *pid, lwps.as_deref(), *to, &before.lwps(*pid), &was)
         }
         (Done::Cpus(list), Operation::BindCpu { pid, lwps, to }) => {
-            let was = |lwp: LwpId| before.threads.get(&Lwp { pid: *pid, lwp })?.cpu;
-            tells_rebinding(list, *pid, lwps.as_deref(), *to, &before.lwps(*pid), &was)
+            let bound = |cpus: &CpuSet| (!cpus.is_empty()).then(|| cpus.clone());
+            let was = |lwp: LwpId| bound(&before.threads.get(&Lwp { pid: *pid, lwp })?.cpus);
+            tells_rebinding(list, *pid, lwps.as_deref(), bound(to), &before.lwps(*pid), &was)
         }
         (Done::Memory(from), Operation::Memory { set, .. }) => {
             let (want, _) = before.memory.get(set)?;
@@ -132,7 +133,7 @@ pub fn tells(done: &Done, operation: &Operation, before: &Observed) -> Option<St
 }
 
 /// One line for the process, which tells of one of its threads, or one line for each thread that was named.
-fn tells_rebinding<T: Copy + PartialEq + std::fmt::Debug>(
+fn tells_rebinding<T: Clone + PartialEq + std::fmt::Debug>(
     list: &[Rebinding<T>],
     pid: Pid,
     lwps: Option<&[LwpId]>,
@@ -142,8 +143,9 @@ fn tells_rebinding<T: Copy + PartialEq + std::fmt::Debug>(
 ) -> Option<String> {
     let right = match lwps {
         Some(lwps) => {
-            let want = lwps.iter().map(|lwp| Rebinding { pid, lwp: Some(*lwp), from: was(*lwp), to });
-            list.iter().copied().eq(want)
+            let want =
+                lwps.iter().map(|lwp| Rebinding { pid, lwp: Some(*lwp), from: was(*lwp), to: to.clone() });
+            list.iter().cloned().eq(want)
         }
         None => matches!(list, [one] if one.pid == pid && one.lwp.is_none() && one.to == to
             && there.iter().any(|lwp| was(*lwp) == one.from)),

@@ -114,8 +114,8 @@ pub enum Edit {
     BindSet { process: Pick, thread: Option<Pick>, set: Pick },
     /// Unbinds it.
     UnbindSet { process: Pick, thread: Option<Pick> },
-    /// Binds a process, or one thread of it, to a processor.
-    BindCpu { process: Pick, thread: Option<Pick>, cpu: Pick },
+    /// Binds a process, or one thread of it, to processors.
+    BindCpu { process: Pick, thread: Option<Pick>, cpus: Vec<Pick> },
     /// Unbinds it.
     UnbindCpu { process: Pick, thread: Option<Pick> },
     /// Changes the state of processors.
@@ -217,8 +217,8 @@ fn edit(abilities: &Abilities) -> Union<BoxedStrategy<Edit>> {
         (2, (pick(), thread()).prop_map(|(process, thread)| Edit::UnbindSet { process, thread }).boxed()),
         (
             4,
-            (pick(), thread(), pick())
-                .prop_map(|(process, thread, cpu)| Edit::BindCpu { process, thread, cpu })
+            (pick(), thread(), prop::collection::vec(pick(), 1..=3))
+                .prop_map(|(process, thread, cpus)| Edit::BindCpu { process, thread, cpus })
                 .boxed(),
         ),
         (2, (pick(), thread()).prop_map(|(process, thread)| Edit::UnbindCpu { process, thread }).boxed()),

@@ -168,7 +168,7 @@ impl Bench {
 
     /// Threads that a change sets free may run where they would without it: neither less nor more.
     fn allowed<S: Subject + ?Sized>(&mut self, subject: &S, p: &Passage<'_>) {
-        let free = |t: &&LwpStatus| p.ours.contains(&t.lwp.pid) && t.cpu.is_none();
+        let free = |t: &&LwpStatus| p.ours.contains(&t.lwp.pid) && t.cpus.is_empty();
         for thread in p.after.threads.values().filter(free) {
             let Some(law) = restoring(p, thread.lwp) else { continue };
             let (least, most) = reach_of(subject, p.after, thread);
@@ -207,7 +207,7 @@ impl Bench {
         let has = |seen: &Observed, pid: Pid| {
             let class = seen.classes.get(&pid).copied();
             let threads = seen.threads.values().filter(move |t| t.lwp.pid == pid);
-            threads.map(move |t| (t.set, t.cpu, class)).collect::<Vec<_>>()
+            threads.map(move |t| (t.set, t.cpus.clone(), class)).collect::<Vec<_>>()
         };
         let of = [has(n.before, n.parent), has(n.after, n.parent)].concat();
         if of.is_empty() {
@@ -224,7 +224,8 @@ impl Bench {
     /// What a new thread, or the first thread of a new process, has.
     pub fn child(&mut self, seen: &Observed, creator: Lwp, child: Lwp) {
         let class = |lwp: Lwp| seen.classes.get(&lwp.pid).map(ToString::to_string);
-        let look = |lwp: Lwp| seen.threads.get(&lwp).map(|t| (t.set, t.cpu, t.allowed.clone(), class(lwp)));
+        let look =
+            |lwp: Lwp| seen.threads.get(&lwp).map(|t| (t.set, t.cpus.clone(), t.allowed.clone(), class(lwp)));
         let (of, has) = (look(creator), look(child));
         self.ask(Law::ChildrenInherit, of.is_some() && of == has, || {
             format!("thread {creator} has {of:?}, its child {child} has {has:?}")
@@ -237,9 +238,8 @@ fn restoring(p: &Passage<'_>, lwp: Lwp) -> Option<Law> {
     let was_in = p.before.threads.get(&lwp).map_or(PsetId::DEFAULT, |t| t.set);
     match p.operation {
         Operation::Destroy { set } if was_in == *set => Some(Law::DestroyReturnsThreads),
-        Operation::BindSet { to: None, .. } | Operation::BindCpu { to: None, .. }
-            if p.operation.names(lwp) =>
-        {
+        Operation::BindSet { to: None, .. } if p.operation.names(lwp) => Some(Law::UnbindingRestores),
+        Operation::BindCpu { to, .. } if to.is_empty() && p.operation.names(lwp) => {
             Some(Law::UnbindingRestores)
         }
         _ => None,

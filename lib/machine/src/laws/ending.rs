@@ -6,7 +6,7 @@ use super::observed::Observed;
 use super::operation::Operation;
 use super::script::{Notes, Player, Stop};
 use super::subject::{Subject, Times};
-use millpond_model::{ClassTable, ControlHolder, ControlSetting, CpuId, Pid, State};
+use millpond_model::{ClassTable, ControlHolder, ControlSetting, CpuId, CpuSet, Pid, State};
 
 /// Ends what a broken script left, as well as can be, so that the next script begins on a clean machine.
 pub fn clear_up<S: Subject + ?Sized>(subject: &mut S, notes: &Notes) {
@@ -24,8 +24,9 @@ pub fn clear_up<S: Subject + ?Sized>(subject: &mut S, notes: &Notes) {
 /// The changes that lead back to the first situation: bindings to processors, sets, tables, states. Bindings to sets
 /// end with the sets, classes with their processes.
 fn way_back(first: &Observed, seen: &Observed, ours: &[Pid]) -> Vec<Operation> {
-    let bound = seen.threads.values().filter(|t| t.cpu.is_some() && ours.contains(&t.lwp.pid));
-    let unbind = bound.map(|t| Operation::BindCpu { pid: t.lwp.pid, lwps: Some(vec![t.lwp.lwp]), to: None });
+    let bound = seen.threads.values().filter(|t| !t.cpus.is_empty() && ours.contains(&t.lwp.pid));
+    let unbind =
+        bound.map(|t| Operation::BindCpu { pid: t.lwp.pid, lwps: Some(vec![t.lwp.lwp]), to: CpuSet::new() });
     let sets = seen.sets.iter().filter(|s| first.set(s.id).is_none());
     let destroy = sets.map(|s| Operation::Destroy { set: s.id });
     let state = |cpu: CpuId, to| Operation::State { cpus: vec![cpu], to, forced: true };

@@ -45,8 +45,8 @@ impl Grounds {
             }
             Operation::BindCpu { pid, lwps, to } => {
                 grounds.process(seen, *pid, lwps.as_deref());
-                if let Some(cpu) = to {
-                    grounds.bind_cpu(seen, *pid, lwps.as_deref(), *cpu);
+                for cpu in to.iter() {
+                    grounds.bind_cpu(seen, *pid, lwps.as_deref(), cpu);
                 }
             }
             Operation::State { cpus, to, forced } => grounds.states(seen, cpus, *to, *forced),
@@ -168,11 +168,8 @@ impl Grounds {
         let set = to.unwrap_or(PsetId::DEFAULT);
         for thread in seen.threads.values().filter(|t| t.lwp.pid == pid) {
             let named = lwps.is_none_or(|l| l.contains(&thread.lwp.lwp));
-            match thread.cpu {
-                Some(cpu) if named && seen.set_of(cpu) != set => {
-                    self.must.push(Reason::BoundElsewhere { cpu, set });
-                }
-                _ => {}
+            if let Some(cpu) = thread.cpus.iter().find(|cpu| named && seen.set_of(*cpu) != set) {
+                self.must.push(Reason::BoundElsewhere { cpu, set });
             }
             if !abilities.thread_sets && lwps.is_some() && thread.set != set {
                 self.may.push(Reason::ProcessInPset(thread.set));

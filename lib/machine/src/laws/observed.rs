@@ -148,7 +148,7 @@ impl Observed {
 
     /// Threads that are bound to a processor.
     pub fn bound_to_cpu(&self, cpu: CpuId) -> impl Iterator<Item = &LwpStatus> {
-        self.threads.values().filter(move |t| t.cpu == Some(cpu))
+        self.threads.values().filter(move |t| t.cpus.contains(cpu))
     }
 
     /// The threads of a process, ascending.

@@ -3,8 +3,8 @@
 
 use super::observed::Observed;
 use millpond_model::{
-    ClassParams, ClassRequest, ClassTable, ControlHolder, ControlSetting, CpuCap, CpuId, DispatchTables, Lwp,
-    LwpId, Pid, Pset, PsetId, SetMemory, Shares, State, Transition,
+    ClassParams, ClassRequest, ClassTable, ControlHolder, ControlSetting, CpuCap, CpuId, CpuSet,
+    DispatchTables, Lwp, LwpId, Pid, Pset, PsetId, SetMemory, Shares, State, Transition,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ pub enum Operation {
     Destroy { set: PsetId },
     Assign { set: PsetId, cpus: Vec<CpuId>, forced: bool },
     BindSet { pid: Pid, lwps: Option<Vec<LwpId>>, to: Option<PsetId> },
-    BindCpu { pid: Pid, lwps: Option<Vec<LwpId>>, to: Option<CpuId> },
+    BindCpu { pid: Pid, lwps: Option<Vec<LwpId>>, to: CpuSet },
     State { cpus: Vec<CpuId>, to: State, forced: bool },
     Memory { set: PsetId, to: SetMemory },
     Class { pid: Pid, request: ClassRequest },
@@ -46,8 +46,8 @@ pub struct Situation {
 /// Shares and a cap, where they are set.
 pub type Controls = (Option<Shares>, Option<CpuCap>);
 
-/// A set (the default one for none), and a processor.
-pub type Binding = (PsetId, Option<CpuId>);
+/// A set (the default one for none), and processors.
+pub type Binding = (PsetId, CpuSet);
 
 impl Situation {
     /// As observed, with those threads that `ours` holds for. Other people's may change by themselves.
@@ -60,7 +60,7 @@ impl Situation {
                 .threads
                 .values()
                 .filter(|t| ours(t.lwp.pid))
-                .map(|t| (t.lwp, (t.set, t.cpu)))
+                .map(|t| (t.lwp, (t.set, t.cpus.clone())))
                 .collect(),
             classes: seen.classes.iter().filter(|(pid, _)| ours(**pid)).map(|(pid, c)| (*pid, *c)).collect(),
             controls: seen
@@ -94,7 +94,7 @@ impl Situation {
                 self.named(*pid, lwps.as_deref()).for_each(|b| b.0 = to.unwrap_or(PsetId::DEFAULT));
             }
             Operation::BindCpu { pid, lwps, to } => {
-                self.named(*pid, lwps.as_deref()).for_each(|b| b.1 = *to);
+                self.named(*pid, lwps.as_deref()).for_each(|b| b.1.clone_from(to));
             }
             Operation::Memory { set, to } => {
                 self.memory.insert(*set, to.clone());
@@ -157,7 +157,7 @@ impl Situation {
     }
 
     fn release(&mut self, cpu: CpuId) {
-        self.threads.values_mut().filter(|b| b.1 == Some(cpu)).for_each(|b| b.1 = None);
+        self.threads.values_mut().filter(|b| b.1.contains(cpu)).for_each(|b| b.1 = CpuSet::new());
     }
 
     fn named<'a>(
@@ -225,11 +225,11 @@ impl fmt::Display for Operation {
                 write!(f, "bind {} to set {set}", who(pid, lwps))
             }
             Operation::BindSet { pid, lwps, to: None } => write!(f, "unbind {} from its set", who(pid, lwps)),
-            Operation::BindCpu { pid, lwps, to: Some(cpu) } => {
-                write!(f, "bind {} to processor {cpu}", who(pid, lwps))
+            Operation::BindCpu { pid, lwps, to } if to.is_empty() => {
+                write!(f, "unbind {} from its processors", who(pid, lwps))
             }
-            Operation::BindCpu { pid, lwps, to: None } => {
-                write!(f, "unbind {} from its processor", who(pid, lwps))
+            Operation::BindCpu { pid, lwps, to } => {
+                write!(f, "bind {} to processors {to}", who(pid, lwps))
             }
             Operation::Memory { set, to } => write!(f, "take the memory of set {set} from {to:?}"),
             Operation::Class { pid, request } => write!(f, "put process {pid} into {request:?}"),

@@ -5,8 +5,8 @@ use super::observed::Observed;
 use super::operation::Operation;
 use super::subject::Abilities;
 use millpond_model::{
-    ClassTable, Control, ControlHolder, ControlSetting, CpuId, FssQuantum, LgrpId, LwpId, Pid, PsetId,
-    Quantum, QuantumTable, SetMemory, TsRow, TsTable,
+    ClassTable, Control, ControlHolder, ControlSetting, CpuId, CpuSet, FssQuantum, LgrpId, LwpId, Pid,
+    PsetId, Quantum, QuantumTable, SetMemory, TsRow, TsTable,
 };
 
 /// What positions are positions in.
@@ -45,13 +45,15 @@ impl Scene<'_> {
                 let pid = self.pick_process(*process)?;
                 Operation::BindSet { pid, lwps: thread(pid, t), to: None }
             }
-            Edit::BindCpu { process, thread: t, cpu } => {
+            Edit::BindCpu { process, thread: t, cpus } => {
                 let pid = self.pick_process(*process)?;
-                Operation::BindCpu { pid, lwps: thread(pid, t), to: Some(self.pick_cpu(*cpu)) }
+                let most = if self.abilities.sees_wide_heirs { cpus.len() } else { 1 };
+                let to = cpus.iter().take(most).map(|cpu| self.pick_cpu(*cpu)).collect();
+                Operation::BindCpu { pid, lwps: thread(pid, t), to }
             }
             Edit::UnbindCpu { process, thread: t } => {
                 let pid = self.pick_process(*process)?;
-                Operation::BindCpu { pid, lwps: thread(pid, t), to: None }
+                Operation::BindCpu { pid, lwps: thread(pid, t), to: CpuSet::new() }
             }
             Edit::Memory { set, to } => {
                 let set = self.pick_set(*set)?;

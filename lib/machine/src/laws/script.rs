@@ -220,7 +220,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
     fn would_hide(&self, creator: Lwp) -> bool {
         let Some(thread) = self.seen.threads.get(&creator) else { return false };
         let alone = self.seen.active_in(thread.set).len() == 1;
-        !self.abilities.sees_lone_heirs && alone && thread.cpu.is_some()
+        !self.abilities.sees_lone_heirs && alone && !thread.cpus.is_empty()
     }
 
     fn first_thread(&self, pid: Pid) -> Result<Lwp, String> {

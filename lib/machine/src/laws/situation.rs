@@ -56,7 +56,7 @@ impl Bench {
 
     fn bindings(&mut self, seen: &Observed) {
         for thread in seen.threads.values() {
-            let LwpStatus { lwp, set, cpu, allowed } = thread;
+            let LwpStatus { lwp, set, cpus, allowed } = thread;
             if !set.is_default() {
                 let members = seen.members(*set);
                 let inside = !allowed.is_empty() && allowed.is_subset(&members);
@@ -64,11 +64,12 @@ impl Bench {
                     format!("thread {lwp} is bound to set {set} ({members}) and may run on {allowed}")
                 });
             }
-            if let Some(cpu) = cpu {
-                let of = seen.set_of(*cpu);
-                let exact = *allowed == CpuSet::from_iter([*cpu]) && of == *set;
+            if !cpus.is_empty() {
+                let exact = allowed == cpus && cpus.iter().all(|cpu| seen.set_of(cpu) == *set);
                 self.ask(Law::BoundStayInside, exact, || {
-                    format!("thread {lwp} of set {set} is bound to processor {cpu} of set {of} and may run on {allowed}")
+                    format!(
+                        "thread {lwp} of set {set} is bound to processors {cpus} and may run on {allowed}"
+                    )
                 });
             }
         }
@@ -90,7 +91,7 @@ impl Bench {
     }
 
     fn reach<S: Subject + ?Sized>(&mut self, subject: &S, seen: &Observed, ours: &[Pid]) {
-        let free = |t: &&LwpStatus| ours.contains(&t.lwp.pid) && t.cpu.is_none();
+        let free = |t: &&LwpStatus| ours.contains(&t.lwp.pid) && t.cpus.is_empty();
         for thread in seen.threads.values().filter(free) {
             let (least, _) = reach_of(subject, seen, thread);
             self.ask(Law::ReachWholeSet, least.is_subset(&thread.allowed), || {

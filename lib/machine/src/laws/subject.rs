@@ -107,6 +107,8 @@ pub struct Abilities {
     /// Whether a child of a thread that is bound to a processor is seen to be bound where its set has no other
     /// processor. A machine that knows bindings by masks alone cannot see that; there none is born.
     pub sees_lone_heirs: bool,
+    /// Whether a binding to several processors is seen in what inherited it, for as long as that lives. If not, scripts bind to one.
+    pub sees_wide_heirs: bool,
     /// Whether waiting costs nothing, so that time can pass between commands.
     pub free_clock: bool,
     /// Whether programs can be started, and the machine shows exactly where they run and for how long. Needs
@@ -135,6 +137,7 @@ impl Abilities {
             shared: true,
             thread_sets: true,
             sees_lone_heirs: true,
+            sees_wide_heirs: true,
             free_clock: true,
             programs: true,
             classes: true,

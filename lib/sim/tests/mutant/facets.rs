@@ -172,13 +172,13 @@ impl Threads for Mutant {
         self.sim.prepare_start_in_default(pid)
     }
 
-    fn prepare_bind_cpu(
+    fn prepare_bind_cpus(
         &self,
         pid: Pid,
         lwps: Option<&[LwpId]>,
-        to: Option<CpuId>,
-    ) -> Result<Change<Vec<Rebinding<CpuId>>>, Refusal> {
-        self.leave_a_trace(self.sim.prepare_bind_cpu(pid, lwps, to)).map(|c| self.spoil(c))
+        to: &CpuSet,
+    ) -> Result<Change<Vec<Rebinding<CpuSet>>>, Refusal> {
+        self.leave_a_trace(self.sim.prepare_bind_cpus(pid, lwps, to)).map(|c| self.spoil(c))
     }
 }
 

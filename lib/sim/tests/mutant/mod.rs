@@ -125,7 +125,7 @@ impl Mutant {
             change.outcome.iter_mut().for_each(|m| m.from = PsetId(m.from.0 + 1));
         }
         if self.is(Defect::UnbindsBystanders) && !change.steps.is_empty() {
-            let bound = self.sim.bound()?.into_iter().find(|t| t.cpu.is_none());
+            let bound = self.sim.bound()?.into_iter().find(|t| t.cpus.is_empty());
             if let Some(LwpStatus { lwp, set, .. }) = bound {
                 let knob = Knob(format!("lwp/{}/{}/set", lwp.pid, lwp.lwp));
                 change.steps.push(Step::new(knob, Some(set.to_string()), Some("none".into())));
@@ -148,7 +148,7 @@ impl Mutant {
     fn spoil_threads(&self, mut threads: Vec<LwpStatus>) -> Vec<LwpStatus> {
         let all = self.sim.view(|s| s.topology.cpus());
         for t in &mut threads {
-            let bound = !t.set.is_default() || t.cpu.is_some();
+            let bound = !t.set.is_default() || !t.cpus.is_empty();
             let spoiled = match self.defect {
                 Defect::OthersIntrude => !bound,
                 Defect::BoundEscape => bound,
@@ -159,7 +159,7 @@ impl Mutant {
             }
             let narrowed = match self.defect {
                 Defect::UnbindingLeavesAMask => !bound && self.freed.borrow().contains(&t.lwp),
-                Defect::LastMemberIsNotUsed => !t.set.is_default() && t.cpu.is_none(),
+                Defect::LastMemberIsNotUsed => !t.set.is_default() && t.cpus.is_empty(),
                 _ => false,
             };
             if narrowed && t.allowed.len() > 1 {

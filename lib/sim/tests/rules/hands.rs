@@ -2,7 +2,7 @@
 
 use millpond_machine::facets::{CreateOptions, Move, Rebinding, StateChange};
 use millpond_machine::{Change, Machine, Processors, Psets, Refusal, Threads, Writer};
-use millpond_model::{CpuId, Lwp, LwpId, Pid, PsetId, State};
+use millpond_model::{CpuId, CpuSet, Lwp, LwpId, Pid, PsetId, State};
 use millpond_sim::SimMachine;
 
 /// The machine.
@@ -54,13 +54,15 @@ impl Hands {
     }
 
     /// `pbind -b`, and `pbind -u` for none.
-    pub fn bind_cpu(&self, pid: u32, cpu: Option<u32>) -> Answer<Vec<Rebinding<CpuId>>> {
-        self.make(|m| m.prepare_bind_cpu(Pid(pid), None, cpu.map(CpuId)))
+    pub fn bind_cpu(&self, pid: u32, cpu: Option<u32>) -> Answer<Vec<Rebinding<CpuSet>>> {
+        self.make(|m| m.prepare_bind_cpus(Pid(pid), None, &cpu.map(CpuId).into_iter().collect()))
     }
 
     /// `pbind -b cpu pid/lwp`.
-    pub fn bind_lwp_cpu(&self, pid: u32, lwp: u32, cpu: Option<u32>) -> Answer<Vec<Rebinding<CpuId>>> {
-        self.make(|m| m.prepare_bind_cpu(Pid(pid), Some(&[LwpId(lwp)]), cpu.map(CpuId)))
+    pub fn bind_lwp_cpu(&self, pid: u32, lwp: u32, cpu: Option<u32>) -> Answer<Vec<Rebinding<CpuSet>>> {
+        self.make(|m| {
+            m.prepare_bind_cpus(Pid(pid), Some(&[LwpId(lwp)]), &cpu.map(CpuId).into_iter().collect())
+        })
     }
 
     /// `psradm`.
@@ -89,7 +91,7 @@ impl Hands {
     pub fn thread(&self, pid: u32, lwp: u32) -> String {
         let lwps = self.0.lwps(Pid(pid)).expect("the process exists");
         let t = lwps.iter().find(|t| t.lwp == self::lwp(pid, lwp)).expect("the thread exists");
-        let cpu = t.cpu.map_or("none".into(), |c| c.to_string());
+        let cpu = if t.cpus.is_empty() { "none".into() } else { t.cpus.to_string() };
         format!("set {}, processor {cpu}, {}", t.set, t.allowed)
     }
 

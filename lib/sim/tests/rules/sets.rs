@@ -3,7 +3,7 @@
 
 use crate::hands::{Hands, lwp, refusal};
 use millpond_machine::Psets;
-use millpond_model::{CpuId, Pid, PsetId, State};
+use millpond_model::{CpuId, CpuSet, Pid, PsetId, State};
 
 /// Four processors on two chips: 0 and 1, 2 and 3.
 fn x4200() -> Hands {
@@ -267,7 +267,7 @@ fn a_process_answers_for_its_last_thread_about_sets_and_for_any_about_processors
     m.bind_lwp_set(204, 1, Some(1)).unwrap();
     assert_eq!(m.bind_set(204, Some(1)).unwrap()[0].from, None, "its last thread was not bound");
     m.bind_lwp_cpu(204, 1, Some(3)).unwrap();
-    assert_eq!(m.bind_cpu(204, Some(2)).unwrap()[0].from, Some(CpuId(3)));
+    assert_eq!(m.bind_cpu(204, Some(2)).unwrap()[0].from, Some(CpuSet::from_iter([CpuId(3)])));
 }
 
 #[test]
