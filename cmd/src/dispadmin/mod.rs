@@ -56,7 +56,7 @@ use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure, facet, read};
 use millpond_formats::dispadmin::{RES_DEFAULT, described, listing, parse_table, print_table};
 use millpond_machine::Dispatcher;
-use millpond_model::{CLASSES, Class, ClassTable, DispatchTables};
+use millpond_model::{CLASSES, Class, ClassTable, DispatchTables, printable};
 use millpond_session::read_text;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -187,8 +187,20 @@ fn replace(class: Class, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Fai
         let session = ctx.held(&parsed.common)?;
         facet("scheduling classes", session.machine().dispatcher())?.ticks_per_second()
     };
-    let table = parse_table(class, &text, hz)
-        .map_err(|error| Failure::Said(error.message(&file), Some(error.hint(&file))))?;
+    let table = match parse_table(class, &text, hz) {
+        Ok(table) => table,
+        Err(error) => {
+            // Some of these messages have two lines on Solaris; the name of the file cannot begin one.
+            let message = error.message(&printable(&file));
+            let (first, second) = message.split_once('\n').map_or((&*message, None), |(a, b)| (a, Some(b)));
+            ctx.warn(first);
+            if let Some(second) = second {
+                ctx.err.line(format_args!("{}", printable(second)));
+            }
+            ctx.hint(&error.hint(&file));
+            return Ok(Exit::REFUSED);
+        }
+    };
     let session = ctx.changing(&parsed.common)?;
     let dispatcher = facet("scheduling classes", session.machine().dispatcher())?;
     let mut changer = Changer::open(session.machine(), &parsed.common, ctx)?;

@@ -143,7 +143,8 @@ impl laws::Subject for Paper {
 const PROCESSORS: u32 = 4;
 /// Scripts per machine: what a few seconds allow. The virtual machines run more.
 const CASES: u32 = 40;
-const NOT_HERE: [Law; 7] = [
+// What threads get of the processors is asked where threads run.
+const NOT_HERE: [Law; 9] = [
     Law::IdleIsNoLongerThanElapsed,
     Law::BooksBalance,
     Law::StoppedRunsNothing,
@@ -151,6 +152,8 @@ const NOT_HERE: [Law; 7] = [
     Law::ClassesSurvive,
     Law::UndoneClassReturns,
     Law::InterruptsArrive,
+    Law::CapsHold,
+    Law::SharesAreKept,
 ];
 
 /// A kernel before 6.2 forgets masks when cpusets change.
