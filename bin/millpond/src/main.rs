@@ -21,13 +21,13 @@ fn main() -> ExitCode {
     if of_service(&words).is_some_and(millpond_poold::asks_for_manual) {
         words = ["millpond", "help", POOLD].map(OsString::from).to_vec();
     }
-    let (mut out, mut err) = (Output::stdout(), Output::stderr());
     if let Some(rest) = of_service(&words) {
+        let (mut out, mut err) = (Output::stdout(), Output::stderr_of_service());
         let status = millpond_poold::run(rest, &mut out, &mut err);
         let _ = (out.finish(), err.finish());
         return ExitCode::from(status);
     }
-    let mut ctx = Ctx::new(out, err).with_services(SERVICES);
+    let mut ctx = Ctx::new(Output::stdout(), Output::stderr()).with_services(SERVICES);
     ExitCode::from(run(&words, &mut ctx).0)
 }
 

@@ -6,7 +6,7 @@
 
 use crate::files::{Replacing, replace_file};
 use crate::pools::recorded;
-use crate::{Os, is_gone};
+use crate::{Os, Root, is_gone};
 use millpond_model::pools::{PoolNode, PoolNotice, PoolSize, PoolsState, PsetNode, notice_file};
 use millpond_model::{CpuSet, PsetId};
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub(crate) fn publish(os: &Os) -> Vec<String> {
     let wanted = state.as_ref().map(|state| notices(state, &online)).unwrap_or_default();
     let mut untold: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (name, notice) in &wanted {
-        if let Err(error) = tell(&dir, name, notice) {
+        if let Err(error) = tell(&os.root, &dir, name, notice) {
             untold.entry(reason(&error)).or_default().push(name);
         }
     }
@@ -70,7 +70,8 @@ pub(crate) fn is_published(os: &Os, state: Option<&PoolsState>, online: &CpuSet,
         return true;
     }
     let Ok(is) = os.root.names(&dir) else { return false };
-    let says = is.len() == seen.1.len() && seen.1.iter().all(|(name, to)| untold(&dir, name, to).is_none());
+    let says = is.len() == seen.1.len()
+        && seen.1.iter().all(|(name, to)| untold(&os.root, &dir, name, to).is_none());
     told.0 = says.then_some(seen);
     says
 }
@@ -100,9 +101,10 @@ fn notices(state: &PoolsState, online: &CpuSet) -> BTreeMap<String, PoolNotice> 
 }
 
 /// What the file of a pool should say from now on; `None` where it says so already.
-fn untold(dir: &Path, name: &str, to: &PoolNotice) -> Option<PoolNotice> {
-    let was: Option<PoolNotice> =
-        fs::read_to_string(dir.join(notice_file(name))).ok().and_then(|text| text.parse().ok());
+fn untold(root: &Root, dir: &Path, name: &str, to: &PoolNotice) -> Option<PoolNotice> {
+    // What is no plain file, or too long for one, is replaced.
+    let was = root.read(&dir.join(notice_file(name))).ok().flatten();
+    let was: Option<PoolNotice> = was.and_then(|text| text.parse().ok());
     let mut to = to.clone();
     if let Some(was) = was.filter(|was| was.pool == to.pool) {
         let differs = was.size.cpus != to.size.cpus;
@@ -115,9 +117,9 @@ fn untold(dir: &Path, name: &str, to: &PoolNotice) -> Option<PoolNotice> {
 }
 
 /// Writes the file of a pool, unless it says the same.
-fn tell(dir: &Path, name: &str, to: &PoolNotice) -> io::Result<()> {
+fn tell(root: &Root, dir: &Path, name: &str, to: &PoolNotice) -> io::Result<()> {
     let file = dir.join(notice_file(name));
-    let Some(to) = untold(dir, name, to) else { return Ok(()) };
+    let Some(to) = untold(root, dir, name, to) else { return Ok(()) };
     if !dir.is_dir() {
         fs::create_dir_all(dir)?;
         // Members are anybody; whoever must not read it is kept out of the state directory.

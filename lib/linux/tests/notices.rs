@@ -188,3 +188,22 @@ fn a_change_that_is_refused_is_not_told() {
     assert!(commit(&machine, Some(empty)).is_err());
     assert_eq!(made.read("state/pools/web"), "pool 1\nprocessors 2-3\nsize 2\nserial 1");
 }
+
+#[test]
+fn what_is_no_notice_is_replaced_without_waiting_for_it() {
+    for v1 in BOTH {
+        let made = HandMade::new(4, v1);
+        let machine = made.machine();
+        begin(&machine);
+        let path = made.dir.path().join("state/pools/web");
+        std::fs::remove_file(&path).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        assert_eq!(is_at_rest(&machine), Ok(false), "{v1}");
+        assert_eq!(moved(&machine, 3, "pset_default"), [""; 0]);
+        assert_eq!(
+            made.read("state/pools/web"),
+            "pool 1\nprocessors 2\nsize 1\nserial 2",
+            "replaced, then told"
+        );
+    }
+}

@@ -1,7 +1,9 @@
 //! What a daemon of ours keeps in files: that it is the only one, what it remembers, the record of what it decided, and its log.
 
+use crate::lossy::WAITING_MAX;
 use crate::output::reason;
 use millpond_linux::{Replacing, has_name, make_state_dir, open_lock_file, replace_file};
+use millpond_model::printable;
 use rustix::fs::{FlockOperation, flock};
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -124,7 +126,12 @@ pub enum Log {
     /// To a file, opened for each line, so that others may move it away.
     File(PathBuf),
     /// To the system's logger, under a name.
-    System(String),
+    System {
+        /// The name.
+        name: String,
+        /// The socket where the logger listens.
+        socket: PathBuf,
+    },
 }
 
 impl Log {
@@ -132,17 +139,20 @@ impl Log {
     #[must_use]
     pub fn at(location: Option<&str>, name: &str) -> Log {
         match location {
-            Some(word) if word.eq_ignore_ascii_case("syslog") => Log::System(name.to_owned()),
+            Some(word) if word.eq_ignore_ascii_case("syslog") => {
+                Log::System { name: name.to_owned(), socket: PathBuf::from(SYSLOG) }
+            }
             Some(path) => Log::File(PathBuf::from(path)),
             None => Log::File(PathBuf::from(LOG)),
         }
     }
 
-    /// Writes a line. `severity` is syslog's, 0 (gravest) to 7.
+    /// Writes a line, whatever is in the text. `severity` is syslog's, 0 (gravest) to 7.
     ///
     /// # Errors
     /// The system's.
-    pub fn line(&self, severity: u8, line: &str) -> io::Result<()> {
+    pub fn line(&self, severity: u8, text: &str) -> io::Result<()> {
+        let line = printable(text);
         match self {
             Log::File(path) => {
                 if let Some(dir) = path.parent() {
@@ -154,36 +164,37 @@ impl Log {
                 let mut file = open?;
                 file.write_all(format!("{line}\n").as_bytes())
             }
-            Log::System(name) => {
+            Log::System { name, socket: logger } => {
                 let socket = UnixDatagram::unbound()?;
                 // A logger that does not read loses a line; it does not stop a daemon.
                 socket.set_nonblocking(true)?;
                 let priority = DAEMONS * 8 + severity.min(7);
                 let text = format!("<{priority}>{name}[{}]: {line}", std::process::id());
-                socket.send_to(text.as_bytes(), SYSLOG).map(|_| ())
+                socket.send_to(text.as_bytes(), logger).map(|_| ())
             }
         }
     }
 }
-
-/// How long we wait for a service manager that does not read what it is told.
-const TELLING_MAX: Duration = Duration::from_millis(250);
 
 /// Tells the service manager that started us that we are ready, still alive, or about to end; nobody, where none did.
 pub fn tell_manager(states: &[NotifyState<'_>]) {
     let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let text: String = states.iter().map(|state| format!("{state}\n")).collect();
     // Losing it is the manager's loss; there is nobody else to tell.
-    let _ = tell(&socket, &text);
+    let waits = !matches!(states, [NotifyState::Watchdog]);
+    let _ = tell(&socket, &text, waits);
 }
 
-fn tell(socket: &OsStr, text: &str) -> io::Result<()> {
+/// Sends what a service manager is told. One that does not read is waited for, if at all, for [`WAITING_MAX`]: that poold is alive is said again
+/// soon, and between two turns there is no time to wait.
+fn tell(socket: &OsStr, text: &str, waits: bool) -> io::Result<()> {
     let address = match socket.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
         _ => SocketAddr::from_pathname(socket)?,
     };
     let from = UnixDatagram::unbound()?;
-    from.set_write_timeout(Some(TELLING_MAX))?;
+    from.set_write_timeout(Some(WAITING_MAX))?;
+    from.set_nonblocking(!waits)?;
     from.send_to_addr(text.as_bytes(), &address).map(drop)
 }
 
@@ -236,13 +247,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("notify");
         let manager = UnixDatagram::bind(&path).unwrap();
-        tell(path.as_os_str(), "READY=1\n").unwrap();
+        tell(path.as_os_str(), "READY=1\n", true).unwrap();
         let mut heard = [0; 64];
         let length = manager.recv(&mut heard).unwrap();
         assert_eq!(&heard[..length], b"READY=1\n");
         // The queue of a socket is bounded: sooner or later it is full, and the call comes back with an error.
-        let refused = (0..10_000).find_map(|_| tell(path.as_os_str(), "WATCHDOG=1\n").err());
+        let refused = (0..10_000).find_map(|_| tell(path.as_os_str(), "WATCHDOG=1\n", false).err());
         assert_eq!(refused.map(|error| error.kind()), Some(io::ErrorKind::WouldBlock));
+        let refused = tell(path.as_os_str(), "STOPPING=1\n", true).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]
@@ -254,14 +267,30 @@ mod tests {
     }
 
     #[test]
+    fn a_logger_that_reads_nothing_loses_lines_and_holds_up_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("log");
+        let logger = UnixDatagram::bind(&socket).unwrap();
+        let log = Log::System { name: "poold".into(), socket };
+        log.line(5, "pool a\nb \u{1b}[2J").unwrap();
+        let mut heard = [0; 256];
+        let length = logger.recv(&mut heard).unwrap();
+        let line = format!("<29>poold[{}]: pool a\\nb \\u001b[2J", std::process::id());
+        assert_eq!(std::str::from_utf8(&heard[..length]).unwrap(), line);
+        let refused = (0..100_000).find_map(|_| log.line(6, "again").err());
+        assert_eq!(refused.map(|error| error.kind()), Some(io::ErrorKind::WouldBlock));
+    }
+
+    #[test]
     fn a_log_is_a_file_or_the_systems() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a/b/log");
         let log = Log::at(path.to_str(), "poold");
         log.line(6, "one").unwrap();
-        log.line(6, "two").unwrap();
-        assert_eq!(fs::read_to_string(path).unwrap(), "one\ntwo\n");
-        assert!(matches!(Log::at(Some("SysLog"), "poold"), Log::System(_)));
+        log.line(6, "two\nNov 20 10:02:11 poold NOTICE: exiting\u{1b}[2J").unwrap();
+        let second = "two\\nNov 20 10:02:11 poold NOTICE: exiting\\u001b[2J";
+        assert_eq!(fs::read_to_string(path).unwrap(), format!("one\n{second}\n"));
+        assert!(matches!(Log::at(Some("SysLog"), "poold"), Log::System { .. }));
         assert!(matches!(Log::at(None, "poold"), Log::File(path) if path.ends_with("pool/poold")));
     }
 }

@@ -38,6 +38,7 @@ mod interrupts;
 mod journal;
 mod kept;
 mod library;
+mod lossy;
 mod open;
 mod output;
 mod place;

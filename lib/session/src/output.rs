@@ -8,6 +8,7 @@
 //! cursor of who reads. Sequences of our own for a terminal go by [`Output::control`]. An end of a line in a name would make a row: machines escape those
 //! where they read the name (`millpond_model::printable`).
 
+use crate::lossy::Lossy;
 use millpond_model::{escaped, is_unprintable};
 use std::fmt::{Arguments, Display};
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -35,6 +36,12 @@ impl<'a> Output<'a> {
     #[must_use]
     pub fn stderr() -> Output<'static> {
         Output::to(io::LineWriter::new(io::stderr()))
+    }
+
+    /// Standard error of a service, which goes on where no process reads it: lines are then lost, and their number is told.
+    #[must_use]
+    pub fn stderr_of_service() -> Output<'static> {
+        Output::to(io::LineWriter::new(Lossy::new(io::stderr())))
     }
 
     /// For somebody who writes here for a while. What goes wrong meanwhile is kept here.

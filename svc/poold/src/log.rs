@@ -1,7 +1,7 @@
 //! The log: lines of the form `Nov 20 10:02:11 Configuration INFO: starting` (reference §13.1).
 
 use jiff::tz::TimeZone;
-use millpond_model::WallTime;
+use millpond_model::{WallTime, printable};
 use millpond_planner::{Category, Severity};
 use millpond_session::{Log as Sink, Output};
 use std::str::FromStr;
@@ -62,7 +62,7 @@ impl From<Severity> for Level {
     }
 }
 
-/// A line, in local time. Hours run from 1 to 24.
+/// A line, in local time. Hours run from 1 to 24. No name in the text begins another line; a hint follows in the same one.
 #[must_use]
 pub fn line(at: WallTime, zone: &TimeZone, category: Category, level: Level, text: &str) -> String {
     let when = jiff::Timestamp::from_second(at.0).unwrap_or_default().to_zoned(zone.clone());
@@ -75,6 +75,8 @@ pub fn line(at: WallTime, zone: &TimeZone, category: Category, level: Level, tex
         Category::Poold => "poold",
     };
     let day = when.strftime("%b %-d");
+    let text = text.replace("\nhint: ", "; ");
+    let text = printable(&text);
     format!("{day} {hour:02}:{minute:02}:{second:02} {word} {}: {text}", level.word())
 }
 
@@ -127,5 +129,15 @@ mod tests {
         assert_eq!(said(1_732_061_100), "Nov 20 24:05:00 Configuration INFO: starting");
         let said = line(WallTime(1_732_096_931), &TimeZone::UTC, Category::Poold, Level::Notice, "exiting");
         assert_eq!(said, "Nov 20 10:02:11 poold NOTICE: exiting");
+    }
+
+    #[test]
+    fn a_line_is_one_whatever_is_in_its_names() {
+        let text = "cannot bind zone a\nNov 20 10:02:11 poold NOTICE: exiting\u{1b}[2J\nhint: name another";
+        let said = line(WallTime(1_732_096_931), &TimeZone::UTC, Category::Monitoring, Level::Err, text);
+        assert_eq!(
+            said,
+            "Nov 20 10:02:11 Monitoring ERR: cannot bind zone a\\nNov 20 10:02:11 poold NOTICE: exiting\\u001b[2J; name another"
+        );
     }
 }

@@ -281,7 +281,7 @@ impl<'a, 'o> Service<'a, 'o> {
             }
             Done::Refused(error) => {
                 self.event(&Event::MoveFailed);
-                self.say(Category::Optimization, Level::Warning, &said(error).replace("\nhint: ", "; "));
+                self.say(Category::Optimization, Level::Warning, &said(error));
             }
         }
         if let Some(advice) = &decision.advice {

@@ -30,7 +30,7 @@
 mod records;
 
 use crate::output::reason;
-use millpond_linux::{Replacing, make_state_dir, replace_file};
+use millpond_linux::{Replacing, make_state_dir, open_plain, replace_file};
 use millpond_machine::{Journal, JournalError, Knob, Operation, Step, Value};
 use millpond_model::Pid;
 use records::{Contents, Record};
@@ -39,7 +39,7 @@ use std::cell::{RefCell, RefMut};
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -49,6 +49,9 @@ const NAME: &str = "journal";
 /// Beyond this length a commit replaces the file by its baselines. A hundred sets of a large machine stay
 /// below it; reading it takes less than a millisecond.
 const LENGTH_MAX: u64 = 64 * 1024;
+
+/// A file of more bytes is no journal.
+const BYTES_MAX: u64 = 1 << 30;
 
 /// A journal in a file.
 pub struct FileJournal {
@@ -146,6 +149,8 @@ impl FileJournal {
             return Ok(state);
         }
         let stamp = match fs::metadata(&self.path) {
+            // A FIFO has the length 0, too. It is refused when it is opened.
+            Ok(meta) if meta.file_type().is_fifo() => return self.contents().map(|_| state),
             Ok(meta) => Stamp::from(meta),
             Err(error) if missing(&error) => Stamp::default(),
             Err(error) => return Err(self.error(&error)),
@@ -161,7 +166,9 @@ impl FileJournal {
     }
 
     fn contents(&self) -> Result<Vec<u8>, JournalError> {
-        match fs::read(&self.path) {
+        let mut bytes = Vec::new();
+        let open = open_plain(&self.path, BYTES_MAX);
+        match open.and_then(|mut file| file.read_to_end(&mut bytes)).map(|_| bytes) {
             Err(error) if missing(&error) => Ok(Vec::new()),
             other => other.map_err(|e| self.error(&e)),
         }

@@ -362,3 +362,12 @@ fn fuzz_journal_files() {
         },
     );
 }
+
+#[test]
+fn what_is_no_file_is_no_journal_and_is_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(NAME);
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let said = FileJournal::in_dir(dir.path()).unfinished().unwrap_err().to_string();
+    assert!(said.ends_with("/journal: it is no file"), "{said}");
+}
