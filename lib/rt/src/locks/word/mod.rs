@@ -89,7 +89,16 @@ impl Word {
     /// Takes it if nobody holds it.
     #[must_use]
     pub(crate) fn try_lock(&self) -> bool {
-        self.0.compare_exchange(FREE, thread::number(), Ordering::Acquire, Ordering::Relaxed).is_ok()
+        let number = thread::number();
+        if self.0.compare_exchange(FREE, number, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        // A handler of a signal forked after the number was read, and this is the child: nobody else has written here.
+        let now = thread::number();
+        if now != number {
+            self.0.store(now, Ordering::Relaxed);
+        }
+        true
     }
 
     /// Gives it back. The calling thread holds it.
@@ -242,6 +251,98 @@ mod tests {
         let abandoned = Word(AtomicU32::new(libc::FUTEX_TID_MASK));
         assert!(is_aborted(child(|| abandoned.lock())));
         assert!(is_aborted(child(|| abandoned.unlock())));
+    }
+
+    /// A handler of a signal that forks after any instruction of taking and giving back, by the processor's single steps.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    mod steps {
+        use super::*;
+        use std::sync::atomic::{AtomicUsize, compiler_fence};
+
+        static WORD: Word = Word::new();
+        static STEPS: AtomicUsize = AtomicUsize::new(0);
+        static FORK_AT: AtomicUsize = AtomicUsize::new(usize::MAX);
+        static CHILD: AtomicU32 = AtomicU32::new(0);
+        /// The flag that makes the processor stop after each instruction.
+        const TRAP: i64 = 0x100;
+
+        extern "C" fn after_an_instruction(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+            if STEPS.fetch_add(1, Ordering::Relaxed) != FORK_AT.load(Ordering::Relaxed) {
+                return;
+            }
+            // SAFETY: the child uses this thread's memory only; the context is the kernel's.
+            unsafe {
+                let child = libc::fork();
+                if child == 0 {
+                    let before = renew_thread_number();
+                    WORD.after_fork(before);
+                    (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_EFL as usize] &= !TRAP;
+                }
+                CHILD.store(if child == 0 { u32::MAX } else { child.cast_unsigned() }, Ordering::Relaxed);
+            }
+        }
+
+        /// Whether the word is the thread's, seen by one and the same process.
+        fn is_mine() -> bool {
+            loop {
+                let number = thread::number();
+                compiler_fence(Ordering::SeqCst);
+                let seen = value(&WORD);
+                compiler_fence(Ordering::SeqCst);
+                if thread::number() == number {
+                    return seen == number;
+                }
+            }
+        }
+
+        /// Takes the word and gives it back, stopping after each instruction. Whether it was the thread's in between, and free afterwards.
+        #[inline(never)]
+        fn stepped() -> bool {
+            STEPS.store(0, Ordering::Relaxed);
+            // SAFETY: only the flag changes, and what is pushed is popped.
+            unsafe { std::arch::asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
+            WORD.lock();
+            let is_mine = is_mine();
+            WORD.unlock();
+            // SAFETY: as above.
+            unsafe { std::arch::asm!("pushfq", "and qword ptr [rsp], ~0x100", "popfq") };
+            is_mine && value(&WORD) == FREE
+        }
+
+        #[test]
+        fn a_child_that_is_forked_after_any_instruction_goes_on() {
+            // SAFETY: the handler lives as long as the program; traps come to this thread, which asks for them.
+            unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = after_an_instruction as *const () as usize;
+                action.sa_flags = libc::SA_SIGINFO;
+                assert_eq!(libc::sigaction(libc::SIGTRAP, &raw const action, std::ptr::null_mut()), 0);
+            }
+            // The first asks the kernel for the thread's number.
+            stepped();
+            stepped();
+            let all = STEPS.load(Ordering::Relaxed);
+            assert!(all > 10, "{all} steps: the processor did not stop");
+            for at in 0..all {
+                FORK_AT.store(at, Ordering::Relaxed);
+                let is_well = stepped();
+                let child = CHILD.swap(0, Ordering::Relaxed);
+                // SAFETY: it only asks, and ends a child.
+                unsafe {
+                    let is_so = is_well && thread::number().cast_signed() == libc::gettid();
+                    if child == u32::MAX {
+                        libc::_exit(if is_so { 7 } else { 1 });
+                    }
+                    assert!(is_so && child != 0, "step {at} of {all}");
+                    let mut status = 0;
+                    assert_eq!(libc::waitpid(child.cast_signed(), &raw mut status, 0), child.cast_signed());
+                    assert!(
+                        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7,
+                        "step {at} of {all}: {status:x}"
+                    );
+                }
+            }
+        }
     }
 }
 

@@ -20,11 +20,20 @@ fn known() -> u32 {
 
 #[cold]
 fn ask() -> u32 {
+    loop {
+        let number = kernels();
+        set(ptr::without_provenance_mut(number as usize));
+        // A handler of a signal may have forked in between, and this is the child.
+        if kernels() == number {
+            return number;
+        }
+    }
+}
+
+fn kernels() -> u32 {
     // SAFETY: it only asks.
     let number = unsafe { libc::syscall(libc::SYS_gettid) };
-    let number = u32::try_from(number).unwrap_or_default();
-    set(ptr::without_provenance_mut(number as usize));
-    number
+    u32::try_from(number).unwrap_or_default()
 }
 
 /// In the child of a fork, whose thread has become another one: the number that it had, 0 if that was not asked for.
@@ -40,8 +49,6 @@ mod tests {
 
     #[test]
     fn each_thread_has_its_own_number_and_asks_again_when_it_forgot() {
-        // SAFETY: it only asks.
-        let kernels = || u32::try_from(unsafe { libc::syscall(libc::SYS_gettid) }).unwrap();
         let mine = number();
         assert_eq!(mine, kernels());
         std::thread::spawn(move || {
