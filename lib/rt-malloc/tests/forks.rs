@@ -40,5 +40,5 @@ fn a_child_can_allocate_wherever_other_threads_were_at_the_fork() {
 
 #[test]
 fn a_handler_of_a_signal_can_fork_and_its_child_goes_on() {
-    forks("a_handler_of_a_signal_can_fork_and_its_child_goes_on", &["signal", "signal-threads"]);
+    forks("a_handler_of_a_signal_can_fork_and_its_child_goes_on", &["signal", "signal-threads", "steps"]);
 }

@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 #ifdef UMEM
 #include <millpond/umem.h>
@@ -268,6 +269,60 @@ static void in_signal(int others, int rounds) {
     for (int which = 0; which < others; which++) pthread_join(threads[which], NULL);
 }
 
+/* --- steps: the processor stops after each instruction of an allocation and of giving it back, and a handler forks there. --- */
+
+#if defined(__x86_64__)
+#define TRAP 0x100L /* The flag that makes the processor stop. */
+static volatile sig_atomic_t steps, fork_at;
+
+static void after_an_instruction(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)info;
+    if (steps++ != fork_at) return;
+    pid_t pid = fork();
+    if (pid == 0) {
+        is_child = 1;
+        ((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] &= ~TRAP;
+    } else {
+        ends_well(pid);
+        forks++;
+    }
+}
+
+/* How many instructions a round has. In the one numbered `at`, counted from 0, it forks. `flag` 0: it does not stop. */
+static int step_through(size_t size, int at, long flag) {
+    steps = 0;
+    fork_at = at;
+    __asm__ volatile("pushfq; orq %0, (%%rsp); popfq" : : "r"(flag) : "memory", "cc");
+    unsigned char *data = get(size);
+    put(data, size);
+    __asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" ::: "memory", "cc");
+    return steps;
+}
+
+/* So many rounds, or fewer where these would take more instructions: each costs a signal. */
+static void in_steps(int rounds, int instructions) {
+    struct sigaction action = {.sa_sigaction = after_an_instruction, .sa_flags = SA_SIGINFO};
+    sigaction(SIGTRAP, &action, NULL);
+    /* Without the largest, whose filling takes as many instructions as they have words. */
+    for (int which = 0; which < SIZES - 1; which += 3) {
+        /* What is worked out once, as frames of the stack are, is worked out here. */
+        step_through(sizes[which], -1, 0);
+        int all = step_through(sizes[which], -1, TRAP);
+        expect(all > 20, "the processor did not stop");
+        int most = instructions / all;
+        int stride = all / (most < rounds ? most + 1 : rounds) + 1;
+        forks = 0;
+        for (int at = 0; at < all; at += stride) {
+            step_through(sizes[which], at, TRAP);
+            if (is_child) child();
+        }
+        expect(forks > all / stride / 4, "hardly a round forked");
+    }
+}
+#else
+static void in_steps(int rounds, int instructions) { (void)rounds, (void)instructions; }
+#endif
+
 /* --- loops: streams are opened and closed and flushed all the time, while one forks. --- */
 
 static void *opens(void *with) {
@@ -307,7 +362,8 @@ int main(int count, char **words) {
     else if (strcmp(what, "stopped") == 0) stopped(150);
     else if (strcmp(what, "signal") == 0) in_signal(0, 60);
     else if (strcmp(what, "signal-threads") == 0) in_signal(2, 60);
+    else if (strcmp(what, "steps") == 0) in_steps(100, 100000);
     else if (strcmp(what, "loops") == 0) loops(100);
-    else end("usage: forks handlers|streams|stopped|signal|signal-threads|loops");
+    else end("usage: forks handlers|streams|stopped|signal|signal-threads|steps|loops");
     return 0;
 }
