@@ -2,7 +2,6 @@
 //! the others have come only while it runs.
 
 use super::Kernel;
-use super::heap::Source;
 use super::program::Waiting;
 use super::thread::RunState;
 
@@ -41,8 +40,8 @@ impl Kernel {
                     let t = self.t(thread);
                     if t.left == u64::MAX {
                         t.left = 0;
-                        let (cpu, now) = (t.cpu, self.now);
-                        self.heap.set(Source::Cpu(cpu), now);
+                        let cpu = t.cpu;
+                        self.end_now(cpu);
                     }
                 }
                 RunState::Gone => {}

@@ -43,12 +43,16 @@ impl FromIterator<u32> for Bits {
 
 impl Bits {
     /// Adds an index.
+    #[inline]
     pub fn insert(&mut self, index: u32) {
-        let word = index as usize / 64;
-        if word >= self.words.len() {
-            self.words.resize(word + 1, 0);
+        let at = index as usize / 64;
+        match self.words.get_mut(at) {
+            Some(word) => *word |= 1 << (index % 64),
+            None => {
+                self.words.resize(at + 1, 0);
+                self.words[at] = 1 << (index % 64);
+            }
         }
-        self.words[word] |= 1 << (index % 64);
     }
 
     /// Takes an index away.
@@ -60,6 +64,11 @@ impl Bits {
         while self.words.last() == Some(&0) {
             self.words.pop();
         }
+    }
+
+    /// Takes all out.
+    pub fn clear(&mut self) {
+        self.words.clear();
     }
 
     /// Whether an index is in it.
@@ -90,9 +99,16 @@ impl Bits {
 
     /// Takes the lowest out.
     pub fn pop_first(&mut self) -> Option<u32> {
-        let first = self.iter().next()?;
+        let first = self.first()?;
         self.remove(first);
         Some(first)
+    }
+
+    /// The lowest.
+    #[must_use]
+    pub fn first(&self) -> Option<u32> {
+        let (at, word) = (0u32..).zip(&self.words).find(|(_, word)| **word != 0)?;
+        Some(at * 64 + word.trailing_zeros())
     }
 }
 

@@ -198,40 +198,47 @@ impl Kernel {
         Pace { alone, now: alone, usage: (needs * FULL / alone).min(FULL) }
     }
 
-    /// What runs on a processor, or how, has changed: its pace and that of those that share its pipeline follow.
+    /// What runs on a processor, or how, has changed: its pace and that of those that share its pipeline follow. Where a thread runs, [`Kernel::set_end`] is to
+    /// be called next.
     pub(super) fn repace(&mut self, number: u32) {
         let pace = match self.cpus[number as usize].running {
             Some(thread) => self.alone(thread, number),
             None => Pace::default(),
         };
         let before = std::mem::replace(&mut self.cpus[number as usize].pace, pace);
-        if pace.alone > 0 {
-            self.cpus[number as usize].pace.now = self.beside(number);
-        }
         if before.usage == pace.usage {
             return;
         }
         let pipeline = self.hardware.pipelines[number as usize] as usize;
+        let usage = &mut self.index.usage[pipeline];
+        *usage = *usage - before.usage + pace.usage;
         for at in 0..self.index.mates[pipeline].len() {
             let mate = self.index.mates[pipeline][at];
-            if mate == number || self.cpus[mate as usize].pace.alone == 0 {
+            let cpu = &self.cpus[mate as usize];
+            if mate == number || cpu.pace.alone == 0 || self.is_late(mate) {
                 continue;
             }
-            self.account(mate);
-            self.cpus[mate as usize].pace.now = self.beside(mate);
-            if let Some(thread) = self.cpus[mate as usize].running {
+            let running = cpu.running;
+            if cpu.since < self.now {
+                self.account(mate);
+            }
+            if let Some(thread) = running {
                 self.set_end(mate, thread);
             }
+        }
+    }
+
+    /// The pace of a processor as things are.
+    pub(super) fn pace_beside(&mut self, number: u32) {
+        if self.cpus[number as usize].pace.alone > 0 {
+            self.cpus[number as usize].pace.now = self.beside(number);
         }
     }
 
     /// Femtoseconds of an instruction beside those that share the pipeline.
     fn beside(&self, number: u32) -> u64 {
         let own = self.cpus[number as usize].pace;
-        let mates = &self.index.mates[self.hardware.pipelines[number as usize] as usize];
-        let usages =
-            mates.iter().filter(|mate| **mate != number).map(|mate| self.cpus[*mate as usize].pace.usage);
-        let others: u64 = usages.sum();
+        let others = self.index.usage[self.hardware.pipelines[number as usize] as usize] - own.usage;
         if others == 0 {
             return own.alone;
         }
@@ -325,9 +332,14 @@ impl Kernel {
         let work = if t.mix.is_none() || pace == 0 {
             t.left
         } else {
-            let fs = u128::from(t.left) * u128::from(pace);
-            u64::try_from(fs.saturating_sub(u128::from(t.rest_fs)).div_ceil(u128::from(FS)))
-                .unwrap_or(u64::MAX)
+            match t.left.checked_mul(pace) {
+                Some(fs) => fs.saturating_sub(t.rest_fs).div_ceil(FS),
+                None => {
+                    let fs = u128::from(t.left) * u128::from(pace);
+                    u64::try_from(fs.saturating_sub(u128::from(t.rest_fs)).div_ceil(u128::from(FS)))
+                        .unwrap_or(u64::MAX)
+                }
+            }
         };
         Some(work.saturating_add(t.owed_sys).saturating_add(t.owed_user))
     }

@@ -2,6 +2,7 @@
 //! be taken from them, who is near whom, threads at home. It follows from the rest and is not saved.
 
 use super::bits::{Bits, Levels};
+use super::ends::Ends;
 use super::fss::Runnable;
 use super::queue::{IDLE, LEVELS_END};
 use super::{ClassState, Kernel, RunState};
@@ -19,6 +20,8 @@ pub(super) struct Index {
     pub at_home: Vec<Vec<u64>>,
     /// For each pipeline the processors that share it.
     pub mates: Vec<Vec<u32>>,
+    /// For each pipeline the sum of how much those that share it need it: see [`super::Pace::usage`].
+    pub usage: Vec<u64>,
     /// Whether any pipeline has two of them.
     pub shares_pipelines: bool,
     /// Processors that idle, by how many threads run on their pipeline; others at no level.
@@ -27,6 +30,8 @@ pub(super) struct Index {
     pub busy_by_cache: Vec<u32>,
     /// Runnable threads of FSS.
     pub fss: Runnable,
+    /// Ends of bursts that are not in the heap yet.
+    pub ends: Ends,
 }
 
 impl Default for Index {
@@ -37,10 +42,12 @@ impl Default for Index {
             rings: Vec::new(),
             at_home: Vec::new(),
             mates: Vec::new(),
+            usage: Vec::new(),
             shares_pipelines: false,
             idle_by_load: Levels::new(0),
             busy_by_cache: Vec::new(),
             fss: Runnable::new(),
+            ends: Ends::default(),
         }
     }
 }
@@ -59,6 +66,8 @@ impl Kernel {
         for (cpu, pipeline) in (0u32..).zip(&self.hardware.pipelines) {
             mates[*pipeline as usize].push(cpu);
         }
+        let usage_of = |mates: &Vec<u32>| mates.iter().map(|mate| self.cpus[*mate as usize].pace.usage).sum();
+        let usage = mates.iter().map(usage_of).collect();
         self.index = Index {
             scores: Levels::new(count),
             unbound: Levels::new(count),
@@ -66,9 +75,11 @@ impl Kernel {
             at_home,
             shares_pipelines: mates.iter().any(|mates| mates.len() > 1),
             mates,
+            usage,
             idle_by_load: Levels::new(count),
             busy_by_cache: vec![0; self.filled.len()],
             fss: Runnable::new(),
+            ends: Ends::default(),
         };
         for cpu in 0..count {
             // On an idle machine all pipelines are empty.

@@ -52,6 +52,7 @@ mod check;
 mod choose;
 mod classes;
 mod clock;
+mod ends;
 mod fss;
 mod fx;
 mod hardware;

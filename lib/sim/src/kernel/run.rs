@@ -52,9 +52,24 @@ impl Kernel {
     /// # Errors
     /// [`Halt`] when the machine died.
     pub fn advance(&mut self, until: u64) -> Result<(), Halt> {
+        self.put_ends_off(true);
+        let worked = self.work_until(until);
+        self.enter_ends();
+        self.put_ends_off(false);
+        worked?;
+        self.count_clock();
+        for cpu in (0u32..).take(self.cpus.len()) {
+            self.account(cpu);
+        }
+        Ok(())
+    }
+
+    /// Instant after instant, each with all that is due and the switches that follow.
+    fn work_until(&mut self, until: u64) -> Result<(), Halt> {
         let (mut instant, mut events) = (self.now, 0u64);
         let most = EVENTS_MAX * (self.threads.len() + self.cpus.len() + 1) as u64;
         self.settle();
+        self.enter_ends();
         while let Some(at) = self.heap.next_at().filter(|at| *at <= until) {
             if at > instant {
                 (instant, events) = (at, 0);
@@ -78,16 +93,13 @@ impl Kernel {
                 return Err(Halt::EndlessInstant { at });
             }
             self.settle();
+            self.enter_ends();
             if !self.news.is_empty() {
                 break;
             }
         }
         if self.news.is_empty() {
             self.now = until.max(self.now);
-        }
-        self.count_clock();
-        for cpu in (0u32..).take(self.cpus.len()) {
-            self.account(cpu);
         }
         Ok(())
     }
@@ -200,14 +212,6 @@ impl Kernel {
             let cost = self.hardware.switch_ns;
             let t = self.t(to);
             t.owed_sys = t.owed_sys.saturating_add(cost);
-        }
-    }
-
-    /// Enters the end of the running thread's burst into the heap.
-    pub(super) fn set_end(&mut self, cpu: u32, thread: u32) {
-        match self.remaining(cpu, thread) {
-            None => self.heap.cancel(Source::Cpu(cpu)),
-            Some(left) => self.heap.set(Source::Cpu(cpu), self.now.saturating_add(left)),
         }
     }
 

@@ -193,3 +193,21 @@ fn threads_spread_over_pipelines_before_they_share_one() {
     let busy: Vec<u32> = (0..6).filter(|cpu| k.on(*cpu).is_some()).map(|cpu| cpu / 2).collect();
     assert_eq!(busy, [0, 1, 2]);
 }
+
+#[test]
+fn threads_that_meet_move_one_entry_each_however_many_share_a_pipeline() {
+    // Eight threads of equal shares on one pipeline begin together and end together: the pace of each changes with each of the others.
+    let (strands, rounds) = (8u32, 1_000u64);
+    let mut k = machine(strands, strands);
+    let (mix, barrier) = (k.mix(MIX), k.barrier(strands));
+    let round = vec![Action::Work(mix, 1_000), Action::Meet(barrier, Waiting::Spin)];
+    for cpu in 0..strands {
+        let start = Start::new(k.ts_entry_at(0), Program::times(round.clone(), rounds));
+        k.start(Start { bound: Some(cpu), ..start });
+    }
+    k.run_until(SECOND).unwrap();
+    assert!(k.threads().iter().all(|t| t.state == RunState::Gone));
+    // In each round the end of each is entered and taken out. The beginning, the end and the ticks of the clock: less than a tenth more.
+    let (most, moved) = (rounds * u64::from(strands) * 2, k.heap.moved);
+    assert!(moved <= most + most / 10, "{moved} of {most}");
+}
