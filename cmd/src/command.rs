@@ -5,8 +5,9 @@ use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use crate::{
     capture, compare, cpustat, cputrack, demo, diagnose, dispadmin, doctor, experiment, help, intrstat,
-    latstat, lgrpinfo, load, mpstat, occupancy, pbind, plgrp, pooladm, poolbind, poolcfg, poolstat, posix,
-    prctl, priocntl, prstat, psradm, psrinfo, psrset, quiet, replay, sim, umem, zonecfg, zones,
+    latstat, lgrpinfo, load, mpstat, occupancy, pbind, pginfo, pgstat, plgrp, pooladm, poolbind, poolcfg,
+    poolstat, posix, prctl, priocntl, prstat, psradm, psrinfo, psrset, quiet, replay, sim, umem, zonecfg,
+    zones,
 };
 use millpond_session::reason;
 use std::ffi::OsString;
@@ -50,6 +51,8 @@ pub const COMMANDS: &[Command] = &[
     zones::COMMAND,
     lgrpinfo::COMMAND,
     plgrp::COMMAND,
+    pginfo::COMMAND,
+    pgstat::COMMAND,
     mpstat::COMMAND,
     cpustat::COMMAND,
     cputrack::COMMAND,

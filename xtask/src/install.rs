@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 /// The names under which the binary answers.
-const APPLETS: [&str; 21] = [
+const APPLETS: [&str; 23] = [
     "psrinfo",
     "psradm",
     "psrset",
@@ -23,6 +23,8 @@ const APPLETS: [&str; 21] = [
     "poolstat",
     "lgrpinfo",
     "plgrp",
+    "pginfo",
+    "pgstat",
     "prctl",
     "zonecfg",
     "mpstat",

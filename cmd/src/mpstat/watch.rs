@@ -34,7 +34,7 @@ impl Watcher<'_> {
         let repetition = self.options.repetition.filter(|r| r.count != Some(1));
         // Counting begins before the first report, which takes its time.
         let watching = repetition.map(|repetition| {
-            let options = WatchOptions { touch_fenced: self.options.touch_fenced };
+            let options = WatchOptions { touch_fenced: self.options.touch_fenced, times_only: false };
             (repetition, self.counters.watch(options))
         });
         let began = self.clock.now();

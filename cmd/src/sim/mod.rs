@@ -1,7 +1,7 @@
 //! A shell on a simulated machine: the same commands, one after the other, and time passes when you say so.
 //!
 //! A line is a command with its words; words with blanks stand in quotation marks, and `#` begins a comment. The
-//! commands of the machine (`psrinfo`, `psradm`, `psrset`, `pbind`, `dispadmin`, `priocntl`, `prctl`, `zonecfg`, `pooladm`, `poolcfg`, `poolbind`, `poolstat`, `zones`, `lgrpinfo`, `plgrp`, `mpstat`,
+//! commands of the machine (`psrinfo`, `psradm`, `psrset`, `pbind`, `dispadmin`, `priocntl`, `prctl`, `zonecfg`, `pooladm`, `poolcfg`, `poolbind`, `poolstat`, `zones`, `lgrpinfo`, `plgrp`, `pginfo`, `pgstat`, `mpstat`,
 //! `cpustat`, `cputrack`, `prstat`, `occupancy`, `intrstat`, `quiet`, `doctor`) are those of everywhere. `psrset -e`, `pbind -e`, `poolbind -e` and `priocntl -e` start workloads by their names. `help` lists
 //! what belongs to the shell alone; `help COMMAND` and `help WORKLOAD` say more.
 //!

@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::rc::Rc;
 
 /// The commands of a machine that the shell has.
-pub const COMMANDS: [&str; 24] = [
+pub const COMMANDS: [&str; 26] = [
     "psrinfo",
     "psradm",
     "psrset",
@@ -29,6 +29,8 @@ pub const COMMANDS: [&str; 24] = [
     "zones",
     "lgrpinfo",
     "plgrp",
+    "pginfo",
+    "pgstat",
     "prctl",
     "zonecfg",
     "mpstat",
@@ -225,11 +227,11 @@ impl Shell {
             }
             let repeats = matches!(
                 command.name,
-                "mpstat" | "cpustat" | "poolstat" | "prstat" | "occupancy" | "intrstat"
+                "mpstat" | "pgstat" | "cpustat" | "poolstat" | "prstat" | "occupancy" | "intrstat"
             );
             let counted = parsed.operands.iter().rev().take_while(|w| is_number(w)).count();
             let endless = match command.name {
-                "mpstat" | "poolstat" | "prstat" => parsed.operands.len() == 1,
+                "mpstat" | "pgstat" | "poolstat" | "prstat" => parsed.operands.len() == 1,
                 "intrstat" => parsed.operands.len() < 2,
                 "occupancy" if parsed.has('z') => parsed.operands.len() < 2,
                 "cpustat" => parsed.operands.len() < 2 && !parsed.has('h') && parsed.has('c'),

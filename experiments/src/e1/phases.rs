@@ -185,7 +185,9 @@ impl Lab<'_, '_> {
         let machine = self.session.machine();
         let counters = machine.counters().map_err(Failure::NotHere)?;
         // Read twice in a phase: that costs a sheltered processor two interrupts, which is less than not knowing.
-        let counts = counters.watch(WatchOptions { touch_fenced: true }).map_err(Failure::NotHere)?;
+        let counts = counters
+            .watch(WatchOptions { touch_fenced: true, ..WatchOptions::default() })
+            .map_err(Failure::NotHere)?;
         // Where there are no samples, the system calls tell where it ran.
         let sightings = machine
             .sampler()

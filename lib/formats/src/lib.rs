@@ -37,6 +37,7 @@ pub mod lgrpinfo;
 mod lwps;
 pub mod mpstat;
 mod operands;
+pub mod pg;
 pub mod plgrp;
 pub mod pools;
 pub mod prctl;

@@ -23,6 +23,7 @@ mod lgroups;
 pub mod pools;
 mod posix;
 mod printable;
+mod processor_groups;
 mod pset;
 mod real_time;
 mod sample;
@@ -53,6 +54,7 @@ pub use latency::{LATENCY_ROWS, LATENCY_STAGES, LatencySample, Moment, MomentKin
 pub use lgroups::{Affinity, Group, GroupId, GroupKind, LgroupTree, NoSuchAffinity, SetMemory};
 pub use posix::{PosixAnswer, PosixBundle, PosixOption};
 pub use printable::{escaped, is_unprintable, printable};
+pub use processor_groups::{PgId, Physical, ProcessorGroup, ProcessorGroups, Relationship};
 pub use pset::{Pset, PsetMode};
 pub use real_time::{Effect, RealTimeSetting};
 pub use sample::{COLUMNS, Column, CpuSample, Sample, Ticks};

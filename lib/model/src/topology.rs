@@ -12,6 +12,9 @@ pub struct Topology {
     processors: Vec<Processor>,
     caches: Vec<Cache>,
     lgroups: Vec<Lgroup>,
+    /// Where strands of a core have several pipelines: who shares each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pipelines: Vec<CpuSet>,
 }
 
 /// One processor (a strand of a core).
@@ -232,7 +235,13 @@ impl Topology {
                 }
             }
         }
-        Ok(Topology { processors, caches, lgroups })
+        Ok(Topology { processors, caches, lgroups, pipelines: Vec::new() })
+    }
+
+    /// The same machine, of whose cores is known which strands share a pipeline. Without that all strands of a core do.
+    #[must_use]
+    pub fn with_pipelines(self, pipelines: Vec<CpuSet>) -> Topology {
+        Topology { pipelines, ..self }
     }
 
     /// Every processor, ascending, off-line ones included.
@@ -277,6 +286,15 @@ impl Topology {
     pub fn siblings(&self, id: CpuId) -> CpuSet {
         let core = self.processor(id).map(|p| p.core);
         self.processors.iter().filter(|p| Some(p.core) == core).map(|p| p.id).collect()
+    }
+
+    /// The processors that share each pipeline.
+    #[must_use]
+    pub fn pipelines(&self) -> Vec<CpuSet> {
+        if self.pipelines.is_empty() {
+            return self.cores().into_iter().map(|core| core.cpus).collect();
+        }
+        self.pipelines.clone()
     }
 
     /// Cores, ascending by their lowest processor.

@@ -274,7 +274,7 @@ fn sheltered_processors_have_rows_from_tables_only_where_reading_would_interrupt
         is_received,
         "calls are sent or received for all alike"
     );
-    let options = WatchOptions { touch_fenced: true };
+    let options = WatchOptions { touch_fenced: true, ..WatchOptions::default() };
     let mut watch = LinuxWatch::start(&os, nobody(), options).unwrap();
     is_counted(&watch.sample().unwrap(), Column::Syscl);
 }

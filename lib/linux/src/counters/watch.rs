@@ -123,6 +123,11 @@ impl<'a> LinuxWatch<'a> {
             self.follow();
         }
         let from_tables = self.from_tables;
+        if self.options.times_only {
+            let cpus = (0..self.watched.len()).map(|index| self.row(index)).collect();
+            let sets = self.placement.sets.clone();
+            return Ok(Sample { at, wall: wall(), cpus, sets, missing: Vec::new() });
+        }
         self.tables.read_columns(|column| from_tables[column.index()])?;
         let cpus: Vec<CpuSample> = (0..self.watched.len()).map(|index| self.row(index)).collect();
         if !same {
@@ -149,6 +154,9 @@ impl<'a> LinuxWatch<'a> {
                 watched.group = None;
             }
             self.watched.push(watched);
+        }
+        if self.options.times_only {
+            return;
         }
         let os = self.os;
         self.shared.get_or_insert_with(|| SharedCounters::open(os));

@@ -8,6 +8,8 @@ use millpond_model::Sample;
 pub struct WatchOptions {
     /// Read performance events of fenced and sheltered processors too, although that interrupts them.
     pub touch_fenced: bool,
+    /// Count no events: only time by use is read, which the machine keeps anyway, so that watching disturbs no processor.
+    pub times_only: bool,
 }
 
 /// The facet.

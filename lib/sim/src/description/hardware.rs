@@ -11,7 +11,7 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub(super) struct PipelineDescription {
     /// So many strands of a core share one.
-    strands: u32,
+    pub strands: u32,
     #[serde(default)]
     exclusive: Exclusive,
 }

@@ -2,7 +2,8 @@
 
 use super::{CHIPS_MAX, Description, PROCESSORS_MAX, Wrong};
 use millpond_model::{
-    CPU_MAX, Cache, CacheKind, ChipId, CoreId, CoreKind, CpuId, CpuSet, Lgroup, LgrpId, Processor, Topology,
+    CPU_MAX, Cache, CacheKind, ChipId, Core, CoreId, CoreKind, CpuId, CpuSet, Lgroup, LgrpId, Processor,
+    Topology,
 };
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -85,7 +86,23 @@ pub(super) fn topology(d: &Description) -> Result<Topology, Wrong> {
     }
     let (caches, lgroups) = (caches(d, &processors), lgroups(d, &groups, &processors));
     let place = if d.distances.is_empty() { "lgroups" } else { "distances" };
-    Topology::new(processors, caches, lgroups).map_err(|error| (place, error.to_string()))
+    let topology = Topology::new(processors, caches, lgroups).map_err(|error| (place, error.to_string()))?;
+    match d.pipeline {
+        Some(pipeline) if pipeline.strands > 0 => {
+            let shared = pipelines(&topology, pipeline.strands as usize);
+            Ok(topology.with_pipelines(shared))
+        }
+        _ => Ok(topology),
+    }
+}
+
+/// The strands of each pipeline, in the order of their cores.
+fn pipelines(topology: &Topology, strands: usize) -> Vec<CpuSet> {
+    let of_core = |core: Core| {
+        let cpus: Vec<CpuId> = core.cpus.iter().collect();
+        cpus.chunks(strands).map(|cpus| cpus.iter().copied().collect()).collect::<Vec<CpuSet>>()
+    };
+    topology.cores().into_iter().flat_map(of_core).collect()
 }
 
 /// So many chips, cores and strands.

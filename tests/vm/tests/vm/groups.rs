@@ -81,8 +81,8 @@ fn commands(guest: Guest) -> Result<Guest, String> {
     }
     let applets = [
         "psrset", "psradm", "psrinfo", "pbind", "mpstat", "intrstat", "cpustat", "cputrack", "prstat",
-        "latstat", "lgrpinfo", "plgrp", "pooladm", "poolcfg", "poolbind", "poolstat", "poold", "prctl",
-        "zonecfg",
+        "latstat", "lgrpinfo", "plgrp", "pginfo", "pgstat", "pooladm", "poolcfg", "poolbind", "poolstat",
+        "poold", "prctl", "zonecfg",
     ];
     for name in applets {
         image = image.link(Path::new("/usr/local/bin").join(name), "millpond");

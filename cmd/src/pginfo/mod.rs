@@ -1,0 +1,231 @@
+//! Shows processor groups: which CPUs share a pipeline, a cache, a chip or a memory node.
+//!
+//! A processor group (PG) is the CPUs that share a piece of hardware which limits how fast they are together. The groups form a tree: PG 0
+//! is the whole system; the further down, the more its CPUs share. `pgstat` shows how busy each group is.
+//!
+//! ```text
+//! $ pginfo
+//! PG  RELATIONSHIP          CPUs
+//!  0  System                0-6 (off-line: 7)
+//!  4   Data_Pipe_to_memory  0-6 (off-line: 7)
+//!  3    L2_Cache            0-6 (off-line: 7)
+//!  2     L1_Cache           0-3
+//!  1      Integer_Pipeline  0-3
+//!  6     L1_Cache           4-6 (off-line: 7)
+//!  5      Integer_Pipeline  4-6 (off-line: 7)
+//! ```
+//!
+//! A blank more in front of a name means: inside the group above. Hardware that one CPU has alone is not shared, and makes no group.
+//! A machine whose CPUs share nothing has the system alone.
+//!
+//! # Options
+//!
+//! ```text
+//! -T          the groups as a tree
+//! -p          which groups have exactly the CPUs of a core, of a chip, or of the system: Integer_Pipeline [core]
+//! -v          a line below each group about what is shared: sizes of caches
+//! -s          the relationships that this machine has, without their groups; with -v how many groups, and what they share
+//! -I          numbers of groups only, on one line
+//! -C          numbers of CPUs only, on one line: those that are on-line
+//! -r STRING   only groups whose relationship has STRING in its name; more than one with commas: -r l1,l2. Case does not matter
+//! -R STRING   only groups whose relationship does not
+//! -c CPUS     only groups with one of these CPUs (`0-3,8`)
+//! -h          the usage
+//! ```
+//!
+//! Operands are numbers of groups (`0,3-5`). They and `-c` exclude each other.
+//!
+//! # Relationships
+//!
+//! ```text
+//! System               the machine
+//! Memory               a NUMA node, on machines with several
+//! Data_Pipe_to_memory  a chip (socket)
+//! L3_Cache, L2_Cache,  a cache of that level
+//! L1_Cache
+//! Integer_Pipeline     the strands of a core, or as many of them as share a pipeline where the machine tells
+//! ```
+//!
+//! On Linux they come from the topology and the caches in sysfs; on a virtual machine these are what the hypervisor says. The kernel tells
+//! neither floating point units nor domains of power management, which Solaris lists as well. Of off-line CPUs it forgets the caches, so
+//! that they may be missing in the groups of caches.
+//!
+//! # JSON
+//!
+//! ```text
+//! {"groups":[{"caches":[{"kind":"unified","size_kib":3072}],"cpus":[0,1],"id":1,"off_line":[],"parent":0,"physical":["core"],
+//!             "relationship":"L2_Cache"}]}
+//! -s: {"relationships":[{"groups":8,"name":"Integer_Pipeline"}]}
+//! ```
+//!
+//! # Status
+//!
+//! 0, or 1 when a group or a CPU that was named does not exist (the others are shown) or none is left, or 2 for what makes no sense.
+
+use crate::args::Parsed;
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Exit, Failure};
+use crate::help;
+use crate::processor_groups::{Choice, Hardware};
+use millpond_formats::pg::{self as listing, Placed};
+use millpond_model::{CpuSet, Relationship};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+pub(crate) const COMMAND: Command = Command {
+    name: "pginfo",
+    applet: true,
+    summary: "show processor groups: CPUs that share pipelines, caches, chips",
+    usage: &[
+        "[-T] [-p] [-v] [-r string] [-R string] [pg ... | -c processor_id ...]",
+        "-s [-v] [-r string] [-R string] [pg ... | -c processor_id ...]",
+        "-C | -I [-r string] [-R string] [pg ... | -c processor_id ...]",
+        "-h",
+    ],
+    letters: "c:ChIpr:R:sTv",
+    longs: &[],
+    source: include_str!("mod.rs"),
+    run,
+};
+
+/// What is shown of the groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Table,
+    Tree,
+    Relationships,
+    Groups,
+    Cpus,
+}
+
+/// The form that was asked for.
+///
+/// # Errors
+/// [`Failure::Usage`] for letters that do not go together.
+fn form(parsed: &Parsed) -> Result<Form, Failure> {
+    let forms = [('T', Form::Tree), ('s', Form::Relationships), ('I', Form::Groups), ('C', Form::Cpus)];
+    let mut given = forms.into_iter().filter(|(letter, _)| parsed.has(*letter));
+    let Some((letter, form)) = given.next() else { return Ok(Form::Table) };
+    if let Some((other, _)) = given.next() {
+        return Err(Failure::Usage(format!("options -{letter} and -{other} are mutually exclusive")));
+    }
+    let refused = match form {
+        Form::Relationships => "p",
+        Form::Groups | Form::Cpus => "pv",
+        Form::Table | Form::Tree => "",
+    };
+    match refused.chars().find(|other| parsed.has(*other)) {
+        Some(other) => Err(Failure::Usage(format!("-{other} has no meaning with -{letter}"))),
+        None => Ok(form),
+    }
+}
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    if parsed.has('h') {
+        ctx.out.text(&help::usage(&COMMAND));
+        return Ok(Exit::DONE);
+    }
+    let form = form(parsed)?;
+    let words = parsed.words();
+    if parsed.has('c') && !words.is_empty() {
+        return Err(Failure::Usage("name groups, or CPUs with -c, not both".into()));
+    }
+    let choice = Choice::of(parsed, &words)?;
+    let session = ctx.reading(&parsed.common)?;
+    let hardware = Hardware::read(session.machine(), ctx)?;
+    let mut exit = Exit::DONE;
+    let meant = choice.resolve(&hardware, ctx, &mut exit)?;
+    if meant.is_empty() {
+        return Ok(exit);
+    }
+    let placed = listing::placed(hardware.groups.groups(), |group| meant.contains(&group.id));
+    let (physical, verbose) = (parsed.has('p'), parsed.has('v'));
+    if parsed.common.json {
+        ctx.json(&if form == Form::Relationships {
+            as_names(&placed)
+        } else {
+            as_json(&placed, &hardware.on_line)
+        });
+        return Ok(exit);
+    }
+    match form {
+        Form::Table => ctx.out.text(&listing::list(&placed, physical, verbose, &hardware.on_line)),
+        Form::Tree => ctx.out.text(&listing::tree(&placed, physical, verbose, &hardware.on_line)),
+        Form::Relationships => ctx.out.text(&listing::relationships(&counts(&placed), verbose)),
+        Form::Groups => ctx.out.line(numbers(meant.iter())),
+        Form::Cpus => ctx.out.line(numbers(on_line(&placed, &hardware.on_line).iter())),
+    }
+    Ok(exit)
+}
+
+/// How many groups each relationship has, from the whole machine to the core.
+fn counts(placed: &[Placed<'_>]) -> Vec<(Relationship, usize)> {
+    let mut counts: BTreeMap<Relationship, usize> = BTreeMap::new();
+    for p in placed {
+        *counts.entry(p.group.relationship).or_default() += 1;
+    }
+    counts.into_iter().collect()
+}
+
+/// The CPUs of groups that run threads.
+fn on_line(placed: &[Placed<'_>], on_line: &CpuSet) -> CpuSet {
+    placed.iter().fold(CpuSet::new(), |all, p| &all | &(&p.group.cpus & on_line))
+}
+
+fn numbers<N: ToString>(numbers: impl Iterator<Item = N>) -> String {
+    numbers.map(|number| number.to_string()).collect::<Vec<_>>().join(" ")
+}
+
+fn as_names(placed: &[Placed<'_>]) -> Value {
+    let one = |(name, groups): &(Relationship, usize)| json!({ "name": name.to_string(), "groups": groups });
+    json!({ "relationships": counts(placed).iter().map(one).collect::<Vec<_>>() })
+}
+
+fn as_json(placed: &[Placed<'_>], on_line: &CpuSet) -> Value {
+    let one = |p: &Placed<'_>| {
+        let group = p.group;
+        let caches = group
+            .caches
+            .iter()
+            .map(|(kind, size)| json!({ "kind": kind, "size_kib": size }))
+            .collect::<Vec<_>>();
+        json!({
+            "id": group.id.0, "relationship": group.relationship.to_string(),
+            "parent": group.parent.map(|parent| parent.0),
+            "cpus": (&group.cpus & on_line).iter().collect::<Vec<_>>(),
+            "off_line": (&group.cpus - on_line).iter().collect::<Vec<_>>(),
+            "physical": group.physical.iter().map(|part| part.word()).collect::<Vec<_>>(),
+            "caches": caches,
+        })
+    };
+    json!({ "groups": placed.iter().map(one).collect::<Vec<_>>() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args;
+
+    fn asked(text: &str) -> Result<Form, String> {
+        let words: Vec<_> = text.split_whitespace().map(Into::into).collect();
+        form(&args::parse(COMMAND.letters, COMMAND.longs, &words).unwrap()).map_err(|failure| match failure {
+            Failure::Usage(why) => why,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    #[test]
+    fn each_form_has_its_letter() {
+        let forms = ["", "-Tpv", "-sv", "-I -r cache", "-C -c 0"].map(|text| asked(text).unwrap());
+        assert_eq!(forms, [Form::Table, Form::Tree, Form::Relationships, Form::Groups, Form::Cpus]);
+    }
+
+    #[test]
+    fn letters_that_do_not_go_together_are_refused() {
+        assert_eq!(asked("-IC").unwrap_err(), "options -I and -C are mutually exclusive");
+        assert_eq!(asked("-sT").unwrap_err(), "options -T and -s are mutually exclusive");
+        assert_eq!(asked("-sp").unwrap_err(), "-p has no meaning with -s");
+        assert_eq!(asked("-Cv").unwrap_err(), "-v has no meaning with -C");
+    }
+}

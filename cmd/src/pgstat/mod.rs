@@ -1,0 +1,171 @@
+//! Shows how busy processor groups are: the CPUs that share a pipeline, a cache, a chip or a memory node.
+//!
+//! `pginfo` lists the groups and says what they are. Threads that run on CPUs of one group compete for what it shares: of two cores with
+//! one busy strand each, both have their pipeline alone; two busy strands of one core have half a pipeline each.
+//!
+//! ```text
+//! $ pgstat 1 2
+//! PG  RELATIONSHIP           HW    SW  CPUS
+//!  0  System                  - 12.5%  0-7
+//!  3   Data_Pipe_to_memory    - 12.5%  0-7
+//!  2    L2_Cache              - 12.5%  0-7
+//!  1     Integer_Pipeline     -   25%  0-3
+//!  4     Integer_Pipeline     -    0%  4-7
+//! ```
+//!
+//! Without an interval there is one report, about the second after the start. With an interval each report is about the time since the one
+//! before, until you interrupt them, or COUNT times. No report is about the time since boot. An interval is in seconds and may have a
+//! fraction (`0.5`).
+//!
+//! # Options
+//!
+//! ```text
+//! -A             at the end a summary: the least, the mean and the most of all intervals
+//! -C             a row for each CPU of a group, below the innermost group that is shown
+//! -p             which groups have exactly the CPUs of a core, of a chip, or of the system
+//! -v             user, kernel and idle time as well
+//! -s KEY, -S KEY in descending, in ascending order of KEY: pg, hw, sw, user, sys, idle, depth, breadth
+//! -t NUMBER      only the first NUMBER groups, after sorting
+//! -T u, -T d     before each report the time: in seconds since 1970, or as date shows it
+//! -r STRING      only groups whose relationship has STRING in its name (-r l1,l2). Case does not matter
+//! -R STRING      only groups whose relationship does not
+//! -P PGS         only these groups (`0,3-5`)
+//! -c CPUS        only groups with one of these CPUs (`0-3,8`)
+//! -h             the usage
+//! ```
+//!
+//! # Columns
+//!
+//! ```text
+//! PG    the number of the group
+//! HW    the part of what the hardware can do that was done; a dash, see below
+//! SW    the part of the time of its CPUs that was used, in user programs and in the kernel
+//! CPUS  its CPUs that are on-line
+//! ```
+//!
+//! SW comes from the same counters as usr and sys of `mpstat`: on Linux from `/proc/stat`, which most kernels sample in ticks of 4 or 10 ms,
+//! so that a short interval is coarse. Waiting for disks is idle time. Time that the hypervisor took is no part of it: SW is a share of the
+//! time that the machine had. Reading it interrupts no CPU, so that fenced and no-intr CPUs have figures like all others.
+//!
+//! HW is a dash on every group. It is what was done as a part of what the hardware can do, and nothing tells the second: neither the Linux
+//! kernel nor the hardware's counters know how many instructions a pipeline, or how many bytes a cache, can take. `cpustat` counts
+//! instructions, cycles and misses where there are counters.
+//!
+//! # Changes
+//!
+//! ```text
+//! <<processors added: 1, 3>>
+//! <<processors removed: 1, 3>>
+//! ```
+//!
+//! A line before a report tells of CPUs that came or went in its interval. The report is about those that were on-line at both ends.
+//!
+//! # JSON
+//!
+//! An object per report, on a line of its own. A figure is null where the table has a dash.
+//!
+//! ```text
+//! {"changes":[],"groups":[{"cpus":[0,1],"hw":null,"id":1,"idle":75.0,"parent":0,"relationship":"Integer_Pipeline","sw":25.0,
+//!  "sys":5.0,"user":20.0}],"interval_s":1.0,"missing":["hw: …"],"time":"2024-11-20T08:14:02Z"}
+//! -C: "processors":[{"cpu":0,"idle":…,"sw":…,"sys":…,"user":…}] beside the groups
+//! -A: at the end {"summary":[{"hw":null,"id":1,"relationship":"Integer_Pipeline","sw":{"avg":25.0,"max":30.0,"min":20.0}}],"seconds":4.0}
+//! ```
+//!
+//! # Status
+//!
+//! 0 (also when interrupted), or 1 when a group or a CPU that was named does not exist (the others are shown), none is left or the machine
+//! cannot be watched, or 2 for what makes no sense.
+
+mod options;
+mod report;
+
+use crate::args::Parsed;
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit, Failure, facet, read};
+use crate::help;
+use crate::interval::{Cadence, Repetition, wait_until};
+use crate::processor_groups::Hardware;
+use millpond_machine::facets::WatchOptions;
+use millpond_machine::{Absent, Machine};
+use millpond_model::Nanos;
+use millpond_observe::{Frame, Scope, changes};
+use millpond_session::stop_on_signal;
+use options::Options;
+use report::Reports;
+use std::sync::atomic::Ordering;
+
+pub(crate) const COMMAND: Command = Command {
+    name: "pgstat",
+    applet: true,
+    summary: "show how busy processor groups are",
+    usage: &[
+        "[-A] [-C] [-p] [-s key | -S key] [-t number] [-T u | d] [-v] [-r string] [-R string] [-P pg ...] [-c processor_id ...] \
+         [interval [count]]",
+        "-h",
+    ],
+    letters: "Ac:ChpP:r:R:s:S:t:T:v",
+    longs: &[],
+    source: include_str!("mod.rs"),
+    run,
+};
+
+/// One report about a second, where no interval is given.
+const ONCE: Repetition = Repetition { interval: Nanos(1_000_000_000), count: Some(1) };
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    if parsed.has('h') {
+        ctx.out.text(&help::usage(&COMMAND));
+        return Ok(Exit::DONE);
+    }
+    let options = Options::of(parsed)?;
+    let repetition = options.repetition.unwrap_or(ONCE);
+    let session = ctx.reading(&parsed.common)?;
+    let machine = session.machine();
+    let hardware = Hardware::read(machine, ctx)?;
+    let mut exit = Exit::DONE;
+    let meant = options.choice.resolve(&hardware, ctx, &mut exit)?;
+    if meant.is_empty() {
+        return Ok(exit);
+    }
+    let counters = facet("counters", machine.counters())?;
+    let watch = counters.watch(WatchOptions { times_only: true, ..WatchOptions::default() });
+    let mut watch = watch.map_err(|Absent { why, .. }| {
+        let complaint = Complaint::new("watch processor groups", why);
+        complaint.hint("pginfo shows them without their utilization; mpstat shows figures since boot")
+    })?;
+    let (clock, stop) = (machine.clock(), stop_on_signal());
+    let mut reports = Reports::new(&options, &hardware.groups, &meant, session.zone());
+    let mut before = read("counters", watch.sample())?;
+    let mut cadence = Cadence::begin(repetition, clock.now());
+    let mut left = repetition.count;
+    let why = no_hardware_figure(machine);
+    while left != Some(0) && !ctx.out.is_closed() {
+        wait_until(clock, stop, cadence.next(clock.now()), ctx);
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let after = read("counters", watch.sample())?;
+        let frame = Frame::between(&before, &after);
+        let changes = changes(&before, &after, Scope::Processors);
+        ctx.out.text(&reports.draw(&frame, &changes, &why));
+        ctx.out.flush();
+        if reports.is_first() && !options.json {
+            ctx.hint(&format!("HW is a dash: {why}"));
+        }
+        before = after;
+        left = left.map(|left| left - 1);
+    }
+    if options.summary {
+        ctx.out.text(&reports.summary());
+    }
+    Ok(exit)
+}
+
+/// Why no report has figures of the hardware.
+fn no_hardware_figure(machine: &dyn Machine) -> String {
+    match machine.hardware_counters().and_then(|counters| counters.hardware()) {
+        Err(Absent { why, .. }) => why,
+        Ok(()) => "counters do not tell how much the hardware can do; cpustat counts what it does".to_owned(),
+    }
+}

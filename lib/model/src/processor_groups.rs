@@ -1,0 +1,454 @@
+//! Processor groups: CPUs that share hardware which decides how fast they are, from a pipeline to the whole system.
+//!
+//! A machine says where its CPUs stand and which caches they share ([`Topology`]). From that follow the groups that people see. They form a
+//! tree: 0 is the system, and below it stand memory nodes (where there are several), chips, caches from the outermost to the first, and
+//! pipelines. Two kinds of hardware may have the same CPUs; then one group stands below the other. Hardware that one CPU has for itself is
+//! shared by nobody, and makes no group.
+//!
+//! ```text
+//!   0 System 0-31
+//!   `-- 4 Data_Pipe_to_memory 0-31          numbered from the first CPU's innermost group outwards, then from the
+//!       `-- 3 L2_Cache 0-31                 next CPU that has a group without a number
+//!           |-- 2 L1_Cache 0-3
+//!           |   `-- 1 Integer_Pipeline 0-3
+//!           `-- 6 L1_Cache 4-7 …
+//! ```
+//!
+//! Firmware can be wrong. What overlaps with a group without being inside it or around it has no place in a tree: it is left out, and
+//! [`ProcessorGroups::left_out`] says what.
+
+use crate::{Cache, CacheKind, ChipId, CoreId, CpuId, CpuSet, LgrpId, Topology};
+use std::cmp::{Ordering, Reverse};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The number of a processor group; 0 is the system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PgId(pub u32);
+
+impl fmt::Display for PgId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What the CPUs of a group share. The order is that from the whole machine to the core: an outer cache comes before an inner one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Relationship {
+    /// The machine.
+    System,
+    /// Memory that is local to them all: a node of several.
+    Memory,
+    /// The way out of their chip.
+    DataPipe,
+    /// A cache, by its level; 1 is nearest to the core.
+    Cache(u32),
+    /// What executes their instructions.
+    Pipeline,
+}
+
+/// As it is listed, without blanks. `System`, `Data_Pipe_to_memory` and `Integer_Pipeline` are Solaris' own names.
+impl fmt::Display for Relationship {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Relationship::System => f.pad("System"),
+            Relationship::Memory => f.pad("Memory"),
+            Relationship::DataPipe => f.pad("Data_Pipe_to_memory"),
+            Relationship::Cache(level) => f.pad(&format!("L{level}_Cache")),
+            Relationship::Pipeline => f.pad("Integer_Pipeline"),
+        }
+    }
+}
+
+impl Ord for Relationship {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
+impl PartialOrd for Relationship {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Relationship {
+    fn rank(self) -> (u8, Reverse<u32>) {
+        match self {
+            Relationship::System => (0, Reverse(0)),
+            Relationship::Memory => (1, Reverse(0)),
+            Relationship::DataPipe => (2, Reverse(0)),
+            Relationship::Cache(level) => (3, Reverse(level)),
+            Relationship::Pipeline => (4, Reverse(0)),
+        }
+    }
+
+    /// What that is, as half a sentence.
+    #[must_use]
+    pub fn meaning(self) -> String {
+        match self {
+            Relationship::System => "all CPUs of the machine".into(),
+            Relationship::Memory => "the same memory is local: a NUMA node".into(),
+            Relationship::DataPipe => "the way to memory: a chip".into(),
+            Relationship::Cache(level) => format!("a cache of level {level}"),
+            Relationship::Pipeline => "the pipeline of a core: its strands".into(),
+        }
+    }
+}
+
+/// A part of the machine that one can touch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Physical {
+    /// All of it.
+    System,
+    /// A chip.
+    Chip,
+    /// A core.
+    Core,
+}
+
+impl Physical {
+    /// The word that listings show.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Physical::System => "system",
+            Physical::Chip => "chip",
+            Physical::Core => "core",
+        }
+    }
+}
+
+/// One group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessorGroup {
+    /// Its number.
+    pub id: PgId,
+    /// What is shared.
+    pub relationship: Relationship,
+    /// Those who share it, off-line ones included as far as the machine tells.
+    pub cpus: CpuSet,
+    /// The group that it stands in; the system has none.
+    pub parent: Option<PgId>,
+    /// Parts of the machine that have exactly these CPUs, from the largest; none are told of the system.
+    pub physical: Vec<Physical>,
+    /// The caches that are shared, data before instructions; none where the relationship is another one.
+    pub caches: Vec<(CacheKind, Option<u64>)>,
+}
+
+/// The groups of a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessorGroups {
+    /// Depth first: each behind the group that it stands in, and before the next one beside that.
+    groups: Vec<ProcessorGroup>,
+    left_out: Vec<(Relationship, CpuSet)>,
+}
+
+/// A group without a number.
+struct Draft {
+    relationship: Relationship,
+    cpus: CpuSet,
+    caches: Vec<(CacheKind, Option<u64>)>,
+    parent: Option<usize>,
+}
+
+impl ProcessorGroups {
+    /// The groups of a machine.
+    #[must_use]
+    pub fn new(topology: &Topology) -> ProcessorGroups {
+        let all = topology.cpus();
+        let mut candidates = candidates(topology, &all);
+        candidates.sort_by_key(|c| (Reverse(c.cpus.len()), c.relationship, c.cpus.lowest()));
+        let root =
+            Draft { relationship: Relationship::System, cpus: all.clone(), caches: Vec::new(), parent: None };
+        let mut placed = vec![root];
+        // The innermost group so far of each CPU: larger ones are placed first.
+        let mut innermost: BTreeMap<CpuId, usize> = all.iter().map(|cpu| (cpu, 0)).collect();
+        let mut left_out = Vec::new();
+        for mut candidate in candidates {
+            let around = |cpu| innermost.get(&cpu).copied();
+            let parent = candidate.cpus.lowest().and_then(around);
+            if parent.is_none() || candidate.cpus.iter().any(|cpu| around(cpu) != parent) {
+                left_out.push((candidate.relationship, candidate.cpus));
+                continue;
+            }
+            candidate.parent = parent;
+            innermost.extend(candidate.cpus.iter().map(|cpu| (cpu, placed.len())));
+            placed.push(candidate);
+        }
+        ProcessorGroups { groups: in_order(placed, &innermost, &parts(topology)), left_out }
+    }
+
+    /// All of them, depth first, the system at the head.
+    #[must_use]
+    pub fn groups(&self) -> &[ProcessorGroup] {
+        &self.groups
+    }
+
+    /// Hardware that overlaps with other groups, so that it has no place in the tree.
+    #[must_use]
+    pub fn left_out(&self) -> &[(Relationship, CpuSet)] {
+        &self.left_out
+    }
+}
+
+/// Whatever is shared by two CPUs at least, in no order.
+fn candidates(topology: &Topology, all: &CpuSet) -> Vec<Draft> {
+    let mut shared: BTreeMap<(Relationship, CpuSet), Draft> = BTreeMap::new();
+    let mut add = |relationship, cpus: CpuSet, cache: Option<&Cache>| {
+        let cpus = &cpus & all;
+        if cpus.len() < 2 {
+            return;
+        }
+        let new = || Draft { relationship, cpus: cpus.clone(), caches: Vec::new(), parent: None };
+        let draft = shared.entry((relationship, cpus.clone())).or_insert_with(new);
+        draft.caches.extend(cache.map(|cache| (cache.kind, cache.size_kib)));
+    };
+    let (mut nodes, mut chips) = (BTreeMap::<LgrpId, CpuSet>::new(), BTreeMap::<ChipId, CpuSet>::new());
+    for processor in topology.processors() {
+        nodes.entry(processor.lgroup).or_default().insert(processor.id);
+        chips.entry(processor.chip).or_default().insert(processor.id);
+    }
+    if nodes.len() > 1 {
+        nodes.into_values().for_each(|cpus| add(Relationship::Memory, cpus, None));
+    }
+    chips.into_values().for_each(|cpus| add(Relationship::DataPipe, cpus, None));
+    for cache in topology.caches() {
+        add(Relationship::Cache(cache.level), cache.cpus.clone(), Some(cache));
+    }
+    topology.pipelines().into_iter().for_each(|cpus| add(Relationship::Pipeline, cpus, None));
+    shared.into_values().collect()
+}
+
+/// For each CPU how many share its chip, and its core, with the numbers of both.
+fn parts(topology: &Topology) -> Parts {
+    let mut parts = Parts::default();
+    for processor in topology.processors() {
+        *parts.chips.entry(processor.chip).or_default() += 1;
+        *parts.cores.entry(processor.core).or_default() += 1;
+        parts.of.insert(processor.id, (processor.chip, processor.core));
+    }
+    parts
+}
+
+#[derive(Default)]
+struct Parts {
+    chips: BTreeMap<ChipId, usize>,
+    cores: BTreeMap<CoreId, usize>,
+    of: BTreeMap<CpuId, (ChipId, CoreId)>,
+}
+
+impl Parts {
+    /// The parts that have exactly these CPUs.
+    fn with(&self, cpus: &CpuSet) -> Vec<Physical> {
+        let of: Vec<_> = cpus.iter().filter_map(|cpu| self.of.get(&cpu)).collect();
+        let Some((chip, core)) = of.first() else { return Vec::new() };
+        let mut parts = Vec::new();
+        if of.len() == self.of.len() {
+            parts.push(Physical::System);
+        }
+        if self.chips.get(chip) == Some(&of.len()) && of.iter().all(|(other, _)| other == chip) {
+            parts.push(Physical::Chip);
+        }
+        if self.cores.get(core) == Some(&of.len()) && of.iter().all(|(_, other)| other == core) {
+            parts.push(Physical::Core);
+        }
+        parts
+    }
+}
+
+/// Numbers groups and puts them depth first, siblings by their lowest CPU.
+fn in_order(
+    mut placed: Vec<Draft>,
+    innermost: &BTreeMap<CpuId, usize>,
+    parts: &Parts,
+) -> Vec<ProcessorGroup> {
+    let mut ids: Vec<Option<PgId>> = vec![None; placed.len()];
+    ids[0] = Some(PgId(0));
+    let mut next = 1;
+    for at in innermost.values() {
+        let mut at = Some(*at);
+        while let Some(group) = at.filter(|group| ids[*group].is_none()) {
+            ids[group] = Some(PgId(next));
+            next += 1;
+            at = placed[group].parent;
+        }
+    }
+    let mut children: Vec<Vec<usize>> = vec![Vec::new(); placed.len()];
+    let mut by_lowest: Vec<usize> = (1..placed.len()).collect();
+    by_lowest.sort_by_key(|at| placed[*at].cpus.lowest());
+    for at in by_lowest {
+        if let Some(parent) = placed[at].parent {
+            children[parent].push(at);
+        }
+    }
+    let mut groups = Vec::with_capacity(placed.len());
+    let mut open = vec![0];
+    while let Some(at) = open.pop() {
+        open.extend(children[at].iter().rev());
+        let draft = &mut placed[at];
+        let mut caches = std::mem::take(&mut draft.caches);
+        caches.sort();
+        groups.push(ProcessorGroup {
+            id: ids[at].unwrap_or(PgId(0)),
+            relationship: draft.relationship,
+            physical: if at == 0 { Vec::new() } else { parts.with(&draft.cpus) },
+            cpus: std::mem::take(&mut draft.cpus),
+            parent: draft.parent.and_then(|parent| ids[parent]),
+            caches,
+        });
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CoreKind, Lgroup, Processor};
+
+    /// Chips of cores of strands, an lgroup for each chip if there are to be several, and caches by level: how many neighbours share one.
+    fn machine(chips: u32, cores: u32, strands: u32, nodes: bool, caches: &[(u32, u32)]) -> Topology {
+        let (count, per_chip) = (chips * cores * strands, cores * strands);
+        let node = |cpu: u32| if nodes { cpu / per_chip } else { 0 };
+        let processors = (0..count).map(|n| Processor {
+            id: CpuId(n),
+            core: CoreId(n / strands),
+            chip: ChipId(n / per_chip),
+            lgroup: LgrpId(node(n)),
+            kind: CoreKind::Uniform,
+            isa: "i386".into(),
+            clock_mhz: None,
+            fpu: None,
+            implementation: String::new(),
+            brand: String::new(),
+        });
+        let cache = |level, first: u32, share: u32| Cache {
+            level,
+            kind: CacheKind::Unified,
+            size_kib: Some(64),
+            cpus: (first..first + share).map(CpuId).collect(),
+        };
+        let caches = caches
+            .iter()
+            .flat_map(|(level, share)| (0..count / share).map(move |n| cache(*level, n * share, *share)));
+        let lgroups = if nodes { chips } else { 1 };
+        let lgroup = |l: u32| Lgroup {
+            id: LgrpId(l),
+            cpus: (0..count).filter(|cpu| node(*cpu) == l).map(CpuId).collect(),
+            distances: Lgroup::even_distances(l as usize, lgroups as usize),
+            memory_kib: None,
+        };
+        Topology::new(processors.collect(), caches.collect(), (0..lgroups).map(lgroup).collect()).unwrap()
+    }
+
+    fn shown(topology: &Topology) -> Vec<String> {
+        let line = |g: &ProcessorGroup| {
+            let physical: Vec<&str> = g.physical.iter().map(|p| p.word()).collect();
+            let parent = g.parent.map_or("-".to_owned(), |parent| parent.to_string());
+            format!("{} {} {} in {parent} [{}]", g.id, g.relationship, g.cpus, physical.join(","))
+        };
+        ProcessorGroups::new(topology).groups().iter().map(line).collect()
+    }
+
+    #[test]
+    fn numbers_go_outwards_from_the_first_cpu() {
+        // The published listing of a chip of 32 strands numbers them so: 1 is the first pipeline, then come the groups around it.
+        assert_eq!(
+            shown(&machine(1, 2, 4, false, &[(2, 8)])),
+            [
+                "0 System 0-7 in - []",
+                "3 Data_Pipe_to_memory 0-7 in 0 [system,chip]",
+                "2 L2_Cache 0-7 in 3 [system,chip]",
+                "1 Integer_Pipeline 0-3 in 2 [core]",
+                "4 Integer_Pipeline 4-7 in 2 [core]",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_one_cpu_has_alone_makes_no_group() {
+        assert_eq!(shown(&machine(1, 1, 1, false, &[(1, 1), (2, 1)])), ["0 System 0 in - []"]);
+        assert_eq!(
+            shown(&machine(2, 2, 1, true, &[(1, 1)])),
+            [
+                "0 System 0-3 in - []",
+                "2 Memory 0-1 in 0 [chip]",
+                "1 Data_Pipe_to_memory 0-1 in 2 [chip]",
+                "4 Memory 2-3 in 0 [chip]",
+                "3 Data_Pipe_to_memory 2-3 in 4 [chip]",
+            ]
+        );
+    }
+
+    #[test]
+    fn hardware_with_the_same_cpus_nests_from_the_outside() {
+        assert_eq!(
+            shown(&machine(1, 1, 2, false, &[(1, 2), (2, 2), (3, 2)])),
+            [
+                "0 System 0-1 in - []",
+                "5 Data_Pipe_to_memory 0-1 in 0 [system,chip,core]",
+                "4 L3_Cache 0-1 in 5 [system,chip,core]",
+                "3 L2_Cache 0-1 in 4 [system,chip,core]",
+                "2 L1_Cache 0-1 in 3 [system,chip,core]",
+                "1 Integer_Pipeline 0-1 in 2 [system,chip,core]",
+            ]
+        );
+    }
+
+    #[test]
+    fn pipelines_that_are_known_stand_for_cores() {
+        let halves: Vec<CpuSet> = ["0-1", "2-3"].iter().map(|text| text.parse().unwrap()).collect();
+        let topology = machine(1, 1, 4, false, &[]).with_pipelines(halves);
+        assert_eq!(
+            shown(&topology),
+            [
+                "0 System 0-3 in - []",
+                "2 Data_Pipe_to_memory 0-3 in 0 [system,chip,core]",
+                "1 Integer_Pipeline 0-1 in 2 []",
+                "3 Integer_Pipeline 2-3 in 2 []",
+            ]
+        );
+    }
+
+    #[test]
+    fn caches_of_one_level_with_the_same_cpus_are_one_group() {
+        let mut caches = machine(1, 2, 1, false, &[(1, 2)]).caches().to_vec();
+        caches.push(Cache { kind: CacheKind::Data, ..caches[0].clone() });
+        let plain = machine(1, 2, 1, false, &[]);
+        let topology = Topology::new(plain.processors().to_vec(), caches, plain.lgroups().to_vec()).unwrap();
+        let groups = ProcessorGroups::new(&topology);
+        let cache = groups.groups().last().unwrap();
+        assert_eq!(cache.relationship, Relationship::Cache(1));
+        assert_eq!(cache.caches, [(CacheKind::Data, Some(64)), (CacheKind::Unified, Some(64))]);
+    }
+
+    #[test]
+    fn what_overlaps_is_left_out_and_said() {
+        let plain = machine(2, 2, 1, false, &[]);
+        let cache = |cpus: &str| Cache {
+            level: 3,
+            kind: CacheKind::Unified,
+            size_kib: None,
+            cpus: cpus.parse().unwrap(),
+        };
+        // The second one names a CPU that does not exist, too.
+        let caches = vec![cache("1-2"), cache("2-3,900")];
+        let topology = Topology::new(plain.processors().to_vec(), caches, plain.lgroups().to_vec()).unwrap();
+        let groups = ProcessorGroups::new(&topology);
+        assert_eq!(groups.left_out(), [(Relationship::Cache(3), "1-2".parse().unwrap())]);
+        assert_eq!(groups.groups().last().unwrap().cpus, "2-3".parse().unwrap());
+    }
+
+    #[test]
+    fn every_group_stands_inside_its_parent_and_behind_it() {
+        let topology = machine(4, 8, 2, true, &[(1, 2), (2, 2), (3, 16)]);
+        let groups = ProcessorGroups::new(&topology);
+        let mut ids: Vec<u32> = groups.groups().iter().map(|g| g.id.0).collect();
+        for (at, group) in groups.groups().iter().enumerate().skip(1) {
+            let parent = groups.groups()[..at].iter().find(|g| Some(g.id) == group.parent).unwrap();
+            assert!(group.cpus.is_subset(&parent.cpus) && group.cpus.len() > 1, "{group:?}");
+        }
+        ids.sort_unstable();
+        assert_eq!(ids, (0..1 + 4 * 3 + 32 * 3).collect::<Vec<_>>());
+    }
+}
