@@ -37,7 +37,7 @@
 //! --dry-run: {"dry_run":true,"notes":[],"operations":[{"steps":[…],"what":"…"}],"refused":[]}
 //! ```
 //!
-//! With `--dry-run` each operand is thought through from the present state, as if it were the only one. With -v it also shows the lists of
+//! All operands are one change of the machine, each judged as if those before it were done; `--dry-run` shows that change. With -v it also shows the lists of
 //! interrupts that would stay as they are and only be remembered, since others change them when a processor stops or starts; in JSON these are
 //! the steps whose `before` and `after` are the same.
 //!
@@ -50,8 +50,8 @@ use crate::args::Parsed;
 use crate::change::Changer;
 use crate::command::Command;
 use crate::ctx::Ctx;
-use crate::failure::{Exit, Failure, facet, read};
-use crate::operands;
+use crate::failure::{Complaint, Exit, Failure, facet, read};
+use crate::operands::{self, Expanded};
 use millpond_formats::psradm as listing;
 use millpond_machine::facets::StateChange;
 use millpond_machine::{Processors, Subject};
@@ -96,16 +96,10 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     if to == State::Disabled {
         job.disable_siblings(&mut changer, ctx)?;
     } else if parsed.has('a') {
-        for cpu in operands::present(machine)?.iter() {
-            job.change(cpu, &mut changer, ctx);
-        }
+        job.change_each(operands::present(machine)?.iter().map(Ok).collect(), &mut changer, ctx);
     } else {
-        for one in operands::expand(&operands, machine, |noun| phrase(noun, to))? {
-            match one {
-                Ok(cpu) => job.change(cpu, &mut changer, ctx),
-                Err(complaint) => changer.refuse(ctx, complaint),
-            }
-        }
+        let expanded = operands::expand(&operands, machine, |noun| phrase(noun, to))?;
+        job.change_each(expanded, &mut changer, ctx);
     }
     Ok(changer.finish(ctx))
 }
@@ -152,15 +146,61 @@ struct Job<'m> {
 }
 
 impl Job<'_> {
+    /// Each operand as an operation of its own, and all of them by one change of the machine: it is read once. A change that fails while it is made is
+    /// put back whole, and then each is tried alone.
+    fn change_each(&self, operands: Vec<Expanded>, changer: &mut Changer<'_>, ctx: &mut Ctx<'_>) {
+        let cpus: Vec<CpuId> = operands.iter().flatten().copied().collect();
+        let judged = match cpus.as_slice() {
+            [] | [_] => None,
+            cpus => self.processors.prepare_each_state(cpus, self.to, self.forced).ok(),
+        };
+        let Some(change) = judged else { return self.change_one_by_one(operands, changer, ctx) };
+        let refused = change.outcome.clone();
+        let is_any_allowed = refused.iter().any(Result::is_ok);
+        // Where it is only shown there is nothing to report of those that would be done.
+        let done = match is_any_allowed.then(|| changer.make(ctx, change)) {
+            Some(Err(_)) => return self.change_one_by_one(operands, changer, ctx),
+            Some(Ok(done)) => done.is_some(),
+            None => false,
+        };
+        let mut judged = refused.into_iter();
+        for operand in operands {
+            match operand {
+                Err(complaint) => changer.refuse(ctx, complaint),
+                Ok(cpu) => match judged.next() {
+                    Some(Ok(change)) if done => report(change, self.verbose, changer, ctx),
+                    Some(Err(refusal)) => {
+                        let main = phrase(&format!("processor {cpu}"), self.to);
+                        changer.refuse(ctx, Complaint::refused(&main, |of| self.called(of), &refusal));
+                    }
+                    _ => {}
+                },
+            }
+        }
+    }
+
+    fn change_one_by_one(&self, operands: Vec<Expanded>, changer: &mut Changer<'_>, ctx: &mut Ctx<'_>) {
+        for operand in operands {
+            match operand {
+                Ok(cpu) => self.change(cpu, changer, ctx),
+                Err(complaint) => changer.refuse(ctx, complaint),
+            }
+        }
+    }
+
+    /// What was to be done to a processor, for messages.
+    fn called(&self, subject: &Subject) -> Option<String> {
+        match subject {
+            Subject::Processor(cpu) => Some(phrase(&format!("processor {cpu}"), self.to)),
+            _ => None,
+        }
+    }
+
     /// One processor.
     fn change(&self, cpu: CpuId, changer: &mut Changer<'_>, ctx: &mut Ctx<'_>) {
-        let noun = |cpu: CpuId| phrase(&format!("processor {cpu}"), self.to);
-        let names = |subject: &Subject| match subject {
-            Subject::Processor(cpu) => Some(noun(*cpu)),
-            _ => None,
-        };
+        let main = phrase(&format!("processor {cpu}"), self.to);
         let prepared = self.processors.prepare_state(cpu, self.to, self.forced);
-        if let Some(done) = changer.attempt(ctx, &noun(cpu), names, prepared) {
+        if let Some(done) = changer.attempt(ctx, &main, |of| self.called(of), prepared) {
             report(done, self.verbose, changer, ctx);
         }
     }
@@ -170,13 +210,9 @@ impl Job<'_> {
         let topology = read("processors", self.processors.topology())?;
         let spared: CpuSet = topology.cores().iter().filter_map(|core| core.cpus.lowest()).collect();
         let siblings: Vec<CpuId> = (&topology.cpus() - &spared).iter().collect();
-        let names = |subject: &Subject| match subject {
-            Subject::Processor(cpu) => Some(phrase(&format!("processor {cpu}"), State::Disabled)),
-            _ => None,
-        };
         let main = "disable simultaneous multi-threading";
         let prepared = self.processors.prepare_states(&siblings, State::Disabled, true);
-        for done in changer.attempt(ctx, main, names, prepared).unwrap_or_default() {
+        for done in changer.attempt(ctx, main, |of| self.called(of), prepared).unwrap_or_default() {
             report(done, self.verbose, changer, ctx);
         }
         Ok(())

@@ -72,6 +72,7 @@ mod root;
 mod sets;
 mod settings;
 mod shelter;
+mod standing;
 mod state_dir;
 mod stragglers;
 mod systemd;

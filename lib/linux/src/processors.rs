@@ -9,6 +9,7 @@ use crate::knob::{LinuxKnob, Tree};
 use crate::os::knob_error;
 use crate::plan::{Wanted, plan};
 use crate::shelter::Steering;
+use crate::standing::Standing;
 use millpond_machine::facets::{LwpStatus, ProcessorStatus, StateChange};
 use millpond_machine::{Change, Machine, Processors, Psets, Reason, Refusal, Step, Subject};
 use millpond_model::{CpuId, CpuSet, State, Topology, Transition, TransitionError, WallTime};
@@ -92,32 +93,6 @@ impl LinuxMachine {
         Ok(states.into_iter().filter(|(_, state)| !state.takes_interrupts()).map(|(cpu, _)| cpu).collect())
     }
 
-    fn check_stop(&self, states: &[ProcessorStatus], cpu: CpuId) -> Result<(), Refusal> {
-        let refuse = |reason| Err(Refusal::new(Subject::Processor(cpu), reason));
-        let left = |of: &dyn Fn(&&ProcessorStatus) -> bool| {
-            states.iter().filter(|s| s.cpu != cpu && s.state.runs_threads()).filter(|s| of(s)).count()
-        };
-        if left(&|_| true) == 0 {
-            return refuse(Reason::LastOnline);
-        }
-        let sets = Psets::list(self)?;
-        let own = sets.iter().find(|s| s.members.contains(&cpu));
-        let in_same = |s: &&ProcessorStatus| match own {
-            Some(set) => set.members.contains(&s.cpu),
-            None => !sets.iter().any(|set| set.members.contains(&s.cpu)),
-        };
-        if left(&in_same) == 0 {
-            return match own {
-                Some(set) => refuse(Reason::LastOnlineOf(set.id)),
-                None => refuse(Reason::LastOfDefault),
-            };
-        }
-        if left(&|s| s.state.takes_interrupts()) == 0 {
-            return refuse(Reason::LastInterruptible);
-        }
-        Ok(())
-    }
-
     fn online_step(&self, cpu: CpuId, on: bool) -> Result<Step, Refusal> {
         let path = format!("devices/system/cpu/cpu{cpu}/online");
         let file = self.os.root.sys.join(&path);
@@ -154,20 +129,18 @@ impl LinuxMachine {
         Ok(steps)
     }
 
+    /// The steps of one processor, as if those that `standing` was told of were done; tells it of this one.
     fn state_steps(
         &self,
-        states: &[ProcessorStatus],
+        standing: &mut Standing,
         bound: &[LwpStatus],
         cpu: CpuId,
-        to: State,
-        forced: bool,
+        (to, forced): (State, bool),
     ) -> Result<(Vec<Step>, StateChange), Refusal> {
         let subject = Subject::Processor(cpu);
-        let Some(status) = states.iter().find(|s| s.cpu == cpu) else {
-            let present = states.iter().map(|s| s.cpu).collect();
-            return Err(Refusal::new(subject, Reason::NoSuchProcessor { present }));
+        let Some(from) = standing.state(cpu) else {
+            return Err(Refusal::new(subject, Reason::NoSuchProcessor { present: standing.present() }));
         };
-        let from = status.state;
         let transition = from.transition(to, forced).map_err(|error| match error {
             TransitionError::NeedsForce => {
                 Refusal::new(subject.clone(), Reason::NeedsForce).hint("add -F to force the change")
@@ -177,17 +150,13 @@ impl LinuxMachine {
             }
         })?;
         let mut steps = Vec::new();
-        let last_interruptible = states.iter().all(|s| s.cpu == cpu || !s.state.takes_interrupts());
         match transition {
             Transition::Nothing => return Ok((steps, StateChange { cpu, from, to })),
             Transition::AdmitInterrupts | Transition::Mark => {}
-            Transition::ShelterFromInterrupts if last_interruptible => {
-                return Err(Refusal::new(subject, Reason::LastInterruptible));
-            }
-            Transition::ShelterFromInterrupts => {}
+            Transition::ShelterFromInterrupts => standing.check_shelter(cpu)?,
             Transition::Start { .. } => steps.push(self.online_step(cpu, true)?),
             Transition::Stop => {
-                self.check_stop(states, cpu)?;
+                standing.check_stop(cpu)?;
                 steps.extend(self.release_bound(bound, cpu, forced)?);
                 steps.push(self.online_step(cpu, false)?);
             }
@@ -198,6 +167,7 @@ impl LinuxMachine {
         // The record first: a change that is interrupted is put back from the far end, and until the record
         // is gone the state is not what it says.
         steps.insert(0, Step::new(record_knob(cpu).knob(), before, Some(after)));
+        standing.becomes(cpu, to);
         Ok((steps, StateChange { cpu, from, to }))
     }
 }
@@ -227,31 +197,51 @@ impl Processors for LinuxMachine {
         to: State,
         forced: bool,
     ) -> Result<Change<Vec<StateChange>>, Refusal> {
-        let mut states = self.states()?;
-        if let Some(first) = cpus.first().filter(|_| !self.os.may_administrate()) {
-            return Err(Refusal::new(Subject::Processor(*first), Reason::NotPermitted)
-                .hint("states are changed by an administrator"));
+        let change = self.prepare_each_state(cpus, to, forced)?;
+        let Change { what, steps, notes, outcome } = change;
+        let mut changes = outcome.into_iter().collect::<Result<Vec<_>, Refusal>>()?;
+        // One that is named twice was what it was before the first time.
+        let mut was = BTreeMap::new();
+        for change in &mut changes {
+            change.from = *was.entry(change.cpu).or_insert(change.from);
         }
+        Ok(Change { what, steps, notes, outcome: changes })
+    }
+
+    fn prepare_each_state(
+        &self,
+        cpus: &[CpuId],
+        to: State,
+        forced: bool,
+    ) -> Result<Change<Vec<Result<StateChange, Refusal>>>, Refusal> {
+        let states: BTreeMap<CpuId, State> = self.states()?.into_iter().map(|s| (s.cpu, s.state)).collect();
+        if !self.os.may_administrate() {
+            let refused = |cpu: &CpuId| {
+                Err(Refusal::new(Subject::Processor(*cpu), Reason::NotPermitted)
+                    .hint("states are changed by an administrator"))
+            };
+            return Ok(Change::new("", Vec::new(), cpus.iter().map(refused).collect()));
+        }
+        // All threads and sets are looked at once, and only where a processor may stop.
+        let runs = |cpu: &CpuId| states.get(cpu).is_some_and(|state| state.runs_threads());
+        let stops = !to.runs_threads() && cpus.iter().any(runs);
+        let (bound, sets) =
+            if stops { (self.bound_to_processors()?, Psets::list(self)?) } else { Default::default() };
+        let mut standing = Standing::new(states, &sets);
         let mut steps = Vec::new();
-        let mut changes = Vec::new();
-        // All threads are looked at once, and only where a processor may stop.
-        let runs = |s: &ProcessorStatus| s.state.runs_threads() && cpus.contains(&s.cpu);
-        let stops = !to.runs_threads() && states.iter().any(runs);
-        let bound = if stops { self.bound_to_processors()? } else { Vec::new() };
-        for cpu in cpus.iter().copied() {
-            let (more, mut change) = self.state_steps(&states, &bound, cpu, to, forced)?;
-            steps.extend(more);
-            // One that is named twice was what it was before the first time.
-            change.from =
-                changes.iter().find(|c: &&StateChange| c.cpu == cpu).map_or(change.from, |c| c.from);
-            changes.push(change);
-            // The next one is judged as if this one were done.
-            states.iter_mut().filter(|s| s.cpu == cpu).for_each(|s| s.state = to);
+        let mut outcome = Vec::new();
+        for cpu in cpus {
+            outcome.push(self.state_steps(&mut standing, &bound, *cpu, (to, forced)).map(
+                |(more, change)| {
+                    steps.extend(more);
+                    change
+                },
+            ));
         }
-        let sheltered: CpuSet =
-            states.iter().filter(|s| !s.state.takes_interrupts()).map(|s| s.cpu).collect();
+        let done: Vec<StateChange> = outcome.iter().flatten().copied().collect();
+        let sheltered = standing.sheltered();
         let stopped: CpuSet =
-            changes.iter().filter(|c| c.from.runs_threads() && !c.to.runs_threads()).map(|c| c.cpu).collect();
+            done.iter().filter(|c| c.from.runs_threads() && !c.to.runs_threads()).map(|c| c.cpu).collect();
         steps.splice(0..0, self.before_stopping(&stopped, &bound)?).for_each(drop);
         let interrupts = Steering::of(self);
         if !steps.is_empty() {
@@ -262,12 +252,12 @@ impl Processors for LinuxMachine {
             } else {
                 steps.splice(0..0, steering).for_each(drop)
             }
-            if changes.iter().any(|change| change.from.runs_threads() != change.to.runs_threads()) {
+            if done.iter().any(|change| change.from.runs_threads() != change.to.runs_threads()) {
                 steps.splice(0..0, interrupts.lists_to_remember()).for_each(drop);
             }
         }
-        let list: CpuSet = cpus.iter().copied().collect();
-        let mut change = Change::new(format!("make processors {list} {to}"), steps, changes);
+        let list: CpuSet = done.iter().map(|change| change.cpu).collect();
+        let mut change = Change::new(format!("make processors {list} {to}"), steps, outcome);
         if !change.steps.is_empty() {
             let quiet = if to == State::NoIntr { list } else { CpuSet::new() };
             let (lines, told) = interrupts.news_of_staying(&quiet, &sheltered)?;

@@ -4,7 +4,7 @@ use crate::draft::Draft;
 use crate::machine::{SimMachine, named_twice};
 use millpond_machine::facets::{ProcessorStatus, StateChange};
 use millpond_machine::{Change, Processors, Refusal};
-use millpond_model::{CpuId, State, Topology};
+use millpond_model::{CpuId, CpuSet, State, Topology};
 
 impl Processors for SimMachine {
     fn topology(&self) -> Result<Topology, Refusal> {
@@ -40,7 +40,20 @@ impl Processors for SimMachine {
             .iter()
             .map(|cpu| draft.change_state(*cpu, to, forced, now))
             .collect::<Result<Vec<_>, Refusal>>()?;
-        let which = cpus.iter().copied().collect::<millpond_model::CpuSet>();
+        let which = cpus.iter().copied().collect::<CpuSet>();
+        Ok(draft.finish(format!("make processors {which} {to}"), outcome))
+    }
+
+    fn prepare_each_state(
+        &self,
+        cpus: &[CpuId],
+        to: State,
+        forced: bool,
+    ) -> Result<Change<Vec<Result<StateChange, Refusal>>>, Refusal> {
+        let (mut draft, now) = self.view(|s| (Draft::of(&s.tables), s.wall()));
+        // What is refused has changed nothing in the draft.
+        let outcome: Vec<_> = cpus.iter().map(|cpu| draft.change_state(*cpu, to, forced, now)).collect();
+        let which: CpuSet = outcome.iter().flatten().map(|change| change.cpu).collect();
         Ok(draft.finish(format!("make processors {which} {to}"), outcome))
     }
 }

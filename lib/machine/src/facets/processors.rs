@@ -58,4 +58,17 @@ pub trait Processors {
         to: State,
         forced: bool,
     ) -> Result<Change<Vec<StateChange>>, Refusal>;
+
+    /// Prepares the same change of state for several processors, each of which is an operation of its own, as one change. The outcome has one entry for
+    /// each of `cpus`, in order: what [`Processors::prepare_state`] would say once the ones before it were done. One that is refused takes no step. The
+    /// machine is read once, however many there are.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the machine cannot be read.
+    fn prepare_each_state(
+        &self,
+        cpus: &[CpuId],
+        to: State,
+        forced: bool,
+    ) -> Result<Change<Vec<Result<StateChange, Refusal>>>, Refusal>;
 }

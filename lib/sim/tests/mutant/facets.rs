@@ -63,6 +63,15 @@ impl Processors for Mutant {
             result => self.leave_a_trace(result).map(|c| self.spoil(c)),
         }
     }
+
+    fn prepare_each_state(
+        &self,
+        cpus: &[CpuId],
+        to: State,
+        forced: bool,
+    ) -> Result<Change<Vec<Result<StateChange, Refusal>>>, Refusal> {
+        self.leave_a_trace(self.sim.prepare_each_state(cpus, to, forced)).map(|c| self.spoil(c))
+    }
 }
 
 impl Psets for Mutant {

@@ -1,0 +1,93 @@
+//! Where processors stand while many change their state at once: what of the machine and of each set would be left.
+
+use millpond_machine::{Reason, Refusal, Subject};
+use millpond_model::{CpuId, CpuSet, Pset, PsetId, State};
+use std::collections::BTreeMap;
+
+/// States and sets of processors, with counts, so that a question costs the same however many processors there are.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    states: BTreeMap<CpuId, State>,
+    /// Those that are in a set; all others are in the default one.
+    set_of: BTreeMap<CpuId, PsetId>,
+    running: usize,
+    running_of: BTreeMap<PsetId, usize>,
+    interruptible: usize,
+}
+
+impl Standing {
+    pub(crate) fn new(states: BTreeMap<CpuId, State>, sets: &[Pset]) -> Self {
+        let set_of = sets.iter().flat_map(|set| set.members.iter().map(|cpu| (*cpu, set.id))).collect();
+        let mut standing = Standing {
+            states: BTreeMap::new(),
+            set_of,
+            running: 0,
+            running_of: BTreeMap::new(),
+            interruptible: 0,
+        };
+        states.into_iter().for_each(|(cpu, state)| standing.becomes(cpu, state));
+        standing
+    }
+
+    pub(crate) fn present(&self) -> CpuSet {
+        self.states.keys().copied().collect()
+    }
+
+    pub(crate) fn state(&self, cpu: CpuId) -> Option<State> {
+        self.states.get(&cpu).copied()
+    }
+
+    fn set_of(&self, cpu: CpuId) -> PsetId {
+        self.set_of.get(&cpu).copied().unwrap_or(PsetId::DEFAULT)
+    }
+
+    /// A processor has another state from now on.
+    pub(crate) fn becomes(&mut self, cpu: CpuId, to: State) {
+        let from = self.states.insert(cpu, to);
+        let of_set =
+            self.running_of.entry(self.set_of.get(&cpu).copied().unwrap_or(PsetId::DEFAULT)).or_default();
+        if from.is_some_and(State::runs_threads) {
+            self.running -= 1;
+            *of_set -= 1;
+        }
+        if to.runs_threads() {
+            self.running += 1;
+            *of_set += 1;
+        }
+        self.interruptible -= usize::from(from.is_some_and(State::takes_interrupts));
+        self.interruptible += usize::from(to.takes_interrupts());
+    }
+
+    /// The processors that interrupts are kept away from.
+    pub(crate) fn sheltered(&self) -> CpuSet {
+        self.states.iter().filter(|(_, state)| !state.takes_interrupts()).map(|(cpu, _)| *cpu).collect()
+    }
+
+    /// Whether others take interrupts.
+    ///
+    /// # Errors
+    /// [`Reason::LastInterruptible`].
+    pub(crate) fn check_shelter(&self, cpu: CpuId) -> Result<(), Refusal> {
+        let own = self.state(cpu).is_some_and(State::takes_interrupts);
+        if self.interruptible == usize::from(own) {
+            return Err(Refusal::new(Subject::Processor(cpu), Reason::LastInterruptible));
+        }
+        Ok(())
+    }
+
+    /// Whether a processor that runs may stop.
+    ///
+    /// # Errors
+    /// It is the last one of the machine, of its set, or of those that take interrupts.
+    pub(crate) fn check_stop(&self, cpu: CpuId) -> Result<(), Refusal> {
+        let refuse = |reason| Err(Refusal::new(Subject::Processor(cpu), reason));
+        let set = self.set_of(cpu);
+        if self.running == 1 {
+            return refuse(Reason::LastOnline);
+        }
+        if self.running_of.get(&set) == Some(&1) {
+            return refuse(if set.is_default() { Reason::LastOfDefault } else { Reason::LastOnlineOf(set) });
+        }
+        self.check_shelter(cpu)
+    }
+}
