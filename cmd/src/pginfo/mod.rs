@@ -47,8 +47,9 @@
 //! ```
 //!
 //! On Linux they come from the topology and the caches in sysfs; on a virtual machine these are what the hypervisor says. The kernel tells
-//! neither floating point units nor domains of power management, which Solaris lists as well. Of off-line CPUs it forgets the caches, so
-//! that they may be missing in the groups of caches.
+//! neither floating point units nor domains of power management, which Solaris lists as well. Of off-line CPUs it forgets the caches:
+//! they stand in caches that reach beyond their core, and may be missing in those of the core. A cache that overlaps with a core, a chip or a
+//! node without being inside it or around it is left out, with a message.
 //!
 //! # JSON
 //!

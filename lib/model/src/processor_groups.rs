@@ -157,22 +157,15 @@ impl ProcessorGroups {
     #[must_use]
     pub fn new(topology: &Topology) -> ProcessorGroups {
         let all = topology.cpus();
-        let mut candidates = candidates(topology, &all);
+        let (mut candidates, left_out) = compatible(candidates(topology, &all));
         candidates.sort_by_key(|c| (Reverse(c.cpus.len()), c.relationship, c.cpus.lowest()));
         let root =
             Draft { relationship: Relationship::System, cpus: all.clone(), caches: Vec::new(), parent: None };
         let mut placed = vec![root];
         // The innermost group so far of each CPU: larger ones are placed first.
         let mut innermost: BTreeMap<CpuId, usize> = all.iter().map(|cpu| (cpu, 0)).collect();
-        let mut left_out = Vec::new();
         for mut candidate in candidates {
-            let around = |cpu| innermost.get(&cpu).copied();
-            let parent = candidate.cpus.lowest().and_then(around);
-            if parent.is_none() || candidate.cpus.iter().any(|cpu| around(cpu) != parent) {
-                left_out.push((candidate.relationship, candidate.cpus));
-                continue;
-            }
-            candidate.parent = parent;
+            candidate.parent = candidate.cpus.lowest().and_then(|cpu| innermost.get(&cpu).copied());
             innermost.extend(candidate.cpus.iter().map(|cpu| (cpu, placed.len())));
             placed.push(candidate);
         }
@@ -213,11 +206,68 @@ fn candidates(topology: &Topology, all: &CpuSet) -> Vec<Draft> {
         nodes.into_values().for_each(|cpus| add(Relationship::Memory, cpus, None));
     }
     chips.into_values().for_each(|cpus| add(Relationship::DataPipe, cpus, None));
+    let silent = silent_strands(topology);
     for cache in topology.caches() {
-        add(Relationship::Cache(cache.level), cache.cpus.clone(), Some(cache));
+        add(Relationship::Cache(cache.level), with_silent(&cache.cpus, &silent), Some(cache));
     }
     topology.pipelines().into_iter().for_each(|cpus| add(Relationship::Pipeline, cpus, None));
     shared.into_values().collect()
+}
+
+/// Strands of which no cache is told, because they are off-line, beside others of their core of which some are: both parts, for each CPU of the
+/// second one.
+fn silent_strands(topology: &Topology) -> BTreeMap<CpuId, (CpuSet, CpuSet)> {
+    let told = topology.caches().iter().fold(CpuSet::new(), |all, cache| &all | &cache.cpus);
+    let mut strands = BTreeMap::new();
+    if topology.cpus().is_subset(&told) {
+        return strands;
+    }
+    for core in topology.cores() {
+        let (silent, rest) = (&core.cpus - &told, &core.cpus & &told);
+        if !silent.is_empty() {
+            strands.extend(rest.iter().map(|cpu| (cpu, (silent.clone(), rest.clone()))));
+        }
+    }
+    strands
+}
+
+/// Who shares a cache when all are on-line: one that reaches beyond a core has all strands of it. Of one that does not, nothing is known.
+fn with_silent(cpus: &CpuSet, strands: &BTreeMap<CpuId, (CpuSet, CpuSet)>) -> CpuSet {
+    let mut all = cpus.clone();
+    if !strands.is_empty() {
+        for (silent, rest) in cpus.iter().filter_map(|cpu| strands.get(&cpu)) {
+            if rest.is_subset(cpus) && rest.len() < cpus.len() {
+                all = &all | silent;
+            }
+        }
+    }
+    all
+}
+
+/// Those that can stand in one tree, and what overlaps with one of them. Cores, chips and nodes count before caches: they are checked against
+/// one another when the topology is made.
+fn compatible(mut candidates: Vec<Draft>) -> (Vec<Draft>, Vec<(Relationship, CpuSet)>) {
+    let is_cache = |draft: &Draft| matches!(draft.relationship, Relationship::Cache(_));
+    candidates.sort_by_key(|c| (is_cache(c), Reverse(c.relationship), c.cpus.lowest()));
+    let (mut kept, mut left_out): (Vec<Draft>, _) = (Vec::new(), Vec::new());
+    let mut of: BTreeMap<CpuId, Vec<usize>> = BTreeMap::new();
+    for candidate in candidates {
+        // How many of its CPUs are in each group that it meets: all of its own, or all of the other's.
+        let mut met: BTreeMap<usize, usize> = BTreeMap::new();
+        for at in candidate.cpus.iter().filter_map(|cpu| of.get(&cpu)).flatten() {
+            *met.entry(*at).or_default() += 1;
+        }
+        let own = candidate.cpus.len();
+        if met.iter().any(|(at, common)| *common != own && *common != kept[*at].cpus.len()) {
+            left_out.push((candidate.relationship, candidate.cpus));
+            continue;
+        }
+        for cpu in candidate.cpus.iter() {
+            of.entry(cpu).or_default().push(kept.len());
+        }
+        kept.push(candidate);
+    }
+    (kept, left_out)
 }
 
 /// For each CPU how many share its chip, and its core, with the numbers of both.
@@ -431,12 +481,38 @@ mod tests {
             size_kib: None,
             cpus: cpus.parse().unwrap(),
         };
-        // The second one names a CPU that does not exist, too.
+        // CPUs 1 and 2 stand on two chips; the other one names a CPU that does not exist, too.
         let caches = vec![cache("1-2"), cache("2-3,900")];
         let topology = Topology::new(plain.processors().to_vec(), caches, plain.lgroups().to_vec()).unwrap();
         let groups = ProcessorGroups::new(&topology);
         assert_eq!(groups.left_out(), [(Relationship::Cache(3), "1-2".parse().unwrap())]);
         assert_eq!(groups.groups().last().unwrap().cpus, "2-3".parse().unwrap());
+    }
+
+    #[test]
+    fn strands_that_are_off_line_stay_in_the_caches_around_their_core() {
+        // The kernel tells no cache of CPU 3, and of the others' caches that it has no part in them.
+        let plain = machine(1, 2, 2, false, &[]);
+        let cache = |level, cpus: &str| Cache {
+            level,
+            kind: CacheKind::Unified,
+            size_kib: None,
+            cpus: cpus.parse().unwrap(),
+        };
+        let caches = vec![cache(1, "0-1"), cache(1, "2"), cache(3, "0-2")];
+        let topology = Topology::new(plain.processors().to_vec(), caches, plain.lgroups().to_vec()).unwrap();
+        assert_eq!(
+            shown(&topology),
+            [
+                "0 System 0-3 in - []",
+                "4 Data_Pipe_to_memory 0-3 in 0 [system,chip]",
+                "3 L3_Cache 0-3 in 4 [system,chip]",
+                "2 L1_Cache 0-1 in 3 [core]",
+                "1 Integer_Pipeline 0-1 in 2 [core]",
+                "5 Integer_Pipeline 2-3 in 3 [core]",
+            ]
+        );
+        assert_eq!(ProcessorGroups::new(&topology).left_out(), []);
     }
 
     #[test]

@@ -431,4 +431,18 @@ mod tests {
         let absent = LinuxWatch::start(&os, Box::new(placements), WatchOptions::default()).err().unwrap();
         assert_eq!(absent.why, "it is a captured machine, where nothing goes on");
     }
+
+    #[test]
+    fn a_watch_of_times_opens_nothing_and_counts_no_events() {
+        let os = Os::new(Root::live("/nonexistent".into()));
+        let placements = || Ok(Rc::default());
+        let options = WatchOptions { times_only: true, ..WatchOptions::default() };
+        let mut watch = LinuxWatch::start(&os, Box::new(placements), options).unwrap();
+        let sample = watch.sample().unwrap();
+        assert!(watch.shared.is_none() && watch.plan.is_none());
+        assert!(watch.watched.iter().all(|w| w.group.is_none() && w.held.is_none()));
+        assert!(!sample.cpus.is_empty() && sample.missing.is_empty());
+        assert!(sample.cpus.iter().all(|cpu| cpu.ticks.total() > Nanos(0)));
+        assert!(sample.cpus.iter().all(|cpu| cpu.events == [None; COLUMNS.len()]));
+    }
 }
