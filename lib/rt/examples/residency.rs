@@ -7,7 +7,7 @@
 #![allow(clippy::print_stdout)]
 
 use libc::c_void;
-use millpond_rt::{stack_alloc, stack_free, stack_getbounds, stack_lock, stack_residency};
+use millpond_rt::{stack_alloc, stack_free, stack_getbounds, stack_lock, stack_mappings, stack_residency};
 use std::ptr;
 
 /// In bytes; one of `fetch_stack_sizes`.
@@ -25,6 +25,14 @@ fn show(when: &str) {
     }
 }
 
+/// Address, end, size in bytes and flags of each mapping.
+fn list() {
+    match stack_mappings() {
+        Ok(mappings) => mappings.iter().for_each(|mapping| println!("  {mapping}")),
+        Err(error) => println!("  {error}"),
+    }
+}
+
 /// Touches the lowest byte of the caller's stack, then locks it.
 fn look(kind: &str) {
     println!("{kind}");
@@ -38,6 +46,7 @@ fn look(kind: &str) {
         Ok(()) => show("locked"),
         Err(error) => println!("  locked: {error}"),
     }
+    list();
 }
 
 extern "C" fn usual(_: *mut c_void) -> *mut c_void {

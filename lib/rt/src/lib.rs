@@ -73,6 +73,8 @@ mod c;
 #[cfg(not(loom))]
 mod errors;
 #[cfg(not(loom))]
+mod mappings;
+#[cfg(not(loom))]
 mod own;
 #[cfg(not(loom))]
 pub mod realtime;
@@ -94,6 +96,8 @@ pub use bounds::{StackBounds, stack_getbounds, stack_inbounds, stack_setbounds};
 pub use errors::StackError;
 #[cfg(not(loom))]
 pub use locks::{Condition, LockError, LockRefusal, Mutex, MutexGuard, Orphan};
+#[cfg(not(loom))]
+pub use mappings::{StackMapping, stack_mappings};
 #[cfg(not(loom))]
 pub use residency::{StackResidency, stack_lock, stack_residency};
 #[cfg(not(loom))]

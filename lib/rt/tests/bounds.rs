@@ -139,6 +139,31 @@ fn locked(bounds: StackBounds) -> usize {
 }
 
 #[test]
+fn a_stack_is_listed_with_its_guard_and_with_what_is_locked() {
+    let stack = ours();
+    let base = stack.0.addr().get();
+    let flags = StackMapping::READ | StackMapping::WRITE;
+    let stack_of = |listed: &[StackMapping]| listed.iter().copied().find(|m| m.address == base).unwrap();
+    on_thread(Some(stack), || {
+        let before = stack_mappings().unwrap();
+        assert!(before[0].has(StackMapping::GUARD) && before[0].end == base, "{before:?}");
+        let whole = StackMapping { address: base, end: base + SIZE, flags };
+        assert_eq!((stack_of(&before), whole.size()), (whole, SIZE));
+        stack_lock().unwrap();
+        let after = stack_of(&stack_mappings().unwrap());
+        assert_eq!(after, StackMapping { flags: flags | StackMapping::LOCKED, ..whole });
+        // SAFETY: it lives on unlocked.
+        assert_eq!(unsafe { libc::munlock(ptr::without_provenance(base), SIZE) }, 0);
+    });
+    free(stack);
+    // Bounds that are not mapped have no mapping.
+    on_thread(None, || {
+        stack_setbounds(StackBounds { base: 0x10000, size: 0x4000 }).unwrap();
+        assert_eq!(stack_mappings().unwrap(), []);
+    });
+}
+
+#[test]
 fn bounds_that_are_not_mapped_are_not_locked() {
     on_thread(None, || {
         stack_setbounds(StackBounds { base: 0x10000, size: 0x4000 }).unwrap();

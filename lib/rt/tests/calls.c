@@ -219,6 +219,7 @@ int main(void)
 	int at;
 	stack_t bounds;
 	struct stack_residency residency;
+	struct stack_mapping mappings[8];
 	char local = 0;
 	char *stack;
 
@@ -253,6 +254,17 @@ int main(void)
 	REFUSED(stack_residency(NULL), EINVAL);
 	CHECK(stack_residency(&residency) == 0);
 	CHECK(residency.resident >= 1 && residency.mapped >= residency.resident && residency.pages >= residency.mapped);
+	REFUSED(stack_mappings(NULL, 1), EINVAL);
+	REFUSED(stack_mappings(mappings, 0), EINVAL);
+	REFUSED(stack_mappings(mappings, -1), EINVAL);
+	count = stack_mappings(mappings, 8);
+	CHECK(count >= 1 && count == stack_mappings(NULL, 0));
+	for (at = 0; at < count; at++) {
+		CHECK((char *)mappings[at].end - (char *)mappings[at].address == (ptrdiff_t)mappings[at].ss_size);
+		if ((char *)mappings[at].address <= &local && &local < (char *)mappings[at].end)
+			CHECK((mappings[at].flags & 3) == (STACK_MAPPING_READ | STACK_MAPPING_WRITE));
+	}
+	CHECK(stack_mappings(mappings, 1) == 1);
 	bounds.ss_flags = 0;
 	CHECK(stack_setbounds(&bounds) == 0);
 	count_disturbances();

@@ -71,6 +71,10 @@ fn bounds() {
     let bounds = stack_getbounds().unwrap();
     assert!(bounds.contains(here()));
     assert_eq!(bounds.base, mapped().1 - (4 << 20), "the limit is 4 MB");
+    let listed = stack_mappings().unwrap();
+    let [mapping] = listed[..] else { panic!("{listed:?}") };
+    assert_eq!((mapping.address, mapping.end), mapped());
+    assert!(mapping.has(StackMapping::READ | StackMapping::WRITE | StackMapping::GROWS_DOWN), "{mapping}");
 }
 
 #[test]

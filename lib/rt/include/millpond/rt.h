@@ -94,6 +94,31 @@ struct stack_residency {
 /* How much of the calling thread's stack is in memory. 0, or -1 as stack_getbounds; EINVAL: residency is null. */
 int stack_residency(struct stack_residency *residency);
 
+/* Flags of a mapping. */
+#define STACK_MAPPING_READ 1
+#define STACK_MAPPING_WRITE 2
+#define STACK_MAPPING_EXECUTE 4
+#define STACK_MAPPING_LOCKED 8
+/* The main stack. */
+#define STACK_MAPPING_GROWS_DOWN 16
+/* Every use of it is a fault. */
+#define STACK_MAPPING_GUARD 32
+
+/* A mapping of the kernel, with the size in bytes. */
+struct stack_mapping {
+	void *address;
+	void *end;
+	size_t ss_size;
+	unsigned int flags;
+};
+
+/*
+ * Writes at most that many mappings of the calling thread's stack, the lowest first, and gives their number; (NULL, 0): how many there are. A guard
+ * below the stack is one of them where it is a mapping of its own. -1 as stack_getbounds; EINVAL: a null pointer with a count, a count below 1 without;
+ * ENOENT: /proc is not mounted. It takes as long as the kernel needs to look at all memory of the process.
+ */
+int stack_mappings(struct stack_mapping *mappings, int count);
+
 /*
  * A mutex: whoever holds it has the priority of the first who waits for it, and who ends with it leaves word. Memory of the caller, which stays where
  * it is from rt_mutex_init to rt_mutex_destroy; its members are not for programs.

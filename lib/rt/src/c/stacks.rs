@@ -1,8 +1,8 @@
 //! Stacks, their bounds and what is in memory of them, for programs in C.
 
 use super::fail;
-use crate::{StackBounds, StackError, StackResidency};
-use libc::{c_int, c_void, size_t, stack_t};
+use crate::{StackBounds, StackError, StackMapping, StackResidency};
+use libc::{c_int, c_uint, c_void, size_t, stack_t};
 use std::ptr;
 
 /// 0, or -1 with errno.
@@ -132,4 +132,37 @@ unsafe extern "C" fn stack_residency(residency: *mut Residency) -> c_int {
         // SAFETY: it is not null, and our caller promises the rest.
         unsafe { residency.write(Residency { pages, mapped, resident }) };
     }))
+}
+
+/// As in the header.
+#[repr(C)]
+struct Mapping {
+    address: *mut c_void,
+    end: *mut c_void,
+    size: size_t,
+    flags: c_uint,
+}
+
+/// See the header.
+///
+/// # Safety
+/// `mappings` is null, or `count` of them may be written there.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn stack_mappings(mappings: *mut Mapping, count: c_int) -> c_int {
+    let Ok(room) = usize::try_from(count) else { return fail(libc::EINVAL) };
+    if mappings.is_null() != (room == 0) {
+        return fail(libc::EINVAL);
+    }
+    let all: Vec<StackMapping> = match crate::stack_mappings() {
+        Ok(all) => all,
+        Err(error) => return fail(error.errno()),
+    };
+    let told = if mappings.is_null() { all.len() } else { all.len().min(room) };
+    for (at, mapping) in all.iter().enumerate().take(room) {
+        let [address, end] = [mapping.address, mapping.end].map(ptr::with_exposed_provenance_mut);
+        let told = Mapping { address, end, size: mapping.size(), flags: mapping.flags };
+        // SAFETY: `at` is less than `count`, and our caller promises so much room.
+        unsafe { mappings.add(at).write(told) };
+    }
+    c_int::try_from(told).unwrap_or(c_int::MAX)
 }

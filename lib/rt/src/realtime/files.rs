@@ -10,7 +10,7 @@ pub(super) fn status(key: &str) -> Option<String> {
 }
 
 /// All mappings of the process, with their flags. Without `/proc` there are none.
-pub(super) fn mappings() -> String {
+pub(crate) fn mappings() -> String {
     fs::read_to_string("/proc/self/smaps").unwrap_or_default()
 }
 

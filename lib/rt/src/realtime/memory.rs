@@ -4,8 +4,9 @@ use super::files;
 use super::holders::Holders;
 use super::outcome::{Refusal, errno};
 use super::rights::{Capability, has, limit};
+use crate::mappings::parse;
 use crate::stacks::page_size;
-use crate::{stack_lock, stack_residency};
+use crate::{StackMapping, stack_lock, stack_residency};
 use libc::c_void;
 use std::io;
 use std::ops::Range;
@@ -117,23 +118,8 @@ impl Locked {
 
 /// The mappings that are locked and can be touched.
 fn locked_ranges(smaps: &str) -> impl Iterator<Item = Range<usize>> {
-    let mut mapping = None;
-    smaps.lines().filter_map(move |line| {
-        match line.strip_prefix("VmFlags:") {
-            Some(flags) => return mapping.take().filter(|_| flags.split(' ').any(|flag| flag == "lo")),
-            None => mapping = head(line).or(mapping.take()),
-        }
-        None
-    })
-}
-
-/// A line with which a mapping begins.
-fn head(line: &str) -> Option<Range<usize>> {
-    let (addresses, rest) = line.split_once(' ')?;
-    let (begin, end) = addresses.split_once('-')?;
-    let number = |text| usize::from_str_radix(text, 16).ok();
-    let range = number(begin)?..number(end)?;
-    (!rest.starts_with("---")).then_some(range)
+    let wanted = |m: &StackMapping| m.has(StackMapping::LOCKED) && !m.has(StackMapping::GUARD);
+    parse(smaps).filter(wanted).map(|m| m.address..m.end)
 }
 
 /// Makes the caller's whole stack resident and locks it.

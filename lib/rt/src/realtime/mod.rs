@@ -82,7 +82,7 @@ pub(crate) use calm::Counts;
 pub use calm::{Calm, CalmSection, Disturbances, MigrationSource};
 pub use class::SchedulingClass;
 pub use cpus::{CpuListError, CpuMask};
-pub(crate) use files::mappings_max;
+pub(crate) use files::{mappings, mappings_max};
 pub use outcome::{Item, Outcome, RealtimeError, Refusal};
 
 use std::fmt;
