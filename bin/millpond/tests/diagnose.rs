@@ -176,12 +176,14 @@ fn threads_that_wait_for_the_permit_of_another_are_held_up() {
     let Some(built) = Built::shapes(test) else { return };
     let program = Program::start(built.program("shapes").arg("permits")).unwrap();
     let Some(said) = verdict_after(test, program.pid(), "3s") else { return };
-    // A permit is held for 4 ms of CPU time. Where others leave the program too little of it, there is no rhythm.
+    // A permit is held for 4 ms of CPU time. Where others leave the program too little of it, there is no rhythm, or its holders mostly wait for a CPU.
     let figure = |name: &str| said[name].as_f64().unwrap();
-    let part = |name: &str| said["shares"][name].as_f64().unwrap();
-    let ran = (part("usr") + part("sys")) * figure("threads") * figure("elapsed_s");
-    if ran < 0.25 {
-        return println!("skipped: {test}: the machine is busy: of 3 s the program ran for {ran:.3} s");
+    let took = |name: &str| said["shares"][name].as_f64().unwrap() * figure("threads") * figure("elapsed_s");
+    let (ran, waited) = (took("usr") + took("sys"), took("lat"));
+    if ran < 0.25 || (waited > ran / 4.0 && kinds(&said).contains(&"undecided")) {
+        return println!(
+            "skipped: {test}: the machine is busy: of 3 s the program ran for {ran:.3} s and waited for {waited:.3} s"
+        );
     }
     assert!(kinds(&said).contains(&"resource") && !kinds(&said).contains(&"mutex"), "{said}");
     // Of four one holds the permit, or could take it.

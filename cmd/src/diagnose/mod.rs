@@ -54,7 +54,7 @@
 //! thread that waited at the word wakes others at the same word later, and the word has the same value each time.
 //! A semaphore or a condition variable that serves as a lock is known by the rhythm of its waits. A worker waits for requests as long as these let it. A thread
 //! that is held up waits as long as the threads before it hold what it wants and compute; each of them wakes the next one. If the holders sleep meanwhile
-//! it is undecided: they may wait for the next request.
+//! it is undecided: they may wait for the next request. If they mostly wait for a CPU it is undecided, too: every thread does so on a busy machine.
 //!
 //! A lock that is built of parked threads cannot be told from idle waiting, and counts as condition: Java's monitors, `parking_lot`. The details are in
 //! docs/diagnose.md.

@@ -14,14 +14,18 @@
 //!                                                                          number in the word, glibc's other ones 8 bytes behind it
 //! one value throughout, not 0, and those that waited wake      mutex       a thread that got a contended mutex must wake the next;
 //!   others at the same word afterwards: of a value that is                 a notification changes the word of a condition
-//!   no library's only if what was held explains the waits
+//!   no library's only if what the holders did explains the
+//!   waits
 //! the value is 2 or 3 (a contended mutex has it in glibc,      unknown     the holder may keep it all the time; or a counter of
 //!   Rust and Go) or that of musl's plain mutex, and fewer                  notifications stands there by chance, or a thread is idle
 //!   than 5 waits were ended                                                at a condition of musl's or in TBB: these have 2, too
-//! each wake-up is handed on, what was held explains the        resource    a semaphore or a condition variable that serves as a
-//!   waits, and its holders run, there and elsewhere                        lock
+//! each wake-up is handed on, at least 3 of them, what the      resource    a semaphore or a condition variable that serves as a
+//!   holders did explains the waits, and they run, there and                lock
+//!   elsewhere
 //! the same, but the holders sleep meanwhile, or do nothing     unknown     a few connections to a slow server, or a leader that waits
 //!   elsewhere                                                              for requests; a lock, or work that makes work
+//! the same, but the holders wait for CPUs most of the time,    unknown     on a busy machine every thread that is woken waits before it
+//!   or handed it on fewer than 3 times                                     wakes the next one: a lock, or work that makes work
 //! anything else, and every value 0 that is not handed on       condition   counters of notifications, words of parked threads
 //! ```
 //!
@@ -34,8 +38,9 @@
 //! So programs in the kernel keep, from each wake-up of a thread at a word to the wake-up call that it makes at this word itself, how much time that took
 //! (*held*), and for how much of it the thread ran and slept. While a thread is held up another one holds what it waits for. All that was held together
 //! cannot be less than the time for which the thread that waited longest did so, but for holders that came without a wait. If it is less than half of
-//! that, waits have another reason. A holder that computes is a lock's. A holder that sleeps may be the leader of idle workers, who waits for the next request and then wakes the
-//! next leader. And a thread that does nothing from its call to its next wait lives by wake-ups alone, as a worker does that makes work for others.
+//! that, waits have another reason. If it is enough only with the time for which the holders waited for CPUs, it cannot be told. A holder that computes
+//! is a lock's. A holder that sleeps may be the leader of idle workers, who waits for the next request and then wakes the next leader. And a thread that
+//! does nothing from its call to its next wait lives by wake-ups alone, as a worker does that makes work for others.
 //!
 //! The rules are tried from top to bottom. Sources of the values: the manual pages futex(2) and FUTEX_LOCK_PI(2const), and what `strace` shows of programs
 //! with glibc 2.36, musl 1.2.3, Rust 1.95, Go 1.26, and libgomp (-1 in a contended lock) of GCC 12.2 and TBB 2021.8 (2 in idle workers).
@@ -58,7 +63,7 @@ const CONTENDED_MUSL: u32 = 1 << 31 | 16;
 
 /// A resource is handed on by so many in four of the threads that were woken for it. A barrier wakes many at once.
 const HANDED_ON_OF_FOUR: u64 = 3;
-/// What was held explains the waits if it is at least one in so many parts of the longest.
+/// What was held, or what its holders did meanwhile, explains the waits if it is at least one in so many parts of the longest.
 const EXPLAINED_ONE_IN: u64 = 2;
 /// A thread does something elsewhere if it runs there for at least one in so many parts of what it runs for while it holds something.
 const APART_ONE_IN: u64 = 10;
@@ -81,29 +86,27 @@ fn of_futex(facts: &FutexFacts) -> WaitKind {
         FutexOperation::RequeuePi | FutexOperation::Several => return WaitKind::Condition,
         FutexOperation::Wait => {}
     }
-    let is_locked = least != 0 && (is_contended || least == most && is_explained(facts));
-    let is_handed_on = released >= RELEASED_MIN && released.saturating_mul(RELEASED_ONE_IN) >= woken;
+    let FutexFacts { held, held_ran, held_slept, apart_ran, longest, .. } = *facts;
+    let explains = |time: Nanos| time.0.saturating_mul(EXPLAINED_ONE_IN) >= longest.0;
+    let did_explains = explains(held_ran + held_slept);
+    let is_often = released >= RELEASED_MIN;
+    let is_locked = least != 0 && (is_contended || least == most && did_explains);
+    let is_handed_on = is_often && released.saturating_mul(RELEASED_ONE_IN) >= woken;
     if ended > 0 || (shared && facts.names_thread) {
         WaitKind::Join
     } else if facts.holder.is_some() || (is_locked && is_handed_on) {
         WaitKind::Mutex
     } else if is_contended && woken < WOKEN_ENOUGH {
         WaitKind::Unknown
-    } else if released >= RELEASED_MIN
+    } else if released > 0
         && released.saturating_mul(4) >= woken.saturating_mul(HANDED_ON_OF_FOUR)
-        && is_explained(facts)
+        && explains(held)
     {
-        let FutexFacts { held_ran, held_slept, apart_ran, .. } = *facts;
         let runs = held_ran >= held_slept && apart_ran.0.saturating_mul(APART_ONE_IN) >= held_ran.0;
-        if runs { WaitKind::Resource } else { WaitKind::Unknown }
+        if is_often && did_explains && runs { WaitKind::Resource } else { WaitKind::Unknown }
     } else {
         WaitKind::Condition
     }
-}
-
-/// Whether threads waited for what others held.
-fn is_explained(facts: &FutexFacts) -> bool {
-    facts.held.0.saturating_mul(EXPLAINED_ONE_IN) >= facts.longest.0
 }
 
 /// Where the time for locks went, by what it was for.
@@ -201,8 +204,8 @@ mod tests {
     fn threads_that_are_held_up_wait_as_long_as_others_hold_what_they_want() {
         // A semaphore of one permit: held all the time, and its holders do other things too.
         assert_eq!(kind(held(waits(0, 500, 500), [1_400, 1_300, 0, 400])), WaitKind::Resource);
-        // The machine is busy: most of the time its holders are runnable and do not run.
-        assert_eq!(kind(held(waits(0, 500, 500), [1_400, 200, 0, 50])), WaitKind::Resource);
+        // The machine is busy, but what its holders did is enough.
+        assert_eq!(kind(held(waits(0, 500, 500), [4_400, 500, 10, 50])), WaitKind::Resource);
         // Some permits were had without a wait, so that not all that was held is known. A counter of notifications as the word.
         assert_eq!(
             kind(held(FutexFacts { values: (4, 90), ..waits(0, 40, 36) }, [520, 500, 0, 60])),
@@ -221,6 +224,16 @@ mod tests {
     }
 
     #[test]
+    fn holders_that_wait_for_a_cpu_leave_it_undecided() {
+        // Workers that post work themselves, and a semaphore of one permit, look alike where each thread that is woken waits for a CPU first.
+        assert_eq!(kind(held(waits(0, 500, 500), [1_400, 20, 0, 600])), WaitKind::Unknown);
+        assert_eq!(kind(held(waits(0, 500, 500), [1_400, 200, 0, 50])), WaitKind::Unknown);
+        // It was handed on too seldom to have a rhythm.
+        assert_eq!(kind(held(waits(0, 2, 2), [1_400, 1_300, 0, 400])), WaitKind::Unknown);
+        assert_eq!(kind(held(waits(0, 2, 0), [1_400, 1_300, 0, 400])), WaitKind::Condition);
+    }
+
+    #[test]
     fn main_in_a_join_is_known_by_the_thread_that_it_waits_for() {
         let join = FutexFacts { shared: true, names_thread: true, ..waits(4212, 0, 0) };
         assert_eq!(kind(join), WaitKind::Join);
@@ -236,7 +249,8 @@ mod tests {
         // It is often lost to another thread after a wake-up.
         assert_eq!(kind(waits(2, 1_000, 150)), WaitKind::Mutex);
         // libgomp's lock, and musl's semaphore: a mutex where its holders explain the waits, and else an event that wakes one after another.
-        assert_eq!(kind(held(waits(u32::MAX, 10, 9), [990, 0, 0, 0])), WaitKind::Mutex);
+        assert_eq!(kind(held(waits(u32::MAX, 10, 9), [990, 900, 0, 0])), WaitKind::Mutex);
+        assert_eq!(kind(held(waits(u32::MAX, 10, 9), [990, 0, 0, 0])), WaitKind::Unknown);
         assert_eq!(kind(held(waits(u32::MAX, 10, 9), [10, 0, 0, 0])), WaitKind::Condition);
         // A reader-writer lock of glibc.
         assert_eq!(kind(FutexFacts { values: (2, 3), ..waits(0, 60, 20) }), WaitKind::Mutex);
