@@ -74,6 +74,7 @@ mod quiet;
 mod readiness;
 mod replay;
 mod sim;
+mod stamp;
 mod start;
 mod umem;
 mod zonecfg;

@@ -3,20 +3,12 @@
 use crate::args::Parsed;
 use crate::failure::Failure;
 use crate::interval::{Repetition, seconds};
+use crate::stamp::Stamp;
 use millpond_model::Nanos;
 use std::path::PathBuf;
 
 /// The interval unless given.
 const INTERVAL: Nanos = Nanos(5_000_000_000);
-
-/// What stands before each sample.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stamp {
-    /// Seconds since 1970.
-    Seconds,
-    /// As `date` shows it.
-    Date,
-}
 
 /// What was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,12 +46,7 @@ impl Options {
     /// # Errors
     /// [`Failure`] with the rule that was broken.
     pub fn of(parsed: &Parsed) -> Result<Options, Failure> {
-        let stamp = match parsed.value('T').as_deref() {
-            None => None,
-            Some("u") => Some(Stamp::Seconds),
-            Some("d") => Some(Stamp::Date),
-            Some(other) => return Err(Failure::Usage(format!("-T takes u or d, not `{other}`"))),
-        };
+        let stamp = Stamp::parse(parsed, 'T')?;
         let specs = parsed.values('c');
         let period = parsed.value('p').map(|text| seconds(&text)).transpose()?;
         let given = Repetition::parse(&parsed.words())?;

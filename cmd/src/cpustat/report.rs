@@ -1,6 +1,6 @@
 //! What is shown of samples: lines, totals, the distribution of cycles for an instruction; and what is recorded of them.
 
-use super::options::{Options, Stamp};
+use super::options::Options;
 use super::places::Places;
 use super::watch::Sampled;
 use crate::counting::{Sets, share_note};
@@ -8,7 +8,7 @@ use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit};
 use jiff::tz::TimeZone;
 use millpond_formats::cpustat::{Figures, Layout, cpustat_head, cpustat_row};
-use millpond_formats::{mpstat as stamps, print_iso};
+use millpond_formats::print_iso;
 use millpond_model::{CpuId, LgrpId, Nanos, PsetId, WallTime};
 use millpond_observe::{Distribution, recording};
 use millpond_report::{Align, Cell, Table};
@@ -72,12 +72,8 @@ impl<'a> Report<'a> {
 
     /// The lines of an interval.
     pub fn sample(&mut self, set: usize, sampled: &[Sampled], wall: WallTime, ctx: &mut Ctx<'_>) {
-        if !self.options.json {
-            match self.options.stamp {
-                Some(Stamp::Seconds) => ctx.out.line(stamps::stamp_seconds(wall)),
-                Some(Stamp::Date) => ctx.out.line(stamps::stamp_date(wall, self.zone)),
-                None => {}
-            }
+        if let (Some(stamp), false) = (self.options.stamp, self.options.json) {
+            ctx.out.line(stamp.line(wall, self.zone));
         }
         for one in sampled {
             self.add(set, one);

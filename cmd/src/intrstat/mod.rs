@@ -51,8 +51,8 @@ use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use crate::interval::{Cadence, Repetition, wait_until};
 use crate::operands::{self, expand};
+use crate::stamp::Stamp;
 use jiff::tz::TimeZone;
-use millpond_formats::mpstat::{stamp_date, stamp_seconds};
 use millpond_formats::print_iso;
 use millpond_machine::facets::{Job, WatchedJob};
 use millpond_machine::{Absent, Machine};
@@ -73,27 +73,11 @@ pub(crate) const COMMAND: Command = Command {
     run,
 };
 
-/// What stands before each report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stamp {
-    Seconds,
-    Date,
-}
-
-fn stamp(parsed: &Parsed) -> Result<Option<Stamp>, Failure> {
-    match parsed.value('T').as_deref() {
-        None => Ok(None),
-        Some("u") => Ok(Some(Stamp::Seconds)),
-        Some("d") => Ok(Some(Stamp::Date)),
-        Some(other) => Err(Failure::Usage(format!("-T takes u or d, not `{other}`"))),
-    }
-}
-
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     if parsed.has('C') && parsed.has('c') {
         return Err(Failure::Usage("options -C and -c are mutually exclusive".to_owned()));
     }
-    let stamp = stamp(parsed)?;
+    let stamp = Stamp::parse(parsed, 'T')?;
     let second = Repetition { interval: Nanos::from_secs(1), count: None };
     let repetition = Repetition::parse(&parsed.words())?.unwrap_or(second);
     let session = ctx.reading(&parsed.common)?;
@@ -145,10 +129,8 @@ fn show(
         let devices = report.json();
         ctx.json(&json!({ "time": print_iso(wall), "interval_s": report.seconds(), "devices": devices }));
     } else {
-        match stamp {
-            Some(Stamp::Seconds) => ctx.out.line(stamp_seconds(wall)),
-            Some(Stamp::Date) => ctx.out.line(stamp_date(wall, zone)),
-            None => {}
+        if let Some(stamp) = stamp {
+            ctx.out.line(stamp.line(wall, zone));
         }
         ctx.out.text(&report.text());
     }

@@ -3,18 +3,10 @@
 use crate::args::Parsed;
 use crate::failure::Failure;
 use crate::interval::Repetition;
+use crate::stamp::Stamp;
 use millpond_formats::mpstat::Table;
 use millpond_model::PsetId;
 use millpond_observe::Scope;
-
-/// What stands before each report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stamp {
-    /// Seconds since 1970.
-    Seconds,
-    /// As `date` shows it.
-    Date,
-}
 
 /// What was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,12 +42,7 @@ impl Options {
         }
         let set =
             parsed.value('P').map(|text| text.parse().map_err(|error| Failure::Operand(format!("{error}"))));
-        let stamp = match parsed.value('T').as_deref() {
-            None => None,
-            Some("u") => Some(Stamp::Seconds),
-            Some("d") => Some(Stamp::Date),
-            Some(other) => return Err(Failure::Usage(format!("-T takes u or d, not `{other}`"))),
-        };
+        let stamp = Stamp::parse(parsed, 'T')?;
         let aggregate = match parsed.value('A').as_deref() {
             None => None,
             Some("core") => Some(Table::Cores),

@@ -1,6 +1,6 @@
 //! One report: a frame as a table, or as JSON.
 
-use super::options::{Options, Stamp};
+use super::options::Options;
 use jiff::tz::TimeZone;
 use millpond_formats::mpstat::{self as listing, Row, Table};
 use millpond_formats::print_iso;
@@ -51,10 +51,8 @@ impl<'z> Reports<'z> {
         if !self.options.quiet {
             changes.iter().for_each(|change| push_line(&mut text, &change_line(change)));
         }
-        match self.options.stamp {
-            Some(Stamp::Seconds) => push_line(&mut text, &listing::stamp_seconds(frame.wall)),
-            Some(Stamp::Date) => push_line(&mut text, &listing::stamp_date(frame.wall, self.zone)),
-            None => {}
+        if let Some(stamp) = self.options.stamp {
+            push_line(&mut text, &stamp.line(frame.wall, self.zone));
         }
         if many || self.drawn.is_multiple_of(HEAD_EVERY) {
             listing::push_head(self.table, self.options.steal, &mut text);

@@ -4,15 +4,7 @@ use crate::args::Parsed;
 use crate::failure::Failure;
 use crate::interval::Repetition;
 use crate::processor_groups::Choice;
-
-/// What stands before each report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stamp {
-    /// Seconds since 1970.
-    Seconds,
-    /// As `date` shows it.
-    Date,
-}
+use crate::stamp::Stamp;
 
 /// What rows are sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,12 +91,7 @@ impl Options {
                 Failure::Usage(format!("there is no key `{word}`; {} are", keys.join(", ")))
             }))
         };
-        let stamp = match parsed.value('T').as_deref() {
-            None => None,
-            Some("u") => Some(Stamp::Seconds),
-            Some("d") => Some(Stamp::Date),
-            Some(other) => return Err(Failure::Usage(format!("-T takes u or d, not `{other}`"))),
-        };
+        let stamp = Stamp::parse(parsed, 'T')?;
         let top = |word: String| {
             let number = word.parse().ok().filter(|number| *number > 0 && !word.starts_with('+'));
             number.ok_or_else(|| Failure::Operand(format!("-t takes a number, 1 or more, not `{word}`")))

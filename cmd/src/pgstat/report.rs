@@ -1,8 +1,8 @@
 //! One report: what the CPUs of each group did in an interval, as a table or as JSON; and the summary of all intervals.
 
-use super::options::{Key, Options, Order, Stamp};
+use super::options::{Key, Options, Order};
 use jiff::tz::TimeZone;
-use millpond_formats::mpstat::{added, removed, stamp_date, stamp_seconds};
+use millpond_formats::mpstat::{added, removed};
 use millpond_formats::pg::{self as listing, Load, Placed, Software, Summary};
 use millpond_formats::print_iso;
 use millpond_model::{CpuId, CpuSet, Nanos, PgId, ProcessorGroups, Ticks};
@@ -67,10 +67,8 @@ impl<'a> Reports<'a> {
                 Change::Moved { .. } | Change::Created(_) | Change::Destroyed(_) => {}
             }
         }
-        match self.options.stamp {
-            Some(Stamp::Seconds) => text += &format!("{}\n", stamp_seconds(frame.wall)),
-            Some(Stamp::Date) => text += &format!("{}\n", stamp_date(frame.wall, self.zone)),
-            None => {}
+        if let Some(stamp) = self.options.stamp {
+            text += &format!("{}\n", stamp.line(frame.wall, self.zone));
         }
         let mut lines = Vec::new();
         let mut listed = CpuSet::new();

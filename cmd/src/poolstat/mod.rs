@@ -84,12 +84,12 @@ use crate::failure::{Exit, Failure, facet, read};
 use crate::interval::{Cadence, wait_until};
 use crate::pools;
 use millpond_formats::pools::poolstat::{STATE_CHANGE, default_table, table};
-use millpond_formats::{mpstat as stamps, print_iso};
+use millpond_formats::print_iso;
 use millpond_machine::{Counters, Machine};
 use millpond_model::pools::PoolsState;
 use millpond_model::{Nanos, Sample};
 use millpond_session::{Session, stop_on_signal};
-use options::{Options, Stamp};
+use options::Options;
 use rows::{Measured, is_changed, rows};
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
@@ -193,10 +193,8 @@ fn report(
         ctx.out.flush();
         return Ok(());
     }
-    match options.stamp {
-        Some(Stamp::Seconds) => ctx.out.line(stamps::stamp_seconds(now.sample.wall)),
-        Some(Stamp::Date) => ctx.out.line(stamps::stamp_date(now.sample.wall, session.zone())),
-        None => {}
+    if let Some(stamp) = options.stamp {
+        ctx.out.line(stamp.line(now.sample.wall, session.zone()));
     }
     if changed {
         ctx.out.line(STATE_CHANGE);

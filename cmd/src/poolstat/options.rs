@@ -3,16 +3,8 @@
 use crate::args::Parsed;
 use crate::failure::Failure;
 use crate::interval::Repetition;
+use crate::stamp::Stamp;
 use millpond_formats::pools::poolstat::{Field, parse_fields, parse_resources};
-
-/// What stands before each report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stamp {
-    /// Seconds since 1970.
-    Seconds,
-    /// As `date` shows it.
-    Date,
-}
 
 /// What was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,12 +29,7 @@ impl Options {
     /// # Errors
     /// [`Failure`] with the rule that was broken.
     pub fn of(parsed: &Parsed) -> Result<Options, Failure> {
-        let stamp = match parsed.value('T').as_deref() {
-            None => None,
-            Some("u") => Some(Stamp::Seconds),
-            Some("d") => Some(Stamp::Date),
-            Some(other) => return Err(Failure::Usage(format!("-T takes u or d, not `{other}`"))),
-        };
+        let stamp = Stamp::parse(parsed, 'T')?;
         for list in parsed.values('r') {
             parse_resources(&list).map_err(|error| Failure::Said(error.to_string(), Some(error.hint())))?;
         }

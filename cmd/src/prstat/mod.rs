@@ -152,13 +152,13 @@ use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use crate::interval::{Cadence, Repetition, wait_until};
 use crate::pools;
-use millpond_formats::mpstat as stamps;
+use crate::stamp::Stamp;
 use millpond_machine::facets::{CensusWatch, Depth};
 use millpond_machine::{Absent, Census, Clock};
 use millpond_model::{Pid, Roster};
 use millpond_observe::{Follower, Picture};
 use millpond_session::{Kind, Session, output_is_terminal, stop_on_signal};
-use options::{Options, Stamp};
+use options::Options;
 use report::Reports;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -348,13 +348,8 @@ impl Show<'_> {
     }
 
     fn stamp(&self, picture: &Picture) -> String {
-        match self.reports.options.stamp {
-            None => String::new(),
-            Some(Stamp::Seconds) => format!("{}\n", stamps::stamp_seconds(picture.roster.wall)),
-            Some(Stamp::Date) => {
-                format!("{}\n", stamps::stamp_date(picture.roster.wall, self.session.zone()))
-            }
-        }
+        let line = |stamp: Stamp| stamp.line(picture.roster.wall, self.session.zone()) + "\n";
+        self.reports.options.stamp.map(line).unwrap_or_default()
     }
 
     /// The processes in the pools that were named; `None` when none was.

@@ -4,6 +4,7 @@ use super::choice::Choice;
 use crate::args::Parsed;
 use crate::failure::Failure;
 use crate::interval::Repetition;
+use crate::stamp::Stamp;
 use millpond_formats::prstat::Grouping;
 use millpond_machine::facets::{CensusOptions, Depth};
 use millpond_model::Nanos;
@@ -14,15 +15,6 @@ const INTERVAL: Nanos = Nanos::from_secs(5);
 const LINES: usize = 15;
 /// Lines of the table beside it.
 const GROUPS: usize = 5;
-
-/// What stands before each report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stamp {
-    /// Seconds since 1970.
-    Seconds,
-    /// As `date` shows it.
-    Date,
-}
 
 /// What lines are ordered by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,12 +89,7 @@ impl Options {
     /// # Errors
     /// [`Failure`] with the rule that was broken.
     pub fn of(parsed: &Parsed) -> Result<Options, Failure> {
-        let stamp = match parsed.value('d').as_deref() {
-            None => None,
-            Some("u") => Some(Stamp::Seconds),
-            Some("d") => Some(Stamp::Date),
-            Some(other) => return usage(format!("-d takes u or d, not `{other}`")),
-        };
+        let stamp = Stamp::parse(parsed, 'd')?;
         let repetition = Repetition::parse(&parsed.words())?;
         let grouping = grouping(parsed)?;
         let microstates = match (parsed.has('m'), parsed.has('v')) {

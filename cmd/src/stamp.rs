@@ -1,0 +1,40 @@
+//! The line before each report that `-T u` or `-T d` asks for.
+
+use crate::args::Parsed;
+use crate::failure::Failure;
+use jiff::tz::TimeZone;
+use millpond_formats::mpstat::{stamp_date, stamp_seconds};
+use millpond_model::WallTime;
+
+/// What stands before each report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stamp {
+    /// Seconds since 1970.
+    Seconds,
+    /// As `date` shows it.
+    Date,
+}
+
+impl Stamp {
+    /// What the option `letter` asks for; `None` without it.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] for another word than `u` and `d`.
+    pub fn parse(parsed: &Parsed, letter: char) -> Result<Option<Stamp>, Failure> {
+        match parsed.value(letter).as_deref() {
+            None => Ok(None),
+            Some("u") => Ok(Some(Stamp::Seconds)),
+            Some("d") => Ok(Some(Stamp::Date)),
+            Some(other) => Err(Failure::Usage(format!("-{letter} takes u or d, not `{other}`"))),
+        }
+    }
+
+    /// The line, without its end.
+    #[must_use]
+    pub fn line(self, at: WallTime, zone: &TimeZone) -> String {
+        match self {
+            Stamp::Seconds => stamp_seconds(at),
+            Stamp::Date => stamp_date(at, zone),
+        }
+    }
+}
