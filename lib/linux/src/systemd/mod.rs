@@ -47,7 +47,7 @@ use crate::os::knob_error;
 use crate::{Hierarchy, Os, Root, is_gone, names};
 use millpond_machine::KnobError;
 use millpond_model::CpuSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long systemd may take to do what it has agreed to.
@@ -163,14 +163,16 @@ impl Os {
                 return Ok(());
             }
             let all = self.possible().clone();
-            match manager.allow(&name, Some(&all)) {
-                // It was a transient one, or its file was removed: only our drop-in can be left.
-                Err(KnobError::Gone) => return self.forget_drop_in(&name, "AllowedCPUs"),
-                result => result?,
+            let reset = || {
+                manager.allow(&name, Some(&all))?;
+                self.wait_for_list(path, &all)?;
+                manager.allow(&name, None)
+            };
+            match reset() {
+                // It was a transient one, or its file was removed, perhaps just now: only our drop-in can be left.
+                Ok(()) | Err(KnobError::Gone) => self.forget_drop_in(&name, "AllowedCPUs")?,
+                Err(error) => return Err(error),
             }
-            self.wait_for_list(path, &all)?;
-            manager.allow(&name, None)?;
-            self.forget_drop_in(&name, "AllowedCPUs")?;
             return match manager.allowed(&name) {
                 Ok(None) | Err(KnobError::Gone) => Ok(()),
                 Ok(Some(is)) => Err(KnobError::Refused(format!("systemd still has AllowedCPUs={is}"))),
@@ -195,16 +197,13 @@ impl Os {
 
     fn wait_for(&self, path: &str, name: &str, wanted: &CpuSet, noun: &str) -> Result<(), KnobError> {
         let dir = self.group(path)?;
-        // A unit that does not run has no cgroup to show it.
-        if !dir.is_dir() {
-            return Ok(());
-        }
         let file = dir.join(name);
         let read = || -> Result<CpuSet, KnobError> {
             let text = self.root.read(&file).map_err(knob_error)?.unwrap_or_default();
             Ok(text.parse().unwrap_or_default())
         };
-        wait_for(
+        wait_while_there(
+            &dir,
             || Ok(read()? == *wanted),
             || format!("its {noun} are `{}` instead of `{wanted}`", read().unwrap_or_default()),
         )
@@ -277,7 +276,7 @@ impl Os {
         complaint: &str,
     ) -> Result<(), KnobError> {
         let dir = self.cpu_tree()?.dir(path);
-        wait_for(|| Ok(!dir.is_dir() || is_done()?), || complaint.to_owned())
+        wait_while_there(&dir, is_done, || complaint.to_owned())
     }
 
     /// Moves a process: into a scope of ours, which is started where there is none yet, or to where it came from.
@@ -329,6 +328,19 @@ fn unit(path: &str) -> Result<String, KnobError> {
     names::unit(path).ok_or_else(|| KnobError::Unknown(format!("the unit of {path}")))
 }
 
+/// Waits for what the cgroup of a unit shows. A unit that does not run has none, and one that ends meanwhile shows nothing any more.
+fn wait_while_there(
+    dir: &Path,
+    mut is_done: impl FnMut() -> Result<bool, KnobError>,
+    complaint: impl FnOnce() -> String,
+) -> Result<(), KnobError> {
+    let is_done = || match is_done() {
+        Ok(false) | Err(_) if !dir.is_dir() => Ok(true),
+        told => told,
+    };
+    wait_for(is_done, complaint)
+}
+
 fn wait_for(
     mut is_done: impl FnMut() -> Result<bool, KnobError>,
     complaint: impl FnOnce() -> String,
@@ -341,4 +353,38 @@ fn wait_for(
         std::thread::sleep(POLL);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_that_ends_while_it_is_waited_for_shows_nothing_any_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let group = dir.path().join("web.service");
+        let ends_in = |last: Result<bool, KnobError>| {
+            std::fs::create_dir(&group).unwrap();
+            let mut looks = 0;
+            let look = || {
+                looks += 1;
+                if looks < 3 {
+                    return Ok(false);
+                }
+                std::fs::remove_dir(&group).unwrap();
+                last.clone()
+            };
+            (wait_while_there(&group, look, || "it is not as asked for".into()), looks)
+        };
+        assert_eq!(ends_in(Ok(false)), (Ok(()), 3));
+        assert_eq!(ends_in(Err(KnobError::Gone)), (Ok(()), 3));
+        // It never ran.
+        assert_eq!(wait_while_there(&group, || Ok(false), String::new), Ok(()));
+        // It is there, and cannot be read.
+        let here = dir.path();
+        assert_eq!(
+            wait_while_there(here, || Err(KnobError::NotPermitted), String::new),
+            Err(KnobError::NotPermitted)
+        );
+    }
 }

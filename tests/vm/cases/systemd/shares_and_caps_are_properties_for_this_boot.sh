@@ -68,8 +68,13 @@ cat before
 need prctl -n zone.cpu-cap -v 30 -r -i zone web.service
 want_file $at/cpu.max '30000 100000'
 need systemctl daemon-reload
-echo "after a reload: $(cat $at/cpu.max), $(quota)"
-# A file in /etc hides that of the same name in /run: it is set again by the next change.
+# A file in /etc hides that of the same name in /run. doctor says so, and its repair or the next change sets it again.
+want_file $at/cpu.max '70000 100000'
+need_fail millpond doctor
+case $said in *"not as the sets want it: "*web.service*) ;; *) fail "doctor says: $said" ;; esac
+need millpond doctor --repair
+want_file $at/cpu.max '30000 100000'
+need systemctl daemon-reload
 need prctl -n zone.cpu-shares -v 3 -r -i zone web.service
 want_file $at/cpu.max '30000 100000'
 need prctl -n zone.cpu-shares -x -i zone web.service
@@ -117,6 +122,7 @@ daemon=$!
 within 150 sh -c 'poolstat >pools.now && ! grep -q SUNWtmp pools.now'
 kill $daemon
 wait $daemon || true
+cat poold.said
 need pooladm -d
 want_nothing_left
 need millpond doctor
