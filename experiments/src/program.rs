@@ -6,7 +6,7 @@
 use crate::Failure;
 use millpond_model::Pid;
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,24 +43,33 @@ impl Program {
         let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = spawned.map_err(|error| failed(name, &millpond_session::reason(&error)))?;
         let (sender, lines) = mpsc::channel();
-        if let Some(output) = child.stdout.take() {
-            thread::spawn(move || {
+        let (input, output, error) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        // From here on dropping it ends the child.
+        let mut program = Program { name: name.to_owned(), child, input, lines, complaints: None };
+        let no_thread = |error: io::Error| {
+            let why = millpond_session::reason(&error);
+            failed(name, &format!("no thread can be started that reads its output: {why}"))
+        };
+        if let Some(output) = output {
+            let read = move || {
                 for line in BufReader::new(output).lines().map_while(Result::ok) {
                     if sender.send(line).is_err() {
                         return;
                     }
                 }
-            });
+            };
+            thread::Builder::new().name("events".to_owned()).spawn(read).map_err(no_thread)?;
         }
-        let complaints = child.stderr.take().map(|mut pipe| {
-            thread::spawn(move || {
+        if let Some(mut pipe) = error {
+            let read = move || {
                 let mut text = String::new();
                 let _ = pipe.read_to_string(&mut text);
                 text
-            })
-        });
-        let input = child.stdin.take();
-        Ok(Program { name: name.to_owned(), child, input, lines, complaints })
+            };
+            let started = thread::Builder::new().name("complaints".to_owned()).spawn(read);
+            program.complaints = Some(started.map_err(no_thread)?);
+        }
+        Ok(program)
     }
 
     /// Its process.

@@ -1,7 +1,7 @@
 //! The program: it hands its words to the command or the service that they ask for, and ends with that one's status.
 
 use millpond_cmd::{Ctx, Service, run};
-use millpond_session::Output;
+use millpond_session::{Output, refuse_writes_past_the_limit};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,6 +17,7 @@ const SERVICES: &[Service] = &[Service {
 }];
 
 fn main() -> ExitCode {
+    refuse_writes_past_the_limit();
     let mut words: Vec<OsString> = std::env::args_os().collect();
     if of_service(&words).is_some_and(millpond_poold::asks_for_manual) {
         words = ["millpond", "help", POOLD].map(OsString::from).to_vec();

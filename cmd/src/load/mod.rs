@@ -151,7 +151,7 @@ use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
 use crate::help;
-use millpond_session::stop_on_signal;
+use millpond_session::{reason, stop_on_signal};
 use millpond_workloads::Error;
 use millpond_workloads::options::Program;
 use serde_json::{Value, json};
@@ -238,7 +238,11 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         lines: None,
     };
     if options.long("on-input") {
-        job.lines = follow_input(job.stop);
+        job.lines = follow_input(job.stop).map_err(|error| {
+            let why = format!("no thread can be started that reads standard input: {}", reason(&error));
+            Complaint::new(format!("run load {}", load.name), why)
+                .hint("end other processes, or raise the limit with ulimit -u")
+        })?;
         if job.lines.is_none() {
             return Ok(Exit::DONE);
         }
@@ -292,21 +296,25 @@ struct Job {
 
 /// Waits for the first line of standard input, then follows the others; none when it ended without one. Its end, later,
 /// stops the load. No thread is started before the line came: whoever binds this process before binds all of it.
-fn follow_input(stop: &'static AtomicBool) -> Option<Receiver<()>> {
+///
+/// # Errors
+/// The system's reason why no thread was started.
+fn follow_input(stop: &'static AtomicBool) -> io::Result<Option<Receiver<()>>> {
     let mut line = String::new();
     let mut next = move || io::stdin().read_line(&mut line).is_ok_and(|bytes| bytes > 0);
     if !next() {
-        return None;
+        return Ok(None);
     }
     let (sender, lines) = mpsc::channel();
-    thread::spawn(move || {
+    let follow = move || {
         while next() {
             // Nobody listens any more once the load has begun.
             let _ = sender.send(());
         }
         stop.store(true, Ordering::Relaxed);
-    });
-    Some(lines)
+    };
+    thread::Builder::new().name("input".to_owned()).spawn(follow)?;
+    Ok(Some(lines))
 }
 
 impl Job {

@@ -1,17 +1,18 @@
 //! Programs that run beside a measurement: each leads its own group of processes, so that a terminal's signals reach us alone, and ends
 //! with us, also when we are killed.
 
+use crate::filters::drained;
 use crate::output::reason;
 use crate::process::own_program;
 use millpond_model::{CpuId, CpuSet, Nanos, PsetId};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::ffi::{CStr, OsString};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 /// Where processes are told of.
 const PROC: &str = "/proc";
@@ -22,8 +23,8 @@ const SESSION_WEIGHT: (&CStr, &[u8]) = (c"/proc/self/autogroup", b"19");
 #[derive(Debug)]
 pub struct Beside {
     child: Child,
-    said: Option<JoinHandle<String>>,
-    complained: Option<JoinHandle<String>>,
+    said: Option<JoinHandle<Vec<u8>>>,
+    complained: Option<JoinHandle<Vec<u8>>>,
     below: bool,
     ended: bool,
 }
@@ -99,8 +100,10 @@ impl Beside {
         self.end_group();
         let status = self.child.wait();
         self.ended = true;
-        let text =
-            |pipe: Option<JoinHandle<String>>| pipe.and_then(|pipe| pipe.join().ok()).unwrap_or_default();
+        let text = |pipe: Option<JoinHandle<Vec<u8>>>| {
+            let bytes = pipe.and_then(|pipe| pipe.join().ok()).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
         let (said, complained) = (text(self.said.take()), text(self.complained.take()));
         let failed = match status {
             Ok(status) if status.success() => None,
@@ -151,18 +154,12 @@ fn start(mut command: Command, last: libc::c_int, below_on: Option<&CpuSet>) -> 
     }
     // SAFETY: between fork and exec nothing but system calls is made, on memory that was there before.
     unsafe { command.pre_exec(move || prepare(parent, last, mask.as_ref())) };
-    let mut child = command.spawn().map_err(|error| reason(&error))?;
-    let said = child.stdout.take().map(listen);
-    let complained = child.stderr.take().map(listen);
-    Ok(Beside { child, said, complained, below, ended: false })
-}
-
-fn listen(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let _ = pipe.read_to_end(&mut bytes);
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
+    let child = command.spawn().map_err(|error| reason(&error))?;
+    // From here on dropping it ends the child.
+    let mut started = Beside { child, said: None, complained: None, below, ended: false };
+    started.said = started.child.stdout.take().map(drained).transpose()?;
+    started.complained = started.child.stderr.take().map(drained).transpose()?;
+    Ok(started)
 }
 
 fn mask(cpus: &CpuSet) -> libc::cpu_set_t {
@@ -232,6 +229,7 @@ fn clock_of(pid: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::thread;
 
     fn shell(script: &str, below_on: Option<&CpuSet>) -> Beside {
         let mut command = Command::new("sh");

@@ -55,13 +55,19 @@ pub fn filter_named(word: &str) -> Option<&'static str> {
     FILTERS.into_iter().find(|name| *name == last)
 }
 
-fn drained(mut from: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
-    thread::spawn(move || {
+/// Reads to the end on a thread of its own. Where there is no thread, the pipe is closed.
+///
+/// # Errors
+/// The system's reason why no thread was started, in words.
+pub(crate) fn drained(mut from: impl Read + Send + 'static) -> Result<JoinHandle<Vec<u8>>, String> {
+    let read = move || {
         let mut bytes = Vec::new();
         // What cannot be read is not there.
         let _ = from.read_to_end(&mut bytes);
         bytes
-    })
+    };
+    let started = thread::Builder::new().name("reader".to_owned()).spawn(read);
+    started.map_err(|error| format!("no thread can be started that reads its output: {}", reason(&error)))
 }
 
 impl Filters {
@@ -75,20 +81,22 @@ impl Filters {
         let mut first = None;
         let mut input = Stdio::piped();
         let mut last = None;
+        let fail = |children: &mut Vec<Child>, at, why| {
+            children.iter_mut().for_each(stop);
+            Err(NotStarted { at, why })
+        };
         for (at, words) in commands.iter().enumerate() {
-            let started = spawn(words, input).map_err(|why| NotStarted { at, why });
-            let mut child = match started {
+            let mut child = match spawn(words, input) {
                 Ok(child) => child,
-                Err(error) => {
-                    drop((first, last));
-                    children.iter_mut().for_each(stop);
-                    return Err(error);
-                }
+                Err(why) => return fail(&mut children, at, why),
             };
             first = first.or_else(|| child.stdin.take());
-            complaints.extend(child.stderr.take().map(drained));
-            let out = child.stdout.take();
+            let (out, err) = (child.stdout.take(), child.stderr.take());
             children.push(child);
+            match err.map(drained).transpose() {
+                Ok(reader) => complaints.extend(reader),
+                Err(why) => return fail(&mut children, at, why),
+            }
             input = Stdio::null();
             last = out;
             if at + 1 < commands.len()
@@ -100,7 +108,10 @@ impl Filters {
         let (Some(first), Some(last)) = (first, last) else {
             return Err(NotStarted { at: 0, why: "there is none".to_owned() });
         };
-        Ok((Filters { children, out: drained(last), complaints }, BufWriter::new(first)))
+        match drained(last) {
+            Ok(out) => Ok((Filters { children, out, complaints }, BufWriter::new(first))),
+            Err(why) => fail(&mut children, commands.len().saturating_sub(1), why),
+        }
     }
 
     /// Waits until they have ended; what they read must have ended before.

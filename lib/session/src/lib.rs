@@ -87,7 +87,9 @@ pub use simulation::{
     Simulation, settings_without_effect,
 };
 pub use stand::{Program, stand_by};
-pub use stop::{stop_daemon_on_signal, stop_on_signal, take_hang_up, take_stop};
+pub use stop::{
+    refuse_writes_past_the_limit, stop_daemon_on_signal, stop_on_signal, take_hang_up, take_stop,
+};
 pub use terminal::{
     LineEditor, Typed, file_names, input_is_terminal, input_lines, messages_are_seen, output_is_terminal,
 };

@@ -12,6 +12,14 @@ static ASKED: AtomicBool = AtomicBool::new(false);
 /// A daemon was told to look at its configuration again.
 static HUNG_UP: AtomicBool = AtomicBool::new(false);
 
+extern "C" fn go_on(_signal: libc::c_int) {}
+
+/// From now on a write past the limit of a file's size (`RLIMIT_FSIZE`) fails with `EFBIG`, which undoes the change that it belongs to. Otherwise
+/// the signal for it ends the program in the middle of a change. A handler, as ignored signals stay ignored in programs that this one becomes.
+pub fn refuse_writes_past_the_limit() {
+    handle(libc::SIGXFSZ, go_on);
+}
+
 extern "C" fn note_hang_up(_signal: libc::c_int) {
     HUNG_UP.store(true, Ordering::Relaxed);
 }

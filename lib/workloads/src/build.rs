@@ -103,7 +103,7 @@ pub fn run(
         let job = |number: u32| {
             let (alive, compiler, dir) = (alive.clone(), compiler.as_deref(), &dir.0);
             let (is_over, files) = (&is_over, &files);
-            scope.spawn(move || {
+            let work = move || {
                 let outcome = compile_on(number, compiler, dir, is_over, files);
                 // One that fails ends the others.
                 if outcome.is_err() {
@@ -111,9 +111,12 @@ pub fn run(
                 }
                 drop(alive);
                 outcome
-            })
+            };
+            let started = thread::Builder::new().name(format!("build-{number}")).spawn_scoped(scope, work);
+            started.map_err(|source| Error::StartThread { index: number, of: jobs, source })
         };
-        let crew: Vec<_> = (0..jobs).map(job).collect();
+        // Where one does not start, those that did are told that it is over.
+        let crew = (0..jobs).map(job).collect::<Result<Vec<_>, Error>>()?;
         drop(alive);
         on_event(BuildEvent::Started { jobs });
         let mut look = |seconds: f64| {
@@ -125,8 +128,8 @@ pub fn run(
         let stopped = supervise(&ended, started, every, stop, &is_over, &mut look);
         drop(over);
         let outcomes: Vec<_> = crew.into_iter().filter_map(|job| job.join().ok()).collect();
-        (stopped, outcomes)
-    });
+        Ok::<_, Error>((stopped, outcomes))
+    })?;
     outcomes.into_iter().collect::<Result<Vec<()>, Error>>()?;
     let name =
         compiler.as_deref().and_then(Path::file_name).map_or("sh".into(), |name| name.to_string_lossy());

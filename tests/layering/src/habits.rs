@@ -38,8 +38,9 @@ pub fn check(file: &SourceFile) -> Vec<Breach> {
         breach(line, what);
     }
     if is_product(&file.path) && !file.is_test {
-        for (line, what) in
-            paths(file, &scan).into_iter().chain(prints(file, &scan)).chain(world(file, &scan))
+        for (line, what) in [paths(file, &scan), prints(file, &scan), world(file, &scan), threads(&scan)]
+            .into_iter()
+            .flatten()
         {
             breach(line, what);
         }
@@ -117,6 +118,19 @@ fn world(file: &SourceFile, scan: &Scan) -> Vec<(usize, String)> {
         .collect()
 }
 
+fn threads(scan: &Scan) -> Vec<(usize, String)> {
+    if scan.code.iter().any(|line| line.contains("loom::model")) {
+        // A file of tests for loom, whose threads are none of the system's.
+        return Vec::new();
+    }
+    let found = uses(scan, &["thread::spawn(", "scope.spawn("]);
+    found
+        .map(|(line, word)| {
+            (line, format!("{word}…) panics where no thread can be started: thread::Builder"))
+        })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,6 +156,14 @@ mod tests {
             ["lib/model/src/sum.rs:1: the first line must say what the file is for, after //!"]
         );
         assert_eq!(breaches("tests/vm/tests/vm.rs", "\n//! Late.\n").len(), 1);
+    }
+
+    #[test]
+    fn a_thread_that_panics_where_it_cannot_be_started_is_found() {
+        let text =
+            "//! A.\nfn a() {\n  thread::spawn(f);\n  scope.spawn(f);\n  Builder::new().spawn(f);\n}\n";
+        assert_eq!(breaches("svc/poold/src/a.rs", text).len(), 2);
+        assert_eq!(breaches("svc/poold/tests/a.rs", text), [""; 0]);
     }
 
     #[test]

@@ -160,14 +160,15 @@ fn char_len(rest: &[u8]) -> Option<usize> {
     }
 }
 
-/// Which lines belong to items under `#[cfg(test)]`: from the attribute to the end of the item's block.
+/// Which lines belong to items under `#[cfg(test)]`, or that and more: from the attribute to the end of the item's block.
 fn test_lines(code: &str, lines: usize) -> Vec<bool> {
-    const MARK: &str = "#[cfg(test)]";
+    const MARKS: [&str; 2] = ["#[cfg(test)]", "#[cfg(all(test, "];
     let mut is_test = vec![false; lines];
     let mut from = 0;
-    while let Some(found) = code[from..].find(MARK) {
+    while let Some(found) = MARKS.iter().filter_map(|mark| code[from..].find(mark)).min() {
         let start = from + found;
-        let end = item_end(code.as_bytes(), start + MARK.len());
+        let attribute = code[start..].find(']').map_or(code.len(), |end| start + end + 1);
+        let end = item_end(code.as_bytes(), attribute);
         let first = code[..start].matches('\n').count();
         let last = code[..end].matches('\n').count();
         is_test[first..=last.min(lines - 1)].fill(true);
@@ -223,6 +224,8 @@ mod tests {
     fn an_item_under_cfg_test_is_a_test_to_the_end_of_its_block() {
         let text = "fn a() {}\n#[cfg(test)]\nmod tests {\n fn b() { \"}\" }\n}\nfn c() {}\n#[cfg(test)]\nmod more;\nfn d() {}\n";
         assert_eq!(Scan::of(text).is_test, [false, true, true, true, true, false, true, true, false]);
+        let text = "#[cfg(all(test, not(loom)))]\nmod a {\n}\n#[cfg(any(test, loom))]\nfn b() {}\n";
+        assert_eq!(Scan::of(text).is_test, [true, true, true, false, false]);
     }
 
     #[test]

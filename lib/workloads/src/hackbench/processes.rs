@@ -138,7 +138,8 @@ impl Crew {
             }
             raw => {
                 let failed = || Error::StartTask { task, of, source: io::Error::last_os_error() };
-                let pid = Pid::from_raw(raw).filter(|_| raw > 0).ok_or_else(failed)?;
+                // A negative number is none that a process could have.
+                let pid = Some(raw).filter(|raw| *raw > 0).and_then(Pid::from_raw).ok_or_else(failed)?;
                 self.alive.push((pid, task));
                 Ok(())
             }
