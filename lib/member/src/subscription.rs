@@ -5,9 +5,10 @@ use millpond_model::PoolId;
 use millpond_model::pools::{PoolNotice, PoolSize, notice_file};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -15,6 +16,9 @@ use std::time::{Duration, Instant};
 
 /// Room for several events: one has at most 16 bytes and a name of 256.
 const EVENTS_BYTES: usize = 4096;
+
+/// The longest notice: thousands of zones with the longest paths that systems have.
+const NOTICE_BYTES_MAX: u64 = 16 << 20;
 
 /// The directory of notices in a state directory.
 const DIR: &str = "pools";
@@ -221,7 +225,7 @@ fn watch(dir: &Path) -> Result<OwnedFd, MemberError> {
 
 /// Reads a notice. One that is not there is one of a pool that has ended.
 fn read(file: &Path, pool: &str) -> Result<PoolNotice, MemberError> {
-    let text = match fs::read_to_string(file) {
+    let text = match read_plain(file) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(MemberError::Ended(pool.to_owned()));
@@ -229,6 +233,22 @@ fn read(file: &Path, pool: &str) -> Result<PoolNotice, MemberError> {
         Err(source) => return Err(MemberError::System { what: "read the size of a pool", source }),
     };
     text.parse().map_err(|source| MemberError::NoNotice { pool: pool.to_owned(), source })
+}
+
+/// The text of a file that may be anything: no FIFO or device is waited for, and no more is read than a notice can have.
+fn read_plain(path: &Path) -> io::Result<String> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = fs::File::from(open(path, flags, Mode::empty())?);
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
+    }
+    let mut text = String::new();
+    file.take(NOTICE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > NOTICE_BYTES_MAX {
+        let why = format!("it is longer than {NOTICE_BYTES_MAX} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+    }
+    Ok(text)
 }
 
 fn refused(what: &'static str, error: Errno) -> MemberError {
@@ -291,6 +311,25 @@ mod tests {
         state.tell("web", 1, "1-7", 3);
         assert_eq!(told(&web.size().unwrap()), ("1-7".into(), 3));
         assert!(!web.is_default() && web.pool() == "web");
+    }
+
+    #[test]
+    fn what_stands_in_the_place_of_a_notice_and_is_none_is_refused_and_not_waited_for() {
+        let state = State::new();
+        state.tell("web", 1, "2-3", 1);
+        let mut web = state.follow("web");
+        let told_of = state.dir().join("pools/web");
+        let long = state.dir().join("long");
+        let fifo = state.dir().join("fifo");
+        fs::File::create(&long).unwrap().set_len(30 << 30).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
+        for (other, why) in [(long, "it is longer than 16777216 bytes"), (fifo, "it is no file")] {
+            fs::rename(other, &told_of).unwrap();
+            let error = web.size().unwrap_err();
+            assert_eq!(error.to_string(), format!("cannot read the size of a pool: {why}"));
+        }
+        state.tell("web", 1, "1-3", 2);
+        assert_eq!(told(&web.size().unwrap()), ("1-3".into(), 2), "it goes on with the next notice");
     }
 
     #[test]

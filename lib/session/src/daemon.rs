@@ -2,7 +2,7 @@
 
 use crate::lossy::WAITING_MAX;
 use crate::output::reason;
-use millpond_linux::{Replacing, has_name, make_state_dir, open_lock_file, replace_file};
+use millpond_linux::{Replacing, has_name, make_state_dir, open_lock_file, open_plain, replace_file};
 use millpond_model::printable;
 use rustix::fs::{FlockOperation, flock};
 use std::ffi::OsStr;
@@ -17,6 +17,12 @@ use std::time::Duration;
 
 /// The record goes on in a new file when it has this size; one older file is kept.
 const RECORD_BYTES_MAX: u64 = 16 << 20;
+
+/// More than a daemon remembers of the most pools that a machine can have.
+const MEMORY_BYTES_MAX: u64 = 16 << 20;
+
+/// A number of a process, with a line end.
+const PID_BYTES_MAX: u64 = 32;
 
 /// Where poold logs when its configuration says nothing (reference §13.1).
 const LOG: &str = "/var/log/pool/poold";
@@ -66,7 +72,7 @@ impl Daemon {
         let mut lock = open_lock_file(&path).map_err(at(&path))?;
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             let mut text = String::new();
-            let _ = lock.read_to_string(&mut text);
+            let _ = (&mut lock).take(PID_BYTES_MAX).read_to_string(&mut text);
             return Err(DaemonError::Running(text.trim().parse().ok()));
         }
         let pid = format!("{}\n", std::process::id());
@@ -87,10 +93,11 @@ impl Daemon {
         has_name(&self.lock, &self.file("lock"))
     }
 
-    /// What it remembered when it last ran.
+    /// What it remembered when it last ran. What no daemon wrote (a FIFO, a file of gigabytes) is none, and is not waited for.
     #[must_use]
     pub fn memory(&self) -> Option<String> {
-        fs::read_to_string(self.file("memory")).ok()
+        let file = open_plain(&self.file("memory"), MEMORY_BYTES_MAX).ok()?;
+        io::read_to_string(file.take(MEMORY_BYTES_MAX)).ok()
     }
 
     /// Remembers, in one stroke.
@@ -110,7 +117,9 @@ impl Daemon {
         if fs::metadata(&file).is_ok_and(|m| m.len() > RECORD_BYTES_MAX) {
             fs::rename(&file, self.file("decisions.1"))?;
         }
-        let mut out = OpenOptions::new().append(true).create(true).open(&file)?;
+        // A FIFO in its place is not waited for.
+        let flags = libc::O_NONBLOCK;
+        let mut out = OpenOptions::new().append(true).create(true).custom_flags(flags).open(&file)?;
         let before = out.metadata()?.len();
         let written = out.write_all(format!("{line}\n").as_bytes());
         if written.is_err() {
@@ -226,6 +235,25 @@ mod tests {
         assert_eq!(second.memory().as_deref(), Some("b"));
         let read = std::fs::read_to_string(dir.path().join("poold.decisions")).unwrap();
         assert_eq!(read, "{}\n[]\n");
+    }
+
+    #[test]
+    fn what_stands_in_the_place_of_its_files_is_not_waited_for_and_read_up_to_a_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        let daemon = Daemon::begin(dir.path(), "poold").unwrap();
+        let (memory, record) = (daemon.file("memory"), daemon.file("decisions"));
+        File::create(&memory).unwrap().set_len(30 << 30).unwrap();
+        assert_eq!(daemon.memory(), None, "no memory has 30 GiB");
+        fs::remove_file(&memory).unwrap();
+        for path in [&memory, &record] {
+            let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
+            rustix::fs::mknodat(rustix::fs::CWD, path, kind, mode, 0).unwrap();
+        }
+        assert_eq!(daemon.memory(), None, "no process writes to it");
+        daemon.record("{}").unwrap_err();
+        assert!(crate::record::tail(&record, 100).is_err(), "a record is no FIFO");
+        daemon.remember("a").unwrap();
+        assert_eq!(daemon.memory().as_deref(), Some("a"), "it is replaced");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use crate::Session;
 use crate::output::reason;
+use millpond_linux::open_plain;
 use millpond_sim::SimMachine;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -103,8 +104,9 @@ fn end_of(dir: &Path, name: &str) -> Result<Recorded, String> {
 }
 
 /// The last bytes of a file, at most so many, from the beginning of a line on. What is no text in it is replaced by marks.
-fn tail(path: &Path, most: u64) -> io::Result<String> {
-    let mut file = File::open(path)?;
+pub(crate) fn tail(path: &Path, most: u64) -> io::Result<String> {
+    // Of a long one the end is read.
+    let mut file = open_plain(path, u64::MAX)?;
     let length = file.metadata()?.len();
     let from = length.saturating_sub(most);
     // The byte before says whether the first line is whole.
@@ -168,7 +170,7 @@ mod tests {
         assert_eq!(told(&found), expected);
         fs::remove_file(dir.path().join("poold.decisions")).unwrap();
         fs::create_dir(dir.path().join("poold.decisions")).unwrap();
-        assert!(end_of(dir.path(), "poold").unwrap_err().ends_with("poold.decisions: Is a directory"));
+        assert!(end_of(dir.path(), "poold").unwrap_err().ends_with("poold.decisions: it is no file"));
     }
 
     #[test]
