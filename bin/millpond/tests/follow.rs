@@ -5,10 +5,12 @@
 mod captured;
 
 use captured::{Captured, err, millpond, out};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdout, Stdio};
+use std::time::{Duration, Instant};
 
 const WEB: &str = "create pset web ( uint pset.max = 4 ) create pool web associate pool web ( pset web ) \
                    transfer to pset web ( cpu 2 ; cpu 3 )";
@@ -27,6 +29,20 @@ impl Running {
         let mut line = String::new();
         self.1.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
+    }
+
+    /// Whether it ends, well or by the signal, within a minute in which it is asked to again and again.
+    fn ends_when_asked(&mut self) -> bool {
+        let pid = Pid::from_child(&self.0);
+        let end = Instant::now() + Duration::from_secs(60);
+        while Instant::now() < end {
+            let _ = kill_process(pid, Signal::TERM);
+            if let Some(status) = self.0.try_wait().unwrap() {
+                return status.success() || status.signal() == Some(Signal::TERM.as_raw());
+            }
+            std::thread::yield_now();
+        }
+        false
     }
 
     /// Its status, and what it said on standard error.
@@ -90,6 +106,56 @@ fn a_command_is_run_when_another_command_changes_the_pool() {
     changes(&["pooladm", "-d"]);
     assert_eq!(follower.end(), (Some(0), "poolbind: pool web is gone\n".to_owned()));
     assert!(!captured.dir().join("state/pools").exists());
+}
+
+/// A pipe that no process reads is full, and the command that filled it has failed, which is to be told.
+#[test]
+fn a_command_that_fills_an_error_stream_that_no_process_reads_keeps_no_follower_from_ending() {
+    let captured = with_pools();
+    // As much as a pipe holds (pipe(7)).
+    let fill = "head -c 65536 /dev/zero >&2; echo filled; exit 3";
+    let mut follower = Running::start(&mut captured.command(&[
+        "poolbind",
+        "--json",
+        "-p",
+        "web",
+        "--on-resize",
+        fill,
+        "77",
+    ]));
+    assert_eq!(follower.line(), r#"{"changes":[{"pid":77,"pool":"web"}],"notes":[],"refused":[]}"#);
+    let grown = captured.run(&["poolcfg", "-d", "-c", "transfer to pset web ( cpu 1 )"]);
+    assert!(grown.status.success(), "{grown:?}");
+    assert_eq!(follower.line(), "filled");
+    assert!(follower.ends_when_asked(), "it waits for a reader");
+}
+
+/// It ignores what asks it to end, and its children hold its streams open.
+#[test]
+fn a_command_that_ignores_signals_is_waited_for_until_the_second_request() {
+    let captured = with_pools();
+    let stays = "trap '' HUP INT TERM; sleep 600 & echo $$ $!; wait; wait";
+    let mut follower = Running::start(&mut captured.command(&[
+        "poolbind",
+        "--json",
+        "-p",
+        "web",
+        "--on-resize",
+        stays,
+        "77",
+    ]));
+    follower.line();
+    let grown = captured.run(&["poolcfg", "-d", "-c", "transfer to pset web ( cpu 1 )"]);
+    assert!(grown.status.success(), "{grown:?}");
+    let left = follower.line();
+    // A change meanwhile waits for nobody.
+    let shrunk = captured.run(&["poolcfg", "-d", "-c", "transfer to pset pset_default ( cpu 1 )"]);
+    assert!(shrunk.status.success(), "{shrunk:?}");
+    let has_ended = follower.ends_when_asked();
+    for pid in left.split(' ').map(|pid| pid.parse().unwrap()).filter_map(Pid::from_raw) {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+    assert!(has_ended, "it waits for a command that never ends");
 }
 
 #[test]

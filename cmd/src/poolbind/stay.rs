@@ -2,7 +2,7 @@
 
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
-use millpond_session::{Follower, Program, stand_by};
+use millpond_session::{Follower, Output, Program, stand_by};
 
 /// Stays until it is over, and gives the status. Nothing may be changed any more: the machine is free for others meanwhile.
 ///
@@ -16,6 +16,9 @@ pub fn stay(
     let name = program.as_ref().and_then(|program| program.words.first());
     let name = name.map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
     ctx.out.flush();
+    ctx.err.flush();
+    // Signals are passed on and obeyed also while no process reads messages.
+    ctx.err = Output::stderr_of_service();
     let status = stand_by(program, follower, &mut |text| {
         ctx.warn(text);
         ctx.err.flush();
