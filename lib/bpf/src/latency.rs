@@ -39,6 +39,7 @@ pub const MOMENT_WORDS: usize = 4;
 
 /// Where the words stand in `struct state` of the program.
 const NEXT: usize = 5;
+const BEYOND: usize = 10;
 const FIRST_MOMENT: usize = 16;
 
 /// What happened at a moment, as the program has it: the kind in the upper half, the number below.
@@ -150,6 +151,12 @@ impl Stamping {
         };
         entries.all().into_iter().filter_map(sum).collect()
     }
+
+    /// How often and for how long, in nanoseconds, something ran for which there was no room among the sums.
+    #[must_use]
+    pub fn beyond(&self) -> (u64, u64) {
+        (self.words.get(BEYOND), self.words.get(BEYOND + 1))
+    }
 }
 
 /// The text in words that the kernel copied it to: up to its end, or all of it.
@@ -176,8 +183,9 @@ mod tests {
         let names: Vec<&str> = fields.lines().filter_map(|line| line.trim().strip_prefix("__u64 ")).collect();
         assert_eq!(names[..3], ["irq;", "woken;", "on_cpu;"]);
         assert_eq!(names[NEXT], "next;");
-        assert_eq!(names.last(), Some(&"spare[6];"));
-        assert_eq!(names.len() - 1 + 6, FIRST_MOMENT);
+        assert_eq!(names[BEYOND..BEYOND + 2], ["beyond_times;", "beyond_ns;"]);
+        assert_eq!(names.last(), Some(&"spare[4];"));
+        assert_eq!(names.len() - 1 + 4, FIRST_MOMENT);
         assert!(SOURCE.contains(&format!("#define MOMENTS {MOMENTS}\n")));
     }
 

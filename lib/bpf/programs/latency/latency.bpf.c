@@ -34,7 +34,10 @@ struct state {
 	__u64 irq_since;
 	__u64 soft_since;
 	__u64 vector_since;
-	__u64 spare[6];
+	/* What ran and found no room among the sums. */
+	__u64 beyond_times;
+	__u64 beyond_ns;
+	__u64 spare[4];
 	struct moment moments[MOMENTS];
 };
 
@@ -110,7 +113,14 @@ static __always_inline void add(__u64 what, __u64 ns, const char *name)
 	}
 	if (name)
 		bpf_probe_read_kernel(fresh.name, sizeof(fresh.name), name);
-	bpf_map_update_elem(&sums, &what, &fresh, BPF_NOEXIST);
+	if (bpf_map_update_elem(&sums, &what, &fresh, BPF_NOEXIST)) {
+		struct state *s = state();
+
+		if (s) {
+			s->beyond_times += 1;
+			s->beyond_ns += ns;
+		}
+	}
 }
 
 /* Arguments: timer, now. Whoever sleeps by it stands behind it, if somebody does. */

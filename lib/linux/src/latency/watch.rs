@@ -14,6 +14,9 @@ use std::sync::atomic::Ordering;
 /// How often it is looked whether a buffer is full.
 pub(super) const LOOK: Nanos = Nanos::from_millis(50);
 
+/// More ran than there is room for by name.
+const UNNAMED: &str = "others (more than fit)";
+
 /// A probe, and what it shares with us.
 pub(super) struct Watch<'m> {
     process: Process<'m>,
@@ -89,25 +92,76 @@ impl LatencyWatch for Watch<'_> {
     }
 
     fn sharers(&self) -> Vec<Sharer> {
-        let Some(stamping) = &self.stamping else { return Vec::new() };
-        let mut sharers: Vec<Sharer> = stamping
-            .sums()
-            .into_iter()
-            .map(|sum| Sharer {
-                what: words::called(sum.what, &sum.name, self.process.pid.0),
-                times: sum.times,
-                ran: Nanos(sum.ns),
-            })
-            .filter(|sharer| sharer.what != "idle" && sharer.what != "probe")
-            .collect();
-        sharers.sort_by(|a, b| b.ran.cmp(&a.ran).then_with(|| a.what.cmp(&b.what)));
-        sharers
+        self.stamping.as_ref().map_or_else(Vec::new, |stamping| sharers(stamping, self.process.pid.0))
     }
+}
+
+/// What ran on the processor beside the probe, the longest first.
+fn sharers(stamping: &Stamping, probe: u32) -> Vec<Sharer> {
+    let mut sharers: Vec<Sharer> = stamping
+        .sums()
+        .into_iter()
+        .map(|sum| Sharer {
+            what: words::called(sum.what, &sum.name, probe),
+            times: sum.times,
+            ran: Nanos(sum.ns),
+        })
+        .filter(|sharer| sharer.what != "idle" && sharer.what != "probe")
+        .collect();
+    let (times, ns) = stamping.beyond();
+    if times > 0 {
+        sharers.push(Sharer { what: UNNAMED.to_owned(), times, ran: Nanos(ns) });
+    }
+    sharers.sort_by(|a, b| b.ran.cmp(&a.ran).then_with(|| a.what.cmp(&b.what)));
+    sharers
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// More processes than the kernel's table has entries.
+    const STORM: usize = 5_000;
+
+    /// On a thread of its own, which its children share a processor with.
+    fn storm(cpu: usize) {
+        let mut only = rustix::thread::CpuSet::new();
+        only.set(cpu);
+        rustix::thread::sched_setaffinity(None, &only).unwrap();
+        for _ in 0..STORM {
+            // SAFETY: the child ends at once.
+            match unsafe { libc::fork() } {
+                // SAFETY: as above.
+                0 => unsafe { libc::_exit(0) },
+                child => {
+                    // SAFETY: a child of this thread, whose status is not wanted.
+                    let waited = unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+                    assert_eq!(waited, child);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_ran_beyond_the_room_for_names_is_told_with_its_time() {
+        let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+        let cpu = (0..rustix::thread::CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu)).unwrap();
+        let stamping = match Stamping::open(u32::try_from(cpu).unwrap()) {
+            Ok(stamping) => stamping,
+            Err(why) => {
+                eprintln!("skipped: what_ran_beyond_the_room_for_names_is_told_with_its_time: {why}");
+                return;
+            }
+        };
+        let own = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+        stamping.follow(own).unwrap();
+        let told = |what: &Sharer| what.what == UNNAMED;
+        assert!(!sharers(&stamping, own).iter().any(told), "nothing ran yet");
+        std::thread::spawn(move || storm(cpu)).join().unwrap();
+        let sharers = sharers(&stamping, own);
+        let unnamed = sharers.iter().find(|sharer| told(sharer)).expect("it is told");
+        assert!(unnamed.times > 0 && unnamed.ran > Nanos(0), "{unnamed:?}");
+    }
 
     #[test]
     fn words_of_the_probe_are_samples() {
