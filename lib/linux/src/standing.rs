@@ -44,8 +44,7 @@ impl Standing {
     /// A processor has another state from now on.
     pub(crate) fn becomes(&mut self, cpu: CpuId, to: State) {
         let from = self.states.insert(cpu, to);
-        let of_set =
-            self.running_of.entry(self.set_of.get(&cpu).copied().unwrap_or(PsetId::DEFAULT)).or_default();
+        let of_set = self.running_of.entry(self.set_of(cpu)).or_default();
         if from.is_some_and(State::runs_threads) {
             self.running -= 1;
             *of_set -= 1;

@@ -35,13 +35,8 @@ impl Processors for SimMachine {
         forced: bool,
     ) -> Result<Change<Vec<StateChange>>, Refusal> {
         named_twice(cpus)?;
-        let (mut draft, now) = self.view(|s| (Draft::of(&s.tables), s.wall()));
-        let outcome = cpus
-            .iter()
-            .map(|cpu| draft.change_state(*cpu, to, forced, now))
-            .collect::<Result<Vec<_>, Refusal>>()?;
-        let which = cpus.iter().copied().collect::<CpuSet>();
-        Ok(draft.finish(format!("make processors {which} {to}"), outcome))
+        let Change { what, steps, notes, outcome } = self.prepare_each_state(cpus, to, forced)?;
+        Ok(Change { what, steps, notes, outcome: outcome.into_iter().collect::<Result<_, Refusal>>()? })
     }
 
     fn prepare_each_state(
