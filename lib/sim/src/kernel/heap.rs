@@ -34,11 +34,46 @@ pub enum Source {
 /// When something is due, in nanoseconds, and what.
 type Entry = (u64, Source);
 
+/// The same as one number that is compared in one go: 64 bits of time, then 32 of the source in the order of [`Source`].
+type Key = u128;
+
+/// Where numbers of threads and of processors begin among the sources.
+const THREADS: u32 = 1 << 30;
+const CPUS: u32 = 2 << 30;
+
+impl Source {
+    fn code(self) -> u32 {
+        match self {
+            Source::Clock => 0,
+            Source::Thread(number) => THREADS + number,
+            Source::Cpu(number) => CPUS + number,
+        }
+    }
+}
+
+fn key(at: u64, source: Source) -> Key {
+    u128::from(at) << 32 | u128::from(source.code())
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a key has 96 bits")]
+fn at_of(key: Key) -> u64 {
+    (key >> 32) as u64
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the lower 32 bits are wanted")]
+fn source_of(key: Key) -> Source {
+    match key as u32 {
+        0 => Source::Clock,
+        code if code < CPUS => Source::Thread(code - THREADS),
+        code => Source::Cpu(code - CPUS),
+    }
+}
+
 /// The heap.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(try_from = "Vec<Entry>", into = "Vec<Entry>")]
 pub struct Heap {
-    entries: Vec<Entry>,
+    entries: Vec<Key>,
     clock: Place,
     threads: Vec<Place>,
     cpus: Vec<Place>,
@@ -91,7 +126,7 @@ impl TryFrom<Vec<Entry>> for Heap {
 impl From<Heap> for Vec<Entry> {
     /// Sorted, so that equal heaps are saved alike.
     fn from(heap: Heap) -> Self {
-        let mut entries = heap.entries;
+        let mut entries: Vec<Entry> = heap.entries.iter().map(|key| (at_of(*key), source_of(*key))).collect();
         entries.extend(heap.due.iter().map(|cpu| (heap.instant, Source::Cpu(cpu))));
         entries.sort_unstable();
         entries
@@ -102,7 +137,7 @@ impl Heap {
     /// When the next event is due.
     #[must_use]
     pub fn next_at(&self) -> Option<u64> {
-        let first = self.entries.first().map(|(at, _)| *at);
+        let first = self.entries.first().map(|key| at_of(*key));
         if self.due.is_empty() {
             first
         } else {
@@ -117,31 +152,31 @@ impl Heap {
             return Some(self.instant);
         }
         let place = self.place(source);
-        self.entries.get(place as usize).map(|(at, _)| *at)
+        self.entries.get(place as usize).map(|key| at_of(*key))
     }
 
     /// Everybody who has an event, in no order.
     pub fn sources(&self) -> impl Iterator<Item = Source> + '_ {
         let due = self.due.iter().map(Source::Cpu);
-        self.entries.iter().map(|(_, source)| *source).chain(due)
+        self.entries.iter().map(|key| source_of(*key)).chain(due)
     }
 
     /// Takes the next event out if it is due at `now` or before.
     pub fn pop_due(&mut self, now: u64) -> Option<Source> {
         let first = self.entries.first().copied();
         if let Some(cpu) = self.due.first() {
-            let due = (self.instant, Source::Cpu(cpu));
-            if due.0 <= now && first.is_none_or(|first| due < first) {
+            let due = key(self.instant, Source::Cpu(cpu));
+            if self.instant <= now && first.is_none_or(|first| due < first) {
                 self.due.remove(cpu);
-                return Some(due.1);
+                return Some(Source::Cpu(cpu));
             }
         }
-        let (at, source) = first.filter(|(at, _)| *at <= now)?;
+        let first = first.filter(|first| at_of(*first) <= now)?;
         if self.due.is_empty() {
-            self.instant = at;
+            self.instant = at_of(first);
         }
         self.remove_at(0);
-        Some(source)
+        Some(source_of(first))
     }
 
     /// Enters the event of a source, or moves it.
@@ -160,14 +195,15 @@ impl Heap {
         }
         let place = self.place(source) as usize;
         if place == OUT as usize {
-            self.entries.push((at, source));
+            self.entries.push(key(at, source));
             self.rise(self.entries.len() - 1);
             return;
         }
-        let before = std::mem::replace(&mut self.entries[place].0, at);
-        if at > before {
+        let now = key(at, source);
+        let before = std::mem::replace(&mut self.entries[place], now);
+        if now > before {
             self.sink(place);
-        } else if at < before {
+        } else if now < before {
             self.rise(place);
         }
     }
@@ -211,8 +247,8 @@ impl Heap {
         {
             self.moved += 1;
         }
-        let (_, source) = self.entries.swap_remove(place);
-        self.note(source, OUT);
+        let gone = self.entries.swap_remove(place);
+        self.note(source_of(gone), OUT);
         // What was last takes the place that is free, and is as a rule late.
         if place < self.entries.len() && self.rise(place) == place {
             self.sink(place);
@@ -240,20 +276,26 @@ impl Heap {
         loop {
             let first = place * FAN + 1;
             let last = (first + FAN).min(self.entries.len());
-            let Some(least) = (first..last).min_by_key(|child| self.entries[*child]) else { break };
-            if entry <= self.entries[least] {
+            let Some(children) = self.entries.get(first..last) else { break };
+            let mut least = (Key::MAX, 0);
+            for child in children.iter().zip(first..) {
+                if *child.0 < least.0 {
+                    least = (*child.0, child.1);
+                }
+            }
+            if entry <= least.0 {
                 break;
             }
-            self.put(place, self.entries[least]);
-            place = least;
+            self.put(place, least.0);
+            place = least.1;
         }
         self.put(place, entry);
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "there are fewer sources than 2^32")]
-    fn put(&mut self, place: usize, entry: Entry) {
+    fn put(&mut self, place: usize, entry: Key) {
         self.entries[place] = entry;
-        self.note(entry.1, place as u32);
+        self.note(source_of(entry), place as u32);
     }
 }
 

@@ -1,6 +1,7 @@
 //! What threads execute: small programs that say what to do next, as plain data.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::sync::Arc;
 
 /// One step of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,11 +109,21 @@ impl Action {
     }
 }
 
+fn print_actions<S: Serializer>(actions: &Arc<[Action]>, out: S) -> Result<S::Ok, S::Error> {
+    actions.as_ref().serialize(out)
+}
+
+fn parse_actions<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<[Action]>, D::Error> {
+    Vec::deserialize(from).map(Arc::from)
+}
+
 /// A program with its place in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
-    actions: Vec<Action>,
+    /// Threads that do the same share them, so that a large team finds them in the cache.
+    #[serde(serialize_with = "print_actions", deserialize_with = "parse_actions")]
+    actions: Arc<[Action]>,
     /// The action to come.
     at: usize,
     /// How often the end is still followed by a beginning; `u64::MAX` for ever.
@@ -125,13 +136,13 @@ impl Program {
     /// Does these once, and ends.
     #[must_use]
     pub fn once(actions: Vec<Action>) -> Self {
-        Program { actions, at: 0, again: 0, back: 0 }
+        Program { actions: actions.into(), at: 0, again: 0, back: 0 }
     }
 
     /// Does these for ever. Without any it ends at once.
     #[must_use]
     pub fn repeat(actions: Vec<Action>) -> Self {
-        Program { actions, at: 0, again: u64::MAX, back: 0 }
+        Program { again: u64::MAX, ..Self::once(actions) }
     }
 
     /// Does these so many times, and ends.
@@ -139,7 +150,7 @@ impl Program {
     pub fn times(actions: Vec<Action>, times: u64) -> Self {
         match times.checked_sub(1) {
             None => Self::once(Vec::new()),
-            Some(again) => Program { actions, at: 0, again, back: 0 },
+            Some(again) => Program { again, ..Self::once(actions) },
         }
     }
 
@@ -147,7 +158,7 @@ impl Program {
     #[must_use]
     pub fn begin(first: Vec<Action>, again: Vec<Action>) -> Self {
         let back = first.len();
-        Program { actions: [first, again].concat(), back, ..Self::repeat(Vec::new()) }
+        Program { back, ..Self::repeat([first, again].concat()) }
     }
 
     /// Computes for ever.

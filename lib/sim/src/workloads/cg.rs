@@ -22,6 +22,7 @@
 use super::options::THREADS;
 use super::{Opt, Unit, Values, Workload};
 use crate::kernel::{Action, Mix, Program, Waiting};
+use std::collections::BTreeMap;
 
 /// Steps of the conjugate gradient in an outer iteration.
 const STEPS: usize = 25;
@@ -96,9 +97,10 @@ pub(super) const WORKLOAD: Workload = Workload {
         let barrier = kernel.barrier(u32::try_from(threads).unwrap_or(u32::MAX));
         let mix = kernel.mix(Job::mix(values, threads));
         let job = Job::of(values, barrier, mix);
-        (0..threads)
-            .map(|thread| job.program(job.rows * thread / threads..job.rows * (thread + 1) / threads))
-            .collect()
+        let rows = |thread: u64| job.rows * (thread + 1) / threads - job.rows * thread / threads;
+        let mut programs: BTreeMap<u64, Program> = BTreeMap::new();
+        let shares = (0..threads).map(rows);
+        shares.map(|rows| programs.entry(rows).or_insert_with(|| job.program(rows)).clone()).collect()
     },
 };
 
@@ -144,9 +146,8 @@ impl Job {
         }
     }
 
-    /// The program of the thread that owns these rows: outer iterations for ever.
-    fn program(&self, rows: std::ops::Range<u64>) -> Program {
-        let rows = rows.end - rows.start;
+    /// The program of a thread that owns so many rows: outer iterations for ever.
+    fn program(&self, rows: u64) -> Program {
         let step = self.parts(rows, &[self.product, 2, 6, 2]);
         let estimate = self.parts(rows, &[self.product, 6, 4, 2]);
         let steps = std::iter::repeat_n(step, STEPS).flatten();
