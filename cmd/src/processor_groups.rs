@@ -106,7 +106,9 @@ impl Choice {
                 let why = operands::no_such_processor(&hardware.present);
                 complain(format!("the groups of {noun} {operand}"), why, "psrinfo lists the CPUs", ctx);
             }
-            cpus = &cpus | &known.into_iter().collect();
+            known.into_iter().for_each(|cpu| {
+                cpus.insert(cpu);
+            });
         }
         let is_meant = |group: &&ProcessorGroup| {
             let named = self.pgs.iter().any(|range| range.first <= group.id && group.id <= range.last);

@@ -171,7 +171,7 @@ fn counts(placed: &[Placed<'_>]) -> Vec<(Relationship, usize)> {
 
 /// The CPUs of groups that run threads.
 fn on_line(placed: &[Placed<'_>], on_line: &CpuSet) -> CpuSet {
-    placed.iter().fold(CpuSet::new(), |all, p| &all | &(&p.group.cpus & on_line))
+    placed.iter().flat_map(|p| p.group.cpus.iter()).filter(|cpu| on_line.contains(*cpu)).collect()
 }
 
 fn numbers<N: ToString>(numbers: impl Iterator<Item = N>) -> String {

@@ -217,7 +217,7 @@ fn candidates(topology: &Topology, all: &CpuSet) -> Vec<Draft> {
 /// Strands of which no cache is told, because they are off-line, beside others of their core of which some are: both parts, for each CPU of the
 /// second one.
 fn silent_strands(topology: &Topology) -> BTreeMap<CpuId, (CpuSet, CpuSet)> {
-    let told = topology.caches().iter().fold(CpuSet::new(), |all, cache| &all | &cache.cpus);
+    let told: CpuSet = topology.caches().iter().flat_map(|cache| cache.cpus.iter()).collect();
     let mut strands = BTreeMap::new();
     if topology.cpus().is_subset(&told) {
         return strands;

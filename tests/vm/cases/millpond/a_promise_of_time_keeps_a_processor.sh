@@ -37,6 +37,16 @@ hint: end them; or give them another class while they compute, not while they sl
 esac
 state now
 same before now "after the refusal"
+# Two are one change. The kernel refuses it at the first, it is put back, and each is tried alone.
+need_fail psradm -f 1 2
+want 1 $status "status of psradm -f 1 2"
+case $said in
+"psradm: cannot take processor 1 off-line: the kernel has promised its time to "*"
+psradm: cannot take processor 2 off-line: the kernel has promised its time to "*) ;;
+*) fail "psradm -f 1 2 says: $said" ;;
+esac
+state now
+same before now "after both refusals"
 # What the hint says helps: another class for one that computes. Its promise ends with its period.
 need chrt -o -p 0 "$first"
 within 20 psradm -f 1
