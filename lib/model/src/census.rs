@@ -125,7 +125,8 @@ pub struct FutexFacts {
     pub held_ran: Nanos,
     /// And they slept.
     pub held_slept: Nanos,
-    /// From these calls to the next waits at the word the threads ran for so long.
+    /// From the last call at the word before a wait to this wait the threads ran for so long. What they did between calls without a wait between is no part
+    /// of it: they may have had it then.
     pub apart_ran: Nanos,
     /// How long the thread waited at the word that waited longest.
     pub longest: Nanos,

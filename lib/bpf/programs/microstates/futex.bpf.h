@@ -270,13 +270,16 @@ static __always_inline void release(struct task_struct *task, struct account *ac
 	for (int i = 0; i < LOCKS; i++) {
 		struct lock *lock = &causes->locks[i];
 
-		if (lock->owes && wakes_at(regs, call, lock->address)) {
+		if ((!lock->owes && !lock->released) || !wakes_at(regs, call, lock->address))
+			continue;
+		if (lock->owes) {
 			lock->owes = 0;
 			lock->released++;
 			lock->held += account->since - lock->mark;
 			lock->held_ran += ran(account) - lock->mark_ran;
 			lock->held_slept += account->times[ASLEEP] - lock->mark_slept;
-			mark(lock, account, account->since);
 		}
+		/* A further call without a wait between: it took it again from the one that was woken, and had it until now. */
+		mark(lock, account, account->since);
 	}
 }

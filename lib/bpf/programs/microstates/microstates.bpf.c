@@ -88,7 +88,7 @@ struct lock {
 	__u32 how;
 	/* It was woken, and has made no such call yet. */
 	__u32 owes;
-	/* How long it took from wake-ups to these calls; of that, for how long the thread ran and slept; how long it ran from such a call to the next wait. */
+	/* How long it took from wake-ups to these calls; of that, for how long the thread ran and slept; how long it ran from the last call to the next wait. */
 	__u64 held;
 	__u64 held_ran;
 	__u64 held_slept;
