@@ -378,7 +378,7 @@ pub(crate) fn without_kept(value: &str) -> (&str, bool) {
 pub(crate) fn per_second(quota: &str) -> Option<u64> {
     let (quota, period) = quota.split_once(' ')?;
     let (quota, period): (u128, u128) = (quota.parse().ok()?, period.parse().ok()?);
-    u64::try_from((quota * 1_000_000).checked_div(period)?).ok()
+    u64::try_from(quota.checked_mul(1_000_000)?.checked_div(period)?).ok()
 }
 
 #[cfg(test)]
@@ -402,6 +402,8 @@ mod tests {
         assert_eq!(per_second("75000 50000"), Some(1_500_000));
         assert_eq!(per_second("max 100000"), None);
         assert_eq!(per_second("1 0"), None);
+        // More than a sum holds; no kernel says it, a file of somebody else's may.
+        assert_eq!(per_second("1191999959999999159199995999999915 1"), None);
     }
 
     #[test]
