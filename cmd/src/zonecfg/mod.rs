@@ -114,8 +114,9 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     if !parsed.common.dry_run
         && let Some(state) = pools::state_if_any(machine)?
     {
-        dedicated::sweep(machine, state)
+        let (_, notes) = dedicated::sweep(machine, state)
             .map_err(|error| pools::said("cannot end pools of zones that ended", error))?;
+        notes.iter().for_each(|note| ctx.warn(note));
     }
     let mut work = Work { machine, zone: &zone, keep_others: parsed.long("keep-others"), common: parsed };
     let mut changer = Changer::open(machine, &parsed.common, ctx)?;

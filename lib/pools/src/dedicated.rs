@@ -126,19 +126,19 @@ pub fn ended(machine: &dyn Machine, state: &PoolsState) -> Result<Vec<String>, P
     Ok(ended)
 }
 
-/// Removes the pools of zones that have ended; gives the configuration after it.
+/// Removes the pools of zones that have ended; gives the configuration after it, and what the user should know.
 ///
 /// # Errors
 /// When the machine cannot be read, or refuses.
-pub fn sweep(machine: &dyn Machine, state: PoolsState) -> Result<PoolsState, PoolError> {
+pub fn sweep(machine: &dyn Machine, state: PoolsState) -> Result<(PoolsState, Vec<String>), PoolError> {
     let zones = ended(machine, &state)?;
     if zones.is_empty() {
-        return Ok(state);
+        return Ok((state, Vec::new()));
     }
     let writer = millpond_machine::Writer::open(machine)?;
     let to = without(dynamic::read(machine)?, &zones);
-    dynamic::commit(&writer, machine, Some(to))?;
-    dynamic::read(machine)
+    let notes = dynamic::commit(&writer, machine, Some(to))?.notes;
+    Ok((dynamic::read(machine)?, notes))
 }
 
 #[cfg(test)]

@@ -260,7 +260,7 @@ impl<'a, 'o> Service<'a, 'o> {
             self.event(&Event::ChangedExternally);
             self.configure();
         }
-        for warning in &turn.warnings {
+        for warning in turn.warnings.iter().chain(&turn.notes) {
             self.say(Category::Configuration, Level::Warning, warning);
         }
         let Some(decision) = turn.decision else { return };

@@ -10,6 +10,7 @@
 #   running_on              a line `PID CPU` for each thread of a user that computes at the moment
 #   set_of PID              the number of the set whose cgroup the process is in; 0 for none
 #   in_order                doctor must find nothing
+#   splits CPU              the hint that a set of this processor alone gets, on a line; none where cores have one strand
 #   web_of MAX              pools from now on, and one of them, web, with a set, webset, of one to MAX processors: of processor 1
 #   size_of SET             how many processors a set of the pools has
 #   gets SET N [WHEN]       the set must have so many before long; what stands in poold.said is told if it does not
@@ -175,6 +176,11 @@ capped() {
         want_file "$shares/$1/cpu.cfs_quota_us" $(($2 * 1000))
         want_file "$shares/$1/cpu.cfs_period_us" 100000
     fi
+}
+
+splits() {
+    _others=$(sed "s/[,-]/\n/g" "/sys/devices/system/cpu/cpu$1/topology/thread_siblings_list" | grep -vx "$1" || true)
+    [ -z "$_others" ] || echo "hint: processor $1 shares its core with $_others, outside the set; --whole-cores takes whole cores"
 }
 
 web_of() {

@@ -35,6 +35,19 @@ impl Bus {
         self.conversation.borrow_mut().call(path, interface, method, body)
     }
 
+    /// A property of a loaded unit.
+    fn property<T>(&self, unit: &str, interface: &str, property: &str) -> Result<T, KnobError>
+    where
+        T: TryFrom<Variant<'static>, Error = zbus::wire::Error>,
+    {
+        let reply = self.call(OBJECT, MANAGER, "GetUnit", &(unit,)).map_err(knob)?;
+        let path: OwnedObjectPath = reply.read().map_err(knob)?;
+        let get = (interface, property);
+        let reply = self.call(path.as_str(), "org.freedesktop.DBus.Properties", "Get", &get).map_err(knob)?;
+        let value: OwnedVariant = reply.read().map_err(knob)?;
+        Variant::from(value).try_into().map_err(|e: zbus::wire::Error| knob(e.into()))
+    }
+
     fn start(&self, unit: &str, properties: Properties<'_>) -> Result<(), Trouble> {
         let auxiliary: Vec<(&str, Properties<'_>)> = Vec::new();
         self.call(OBJECT, MANAGER, "StartTransientUnit", &(unit, "fail", properties, auxiliary)).map(drop)
@@ -74,15 +87,17 @@ impl Manager for Bus {
         self.call(OBJECT, MANAGER, "StopUnit", &(unit, "fail")).map(drop).map_err(knob)
     }
 
+    fn is_active(&self, unit: &str) -> Result<bool, KnobError> {
+        let state: Result<String, KnobError> = self.property(unit, &format!("{SERVICE}.Unit"), "ActiveState");
+        match state.as_deref() {
+            Err(KnobError::Gone) | Ok("inactive" | "failed") => Ok(false),
+            Ok(_) => Ok(true),
+            Err(error) => Err(error.clone()),
+        }
+    }
+
     fn allowed(&self, unit: &str) -> Result<Option<CpuSet>, KnobError> {
-        let reply = self.call(OBJECT, MANAGER, "GetUnit", &(unit,)).map_err(knob)?;
-        let path: OwnedObjectPath = reply.read().map_err(knob)?;
-        let interface = interface(unit);
-        let get = (interface.as_str(), "AllowedCPUs");
-        let reply = self.call(path.as_str(), "org.freedesktop.DBus.Properties", "Get", &get).map_err(knob)?;
-        let value: OwnedVariant = reply.read().map_err(knob)?;
-        let bytes: Vec<u8> =
-            Variant::from(value).try_into().map_err(|e: zbus::wire::Error| knob(e.into()))?;
+        let bytes: Vec<u8> = self.property(unit, &interface(unit), "AllowedCPUs")?;
         let cpus = from_bytes(&bytes);
         Ok((!cpus.is_empty()).then_some(cpus))
     }
@@ -94,13 +109,7 @@ impl Manager for Bus {
     }
 
     fn number(&self, unit: &str, property: &str) -> Result<Option<u64>, KnobError> {
-        let reply = self.call(OBJECT, MANAGER, "GetUnit", &(unit,)).map_err(knob)?;
-        let path: OwnedObjectPath = reply.read().map_err(knob)?;
-        let interface = interface(unit);
-        let get = (interface.as_str(), property);
-        let reply = self.call(path.as_str(), "org.freedesktop.DBus.Properties", "Get", &get).map_err(knob)?;
-        let value: OwnedVariant = reply.read().map_err(knob)?;
-        let number: u64 = Variant::from(value).try_into().map_err(|e: zbus::wire::Error| knob(e.into()))?;
+        let number: u64 = self.property(unit, &interface(unit), property)?;
         // What is not set is the largest number there is.
         Ok((number != u64::MAX).then_some(number))
     }

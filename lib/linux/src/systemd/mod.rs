@@ -25,7 +25,8 @@
 //!   cg:…/cpuset.cpus.partition, cg:…/cpuset.cpus.exclusive        by us: systemd writes neither
 //! ```
 //!
-//! systemd answers before it has acted, so each change waits for the kernel to show it, for a while.
+//! systemd answers before it has acted, so each change waits for the kernel to show it, for a while. It does not act on a unit that has
+//! ended, whose cgroup may outlive it: the kernel removes none that somebody is just leaving, and systemd does not always try again.
 //!
 //! # What follows
 //!
@@ -54,6 +55,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often we look whether it has.
 const POLL: Duration = Duration::from_millis(1);
+/// How often systemd is asked whether the unit still runs, meanwhile.
+const ASK: Duration = Duration::from_millis(200);
 
 /// The requests that we make of systemd's manager. Units are called by name.
 pub(crate) trait Manager {
@@ -65,6 +68,8 @@ pub(crate) trait Manager {
     fn adopt(&self, unit: &str, pid: u32) -> Result<(), KnobError>;
     /// Stops a unit, and with it whatever runs in it.
     fn stop(&self, unit: &str) -> Result<(), KnobError>;
+    /// Whether it runs, or is about to run or to end.
+    fn is_active(&self, unit: &str) -> Result<bool, KnobError>;
     /// The property `AllowedCPUs`; `None` when it is not set. [`KnobError::Gone`] when there is no such unit.
     fn allowed(&self, unit: &str) -> Result<Option<CpuSet>, KnobError>;
     /// Sets or resets it, for this boot.
@@ -164,9 +169,12 @@ impl Os {
             }
             let all = self.possible().clone();
             let reset = || {
-                manager.allow(&name, Some(&all))?;
-                self.wait_for_list(path, &all)?;
-                manager.allow(&name, None)
+                // systemd would make the cgroup of one that has ended anew, and leave it there.
+                if manager.is_active(&name)? {
+                    manager.allow(&name, Some(&all))?;
+                    self.wait_for_list(path, &all)?;
+                }
+                manager.allowed(&name)?.map_or(Ok(()), |_| manager.allow(&name, None))
             };
             match reset() {
                 // It was a transient one, or its file was removed, perhaps just now: only our drop-in can be left.
@@ -202,7 +210,8 @@ impl Os {
             let text = self.root.read(&file).map_err(knob_error)?.unwrap_or_default();
             Ok(text.parse().unwrap_or_default())
         };
-        wait_while_there(
+        self.wait_while_active(
+            path,
             &dir,
             || Ok(read()? == *wanted),
             || format!("its {noun} are `{}` instead of `{wanted}`", read().unwrap_or_default()),
@@ -251,13 +260,13 @@ impl Os {
         value: Option<u64>,
     ) -> Result<(), KnobError> {
         let manager = self.manager()?;
-        match (manager.set_number(unit, property, value), value) {
-            // It has ended: only our drop-in can be left.
-            (Err(KnobError::Gone), None) => {}
-            (result, _) => result?,
-        }
         if value.is_some() {
-            return Ok(());
+            return manager.set_number(unit, property, value);
+        }
+        match manager.number(unit, property).and_then(|_| manager.set_number(unit, property, None)) {
+            // It has ended: only our drop-in can be left.
+            Ok(()) | Err(KnobError::Gone) => {}
+            Err(error) => return Err(error),
         }
         // systemd calls the drop-in as its files call the setting.
         self.forget_drop_in(unit, setting(property))?;
@@ -268,7 +277,7 @@ impl Os {
         }
     }
 
-    /// Waits until the cgroup of a unit is as systemd was asked for. A unit that does not run has none.
+    /// Waits until the cgroup of a unit shows for CPU time what systemd was asked for.
     pub(crate) fn wait_for_unit(
         &self,
         path: &str,
@@ -276,7 +285,29 @@ impl Os {
         complaint: &str,
     ) -> Result<(), KnobError> {
         let dir = self.cpu_tree()?.dir(path);
-        wait_while_there(&dir, is_done, || complaint.to_owned())
+        self.wait_while_active(path, &dir, is_done, || complaint.to_owned())
+    }
+
+    /// Waits for what the cgroup of a unit shows, as long as the unit runs.
+    fn wait_while_active(
+        &self,
+        path: &str,
+        dir: &Path,
+        is_done: impl FnMut() -> Result<bool, KnobError>,
+        complaint: impl FnOnce() -> String,
+    ) -> Result<(), KnobError> {
+        let mut asked = Instant::now();
+        let is_over = || {
+            if !dir.is_dir() {
+                return Ok(true);
+            }
+            if asked.elapsed() < ASK {
+                return Ok(false);
+            }
+            asked = Instant::now();
+            Ok(!self.manager()?.is_active(&unit(path)?)?)
+        };
+        wait_unless(is_over, is_done, complaint)
     }
 
     /// Moves a process: into a scope of ours, which is started where there is none yet, or to where it came from.
@@ -328,15 +359,21 @@ fn unit(path: &str) -> Result<String, KnobError> {
     names::unit(path).ok_or_else(|| KnobError::Unknown(format!("the unit of {path}")))
 }
 
-/// Waits for what the cgroup of a unit shows. A unit that does not run has none, and one that ends meanwhile shows nothing any more.
-fn wait_while_there(
-    dir: &Path,
+/// Waits for what shall be done, unless it is over: then nothing shows it, and nothing that is wrong with it matters.
+fn wait_unless(
+    mut is_over: impl FnMut() -> Result<bool, KnobError>,
     mut is_done: impl FnMut() -> Result<bool, KnobError>,
     complaint: impl FnOnce() -> String,
 ) -> Result<(), KnobError> {
     let is_done = || match is_done() {
-        Ok(false) | Err(_) if !dir.is_dir() => Ok(true),
-        told => told,
+        Ok(true) => Ok(true),
+        told => {
+            if is_over()? {
+                Ok(true)
+            } else {
+                told
+            }
+        }
     };
     wait_for(is_done, complaint)
 }
@@ -358,33 +395,27 @@ fn wait_for(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
 
     #[test]
-    fn a_group_that_ends_while_it_is_waited_for_shows_nothing_any_more() {
-        let dir = tempfile::tempdir().unwrap();
-        let group = dir.path().join("web.service");
-        let ends_in = |last: Result<bool, KnobError>| {
-            std::fs::create_dir(&group).unwrap();
-            let mut looks = 0;
+    fn what_is_over_while_it_is_waited_for_shows_nothing_any_more() {
+        let waits = |over: u32, last: Result<bool, KnobError>| {
+            let looks = Cell::new(0);
             let look = || {
-                looks += 1;
-                if looks < 3 {
-                    return Ok(false);
-                }
-                std::fs::remove_dir(&group).unwrap();
-                last.clone()
+                looks.set(looks.get() + 1);
+                if looks.get() < 3 { Ok(false) } else { last.clone() }
             };
-            (wait_while_there(&group, look, || "it is not as asked for".into()), looks)
+            (wait_unless(|| Ok(looks.get() >= over), look, || "it is not as asked for".into()), looks.get())
         };
-        assert_eq!(ends_in(Ok(false)), (Ok(()), 3));
-        assert_eq!(ends_in(Err(KnobError::Gone)), (Ok(()), 3));
+        assert_eq!(waits(3, Ok(false)), (Ok(()), 3));
+        assert_eq!(waits(3, Err(KnobError::Gone)), (Ok(()), 3));
+        assert_eq!(waits(9, Ok(true)), (Ok(()), 3));
         // It never ran.
-        assert_eq!(wait_while_there(&group, || Ok(false), String::new), Ok(()));
+        assert_eq!(waits(0, Ok(false)), (Ok(()), 1));
         // It is there, and cannot be read.
-        let here = dir.path();
-        assert_eq!(
-            wait_while_there(here, || Err(KnobError::NotPermitted), String::new),
-            Err(KnobError::NotPermitted)
-        );
+        assert_eq!(waits(9, Err(KnobError::NotPermitted)), (Err(KnobError::NotPermitted), 3));
+        // Nobody can say whether it is over.
+        let nobody = || Err(KnobError::Refused("no answer".into()));
+        assert_eq!(wait_unless(nobody, || Ok(false), String::new), nobody().map(drop::<bool>));
     }
 }

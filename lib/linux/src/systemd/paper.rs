@@ -159,6 +159,10 @@ impl Manager for PaperManager<'_> {
         self.realize("").map(drop)
     }
 
+    fn is_active(&self, unit: &str) -> Result<bool, KnobError> {
+        Ok(self.path_of(unit).is_some())
+    }
+
     fn allowed(&self, unit: &str) -> Result<Option<CpuSet>, KnobError> {
         self.path_of(unit).ok_or(KnobError::Gone)?;
         Ok(self.property(unit))

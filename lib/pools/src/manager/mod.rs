@@ -40,6 +40,8 @@ pub struct Turn {
     pub done: Done,
     /// Objectives that mean nothing, in words; told when they are first seen.
     pub warnings: Vec<String>,
+    /// What the user should know of the changes that were made: steps that were refused and tolerated.
+    pub notes: Vec<String>,
     /// Somebody else changed the configuration since the last turn.
     pub changed: bool,
 }
@@ -115,8 +117,9 @@ impl Manager {
         let glance = machine.glance();
         let usage: Usage = watch.sample()?;
         let mut state = dynamic::read(machine)?;
+        let mut notes = Vec::new();
         if !self.is_dry {
-            state = crate::dedicated::sweep(machine, state)?;
+            (state, notes) = crate::dedicated::sweep(machine, state)?;
         }
         let changed = self.left.as_ref().is_some_and(|left| differs(left, &state));
         self.frames.find_places(machine, &state)?;
@@ -125,13 +128,13 @@ impl Manager {
         let (frame, warnings) = self.frames.next(usage, &state, &members, self.cost);
         let Some(frame) = frame else {
             self.left = Some(state);
-            return Ok(Turn { decision: None, outcome: None, done: Done::Nothing, warnings, changed });
+            return Ok(Turn { decision: None, outcome: None, done: Done::Nothing, warnings, notes, changed });
         };
         let outcome = self.last.take().map(|last| last.outcome_in(&frame, self.cost));
         let decision = self.policy.decide(&frame);
-        let done = self.carry_out(machine, &frame, &decision.plan, state)?;
+        let done = self.carry_out(machine, &frame, &decision.plan, state, &mut notes)?;
         self.last = Some(decision.clone());
-        Ok(Turn { decision: Some(decision), outcome, done, warnings, changed })
+        Ok(Turn { decision: Some(decision), outcome, done, warnings, notes, changed })
     }
 
     /// Nobody else writes from the second look at the configuration on. A plan for a configuration that is not the machine's any more is
@@ -142,6 +145,7 @@ impl Manager {
         frame: &Frame,
         plan: &Plan,
         state: PoolsState,
+        notes: &mut Vec<String>,
     ) -> Result<Done, PoolError> {
         let seen = self.left.insert(state);
         if plan.moves.is_empty() || self.is_dry {
@@ -163,7 +167,8 @@ impl Manager {
             return Ok(Done::Stale("somebody changed the configuration meanwhile".into()));
         }
         match dynamic::commit(&writer, machine, Some(wanted.clone())) {
-            Ok(_) => {
+            Ok(done) => {
+                notes.extend(done.notes);
                 let took = Nanos(machine.clock().now().0.saturating_sub(began.0));
                 self.cost = Some(took);
                 self.left = Some(wanted);

@@ -62,4 +62,4 @@ says on-line psrinfo 2
 # Where interrupts may go again is for a command to say that runs when it is back.
 need millpond doctor --repair
 state now
-same before now "after a processor that went off-line and came back"
+same before now "after a processor that went off-line and came back, latstat having said: $(cat latstat.err); and doctor: $said"

@@ -60,6 +60,9 @@ done
 END
 need su -s /bin/sh nobody -c 'sh home/script'
 echo "$said" >told
+hint=$(splits 2)
+[ -z "$hint" ] || hint="$hint
+"
 cat >expected <<END
 $ psrset
 user processor set 1: processor 1
@@ -73,7 +76,7 @@ $ psrset -c 2
 psrset: there are no rights to cgroups: members are confined, nobody is pushed out
 created processor set 2
 processor 2: was not assigned, now 2
-$ psrset -i -v
+$hint$ psrset -i -v
 user processor set 1: processor 1
 	mode own (exclusive)
 user processor set 2: processor 2

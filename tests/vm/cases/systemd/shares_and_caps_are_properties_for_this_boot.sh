@@ -117,12 +117,14 @@ want "$has" "$(cpus_of $worker)" 'where the unit may run after a reload'
 need poolstat
 case $said in *SUNWtmp_web.service*) ;; *) fail "poolstat says $said" ;; esac
 need systemctl stop web.service
+within 20 is_gone $at
 poold -l INFO 2>poold.said &
 daemon=$!
 within 150 sh -c 'poolstat >pools.now && ! grep -q SUNWtmp pools.now'
 kill $daemon
 wait $daemon || true
 cat poold.said
+is_gone $at || fail "the cgroup of the unit that has ended was made again"
 need pooladm -d
 want_nothing_left
 need millpond doctor
