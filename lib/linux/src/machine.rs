@@ -102,6 +102,11 @@ impl LinuxMachine {
         // Where a daemon places interrupts, it may have been there before we look.
         if path.starts_with("irq/") && !self.os.is_balanced() && !self.has_taken(tree, path, value)? {
             self.os.remember_refusal(tree, path);
+            // One that its driver gave back while a list waited for its next interrupt shows that list for good, until the last processor of it goes: from
+            // then on it shows what was written since, which is to be the same.
+            if let Ok(shown) = self.read_file(tree, path) {
+                let _ = self.os.write(&file, &written(&self.os, path, shown.as_ref()));
+            }
             return Err(KnobError::Refused(
                 "it cannot be moved: it accepts the change and stays where it is".into(),
             ));

@@ -1,6 +1,13 @@
 # limit_s: 240
 # leaves: nothing
 . /words.sh
+# A card that goes down while a list waits for the next interrupt: without remapping its interrupts show that list and take another one without a word.
+if [ -d /sys/class/net/eth2 ]; then
+    ip link set eth2 up
+    irqs_of_cards eth2 >irqs
+    while read -r irq; do echo 2 >/proc/irq/$irq/smp_affinity_list; done <irqs
+    ip link set eth2 down
+fi
 state before
 
 # Asked to stop it shows what it has, and puts everything back.
