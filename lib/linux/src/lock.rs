@@ -324,7 +324,8 @@ mod tests {
             std::fs::create_dir_all(&open).unwrap();
             let held = rustix::fs::open(&open, OFlags::RDONLY, Mode::empty()).unwrap();
             flock(&held, FlockOperation::LockShared).unwrap();
-            let patience = Patience::new(Duration::from_millis(1), STEP);
+            // A child that another test starts keeps our lock until it executes: some ms, far more under valgrind.
+            let patience = Patience::new(Duration::from_secs(20), Duration::from_secs(20));
             drop(machine.lock_patiently(&machine.locked_place(), patience).unwrap());
         }
         // A file that was removed while it was held is no lock any more.

@@ -25,6 +25,7 @@ const TARGETS: [(&str, &[&str]); 3] = [
             "counters::proc",
             "caps::",
             "timerlat::tests::options",
+            "beyond_the_room_for_names",
         ],
     ),
     ("millpond_session", &["the_status_is_the_programs"]),
