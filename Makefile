@@ -16,6 +16,10 @@ LINKS   ?= yes
 ARGS    ?=
 CARGO   ?= cargo
 
+# What is said to this file is said to no other one: crates build libraries in C with `make`, and would install them into our DESTDIR.
+MAKEOVERRIDES =
+unexport PREFIX DESTDIR LINKS ARGS CARGO
+
 PACKAGES = sh xtask/packages.sh
 
 # Where the C library can be linked in, it is: a command starts in half the time when it has nothing to look for.

@@ -283,6 +283,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_said_to_make_does_not_reach_the_builds_of_libraries() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let told = std::process::Command::new("make")
+            .args(["--silent", "--eval", "told: ; @env", "told", "DESTDIR=/staged", "PREFIX=/staged"])
+            .current_dir(root)
+            .output()
+            .unwrap();
+        let environment = String::from_utf8(told.stdout).unwrap();
+        assert!(environment.contains("MAKEFLAGS="), "{environment}{}", String::from_utf8_lossy(&told.stderr));
+        assert!(!environment.contains("/staged"), "{environment}");
+    }
+
+    #[test]
     fn the_program_and_its_names_are_installed() {
         let place = Place::new();
         let told = place.install(&[]);
