@@ -52,9 +52,9 @@ const PROGRAM: &str = "millpond";
 const HEADER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lib/member-c/include/millpond_pool.h");
 
 /// The library for real-time programs: its headers, its manual, what tells compilers of it, and its files.
-const RT_HEADERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lib/rt/include/millpond");
-const RT_MANUAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lib/rt/man");
-const RT_PKG_CONFIG: &str = include_str!("../../lib/rt/millpond-rt.pc.in");
+const RT_HEADERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../rt/rt/include/millpond");
+const RT_MANUAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../rt/rt/man");
+const RT_PKG_CONFIG: &str = include_str!("../../rt/rt/millpond-rt.pc.in");
 const RT_STATIC: &str = "libmillpond_rt.a";
 const RT_SHARED: &str = "libmillpond_rt.so";
 const RT_SHARED_NAME: &str = "libmillpond_rt.so.0";

@@ -107,11 +107,11 @@ pub fn check(metadata: &Metadata) -> Vec<Breach> {
     breaches
 }
 
-/// The room that stands in `dir`: `lib/model` is `model`, all of `bin` is `bin`.
+/// The room in `dir`: `lib/model` is `model`, `rt/umem` is `umem`, all of `bin` is `bin`.
 fn room<'a>(root: &Path, dir: &'a Path) -> Option<&'a str> {
     let mut parts = dir.strip_prefix(root).ok()?.iter().map(|part| part.to_str().unwrap_or_default());
     match parts.next()? {
-        "lib" => parts.next(),
+        "lib" | "rt" | "lab" => parts.next(),
         first => Some(first),
     }
 }
@@ -194,19 +194,19 @@ mod tests {
         ("lib/machine", &["lib/model"]),
         ("lib/report", &["lib/model"]),
         ("lib/bpf", &["@libbpf-rs"]),
-        ("lib/workloads", &["@libc"]),
-        ("lib/rt-layout", &[]),
-        ("lib/rt", &["@libc", "lib/rt-layout"]),
-        ("lib/rt-malloc", &["@libc", "lib/rt"]),
-        ("lib/umem", &["lib/rt-layout", "lib/machine"]),
+        ("lab/workloads", &["@libc"]),
+        ("rt/rt-layout", &[]),
+        ("rt/rt", &["@libc", "rt/rt-layout"]),
+        ("rt/rt-malloc", &["@libc", "rt/rt"]),
+        ("rt/umem", &["rt/rt-layout", "lib/machine"]),
         ("lib/linux", &["lib/machine", "lib/formats", "lib/bpf", "dev:@tempfile"]),
-        ("lib/sim", &["lib/machine", "lib/workloads"]),
+        ("lib/sim", &["lib/machine", "lab/workloads"]),
         ("lib/observe", &["lib/model", "lib/report"]),
         ("lib/member", &["lib/model"]),
         ("lib/member-c", &["lib/member"]),
         ("lib/session", &["lib/linux", "lib/sim", "lib/model", "lib/member"]),
-        ("experiments", &["lib/session", "lib/workloads", "lib/observe"]),
-        ("cmd", &["experiments", "lib/session", "lib/workloads", "lib/formats"]),
+        ("lab/experiments", &["lib/session", "lab/workloads", "lib/observe"]),
+        ("cmd", &["lab/experiments", "lib/session", "lab/workloads", "lib/formats"]),
         ("bin/millpond", &["cmd"]),
         ("tests/vm", &["lib/linux"]),
         ("xtask", &["cmd"]),
@@ -234,11 +234,11 @@ mod tests {
             ("lib/linux", "lib/sim"),
             ("lib/sim", "lib/linux"),
             ("lib/linux", "lib/session"),
-            ("lib/linux", "lib/workloads"),
-            ("lib/session", "lib/workloads"),
+            ("lib/linux", "lab/workloads"),
+            ("lib/session", "lab/workloads"),
             ("lib/session", "cmd"),
-            ("experiments", "cmd"),
-            ("experiments", "lib/linux"),
+            ("lab/experiments", "cmd"),
+            ("lab/experiments", "lib/linux"),
             ("cmd", "lib/linux"),
             ("cmd", "lib/sim"),
             ("cmd", "lib/bpf"),
@@ -246,13 +246,13 @@ mod tests {
             ("lib/member", "lib/machine"),
             ("cmd", "lib/member-c"),
             ("bin/millpond", "lib/linux"),
-            ("lib/workloads", "lib/model"),
+            ("lab/workloads", "lib/model"),
             ("lib/bpf", "lib/model"),
-            ("lib/rt", "lib/model"),
-            ("cmd", "lib/rt"),
-            ("cmd", "lib/rt-layout"),
-            ("lib/umem", "lib/rt"),
-            ("lib/rt-layout", "lib/rt"),
+            ("rt/rt", "lib/model"),
+            ("cmd", "rt/rt"),
+            ("cmd", "rt/rt-layout"),
+            ("rt/umem", "rt/rt"),
+            ("rt/rt-layout", "rt/rt"),
             ("lib/model", "tests/vm"),
             ("lib/model", "fuzz"),
             ("fuzz", "lib/model"),
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn only_one_room_speaks_libbpf_and_the_island_has_one_bridge() {
         assert_eq!(with_arrow("lib/linux", "@libbpf-rs"), ["millpond-linux: must not depend on libbpf-rs"]);
-        assert_eq!(with_arrow("lib/rt", "@rustix"), ["millpond-rt: must not depend on rustix"]);
+        assert_eq!(with_arrow("rt/rt", "@rustix"), ["millpond-rt: must not depend on rustix"]);
     }
 
     #[test]

@@ -10,14 +10,17 @@ const TOPS: [&str; 14] =
     ["bin", "boot", "dev", "etc", "home", "lib", "mnt", "opt", "proc", "root", "run", "sys", "usr", "var"];
 
 /// The one file of the library for real time that knows files of the kernel: that room is an island, and nobody hands it a machine.
-const OF_REAL_TIME: &str = "lib/rt/src/realtime/files.rs";
+const OF_REAL_TIME: &str = "rt/rt/src/realtime/files.rs";
 
 /// Rooms that hold paths of the machine.
 const HOLD_PATHS: [&str; 4] = ["lib/linux/", "lib/session/", "lib/member/", OF_REAL_TIME];
 
 /// Rooms that read time and touch files. The services will join them.
 const TOUCH_THE_WORLD: [&str; 6] =
-    ["lib/linux/", "lib/session/", "lib/member/", "lib/workloads/", "lib/bpf/", "lib/rt/"];
+    ["lib/linux/", "lib/session/", "lib/member/", "lab/workloads/", "lib/bpf/", "rt/rt/"];
+
+/// Where libraries are.
+const LIBRARIES: [&str; 3] = ["lib/", "rt/", "lab/workloads/"];
 
 /// Every breach in one file of the product or its tests.
 #[must_use]
@@ -50,7 +53,7 @@ pub fn check(file: &SourceFile) -> Vec<Breach> {
 
 /// What ships: rooms, commands, the binary, services and experiments; not their tests, examples and benches.
 fn is_product(path: &str) -> bool {
-    let ships = ["lib/", "cmd/", "bin/", "svc/", "experiments/"].iter().any(|top| path.starts_with(top));
+    let ships = ["lib/", "rt/", "lab/", "cmd/", "bin/", "svc/"].iter().any(|top| path.starts_with(top));
     let proves = ["/tests/", "/examples/", "/benches/"].iter().any(|dir| path.contains(dir))
         || path.ends_with("/tests.rs");
     // A build script speaks to cargo by printing.
@@ -96,7 +99,7 @@ fn paths(file: &SourceFile, scan: &Scan) -> Vec<(usize, String)> {
 }
 
 fn prints(file: &SourceFile, scan: &Scan) -> Vec<(usize, String)> {
-    if !file.path.starts_with("lib/") {
+    if !LIBRARIES.iter().any(|top| file.path.starts_with(top)) {
         return Vec::new();
     }
     uses(scan, &["println!", "eprintln!", "print!", "eprint!", "dbg!"])
@@ -170,7 +173,7 @@ mod tests {
     fn of_the_library_for_real_time_one_file_holds_paths() {
         let text = "//! A.\nuse std::fs;\nconst A: &str = \"/dev/a\";\n";
         assert_eq!(breaches(OF_REAL_TIME, text), [""; 0]);
-        assert_eq!(breaches("lib/rt/src/realtime/heap.rs", text).len(), 1);
+        assert_eq!(breaches("rt/rt/src/realtime/heap.rs", text).len(), 1);
     }
 
     #[test]
@@ -225,7 +228,7 @@ mod tests {
                 "cmd/src/a.rs:3: only machines, session, member, workloads and rt read time or touch files: Instant::now",
             ]
         );
-        assert_eq!(breaches("lib/workloads/src/a.rs", text), [""; 0]);
+        assert_eq!(breaches("lab/workloads/src/a.rs", text), [""; 0]);
     }
 
     #[test]

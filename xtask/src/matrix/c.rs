@@ -8,7 +8,7 @@ use crate::cargo::{Built, TestBinary};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Programs of `lib/rt/tests`, what `UMEM_DEBUG` says, and the groups of what they try; none: all there is.
+/// Programs of `rt/rt/tests`, what `UMEM_DEBUG` says, and the groups of what they try; none: all there is.
 const PROGRAMS: [(&str, &[&str], &[&str]); 3] = [
     ("umem", &["", "default"], &["calls", "threads", "many-caches", "caches-come-and-go"]),
     ("umem", &[""], &["objects"]),

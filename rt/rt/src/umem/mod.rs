@@ -39,7 +39,7 @@
 //! # What is checked
 //!
 //! `UMEM_DEBUG` chooses ([`options`]): patterns in free memory, tags behind buffers, who allocated and who freed with stacks. Such caches have no magazines, and come
-//! back to a buffer as late as they can. `lib/rt-layout` is how all of it lies in memory, for those who look in from outside.
+//! back to a buffer as late as they can. `rt/rt-layout` is how all of it lies in memory, for those who look in from outside.
 //!
 //! # What it does not do
 //!

@@ -5,7 +5,7 @@
 //! is the library's own example, the same file.
 
 mod locks;
-#[path = "../../../lib/rt/examples/inversion/meeting.rs"]
+#[path = "../../../../rt/rt/examples/inversion/meeting.rs"]
 mod meeting;
 
 use crate::Failure;

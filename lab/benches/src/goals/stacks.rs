@@ -1,4 +1,4 @@
-//! Stacks of `lib/rt`: one out of the cache beside one that is mapped anew, and threads on ours beside threads that fault their own stacks in.
+//! Stacks of `rt/rt`: one out of the cache beside one that is mapped anew, and threads on ours beside threads that fault their own stacks in.
 
 use super::sim::processor_time;
 use crate::line::{Goal, Line, Pairs};

@@ -1,4 +1,4 @@
-//! The library, and what tests of `lib/rt` have for programs in C.
+//! The library, and what tests of `rt/rt` have for programs in C.
 
 #![allow(dead_code, unused_imports, clippy::unwrap_used, reason = "each test file uses a part")]
 

@@ -1,4 +1,4 @@
-//! How object caches lie in memory: plain data that `lib/rt` writes, and that whoever looks into another process, or into its core, reads.
+//! How object caches lie in memory: plain data that `rt/rt` writes, and that whoever looks into another process, or into its core, reads.
 //!
 //! # Finding it
 //!

@@ -1,4 +1,4 @@
-//! The family of malloc over the caches, for a library that takes the place of the C library's (`lib/rt-malloc`).
+//! The family of malloc over the caches, for a library that takes the place of the C library's (`rt/rt-malloc`).
 //!
 //! Before each buffer stands a *tag*: its size, and a word from which the size and that word give a signature, so that what is freed is known without a
 //! search, and what is none is found out. A freed buffer has another one. Buffers whose alignment was asked for have a tag that says how far before them
