@@ -6,6 +6,7 @@
 #   make test-all  the same with more kernels and more random cases, and the slow matrix: loom, fuzz, sanitizers,
 #                  valgrind, miri; ARGS='--only fuzz,miri' chooses
 #   make check     formatting, lints, and the map of the house
+#   make docs      docs/ as a book in target/book, by mdBook
 #   make bench     each promise about speed beside a peer measured in the same run
 #   make install   PREFIX/bin/millpond and its names, units for systemd, the libraries for programs in C, and in PREFIX/lib
 #                  the malloc for LD_PRELOAD; DESTDIR is honoured, LINKS=no leaves the names out
@@ -28,7 +29,7 @@ TARGET   = $(shell $(CARGO) metadata --no-deps --format-version 1 2>/dev/null | 
 HAS_LIBC_A = $(filter /%,$(shell cc -print-file-name=libc.a 2>/dev/null))
 RELEASE  = $(CARGO) rustc --release --package millpond --bin millpond -- $(if $(HAS_LIBC_A),-C target-feature=+crt-static)
 
-.PHONY: all build demo test test-all check bench install tools
+.PHONY: all build demo test test-all check docs bench install tools
 
 all: build
 
@@ -51,6 +52,12 @@ check: tools
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --package millpond --no-default-features --features systemd -- -D warnings
 	$(CARGO) test --quiet --package millpond-layering
+
+docs:
+	@command -v mdbook >/dev/null || { \
+	    echo 'make: there is no mdbook here' >&2; \
+	    echo 'hint: cargo install mdbook' >&2; exit 1; }
+	mdbook build docs
 
 bench: tools vm-tools
 	@$(PACKAGES) --optional mpstat=sysstat cset=cpuset tuna=tuna cyclictest=rt-tests

@@ -57,7 +57,7 @@
 //! it is undecided: they may wait for the next request. If they mostly wait for a CPU it is undecided, too: every thread does so on a busy machine.
 //!
 //! A lock that is built of parked threads cannot be told from idle waiting, and counts as condition: Java's monitors, `parking_lot`. The details are in
-//! docs/diagnose.md.
+//! docs/explanation/diagnose.md.
 //!
 //! # Figures
 //!

@@ -37,7 +37,7 @@
 //! as the pool's processors change; within a second when COMMAND is bound to another pool, or a processor goes off-line. Times in `/proc/stat` are up
 //! to a second old. Processors keep their numbers, and those that are not the pool's look as if they were not plugged in. Nobody but COMMAND and what
 //! it starts sees that, and nothing of it is left when they have ended. This command waits for COMMAND, hands signals on to it, and ends with its
-//! status, or with 128 and the number of the signal that ended it. It needs CAP_SYS_ADMIN. docs/pools-view.md says what well-known programs read.
+//! status, or with 128 and the number of the signal that ended it. It needs CAP_SYS_ADMIN. docs/explanation/pools-view.md says what well-known programs read.
 //!
 //! # What an ID is
 //!

@@ -42,7 +42,7 @@
 //! RT is SCHED_RR (and SCHED_FIFO, whose slice shows as RT_TQINF): level 0 is the kernel's priority 1, level 59 its 60 and above. TS is
 //! SCHED_OTHER and its like: three points of user priority are one of nice, and the limit shows as the priority. FX is SCHED_IDLE, at limit
 //! 0 and priority 0 alone, and `-m 0 -p 0` must be named; -l and -d say so. Such a process runs where nothing else wants to, and gets a little beside others
-//! (docs/latstat.md). There is no IA, no limit, no slice and no signal of a process's own; asking for them is refused.
+//! (docs/explanation/latstat.md). There is no IA, no limit, no slice and no signal of a process's own; asking for them is refused.
 //!
 //! ```text
 //! $ priocntl -e -c FX -m 0 -p 0 hackbench 240

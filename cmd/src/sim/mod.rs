@@ -73,7 +73,7 @@
 //! # Machines of your own
 //!
 //! Where a machine's name stands, here and behind `--machine`, a machine file may stand: a name that ends in `.json` or has a
-//! slash in it. What such a file says is in docs/simulator.md; mistakes in it are told as `FILE:LINE:COLUMN`.
+//! slash in it. What such a file says is in docs/explanation/simulator.md; mistakes in it are told as `FILE:LINE:COLUMN`.
 //!
 //! # Scripts
 //!

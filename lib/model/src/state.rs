@@ -1,6 +1,6 @@
 //! Processor states and the rules about which change may follow which.
 //!
-//! Words and rules are those of `psradm` (Solaris): see `docs/solaris-differences.md` for the two states that
+//! Words and rules are those of `psradm` (Solaris): see `docs/reference/solaris-differences.md` for the two states that
 //! a Linux machine cannot enter by itself (`powered-off`, `unknown`).
 
 use serde::{Deserialize, Serialize};

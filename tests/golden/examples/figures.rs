@@ -1,4 +1,4 @@
-//! Writes the figures of experiments into `docs/simulator.md`, and those of our own into `docs/pools.md`.
+//! Writes the figures of experiments into `docs/explanation/simulator.md`, and those of our own into `docs/explanation/pools.md`.
 //!
 //! ```text
 //! cargo run --release -p millpond-golden --example figures [PART…]
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::{env, fs};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/explanation");
     let names: Vec<String> = env::args().skip(1).collect();
     let catalogues = CATALOGUES.iter().map(|(name, _)| *name);
     let known: Vec<&str> =

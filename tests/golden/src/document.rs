@@ -6,8 +6,8 @@
 //! <!-- e4: end -->
 //! ```
 //!
-//! `cargo run --release -p millpond-golden --example figures [PART…]` writes them into `docs/simulator.md`, and those of
-//! experiments of our own into `docs/pools.md`; a test runs the quick ones and compares.
+//! `cargo run --release -p millpond-golden --example figures [PART…]` writes them into `docs/explanation/simulator.md`, and those of
+//! experiments of our own into `docs/explanation/pools.md`; a test runs the quick ones and compares.
 
 use millpond_experiments::Failure;
 use millpond_experiments::published::{
@@ -20,10 +20,10 @@ use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 
 /// The document, as it was when this was compiled.
-pub const SIMULATOR: &str = include_str!("../../../docs/simulator.md");
+pub const SIMULATOR: &str = include_str!("../../../docs/explanation/simulator.md");
 
 /// The document of pools, where experiments of our own are.
-pub const POOLS: &str = include_str!("../../../docs/pools.md");
+pub const POOLS: &str = include_str!("../../../docs/explanation/pools.md");
 
 /// Findings of an experiment of our own as a part of a document: as a terminal shows them.
 #[must_use]

@@ -11,7 +11,7 @@ fn is_as_the_program_says(name: &str) {
     let written = part(SIMULATOR, name).unwrap();
     assert_eq!(
         written, expected,
-        "docs/simulator.md has old figures of {name}; write them anew: \
+        "docs/explanation/simulator.md has old figures of {name}; write them anew: \
          cargo run --release -p millpond-golden --example figures {name}"
     );
 }
@@ -29,13 +29,13 @@ fn figures_of_e5_are_those_of_the_program() {
 #[test]
 fn figures_of_the_service_are_those_of_the_program() {
     let expected = verbatim(&run(Experiment::named("service").unwrap()).unwrap());
-    let again = "docs/pools.md has old figures; write them anew: cargo run --release -p millpond-golden --example figures service";
+    let again = "docs/explanation/pools.md has old figures; write them anew: cargo run --release -p millpond-golden --example figures service";
     assert_eq!(part(POOLS, "service").unwrap(), expected, "{again}");
 }
 
 #[test]
 fn the_session_about_shares_is_what_the_shell_says() {
-    let page = include_str!("../../../docs/shares.md");
+    let page = include_str!("../../../docs/explanation/shares.md");
     let session = part(page, "session").unwrap().trim().trim_matches('`').trim();
     let session = session.replace("sim --echo x4200 shares.sim", "sim --echo x4200 scripts/shares.sim");
     let machines = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("machines");

@@ -40,7 +40,7 @@ pub fn check(promises: &[Promise], files: &[SourceFile]) -> Vec<Breach> {
     let mut breaches = Vec::new();
     for (index, promise) in promises.iter().enumerate() {
         let mut breach = |what: String| {
-            breaches.push(Breach { place: format!("docs/security.md:{}", promise.line), what })
+            breaches.push(Breach { place: format!("docs/reference/security.md:{}", promise.line), what })
         };
         if promise.number != index + 1 {
             breach(format!("promise {} is the one with number {}", promise.number, index + 1));
@@ -85,9 +85,9 @@ mod tests {
         assert_eq!(
             said,
             [
-                "docs/security.md:4: promise 2 names the test missing, which does not exist",
-                "docs/security.md:6: promise 4 is the one with number 3",
-                "docs/security.md:6: promise 4 names no test",
+                "docs/reference/security.md:4: promise 2 names the test missing, which does not exist",
+                "docs/reference/security.md:6: promise 4 is the one with number 3",
+                "docs/reference/security.md:6: promise 4 names no test",
             ]
         );
     }

@@ -25,7 +25,7 @@ fn every_arrow_between_rooms_is_on_the_map() {
 #[test]
 fn every_promise_of_security_has_its_tests() {
     let house = house();
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/security.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/security.md");
     let page = std::fs::read_to_string(page).expect("the page is there");
     let promises = promises::read(&page);
     assert!(promises.len() >= 10, "no promises were read");

@@ -25,7 +25,7 @@
 //!
 //! # What is left out
 //!
-//! The threads of a simulated machine are in TS here, which shares by no weights (FSS does: docs/shares.md), so *cpu.weight* is left out there. The classes there are those of
+//! The threads of a simulated machine are in TS here, which shares by no weights (FSS does: docs/explanation/shares.md), so *cpu.weight* is left out there. The classes there are those of
 //! Solaris: in TS a thread that sleeps a lot goes before one that computes. Where a real machine has no cgroups with shares or quotas,
 //! or we may not write them, that arm is left out, with the reason.
 //!

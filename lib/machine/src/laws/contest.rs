@@ -18,7 +18,7 @@ const SETTLED: Nanos = Nanos::from_secs(20);
 /// So long shares are asked about.
 const ASKED: Nanos = Nanos::from_secs(10);
 /// By so much of the time contended for a project may be wrong. Two projects keep to that with any numbers of threads; of three or more some miss by up to 3 %
-/// in single intervals (`docs/shares.md`), since ranks change once a second.
+/// in single intervals (`docs/explanation/shares.md`), since ranks change once a second.
 const WITHIN: f64 = 0.02;
 
 /// What was used under caps since they, or another control, last changed.

@@ -219,7 +219,7 @@ fn many_threads_in_long_slices_are_forgotten_between_them_and_so_get_more() {
 
 #[test]
 fn the_page_says_how_well_shares_are_kept() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/shares.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/explanation/shares.md");
     let page = std::fs::read_to_string(page).unwrap();
     let words =
         |numbers: &[u32], sign: &str| numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(sign);
@@ -238,7 +238,7 @@ fn the_page_says_how_well_shares_are_kept() {
     };
     let missing: Vec<String> =
         CONTESTS.into_iter().map(row).filter(|row| !page.contains(row.as_str())).collect();
-    assert!(missing.is_empty(), "docs/shares.md has other figures than\n{}", missing.join("\n"));
+    assert!(missing.is_empty(), "docs/explanation/shares.md has other figures than\n{}", missing.join("\n"));
 }
 
 #[test]
