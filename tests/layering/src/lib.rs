@@ -1,4 +1,4 @@
-//! Is the house built as its map says? Arrows between rooms, and habits of files.
+//! Is the house built as its map says? Arrows between rooms, habits of files, and links of pages.
 //!
 //! # Why
 //!
@@ -17,10 +17,11 @@
 //! ```text
 //!   cargo metadata ──▶ rooms and arrows ──▶ arrows::check ──┐
 //!                                                          ├──▶ breaches (none, or the test fails)
-//!   *.rs of the tree ──▶ Scan (code, literals, tests) ──▶ habits::check ──┘
+//!   *.rs of the tree ──▶ Scan (code, literals, tests) ──▶ habits::check ──┤
+//!   *.md of the tree ──▶ links, anchors, paths ──────────▶ links::check ───┘
 //! ```
 //!
-//! Both checks are pure functions from text to breaches, so that each is proven on a made-up house that breaks exactly
+//! All checks are pure functions from text to breaches, so that each is proven on a made-up house that breaks exactly
 //! one rule. The scanner knows enough Rust to tell code from comments, literals and `#[cfg(test)]` items; it is no parser,
 //! and a macro that builds a path from pieces will pass. It is there for accidents, not for cunning.
 //!
@@ -28,6 +29,7 @@
 
 pub mod arrows;
 pub mod habits;
+pub mod links;
 pub mod promises;
 mod scan;
 mod tree;

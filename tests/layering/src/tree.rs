@@ -1,7 +1,9 @@
-//! The tree as it lies on disk: cargo's metadata, and every Rust file of ours.
+//! The tree as it lies on disk: cargo's metadata, every Rust file and Markdown page of ours, and every path.
 
 use crate::Scan;
 use crate::arrows::Metadata;
+use crate::links::Page;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,6 +26,10 @@ pub struct House {
     pub metadata: Metadata,
     /// Rust files, by path.
     pub files: Vec<SourceFile>,
+    /// Markdown pages, by path.
+    pub pages: Vec<Page>,
+    /// Files and directories, under the workspace.
+    pub paths: BTreeSet<String>,
 }
 
 /// The tree could not be read.
@@ -50,11 +56,40 @@ impl House {
     pub fn read(cargo: &str, dir: &Path) -> Result<House, ReadError> {
         let metadata = read_metadata(cargo, dir)?;
         let root = PathBuf::from(&metadata.workspace_root);
-        let mut files = Vec::new();
-        read_sources(&root, &root, &mut files)?;
-        files.sort_by(|a, b| a.path.cmp(&b.path));
-        mark_tests(&mut files);
-        Ok(House { metadata, files })
+        let mut house = House { metadata, files: Vec::new(), pages: Vec::new(), paths: BTreeSet::new() };
+        house.read_directory(&root, &root)?;
+        house.files.sort_by(|a, b| a.path.cmp(&b.path));
+        house.pages.sort_by(|a, b| a.path.cmp(&b.path));
+        mark_tests(&mut house.files);
+        Ok(house)
+    }
+
+    /// Adds what is under `dir`; what cargo or git put there is passed over.
+    fn read_directory(&mut self, root: &Path, dir: &Path) -> Result<(), ReadError> {
+        let failed = |path: &Path| {
+            let path = path.to_path_buf();
+            move |source| ReadError::File { path, source }
+        };
+        for entry in fs::read_dir(dir).map_err(failed(dir))? {
+            let entry = entry.map_err(failed(dir))?;
+            let (full, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+            let kind = entry.file_type().map_err(failed(&full))?;
+            if kind.is_dir() && (name.starts_with('.') || name.starts_with("target")) {
+                continue;
+            }
+            let path = full.strip_prefix(root).unwrap_or(&full).to_string_lossy().into_owned();
+            self.paths.insert(path.clone());
+            if kind.is_dir() {
+                self.read_directory(root, &full)?;
+            } else if name.ends_with(".rs") {
+                let text = fs::read_to_string(&full).map_err(failed(&full))?;
+                self.files.push(SourceFile { path, text, is_test: false });
+            } else if name.ends_with(".md") {
+                let text = fs::read_to_string(&full).map_err(failed(&full))?;
+                self.pages.push(Page { path, text });
+            }
+        }
+        Ok(())
     }
 }
 
@@ -92,29 +127,6 @@ fn read_metadata(cargo: &str, dir: &Path) -> Result<Metadata, ReadError> {
         return Err(ReadError::Metadata(String::from_utf8_lossy(&output.stderr).into_owned()));
     }
     serde_json::from_slice(&output.stdout).map_err(|error| ReadError::Metadata(error.to_string()))
-}
-
-/// Adds the Rust files under `dir`; what cargo or git put there is passed over.
-fn read_sources(root: &Path, dir: &Path, files: &mut Vec<SourceFile>) -> Result<(), ReadError> {
-    let failed = |path: &Path| {
-        let path = path.to_path_buf();
-        move |source| ReadError::File { path, source }
-    };
-    for entry in fs::read_dir(dir).map_err(failed(dir))? {
-        let entry = entry.map_err(failed(dir))?;
-        let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
-        let kind = entry.file_type().map_err(failed(&path))?;
-        if kind.is_dir() {
-            if !name.starts_with('.') && !name.starts_with("target") {
-                read_sources(root, &path, files)?;
-            }
-        } else if name.ends_with(".rs") {
-            let text = fs::read_to_string(&path).map_err(failed(&path))?;
-            let path = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
-            files.push(SourceFile { path, text, is_test: false });
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The checks, on this very tree.
 
-use millpond_layering::{Breach, House, arrows, habits, promises};
+use millpond_layering::{Breach, House, arrows, habits, links, promises};
 use std::path::Path;
 
 fn house() -> House {
@@ -40,4 +40,14 @@ fn every_file_keeps_the_habits() {
         "no files were read"
     );
     assert_none(&house.files.iter().flat_map(habits::check).collect::<Vec<_>>());
+}
+
+#[test]
+fn every_link_of_a_page_leads_somewhere() {
+    let house = house();
+    assert!(house.pages.iter().any(|page| page.path == "docs/README.md"), "no pages were read");
+    assert_none(&links::check(&house.pages, &house.paths));
+    let made_up = "tests/layering/src/links.rs";
+    let sources = house.files.iter().filter(|file| file.path != made_up);
+    assert_none(&sources.flat_map(|file| links::check_source(file, &house.paths)).collect::<Vec<_>>());
 }
