@@ -211,7 +211,7 @@ impl LinuxMachine {
         let mut steps = Vec::new();
         for tid in self.os.tids(pid).unwrap_or_default() {
             let Ok((task, _)) = self.os.identify(Pid(pid), Some(tid)) else { continue };
-            let knob = LinuxKnob::Mask(task).knob();
+            let knob = LinuxKnob::Affinity(task).knob();
             let Ok(before) = self.mask_value(task) else { continue };
             let step = match mask {
                 Some(mask) => Step::new(knob, Some(before), Some(mask.to_string())).keeping(),

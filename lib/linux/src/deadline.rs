@@ -9,11 +9,11 @@
 //! after that thread's end, until it counts anew: a partition that is made does that. So the hint warns of it.
 
 use crate::LinuxMachine;
-use crate::knob::TaskId;
+use crate::knob::{ControlFile, CpusetFile, TaskId};
 use crate::os::BUSY;
 use crate::view::is_within;
 use millpond_machine::KnobError;
-use millpond_model::{CpuId, CpuSet};
+use millpond_model::CpuSet;
 
 /// `policy` of a thread in that class.
 const SCHED_DEADLINE: u64 = 6;
@@ -51,12 +51,12 @@ impl LinuxMachine {
 
     /// Names the threads for whose sake the kernel refused to write the file `path` of a tree. Other errors, and
     /// files that have nothing to do with it, stay as they are.
-    pub(crate) fn explain_busy(&self, path: &str, error: KnobError) -> KnobError {
+    pub(crate) fn explain_busy(&self, file: &ControlFile, error: KnobError) -> KnobError {
         if error != KnobError::Refused(BUSY.into()) {
             return error;
         }
-        if let Some(cpu) = switch_of(path) {
-            let cpus = CpuSet::from_iter([cpu]);
+        if let ControlFile::Online(cpu) = file {
+            let cpus = CpuSet::from_iter([*cpu]);
             let found: Vec<_> = self.promised().into_iter().filter(|t| self.may_run_on(t, &cpus)).collect();
             return prevented(&found).unwrap_or_else(|| KnobError::Prevented {
                 why: "the kernel keeps it on-line".into(),
@@ -66,8 +66,8 @@ impl LinuxMachine {
                     .into(),
             });
         }
-        let Some((group, "cpuset.cpus" | "cpuset.cpus.exclusive" | "cpuset.cpus.partition")) =
-            path.rsplit_once('/')
+        let ControlFile::Cpuset(group, CpusetFile::Cpus | CpusetFile::ExclusiveCpus | CpusetFile::Partition) =
+            file
         else {
             return error;
         };
@@ -93,11 +93,6 @@ impl LinuxMachine {
 /// Whether a thread is the one that is meant, or of the process that is meant.
 fn is_of(thread: TaskId, meant: TaskId) -> bool {
     thread.pid == meant.pid && (meant.tid.is_none() || meant.tid == thread.tid)
-}
-
-/// The processor whose switch a file of sysfs is.
-fn switch_of(path: &str) -> Option<CpuId> {
-    path.strip_prefix("devices/system/cpu/cpu")?.strip_suffix("/online")?.parse().ok().map(CpuId)
 }
 
 /// The refusal that names them; `None` where there are none.
@@ -138,11 +133,5 @@ mod tests {
             "the kernel has promised its time to threads 7/7 (radar), 7/8 (radar), 7/9 (radar), 7/10 (radar), \
              2 more (SCHED_DEADLINE)"
         );
-    }
-
-    #[test]
-    fn only_the_switch_of_a_processor_is_one() {
-        assert_eq!(switch_of("devices/system/cpu/cpu12/online"), Some(CpuId(12)));
-        assert_eq!(switch_of("devices/system/cpu/online"), None);
     }
 }

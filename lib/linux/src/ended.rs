@@ -35,7 +35,7 @@ impl LinuxMachine {
         let bound: BTreeSet<String> = known
             .iter()
             .filter_map(|(_, parsed)| match parsed {
-                LinuxKnob::Mask(task) if !self.has_ended(*task) => Some(bind_record(*task)),
+                LinuxKnob::Affinity(task) if !self.has_ended(*task) => Some(bind_record(*task)),
                 _ => None,
             })
             .collect();
@@ -60,13 +60,13 @@ impl LinuxMachine {
         let no_cpu_group = |path: &str| self.os.cpu_tree().is_ok_and(|tree| !tree.dir(path).exists());
         let ended = match parsed {
             // A unit that has ended would come back with what was asked of it.
-            LinuxKnob::Allowed(path) if no_group(path) => {
+            LinuxKnob::AllowedCpus(path) if no_group(path) => {
                 let full = self.os.possible().to_string();
                 return Some(Step::new(knob.clone(), Some(full), None).releasing().tolerant());
             }
             // One that is started again has its own list.
-            LinuxKnob::Balancer => matches!(self.os.left_alone(), Err(KnobError::Gone)),
-            LinuxKnob::Controller(path) => no_group(path),
+            LinuxKnob::IrqbalanceBanned => matches!(self.os.left_alone(), Err(KnobError::Gone)),
+            LinuxKnob::CpusetController(path) => no_group(path),
             // What a unit of systemd was given for this boot comes back with it: that is meant while a control is set.
             LinuxKnob::Weight(path) | LinuxKnob::Quota(path) if no_cpu_group(path) => {
                 if self.os.cpu_unit(path).is_none() {
@@ -77,7 +77,7 @@ impl LinuxMachine {
                 return (!is_set).then(|| Step::new(knob.clone(), any, None).releasing().tolerant());
             }
             LinuxKnob::CpuController(path) => no_cpu_group(path),
-            LinuxKnob::File(tree, path) => self.file(*tree, path).is_ok_and(|file| !file.exists()),
+            LinuxKnob::File(file) => file.path(&self.os).is_ok_and(|path| !path.exists()),
             other => other.task().is_some_and(|task| self.has_ended(task)),
         };
         ended.then(|| Step::new(knob.clone(), None, None).releasing())

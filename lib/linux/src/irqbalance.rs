@@ -274,7 +274,7 @@ impl LinuxMachine {
         sheltered: &CpuSet,
         baselines: &BTreeMap<Knob, Option<Value>>,
     ) -> Option<Step> {
-        let knob = LinuxKnob::Balancer.knob();
+        let knob = LinuxKnob::IrqbalanceBanned.knob();
         let kept = baselines.get(&knob);
         if (sheltered.is_empty() && kept.is_none()) || !self.os.may_administrate() {
             return None;
@@ -296,7 +296,7 @@ impl LinuxMachine {
     pub(crate) fn deaf_balancer(&self) -> Option<String> {
         match self.os.left_alone() {
             Ok(_) | Err(KnobError::Gone) => None,
-            Err(error) => Some(error.note(&words::called(&self.os, &LinuxKnob::Balancer.knob()))),
+            Err(error) => Some(error.note(&words::called(&self.os, &LinuxKnob::IrqbalanceBanned.knob()))),
         }
     }
 }

@@ -88,7 +88,7 @@ pub use files::{Replacing, beside, open_plain, replace_file, take_name};
 pub use hierarchy::Hierarchy;
 pub use images::open_core;
 pub use interrupt_names::{InterruptCount, interrupt_counts};
-pub use knob::{LinuxKnob, TaskId, Tree};
+pub use knob::{ControlFile, CpusetFile, Label, LinuxKnob, PacketMask, TaskId};
 pub use lens::Lens;
 pub use lock_file::{has_name, open_lock_file};
 pub use machine::LinuxMachine;

@@ -4,7 +4,7 @@ use crate::clock::LinuxClock;
 use crate::files::{Replacing, replace_file};
 use crate::glance::Glance;
 use crate::hierarchy::{Hierarchy, lists_cpuset};
-use crate::knob::{LinuxKnob, Tree, canonical, list_value, written};
+use crate::knob::{ControlFile, CpusetFile, LinuxKnob, list_value};
 use crate::names;
 use crate::notices::{self, Told};
 use crate::os::{NO_ROOM, knob_error};
@@ -82,42 +82,35 @@ impl LinuxMachine {
         self.cgroups
     }
 
-    pub(crate) fn file(&self, tree: Tree, path: &str) -> Result<PathBuf, KnobError> {
-        match tree {
-            Tree::Cgroup => self.os.group(path),
-            Tree::Proc => Ok(self.os.root.proc.join(path)),
-            Tree::Sys => Ok(self.os.root.sys.join(path)),
-        }
-    }
-
-    fn write_file(&self, tree: Tree, path: &str, value: Option<&Value>) -> Result<(), KnobError> {
-        let file = self.file(tree, path)?;
-        self.os.write(&file, &written(&self.os, path, value)).map_err(|error| {
+    fn write_file(&self, file: &ControlFile, value: Option<&Value>) -> Result<(), KnobError> {
+        let path = file.path(&self.os)?;
+        let written = self.os.write(&path, &file.text_of(value, self.os.width()));
+        written.map_err(|error| {
             if shelter::is_final(&error) {
-                self.os.remember_refusal(tree, path);
+                self.os.remember_refusal(file);
             }
-            self.explain_busy(path, shelter::explain(path, error))
+            self.explain_busy(file, shelter::explain(file, error))
         })?;
         // An interrupt that nobody uses may accept a list and keep its old one.
         // Where a daemon places interrupts, it may have been there before we look.
-        if path.starts_with("irq/") && !self.os.is_balanced() && !self.has_taken(tree, path, value)? {
-            self.os.remember_refusal(tree, path);
+        if file.is_irq() && !self.os.is_balanced() && !self.has_taken(file, value)? {
+            self.os.remember_refusal(file);
             // One that its driver gave back while a list waited for its next interrupt shows that list for good, until the last processor of it goes: from
             // then on it shows what was written since, which is to be the same.
-            if let Ok(shown) = self.read_file(tree, path) {
-                let _ = self.os.write(&file, &written(&self.os, path, shown.as_ref()));
+            if let Ok(shown) = self.read_file(file) {
+                let _ = self.os.write(&path, &file.text_of(shown.as_ref(), self.os.width()));
             }
             return Err(KnobError::Refused(
                 "it cannot be moved: it accepts the change and stays where it is".into(),
             ));
         }
         // A partition that cannot be had is accepted and then declared invalid: look.
-        if path.ends_with(".partition") {
-            let is = self.read_file(tree, path)?;
+        if let ControlFile::Cpuset(group, CpusetFile::Partition) = file {
+            let is = self.read_file(file)?;
             if is.as_ref() != value {
                 let is = is.unwrap_or_else(|| "member".into());
-                let _ = self.os.write(&file, "member");
-                return Err(words::partition_refused(path, &is));
+                let _ = self.os.write(&path, "member");
+                return Err(words::partition_refused(group, &is));
             }
         }
         Ok(())
@@ -125,44 +118,47 @@ impl LinuxMachine {
 
     /// Takes a cgroup's list of processors away. Before 7.0 a kernel does not, while there are processes in it or below; somebody else's
     /// then names every processor, which means the same.
-    fn take_list_away(&self, group: &str, path: &str) -> Result<(), KnobError> {
-        let result = self.ending(group, || self.write_file(Tree::Cgroup, path, None));
+    fn take_list_away(&self, group: &str, file: &ControlFile) -> Result<(), KnobError> {
+        let result = self.ending(group, || self.write_file(file, None));
         match result {
             Err(KnobError::Refused(why))
                 if why == NO_ROOM && !self.os.hierarchy.is_v1() && names::owner(group).is_none() =>
             {
                 let every = self.os.cpu_list("possible")?;
-                self.write_file(Tree::Cgroup, path, list_value(&every).as_ref())
+                self.write_file(file, list_value(&every).as_ref())
             }
             result => result,
         }
     }
 
     /// Takes a cgroup's list of memory nodes away. Where a kernel does not while there are processes, it names every node, which means the same.
-    fn take_nodes_away(&self, group: &str, path: &str) -> Result<(), KnobError> {
-        match self.ending(group, || self.write_file(Tree::Cgroup, path, None)) {
+    fn take_nodes_away(&self, group: &str, file: &ControlFile) -> Result<(), KnobError> {
+        match self.ending(group, || self.write_file(file, None)) {
             Err(KnobError::Refused(why)) if why == NO_ROOM && !self.os.hierarchy.is_v1() => {
-                self.write_file(Tree::Cgroup, path, list_value(&self.os.memory_nodes()).as_ref())
+                self.write_file(file, list_value(&self.os.memory_nodes()).as_ref())
             }
             result => result,
         }
     }
 
-    fn read_file(&self, tree: Tree, path: &str) -> Result<Option<Value>, KnobError> {
-        let text = self.os.root.read_value(&self.file(tree, path)?).map_err(knob_error)?;
-        let value = text.and_then(|text| canonical(path, text.trim_end()));
-        Ok(if path.ends_with("/cpuset.mems") { self.os.limit_of_nodes(value) } else { value })
+    fn read_file(&self, file: &ControlFile) -> Result<Option<Value>, KnobError> {
+        let text = self.os.root.read_value(&file.path(&self.os)?).map_err(knob_error)?;
+        let value = text.and_then(|text| file.value_of(text.trim_end()));
+        let is_nodes = matches!(file, ControlFile::Cpuset(_, CpusetFile::Mems));
+        Ok(if is_nodes { self.os.limit_of_nodes(value) } else { value })
     }
 
     /// Whether a list that was accepted is there. An interrupt that is just moving shows its old one for an instant.
-    fn has_taken(&self, tree: Tree, path: &str, value: Option<&Value>) -> Result<bool, KnobError> {
-        let number = path.split('/').nth(1).unwrap_or_default();
-        let is_used = shelter::device_name(&self.os, number) != shelter::UNUSED;
+    fn has_taken(&self, file: &ControlFile, value: Option<&Value>) -> Result<bool, KnobError> {
+        let is_used = match file {
+            ControlFile::IrqAffinity(irq) => shelter::device_name(&self.os, *irq) != shelter::UNUSED,
+            _ => false,
+        };
         for look in 0..if is_used { LOOKS_USED } else { LOOKS_UNUSED } {
             if look > 0 {
                 std::thread::sleep(BETWEEN_LOOKS * look);
             }
-            if self.read_file(tree, path)?.as_ref() == value {
+            if self.read_file(file)?.as_ref() == value {
                 return Ok(true);
             }
         }
@@ -207,31 +203,33 @@ impl LinuxMachine {
 impl Knobs for LinuxMachine {
     fn read(&self, knob: &Knob) -> Result<Option<Value>, KnobError> {
         match LinuxKnob::parse(knob)? {
-            LinuxKnob::Dir(path) => Ok(self.os.group(&path)?.is_dir().then(|| "present".to_owned())),
-            LinuxKnob::File(tree, path) => self.read_file(tree, &path),
-            LinuxKnob::Controller(path) => self.controller(&path),
-            LinuxKnob::Label(path, key) => self.os.label(&path, &key),
-            LinuxKnob::Place(task) => match self.os.stat(task.pid, task.tid).map_err(knob_error)? {
+            LinuxKnob::Cgroup(path) => Ok(self.os.group(&path)?.is_dir().then(|| "present".to_owned())),
+            LinuxKnob::File(file) => self.read_file(&file),
+            LinuxKnob::CpusetController(path) => self.controller(&path),
+            LinuxKnob::Label(path, label) => self.os.label(&path, label.name()),
+            LinuxKnob::CgroupOf(task) => match self.os.stat(task.pid, task.tid).map_err(knob_error)? {
                 Some(stat) if stat.start == task.start => {
                     self.os.place(task.pid, task.tid).map_err(knob_error)
                 }
                 _ => Err(KnobError::Gone),
             },
-            LinuxKnob::Mask(task) => self.mask_value(task).map(Some),
+            LinuxKnob::Affinity(task) => self.mask_value(task).map(Some),
             LinuxKnob::Policy(task) => self.policy(task).map(|policy| Some(policy.to_string())),
-            LinuxKnob::Unit(path) => Ok(self.os.group(&path)?.is_dir().then(|| "present".to_owned())),
-            LinuxKnob::Allowed(path) => Ok(self.os.allowed_cpus(&path)?.map(|cpus| cpus.to_string())),
-            LinuxKnob::AllowedMemory(path) => self.read_file(Tree::Cgroup, &format!("{path}/cpuset.mems")),
+            LinuxKnob::Slice(path) => Ok(self.os.group(&path)?.is_dir().then(|| "present".to_owned())),
+            LinuxKnob::AllowedCpus(path) => Ok(self.os.allowed_cpus(&path)?.map(|cpus| cpus.to_string())),
+            LinuxKnob::AllowedMemoryNodes(path) => {
+                self.read_file(&ControlFile::Cpuset(path, CpusetFile::Mems))
+            }
             LinuxKnob::Weight(path) => self.os.weight(&path),
             LinuxKnob::Quota(path) => self.os.quota(&path),
             LinuxKnob::CpuController(path) => self.os.cpu_controller(&path),
-            LinuxKnob::CpuGroup(path) => self.os.cpu_group(&path),
-            LinuxKnob::CpuPlace(task) => self.os.still(task).and_then(|()| self.os.cpu_place(task.pid)),
-            LinuxKnob::Pages(task) => self.os.still(task).map(|()| None),
-            LinuxKnob::Kept(unit) => self.os.kept_slice(&unit),
-            LinuxKnob::Balancer => self.os.left_alone().map(|cpus| list_value(&cpus)),
-            LinuxKnob::Osnoise(name) => self.os.osnoise(&name),
-            LinuxKnob::Tracer(instance) => self.os.tracer(&instance),
+            LinuxKnob::CpuCgroup(path) => self.os.cpu_group(&path),
+            LinuxKnob::CpuCgroupOf(task) => self.os.still(task).and_then(|()| self.os.cpu_place(task.pid)),
+            LinuxKnob::MemoryOf(task) => self.os.still(task).map(|()| None),
+            LinuxKnob::UnitSlice(unit) => self.os.kept_slice(&unit),
+            LinuxKnob::IrqbalanceBanned => self.os.left_alone().map(|cpus| list_value(&cpus)),
+            LinuxKnob::OsnoiseSetting(name) => self.os.osnoise(&name),
+            LinuxKnob::TraceInstance(instance) => self.os.tracer(&instance),
             LinuxKnob::Record(name) => self.os.root.read(&self.os.record_file(&name)).map_err(knob_error),
         }
     }
@@ -239,35 +237,41 @@ impl Knobs for LinuxMachine {
     fn write(&self, knob: &Knob, value: Option<&Value>) -> Result<(), KnobError> {
         self.glance.forget();
         match LinuxKnob::parse(knob)? {
-            LinuxKnob::Dir(path) => match value {
+            LinuxKnob::Cgroup(path) => match value {
                 Some(_) => self.os.make_group(&path),
                 None => match self.ending(&path, || self.os.remove_group(&path)) {
                     Err(KnobError::Gone) => Ok(()),
                     result => result,
                 },
             },
-            LinuxKnob::File(Tree::Cgroup, path) if value.is_none() && path.ends_with("/cpuset.mems") => {
-                self.take_nodes_away(path.trim_end_matches("/cpuset.mems"), &path)
+            LinuxKnob::File(ref file @ ControlFile::Cpuset(ref group, CpusetFile::Mems))
+                if value.is_none() =>
+            {
+                self.take_nodes_away(group, file)
             }
-            LinuxKnob::File(tree, path) => match path.strip_suffix("/cpuset.cpus") {
-                Some(group) if value.is_none() && tree == Tree::Cgroup => self.take_list_away(group, &path),
-                _ => self.write_file(tree, &path, value),
-            },
-            LinuxKnob::Controller(path) => {
+            LinuxKnob::File(ref file @ ControlFile::Cpuset(ref group, CpusetFile::Cpus))
+                if value.is_none() =>
+            {
+                self.take_list_away(group, file)
+            }
+            LinuxKnob::File(file) => self.write_file(&file, value),
+            LinuxKnob::CpusetController(path) => {
                 let file = self.os.group(&path)?.join("cgroup.subtree_control");
                 self.os.write(&file, if value.is_some() { "+cpuset" } else { "-cpuset" })
             }
-            LinuxKnob::Label(path, key) => self.os.set_label(&path, &key, value.map(String::as_str)),
-            LinuxKnob::Unit(path) if value.is_some() => self.os.make_unit(&path),
-            LinuxKnob::Unit(path) => self.os.remove_unit(&path),
-            LinuxKnob::Allowed(path) => {
+            LinuxKnob::Label(path, label) => {
+                self.os.set_label(&path, label.name(), value.map(String::as_str))
+            }
+            LinuxKnob::Slice(path) if value.is_some() => self.os.make_unit(&path),
+            LinuxKnob::Slice(path) => self.os.remove_unit(&path),
+            LinuxKnob::AllowedCpus(path) => {
                 let cpus: Option<CpuSet> = match value {
                     Some(text) => Some(text.parse().map_err(|_| KnobError::Unknown(knob.0.clone()))?),
                     None => None,
                 };
                 self.os.allow_cpus(&path, cpus.as_ref())
             }
-            LinuxKnob::AllowedMemory(path) => {
+            LinuxKnob::AllowedMemoryNodes(path) => {
                 let nodes = value.map(|text| text.parse::<CpuSet>()).transpose();
                 let nodes = nodes.map_err(|_| KnobError::Unknown(knob.0.clone()))?;
                 self.os.allow_memory(&path, nodes.as_ref())
@@ -275,10 +279,10 @@ impl Knobs for LinuxMachine {
             LinuxKnob::Weight(path) => self.os.set_weight(&path, value.map(String::as_str)),
             LinuxKnob::Quota(path) => self.os.set_quota(&path, value.map(String::as_str)),
             LinuxKnob::CpuController(path) => self.os.set_cpu_controller(&path, value.is_some()),
-            LinuxKnob::CpuGroup(path) if value.is_some() => self.os.make_cpu_group(&path),
-            LinuxKnob::CpuGroup(path) => self.os.remove_cpu_group(&path),
-            LinuxKnob::CpuPlace(task) => self.os.set_cpu_place(task, value.map_or("/", |v| v)),
-            LinuxKnob::Pages(task) => match value.map(|text| text.parse::<CpuSet>()) {
+            LinuxKnob::CpuCgroup(path) if value.is_some() => self.os.make_cpu_group(&path),
+            LinuxKnob::CpuCgroup(path) => self.os.remove_cpu_group(&path),
+            LinuxKnob::CpuCgroupOf(task) => self.os.set_cpu_place(task, value.map_or("/", |v| v)),
+            LinuxKnob::MemoryOf(task) => match value.map(|text| text.parse::<CpuSet>()) {
                 Some(nodes) => {
                     let nodes = nodes.map_err(|_| KnobError::Unknown(knob.0.clone()))?;
                     self.os.move_pages(task, &nodes)
@@ -286,15 +290,15 @@ impl Knobs for LinuxMachine {
                 // What was moved is not moved back: nobody knows any more where it was.
                 None => Ok(()),
             },
-            LinuxKnob::Kept(unit) => self.os.keep_slice(&unit, value.map(String::as_str)),
-            LinuxKnob::Place(task) if self.os.systemd => {
+            LinuxKnob::UnitSlice(unit) => self.os.keep_slice(&unit, value.map(String::as_str)),
+            LinuxKnob::CgroupOf(task) if self.os.systemd => {
                 self.os.place_by_systemd(task, value.map_or("/", |v| v))
             }
-            LinuxKnob::Place(task) => {
+            LinuxKnob::CgroupOf(task) => {
                 let result = self.os.attach(task, value.map_or("/", |v| v));
                 result.map_err(|error| self.explain_busy_task(task, error))
             }
-            LinuxKnob::Mask(task) => {
+            LinuxKnob::Affinity(task) => {
                 let mask = match value.map(String::as_str) {
                     None | Some("all") => None,
                     Some(text) => Some(text.parse().map_err(|_| KnobError::Unknown(knob.0.clone()))?),
@@ -307,13 +311,13 @@ impl Knobs for LinuxMachine {
                 let to = value.and_then(|text| text.parse().ok()).ok_or_else(unknown)?;
                 self.set_policy(task, to)
             }
-            LinuxKnob::Balancer => {
+            LinuxKnob::IrqbalanceBanned => {
                 let cpus = value.map_or(Ok(CpuSet::new()), |list| list.parse());
                 self.os.leave_alone(&cpus.map_err(|_| KnobError::Unknown(knob.0.clone()))?)
             }
-            LinuxKnob::Osnoise(name) => self.os.set_osnoise(&name, value.map_or("", |v| v)),
-            LinuxKnob::Tracer(instance) if value.is_some() => self.os.begin_tracer(&instance),
-            LinuxKnob::Tracer(instance) => self.os.end_tracer(&instance),
+            LinuxKnob::OsnoiseSetting(name) => self.os.set_osnoise(&name, value.map_or("", |v| v)),
+            LinuxKnob::TraceInstance(instance) if value.is_some() => self.os.begin_tracer(&instance),
+            LinuxKnob::TraceInstance(instance) => self.os.end_tracer(&instance),
             LinuxKnob::Record(name) => {
                 let file = self.os.record_file(&name);
                 let dir = file.parent().unwrap_or(&file);
@@ -425,14 +429,16 @@ fn are_remains(steps: &[Step]) -> bool {
         .iter()
         .filter(|s| s.after.is_none())
         .filter_map(|s| match LinuxKnob::parse(&s.knob) {
-            Ok(LinuxKnob::Dir(path)) => Some(path),
+            Ok(LinuxKnob::Cgroup(path)) => Some(path),
             _ => None,
         })
         .filter(|path| path.rsplit_once('/').is_some_and(|(above, _)| names::owner(above).is_some()))
         .collect();
     let concerns = |knob: &Knob, leaf: &str| match LinuxKnob::parse(knob) {
-        Ok(LinuxKnob::Dir(path) | LinuxKnob::Controller(path) | LinuxKnob::Label(path, _)) => path == leaf,
-        Ok(LinuxKnob::File(Tree::Cgroup, path)) => is_within(&path, leaf),
+        Ok(LinuxKnob::Cgroup(path) | LinuxKnob::CpusetController(path) | LinuxKnob::Label(path, _)) => {
+            path == leaf
+        }
+        Ok(LinuxKnob::File(file)) => file.cgroup().is_some_and(|group| is_within(group, leaf)),
         _ => false,
     };
     steps.iter().all(|s| leaves.iter().any(|leaf| concerns(&s.knob, leaf)))

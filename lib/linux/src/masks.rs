@@ -8,7 +8,7 @@
 //!
 //! Since 6.2 the kernel does all else by itself, and nothing else here takes a step.
 
-use crate::knob::{LinuxKnob, TaskId, Tree};
+use crate::knob::{ControlFile, CpusetFile, LinuxKnob, TaskId};
 use crate::os::knob_error;
 use crate::view::View;
 use crate::{LinuxMachine, names};
@@ -34,7 +34,7 @@ impl LinuxMachine {
         if self.forgets_masks() {
             return self.os.record_file(&bind_record(task)).exists();
         }
-        self.journal.baseline(&LinuxKnob::Mask(task).knob()).is_some()
+        self.journal.baseline(&LinuxKnob::Affinity(task).knob()).is_some()
     }
 
     /// The steps that keep a binding of ours in mind; no processors for one that ends. One to a single processor is
@@ -93,15 +93,14 @@ impl LinuxMachine {
         let mut tasks: BTreeSet<TaskId> = BTreeSet::new();
         for step in &steps {
             match LinuxKnob::parse(&step.knob) {
-                Ok(LinuxKnob::Place(task)) => tasks.extend(self.threads_of(task)),
-                Ok(LinuxKnob::File(Tree::Cgroup, file)) => {
-                    let group = file.rsplit_once('/').map_or("/", |(group, _)| group);
-                    groups.insert(if group.is_empty() { "/".to_owned() } else { group.to_owned() });
-                    if file.ends_with(".partition") {
+                Ok(LinuxKnob::CgroupOf(task)) => tasks.extend(self.threads_of(task)),
+                Ok(LinuxKnob::File(ControlFile::Cpuset(group, file))) => {
+                    if file == CpusetFile::Partition {
                         groups.insert("/".to_owned());
                     }
+                    groups.insert(group);
                 }
-                Ok(LinuxKnob::Allowed(group)) => {
+                Ok(LinuxKnob::AllowedCpus(group)) => {
                     groups.insert(group);
                 }
                 _ => {}
@@ -112,7 +111,7 @@ impl LinuxMachine {
         }
         let mut notes = Vec::new();
         for task in tasks {
-            let knob = LinuxKnob::Mask(task).knob();
+            let knob = LinuxKnob::Affinity(task).knob();
             let (Ok(mask), Ok(cpuset)) = (self.os.mask(task), self.cpuset_of(task)) else { continue };
             let is_set = earlier.iter().any(|s| s.knob == knob);
             if mask != cpuset && !is_set && !view.baselines.contains_key(&knob) {
@@ -156,7 +155,7 @@ impl LinuxMachine {
         }
         let mut steps = Vec::new();
         for (knob, original) in self.journal.baselines() {
-            let Ok(LinuxKnob::Mask(task)) = LinuxKnob::parse(&knob) else { continue };
+            let Ok(LinuxKnob::Affinity(task)) = LinuxKnob::parse(&knob) else { continue };
             // One that has ended is forgotten elsewhere.
             steps.extend(self.settle_mask(task, &knob, original.as_deref().unwrap_or(ALL)).ok().flatten());
         }

@@ -79,7 +79,7 @@ impl LinuxMachine {
             change.notes.push(format!("{unit} stays where it is until it is started again"));
         }
         if before != after {
-            change.steps.push(Step::new(LinuxKnob::Kept(unit).knob(), before, after));
+            change.steps.push(Step::new(LinuxKnob::UnitSlice(unit).knob(), before, after));
         }
         Ok(change)
     }

@@ -5,7 +5,7 @@
 //! overtaken by somebody else's change and counts no more.
 
 use crate::LinuxMachine;
-use crate::knob::{LinuxKnob, Tree};
+use crate::knob::{ControlFile, LinuxKnob};
 use crate::os::knob_error;
 use crate::plan::{Wanted, plan};
 use crate::shelter::Steering;
@@ -94,19 +94,20 @@ impl LinuxMachine {
     }
 
     fn online_step(&self, cpu: CpuId, on: bool) -> Result<Step, Refusal> {
-        let path = format!("devices/system/cpu/cpu{cpu}/online");
-        let file = self.os.root.sys.join(&path);
+        let file = ControlFile::Online(cpu);
+        let path =
+            file.path(&self.os).map_err(|e| e.into_refusal(Subject::Processor(cpu), "its `online` file"))?;
         let is = self
             .os
             .root
-            .read(&file)
+            .read(&path)
             .map_err(|e| knob_error(e).into_refusal(Subject::Processor(cpu), "its `online` file"))?;
         let Some(is) = is else {
             let why = "this kernel cannot take it off-line: it has no `online` file";
             return Err(Refusal::new(Subject::Processor(cpu), Reason::Machine(why.into())));
         };
         let after = if on { "1" } else { "0" };
-        Ok(Step::new(LinuxKnob::File(Tree::Sys, path).knob(), Some(is), Some(after.to_owned())))
+        Ok(Step::new(LinuxKnob::File(file).knob(), Some(is), Some(after.to_owned())))
     }
 
     /// What must be done before processors go off-line: bindings that nobody will see any more are noted. And

@@ -5,7 +5,7 @@
 //! of a shelter therefore restores every list, and a device that appears later is steered at the next check.
 
 use crate::files::{Replacing, replace_file};
-use crate::knob::{LinuxKnob, Tree, canonical, list_value};
+use crate::knob::{ControlFile, LinuxKnob, PacketMask, list_value};
 use crate::{LinuxMachine, Os};
 use millpond_machine::facets::{Interrupt, InterruptKind};
 use millpond_machine::{Interrupts, KnobError, Processors, Refusal, Step};
@@ -75,11 +75,9 @@ impl<'m> Steering<'m> {
     pub(crate) fn shelter_steps(&self, sheltered: &CpuSet) -> Result<Vec<Step>, Refusal> {
         let LinuxMachine { journal, os, .. } = self.machine;
         let baselines = journal.baselines();
-        let steering = baselines.keys().any(|k| {
-            matches!(
-                LinuxKnob::parse(k),
-                Ok(LinuxKnob::File(Tree::Proc | Tree::Sys, _) | LinuxKnob::Balancer)
-            )
+        let steering = baselines.keys().any(|k| match LinuxKnob::parse(k) {
+            Ok(LinuxKnob::File(file)) => file.cgroup().is_none(),
+            other => other == Ok(LinuxKnob::IrqbalanceBanned),
         });
         if sheltered.is_empty() && !steering {
             return Ok(Vec::new());
@@ -203,9 +201,9 @@ impl LinuxMachine {
         let refused = os.refused();
         for number in numbers {
             let dir = irq.join(number.to_string());
-            let name = device_name(os, &number.to_string());
-            let path = format!("irq/{number}/smp_affinity_list");
-            let Some(mut thing) = steered(os, Tree::Proc, path, InterruptKind::Device) else { continue };
+            let name = device_name(os, number);
+            let file = ControlFile::IrqAffinity(number);
+            let Some(mut thing) = steered(os, file, InterruptKind::Device) else { continue };
             thing.what.id = number.to_string();
             thing.what.effective = list(os, &dir.join("effective_affinity_list"));
             thing.what.fixed = read_only(&dir.join("smp_affinity_list"))
@@ -213,15 +211,14 @@ impl LinuxMachine {
             thing.what.name = name;
             all.push(thing);
         }
-        let path = "irq/default_smp_affinity".to_owned();
-        all.extend(steered(os, Tree::Proc, path, InterruptKind::Default).map(|t| t.named("default")));
+        let default = steered(os, ControlFile::DefaultIrqAffinity, InterruptKind::Default);
+        all.extend(default.map(|t| t.named("default")));
         let queues = "devices/virtual/workqueue";
-        let path = format!("{queues}/cpumask");
-        let unbound = steered(os, Tree::Sys, path, InterruptKind::UnboundWork);
+        let unbound = steered(os, ControlFile::UnboundCpumask, InterruptKind::UnboundWork);
         all.extend(unbound.map(|t| t.named("unbound work")));
         for name in os.root.names(&os.root.sys.join(queues)).unwrap_or_default() {
-            let path = format!("{queues}/{name}/cpumask");
-            let thing = steered(os, Tree::Sys, path, InterruptKind::UnboundWork);
+            let file = ControlFile::WorkqueueCpumask(name.clone());
+            let thing = steered(os, file, InterruptKind::UnboundWork);
             all.extend(thing.map(|t| t.named(&name)));
         }
         all.extend(packet_steering(os));
@@ -242,10 +239,10 @@ impl Os {
     }
 
     /// Remembers that an interrupt refused. Losing this memory costs another try, so errors do not matter.
-    pub(crate) fn remember_refusal(&self, tree: Tree, path: &str) {
-        let knob = LinuxKnob::File(tree, path.to_owned()).knob();
+    pub(crate) fn remember_refusal(&self, file: &ControlFile) {
+        let knob = LinuxKnob::File(file.clone()).knob();
         let known = self.root.read(&self.refusals()).ok().flatten().unwrap_or_default();
-        if path.starts_with("irq/") && known.lines().all(|line| line != knob.0) {
+        if file.is_irq() && known.lines().all(|line| line != knob.0) {
             let text = format!("{known}\n{knob}");
             let _ = replace_file(&self.refusals(), text.trim_start().as_bytes(), Replacing::default());
         }
@@ -266,30 +263,30 @@ fn packet_steering(os: &Os) -> Vec<Steered> {
     for interface in os.root.names(&net).unwrap_or_default() {
         let queues = net.join(&interface).join("queues");
         for queue in os.root.names(&queues).unwrap_or_default() {
-            let file = if queue.starts_with("rx") { "rps_cpus" } else { "xps_cpus" };
-            let path = format!("class/net/{interface}/queues/{queue}/{file}");
-            let thing = steered(os, Tree::Sys, path, InterruptKind::PacketSteering);
+            let mask = if queue.starts_with("rx") { PacketMask::Rps } else { PacketMask::Xps };
+            let name = format!("{interface}/{queue}");
+            let file = ControlFile::Packets { interface: interface.clone(), queue, mask };
+            let thing = steered(os, file, InterruptKind::PacketSteering);
             // Nothing is steered where the mask is empty.
             let thing = thing.filter(|t| !t.what.allowed.is_empty());
-            all.extend(thing.map(|t| t.named(&format!("{interface}/{queue}"))));
+            all.extend(thing.map(|t| t.named(&name)));
         }
     }
     all
 }
 
-fn steered(os: &Os, tree: Tree, path: String, kind: InterruptKind) -> Option<Steered> {
-    let base = if tree == Tree::Proc { &os.root.proc } else { &os.root.sys };
+fn steered(os: &Os, file: ControlFile, kind: InterruptKind) -> Option<Steered> {
     // A queue that cannot steer answers with an error instead of a mask.
-    let text = os.root.read(&base.join(&path)).ok().flatten()?;
-    let allowed = canonical(&path, text.trim_end()).and_then(|v| v.parse().ok()).unwrap_or_default();
+    let text = os.root.read(&file.path(os).ok()?).ok().flatten()?;
+    let allowed = file.value_of(text.trim_end()).and_then(|v| v.parse().ok()).unwrap_or_default();
     let what =
         Interrupt { id: String::new(), name: String::new(), kind, allowed, effective: None, fixed: None };
-    Some(Steered { knob: LinuxKnob::File(tree, path), what })
+    Some(Steered { knob: LinuxKnob::File(file), what })
 }
 
 /// Who uses an interrupt, by its number.
-pub(crate) fn device_name(os: &Os, number: &str) -> String {
-    let dir = &os.root.proc.join("irq").join(number);
+pub(crate) fn device_name(os: &Os, irq: u32) -> String {
+    let dir = &os.root.proc.join(format!("irq/{irq}"));
     let actions: Vec<String> =
         os.root.names(dir).unwrap_or_default().into_iter().filter(|n| dir.join(n).is_dir()).collect();
     if actions.is_empty() { UNUSED.to_owned() } else { actions.join(", ") }
@@ -315,8 +312,8 @@ pub(crate) fn is_final(error: &KnobError) -> bool {
 }
 
 /// Says in words what an error of an interrupt's file means.
-pub(crate) fn explain(path: &str, error: KnobError) -> KnobError {
-    if !(path.starts_with("irq/") && path.ends_with("/smp_affinity_list")) {
+pub(crate) fn explain(file: &ControlFile, error: KnobError) -> KnobError {
+    if !matches!(file, ControlFile::IrqAffinity(_)) {
         return error;
     }
     match error {

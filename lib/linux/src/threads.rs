@@ -148,7 +148,7 @@ impl LinuxMachine {
         let stays = |t: &&LwpStatus| t.cpus.is_disjoint(leaving);
         for thread in bound.iter().filter(|t| left_with_one.contains(&t.set)).filter(stays) {
             let Ok((task, _)) = self.os.identify(thread.lwp.pid, Some(thread.lwp.lwp.0)) else { continue };
-            let knob = LinuxKnob::Mask(task).knob();
+            let knob = LinuxKnob::Affinity(task).knob();
             notes.extend(self.remember_binding(task, &thread.cpus));
             notes.extend(self.note_of_freedom(&knob));
         }
@@ -189,7 +189,7 @@ impl LinuxMachine {
         set: Option<&Pset>,
         to: &CpuSet,
     ) -> Result<Vec<Step>, KnobError> {
-        let knob = LinuxKnob::Mask(task).knob();
+        let knob = LinuxKnob::Affinity(task).knob();
         let before = self.mask_value(task)?;
         let mut steps = self.remember_binding(task, to);
         if !to.is_empty() {
@@ -289,7 +289,7 @@ impl Threads for LinuxMachine {
                 Ok(status) => lwps.push(status),
                 Err(KnobError::Gone) => {}
                 Err(error) => {
-                    let what = crate::words::called(&self.os, &LinuxKnob::Mask(task).knob());
+                    let what = crate::words::called(&self.os, &LinuxKnob::Affinity(task).knob());
                     return Err(error.into_refusal(Subject::Process(pid), &what));
                 }
             }

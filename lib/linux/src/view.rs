@@ -2,7 +2,7 @@
 
 use crate::Os;
 use crate::hierarchy::lists_cpuset;
-use crate::knob::{LinuxKnob, TaskId, Tree, canonical, list_value};
+use crate::knob::{ControlFile, CpusetFile, LinuxKnob, TaskId, list_value};
 use crate::names;
 use crate::os::knob_error;
 use millpond_machine::{Journal, Knob, KnobError, Reason, Refusal, Subject, Value};
@@ -261,8 +261,8 @@ impl View {
     #[must_use]
     pub fn mems_knob(&self, path: &str) -> LinuxKnob {
         match names::unit(path).filter(|_| self.systemd) {
-            Some(_) => LinuxKnob::AllowedMemory(path.to_owned()),
-            None => control(path, "cpuset.mems"),
+            Some(_) => LinuxKnob::AllowedMemoryNodes(path.to_owned()),
+            None => control(path, CpusetFile::Mems),
         }
     }
 
@@ -395,8 +395,8 @@ impl View {
     #[must_use]
     pub fn cpus_knob(&self, path: &str) -> LinuxKnob {
         match names::unit(path).filter(|_| self.systemd) {
-            Some(_) => LinuxKnob::Allowed(path.to_owned()),
-            None => control(path, "cpuset.cpus"),
+            Some(_) => LinuxKnob::AllowedCpus(path.to_owned()),
+            None => control(path, CpusetFile::Cpus),
         }
     }
 
@@ -404,8 +404,8 @@ impl View {
     #[must_use]
     pub fn group_knob(&self, path: &str) -> LinuxKnob {
         match names::unit(path).filter(|_| self.systemd) {
-            Some(_) => LinuxKnob::Unit(path.to_owned()),
-            None => LinuxKnob::Dir(path.to_owned()),
+            Some(_) => LinuxKnob::Slice(path.to_owned()),
+            None => LinuxKnob::Cgroup(path.to_owned()),
         }
     }
 
@@ -441,7 +441,7 @@ fn read_group(os: &Os, path: &str) -> Result<Group, (String, KnobError)> {
         Ok(text) => Ok(text),
         Err(error) => Err((format!("{path}/{name}"), knob_error(error))),
     };
-    let value = |name: &str| Ok(read(name)?.and_then(|t| canonical(name, t.trim_end())));
+    let value = |file: CpusetFile| Ok(read(file.name())?.and_then(|t| file.value_of(t.trim_end())));
     let list = |text: Option<String>| text.and_then(|t| t.trim_end().parse().ok()).unwrap_or_default();
     let mut group = Group::default();
     // Where the controller is not enabled there are no files of its own.
@@ -449,14 +449,14 @@ fn read_group(os: &Os, path: &str) -> Result<Group, (String, KnobError)> {
     let has_cpusets = cpus.is_some();
     group.cpus = list(cpus);
     if os.hierarchy.is_v1() {
-        group.mems = value("cpuset.mems")?;
-        group.migrates = names::owner(path).is_some() && value("cpuset.memory_migrate")?.is_some();
+        group.mems = value(CpusetFile::Mems)?;
+        group.migrates = names::owner(path).is_some() && value(CpusetFile::MemoryMigrate)?.is_some();
         return Ok(group);
     }
     if has_cpusets {
-        group.partition = value("cpuset.cpus.partition")?;
+        group.partition = value(CpusetFile::Partition)?;
         if names::owner(path).is_some() {
-            group.mems = os.limit_of_nodes(value("cpuset.mems")?);
+            group.mems = os.limit_of_nodes(value(CpusetFile::Mems)?);
         }
         group.exclusive = list(read("cpuset.cpus.exclusive")?);
     }
@@ -496,9 +496,8 @@ fn task_at(os: &Os, number: u32, thread: bool, path: &str) -> Option<TaskAt> {
 
 /// A control file of the hierarchy, as a knob.
 #[must_use]
-pub fn control(path: &str, name: &str) -> LinuxKnob {
-    let path = path.trim_end_matches('/');
-    LinuxKnob::File(Tree::Cgroup, format!("{path}/{name}"))
+pub fn control(group: &str, file: CpusetFile) -> LinuxKnob {
+    LinuxKnob::File(ControlFile::cpuset(group, file))
 }
 
 /// A refusal that concerns a process.

@@ -3,7 +3,7 @@
 //! A message names a set, a processor, a thread, an interrupt or a group; the file behind it is for the journal
 //! and for `--dry-run`. Every name here is singular, so that `… is gone` and `… is read-only` can follow.
 
-use crate::knob::{LinuxKnob, TaskId, Tree};
+use crate::knob::{ControlFile, CpusetFile, LinuxKnob, TaskId};
 use crate::{Os, names, shelter};
 use millpond_machine::{Knob, KnobError};
 use millpond_model::{CpuSet, PsetId};
@@ -19,27 +19,25 @@ pub(crate) fn called(os: &Os, knob: &Knob) -> String {
 
 fn name_of(os: &Os, knob: &LinuxKnob) -> String {
     match knob {
-        LinuxKnob::Dir(path) | LinuxKnob::Unit(path) => group(path),
-        LinuxKnob::File(Tree::Cgroup, path) => cgroup_file(path),
-        LinuxKnob::File(Tree::Proc, path) => proc_file(os, path),
-        LinuxKnob::File(Tree::Sys, path) => sys_file(path),
-        LinuxKnob::Controller(path) => format!("the cpuset controller below {}", group(path)),
+        LinuxKnob::Cgroup(path) | LinuxKnob::Slice(path) => group(path),
+        LinuxKnob::File(file) => file_name(os, file),
+        LinuxKnob::CpusetController(path) => format!("the cpuset controller below {}", group(path)),
         LinuxKnob::Label(path, _) => format!("the label of {}", group(path)),
-        LinuxKnob::Place(id) => task(os, *id),
-        LinuxKnob::Mask(id) => format!("the affinity mask of {}", task(os, *id)),
+        LinuxKnob::CgroupOf(id) => task(os, *id),
+        LinuxKnob::Affinity(id) => format!("the affinity mask of {}", task(os, *id)),
         LinuxKnob::Policy(id) => format!("the scheduling policy of {}", task(os, *id)),
-        LinuxKnob::Allowed(path) => format!("the processor list of {}", group(path)),
-        LinuxKnob::AllowedMemory(path) => format!("the memory node list of {}", group(path)),
+        LinuxKnob::AllowedCpus(path) => format!("the processor list of {}", group(path)),
+        LinuxKnob::AllowedMemoryNodes(path) => format!("the memory node list of {}", group(path)),
         LinuxKnob::Weight(path) => format!("the CPU weight of {}", group(path)),
         LinuxKnob::Quota(path) => format!("the CPU quota of {}", group(path)),
         LinuxKnob::CpuController(path) => format!("the CPU controller below {}", group(path)),
-        LinuxKnob::CpuGroup(path) => group(path),
-        LinuxKnob::CpuPlace(id) => task(os, *id),
-        LinuxKnob::Pages(id) => format!("the memory of {}", task(os, *id)),
-        LinuxKnob::Kept(unit) => format!("the drop-in for {unit}"),
-        LinuxKnob::Balancer => "irqbalance".to_owned(),
-        LinuxKnob::Osnoise(name) => format!("the setting {name} of the tracer timerlat"),
-        LinuxKnob::Tracer(instance) => format!("the trace instance {instance}"),
+        LinuxKnob::CpuCgroup(path) => group(path),
+        LinuxKnob::CpuCgroupOf(id) => task(os, *id),
+        LinuxKnob::MemoryOf(id) => format!("the memory of {}", task(os, *id)),
+        LinuxKnob::UnitSlice(unit) => format!("the drop-in for {unit}"),
+        LinuxKnob::IrqbalanceBanned => "irqbalance".to_owned(),
+        LinuxKnob::OsnoiseSetting(name) => format!("the setting {name} of the tracer timerlat"),
+        LinuxKnob::TraceInstance(instance) => format!("the trace instance {instance}"),
         LinuxKnob::Record(name) => format!("the record {name} in the state directory"),
     }
 }
@@ -61,41 +59,26 @@ pub(crate) fn group(path: &str) -> String {
     }
 }
 
-fn cgroup_file(path: &str) -> String {
-    let (above, file) = path.rsplit_once('/').unwrap_or(("/", path));
-    let of = group(above);
+fn file_name(os: &Os, file: &ControlFile) -> String {
     match file {
-        "cpuset.cpus" => format!("the processor list of {of}"),
-        "cpuset.cpus.exclusive" => format!("the exclusive processor list of {of}"),
-        "cpuset.cpus.partition" => format!("the partition of {of}"),
-        "cpuset.mems" => format!("the memory node list of {of}"),
-        other => format!("{other} of {of}"),
-    }
-}
-
-fn proc_file(os: &Os, path: &str) -> String {
-    match path.strip_prefix("irq/") {
-        Some("default_smp_affinity") => "the place of new interrupts".to_owned(),
-        Some(rest) => {
-            let number = rest.split('/').next().unwrap_or(rest);
-            format!("interrupt {number} ({})", shelter::device_name(os, number))
+        ControlFile::Cpuset(path, file) => {
+            let of = group(path);
+            match file {
+                CpusetFile::Cpus => format!("the processor list of {of}"),
+                CpusetFile::ExclusiveCpus => format!("the exclusive processor list of {of}"),
+                CpusetFile::Partition => format!("the partition of {of}"),
+                CpusetFile::Mems => format!("the memory node list of {of}"),
+                CpusetFile::MemoryMigrate => format!("cpuset.memory_migrate of {of}"),
+            }
         }
-        None => format!("/proc/{path}"),
-    }
-}
-
-fn sys_file(path: &str) -> String {
-    let parts: Vec<&str> = path.split('/').collect();
-    match parts.as_slice() {
-        ["devices", "system", "cpu", cpu, "online"] => {
-            format!("the switch of processor {}", cpu.trim_start_matches("cpu"))
-        }
-        ["devices", "virtual", "workqueue", "cpumask"] => "the place of unbound work".to_owned(),
-        ["devices", "virtual", "workqueue", queue, "cpumask"] => format!("the place of work in {queue}"),
-        ["class", "net", interface, "queues", queue, _] => {
+        ControlFile::IrqAffinity(irq) => format!("interrupt {irq} ({})", shelter::device_name(os, *irq)),
+        ControlFile::DefaultIrqAffinity => "the place of new interrupts".to_owned(),
+        ControlFile::UnboundCpumask => "the place of unbound work".to_owned(),
+        ControlFile::WorkqueueCpumask(queue) => format!("the place of work in {queue}"),
+        ControlFile::Packets { interface, queue, .. } => {
             format!("the packet steering of {interface}/{queue}")
         }
-        _ => format!("/sys/{path}"),
+        ControlFile::Online(cpu) => format!("the switch of processor {cpu}"),
     }
 }
 
@@ -157,11 +140,11 @@ pub(crate) fn partition(is: &str) -> (String, &'static str) {
     (why.to_owned(), hint)
 }
 
-/// The refusal of a partition that the kernel accepted and then declared invalid: `path` is that of its file.
+/// The refusal of a partition that the kernel accepted and then declared invalid: `path` is that of its cgroup.
 #[must_use]
 pub(crate) fn partition_refused(path: &str, is: &str) -> KnobError {
     let (why, hint) = partition(is);
-    let of = group(path.rsplit_once('/').map_or("/", |(above, _)| above));
+    let of = group(path);
     KnobError::Prevented {
         why: format!("the kernel does not keep others out of {of}: {why}"),
         hint: hint.to_owned(),

@@ -130,7 +130,7 @@ impl Plan<'_> {
             }
             let home = group.home.clone().unwrap_or_else(|| "/".to_owned());
             for task in &group.tasks {
-                let knob = LinuxKnob::CpuPlace(*task).knob();
+                let knob = LinuxKnob::CpuCgroupOf(*task).knob();
                 self.steps.push(Step::new(knob, Some(path.clone()), Some(home.clone())).tolerant());
             }
             // A scope ends by itself when it is empty.
@@ -144,7 +144,7 @@ impl Plan<'_> {
                         self.steps.push(Step::new(knob.knob(), is.clone(), None).falling());
                     }
                 }
-                let knob = LinuxKnob::CpuGroup(path.clone()).knob();
+                let knob = LinuxKnob::CpuCgroup(path.clone()).knob();
                 self.steps.push(Step::new(knob, Some("present".into()), None).tolerant());
             }
         }
@@ -178,10 +178,10 @@ impl Plan<'_> {
     fn make(&mut self, moves: &[(TaskId, String, String)]) {
         for (task, from, to) in moves {
             if !self.view.groups.contains_key(to) && !names::is_control_scope(to) {
-                let knob = LinuxKnob::CpuGroup(to.clone()).knob();
+                let knob = LinuxKnob::CpuCgroup(to.clone()).knob();
                 self.steps.push(Step::new(knob, None, Some("present".into())));
             }
-            let knob = LinuxKnob::CpuPlace(*task).knob();
+            let knob = LinuxKnob::CpuCgroupOf(*task).knob();
             self.steps.push(Step::new(knob, Some(from.clone()), Some(to.clone())));
         }
     }

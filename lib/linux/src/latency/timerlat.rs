@@ -212,7 +212,7 @@ impl LinuxMachine {
         }
         let mut steps = Vec::new();
         for (name, value) in settings(period) {
-            let knob = LinuxKnob::Osnoise(name.to_owned());
+            let knob = LinuxKnob::OsnoiseSetting(name.to_owned());
             let before = self.os.osnoise(name);
             let before =
                 before.map_err(|error| error.into_refusal(millpond_machine::Subject::Operation, name))?;
@@ -221,7 +221,7 @@ impl LinuxMachine {
                 steps.push(Step::new(knob.knob(), before, Some(value)).keeping());
             }
         }
-        let tracer = LinuxKnob::Tracer(instance(owner)).knob();
+        let tracer = LinuxKnob::TraceInstance(instance(owner)).knob();
         steps.push(Step::new(tracer, None, Some(TRACER.to_owned())));
         Ok(steps)
     }
@@ -231,11 +231,11 @@ impl LinuxMachine {
         let (mut steps, mut notes) = (Vec::new(), Vec::new());
         let tracer = instance(owner);
         if let Ok(Some(works)) = self.os.tracer(&tracer) {
-            steps.push(Step::new(LinuxKnob::Tracer(tracer).knob(), Some(works), None));
+            steps.push(Step::new(LinuxKnob::TraceInstance(tracer).knob(), Some(works), None));
         }
         let baselines = millpond_machine::Machine::journal(self).baselines();
         for (name, value) in settings(period) {
-            let knob = LinuxKnob::Osnoise(name.to_owned()).knob();
+            let knob = LinuxKnob::OsnoiseSetting(name.to_owned()).knob();
             let (Some(original), Ok(is)) = (baselines.get(&knob), self.os.osnoise(name)) else { continue };
             if is.as_ref() == Some(&value) {
                 steps.push(Step::new(knob, is, original.clone()).releasing());

@@ -97,7 +97,7 @@ impl LinuxMachine {
         let before = self.mask_value(task).map_err(gone)?;
         let whole = cpus.is_empty() || cpus == cpuset;
         let after = if whole { crate::masks::ALL.to_owned() } else { cpus.to_string() };
-        let step = || Step::new(LinuxKnob::Mask(task).knob(), Some(before.clone()), Some(after.clone()));
+        let step = || Step::new(LinuxKnob::Affinity(task).knob(), Some(before.clone()), Some(after.clone()));
         Ok((before != after).then(step))
     }
 
@@ -251,7 +251,7 @@ impl Lgroups for LinuxMachine {
             (None, [home]) if memory_nodes(&nodes).iter().any(|(node, _)| node == home) => {
                 let (whole, _) = self.os.identify(pid, None)?;
                 let to: CpuSet = [millpond_model::CpuId(home.0)].into_iter().collect();
-                let step = Step::new(LinuxKnob::Pages(whole).knob(), None, list_value(&to));
+                let step = Step::new(LinuxKnob::MemoryOf(whole).knob(), None, list_value(&to));
                 change.steps.push(step.tolerant());
             }
             _ => change.notes.push(format!(

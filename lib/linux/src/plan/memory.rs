@@ -4,6 +4,7 @@
 //! a list of its own, among that of the one above, and pages move where `cpuset.memory_migrate` is on.
 
 use super::Planner;
+use crate::knob::CpusetFile;
 use crate::names;
 use crate::view::control;
 use millpond_model::CpuSet;
@@ -44,7 +45,7 @@ impl Planner<'_> {
             let on = |is: bool| is.then(|| ON.to_owned());
             let migrates = target.mems.is_some();
             if migrates {
-                self.push(&control(&path, "cpuset.memory_migrate"), on(group.migrates), on(true));
+                self.push(&control(&path, CpusetFile::MemoryMigrate), on(group.migrates), on(true));
             }
             // One that is new has just been given its list.
             if is_new || group.mems.is_none() || self.view.mems.is_empty() {
@@ -60,13 +61,13 @@ impl Planner<'_> {
         for (path, is, to, stops) in shrinking.into_iter().rev() {
             self.push_nodes(&path, &is, &to);
             if stops {
-                self.push(&control(&path, "cpuset.memory_migrate"), Some(ON.to_owned()), None);
+                self.push(&control(&path, CpusetFile::MemoryMigrate), Some(ON.to_owned()), None);
             }
         }
     }
 
     fn push_nodes(&mut self, path: &str, is: &CpuSet, to: &CpuSet) {
         let value = crate::knob::list_value;
-        self.push(&control(path, "cpuset.mems"), value(is), value(to));
+        self.push(&control(path, CpusetFile::Mems), value(is), value(to));
     }
 }

@@ -1,7 +1,7 @@
 //! Cgroups of ours: what they should be, and the steps that make them so.
 
 use super::{Planner, Target};
-use crate::knob::{LinuxKnob, list_value};
+use crate::knob::{CpusetFile, Label, LinuxKnob, list_value};
 use crate::names::{self, DEFAULT_GROUP};
 use crate::view::{control, is_within};
 use millpond_machine::Step;
@@ -60,7 +60,7 @@ impl Planner<'_> {
     pub(super) fn create(&mut self) {
         let root_controller = self.view.groups.get("/").is_some_and(|g| g.controller);
         if !self.view.v1 && !self.view.systemd && !self.targets.is_empty() && !root_controller {
-            let knob = LinuxKnob::Controller("/".into()).knob();
+            let knob = LinuxKnob::CpusetController("/".into()).knob();
             self.steps.push(Step::new(knob, None, Some("on".into())).keeping());
         }
         if !self.view.systemd {
@@ -70,16 +70,16 @@ impl Planner<'_> {
             let is = self.view.groups.get(&path);
             if is.is_none() {
                 self.push(&self.view.group_knob(&path), None, Some("present".into()));
-                self.push(&LinuxKnob::Label(path.clone(), "origin".into()), None, target.origin.clone());
+                self.push(&LinuxKnob::Label(path.clone(), Label::Origin), None, target.origin.clone());
             }
             if target.controller && !is.is_some_and(|g| g.controller) {
-                self.push(&LinuxKnob::Controller(path.clone()), None, Some("on".into()));
+                self.push(&LinuxKnob::CpusetController(path.clone()), None, Some("on".into()));
             }
             if self.view.v1 {
                 let before = is.and_then(|g| g.mems.clone());
                 if before.is_none() {
                     let mems = target.mems.clone().unwrap_or_else(|| self.view.mems.clone());
-                    self.push(&control(&path, "cpuset.mems"), before, Some(mems));
+                    self.push(&control(&path, CpusetFile::Mems), before, Some(mems));
                 }
             }
         }
@@ -108,7 +108,7 @@ impl Planner<'_> {
         for path in dying.iter().rev() {
             let group = self.view.groups[path].clone();
             let first = self.steps.len();
-            self.push(&control(path, "cpuset.cpus.partition"), group.partition, None);
+            self.push(&control(path, CpusetFile::Partition), group.partition, None);
             let flags = self.steps.len();
             let cpus = list_value(&group.cpus);
             if !group.units.is_empty() {
@@ -116,20 +116,20 @@ impl Planner<'_> {
                 if !group.cpus.is_empty() {
                     self.push(&self.view.cpus_knob(path), cpus, list_value(&self.view.possible));
                 }
-                self.push(&LinuxKnob::Label(path.clone(), "set".into()), group.label, None);
+                self.push(&LinuxKnob::Label(path.clone(), Label::Set), group.label, None);
                 continue;
             }
             self.push(&self.view.cpus_knob(path), cpus, None);
             self.push(&self.view.mems_knob(path), group.mems, None);
             if group.migrates {
-                self.push(&control(path, "cpuset.memory_migrate"), Some("1".to_owned()), None);
+                self.push(&control(path, CpusetFile::MemoryMigrate), Some("1".to_owned()), None);
             }
             if group.controller && self.is_hand_made() {
-                self.push(&LinuxKnob::Controller(path.clone()), Some("on".into()), None);
+                self.push(&LinuxKnob::CpusetController(path.clone()), Some("on".into()), None);
             }
-            self.push(&LinuxKnob::Label(path.clone(), "set".into()), group.label, None);
+            self.push(&LinuxKnob::Label(path.clone(), Label::Set), group.label, None);
             if let Some(origin) = group.origin.filter(|_| path.contains('~')) {
-                self.push(&LinuxKnob::Label(path.clone(), "origin".into()), Some(origin), None);
+                self.push(&LinuxKnob::Label(path.clone(), Label::Origin), Some(origin), None);
             }
             if !self.view.systemd {
                 // All of it goes with the directory; but a flag only where the kernel is prompt about it.
@@ -179,7 +179,7 @@ impl Planner<'_> {
         for (path, target) in &self.targets {
             let flag = self.view.groups.get(path).and_then(|g| g.partition.clone());
             if flag.is_some() && !target.partition {
-                let step = Step::new(control(path, "cpuset.cpus.partition").knob(), flag, None);
+                let step = Step::new(control(path, CpusetFile::Partition).knob(), flag, None);
                 self.steps.push(step);
             }
         }
@@ -203,7 +203,7 @@ impl Planner<'_> {
             if is != target.cpus && !target.cpus.is_empty() {
                 self.push(&self.view.cpus_knob(&path), list_value(&is), list_value(&target.cpus));
             }
-            self.push(&LinuxKnob::Label(path.clone(), "set".into()), group.label, target.label);
+            self.push(&LinuxKnob::Label(path.clone(), Label::Set), group.label, target.label);
         }
     }
 
@@ -211,13 +211,13 @@ impl Planner<'_> {
         for (path, target) in self.targets.clone() {
             let flag = self.view.groups.get(&path).and_then(|g| g.partition.clone());
             if target.partition {
-                self.push(&control(&path, "cpuset.cpus.partition"), flag, Some("root".into()));
+                self.push(&control(&path, CpusetFile::Partition), flag, Some("root".into()));
             }
         }
     }
 
     pub(super) fn give_back_controller(&mut self) {
-        let knob = LinuxKnob::Controller("/".into());
+        let knob = LinuxKnob::CpusetController("/".into());
         let kept = self.view.baseline(&knob).is_some();
         let used = self.view.groups.iter().any(|(path, g)| {
             path != "/" && names::owner(path).is_none() && (!g.cpus.is_empty() || g.partition.is_some())

@@ -1,7 +1,7 @@
 //! Tasks: where each belongs, and how it gets there.
 
 use super::{Destination, Planner, Target};
-use crate::knob::{LinuxKnob, TaskId};
+use crate::knob::{Label, LinuxKnob, TaskId};
 use crate::names::{self, DEFAULT_GROUP, DEFAULT_SLICE};
 use crate::view::is_within;
 use millpond_machine::Step;
@@ -115,9 +115,9 @@ impl Planner<'_> {
     pub(super) fn move_task(&mut self, task: TaskId, at: String, to: String) {
         // Only what the user named must succeed; a task that is cleared away may have ended.
         let named = self.wanted.moves.iter().any(|(t, _, _)| *t == task);
-        let mut steps = vec![Step::new(LinuxKnob::Place(task).knob(), Some(at.clone()), Some(to.clone()))];
+        let mut steps = vec![Step::new(LinuxKnob::CgroupOf(task).knob(), Some(at.clone()), Some(to.clone()))];
         if names::is_scope(&to) {
-            let label = LinuxKnob::Label(to, "origin".into()).knob();
+            let label = LinuxKnob::Label(to, Label::Origin).knob();
             steps.push(Step::new(label, None, Some(self.origin_of(&at))));
         }
         self.steps.extend(steps.into_iter().map(|step| if named { step } else { step.tolerant() }));

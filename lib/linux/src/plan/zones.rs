@@ -1,7 +1,7 @@
 //! Zones: standing cgroups that are partitions where they are.
 
 use super::Planner;
-use crate::knob::{LinuxKnob, list_value};
+use crate::knob::{CpusetFile, LinuxKnob, list_value};
 use crate::names;
 use crate::view::{ancestors, control};
 use millpond_machine::Step;
@@ -38,11 +38,11 @@ impl Planner<'_> {
             self.view.groups.keys().filter(|p| names::owner(p).is_none()).cloned().collect();
         for path in foreign.into_iter().rev() {
             let group = self.view.groups[&path].clone();
-            let flag = control(&path, "cpuset.cpus.partition");
+            let flag = control(&path, CpusetFile::Partition);
             if self.view.baseline(&flag).is_some() && !self.is_standing_partition(&path) {
                 self.steps.push(Step::new(flag.knob(), group.partition, None).releasing());
             }
-            let knob = control(&path, "cpuset.cpus.exclusive");
+            let knob = control(&path, CpusetFile::ExclusiveCpus);
             if self.view.baseline(&knob).is_none() {
                 continue;
             }
@@ -64,11 +64,11 @@ impl Planner<'_> {
             let less = &group.exclusive & &want;
             let is = if less.is_empty() { group.exclusive.clone() } else { less };
             if is != want {
-                let knob = control(&path, "cpuset.cpus.exclusive").knob();
+                let knob = control(&path, CpusetFile::ExclusiveCpus).knob();
                 self.steps.push(Step::new(knob, list_value(&is), list_value(&want)).keeping());
             }
             if self.is_standing_partition(&path) && group.partition.as_deref() != Some("root") {
-                let knob = control(&path, "cpuset.cpus.partition").knob();
+                let knob = control(&path, CpusetFile::Partition).knob();
                 self.steps.push(Step::new(knob, group.partition, Some("root".into())).keeping());
             }
         }
@@ -82,7 +82,7 @@ impl Planner<'_> {
         let above: BTreeSet<String> = self.zones.keys().flat_map(|z| ancestors(z)).collect();
         for path in above {
             if !self.view.groups.get(&path).is_some_and(|g| g.controller) {
-                let knob = LinuxKnob::Controller(path).knob();
+                let knob = LinuxKnob::CpusetController(path).knob();
                 self.steps.push(Step::new(knob, None, Some("on".into())).keeping());
             }
         }
@@ -91,7 +91,7 @@ impl Planner<'_> {
     pub(super) fn give_back_zone_controllers(&mut self) {
         let above: BTreeSet<String> = self.zones.keys().flat_map(|z| ancestors(z)).collect();
         for (path, group) in self.view.groups.iter().rev() {
-            let knob = LinuxKnob::Controller(path.clone());
+            let knob = LinuxKnob::CpusetController(path.clone());
             let kept = path != "/" && names::owner(path).is_none() && self.view.baseline(&knob).is_some();
             if kept && !above.contains(path) {
                 let before = group.controller.then(|| "on".to_owned());

@@ -371,3 +371,56 @@ fn what_is_no_file_is_no_journal_and_is_not_waited_for() {
     let said = FileJournal::in_dir(dir.path()).unfinished().unwrap_err().to_string();
     assert!(said.ends_with("/journal: it is no file"), "{said}");
 }
+
+/// A journal as the first version of the suite left it: a file for each kind of knob that a machine has.
+const OLD_JOURNAL: &str = concat!(
+    r#"{"summary":{"boot":"boot-1","baselines":{"allowed:/system.slice":"0-3","cg:/docker/cpuset.cpus":null,"#,
+    r#""cg:/docker/cpuset.mems":"0","controller:/":null,"irqbalance:banned":null,"mask:204/205@8123":"all","#,
+    r#""proc:irq/24/smp_affinity_list":"0-3","proc:irq/default_smp_affinity":"0-3","#,
+    r#""quota:/batch":"150000 100000","sys:devices/virtual/workqueue/cpumask":"0-3","#,
+    r#""sys:class/net/eth0/queues/rx-0/rps_cpus":"0-1","weight:/batch":"100"}}}"#,
+    "\n",
+    r#"{"begin":{"what":"make set 1","boot":"boot-1","pid":4194305,"start":71,"steps":["#,
+    r#"{"knob":"dir:/mpset1","before":null,"after":"present","baseline":"ours","may_refuse":false},"#,
+    r#"{"knob":"label:/mpset1#set","before":null,"after":"{}","baseline":"ours","may_refuse":false},"#,
+    r#"{"knob":"cg:/mpset1/cpuset.cpus","before":null,"after":"2-3","baseline":"ours","may_refuse":false},"#,
+    r#"{"knob":"cg:/a/cpuset.cpus.exclusive","before":null,"after":"2","baseline":"keep","may_refuse":false},"#,
+    r#"{"knob":"cg:/mpset1/cpuset.memory_migrate","before":null,"after":"1","baseline":"ours","may_refuse":false},"#,
+    r#"{"knob":"place:204@8123","before":"/docker","after":"/mpset1/from+docker","baseline":"ours","may_refuse":true},"#,
+    r#"{"knob":"unit:/mpset2.slice","before":null,"after":"present","baseline":"ours","may_refuse":false},"#,
+    r#"{"knob":"memory:/mpset2.slice","before":null,"after":"1","baseline":"ours","may_refuse":false},"#,
+    r#"{"knob":"policy:204/205@8123","before":"other 0","after":"rr 11","baseline":"keep","may_refuse":false},"#,
+    r#"{"knob":"pages:204@8123","before":null,"after":"1","baseline":"ours","may_refuse":true}]}}"#,
+    "\n",
+    r#"{"extend":{"steps":["#,
+    r#"{"knob":"cpu-controller:/","before":null,"after":"on","baseline":"keep","may_refuse":false},"#,
+    r#"{"knob":"cpu-group:/mpcap-204","before":null,"after":"present","baseline":"ours","may_refuse":false},"#,
+    r#"{"knob":"cpu-place:204@8123","before":"/","after":"/mpcap-204","baseline":"keep","may_refuse":false},"#,
+    r#"{"knob":"kept:nginx.service","before":null,"after":"mpset2.slice","baseline":"ours","may_refuse":false},"#,
+    r#"{"knob":"osnoise:timerlat_period_us","before":"1000","after":"500","baseline":"keep","may_refuse":false},"#,
+    r#"{"knob":"tracer:millpond-204","before":null,"after":"timerlat","baseline":"ours","may_refuse":false},"#,
+    r#"{"knob":"sys:devices/virtual/workqueue/nvme/cpumask","before":"0-3","after":"0-1","baseline":"keep","may_refuse":true},"#,
+    r#"{"knob":"sys:class/net/eth0/queues/tx-0/xps_cpus","before":"2","after":"0-1","baseline":"keep","may_refuse":true},"#,
+    r#"{"knob":"sys:devices/system/cpu/cpu3/online","before":"1","after":"0","baseline":"ours","may_refuse":false},"#,
+    r#"{"knob":"cg:/mpset1/cpuset.cpus.partition","before":"root","after":null,"baseline":"ours","may_refuse":false,"falls":true},"#,
+    r#"{"knob":"record:processor.3","before":null,"after":"{}","baseline":"ours","may_refuse":false}]}}"#,
+    "\n",
+);
+
+#[test]
+fn an_old_journal_is_read_and_each_of_its_knobs_is_written_as_before() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join(NAME), OLD_JOURNAL).unwrap();
+    let journal = FileJournal::in_dir(dir.path());
+    let steps = journal.unfinished().unwrap().unwrap().steps;
+    let baselines = journal.baselines();
+    // Those of the summary, and those that seven of the steps keep.
+    assert_eq!((baselines.len(), steps.len()), (12 + 7, 21));
+    for text in baselines.keys().chain(steps.iter().map(|step| &step.knob)) {
+        let known = millpond_linux::LinuxKnob::parse(text);
+        assert_eq!(known.map(|knob| knob.knob()).as_ref(), Ok(text));
+    }
+    // Records of the same steps are the same lines.
+    let lines: Vec<&str> = OLD_JOURNAL.split_inclusive('\n').collect();
+    assert_eq!(Record::Extend { steps: steps[10..].to_vec() }.line(), lines[2]);
+}

@@ -1,0 +1,279 @@
+//! The kernel's control files that hold CPU lists, node lists and partitions: where each is, and how its text is read and written.
+
+use crate::Os;
+use millpond_machine::{KnobError, Value};
+use millpond_model::{CpuId, CpuSet};
+use std::path::PathBuf;
+
+/// A control file of the cpuset controller, which every cgroup has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CpusetFile {
+    /// `cpuset.cpus`.
+    Cpus,
+    /// `cpuset.cpus.exclusive` (version 2, since 6.7).
+    ExclusiveCpus,
+    /// `cpuset.cpus.partition` (version 2).
+    Partition,
+    /// `cpuset.mems`.
+    Mems,
+    /// `cpuset.memory_migrate` (version 1).
+    MemoryMigrate,
+}
+
+impl CpusetFile {
+    const ALL: [CpusetFile; 5] = [
+        CpusetFile::Cpus,
+        CpusetFile::ExclusiveCpus,
+        CpusetFile::Partition,
+        CpusetFile::Mems,
+        CpusetFile::MemoryMigrate,
+    ];
+
+    /// The name of the file.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            CpusetFile::Cpus => "cpuset.cpus",
+            CpusetFile::ExclusiveCpus => "cpuset.cpus.exclusive",
+            CpusetFile::Partition => "cpuset.cpus.partition",
+            CpusetFile::Mems => "cpuset.mems",
+            CpusetFile::MemoryMigrate => "cpuset.memory_migrate",
+        }
+    }
+
+    fn form(self) -> Form {
+        match self {
+            CpusetFile::Cpus | CpusetFile::ExclusiveCpus | CpusetFile::Mems => Form::List,
+            CpusetFile::Partition => Form::Word { default: "member" },
+            CpusetFile::MemoryMigrate => Form::Word { default: "0" },
+        }
+    }
+
+    /// The value of the file's text; `None` for the default.
+    pub(crate) fn value_of(self, text: &str) -> Option<Value> {
+        self.form().value_of(text)
+    }
+}
+
+/// Which way the packets of a queue go whose CPUs a mask names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PacketMask {
+    /// Receive Packet Steering.
+    Rps,
+    /// Transmit Packet Steering.
+    Xps,
+}
+
+impl PacketMask {
+    fn file(self) -> &'static str {
+        match self {
+            PacketMask::Rps => "rps_cpus",
+            PacketMask::Xps => "xps_cpus",
+        }
+    }
+}
+
+/// A control file that a knob stands for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ControlFile {
+    /// A file of the cgroup with this path.
+    Cpuset(String, CpusetFile),
+    /// The CPUs that an interrupt may go to.
+    IrqAffinity(u32),
+    /// The same for interrupts that are yet to be set up.
+    DefaultIrqAffinity,
+    /// The CPUs of all unbound workqueues.
+    UnboundCpumask,
+    /// The CPUs of one unbound workqueue.
+    WorkqueueCpumask(String),
+    /// The CPUs of a queue of a network interface.
+    Packets {
+        /// The interface.
+        interface: String,
+        /// Its queue: `rx-0`.
+        queue: String,
+        /// Which of its masks.
+        mask: PacketMask,
+    },
+    /// The online state of a CPU.
+    Online(CpuId),
+}
+
+const ONLINE_BEFORE: &str = "devices/system/cpu/cpu";
+const WORKQUEUES: &str = "devices/virtual/workqueue";
+
+impl ControlFile {
+    /// A file of the cpuset controller.
+    #[must_use]
+    pub fn cpuset(group: &str, file: CpusetFile) -> Self {
+        ControlFile::Cpuset(group.to_owned(), file)
+    }
+
+    /// As the journal writes it: the tree that it is in, and its path there.
+    #[must_use]
+    pub(super) fn text(&self) -> (&'static str, String) {
+        match self {
+            ControlFile::Cpuset(group, file) => {
+                ("cg", format!("{}/{}", group.trim_end_matches('/'), file.name()))
+            }
+            ControlFile::IrqAffinity(irq) => ("proc", format!("irq/{irq}/smp_affinity_list")),
+            ControlFile::DefaultIrqAffinity => ("proc", "irq/default_smp_affinity".to_owned()),
+            ControlFile::UnboundCpumask => ("sys", format!("{WORKQUEUES}/cpumask")),
+            ControlFile::WorkqueueCpumask(name) => ("sys", format!("{WORKQUEUES}/{name}/cpumask")),
+            ControlFile::Packets { interface, queue, mask } => {
+                ("sys", format!("class/net/{interface}/queues/{queue}/{}", mask.file()))
+            }
+            ControlFile::Online(cpu) => ("sys", format!("{ONLINE_BEFORE}{cpu}/online")),
+        }
+    }
+
+    /// The file of a tree and a path; `None` where that is no file that is ever changed.
+    pub(super) fn parse(tree: &str, path: &str) -> Option<Self> {
+        let parts: Vec<&str> = path.split('/').collect();
+        if parts.contains(&"..") || path.contains('\0') {
+            return None;
+        }
+        Some(match (tree, parts.as_slice()) {
+            ("cg", ["", .., name]) => {
+                let group = path.strip_suffix(name)?.strip_suffix('/')?;
+                let file = CpusetFile::ALL.into_iter().find(|file| file.name() == *name)?;
+                ControlFile::Cpuset(if group.is_empty() { "/" } else { group }.to_owned(), file)
+            }
+            ("proc", ["irq", "default_smp_affinity"]) => ControlFile::DefaultIrqAffinity,
+            ("proc", ["irq", irq, "smp_affinity_list"]) => ControlFile::IrqAffinity(irq.parse().ok()?),
+            ("sys", ["devices", "virtual", "workqueue", "cpumask"]) => ControlFile::UnboundCpumask,
+            ("sys", ["devices", "virtual", "workqueue", name, "cpumask"]) => {
+                ControlFile::WorkqueueCpumask((*name).to_owned())
+            }
+            ("sys", ["class", "net", interface, "queues", queue, name]) => {
+                let mask = [PacketMask::Rps, PacketMask::Xps].into_iter().find(|m| m.file() == *name)?;
+                let (interface, queue) = ((*interface).to_owned(), (*queue).to_owned());
+                ControlFile::Packets { interface, queue, mask }
+            }
+            ("sys", ["devices", "system", "cpu", cpu, "online"]) => {
+                ControlFile::Online(CpuId(cpu.strip_prefix("cpu")?.parse().ok()?))
+            }
+            _ => return None,
+        })
+    }
+
+    /// Where the file is.
+    ///
+    /// # Errors
+    /// [`KnobError::Refused`] when there is no cpuset hierarchy.
+    pub(crate) fn path(&self, os: &Os) -> Result<PathBuf, KnobError> {
+        match self {
+            ControlFile::Cpuset(group, file) => Ok(os.group(group)?.join(file.name())),
+            other => {
+                let (tree, path) = other.text();
+                Ok(if tree == "proc" { &os.root.proc } else { &os.root.sys }.join(path))
+            }
+        }
+    }
+
+    fn form(&self) -> Form {
+        match self {
+            ControlFile::Cpuset(_, file) => file.form(),
+            ControlFile::IrqAffinity(_) => Form::List,
+            ControlFile::DefaultIrqAffinity
+            | ControlFile::UnboundCpumask
+            | ControlFile::WorkqueueCpumask(_)
+            | ControlFile::Packets { .. } => Form::Mask,
+            ControlFile::Online(_) => Form::Word { default: "" },
+        }
+    }
+
+    /// Brings the text of the file into its one spelling; `None` for the default.
+    pub(crate) fn value_of(&self, text: &str) -> Option<Value> {
+        self.form().value_of(text)
+    }
+
+    /// The text to write for a value. `width` is how many CPUs a mask of this kernel has.
+    pub(crate) fn text_of(&self, value: Option<&Value>, width: u32) -> String {
+        match (self.form(), value) {
+            (Form::Word { default }, None) if !default.is_empty() => default.to_owned(),
+            // An empty write does nothing; a line end empties a list.
+            (_, None) => "\n".to_owned(),
+            (Form::Mask, Some(list)) => list.parse::<CpuSet>().unwrap_or_default().to_mask(width),
+            (Form::List | Form::Word { .. }, Some(value)) => value.clone(),
+        }
+    }
+
+    /// Whether it belongs to interrupts of devices.
+    pub(crate) fn is_irq(&self) -> bool {
+        matches!(self, ControlFile::IrqAffinity(_) | ControlFile::DefaultIrqAffinity)
+    }
+
+    /// The cgroup that it belongs to.
+    pub(crate) fn cgroup(&self) -> Option<&str> {
+        match self {
+            ControlFile::Cpuset(group, _) => Some(group),
+            _ => None,
+        }
+    }
+}
+
+/// The form of a file's text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// A CPU or node list.
+    List,
+    /// A hexadecimal mask in the file, a list in the value.
+    Mask,
+    /// Text as it is, with what it says by default.
+    Word {
+        /// What the file says when it is reset.
+        default: &'static str,
+    },
+}
+
+impl Form {
+    fn value_of(self, text: &str) -> Option<Value> {
+        let set = match self {
+            Form::List => text.parse::<CpuSet>().ok(),
+            Form::Mask => CpuSet::from_mask(text).ok(),
+            Form::Word { default } if text == default => return None,
+            Form::Word { .. } => None,
+        };
+        match set {
+            Some(set) => super::list_value(&set),
+            None => (!text.is_empty()).then(|| text.to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_values_have_one_spelling() {
+        assert_eq!(CpusetFile::Cpus.value_of("0,1,2,5"), Some("0-2,5".into()));
+        assert_eq!(ControlFile::DefaultIrqAffinity.value_of("f"), Some("0-3".into()));
+        assert_eq!(CpusetFile::Cpus.value_of(""), None);
+        assert_eq!(CpusetFile::Partition.value_of("member"), None);
+        assert_eq!(CpusetFile::Partition.value_of("root invalid"), Some("root invalid".into()));
+        assert_eq!(CpusetFile::MemoryMigrate.value_of("0"), None);
+        assert_eq!(ControlFile::Online(CpuId(3)).value_of("0"), Some("0".into()));
+    }
+
+    #[test]
+    fn each_file_is_written_in_the_form_that_the_kernel_reads() {
+        let two = Some("1,33".to_owned());
+        let root = Some("root".to_owned());
+        for (tree, path, value, text) in [
+            ("cg", "/mpset1/cpuset.cpus", &two, "1,33"),
+            ("cg", "/mpset1/cpuset.cpus", &None, "\n"),
+            ("cg", "/mpset1/cpuset.cpus.partition", &root, "root"),
+            ("cg", "/mpset1/cpuset.cpus.partition", &None, "member"),
+            ("cg", "/mpset1/cpuset.memory_migrate", &None, "0"),
+            ("proc", "irq/24/smp_affinity_list", &two, "1,33"),
+            ("proc", "irq/default_smp_affinity", &two, "00000002,00000002"),
+            ("sys", "devices/virtual/workqueue/cpumask", &two, "00000002,00000002"),
+            ("sys", "class/net/eth0/queues/rx-0/rps_cpus", &None, "\n"),
+        ] {
+            let file = ControlFile::parse(tree, path).unwrap();
+            assert_eq!(file.text_of(value.as_ref(), 64), text, "{path}");
+        }
+    }
+}
