@@ -1,4 +1,4 @@
-//! Writes the figures of experiments into `docs/explanation/simulator.md`, and those of our own into `docs/explanation/pools.md`.
+//! Writes the figures of experiments into the pages of `docs/` that have a place for them.
 //!
 //! ```text
 //! cargo run --release -p millpond-golden --example figures [PART…]
@@ -8,13 +8,13 @@
 #![allow(clippy::print_stderr, reason = "a program for a terminal")]
 
 use millpond_experiments::published::{EXPERIMENTS, Experiment, OWN};
-use millpond_golden::document::{CATALOGUES, markdown, run, verbatim, with_part};
+use millpond_golden::document::{CATALOGUES, markdown, page_of, run, verbatim, with_part};
 use std::error::Error;
 use std::path::Path;
 use std::{env, fs};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/explanation");
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let names: Vec<String> = env::args().skip(1).collect();
     let catalogues = CATALOGUES.iter().map(|(name, _)| *name);
     let known: Vec<&str> =
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for name in known.into_iter().filter(|name| names.is_empty() || names.iter().any(|n| n == name)) {
         eprintln!("{name}");
         let is_own = OWN.iter().any(|experiment| experiment.name == name);
-        let path = docs.join(if is_own { "pools.md" } else { "simulator.md" });
+        let path = docs.join(page_of(name).0);
         let new = match CATALOGUES.iter().find(|(catalogue, _)| *catalogue == name) {
             Some((_, write)) => write(),
             None => {

@@ -6,12 +6,12 @@
 //! <!-- e4: end -->
 //! ```
 //!
-//! `cargo run --release -p millpond-golden --example figures [PART…]` writes them into `docs/explanation/simulator.md`, and those of
-//! experiments of our own into `docs/explanation/pools.md`; a test runs the quick ones and compares.
+//! `cargo run --release -p millpond-golden --example figures [PART…]` writes them into `docs/explanation/simulator.md`, machines and workloads
+//! into `docs/reference/simulator.md`, and experiments of our own into `docs/explanation/pools.md`; a test runs the quick ones and compares.
 
 use millpond_experiments::Failure;
 use millpond_experiments::published::{
-    Choices, Errors, Experiment, Findings, Fit, Lab, Point, Score, fits, own_value,
+    Choices, Errors, Experiment, Findings, Fit, Lab, OWN, Point, Score, fits, own_value,
 };
 use millpond_session::WORKLOADS;
 use millpond_sim::{SimMachine, catalogue};
@@ -19,11 +19,24 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 
-/// The document, as it was when this was compiled.
+/// The simulator's experiments, as the page was when this was compiled.
 pub const SIMULATOR: &str = include_str!("../../../docs/explanation/simulator.md");
 
-/// The document of pools, where experiments of our own are.
+/// Machines, machine files and workloads.
+pub const MACHINES: &str = include_str!("../../../docs/reference/simulator.md");
+
+/// Measurements of pools, where experiments of our own are.
 pub const POOLS: &str = include_str!("../../../docs/explanation/pools.md");
+
+/// The page below `docs/` that a part belongs to, and its text.
+#[must_use]
+pub fn page_of(part: &str) -> (&'static str, &'static str) {
+    match part {
+        "machines" | "workloads" => ("reference/simulator.md", MACHINES),
+        _ if OWN.iter().any(|experiment| experiment.name == part) => ("explanation/pools.md", POOLS),
+        _ => ("explanation/simulator.md", SIMULATOR),
+    }
+}
 
 /// Findings of an experiment of our own as a part of a document: as a terminal shows them.
 #[must_use]

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use millpond_experiments::published::{EXPERIMENTS, Experiment, OWN};
-use millpond_golden::document::{CATALOGUES, POOLS, SIMULATOR, markdown, part, run, verbatim};
+use millpond_golden::document::{
+    CATALOGUES, MACHINES, POOLS, SIMULATOR, markdown, page_of, part, run, verbatim,
+};
 use millpond_sim::SimMachine;
 
 fn is_as_the_program_says(name: &str) {
@@ -43,6 +45,28 @@ fn the_session_about_shares_is_what_the_shell_says() {
     assert_eq!((played.commands, played.differences.as_str()), (1, ""));
 }
 
+/// Sessions stand between `<!-- session MACHINE: begin -->` and its end, in the form of a transcript.
+#[test]
+fn sessions_of_guides_are_what_commands_say() {
+    let base = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut sessions = 0;
+    for entry in std::fs::read_dir(base.join("../../docs/guides")).unwrap() {
+        let path = entry.unwrap().path();
+        let page = std::fs::read_to_string(&path).unwrap();
+        for rest in page.split("<!-- session ").skip(1).filter(|rest| rest.contains(": begin -->")) {
+            let (machine, rest) = rest.split_once(": begin -->").unwrap();
+            let session = rest.split("<!--").next().unwrap().trim().trim_matches('`').trim();
+            let session =
+                session.replace(&format!("sim --echo {machine} "), &format!("sim --echo {machine} scripts/"));
+            let text = format!("@ machine {machine}\n{session}\n");
+            let played = millpond_golden::play(&text, &base.join("machines")).unwrap();
+            assert_eq!(played.differences, "", "{}", path.display());
+            sessions += 1;
+        }
+    }
+    assert!(sessions >= 5, "only {sessions} sessions were found");
+}
+
 #[test]
 fn every_experiment_of_our_own_has_a_place() {
     for experiment in OWN {
@@ -66,7 +90,7 @@ fn every_experiment_has_a_place_with_rows() {
 #[test]
 fn the_machine_file_of_the_document_is_a_machine() {
     let comment = |line: &str| line.split("   //").next().unwrap_or_default().to_owned() + "\n";
-    let example = SIMULATOR.split("```jsonc\n").nth(1).unwrap().split("```").next().unwrap();
+    let example = MACHINES.split("```jsonc\n").nth(1).unwrap().split("```").next().unwrap();
     let plain: String = example.lines().map(comment).collect();
     let machine = SimMachine::described(&plain, "the document").unwrap();
     assert_eq!(machine.view(|s| s.topology.processors().len()), 8);
@@ -77,6 +101,6 @@ fn the_machine_file_of_the_document_is_a_machine() {
 fn machines_workloads_and_fits_are_those_of_the_program() {
     for (name, write) in CATALOGUES {
         let again = "cargo run --release -p millpond-golden --example figures";
-        assert_eq!(part(SIMULATOR, name), Some(write().as_str()), "{again} {name}");
+        assert_eq!(part(page_of(name).1, name), Some(write().as_str()), "{again} {name}");
     }
 }
