@@ -107,6 +107,35 @@ pub fn check(metadata: &Metadata) -> Vec<Breach> {
     breaches
 }
 
+/// A crate of the workspace by its place on the map.
+#[derive(Debug)]
+pub(crate) struct Room<'a> {
+    /// Its room.
+    pub room: &'a str,
+    /// The name of the crate.
+    pub package: &'a str,
+    /// Its directory under the root.
+    pub dir: &'a str,
+    /// The crates that its product depends on.
+    pub knows: Vec<&'a str>,
+}
+
+/// Every crate with its room.
+pub(crate) fn rooms<'a>(metadata: &'a Metadata) -> Vec<Room<'a>> {
+    let root = Path::new(&metadata.workspace_root);
+    let place = |package: &'a Package| {
+        let dir = Path::new(&package.manifest_path).parent()?;
+        let products = package.dependencies.iter().filter(|dependency| dependency.kind.is_none());
+        Some(Room {
+            room: room(root, dir)?,
+            package: &package.name,
+            dir: dir.strip_prefix(root).ok()?.to_str()?,
+            knows: products.map(|dependency| dependency.name.as_str()).collect(),
+        })
+    };
+    metadata.packages.iter().filter_map(place).collect()
+}
+
 /// The room in `dir`: `lib/model` is `model`, `rt/umem` is `umem`, all of `bin` is `bin`.
 fn room<'a>(root: &Path, dir: &'a Path) -> Option<&'a str> {
     let mut parts = dir.strip_prefix(root).ok()?.iter().map(|part| part.to_str().unwrap_or_default());
@@ -125,7 +154,7 @@ fn is_on_the_map(room: &str) -> bool {
 }
 
 /// Whether the room `from` may depend on the room `to`.
-fn may_know(from: &str, to: &str) -> bool {
+pub(crate) fn may_know(from: &str, to: &str) -> bool {
     if OUTSIDE.contains(&from) {
         return true;
     }

@@ -52,7 +52,7 @@ pub fn check(file: &SourceFile) -> Vec<Breach> {
 }
 
 /// What ships: rooms, commands, the binary, services and experiments; not their tests, examples and benches.
-fn is_product(path: &str) -> bool {
+pub(crate) fn is_product(path: &str) -> bool {
     let ships = ["lib/", "rt/", "lab/", "cmd/", "bin/", "svc/"].iter().any(|top| path.starts_with(top));
     let proves = ["/tests/", "/examples/", "/benches/"].iter().any(|dir| path.contains(dir))
         || path.ends_with("/tests.rs");

@@ -11,6 +11,7 @@
 //! * An **arrow** is a dependency of one room on another, of any kind: what a test uses it also knows.
 //! * A **habit** is a rule that one file keeps or breaks by itself.
 //! * A **breach** is an arrow or a line that should not be there.
+//! * The **baseline** has the number of known breaches of words, circles of imports and re-exports, for each file. It only shrinks.
 //!
 //! # How it works
 //!
@@ -18,6 +19,7 @@
 //!   cargo metadata ──▶ rooms and arrows ──▶ arrows::check ──┐
 //!                                                          ├──▶ breaches (none, or the test fails)
 //!   *.rs of the tree ──▶ Scan (code, literals, tests) ──▶ habits::check ──┤
+//!                    └──▶ circles, reexports, words ──▶ baseline::compare ──┤
 //!   *.md of the tree ──▶ links, anchors, paths ──────────▶ links::check ───┘
 //! ```
 //!
@@ -28,11 +30,16 @@
 //! A room that the map does not know is a breach: a new room is drawn on the map first.
 
 pub mod arrows;
+pub mod baseline;
+pub mod circles;
 pub mod habits;
 pub mod links;
 pub mod promises;
+mod prose;
+pub mod reexports;
 mod scan;
 mod tree;
+pub mod words;
 
 pub use scan::Scan;
 pub use tree::{House, ReadError, SourceFile};

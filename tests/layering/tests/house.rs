@@ -1,6 +1,8 @@
 //! The checks, on this very tree.
 
-use millpond_layering::{Breach, House, arrows, habits, links, promises};
+#![allow(clippy::print_stdout, reason = "warnings of a test")]
+
+use millpond_layering::{Breach, House, arrows, baseline, habits, links, promises, words};
 use std::path::Path;
 
 fn house() -> House {
@@ -50,4 +52,23 @@ fn every_link_of_a_page_leads_somewhere() {
     let made_up = "tests/layering/src/links.rs";
     let sources = house.files.iter().filter(|file| file.path != made_up);
     assert_none(&sources.flat_map(|file| links::check_source(file, &house.paths)).collect::<Vec<_>>());
+}
+
+#[test]
+fn known_breaches_of_words_circles_and_re_exports_only_get_fewer() {
+    let house = house();
+    let allowed =
+        baseline::read(Path::new(&house.metadata.workspace_root)).expect("the baseline can be read");
+    assert_none(&baseline::compare(&baseline::find(&house), &allowed));
+}
+
+#[test]
+fn long_sentences_of_pages_and_manuals_are_printed() {
+    let house = house();
+    assert!(house.pages.iter().any(|page| page.path == "README.md"), "no pages were read");
+    let long = words::long_sentences(&house);
+    for breach in &long {
+        println!("warning: {breach}");
+    }
+    println!("warning: {} sentences have more than {} words", long.len(), words::SENTENCE_WORDS_MAX);
 }
