@@ -81,10 +81,8 @@ impl LinuxMachine {
     }
 
     fn record_texts(&self, prefix: &str) -> Vec<(String, String)> {
-        let dir = self.os.root.state.join("records");
-        let names = self.os.root.names(&dir).unwrap_or_default();
-        let read =
-            |n: &String| Some((n.strip_prefix(prefix)?.to_owned(), self.os.root.read(&dir.join(n)).ok()??));
+        let names = self.os.record_names();
+        let read = |name: &String| Some((name.strip_prefix(prefix)?.to_owned(), self.os.record(name)?));
         names.iter().filter_map(read).collect()
     }
 

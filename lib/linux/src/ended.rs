@@ -40,14 +40,14 @@ impl LinuxMachine {
             })
             .collect();
         steps.extend(self.ended_controls());
-        let names = self.os.root.names(&self.os.record_file("")).unwrap_or_default();
+        let names = self.os.record_names();
         for name in names {
             let ended = match name.strip_prefix("member.").map(str::parse::<TaskId>) {
                 Some(Ok(process)) => self.is_another(process),
                 _ => name.starts_with("bind.") && !bound.contains(&name),
             };
             if ended {
-                let before = self.os.root.read(&self.os.record_file(&name)).ok().flatten();
+                let before = self.os.record(&name);
                 steps.push(Step::new(LinuxKnob::Record(name).knob(), before, None));
             }
         }

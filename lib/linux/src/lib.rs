@@ -68,6 +68,7 @@ mod processors;
 mod procfs;
 mod ptrace;
 mod readiness;
+mod records;
 mod root;
 mod sets;
 mod settings;

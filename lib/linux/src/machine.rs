@@ -352,7 +352,7 @@ impl Knobs for LinuxMachine {
         steps.extend(self.settle_masks());
         steps.extend(self.settle_controls()?);
         steps.extend(self.damaged_record());
-        Ok(steps)
+        self.os.check_records().map(|()| steps)
     }
 
     fn ended(&self) -> Vec<Step> {
@@ -368,7 +368,10 @@ impl Knobs for LinuxMachine {
         let told = &mut self.told.borrow_mut();
         let seen =
             self.glance.of_view(|v| notices::is_published(&self.os, v.recorded.as_ref(), &online, told));
-        seen.unwrap_or_else(|| notices::is_published(&self.os, self.recorded().as_ref(), &online, told))
+        let of = |state: Option<millpond_model::pools::PoolsState>| {
+            notices::is_published(&self.os, state.as_ref(), &online, told)
+        };
+        seen.unwrap_or_else(|| self.recorded().is_ok_and(of))
     }
 
     fn glance(&self) -> Option<Box<dyn Guard>> {

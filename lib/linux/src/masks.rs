@@ -32,7 +32,7 @@ impl LinuxMachine {
     /// Whether a mask of one processor is a binding of ours.
     pub(crate) fn is_ours(&self, task: TaskId) -> bool {
         if self.forgets_masks() {
-            return self.os.record_file(&bind_record(task)).exists();
+            return self.os.has_record(&bind_record(task));
         }
         self.journal.baseline(&LinuxKnob::Affinity(task).knob()).is_some()
     }
@@ -43,7 +43,7 @@ impl LinuxMachine {
         let is_seen = to.is_empty() || (to.len() == 1 && !self.forgets_masks());
         let after = (!is_seen).then(|| to.to_string());
         let name = bind_record(task);
-        let before = self.os.root.read(&self.os.record_file(&name)).ok().flatten();
+        let before = self.os.record(&name);
         if before == after {
             return Vec::new();
         }
@@ -52,15 +52,14 @@ impl LinuxMachine {
 
     /// What a thread is bound to by us, as far as that is kept beside its mask.
     pub(crate) fn bound_to(&self, task: TaskId) -> Option<CpuSet> {
-        let text = self.os.root.read(&self.os.record_file(&bind_record(task))).ok()??;
-        text.parse().ok()
+        self.os.record(&bind_record(task))?.parse().ok()
     }
 
     /// The lists of several processors that we bound threads to. New threads and children of these have the same masks.
     pub(crate) fn bound_lists(&self) -> BTreeSet<CpuSet> {
-        let names = self.os.root.names(&self.os.record_file("")).unwrap_or_default();
+        let names = self.os.record_names();
         let records = names.iter().filter(|name| name.starts_with("bind."));
-        let read = |name: &String| self.os.root.read(&self.os.record_file(name)).ok()??.parse().ok();
+        let read = |name: &String| self.os.record(name)?.parse().ok();
         records.filter_map(read).filter(|list: &CpuSet| list.len() > 1).collect()
     }
 

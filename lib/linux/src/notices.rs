@@ -6,6 +6,7 @@
 
 use crate::files::{Replacing, replace_file};
 use crate::pools::recorded;
+use crate::words::reason;
 use crate::{Os, Root, is_gone};
 use millpond_model::pools::{PoolNode, PoolNotice, PoolSize, PoolsState, PsetNode, notice_file};
 use millpond_model::{CpuSet, PsetId};
@@ -21,7 +22,12 @@ const DIR: &str = "pools";
 /// Makes the files what they should be. Gives what could not be done, in words.
 pub(crate) fn publish(os: &Os) -> Vec<String> {
     let dir = os.root.state.join(DIR);
-    let state = recorded(os);
+    let state = match recorded(os) {
+        Ok(state) => state,
+        Err(refusal) => {
+            return vec![format!("members of pools are not told of their size: {}", refusal.reason)];
+        }
+    };
     let Ok(is) = os.root.names(&dir) else { return Vec::new() };
     if state.is_none() && is.is_empty() {
         // A writer may have been killed before its last step.
@@ -74,12 +80,6 @@ pub(crate) fn is_published(os: &Os, state: Option<&PoolsState>, online: &CpuSet,
         && seen.1.iter().all(|(name, to)| untold(&os.root, &dir, name, to).is_none());
     told.0 = says.then_some(seen);
     says
-}
-
-/// The words of an error without its number.
-fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split_once(" (os error ").map_or(text.as_str(), |(words, _)| words).to_owned()
 }
 
 /// What is to be told of each pool, by its name; serials are those of a pool that was never told of.

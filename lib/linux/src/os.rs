@@ -45,6 +45,8 @@ pub struct Os {
     width: u32,
     /// The process of a thread, by its number and its start.
     pub(crate) processes: RefCell<BTreeMap<(u32, u64), u32>>,
+    /// Why a record could not be read.
+    pub(crate) unread: RefCell<Option<String>>,
 }
 
 impl Os {
@@ -59,7 +61,8 @@ impl Os {
         let kernel = release.as_deref().and_then(parse_release).unwrap_or((0, 0));
         let systemd = crate::systemd::detect(&root, &hierarchy);
         let cpu = CpuTree::find(&root);
-        Os { cpu, root, hierarchy, kernel, systemd, possible, width, processes: RefCell::default() }
+        let (processes, unread) = Default::default();
+        Os { cpu, root, hierarchy, kernel, systemd, possible, width, processes, unread }
     }
 
     /// The processors that the kernel could have: the same from boot to boot.
@@ -322,12 +325,6 @@ impl Os {
         let path = self.root.sys.join("devices/system/cpu").join(name);
         let text = self.root.read_value(&path).map_err(knob_error)?.unwrap_or_default();
         text.parse().map_err(|e| KnobError::Refused(format!("{name}: {e}")))
-    }
-
-    /// The file of a record in the state directory.
-    #[must_use]
-    pub fn record_file(&self, name: &str) -> PathBuf {
-        self.root.state.join("records").join(name)
     }
 
     /// Whether a task is the one that was meant.

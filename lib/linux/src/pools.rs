@@ -20,19 +20,24 @@ use std::collections::{BTreeMap, BTreeSet};
 const RECORD: &str = "pools";
 
 /// The configuration as it was last committed; `None` while pools are disabled. A record that cannot be understood is none.
-pub(crate) fn recorded(os: &Os) -> Option<PoolsState> {
-    serde_json::from_str(&os.root.read(&os.record_file(RECORD)).ok()??).ok()
+///
+/// # Errors
+/// [`Refusal`] when it cannot be read.
+pub(crate) fn recorded(os: &Os) -> Result<Option<PoolsState>, Refusal> {
+    let text = os.record(RECORD);
+    os.check_records()?;
+    Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
 }
 
 impl LinuxMachine {
     /// The configuration as it was last committed, or as it was seen in this glance.
-    pub(crate) fn recorded(&self) -> Option<PoolsState> {
-        self.glance.of_view(|view| view.recorded.clone()).unwrap_or_else(|| recorded(&self.os))
+    pub(crate) fn recorded(&self) -> Result<Option<PoolsState>, Refusal> {
+        self.glance.of_view(|view| view.recorded.clone()).map_or_else(|| recorded(&self.os), Ok)
     }
 
     /// Whether sets may be changed by themselves.
     pub(crate) fn sets_are_free(&self) -> Result<(), Refusal> {
-        match recorded(&self.os) {
+        match recorded(&self.os)? {
             Some(_) => Err(Refusal::operation(Reason::PoolsEnabled)),
             None => Ok(()),
         }
@@ -41,14 +46,14 @@ impl LinuxMachine {
     /// The step that drops a record of the configuration that cannot be understood, as a disk that filled up or another program may leave one.
     /// Its sets stay, as sets without pools.
     pub(crate) fn damaged_record(&self) -> Option<Step> {
-        let is = self.os.root.read(&self.os.record_file(RECORD)).ok().flatten()?;
+        let is = self.os.record(RECORD)?;
         let is_damaged = serde_json::from_str::<PoolsState>(&is).is_err();
         is_damaged.then(|| Step::new(LinuxKnob::Record(RECORD.to_owned()).knob(), Some(is), None))
     }
 
     /// The step that replaces the record.
     fn record_step(&self, to: Option<&PoolsState>) -> Option<Step> {
-        let before = self.os.root.read(&self.os.record_file(RECORD)).ok().flatten();
+        let before = self.os.record(RECORD);
         // Every key is a string or a number, so that serialising cannot fail.
         let after = to.map(|state| serde_json::to_string(state).unwrap_or_default());
         (before != after).then(|| Step::new(LinuxKnob::Record(RECORD.to_owned()).knob(), before, after))
@@ -138,7 +143,7 @@ impl LinuxMachine {
 
 impl Pools for LinuxMachine {
     fn state(&self) -> Result<Option<PoolsState>, Refusal> {
-        let Some(mut state) = self.recorded() else { return Ok(None) };
+        let Some(mut state) = self.recorded()? else { return Ok(None) };
         let sets = self.view(RootTasks::Unlisted)?.sets();
         let owners = Self::owners(&sets);
         let set_of = |cpu| owners.get(&cpu).copied().unwrap_or(PsetId::DEFAULT);
@@ -161,7 +166,7 @@ impl Pools for LinuxMachine {
         let further: Vec<String> = to.iter().flat_map(|s| s.zones.keys().cloned()).collect();
         let view = View::read_with(&self.os, self.journal.as_ref(), root, &further)?;
         let live = view.sets();
-        if recorded(&self.os).is_none() && !live.is_empty() {
+        if recorded(&self.os)?.is_none() && !live.is_empty() {
             return Err(Refusal::operation(Reason::PsetsExist(live.into_keys().collect())));
         }
         let states = self.states_now()?;
@@ -204,7 +209,7 @@ impl Pools for LinuxMachine {
 
     fn prepare_join(&self, member: &Member, to: PoolId) -> Result<Change<()>, Refusal> {
         self.may_have_pools()?;
-        let Some(mut state) = recorded(&self.os) else {
+        let Some(mut state) = recorded(&self.os)? else {
             return Err(Refusal::operation(Reason::PoolsDisabled));
         };
         let Some(set) = state.sets().get(&to).copied() else {

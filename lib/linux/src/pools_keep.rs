@@ -13,7 +13,7 @@ use millpond_model::{PoolId, PsetId};
 
 impl LinuxMachine {
     fn pools_and_set(&self, of: PoolId) -> Result<(PoolsState, PsetId), Refusal> {
-        let Some(state) = recorded(&self.os) else {
+        let Some(state) = recorded(&self.os)? else {
             return Err(Refusal::operation(Reason::PoolsDisabled));
         };
         let set = state.sets().get(&of).copied();

@@ -33,7 +33,7 @@ fn record_knob(cpu: CpuId) -> LinuxKnob {
 impl LinuxMachine {
     fn record(&self, cpu: CpuId) -> Option<(String, Record)> {
         let LinuxKnob::Record(name) = record_knob(cpu) else { return None };
-        let text = self.os.root.read(&self.os.record_file(&name)).ok().flatten()?;
+        let text = self.os.record(&name)?;
         let record = serde_json::from_str(&text).ok()?;
         Some((text, record))
     }
@@ -48,7 +48,7 @@ impl LinuxMachine {
     fn known_states(&self) -> Result<Vec<(CpuId, State, Option<WallTime>)>, Refusal> {
         let (present, online) = (self.processor_list("present")?, self.online_now()?);
         // Few processors have a record. One list tells of which one need not ask.
-        let records = self.os.root.names(&self.os.root.state.join("records")).unwrap_or_default();
+        let records = self.os.record_names();
         let is_recorded = |cpu: CpuId| records.binary_search(&format!("{RECORD}{cpu}")).is_ok();
         let known = |cpu| {
             let on = online.contains(cpu);
@@ -58,7 +58,8 @@ impl LinuxMachine {
                 None => (cpu, if on { State::OnLine } else { State::OffLine }, None),
             }
         };
-        Ok(present.iter().map(known).collect())
+        let states = present.iter().map(known).collect();
+        self.os.check_records().map(|()| states)
     }
 
     /// The state of each processor, without its time.
@@ -86,8 +87,8 @@ impl LinuxMachine {
     /// The processors that device interrupts are kept away from: those that are no-intr, and those that we
     /// took off-line, so that their interrupts find back when they return.
     pub(crate) fn sheltered(&self) -> Result<CpuSet, Refusal> {
-        if !self.os.root.state.join("records").exists() {
-            return Ok(CpuSet::new());
+        if !self.os.has_record("") {
+            return self.os.check_records().map(|()| CpuSet::new());
         }
         let states = self.states_now()?;
         Ok(states.into_iter().filter(|(_, state)| !state.takes_interrupts()).map(|(cpu, _)| cpu).collect())

@@ -172,7 +172,7 @@ impl<'m> Steering<'m> {
     ) -> Result<(Vec<String>, Option<Step>), Refusal> {
         let record = LinuxKnob::Record(TOLD.to_owned());
         let os = &self.machine.os;
-        let before = os.root.read(&os.record_file(TOLD)).ok().flatten();
+        let before = os.record(TOLD);
         let mut told: BTreeSet<String> =
             before.iter().flat_map(|t| t.split_ascii_whitespace()).map(str::to_owned).collect();
         let is_first = self.machine.sheltered()?.is_empty();

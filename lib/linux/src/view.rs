@@ -148,7 +148,8 @@ impl View {
         root: RootTasks,
         zones: &[String],
     ) -> Result<View, Refusal> {
-        Self::try_read(os, journal, root, zones).map_err(|(what, error)| {
+        let recorded = crate::pools::recorded(os)?;
+        Self::try_read(os, journal, root, zones, recorded).map_err(|(what, error)| {
             let reason = match error {
                 KnobError::NotPermitted => Reason::NotPermitted,
                 other => Reason::Machine(format!("{what} cannot be read: {other}")),
@@ -162,9 +163,9 @@ impl View {
         journal: &dyn Journal,
         root: RootTasks,
         zones: &[String],
+        recorded: Option<PoolsState>,
     ) -> Result<View, (String, KnobError)> {
         let v1 = os.hierarchy.is_v1();
-        let recorded = crate::pools::recorded(os);
         let mut view = View {
             v1,
             overlap_kills: os.kernel < (7, 0),

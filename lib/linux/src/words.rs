@@ -7,6 +7,14 @@ use crate::knob::{ControlFile, CpusetFile, LinuxKnob, TaskId};
 use crate::{Os, names, shelter};
 use millpond_machine::{Knob, KnobError};
 use millpond_model::{CpuSet, PsetId};
+use std::io;
+
+/// The words of an error without its number.
+#[must_use]
+pub(crate) fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split_once(" (os error ").map_or(text.as_str(), |(words, _)| words).to_owned()
+}
 
 /// What the knob of a text in the journal is called.
 #[must_use]
@@ -161,6 +169,11 @@ pub(crate) fn processors(cpus: &CpuSet) -> String {
 mod tests {
     use super::*;
     use crate::Root;
+
+    #[test]
+    fn reasons_stand_without_their_numbers() {
+        assert_eq!(reason(&io::Error::from_raw_os_error(1)), "Operation not permitted");
+    }
 
     #[test]
     fn knobs_are_called_by_what_they_belong_to() {

@@ -100,7 +100,7 @@ impl<'m> Writer<'m> {
     /// Makes a prepared change, and whatever the machine needs after it to be settled.
     ///
     /// # Errors
-    /// The [`Refusal`] of the first step that failed, after everything was put back.
+    /// The [`Refusal`] of the first step that failed, after everything was put back. Its hint names what could not be.
     pub fn commit<T>(&self, change: Change<T>) -> Result<Committed<T>, Refusal> {
         let journal = self.machine.journal();
         let mut notes = change.notes;
@@ -113,18 +113,18 @@ impl<'m> Writer<'m> {
             Ok(()) => {
                 journal.moment("applied");
                 if let Err(error) = journal.commit() {
-                    self.put_back(&applied);
+                    let refusal = self.put_back(&applied, cannot_journal(error));
                     // Ending needs no space, so this can succeed where the commit did not; if it does not
                     // either, the next writer finds everything as it was before.
                     let _ = journal.abort();
-                    return Err(cannot_journal(error));
+                    return Err(refusal);
                 }
                 journal.moment("committed");
                 notes.extend(self.machine.publish());
                 Ok(Committed { outcome: change.outcome, notes, steps: applied.len() })
             }
             Err(refusal) => {
-                self.put_back(&applied);
+                let refusal = self.put_back(&applied, refusal);
                 journal.moment("undone");
                 journal.abort().map_err(cannot_journal)?;
                 Err(refusal)
@@ -194,11 +194,15 @@ impl<'m> Writer<'m> {
         }
     }
 
-    fn put_back(&self, applied: &[Step]) {
+    /// Undoes steps, the newest first, and gives the refusal of the whole. What could not be undone is in its hint.
+    fn put_back(&self, applied: &[Step], refusal: Refusal) -> Refusal {
         self.machine.undoing();
-        for step in applied.iter().rev() {
-            put_back_one(self.machine, step);
-        }
+        let stays = |step: &Step| match put_back_one(self.machine, step) {
+            Finding::Refused(why) => Some(format!("{}: {why}", self.machine.called(&step.knob))),
+            _ => None,
+        };
+        let left: Vec<String> = applied.iter().rev().filter_map(stays).collect();
+        if left.is_empty() { refusal } else { refusal.hint(format!("not put back: {}", left.join("; "))) }
     }
 }
 
@@ -221,8 +225,10 @@ pub fn is_at_rest(machine: &dyn Machine) -> Result<bool, Refusal> {
 
 fn cannot_journal(error: JournalError) -> Refusal {
     match error {
-        JournalError::Unwritable(why) => Refusal::operation(Reason::Journal(why))
+        JournalError::NoSpace(why) => Refusal::operation(Reason::Journal(why))
             .hint("nothing was changed; free some space and try again"),
+        JournalError::Unwritable(why) => Refusal::operation(Reason::Journal(why))
+            .hint("nothing was changed; check the file system of the state directory"),
         JournalError::Damaged(why) => {
             Refusal::operation(Reason::Machine(format!("the journal cannot be read: {why}")))
                 .hint("nothing was changed; millpond doctor --repair keeps what can be understood of it")

@@ -29,6 +29,9 @@ pub enum JournalError {
     /// It cannot be read or written now.
     #[error("{0}")]
     Unwritable(String),
+    /// There is no space for it.
+    #[error("{0}")]
+    NoSpace(String),
     /// What is in it is no journal.
     #[error("{0}")]
     Damaged(String),

@@ -182,7 +182,7 @@ impl Knobs for Stage {
 impl StageJournal {
     fn space(&self) -> Result<(), JournalError> {
         if self.mischief.full.get() {
-            Err(JournalError::Unwritable("journal: No space left on device".into()))
+            Err(JournalError::NoSpace("journal: No space left on device".into()))
         } else {
             Ok(())
         }

@@ -2,11 +2,10 @@
 //!
 //! The kernel knows weights and quotas, and not whose shares they are and what the group beside has. A record of another boot is void.
 
+use crate::LinuxMachine;
 use crate::knob::{LinuxKnob, TaskId};
-use crate::os::knob_error;
 use crate::zones::classify;
-use crate::{LinuxMachine, Os};
-use millpond_machine::{Knobs, Refusal, Step, Subject};
+use millpond_machine::{Knobs, Refusal, Step};
 use millpond_model::{ControlHolder, CpuCap, Shares};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -44,10 +43,6 @@ struct Record {
     groups: BTreeMap<String, Held>,
 }
 
-fn text(os: &Os) -> Option<String> {
-    os.root.read(&os.record_file(RECORD)).ok().flatten()
-}
-
 fn parse(text: &str, boot: &str) -> BTreeMap<String, Held> {
     let record: Record = serde_json::from_str(text).unwrap_or_default();
     let is_path = |path: &str| path.starts_with('/') && !path.split('/').any(|part| part == "..");
@@ -82,15 +77,14 @@ pub(crate) fn renamed(
 impl LinuxMachine {
     /// What was set, by the groups' paths.
     pub(crate) fn recorded_controls(&self) -> BTreeMap<String, Held> {
-        text(&self.os).map(|text| parse(&text, &self.boot_id())).unwrap_or_default()
+        self.os.record(RECORD).map(|text| parse(&text, &self.boot_id())).unwrap_or_default()
     }
 
     /// The step that records what is set; `None` where that is what the record says.
     pub(crate) fn record_controls(&self, groups: BTreeMap<String, Held>) -> Result<Option<Step>, Refusal> {
         let knob = LinuxKnob::Record(RECORD.to_owned()).knob();
-        let before = self.os.root.read(&self.os.record_file(RECORD)).map_err(knob_error);
-        let before =
-            before.map_err(|e| e.into_refusal(Subject::Operation, "the record of shares and caps"))?;
+        let before = self.os.record(RECORD);
+        self.os.check_records()?;
         let record = Record { boot: self.boot_id(), groups };
         let after = (!record.groups.is_empty()).then(|| serde_json::to_string(&record).unwrap_or_default());
         Ok((before != after).then(|| Step::new(knob, before, after)))

@@ -4,6 +4,7 @@ use super::elf::{self, CORE, Elf, LOAD, NOTE, NoElf, Segment, number};
 use super::symbols::Symbols;
 use super::{Arch, FLOATING, GENERAL, TLS, VECTORS};
 use crate::files::open_plain;
+use crate::words::reason;
 use millpond_machine::facets::{Image, Mapping, StoppedThread, Symbol};
 use millpond_machine::{Absent, Refusal};
 use millpond_model::{Nanos, printable};
@@ -52,10 +53,10 @@ impl Core {
         const NAMES: &str =
             "a process is named by its number, a core by its file; coredumpctl dump, or gcore, writes one";
         let file = open_plain(path, u64::MAX).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Absent::with_help(words(&error), NAMES),
-            _ => Absent::because(words(&error)),
+            io::ErrorKind::NotFound => Absent::with_help(reason(&error), NAMES),
+            _ => Absent::because(reason(&error)),
         })?;
-        let metadata = file.metadata().map_err(|error| Absent::because(words(&error)))?;
+        let metadata = file.metadata().map_err(|error| Absent::because(reason(&error)))?;
         let elf = Elf::read(&file).map_err(|why| {
             if why == NoElf::Magic {
                 Absent::with_help(why.to_string(), NAMES)
@@ -135,11 +136,6 @@ impl Core {
         let open = || open_plain(Path::new(path), u64::MAX).ok().map(Rc::new);
         others.entry(path.to_owned()).or_insert_with(open).clone()
     }
-}
-
-fn words(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split_once(" (os error").map_or(text.as_str(), |(words, _)| words).to_owned()
 }
 
 impl Image for Core {

@@ -49,8 +49,7 @@ fn record_knob(owner: Pid) -> LinuxKnob {
 
 impl LinuxMachine {
     fn place_text(&self, owner: Pid) -> Option<String> {
-        let file = self.os.record_file(&format!("{RECORD}{owner}"));
-        self.os.root.read(&file).ok().flatten()
+        self.os.record(&format!("{RECORD}{owner}"))
     }
 
     fn place_record(&self, owner: Pid) -> Option<Record> {
@@ -134,17 +133,14 @@ impl LatencyProbe for LinuxMachine {
     }
 
     fn abandoned(&self) -> Result<Vec<Place>, Refusal> {
-        let dir = self.os.record_file("");
-        let names =
-            self.os.root.names(&dir).map_err(|error| {
-                Refusal::operation(Reason::Machine(format!("{}: {error}", dir.display())))
-            })?;
+        let names = self.os.record_names();
         let read = |name: &String| {
             let owner = Pid(name.strip_prefix(RECORD)?.parse().ok()?);
             let Record { start, cpu, set, sheltered, timerlat } = self.place_record(owner)?;
             let traced = timerlat.is_some();
             (!self.lives(owner, start)).then_some(Place { set, cpu, sheltered, traced, owner })
         };
-        Ok(names.iter().filter_map(read).collect())
+        let places = names.iter().filter_map(read).collect();
+        self.os.check_records().map(|()| places)
     }
 }

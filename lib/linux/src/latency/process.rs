@@ -3,6 +3,7 @@
 use super::child::{self, Orders, Timers};
 use super::shared::{MOVED, Mapped, NO_CLASS, NO_LOCK, NO_TIMER};
 use crate::LinuxMachine;
+use crate::words::reason;
 use millpond_machine::facets::ProbePlan;
 use millpond_machine::{Absent, Machine, Reason, Refusal};
 use millpond_model::{CpuId, Nanos, Pid};
@@ -96,11 +97,11 @@ impl<'m> Process<'m> {
         match ended >> 32 {
             0 => {}
             NO_LOCK => {
-                return Err(refused(format!("its memory cannot be locked: {}", text(&error)))
+                return Err(refused(format!("its memory cannot be locked: {}", reason(&error)))
                     .hint("this needs CAP_IPC_LOCK, or a larger limit of locked memory (ulimit -l)"));
             }
             NO_CLASS => {
-                return Err(refused(format!("it may not enter the real-time class: {}", text(&error)))
+                return Err(refused(format!("it may not enter the real-time class: {}", reason(&error)))
                     .hint("this needs CAP_SYS_NICE, or a limit of real-time priority (ulimit -r)"));
             }
             MOVED => return Err(self.lost("it was moved to another processor")),
@@ -108,7 +109,7 @@ impl<'m> Process<'m> {
                 let why = format!(
                     "timerlat lets it not wait for timers of processor {}: {}",
                     self.cpu,
-                    text(&error)
+                    reason(&error)
                 );
                 return Err(refused(why).hint("end whoever else uses timerlat, as rtla does"));
             }
@@ -141,26 +142,10 @@ impl<'m> Process<'m> {
     }
 }
 
-/// The system's reason without its number.
-fn text(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
-}
-
 impl Drop for Process<'_> {
     fn drop(&mut self) {
         // One that ended already is waited for all the same.
         let _ = kill_process(self.child, Signal::KILL);
         while let Err(rustix::io::Errno::INTR) = waitpid(Some(self.child), WaitOptions::empty()) {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reasons_stand_without_their_numbers() {
-        assert_eq!(text(&io::Error::from_raw_os_error(1)), "Operation not permitted");
     }
 }

@@ -86,7 +86,7 @@ impl<'m> Faulty<'m> {
         }
         match self.fault {
             Fault::DiskFull(at) if self.strikes(&self.counts.journal_writes, at) => {
-                Err(JournalError::Unwritable("no space left".into()))
+                Err(JournalError::NoSpace("no space left".into()))
             }
             _ => Ok(()),
         }

@@ -240,7 +240,13 @@ impl FileJournal {
     }
 
     fn error(&self, error: &io::Error) -> JournalError {
-        JournalError::Unwritable(format!("{}: {}", self.path.display(), reason(error)))
+        let why = format!("{}: {}", self.path.display(), reason(error));
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+                JournalError::NoSpace(why)
+            }
+            _ => JournalError::Unwritable(why),
+        }
     }
 }
 

@@ -1,0 +1,59 @@
+//! Records: small files of the state directory with what the kernel does not keep.
+//!
+//! A record that cannot be read is not one that is absent: the interrupts of a no-intr CPU would return to it, and sets could be made beside pools.
+//! A reader of a record that cannot be read gets none, and the error is kept. [`Os::check_records`] gives the error: every listing and every
+//! change asks it before it ends.
+
+use crate::Os;
+use crate::words::reason;
+use millpond_machine::{Reason, Refusal};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+impl Os {
+    /// The file of a record in the state directory.
+    #[must_use]
+    pub fn record_file(&self, name: &str) -> PathBuf {
+        self.root.state.join("records").join(name)
+    }
+
+    /// The text of a record; `None` when there is none, or when it cannot be read.
+    pub(crate) fn record(&self, name: &str) -> Option<String> {
+        let file = self.record_file(name);
+        self.keep_error(&file, self.root.read(&file))
+    }
+
+    /// The names of all records, sorted.
+    pub(crate) fn record_names(&self) -> Vec<String> {
+        let dir = self.record_file("");
+        self.keep_error(&dir, self.root.names(&dir))
+    }
+
+    /// Whether there is a record of that name. The empty name means the directory of records.
+    pub(crate) fn has_record(&self, name: &str) -> bool {
+        let file = self.record_file(name);
+        self.keep_error(&file, fs::exists(&file))
+    }
+
+    /// Fails when a record could not be read since this was asked last.
+    ///
+    /// # Errors
+    /// [`Refusal`] with the file and the reason of the first failure.
+    pub(crate) fn check_records(&self) -> Result<(), Refusal> {
+        match self.unread.take() {
+            Some(why) => {
+                Err(Refusal::operation(Reason::Machine(why)).hint("check that file and its file system"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn keep_error<T: Default>(&self, path: &Path, result: io::Result<T>) -> T {
+        result.unwrap_or_else(|error| {
+            let why = || format!("{} cannot be read: {}", path.display(), reason(&error));
+            self.unread.borrow_mut().get_or_insert_with(why);
+            T::default()
+        })
+    }
+}
