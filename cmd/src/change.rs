@@ -1,10 +1,10 @@
 //! Changes, from the prepared steps to the report: tried one after the other, told as text or as JSON, or
 //! only shown.
 
-use crate::args::Common;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
 use crate::pools;
+use millpond_cli::Common;
 use millpond_machine::{Baseline, Change, Machine, Refusal, Step, Subject, Writer};
 use serde::Serialize;
 use serde_json::{Value, json};

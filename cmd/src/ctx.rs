@@ -1,7 +1,8 @@
 //! What a command has to work with: where it writes, and how it comes to its machine.
 
-use crate::args::Common;
+use crate::command::Command;
 use crate::failure::{Complaint, Failure};
+use millpond_cli::{Common, Spec};
 use millpond_model::printable;
 use millpond_session::{NO_FILE, OpenError, OpenOptions, Output, Session, messages_are_seen};
 use serde::Serialize;
@@ -16,25 +17,13 @@ pub struct Ctx<'a> {
     /// Standard error: everything else.
     pub err: Output<'a>,
     given: Option<&'a Session>,
-    services: &'static [Service],
+    commands: &'static [Command],
+    services: &'static [Spec],
     /// Machines that were opened for this command, and are kept at its end.
     opened: Vec<Rc<Session>>,
     pub(crate) prog: String,
     /// Whether somebody sees messages while they are waited for, and waiting takes time: a terminal, and no simulated machine.
     pub(crate) shows_progress: bool,
-}
-
-/// A service that belongs to the program and is no command: help shows its manual beside theirs.
-#[derive(Debug, Clone, Copy)]
-pub struct Service {
-    /// What it is called.
-    pub name: &'static str,
-    /// What it does, in one line.
-    pub summary: &'static str,
-    /// Its forms, without the name in front.
-    pub usage: &'static [&'static str],
-    /// The source of its module, whose head is its manual.
-    pub source: &'static str,
 }
 
 /// A machine that is open: one that was there, or one that was opened for this command.
@@ -64,6 +53,7 @@ impl<'a> Ctx<'a> {
             out,
             err,
             given: None,
+            commands: &[],
             services: &[],
             opened: Vec::new(),
             prog: "millpond".into(),
@@ -80,19 +70,31 @@ impl<'a> Ctx<'a> {
 
     /// The same beside services whose manuals help shows, too.
     #[must_use]
-    pub fn with_services(mut self, services: &'static [Service]) -> Self {
+    pub fn with_services(mut self, services: &'static [Spec]) -> Self {
         self.services = services;
         self
     }
 
+    /// The commands that there are, for those that look others up.
+    pub(crate) fn use_commands(&mut self, commands: &'static [Command]) {
+        self.commands = commands;
+    }
+
+    /// The commands that there are.
+    pub(crate) fn commands(&self) -> &'static [Command] {
+        self.commands
+    }
+
     /// Services whose manuals help shows.
-    pub(crate) fn services(&self) -> &'static [Service] {
+    pub(crate) fn services(&self) -> &'static [Spec] {
         self.services
     }
 
     /// For a command within this one, on a machine that is open: it writes where this one does.
     pub fn within<'b>(&'b mut self, session: &'b Session) -> Ctx<'b> {
-        Ctx::new(self.out.lend(), self.err.lend()).with_session(session)
+        let mut inner = Ctx::new(self.out.lend(), self.err.lend()).with_session(session);
+        (inner.commands, inner.services) = (self.commands, self.services);
+        inner
     }
 
     /// The machine that a shell or a test keeps, if there is one.

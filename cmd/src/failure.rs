@@ -1,5 +1,6 @@
 //! How a command ends, and in which words it refuses.
 
+use millpond_cli::Misuse;
 use millpond_machine::{Absent, Reason, Refusal, Subject};
 use serde::Serialize;
 use std::fmt;
@@ -28,6 +29,8 @@ impl Exit {
 pub enum Failure {
     /// The options make no sense together; the usage is shown.
     Usage(String),
+    /// There is no such option; and the one that was probably meant.
+    Mistyped(String, String),
     /// An operand makes no sense.
     Operand(String),
     /// The same in the words of Solaris, and where it is wrong.
@@ -127,10 +130,21 @@ impl Failure {
     #[must_use]
     pub fn exit(&self) -> Exit {
         match self {
-            Failure::Usage(_) | Failure::Operand(_) | Failure::Mistake(..) | Failure::Misuse(..) => {
-                Exit::USAGE
-            }
+            Failure::Usage(_)
+            | Failure::Mistyped(..)
+            | Failure::Operand(_)
+            | Failure::Mistake(..)
+            | Failure::Misuse(..) => Exit::USAGE,
             Failure::Refused(_) | Failure::Said(..) => Exit::REFUSED,
+        }
+    }
+}
+
+impl From<Misuse> for Failure {
+    fn from(misuse: Misuse) -> Self {
+        match misuse.meant {
+            Some(meant) => Failure::Mistyped(misuse.what, meant),
+            None => Failure::Usage(misuse.what),
         }
     }
 }

@@ -2,12 +2,10 @@
 
 use crate::ctx::Ctx;
 use crate::failure::Failure;
+use millpond_cli::units;
 use millpond_machine::Clock;
 use millpond_model::Nanos;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// The longest interval: what is longer was not meant as one.
-const INTERVAL_S_MAX: f64 = 1e9;
 
 /// Solaris reports until it is interrupted where the count is 0, or not at all, by command; here it is refused by all.
 const COUNT_OF_NONE: &str = "a count is at least 1; without one reports go on until you interrupt them";
@@ -96,18 +94,9 @@ impl Repetition {
     }
 }
 
-/// Seconds, with a fraction if need be: `5`, `0.25`.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "checked to be positive and small"
-)]
+/// Seconds, with a fraction if need be, or a time with a unit: `5`, `0.25`, `500ms`.
 pub fn seconds(text: &str) -> Result<Nanos, Failure> {
-    let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-    let value: Option<f64> = if plain { text.parse().ok() } else { None };
-    let nanos = value.filter(|v| *v <= INTERVAL_S_MAX).map(|v| Nanos((v * 1e9).round() as u64));
-    nanos
-        .filter(|n| *n > Nanos(0))
+    units::seconds(text)
         .ok_or_else(|| Failure::Operand(format!("`{text}` is not an interval (seconds, more than 0)")))
 }
 

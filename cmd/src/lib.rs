@@ -2,15 +2,14 @@
 //!
 //! # Nouns
 //!
-//! A [`Command`] has a name, one line about itself, its usage, the option letters that it takes, and a
-//! function. Each has a folder, and the head of the folder's module is its manual: what you read in the source
-//! is what `psrset --help` prints. An *applet* is a command that can be called by its own name, as on Solaris;
-//! the others are words behind `millpond`.
+//! A [`Command`] is a description (`millpond_cli::Spec`: name, options, forms, examples, manual) and a function.
+//! Each has a folder. The head of the folder's module is the text of its manual. An *applet* is a command that can be
+//! called by its own name, as on Solaris; the others are words behind `millpond`.
 //!
 //! # How a command runs
 //!
 //! ```text
-//!   words ──args::parse──▶ Parsed ──▶ command.run(&Parsed, &mut Ctx) ──▶ Exit, or a Failure that ends it
+//!   words ──cli::parse──▶ Parsed ──▶ command.run(&Parsed, &mut Ctx) ──▶ Exit, or a Failure that ends it
 //!                                        │ ctx.reading(..) or ctx.changing(..) opens the machine
 //!                                        │ change::Changer: prepare, commit (or show the steps), report
 //! ```
@@ -22,17 +21,18 @@
 //! # Adding a command
 //!
 //! Make a folder with a `mod.rs` whose head is the manual, a `run` function, and a `COMMAND`; add it to
-//! [`COMMANDS`]; write its transcript under `tests/golden/transcripts` first.
+//! [`COMMANDS`] in `table.rs`; write its transcript under `tests/golden/transcripts` first. Help, manual page, completions
+//! and the installed names come from the description.
 //!
 //! What this room does not do: it knows no kind of machine, opens no file, and prints only through [`Ctx`].
 
-mod args;
 mod bindings;
 mod caps;
 mod capture;
 mod change;
 mod command;
 mod compare;
+mod complete;
 mod counting;
 mod cpustat;
 mod cputrack;
@@ -76,10 +76,20 @@ mod replay;
 mod sim;
 mod stamp;
 mod start;
+mod table;
 mod umem;
 mod zonecfg;
 mod zones;
 
-pub use command::{COMMANDS, Command, run};
-pub use ctx::{Ctx, Service};
+pub use command::Command;
+pub use ctx::Ctx;
 pub use failure::Exit;
+pub use table::COMMANDS;
+
+use std::ffi::OsString;
+
+/// Runs the command that the words ask for; see [`command::run`].
+pub fn run(words: &[OsString], ctx: &mut Ctx<'_>) -> Exit {
+    ctx.use_commands(COMMANDS);
+    command::run(words, ctx)
+}

@@ -1,9 +1,9 @@
 //! What `pginfo` and `pgstat` have in common: the groups of a machine, and which of them are meant.
 
-use crate::args::Parsed;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use crate::operands;
+use millpond_cli::Parsed;
 use millpond_formats::CpuOperand;
 use millpond_formats::pg::{PgRange, parse_pgs};
 use millpond_machine::Machine;

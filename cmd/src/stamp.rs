@@ -1,8 +1,8 @@
 //! The line before each report that `-T u` or `-T d` asks for.
 
-use crate::args::Parsed;
 use crate::failure::Failure;
 use jiff::tz::TimeZone;
+use millpond_cli::Parsed;
 use millpond_formats::mpstat::{stamp_date, stamp_seconds};
 use millpond_model::WallTime;
 

@@ -1,27 +1,20 @@
 //! The program: it hands its words to the command or the service that they ask for, and ends with that one's status.
 
-use millpond_cmd::{Ctx, Service, run};
+use millpond_cli::Spec;
+use millpond_cmd::{Ctx, run};
 use millpond_session::{Output, refuse_writes_past_the_limit};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 
 /// The service that resizes sets.
-const POOLD: &str = "poold";
+const POOLD: Spec = millpond_poold::SPEC;
 
-const SERVICES: &[Service] = &[Service {
-    name: POOLD,
-    summary: millpond_poold::SUMMARY,
-    usage: millpond_poold::USAGE,
-    source: millpond_poold::MANUAL,
-}];
+const SERVICES: &[Spec] = &[POOLD];
 
 fn main() -> ExitCode {
     refuse_writes_past_the_limit();
-    let mut words: Vec<OsString> = std::env::args_os().collect();
-    if of_service(&words).is_some_and(millpond_poold::asks_for_manual) {
-        words = ["millpond", "help", POOLD].map(OsString::from).to_vec();
-    }
+    let words: Vec<OsString> = std::env::args_os().collect();
     if let Some(rest) = of_service(&words) {
         let (mut out, mut err) = (Output::stdout(), Output::stderr_of_service());
         let status = millpond_poold::run(rest, &mut out, &mut err);
@@ -35,9 +28,9 @@ fn main() -> ExitCode {
 /// The words for the service, where it is asked for: by the name of the program, or by the first word.
 fn of_service(words: &[OsString]) -> Option<&[OsString]> {
     let (program, rest) = words.split_first()?;
-    if Path::new(program).file_name() == Some(OsStr::new(POOLD)) {
+    if Path::new(program).file_name() == Some(OsStr::new(POOLD.name)) {
         return Some(rest);
     }
     let (first, rest) = rest.split_first()?;
-    (first == POOLD).then_some(rest)
+    (first == POOLD.name).then_some(rest)
 }

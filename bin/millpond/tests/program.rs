@@ -17,20 +17,21 @@ use std::process::Command;
 #[test]
 fn the_service_has_a_manual_like_the_commands() {
     let overview = out(&run(["help"]));
-    assert!(overview.contains("\n  poold       resize the processor sets of pools\n"), "{overview}");
-    assert!(overview.contains(", poold.\n"), "{overview}");
+    assert!(overview.contains("\n  poold    resize the processor sets of pools\n"), "{overview}");
+    assert!(overview.contains(", poold\n"), "{overview}");
     let manual = out(&run(["help", "poold"]));
     assert!(
         manual.starts_with("poold: resize the processor sets of pools\n\nusage: poold [-l level] [--policy "),
         "{manual}"
     );
-    assert!(manual.contains("\nOPTIONS\n") && manual.contains("\nSTATUS\n"), "{manual}");
+    assert!(manual.contains("\nOPTIONS\n") && manual.contains("\nEXIT STATUS\n"), "{manual}");
     let long =
         ["-l level", "--policy", "--interval", "--record", "--for", "--dry-run", "--machine", "--root"];
     for option in long {
         assert!(manual.contains(&format!("\n    {option} ")), "{option} is not in the manual");
     }
-    assert_eq!(out(&run(["poold", "--help"])), manual);
+    let short = out(&run(["poold", "--help"]));
+    assert!(short.contains("\noptions:\n    -l level") && short.ends_with("or man poold.\n"), "{short}");
     assert!(out(&run(["poold", "--version"])).starts_with("poold "));
     let wrong = run(["poold", "--policy", "chance"]);
     assert_eq!(wrong.status.code(), Some(2));
@@ -62,7 +63,15 @@ fn words_that_pick_nothing_are_refused() {
     );
     let wrong = run(["psrsett"]);
     assert_eq!(wrong.status.code(), Some(2));
-    assert_eq!(err(&wrong), "millpond: there is no command `psrsett`\nhint: millpond help lists them\n");
+    assert_eq!(
+        err(&wrong),
+        "millpond: there is no command `psrsett`\nhint: did you mean psrset? millpond help lists all commands\n"
+    );
+    let far = run(["frobnicate"]);
+    assert_eq!(err(&far), "millpond: there is no command `frobnicate`\nhint: millpond help lists them\n");
+    let option = run(["psrset", "--keep-other"]);
+    assert_eq!(option.status.code(), Some(2));
+    assert_eq!(err(&option), "psrset: there is no option --keep-other\nhint: did you mean --keep-others?\n");
 }
 
 #[test]
@@ -73,9 +82,11 @@ fn help_and_version_are_there_for_all() {
     let overview = out(&run(["help"]));
     assert!(overview.contains("\n  psrset ") && overview.contains("\n  doctor "), "{overview}");
     assert_eq!(out(&run(["--help"])), overview);
-    let manual = out(&run(["psrset", "--help"]));
-    assert!(manual.starts_with("psrset: ") && manual.contains("\nusage: psrset -c"), "{manual}");
-    assert_eq!(out(&run(["help", "psrset"])), manual);
+    let short = out(&run(["psrset", "--help"]));
+    assert!(short.starts_with("psrset: ") && short.contains("\nusage: psrset -c"), "{short}");
+    assert!(short.ends_with("\nThe manual: millpond help psrset, or man psrset.\n"), "{short}");
+    let manual = out(&run(["help", "psrset"]));
+    assert!(manual.starts_with("psrset: ") && manual.contains("\nEXIT STATUS\n"), "{manual}");
     assert_eq!(run(["help", "nothing"]).status.code(), Some(1));
 }
 

@@ -23,21 +23,25 @@
 //!
 //! 0, or 1 when the machine could not be written down, or 2 for what makes no sense.
 
-use crate::args::Parsed;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
+use millpond_cli::{Group, Parsed, Spec};
 use serde_json::json;
 use std::path::Path;
 
 pub(crate) const COMMAND: Command = Command {
-    name: "capture",
-    applet: false,
-    summary: "write down this machine, for --root",
-    usage: &["directory"],
-    letters: "",
-    longs: &[],
-    source: include_str!("mod.rs"),
+    spec: Spec {
+        name: "capture",
+        applet: false,
+        summary: "write down this machine, for --root",
+        section: 1,
+        group: Group::Simulate,
+        forms: &["directory"],
+        flags: &[],
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 

@@ -31,23 +31,28 @@
 //!
 //! 0, or 1 when a recording cannot be used, or 2 for what makes no sense.
 
-use crate::args::Parsed;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
+use millpond_cli::{Group, Parsed, Spec};
 use millpond_observe::recording::{Recording, beside, parse};
 use millpond_session::read_log;
 use serde_json::json;
 use std::path::Path;
 
 pub(crate) const COMMAND: Command = Command {
-    name: "compare",
-    applet: false,
-    summary: "lay two recordings of cpustat beside one another",
-    usage: &["recording recording"],
-    letters: "-",
-    longs: &[],
-    source: include_str!("mod.rs"),
+    spec: Spec {
+        name: "compare",
+        applet: false,
+        summary: "lay two recordings of cpustat beside one another",
+        section: 1,
+        group: Group::Watch,
+        forms: &["recording recording"],
+        flags: &[],
+        permutes: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 

@@ -64,11 +64,11 @@ mod places;
 mod report;
 mod watch;
 
-use crate::args::Parsed;
 use crate::command::Command;
 use crate::counting::{begin, cannot_count};
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet};
+use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_session::{create_output, stop_on_signal};
 use options::Options;
 use places::Places;
@@ -76,16 +76,21 @@ use report::Report;
 use watch::Watcher;
 
 pub(crate) const COMMAND: Command = Command {
-    name: "cpustat",
-    applet: true,
-    summary: "count events of the hardware on each processor",
-    usage: &[
+    spec: Spec {
+        name: "cpustat",
+        applet: true,
+        summary: "count events of the hardware on each processor",
+        section: 1,
+        group: Group::Watch,
+        forms: &[
         "-c spec [-c spec]... [-p period] [-T u|d] [-sntD] [--all] [--cpi] [--record file] [interval [count]]",
         "-h",
     ],
-    letters: "c:p:T:sntDh",
-    longs: &["all", "cpi", "record:"],
-    source: include_str!("mod.rs"),
+        flags: &[Flag::letter('c', "a set of events").value("spec", ValueKind::Text), Flag::letter('p', "with several sets: each cycle of them takes so long, and rests when all had their turn").value("seconds", ValueKind::Time), Flag::letter('T', "before each sample the time: in seconds since 1970, or as date shows it").value("u", ValueKind::Text), Flag::letter('s', "keep idle loops out of the counts of the kernel: nothing to do here, an idle processor stands still and counts nothing"), Flag::letter('n', "no head"), Flag::letter('t', "the register that counts cycles at a constant rate, too"), Flag::letter('D', "say which call failed"), Flag::letter('h', "what can be counted here"), Flag::long("all", "all on-line processors, whichever set they are in"), Flag::long("cpi", "cycles for each instruction, and at the end how they are distributed; without -c it counts these two"), Flag::long("record", "writes each line to a file as JSON: millpond compare shows two such files beside one another").value("file", ValueKind::File)],
+        in_shell: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 

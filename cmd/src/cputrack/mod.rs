@@ -61,12 +61,12 @@ mod lines;
 mod options;
 mod sums;
 
-use crate::args::Parsed;
 use crate::command::Command;
 use crate::counting::{begin, cannot_count};
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use lines::Lines;
+use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_machine::facets::{Happening, Tracked, Tracking};
 use millpond_machine::{Clock, Reason, Refusal, Subject};
 use millpond_model::Nanos;
@@ -75,13 +75,18 @@ use options::Options;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) const COMMAND: Command = Command {
-    name: "cputrack",
-    applet: true,
-    summary: "count events of the hardware in the threads of a program",
-    usage: &["[-T secs] [-N count] [-Defhnvt] [-o file] -c events [command [args] | -p pid]", "-h"],
-    letters: "T:N:Defhnvto:c:p:",
-    longs: &[],
-    source: include_str!("mod.rs"),
+    spec: Spec {
+        name: "cputrack",
+        applet: true,
+        summary: "count events of the hardware in the threads of a program",
+        section: 1,
+        group: Group::Watch,
+        forms: &["[-T secs] [-N count] [-Defhnvt] [-o file] -c events [command [args] | -p pid]", "-h"],
+        flags: &[Flag::letter('T', "between ticks, 1 unless given, with a fraction if need be; 0 for none: only what happens is told").value("seconds", ValueKind::Time), Flag::letter('N', "so many ticks, then the program goes on alone").value("count", ValueKind::Text), Flag::letter('D', "say which call failed"), Flag::letter('e', "follow the process when it becomes another program (exec)"), Flag::letter('f', "follow children, too; a column for the process"), Flag::letter('h', "what can be counted here"), Flag::letter('n', "no head"), Flag::letter('v', "threads as they begin and end to be counted: init_lwp, fini_lwp"), Flag::letter('t', "the time that each thread ran, too: in cycles on simulated machines, in nanoseconds on Linux"), Flag::letter('o', "write there").value("file", ValueKind::File), Flag::letter('c', "a set of events").value("spec", ValueKind::Text), Flag::letter('p', "follow this process").value("pid", ValueKind::Process)],
+        in_shell: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 

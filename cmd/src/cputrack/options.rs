@@ -1,8 +1,8 @@
 //! What `cputrack` is asked for: the rules of its options.
 
-use crate::args::Parsed;
 use crate::failure::Failure;
 use crate::interval::seconds;
+use millpond_cli::Parsed;
 use millpond_machine::facets::{Follow, Tracked};
 use millpond_model::{Nanos, Pid};
 use std::path::PathBuf;
@@ -92,11 +92,10 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args;
 
     fn options(text: &str) -> Result<Options, Failure> {
         let words: Vec<_> = text.split_whitespace().map(Into::into).collect();
-        Options::of(&args::parse(super::super::COMMAND.letters, super::super::COMMAND.longs, &words)?)
+        Options::of(&millpond_cli::parse(&super::super::COMMAND.spec, &words)?)
     }
 
     #[test]

@@ -41,23 +41,34 @@
 //!
 //! 0, or 1 when it could not be done or was interrupted, or 2 for what makes no sense.
 
-use crate::args::Parsed;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
+use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_experiments::demo::{self, Event, Options};
 use millpond_session::{own_program, stop_on_signal};
 use serde_json::json;
 use std::sync::atomic::Ordering;
 
 pub(crate) const COMMAND: Command = Command {
-    name: "demo",
-    applet: false,
-    summary: "show on this machine what processor sets are worth",
-    usage: &["[--seconds N] [--svg]"],
-    letters: "",
-    longs: &["seconds:", "svg"],
-    source: include_str!("mod.rs"),
+    spec: Spec {
+        name: "demo",
+        applet: false,
+        summary: "show on this machine what processor sets are worth",
+        section: 1,
+        group: Group::Experiments,
+        forms: &["[--seconds N] [--svg]"],
+        flags: &[
+            Flag::long(
+                "seconds",
+                "how long both jobs run together in each arm (8), and each phase of the end (at least 3)",
+            )
+            .value("n", ValueKind::Text),
+            Flag::long("svg", "draw the Mop/s of each job in each arm, in place of the text"),
+        ],
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 

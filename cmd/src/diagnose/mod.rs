@@ -101,25 +101,35 @@ mod gather;
 mod locks;
 mod words;
 
-use crate::args::Parsed;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use crate::quiet::time_operand;
 use gather::Whose;
+use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_model::{Nanos, Pid};
 
 /// How long it watches if no time is given.
 const USUAL: Nanos = Nanos::from_secs(5);
 
 pub(crate) const COMMAND: Command = Command {
-    name: "diagnose",
-    applet: false,
-    summary: "say what keeps a program or a pool from computing",
-    usage: &["[--for time] pid | pool", "[--for time] --pool pool"],
-    letters: "",
-    longs: &["for:", "pool:"],
-    source: include_str!("mod.rs"),
+    spec: Spec {
+        name: "diagnose",
+        applet: false,
+        summary: "say what keeps a program or a pool from computing",
+        section: 1,
+        group: Group::Diagnose,
+        forms: &["[--for time] pid | pool", "[--for time] --pool pool"],
+        flags: &[
+            Flag::long("for", "how long to watch: 10s, 500ms, 2m; seconds without a unit. 5s if not given")
+                .value("time", ValueKind::Time),
+            Flag::long("pool", "watch what is in this pool, by name or number")
+                .value("pool", ValueKind::Pool),
+        ],
+        in_shell: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 
@@ -153,11 +163,10 @@ fn whose(parsed: &Parsed) -> Result<Whose, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args;
 
     fn meant(text: &str) -> Result<Whose, Failure> {
         let words: Vec<_> = text.split_whitespace().map(Into::into).collect();
-        whose(&args::parse(COMMAND.letters, COMMAND.longs, &words)?)
+        whose(&millpond_cli::parse(&COMMAND.spec, &words)?)
     }
 
     #[test]

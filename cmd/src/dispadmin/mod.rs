@@ -49,11 +49,11 @@
 //!
 //! 0, or 1 for everything else, as on Solaris.
 
-use crate::args::Parsed;
 use crate::change::Changer;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure, facet, read};
+use millpond_cli::{Flag, Group, Misused, Parsed, Spec, ValueKind};
 use millpond_formats::dispadmin::{RES_DEFAULT, described, listing, parse_table, print_table};
 use millpond_machine::Dispatcher;
 use millpond_model::{CLASSES, Class, ClassTable, DispatchTables, printable};
@@ -62,13 +62,33 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 pub(crate) const COMMAND: Command = Command {
-    name: "dispadmin",
-    applet: true,
-    summary: "list scheduling classes, show and replace dispatch tables",
-    usage: &["-l", "-c class [class-specific options]", "-d [class]"],
-    letters: "lduc:gr:s:",
-    longs: &[],
-    source: include_str!("mod.rs"),
+    spec: Spec {
+        name: "dispadmin",
+        applet: true,
+        summary: "list scheduling classes, show and replace dispatch tables",
+        section: 8,
+        group: Group::Classes,
+        forms: &["-l", "-c class [class-specific options]", "-d [class]"],
+        flags: &[
+            Flag::letter('l', "list the classes; what makes them here is told on standard error"),
+            Flag::letter('d', "show, or set, the class in which everything starts from the next boot on"),
+            Flag::letter('u', "nothing: the machine itself keeps the default class"),
+            Flag::letter(
+                'c',
+                "show the table of CLASS; -r RES: in units of 1/RES second (without: 1000, milliseconds)",
+            )
+            .value("class", ValueKind::Class),
+            Flag::letter('g', "show the dispatch table of the class"),
+            Flag::letter('r', "with -g: show times in units of a second divided by this resolution")
+                .value("value", ValueKind::Text),
+            Flag::letter('s', "replace the dispatch table of the class by that of a file")
+                .value("value", ValueKind::Text),
+        ],
+        misused: Misused::SolarisRefusal,
+        in_shell: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 

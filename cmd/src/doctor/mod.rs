@@ -37,24 +37,32 @@
 //! 0 when everything is in order (an absent ability is), 1 when something is unfinished, broken or not as the
 //! sets want it, or could not be repaired; 2 for what makes no sense.
 
-use crate::args::Parsed;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, read};
 use crate::readiness::Readiness;
+use millpond_cli::{Flag, Group, Parsed, Spec};
 use millpond_machine::{Absent, Finding, Machine, PutBack, Repair, Writer};
 use millpond_model::{Pset, printable};
 use millpond_session::Session;
 use serde_json::{Value, json};
 
 pub(crate) const COMMAND: Command = Command {
-    name: "doctor",
-    applet: false,
-    summary: "say what the machine can do, and whether all is in order; repair it",
-    usage: &["[--repair]"],
-    letters: "",
-    longs: &["repair"],
-    source: include_str!("mod.rs"),
+    spec: Spec {
+        name: "doctor",
+        applet: false,
+        summary: "say what the machine can do, and whether all is in order; repair it",
+        section: 8,
+        group: Group::Diagnose,
+        forms: &["[--repair]"],
+        flags: &[Flag::long(
+            "repair",
+            "put back what was begun and not finished, and what a process that was killed had for itself, and bring the machine to what its sets want",
+        )],
+        in_shell: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 

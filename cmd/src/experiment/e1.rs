@@ -37,33 +37,31 @@
 //! 0, or 1 when it could not be done or was interrupted, or 2 for what makes no sense. That a figure is not as
 //! published is no failure.
 
-use crate::args::{self, Common, Parsed};
-use crate::command::Command;
 use crate::ctx::Ctx;
+use crate::demo;
 use crate::failure::{Complaint, Exit, Failure};
-use crate::{demo, help};
+use millpond_cli::{Common, Flag, Group, Parsed, Spec, ValueKind, help};
 use millpond_experiments::e1::{self, Event, Options, Published};
 use millpond_session::{own_program, stop_on_signal};
 use std::ffi::OsString;
 use std::sync::atomic::Ordering;
 
 /// What its manual is made from.
-pub(super) const E1: Command = Command {
-    name: "experiment e1",
-    applet: false,
-    summary: "processor sets and interrupts, on a real machine",
-    usage: &["[--seconds N] [--nics A,B] [--full] [--svg]"],
-    letters: "",
-    longs: &LONGS,
-    source: include_str!("e1.rs"),
-    run: |_, _| Ok(Exit::DONE),
-};
-
-pub(super) const LONGS: [&str; 4] = ["seconds:", "nics:", "full", "svg"];
+pub(super) const E1: Spec = Spec {
+        name: "experiment e1",
+        applet: false,
+        summary: "processor sets and interrupts, on a real machine",
+        section: 1,
+        group: Group::Experiments,
+        forms: &["[--seconds N] [--nics A,B] [--full] [--svg]"],
+        flags: &[Flag::long("seconds", "how long each phase is measured (10)").value("n", ValueKind::Text), Flag::long("nics", "stream between these two network devices, which must be joined outside; without it, over the loopback").value("a,b", ValueKind::Text), Flag::long("full", "this machine is the experiment's own: make the set exclusive, and move interrupts"), Flag::long("svg", "draw the stream's speed in each phase, in place of the text")],
+        prose: include_str!("e1.rs"),
+        ..Spec::NEW
+    };
 
 /// Runs it with the words behind its name; `outer` are common options in front of that.
 pub(super) fn run(rest: &[OsString], outer: &Common, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
-    let given = args::parse("", &LONGS, rest)?;
+    let given = millpond_cli::parse(&E1, rest)?;
     if given.common.help {
         ctx.out.text(&help::manual(&E1));
         return Ok(Exit::DONE);

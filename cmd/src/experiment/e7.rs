@@ -10,14 +10,6 @@
 //! The program is ours, in a process of its own (`millpond load stacks`), and nothing of it stays. A main stack that has no limit gets one of 8 MB
 //! for that time, and of a default stack of more than 256 MB not every page is touched.
 //!
-//! # Options
-//!
-//! ```text
-//! --library PATH   this library
-//! --csv            commas, for spreadsheets, in place of the tables
-//! --json           for programs
-//! ```
-//!
 //! # JSON
 //!
 //! ```text
@@ -32,34 +24,35 @@
 //! 0, or 1 when it could not be done or was interrupted, or 2 for what makes no sense. That a figure is not as
 //! published is no failure.
 
-use crate::args::{self, Common};
-use crate::command::Command;
 use crate::ctx::Ctx;
+use crate::demo;
 use crate::failure::{Complaint, Exit, Failure};
-use crate::{demo, help};
+use millpond_cli::{Common, Flag, Group, Spec, ValueKind, help};
 use millpond_experiments::{Failure as Ended, e7};
 use millpond_session::{Library, own_program, stop_on_signal};
 use std::ffi::OsString;
 use std::path::Path;
 
 /// What its manual is made from.
-const E7: Command = Command {
+const E7: Spec = Spec {
     name: "experiment e7",
-    applet: false,
     summary: "stacks of threads, and how much of them is in memory",
-    usage: &["[--library PATH] [--csv | --json]"],
-    letters: "",
-    longs: &LONGS,
-    source: include_str!("e7.rs"),
-    run: |_, _| Ok(Exit::DONE),
+    group: Group::Experiments,
+    forms: &["[--library PATH] [--csv | --json]"],
+    flags: &[
+        Flag::long("library", "this library, in place of the one that belongs to the program")
+            .value("path", ValueKind::File),
+        Flag::long("csv", "CSV, for spreadsheets, in place of lines and table"),
+    ],
+    prose: include_str!("e7.rs"),
+    ..Spec::NEW
 };
 
-const LONGS: [&str; 2] = ["library:", "csv"];
 const WHAT: &str = "run experiment e7";
 
 /// Runs it with the words behind its name; `outer` are common options in front of that.
 pub(super) fn run(rest: &[OsString], outer: &Common, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
-    let given = args::parse("", &LONGS, rest)?;
+    let given = millpond_cli::parse(&E7, rest)?;
     if given.common.help {
         ctx.out.text(&help::manual(&E7));
         return Ok(Exit::DONE);

@@ -21,13 +21,6 @@
 //!
 //! `=` has the lock, `-` waits for it, `#` computes without it; below stands a table.
 //!
-//! # Options
-//!
-//! ```text
-//! --library PATH   this library
-//! --csv            commas, for spreadsheets, in place of lines and table
-//! ```
-//!
 //! # JSON
 //!
 //! ```text
@@ -40,33 +33,33 @@
 //!
 //! 0, or 1 when it cannot be done here, or 2 for what makes no sense. That a priority was not inherited is said, and is no failure.
 
-use crate::args::{self, Common};
-use crate::command::Command;
 use crate::ctx::Ctx;
+use crate::demo;
 use crate::failure::{Exit, Failure};
-use crate::{demo, help};
+use millpond_cli::{Common, Flag, Group, Spec, ValueKind, help};
 use millpond_experiments::{Failure as Ended, inversion};
 use millpond_session::Library;
 use std::ffi::OsString;
 use std::path::Path;
 
 /// What its manual is made from.
-const INVERSION: Command = Command {
+const INVERSION: Spec = Spec {
     name: "experiment inversion",
-    applet: false,
     summary: "three threads and a lock, on the machine at hand",
-    usage: &["[--library PATH] [--csv | --json]"],
-    letters: "",
-    longs: &LONGS,
-    source: include_str!("inversion.rs"),
-    run: |_, _| Ok(Exit::DONE),
+    group: Group::Experiments,
+    forms: &["[--library PATH] [--csv | --json]"],
+    flags: &[
+        Flag::long("library", "this library, in place of the one that belongs to the program")
+            .value("path", ValueKind::File),
+        Flag::long("csv", "CSV, for spreadsheets, in place of lines and table"),
+    ],
+    prose: include_str!("inversion.rs"),
+    ..Spec::NEW
 };
-
-const LONGS: [&str; 2] = ["library:", "csv"];
 
 /// Runs it with the words behind its name; `outer` are common options in front of that.
 pub(super) fn run(rest: &[OsString], outer: &Common, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
-    let given = args::parse("", &LONGS, rest)?;
+    let given = millpond_cli::parse(&INVERSION, rest)?;
     if given.common.help {
         ctx.out.text(&help::manual(&INVERSION));
         return Ok(Exit::DONE);

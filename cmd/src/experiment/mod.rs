@@ -66,30 +66,29 @@ mod inversion;
 mod real;
 mod simulated;
 
-use crate::args::{self, Common, Parsed};
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
-use millpond_experiments::published::{EXPERIMENTS, Experiment, OWN};
+use millpond_cli::{Common, Group, Operands, Parsed, Spec, ValueKind};
+use millpond_experiments::published::Experiment;
 
 pub(crate) const COMMAND: Command = Command {
-    name: "experiment",
-    applet: false,
-    summary: "run an experiment, and compare",
-    usage: &[
-        "e1 [--seconds N] [--nics A,B] [--full] [--svg]",
-        "e1 --machine t2000 [options]",
-        "e2|e3 --machine real [--arm NAME,...] [--seconds N] [--svg]",
-        "e2|e3|e4|e5|e6 [options]",
-        "e5|e6 --machine real [options]",
-        "e7 [--library PATH] [--csv]",
-        "alternating|service [--machine NAME|real] [options]",
-        "inversion [--library PATH] [--csv]",
-        "NAME --help",
-    ],
-    letters: "",
-    longs: &[],
-    source: include_str!("mod.rs"),
+    spec: Spec {
+        name: "experiment",
+        applet: false,
+        summary: "run an experiment, and compare",
+        section: 1,
+        group: Group::Experiments,
+        forms: &[
+            "e1|e2|e3|e4|e5|e6 [--machine NAME|real] [option ...]",
+            "e7|inversion [option ...]",
+            "alternating|service [--machine NAME|real] [option ...]",
+            "NAME --help",
+        ],
+        operands: Operands { shown: "name", kinds: &[ValueKind::Word(&NAMES)] },
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 
@@ -119,25 +118,25 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     }
 }
 
+/// Every experiment by its name.
+const NAMES: [&str; 10] = ["alternating", "e1", "e2", "e3", "e4", "e5", "e6", "e7", "inversion", "service"];
+
 /// `e1, e2, e3`
 fn known() -> String {
-    let all = EXPERIMENTS.iter().chain(OWN);
-    let real = ["e1", "e7", "inversion"];
-    let mut names: Vec<&str> = all.map(|experiment| experiment.name).chain(real).collect();
-    names.sort_unstable();
-    names.dedup();
-    names.join(", ")
+    NAMES.join(", ")
 }
 
 /// Those that are done on a real machine if they are asked to be.
 const REAL: [&str; 2] = ["e2", "e3"];
 
 /// The machine that is asked for: by its name, on either side of the experiment's.
-fn machine_of(experiment: &Experiment, rest: &[std::ffi::OsString], outer: &Common) -> Option<String> {
-    let mut longs = simulated::longs(experiment);
-    longs.extend(e1::LONGS.iter().chain(&real::LONGS).map(|long| (*long).to_owned()));
-    let longs: Vec<&str> = longs.iter().map(String::as_str).collect();
-    let given = args::parse("", &longs, rest).unwrap_or_default();
+fn machine_of(
+    experiment: &'static Experiment,
+    rest: &[std::ffi::OsString],
+    outer: &Common,
+) -> Option<String> {
+    let specs = [simulated::spec(experiment), e1::E1, real::REAL];
+    let given = specs.iter().find_map(|spec| millpond_cli::parse(spec, rest).ok()).unwrap_or_default();
     given.long_value("machine").or(given.common.machine).or_else(|| outer.machine.clone())
 }
 
@@ -165,6 +164,14 @@ mod tests {
     use crate::run;
     use millpond_session::Output;
     use std::ffi::OsString;
+
+    #[test]
+    fn every_experiment_is_named() {
+        use millpond_experiments::published::{EXPERIMENTS, OWN};
+        let all = EXPERIMENTS.iter().chain(OWN).map(|experiment| experiment.name).chain(["e7", "inversion"]);
+        let all: std::collections::BTreeSet<&str> = all.collect();
+        assert!(all.iter().eq(&NAMES), "{all:?}");
+    }
 
     fn refused(words: &str) -> (Exit, String) {
         let words = ["millpond", "experiment"].into_iter().chain(words.split_whitespace());

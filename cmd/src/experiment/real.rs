@@ -26,11 +26,10 @@
 //! 0, or 1 when it could not be done or was interrupted, or 2 for what makes no sense. That a figure is not as
 //! published is no failure.
 
-use crate::args::{self, Common};
-use crate::command::Command;
 use crate::ctx::Ctx;
+use crate::demo;
 use crate::failure::{Complaint, Exit, Failure};
-use crate::{demo, help};
+use millpond_cli::{Common, Flag, Group, Spec, ValueKind, help};
 use millpond_experiments::demo::{Demo, Options, run as play};
 use millpond_experiments::e2;
 use millpond_session::{own_program, stop_on_signal};
@@ -38,23 +37,21 @@ use std::ffi::OsString;
 use std::sync::atomic::Ordering;
 
 /// What its manual is made from.
-pub(super) const REAL: Command = Command {
-    name: "experiment e2 --machine real",
-    applet: false,
-    summary: "two jobs share the machine at hand",
-    usage: &["[--arm NAME,...] [--seconds N] [--svg]"],
-    letters: "",
-    longs: &LONGS,
-    source: include_str!("real.rs"),
-    run: |_, _| Ok(Exit::DONE),
-};
-
-/// `--machine` is a common option.
-pub(super) const LONGS: [&str; 3] = ["arm:", "seconds:", "svg"];
+pub(super) const REAL: Spec = Spec {
+        name: "experiment e2 --machine real",
+        applet: false,
+        summary: "two jobs share the machine at hand",
+        section: 1,
+        group: Group::Experiments,
+        forms: &["[--arm NAME,...] [--seconds N] [--svg]"],
+        flags: &[Flag::long("arm", "with e2: nothing, caps, pools, nothing-blocking, pools-blocking, beside the job alone; all, and then the story of e3").value("name,...", ValueKind::Text), Flag::long("seconds", "how long each arm, and each phase of the story, is measured (10)").value("n", ValueKind::Text), Flag::long("svg", "a picture: with e2 Mop/s in each arm, with e3 the sizes of pools over time")],
+        prose: include_str!("real.rs"),
+        ..Spec::NEW
+    };
 
 /// Runs `e2` or `e3` with the words behind its name; `outer` are common options in front of that.
 pub(super) fn run(name: &str, rest: &[OsString], outer: &Common, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
-    let given = args::parse("", &LONGS, rest)?;
+    let given = millpond_cli::parse(&REAL, rest)?;
     if given.common.help {
         ctx.out.text(&help::manual(&REAL));
         return Ok(Exit::DONE);

@@ -1,29 +1,25 @@
 //! An experiment on simulated machines: its options become choices, and its findings a table, CSV, JSON or a picture.
 
-use crate::args::{self, Common, Parsed};
 use crate::ctx::Ctx;
+use crate::demo;
 use crate::failure::{Complaint, Exit, Failure};
-use crate::{demo, help};
+use millpond_cli::{Common, Flag, Parsed, Spec, help};
 use millpond_experiments::Here;
-use millpond_experiments::published::{Choices, Experiment, Kind, Lab, Opt};
+use millpond_experiments::published::{Choices, Experiment, Lab};
 use millpond_session::{messages_are_seen, own_program, stop_on_signal};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
-/// How findings are shown, by option.
-const DRESSES: [(&str, &str); 3] = [
-    ("csv", "commas, for spreadsheets, in place of the table"),
-    ("json", "for programs"),
-    ("svg", "a picture"),
+/// How findings are shown.
+const SHAPES: &[Flag] = &[
+    Flag::long("csv", "CSV, for spreadsheets, in place of the table"),
+    Flag::long("json", "JSON, for programs"),
+    Flag::long("svg", "a picture"),
 ];
 
-/// Its long options beside the common ones.
-pub(super) fn longs(experiment: &Experiment) -> Vec<String> {
-    let own = experiment.options.iter().map(|option| match option.kind {
-        Kind::Switch => option.name.to_owned(),
-        _ => format!("{}:", option.name),
-    });
-    own.chain(["csv".to_owned(), "svg".to_owned()]).collect()
+/// Its options, for the parser.
+pub(super) fn spec(experiment: &'static Experiment) -> Spec {
+    Spec { name: "experiment", flags: experiment.options, shared: SHAPES, ..Spec::NEW }
 }
 
 /// Runs it with the words behind its name; `outer` are common options in front of that.
@@ -33,9 +29,7 @@ pub(super) fn run(
     outer: &Common,
     ctx: &mut Ctx<'_>,
 ) -> Result<Exit, Failure> {
-    let longs = longs(experiment);
-    let longs: Vec<&str> = longs.iter().map(String::as_str).collect();
-    let given = args::parse("", &longs, rest)?;
+    let given = millpond_cli::parse(&spec(experiment), rest)?;
     if given.common.help {
         ctx.out.text(&manual(experiment));
         return Ok(Exit::DONE);
@@ -47,17 +41,19 @@ pub(super) fn run(
             return Err(Failure::Usage(why));
         }
     }
-    let dress = [("csv", given.long("csv")), ("json", common.json), ("svg", given.long("svg"))];
+    let dress =
+        [("csv", given.long("csv")), ("json", common.json || given.long("json")), ("svg", given.long("svg"))];
     let dress: Vec<&str> = dress.iter().filter(|(_, asked)| *asked).map(|(name, _)| *name).collect();
     if dress.len() > 1 {
         return Err(Failure::Usage("options --csv, --json and --svg are mutually exclusive".into()));
     }
     let is_here = experiment.here().is_some() && machine_is_real(&given, &common);
     let mut choices = Choices::default();
-    for option in experiment.options.iter().filter(|option| !is_here || option.name != "machine") {
-        if given.long(option.name) {
-            choose(&mut choices, option, &given.long_value(option.name).unwrap_or_default())?;
-        } else if let (Some(machine), "machine") = (&common.machine, option.name) {
+    for option in experiment.options {
+        let Some(name) = option.long.filter(|name| !is_here || *name != "machine") else { continue };
+        if given.long(name) {
+            choose(&mut choices, option, &given.long_value(name).unwrap_or_default())?;
+        } else if let (Some(machine), "machine") = (&common.machine, name) {
             choose(&mut choices, option, machine)?;
         }
     }
@@ -105,39 +101,28 @@ fn machine_is_real(given: &Parsed, common: &Common) -> bool {
     given.long_value("machine").as_deref().or(common.machine.as_deref()) == Some("real")
 }
 
-fn choose(choices: &mut Choices, option: &Opt, value: &str) -> Result<(), Failure> {
+fn choose(choices: &mut Choices, option: &Flag, value: &str) -> Result<(), Failure> {
     choices.give(option, value).map_err(|error| Failure::Operand(error.to_string()))
 }
 
 /// Its manual: what it claims and does, its options, and what was published.
-fn manual(experiment: &Experiment) -> String {
+fn manual(experiment: &'static Experiment) -> String {
     let published = experiment.published();
+    let options = experiment.options.iter().map(|option| format!(" [{}]", option.form()));
+    let form = options.chain([" [--csv | --json | --svg]".to_owned()]).collect::<String>();
     let mut text = format!("millpond experiment {}: {}\n\n", experiment.name, published.title);
-    let forms = experiment.options.iter().map(|option| format!(" [{}]", option.form()));
-    let _ = writeln!(
-        text,
-        "usage: millpond experiment {}{} [--csv | --json | --svg]\n",
-        experiment.name,
-        forms.collect::<String>()
-    );
+    let _ = writeln!(text, "usage: millpond experiment {}{form}\n", experiment.name);
     text += &help::prose(experiment.source);
     text += "\nOPTIONS\n\nAfter each summary stands what holds without it.\n\n";
-    let rows = experiment.options.iter().map(|option| (option.form(), option.summary));
-    let dresses = DRESSES.iter().map(|(name, summary)| (format!("--{name}"), *summary));
-    let rows: Vec<(String, &str)> = rows.chain(dresses).collect();
-    let width = rows.iter().map(|(form, _)| form.chars().count()).max().unwrap_or(0);
-    for (form, summary) in rows {
-        let _ = writeln!(text, "    {form:<width$}  {summary}");
+    text += &help::options(spec(experiment).own_flags());
+    if !published.points.is_empty() {
+        let _ = writeln!(text, "\nPUBLISHED\n\n{}\n", published.source);
+        for figure in &published.points {
+            let unit = published.quantity(&figure.quantity).unit;
+            let _ = writeln!(text, "    {} {unit}: {}, {}", figure.value, figure.quantity, figure.variant);
+        }
     }
-    if published.points.is_empty() {
-        return text + &help::common_options();
-    }
-    let _ = writeln!(text, "\nPUBLISHED\n\n{}\n", published.source);
-    for figure in &published.points {
-        let unit = published.quantity(&figure.quantity).unit;
-        let _ = writeln!(text, "    {} {unit}: {}, {}", figure.value, figure.quantity, figure.variant);
-    }
-    text + &help::common_options()
+    text + "\nOPTIONS OF EVERY COMMAND\n\n" + &help::options(millpond_cli::COMMON)
 }
 
 #[cfg(test)]
@@ -246,17 +231,18 @@ mod tests {
             "millpond experiment e3: dynamic pools: ",
             "usage: millpond experiment e3 [--threads N,...] [--psets N,...]",
             "\nCLAIM\n",
-            "\n    --threads N,...    one job with so many processors and threads, the other one stopped; 32,34,38\n",
-            "\n    --svg              a picture\n",
+            " --threads N,... one job with so many processors and threads, the other one stopped; 32,34,38 ",
+            " --svg a picture ",
             "\n    1275 Mop/s: Mop/s per zone, one stopped: 38 threads\n",
             "\nOPTIONS OF EVERY COMMAND\n",
         ] {
-            assert!(manual.contains(part), "{part} is not in\n{manual}");
+            let one_line = manual.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(manual.contains(part) || one_line.contains(part), "{part} is not in\n{manual}");
         }
         let (exit, manual, _) = said("service --help");
         assert_eq!(exit, Exit::DONE);
-        assert!(manual.contains("\n    --leave N       processors that"), "{manual}");
+        assert!(manual.contains("\n    --leave N"), "{manual}");
         assert!(!manual.contains("PUBLISHED"), "{manual}");
-        assert!(said("e1 --help").1.contains("--nics A,B     stream between these two"));
+        assert!(said("e1 --help").1.contains("stream between these two"));
     }
 }

@@ -45,7 +45,6 @@
 
 mod table;
 
-use crate::args::Parsed;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
@@ -53,6 +52,7 @@ use crate::interval::{Cadence, Repetition, wait_until};
 use crate::operands::{self, expand};
 use crate::stamp::Stamp;
 use jiff::tz::TimeZone;
+use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_formats::print_iso;
 use millpond_machine::facets::{Job, WatchedJob};
 use millpond_machine::{Absent, Machine};
@@ -63,13 +63,26 @@ use std::sync::atomic::Ordering;
 use table::{Reading, Report};
 
 pub(crate) const COMMAND: Command = Command {
-    name: "intrstat",
-    applet: true,
-    summary: "show the interrupts of devices by processor",
-    usage: &["[-C psrset | -c cpulist] [-x opt[=val]] [-T d | u] [--by-counts] [interval [count]]"],
-    letters: "C:c:x:T:",
-    longs: &["by-counts"],
-    source: include_str!("mod.rs"),
+    spec: Spec {
+        name: "intrstat",
+        applet: true,
+        summary: "show the interrupts of devices by processor",
+        section: 1,
+        group: Group::Watch,
+        forms: &["[-C psrset | -c cpulist] [-x opt[=val]] [-T d | u] [--by-counts] [interval [count]]"],
+        flags: &[
+            Flag::letter('C', "only the processors of one set").value("set", ValueKind::Pset),
+            Flag::letter('c', "only these processors (0-3,8)").value("list", ValueKind::Text),
+            Flag::letter('x', "tunes DTrace, which is not here: accepted, told, and without effect")
+                .value("opt[=val", ValueKind::Text),
+            Flag::letter('T', "before each report the time: in seconds since 1970, or as date shows it")
+                .value("u", ValueKind::Text),
+            Flag::long("by-counts", "start nothing in the kernel: read the counts of /proc, without times"),
+        ],
+        in_shell: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 

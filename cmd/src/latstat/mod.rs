@@ -42,7 +42,7 @@
 //!                   each 500,000 samples
 //! --compare cyclictest
 //!                   in turns of about 5 s with that program, on the same processor and level: a table beside ours, and ours for one of theirs
-//! --load LIST       keep the other processors busy meanwhile, as far as nobody else wants them: hackbench, build, mpstat
+//! --load LIST       keep the other CPUs busy meanwhile, at the lowest priority: hackbench, build, mpstat
 //! ```
 //!
 //! # What is measured
@@ -97,10 +97,10 @@ mod options;
 mod place;
 mod show;
 
-use crate::args::Parsed;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet};
+use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_observe::latency::{Mixed, Saved, Source};
 use millpond_session::{NO_FILE, Session, read_log};
 use options::Options;
@@ -108,17 +108,22 @@ use show::Shown;
 use std::path::Path;
 
 pub(crate) const COMMAND: Command = Command {
-    name: "latstat",
-    applet: true,
-    summary: "measure how long it takes from a timer to a program",
-    usage: &[
+    spec: Spec {
+        name: "latstat",
+        applet: true,
+        summary: "measure how long it takes from a timer to a program",
+        section: 1,
+        group: Group::RealTime,
+        forms: &[
         "[--samples N] [--duration TIME] [--cpu N] [--keep-others] [--level N] [--interval TIME] [--plain | --timerlat] \
          [--above LIST] [--max TIME] [--save FILE | --resume FILE] [--plot DIR] [--compare cyclictest] [--load LIST]",
         "--merge FILE ... [--above LIST] [--max TIME] [--save FILE] [--plot DIR]",
     ],
-    letters: "-",
-    longs: &options::LONGS,
-    source: include_str!("mod.rs"),
+        flags: &[Flag::long("samples", "so many samples").value("n", ValueKind::Text), Flag::long("duration", "so long: 90s, 30m, 12h, 2d; without a unit seconds").value("time", ValueKind::Time), Flag::long("cpu", "the processor; otherwise the last one that is free in the locality group with the most").value("n", ValueKind::Text), Flag::long("keep-others", "push no thread out and leave interrupts where they are; what else ran on the CPU is reported all the same"), Flag::long("level", "its level in the class RT, first in, first out: 0 to 59 (30)").value("n", ValueKind::Text), Flag::long("interval", "what the 24 primes are near to, at least 50us (1000us)").value("time", ValueKind::Time), Flag::long("plain", "no programs in the kernel: only the whole is measured"), Flag::long("timerlat", "by the kernel's own tracer, where it has that: its timers, one interval (100us to 1s), and its stages"), Flag::long("above", "how many samples of the whole took longer than each of these: 13us,30us").value("list", ValueKind::Text), Flag::long("max", "status 1 if a sample of the whole took longer").value("time", ValueKind::Time), Flag::long("save", "write everything there at the end, and after each 500,000 samples").value("file", ValueKind::File), Flag::long("resume", "go on with what was saved there, and save it there; a file that is not there yet is made").value("file", ValueKind::File), Flag::long("merge", "measure nothing; show what these runs saved, together (with --save: keep it)"), Flag::long("plot", "latstat.gp and latstat.dat for gnuplot (a sheet for each row), latstat.svg, latstat.png and latstat.html, rewritten after each 500,000 samples").value("dir", ValueKind::Directory), Flag::long("compare", "measure interleaved with this program: cyclictest").value("value", ValueKind::Text), Flag::long("load", "keep the other CPUs busy meanwhile, at the lowest priority: hackbench, build, mpstat").value("list", ValueKind::Text)],
+        permutes: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 

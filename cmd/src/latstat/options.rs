@@ -1,31 +1,11 @@
 //! What `latstat` is asked for: the rules of its options.
 
-use crate::args::Parsed;
 use crate::failure::Failure;
+use millpond_cli::{Parsed, units};
 use millpond_machine::facets::Stamps;
 use millpond_model::{CpuId, Nanos, RT_LEVELS};
 use millpond_observe::latency::{Source, primes_near};
 use std::path::PathBuf;
-
-/// Its long options.
-pub(super) const LONGS: [&str; 16] = [
-    "samples:",
-    "duration:",
-    "cpu:",
-    "keep-others",
-    "level:",
-    "interval:",
-    "plain",
-    "timerlat",
-    "above:",
-    "max:",
-    "save:",
-    "resume:",
-    "merge",
-    "plot:",
-    "compare:",
-    "load:",
-];
 
 /// What belongs to measuring, and to nothing else.
 const MEASURES: [&str; 11] = [
@@ -244,34 +224,19 @@ fn time_of(parsed: &Parsed, name: &str, unit_ns: u64) -> Result<Option<Nanos>, F
 
 /// A time with its unit, or in the unit that is usual for the option; more than nothing.
 fn time(name: &str, text: &str, unit_ns: u64) -> Result<Nanos, Failure> {
-    const UNITS: [(&str, u64); 7] = [
-        ("ns", 1),
-        ("us", 1_000),
-        ("ms", 1_000_000),
-        ("s", 1_000_000_000),
-        ("m", 60_000_000_000),
-        ("h", 3_600_000_000_000),
-        ("d", 86_400_000_000_000),
-    ];
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let unit = if unit.is_empty() { Some(unit_ns) } else { UNITS.iter().find(|u| u.0 == unit).map(|u| u.1) };
-    let value = number.parse::<u64>().ok().zip(unit).and_then(|(number, unit)| number.checked_mul(unit));
-    value.filter(|ns| *ns > 0).map(Nanos).ok_or_else(|| {
-        Failure::Operand(format!(
-            "cannot use --{name} {text}: it is no time above 0 (a whole number with ns, us, ms, s, m, h or d)"
-        ))
+    units::time(text, unit_ns).filter(|time| *time > Nanos(0)).ok_or_else(|| {
+        let units = units::NAMES;
+        Failure::Operand(format!("cannot use --{name} {text}: it is no time above 0 (a number with {units})"))
     })
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::args;
 
     pub(crate) fn options(text: &str) -> Result<Options, Failure> {
         let words: Vec<_> = text.split_whitespace().map(Into::into).collect();
-        Options::of(&args::parse("-", &LONGS, &words)?)
+        Options::of(&millpond_cli::parse(&super::super::COMMAND.spec, &words)?)
     }
 
     #[test]
@@ -321,7 +286,7 @@ pub(super) mod tests {
 
     #[test]
     fn broken_rules_are_told() {
-        let times = "it is no time above 0 (a whole number with ns, us, ms, s, m, h or d)";
+        let times = "it is no time above 0 (a number with ns, us, ms, s, m, h or d)";
         for (text, says) in [
             ("now", "latstat takes no operand, and was given `now`".to_owned()),
             ("--merge", "--merge needs the files of saved runs".into()),

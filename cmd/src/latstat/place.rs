@@ -1,10 +1,10 @@
 //! A place for the probe: which processor, and the set that is made of it for as long as it measures.
 
 use super::options::Options;
-use crate::args::Common;
 use crate::change::Changer;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
+use millpond_cli::Common;
 use millpond_machine::facets::{LatencyProbe, Place, PlacePlan};
 use millpond_machine::{Machine, Subject};
 use millpond_model::{CpuId, CpuSet, LgrpId, Pid, PsetId, State};

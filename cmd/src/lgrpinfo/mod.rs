@@ -77,27 +77,57 @@
 mod pages;
 mod show;
 
-use crate::args::Parsed;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
-use crate::{help, lgroups};
+use crate::lgroups;
+use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind, help};
 use millpond_formats::lgrpinfo::Shown;
 
 pub(crate) const COMMAND: Command = Command {
-    name: "lgrpinfo",
-    applet: true,
-    summary: "show locality groups: processors and memory near each other",
-    usage: &[
-        "[-aceGlLmrt] [-u unit] [-C | -P] [lgrp ...]",
-        "-I [-c] [-G] [-C | -P] [lgrp ...]",
-        "-T [-aceGlLmr] [-u unit]",
-        "--pages [--set processor_set] [pid ...]",
-        "-h",
-    ],
-    letters: "aceGlLmrtu:CPITh",
-    longs: &["pages", "set:"],
-    source: include_str!("mod.rs"),
+    spec: Spec {
+        name: "lgrpinfo",
+        applet: true,
+        summary: "show locality groups: processors and memory near each other",
+        section: 1,
+        group: Group::Sets,
+        forms: &[
+            "[-aceGlLmrt] [-u unit] [-C | -P] [lgrp ...]",
+            "-I [-c] [-G] [-C | -P] [lgrp ...]",
+            "-T [-aceGlLmr] [-u unit]",
+            "--pages [--set processor_set] [pid ...]",
+            "-h",
+        ],
+        flags: &[
+            Flag::letter('a', "everything: -celLmrt (with -T -celLmr)"),
+            Flag::letter('c', "processors"),
+            Flag::letter(
+                'e',
+                "load: threads that run or wait for a processor now; of an lgroup with others in it, their mean",
+            ),
+            Flag::letter('G', "what the machine has, not what you may use"),
+            Flag::letter('l', "latency within the lgroup"),
+            Flag::letter('L', "a table of latencies between lgroups"),
+            Flag::letter('m', "memory: installed, allocated, free"),
+            Flag::letter('r', "resources: the leaves that it has processors and memory of"),
+            Flag::letter('t', "children and parent"),
+            Flag::letter('u', "memory in b, k, m, g, t, p or e").value("unit", ValueKind::Unit),
+            Flag::letter('C', "children of the lgroups in their place; their parents"),
+            Flag::letter('P', "children of the lgroups in their place; their parents"),
+            Flag::letter('I', "numbers of lgroups only, on one line; with -c numbers of processors"),
+            Flag::letter('T', "the tree; with -c, -e, -l, -m, -r what is said of each leaf, too"),
+            Flag::letter('h', "the usage"),
+            Flag::long(
+                "pages",
+                "where the memory of processes is: PIDs as operands, and --set SET for all that is bound to a set",
+            ),
+            Flag::long("set", "with --pages: the pages of what is bound to this set")
+                .value("value", ValueKind::Text),
+        ],
+        in_shell: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 
@@ -125,7 +155,7 @@ struct Options {
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     if parsed.has('h') {
-        ctx.out.text(&help::usage(&COMMAND));
+        ctx.out.text(&help::usage(&COMMAND.spec));
         return Ok(Exit::DONE);
     }
     if parsed.long("pages") || parsed.long("set") {
@@ -190,11 +220,10 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args;
 
     fn options(text: &str) -> Result<Options, String> {
         let words: Vec<_> = text.split_whitespace().map(Into::into).collect();
-        let parsed = args::parse(COMMAND.letters, COMMAND.longs, &words).unwrap();
+        let parsed = millpond_cli::parse(&COMMAND.spec, &words).unwrap();
         Options::of(&parsed).map_err(|failure| match failure {
             Failure::Usage(why) => why,
             other => panic!("{other:?}"),

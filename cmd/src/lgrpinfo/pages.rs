@@ -1,9 +1,9 @@
 //! `--pages`: how much of the memory of processes is near the processors that they may use.
 
-use crate::args::Parsed;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use crate::{lgroups, operands};
+use millpond_cli::Parsed;
 use millpond_machine::{Machine, Refusal, Subject};
 use millpond_model::{CpuSet, GroupId, LgroupTree, Pid, PsetId};
 use serde_json::json;

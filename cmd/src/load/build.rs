@@ -1,15 +1,31 @@
 //! `load build`.
 
 use super::options::{seconds, value};
-use super::{Job, Load};
-use crate::args::Parsed;
+use super::{Job, Load, SHARED};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
+use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_workloads::build::{self, BuildEvent, BuildSpec};
 use serde_json::json;
 use std::path::PathBuf;
 
-pub(super) const LOAD: Load = Load { name: "build", longs: &["jobs:", "seconds:", "compiler:"], run };
+pub(super) const LOAD: Load = Load {
+    spec: Spec {
+        name: "load build",
+        summary: "compilers that start, run and exit",
+        group: Group::Experiments,
+        forms: &["[--jobs N] [--seconds T] [--compiler FILE]"],
+        flags: &[
+            Flag::long("jobs", "how many at once (as many as the processors it may use)")
+                .value("n", ValueKind::Text),
+            Flag::long("seconds", "how long (until stopped)").value("t", ValueKind::Time),
+            Flag::long("compiler", "what compiles (cc)").value("file", ValueKind::File),
+        ],
+        shared: SHARED,
+        ..Spec::NEW
+    },
+    run,
+};
 
 fn run(options: &Parsed, job: &Job, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let spec = BuildSpec {

@@ -1,16 +1,39 @@
 //! `load cg`.
 
 use super::options::{seconds, value};
-use super::{Job, Load};
-use crate::args::Parsed;
+use super::{Job, Load, SHARED};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
+use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_member::{MemberError, Subscription};
 use millpond_workloads::cg::{self, BarrierKind, CgEvent, CgSpec, Class, Verification};
 use serde_json::json;
 
-pub(super) const LOAD: Load =
-    Load { name: "cg", longs: &["class:", "threads:", "barrier:", "malleable", "seconds:"], run };
+pub(super) const LOAD: Load = Load {
+    spec: Spec {
+        name: "load cg",
+        summary: "NPB CG: a sparse eigenvalue problem whose threads meet at a barrier every few microseconds",
+        group: Group::Experiments,
+        forms: &["[--class S|W|A|B] [--threads N] [--barrier spin|block] [--malleable] [--seconds T]"],
+        flags: &[
+            Flag::long("class", "the size of the problem (S)")
+                .value("S|W|A|B", ValueKind::Word(&["S", "W", "A", "B"])),
+            Flag::long("threads", "how many threads (as many as the processors it may use)")
+                .value("n", ValueKind::Text),
+            Flag::long("barrier", "how they wait: burning the processor, or giving it away (spin)")
+                .value("spin|block", ValueKind::Word(&["spin", "block"])),
+            Flag::long(
+                "malleable",
+                "look again between iterations how many processors there are: in a pool, how many it has",
+            ),
+            Flag::long("seconds", "repeat until this time is over (one repetition)")
+                .value("t", ValueKind::Time),
+        ],
+        shared: SHARED,
+        ..Spec::NEW
+    },
+    run,
+};
 
 fn run(options: &Parsed, job: &Job, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let spec = CgSpec {

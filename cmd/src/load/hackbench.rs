@@ -1,16 +1,36 @@
 //! `load hackbench`.
 
 use super::options::value;
-use super::{Job, Load};
-use crate::args::Parsed;
+use super::{Job, Load, SHARED};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
+use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_workloads::hackbench::{self, HackbenchEvent, HackbenchSpec};
 use serde_json::json;
 
 pub(super) const LOAD: Load = Load {
-    name: "hackbench",
-    longs: &["groups:", "pairs:", "loops:", "bytes:", "tasks:", "transport:", "fifo"],
+    spec: Spec {
+        name: "load hackbench",
+        summary: "groups of tasks that pass small messages: the cost of wake-ups and switches",
+        group: Group::Experiments,
+        forms: &[
+            "[--groups N] [--pairs N] [--loops N] [--bytes N] [--tasks KIND] [--transport KIND] [--fifo]",
+        ],
+        flags: &[
+            Flag::long("groups", "how many groups (10)").value("n", ValueKind::Text),
+            Flag::long("pairs", "senders, and as many receivers, in each (20)").value("n", ValueKind::Text),
+            Flag::long("loops", "messages from each sender to each receiver of its group (100)")
+                .value("n", ValueKind::Text),
+            Flag::long("bytes", "length of a message (100)").value("n", ValueKind::Text),
+            Flag::long("tasks", "what a task is (process)")
+                .value("process|thread", ValueKind::Word(&["process", "thread"])),
+            Flag::long("transport", "what messages pass through (socket)")
+                .value("pipe|socket", ValueKind::Word(&["pipe", "socket"])),
+            Flag::long("fifo", "take the first real-time priority, so as to stay in control of many tasks"),
+        ],
+        shared: SHARED,
+        ..Spec::NEW
+    },
     run,
 };
 

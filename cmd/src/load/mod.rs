@@ -14,14 +14,6 @@
 //! checked against the published one.
 //!
 //! ```text
-//! --class S|W|A|B              the size of the problem (S)
-//! --threads N                  how many threads (as many as the processors it may use)
-//! --barrier spin|block         how they wait: burning the processor, or giving it away (spin)
-//! --malleable                  look again between iterations how many processors there are: in a pool, how many it has
-//! --seconds T                  repeat until this time is over (one repetition)
-//! ```
-//!
-//! ```text
 //! $ millpond load cg --class S
 //! CG class S: 1400 rows, 15 iterations, 2 threads, spinning barrier
 //!  iter             residual                 zeta
@@ -35,70 +27,23 @@
 //!
 //! Groups of tasks that pass small messages, for the cost of wake-ups and switches.
 //!
-//! ```text
-//! --groups N               how many groups (10)
-//! --pairs N                senders, and as many receivers, in each (20)
-//! --loops N                messages from each sender to each receiver of its group (100)
-//! --bytes N                length of a message (100)
-//! --tasks process|thread   what a task is (process)
-//! --transport pipe|socket  what messages pass through (socket)
-//! --fifo                   take the first real-time priority, so as to stay in control of many tasks
-//! ```
-//!
 //! # Stream
 //!
 //! A two-way TCP stream, as much as will go each way at once: its interrupts make work for the processors that take
 //! them. Both ends are here, over the loopback, unless you say otherwise.
 //!
-//! ```text
-//! --seconds T       how long (10)
-//! --bytes N         how much each write offers (131072)
-//! --spin            senders never sleep; with small writes, some hundred thousand system calls a second
-//! --interval T      tell the bytes so often
-//! --namespaces      between two network namespaces, made for the time of the run
-//! --server ADDR     serve streams at this address and port, until stopped
-//! --connect ADDR    stream with the server there
-//! --from ADDRESS    with --connect: from this address of ours
-//! --nic DEVICE      take this network device away from the system for the time of the run; needs --address
-//! --address A/BITS  the device's address then, with its network: 10.0.0.1/30
-//! ```
-//!
 //! # Service
 //!
 //! Requests arrive at random, however many wait, and want the same processor time each: how long each took, from when it was due.
-//!
-//! ```text
-//! --threads N   how many threads answer (2)
-//! --rate N      requests a second, on average (100)
-//! --work MS     processor time of a request (2)
-//! --seed N      where chance begins (1)
-//! --settle T    count requests only when so much time is over (0)
-//! --seconds T   how long then (until stopped)
-//! ```
 //!
 //! # Spin
 //!
 //! Threads that burn processor time: what each got of it.
 //!
-//! ```text
-//! --threads N    how many (as many as the processors it may use)
-//! --seconds T    how long (until stopped)
-//! --duty N       burn this percent of the time
-//! --period T     of periods of this length (0.02)
-//! --interval T   tell the iterations so often
-//! --memory MIB   read so much memory at random, each place known only when the one before was read
-//! ```
-//!
 //! # Build
 //!
 //! Compilers that come and go: each job writes a source file in C, has it compiled, and begins again. Where there is no compiler a shell sorts the
 //! source. Files are in a directory of its own below `TMPDIR`.
-//!
-//! ```text
-//! --jobs N         how many at once (as many as the processors it may use)
-//! --seconds T      how long (until stopped)
-//! --compiler FILE  what compiles (cc)
-//! ```
 //!
 //! # Stacks
 //!
@@ -114,11 +59,6 @@
 //! ```
 //!
 //! # Options of every load
-//!
-//! ```text
-//! --on-input    get ready when a line comes on standard input, begin when another one comes, end when it ends
-//! --events      with --json: tell what happens meanwhile, one object a line, before the result
-//! ```
 //!
 //! With `--on-input` whoever starts several loads binds them first (each is one thread until the first line),
 //! begins them together, and none outlives its starter.
@@ -146,11 +86,10 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-use crate::args::{self, Parsed};
-use crate::command::Command;
+use crate::command::{Command, tell};
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
-use crate::help;
+use millpond_cli::{Flag, Group, Operands, Parsed, Spec, ValueKind, help};
 use millpond_session::{reason, stop_on_signal};
 use millpond_workloads::Error;
 use millpond_workloads::options::Program;
@@ -162,76 +101,110 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 pub(crate) const COMMAND: Command = Command {
-    name: "load",
-    applet: false,
-    summary: "run a load that shows what processor sets are worth",
-    usage: &[
-        "cg [--class S|W|A|B] [--threads N] [--barrier spin|block] [--malleable] [--seconds T]",
-        "hackbench [--groups N] [--pairs N] [--loops N] [--bytes N] [--tasks KIND] [--transport KIND] [--fifo]",
-        "stream [--seconds T] [--bytes N] [--spin] [--namespaces | --server ADDR | --connect ADDR [--from ADDRESS]] [--nic DEVICE --address A/BITS]",
-        "service [--threads N] [--rate N] [--work MS] [--seed N] [--settle T] [--seconds T]",
-        "spin [--threads N] [--seconds T] [--duty N [--period T]] [--interval T] [--memory MIB]",
-        "build [--jobs N] [--seconds T] [--compiler FILE]",
-        "stacks",
-    ],
-    letters: "",
-    longs: &[],
-    source: include_str!("mod.rs"),
+    spec: Spec {
+        name: "load",
+        applet: false,
+        summary: "run a load that shows what processor sets are worth",
+        section: 1,
+        group: Group::Experiments,
+        forms: &[
+            "cg [option ...]",
+            "hackbench [option ...]",
+            "stream [option ...]",
+            "service [option ...]",
+            "spin [option ...]",
+            "build [option ...]",
+            "stacks",
+            "NAME --help",
+        ],
+        operands: Operands {
+            shown: "name",
+            kinds: &[ValueKind::Word(&["cg", "hackbench", "stream", "service", "spin", "build", "stacks"])],
+        },
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 
 /// One load: its options, and what runs it.
 struct Load {
-    name: &'static str,
-    longs: &'static [&'static str],
+    spec: Spec,
     run: fn(&Parsed, &Job, &mut Ctx<'_>) -> Result<Exit, Failure>,
+}
+
+impl Load {
+    /// Its name behind `load`.
+    fn name(&self) -> &'static str {
+        self.spec.name.trim_start_matches("load ")
+    }
 }
 
 const LOADS: &[Load] =
     &[cg::LOAD, hackbench::LOAD, stream::LOAD, service::LOAD, spin::LOAD, build::LOAD, stacks::LOAD];
 
 /// Options of every load.
-const SHARED: [&str; 2] = ["on-input", "events"];
+const SHARED: &[Flag] = &[
+    Flag::long(
+        "on-input",
+        "get ready when a line comes on standard input, begin when another one comes, end when it ends",
+    ),
+    Flag::long("events", "with --json: tell what happens meanwhile, one object a line, before the result"),
+];
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
-    let names = || LOADS.iter().map(|load| load.name).collect::<Vec<_>>().join(", ");
+    let names = || LOADS.iter().map(Load::name).collect::<Vec<_>>().join(", ");
     let Some((name, rest)) = parsed.operands.split_first() else {
         return Err(Failure::Usage(format!("which load? known are {}", names())));
     };
     let name = name.to_string_lossy();
     let program = Program::named(&name).filter(|(program, _)| program.name == program.load);
     let known = program.and_then(|(program, inside)| {
-        LOADS.iter().find(|load| load.name == program.load).map(|load| (load, program, inside))
+        LOADS.iter().find(|load| load.name() == program.load).map(|load| (load, program, inside))
     });
     let Some((load, program, inside)) = known else {
         return Err(Failure::Usage(format!("there is no load `{name}`: known are {}", names())));
     };
-    let longs: Vec<&str> = load.longs.iter().chain(&SHARED).copied().collect();
-    let (words, without) = canonical(program, inside, rest, &longs);
-    let options = args::parse("", &longs, &words)?;
+    let (words, without) = canonical(program, inside, rest, &load.spec);
+    start(load, &words, &without, parsed, ctx).or_else(|failure| {
+        // The usage that helps is that of the load.
+        tell(&failure, &load.spec, &words, ctx);
+        Ok(failure.exit())
+    })
+}
+
+/// Runs a load with the words behind its name, of which it has no use for the options `without`.
+fn start(
+    load: &Load,
+    words: &[OsString],
+    without: &[&str],
+    parsed: &Parsed,
+    ctx: &mut Ctx<'_>,
+) -> Result<Exit, Failure> {
+    let options = millpond_cli::parse(&load.spec, words)?;
     for name in without {
-        ctx.warn(format_args!("{} --{name} has no effect: this load has no such thing", load.name));
+        ctx.warn(format_args!("{} --{name} has no effect: this load has no such thing", load.name()));
     }
     if options.common.help {
-        ctx.out.text(&help::manual(&COMMAND));
+        ctx.out.text(&help::short(&load.spec));
         return Ok(Exit::DONE);
     }
     if let Some(extra) = options.words().first() {
         return Err(Failure::Usage(format!(
             "load {name} takes no operand, and was given `{extra}`",
-            name = load.name
+            name = load.name()
         )));
     }
     for common in [&parsed.common, &options.common] {
         let named = common.machine.as_deref().filter(|name| *name != "real");
         if let Some(other) = named.or(common.root.as_ref().map(|_| "of a captured tree")) {
-            let what = format!("run load {} on machine {other}", load.name);
+            let what = format!("run load {} on machine {other}", load.name());
             return Err(Complaint::new(what, "programs run on the real machine only").into());
         }
     }
     let json = parsed.common.json || options.common.json;
     let mut job = Job {
-        name: load.name,
+        name: load.name(),
         json,
         events: options.long("events") && json,
         stop: stop_on_signal(),
@@ -240,7 +213,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     if options.long("on-input") {
         job.lines = follow_input(job.stop).map_err(|error| {
             let why = format!("no thread can be started that reads standard input: {}", reason(&error));
-            Complaint::new(format!("run load {}", load.name), why)
+            Complaint::new(format!("run load {}", load.name()), why)
                 .hint("end other processes, or raise the limit with ulimit -u")
         })?;
         if job.lines.is_none() {
@@ -255,17 +228,16 @@ fn canonical(
     program: &Program,
     inside: Vec<String>,
     rest: &[OsString],
-    longs: &[&str],
+    spec: &Spec,
 ) -> (Vec<OsString>, Vec<&'static str>) {
     let texts: Option<Vec<String>> = rest.iter().map(|word| word.to_str().map(str::to_owned)).collect();
     // What is no text is refused by those who read it.
     let Some(texts) = texts else { return (rest.to_vec(), Vec::new()) };
     let takes_value = |flag: &str| {
-        let is =
-            |long: &&str| long.strip_suffix(':').is_some_and(|name| flag.strip_prefix("--") == Some(name));
-        args::COMMON.iter().any(is)
+        let is = |common: &&Flag| common.long.is_some_and(|name| flag.strip_prefix("--") == Some(name));
+        spec.common.iter().find(is).is_some_and(|flag| flag.value.is_some())
     };
-    let own = |name: &str| longs.iter().any(|long| long.trim_end_matches(':') == name);
+    let own = |name: &str| spec.own_flags().any(|flag| flag.long == Some(name));
     let (mut words, mut without): (Vec<OsString>, _) = (Vec::new(), Vec::new());
     let mut all =
         inside.into_iter().chain(program.canonical(&texts, &takes_value).into_iter().map(|(word, _)| word));

@@ -1,7 +1,7 @@
 //! The values of a load's options.
 
-use crate::args::Parsed;
 use crate::failure::Failure;
+use millpond_cli::Parsed;
 use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
@@ -40,13 +40,13 @@ pub(super) fn seconds(options: &Parsed, name: &str) -> Result<Option<Duration>, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::parse;
+
     use std::ffi::OsString;
     use std::num::NonZeroU32;
 
     fn options(words: &str) -> Parsed {
         let words: Vec<OsString> = words.split_whitespace().map(OsString::from).collect();
-        parse("", &["threads:", "seconds:"], &words).unwrap()
+        millpond_cli::parse(&super::super::spin::LOAD.spec, &words).unwrap()
     }
 
     fn refused<T>(result: Result<T, Failure>) -> String {

@@ -1,17 +1,35 @@
 //! `load service`.
 
 use super::options::{seconds, value};
-use super::{Job, Load};
-use crate::args::Parsed;
+use super::{Job, Load, SHARED};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
+use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_workloads::service::{Service, ServiceSpec};
 use serde_json::json;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-pub(super) const LOAD: Load =
-    Load { name: "service", longs: &["threads:", "rate:", "work:", "seed:", "settle:", "seconds:"], run };
+pub(super) const LOAD: Load = Load {
+    spec: Spec {
+        name: "load service",
+        summary: "requests that arrive at random, and how long each takes",
+        group: Group::Experiments,
+        forms: &["[--threads N] [--rate N] [--work MS] [--seed N] [--settle T] [--seconds T]"],
+        flags: &[
+            Flag::long("threads", "how many threads answer (2)").value("n", ValueKind::Text),
+            Flag::long("rate", "requests a second, on average (100)").value("n", ValueKind::Text),
+            Flag::long("work", "processor time of a request (2)").value("ms", ValueKind::Text),
+            Flag::long("seed", "where chance begins (1)").value("n", ValueKind::Text),
+            Flag::long("settle", "count requests only when so much time is over (0)")
+                .value("t", ValueKind::Time),
+            Flag::long("seconds", "how long then (until stopped)").value("t", ValueKind::Time),
+        ],
+        shared: SHARED,
+        ..Spec::NEW
+    },
+    run,
+};
 
 const THREADS: NonZeroU32 = NonZeroU32::new(2).expect("it is not 0");
 const RATE: NonZeroU32 = NonZeroU32::new(100).expect("it is not 0");

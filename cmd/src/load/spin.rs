@@ -1,15 +1,37 @@
 //! `load spin`.
 
 use super::options::{seconds, value};
-use super::{Job, Load};
-use crate::args::Parsed;
+use super::{Job, Load, SHARED};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
+use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_workloads::spin::{self, Duty, SpinEvent, SpinSpec};
 use serde_json::json;
 
-pub(super) const LOAD: Load =
-    Load { name: "spin", longs: &["threads:", "seconds:", "duty:", "period:", "interval:", "memory:"], run };
+pub(super) const LOAD: Load = Load {
+    spec: Spec {
+        name: "load spin",
+        summary: "threads that use all CPU time they get, and what each gets",
+        group: Group::Experiments,
+        forms: &["[--threads N] [--seconds T] [--duty N [--period T]] [--interval T] [--memory MIB]"],
+        flags: &[
+            Flag::long("threads", "how many (as many as the processors it may use)")
+                .value("n", ValueKind::Text),
+            Flag::long("seconds", "how long (until stopped)").value("t", ValueKind::Time),
+            Flag::long("duty", "burn this percent of the time").value("n", ValueKind::Text),
+            Flag::long("period", "of periods of this length (0.02)").value("t", ValueKind::Time),
+            Flag::long("interval", "tell the iterations so often").value("t", ValueKind::Time),
+            Flag::long(
+                "memory",
+                "read so much memory at random, each place known only when the one before was read",
+            )
+            .value("mib", ValueKind::Text),
+        ],
+        shared: SHARED,
+        ..Spec::NEW
+    },
+    run,
+};
 
 fn run(options: &Parsed, job: &Job, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let spec = SpinSpec {

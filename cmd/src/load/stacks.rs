@@ -1,13 +1,24 @@
 //! `load stacks`.
 
-use super::{Job, Load};
-use crate::args::Parsed;
+use super::{Job, Load, SHARED};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
+use millpond_cli::{Group, Parsed, Spec};
 use millpond_workloads::stacks;
 use serde_json::json;
 
-pub(super) const LOAD: Load = Load { name: "stacks", longs: &[], run };
+pub(super) const LOAD: Load = Load {
+    spec: Spec {
+        name: "load stacks",
+        summary: "how many pages of a stack are in memory",
+        group: Group::Experiments,
+        forms: &[""],
+        flags: &[],
+        shared: SHARED,
+        ..Spec::NEW
+    },
+    run,
+};
 
 fn run(_: &Parsed, job: &Job, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     job.event(ctx, "ready", json!({}));

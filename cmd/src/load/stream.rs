@@ -1,10 +1,10 @@
 //! `load stream`.
 
 use super::options::{seconds, value};
-use super::{Job, Load};
-use crate::args::Parsed;
+use super::{Job, Load, SHARED};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
+use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_workloads::stream::{self, Place, Route, Server, StreamEvent, StreamResult, StreamSpec};
 use serde_json::json;
 use std::net::{IpAddr, SocketAddr};
@@ -13,19 +13,37 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 pub(super) const LOAD: Load = Load {
-    name: "stream",
-    longs: &[
-        "seconds:",
-        "bytes:",
-        "spin",
-        "interval:",
-        "namespaces",
-        "server:",
-        "connect:",
-        "from:",
-        "nic:",
-        "address:",
-    ],
+    spec: Spec {
+        name: "load stream",
+        summary: "a two-way TCP stream: interrupts and system calls",
+        group: Group::Experiments,
+        forms: &[
+            "[--seconds T] [--bytes N] [--spin] [--namespaces | --server ADDR | --connect ADDR [--from ADDRESS]] [--nic DEVICE --address A/BITS]",
+        ],
+        flags: &[
+            Flag::long("seconds", "how long (10)").value("t", ValueKind::Time),
+            Flag::long("bytes", "how much each write offers (131072)").value("n", ValueKind::Text),
+            Flag::long(
+                "spin",
+                "senders never sleep; with small writes, some hundred thousand system calls a second",
+            ),
+            Flag::long("interval", "tell the bytes so often").value("t", ValueKind::Time),
+            Flag::long("namespaces", "between two network namespaces, made for the time of the run"),
+            Flag::long("server", "serve streams at this address and port, until stopped")
+                .value("addr", ValueKind::Text),
+            Flag::long("connect", "stream with the server there").value("addr", ValueKind::Text),
+            Flag::long("from", "with --connect: from this address of ours").value("address", ValueKind::Text),
+            Flag::long(
+                "nic",
+                "take this network device away from the system for the time of the run; needs --address",
+            )
+            .value("device", ValueKind::Text),
+            Flag::long("address", "the device's address then, with its network: 10.0.0.1/30")
+                .value("a/bits", ValueKind::Text),
+        ],
+        shared: SHARED,
+        ..Spec::NEW
+    },
     run,
 };
 

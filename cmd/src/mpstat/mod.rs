@@ -109,10 +109,10 @@ mod options;
 mod report;
 mod watch;
 
-use crate::args::Parsed;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
+use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_formats::mpstat::Table;
 use millpond_session::stop_on_signal;
 use options::Options;
@@ -120,15 +120,45 @@ use report::Reports;
 use watch::Watcher;
 
 pub(crate) const COMMAND: Command = Command {
-    name: "mpstat",
-    applet: true,
-    summary: "show what each processor does",
-    usage: &[
-        "[-qv] [-a | -A core|chip|set] [-p | -P set] [-T u | d] [--steal] [--touch-fenced] [interval [count]]",
-    ],
-    letters: "aA:pP:qT:v",
-    longs: &["steal", "touch-fenced"],
-    source: include_str!("mod.rs"),
+    spec: Spec {
+        name: "mpstat",
+        applet: true,
+        summary: "show what each processor does",
+        section: 1,
+        group: Group::Watch,
+        forms: &[
+            "[-qv] [-a | -A core|chip|set] [-p | -P set] [-T u | d] [--steal] [--touch-fenced] [interval [count]]",
+        ],
+        flags: &[
+            Flag::letter(
+                'a',
+                "a row per processor set (rates are sums, percents averages); set 0 is the default set",
+            ),
+            Flag::letter(
+                'A',
+                "a row per core, chip or set; -A set is -a. `sze` says how many of them are active",
+            )
+            .value("group", ValueKind::Text),
+            Flag::letter('p', "a row per processor, with the set that it is in"),
+            Flag::letter('P', "only the processors of one set, or with -a only that set")
+                .value("set", ValueKind::Pset),
+            Flag::letter('q', "no lines about processors and sets that came, went or moved"),
+            Flag::letter('T', "before each report the time: in seconds since 1970, or as date shows it")
+                .value("u", ValueKind::Text),
+            Flag::letter(
+                'v',
+                "where each column comes from here, why one is missing, and what watching costs",
+            ),
+            Flag::long("steal", "percent of time that the hypervisor took, as a column `st`"),
+            Flag::long(
+                "touch-fenced",
+                "read performance events of processors that are fenced or sheltered from interrupts, too",
+            ),
+        ],
+        in_shell: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 

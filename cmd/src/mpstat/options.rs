@@ -1,9 +1,9 @@
 //! What `mpstat` is asked for: the rules of its options.
 
-use crate::args::Parsed;
 use crate::failure::Failure;
 use crate::interval::Repetition;
 use crate::stamp::Stamp;
+use millpond_cli::Parsed;
 use millpond_formats::mpstat::Table;
 use millpond_model::PsetId;
 use millpond_observe::Scope;
@@ -83,12 +83,11 @@ impl Options {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::args;
     use millpond_model::Nanos;
 
     pub(crate) fn options(text: &str) -> Result<Options, Failure> {
         let words: Vec<_> = text.split_whitespace().map(Into::into).collect();
-        Options::of(&args::parse(super::super::COMMAND.letters, super::super::COMMAND.longs, &words)?)
+        Options::of(&millpond_cli::parse(&super::super::COMMAND.spec, &words)?)
     }
 
     #[test]

@@ -67,11 +67,11 @@
 mod programs;
 mod table;
 
-use crate::args::Parsed;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use crate::interval::{Cadence, Repetition, wait_until};
+use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_machine::Absent;
 use millpond_machine::facets::{CensusOptions, Method, Samples};
 use millpond_model::{CpuId, Nanos, Pid};
@@ -86,16 +86,21 @@ const FREQUENCY_HZ: u64 = 4997;
 const FREQUENCY_HZ_MAX: u64 = 50_000;
 
 pub(crate) const COMMAND: Command = Command {
-    name: "occupancy",
-    applet: false,
-    summary: "show on which processors programs run",
-    usage: &[
+    spec: Spec {
+        name: "occupancy",
+        applet: false,
+        summary: "show on which processors programs run",
+        section: 1,
+        group: Group::Watch,
+        forms: &[
         "[--frequency hz] pid | name ... [interval [count]]",
         "[--frequency hz] -z zone,... [interval [count]]",
     ],
-    letters: "z:",
-    longs: &["frequency:"],
-    source: include_str!("mod.rs"),
+        flags: &[Flag::letter('z', "zones in place of programs, each by its name or its number: all that is in one").value("zone,...", ValueKind::Text), Flag::long("frequency", "take so many samples a second instead of measuring: an odd number stays out of step with clocks").value("hz", ValueKind::Text)],
+        in_shell: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 

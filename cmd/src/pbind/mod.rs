@@ -50,7 +50,6 @@
 //! 0, or 1 when something was refused (what could be done was done), or 2 for what makes no sense (nothing was
 //! done). With `-e` it is that of COMMAND.
 
-use crate::args::Parsed;
 use crate::bindings;
 use crate::change::Changer;
 use crate::command::Command;
@@ -58,26 +57,41 @@ use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
 use crate::operands;
 use crate::start::Start;
+use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_formats::CpuOperand;
 use millpond_machine::Machine;
 use millpond_model::{CpuId, CpuSet};
 
 pub(crate) const COMMAND: Command = Command {
-    name: "pbind",
-    applet: true,
-    summary: "bind processes and threads to processors",
-    usage: &[
-        "-b processor pid[/lwps] ...",
-        "-c processors pid[/lwps] ...",
-        "-u pid[/lwps] ...",
-        "-U [processor ...]",
-        "[-q] [pid[/lwps] ...]",
-        "-Q [processor ...]",
-        "-e processors command [argument ...]",
-    ],
-    letters: "b:c:e:qQuU",
-    longs: &[],
-    source: include_str!("mod.rs"),
+    spec: Spec {
+        name: "pbind",
+        applet: true,
+        summary: "bind processes and threads to processors",
+        section: 8,
+        group: Group::Sets,
+        forms: &[
+            "-b processor pid[/lwps] ...",
+            "-c processors pid[/lwps] ...",
+            "-u pid[/lwps] ...",
+            "-U [processor ...]",
+            "[-q] [pid[/lwps] ...]",
+            "-Q [processor ...]",
+            "-e processors command [argument ...]",
+        ],
+        flags: &[
+            Flag::letter('b', "bind to one processor").value("processor", ValueKind::Text),
+            Flag::letter('c', "bind to one or more: a list such as 1-3,5")
+                .value("processors", ValueKind::Text),
+            Flag::letter('e', "bind this process, then become COMMAND").value("processors", ValueKind::Text),
+            Flag::letter('q', "show the binding of each; without operands, all that are bound (the default)"),
+            Flag::letter('Q', "show all threads that are bound (to one of these)"),
+            Flag::letter('u', "unbind"),
+            Flag::letter('U', "unbind all threads that are bound (to one of these)"),
+        ],
+        in_shell: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 

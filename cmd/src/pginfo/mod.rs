@@ -63,30 +63,34 @@
 //!
 //! 0, or 1 when a group or a CPU that was named does not exist (the others are shown) or none is left, or 2 for what makes no sense.
 
-use crate::args::Parsed;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
-use crate::help;
 use crate::processor_groups::{Choice, Hardware};
+use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind, help};
 use millpond_formats::pg::{self as listing, Placed};
 use millpond_model::{CpuSet, Relationship};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 pub(crate) const COMMAND: Command = Command {
-    name: "pginfo",
-    applet: true,
-    summary: "show processor groups: CPUs that share pipelines, caches, chips",
-    usage: &[
+    spec: Spec {
+        name: "pginfo",
+        applet: true,
+        summary: "show processor groups: CPUs that share pipelines, caches, chips",
+        section: 1,
+        group: Group::Sets,
+        forms: &[
         "[-T] [-p] [-v] [-r string] [-R string] [pg ... | -c processor_id ...]",
         "-s [-v] [-r string] [-R string] [pg ... | -c processor_id ...]",
         "-C | -I [-r string] [-R string] [pg ... | -c processor_id ...]",
         "-h",
     ],
-    letters: "c:ChIpr:R:sTv",
-    longs: &[],
-    source: include_str!("mod.rs"),
+        flags: &[Flag::letter('c', "only groups with one of these CPUs (`0-3,8`)").value("cpus", ValueKind::Text), Flag::letter('C', "numbers of CPUs only, on one line: those that are on-line"), Flag::letter('h', "the usage"), Flag::letter('I', "numbers of groups only, on one line"), Flag::letter('p', "which groups have exactly the CPUs of a core, of a chip, or of the system: Integer_Pipeline [core]"), Flag::letter('r', "only groups whose relationship has STRING in its name; more than one with commas: -r l1,l2. Case does not matter").value("string", ValueKind::Text), Flag::letter('R', "only groups whose relationship does not").value("string", ValueKind::Text), Flag::letter('s', "the relationships that this machine has, without their groups; with -v how many groups, and what they share"), Flag::letter('T', "the groups as a tree"), Flag::letter('v', "a line below each group about what is shared: sizes of caches")],
+        in_shell: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 
@@ -124,7 +128,7 @@ fn form(parsed: &Parsed) -> Result<Form, Failure> {
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     if parsed.has('h') {
-        ctx.out.text(&help::usage(&COMMAND));
+        ctx.out.text(&help::usage(&COMMAND.spec));
         return Ok(Exit::DONE);
     }
     let form = form(parsed)?;
@@ -206,11 +210,10 @@ fn as_json(placed: &[Placed<'_>], on_line: &CpuSet) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args;
 
     fn asked(text: &str) -> Result<Form, String> {
         let words: Vec<_> = text.split_whitespace().map(Into::into).collect();
-        form(&args::parse(COMMAND.letters, COMMAND.longs, &words).unwrap()).map_err(|failure| match failure {
+        form(&millpond_cli::parse(&COMMAND.spec, &words).unwrap()).map_err(|failure| match failure {
             Failure::Usage(why) => why,
             other => panic!("{other:?}"),
         })

@@ -79,13 +79,12 @@
 mod options;
 mod report;
 
-use crate::args::Parsed;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
-use crate::help;
 use crate::interval::{Cadence, Repetition, wait_until};
 use crate::processor_groups::Hardware;
+use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind, help};
 use millpond_machine::facets::WatchOptions;
 use millpond_machine::{Absent, Machine};
 use millpond_model::Nanos;
@@ -96,17 +95,41 @@ use report::Reports;
 use std::sync::atomic::Ordering;
 
 pub(crate) const COMMAND: Command = Command {
-    name: "pgstat",
-    applet: true,
-    summary: "show how busy processor groups are",
-    usage: &[
-        "[-A] [-C] [-p] [-s key | -S key] [-t number] [-T u | d] [-v] [-r string] [-R string] [-P pg ...] [-c processor_id ...] \
+    spec: Spec {
+        name: "pgstat",
+        applet: true,
+        summary: "show how busy processor groups are",
+        section: 1,
+        group: Group::Watch,
+        forms: &[
+            "[-A] [-C] [-p] [-s key | -S key] [-t number] [-T u | d] [-v] [-r string] [-R string] [-P pg ...] [-c processor_id ...] \
          [interval [count]]",
-        "-h",
-    ],
-    letters: "Ac:ChpP:r:R:s:S:t:T:v",
-    longs: &[],
-    source: include_str!("mod.rs"),
+            "-h",
+        ],
+        flags: &[
+            Flag::letter('A', "at the end a summary: the least, the mean and the most of all intervals"),
+            Flag::letter('c', "only groups with one of these CPUs (`0-3,8`)").value("cpus", ValueKind::Text),
+            Flag::letter('C', "a row for each CPU of a group, below the innermost group that is shown"),
+            Flag::letter('h', "the usage"),
+            Flag::letter('p', "which groups have exactly the CPUs of a core, of a chip, or of the system"),
+            Flag::letter('P', "only these groups (`0,3-5`)").value("pgs", ValueKind::Text),
+            Flag::letter(
+                'r',
+                "only groups whose relationship has STRING in its name (-r l1,l2). Case does not matter",
+            )
+            .value("string", ValueKind::Text),
+            Flag::letter('R', "only groups whose relationship does not").value("string", ValueKind::Text),
+            Flag::letter('s', "sort ascending by this key").value("value", ValueKind::Text),
+            Flag::letter('S', "sort descending by this key").value("value", ValueKind::Text),
+            Flag::letter('t', "only the first NUMBER groups, after sorting").value("number", ValueKind::Text),
+            Flag::letter('T', "before each report the time: in seconds since 1970, or as date shows it")
+                .value("u", ValueKind::Text),
+            Flag::letter('v', "user, kernel and idle time as well"),
+        ],
+        in_shell: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 
@@ -115,7 +138,7 @@ const ONCE: Repetition = Repetition { interval: Nanos(1_000_000_000), count: Som
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     if parsed.has('h') {
-        ctx.out.text(&help::usage(&COMMAND));
+        ctx.out.text(&help::usage(&COMMAND.spec));
         return Ok(Exit::DONE);
     }
     let options = Options::of(parsed)?;

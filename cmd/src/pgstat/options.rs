@@ -1,10 +1,10 @@
 //! What `pgstat` is asked for: the rules of its options.
 
-use crate::args::Parsed;
 use crate::failure::Failure;
 use crate::interval::Repetition;
 use crate::processor_groups::Choice;
 use crate::stamp::Stamp;
+use millpond_cli::Parsed;
 
 /// What rows are sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,11 +114,10 @@ impl Options {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::args;
 
     pub(crate) fn options(text: &str) -> Result<Options, Failure> {
         let words: Vec<_> = text.split_whitespace().map(Into::into).collect();
-        Options::of(&args::parse(super::super::COMMAND.letters, super::super::COMMAND.longs, &words)?)
+        Options::of(&millpond_cli::parse(&super::super::COMMAND.spec, &words)?)
     }
 
     #[test]

@@ -49,12 +49,12 @@
 //!
 //! 0, or 1 when something was refused (what could be done was done), or 2 for what makes no sense (nothing was done).
 
-use crate::args::Parsed;
 use crate::change::Changer;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
-use crate::{bindings, help, lgroups, operands};
+use crate::{bindings, lgroups, operands};
+use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind, help};
 use millpond_formats::plgrp::{self as listing, AffinityRequest, parse_affinities};
 use millpond_formats::{GroupOperand, Target};
 use millpond_machine::facets::Homed;
@@ -64,19 +64,32 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) const COMMAND: Command = Command {
-    name: "plgrp",
-    applet: true,
-    summary: "show and set the home lgroups of threads, and their affinities",
-    usage: &[
-        "pid[/lwps] ...",
-        "[-F] -a lgroup_list pid[/lwps] ...",
-        "[-F] -A lgroup_list/none|weak|strong[,...] pid[/lwps] ...",
-        "[-F] -H lgroup_list pid[/lwps] ...",
-        "-h",
-    ],
-    letters: "a:A:H:Fh",
-    longs: &[],
-    source: include_str!("mod.rs"),
+    spec: Spec {
+        name: "plgrp",
+        applet: true,
+        summary: "show and set the home lgroups of threads, and their affinities",
+        section: 8,
+        group: Group::Sets,
+        forms: &[
+            "pid[/lwps] ...",
+            "[-F] -a lgroup_list pid[/lwps] ...",
+            "[-F] -A lgroup_list/none|weak|strong[,...] pid[/lwps] ...",
+            "[-F] -H lgroup_list pid[/lwps] ...",
+            "-h",
+        ],
+        flags: &[
+            Flag::letter('a', "show affinities for these lgroups, too").value("lgroups", ValueKind::Text),
+            Flag::letter('A', "set affinities: 0-2/none,3/strong")
+                .value("lgroups/affinity[,…", ValueKind::Text),
+            Flag::letter('H', "set homes: threads in turn get one of these, with a strong affinity for it")
+                .value("lgroups", ValueKind::Text),
+            Flag::letter('F', "taken and ignored: nothing here takes control of a process"),
+            Flag::letter('h', "the usage"),
+        ],
+        in_shell: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 
@@ -95,7 +108,7 @@ enum Task {
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     if parsed.has('h') {
-        ctx.out.text(&help::usage(&COMMAND));
+        ctx.out.text(&help::usage(&COMMAND.spec));
         return Ok(Exit::DONE);
     }
     let wish = Wish::of(parsed)?;

@@ -12,7 +12,7 @@
 //! ```text
 //!                 without options: show the dynamic configuration
 //! -e              enable pools: all processors are in the default set then, and all processes in the default pool
-//! --keep-others   with -e: members of pools are confined to their sets, and nobody is pushed out of these
+//! --keep-others   with -e: members of pools are confined to their sets, and no other thread is pushed out
 //! -d              disable pools: pools and sets go, everything comes back to where it was
 //! -c [FILE]       make the configuration of FILE the dynamic one
 //! -s [FILE]       write the dynamic configuration into FILE
@@ -59,12 +59,12 @@
 //!
 //! 0, or 1 when something was refused (nothing was done then), or 2 for options that do not go together.
 
-use crate::args::Parsed;
 use crate::change::Changer;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use crate::pools;
+use millpond_cli::{Flag, Group, Misused, Parsed, Spec};
 use millpond_formats::pools::info;
 use millpond_machine::{Machine, Reason, Refusal};
 use millpond_model::pools::{PoolsConf, PoolsState, PsetNode};
@@ -74,13 +74,39 @@ use millpond_session::{LockedPools, Service, Session};
 use serde_json::json;
 
 pub(crate) const COMMAND: Command = Command {
-    name: "pooladm",
-    applet: true,
-    summary: "enable pools, and make a file's configuration the machine's",
-    usage: &["", "[-n] [-s] [-c] [filename]", "[-n] -x", "-d | -e [--keep-others]"],
-    letters: "cdensx",
-    longs: &["keep-others"],
-    source: include_str!("mod.rs"),
+    spec: Spec {
+        name: "pooladm",
+        applet: true,
+        summary: "enable pools, and make a file's configuration the machine's",
+        section: 8,
+        group: Group::Pools,
+        forms: &["", "[-n] [-s] [-c] [filename]", "[-n] -x", "-d | -e [--keep-others]"],
+        flags: &[
+            Flag::letter('c', "make the configuration of FILE the dynamic one"),
+            Flag::letter('d', "disable pools: pools and sets go, everything comes back to where it was"),
+            Flag::letter(
+                'e',
+                "enable pools: all processors are in the default set then, and all processes in the default pool",
+            ),
+            Flag::letter(
+                'n',
+                "with -c: only say whether FILE could become the dynamic configuration; with -s and -x: do nothing",
+            ),
+            Flag::letter('s', "write the dynamic configuration into FILE"),
+            Flag::letter(
+                'x',
+                "remove every pool and set but the default ones; processes go to the default pool",
+            ),
+            Flag::long(
+                "keep-others",
+                "with -e: members of pools are confined to their sets, and no other thread is pushed out",
+            ),
+        ],
+        misused: Misused::Solaris,
+        in_shell: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 

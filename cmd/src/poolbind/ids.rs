@@ -1,7 +1,7 @@
 //! What is bound: words of each type to processes and zones.
 
-use crate::args::Parsed;
 use crate::failure::{Complaint, Failure};
+use millpond_cli::Parsed;
 use millpond_machine::Machine;
 use millpond_machine::facets::Member;
 use millpond_model::Pid;
@@ -155,7 +155,6 @@ impl Chosen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args;
 
     #[test]
     fn a_type_is_one_of_those_of_solaris() {
@@ -171,7 +170,7 @@ mod tests {
     #[test]
     fn long_options_may_be_repeated() {
         let words: Vec<_> = ["--unit", "a.service", "--cgroup=/x", "--unit=b.service"].map(Into::into).into();
-        let parsed = args::parse("", super::super::COMMAND.longs, &words).unwrap();
+        let parsed = millpond_cli::parse(&super::super::COMMAND.spec, &words).unwrap();
         let shown: Vec<String> = Kind::named(&parsed).iter().map(ToString::to_string).collect();
         assert_eq!(shown, ["unit a.service", "unit b.service", "cgroup /x"]);
     }

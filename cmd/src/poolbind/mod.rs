@@ -102,7 +102,6 @@ mod persist;
 mod stay;
 mod view;
 
-use crate::args::Parsed;
 use crate::change::Changer;
 use crate::command::Command;
 use crate::ctx::Ctx;
@@ -111,6 +110,7 @@ use crate::pools;
 use crate::start::Start;
 use class::PoolClass;
 use ids::{Chosen, Kind};
+use millpond_cli::{Flag, Group, Misused, Parsed, Spec, ValueKind};
 use millpond_machine::Machine;
 use millpond_machine::facets::Member;
 use millpond_model::pools::{PoolNode, PoolsState, PsetNode};
@@ -122,20 +122,43 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 pub(crate) const COMMAND: Command = Command {
-    name: "poolbind",
-    applet: true,
-    summary: "bind processes and zones to pools",
-    usage: &[
-        "-p pool_name -e [--view] command [arguments...]",
-        "-p pool_name [-i pid | -i taskid | -i projid | -i zoneid] id ...",
-        "-p pool_name [--persist] --unit name | --container name | --cgroup path ...",
-        "-p pool_name --on-resize command [-e [--view] command [arguments...] | id ...]",
-        "-q pid ...",
-        "-Q pid ...",
-    ],
-    letters: "Qei:p:q",
-    longs: &["unit:", "container:", "cgroup:", "on-resize:", "view", "persist"],
-    source: include_str!("mod.rs"),
+    spec: Spec {
+        name: "poolbind",
+        applet: true,
+        summary: "bind processes and zones to pools",
+        section: 8,
+        group: Group::Pools,
+        forms: &[
+            "-p pool_name -e [--view] command [arguments...]",
+            "-p pool_name [-i pid | -i taskid | -i projid | -i zoneid] id ...",
+            "-p pool_name [--persist] --unit name | --container name | --cgroup path ...",
+            "-p pool_name --on-resize command [-e [--view] command [arguments...] | id ...]",
+            "-q pid ...",
+            "-Q pid ...",
+        ],
+        flags: &[
+            Flag::letter('Q', "show the resource of each process: its set"),
+            Flag::letter('e', "start a command in the pool"),
+            Flag::letter('i', "a process, as without -i").value("pid", ValueKind::Process),
+            Flag::letter('p', "bind each of these; POOL pool_default takes them back")
+                .value("pool", ValueKind::Pool),
+            Flag::letter('q', "show the pool of each process"),
+            Flag::long("unit", "a unit of systemd").value("name", ValueKind::Text),
+            Flag::long("container", "a container, by its name or its id").value("name", ValueKind::Text),
+            Flag::long("cgroup", "any standing group of processes").value("path", ValueKind::Text),
+            Flag::long("on-resize", "with -e: run this command at each change of the pool's size")
+                .value("value", ValueKind::Text),
+            Flag::long(
+                "view",
+                "with -e: give the program files of /proc and /sys that show the pool's CPUs alone",
+            ),
+            Flag::long("persist", "with --unit, --container: keep the binding over restarts and reboots"),
+        ],
+        misused: Misused::Solaris,
+        in_shell: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 

@@ -1,7 +1,7 @@
 //! `--on-resize`: a command at each change of the pool's size, for programs that cannot follow their pool themselves.
 
-use crate::args::Parsed;
 use crate::failure::{Complaint, Failure};
+use millpond_cli::Parsed;
 use millpond_session::{Follower, Session};
 
 /// The option.

@@ -134,7 +134,7 @@ mod tests {
 
     fn chosen(option: &str) -> Chosen {
         let words: Vec<_> = [option, "x"].map(Into::into).into();
-        let parsed = crate::args::parse("", super::super::COMMAND.longs, &words).unwrap();
+        let parsed = millpond_cli::parse(&super::super::COMMAND.spec, &words).unwrap();
         Kind::named(&parsed).remove(0)
     }
 

@@ -78,12 +78,12 @@
 
 mod place;
 
-use crate::args::Parsed;
 use crate::change::Changer;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
-use crate::{help, pools};
+use crate::pools;
+use millpond_cli::{Flag, Group, Misused, Parsed, Spec, ValueKind, help};
 use millpond_formats::pools::info;
 use millpond_formats::pools::script::{self, Located};
 use millpond_model::pools::{PoolsConf, PsetNode};
@@ -95,13 +95,27 @@ use serde_json::json;
 use std::path::Path;
 
 pub(crate) const COMMAND: Command = Command {
-    name: "poolcfg",
-    applet: true,
-    summary: "edit configurations of pools",
-    usage: &["-c command [-d | filename]", "-f command_file [-d | filename]", "-h"],
-    letters: "c:f:dh",
-    longs: &[],
-    source: include_str!("mod.rs"),
+    spec: Spec {
+        name: "poolcfg",
+        applet: true,
+        summary: "edit configurations of pools",
+        section: 8,
+        group: Group::Pools,
+        forms: &["-c command [-d | filename]", "-f command_file [-d | filename]", "-h"],
+        flags: &[
+            Flag::letter('c', "do these commands").value("commands", ValueKind::Text),
+            Flag::letter('f', "do the commands of FILE; - is standard input").value("file", ValueKind::File),
+            Flag::letter(
+                'd',
+                "edit the machine's configuration; a file is edited otherwise, /etc/pooladm.conf unless you name another",
+            ),
+            Flag::letter('h', "show this, and end with status 2"),
+        ],
+        misused: Misused::Solaris,
+        in_shell: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 
@@ -117,7 +131,7 @@ struct Asked {
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     if parsed.has('h') {
         ctx.out.flush();
-        ctx.err.text(&help::manual(&COMMAND));
+        ctx.err.text(&help::manual(&COMMAND.spec));
         return Ok(Exit::USAGE);
     }
     let misuse = |why: &str| Err(Failure::Usage(why.to_owned()));

@@ -19,7 +19,7 @@
 //! -r TYPES       a table of resources: all, or pset, which is the only type there is
 //! -o FIELDS      with -r: these fields, in this order; may be repeated
 //! -T u, -T d     before each report the time: in seconds since 1970, or as date shows it
-//! --caps         below: who has shares or a cap, and what the cap took away (millpond help prstat explains the table)
+//! --caps         below: what has shares or a cap, and what the cap took away (millpond help prstat explains the table)
 //! --why          the latest decisions of poold, in place of a report; with -p those that moved a processor of these
 //!                pools, or could have; COUNT says how many (10)
 //! ```
@@ -76,13 +76,13 @@ mod options;
 mod rows;
 mod why;
 
-use crate::args::Parsed;
 use crate::caps::{self, CapRow, Caps};
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure, facet, read};
 use crate::interval::{Cadence, wait_until};
 use crate::pools;
+use millpond_cli::{Flag, Group, Misused, Parsed, Spec, ValueKind};
 use millpond_formats::pools::poolstat::{STATE_CHANGE, default_table, table};
 use millpond_formats::print_iso;
 use millpond_machine::{Counters, Machine};
@@ -95,17 +95,43 @@ use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 
 pub(crate) const COMMAND: Command = Command {
-    name: "poolstat",
-    applet: true,
-    summary: "show how busy the sets of pools are",
-    usage: &[
-        "[-p pool-list] [-r rset-list] [-T d|u] [interval [count]]",
-        "[-p pool-list] [-o format -r rset-list] [-T d|u] [interval [count]]",
-        "--why [-p pool-list] [count]",
-    ],
-    letters: "p:r:o:T:",
-    longs: &["caps", "why"],
-    source: include_str!("mod.rs"),
+    spec: Spec {
+        name: "poolstat",
+        applet: true,
+        summary: "show how busy the sets of pools are",
+        section: 1,
+        group: Group::Pools,
+        forms: &[
+            "[-p pool-list] [-r rset-list] [-T d|u] [interval [count]]",
+            "[-p pool-list] [-o format -r rset-list] [-T d|u] [interval [count]]",
+            "--why [-p pool-list] [count]",
+        ],
+        flags: &[
+            Flag::letter(
+                'p',
+                "only these pools, by name or number, in this order; blanks or commas between them",
+            )
+            .value("pools", ValueKind::Text),
+            Flag::letter('r', "a table of resources: all, or pset, which is the only type there is")
+                .value("types", ValueKind::Text),
+            Flag::letter('o', "with -r: these fields, in this order; may be repeated")
+                .value("fields", ValueKind::Text),
+            Flag::letter('T', "before each report the time: in seconds since 1970, or as date shows it")
+                .value("u", ValueKind::Text),
+            Flag::long(
+                "caps",
+                "below: what has shares or a cap, and what the cap took away (millpond help prstat explains the table)",
+            ),
+            Flag::long(
+                "why",
+                "the latest decisions of poold, in place of a report; with -p those that moved a processor of these pools, or could have; COUNT says how many (10)",
+            ),
+        ],
+        misused: Misused::Solaris,
+        in_shell: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 
@@ -219,7 +245,6 @@ fn rounded(value: f64) -> f64 {
 mod tests {
     use super::options::Options;
     use super::*;
-    use crate::args;
     use millpond_model::pools::PoolsConf;
     use millpond_session::{MachineName, OpenOptions, Output};
 
@@ -228,7 +253,7 @@ mod tests {
         let machine = MachineName::Simulated("smartos-2".into());
         let session = Session::open(&OpenOptions { machine, ..OpenOptions::default() }).unwrap();
         let words: Vec<_> = words.iter().map(Into::into).collect();
-        let options = Options::of(&args::parse(COMMAND.letters, COMMAND.longs, &words).unwrap()).unwrap();
+        let options = Options::of(&millpond_cli::parse(&COMMAND.spec, &words).unwrap()).unwrap();
         let sample = session.machine().counters().unwrap().since_boot().unwrap();
         let conf = PoolsConf::fresh((0..2).map(|n| (millpond_model::CpuId(n), "on-line".to_owned())));
         let state = PoolsState { conf, keep_others: false, zones: std::collections::BTreeMap::new() };

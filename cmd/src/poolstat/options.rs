@@ -1,9 +1,9 @@
 //! What `poolstat` is asked for: the rules of its options.
 
-use crate::args::Parsed;
 use crate::failure::Failure;
 use crate::interval::Repetition;
 use crate::stamp::Stamp;
+use millpond_cli::Parsed;
 use millpond_formats::pools::poolstat::{Field, parse_fields, parse_resources};
 
 /// What was asked for.
@@ -71,12 +71,11 @@ pub fn named_pools(parsed: &Parsed) -> Result<Vec<String>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args;
     use millpond_model::Nanos;
 
     fn options(words: &[&str]) -> Result<Options, Failure> {
         let words: Vec<_> = words.iter().map(Into::into).collect();
-        Options::of(&args::parse(super::super::COMMAND.letters, super::super::COMMAND.longs, &words)?)
+        Options::of(&millpond_cli::parse(&super::super::COMMAND.spec, &words)?)
     }
 
     #[test]

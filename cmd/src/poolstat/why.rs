@@ -1,12 +1,12 @@
 //! `poolstat --why`: what poold decided lately, and why.
 
 use super::options::named_pools;
-use crate::args::Parsed;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
 use crate::pools;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use millpond_cli::Parsed;
 use millpond_machine::Clock;
 use millpond_model::{Nanos, PsetId};
 use millpond_planner::{Alternative, Decision, Log, Outlook, read_log};
@@ -252,7 +252,7 @@ mod tests {
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let words: Vec<_> = words.iter().map(Into::into).collect();
         let command = super::super::COMMAND;
-        let parsed = crate::args::parse(command.letters, command.longs, &words).unwrap();
+        let parsed = millpond_cli::parse(&command.spec, &words).unwrap();
         let mut ctx = Ctx::new(Output::to(&mut out), Output::to(&mut err)).with_session(session);
         ctx.prog = "poolstat".into();
         let exit = run(&parsed, &mut ctx);

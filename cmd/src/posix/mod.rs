@@ -36,23 +36,27 @@
 //!
 //! 0, also where options are lacking; 1 when no library answers, as on a captured machine, or 2 for what makes no sense.
 
-use crate::args::Parsed;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure, facet};
 use crate::readiness::Readiness;
+use millpond_cli::{Flag, Group, Parsed, Spec};
 use millpond_model::{PosixAnswer, PosixBundle, PosixOption};
 use millpond_report::{Align, Cell, Table};
 use serde_json::{Value, json};
 
 pub(crate) const COMMAND: Command = Command {
-    name: "posix",
-    applet: false,
-    summary: "list the real-time options of POSIX that the system has",
-    usage: &["[--csv]"],
-    letters: "",
-    longs: &["csv"],
-    source: include_str!("mod.rs"),
+    spec: Spec {
+        name: "posix",
+        applet: false,
+        summary: "list the real-time options of POSIX that the system has",
+        section: 1,
+        group: Group::RealTime,
+        forms: &["[--csv]"],
+        flags: &[Flag::long("csv", "commas, for spreadsheets")],
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 

@@ -75,27 +75,32 @@
 mod ids;
 mod show;
 
-use crate::args::Parsed;
 use crate::change::Changer;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet};
 use ids::{Directory, IdType};
+use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_formats::prctl::parse_value;
 use millpond_machine::{Controls, Machine};
 use millpond_model::{Control, ControlHolder, ControlName, ControlSetting};
 use serde_json::json;
 
 pub(crate) const COMMAND: Command = Command {
-    name: "prctl",
-    applet: true,
-    summary: "show and set CPU shares and CPU caps of processes, projects and zones",
-    usage: &[
-        "[-P] [-t [basic | privileged | system]] [-n name [-srx] [-v value] [-e | -d action]] [-i idtype] id ...",
+    spec: Spec {
+        name: "prctl",
+        applet: true,
+        summary: "show and set CPU shares and CPU caps of processes, projects and zones",
+        section: 8,
+        group: Group::Pools,
+        forms: &[
+        "[-P] [-t [basic | privileged | system]] [-n name [-srx] [-v value] [-e | -d action] [-p pid]] [-i idtype] id ...",
     ],
-    letters: "Pt:n:srxv:e:d:p:i:",
-    longs: &[],
-    source: include_str!("mod.rs"),
+        flags: &[Flag::letter('P', "lines for scripts: name, type, value, flag, action, recipient, with whole numbers"), Flag::letter('t', "privileged (as without -t) or system, of which -t shows that line only; there are no basic values").value("type", ValueKind::Text), Flag::letter('n', "the control; without it all of them are shown").value("name", ValueKind::Text), Flag::letter('s', "set the value of -v, which is what -v alone does. There is one value of each control: this replaces, too"), Flag::letter('r', "replace the value by that of -v"), Flag::letter('x', "delete the value; with -v only if it is that one. What was there before it was set first is there again"), Flag::letter('v', "a number; K, M, G, T, P, E stand for factors of a thousand").value("value", ValueKind::Text), Flag::letter('e', "switch an action on or off: shares have none, and a cap always denies, so that only -e deny on a cap succeeds").value("value", ValueKind::Text), Flag::letter('d', "switch an action on or off: shares have none, and a cap always denies, so that only -e deny on a cap succeeds").value("action", ValueKind::Text), Flag::letter('p', "the process of a basic value; refused, because shares and caps have none").value("pid", ValueKind::Process), Flag::letter('i', "what the ids are: process (as without -i), task, project, zone; or pid, taskid, projid, zoneid").value("type", ValueKind::Text)],
+        in_shell: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 
@@ -293,11 +298,10 @@ fn process_name(machine: &dyn Machine, pid: millpond_model::Pid) -> Option<Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args;
 
     fn asked(words: &[&str]) -> Result<Option<Wish>, Failure> {
         let words: Vec<_> = words.iter().map(Into::into).collect();
-        let parsed = args::parse(COMMAND.letters, COMMAND.longs, &words)?;
+        let parsed = millpond_cli::parse(&COMMAND.spec, &words)?;
         let name = parsed.value('n').map(|word| read_name(&word)).transpose()?;
         wish(&parsed, name, privilege(&parsed)?)
     }

@@ -2,9 +2,9 @@
 
 use super::ids::{Directory, IdType};
 use super::process_name;
-use crate::args::Parsed;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet};
+use millpond_cli::Parsed;
 use millpond_formats::prctl::{HEAD, Row, title};
 use millpond_machine::facets::{Controlled, Throttled};
 use millpond_machine::{Controls, Machine};

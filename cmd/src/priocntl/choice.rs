@@ -1,10 +1,10 @@
 //! Which processes are meant: ids of one type.
 
-use crate::args::Parsed;
 use crate::command::tell;
 use crate::ctx::Ctx;
 use crate::dispadmin::read_class;
 use crate::failure::Failure;
+use millpond_cli::Parsed;
 use millpond_formats::priocntl::IdType;
 use millpond_machine::facets::Scheduled;
 use millpond_model::{Class, Pid};
@@ -51,7 +51,7 @@ impl Choice {
                         Ok(class) => {
                             classes.insert(class);
                         }
-                        Err(failure) => tell(&failure, &super::COMMAND, &[], ctx),
+                        Err(failure) => tell(&failure, &super::COMMAND.spec, &[], ctx),
                     }
                 }
                 Ok(Choice::Classes(classes))

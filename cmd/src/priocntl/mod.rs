@@ -65,7 +65,6 @@
 mod choice;
 mod options;
 
-use crate::args::Parsed;
 use crate::change::Changer;
 use crate::command::Command;
 use crate::ctx::Ctx;
@@ -73,6 +72,7 @@ use crate::dispadmin::{note, read_class};
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use crate::start::Start;
 use choice::Choice;
+use millpond_cli::{Flag, Group, Misused, Parsed, Spec, ValueKind};
 use millpond_formats::priocntl::{heading, listing, row};
 use millpond_machine::facets::Scheduled;
 use millpond_machine::{Dispatcher, Reason, Refusal, Subject};
@@ -82,18 +82,45 @@ use options::Options;
 use serde_json::{Value, json};
 
 pub(crate) const COMMAND: Command = Command {
-    name: "priocntl",
-    applet: true,
-    summary: "show and change the scheduling class of processes",
-    usage: &[
-        "-l",
-        "-d [-i idtype] [idlist]",
-        "-s [-c class] [c.s.o.] [-i idtype] [idlist]",
-        "-e [-c class] [c.s.o.] command [argument(s)]",
-    ],
-    letters: "ldsec:i:m:p:t:r:q:",
-    longs: &[],
-    source: include_str!("mod.rs"),
+    spec: Spec {
+        name: "priocntl",
+        applet: true,
+        summary: "show and change the scheduling class of processes",
+        section: 8,
+        group: Group::Classes,
+        forms: &[
+            "-l",
+            "-d [-i idtype] [idlist]",
+            "-s [-c class] [c.s.o.] [-i idtype] [idlist]",
+            "-e [-c class] [c.s.o.] command [argument(s)]",
+        ],
+        flags: &[
+            Flag::letter('l', "list the classes"),
+            Flag::letter('d', "show processes, by class"),
+            Flag::letter('s', "change processes; without -c they must all be in one class, and stay there"),
+            Flag::letter('e', "become COMMAND, in the class (without -c: in that of this command)"),
+            Flag::letter('c', "the scheduling class").value("value", ValueKind::Text),
+            Flag::letter(
+                'i',
+                "what the ids are: pid, ppid, pgid, sid, class, uid, gid, projid, taskid, zoneid, all",
+            )
+            .value("value", ValueKind::Text),
+            Flag::letter('m', "the limit of user priority (TS, IA, FX)").value("value", ValueKind::Text),
+            Flag::letter('p', "the user priority (TS, IA, FX), or the priority (RT)")
+                .value("value", ValueKind::Text),
+            Flag::letter('t', "the time quantum (FX, RT)").value("value", ValueKind::Text),
+            Flag::letter(
+                'r',
+                "the resolution of the time quantum: it is in units of a second divided by this",
+            )
+            .value("value", ValueKind::Text),
+            Flag::letter('q', "the time-quantum signal (RT)").value("value", ValueKind::Text),
+        ],
+        misused: Misused::SolarisRefusal,
+        in_shell: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 

@@ -1,7 +1,7 @@
 //! The options of the classes: words to a request.
 
-use crate::args::Parsed;
 use crate::failure::Failure;
+use millpond_cli::Parsed;
 use millpond_formats::dispadmin::{RES_DEFAULT, RES_MAX};
 use millpond_formats::priocntl::{quantum, signal};
 use millpond_model::{Class, ClassParams, ClassRequest, Quantum};

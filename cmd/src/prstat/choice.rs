@@ -1,7 +1,7 @@
 //! Which processes and threads are shown.
 
-use crate::args::Parsed;
 use crate::failure::Failure;
+use millpond_cli::Parsed;
 use millpond_model::{CpuId, LgrpId, Named, Pid, ProcessEntry, PsetId, Standing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;

@@ -30,9 +30,9 @@
 //! -n N[,M]        at most N lines (15), and M of the table below (5)
 //! -s KEY, -S KEY  ordered by cpu (as it is without), pri, rss, size or time; -S: the least first
 //! -p PIDS         only these processes; -k TASKS, -j PROJECTS, -z ZONES likewise
-//! -P CPUS         only who is, or was last, on one of these processors
-//! -C SETS         only who is bound to one of these sets; 0 is the default set
-//! -h LGROUPS      only who has one of these homes
+//! -P CPUS         only threads that run, or ran last, on one of these CPUs
+//! -C SETS         only what is bound to one of these sets; 0 is the default set
+//! -h LGROUPS      only threads with one of these home lgroups
 //! -u USERS        only processes of these effective users; -U: real users; by name or number
 //! -r              numbers in place of names
 //! -W              names of users no longer than their column
@@ -42,7 +42,7 @@
 //! --pool POOLS    only processes in these pools, by name or number
 //! --calls         with -m: system calls one by one, which makes SCL, and USR and SYS exact
 //! --shares        with -J or -Z: the shares and the cap of each
-//! --caps          below: who has shares or a cap, and what the cap took away
+//! --caps          below: what has shares or a cap, and what the cap took away
 //! --explain       where the figures come from here, and what is lacking
 //! ```
 //!
@@ -145,7 +145,6 @@ mod options;
 mod real_time;
 mod report;
 
-use crate::args::Parsed;
 use crate::caps::{self, Caps};
 use crate::command::Command;
 use crate::ctx::Ctx;
@@ -153,6 +152,7 @@ use crate::failure::{Complaint, Exit, Failure, facet, read};
 use crate::interval::{Cadence, Repetition, wait_until};
 use crate::pools;
 use crate::stamp::Stamp;
+use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_machine::facets::{CensusWatch, Depth};
 use millpond_machine::{Absent, Census, Clock};
 use millpond_model::{Pid, Roster};
@@ -164,16 +164,76 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) const COMMAND: Command = Command {
-    name: "prstat",
-    applet: true,
-    summary: "show the busiest processes or threads, and where their time goes",
-    usage: &[
-        "[-acHJLmrRtTvWZ] [-n nproc[,nusers]] [-s key | -S key] [-d u | d] [-C psets] [-h lgroups] [-j projects] \
-         [-k tasks] [-p pids] [-P cpus] [-u euids] [-U uids] [-z zones] [--pool pools] [--calls] [--caps] [--shares] [--explain] [interval [count]]",
-    ],
-    letters: "aC:cd:Hh:Jj:k:Lmn:P:p:RrS:s:TtU:u:vWZz:",
-    longs: &["pool:", "set:", "calls", "caps", "shares", "explain"],
-    source: include_str!("mod.rs"),
+    spec: Spec {
+        name: "prstat",
+        applet: true,
+        summary: "show the busiest processes or threads, and where their time goes",
+        section: 1,
+        group: Group::Watch,
+        forms: &[
+            "[-acHJLmrRtTvWZ] [-n nproc[,nusers]] [-s key | -S key] [-d u | d] [-C psets] [-h lgroups] [-j projects] \
+         [-k tasks] [-p pids] [-P cpus] [-u euids] [-U uids] [-z zones] [--pool pools] [--set sets] [--calls] [--caps] [--shares] [--explain] [interval [count]]",
+        ],
+        flags: &[
+            Flag::letter('a', "users below the processes; users only"),
+            Flag::letter('C', "only what is bound to one of these sets; 0 is the default set")
+                .value("sets", ValueKind::Text),
+            Flag::letter('c', "reports below one another"),
+            Flag::letter('d', "before each report the time: in seconds since 1970, or as date shows it")
+                .value("u", ValueKind::Text),
+            Flag::letter('H', "the home of each (LGRP)"),
+            Flag::letter('h', "only threads with one of these home lgroups")
+                .value("lgroups", ValueKind::Text),
+            Flag::letter('J', "projects, tasks, zones below the processes"),
+            Flag::letter('j', "only processes of these projects").value("value", ValueKind::Text),
+            Flag::letter('k', "only processes of these tasks").value("value", ValueKind::Text),
+            Flag::letter('L', "a line for each thread"),
+            Flag::letter('m', "microstates: where the time of each went since the report before, in percent"),
+            Flag::letter('n', "at most N lines (15), and M of the table below (5)")
+                .value("n[,m", ValueKind::Text),
+            Flag::letter('P', "only threads that run, or ran last, on one of these CPUs")
+                .value("cpus", ValueKind::Text),
+            Flag::letter('p', "only these processes; -k TASKS, -j PROJECTS, -z ZONES likewise")
+                .value("pids", ValueKind::Text),
+            Flag::letter(
+                'R',
+                "prstat itself in the real-time class, at its lowest level, so that it goes on where others leave TS no time",
+            ),
+            Flag::letter('r', "numbers in place of names"),
+            Flag::letter(
+                'S',
+                "ordered by cpu (as it is without), pri, rss, size or time; -S: the least first",
+            )
+            .value("key", ValueKind::Text),
+            Flag::letter(
+                's',
+                "ordered by cpu (as it is without), pri, rss, size or time; -S: the least first",
+            )
+            .value("key", ValueKind::Text),
+            Flag::letter('T', "projects, tasks, zones below the processes"),
+            Flag::letter('t', "users below the processes; users only"),
+            Flag::letter('U', "only processes with these real user ids").value("value", ValueKind::Text),
+            Flag::letter('u', "only processes of these effective users; -U: real users; by name or number")
+                .value("users", ValueKind::Text),
+            Flag::letter(
+                'v',
+                "of these USR, SYS, SLP and switches only: what every kernel keeps, at no cost",
+            ),
+            Flag::letter('W', "names of users no longer than their column"),
+            Flag::letter('Z', "projects, tasks, zones below the processes"),
+            Flag::letter('z', "only processes of these zones").value("value", ValueKind::Text),
+            Flag::long("pool", "only processes in these pools, by name or number")
+                .value("pools", ValueKind::Text),
+            Flag::long("set", "as -C").value("sets", ValueKind::Text),
+            Flag::long("calls", "with -m: system calls one by one, which makes SCL, and USR and SYS exact"),
+            Flag::long("caps", "below: what has shares or a cap, and what the cap took away"),
+            Flag::long("shares", "with -J or -Z: the shares and the cap of each"),
+            Flag::long("explain", "where the figures come from here, and what is lacking"),
+        ],
+        in_shell: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 

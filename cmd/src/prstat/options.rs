@@ -1,10 +1,10 @@
 //! What `prstat` is asked for: the rules of its options.
 
 use super::choice::Choice;
-use crate::args::Parsed;
 use crate::failure::Failure;
 use crate::interval::Repetition;
 use crate::stamp::Stamp;
+use millpond_cli::Parsed;
 use millpond_formats::prstat::Grouping;
 use millpond_machine::facets::{CensusOptions, Depth};
 use millpond_model::Nanos;
@@ -213,11 +213,10 @@ fn order(parsed: &Parsed) -> Result<(Key, bool), Failure> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::args;
 
     pub(crate) fn options(text: &str) -> Result<Options, Failure> {
         let words: Vec<_> = text.split_whitespace().map(Into::into).collect();
-        Options::of(&args::parse(super::super::COMMAND.letters, super::super::COMMAND.longs, &words)?)
+        Options::of(&millpond_cli::parse(&super::super::COMMAND.spec, &words)?)
     }
 
     #[test]

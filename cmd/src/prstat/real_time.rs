@@ -1,9 +1,9 @@
 //! `-R`: prstat in the real-time class, so that it goes on looking where others leave the class TS no time.
 
-use crate::args::Common;
 use crate::change::Changer;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet};
+use millpond_cli::Common;
 use millpond_machine::Subject;
 use millpond_model::ClassRequest;
 use millpond_session::{Kind, Session, own_pid};

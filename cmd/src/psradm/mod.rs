@@ -46,12 +46,12 @@
 //! 0, or 1 when something was refused (what could be done was done), or 2 for what makes no sense (nothing was
 //! done).
 
-use crate::args::Parsed;
 use crate::change::Changer;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use crate::operands::{self, Expanded};
+use millpond_cli::{Flag, Group, Parsed, Spec};
 use millpond_formats::psradm as listing;
 use millpond_machine::facets::StateChange;
 use millpond_machine::{Processors, Subject};
@@ -59,18 +59,35 @@ use millpond_model::{CpuId, CpuSet, State};
 use serde_json::json;
 
 pub(crate) const COMMAND: Command = Command {
-    name: "psradm",
-    applet: true,
-    summary: "change the state of processors",
-    usage: &[
-        "[-F] -f | -n | -i | -s [-v] processor ...",
-        "[-F] -a -f | -n | -i | -s [-v]",
-        "-F [-v] processor ...",
-        "-aS [-v]",
-    ],
-    letters: "afFinsSv",
-    longs: &[],
-    source: include_str!("mod.rs"),
+    spec: Spec {
+        name: "psradm",
+        applet: true,
+        summary: "change the state of processors",
+        section: 8,
+        group: Group::Sets,
+        forms: &[
+            "[-F] -f | -n | -i | -s [-v] processor ...",
+            "[-F] -a -f | -n | -i | -s [-v]",
+            "-F [-v] processor ...",
+            "-aS [-v]",
+        ],
+        flags: &[
+            Flag::letter('a', "all processors"),
+            Flag::letter('f', "off-line: runs nothing. It stays in its processor set, and comes back to it"),
+            Flag::letter(
+                'F',
+                "force: unbinds threads that are bound to the processor, and lets a faulted one leave its state; alone: faulted",
+            ),
+            Flag::letter('i', "no-intr: runs threads, device interrupts are moved to other processors"),
+            Flag::letter('n', "on-line: runs threads, takes interrupts"),
+            Flag::letter('s', "spare: off-line, and management software may take it back into use"),
+            Flag::letter('S', "with -a: keep only the first processor of each core, and disable the others"),
+            Flag::letter('v', "say what was done"),
+        ],
+        in_shell: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 
@@ -229,11 +246,10 @@ fn report(done: StateChange, verbose: bool, changer: &mut Changer<'_>, ctx: &mut
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args;
 
     fn letters(text: &str) -> Result<State, String> {
         let words: Vec<_> = text.split_whitespace().map(Into::into).collect();
-        wanted(&args::parse(COMMAND.letters, &[], &words).unwrap()).map_err(|f| match f {
+        wanted(&millpond_cli::parse(&COMMAND.spec, &words).unwrap()).map_err(|f| match f {
             Failure::Usage(why) => why,
             other => panic!("{other:?}"),
         })

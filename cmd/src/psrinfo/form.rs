@@ -1,7 +1,7 @@
 //! Which of its listings `psrinfo` is asked for: the rules of its option letters.
 
-use crate::args::Parsed;
 use crate::failure::Failure;
+use millpond_cli::Parsed;
 use millpond_model::State;
 
 /// One of its forms.
@@ -111,11 +111,10 @@ impl Total {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args;
 
     fn form(text: &str) -> Result<Form, String> {
         let words: Vec<_> = text.split_whitespace().map(Into::into).collect();
-        Form::of(&args::parse("cpr:S:stv", &[], &words).unwrap()).map_err(|f| match f {
+        Form::of(&millpond_cli::parse(&super::super::COMMAND.spec, &words).unwrap()).map_err(|f| match f {
             Failure::Usage(why) => why,
             other => panic!("{other:?}"),
         })

@@ -47,12 +47,12 @@
 
 mod form;
 
-use crate::args::Parsed;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use crate::operands;
 use form::{Form, Total};
+use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_formats::{CpuOperand, print_iso, psrinfo as listing};
 use millpond_machine::facets::ProcessorStatus;
 use millpond_model::{ChipId, Core, CpuId, CpuSet, State, Topology};
@@ -61,18 +61,35 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) const COMMAND: Command = Command {
-    name: "psrinfo",
-    applet: true,
-    summary: "show processors and their states",
-    usage: &[
-        "[-v] [-p] [processor ...]",
-        "-s [-p] processor",
-        "-t [-S state | -c | -p]",
-        "-r property | all",
-    ],
-    letters: "cpr:S:stv",
-    longs: &[],
-    source: include_str!("mod.rs"),
+    spec: Spec {
+        name: "psrinfo",
+        applet: true,
+        summary: "show processors and their states",
+        section: 1,
+        group: Group::Sets,
+        forms: &[
+            "[-v] [-p] [processor ...]",
+            "-s [-p] processor",
+            "-t [-S state | -c | -p]",
+            "-r property | all",
+        ],
+        flags: &[
+            Flag::letter('c', "print the number of cores"),
+            Flag::letter('p', "the number of chips that have a processor on-line"),
+            Flag::letter('r', "a property of all processors: smt_enabled, or all for every one")
+                .value("name", ValueKind::Text),
+            Flag::letter('S', "only processors in this state").value("value", ValueKind::Text),
+            Flag::letter('s', "1 if processor N is on-line (and takes interrupts), else 0; for scripts"),
+            Flag::letter(
+                't',
+                "the number of processors, whatever their state powered-off, disabled, unknown, or all",
+            ),
+            Flag::letter('v', "a paragraph about each processor: clock and floating point unit as well"),
+        ],
+        in_shell: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 

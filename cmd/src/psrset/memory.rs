@@ -1,10 +1,10 @@
 //! `psrset --mems`: where the memory of what is bound to sets comes from.
 
-use crate::args::Parsed;
 use crate::change::Changer;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use crate::lgroups;
+use millpond_cli::Parsed;
 use millpond_formats::psrset as listing;
 use millpond_machine::{Machine, Subject};
 use millpond_model::{GroupId, LgroupTree, PsetId, SetMemory};

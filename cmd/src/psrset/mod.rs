@@ -101,7 +101,6 @@ mod memory;
 mod sets;
 mod show;
 
-use crate::args::Parsed;
 use crate::bindings;
 use crate::change::Changer;
 use crate::command::Command;
@@ -109,36 +108,70 @@ use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure, facet};
 use crate::operands;
 use crate::start::Start;
+use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_formats::psrset as listing;
 use millpond_machine::Subject;
 use millpond_model::PsetId;
 use serde_json::json;
 
 pub(crate) const COMMAND: Command = Command {
-    name: "psrset",
-    applet: true,
-    summary: "create processor sets, and bind processes to them",
-    usage: &[
-        "-c [-F] [--keep-others] [--whole-cores] [processor ...]",
-        "-d [-F] processor_set ...",
-        "-a [-F] [--whole-cores] processor_set processor ...",
-        "-r [-F] [--whole-cores] processor ...",
-        "-p [processor ...]",
-        "[-i] [-v] [processor_set ...]",
-        "-b processor_set pid[/lwps] ...",
-        "-b -z zone processor_set",
-        "-u pid[/lwps] ...",
-        "-U [processor_set ...]",
-        "-q [pid[/lwps] ...]",
-        "-Q [processor_set ...]",
-        "-e processor_set command [argument ...]",
-        "-f processor_set",
-        "-n processor_set",
-        "--mems local|all|lgroups processor_set ...",
-    ],
-    letters: "cdFarpibqQuUnfez:v",
-    longs: &["keep-others", "whole-cores", "mems:"],
-    source: include_str!("mod.rs"),
+    spec: Spec {
+        name: "psrset",
+        applet: true,
+        summary: "create processor sets, and bind processes to them",
+        section: 8,
+        group: Group::Sets,
+        forms: &[
+            "-c [-F] [--keep-others] [--whole-cores] [processor ...]",
+            "-d [-F] processor_set ...",
+            "-a [-F] [--whole-cores] processor_set processor ...",
+            "-r [-F] [--whole-cores] processor ...",
+            "-p [processor ...]",
+            "[-i] [-v] [processor_set ...]",
+            "-b processor_set pid[/lwps] ...",
+            "-b -z zone processor_set",
+            "-u pid[/lwps] ...",
+            "-U [processor_set ...]",
+            "-q [pid[/lwps] ...]",
+            "-Q [processor_set ...]",
+            "-e processor_set command [argument ...]",
+            "-f processor_set",
+            "-n processor_set",
+            "--mems local|all|lgroups processor_set ...",
+        ],
+        flags: &[
+            Flag::letter('c', "create a set; without processors, an empty one"),
+            Flag::letter('d', "destroy sets: processors and processes go back to where they were"),
+            Flag::letter('F', "with -c, -a, -r, -d: unbind threads that are bound to the processors (pbind)"),
+            Flag::letter('a', "assign processors to a set, from wherever they are"),
+            Flag::letter('r', "remove processors from their sets"),
+            Flag::letter('p', "show the set of each processor; without operands, of all that are in one"),
+            Flag::letter(
+                'i',
+                "list sets with their active processors in order of arrival (the default); with -v, their modes, and what breaks them",
+            ),
+            Flag::letter('b', "bind; children and new threads inherit it, and it survives exec"),
+            Flag::letter('q', "show the binding of each; without operands, of all that are bound"),
+            Flag::letter('Q', "show all threads that are bound (to one of these)"),
+            Flag::letter('u', "unbind: back to where it was"),
+            Flag::letter('U', "unbind all threads that are bound (to one of these)"),
+            Flag::letter('n', "keep device interrupts away from the set's processors; let them come back"),
+            Flag::letter('f', "keep device interrupts away from the set's processors; let them come back"),
+            Flag::letter('e', "bind this process, then become COMMAND; SET 0 is the default set"),
+            Flag::letter('z', "with -b: bind all processes of this zone").value("value", ValueKind::Text),
+            Flag::letter('v', "with -i: show modes as well, and what breaks them"),
+            Flag::long("keep-others", "with -c: push no other thread out"),
+            Flag::long(
+                "whole-cores",
+                "with -c, -a, -r: take the other strands of each processor's core, too",
+            ),
+            Flag::long("mems", "where the memory of what is bound to sets comes from: see below")
+                .value("memory", ValueKind::Text),
+        ],
+        in_shell: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 
@@ -291,7 +324,7 @@ fn execute(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Exit {
         Ok(Exit::DONE) => Exit::DONE,
         Ok(_) => Exit::USAGE,
         Err(failure) => {
-            crate::command::tell(&failure, &COMMAND, &["-e".into()], ctx);
+            crate::command::tell(&failure, &COMMAND.spec, &["-e".into()], ctx);
             Exit::USAGE
         }
     }
@@ -300,11 +333,10 @@ fn execute(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args;
 
     fn letters(text: &str) -> Result<char, String> {
         let words: Vec<_> = text.split_whitespace().map(Into::into).collect();
-        let parsed = args::parse(COMMAND.letters, COMMAND.longs, &words).unwrap();
+        let parsed = millpond_cli::parse(&COMMAND.spec, &words).unwrap();
         operation(&parsed).map_err(|f| match f {
             Failure::Usage(why) => why,
             other => panic!("{other:?}"),

@@ -1,13 +1,13 @@
 //! The operations of `psrset` on sets and their processors.
 
 use super::cores;
-use crate::args::Parsed;
 use crate::bindings;
 use crate::change::Changer;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use crate::operands;
 use crate::psradm::phrase;
+use millpond_cli::Parsed;
 use millpond_formats::psrset as listing;
 use millpond_machine::facets::{CreateOptions, Move};
 use millpond_machine::{Machine, Psets, Reason, Refusal, Subject};

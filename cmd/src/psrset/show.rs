@@ -2,11 +2,11 @@
 
 use super::memory;
 use super::sets::{number, psets, unknown};
-use crate::args::Parsed;
 use crate::bindings;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use crate::operands;
+use millpond_cli::Parsed;
 use millpond_formats::{CpuOperand, psrset as listing};
 use millpond_machine::Machine;
 use millpond_machine::facets::ProcessorStatus;

@@ -1,36 +1,8 @@
 //! Times and limits as people write and read them.
 
+use millpond_cli::units;
 use millpond_model::Nanos;
 use millpond_observe::Limit;
-
-/// Longer than anybody looks.
-const NANOS_MAX: f64 = 1e18;
-
-const UNITS: [(&str, u64); 6] =
-    [("ns", 1), ("us", 1_000), ("µs", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("m", 60_000_000_000)];
-
-/// A number with a unit; without one it is in units of so many nanoseconds, or nothing if that is 0.
-pub fn parse_time(text: &str, bare: u64) -> Option<Nanos> {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    let factor = match UNITS.iter().find(|(name, _)| *name == unit) {
-        Some((_, factor)) => *factor,
-        None if unit.is_empty() && bare > 0 => bare,
-        None => return None,
-    };
-    nanos(number.parse().ok()?, factor)
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "checked to be positive and small"
-)]
-fn nanos(number: f64, factor: u64) -> Option<Nanos> {
-    let value = number * factor as f64;
-    (value <= NANOS_MAX).then_some(Nanos(value.round() as u64))
-}
 
 /// `50us`, or `10/s`.
 pub fn parse_limit(text: &str) -> Option<Limit> {
@@ -38,7 +10,7 @@ pub fn parse_limit(text: &str) -> Option<Limit> {
         let plain = number.bytes().all(|b| b.is_ascii_digit() || b == b'.');
         return number.parse().ok().filter(|rate: &f64| plain && rate.is_finite()).map(Limit::Rate);
     }
-    parse_time(text, 0).map(Limit::Time)
+    units::time(text, 0).map(Limit::Time)
 }
 
 /// A time with one digit behind the point, in the largest unit of which it has one: `830ns`, `12.3us`, `4.6ms`, `1.2s`.
@@ -56,18 +28,6 @@ pub fn time(time: Nanos) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_read_with_their_units() {
-        let parsed = |text| parse_time(text, 1_000_000_000).map(|time| time.0);
-        assert_eq!(parsed("5"), Some(5_000_000_000));
-        assert_eq!(parsed("0.5ms"), Some(500_000));
-        assert_eq!(parsed("2m"), Some(120_000_000_000));
-        for bad in ["", "s", "-1s", "1h", "1 s", "1e3s", "9999999999999s", "."] {
-            assert_eq!(parsed(bad), None, "{bad}");
-        }
-        assert_eq!(parse_time("5", 0), None);
-    }
 
     #[test]
     fn limits_are_times_or_rates() {
@@ -89,9 +49,6 @@ mod tests {
         millpond_fuzz::check_text("cmd-limits", &["50us", "10/s", "0.5ms", "2m", "µs"], |text| {
             if let Some(Limit::Rate(rate)) = parse_limit(text) {
                 assert!(rate >= 0.0 && rate.is_finite());
-            }
-            if let Some(time) = parse_time(text, 1) {
-                assert!(time.0 <= 1_000_000_000_000_000_000);
             }
         });
     }

@@ -86,10 +86,10 @@ mod remedy;
 mod show;
 mod watch;
 
-use crate::args::Parsed;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
+use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_observe::Verdict;
 use millpond_session::{output_is_terminal, replace_text};
 pub(crate) use options::time as time_operand;
@@ -98,16 +98,22 @@ use options::Options;
 use std::path::Path;
 
 pub(crate) const COMMAND: Command = Command {
-    name: "quiet",
-    applet: false,
-    summary: "show what disturbs the job of a set, and prove that nothing does",
-    usage: &[
+    spec: Spec {
+        name: "quiet",
+        applet: false,
+        summary: "show what disturbs the job of a set, and prove that nothing does",
+        section: 1,
+        group: Group::RealTime,
+        forms: &[
         "[--for time] [--max time | n/s] [--strict] [--by-counts] [--all] [--report file] set [-- command ...]",
         "[--for time] [--max time | n/s] [--strict] [--by-counts] [--all] [--report file] --cpu list | --pid list",
     ],
-    letters: "-",
-    longs: &["for:", "max:", "strict", "cpu:", "pid:", "by-counts", "report:", "all"],
-    source: include_str!("mod.rs"),
+        flags: &[Flag::long("for", "how long to look: 60s, 500ms, 2m; seconds without a unit. 10s if not given, or until the command ends").value("time", ValueKind::Time), Flag::long("max", "exit with 1 if one disturbance, or a stretch of several, is longer (50us, 1ms), or if a processor is disturbed more often (10/s)").value("limit", ValueKind::Text), Flag::long("strict", "what the job does to itself (its faults, its own timers and calls) counts against the limit, too"), Flag::long("cpu", "these processors, instead of a set's").value("list", ValueKind::Text), Flag::long("pid", "the job is these processes and what descends from them; alone, where they may run").value("list", ValueKind::Text), Flag::long("by-counts", "start nothing in the kernel: read the counts of /proc before and after"), Flag::long("report", "a page as well: a picture (.svg) or a page for a browser (.html), with a line of time of the worst stretches").value("file", ValueKind::File), Flag::long("all", "at a terminal: a line for each cause, as where the output is no terminal")],
+        permutes: true,
+        in_shell: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 

@@ -1,9 +1,9 @@
 //! What `quiet` is asked for: the rules of its options.
 
-use super::figures::{parse_limit, parse_time};
-use crate::args::Parsed;
+use super::figures::parse_limit;
 use crate::failure::Failure;
 use crate::operands;
+use millpond_cli::{Parsed, units};
 use millpond_formats::CpuOperand;
 use millpond_model::{Nanos, Pid, PsetId};
 use millpond_observe::Limit;
@@ -121,7 +121,7 @@ fn processes(list: &str) -> Result<Vec<Pid>, Failure> {
 /// # Errors
 /// [`Failure::Operand`] for what is none, and for none at all.
 pub fn time(text: &str) -> Result<Nanos, Failure> {
-    let time = parse_time(text, 1_000_000_000).filter(|time| *time > Nanos(0));
+    let time = units::time(text, 1_000_000_000).filter(|time| *time > Nanos(0));
     time.ok_or_else(|| Failure::Operand(format!("`{text}` is not a time (60s, 500ms, 2m; more than 0)")))
 }
 
@@ -137,11 +137,10 @@ fn bound(text: &str) -> Result<Bound, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args;
 
     fn options(text: &str) -> Result<Options, Failure> {
         let words: Vec<_> = text.split_whitespace().map(Into::into).collect();
-        Options::of(&args::parse(super::super::COMMAND.letters, super::super::COMMAND.longs, &words)?)
+        Options::of(&millpond_cli::parse(&super::super::COMMAND.spec, &words)?)
     }
 
     #[test]

@@ -254,7 +254,6 @@ impl Ground {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args;
     use crate::command::Command;
     use std::ffi::OsString;
 
@@ -336,7 +335,8 @@ mod tests {
     /// The command in front of a remedy, if it begins with one.
     fn command(remedy: &str) -> Option<Vec<&str>> {
         let words: Vec<&str> = remedy.split(" (").next()?.split(' ').collect();
-        let ours = Command::named(words[0]).is_some_and(|c| c.applet) || words[0] == "millpond";
+        let ours = Command::named(words[0], crate::COMMANDS).is_some_and(|c| c.spec.applet)
+            || words[0] == "millpond";
         (ours || ["sysctl", "taskset"].contains(&words[0])).then_some(words)
     }
 
@@ -360,11 +360,12 @@ mod tests {
                 }
                 words => {
                     let words = if words[0] == "millpond" { &words[1..] } else { words };
-                    let found = Command::named(words[0]).unwrap_or_else(|| panic!("{remedy}"));
+                    let found =
+                        Command::named(words[0], crate::COMMANDS).unwrap_or_else(|| panic!("{remedy}"));
                     let rest: Vec<OsString> = words[1..].iter().map(Into::into).collect();
-                    let parsed = args::parse(found.letters, found.longs, &rest)
-                        .unwrap_or_else(|e| panic!("{remedy}: {e:?}"));
-                    match found.name {
+                    let parsed =
+                        millpond_cli::parse(&found.spec, &rest).unwrap_or_else(|e| panic!("{remedy}: {e:?}"));
+                    match found.spec.name {
                         "psradm" => assert!(crate::operands::cpus(&parsed.words()).is_ok(), "{remedy}"),
                         "psrset" if parsed.has('c') => {
                             assert!(crate::operands::cpus(&parsed.words()).is_ok())

@@ -41,10 +41,10 @@
 //!
 //! 0, or 1 when the log cannot be used or a line of it is damaged (the others are asked), or 2 for what makes no sense.
 
-use crate::args::Parsed;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
+use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_model::Nanos;
 use millpond_planner::{
     Answer, Comparison, Decision, LogError, POLICIES, Pair, Replay, Sum, policy, read_log, replay,
@@ -53,13 +53,26 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 pub(crate) const COMMAND: Command = Command {
-    name: "replay",
-    applet: false,
-    summary: "what another policy of poold would have done on a recorded day",
-    usage: &["log [--policy name] [--followed] [-v]"],
-    letters: "-v",
-    longs: &["policy:", "followed"],
-    source: include_str!("mod.rs"),
+    spec: Spec {
+        name: "replay",
+        applet: false,
+        summary: "what another policy of poold would have done on a recorded day",
+        section: 1,
+        group: Group::Pools,
+        forms: &["log [--policy name] [--followed] [-v]"],
+        flags: &[
+            Flag::letter('v', "the decisions that differ, with the reasons of both"),
+            Flag::long("policy", "which is asked: millpond (as without), solaris")
+                .value("name", ValueKind::Text),
+            Flag::long(
+                "followed",
+                "sets have the sizes that the plans of this policy lead to, and only loads are the recorded ones. FOUND then tells what would have become of it. What threads would have done on processors that they never had is guessed from their waiting",
+            ),
+        ],
+        permutes: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 

@@ -1,26 +1,33 @@
 //! What a word that was begun could become.
 
 use super::own;
-use super::shell::COMMANDS;
 use crate::command::Command;
+use millpond_cli::complete::{Place, place};
 use millpond_model::Pid;
 use millpond_session::{SERVICES, WORKLOADS, Workload, file_names};
 
 /// What there is to complete with, beside what always is.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default)]
 pub struct Known {
     /// Processes as `kill` takes them: numbers, and names behind `%`.
     processes: Vec<String>,
+    /// Commands of the machine.
+    commands: &'static [Command],
 }
 
 impl Known {
+    /// The same, and these commands.
+    pub fn and_commands(self, commands: &'static [Command]) -> Known {
+        Known { commands, ..self }
+    }
+
     /// These processes.
     pub fn with_processes<'n>(processes: impl Iterator<Item = (Pid, &'n str)>) -> Known {
         let mut words: Vec<String> =
             processes.flat_map(|(pid, name)| [pid.to_string(), format!("%{name}")]).collect();
         words.sort();
         words.dedup();
-        Known { processes: words }
+        Known { processes: words, commands: &[] }
     }
 }
 
@@ -52,7 +59,8 @@ fn flags(workload: &str) -> Vec<String> {
 }
 
 fn candidates(known: &Known, before: &[&str], word: &str) -> Vec<String> {
-    let commands = || owned(COMMANDS.into_iter().chain(own::names()));
+    let specs = || known.commands.iter().map(|command| &command.spec).filter(|spec| spec.in_shell);
+    let commands = || owned(specs().map(|spec| spec.name).chain(own::names()));
     match before {
         [] => commands(),
         ["load"] | ["psrset" | "pbind", "-e", _] | ["poolbind", "-p", _, "-e"] => workloads(),
@@ -67,14 +75,13 @@ fn candidates(known: &Known, before: &[&str], word: &str) -> Vec<String> {
         ["svcadm"] => owned(["enable", "disable", "refresh", "restart"]),
         ["svcadm" | "svcs", ..] => SERVICES.iter().map(ToString::to_string).collect(),
         ["ps"] => owned(["-e"]),
-        [name, ..] => {
-            let Some(command) = Command::named(name).filter(|c| COMMANDS.contains(&c.name)) else {
-                return Vec::new();
-            };
-            let letters =
-                command.letters.chars().filter(|l| !matches!(l, ':' | '-')).map(|l| format!("-{l}"));
-            let longs = command.longs.iter().map(|long| format!("--{}", long.trim_end_matches(':')));
-            letters.chain(longs).filter(|_| word.starts_with('-')).collect()
+        [name, rest @ ..] => {
+            let Some(spec) = specs().find(|spec| spec.name == *name) else { return Vec::new() };
+            let words: Vec<&str> = rest.iter().copied().chain([word]).collect();
+            match place(spec, &words) {
+                Place::Options(options) => options.into_iter().map(|(name, _)| name).collect(),
+                Place::Value { .. } | Place::Nothing => Vec::new(),
+            }
         }
     }
 }
@@ -85,6 +92,7 @@ mod tests {
 
     fn shown(line: &str) -> String {
         let known = Known::with_processes([(Pid(300), "nap"), (Pid(301), "nap")].into_iter());
+        let known = known.and_commands(crate::COMMANDS);
         let (start, found) = complete(&known, line, line.len());
         format!("{start} {}", found.join(" "))
     }

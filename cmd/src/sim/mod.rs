@@ -104,10 +104,10 @@ mod services;
 mod shell;
 mod words;
 
-use crate::args::{self, Parsed};
 use crate::command::Command;
 use crate::ctx::{Ctx, not_opened};
 use crate::failure::{Complaint, Exit, Failure};
+use millpond_cli::{Flag, Group, Parsed, Spec};
 use millpond_session::{
     LineEditor, MachineName, OpenOptions, SIMULATED, Session, Typed, input_is_terminal, input_lines,
     is_machine_file, read_text,
@@ -117,17 +117,22 @@ use shell::{Goes, Shell};
 use std::path::Path;
 
 pub(crate) const COMMAND: Command = Command {
-    name: "sim",
-    applet: false,
-    summary: "a shell on a simulated machine",
-    usage: &["[--echo] [--keep-going] [--state file] machine [script]"],
-    letters: "",
-    longs: LONGS,
-    source: include_str!("mod.rs"),
+    spec: Spec {
+        name: "sim",
+        applet: false,
+        summary: "a shell on a simulated machine",
+        section: 1,
+        group: Group::Simulate,
+        forms: &["[--echo] [--keep-going] [--state file] machine [script]"],
+        flags: &[
+            Flag::long("echo", "show each line of a script behind the prompt, as a terminal would"),
+            Flag::long("keep-going", "do not end a script at a line that fails"),
+        ],
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
-
-const LONGS: &[&str] = &["echo", "keep-going"];
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     // Options may stand behind the machine's name, too.
@@ -136,7 +141,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let mut operands: Vec<String> = Vec::new();
     while let Some((first, rest)) = words.split_first() {
         operands.push(first.to_string_lossy().into_owned());
-        let behind = args::parse("", LONGS, rest)?;
+        let behind = millpond_cli::parse(&COMMAND.spec, rest)?;
         words.clone_from(&behind.operands);
         sides.push(behind);
     }
@@ -145,7 +150,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let file = common(|p| p.common.state.as_ref().map(|path| path.to_string_lossy().into_owned()));
     let has = |long: &str| sides.iter().any(|p| p.long(long));
     if sides.iter().any(|p| p.common.help) {
-        ctx.out.text(&crate::help::manual(&COMMAND));
+        ctx.out.text(&millpond_cli::help::short(&COMMAND.spec));
         return Ok(Exit::DONE);
     }
     if sides.iter().any(|p| p.common.root.is_some() || p.common.json || p.common.dry_run) {
@@ -251,7 +256,7 @@ fn converse(shell: &mut Shell, ctx: &mut Ctx<'_>) -> Exit {
         ctx.out.flush();
         ctx.err.flush();
         let prompt = shell.prompt();
-        let known = shell.known();
+        let known = shell.known().and_commands(ctx.commands());
         match editor.read(&prompt, move |line, at| complete::complete(&known, line, at)) {
             Ok(Typed::Line(line)) => {
                 if shell.line(&line, &Place::at_terminal(), ctx) == Goes::Out {

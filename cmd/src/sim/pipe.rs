@@ -87,8 +87,9 @@ fn first_word(line: &Line, filter: usize) -> usize {
 
 /// The command of the line, writing elsewhere.
 fn within(shell: &mut Shell, texts: &[String], out: Output<'_>, ctx: &mut Ctx<'_>) -> Result<bool, Trouble> {
-    let services = ctx.services();
+    let (commands, services) = (ctx.commands(), ctx.services());
     let mut inner = Ctx::new(out, ctx.err.lend()).with_services(services);
+    inner.use_commands(commands);
     let done = shell.one(texts, &mut inner);
     // A reader that went away has read enough.
     let _ = inner.out.finish();

@@ -6,43 +6,13 @@ use super::pipe;
 use super::place::Place;
 use super::poold::{self, Poold};
 use super::words::Line;
-use crate::args;
 use crate::command::{Command, dispatch};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
+use millpond_cli::nearest;
 use millpond_session::{Resident, Service, Session, Simulation, Workload, take_stop};
 use std::ffi::OsString;
 use std::rc::Rc;
-
-/// The commands of a machine that the shell has.
-pub const COMMANDS: [&str; 26] = [
-    "psrinfo",
-    "psradm",
-    "psrset",
-    "pbind",
-    "dispadmin",
-    "priocntl",
-    "pooladm",
-    "poolcfg",
-    "poolbind",
-    "poolstat",
-    "zones",
-    "lgrpinfo",
-    "plgrp",
-    "pginfo",
-    "pgstat",
-    "prctl",
-    "zonecfg",
-    "mpstat",
-    "cpustat",
-    "cputrack",
-    "prstat",
-    "occupancy",
-    "intrstat",
-    "quiet",
-    "diagnose",
-    "doctor",
-];
 
 /// Whether the shell goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,10 +183,11 @@ impl Shell {
     /// One of the machine's commands. `false`: it failed, and has said so.
     pub(super) fn command(&self, words: &[String], ctx: &mut Ctx<'_>) -> Result<bool, Trouble> {
         let name = words[0].rsplit('/').next().unwrap_or_default();
-        let command = Command::named(name).filter(|c| COMMANDS.contains(&c.name));
-        let command = command.ok_or_else(|| unknown(&words[0]))?;
+        let command = Command::named(name, ctx.commands()).filter(|command| command.spec.in_shell);
+        let command = command.ok_or_else(|| unknown(&words[0], ctx))?;
+        let spec = &command.spec;
         let rest: Vec<OsString> = words[1..].iter().map(OsString::from).collect();
-        if let Ok(parsed) = args::parse(command.letters, command.longs, &rest) {
+        if let Ok(parsed) = millpond_cli::parse(spec, &rest) {
             let common = &parsed.common;
             if common.machine.is_some() || common.root.is_some() || common.state.is_some() {
                 let word = words.iter().position(|w| {
@@ -226,11 +197,11 @@ impl Shell {
                 return Err(Trouble::new(word.unwrap_or(0), what).remedy("leave the option out"));
             }
             let repeats = matches!(
-                command.name,
+                spec.name,
                 "mpstat" | "pgstat" | "cpustat" | "poolstat" | "prstat" | "occupancy" | "intrstat"
             );
             let counted = parsed.operands.iter().rev().take_while(|w| is_number(w)).count();
-            let endless = match command.name {
+            let endless = match spec.name {
                 "mpstat" | "pgstat" | "poolstat" | "prstat" => parsed.operands.len() == 1,
                 "intrstat" => parsed.operands.len() < 2,
                 "occupancy" if parsed.has('z') => parsed.operands.len() < 2,
@@ -239,7 +210,7 @@ impl Shell {
             };
             if repeats && endless && !parsed.long("why") && !common.help && !common.version {
                 let what = format!("without a count {name} never ends here, where time passes at once");
-                let remedy = match command.name {
+                let remedy = match spec.name {
                     "occupancy" => "occupancy NAME 1 5".into(),
                     "cpustat" => "cpustat -c SPEC 1 5".into(),
                     name => format!("{name} 1 5"),
@@ -248,7 +219,7 @@ impl Shell {
             }
         }
         let mut within = ctx.within(&self.session);
-        within.prog = command.prog();
+        within.prog = spec.prog();
         let exit = dispatch(command, &rest, &mut within);
         // What cannot be written any more is told at the end of the shell.
         let _ = within.out.finish();
@@ -261,42 +232,28 @@ fn is_number(word: &OsString) -> bool {
     word.to_string_lossy().parse::<f64>().is_ok()
 }
 
+/// The commands of a machine that the shell has.
+pub(super) fn commands(ctx: &Ctx<'_>) -> impl Iterator<Item = &'static str> + use<> {
+    ctx.commands().iter().filter(|command| command.spec.in_shell).map(|command| command.spec.name)
+}
+
 /// A word that is no command, with the nearest one.
-fn unknown(word: &str) -> Trouble {
+fn unknown(word: &str, ctx: &Ctx<'_>) -> Trouble {
     let trouble = Trouble::new(0, format!("there is no command `{word}`"));
     if Workload::named(word).is_some() {
         return trouble.remedy(format!("{word} is a workload: load {word}"));
     }
-    let known = COMMANDS.iter().copied().chain(own::names());
-    let nearest = known.min_by_key(|name| distance(word, name));
-    // Short words are all near to one another.
-    let near = if word.chars().count() < 5 { 1 } else { 2 };
-    match nearest.filter(|name| distance(word, name) <= near) {
+    match nearest(word, commands(ctx).chain(own::names())) {
         Some(name) => trouble.remedy(format!("{name} is one; help lists them all")),
         None => trouble.remedy("help lists them"),
     }
-}
-
-/// How many letters to change, insert or leave out.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut corner = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let change = corner + usize::from(from != *to);
-            corner = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(corner + 1);
-        }
-    }
-    row[b.len()]
 }
 
 impl From<Failure> for Trouble {
     fn from(failure: Failure) -> Trouble {
         match failure {
             Failure::Usage(what) | Failure::Operand(what) => Trouble::new(1, what),
+            Failure::Mistyped(what, meant) => Trouble::new(1, what).remedy(format!("did you mean {meant}?")),
             Failure::Said(what, remedy) => Trouble { word: 0, what, remedy },
             Failure::Misuse(what, remedy) | Failure::Mistake(what, remedy) => {
                 Trouble { word: 1, what, remedy: Some(remedy) }
@@ -311,14 +268,15 @@ impl From<Failure> for Trouble {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millpond_session::Output;
 
     #[test]
-    fn the_nearest_command_is_the_one_with_the_fewest_letters_to_change() {
-        assert_eq!(distance("psrst", "psrset"), 1);
-        assert_eq!(distance("", "run"), 3);
-        assert_eq!(distance("mpsatt", "mpstat"), 2);
-        assert_eq!(unknown("psrst").remedy.as_deref(), Some("psrset is one; help lists them all"));
-        assert_eq!(unknown("spin").remedy.as_deref(), Some("spin is a workload: load spin"));
-        assert_eq!(unknown("frobnicate").remedy.as_deref(), Some("help lists them"));
+    fn a_wrong_word_is_told_with_the_nearest_command() {
+        let mut ctx = Ctx::new(Output::to(std::io::sink()), Output::to(std::io::sink()));
+        ctx.use_commands(crate::COMMANDS);
+        let remedy = |word| unknown(word, &ctx).remedy;
+        assert_eq!(remedy("psrst").as_deref(), Some("psrset is one; help lists them all"));
+        assert_eq!(remedy("spin").as_deref(), Some("spin is a workload: load spin"));
+        assert_eq!(remedy("frobnicate").as_deref(), Some("help lists them"));
     }
 }

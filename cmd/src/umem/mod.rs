@@ -92,27 +92,40 @@ mod show;
 mod stat;
 mod target;
 
-use crate::args::Parsed;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
+use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use show::Dress;
 
 pub(crate) const COMMAND: Command = Command {
-    name: "umem",
-    applet: false,
-    summary: "look into the object caches of a process or a core: leaks, corruption",
-    usage: &[
-        "stat [-u] [--csv] pid | core",
-        "status | verify [--csv] pid | core",
-        "findleaks [-dv] [--csv] pid | core",
-        "whatis pid | core address ...",
-        "bufctl pid | core address",
-        "log [--log name] [--most n] pid | core",
-    ],
-    letters: "-dvu",
-    longs: &["csv", "log:", "most:"],
-    source: include_str!("mod.rs"),
+    spec: Spec {
+        name: "umem",
+        applet: false,
+        summary: "look into the object caches of a process or a core: leaks, corruption",
+        section: 1,
+        group: Group::Diagnose,
+        forms: &[
+            "stat [-u] [--csv] pid | core",
+            "status | verify [--csv] pid | core",
+            "findleaks [-dv] [--csv] pid | core",
+            "whatis pid | core address ...",
+            "bufctl pid | core address",
+            "log [--log name] [--most n] pid | core",
+        ],
+        flags: &[
+            Flag::letter('d', "findleaks: a block for each leak, with the whole stack"),
+            Flag::letter('v', "findleaks: how much was looked at"),
+            Flag::letter('u', "stat: only caches that were ever used"),
+            Flag::long("csv", "commas, for spreadsheets, in place of the table (stat, findleaks, verify)"),
+            Flag::long("log", "log: transaction (if not given), fail, or slab")
+                .value("name", ValueKind::Text),
+            Flag::long("most", "log: so many records; 1000 if not given").value("n", ValueKind::Text),
+        ],
+        permutes: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 
@@ -209,11 +222,10 @@ fn addresses(operands: &[String]) -> Result<Vec<u64>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args;
 
     fn asked(text: &str) -> Result<(Question, String), Failure> {
         let words: Vec<_> = text.split_whitespace().map(Into::into).collect();
-        question(&args::parse(COMMAND.letters, COMMAND.longs, &words)?)
+        question(&millpond_cli::parse(&COMMAND.spec, &words)?)
     }
 
     #[test]

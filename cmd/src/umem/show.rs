@@ -1,7 +1,7 @@
 //! How answers are shown: text, commas or JSON; addresses, names of functions, bytes.
 
-use crate::args::Parsed;
 use crate::failure::Failure;
+use millpond_cli::Parsed;
 use millpond_machine::facets::{Image, Symbol};
 use millpond_model::Nanos;
 use millpond_umem::Heap;

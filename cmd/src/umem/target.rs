@@ -2,9 +2,9 @@
 
 use super::show::Dress;
 use super::{Question, address, checks, leaks, stat};
-use crate::args::Parsed;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet};
+use millpond_cli::Parsed;
 use millpond_machine::Absent;
 use millpond_machine::facets::Image;
 use millpond_model::Pid;

@@ -56,12 +56,12 @@
 //!
 //! 0, or 1 when something was refused (what came before it was done), or 2 for commands that cannot be understood.
 
-use crate::args::Parsed;
 use crate::change::Changer;
 use crate::command::Command as Entry;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet};
 use crate::pools;
+use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_formats::zonecfg::{Command, Has, Resource, info, parse};
 use millpond_machine::facets::Controlled;
 use millpond_machine::{Machine, Refusal, Subject};
@@ -74,13 +74,25 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 pub(crate) const COMMAND: Entry = Entry {
-    name: "zonecfg",
-    applet: true,
-    summary: "cap the CPU time of a zone, or dedicate CPUs to it",
-    usage: &["-z zonename subcommand", "-z zonename -f command_file"],
-    letters: "z:f:",
-    longs: &["keep-others"],
-    source: include_str!("mod.rs"),
+    spec: Spec {
+        name: "zonecfg",
+        applet: true,
+        summary: "cap the CPU time of a zone, or dedicate CPUs to it",
+        section: 8,
+        group: Group::Pools,
+        forms: &["[--keep-others] -z zonename subcommand", "[--keep-others] -z zonename -f command_file"],
+        flags: &[
+            Flag::letter('z', "the zone").value("name", ValueKind::Text),
+            Flag::letter('f', "commands from a file").value("file", ValueKind::File),
+            Flag::long(
+                "keep-others",
+                "dedicated-cpu: where pools are enabled for this, nothing else is kept off their CPUs",
+            ),
+        ],
+        in_shell: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 

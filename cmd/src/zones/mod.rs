@@ -32,23 +32,28 @@
 //!
 //! 0, or 1 when the machine cannot be read, or 2 for what makes no sense.
 
-use crate::args::Parsed;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure, facet, read};
 use crate::pools;
+use millpond_cli::{Group, Parsed, Spec};
 use millpond_machine::facets::Zone;
 use millpond_model::pools::{DEFAULT_POOL, PoolsState};
 use serde_json::{Value, json};
 
 pub(crate) const COMMAND: Command = Command {
-    name: "zones",
-    applet: false,
-    summary: "list what can be bound as it stands: zones, units, containers",
-    usage: &[""],
-    letters: "",
-    longs: &[],
-    source: include_str!("mod.rs"),
+    spec: Spec {
+        name: "zones",
+        applet: false,
+        summary: "list what can be bound as it stands: zones, units, containers",
+        section: 1,
+        group: Group::Pools,
+        forms: &[""],
+        flags: &[],
+        in_shell: true,
+        prose: include_str!("mod.rs"),
+        ..Spec::NEW
+    },
     run,
 };
 

@@ -1,17 +1,79 @@
 //! What it is started with.
 
 use crate::log::Level;
+use millpond_cli::{Example, Flag, Group, Misuse, Parsed, Spec, ValueKind, units};
 use millpond_planner::POLICIES;
 use millpond_session::{MachineName, OpenOptions};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Its form, without the name in front.
-pub const USAGE: &[&str] = &[
-    "[-l level] [--policy millpond|solaris] [--interval MS] [--record] [--for MS] [--dry-run] \
-     [--machine NAME] [--state FILE] [--root DIR] [--state-dir DIR]",
-    "--help | --version",
-];
+/// Its description.
+pub const SPEC: Spec = Spec {
+    name: "poold",
+    applet: true,
+    summary: "resize the processor sets of pools",
+    section: 8,
+    group: Group::Pools,
+    forms: &[
+        "[-l level] [--policy millpond|solaris] [--interval time] [--record] [--for time] [--dry-run] \
+         [--machine name] [--state file] [--root dir] [--state-dir dir]",
+        "--help | --version",
+    ],
+    flags: &[
+        Flag::letter(
+            'l',
+            "log to standard error, from this level on; without it system.poold.log-location and \
+             system.poold.log-level say where and what",
+        )
+        .value("level", ValueKind::Word(&["ALERT", "CRIT", "ERR", "WARNING", "NOTICE", "INFO", "DEBUG"])),
+        Flag::long(
+            "policy",
+            "the policy, in place of the property system.poold.policy; millpond is the default",
+        )
+        .value("name", ValueKind::Word(&POLICIES)),
+        Flag::long(
+            "interval",
+            "time between two samples (milliseconds without a unit), in place of the property \
+             system.poold.monitor-interval",
+        )
+        .value("time", ValueKind::Time),
+        Flag::long("record", "write down every decision, for millpond replay"),
+        Flag::long("for", "end after this time (milliseconds without a unit)").value("time", ValueKind::Time),
+        Flag::long("dry-run", "decide, and move nothing"),
+        Flag::long("machine", "a simulated machine, for which --state keeps it")
+            .value("name", ValueKind::Machine),
+        Flag::long("state", "the simulated machine that this file keeps").value("file", ValueKind::File),
+        Flag::long("root", "a captured machine: the directory that millpond capture made")
+            .value("dir", ValueKind::Directory),
+        Flag::long("state-dir", "the directory of its files, in place of MILLPOND_STATE")
+            .value("dir", ValueKind::Directory),
+        Flag::both('h', "help", "print this help"),
+        Flag::long("version", "print the version"),
+    ],
+    common: &[],
+    permutes: true,
+    examples: &[
+        Example { words: "-l INFO", what: "run in the foreground, and say what moves and why" },
+        Example { words: "--dry-run --record -l INFO", what: "decide, and move nothing" },
+    ],
+    files: &[
+        (
+            "poold.decisions",
+            "in the state directory: a line of JSON for each decision that moves CPUs or has a new reason; \
+             beyond 16 MiB it becomes poold.decisions.1",
+        ),
+        ("poold.memory", "what the policy has learnt, for the next start"),
+        ("poold.lock", "held by the one that runs"),
+    ],
+    status: &[
+        ("0", "it was asked to stop, or its time was over"),
+        ("1", "it cannot begin"),
+        ("2", "the command line is wrong"),
+    ],
+    see_also: &["poolcfg(8)", "pooladm(8)", "poolstat(1)", "millpond-replay(1)"],
+    prose: include_str!("lib.rs"),
+    ..Spec::NEW
+};
 
 /// Understood.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,64 +105,65 @@ pub enum Asked {
     Run(Box<Options>),
 }
 
-fn text(value: OsString, of: &str) -> Result<String, String> {
-    value.into_string().map_err(|_| format!("{of} is no text"))
+/// Milliseconds, as a number alone or a time with a unit.
+fn millis(text: &str, of: &str) -> Result<u64, String> {
+    let time = units::time(text, MILLI).ok_or_else(|| {
+        format!("{of} takes milliseconds or a time with a unit ({}), not `{text}`", units::NAMES)
+    })?;
+    if time.0 < MILLI { Err(format!("{of} is at least a millisecond")) } else { Ok(time.0 / MILLI) }
 }
 
-fn millis(value: OsString, of: &str) -> Result<u64, String> {
-    let text = text(value, of)?;
-    let ms: u64 = text.parse().map_err(|_| format!("{of} takes milliseconds, not `{text}`"))?;
-    if ms == 0 { Err(format!("{of} is at least a millisecond")) } else { Ok(ms) }
-}
+/// Nanoseconds of a millisecond.
+const MILLI: u64 = 1_000_000;
 
-/// Understands the words after the name.
+/// Parses the words after the name.
 ///
 /// # Errors
-/// A sentence about the first word that is wrong.
-pub fn parse(words: &[OsString]) -> Result<Asked, String> {
-    use lexopt::Arg::{Long, Short, Value};
-    let mut options = Options::default();
-    let mut parser = lexopt::Parser::from_args(words.iter().cloned());
-    let said = |error: lexopt::Error| error.to_string();
-    while let Some(arg) = parser.next().map_err(said)? {
-        match arg {
-            Short('h') | Long("help") => return Ok(Asked::Help),
-            Long("version") => return Ok(Asked::Version),
-            Short('l') => {
-                let word = text(parser.value().map_err(said)?, "-l")?;
-                let known = Level::ALL.map(Level::word).join(" ");
-                options.level =
-                    Some(word.parse().map_err(|()| format!("`{word}` is no level; there are {known}"))?);
-            }
-            Long("policy") => {
-                let name = text(parser.value().map_err(said)?, "--policy")?;
-                if !POLICIES.contains(&name.as_str()) {
-                    return Err(format!("there is no policy `{name}`; there are {}", POLICIES.join(" and ")));
-                }
-                options.policy = Some(name);
-            }
-            Long("interval") => {
-                options.interval_ms = Some(millis(parser.value().map_err(said)?, "--interval")?);
-            }
-            Long("for") => options.for_ms = Some(millis(parser.value().map_err(said)?, "--for")?),
-            Long("record") => options.records_all = true,
-            Long("dry-run") => options.is_dry = true,
-            Long("machine") => {
-                let name = text(parser.value().map_err(said)?, "--machine")?;
-                options.open.machine = match name.parse::<MachineName>() {
-                    Ok(machine) => machine,
-                    Err(never) => match never {},
-                };
-            }
-            Long("state") => options.open.kept_in = Some(PathBuf::from(parser.value().map_err(said)?)),
-            Long("state-dir") => options.open.state = Some(PathBuf::from(parser.value().map_err(said)?)),
-            Long("root") => options.open.root = Some(PathBuf::from(parser.value().map_err(said)?)),
-            Short(letter) => return Err(format!("illegal option -- {letter}")),
-            Long(name) => return Err(format!("there is no option --{name}")),
-            Value(word) => return Err(format!("it takes no operand, and got `{}`", word.to_string_lossy())),
-        }
+/// A sentence about the first word that is wrong, and the option that was probably meant.
+pub fn parse(words: &[OsString]) -> Result<Asked, Misuse> {
+    let parsed = millpond_cli::parse(&SPEC, words)?;
+    if parsed.long("help") {
+        return Ok(Asked::Help);
     }
-    Ok(Asked::Run(Box::new(options)))
+    if parsed.long("version") {
+        return Ok(Asked::Version);
+    }
+    options(&parsed).map(|options| Asked::Run(Box::new(options))).map_err(|what| Misuse { what, meant: None })
+}
+
+fn options(parsed: &Parsed) -> Result<Options, String> {
+    if let Some(word) = parsed.words().first() {
+        return Err(format!("it takes no operand, and got `{word}`"));
+    }
+    let level = |word: String| {
+        let known = Level::ALL.map(Level::word).join(" ");
+        word.parse().map_err(|()| format!("`{word}` is no level; there are {known}"))
+    };
+    let policy = |name: String| match POLICIES.contains(&name.as_str()) {
+        true => Ok(name),
+        false => Err(format!("there is no policy `{name}`; there are {}", POLICIES.join(" and "))),
+    };
+    let time =
+        |name: &str| parsed.long_value(name).map(|text| millis(&text, &format!("--{name}"))).transpose();
+    let path = |name: &str| parsed.long_value(name).map(PathBuf::from);
+    let machine = parsed.long_value("machine").map(|name| match name.parse::<MachineName>() {
+        Ok(machine) => machine,
+        Err(never) => match never {},
+    });
+    Ok(Options {
+        level: parsed.value('l').map(level).transpose()?,
+        policy: parsed.long_value("policy").map(policy).transpose()?,
+        interval_ms: time("interval")?,
+        for_ms: time("for")?,
+        records_all: parsed.long("record"),
+        is_dry: parsed.long("dry-run"),
+        open: OpenOptions {
+            machine: machine.unwrap_or_default(),
+            kept_in: path("state"),
+            state: path("state-dir"),
+            root: path("root"),
+        },
+    })
 }
 
 #[cfg(test)]
@@ -109,7 +172,7 @@ mod tests {
 
     use super::*;
 
-    fn asked(line: &str) -> Result<Asked, String> {
+    fn asked(line: &str) -> Result<Asked, Misuse> {
         parse(&line.split_ascii_whitespace().map(OsString::from).collect::<Vec<_>>())
     }
 
@@ -128,13 +191,16 @@ mod tests {
         for (line, said) in [
             ("-l LOUD", "`LOUD` is no level; there are ALERT CRIT ERR WARNING NOTICE INFO DEBUG"),
             ("--policy chance", "there is no policy `chance`; there are millpond and solaris"),
-            ("--interval soon", "--interval takes milliseconds, not `soon`"),
+            (
+                "--interval soon",
+                "--interval takes milliseconds or a time with a unit (ns, us, ms, s, m, h or d), not `soon`",
+            ),
             ("--for 0", "--for is at least a millisecond"),
-            ("-x", "illegal option -- x"),
+            ("-x", "there is no option -x"),
             ("--loud", "there is no option --loud"),
             ("web", "it takes no operand, and got `web`"),
         ] {
-            assert_eq!(asked(line).unwrap_err(), said, "{line}");
+            assert_eq!(asked(line).unwrap_err().what, said, "{line}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The map of rooms: who may know whom.
 //!
 //! ```text
-//! model ◀ formats machine planner report ◀ linux sim pools observe umem ◀ session ◀ experiments ◀ cmd svc ◀ bin
+//! model ◀ cli formats machine planner report ◀ linux sim pools observe umem ◀ session ◀ experiments ◀ cmd svc ◀ bin
 //!         workloads ◀ sim experiments cmd        bpf ◀ linux        rt-layout ◀ rt ◀ rt-malloc: libc alone
 //!                                                                  rt-layout ◀ umem
 //! ```
@@ -49,7 +49,7 @@ pub struct Dependency {
 /// The columns of the map, left to right.
 const COLUMNS: [&[&str]; 7] = [
     &["model"],
-    &["formats", "machine", "planner", "report", "member"],
+    &["cli", "formats", "machine", "planner", "report", "member"],
     &["linux", "sim", "pools", "observe", "umem", "member-c"],
     &["session"],
     &["experiments"],

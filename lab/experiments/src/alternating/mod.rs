@@ -32,7 +32,8 @@ pub mod real;
 mod simulated;
 
 use crate::Failure;
-use crate::published::{Choices, Experiment, Findings, Kind, Lab, Opt, SECONDS};
+use crate::published::{Choices, Experiment, Findings, Lab, SECONDS};
+use millpond_cli::{Flag, ValueKind};
 use millpond_planner::POLICIES;
 use millpond_report::{Align, Cell, Table};
 use millpond_session::SIMULATED;
@@ -41,46 +42,13 @@ use simulated::play;
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "alternating",
     options: &[
-        Opt {
-            name: "every",
-            value: "SECONDS,...",
-            summary: "how often demand changes sides; 1,5,30, and even demand beside them",
-            kind: Kind::Counts(1, 600),
-        },
-        Opt {
-            name: "even",
-            value: "",
-            summary: "even demand, beside what --every chooses",
-            kind: Kind::Switch,
-        },
-        Opt {
-            name: "split",
-            value: "N,...",
-            summary: "processors of the first program in splits that stay; an eighth, a quarter, a half, three quarters and seven eighths",
-            kind: Kind::Counts(1, 4095),
-        },
-        Opt {
-            name: "policy",
-            value: "NAME,...",
-            summary: "policies of poold: millpond, solaris; both",
-            kind: Kind::Words(&POLICIES),
-        },
-        Opt {
-            name: "job",
-            value: "WORD",
-            summary: "the programs: batch or cg; batch",
-            kind: Kind::Word(&JOBS),
-        },
-        Opt {
-            name: "machine",
-            value: "NAME",
-            summary: "the simulated machine, or real; t2-64",
-            kind: Kind::Word(&SIMULATED),
-        },
-        Opt {
-            summary: "how many seconds each arm is measured at least: whole turns of both; 20, with cg 4",
-            ..SECONDS
-        },
+        Flag::long("every", "how often demand changes sides; 1,5,30, and even demand beside them").value("SECONDS,...", ValueKind::Counts(1, 600)),
+        Flag::long("even", "even demand, beside what --every chooses"),
+        Flag::long("split", "processors of the first program in splits that stay; an eighth, a quarter, a half, three quarters and seven eighths").value("N,...", ValueKind::Counts(1, 4095)),
+        Flag::long("policy", "policies of poold: millpond, solaris; both").value("NAME,...", ValueKind::Words(&POLICIES)),
+        Flag::long("job", "the programs: batch or cg; batch").value("WORD", ValueKind::Word(&JOBS)),
+        Flag::long("machine", "the simulated machine, or real; t2-64").value("NAME", ValueKind::Word(&SIMULATED)),
+        Flag { help: "how many seconds each arm is measured at least: whole turns of both; 20, with cg 4", ..SECONDS },
     ],
     data: include_str!("about.json"),
     source: include_str!("mod.rs"),

@@ -18,8 +18,9 @@
 
 use super::roles::observed;
 use crate::Failure;
-use crate::published::{Bench, Choices, Experiment, Findings, Kind, Lab, Opt, SECONDS, mpstat, real};
+use crate::published::{Bench, Choices, Experiment, Findings, Lab, SECONDS, mpstat, real};
 use crate::sets::Shelter;
+use millpond_cli::{Flag, ValueKind};
 use millpond_machine::facets::{Method, WatchOptions};
 use millpond_model::{Column, CpuId, CpuSet, Nanos};
 use millpond_observe::Frame;
@@ -29,20 +30,12 @@ use millpond_session::SIMULATED;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "e1",
     options: &[
-        Opt {
-            name: "machine",
-            value: "NAME",
-            summary: "the simulated machine, t2000 or another one with a network",
-            kind: Kind::Word(&SIMULATED),
-        },
-        Opt { name: "phase", value: "N,...", summary: "which of the three; all", kind: Kind::Counts(1, 3) },
-        Opt {
-            name: "processors",
-            value: "N",
-            summary: "how many processors the set has; half of them",
-            kind: Kind::Count(1, 4096),
-        },
-        Opt { summary: "how many simulated seconds each phase is measured; 10", ..SECONDS },
+        Flag::long("machine", "the simulated machine, t2000 or another one with a network")
+            .value("NAME", ValueKind::Word(&SIMULATED)),
+        Flag::long("phase", "which of the three; all").value("N,...", ValueKind::Counts(1, 3)),
+        Flag::long("processors", "how many processors the set has; half of them")
+            .value("N", ValueKind::Count(1, 4096)),
+        Flag { help: "how many simulated seconds each phase is measured; 10", ..SECONDS },
     ],
     data: include_str!("simulated.json"),
     source: include_str!("simulated.rs"),

@@ -24,7 +24,8 @@ pub mod real;
 
 use crate::Failure;
 use crate::pools::{MadePools, own_set};
-use crate::published::{Bench, Choices, Experiment, Findings, Kind, Lab, Opt, SECONDS, Watched};
+use crate::published::{Bench, Choices, Experiment, Findings, Lab, SECONDS, Watched};
+use millpond_cli::{Flag, ValueKind};
 use millpond_model::{CpuId, Nanos, Pid};
 use millpond_report::{Align, Cell, Table};
 use millpond_session::{NoSuchProcess, SIMULATED};
@@ -32,27 +33,12 @@ use millpond_session::{NoSuchProcess, SIMULATED};
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "e2",
     options: &[
-        Opt {
-            name: "machine",
-            value: "NAME",
-            summary: "the simulated machine; smartos-2",
-            kind: Kind::Word(&SIMULATED),
-        },
-        Opt {
-            name: "arm",
-            value: "NAME,...",
-            summary: "nothing, caps, pools, psets, nothing-blocking, pools-blocking, psets-blocking, beside the job alone; all",
-            kind: Kind::Words(&ARM_WORDS),
-        },
-        Opt {
-            name: "threads",
-            value: "N",
-            summary: "threads of each job; one for each processor that it may use",
-            kind: Kind::Count(1, 4096),
-        },
-        Opt { name: "class", value: "CLASS", summary: "size of the problem; S", kind: Kind::Word(&CLASSES) },
+        Flag::long("machine", "the simulated machine; smartos-2").value("NAME", ValueKind::Word(&SIMULATED)),
+        Flag::long("arm", "nothing, caps, pools, psets, nothing-blocking, pools-blocking, psets-blocking, beside the job alone; all").value("NAME,...", ValueKind::Words(&ARM_WORDS)),
+        Flag::long("threads", "threads of each job; one for each processor that it may use").value("N", ValueKind::Count(1, 4096)),
+        Flag::long("class", "size of the problem; S").value("CLASS", ValueKind::Word(&CLASSES)),
         LATER,
-        Opt { summary: "how many simulated seconds each arm is measured; 10", ..SECONDS },
+        Flag { help: "how many simulated seconds each arm is measured; 10", ..SECONDS },
     ],
     data: include_str!("published.json"),
     source: include_str!("mod.rs"),
@@ -65,12 +51,11 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 };
 
 /// Where both jobs share all processors, it matters whether their threads change places in step: both change at the clock's ticks.
-pub(crate) const LATER: Opt = Opt {
-    name: "later",
-    value: "MS",
-    summary: "how many milliseconds later the second job starts where both share all processors; 0",
-    kind: Kind::Count(0, 60_000),
-};
+pub(crate) const LATER: Flag = Flag::long(
+    "later",
+    "how many milliseconds later the second job starts where both share all processors; 0",
+)
+.value("MS", ValueKind::Count(0, 60_000));
 
 /// What a system does by itself beside the jobs, and who watches them, in every arm once jobs have settled.
 pub(crate) const DAEMONS: &str = "daemons";
@@ -205,7 +190,7 @@ fn play(lab: &Lab<'_>, arm: &Arm, choices: &Choices) -> Result<Played, Failure> 
     let count = choices.number("threads").and_then(|count| usize::try_from(count).ok());
     let threads: Vec<usize> = homes.iter().map(|home| count.unwrap_or(home.len())).collect();
     let shared = arm.jobs > 1 && !arm.apart;
-    let later = choices.number(LATER.name).filter(|_| shared).unwrap_or(0);
+    let later = choices.number(LATER.long.unwrap_or_default()).filter(|_| shared).unwrap_or(0);
     let pids = start(lab, &bench, arm, choices, &threads, later)?;
     let pools = if arm.pools { Some(in_pools(&bench, &homes[1], &pids)?) } else { None };
     let set = if arm.apart && !arm.pools { Some(bench.set(&homes[1])?) } else { None };

@@ -24,7 +24,8 @@ mod growth;
 
 use crate::Failure;
 use crate::e2::{CLASSES, DAEMONS, IN_STEP, LATER};
-use crate::published::{Bench, Choices, Experiment, Findings, Kind, Lab, Opt, SECONDS};
+use crate::published::{Bench, Choices, Experiment, Findings, Lab, SECONDS};
+use millpond_cli::{Flag, ValueKind};
 use millpond_model::{CpuId, Nanos, Pid};
 use millpond_planner::POLICIES;
 use millpond_session::SIMULATED;
@@ -32,48 +33,19 @@ use millpond_session::SIMULATED;
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "e3",
     options: &[
-        Opt {
-            name: "threads",
-            value: "N,...",
-            summary: "one job with so many processors and threads, the other one stopped; 32,34,38",
-            kind: Kind::Counts(1, 4096),
-        },
-        Opt {
-            name: "psets",
-            value: "N,...",
-            summary: "both jobs, each with so many processors and threads; 32",
-            kind: Kind::Counts(1, 4096),
-        },
-        Opt {
-            name: "nothing",
-            value: "N,...",
-            summary: "both jobs with so many threads each on all processors; 64",
-            kind: Kind::Counts(1, 4096),
-        },
-        Opt {
-            name: "machine",
-            value: "NAME",
-            summary: "the simulated machine; t2-64",
-            kind: Kind::Word(&SIMULATED),
-        },
-        Opt { name: "class", value: "CLASS", summary: "size of the problem; S", kind: Kind::Word(&CLASSES) },
-        Opt {
-            name: "wait",
-            value: "HOW",
-            summary: "how threads wait at barriers; spin",
-            kind: Kind::Word(&WAITS),
-        },
+        Flag::long("threads", "one job with so many processors and threads, the other one stopped; 32,34,38")
+            .value("N,...", ValueKind::Counts(1, 4096)),
+        Flag::long("psets", "both jobs, each with so many processors and threads; 32")
+            .value("N,...", ValueKind::Counts(1, 4096)),
+        Flag::long("nothing", "both jobs with so many threads each on all processors; 64")
+            .value("N,...", ValueKind::Counts(1, 4096)),
+        Flag::long("machine", "the simulated machine; t2-64").value("NAME", ValueKind::Word(&SIMULATED)),
+        Flag::long("class", "size of the problem; S").value("CLASS", ValueKind::Word(&CLASSES)),
+        Flag::long("wait", "how threads wait at barriers; spin").value("HOW", ValueKind::Word(&WAITS)),
         LATER,
-        Opt {
-            name: "grow",
-            value: "POLICY,...",
-            summary: "one job stops and starts again under these policies of poold: millpond, solaris",
-            kind: Kind::Words(&POLICIES),
-        },
-        Opt {
-            summary: "how many simulated seconds each arm is measured; 10 with nothing, else 1",
-            ..SECONDS
-        },
+        Flag::long("grow", "one job stops and starts again under these policies of poold: millpond, solaris")
+            .value("POLICY,...", ValueKind::Words(&POLICIES)),
+        Flag { help: "how many simulated seconds each arm is measured; 10 with nothing, else 1", ..SECONDS },
     ],
     data: include_str!("published.json"),
     source: include_str!("mod.rs"),
@@ -146,7 +118,10 @@ fn arm(
     let rates = match option {
         "nothing" => {
             let first = job(ZONES[0])?;
-            lab.pass(&bench, Nanos::from_millis(choices.number(LATER.name).unwrap_or(0)))?;
+            lab.pass(
+                &bench,
+                Nanos::from_millis(choices.number(LATER.long.unwrap_or_default()).unwrap_or(0)),
+            )?;
             let pids = [first, job(ZONES[1])?];
             lab.pass(&bench, SETTLING)?;
             bench.start(DAEMONS, "global")?;

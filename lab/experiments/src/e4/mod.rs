@@ -21,56 +21,25 @@
 //! with the standard table, and the database with both.
 
 use crate::Failure;
-use crate::published::{Bench, Choices, Experiment, Findings, Kind, Lab, Opt, SECONDS, real};
+use crate::published::{Bench, Choices, Experiment, Findings, Lab, SECONDS, real};
+use millpond_cli::{Flag, ValueKind};
 use millpond_model::{CpuId, Nanos, Pid};
 use serde_json::json;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "e4",
     options: &[
-        Opt {
-            name: "machine",
-            value: "NAME",
-            summary: "the simulated machine; ff2 with the database, else dc3",
-            kind: Kind::Word(&["ff2", "dc1", "dc3"]),
-        },
-        Opt {
-            name: "workload",
-            value: "NAME",
-            summary: "Java servers, or a database; jbb",
-            kind: Kind::Word(&WORKLOADS),
-        },
-        Opt {
-            name: "chips",
-            value: "N,...",
-            summary: "how many chips it has; 8 of ff2 (4 with the database), 16 of dc1, 32 of dc3",
-            kind: Kind::Counts(1, 64),
-        },
-        Opt {
-            name: "jvms",
-            value: "N",
-            summary: "Java servers; one a chip on ff2 and dc1, one a board of four chips on dc3",
-            kind: Kind::Count(1, 1024),
-        },
-        Opt {
-            name: "table",
-            value: "WORD",
-            summary: "the dispatch table; the machine's own",
-            kind: Kind::Word(&TABLES),
-        },
-        Opt {
-            name: "psets",
-            value: "",
-            summary: "a processor set for each server; without it, none",
-            kind: Kind::Switch,
-        },
-        Opt {
-            name: "lgrp-aware",
-            value: "",
-            summary: "memory is placed with regard to sets; without it, it is not",
-            kind: Kind::Switch,
-        },
-        Opt { summary: "how many simulated seconds each arm is measured; 10", ..SECONDS },
+        Flag::long("machine", "the simulated machine; ff2 with the database, else dc3")
+            .value("NAME", ValueKind::Word(&["ff2", "dc1", "dc3"])),
+        Flag::long("workload", "Java servers, or a database; jbb").value("NAME", ValueKind::Word(&WORKLOADS)),
+        Flag::long("chips", "how many chips it has; 8 of ff2 (4 with the database), 16 of dc1, 32 of dc3")
+            .value("N,...", ValueKind::Counts(1, 64)),
+        Flag::long("jvms", "Java servers; one a chip on ff2 and dc1, one a board of four chips on dc3")
+            .value("N", ValueKind::Count(1, 1024)),
+        Flag::long("table", "the dispatch table; the machine's own").value("WORD", ValueKind::Word(&TABLES)),
+        Flag::long("psets", "a processor set for each server; without it, none"),
+        Flag::long("lgrp-aware", "memory is placed with regard to sets; without it, it is not"),
+        Flag { help: "how many simulated seconds each arm is measured; 10", ..SECONDS },
     ],
     data: include_str!("published.json"),
     source: include_str!("mod.rs"),

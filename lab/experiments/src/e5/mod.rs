@@ -33,8 +33,9 @@ pub mod real;
 mod recorder;
 
 use crate::Failure;
-use crate::published::{Bench, Choices, Experiment, Findings, Kind, Lab, Opt, SECONDS, real as number};
+use crate::published::{Bench, Choices, Experiment, Findings, Lab, SECONDS, real as number};
 use method::{Look, sentence};
+use millpond_cli::{Flag, ValueKind};
 use millpond_model::{CpuId, Nanos};
 use millpond_observe::recording::{Recording, beside};
 use millpond_report::{Align, Cell, Table};
@@ -43,25 +44,12 @@ use recorder::{Pair, Recorder, SPEC, total};
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "e5",
     options: &[
-        Opt {
-            name: "machine",
-            value: "NAME",
-            summary: "the simulated machine, or real; all three",
-            kind: Kind::Word(&["u2i", "e6900", "e25k"]),
-        },
-        Opt {
-            name: "threads",
-            value: "N",
-            summary: "threads of the application; one for each processor",
-            kind: Kind::Count(1, 4096),
-        },
-        Opt {
-            name: "samples",
-            value: "N",
-            summary: "samples of the application; 3",
-            kind: Kind::Count(1, 1_000),
-        },
-        Opt { summary: "how many simulated seconds a sample takes; 10 on u2i, else 30", ..SECONDS },
+        Flag::long("machine", "the simulated machine, or real; all three")
+            .value("NAME", ValueKind::Word(&["u2i", "e6900", "e25k"])),
+        Flag::long("threads", "threads of the application; one for each processor")
+            .value("N", ValueKind::Count(1, 4096)),
+        Flag::long("samples", "samples of the application; 3").value("N", ValueKind::Count(1, 1_000)),
+        Flag { help: "how many simulated seconds a sample takes; 10 on u2i, else 30", ..SECONDS },
     ],
     data: include_str!("published.json"),
     source: include_str!("mod.rs"),

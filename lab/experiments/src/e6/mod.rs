@@ -27,8 +27,9 @@
 pub mod real;
 
 use crate::Failure;
-use crate::published::{Bench, Choices, Experiment, Findings, Kind, Lab, Opt, mpstat, real};
+use crate::published::{Bench, Choices, Experiment, Findings, Lab, mpstat, real};
 use crate::sets::{MadeSet, Shelter};
+use millpond_cli::{Flag, ValueKind};
 use millpond_machine::Writer;
 use millpond_machine::facets::WatchOptions;
 use millpond_model::{ClassRequest, CpuId, Nanos, Pid, Quantum};
@@ -39,43 +40,13 @@ use std::collections::BTreeMap;
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "e6",
     options: &[
-        Opt {
-            name: "samples",
-            value: "N",
-            summary: "samples of each long run; 1000000",
-            kind: Kind::Count(1_000, 1_000_000_000),
-        },
-        Opt {
-            name: "boost",
-            value: "N",
-            summary: "how many times as often the rare calls are made; 10000",
-            kind: Kind::Count(1, 10_000),
-        },
-        Opt { name: "groups", value: "N", summary: "groups of hackbench; 240", kind: Kind::Count(1, 1_000) },
-        Opt {
-            name: "loops",
-            value: "N",
-            summary: "of hackbench's 100 messages how many are simulated; the time counts as often as that goes into 100; 100",
-            kind: Kind::Count(1, 100),
-        },
-        Opt {
-            name: "loaded",
-            value: "N",
-            summary: "simulated seconds beside the load; 10",
-            kind: Kind::Count(1, 600),
-        },
-        Opt {
-            name: "only",
-            value: "PART",
-            summary: "one of hackbench, load and samples; all",
-            kind: Kind::Word(&PARTS),
-        },
-        Opt {
-            name: "seed",
-            value: "N",
-            summary: "what the lots of the first long run are drawn from, and one more for the second; 1",
-            kind: Kind::Count(0, u32::MAX as u64),
-        },
+        Flag::long("samples", "samples of each long run; 1000000").value("N", ValueKind::Count(1_000, 1_000_000_000)),
+        Flag::long("boost", "how many times as often the rare calls are made; 10000").value("N", ValueKind::Count(1, 10_000)),
+        Flag::long("groups", "groups of hackbench; 240").value("N", ValueKind::Count(1, 1_000)),
+        Flag::long("loops", "of hackbench's 100 messages how many are simulated; the time counts as often as that goes into 100; 100").value("N", ValueKind::Count(1, 100)),
+        Flag::long("loaded", "simulated seconds beside the load; 10").value("N", ValueKind::Count(1, 600)),
+        Flag::long("only", "one of hackbench, load and samples; all").value("PART", ValueKind::Word(&PARTS)),
+        Flag::long("seed", "what the lots of the first long run are drawn from, and one more for the second; 1").value("N", ValueKind::Count(0, u32::MAX as u64)),
     ],
     data: include_str!("published.json"),
     source: include_str!("mod.rs"),

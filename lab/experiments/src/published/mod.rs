@@ -40,11 +40,12 @@ pub use findings::{Errors, Findings, Point, Score};
 pub use fits::{Fit, Parameter, fits, is_fitted};
 pub(crate) use lab::real;
 pub use lab::{Bench, Change, Lab, Watched, own_value};
-pub use options::{ChoiceError, Choices, Kind, Opt, SECONDS, SEED};
+pub use options::{ChoiceError, Choices, SECONDS, SEED};
 pub(crate) use processors::mpstat;
 pub use refit::{Refitted, refit, refit_all, table};
 
 use crate::{Failure, Here, RunHere, remains};
+use millpond_cli::Flag;
 
 /// A published experiment.
 #[derive(Clone, Copy)]
@@ -52,7 +53,7 @@ pub struct Experiment {
     /// What it is called: `e3`.
     pub name: &'static str,
     /// What can be chosen.
-    pub options: &'static [Opt],
+    pub options: &'static [Flag],
     /// The published figures, as text.
     pub data: &'static str,
     /// The source of its module, whose head is its manual.
@@ -228,7 +229,7 @@ mod tests {
     #[test]
     fn options_are_not_named_twice() {
         for experiment in EXPERIMENTS.iter().chain(OWN) {
-            let names: BTreeSet<&str> = experiment.options.iter().map(|option| option.name).collect();
+            let names: BTreeSet<&str> = experiment.options.iter().filter_map(|option| option.long).collect();
             assert_eq!(names.len(), experiment.options.len(), "{}", experiment.name);
         }
     }

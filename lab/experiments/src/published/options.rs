@@ -1,46 +1,14 @@
 //! The options of experiments: what can be chosen, and what was.
 
+use millpond_cli::{Flag, ValueKind};
 use std::collections::BTreeMap;
 
-/// Something that can be chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Opt {
-    /// How it is called, without dashes.
-    pub name: &'static str,
-    /// What stands for its value in help; empty for a switch.
-    pub value: &'static str,
-    /// What it is, and what holds without it.
-    pub summary: &'static str,
-    /// What it may be.
-    pub kind: Kind,
-}
-
-/// What an option may be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// There or not.
-    Switch,
-    /// One of these words.
-    Word(&'static [&'static str]),
-    /// One or more of these words, with commas between.
-    Words(&'static [&'static str]),
-    /// A whole number from the one to the other.
-    Count(u64, u64),
-    /// One or more of them, with commas between.
-    Counts(u64, u64),
-}
-
 /// How long a simulated machine is measured.
-pub const SECONDS: Opt = Opt {
-    name: "seconds",
-    value: "N",
-    summary: "how many simulated seconds each arm is measured",
-    kind: Kind::Count(1, 3600),
-};
+pub const SECONDS: Flag = Flag::long("seconds", "how many simulated seconds each arm is measured")
+    .value("N", ValueKind::Count(1, 3600));
 
 /// Where chance begins.
-pub const SEED: Opt =
-    Opt { name: "seed", value: "N", summary: "where chance begins; 1", kind: Kind::Count(0, u64::MAX) };
+pub const SEED: Flag = Flag::long("seed", "where chance begins; 1").value("N", ValueKind::Count(0, u64::MAX));
 
 /// What was chosen for an experiment. Nothing is: everything that was published.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -61,55 +29,17 @@ pub struct ChoiceError {
     pub why: String,
 }
 
-impl Opt {
-    /// `--threads N`
-    #[must_use]
-    pub fn form(&self) -> String {
-        format!("--{} {}", self.name, self.value).trim_end().to_owned()
-    }
-
-    /// Reads a value into numbers; the value of a word is its index.
-    fn read(&self, value: &str) -> Result<Vec<u64>, String> {
-        let number = |text: &str, least: u64, most: u64| {
-            let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-            let number = text.parse().ok().filter(|number| digits && (least..=most).contains(number));
-            number.ok_or_else(|| format!("it is not within {least} and {most}"))
-        };
-        match self.kind {
-            Kind::Switch => Ok(Vec::new()),
-            Kind::Word(words) => match words.contains(&value) {
-                true => Ok(Vec::new()),
-                false => Err(format!("it is none of {}", words.join(", "))),
-            },
-            Kind::Words(words) => match value.split(',').find(|word| !words.contains(word)) {
-                None => Ok(Vec::new()),
-                Some(word) if word == value => Err(format!("it is none of {}", words.join(", "))),
-                Some(word) => Err(format!("`{word}` is none of {}", words.join(", "))),
-            },
-            Kind::Count(least, most) => Ok(vec![number(value, least, most)?]),
-            Kind::Counts(least, most) => {
-                let one = |text: &str| {
-                    number(text, least, most).map_err(|why| match value == text {
-                        true => why,
-                        false => format!("of `{text}`, {why}"),
-                    })
-                };
-                value.split(',').map(one).collect()
-            }
-        }
-    }
-}
-
 impl Choices {
     /// Chooses. What is chosen again replaces what was.
     ///
     /// # Errors
     /// [`ChoiceError`] for a value that the option does not have.
-    pub fn give(&mut self, option: &Opt, value: &str) -> Result<(), ChoiceError> {
-        let error = |why| ChoiceError { option: option.name.to_owned(), value: value.to_owned(), why };
-        let numbers = option.read(value).map_err(error)?;
-        self.words.insert(option.name, value.to_owned());
-        self.numbers.insert(option.name, numbers);
+    pub fn give(&mut self, option: &Flag, value: &str) -> Result<(), ChoiceError> {
+        let name = option.long.unwrap_or_default();
+        let error = |why| ChoiceError { option: name.to_owned(), value: value.to_owned(), why };
+        let numbers = option.value.map_or(Ok(Vec::new()), |of| of.kind.read(value)).map_err(error)?;
+        self.words.insert(name, value.to_owned());
+        self.numbers.insert(name, numbers);
         Ok(())
     }
 
@@ -117,10 +47,10 @@ impl Choices {
     ///
     /// # Errors
     /// [`ChoiceError`] for a name that is no option, or a value that the option does not have.
-    pub fn of(options: &[Opt], given: &BTreeMap<String, String>) -> Result<Choices, ChoiceError> {
+    pub fn of(options: &[Flag], given: &BTreeMap<String, String>) -> Result<Choices, ChoiceError> {
         let mut choices = Choices::default();
         for (name, value) in given {
-            let option = options.iter().find(|option| option.name == name).ok_or_else(|| ChoiceError {
+            let option = options.iter().find(|option| option.is(name)).ok_or_else(|| ChoiceError {
                 option: name.clone(),
                 value: value.clone(),
                 why: "there is no such option".into(),
@@ -164,12 +94,12 @@ impl Choices {
 mod tests {
     use super::*;
 
-    const OPTIONS: [Opt; 5] = [
-        Opt { name: "arm", value: "NAME,...", summary: "", kind: Kind::Words(&["nothing", "psets"]) },
+    const OPTIONS: [Flag; 5] = [
+        Flag::long("arm", "").value("NAME,...", ValueKind::Words(&["nothing", "psets"])),
         SECONDS,
-        Opt { name: "psets", value: "", summary: "", kind: Kind::Switch },
-        Opt { name: "table", value: "WORD", summary: "", kind: Kind::Word(&["standard", "extended"]) },
-        Opt { name: "threads", value: "N,...", summary: "", kind: Kind::Counts(1, 64) },
+        Flag::long("psets", ""),
+        Flag::long("table", "").value("WORD", ValueKind::Word(&["standard", "extended"])),
+        Flag::long("threads", "").value("N,...", ValueKind::Counts(1, 64)),
     ];
 
     fn choices(given: &[(&str, &str)]) -> Result<Choices, String> {

@@ -35,7 +35,8 @@ pub mod real;
 mod simulated;
 
 use crate::Failure;
-use crate::published::{Choices, Experiment, Findings, Kind, Lab, Opt, SECONDS, SEED};
+use crate::published::{Choices, Experiment, Findings, Lab, SECONDS, SEED};
+use millpond_cli::{Flag, ValueKind};
 use millpond_report::{Align, Cell, Table};
 use millpond_session::SIMULATED;
 use std::collections::BTreeMap;
@@ -43,44 +44,14 @@ use std::collections::BTreeMap;
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "service",
     options: &[
-        Opt {
-            name: "arm",
-            value: "NAME,...",
-            summary: "nothing, cpu.weight, cpu.max, pools, beside the service alone; all",
-            kind: Kind::Words(&WORDS),
-        },
-        Opt {
-            name: "rate",
-            value: "N",
-            summary: "requests in a second, on average; 1000, on a real machine 100",
-            kind: Kind::Count(1, 1_000_000),
-        },
-        Opt {
-            name: "work",
-            value: "MS",
-            summary: "milliseconds of processor time of a request; 2",
-            kind: Kind::Count(1, 1_000),
-        },
-        Opt {
-            name: "threads",
-            value: "N",
-            summary: "threads of the service; 8, on a real machine 2",
-            kind: Kind::Count(1, 1_024),
-        },
-        Opt {
-            name: "leave",
-            value: "N",
-            summary: "processors that the service should have: the least of its set, and what the cap leaves; twice what it uses on average",
-            kind: Kind::Count(1, 4_095),
-        },
-        Opt {
-            name: "machine",
-            value: "NAME",
-            summary: "the simulated machine, or real; t2-64",
-            kind: Kind::Word(&SIMULATED),
-        },
+        Flag::long("arm", "nothing, cpu.weight, cpu.max, pools, beside the service alone; all").value("NAME,...", ValueKind::Words(&WORDS)),
+        Flag::long("rate", "requests in a second, on average; 1000, on a real machine 100").value("N", ValueKind::Count(1, 1_000_000)),
+        Flag::long("work", "milliseconds of processor time of a request; 2").value("MS", ValueKind::Count(1, 1_000)),
+        Flag::long("threads", "threads of the service; 8, on a real machine 2").value("N", ValueKind::Count(1, 1_024)),
+        Flag::long("leave", "processors that the service should have: the least of its set, and what the cap leaves; twice what it uses on average").value("N", ValueKind::Count(1, 4_095)),
+        Flag::long("machine", "the simulated machine, or real; t2-64").value("NAME", ValueKind::Word(&SIMULATED)),
         SEED,
-        Opt { summary: "how many seconds each arm is measured; 20", ..SECONDS },
+        Flag { help: "how many seconds each arm is measured; 20", ..SECONDS },
     ],
     data: include_str!("about.json"),
     source: include_str!("mod.rs"),

@@ -1,0 +1,64 @@
+//! Candidates that a machine knows. What cannot be read is left out: a shell has no place for a message.
+
+use super::Candidate;
+use crate::ctx::Ctx;
+use crate::pools::state_if_any;
+use millpond_cli::complete::FILES;
+use millpond_cli::{Common, ValueKind};
+use millpond_machine::Machine;
+use millpond_session::{SIMULATED, WORKLOADS};
+
+/// Machines by name; a file of one may be named as well.
+pub fn machines() -> Vec<Candidate> {
+    let fixed = [("real", "the machine at hand"), ("like-host", "a simulated machine like this one")];
+    let fixed = fixed.into_iter().map(|(name, what)| (name.to_owned(), what.to_owned()));
+    let simulated = SIMULATED.iter().map(|name| ((*name).to_owned(), "simulated".to_owned()));
+    fixed.chain(simulated).chain([(FILES.to_owned(), String::new())]).collect()
+}
+
+/// Workloads of simulated machines.
+pub fn loads() -> Vec<Candidate> {
+    WORKLOADS.iter().map(|load| (load.name.to_owned(), load.summary.to_owned())).collect()
+}
+
+/// What a machine has of a kind.
+pub fn of_machine(kind: ValueKind, common: &Common, ctx: &mut Ctx<'_>) -> Vec<Candidate> {
+    let Ok(session) = ctx.held(common) else { return Vec::new() };
+    found(kind, session.machine()).unwrap_or_default()
+}
+
+fn found(kind: ValueKind, machine: &dyn Machine) -> Option<Vec<Candidate>> {
+    Some(match kind {
+        ValueKind::Cpus => {
+            let states = machine.processors().ok()?.states().ok()?;
+            states.iter().map(|status| (status.cpu.to_string(), status.state.to_string())).collect()
+        }
+        ValueKind::Pset => {
+            let sets = machine.psets().ok()?.list().ok()?;
+            sets.iter().map(|set| (set.id.to_string(), format!("CPUs {}", set.cpus()))).collect()
+        }
+        ValueKind::Pool => {
+            let state = state_if_any(machine).ok()??;
+            state.conf.pools.iter().map(|pool| (pool.name().to_owned(), String::new())).collect()
+        }
+        ValueKind::Zone | ValueKind::Unit | ValueKind::Container => {
+            let zones = machine.zones().ok()?.list().ok()?;
+            let wanted = match kind {
+                ValueKind::Unit => Some("unit"),
+                ValueKind::Container => Some("container"),
+                _ => None,
+            };
+            let zones = zones.into_iter().filter(|zone| wanted.is_none_or(|kind| zone.kind == kind));
+            zones.map(|zone| (zone.name, zone.kind)).collect()
+        }
+        ValueKind::Class => {
+            let classes = machine.dispatcher().ok()?.classes();
+            classes.iter().map(|class| (class.to_string(), String::new())).collect()
+        }
+        ValueKind::Lgroup => {
+            let tree = machine.lgroups().ok()?.tree().ok()?;
+            tree.groups().iter().map(|group| (group.id.to_string(), String::new())).collect()
+        }
+        _ => return None,
+    })
+}

@@ -1,0 +1,286 @@
+//! What may stand at the cursor of a command line, and the scripts by which shells ask.
+//!
+//! A shell asks the program: `millpond complete -- WORD ...`, the last word being the one at the cursor. It answers a line
+//! for each candidate, with a description behind a tab. What depends on the machine (sets, pools, CPUs) is named by its
+//! [`ValueKind`]; the caller reads it.
+
+use crate::spec::{Flag, Spec, ValueKind};
+
+/// What may stand at the cursor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// An option. Each with its help.
+    Options(Vec<(String, &'static str)>),
+    /// A value of this kind, behind this prefix (`--machine=`, `1,`).
+    Value {
+        /// What is offered begins with it.
+        prefix: String,
+        /// What it is.
+        kind: ValueKind,
+    },
+    /// Nothing that is known.
+    Nothing,
+}
+
+/// The place at the end of `words`, which are those behind the command's name; the last one is at the cursor.
+#[must_use]
+pub fn place(spec: &Spec, words: &[&str]) -> Place {
+    let Some((last, before)) = words.split_last() else { return Place::Nothing };
+    let mut given: Vec<&'static Flag> = Vec::new();
+    let mut operands = 0;
+    let mut open: Option<&'static Flag> = None;
+    let mut only_operands = false;
+    for word in before {
+        if open.take().is_some() {
+            continue;
+        }
+        let is_option = !only_operands && (operands == 0 || spec.permutes);
+        if is_option && *word == "--" {
+            only_operands = true;
+        } else if let Some(long) = word.strip_prefix("--").filter(|_| is_option) {
+            let (name, has_value) = long.split_once('=').map_or((long, false), |(name, _)| (name, true));
+            let flag = spec.all_flags().find(|flag| flag.long == Some(name));
+            given.extend(flag);
+            open = flag.filter(|flag| flag.value.is_some() && !has_value);
+        } else if let Some(letters) = word.strip_prefix('-').filter(|rest| is_option && !rest.is_empty()) {
+            let mut letters = letters.chars();
+            while let Some(letter) = letters.next() {
+                let flag = spec.all_flags().find(|flag| flag.letter == Some(letter));
+                given.extend(flag);
+                if flag.is_some_and(|flag| flag.value.is_some()) {
+                    open = flag.filter(|_| letters.as_str().is_empty());
+                    break;
+                }
+            }
+        } else {
+            operands += 1;
+        }
+    }
+    let value = |flag: &Flag, text: &str, before: &str| match flag.value {
+        Some(value) => {
+            Place::Value { prefix: before.to_owned() + list_prefix(value.kind, text), kind: value.kind }
+        }
+        None => Place::Nothing,
+    };
+    if let Some(flag) = open {
+        return value(flag, last, "");
+    }
+    let may_be_option = !only_operands && (operands == 0 || spec.permutes);
+    if may_be_option && last.starts_with('-') {
+        if let Some((name, text)) = last.strip_prefix("--").and_then(|long| long.split_once('=')) {
+            let flag = spec.all_flags().find(|flag| flag.long == Some(name));
+            return flag.map_or(Place::Nothing, |flag| value(flag, text, &format!("--{name}=")));
+        }
+        return Place::Options(options(spec, &given));
+    }
+    let of_flag = given.iter().rev().find_map(|flag| flag.operands);
+    match of_flag.unwrap_or(spec.operands).kind(operands) {
+        Some(kind) => Place::Value { prefix: list_prefix(kind, last).to_owned(), kind },
+        None => Place::Nothing,
+    }
+}
+
+/// What stands before the last comma of a list.
+fn list_prefix(kind: ValueKind, text: &str) -> &str {
+    let is_list = matches!(kind, ValueKind::Words(_) | ValueKind::Counts(..) | ValueKind::Cpus);
+    if is_list { text.rfind(',').map_or("", |comma| &text[..=comma]) } else { "" }
+}
+
+/// Options that can still be given.
+fn options(spec: &Spec, given: &[&'static Flag]) -> Vec<(String, &'static str)> {
+    let is_free = |flag: &&'static Flag| {
+        let taken = given.iter().any(|other| *other == *flag) && !flag.repeats;
+        let excluded = given.iter().any(|other| {
+            let names = |flag: &Flag, other: &Flag| flag.conflicts.iter().any(|name| other.is(name));
+            names(other, flag) || names(flag, other)
+        });
+        !taken && !excluded
+    };
+    let names = |flag: &'static Flag| {
+        let letter = flag.letter.map(|letter| format!("-{letter}"));
+        letter.into_iter().chain(flag.long.map(|long| format!("--{long}"))).map(|name| (name, flag.help))
+    };
+    spec.all_flags().filter(is_free).flat_map(names).collect()
+}
+
+/// A shell that can be completed in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shell {
+    /// GNU bash.
+    Bash,
+    /// zsh.
+    Zsh,
+    /// fish.
+    Fish,
+}
+
+impl Shell {
+    /// All, with the file that each looks for.
+    pub const ALL: [(&'static str, Shell); 3] =
+        [("bash", Shell::Bash), ("zsh", Shell::Zsh), ("fish", Shell::Fish)];
+
+    /// The script that makes it ask, for these names.
+    #[must_use]
+    pub fn script(self, names: &[&str]) -> String {
+        let names = names.join(" ");
+        match self {
+            Shell::Bash => BASH.replace("@NAMES@", &names),
+            Shell::Zsh => ZSH.replace("@NAMES@", &names),
+            Shell::Fish => FISH.replace("@NAMES@", &names),
+        }
+    }
+}
+
+/// The answer that asks the shell to complete names of files.
+pub const FILES: &str = ":files";
+
+/// The answer that asks the shell to complete names of directories.
+pub const DIRECTORIES: &str = ":directories";
+
+const BASH: &str = r#"# bash completion for millpond and its commands
+_millpond() {
+    local line
+    local -a words=("${COMP_WORDS[@]:0:COMP_CWORD+1}")
+    COMPREPLY=()
+    while IFS= read -r line; do
+        case $line in
+            :files) compopt -o default ;;
+            :directories) compopt -o dirnames ;;
+            *) COMPREPLY+=("${line%%$'\t'*}") ;;
+        esac
+    done < <(millpond complete --bash -- "${words[@]##*/}" 2>/dev/null)
+    [ "${#COMPREPLY[@]}" != 1 ] || [[ ${COMPREPLY[0]} != *[=,] ]] || compopt -o nospace
+}
+complete -F _millpond @NAMES@
+"#;
+
+const ZSH: &str = r#"#compdef @NAMES@
+# zsh completion for millpond and its commands
+_millpond() {
+    local line
+    local -a found
+    local -a typed=("${(@)words[1,CURRENT]}")
+    typed[1]=${typed[1]:t}
+    for line in "${(@f)$(millpond complete -- "${(@)typed}" 2>/dev/null)}"; do
+        case $line in
+            '') ;;
+            :files) _files ;;
+            :directories) _files -/ ;;
+            *$'\t'*) found+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}") ;;
+            *) found+=("${line//:/\\:}") ;;
+        esac
+    done
+    (( ${#found} )) && _describe -o millpond found
+}
+if [ "$funcstack[1]" = "_millpond" ]; then _millpond "$@"; else compdef _millpond @NAMES@; fi
+"#;
+
+const FISH: &str = r#"# fish completion for millpond and its commands
+function __millpond_complete
+    set -l words (commandline -opc) (commandline -ct)
+    set words[1] (string replace -r '.*/' '' -- $words[1])
+    for line in (millpond complete -- $words 2>/dev/null)
+        switch $line
+            case :files
+                __fish_complete_path (commandline -ct)
+            case :directories
+                __fish_complete_directories (commandline -ct)
+            case '*'
+                echo $line
+        end
+    end
+end
+for name in @NAMES@
+    complete -c $name -f -k -a '(__millpond_complete)'
+end
+"#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::Operands;
+
+    const BIND: Spec = Spec {
+        name: "bind",
+        flags: &[
+            Flag::letter('b', "bind").operands("set pid ...", &[ValueKind::Pset, ValueKind::Process]),
+            Flag::letter('c', "create").operands("[cpu ...]", &[ValueKind::Cpus]).conflicts(&["b"]),
+            Flag::letter('p', "pool").value("pool", ValueKind::Pool),
+            Flag::long("class", "class").value("list", ValueKind::Words(&["TS", "FX"])).repeats(),
+        ],
+        common: &[Flag::long("root", "root").value("dir", ValueKind::Directory)],
+        operands: Operands { shown: "set ...", kinds: &[ValueKind::Pset] },
+        ..Spec::NEW
+    };
+
+    fn kind(words: &[&str]) -> Option<(String, ValueKind)> {
+        match place(&BIND, words) {
+            Place::Value { prefix, kind } => Some((prefix, kind)),
+            _ => None,
+        }
+    }
+
+    fn names(words: &[&str]) -> Vec<String> {
+        match place(&BIND, words) {
+            Place::Options(options) => options.into_iter().map(|(name, _)| name).collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn operands_have_the_kind_of_the_form() {
+        let of = |kind| Some((String::new(), kind));
+        assert_eq!(kind(&[""]), of(ValueKind::Pset));
+        assert_eq!(kind(&["1", ""]), of(ValueKind::Pset));
+        assert_eq!(kind(&["-b", ""]), of(ValueKind::Pset));
+        assert_eq!(kind(&["-b", "1", ""]), of(ValueKind::Process));
+        assert_eq!(kind(&["-b", "1", "7", ""]), of(ValueKind::Process));
+        assert_eq!(kind(&["-c", "1-3,"]), Some(("1-3,".into(), ValueKind::Cpus)));
+    }
+
+    #[test]
+    fn values_have_the_kind_of_the_option() {
+        assert_eq!(kind(&["-p", "w"]), Some((String::new(), ValueKind::Pool)));
+        assert_eq!(kind(&["-bp", ""]), Some((String::new(), ValueKind::Pool)));
+        assert_eq!(kind(&["--root=/x"]), Some(("--root=".into(), ValueKind::Directory)));
+        assert_eq!(kind(&["--class", "TS,"]), Some(("TS,".into(), ValueKind::Words(&["TS", "FX"]))));
+        assert_eq!(kind(&["-p", "web", ""]), Some((String::new(), ValueKind::Pset)));
+    }
+
+    #[test]
+    fn options_that_were_given_or_are_excluded_are_not_offered_again() {
+        assert_eq!(names(&["-"]), ["-b", "-c", "-p", "--class", "--root"]);
+        assert_eq!(names(&["-b", "-"]), ["-p", "--class", "--root"]);
+        assert_eq!(names(&["--class", "TS", "-"]), ["-b", "-c", "-p", "--class", "--root"]);
+    }
+
+    #[test]
+    fn no_option_follows_an_operand() {
+        assert_eq!(kind(&["1", "-"]), Some((String::new(), ValueKind::Pset)));
+        assert_eq!(kind(&["--", "-"]), Some((String::new(), ValueKind::Pset)));
+        assert_eq!(place(&BIND, &[]), Place::Nothing);
+    }
+
+    #[test]
+    fn scripts_name_the_commands() {
+        for (_, shell) in Shell::ALL {
+            let script = shell.script(&["millpond", "psrset"]);
+            assert!(script.contains("millpond psrset"));
+            assert!(!script.contains("@NAMES@"));
+        }
+    }
+
+    #[test]
+    fn fuzz_words() {
+        millpond_fuzz::check_text(
+            "cli-complete",
+            &["-b 1 ", "--root=/x -", "-p w -bp", "-- -c 1,"],
+            |text| {
+                let words: Vec<&str> = text.split(' ').collect();
+                if let Place::Value { prefix, .. } = place(&BIND, &words) {
+                    assert!(words.last().is_some_and(|word| word.starts_with(&prefix)));
+                }
+            },
+        );
+    }
+}

@@ -1,0 +1,185 @@
+//! A manual page, in the macros of man(7).
+
+use crate::prose::{self, Block};
+use crate::spec::{Flag, Spec};
+
+/// A line of text as troff must see it: no control characters at its beginning, no escapes in it.
+fn line(text: &str) -> String {
+    let text = text.replace('\\', "\\e").replace('-', "\\-");
+    if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
+}
+
+/// A paragraph: sentences begin new lines, and words between back quotes are bold.
+fn paragraph(text: &str) -> String {
+    let mut out = String::new();
+    for sentence in text.split_inclusive(". ") {
+        let mut bold = false;
+        let mut shown = String::new();
+        for part in sentence.trim_end().split_inclusive('`') {
+            shown += &part.trim_end_matches('`').replace('\\', "\\e").replace('-', "\\-");
+            if part.ends_with('`') {
+                bold = !bold;
+                shown += if bold { "\\fB" } else { "\\fR" };
+            }
+        }
+        if shown.starts_with(['.', '\'']) {
+            shown.insert_str(0, "\\&");
+        }
+        out += &shown;
+        out.push('\n');
+    }
+    out
+}
+
+fn section(title: &str) -> String {
+    format!(".SH {}\n", quoted(&title.to_uppercase()))
+}
+
+/// An argument of a macro.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", line(text).replace('"', "\\(dq"))
+}
+
+/// Lines as they are.
+fn verbatim(lines: &[String]) -> String {
+    let lines: String = lines.iter().map(|text| line(text) + "\n").collect();
+    format!(".PP\n.RS 4\n.nf\n{lines}.fi\n.RE\n")
+}
+
+fn body(blocks: &[Block]) -> String {
+    let mut text = String::new();
+    let mut after_heading = true;
+    for block in blocks {
+        text += &match block {
+            Block::Heading(heading) => section(heading),
+            Block::Paragraph(words) if after_heading => paragraph(words),
+            Block::Paragraph(words) => format!(".PP\n{}", paragraph(words)),
+            Block::Item(words) => format!(".IP \\(bu 2\n{}", paragraph(words)),
+            Block::Verbatim(lines) => verbatim(lines),
+        };
+        after_heading = matches!(block, Block::Heading(_));
+    }
+    text
+}
+
+fn option(flag: &Flag) -> String {
+    let names = flag.names().replace('-', "\\-");
+    let behind = flag.form()[flag.names().len()..].replace('-', "\\-");
+    format!(".TP\n\\fB{names}\\fR{behind}\n{}", paragraph(flag.help))
+}
+
+fn options(flags: &[Flag]) -> String {
+    let part = |flag: &Flag| {
+        let heading = flag.heading.map(|heading| format!(".SS {}\n", quoted(heading))).unwrap_or_default();
+        heading + &option(flag)
+    };
+    flags.iter().map(part).collect()
+}
+
+fn pairs(rows: &[(&str, &str)]) -> String {
+    rows.iter().map(|(name, what)| format!(".TP\n\\fB{}\\fR\n{}", line(name), paragraph(what))).collect()
+}
+
+/// The page of a command. `version` is the program's, `date` is that of the release (`2026-11-25`).
+#[must_use]
+pub fn page(spec: &Spec, version: &str, date: &str) -> String {
+    let (description, sections) = prose::parts(spec.prose);
+    let title = spec.page().to_uppercase();
+    let mut text = format!(
+        ".TH {} {} {} {} \"Millpond\"\n",
+        quoted(&title),
+        spec.section,
+        quoted(date),
+        quoted(&format!("millpond {version}"))
+    );
+    text += &format!(".SH NAME\n{} \\- {}\n", line(&spec.page()), line(spec.summary));
+    text += ".SH SYNOPSIS\n.nf\n";
+    for form in spec.forms {
+        text += &format!("\\fB{}\\fR {}", line(&spec.prog()), form.replace('\\', "\\e").replace('-', "\\-"));
+        text = text.trim_end().to_owned() + "\n";
+    }
+    text += ".fi\n.SH DESCRIPTION\n";
+    text += &body(&description);
+    let own: Vec<Flag> = spec.own_flags().copied().collect();
+    if !own.is_empty() {
+        text += &section("Options");
+        text += &options(&own);
+    }
+    if !spec.common.is_empty() {
+        text += &section("Options of every command");
+        text += &options(spec.common);
+    }
+    if !spec.examples.is_empty() {
+        text += &section("Examples");
+        for example in spec.examples {
+            let words = format!("{} {}", spec.prog(), example.words);
+            text += &format!(".TP\n\\fB{}\\fR\n{}", line(words.trim_end()), paragraph(example.what));
+        }
+    }
+    text += &body(&sections);
+    if !spec.files.is_empty() {
+        text += &section("Files");
+        text += &pairs(spec.files);
+    }
+    text += &section("Exit status");
+    text += &pairs(spec.status);
+    if !spec.see_also.is_empty() {
+        text += &section("See also");
+        text += &format!("{}\n", line(&spec.see_also.join(", ")));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::ValueKind;
+
+    #[test]
+    fn no_word_of_a_text_becomes_a_request() {
+        assert_eq!(line(".so /etc/passwd"), "\\&.so /etc/passwd");
+        assert_eq!(line("'x \\n -"), "\\&'x \\en \\-");
+        assert_eq!(paragraph(".x `-a` is. Then \\b."), "\\&.x \\fB\\-a\\fR is.\nThen \\eb.\n");
+    }
+
+    #[test]
+    fn a_page_has_its_sections_in_order() {
+        const TURN: Spec = Spec {
+            name: "turn",
+            summary: "turn the wheel",
+            forms: &["[-n count]"],
+            flags: &[Flag::letter('n', "how many").value("count", ValueKind::Count(1, 9))],
+            common: &[],
+            prose: "//! Turns.\n//!\n//! # Speed\n//!\n//! ```text\n//! .1\n//! ```\n",
+            status: &[("0", "done")],
+            ..Spec::NEW
+        };
+        let expected = "\
+.TH \"MILLPOND\\-TURN\" 1 \"2026\\-11\\-25\" \"millpond 0.1.0\" \"Millpond\"
+.SH NAME
+millpond\\-turn \\- turn the wheel
+.SH SYNOPSIS
+.nf
+\\fBmillpond turn\\fR [\\-n count]
+.fi
+.SH DESCRIPTION
+Turns.
+.SH \"OPTIONS\"
+.TP
+\\fB\\-n\\fR count
+how many
+.SH \"SPEED\"
+.PP
+.RS 4
+.nf
+\\&.1
+.fi
+.RE
+.SH \"EXIT STATUS\"
+.TP
+\\fB0\\fR
+done
+";
+        assert_eq!(page(&TURN, "0.1.0", "2026-11-25"), expected);
+    }
+}

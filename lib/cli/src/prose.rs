@@ -1,0 +1,116 @@
+//! The text of a manual: the head of a module, as blocks.
+
+/// A part of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Block {
+    /// `# Sets`
+    Heading(String),
+    /// Lines that are wrapped anew, as one line. Words between back quotes are what is typed.
+    Paragraph(String),
+    /// An item of a list, as one line.
+    Item(String),
+    /// Lines as they are.
+    Verbatim(Vec<String>),
+}
+
+/// The lines of a module's head, without `//!`.
+fn head(source: &str) -> impl Iterator<Item = &str> {
+    let lines = source.lines().map_while(|line| line.strip_prefix("//!"));
+    lines.map(|line| line.strip_prefix(' ').unwrap_or(line))
+}
+
+/// The blocks of a module's head.
+#[must_use]
+pub fn blocks(source: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Block> = None;
+    let mut fenced = false;
+    for line in head(source) {
+        if line.starts_with("```") {
+            blocks.extend(open.take());
+            if !fenced {
+                open = Some(Block::Verbatim(Vec::new()));
+            }
+            fenced = !fenced;
+            continue;
+        }
+        if fenced {
+            if let Some(Block::Verbatim(lines)) = &mut open {
+                lines.push(line.trim_end().to_owned());
+            }
+            continue;
+        }
+        let (starts, text) = if let Some(heading) = line.strip_prefix("# ") {
+            blocks.extend(open.take());
+            blocks.push(Block::Heading(heading.trim().to_owned()));
+            continue;
+        } else if let Some(item) = line.strip_prefix("* ").or_else(|| line.strip_prefix("- ")) {
+            (Some(Block::Item(String::new())), item)
+        } else {
+            (None, line)
+        };
+        let text = text.trim();
+        if text.is_empty() || starts.is_some() {
+            blocks.extend(open.take());
+        }
+        if text.is_empty() {
+            continue;
+        }
+        match open.get_or_insert_with(|| starts.unwrap_or(Block::Paragraph(String::new()))) {
+            Block::Paragraph(open) | Block::Item(open) => {
+                if !open.is_empty() {
+                    open.push(' ');
+                }
+                open.push_str(text);
+            }
+            Block::Heading(_) | Block::Verbatim(_) => {}
+        }
+    }
+    blocks.extend(open);
+    blocks
+}
+
+/// The blocks before the first heading, and those from there on.
+#[must_use]
+pub fn parts(source: &str) -> (Vec<Block>, Vec<Block>) {
+    let mut blocks = blocks(source);
+    let first = blocks.iter().position(|block| matches!(block, Block::Heading(_))).unwrap_or(blocks.len());
+    let rest = blocks.split_off(first);
+    (blocks, rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOURCE: &str = "//! Turns `it`\n//! slowly.\n//!\n//! * one\n//!   more\n//! * two\n//!\n//! # Speed\n//!\n\
+                          //! ```text\n//! $ turn\n//!   1\n//! ```\n//! After.\n\nfn turn() {}\n//! not the head\n";
+
+    #[test]
+    fn a_head_is_taken_apart() {
+        assert_eq!(
+            blocks(SOURCE),
+            [
+                Block::Paragraph("Turns `it` slowly.".into()),
+                Block::Item("one more".into()),
+                Block::Item("two".into()),
+                Block::Heading("Speed".into()),
+                Block::Verbatim(vec!["$ turn".into(), "  1".into()]),
+                Block::Paragraph("After.".into()),
+            ]
+        );
+        let (before, after) = parts(SOURCE);
+        assert_eq!((before.len(), after.len()), (3, 3));
+    }
+
+    #[test]
+    fn fuzz_heads() {
+        millpond_fuzz::check_text("cli-prose", &[SOURCE, "//!```\n//! x", "//! - \n//! # "], |text| {
+            for block in blocks(text) {
+                if let Block::Paragraph(text) | Block::Item(text) = block {
+                    assert!(!text.contains('\n'));
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,209 @@
+//! The forms of a command, and which of them are about what was typed.
+
+use crate::spec::{Flag, Spec};
+use std::ffi::OsString;
+
+/// A command with no more forms than these shows all of them where no form stands out.
+const FORMS_MAX: usize = 5;
+
+/// What an option that a form demands counts, compared with one that it allows.
+const DEMANDED: usize = 2;
+
+/// All forms of a command.
+#[must_use]
+pub fn usage(spec: &Spec) -> String {
+    lines(&spec.prog(), spec.forms)
+}
+
+/// The forms that are about these words; `None` where no form is, and there are many.
+#[must_use]
+pub fn for_words(spec: &Spec, words: &[OsString]) -> Option<String> {
+    let fitting = fitting(spec, words);
+    (!fitting.is_empty()).then(|| lines(&spec.prog(), &fitting))
+}
+
+/// All forms, as Solaris prints them.
+#[must_use]
+pub fn usage_of_solaris(spec: &Spec) -> String {
+    let prog = spec.prog();
+    let forms: Vec<String> =
+        spec.forms.iter().map(|form| format!("\t{prog} {form}").trim_end().to_owned() + "\n").collect();
+    format!("usage:{}", forms.concat())
+}
+
+fn lines(prog: &str, forms: &[&str]) -> String {
+    let mut text = String::new();
+    for (i, form) in forms.iter().enumerate() {
+        let head = if i == 0 { "usage:" } else { "      " };
+        text += format!("{head} {prog} {form}").trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// The forms that have most of the options that were typed, in their order. All of them where none has any and they are
+/// few, else none.
+fn fitting(spec: &Spec, words: &[OsString]) -> Vec<&'static str> {
+    let typed = typed(spec, words);
+    let score = |form: &str| {
+        let known = options(form);
+        let of =
+            |option: &String| known.iter().filter(|(name, _)| name == option).map(|(_, worth)| *worth).max();
+        typed.iter().filter_map(of).sum::<usize>()
+    };
+    let best = spec.forms.iter().map(|form| score(form)).max().unwrap_or(0);
+    if best == 0 && spec.forms.len() > FORMS_MAX {
+        return Vec::new();
+    }
+    spec.forms.iter().copied().filter(|form| score(form) == best).collect()
+}
+
+/// The options among the words, each once for each time, and the first operand: `-c`, `--json`, `stat`.
+fn typed(spec: &Spec, words: &[OsString]) -> Vec<String> {
+    let takes_value = |flag: Option<&Flag>| flag.is_some_and(|flag| flag.value.is_some());
+    let mut typed: Vec<String> = Vec::new();
+    let mut words = words.iter().map(|word| word.to_string_lossy());
+    let mut has_operand = false;
+    while let Some(word) = words.next() {
+        if word == "--" {
+            break;
+        } else if let Some(long) = word.strip_prefix("--") {
+            let name = long.split_once('=').map_or(long, |(name, _)| name);
+            typed.push(format!("--{name}"));
+            let value = takes_value(spec.own_flags().find(|flag| flag.long == Some(name)));
+            if value && name == long {
+                words.next();
+            }
+        } else if let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) {
+            let mut letters = letters.chars();
+            while let Some(letter) = letters.next() {
+                typed.push(format!("-{letter}"));
+                if takes_value(spec.own_flags().find(|flag| flag.letter == Some(letter))) {
+                    if letters.as_str().is_empty() {
+                        words.next();
+                    }
+                    break;
+                }
+            }
+        } else {
+            if !has_operand {
+                typed.push(word.into_owned());
+            }
+            has_operand = true;
+            if !spec.permutes {
+                break;
+            }
+        }
+    }
+    typed
+}
+
+/// The options of a form and the words that it begins with, each with what it counts.
+pub(crate) fn options(form: &str) -> Vec<(String, usize)> {
+    let mut found: Vec<(String, usize)> = Vec::new();
+    let first = form.split(' ').next().unwrap_or_default();
+    if !first.starts_with(['-', '[']) {
+        found.extend(first.split('|').map(|word| (word.to_owned(), DEMANDED)));
+    }
+    let (mut depth, mut before) = (0usize, ' ');
+    for (at, c) in form.char_indices() {
+        match c {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            '-' if !before.is_alphanumeric() && before != '-' => {
+                let worth = if depth == 0 { DEMANDED } else { 1 };
+                let rest = &form[at + 1..];
+                let end = |text: &str| {
+                    text.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap_or(text.len())
+                };
+                match rest.strip_prefix('-') {
+                    Some(long) => found.push((format!("--{}", &long[..end(long)]), worth)),
+                    None => {
+                        found.extend(rest[..end(rest)].chars().map(|letter| (format!("-{letter}"), worth)));
+                    }
+                }
+            }
+            _ => {}
+        }
+        before = c;
+    }
+    found
+}
+
+/// Whether a form of the command shows the option.
+#[must_use]
+pub fn shows(spec: &Spec, flag: &Flag) -> bool {
+    let names = [flag.letter.map(|letter| format!("-{letter}")), flag.long.map(|long| format!("--{long}"))];
+    let shown =
+        |name: &String| spec.forms.iter().any(|form| options(form).iter().any(|(option, _)| option == name));
+    names.iter().flatten().any(shown)
+}
+
+/// The options of forms that the command does not take: mistakes in its description.
+#[must_use]
+pub fn unknown(spec: &Spec) -> Vec<String> {
+    let all = spec.forms.iter().flat_map(|form| options(form)).map(|(option, _)| option);
+    all.filter(|option| {
+        option.starts_with('-') && option != "--" && spec.flag(option.trim_start_matches('-')).is_none()
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::ValueKind;
+
+    const PSRSET: Spec = Spec {
+        name: "psrset",
+        applet: true,
+        forms: &[
+            "-c [-F] [--keep-others] [cpu ...]",
+            "-d [-F] set ...",
+            "-a [-F] [--keep-others] set cpu ...",
+            "-b -z zone set",
+            "-b set pid ...",
+            "--mems local|all set ...",
+        ],
+        flags: &[
+            Flag::letter('a', ""),
+            Flag::letter('b', ""),
+            Flag::letter('c', ""),
+            Flag::letter('d', ""),
+            Flag::letter('F', ""),
+            Flag::letter('z', "").value("zone", ValueKind::Zone),
+            Flag::long("keep-others", ""),
+            Flag::long("mems", "").value("memory", ValueKind::Text),
+        ],
+        ..Spec::NEW
+    };
+
+    fn shown(text: &str) -> Vec<&'static str> {
+        fitting(&PSRSET, &text.split_whitespace().map(Into::into).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_mistake_shows_the_form_that_it_is_about() {
+        assert_eq!(shown("-a"), ["-a [-F] [--keep-others] set cpu ..."]);
+        assert_eq!(shown("-b -z web 1 204"), ["-b -z zone set"]);
+        assert_eq!(shown("-bzweb 1 -c"), ["-b -z zone set"]);
+        assert_eq!(shown("-dF 1"), ["-d [-F] set ..."]);
+        assert_eq!(shown("--mems"), ["--mems local|all set ..."]);
+        assert_eq!(shown("--quick"), [""; 0]);
+    }
+
+    #[test]
+    fn forms_and_options_of_a_description_agree() {
+        assert!(PSRSET.flags.iter().all(|flag| shows(&PSRSET, flag)));
+        assert_eq!(unknown(&PSRSET), [""; 0]);
+        let wrong = Spec { forms: &["-x [--quick] [--json]"], ..PSRSET };
+        assert_eq!(unknown(&wrong), ["-x", "--quick"]);
+    }
+
+    #[test]
+    fn solaris_has_a_tab_in_front() {
+        const STAT: Spec = Spec { name: "poolstat", applet: true, forms: &["[-p list]", ""], ..Spec::NEW };
+        assert_eq!(usage_of_solaris(&STAT), "usage:\tpoolstat [-p list]\n\tpoolstat\n");
+        assert_eq!(usage(&STAT), "usage: poolstat [-p list]\n       poolstat\n");
+    }
+}
