@@ -9,7 +9,7 @@
 #   make docs      docs/ as a book in target/book, by mdBook
 #   make bench     each promise about speed beside a peer measured in the same run
 #   make install   PREFIX/bin/millpond and its names, units for systemd, the libraries for programs in C, and in PREFIX/lib
-#                  the malloc for LD_PRELOAD; DESTDIR is honoured, LINKS=no leaves the names out
+#                  the malloc for LD_PRELOAD, in PREFIX/lib/debug the debug information of the program; DESTDIR is honoured, LINKS=no leaves the names out
 
 PREFIX  ?= /usr/local
 DESTDIR ?=

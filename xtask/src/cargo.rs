@@ -75,7 +75,7 @@ pub fn cargo() -> Command {
 /// [`BuildError`] when cargo cannot be started or does not succeed.
 pub fn build_tests() -> Result<Built, BuildError> {
     let output = cargo()
-        .args(["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"])
+        .args(["test", "--workspace", "--no-run", "--timings", "--message-format=json-render-diagnostics"])
         .stderr(Stdio::inherit())
         .output()?;
     if !output.status.success() {

@@ -2,6 +2,7 @@
 //! programs in C.
 
 use crate::cargo::BuildError;
+use crate::debug_info;
 use std::env;
 use std::fs;
 use std::io::{self, Write};
@@ -129,7 +130,7 @@ fn install(program: &Path, wish: &Wish, search: &[PathBuf]) -> io::Result<String
     let seen = wish.prefix.join("bin");
     let dir = staged(&wish.destdir, &seen);
     fs::create_dir_all(&dir)?;
-    let mut told = put(program, &dir, PROGRAM, 0o755)?;
+    let mut told = install_program(program, &dir, wish)?;
     told += &install_units(wish)?;
     if !wish.links {
         return Ok(told);
@@ -146,6 +147,24 @@ fn install(program: &Path, wish: &Wish, search: &[PathBuf]) -> io::Result<String
         };
     }
     Ok(told)
+}
+
+/// Copies the program without its debug information to `dir`, and that to where debuggers look for it.
+fn install_program(program: &Path, dir: &Path, wish: &Wish) -> io::Result<String> {
+    let split = match program.exists().then(|| debug_info::split(program, PROGRAM)).transpose()? {
+        Some(debug_info::Outcome::Split(split)) => split,
+        Some(debug_info::Outcome::Failed) => {
+            let told = put(program, dir, PROGRAM, 0o755)?;
+            return Ok(told + "hint: objcopy (apt-get install binutils) makes the program smaller\n");
+        }
+        Some(debug_info::Outcome::Whole) | None => return put(program, dir, PROGRAM, 0o755),
+    };
+    let bin = wish.prefix.join("bin");
+    let debug =
+        staged(&wish.destdir, &wish.prefix.join("lib/debug").join(bin.strip_prefix("/").unwrap_or(&bin)));
+    fs::create_dir_all(&debug)?;
+    let told = put(&split.program, dir, PROGRAM, 0o755)?;
+    Ok(told + &put(&split.debug, &debug, &format!("{PROGRAM}.debug"), 0o644)?)
 }
 
 /// Copies the library from the release build and its header, and links the name that linkers look for.
@@ -305,6 +324,29 @@ mod tests {
             assert_eq!(fs::read_link(place.bin().join(applet)).unwrap(), Path::new("millpond"));
         }
         assert_eq!(told.lines().count(), 1 + UNITS.len() + APPLETS.len());
+    }
+
+    #[test]
+    fn debug_information_of_the_program_is_installed_beside_it() {
+        let test = "debug_information_of_the_program_is_installed_beside_it";
+        if std::process::Command::new("objcopy").arg("--version").output().is_err() {
+            println!("skipped: {test}: there is no objcopy (apt-get install binutils)");
+            return;
+        }
+        let mut place = Place::new();
+        place.wish.destdir = place.dir.path().join("stage");
+        place.wish.prefix = "/usr".into();
+        let itself = env::current_exe().unwrap();
+        let told = install(&itself, &place.wish, &[]).unwrap();
+        let program = place.bin().join("millpond");
+        let debug = place.dir.path().join("stage/usr/lib/debug/usr/bin/millpond.debug");
+        assert!(told.contains(&format!("installed {}\n", debug.display())), "{told}");
+        let size = |path: &Path| fs::metadata(path).unwrap().len();
+        assert!(size(&program) < size(&itself) / 2 && size(&debug) > size(&program));
+        let link = fs::read(&program).unwrap();
+        assert!(link.windows(14).any(|name| name == b"millpond.debug"));
+        let listed = std::process::Command::new(&program).arg("--list").output().unwrap();
+        assert!(String::from_utf8_lossy(&listed.stdout).contains(test));
     }
 
     #[test]

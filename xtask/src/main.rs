@@ -17,9 +17,11 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
 
 mod cargo;
+mod debug_info;
 mod group;
 mod install;
 mod matrix;
+mod slowest;
 mod table;
 mod tally;
 mod test;

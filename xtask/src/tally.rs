@@ -64,6 +64,12 @@ impl Tally {
         tally
     }
 
+    /// How many cases there are.
+    #[must_use]
+    pub fn cases(&self) -> u64 {
+        self.passed + self.failed + self.skipped
+    }
+
     /// Adds another one's counts and reasons.
     pub fn add(&mut self, other: &Tally) {
         self.passed += other.passed;

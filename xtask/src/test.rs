@@ -3,6 +3,7 @@
 use crate::cargo::{BuildError, Built, TestBinary, build_tests, cargo};
 use crate::group::{Group, grouped};
 use crate::matrix;
+use crate::slowest::{self, Timed};
 use crate::table::{Row, last_line, seconds, table, total};
 use crate::tally::Tally;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -10,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 /// Set for every test: how many random cases a property gets when everything is to be run.
 const CASES_ALL: &str = "2048";
@@ -55,11 +56,11 @@ pub fn run(wish: &Wish) -> Result<bool, BuildError> {
     }
     let is_quick = |name: &&str| wish.wants(name);
     let needs_tests = crate::group::ORDER.iter().any(is_quick) || slow.iter().any(|group| group.needs_tests);
-    let built = if needs_tests { build()? } else { Built::default() };
-    let mut rows = Vec::new();
+    let (built, build_times) = if needs_tests { build()? } else { <_>::default() };
+    let (mut rows, mut timed) = (Vec::new(), Vec::new());
     for (group, binaries) in grouped(built.tests.clone(), |test| &test.package) {
         if wish.wants(group.name) {
-            rows.push(run_group(group, &binaries, &built, wish.all));
+            rows.push(run_group(group, &binaries, &built, wish.all, &mut timed));
         }
     }
     if wish.wants(DOCUMENTS) {
@@ -68,21 +69,23 @@ pub fn run(wish: &Wish) -> Result<bool, BuildError> {
     for group in slow {
         rows.push(matrix::run(group, &built));
     }
-    print!("{}", table(&rows));
+    println!("{}{}{build_times}", table(&rows), slowest::list(timed));
     let total = total(&rows);
     println!("{}", last_line(&total));
     Ok(total.failed == 0)
 }
 
-fn build() -> Result<Built, BuildError> {
+/// The tests, and one line that says how long each group built.
+fn build() -> Result<(Built, String), BuildError> {
     println!("building the tests");
-    let start = Instant::now();
+    let (start, since) = (Instant::now(), SystemTime::now());
     let built = build_tests()?;
     println!("built in {}\n", seconds(start.elapsed()));
-    Ok(built)
+    let times = slowest::build_times(matrix::target_directory(), since);
+    Ok((built, slowest::built(&times)))
 }
 
-fn run_group(group: Group, binaries: &[TestBinary], built: &Built, all: bool) -> Row {
+fn run_group(group: Group, binaries: &[TestBinary], built: &Built, all: bool, timed: &mut Vec<Timed>) -> Row {
     let start = Instant::now();
     begin(group.name, group.is_shown);
     let mut tally = Tally::default();
@@ -94,9 +97,12 @@ fn run_group(group: Group, binaries: &[TestBinary], built: &Built, all: bool) ->
         if all {
             command.env("MILLPOND_VM", "all").env("PROPTEST_CASES", CASES_ALL);
         }
+        let began = Instant::now();
         let told = run_one(command, group.is_shown);
+        let name = format!("{} of {}", binary.target, place(&binary.dir));
+        timed.push(Timed::of(name.clone(), told.tally.cases(), began.elapsed(), &told.output));
         if told.tally.failed > 0 {
-            failures.push((format!("{} of {}", binary.target, place(&binary.dir)), told.output));
+            failures.push((name, told.output));
         }
         tally.add(&told.tally);
     }

@@ -79,7 +79,7 @@ impl Outcome {
     /// Adds what a harness said. One that ran no test at all has failed: it was called by a name that is no more.
     fn add(&mut self, name: &str, told: Told) {
         let mut tally = told.tally;
-        let ran_none = tally.passed + tally.failed + tally.skipped == 0;
+        let ran_none = tally.cases() == 0;
         if ran_none {
             tally.failed = 1;
         }
