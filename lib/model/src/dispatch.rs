@@ -41,12 +41,6 @@ impl Class {
             Class::Fss => "FSS",
         }
     }
-
-    /// Whether it moves threads by the time-sharing table.
-    #[must_use]
-    pub fn is_time_sharing(self) -> bool {
-        matches!(self, Class::Ts | Class::Ia)
-    }
 }
 
 impl fmt::Display for Class {

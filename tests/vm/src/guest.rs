@@ -62,12 +62,11 @@ pub struct Guest {
     image: Image,
     modules: Vec<String>,
     command_line: String,
-    boot_limit: Duration,
 }
 
-/// Time for a boot. A boot takes some seconds; the rest is for a host that is busy with something else. Only a guest that hangs
+/// Time from the emulator's start to the first case, before `MILLPOND_VM_TIMEOUT_SCALE`. A boot takes some seconds; the rest is for a host that is busy with something else. Only a guest that hangs
 /// ever waits for it.
-const BOOT_LIMIT: Duration = Duration::from_secs(300);
+pub(crate) const BOOT_LIMIT: Duration = Duration::from_secs(300);
 
 /// Everything that can be emulated, except what is emulated wrongly: in QEMU 7.2 a `cmpxchg16b` without a lock prefix leaves flags that no
 /// CPU has, and an interrupt just then carries them into the kernel. Debian's 6.12.107, whose allocator uses that instruction,
@@ -109,7 +108,6 @@ impl Guest {
             image: Image::new(),
             modules: Vec::new(),
             command_line: String::new(),
-            boot_limit: BOOT_LIMIT,
         }
     }
 
@@ -179,13 +177,6 @@ impl Guest {
         self
     }
 
-    /// Time from the emulator's start to the first case (before `MILLPOND_VM_TIMEOUT_SCALE`; default five minutes).
-    #[must_use]
-    pub fn boot_limit(mut self, limit: Duration) -> Self {
-        self.boot_limit = limit;
-        self
-    }
-
     /// Boots once and runs the cases in order.
     ///
     /// # Errors
@@ -206,11 +197,6 @@ impl Guest {
             Some(trouble) => Err(trouble),
             None => Ok(report.cases.remove(0)),
         }
-    }
-
-    /// Time for a boot, unscaled.
-    pub(crate) fn time_to_boot(&self) -> Duration {
-        self.boot_limit
     }
 
     /// Everything that the guest sees, cases included. `scale` stretches their limits.

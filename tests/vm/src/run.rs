@@ -12,7 +12,7 @@ use crate::cache::Cache;
 use crate::capability::{self, Unavailable};
 use crate::case::{Case, CaseError};
 use crate::frames::{Frame, read_frame};
-use crate::guest::Guest;
+use crate::guest::{BOOT_LIMIT, Guest};
 use crate::image::{ImageError, unpack_files};
 use crate::report::{CaseResult, Report, Verdict, log_of};
 
@@ -121,7 +121,7 @@ pub(crate) fn boot(guest: &Guest, cases: &[Case], cache: &Cache) -> Result<Repor
     let mut emulator = Emulator::start(&mut command).map_err(VmError::Emulator)?;
     let frames = listen(emulator.0.stdout.take());
     let mut heard = Heard { cases: Vec::new(), dmesg: None, boot_time: None, current: None };
-    let limits = Limits { boot: guest.time_to_boot().mul_f64(scale), cases, scale };
+    let limits = Limits { boot: BOOT_LIMIT.mul_f64(scale), cases, scale };
     let end = follow(&frames, &limits, &mut heard);
     emulator.end();
 
