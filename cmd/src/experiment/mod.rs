@@ -70,6 +70,7 @@ use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use millpond_cli::{Common, Group, Operands, Parsed, Spec, ValueKind};
+use millpond_experiments::named;
 use millpond_experiments::published::Experiment;
 
 pub(crate) const COMMAND: Command = Command {
@@ -97,7 +98,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         return Err(Failure::Usage(format!("which experiment? known are {}", known())));
     };
     let name = name.to_string_lossy();
-    let simulated = Experiment::named(&name);
+    let simulated = named(&name);
     let machine = simulated.and_then(|experiment| machine_of(experiment, rest, &parsed.common));
     let is_real = machine.as_deref() == Some("real");
     if name == "e1" && machine.is_none_or(|machine| machine == "real" || machine == "vm") {
@@ -167,7 +168,7 @@ mod tests {
 
     #[test]
     fn every_experiment_is_named() {
-        use millpond_experiments::published::{EXPERIMENTS, OWN};
+        use millpond_experiments::{EXPERIMENTS, OWN};
         let all = EXPERIMENTS.iter().chain(OWN).map(|experiment| experiment.name).chain(["e7", "inversion"]);
         let all: std::collections::BTreeSet<&str> = all.collect();
         assert!(all.iter().eq(&NAMES), "{all:?}");

@@ -47,7 +47,7 @@ pub(super) fn run(
     if dress.len() > 1 {
         return Err(Failure::Usage("options --csv, --json and --svg are mutually exclusive".into()));
     }
-    let is_here = experiment.here().is_some() && machine_is_real(&given, &common);
+    let is_here = experiment.here.is_some() && machine_is_real(&given, &common);
     let mut choices = Choices::default();
     for option in experiment.options {
         let Some(name) = option.long.filter(|name| !is_here || *name != "machine") else { continue };

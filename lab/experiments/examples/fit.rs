@@ -4,7 +4,8 @@
 //! cargo run --release -p millpond-experiments --example fit [EXPERIMENT]
 //! ```
 
-use millpond_experiments::published::{Change, Choices, Experiment, Fit, Lab, fits, own_value};
+use millpond_experiments::named;
+use millpond_experiments::published::{Change, Choices, Fit, Lab, fits, own_value};
 use std::io::Write as _;
 use std::sync::atomic::AtomicBool;
 
@@ -12,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 const HALVINGS: u32 = 24;
 
 fn ours(fit: &Fit, value: f64) -> Option<(f64, f64)> {
-    let experiment = Experiment::named(&fit.experiment)?;
+    let experiment = named(&fit.experiment)?;
     let choices = Choices::of(experiment.options, &fit.with).ok()?;
     let change = Change { parameter: fit.parameter.clone(), value };
     let (stop, mut quiet) = (AtomicBool::new(false), |_: &str| ());

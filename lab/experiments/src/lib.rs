@@ -33,6 +33,7 @@
 //! It knows no kernel and no kind of machine, opens no file, and prints nothing: what happens is told to a callback.
 
 pub mod alternating;
+mod catalogue;
 pub mod demo;
 pub mod e1;
 pub mod e2;
@@ -54,6 +55,7 @@ pub mod service;
 mod sets;
 mod timeline;
 
+pub use catalogue::{EXPERIMENTS, OWN, named};
 pub use failure::Failure;
 pub use ground::Facts;
 pub use here::{Here, RunHere};

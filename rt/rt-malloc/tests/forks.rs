@@ -1,44 +1,64 @@
-//! Forks at moments that are hard for an allocator (`forks.c`), with the library in the place of the C library's malloc.
+//! Forks at moments that are hard for an allocator (`rt/rt/tests/forks.c`): with the library linked, and in the place of the C library's malloc.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod common;
 
 use common::compiled::{How, Program, has};
-use common::library;
+use std::process::Command;
 
-fn forks(test: &str, cases: &[&str]) {
+fn run_cases(test: &str, how: How<'_>, prepare: impl Fn(&mut Command), cases: &[&str]) {
     if !has("cc") {
         return println!("skipped: {test}: there is no C compiler");
     }
-    let how = How { compiler: "cc", standard: "gnu99", library: "", more: &["-fno-builtin"] };
     let program = Program::new("tests/forks.c", how);
     for debug in ["", "default"] {
         for case in cases {
-            let out = program
-                .command()
-                .arg(case)
-                .env("LD_PRELOAD", library())
-                .env("UMEM_DEBUG", debug)
-                .output()
-                .unwrap();
-            let said = String::from_utf8_lossy(&out.stderr);
-            assert!(out.status.success(), "{case} {debug:?}: {}: {said}", out.status);
+            let mut command = program.command();
+            prepare(&mut command);
+            let out = command.arg(case).env("UMEM_DEBUG", debug).output().unwrap();
+            let printed = String::from_utf8_lossy(&out.stderr);
+            assert!(out.status.success(), "{case} {debug:?}: {}: {printed}", out.status);
         }
     }
 }
 
-#[test]
-fn a_fork_that_waits_holds_up_no_thread_that_allocates() {
-    forks("a_fork_that_waits_holds_up_no_thread_that_allocates", &["streams", "handlers", "loops"]);
+fn linked(test: &str, cases: &[&str]) {
+    let how = How { compiler: "cc", standard: "gnu99", library: "so", more: &["-DUMEM"] };
+    run_cases(test, how, |_| {}, cases);
 }
 
-#[test]
-fn a_child_can_allocate_wherever_other_threads_were_at_the_fork() {
-    forks("a_child_can_allocate_wherever_other_threads_were_at_the_fork", &["stopped"]);
+fn preloaded(test: &str, cases: &[&str]) {
+    let how = How { compiler: "cc", standard: "gnu99", library: "", more: &["-fno-builtin"] };
+    let prepare = |command: &mut Command| {
+        command.env("LD_PRELOAD", common::library());
+    };
+    run_cases(test, how, prepare, cases);
 }
 
-#[test]
-fn a_handler_of_a_signal_can_fork_and_its_child_goes_on() {
-    forks("a_handler_of_a_signal_can_fork_and_its_child_goes_on", &["signal", "signal-threads", "steps"]);
+macro_rules! tests {
+    ($run:ident) => {
+        mod $run {
+            use super::$run;
+
+            #[test]
+            fn a_waiting_fork_blocks_no_thread_that_allocates() {
+                $run("a_waiting_fork_blocks_no_thread_that_allocates", &["streams", "handlers", "loops"]);
+            }
+
+            #[test]
+            fn a_child_can_allocate_wherever_other_threads_were_at_the_fork() {
+                $run("a_child_can_allocate_wherever_other_threads_were_at_the_fork", &["stopped"]);
+            }
+
+            #[test]
+            fn a_signal_handler_can_fork_and_its_child_goes_on() {
+                let cases = ["signal", "signal-threads", "steps"];
+                $run("a_signal_handler_can_fork_and_its_child_goes_on", &cases);
+            }
+        }
+    };
 }
+
+tests!(linked);
+tests!(preloaded);

@@ -7,7 +7,7 @@
 
 #![allow(clippy::print_stderr, reason = "a program for a terminal")]
 
-use millpond_experiments::published::{EXPERIMENTS, Experiment, OWN};
+use millpond_experiments::{EXPERIMENTS, OWN, named};
 use millpond_golden::document::{CATALOGUES, markdown, page_of, run, verbatim, with_part};
 use std::error::Error;
 use std::path::Path;
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let new = match CATALOGUES.iter().find(|(catalogue, _)| *catalogue == name) {
             Some((_, write)) => write(),
             None => {
-                let findings = run(Experiment::named(name).ok_or("it is gone")?)?;
+                let findings = run(named(name).ok_or("it is gone")?)?;
                 if is_own { verbatim(&findings) } else { markdown(&findings) }
             }
         };

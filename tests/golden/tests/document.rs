@@ -2,14 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
-use millpond_experiments::published::{EXPERIMENTS, Experiment, OWN};
+use millpond_experiments::{EXPERIMENTS, OWN, named};
 use millpond_golden::document::{
     CATALOGUES, MACHINES, POOLS, SIMULATOR, markdown, page_of, part, run, verbatim,
 };
 use millpond_sim::SimMachine;
 
 fn is_as_the_program_says(name: &str) {
-    let expected = markdown(&run(Experiment::named(name).unwrap()).unwrap());
+    let expected = markdown(&run(named(name).unwrap()).unwrap());
     let written = part(SIMULATOR, name).unwrap();
     assert_eq!(
         written, expected,
@@ -30,7 +30,7 @@ fn figures_of_e5_are_those_of_the_program() {
 
 #[test]
 fn figures_of_the_service_are_those_of_the_program() {
-    let expected = verbatim(&run(Experiment::named("service").unwrap()).unwrap());
+    let expected = verbatim(&run(named("service").unwrap()).unwrap());
     let again = "docs/explanation/pools.md has old figures; write them anew: cargo run --release -p millpond-golden --example figures service";
     assert_eq!(part(POOLS, "service").unwrap(), expected, "{again}");
 }

@@ -38,13 +38,14 @@
 
 mod arms;
 mod homes;
+mod outcome;
 mod report;
 mod story;
 mod watch;
 
 pub use homes::{Home, plan_homes};
+pub use outcome::{Moved, Phase, Story};
 pub use report::{Act, Arm, ArmKind, Demo, JobResult, Seen, SpeedUp};
-pub use story::{Moved, Phase, Story};
 
 use crate::Failure;
 use crate::ground::{self, Facts};
@@ -95,9 +96,6 @@ impl<'a> Options<'a> {
 /// The jobs, in a line.
 pub const JOBS: &str =
     "a and b, NPB CG class S, whose threads spin for each other; one thread per processor they may use";
-
-/// A figure, and how many digits of it a person should see.
-type Told = Option<(f64, usize)>;
 
 /// What happens while it runs.
 #[derive(Debug, Clone, Copy)]

@@ -1,6 +1,6 @@
 //! What came of the demo: arms, jobs, and the one line at the end.
 
-use super::story::Story;
+use super::outcome::Story;
 use crate::ground::Facts;
 use millpond_machine::Absent;
 use millpond_model::CpuId;

@@ -43,6 +43,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         choices.word("machine").is_some_and(|machine| machine != MACHINE) || choices.has("processors")
     },
     run,
+    here: None,
 };
 
 const MACHINE: &str = "t2000";

@@ -48,6 +48,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             || choices.has("threads")
     },
     run,
+    here: None,
 };
 
 /// Where both jobs share all processors, it matters whether their threads change places in step: both change at the clock's ticks.

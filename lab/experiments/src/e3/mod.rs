@@ -54,6 +54,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         other("machine", MACHINE) || other("class", CLASSES[0]) || other("wait", WAITS[0])
     },
     run,
+    here: None,
 };
 
 const MACHINE: &str = "t2-64";

@@ -45,6 +45,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     source: include_str!("mod.rs"),
     departs: |_| false,
     run,
+    here: None,
 };
 
 const WORKLOADS: [&str; 2] = ["jbb", "tpce"];

@@ -55,6 +55,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     source: include_str!("mod.rs"),
     departs: |choices| choices.has("threads") || choices.has("seconds"),
     run,
+    here: Some(real::run),
 };
 
 const CPI: &str = "cycles for an instruction";

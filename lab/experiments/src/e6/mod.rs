@@ -52,6 +52,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     source: include_str!("mod.rs"),
     departs: |choices| choices.number("groups").is_some_and(|groups| groups != GROUPS),
     run,
+    here: Some(real::run),
 };
 
 const MACHINE: &str = "x4200";

@@ -1,8 +1,9 @@
 //! Tasks as threads of the calling process.
 
 use super::channel::{Channel, Gates, open_group, take_away, take_ready};
+use super::fifo::FifoGuard;
 use super::task::{TaskError, block_broken_pipe_signal, receive, send, wait_for_wake};
-use super::{FifoGuard, HackbenchEvent, HackbenchResult, HackbenchSpec, Role, Task};
+use super::{HackbenchEvent, HackbenchResult, HackbenchSpec, Role, Task};
 use crate::Error;
 use crate::clock::STOP_POLL;
 use std::cell::Cell;

@@ -1,28 +1,12 @@
 //! Caches: from a request to a magazine, a slab, or nobody.
 
-use super::{debug, depot, errno, log, meta, report, root, settings, slab, thread, update, visit};
+use super::buffer::{self, Lack};
+use super::settings::words;
+use super::{depot, errno, log, meta, report, root, settings, slab, thread, update, visit};
 use libc::{c_int, c_void};
 use millpond_rt_layout::{Bufctl, Buftag, CHUNKS, Cache, NAME, NO_PAIR, Span, flags};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
-
-/// Words of a request and of a cache's making, as programs in C have them.
-pub(super) mod words {
-    use libc::c_int;
-
-    /// Null when there is no memory.
-    pub(in crate::umem) const DEFAULT: c_int = 0;
-    /// The callback decides.
-    pub(in crate::umem) const NOFAIL: c_int = 0x100;
-    /// Free buffers are not touched.
-    pub(in crate::umem) const NOTOUCH: u32 = 0x1_0000;
-    /// No checks.
-    pub(in crate::umem) const NODEBUG: u32 = 0x2_0000;
-    /// No magazines.
-    pub(in crate::umem) const NOMAGAZINE: u32 = 0x4_0000;
-    /// No bufctls.
-    pub(in crate::umem) const NOHASH: u32 = 0x8_0000;
-}
 
 /// More than any address space has.
 const SIZE_MAX: usize = usize::MAX / 16;
@@ -61,7 +45,7 @@ impl Plan<'_> {
     }
 
     /// The errno of what cannot be.
-    fn check(&self) -> Result<usize, c_int> {
+    pub(super) fn check(&self) -> Result<usize, c_int> {
         let cannot = self.size == 0
             || (self.align != 0 && !self.align.is_power_of_two())
             || self.align > crate::stacks::page_size()
@@ -81,15 +65,11 @@ impl Plan<'_> {
     }
 }
 
-/// A cache, in the list of all.
+/// A cache, in the list of all. The allocator is ready.
 ///
 /// # Errors
 /// `EINVAL`, `ENOMEM` when the size is too large, `EAGAIN` when there is no memory.
 pub(super) fn create(plan: Plan<'_>) -> Result<*mut Cache, c_int> {
-    plan.check()?;
-    if !root::begin() {
-        return Err(libc::EAGAIN);
-    }
     let cache: *mut Cache = meta::alloc(size_of::<Cache>()).cast();
     if cache.is_null() {
         return Err(libc::EAGAIN);
@@ -328,28 +308,19 @@ unsafe fn alloc_slowly(cache: *mut Cache, how: c_int) -> *mut u8 {
     }
 }
 
-/// Why there is no buffer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lack {
-    /// No memory: what others give back helps.
-    Memory,
-    /// The constructor refused.
-    Object,
-}
-
 #[inline(always)]
 unsafe fn try_alloc(cache: *mut Cache) -> Result<*mut u8, Lack> {
     // SAFETY: our caller's promise; pairs are the calling thread's.
     unsafe {
         if (*cache).index == NO_PAIR {
-            return one(cache);
+            return buffer::alloc(cache);
         }
         let mut block = thread::current();
         if block.is_null() {
             block = thread::attach();
         }
         if block.is_null() {
-            return one(cache);
+            return buffer::alloc(cache);
         }
         let pair = thread::pair(block, cache);
         let filled = thread::exchange(block, || {
@@ -371,46 +342,13 @@ unsafe fn try_alloc(cache: *mut Cache) -> Result<*mut u8, Lack> {
         depot::look(cache, depot::own(block));
         update::look();
         if !filled {
-            return one(cache);
+            return buffer::alloc(cache);
         }
         let round = (*pair).top.sub(1);
         (*pair).allocs += 1;
         (*pair).top = round;
         Ok(round.read())
     }
-}
-
-/// A buffer from a slab, checked and constructed.
-#[inline(always)]
-unsafe fn one(cache: *mut Cache) -> Result<*mut u8, Lack> {
-    // SAFETY: our caller's promise.
-    unsafe {
-        let mut buffer = ptr::null_mut();
-        if slab::take(cache, &raw mut buffer, 1) == 0 {
-            return Err(Lack::Memory);
-        }
-        if (*cache).tag > 0 {
-            debug::allocated(cache, buffer);
-        }
-        if let Some(constructor) = (*cache).constructor
-            && constructor(buffer.cast(), (*cache).private, words::DEFAULT) != 0
-        {
-            if (*cache).tag > 0 {
-                debug::unmade(cache, buffer);
-            }
-            let _ = slab::give(cache, &raw const buffer, 1);
-            return Err(Lack::Object);
-        }
-        count(cache, 1);
-        Ok(buffer)
-    }
-}
-
-/// Counts allocations that no pair counts.
-pub(super) unsafe fn count(cache: *mut Cache, how_many: u64) {
-    // SAFETY: the place is a live cache's, and only used so where threads could meet.
-    let allocs = unsafe { AtomicU64::from_ptr(&raw mut (*cache).allocs) };
-    allocs.fetch_add(how_many, Ordering::Relaxed);
 }
 
 #[cold]
@@ -421,7 +359,7 @@ unsafe fn free_slowly(cache: *mut Cache, buffer: *mut u8) {
     // SAFETY: our caller's promise; pairs are the calling thread's.
     unsafe {
         if (*cache).tag > 0 {
-            return free_checked(cache, buffer);
+            return buffer::free_checked(cache, buffer);
         }
         if (*cache).index != NO_PAIR {
             let mut block = thread::current();
@@ -440,47 +378,6 @@ unsafe fn free_slowly(cache: *mut Cache, buffer: *mut u8) {
                 }
             }
         }
-        return_to_slabs(cache, &raw const buffer, 1);
-    }
-}
-
-/// Gives a buffer of a cache that checks back.
-#[inline(always)]
-unsafe fn free_checked(cache: *mut Cache, buffer: *mut u8) {
-    // SAFETY: nothing is touched before the buffer is found to be one.
-    unsafe {
-        match slab::find(cache, buffer.addr()) {
-            Err(stray) => report::stray(cache, buffer.addr(), stray),
-            Ok(place) => {
-                if !debug::can_be_freed(cache, buffer, place) {
-                    return;
-                }
-                if let Some(destructor) = (*cache).destructor {
-                    destructor(buffer.cast(), (*cache).private);
-                }
-                debug::freed(cache, buffer, place);
-                if let Err((address, stray)) = slab::give(cache, &raw const buffer, 1) {
-                    report::stray(cache, address, stray);
-                }
-            }
-        }
-    }
-}
-
-/// Ends objects and gives their buffers back to the slabs.
-///
-/// # Safety
-/// The cache is alive, and the buffers are nobody's; as [`free`] where they are none.
-pub(super) unsafe fn return_to_slabs(cache: *mut Cache, from: *const *mut u8, count: usize) {
-    // SAFETY: our caller's promise.
-    unsafe {
-        if let Some(destructor) = (*cache).destructor {
-            for at in 0..count {
-                destructor((*from.add(at)).cast(), (*cache).private);
-            }
-        }
-        if let Err((address, stray)) = slab::give(cache, from, count) {
-            report::stray(cache, address, stray);
-        }
+        buffer::free(cache, &raw const buffer, 1);
     }
 }

@@ -1,42 +1,13 @@
-//! What is checked: patterns in free memory, and tags behind buffers.
+//! The checks of a buffer when it is allocated and when it is freed: patterns in free memory, and tags behind buffers.
 
 use super::report::Damage;
 use super::slab::{self, Place};
-use super::{audit, report};
+use super::tags::{fill, tag};
+use super::{log, report};
 use millpond_rt_layout::patterns::{
     ALLOCATED, FREE, FREED, REDZONE, REDZONE_BYTE, UNINITIALISED, decode, encode,
 };
-use millpond_rt_layout::{Bufctl, Buftag, Cache, Span, flags};
-
-/// A chunk of a new slab.
-///
-/// # Safety
-/// The cache checks, and the chunk and its record are the caller's.
-pub(super) unsafe fn new(cache: *mut Cache, buffer: *mut u8, record: *mut Bufctl, span: *mut Span) {
-    // SAFETY: our caller's promise.
-    unsafe {
-        (*record).buffer = buffer;
-        (*record).span = span;
-        (*record).cache = cache;
-        if (*cache).flags & flags::DEADBEEF != 0 {
-            fill(buffer, (*cache).verify, FREE);
-        }
-        tag(cache, buffer).write(Buftag { redzone: REDZONE, bufctl: record, bxstat: record.addr() ^ FREED });
-    }
-}
-
-/// The tag of a buffer. It is aligned to eight bytes, as buffers are.
-unsafe fn tag(cache: *mut Cache, buffer: *mut u8) -> *mut Buftag {
-    // SAFETY: the chunk is long enough.
-    unsafe { buffer.add((*cache).tag).cast() }
-}
-
-unsafe fn fill(buffer: *mut u8, bytes: usize, pattern: u64) {
-    for at in (0..bytes).step_by(8) {
-        // SAFETY: within the buffer, which is aligned to eight bytes.
-        unsafe { buffer.add(at).cast::<u64>().write(pattern) };
-    }
-}
+use millpond_rt_layout::{Buftag, Cache, flags};
 
 /// The first word that is not the pattern, with its offset.
 unsafe fn differs(buffer: *const u8, bytes: usize, pattern: u64) -> Option<(usize, u64)> {
@@ -74,7 +45,7 @@ pub(super) unsafe fn allocated(cache: *mut Cache, buffer: *mut u8) {
         (*record).allocated = 1;
         tag.write(Buftag { redzone: REDZONE, bufctl: record, bxstat: record.addr() ^ ALLOCATED });
         if (*cache).flags & flags::AUDIT != 0 {
-            audit::record(record);
+            log::record(record);
         }
     }
 }
@@ -164,14 +135,14 @@ pub(super) unsafe fn freed(cache: *mut Cache, buffer: *mut u8, place: Place) {
         let record = slab::bufctl(cache, place);
         (*record).allocated = 0;
         if (*cache).flags & flags::CONTENTS != 0 {
-            audit::keep_contents(record, (*cache).size);
+            log::keep_contents(record, (*cache).size);
         }
         if (*cache).flags & flags::DEADBEEF != 0 {
             fill(buffer, (*cache).verify, FREE);
         }
         tag(cache, buffer).write(Buftag { redzone: REDZONE, bufctl: record, bxstat: record.addr() ^ FREED });
         if (*cache).flags & flags::AUDIT != 0 {
-            audit::record(record);
+            log::record(record);
         }
     }
 }

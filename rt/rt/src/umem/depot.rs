@@ -8,7 +8,7 @@
 //! What a thread frees is in its processor's caches, and so are magazines, so that a depot has several shares, each with a lock: who comes again gets
 //! its own, and those of others only when there is none.
 
-use super::{cache, lock, meta};
+use super::{buffer, lock, meta};
 use crate::locks::word::Word;
 use millpond_rt_layout::{Cache, Magazine, Pair, Pile, SHARES, Share, Thread};
 use std::ptr;
@@ -334,7 +334,7 @@ pub(super) unsafe fn unload(cache: *mut Cache, pair: *mut Pair, own: usize) {
         // First: a child of a fork must not find them twice.
         pair.write_bytes(0, 1);
         fence(Ordering::Release);
-        cache::count(cache, allocs);
+        buffer::count(cache, allocs);
         let mine = share(cache, own);
         let word = hold(mine);
         for one in both.into_iter().flatten() {
@@ -348,7 +348,7 @@ pub(super) unsafe fn unload(cache: *mut Cache, pair: *mut Pair, own: usize) {
 unsafe fn destroy(cache: *mut Cache, (magazine, rounds, room): (*mut Magazine, u32, u32)) {
     // SAFETY: our caller has the magazine, and nobody the rounds.
     unsafe {
-        cache::return_to_slabs(cache, rounds_of(magazine), rounds as usize);
+        buffer::free(cache, rounds_of(magazine), rounds as usize);
         meta::free(magazine.cast(), bytes(room));
     }
 }

@@ -19,7 +19,7 @@
 //! * held by the thread that forked, in a handler of a signal: it stays held, now by the child's number, and the child goes on with what was
 //!   interrupted.
 
-use super::{cache, depot, frames, lock, malloc, messages, meta, pages, root, slab, thread, update, visit};
+use super::{cache, depot, frames, lock, messages, meta, pages, root, slab, thread, update, visit};
 use crate::locks::word::{Left, Word, renew_thread_number};
 use millpond_rt_layout::Cache;
 use std::sync::atomic::Ordering;
@@ -52,7 +52,7 @@ impl Child {
     unsafe fn mend(&mut self) {
         // SAFETY: this is the only thread. What it holds itself is left as it is.
         unsafe {
-            for word in [root::beginning(), malloc::beginning(), &messages::LOCK] {
+            for word in [&root::BEGINNING, &root::BEGINNING_MALLOC, &messages::LOCK] {
                 self.is_torn(word);
             }
             if self.is_torn(lock::word(meta::lock_word())) {

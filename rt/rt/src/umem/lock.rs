@@ -1,7 +1,4 @@
-//! The locks of caches: words of the shared layout, which inherit priorities.
-//!
-//! Their order: the list of caches, a cache's slabs or depot, spans, own memory. Nobody who has one asks for one before it. Messages have one of
-//! their own that is the last.
+//! The locks of caches: priority-inheritance locks in words of the shared layout. Their order stands in the head of `umem/mod.rs`.
 
 use crate::locks::word::Word;
 
@@ -11,7 +8,7 @@ pub(super) fn word(place: *mut u32) -> &'static Word {
     unsafe { &*place.cast::<Word>() }
 }
 
-/// Does something while nobody else has the lock.
+/// Calls `work` while the lock is held.
 pub(super) fn with<T>(place: *mut u32, work: impl FnOnce() -> T) -> T {
     let word = word(place);
     word.lock();

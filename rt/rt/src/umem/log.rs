@@ -1,7 +1,7 @@
-//! Rings in which the latest of what happened is kept: transactions, contents, failures, slabs.
+//! Allocation and free records of audited buffers, and rings with the latest of them: transactions, contents, failures, slabs.
 
-use super::settings::Ready;
-use super::{audit, messages, meta, root};
+use super::settings::{self, Ready};
+use super::{messages, meta, root, trace};
 use crate::locks::word::thread_number;
 use millpond_rt_layout::{Bufctl, Cache, Log, Span, flags, logs};
 use std::ptr;
@@ -51,12 +51,40 @@ fn next(at: usize) -> *mut u8 {
     }
 }
 
+/// The caller's stack in a record, and a copy of the record in the log.
+///
+/// # Safety
+/// The record is of a cache that audits, and its buffer the caller's.
+#[inline(always)]
+pub(super) unsafe fn record(record: *mut Bufctl) {
+    // SAFETY: our caller's promise; so many return addresses follow a record.
+    unsafe {
+        (*record).time = messages::now().cast_unsigned();
+        (*record).thread = thread_number();
+        trace::set_stack(record);
+        transaction(record);
+    }
+}
+
+/// Keeps what is in a buffer that is freed.
+///
+/// # Safety
+/// The record is of a cache that keeps contents, and its buffer of `size` bytes the caller's.
+pub(super) unsafe fn keep_contents(record: *mut Bufctl, size: usize) {
+    let bytes = size.min(settings::get().contents);
+    // SAFETY: our caller's promise.
+    unsafe {
+        (*record).contents = contents((*record).buffer, bytes);
+        (*record).contents_bytes = if (*record).contents.is_null() { 0 } else { bytes as u32 };
+    }
+}
+
 /// Copies a record with its stack to the log of transactions. When so much happens that the ring comes round within one transaction, two
 /// are mixed; it is read after the fact, by eyes.
 ///
 /// # Safety
 /// The record is of a cache that audits, and the caller's.
-pub(super) unsafe fn transaction(record: *mut Bufctl) {
+unsafe fn transaction(record: *mut Bufctl) {
     let entry: *mut Bufctl = next(logs::TRANSACTION).cast();
     if entry.is_null() {
         return;
@@ -74,7 +102,7 @@ pub(super) unsafe fn transaction(record: *mut Bufctl) {
 ///
 /// # Safety
 /// So many bytes can be read, and are at most what is kept of a buffer.
-pub(super) unsafe fn contents(buffer: *const u8, bytes: usize) -> *mut u8 {
+unsafe fn contents(buffer: *const u8, bytes: usize) -> *mut u8 {
     let entry = next(logs::CONTENTS);
     if !entry.is_null() {
         // SAFETY: an entry has room for what is kept of a buffer.
@@ -106,6 +134,6 @@ fn event(at: usize, cache: *mut Cache, span: *mut Span) {
         (*entry).span = span;
         (*entry).time = messages::now().cast_unsigned();
         (*entry).thread = thread_number();
-        audit::set_stack(entry);
+        trace::set_stack(entry);
     }
 }

@@ -11,13 +11,12 @@
 //! ```
 
 use super::report::{self, Known};
+use super::settings::words;
 use super::slab::{self, Place};
-use super::{builtin, cache, debug, errno, map, pages, raw, root};
-use crate::locks::word::Word;
+use super::{builtin, cache, debug, errno, map, pages, raw, start};
 use millpond_rt_layout::patterns::{FREE, MALLOC, MALLOC_OVERSIZE, MEMALIGN};
 use millpond_rt_layout::{Cache, Span, kind};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of a tag.
 const TAG: usize = 8;
@@ -76,7 +75,7 @@ pub fn malloc(size: usize) -> *mut u8 {
     }
     // SAFETY: the cache is one of ours, alive for ever; its buffers have room for the tag and the data.
     unsafe {
-        let buffer = cache::alloc(of, cache::words::DEFAULT);
+        let buffer = cache::alloc(of, words::DEFAULT);
         if buffer.is_null() {
             return no_memory();
         }
@@ -100,35 +99,11 @@ fn no_memory() -> *mut u8 {
 #[inline(never)]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 fn malloc_slowly(size: usize) -> *mut u8 {
-    if is_begun() && !builtin::for_malloc(size.saturating_add(TAG)).is_null() {
+    if start::begin_malloc() && !builtin::for_malloc(size.saturating_add(TAG)).is_null() {
         return malloc(size);
     }
     let span = large(size);
     if span.is_null() { no_memory() } else { data_of(span) }
-}
-
-/// Held by the one who makes the caches of malloc.
-static BEGINNING: Word = Word::new();
-
-/// That lock, for children of forks.
-pub(super) fn beginning() -> &'static Word {
-    &BEGINNING
-}
-
-/// Whether the caches of malloc are there. The first caller makes them; what it needs meanwhile comes from spans.
-fn is_begun() -> bool {
-    static BEGUN: AtomicBool = AtomicBool::new(false);
-    if BEGUN.load(Ordering::Acquire) {
-        return true;
-    }
-    if !root::begin() {
-        return false;
-    }
-    let _held = BEGINNING.hold();
-    if !BEGUN.load(Ordering::Acquire) && builtin::begin_malloc() {
-        BEGUN.store(true, Ordering::Release);
-    }
-    BEGUN.load(Ordering::Acquire)
 }
 
 /// A span for so many bytes, with its tag; or null.
@@ -202,7 +177,7 @@ pub unsafe fn free(data: *mut u8) {
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe fn free_slowly(data: *mut u8, word: u64) {
     // Who frees before anybody allocated shall hear of it as he asked for.
-    root::begin();
+    start::begin();
     // SAFETY: as in `free`.
     unsafe {
         let at = tag_of(data);

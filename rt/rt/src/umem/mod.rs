@@ -1,11 +1,11 @@
-//! Object caches: memory for objects of one size, which stay constructed while they are free.
+//! Object caches (the slab allocator of libumem): memory for objects of one size, which stay constructed while they are free.
 //!
-//! # Nouns
+//! # Terms
 //!
-//! * A *cache* has buffers of one size. [`umem_alloc`] is a cache for each of some fifty sizes.
-//! * A *slab* is a run of pages of a cache, cut into *chunks*: a buffer each, and a *tag* behind it where the cache checks. Who has which chunk stands
-//!   outside of the slab.
-//! * A *magazine* holds pointers to free buffers, its *rounds*. Each thread has two for each cache, the *depot* of the cache has the rest.
+//! * A *cache* has buffers of one size. [`umem_alloc`] uses about fifty caches, one for each of its sizes.
+//! * A *slab* is a run of pages of a cache, cut into *chunks*: a buffer each, followed by a *tag* where the cache checks. The bookkeeping of a slab lies
+//!   outside of it.
+//! * A *magazine* holds pointers to free buffers, its *rounds*. Each thread has two for each cache. The *depot* of the cache has the rest.
 //! * A *span* is a run of pages: a slab, a large buffer, or free. The *page map* leads from an address to its span.
 //!
 //! ```text
@@ -13,38 +13,54 @@
 //!     │ empty, or full
 //!  depot ─── magazines ───────────────────── a lock for as many buffers as a magazine has rounds
 //!     │ none
-//!  slabs ─── chunks, a bit for each ──────── objects are constructed here, and end here
+//!  slabs ─── chunks, a bit for each ──────── objects are constructed and destroyed here
 //!     │ all taken
-//!  spans ─── pages ───────────────────────── the kernel, a megabyte at a time
+//!  pages ─── spans ───────────────────────── the kernel, a megabyte at a time
 //! ```
+//!
+//! # Files and lock order
+//!
+//! A file uses files of the lines above it only, so no import goes up. Locks are taken from the bottom of the table to its top: a thread that holds one
+//! takes none further down. The lock of messages is last; no other is taken under it.
+//!
+//! | layer | files | lock |
+//! |---|---|---|
+//! | ground | `root`, `settings`, `messages`, `lock` | messages |
+//! | own memory | `meta`, `map`, `trace`, `log` | `meta` |
+//! | pages | `pages` | all spans |
+//! | slab | `tags`, `slab` | the slabs of a cache |
+//! | buffer | `report`, `debug`, `buffer` | none |
+//! | depot | `depot` | each share of a depot |
+//! | thread | `visit`, `thread`, `update` | the list of caches |
+//! | cache | `cache`, `builtin` | none |
+//! | process | `fork`, `start` | initialisation |
+//! | calls | `raw`, `malloc`, `object` | none |
 //!
 //! # What callers may rely on
 //!
-//! * A buffer that comes from a magazine costs no lock, no atomic operation and no system call. Locks further down inherit priorities, so that nobody
-//!   waits for a thread that waits for the processor.
-//! * Objects are handed back as they were constructed, and come out as they were handed back.
-//! * A fork takes no lock and waits for no thread: whatever the C library or other handlers wait for meanwhile, threads can allocate. It may come in a handler
-//!   of a signal that interrupted the allocator.
-//! * The child of a fork can allocate, wherever other threads were. What they had in magazines is free in it; what they were just taking, or had in
-//!   magazines when a handler forked inside of the allocator, is lost there.
-//! * What a thread had in magazines is free for others when it ends.
+//! * A buffer that comes from a magazine costs no lock, no atomic operation and no system call. Locks further down are priority-inheritance locks.
+//! * A constructed object goes back as it is, and comes out as it went back.
+//! * A fork takes no lock and waits for no thread. So threads can allocate whatever the C library or other fork handlers wait for meanwhile. A signal handler
+//!   that interrupted the allocator may fork.
+//! * The child of a fork can allocate, whatever other threads did at that moment. Buffers in their magazines are free in the child. Buffers that they were
+//!   just taking leak there. So do all their magazines when a signal handler forked inside of the allocator.
+//! * When a thread ends, the buffers in its magazines are free for other threads.
 //!
 //! # What callers must do
 //!
-//! * Not allocate or free in handlers of signals: what the handler interrupted may be half way. A handler that does meets its own lock, and the program ends
-//!   with a sentence.
-//! * Not cancel a thread asynchronously (`PTHREAD_CANCEL_ASYNCHRONOUS`) that allocates. No call here is a point at which it is cancelled otherwise.
-//! * Destroy a cache when nobody uses it.
+//! * Not allocate or free in signal handlers: the interrupted call may be half way. A handler that does so meets its own lock, and the program ends with
+//!   a message.
+//! * Not cancel a thread asynchronously (`PTHREAD_CANCEL_ASYNCHRONOUS`) that allocates. No call here is a cancellation point.
+//! * Destroy a cache only when no thread uses it.
 //!
 //! # What is checked
 //!
-//! `UMEM_DEBUG` chooses ([`options`]): patterns in free memory, tags behind buffers, who allocated and who freed with stacks. Such caches have no magazines, and come
-//! back to a buffer as late as they can. `rt/rt-layout` is how all of it lies in memory, for those who look in from outside.
+//! `UMEM_DEBUG` chooses ([`options`]): patterns in free memory, tags behind buffers, stack traces of allocations and frees. Caches that check have no
+//! magazines, and reuse a buffer as late as they can. `rt/rt-layout` describes how all of it lies in memory, for readers in other processes.
 //!
 //! # What it does not do
 //!
-//! There are no arenas of the user's own (vmem). Memory of caches whose size no more is asked for goes back to the kernel only as far as whole
-//! slabs are free.
+//! There are no arenas for users (vmem). Memory of a cache goes back to the kernel only when whole slabs are free.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -52,7 +68,7 @@
     reason = "numbers of chunks, rounds, caches and return addresses are bounded by constants of the layout; tags take words apart"
 )]
 
-mod audit;
+mod buffer;
 mod builtin;
 mod cache;
 mod debug;
@@ -74,7 +90,10 @@ mod report;
 mod root;
 mod settings;
 mod slab;
+mod start;
+mod tags;
 mod thread;
+mod trace;
 mod update;
 mod visit;
 mod weak;

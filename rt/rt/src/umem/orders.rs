@@ -59,7 +59,7 @@ mod meta {
 }
 
 /// Stands in for slabs: what comes back to them is counted.
-mod cache {
+mod buffer {
     use loom::sync::atomic::{AtomicUsize, Ordering};
     use millpond_rt_layout::Cache;
 
@@ -69,7 +69,7 @@ mod cache {
 
     pub(super) unsafe fn count(_: *mut Cache, _: u64) {}
 
-    pub(super) unsafe fn return_to_slabs(_: *mut Cache, _: *const *mut u8, count: usize) {
+    pub(super) unsafe fn free(_: *mut Cache, _: *const *mut u8, count: usize) {
         RETURNED.fetch_add(count, Ordering::Relaxed);
     }
 
@@ -148,7 +148,7 @@ impl Shared {
     fn is_whole(&self) {
         // SAFETY: the other threads have ended.
         unsafe { depot::clear(self.cache) };
-        assert_eq!(cache::returned(), self.made.load(Ordering::Relaxed));
+        assert_eq!(buffer::returned(), self.made.load(Ordering::Relaxed));
     }
 }
 

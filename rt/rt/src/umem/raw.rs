@@ -1,7 +1,7 @@
 //! The calls as libumem has them: bytes, sizes, and words for what shall happen without memory.
 
 use super::cache::{self, Plan};
-use super::{builtin, debug, errno, map, pages, report, root, settings, update};
+use super::{builtin, debug, errno, map, pages, report, root, settings, start, update};
 use libc::{c_int, c_void};
 use millpond_rt_layout::{Cache, LARGEST, Span, kind};
 use std::ffi::CStr;
@@ -39,7 +39,7 @@ pub struct RawCachePlan<'a> {
 /// The errno: `EINVAL` no size, an alignment that is no power of two or more than a page, or `UMC_NOHASH` with `UMC_NOTOUCH`; `ENOMEM` a size
 /// that is too large; `EAGAIN` no memory.
 pub fn umem_cache_create(plan: &RawCachePlan<'_>) -> Result<*mut RawCache, c_int> {
-    let made = cache::create(Plan {
+    let plan = Plan {
         name: plan.name.to_bytes(),
         size: plan.size,
         align: plan.align,
@@ -49,8 +49,12 @@ pub fn umem_cache_create(plan: &RawCachePlan<'_>) -> Result<*mut RawCache, c_int
         destructor: plan.destructor,
         reclaim: plan.reclaim,
         private: plan.private,
-    });
-    made.map(<*mut Cache>::cast)
+    };
+    plan.check()?;
+    if !start::begin() {
+        return Err(libc::EAGAIN);
+    }
+    cache::create(plan).map(<*mut Cache>::cast)
 }
 
 /// Ends a cache. One that has buffers out is left as it is, and that is said.
@@ -114,7 +118,7 @@ fn alloc_slowly(size: usize, how: c_int) -> *mut u8 {
     if size == 0 {
         return ptr::null_mut();
     }
-    if root::begin() && !builtin::for_alloc(size).is_null() {
+    if start::begin() && !builtin::for_alloc(size).is_null() {
         return umem_alloc(size, how);
     }
     loop {
@@ -189,14 +193,14 @@ pub unsafe fn umem_free(buffer: *mut u8, size: usize) {
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe fn free_slowly(buffer: *mut u8, size: usize) {
     if buffer.is_null() {
-        if size > 0 && root::begin() && settings::get().asked.debug.check_null {
+        if size > 0 && start::begin() && settings::get().asked.debug.check_null {
             report::bad_free((0, size), (0, 0));
         }
         return;
     }
     let _errno = errno::keep();
     // Who frees before anybody allocated shall hear of it as he asked for.
-    if !root::is_ready() && root::begin() && !builtin::for_alloc(size).is_null() {
+    if !root::is_ready() && start::begin() && !builtin::for_alloc(size).is_null() {
         // SAFETY: our caller's promise.
         return unsafe { umem_free(buffer, size) };
     }

@@ -1,8 +1,8 @@
 //! What is wrong, in words; and what happens then.
 
-use super::cache::words;
+use super::settings::words;
 use super::slab::{self, Stray};
-use super::{audit, messages, settings};
+use super::{messages, settings, trace};
 use libc::c_int;
 use millpond_rt_layout::{Bufctl, Cache, NAME};
 use std::ffi::CStr;
@@ -91,7 +91,7 @@ fn tell(&Known { cache, buffer, record }: &Known) {
             known.span.addr(),
             name(known.cache)
         ));
-        messages::say_stack(audit::frames_of(record));
+        messages::say_stack(trace::frames_of(record));
     }
 }
 
@@ -149,7 +149,7 @@ pub(super) fn bad_malloc_free(address: usize, what: &str, known: Option<Known>) 
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 fn corrupted() {
     messages::say(format_args!("umem: heap corruption detected\nstack trace:\n"));
-    let mut here = audit::Here::new();
+    let mut here = trace::Here::new();
     here.capture(STACK);
     messages::say_stack(&here);
     if !settings::get().asked.debug.no_abort {

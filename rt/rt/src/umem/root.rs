@@ -1,8 +1,7 @@
-//! The root of everything, and how it comes to be: when somebody first asks for memory, which may be before any constructor of a library ran.
+//! The root of the shared layout: what readers from outside find first, and the state of initialisation.
 
-use super::{builtin, fork, log, map, messages, thread};
 use crate::locks::word::Word;
-use millpond_rt_layout::{Cache, Heap, Log, MESSAGES, Root, Thread, flags, state};
+use millpond_rt_layout::{Cache, Heap, Log, MESSAGES, Root, Thread, state};
 use std::cell::UnsafeCell;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -41,10 +40,12 @@ static ROOT: Shared = Shared(UnsafeCell::new(Root {
 /// Of the lists of caches and of threads.
 pub(super) static LISTS: Word = Word::new();
 
-/// Held by the one who initialises.
-static BEGINNING: Word = Word::new();
-/// The kernel's number of that thread.
+/// Held while the allocator is initialised.
+pub(super) static BEGINNING: Word = Word::new();
+/// The kernel's number of the thread that initialises it.
 static BEGINNER: AtomicU32 = AtomicU32::new(0);
+/// Held while the caches of malloc are made.
+pub(super) static BEGINNING_MALLOC: Word = Word::new();
 
 /// The root, never as a reference.
 pub(super) fn root() -> *mut Root {
@@ -61,27 +62,20 @@ pub(super) fn is_ready() -> bool {
     state().load(Ordering::Acquire) == state::READY
 }
 
-/// Makes the built-in caches if nobody has. False: the calling thread is at it just now, further up its stack, or there was no memory.
-pub(super) fn begin() -> bool {
-    match state().load(Ordering::Acquire) {
-        state::READY => return true,
-        state::FAILED => return false,
-        _ => {}
-    }
-    let me = crate::locks::word::thread_number();
-    if BEGINNER.load(Ordering::Relaxed) == me {
-        return false;
+/// Initialises the allocator once: `make` builds it, and `finish` may allocate already. False: this very thread is inside of `make`, further up its
+/// stack, or there was no memory.
+pub(super) fn begin(make: impl FnOnce() -> bool, finish: impl FnOnce()) -> bool {
+    if let Some(known) = is_begun() {
+        return known;
     }
     BEGINNING.lock();
     if state().load(Ordering::Acquire) == state::UNINITIALISED {
-        BEGINNER.store(me, Ordering::Relaxed);
+        BEGINNER.store(crate::locks::word::thread_number(), Ordering::Relaxed);
         state().store(state::IN_PROCESS, Ordering::Release);
         let made = make();
         state().store(if made { state::READY } else { state::FAILED }, Ordering::Release);
         if made {
-            // These may allocate, which is possible from here on.
-            fork::register();
-            thread::register();
+            finish();
         }
         BEGINNER.store(0, Ordering::Relaxed);
     }
@@ -89,28 +83,24 @@ pub(super) fn begin() -> bool {
     is_ready()
 }
 
-/// The lock of the one who initialises, for children of forks.
-pub(super) fn beginning() -> &'static Word {
-    &BEGINNING
+/// Whether the allocator is ready, as far as that is known without waiting for the thread that initialises it.
+fn is_begun() -> Option<bool> {
+    match state().load(Ordering::Acquire) {
+        state::READY => Some(true),
+        state::FAILED => Some(false),
+        _ => {
+            let is_own = BEGINNER.load(Ordering::Relaxed) == crate::locks::word::thread_number();
+            is_own.then_some(false)
+        }
+    }
 }
 
-fn make() -> bool {
-    let settings = super::settings::read();
-    let root = root();
-    // SAFETY: nobody else writes before the state is ready.
-    unsafe {
-        (*root).version = Root::VERSION;
-        (*root).this = root;
-        (*root).page = crate::stacks::page_size();
-        (*root).map = map::MAP.as_ptr().cast();
-        (*root).flags = settings.flags;
-        (*root).frames = if settings.flags & flags::AUDIT == 0 { 0 } else { settings.frames };
-        (*root).concurrency = settings.concurrency;
-        (*root).magic = Root::MAGIC;
-    }
-    messages::begin(settings);
-    log::begin(settings);
-    builtin::begin(settings)
+/// Whether the allocator is ready. It waits for another thread that initialises it.
+pub(super) fn wait_until_ready() -> bool {
+    is_begun().unwrap_or_else(|| {
+        drop(BEGINNING.hold());
+        is_ready()
+    })
 }
 
 /// Adds to the list of caches, or takes from it. For holders of [`LISTS`].

@@ -1,12 +1,28 @@
 //! What was asked of the caches, as they need it: read once, at the beginning.
 
-use super::messages;
 use super::options::{self, Settings};
 use crate::realtime::mappings_max;
-use crate::umem::cache::words;
 use millpond_rt_layout::flags;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Words of a request and of a cache's making, as programs in C have them.
+pub(super) mod words {
+    use libc::c_int;
+
+    /// Null when there is no memory.
+    pub(in crate::umem) const DEFAULT: c_int = 0;
+    /// The callback decides.
+    pub(in crate::umem) const NOFAIL: c_int = 0x100;
+    /// Free buffers are not touched.
+    pub(in crate::umem) const NOTOUCH: u32 = 0x1_0000;
+    /// No checks.
+    pub(in crate::umem) const NODEBUG: u32 = 0x2_0000;
+    /// No magazines.
+    pub(in crate::umem) const NOMAGAZINE: u32 = 0x4_0000;
+    /// No bufctls.
+    pub(in crate::umem) const NOHASH: u32 = 0x8_0000;
+}
 
 /// Of a process, where the kernel does not say otherwise.
 const MAPPINGS: usize = 65530;
@@ -30,7 +46,7 @@ pub(super) struct Ready {
 
 struct Shared(UnsafeCell<Ready>);
 
-// SAFETY: it is written once, by `read`, before anybody is told that the allocator is ready.
+// SAFETY: it is written once, by `set`, before the allocator is ready.
 unsafe impl Sync for Shared {}
 
 static READY: Shared = Shared(UnsafeCell::new(Ready {
@@ -49,21 +65,13 @@ pub(super) fn get() -> &'static Ready {
     unsafe { &*READY.0.get() }
 }
 
-/// Reads what was asked, and complains.
-pub(super) fn read() -> &'static Ready {
-    let mut is_told = false;
-    let asked = Settings::read(&mut |line| {
-        is_told = true;
-        messages::add(line);
-        messages::add(b"\n");
-    });
-    // SAFETY: see above.
+/// What was asked holds from now on.
+///
+/// # Safety
+/// The allocator is being made, by this thread.
+pub(super) unsafe fn set(asked: Settings) {
+    // SAFETY: our caller's promise.
     unsafe { *READY.0.get() = Ready::of(asked) };
-    // Nobody would look for it elsewhere: the program does not do what was asked for.
-    if is_told {
-        messages::print();
-    }
-    get()
 }
 
 impl Ready {

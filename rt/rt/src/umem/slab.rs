@@ -1,6 +1,6 @@
 //! Slabs: runs of pages cut into chunks of a cache. All bookkeeping is outside of them, so that whoever writes past a buffer harms buffers only.
 
-use super::{debug, lock, log, map, messages, meta, pages, settings};
+use super::{lock, log, map, messages, meta, pages, settings, tags};
 use millpond_rt_layout::{Bufctl, CHUNKS, Cache, PAGE, Span, flags, kind};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
@@ -257,7 +257,7 @@ unsafe fn make(cache: *mut Cache) -> *mut Span {
         }
         for chunk in 0..if (*cache).tag == 0 { 0 } else { count } {
             let place = Place { span, chunk };
-            debug::new(cache, buffer(cache, span, chunk), bufctl(cache, place), span);
+            tags::new(cache, buffer(cache, span, chunk), bufctl(cache, place), span);
         }
         // For `mend`: from the next line on it is the cache's, and whole.
         fence(Ordering::Release);

@@ -29,7 +29,7 @@ pub(super) fn current() -> *mut Thread {
 /// The calling thread's block, which is made when it has none. Null: there is no memory, or the allocator is just being made by this very thread.
 #[cold]
 pub(super) fn attach() -> *mut Thread {
-    if !root::begin() {
+    if !root::wait_until_ready() {
         return ptr::null_mut();
     }
     let block = current();

@@ -3,6 +3,7 @@
 use super::words::Words;
 use crate::heap::{Heap, State};
 use crate::span::Use;
+use fixedbitset::FixedBitSet;
 use millpond_rt_layout::flags;
 
 /// A buffer that cannot be reached.
@@ -42,33 +43,13 @@ impl Place {
     }
 }
 
-/// A set of numbers.
-struct Bits(Vec<u64>);
-
-impl Bits {
-    fn of(count: usize) -> Bits {
-        Bits(vec![0; count / 64 + 1])
-    }
-
-    fn has(&self, number: usize) -> bool {
-        self.0[number / 64] >> (number % 64) & 1 == 1
-    }
-
-    /// Adds one; false: it was there.
-    fn add(&mut self, number: usize) -> bool {
-        let was = self.has(number);
-        self.0[number / 64] |= 1 << (number % 64);
-        !was
-    }
-}
-
 /// What is known of every buffer.
 pub(super) struct Marks<'a> {
     heap: &'a Heap<'a>,
     places: Vec<Place>,
-    allocated: Bits,
+    allocated: FixedBitSet,
     count: u64,
-    reached: Bits,
+    reached: FixedBitSet,
     /// Reached, and what is in them not followed yet.
     waiting: Vec<usize>,
 }
@@ -100,9 +81,9 @@ impl<'a> Marks<'a> {
         let mut marks = Marks {
             heap,
             places,
-            allocated: Bits::of(number),
+            allocated: FixedBitSet::with_capacity(number),
             count: 0,
-            reached: Bits::of(number),
+            reached: FixedBitSet::with_capacity(number),
             waiting: Vec::new(),
         };
         marks.look();
@@ -117,11 +98,11 @@ impl<'a> Marks<'a> {
                 let cache = self.heap.cache_of(span);
                 match cache.map_or(State::Allocated, |cache| self.heap.state(span, cache, chunk)) {
                     State::Allocated => {
-                        self.allocated.add(number);
+                        self.allocated.insert(number);
                         self.count += 1;
                     }
                     State::InMagazine if cache.is_some_and(|cache| cache.constructs) => {
-                        self.reached.add(number);
+                        self.reached.insert(number);
                         self.waiting.push(number);
                     }
                     State::InMagazine | State::Free => {}
@@ -142,8 +123,8 @@ impl<'a> Marks<'a> {
 
     fn reach(&mut self, address: u64) {
         let number = self.place(address).and_then(|place| place.number_of(address));
-        if let Some(number) = number.filter(|number| self.allocated.has(*number))
-            && self.reached.add(number)
+        if let Some(number) = number.filter(|number| self.allocated.contains(*number))
+            && !self.reached.put(number)
         {
             self.waiting.push(number);
         }
@@ -169,7 +150,7 @@ impl<'a> Marks<'a> {
             let chunks = 0..u32::try_from(place.chunks).unwrap_or(0);
             let lost = move |chunk: &u32| {
                 let number = place.number + *chunk as usize;
-                self.allocated.has(number) && !self.reached.has(number)
+                self.allocated.contains(number) && !self.reached.contains(number)
             };
             chunks.filter(lost).map(move |chunk| match (span.used, self.heap.cache_of(span)) {
                 (Use::Slab(place), Some(cache)) => LostBuffer {

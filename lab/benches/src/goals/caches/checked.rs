@@ -1,7 +1,7 @@
 //! What it costs to find mistakes: a program with many small objects under `UMEM_DEBUG=default`, under valgrind's memcheck, and built with the address
 //! sanitizer.
 
-use super::{MALLOC, build, library, numbers};
+use super::allocators::{MALLOC, build, library, numbers};
 use crate::line::{Goal, Line, Pairs};
 use crate::trial::{Bench, Trouble, find_program};
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! The longest that a thread of real-time priority waits for memory while others allocate as fast as they can: percentiles of a histogram with sixteen steps to each doubling, as
 //! HDR histograms have them.
 
-use super::{MALLOC, build, library, numbers};
+use super::allocators::{MALLOC, build, library, numbers};
 use crate::line::{Goal, Line, Pairs};
 use crate::trial::{Bench, Trouble};
 use std::path::Path;

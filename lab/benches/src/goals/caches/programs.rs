@@ -1,6 +1,6 @@
 //! Programs that know of nothing, with our malloc and with the C library's: time, and the most memory that they had.
 
-use super::{MALLOC, library};
+use super::allocators::{MALLOC, library};
 use crate::line::{Goal, Line, Pairs};
 use crate::trial::{Bench, Trouble, find_program, told};
 use std::fs;

@@ -1,7 +1,7 @@
 //! Nanoseconds for an allocation and its free: by one thread and several, at once, in thousands, and freed by another thread; and objects that are costly
 //! to make.
 
-use super::{CALLS, MALLOC, build, library, numbers, other};
+use super::allocators::{CALLS, MALLOC, build, library, numbers, other};
 use crate::line::{Goal, Line, Pairs};
 use crate::trial::{Bench, Trouble};
 use std::path::{Path, PathBuf};

@@ -3,8 +3,11 @@
 //! `cargo test -p millpond-experiments --test refit -- --nocapture` shows the tables. With `MILLPOND_REFIT=all` hackbench is fitted anew
 //! too, which takes some forty million messages for each value that is tried.
 
+mod fitted;
+
+use fitted::{refit, table};
 use millpond_experiments::Failure;
-use millpond_experiments::published::{fits, refit, table};
+use millpond_experiments::published::fits;
 use std::sync::atomic::AtomicBool;
 
 /// How far from its figure a fitted parameter may leave the model, as a share. Some are fitted anew in shorter runs than

@@ -1,24 +1,8 @@
-//! Who allocated and who freed: a record for each buffer, and a log of all that happened.
+//! Stack traces: those of callers of the allocator, in records of buffers and in reports.
 
-use super::{frames, log, messages, options, root, settings};
-use crate::locks::word::thread_number;
+use super::{frames, options, root};
 use millpond_rt_layout::Bufctl;
 use std::ptr;
-
-/// The caller's stack in a record, and a copy of the record in the log.
-///
-/// # Safety
-/// The record is of a cache that audits, and its buffer the caller's.
-#[inline(always)]
-pub(super) unsafe fn record(record: *mut Bufctl) {
-    // SAFETY: our caller's promise; so many return addresses follow a record.
-    unsafe {
-        (*record).time = messages::now().cast_unsigned();
-        (*record).thread = thread_number();
-        set_stack(record);
-        log::transaction(record);
-    }
-}
 
 /// The caller's stack in a record.
 ///
@@ -37,19 +21,6 @@ pub(super) unsafe fn set_stack(record: *mut Bufctl) {
     }
 }
 
-/// Keeps what is in a buffer that is freed.
-///
-/// # Safety
-/// The record is of a cache that keeps contents, and its buffer of `size` bytes the caller's.
-pub(super) unsafe fn keep_contents(record: *mut Bufctl, size: usize) {
-    let bytes = size.min(settings::get().contents);
-    // SAFETY: our caller's promise.
-    unsafe {
-        (*record).contents = log::contents((*record).buffer, bytes);
-        (*record).contents_bytes = if (*record).contents.is_null() { 0 } else { bytes as u32 };
-    }
-}
-
 /// The stack of a record.
 pub(super) fn frames_of(record: *const Bufctl) -> &'static [usize] {
     // SAFETY: so many return addresses were written behind it, if it is of a cache that audits.
@@ -59,7 +30,7 @@ pub(super) fn frames_of(record: *const Bufctl) -> &'static [usize] {
     }
 }
 
-/// The stack of whoever called the allocator.
+/// The stack of the allocator's caller.
 pub(super) struct Here {
     frames: [usize; options::FRAMES_MAX + OWN],
     /// Of those that are not ours.

@@ -3,8 +3,8 @@
 //! A parameter that says something about a machine comes out nearly the same from other figures. One that only bends the model through a
 //! point does not: this table tells the two apart.
 
-use super::{Change, Choices, Experiment, Findings, Fit, Lab, Point, fits, own_value};
-use crate::Failure;
+use millpond_experiments::published::{Change, Choices, Findings, Fit, Lab, Point, own_value};
+use millpond_experiments::{Failure, named};
 use millpond_report::{Align, Table};
 use std::sync::atomic::AtomicBool;
 
@@ -34,14 +34,6 @@ pub struct Refitted {
     pub others: usize,
 }
 
-/// Fits every parameter anew.
-///
-/// # Errors
-/// [`Failure`] of any run.
-pub fn refit_all(stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> Result<Vec<Refitted>, Failure> {
-    fits().iter().map(|fit| refit(fit, stop, tell)).collect()
-}
-
 /// Leaves the figure of a fit out, and finds the value that suits the other figures of its experiment best: with the least sum of
 /// squares of the logarithms of their ratios. Figures of 0, which have none, do not count.
 ///
@@ -52,8 +44,7 @@ pub fn refit(fit: &Fit, stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> Result
         program: format!("the fit of {}", fit.parameter),
         why: why.to_owned(),
     };
-    let experiment =
-        Experiment::named(&fit.experiment).ok_or_else(|| wrong("there is no such experiment"))?;
+    let experiment = named(&fit.experiment).ok_or_else(|| wrong("there is no such experiment"))?;
     let choices = Choices::of(experiment.options, &fit.with).map_err(|error| wrong(&error.to_string()))?;
     let old = own_value(&fit.parameter).ok_or_else(|| wrong("there is no such parameter"))?;
     let mut run = |value: f64| {

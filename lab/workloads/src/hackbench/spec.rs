@@ -1,0 +1,195 @@
+//! What hackbench is asked for, what it tells while it runs, and what comes of it.
+
+use crate::Error;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+/// What to run. [`HackbenchSpec::default`] is 10 groups of 20 senders and 20 receivers, processes over unix sockets, 100 messages of 100 bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HackbenchSpec {
+    /// How many groups.
+    pub groups: NonZeroU32,
+    /// Senders per group, and receivers per group.
+    pub pairs: NonZeroU32,
+    /// Messages from each sender to each receiver of its group.
+    pub loops: NonZeroU32,
+    /// Length of a message.
+    pub message_bytes: NonZeroU32,
+    /// What a task is.
+    pub mode: TaskMode,
+    /// What a channel is.
+    pub transport: Transport,
+    /// When all tasks exist, take the first real-time priority for the main task until the end, so as to stay in control.
+    pub fifo: bool,
+}
+
+/// What tasks are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TaskMode {
+    /// Forked processes.
+    Process,
+    /// Threads of the calling process.
+    Thread,
+}
+
+/// What messages pass through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// A pipe per receiver.
+    Pipe,
+    /// A pair of unix stream sockets per receiver.
+    Socket,
+}
+
+/// What a task does in its group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// Writes to every channel of the group.
+    Sender,
+    /// Reads one channel.
+    Receiver,
+}
+
+/// A task: its role, its group and its number there, both counted from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Task {
+    /// Sender or receiver.
+    pub role: Role,
+    /// Its group.
+    pub group: u32,
+    /// Which of the group's senders or receivers.
+    pub index: u32,
+}
+
+/// What happens while it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HackbenchEvent<'a> {
+    /// All tasks exist and wait to be woken.
+    Ready {
+        /// How many.
+        tasks: u32,
+        /// Their process ids; none in thread mode.
+        pids: &'a [u32],
+    },
+    /// They have been woken and the clock runs.
+    Started,
+}
+
+/// What came of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HackbenchResult {
+    /// How many tasks ran.
+    pub tasks: u32,
+    /// Messages that were received, counted by the receivers that came to their end.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// From the wake to the end of the last task.
+    pub seconds: f64,
+    /// The stop flag ended it: the figures are of what was done until then.
+    pub stopped: bool,
+}
+
+impl Default for HackbenchSpec {
+    fn default() -> Self {
+        let number = |number| NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN);
+        Self {
+            groups: number(10),
+            pairs: number(20),
+            loops: number(100),
+            message_bytes: number(100),
+            mode: TaskMode::Process,
+            transport: Transport::Socket,
+            fifo: false,
+        }
+    }
+}
+
+impl HackbenchSpec {
+    /// All tasks: two for each pair of each group.
+    pub fn tasks(&self) -> u64 {
+        2 * u64::from(self.groups.get()) * u64::from(self.pairs.get())
+    }
+
+    /// All messages, when it runs to its end: pairs^2 x loops per group. Saturates.
+    pub fn messages(&self) -> u64 {
+        let pairs = u64::from(self.pairs.get());
+        [pairs, pairs, u64::from(self.loops.get())]
+            .into_iter()
+            .fold(u64::from(self.groups.get()), u64::saturating_mul)
+    }
+
+    /// Descriptors that the main task must have open at once: processes take theirs with them group by group, threads share all.
+    /// The four of the ready and wake pipes are among them.
+    pub fn descriptors(&self) -> u64 {
+        let groups = if self.mode == TaskMode::Thread { u64::from(self.groups.get()) } else { 1 };
+        2 * groups * u64::from(self.pairs.get()) + 4
+    }
+
+    /// The number of tasks as the kernel can have them.
+    pub(super) fn tasks_checked(&self) -> Result<u32, Error> {
+        // The kernel's process ids end at 2^22.
+        const TASKS_MAX: u64 = 1 << 22;
+        let tasks = self.tasks();
+        u32::try_from(tasks)
+            .ok()
+            .filter(|_| tasks <= TASKS_MAX)
+            .ok_or(Error::TooManyTasks { tasks, most: TASKS_MAX })
+    }
+}
+
+impl fmt::Display for TaskMode {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(if *self == Self::Process { "process" } else { "thread" })
+    }
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(if *self == Self::Pipe { "pipe" } else { "socket" })
+    }
+}
+
+/// The text was none of the words that the value can be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cannot use {what} {text}: it is none of {words}")]
+pub struct UnknownWord {
+    what: &'static str,
+    text: String,
+    words: &'static str,
+}
+
+impl FromStr for TaskMode {
+    type Err = UnknownWord;
+
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        match text {
+            "process" => Ok(Self::Process),
+            "thread" => Ok(Self::Thread),
+            _ => Err(UnknownWord { what: "task mode", text: text.to_owned(), words: "process, thread" }),
+        }
+    }
+}
+
+impl FromStr for Transport {
+    type Err = UnknownWord;
+
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        match text {
+            "pipe" => Ok(Self::Pipe),
+            "socket" => Ok(Self::Socket),
+            _ => Err(UnknownWord { what: "transport", text: text.to_owned(), words: "pipe, socket" }),
+        }
+    }
+}
+
+impl fmt::Display for Task {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let role = if self.role == Role::Sender { "sender" } else { "receiver" };
+        write!(out, "{role} {} of group {}", self.index, self.group)
+    }
+}

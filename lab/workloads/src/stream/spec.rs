@@ -1,0 +1,108 @@
+//! What a stream is asked for, what it tells while it runs, and what comes of it.
+
+use crate::Error;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+/// What to send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamSpec {
+    /// For how long, to the millisecond: 1 ms to 7 days.
+    pub duration: Duration,
+    /// How much each write offers, at most 16 MiB.
+    pub write_bytes: NonZeroU32,
+    /// Senders never sleep: they offer again at once what was not taken.
+    pub is_spinning: bool,
+    /// How often [`StreamEvent::Progress`] is told; without it never.
+    pub interval: Option<Duration>,
+}
+
+impl StreamSpec {
+    /// The usual size of a write.
+    pub const WRITE_BYTES_DEFAULT: NonZeroU32 = NonZeroU32::new(128 << 10).unwrap();
+    /// The longest duration.
+    pub const DURATION_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+    /// The largest write.
+    pub const WRITE_BYTES_MAX: u32 = 16 << 20;
+
+    /// Large writes by senders that sleep, for `duration`.
+    pub fn new(duration: Duration) -> Self {
+        Self { duration, write_bytes: Self::WRITE_BYTES_DEFAULT, is_spinning: false, interval: None }
+    }
+
+    /// # Errors
+    ///
+    /// [`Error::BadStream`] when a field is out of range.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let range = Duration::from_millis(1)..=Self::DURATION_MAX;
+        if !range.contains(&self.duration) {
+            let what = format!("for {} s", self.duration.as_secs_f64());
+            return Err(Error::BadStream { what, reason: "it takes 1 ms to 7 days" });
+        }
+        if self.write_bytes.get() > Self::WRITE_BYTES_MAX {
+            let what = format!("in writes of {} bytes", self.write_bytes);
+            return Err(Error::BadStream { what, reason: "they have 16 MiB at most" });
+        }
+        Ok(())
+    }
+}
+
+/// What happens while it runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum StreamEvent<'a> {
+    /// Both connections are there and data begins to flow.
+    Connected {
+        /// This end of the first connection.
+        here: SocketAddr,
+        /// Its other end.
+        there: SocketAddr,
+    },
+    /// An interval has passed.
+    Progress {
+        /// Time since the beginning.
+        seconds: f64,
+        /// Bytes sent by this end until now.
+        out_bytes: u64,
+        /// Bytes received by this end until now.
+        in_bytes: u64,
+    },
+    /// A server turned a connection away.
+    Refused {
+        /// Who it was.
+        peer: SocketAddr,
+        /// Why.
+        reason: &'a str,
+    },
+}
+
+/// One way of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Flow {
+    /// What its receiver had.
+    pub bytes: u64,
+    /// From go to the end of the data, by the receiver's clock.
+    pub seconds: f64,
+    /// Reads or writes of this end.
+    pub calls: u64,
+}
+
+/// What came of a run, as one end sees it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StreamResult {
+    /// This end of the first connection.
+    pub here: SocketAddr,
+    /// Its other end.
+    pub there: SocketAddr,
+    /// How much each write offered.
+    pub write_bytes: u32,
+    /// Whether senders spun.
+    pub is_spinning: bool,
+    /// What this end sent.
+    pub out_flow: Flow,
+    /// What this end received.
+    pub in_flow: Flow,
+    /// The stop flag of this end ended it.
+    pub stopped: bool,
+}
