@@ -24,7 +24,7 @@ enum Whose {
     Running(Pid),
     /// Of an experiment that ended without putting them back.
     Left,
-    /// Of somebody else.
+    /// Of another thread.
     Foreign,
 }
 

@@ -1,6 +1,6 @@
 //! Threads that burn processor time and nothing else, all of the time or a share of it.
 //!
-//! The measure of how much processor a program gets: with nobody else about, each thread's CPU seconds are its share of the
+//! The measure of how much processor a program gets: with no other thread about, each thread's CPU seconds are its share of the
 //! wall clock; beside others, the difference is what they took. Iterations tell how much work that time was worth, which
 //! is less on a strand that shares its core or a processor that was slowed down.
 //!

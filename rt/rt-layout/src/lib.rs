@@ -1,4 +1,4 @@
-//! How object caches lie in memory: plain data that `rt/rt` writes, and that whoever looks into another process, or into its core, reads.
+//! How object caches lie in memory: plain data that `rt/rt` writes, and that readers in other processes, or of a core, read.
 //!
 //! # Finding it
 //!
@@ -16,7 +16,7 @@
 //! * A *magazine* is a pointer to the next one and rounds behind it: buffers that are free above the slab. Threads have up to two for each cache in
 //!   [`Thread::pairs`], the others are in the cache's [`Depot`].
 //!
-//! # Who has a buffer
+//! # How the owner of a buffer is found
 //!
 //! A chunk whose bit in [`Span::free`] is set is free. One whose bit is not set is allocated, unless it is a round of a magazine. Caches with
 //! [`flags::NOMAGAZINE`] have none, and all that check are of that kind.
@@ -24,7 +24,7 @@
 //! # What is promised
 //!
 //! Integers and pointers as the process itself sees them, of the size of its own; only 64-bit processes have a root. A reader compares
-//! [`Root::version`] and [`Root::size`] and goes no further when they are not its own. Everything can change while it is read: whoever wants
+//! [`Root::version`] and [`Root::size`] and goes no further when they are not its own. Everything can change while it is read: a reader that wants
 //! pointers that fit together stops the process first, and even then a thread may have been stopped half way, so that every pointer is checked
 //! before it is followed and no list is followed for ever.
 
@@ -89,7 +89,7 @@ pub mod patterns {
 
 /// Bits of [`Cache::flags`] and [`Root::flags`]: what is checked.
 pub mod flags {
-    /// Who allocated and who freed is kept, with a stack.
+    /// The stack trace of the latest allocation or free is kept.
     pub const AUDIT: u32 = 0x1;
     /// Free buffers have a pattern.
     pub const DEADBEEF: u32 = 0x2;
@@ -113,9 +113,9 @@ pub mod flags {
 
 /// [`Root::state`].
 pub mod state {
-    /// Nobody asked for memory yet.
+    /// No memory was asked for yet.
     pub const UNINITIALISED: u32 = 0;
-    /// The first one who did is at it.
+    /// The first request initialises it.
     pub const IN_PROCESS: u32 = 1;
     /// Ready.
     pub const READY: u32 = 2;
@@ -125,7 +125,7 @@ pub mod state {
 
 /// [`Span::kind`].
 pub mod kind {
-    /// Nobody's.
+    /// Free.
     pub const FREE: u32 = 0;
     /// Chunks of a cache.
     pub const SLAB: u32 = 1;
@@ -161,7 +161,7 @@ pub struct Root {
     pub threads: *mut Thread,
     /// [`TABLE`] pointers to as many pointers to as many pointers to spans: bits 36 to 47, 24 to 35 and 12 to 23 of an address. Each may be null.
     pub map: *const *mut *mut *mut Span,
-    /// What the library mapped for itself; the next by [`Region::next`]. Pointers in it are nobody's.
+    /// What the library mapped for itself; the next by [`Region::next`]. Pointers in it make no buffer reachable.
     pub regions: *mut Region,
     /// In the order of [`logs`].
     pub logs: [Log; 4],
@@ -184,7 +184,7 @@ impl Root {
 
 /// Places in [`Root::logs`].
 pub mod logs {
-    /// Who allocated and freed.
+    /// Allocations and frees.
     pub const TRANSACTION: usize = 0;
     /// What was in freed buffers.
     pub const CONTENTS: usize = 1;
@@ -296,7 +296,7 @@ pub struct Cache {
 #[repr(C)]
 #[derive(Debug)]
 pub struct Slabs {
-    /// Held by whoever reads or writes what follows.
+    /// Held to read or write what follows.
     pub lock: u32,
     /// How far the next slab's first chunk is from its beginning, in steps of the alignment.
     pub colour: u32,
@@ -330,7 +330,7 @@ pub struct Depot {
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Share {
-    /// Held by whoever reads or writes what follows.
+    /// Held to read or write what follows.
     pub lock: u32,
     /// Rounds of a new magazine.
     pub rounds: u32,
@@ -354,7 +354,7 @@ pub struct Pile {
     pub top: *mut Magazine,
     /// Magazines.
     pub count: u64,
-    /// The fewest since the latest update: what nobody needed.
+    /// The fewest since the latest update: what was not needed.
     pub fewest: u64,
     /// The fewest in the time between the two updates before now: what may go.
     pub spare: u64,
@@ -370,7 +370,7 @@ impl Pile {
 #[derive(Debug)]
 pub struct Magazine {
     /// The next one of a pile in the lower 48 bits, how many rounds it has in the eight above, and for how many it has places in the uppermost eight. With
-    /// what [`Share::rounds`] can be it is whole lines of a processor's cache.
+    /// what [`Share::rounds`] can be it is whole lines of a CPU cache.
     pub link: u64,
 }
 
@@ -380,7 +380,7 @@ pub struct Magazine {
 pub struct Thread {
     /// The next block of all.
     pub next: *mut Thread,
-    /// The thread's number; 0: nobody's.
+    /// The thread's number; 0: none has it.
     pub tid: u32,
     /// 1: it is just exchanging a magazine, and one of its pairs may not fit together.
     pub busy: u32,
@@ -466,7 +466,7 @@ pub struct Bufctl {
     pub cache: *mut Cache,
     /// When it was allocated or freed: nanoseconds of the monotonic clock.
     pub time: u64,
-    /// By whom: the kernel's number of the thread.
+    /// The kernel's number of the thread.
     pub thread: u32,
     /// How many return addresses there are.
     pub depth: u32,

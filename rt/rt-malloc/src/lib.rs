@@ -54,7 +54,7 @@ unsafe extern "C" fn realloc(data: *mut c_void, size: size_t) -> *mut c_void {
 #[unsafe(no_mangle)]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe extern "C" fn reallocarray(data: *mut c_void, count: size_t, size: size_t) -> *mut c_void {
-    // A product that is too large is a size that nobody has.
+    // A product that is too large is a size that does not exist.
     let bytes = count.checked_mul(size).unwrap_or(size_t::MAX);
     // SAFETY: our caller promises it.
     unsafe { umem::realloc(data.cast(), bytes) }.cast()

@@ -199,7 +199,7 @@ static void threads_and_forks(void)
 		int status = 0;
 		if (child == 0) {
 			unsigned state = 99;
-			/* A child that waits for a lock that nobody gives back shall be seen. */
+			/* A child that waits for a lock that is never given back shall be seen. */
 			alarm(120);
 			_exit(exchange(&state, 200));
 		}

@@ -194,7 +194,7 @@ fn the_library_exports_what_the_list_says() {
     exported.sort_unstable();
     let listed: Vec<&str> = include_str!("../symbols").lines().collect();
     assert_eq!(exported, listed);
-    // Whoever loads it has the other calls of the caches, too, by the same copy of them.
+    // A program that loads it has the other calls of the caches, too, by the same copy of them.
     let of_rt = include_str!("../../rt/symbols");
     assert!(of_rt.lines().all(|name| listed.contains(&name)));
 }

@@ -354,7 +354,7 @@ fn rights_that_the_user_has_not_are_a_reason_not_to_listen_to_him() {
     assert_eq!(run("nonsense"), "exit status: 0\nnot checked\n");
 }
 
-/// Whether programs in a place run with the rights of who starts them, whatever their file says.
+/// Whether programs in a place run with the rights of the process that starts them, whatever their file says.
 fn is_without_rights(place: &Path) -> bool {
     use std::os::unix::ffi::OsStrExt;
     let path = std::ffi::CString::new(place.as_os_str().as_bytes()).unwrap();

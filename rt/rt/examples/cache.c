@@ -1,5 +1,5 @@
 /*
- * A cache of objects that stay constructed while nobody has them: used a thousand times, made once.
+* A cache of objects that stay constructed while they are free: used a thousand times, made once.
  *
  *     cc cache.c $(pkg-config --cflags --libs millpond-rt) -lpthread
  *     ./a.out

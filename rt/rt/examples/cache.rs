@@ -1,4 +1,4 @@
-//! A cache of objects that stay constructed while nobody has them: used a thousand times, made once.
+//! A cache of objects that stay constructed while they are free: used a thousand times, made once.
 //!
 //! ```text
 //! cargo run -p millpond-rt --example cache

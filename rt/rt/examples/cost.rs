@@ -16,7 +16,7 @@ fn pairs(size: usize) -> f64 {
     let start = Instant::now();
     for _ in 0..PAIRS {
         let stack = stack_alloc(size).expect("there is memory");
-        // SAFETY: nobody uses it.
+        // SAFETY: no thread uses it.
         unsafe { stack_free(std::hint::black_box(stack).as_ptr(), size) }.expect("it is ours");
     }
     ns(start.elapsed(), PAIRS)

@@ -1,4 +1,4 @@
-//! What it costs to know who called: sixteen frames by the walk that allocations use, and by libgcc's unwinder.
+//! What a stack trace costs: sixteen frames by the walk that allocations use, and by libgcc's unwinder.
 //!
 //! ```text
 //! cargo run --release -p millpond-rt --example frames

@@ -1,5 +1,5 @@
 /*
- * A low, a middle and a high thread meet on one processor, under a plain lock and under one with priority inheritance: who is first.
+ * A low, a middle and a high thread meet on one CPU, under a plain lock and under one with priority inheritance: the order in which they run.
  *
  *     cc inversion.c $(pkg-config --cflags --libs millpond-rt) -lpthread
  */
@@ -13,10 +13,10 @@
 
 static rt_mutex_t mutex;
 static sem_t high_may, middle_may;
-/* Only one of them runs at a time: they share a processor. */
+/* Only one of them runs at a time: they share a CPU. */
 static volatile int middle_is_done, high_was_behind;
 
-/* Uses so much of the processor, not counting what others use of it. */
+/* Uses so much CPU time, not counting what others use of it. */
 static void compute(long milliseconds)
 {
 	struct timespec now, end;
@@ -60,8 +60,8 @@ static void *low(void *unused)
 	return unused;
 }
 
-/* On that processor, at that priority of the class FIFO. */
-static int start(pthread_t *thread, void *(*body)(void *), int priority, const cpu_set_t *processor)
+/* On that CPU, at that priority of the class FIFO. */
+static int start(pthread_t *thread, void *(*body)(void *), int priority, const cpu_set_t *cpus)
 {
 	struct sched_param param;
 	pthread_attr_t attr;
@@ -73,13 +73,13 @@ static int start(pthread_t *thread, void *(*body)(void *), int priority, const c
 	pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
 	pthread_attr_setschedpolicy(&attr, SCHED_FIFO);
 	pthread_attr_setschedparam(&attr, &param);
-	pthread_attr_setaffinity_np(&attr, sizeof(*processor), processor);
+	pthread_attr_setaffinity_np(&attr, sizeof(*cpus), cpus);
 	error = pthread_create(thread, &attr, body, NULL);
 	pthread_attr_destroy(&attr);
 	return error;
 }
 
-static int meet(const char *name, int flags, const cpu_set_t *processor)
+static int meet(const char *name, int flags, const cpu_set_t *cpus)
 {
 	pthread_t threads[3];
 	int error, at;
@@ -87,10 +87,10 @@ static int meet(const char *name, int flags, const cpu_set_t *processor)
 	middle_is_done = high_was_behind = 0;
 	if (rt_mutex_init(&mutex, flags) != 0)
 		return errno;
-	error = start(&threads[0], high, 30, processor);
+	error = start(&threads[0], high, 30, cpus);
 	if (error != 0)
 		return error;
-	if ((error = start(&threads[1], middle, 20, processor)) != 0 || (error = start(&threads[2], low, 10, processor)) != 0)
+	if ((error = start(&threads[1], middle, 20, cpus)) != 0 || (error = start(&threads[2], low, 10, cpus)) != 0)
 		return error;
 	for (at = 0; at < 3; at++)
 		pthread_join(threads[at], NULL);

@@ -28,7 +28,7 @@ impl StackBounds {
 /// What is known of a thread's stack.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Record {
-    /// Nobody asked yet.
+    /// Not asked yet.
     Unknown,
     /// What the C library said.
     Asked(StackBounds),
@@ -37,16 +37,16 @@ pub(crate) enum Record {
 }
 
 thread_local! {
-    // Nothing to be made at first use and nothing to be cleaned up: handlers of signals read it.
+    // Nothing to be made at first use and nothing to be cleaned up: signal handlers read it.
     static RECORD: Cell<Record> = const { Cell::new(Record::Unknown) };
 }
 
-/// What is known of the caller's stack; asks nobody.
+/// What is known of the caller's stack, without a system call.
 pub(crate) fn record() -> Record {
     RECORD.get()
 }
 
-/// How a stack must be aligned: as the calling conventions of all 64-bit processors want it.
+/// How a stack must be aligned: as the calling conventions of all 64-bit CPUs want it.
 const ALIGNMENT: usize = 16;
 
 /// The bounds of the calling thread's stack: those that it set itself ([`stack_setbounds`]), else those that the C library tells.
@@ -56,7 +56,7 @@ const ALIGNMENT: usize = 16;
 ///   the call, in whole pages; when that is unlimited they reach to the nearest mapping below. Growth ends earlier where something was mapped into
 ///   that place: 1 MB above it (`stack_guard_gap` of the kernel).
 ///
-/// Not for handlers of signals: the C library reads a file for the main stack.
+/// Not for signal handlers: the C library reads a file for the main stack.
 ///
 /// # Errors
 /// [`StackError::System`]: the C library does not know, for example because `/proc` is not mounted.
@@ -88,7 +88,7 @@ pub fn stack_setbounds(bounds: StackBounds) -> Result<(), StackError> {
 
 /// Whether an address is in the calling thread's stack, by its record: one comparison. A thread that never asked for its bounds asks now.
 ///
-/// False when the bounds cannot be known. In a handler of signals only for a thread that has asked before.
+/// False when the bounds cannot be known. In a signal handler only for a thread that has asked before.
 #[must_use]
 pub fn stack_inbounds(address: *const u8) -> bool {
     match record() {

@@ -2,11 +2,11 @@
 //!
 //! # Nouns
 //!
-//! * A *stack*: memory of one of a few *sizes*, with a *guard* on each side that nobody may touch. Every page of it was written to once.
-//! * A *lock*: a [`Mutex`], with a [`Condition`]. Whoever holds one has the priority of the first who waits for it, and who ends with it leaves word.
+//! * A *stack*: memory of one of a few *sizes*, with an inaccessible *guard* on each side. Every page of it was written to once.
+//! * A *lock*: a [`Mutex`], with a [`Condition`]. The thread that holds one inherits the priority of the first waiting thread. When a thread ends with it, the next one is told.
 //! * A *set-up*: the seven things that a thread needs to be in time, by one call, with a report and undone ([`realtime`]). A *calm* section is one in
 //!   which nothing disturbed the thread, by count.
-//! * A *cache*: memory for objects of one size, which stay constructed while nobody has them ([`ObjectCache`], [`umem_cache_create`], [`umem_alloc`]).
+//! * A *cache*: memory for objects of one size, which stay constructed while no thread has them ([`ObjectCache`], [`umem_cache_create`], [`umem_alloc`]).
 //!   [`malloc`] is the family of that name over caches. `UMEM_DEBUG` in the environment finds mistakes.
 //!
 //! Each has the rest of its nouns and its theory at its own head: `locks`, `realtime`, `umem`. What follows is that of stacks.
@@ -30,23 +30,23 @@
 //! # How it works
 //!
 //! [`stack_alloc`] takes a bit out of a word of its size; [`stack_free`] finds the place by the index and puts the bit back. Each is one atomic
-//! operation on that word, which also finds out who was first: no two callers get a stack, and of two that free one only one does. There is no
+//! operation on that word, which also decides between two callers: no two get a stack, and of two that free one only one does. There is no
 //! lock that a thread of low priority could hold, no list that could be reordered behind a reader's back (the ABA problem), and no system call.
 //! Only when no bit is set the kernel is asked: the mapping is made, faulted in, entered into a group and into the index. Groups and entries of
-//! the index are added and never taken away, so that whoever reads them needs no permission.
+//! the index are added and never taken away, so that a reader of them needs no permission.
 //!
-//! Nothing is kept in the stack itself. A stack that was overrun can lose its own content only, and an address of somebody else is looked up and
+//! Nothing is kept in the stack itself. A stack that was overrun can lose its own content only, and an address of another thread is looked up and
 //! never followed.
 //!
 //! # Any stack
 //!
-//! The rest is about the stack that a thread runs on, whoever made it. [`stack_getbounds`] says where it is and keeps that for the thread;
-//! [`stack_inbounds`] and [`stack_violation`] compare with what is kept, the latter in handlers of signals. [`stack_residency`] says how much of it is in
+//! The rest is about the stack that a thread runs on, whatever made it. [`stack_getbounds`] says where it is and keeps that for the thread;
+//! [`stack_inbounds`] and [`stack_violation`] compare with what is kept, the latter in signal handlers. [`stack_residency`] says how much of it is in
 //! memory, and [`stack_lock`] gets all of it there, for those that were not made here.
 //!
 //! # What callers must do
 //!
-//! * Free a stack only when its thread has ended: after `pthread_join`. Nobody else can know when that is; what can be seen is refused
+//! * Free a stack only when its thread has ended: after `pthread_join`. No other thread can know when that is; what can be seen is refused
 //!   ([`StackError::InUse`]).
 //! * Call `mlockall(MCL_CURRENT | MCL_FUTURE)` before the first stack if stacks shall be locked. With `MCL_FUTURE` alone those that are in the
 //!   cache already stay as they are.
@@ -57,7 +57,7 @@
 //! # What it does not do
 //!
 //! Stacks are not given back to the system: a program that needed a hundred once will need them again, and the second time must be as quick as
-//! all others. They are not cleared between two users. Their content is not checked: the guards stop those who walk off an end, not those who
+//! all others. They are not cleared between two users. Their content is not checked: the guards stop threads that walk off an end, not threads that
 //! jump over it by more than a page. The kernel can still make a page fault that is resident when it moves it to another node (automatic NUMA
 //! balancing) or compacts memory; that is for the administrator to switch off.
 //!

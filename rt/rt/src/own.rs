@@ -2,7 +2,7 @@
 //!
 //! The C library's way to a thread's variables may call the allocator: for a shared library it looks them up, and makes room for them, when others were
 //! loaded meanwhile. So the word is one whose place the loader fixes when it loads the library (the initial-exec model), for which stable Rust has no
-//! word: it is declared in assembly, and read and written by the instructions for that of the processors that we know. The word is zero when a thread begins, and
+//! word: it is declared in assembly, and read and written by the instructions for that of the architectures that we know. The word is zero when a thread begins, and
 //! nothing is done when it ends.
 
 /// Makes `get() -> *mut u8` and `set(*mut u8)` of the calling thread's word with that name, which nothing else in a program has.

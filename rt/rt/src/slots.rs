@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Which of sixty-four places are free. All zero: none.
 ///
-/// Who gives a place has done everything before whoever takes it next. Both are one operation that cannot fail half way, so that a thread that
-/// is preempted, or killed, holds nobody up.
+/// All that a thread did before it frees a place is visible to the next thread that takes it. Both are one operation that cannot fail half way, so that a thread that
+/// is preempted, or killed, delays no other thread.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct Slots(AtomicU64);

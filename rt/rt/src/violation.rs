@@ -1,10 +1,10 @@
-//! Whether a fault was the end of a stack: for handlers of signals.
+//! Whether a fault was the end of a stack: for signal handlers.
 
 use crate::bounds::{Record, StackBounds, record};
 use crate::stacks;
 use libc::{c_int, c_void};
 
-/// How far below the stack pointer an instruction may write, in bytes. On x86-64 a function that calls nobody uses 128 bytes there (the red
+/// How far below the stack pointer an instruction may write, in bytes. On x86-64 a function that calls no other uses 128 bytes there (the red
 /// zone of the System V calling convention), and a push is within them; on 64-bit ARM a store that moves the stack pointer by up to 512
 /// bytes faults before it has moved.
 const BELOW: usize = if cfg!(target_arch = "aarch64") { 512 } else { 128 };

@@ -176,7 +176,7 @@ fn bounds_that_are_not_mapped_are_not_locked() {
 fn a_limit_on_locked_memory_is_told() {
     let end = child(|| {
         common::limit(libc::RLIMIT_MEMLOCK, 64 << 10);
-        common::be_nobody();
+        common::drop_rights();
         on_thread(None, || i32::from(!matches!(stack_lock(), Err(StackError::LockLimit(_)))))
     });
     assert_eq!(end, End::Exit(0));

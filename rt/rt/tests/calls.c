@@ -47,7 +47,7 @@ static void *count_elsewhere(void *calm)
 	return NULL;
 }
 
-/* Who is to be cancelled is so afterwards: nothing is done by half. */
+/* A cancelled thread ends afterwards: nothing is done by half. */
 static void *cancelled(void *done)
 {
 	struct rt_setup setup;
@@ -125,7 +125,7 @@ static void set_up(void)
 	setup.runtime_ns = 2;
 	CHECK(ask(&setup, &told) == -1 && strcmp(told.wanted, "DEADLINE, 2ns within 0ns of each 0ns") == 0);
 	setup.policy = SCHED_OTHER;
-	/* The value that there is: everybody may have that, and go back to it. */
+	/* The value that there is: every thread may have that, and go back to it. */
 	setup.nice = getpriority(PRIO_PROCESS, 0);
 	snprintf(list, sizeof(list), "OTHER, nice %d", setup.nice);
 	CHECK(ask(&setup, &told) == 0 && strcmp(told.had, list) == 0);

@@ -111,12 +111,12 @@ fn without_rights_processor_numbers_are_compared() {
     const TEST: &str = "without_rights_processor_numbers_are_compared";
     let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
     if !paranoid.is_ok_and(|level| level.trim().parse::<i32>().is_ok_and(|level| level >= 2)) {
-        return println!("skipped: {TEST}: counters are for everybody (kernel.perf_event_paranoid)");
+        return println!("skipped: {TEST}: every user may use counters (kernel.perf_event_paranoid)");
     }
     let cpus = cpus();
     let [first, second, ..] = cpus[..] else { return println!("skipped: {TEST}: there is one CPU") };
     let end = common::child(|| {
-        common::be_nobody();
+        common::drop_rights();
         let calm = Calm::open();
         assert_eq!(calm.migrations_by(), MigrationSource::Processors);
         let _first = one_cpu(first).begin().unwrap();

@@ -1,5 +1,5 @@
-/* Forks at moments that are hard for an allocator: while other threads are inside of it, while a thread that waits for nobody but
- * the allocator holds what fork() waits for, and in a handler of a signal that came inside of the allocator.
+/* Forks at moments that are hard for an allocator: while other threads are inside of it, while a thread that waits for nothing but
+ * the allocator holds what fork() waits for, and in a signal handler that came inside of the allocator.
  *
  *     forks CASE
  *
@@ -57,8 +57,8 @@ static unsigned char *fresh(size_t size, int which) {
 }
 
 static void give_back(unsigned char *data, size_t size, int which) {
-    for (size_t at = 0; at < size; at += size / 8) expect(data[at] == mark_of(size, which), "somebody else wrote here");
-    expect(data[size - 1] == mark_of(size, which), "somebody else wrote at the end");
+    for (size_t at = 0; at < size; at += size / 8) expect(data[at] == mark_of(size, which), "another thread wrote here");
+    expect(data[size - 1] == mark_of(size, which), "another thread wrote at the end");
     put(data, size);
 }
 
@@ -175,7 +175,7 @@ static void handlers(void) {
     pthread_t thread;
     sem_init(&asked, 0, 0);
     sem_init(&answered, 0, 0);
-    /* The first who register are the last to be called before a fork, and the first after it. */
+    /* The first to register are the last to be called before a fork, and the first after it. */
     expect(pthread_atfork(before_fork, work, work) == 0, "no handlers");
     inherit();
     start(&thread, answers, NULL);
@@ -269,10 +269,10 @@ static void in_signal(int others, int rounds) {
     for (int which = 0; which < others; which++) pthread_join(threads[which], NULL);
 }
 
-/* --- steps: the processor stops after each instruction of an allocation and of giving it back, and a handler forks there. --- */
+/* --- steps: the CPU stops after each instruction of an allocation and of giving it back, and a handler forks there. --- */
 
 #if defined(__x86_64__)
-#define TRAP 0x100L /* The flag that makes the processor stop. */
+#define TRAP 0x100L /* The flag that makes the CPU stop. */
 static volatile sig_atomic_t steps, fork_at;
 
 static void after_an_instruction(int signal, siginfo_t *info, void *context) {
@@ -308,7 +308,7 @@ static void in_steps(int rounds, int instructions) {
         /* What is worked out once, as frames of the stack are, is worked out here. */
         step_through(sizes[which], -1, 0);
         int all = step_through(sizes[which], -1, TRAP);
-        expect(all > 20, "the processor did not stop");
+        expect(all > 20, "the CPU did not stop");
         int most = instructions / all;
         int stride = all / (most < rounds ? most + 1 : rounds) + 1;
         forks = 0;

@@ -1,4 +1,4 @@
-/* Functions with all kinds of frames, that call somebody who looks at the stack. Built without frame pointers, as a library. */
+/* Functions with all kinds of frames, which call a function that looks at the stack. Built without frame pointers, as a library. */
 #define _GNU_SOURCE 1
 #include <alloca.h>
 #include <setjmp.h>
@@ -238,7 +238,7 @@ void switched(long size, look *told, void *with)
 }
 
 #ifdef __x86_64__
-/* A caller that nobody described: code that the program made. */
+/* A caller without call frame information: code that the program made. */
 void generated(long seed, look *told, void *with)
 {
 	/* push rbx; mov rbx, rdi; mov rdi, rsi; call rbx; pop rbx; ret */

@@ -39,20 +39,20 @@ fn the_high_one_waits_for_the_middle_one_under_a_plain_lock_and_not_under_ours()
 
 #[test]
 fn lines_show_who_has_the_lock_and_who_waits() {
-    use meeting::{Event, Meeting, What, Who};
+    use meeting::{Event, Level, Meeting, What};
     let happened = [
-        (Who::Low, What::Wants, 0),
-        (Who::Low, What::Has, 0),
-        (Who::High, What::Wants, 1),
-        (Who::Middle, What::Begins, 1),
-        (Who::Middle, What::Ends, 4),
-        (Who::Low, What::Frees, 6),
-        (Who::High, What::Has, 6),
-        (Who::High, What::Frees, 8),
+        (Level::Low, What::Wants, 0),
+        (Level::Low, What::Has, 0),
+        (Level::High, What::Wants, 1),
+        (Level::Middle, What::Begins, 1),
+        (Level::Middle, What::Ends, 4),
+        (Level::Low, What::Frees, 6),
+        (Level::High, What::Has, 6),
+        (Level::High, What::Frees, 8),
     ];
-    let event = |(place, (who, what, millis)): (usize, (Who, What, u64))| Event {
+    let event = |(place, (level, what, millis)): (usize, (Level, What, u64))| Event {
         place,
-        who,
+        level,
         what,
         nanos: millis * 1_000_000,
     };

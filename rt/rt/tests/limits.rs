@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{End, be_nobody, child, limit};
+use common::{End, child, drop_rights, limit};
 use millpond_rt::{StackError, stack_alloc, stack_free};
 use std::ptr::NonNull;
 
@@ -44,7 +44,7 @@ fn a_stack_that_cannot_be_made_leaves_no_mapping_behind() {
 fn locked_memory_is_locked_within_its_limit_and_refused_beyond() {
     let end = child(|| {
         limit(libc::RLIMIT_MEMLOCK, 512 << 10);
-        be_nobody();
+        drop_rights();
         // SAFETY: numbers only.
         assert_eq!(unsafe { libc::mlockall(libc::MCL_FUTURE) }, 0);
         let refused = stack_alloc(1 << 20);
@@ -76,7 +76,7 @@ fn kb(text: &str) -> u64 {
     text.trim().split(' ').next().unwrap().parse().unwrap()
 }
 
-/// How many there are that nobody can touch.
+/// How many there are without access.
 fn mappings() -> usize {
     std::fs::read_to_string("/proc/self/maps").unwrap().lines().filter(|line| line.contains("---p")).count()
 }

@@ -79,7 +79,9 @@ fn the_next_one_is_told_that_the_owner_died_and_repairs() {
     for die in [end_with, panic_with] {
         let mutex = Mutex::new(1).unwrap();
         die(&mutex);
-        let Err(LockError::OwnerDied(mut orphan)) = mutex.lock() else { panic!("nobody said it") };
+        let Err(LockError::OwnerDied(mut orphan)) = mutex.lock() else {
+            panic!("the death of the owner was not reported")
+        };
         assert_eq!(*orphan, -1);
         *orphan = 2;
         drop(orphan.make_consistent().unwrap());

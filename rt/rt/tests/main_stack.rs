@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{be_nobody, faults, handle_elsewhere, here, limit, page_size, touch_down_to};
+use common::{drop_rights, faults, handle_elsewhere, here, limit, page_size, touch_down_to};
 use libc::{c_int, c_void};
 use millpond_rt::realtime::{Setup, Want};
 use millpond_rt::*;
@@ -185,7 +185,7 @@ fn a_main_stack_that_is_locked_is_there_down_to_its_limit() {
 
 fn no_right() {
     limit(libc::RLIMIT_MEMLOCK, 64 << 10);
-    be_nobody();
+    drop_rights();
     assert!(matches!(stack_lock(), Err(StackError::LockLimit(_))));
 }
 

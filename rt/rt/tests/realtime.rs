@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{End, be_nobody, child, limit, on_thread, page_size};
+use common::{End, child, drop_rights, limit, on_thread, page_size};
 use libc::c_int;
 use millpond_rt::realtime::{CpuMask, Item, Outcome, Realtime, RealtimeError, SchedulingClass, Setup, Want};
 use std::path::Path;
@@ -175,7 +175,7 @@ fn who_drops_it_undoes_it() {
 fn a_required_thing_that_cannot_be_had_undoes_the_rest() {
     passes(|| {
         limit(libc::RLIMIT_RTPRIO, 0);
-        be_nobody();
+        drop_rights();
         let before = state();
         let setup = Setup::new()
             .require(FIFO)
@@ -230,7 +230,7 @@ fn priorities_up_to_the_limit_take_no_rights() {
     }
     passes(|| {
         limit(libc::RLIMIT_RTPRIO, 10);
-        be_nobody();
+        drop_rights();
         let class = |priority| Want::Class(SchedulingClass::RoundRobin { priority });
         Setup::new().require(class(10)).begin().unwrap().undo().unwrap();
         let (errno, reason) = refusal(Setup::new().require(class(11)));
@@ -281,8 +281,8 @@ fn a_nice_value_is_a_class_too() {
         let realtime =
             Setup::new().require(Want::Class(SchedulingClass::Other { nice: 15 })).begin().unwrap();
         assert_eq!(nice(), 15);
-        be_nobody();
-        // Down it goes for everybody; up it does not.
+        drop_rights();
+        // Any user can lower it, and not raise it.
         let error = realtime.undo().unwrap_err();
         assert!(matches!(&error, RealtimeError::Undo(outcomes) if outcomes.len() == 1), "{error:?}");
         assert_eq!(error.errno(), libc::EPERM);
@@ -333,7 +333,7 @@ fn a_deadline_is_had_and_left() {
         }
         realtime.undo().unwrap();
         assert_eq!(policy(), libc::SCHED_OTHER);
-        be_nobody();
+        drop_rights();
         let (errno, reason) = refusal(Setup::new().require(deadline(1)));
         assert_eq!(errno, libc::EPERM);
         assert!(reason.contains("it takes CAP_SYS_NICE"), "{reason}");
@@ -479,7 +479,7 @@ fn cpus_that_the_cpuset_does_not_have_are_named() {
 fn a_limit_on_locked_memory_is_told() {
     passes(|| {
         limit(libc::RLIMIT_MEMLOCK, 64 << 10);
-        be_nobody();
+        drop_rights();
         let (errno, reason) = refusal(Setup::new().require(Want::Memory));
         assert_eq!(errno, libc::ENOMEM);
         assert_eq!(
@@ -563,7 +563,7 @@ fn memory_stays_locked_until_the_last_who_wants_it() {
         assert!(locked_kb() > 0);
         second.undo().unwrap();
         assert_eq!(locked_kb(), 0);
-        // A stack is memory, too, whoever came first.
+        // A stack is memory, too, in either order.
         for (first, second) in [(Want::Memory, Want::Stack), (Want::Stack, Want::Memory)] {
             let first = Setup::new().require(first).begin().unwrap();
             let second = Setup::new().require(second).begin().unwrap();
@@ -618,7 +618,7 @@ fn idle_latency_is_limited_as_long_as_it_is_wanted() {
             refusal(Setup::new().require(Want::IdleLatency(Duration::from_secs(3600)))).0,
             libc::EINVAL
         );
-        be_nobody();
+        drop_rights();
         let (errno, reason) = refusal(Setup::new().require(few));
         assert!(matches!(errno, libc::EACCES | libc::EPERM), "{errno}");
         assert!(reason.contains("run as root, or let a rule of udev give it to a group"), "{reason}");

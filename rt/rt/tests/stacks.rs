@@ -1,4 +1,4 @@
-//! Stacks that are given, freed and given again; who frees what he must not.
+//! Stacks that are given, freed and given again; invalid frees.
 
 #![allow(clippy::unwrap_used)]
 
@@ -46,7 +46,7 @@ fn threads_of_every_size_run_on_them() {
 
 #[test]
 fn a_stack_that_was_freed_is_given_again() {
-    // In a process of its own nobody else frees or takes.
+    // In a process of its own no other thread frees or takes.
     let end = child(|| {
         let first = stack_alloc(64 << 10).unwrap();
         free(first, 64 << 10).unwrap();
@@ -71,7 +71,7 @@ fn reuse_makes_no_system_call() {
         for _ in 0..1000 {
             for size in fetch_stack_sizes().iter().copied() {
                 let Ok(stack) = stack_alloc(size) else { return 1 };
-                // SAFETY: nobody uses it.
+                // SAFETY: no thread uses it.
                 let freed = unsafe { stack_free(stack.as_ptr(), size) };
                 if freed.is_err() || unsafe_free_is_refused(stack, size) {
                     // SAFETY: a number only; the usual way out makes a call that is not allowed.
@@ -163,7 +163,7 @@ fn random_calls_do_what_a_list_of_owners_says() {
     for seed in 1..=20 {
         let mut random = Random(seed * 0x9e37_79b9);
         let sizes = fetch_stack_sizes();
-        // Stacks that are somebody's, and stacks that this test has freed. In a process of its own nobody else takes those.
+        // Stacks in use, and stacks that this test has freed. In a process of its own no other thread takes those.
         let end = child(move || {
             let mut owned: Vec<(NonNull<u8>, usize)> = Vec::new();
             let mut freed: Vec<(NonNull<u8>, usize)> = Vec::new();

@@ -187,7 +187,7 @@ static void calls(void)
 		umem_cache_destroy(cache);
 	}
 	{
-		/* A cache of what nobody has can be made; buffers of it cannot. */
+		/* A cache of impossible sizes can be made; buffers of it cannot. */
 		umem_cache_t *cache = umem_cache_create("a name that is longer than what is kept of it", HUGE_SIZE / 64, 0,
 		    NULL, NULL, NULL, NULL, NULL, 0);
 		CHECK(cache != NULL);
@@ -239,7 +239,7 @@ static void are_reclaimed(void)
 	/* No cache is asked for what no address space holds. */
 	CHECK(umem_alloc(SIZE_MAX / 2 - 100, UMEM_DEFAULT) == NULL && counts.reclaims == 2);
 	CHECK(umem_alloc((size_t)1 << 60, UMEM_DEFAULT) == NULL && counts.reclaims == 2);
-	/* When there is no memory for anybody, too. */
+	/* When there is no memory at all, too. */
 	counts.kept = umem_cache_alloc(cache, UMEM_DEFAULT);
 	CHECK(umem_alloc(MOST_SIZE, UMEM_DEFAULT) == NULL);
 	CHECK(counts.reclaims == 3 && counts.kept == NULL);
@@ -543,7 +543,7 @@ static void limited(void)
 
 #define THREADS 4
 
-/* Buffers go round: who takes one out of a place gives it back and puts another one there. */
+/* Buffers go round: a thread takes one out of a place, gives it back and puts another one there. */
 static struct object *places[256];
 static umem_cache_t *shared;
 static int stop;
@@ -694,7 +694,7 @@ static int in_child(void)
 	unsigned state = 7;
 	int round;
 	pthread_t thread;
-	/* A child that waits for a lock that nobody gives back shall be seen. */
+	/* A child that waits for a lock that is never given back shall be seen. */
 	alarm(120);
 	for (round = 0; round < 200; round++) {
 		size_t size = 1 + next_random(&state) % 10000;

@@ -20,7 +20,7 @@ extern "C" fn _umem_logging_init() -> *const c_char {
 }
 
 fn first_word() -> u64 {
-    // SAFETY: sixteen bytes are there; nobody wrote to them, but the allocator where it checks.
+    // SAFETY: sixteen bytes are there; nothing wrote to them, but the allocator where it checks.
     unsafe { umem_alloc(16, 0).cast::<u64>().read() }
 }
 

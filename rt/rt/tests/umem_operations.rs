@@ -60,7 +60,7 @@ impl Owned {
     }
 }
 
-/// Objects are this when nobody has them.
+/// Objects are this when they are free.
 const MADE: u64 = 0x0b1e_c7ed_0b1e_c7ed;
 
 unsafe extern "C" fn make(object: *mut c_void, _: *mut c_void, _: c_int) -> c_int {
@@ -106,7 +106,7 @@ impl Sequence {
             5..=7 if !self.of_malloc.is_empty() => {
                 let owned = self.of_malloc.swap_remove(first as usize % self.of_malloc.len());
                 owned.check(owned.size);
-                // SAFETY: nobody else has it.
+                // SAFETY: no other thread has it.
                 unsafe {
                     // Of those that are aligned to more a part lies behind.
                     assert!(malloc::usable_size(owned.at) >= owned.size);
@@ -117,7 +117,7 @@ impl Sequence {
                 let place = second as usize % self.of_malloc.len();
                 let owned = &mut self.of_malloc[place];
                 let size = size.max(1);
-                // SAFETY: nobody else has it.
+                // SAFETY: no other thread has it.
                 let moved = unsafe { malloc::realloc(owned.at, size) };
                 if !moved.is_null() {
                     let kept = owned.size.min(size);
@@ -135,7 +135,7 @@ impl Sequence {
             11 if !self.of_umem.is_empty() => {
                 let owned = self.of_umem.swap_remove(first as usize % self.of_umem.len());
                 owned.check(owned.size);
-                // SAFETY: nobody else has it.
+                // SAFETY: no other thread has it.
                 unsafe { umem_free(owned.at, owned.size) };
             }
             12 if self.caches.len() < 8 => {
@@ -171,7 +171,7 @@ impl Sequence {
                 if let Some(object) = objects.pop() {
                     hand_back(*cache, object);
                 } else {
-                    // SAFETY: nobody has an object of it.
+                    // SAFETY: no thread has an object of it.
                     unsafe { umem_cache_destroy(*cache) };
                     self.caches.swap_remove(place);
                 }
@@ -183,7 +183,7 @@ impl Sequence {
 }
 
 fn hand_back(cache: *mut RawCache, object: *mut u8) {
-    // SAFETY: it is of that cache, and nobody else's.
+    // SAFETY: it is of that cache, and no other thread has it.
     unsafe {
         object.cast::<u64>().write(MADE);
         umem_cache_free(cache, object);
@@ -197,17 +197,17 @@ impl Drop for Sequence {
         }
         for owned in &self.of_malloc {
             owned.check(owned.size);
-            // SAFETY: nobody else has it.
+            // SAFETY: no other thread has it.
             unsafe { malloc::free(owned.at) };
         }
         for owned in &self.of_umem {
             owned.check(owned.size);
-            // SAFETY: nobody else has it.
+            // SAFETY: no other thread has it.
             unsafe { umem_free(owned.at, owned.size) };
         }
         for (cache, objects) in self.caches.drain(..) {
             objects.into_iter().for_each(|object| hand_back(cache, object));
-            // SAFETY: nobody has an object of it.
+            // SAFETY: no thread has an object of it.
             unsafe { umem_cache_destroy(cache) };
         }
     }

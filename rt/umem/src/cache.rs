@@ -54,7 +54,7 @@ pub struct Cache {
     pub(crate) index: u32,
     /// Uppermost magazines of the depot: full and empty, by share.
     pub(crate) piles: [u64; 2 * SHARES],
-    /// Whether somebody is at its slabs, or at its depot.
+    /// Whether a thread is at its slabs, or at its depot.
     pub(crate) locked: bool,
 }
 

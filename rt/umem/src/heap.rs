@@ -10,7 +10,7 @@ use millpond_rt_layout as layout;
 use std::collections::BTreeMap;
 use std::mem::size_of;
 
-/// How often a process is stopped until nobody in it is moving buffers.
+/// How often a process is stopped until no thread in it is moving buffers.
 const ATTEMPTS: usize = 50;
 
 /// Why there is nothing to look at.
@@ -46,7 +46,7 @@ impl From<Refusal> for FindError {
 /// What one buffer is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Somebody has it.
+    /// A thread has it.
     Allocated,
     /// It is free in its slab.
     Free,
@@ -157,7 +157,7 @@ impl<'a> Heap<'a> {
         self.magazines.busy || self.caches.iter().any(|cache| cache.locked)
     }
 
-    /// Stops the process at a moment at which nobody is moving buffers, and reads its heap with all spans. Whoever calls lets it go on, whatever
+    /// Stops the process at a moment at which no thread is moving buffers, and reads its heap with all spans. The caller lets it go on, whatever
     /// comes out. A thread that stays in the middle (it died there, or another one holds it up) is told among the problems.
     ///
     /// # Errors
@@ -182,7 +182,7 @@ impl<'a> Heap<'a> {
         }
     }
 
-    /// Where what the library itself keeps lies, ascending, none touching another: no pointer there makes a buffer somebody's.
+    /// Where what the library itself keeps lies, ascending, none touching another: no pointer there makes a buffer reachable.
     #[must_use]
     pub fn own_places(&self) -> Vec<(u64, u64)> {
         let root = (self.root.at, self.root.at.saturating_add(size_of::<layout::Root>() as u64));

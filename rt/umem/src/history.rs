@@ -1,4 +1,4 @@
-//! Who allocated and freed: bufctls, and the logs that keep copies of them.
+//! Allocation and free records: bufctls, and the logs that keep copies of them.
 
 use crate::heap::Heap;
 use crate::memory::Memory;

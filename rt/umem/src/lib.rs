@@ -1,4 +1,4 @@
-//! Looks into the object caches of another process, or of one that left a core: who has which buffer, what was lost, what was written where it
+//! Looks into the object caches of another process, or of one that left a core: owners of buffers, leaks, and memory that was written where it
 //! should not have been.
 //!
 //! # Nouns
@@ -9,7 +9,7 @@
 //! ```text
 //!   Image ──▶ Memory ──▶ Heap::find ──▶ Heap { Root, Cache…, Span…, magazines }
 //!                                        ├──▶ statistics   figures of caches                  runs on
-//!                                        ├──▶ leaks        what nobody can reach               stopped while words are gathered
+//!                                        ├──▶ leaks        what no pointer reaches                stopped while words are gathered
 //!                                        ├──▶ verify       what was written past, or late      stopped
 //!                                        ├──▶ whatis       what an address is                  runs on
 //!                                        └──▶ history      logs, bufctls, messages             runs on

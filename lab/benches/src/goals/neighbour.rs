@@ -22,7 +22,7 @@ const GOAL: Goal = Goal::RatioAtMost(1.0);
 const SETS: usize = 1000;
 /// The version 1 hierarchy.
 const ROOT: &str = "/sys/fs/cgroup/cpuset";
-/// One that nobody else has.
+/// One that no other thread has.
 const GROUP: &str = "millpond-bench";
 
 /// The lines of this goal.

@@ -1,8 +1,8 @@
-//! What `prstat` costs: one refresh on a machine with ten thousand threads more, beside `top` and `pidstat`; and what its accounts cost those who are
+//! What `prstat` costs: one refresh on a machine with ten thousand threads more, beside `top` and `pidstat`; and what its accounts cost threads that are
 //! watched.
 //!
 //! A refresh is measured as a sample of `mpstat` is: own processor time from the middle of one second to the middle of the next. What accounts
-//! cost is the time of a load with `prstat -m` beside it, and without, in turns.
+//! cost is the time of a load with `prstat -m` beside it, and without, interleaved.
 
 use super::sample::each_second;
 use crate::line::{Goal, Line, Pairs};
@@ -101,7 +101,7 @@ fn refresh(bench: &Bench, words: &[&str], program: &str, arguments: &[&str]) -> 
     each_second(bench.pairs, &ours, || peer.cpu_time().map(|time| time.0))
 }
 
-/// The load with prstat beside it, and without, in turns: now this first, now that.
+/// The load with prstat beside it, and without, interleaved: now this first, now that.
 fn watched(bench: &Bench, words: &[&str], options: &[&str]) -> Result<Pairs, Trouble> {
     let beside = || -> Result<f64, Trouble> {
         let _watcher = Beside::start(&mut bench.command(&[&["prstat"], options, &["-c", "60"]].concat()))?;

@@ -68,7 +68,7 @@ fn each(count: usize, mut once: impl FnMut() -> Result<(), Trouble>) -> Result<f
 
 fn by_calls(size: usize) -> Result<(), Trouble> {
     let stack = stack_alloc(size).map_err(|error| error.to_string())?;
-    // SAFETY: nobody uses it.
+    // SAFETY: no thread uses it.
     unsafe { stack_free(black_box(stack).as_ptr(), size) }.map_err(|error| error.to_string())
 }
 
@@ -77,7 +77,7 @@ fn by_mapping(size: usize) -> Result<(), Trouble> {
     let page = rustix::param::page_size();
     let whole = size + 2 * page;
     let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a new mapping where the kernel likes; only it is written to, within its guards; nobody has a pointer into it when it goes.
+    // SAFETY: a new mapping where the kernel likes; only it is written to, within its guards; no thread has a pointer into it when it goes.
     unsafe {
         let begin = libc::mmap(ptr::null_mut(), whole, access, flags | libc::MAP_STACK, -1, 0);
         if begin == libc::MAP_FAILED {

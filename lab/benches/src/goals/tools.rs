@@ -14,7 +14,7 @@ const CSET: &str = "cset set -c, cset set -d";
 const BARE: &str = "the bare writes, as a static program";
 const V1: &str = "/sys/fs/cgroup/cpuset";
 const TUNA: &str = "tuna -m of one thread, there and back";
-/// One that nobody else has.
+/// One that no other thread has.
 const CPUSET: &str = "millpond-bench";
 
 /// The lines of this goal.

@@ -1,6 +1,6 @@
 //! What a fenced processor feels while sets are made, resized and destroyed elsewhere.
 //!
-//! Processor 3 is a set of its own with a thread in it that wakes up each millisecond. Meanwhile, in turns: sets of processors 1
+//! Processor 3 is a set of its own with a thread in it that wakes up each millisecond. Meanwhile, interleaved: sets of processors 1
 //! and 2 are made, resized and destroyed, by our commands; a bare partition of the same processors is resized by
 //! bare writes, as many as there were commands and for as long; as many commands only look (`psrset -q`); nothing happens, for
 //! as long. A pair is the worst lateness of the first and the second. Emulated processors share few real ones, so that whoever

@@ -20,7 +20,7 @@
 //!
 //! With two processors k is 1: the pool of one job gets a set, that of the other has the default set, and so what is left. With more, both get sets of
 //! the same size, at opposite ends of the topology, and the default set keeps at least one processor. Pools are enabled with *keep
-//! others*: nobody else is pushed out, slowed or moved. Where there can be none, jobs are kept *apart* by sets. Where pools or sets are in use
+//! others*: no other thread is pushed out, slowed or moved. Where there can be none, jobs are kept *apart* by sets. Where pools or sets are in use
 //! nothing is done.
 //!
 //! In each arm the programs are started, bound or capped while they are a single thread, told to get ready, and begun

@@ -21,7 +21,7 @@
 //! The histogram has the last stage, from when the timer was due until the program was back in user mode.
 //!
 //! With `--machine real` latstat measures on the machine at hand, for `--samples` (100000), and the published lines stand beside what it gives. That
-//! machine is not the experiment's own: nobody is pushed out, no interrupt is moved, there is no load of ours, and it is said what else ran on the processor. `millpond
+//! machine is not the experiment's own: no thread is pushed out, no interrupt is moved, there is no load of ours, and it is said what else ran on the processor. `millpond
 //! latstat` measures on a processor of its own.
 
 pub mod real;

@@ -95,7 +95,7 @@ impl Lock for FoundLock {
 
 impl Drop for FoundLock {
     fn drop(&mut self) {
-        // SAFETY: it is a mutex that nobody holds; all threads of the meeting have ended.
+        // SAFETY: it is a mutex that no thread holds; all threads of the meeting have ended.
         unsafe { (self.destroy)(self.mutex()) };
     }
 }

@@ -10,7 +10,7 @@ mod meeting;
 
 use crate::Failure;
 use locks::{FoundLock, Kind};
-use meeting::{Meeting, What, Who, Work, meet};
+use meeting::{Level, Meeting, What, Work, meet};
 use millpond_machine::Absent;
 use millpond_report::{Align, Cell, Table};
 use millpond_session::Library;
@@ -73,7 +73,7 @@ impl Run {
             .meeting
             .events
             .iter()
-            .map(|event| json!({"thread": who(event.who), "event": what(event.what), "ns": event.nanos}))
+            .map(|event| json!({"thread": name(event.level), "event": what(event.what), "ns": event.nanos}))
             .collect();
         json!({
             "lock": self.kind.name(),
@@ -163,11 +163,11 @@ impl Inversion {
     }
 }
 
-fn who(who: Who) -> &'static str {
-    match who {
-        Who::Low => "low",
-        Who::Middle => "middle",
-        Who::High => "high",
+fn name(level: Level) -> &'static str {
+    match level {
+        Level::Low => "low",
+        Level::Middle => "middle",
+        Level::High => "high",
     }
 }
 
@@ -193,19 +193,19 @@ mod tests {
             Kind::Inherits => (LOW_MILLIS, LOW_MILLIS + HIGH_MILLIS),
         };
         let mut events = vec![
-            (Who::Low, What::Wants, 0),
-            (Who::Low, What::Has, 0),
-            (Who::High, What::Wants, 0),
-            (Who::Middle, What::Begins, begins),
-            (Who::Middle, What::Ends, begins + middle_millis),
-            (Who::Low, What::Frees, has),
-            (Who::High, What::Has, has),
-            (Who::High, What::Frees, has + HIGH_MILLIS),
+            (Level::Low, What::Wants, 0),
+            (Level::Low, What::Has, 0),
+            (Level::High, What::Wants, 0),
+            (Level::Middle, What::Begins, begins),
+            (Level::Middle, What::Ends, begins + middle_millis),
+            (Level::Low, What::Frees, has),
+            (Level::High, What::Has, has),
+            (Level::High, What::Frees, has + HIGH_MILLIS),
         ];
         events.sort_by_key(|(_, _, millis)| *millis);
-        let event = |(place, (who, what, millis)): (usize, (Who, What, u64))| Event {
+        let event = |(place, (level, what, millis)): (usize, (Level, What, u64))| Event {
             place,
-            who,
+            level,
             what,
             nanos: millis * 1_000_000,
         };

@@ -119,7 +119,7 @@ impl Drop for BreakOnPanic<'_> {
 /// The turn of a broken barrier. Turns are counted from zero and never get here.
 const BROKEN: usize = usize::MAX;
 
-/// On a cache line (and the one that is fetched with it) of its own: arriving must not disturb those who watch the turn.
+/// On a cache line (and the one that is fetched with it) of its own: arriving must not disturb threads that watch the turn.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Padded(AtomicUsize);
@@ -325,7 +325,7 @@ mod orders {
                 self.written[me].with_mut(|cell| unsafe { *cell = round });
                 self.barrier.wait().unwrap();
                 for cell in &self.written {
-                    // SAFETY: nobody writes before all have met again.
+                    // SAFETY: no thread writes before all have met again.
                     assert_eq!(cell.with(|cell| unsafe { *cell }), round);
                 }
                 self.barrier.wait().unwrap();

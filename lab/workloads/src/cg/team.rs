@@ -116,7 +116,7 @@ fn iterate(mut worker: Worker<'_>, verdict: &AtomicU8, part: &mut impl Part) -> 
     loop {
         let estimate = worker.solve(|| {
             if let Some(decided) = part.decide() {
-                // Nobody reads the former verdict any more: all have been through this iteration's barriers since.
+                // No thread reads the former verdict any more: all have been through this iteration's barriers since.
                 verdict.store(decided.encode(), Ordering::Relaxed);
             }
         })?;

@@ -171,7 +171,7 @@ impl<'a> Worker<'a> {
         self.x.fill(1.0);
     }
 
-    /// Leaves x for the next team. Safe at any time after the last barrier, since nobody reads it before all have ended.
+    /// Leaves x for the next team. Safe at any time after the last barrier, since no thread reads it before all have ended.
     pub(super) fn hand_over(&self) {
         self.board.x.publish(self.rows.start, &self.x);
     }

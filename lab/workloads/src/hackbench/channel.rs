@@ -89,7 +89,7 @@ pub(super) fn timespec(duration: Duration) -> Timespec {
 /// Takes channels away from threads that use them: whoever is blocked wakes up with an end of file or an error, and so does whoever
 /// comes later.
 ///
-/// Every descriptor is made to refer to the reading end of a pipe that nobody writes to, where reading finds an end and writing
+/// Every descriptor is made to refer to the reading end of a pipe that no thread writes to, where reading finds an end and writing
 /// is refused. Closing would not do: the numbers could be reused by others while a thread still holds them. Where a
 /// thread sleeps in the kernel its end stays open until it leaves, so sockets are shut down first (which wakes sleepers), and
 /// for pipes the other end's going does it.

@@ -101,7 +101,7 @@ fn child(
 
 /// Closes a descriptor of a child that will never run the destructor of its owner.
 fn close_in_child(fd: &OwnedFd) {
-    // SAFETY: the number is open, and in this process nobody uses or closes it again: the child ends by `_exit`.
+    // SAFETY: the number is open, and in this process no thread uses or closes it again: the child ends by `_exit`.
     unsafe { libc::close(fd.as_raw_fd()) };
 }
 
@@ -159,7 +159,7 @@ impl Crew {
                 return Ok(false);
             }
             match take_ready(ready, STOP_POLL).map_err(wait_failed)? {
-                // Time went by: look whether somebody died.
+                // Time went by: look whether a thread died.
                 0 => self.none_has_ended()?,
                 reports => missing = missing.saturating_sub(reports),
             }
@@ -320,7 +320,7 @@ impl SharedCount {
 
 impl Drop for SharedCount {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours and nobody holds a reference into it any more.
+        // SAFETY: the mapping is ours and no thread holds a reference into it any more.
         let _ = unsafe { munmap(self.page.as_ptr().cast(), size_of::<AtomicU64>()) };
     }
 }

@@ -217,7 +217,7 @@ fn own() -> Result<Stack, Error> {
 /// [`Error`] when the thread cannot be started, or the memory cannot be looked at.
 ///
 /// # Safety
-/// There are `bytes` of memory from `stack` on that can be written to, and that nobody else uses until this returns.
+/// There are `bytes` of memory from `stack` on that can be written to, and that no other thread uses until this returns.
 pub unsafe fn on_stack(stack: NonNull<u8>, bytes: usize) -> Result<Count, Error> {
     on_thread(Some((stack, bytes)), || {
         let bounds = Bounds::of_this_thread()?;

@@ -36,7 +36,7 @@ pub(super) fn on_thread<T: Send>(
 }
 
 /// # Safety
-/// `call` is a `&mut (dyn FnMut() + Send)` that lives, and that nobody else uses, until this returns.
+/// `call` is a `&mut (dyn FnMut() + Send)` that lives, and that no other thread uses, until this returns.
 unsafe fn create_and_join(attributes: &libc::pthread_attr_t, call: *mut c_void) -> c_int {
     // SAFETY: a number of zeros is one, and is written before it is used; the attributes were initialised.
     unsafe {
@@ -63,7 +63,7 @@ pub(super) struct Memory {
 impl Memory {
     pub(super) fn new(bytes: usize) -> Result<Memory, Error> {
         let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a new mapping where the kernel likes touches no memory that anybody has.
+        // SAFETY: a new mapping where the kernel likes touches no memory that is mapped.
         let begin = unsafe { libc::mmap(ptr::null_mut(), bytes, access, flags | libc::MAP_STACK, -1, 0) };
         let begin = match NonNull::new(begin) {
             Some(begin) if begin.as_ptr() != libc::MAP_FAILED => begin.cast::<u8>(),

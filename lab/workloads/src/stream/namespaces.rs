@@ -114,6 +114,6 @@ pub(super) fn namespace_of(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
+    // SAFETY: the kernel has just made this descriptor for us; no other thread owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

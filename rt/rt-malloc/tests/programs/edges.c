@@ -1,4 +1,4 @@
-/* What the family of malloc promises at its edges. Says what failed, by line. The sizes that nobody has are volatile: compilers know them, too. */
+/* What the family of malloc promises at its edges. Says what failed, by line. The sizes that do not exist are volatile: compilers know them, too. */
 #define _GNU_SOURCE 1
 #include <errno.h>
 #include <malloc.h>

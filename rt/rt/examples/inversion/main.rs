@@ -1,4 +1,4 @@
-//! A low, a middle and a high thread meet on one processor, under a plain lock and under one with priority inheritance.
+//! A low, a middle and a high thread meet on one CPU, under a plain lock and under one with priority inheritance.
 //!
 //! ```text
 //! cargo run -p millpond-rt --example inversion

@@ -1,4 +1,4 @@
-//! A low, a middle and a high thread meet on one processor: what happens to the high one, in order and in time.
+//! A low, a middle and a high thread meet on one CPU: what happens to the high one, in order and in time.
 //!
 //! The low thread takes a lock, and with it starts the high one, which wants the same lock, and then the middle one, which wants none and computes. All are of the
 //! class FIFO: at each moment the one of the highest priority that can run runs. So the order of events follows from the priorities alone, however fast the
@@ -20,9 +20,9 @@ pub trait Lock: Sync {
     fn hold(&self, section: &mut dyn FnMut()) -> Result<(), String>;
 }
 
-/// Who is there; the number is the priority of the class FIFO.
+/// A thread of the meeting; the number is its priority in class FIFO.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Who {
+pub enum Level {
     /// Takes the lock first.
     Low = 10,
     /// Needs no lock.
@@ -51,15 +51,15 @@ pub enum What {
 pub struct Event {
     /// The how many-th it was.
     pub place: usize,
-    /// To whom.
-    pub who: Who,
+    /// The thread.
+    pub level: Level,
     /// What.
     pub what: What,
     /// When, in nanoseconds since some moment.
     pub nanos: u64,
 }
 
-/// How long each computes, in milliseconds of its own processor time.
+/// How long each computes, in milliseconds of its own CPU time.
 #[derive(Debug, Clone, Copy)]
 pub struct Work {
     /// The low one, under the lock, after the others were started.
@@ -78,18 +78,18 @@ pub struct Meeting {
 }
 
 impl Meeting {
-    fn of(&self, who: Who, what: What) -> Option<&Event> {
-        self.events.iter().find(|event| event.who == who && event.what == what)
+    fn of(&self, level: Level, what: What) -> Option<&Event> {
+        self.events.iter().find(|event| event.level == level && event.what == what)
     }
 
     /// How long the high one waited for the lock, in nanoseconds.
     pub fn waited(&self) -> Option<u64> {
-        Some(self.of(Who::High, What::Has)?.nanos - self.of(Who::High, What::Wants)?.nanos)
+        Some(self.of(Level::High, What::Has)?.nanos - self.of(Level::High, What::Wants)?.nanos)
     }
 
     /// Whether the high one got the lock only after the middle one had done its work: by the order of events.
     pub fn is_inverted(&self) -> Option<bool> {
-        Some(self.of(Who::High, What::Has)?.place > self.of(Who::Middle, What::Ends)?.place)
+        Some(self.of(Level::High, What::Has)?.place > self.of(Level::Middle, What::Ends)?.place)
     }
 
     /// A line for each thread over time: `=` it has the lock, `-` it waits for the lock, `#` it computes. Each mark is `millis` long.
@@ -98,9 +98,9 @@ impl Meeting {
         let mark =
             |nanos: u64| usize::try_from((nanos - begin) / (millis.max(1) * 1_000_000)).unwrap_or(usize::MAX);
         let mut text = String::new();
-        for (who, name) in [(Who::High, "high"), (Who::Middle, "middle"), (Who::Low, "low")] {
+        for (level, name) in [(Level::High, "high"), (Level::Middle, "middle"), (Level::Low, "low")] {
             let mut line = String::new();
-            let own: Vec<&Event> = self.events.iter().filter(|event| event.who == who).collect();
+            let own: Vec<&Event> = self.events.iter().filter(|event| event.level == level).collect();
             for pair in own.windows(2) {
                 let sign = match pair[0].what {
                     What::Has => '=',
@@ -119,11 +119,11 @@ impl Meeting {
     }
 }
 
-/// Lets the three meet on the last processor that the caller may use. The error says why they could not.
+/// Lets the three meet on the last CPU that the caller may use. The error says why they could not.
 pub fn meet(lock: &dyn Lock, work: Work) -> Result<Meeting, String> {
-    let processor = last_processor()?;
+    let cpu = last_cpu()?;
     let stage = Stage {
-        processor,
+        cpu,
         ready: Barrier::new(4),
         is_off: AtomicBool::new(false),
         high: AtomicBool::new(false),
@@ -133,8 +133,8 @@ pub fn meet(lock: &dyn Lock, work: Work) -> Result<Meeting, String> {
     let stage = &stage;
     let told = thread::scope(|scope| {
         let high = scope.spawn(move || {
-            stage.come(Who::High)?;
-            let mut own = Notes::new(stage, Who::High);
+            stage.come(Level::High)?;
+            let mut own = Notes::new(stage, Level::High);
             stage.wait_for(&stage.high)?;
             own.note(What::Wants);
             lock.hold(&mut || {
@@ -145,8 +145,8 @@ pub fn meet(lock: &dyn Lock, work: Work) -> Result<Meeting, String> {
             Ok(own.events)
         });
         let middle = scope.spawn(move || {
-            stage.come(Who::Middle)?;
-            let mut own = Notes::new(stage, Who::Middle);
+            stage.come(Level::Middle)?;
+            let mut own = Notes::new(stage, Level::Middle);
             stage.wait_for(&stage.middle)?;
             own.note(What::Begins);
             compute(work.middle);
@@ -155,9 +155,9 @@ pub fn meet(lock: &dyn Lock, work: Work) -> Result<Meeting, String> {
         });
         let others = [high.thread().clone(), middle.thread().clone()];
         let low = scope.spawn(move || {
-            let came = stage.come(Who::Low);
+            let came = stage.come(Level::Low);
             let [high, middle] = &others;
-            let mut own = Notes::new(stage, Who::Low);
+            let mut own = Notes::new(stage, Level::Low);
             let mut held = Ok(());
             if came.is_ok() {
                 own.note(What::Wants);
@@ -170,7 +170,7 @@ pub fn meet(lock: &dyn Lock, work: Work) -> Result<Meeting, String> {
                     own.note(What::Frees);
                 });
             }
-            // Nobody is left waiting.
+            // No thread is left waiting.
             Stage::start(&stage.high, high);
             Stage::start(&stage.middle, middle);
             came.and(held).map(|()| own.events)
@@ -188,8 +188,8 @@ pub fn meet(lock: &dyn Lock, work: Work) -> Result<Meeting, String> {
 
 /// Where they meet.
 struct Stage {
-    processor: usize,
-    /// The three, and who sent them.
+    cpu: usize,
+    /// Their events, and the thread of each.
     ready: Barrier,
     /// One of them could not come.
     is_off: AtomicBool,
@@ -200,9 +200,9 @@ struct Stage {
 }
 
 impl Stage {
-    /// Goes to the processor and the priority, and waits until the others have.
-    fn come(&self, who: Who) -> Result<(), String> {
-        let came = pin(self.processor).and_then(|()| be_fifo(who as i32));
+    /// Goes to the CPU and the priority, and waits until the others have.
+    fn come(&self, level: Level) -> Result<(), String> {
+        let came = pin(self.cpu).and_then(|()| be_fifo(level as i32));
         self.is_off.fetch_or(came.is_err(), Ordering::SeqCst);
         self.ready.wait();
         came?;
@@ -229,18 +229,18 @@ impl Stage {
 /// Events of one thread; room for them is there before it matters.
 struct Notes<'a> {
     stage: &'a Stage,
-    who: Who,
+    level: Level,
     events: Vec<Event>,
 }
 
 impl<'a> Notes<'a> {
-    fn new(stage: &'a Stage, who: Who) -> Notes<'a> {
-        Notes { stage, who, events: Vec::with_capacity(8) }
+    fn new(stage: &'a Stage, level: Level) -> Notes<'a> {
+        Notes { stage, level, events: Vec::with_capacity(8) }
     }
 
     fn note(&mut self, what: What) {
         let place = self.stage.next.fetch_add(1, Ordering::SeqCst);
-        self.events.push(Event { place, who: self.who, what, nanos: clock(libc::CLOCK_MONOTONIC) });
+        self.events.push(Event { place, level: self.level, what, nanos: clock(libc::CLOCK_MONOTONIC) });
     }
 }
 
@@ -251,7 +251,7 @@ fn clock(clock: libc::clockid_t) -> u64 {
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
 
-/// Uses the processor for so long, not counting what others use of it.
+/// Uses the CPU for so long, not counting what others use of it.
 fn compute(millis: u64) {
     let end = clock(libc::CLOCK_THREAD_CPUTIME_ID) + millis * 1_000_000;
     while clock(libc::CLOCK_THREAD_CPUTIME_ID) < end {
@@ -259,34 +259,30 @@ fn compute(millis: u64) {
     }
 }
 
-fn last_processor() -> Result<usize, String> {
+fn last_cpu() -> Result<usize, String> {
     let size = mem::size_of::<libc::cpu_set_t>();
     // SAFETY: a set of zeros is a set, and it is written to.
     let allowed = unsafe {
         let mut allowed: libc::cpu_set_t = mem::zeroed();
         if libc::sched_getaffinity(0, size, &raw mut allowed) != 0 {
-            return Err(format!("cannot ask for the processors: {}", io::Error::last_os_error()));
+            return Err(format!("cannot ask for the CPUs: {}", io::Error::last_os_error()));
         }
         allowed
     };
     let count = usize::try_from(libc::CPU_SETSIZE).unwrap_or(0);
     // SAFETY: each number is within the set.
     let last = (0..count).rev().find(|cpu| unsafe { libc::CPU_ISSET(*cpu, &allowed) });
-    last.ok_or_else(|| "there is no processor to use".to_owned())
+    last.ok_or_else(|| "there is no CPU to use".to_owned())
 }
 
-fn pin(processor: usize) -> Result<(), String> {
+fn pin(cpu: usize) -> Result<(), String> {
     // SAFETY: a set of zeros is a set, the number is of one of its members, and it is read.
     let answer = unsafe {
         let mut one: libc::cpu_set_t = mem::zeroed();
-        libc::CPU_SET(processor, &mut one);
+        libc::CPU_SET(cpu, &mut one);
         libc::sched_setaffinity(0, mem::size_of::<libc::cpu_set_t>(), &raw const one)
     };
-    if answer == 0 {
-        Ok(())
-    } else {
-        Err(format!("cannot go to processor {processor}: {}", io::Error::last_os_error()))
-    }
+    if answer == 0 { Ok(()) } else { Err(format!("cannot go to CPU {cpu}: {}", io::Error::last_os_error())) }
 }
 
 fn be_fifo(priority: i32) -> Result<(), String> {

@@ -36,7 +36,7 @@ extern "C" {
 void *stack_alloc(size_t size);
 
 /*
- * Frees a stack whose thread was joined, for whoever asks next. 0, or -1 and the stack is as it was:
+* Frees a stack whose thread was joined, for the next caller. 0, or -1 and the stack is as it was:
  *     EINVAL    none of the sizes, or not that stack's
  *     EFAULT    not the lowest address of a stack of stack_alloc; it is not followed
  *     EALREADY  it is free already
@@ -120,15 +120,15 @@ struct stack_mapping {
 int stack_mappings(struct stack_mapping *mappings, int count);
 
 /*
- * A mutex: whoever holds it has the priority of the first who waits for it, and who ends with it leaves word. Memory of the caller, which stays where
+* A mutex with priority inheritance: its holder has the priority of the first waiting thread. When a holder ends, the next one is told. Memory of the caller, which stays where
  * it is from rt_mutex_init to rt_mutex_destroy; its members are not for programs.
  *
- * Who relocks, or unlocks what another one holds, is refused. A thread that ends, is cancelled or is killed while it holds the mutex leaves it to the
- * next one, who is told (EOWNERDEAD), holds it, repairs what it protects and calls rt_mutex_consistent. If it unlocks without, nobody gets the mutex
+* A thread that relocks it, or unlocks what another one holds, is refused. A thread that ends, is cancelled or is killed while it holds the mutex leaves it to the
+* next one, which is told (EOWNERDEAD), holds it, repairs what it protects and calls rt_mutex_consistent. If it unlocks without, no thread gets the mutex
  * any more (ENOTRECOVERABLE). A child of a fork holds nothing: what was held when it was forked is of no use to it, unless it is shared, and then it
  * is the parent's.
  *
- * EINVAL, of all calls: a null pointer, or not what rt_mutex_init or rt_cond_init made. No call is a cancellation point or for handlers of signals.
+ * EINVAL, of all calls: a null pointer, or not what rt_mutex_init or rt_cond_init made. No call is a cancellation point or for signal handlers.
  */
 typedef struct rt_mutex {
 	pthread_mutex_t rt_mutex;
@@ -148,11 +148,11 @@ int rt_mutex_init(rt_mutex_t *mutex, int flags);
  * Waits until the caller holds it. 0, or -1:
  *     EOWNERDEAD       its owner died; the caller holds it
  *     EDEADLK          the caller holds it already, or threads wait in a circle
- *     ENOTRECOVERABLE  its owner died, and nobody repaired what it left
+ *     ENOTRECOVERABLE  its owner died, and what it left was not repaired
  */
 int rt_mutex_lock(rt_mutex_t *mutex);
 
-/* As rt_mutex_lock, without waiting. EBUSY: somebody holds it, perhaps the caller. */
+/* As rt_mutex_lock, without waiting. EBUSY: a thread holds it, perhaps the caller. */
 int rt_mutex_trylock(rt_mutex_t *mutex);
 
 /* As rt_mutex_lock, until then by CLOCK_MONOTONIC. ETIMEDOUT: it is later; EINVAL: that is no moment. */
@@ -164,7 +164,7 @@ int rt_mutex_unlock(rt_mutex_t *mutex);
 /* What it protects is whole again, after EOWNERDEAD. 0, or -1: EINVAL it needs no repair. */
 int rt_mutex_consistent(rt_mutex_t *mutex);
 
-/* 0, or -1: EBUSY somebody holds it. */
+/* 0, or -1: EBUSY a thread holds it. */
 int rt_mutex_destroy(rt_mutex_t *mutex);
 
 /* A condition, for any mutex of ours. Its members are not for programs. */
@@ -187,13 +187,13 @@ int rt_cond_wait(rt_cond_t *cond, rt_mutex_t *mutex);
 /* As rt_cond_wait, until then by CLOCK_MONOTONIC. ETIMEDOUT: it is later, and the mutex is held. */
 int rt_cond_timedwait(rt_cond_t *cond, rt_mutex_t *mutex, const struct timespec *deadline);
 
-/* Wakes the one of the highest priority that waits, if any. Hold the mutex, or somebody who began to wait later may be woken instead. */
+/* Wakes the one of the highest priority that waits, if any. Hold the mutex, or a thread that began to wait later may be woken instead. */
 int rt_cond_signal(rt_cond_t *cond);
 
 /* Wakes all that wait. */
 int rt_cond_broadcast(rt_cond_t *cond);
 
-/* Nobody waits for it any more. */
+/* No thread waits for it any more. */
 int rt_cond_destroy(rt_cond_t *cond);
 
 /*
@@ -219,7 +219,7 @@ struct rt_setup {
 	size_t cpu_bytes;
 	/* HEAP: what the calling thread can allocate without a fault, and free and allocate again. */
 	size_t heap_bytes;
-	/* IDLE_LATENCY: no processor takes longer to wake up. 0: none sleeps. */
+	/* IDLE_LATENCY: no CPU takes longer to wake up. 0: none is idle. */
 	uint32_t idle_latency_us;
 	/* CLASS: SCHED_FIFO or SCHED_RR with a priority of 1 to 99; SCHED_OTHER with a nice value; SCHED_DEADLINE (6) with its times. */
 	int policy;
@@ -279,7 +279,7 @@ int rt_setup_report(const struct rt_handle *handle, struct rt_outcome *outcomes,
  */
 int rt_setup_undo(struct rt_handle *handle);
 
-/* How migrations were found: each by a counter of the kernel; or 0 or 1, by the processor at both ends. */
+/* How migrations were found: each by a counter of the kernel; or 0 or 1, by the CPU at both ends. */
 #define RT_MIGRATIONS_COUNTED  0
 #define RT_MIGRATIONS_COMPARED 1
 
@@ -291,7 +291,7 @@ struct rt_disturbances {
 	/* It waited; it was made to. */
 	uint64_t voluntary_switches;
 	uint64_t involuntary_switches;
-	/* To another processor. */
+	/* To another CPU. */
 	uint64_t migrations;
 	/* RT_MIGRATIONS_... */
 	int migrations_by;

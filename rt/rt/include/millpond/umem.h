@@ -1,5 +1,5 @@
 /*
- * millpond/umem.h - object caches: memory for objects of one size, which stay constructed while nobody has them.
+ * millpond/umem.h - object caches: memory for objects of one size, which stay constructed while they are free.
  *
  *     umem_cache_t *points = umem_cache_create("points", sizeof (struct point), 0, make_point, end_point, NULL, NULL, NULL, 0);
  *     if (points == NULL)
@@ -12,7 +12,7 @@
  * Link with what pkg-config --libs millpond-rt says: -lmillpond_rt. Sizes and alignments are in bytes. Names and values are those of libumem.
  * UMEM_DEBUG in the environment finds mistakes: umem_debug(3).
  *
- * All calls may be made by many threads at once, and none in a handler of a signal. None is a point of cancellation. After fork(2) the child can
+ * All calls may be made by many threads at once, and none in a signal handler. None is a point of cancellation. After fork(2) the child can
  * use all of them.
  */
 #ifndef MILLPOND_UMEM_H
@@ -65,10 +65,10 @@ typedef int umem_nofail_callback_t(void);
 /*
  * Makes a cache of buffers of bufsize bytes.
  *
- * name: for those who look at it; the first 31 bytes are kept. align: a power of two up to the system's page; 0 is 8, or 16 from sixteen bytes on. constructor,
+* name: for tools; the first 31 bytes are kept. align: a power of two up to the system's page; 0 is 8, or 16 from sixteen bytes on. constructor,
  * destructor, reclaim: each may be NULL; they are given priv. source: NULL, for there are no arenas. cflags: UMC_ or 0.
  *
- * A buffer is constructed once, when it enters the cache; who frees it hands it back as it was constructed. It is destructed when it leaves the cache for the
+ * A buffer is constructed once, when it enters the cache; it is freed in the state in which it was constructed. It is destructed when it leaves the cache for the
  * system. Where buffers are checked (UMEM_DEBUG), each allocation constructs and each free destructs.
  *
  * NULL:
@@ -80,8 +80,8 @@ umem_cache_t *umem_cache_create(const char *name, size_t bufsize, size_t align, 
     umem_destructor_t *destructor, umem_reclaim_t *reclaim, void *priv, vmem_t *source, int cflags);
 
 /*
- * Ends a cache that nobody uses any more. One that has buffers out is said (umem_debug(3)), and stays in memory: its buffers can be used, and be given
- * back to nobody. NULL is nothing.
+* Ends a cache that no thread uses any more. One that has buffers out is said (umem_debug(3)), and stays in memory: its buffers can be used, but
+* not be freed. NULL is nothing.
  */
 void umem_cache_destroy(umem_cache_t *cache);
 
@@ -103,10 +103,10 @@ void *umem_zalloc(size_t size, int flags);
 /* Gives memory of umem_alloc or umem_zalloc back, with the size that was asked for. NULL, and size 0, are nothing. errno stays as it is. */
 void umem_free(void *buffer, size_t size);
 
-/* Sets who is asked when there is no memory for a request with UMEM_NOFAIL; NULL: nobody, and the program ends with status 255. */
+/* Sets the callback for requests with UMEM_NOFAIL when there is no memory; NULL: none, and the program ends with status 255. */
 void umem_nofail_callback(umem_nofail_callback_t *callback);
 
-/* Gives back to the system what nobody has. The reclaim functions of all caches are called first. */
+/* Gives free memory back to the system. The reclaim functions of all caches are called first. */
 void umem_reap(void);
 
 #ifdef __cplusplus

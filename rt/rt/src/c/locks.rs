@@ -1,7 +1,7 @@
 //! Mutexes and conditions for programs in C.
 
 use super::fail;
-use crate::locks::{Deadline, LockRefusal, Protocol, RawCondition, RawMutex, Scope, State, Whom};
+use crate::locks::{Deadline, LockRefusal, Protocol, RawCondition, RawMutex, Scope, State, Waiters};
 use libc::{c_int, timespec};
 
 /// As in the header: flags of mutexes and conditions.
@@ -178,7 +178,7 @@ unsafe extern "C" fn rt_cond_timedwait(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rt_cond_signal(condition: *mut RawCondition) -> c_int {
     // SAFETY: our caller promises it.
-    answer(unsafe { there(condition) }.and_then(|condition| condition.wake(Whom::One)))
+    answer(unsafe { there(condition) }.and_then(|condition| condition.wake(Waiters::One)))
 }
 
 /// See the header.
@@ -188,7 +188,7 @@ unsafe extern "C" fn rt_cond_signal(condition: *mut RawCondition) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rt_cond_broadcast(condition: *mut RawCondition) -> c_int {
     // SAFETY: our caller promises it.
-    answer(unsafe { there(condition) }.and_then(|condition| condition.wake(Whom::All)))
+    answer(unsafe { there(condition) }.and_then(|condition| condition.wake(Waiters::All)))
 }
 
 /// See the header.

@@ -234,7 +234,7 @@ unsafe extern "C" fn rt_setup_report(
 /// See the header.
 ///
 /// # Safety
-/// `handle` is null, or came from [`rt_setup_begin`], has not ended, and is used by nobody else.
+/// `handle` is null, or came from [`rt_setup_begin`], has not ended, and no other thread uses it.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rt_setup_undo(handle: *mut Handle) -> c_int {
     // SAFETY: null, or our caller promises it.
@@ -242,7 +242,7 @@ unsafe extern "C" fn rt_setup_undo(handle: *mut Handle) -> c_int {
     if there.begun.as_ref().is_some_and(|begun| !begun.is_own()) {
         return fail(libc::ESRCH);
     }
-    // SAFETY: it came from a box, and nobody else uses it.
+    // SAFETY: it came from a box, and no other thread uses it.
     let ended = unsafe { Box::from_raw(handle) };
     guarded(|| {
         let answer = ended.begun.map_or(Ok(()), Realtime::undo);
@@ -308,7 +308,7 @@ unsafe extern "C" fn rt_calm_open(calm: *mut *mut Sections) -> c_int {
     let owner = unsafe { libc::pthread_self() };
     let opened = Box::into_raw(Box::new(Sections { calm: Calm::open(), before: None, owner }));
     // The calls themselves are in memory then.
-    // SAFETY: it was just made, and nobody else has it.
+    // SAFETY: it was just made, and no other code has it.
     unsafe {
         rt_calm_begin(opened);
         rt_calm_end(opened, ptr::null_mut());
@@ -321,7 +321,7 @@ unsafe extern "C" fn rt_calm_open(calm: *mut *mut Sections) -> c_int {
 /// See the header.
 ///
 /// # Safety
-/// `calm` is null, or came from [`rt_calm_open`], was not closed, and is used by nobody else.
+/// `calm` is null, or came from [`rt_calm_open`], was not closed, and no other thread uses it.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rt_calm_begin(calm: *mut Sections) -> c_int {
     // SAFETY: null, or our caller promises it.
@@ -360,7 +360,7 @@ unsafe extern "C" fn rt_calm_end(calm: *mut Sections, found: *mut Found) -> c_in
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rt_calm_close(calm: *mut Sections) {
     if !calm.is_null() {
-        // SAFETY: it came from a box, and nobody else uses it.
+        // SAFETY: it came from a box, and no other thread uses it.
         drop(unsafe { Box::from_raw(calm) });
     }
 }

@@ -1,6 +1,6 @@
 //! Waiting under a mutex until something is true.
 
-use super::sequence::{Sequence, Whom};
+use super::sequence::{Sequence, Waiters};
 use super::{Deadline, LockError, LockRefusal, MutexGuard, RawMutex, Scope, State};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
@@ -61,9 +61,9 @@ impl RawCondition {
         mutex.lock().map(|state| Waited { state, is_late })
     }
 
-    pub(crate) fn wake(&self, whom: Whom) -> Result<(), LockRefusal> {
+    pub(crate) fn wake(&self, waiters: Waiters) -> Result<(), LockRefusal> {
         let scope = self.scope()?;
-        self.sequence.wake(whom, scope);
+        self.sequence.wake(waiters, scope);
         Ok(())
     }
 
@@ -77,8 +77,8 @@ impl RawCondition {
 
 /// Something that threads wait for under a [`Mutex`](crate::Mutex).
 ///
-/// A signal wakes the thread of the highest priority. Signal while you hold the mutex: only then nobody who began to wait later can be woken instead of
-/// who waited before.
+/// A signal wakes the thread of the highest priority. Signal while you hold the mutex: only then no thread that began to wait later can be woken instead of
+/// one that waited before.
 ///
 /// ```
 /// # use millpond_rt::{Condition, Mutex};
@@ -96,7 +96,7 @@ impl RawCondition {
 pub struct Condition(RawCondition);
 
 impl Condition {
-    /// One that nobody waits for.
+    /// One that no thread waits for.
     #[must_use]
     pub const fn new() -> Condition {
         Condition(RawCondition::new(Scope::Private))
@@ -140,13 +140,13 @@ impl Condition {
     /// Wakes the one of the highest priority that waits, if any.
     pub fn notify_one(&self) {
         // It is a condition for as long as it lives.
-        let _ = self.0.wake(Whom::One);
+        let _ = self.0.wake(Waiters::One);
     }
 
     /// Wakes all that wait.
     pub fn notify_all(&self) {
         // As above.
-        let _ = self.0.wake(Whom::All);
+        let _ = self.0.wake(Waiters::All);
     }
 }
 

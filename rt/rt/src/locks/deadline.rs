@@ -3,7 +3,7 @@
 use libc::timespec;
 use std::time::{Duration, Instant};
 
-/// A moment on `CLOCK_MONOTONIC`, which nobody sets.
+/// A moment on `CLOCK_MONOTONIC`, which no thread sets.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline(timespec);
 

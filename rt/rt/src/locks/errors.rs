@@ -13,11 +13,11 @@ pub enum LockRefusal {
     Relock,
     /// The caller does not hold it. `EPERM`.
     NotOwner,
-    /// Somebody holds it, and the caller would not wait. `EBUSY`.
+    /// A thread holds it, and the caller would not wait. `EBUSY`.
     Busy,
     /// The deadline has passed. `ETIMEDOUT`.
     TimedOut,
-    /// Its owner died, and whoever was told of it did not repair what it protects. `ENOTRECOVERABLE`.
+    /// Its owner died, and the next one did not repair what it protects. `ENOTRECOVERABLE`.
     NotRecoverable,
     /// Not a mutex or a condition, or not one any more; a moment that is none; or a mutex that needs no repair. `EINVAL`.
     Invalid,
@@ -64,10 +64,10 @@ impl fmt::Display for LockRefusal {
         out.write_str(match self {
             LockRefusal::Relock => "cannot lock: the calling thread holds the lock already, or waits in a circle",
             LockRefusal::NotOwner => "cannot unlock: the calling thread does not hold the lock",
-            LockRefusal::Busy => "cannot lock at once: somebody holds the lock",
+            LockRefusal::Busy => "cannot lock at once: a thread holds the lock",
             LockRefusal::TimedOut => "cannot lock in time: the deadline has passed",
             LockRefusal::NotRecoverable => {
-                "cannot lock: the owner died, and nobody repaired what it left; destroy the lock and make it anew"
+                "cannot lock: the owner died, and what it left was not repaired; destroy the lock and make it anew"
             }
             LockRefusal::Invalid => "cannot use the lock: it is none, or not in the state for that",
             LockRefusal::System { action, .. } => return write!(out, "cannot {action}"),

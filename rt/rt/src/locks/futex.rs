@@ -4,12 +4,12 @@ use libc::{c_int, c_long, timespec};
 use std::ptr;
 use std::sync::atomic::AtomicU32;
 
-/// Whom a futex is known to.
+/// The processes that a futex is known to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// The threads of this process.
     Private,
-    /// All who have the memory that it is in.
+    /// All that have the memory that it is in.
     Shared,
 }
 

@@ -11,12 +11,12 @@ use std::time::Instant;
 
 /// All is well.
 const WHOLE: u8 = 0;
-/// Somebody panicked with it: the next one is told.
+/// A thread panicked with it: the next one is told.
 const ABANDONED: u8 = 1;
-/// Nobody repaired it.
+/// No thread repaired it.
 const LOST: u8 = 2;
 
-/// A value that one thread at a time can use; whoever holds it has the priority of the first who waits for it.
+/// A value that one thread at a time can use; the thread that holds it has the priority of the first waiting thread for it.
 ///
 /// A thread that ends while it holds it, or is cancelled, or panics, leaves an [`Orphan`] to the next one.
 ///
@@ -28,7 +28,7 @@ const LOST: u8 = 2;
 pub struct Mutex<T: ?Sized> {
     /// Where it stays: the C library and the kernel have its address.
     raw: ManuallyDrop<Box<RawMutex>>,
-    /// Read and written by whoever holds the mutex.
+    /// Read and written by the thread that holds the mutex.
     left: AtomicU8,
     value: UnsafeCell<T>,
 }
@@ -73,10 +73,10 @@ impl<T: ?Sized> Mutex<T> {
         self.taken(self.raw.lock())
     }
 
-    /// Takes the value if it is nobody's.
+    /// Takes the value if no thread has it.
     ///
     /// # Errors
-    /// Those of [`lock`](Self::lock), and [`LockRefusal::Busy`]: it is somebody's, perhaps the caller's.
+    /// Those of [`lock`](Self::lock), and [`LockRefusal::Busy`]: a thread has it, perhaps the caller.
     pub fn try_lock(&self) -> Result<MutexGuard<'_, T>, LockError<'_, T>> {
         self.taken(self.raw.try_lock())
     }
@@ -139,7 +139,7 @@ pub struct MutexGuard<'a, T: ?Sized> {
 unsafe impl<T: ?Sized + Sync> Sync for MutexGuard<'_, T> {}
 
 impl<'a, T: ?Sized> MutexGuard<'a, T> {
-    /// Of whom it is.
+    /// The mutex.
     pub(super) fn mutex(&self) -> &'a Mutex<T> {
         self.mutex
     }
@@ -166,7 +166,7 @@ impl<T: ?Sized> Drop for MutexGuard<'_, T> {
         if !self.was_panicking && std::thread::panicking() {
             self.mutex.left.store(ABANDONED, Ordering::Relaxed);
         }
-        // It is this thread's; in a child of a fork it is nobody's, and stays so.
+        // It is this thread's; in a child of a fork no thread has it, and that stays so.
         let _ = self.mutex.raw.unlock();
     }
 }
@@ -179,7 +179,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
 
 /// The value of a [`Mutex`] whose owner died: the caller's, and perhaps half changed.
 ///
-/// Repair it, then [`make_consistent`](Self::make_consistent). If this is dropped nobody gets the value any more ([`LockRefusal::NotRecoverable`]).
+/// Repair it, then [`make_consistent`](Self::make_consistent). If this is dropped no thread gets the value any more ([`LockRefusal::NotRecoverable`]).
 pub struct Orphan<'a, T: ?Sized> {
     guard: ManuallyDrop<MutexGuard<'a, T>>,
     state: State,

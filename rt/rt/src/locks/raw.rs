@@ -15,10 +15,10 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// What becomes of the priority of who waits.
+/// What becomes of the priority of a waiting thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// Whoever holds the mutex has it as long.
+    /// The thread that holds the mutex has it as long.
     Inherit,
     /// Nothing.
     Plain,
@@ -29,7 +29,7 @@ pub(crate) enum Protocol {
 pub(crate) enum State {
     /// All is well.
     Whole,
-    /// The one who had it before died with it.
+    /// The thread that had it before died with it.
     OwnerDied,
 }
 
@@ -113,7 +113,7 @@ impl RawMutex {
         taken(unsafe { libc::pthread_mutex_lock(mutex) })
     }
 
-    /// Takes it if nobody holds it.
+    /// Takes it if no thread holds it.
     pub(crate) fn try_lock(&self) -> Result<State, LockRefusal> {
         let mutex = self.known()?;
         // SAFETY: it was initialised.
@@ -138,7 +138,7 @@ impl RawMutex {
     /// Gives it back.
     pub(crate) fn unlock(&self) -> Result<(), LockRefusal> {
         let mutex = self.known()?;
-        // SAFETY: it was initialised; who does not hold it is refused.
+        // SAFETY: it was initialised; a thread that does not hold it is refused.
         match unsafe { libc::pthread_mutex_unlock(mutex) } {
             0 => Ok(()),
             errno => Err(LockRefusal::of(errno, "unlock")),
@@ -155,7 +155,7 @@ impl RawMutex {
         }
     }
 
-    /// It is none any more. Refused while somebody holds it.
+    /// It is none any more. Refused while a thread holds it.
     pub(crate) fn destroy(&self) -> Result<(), LockRefusal> {
         let mutex = self.known()?;
         match self.try_lock() {
@@ -164,7 +164,7 @@ impl RawMutex {
             Err(refusal) => return Err(refusal),
         }
         self.mark.store(0, Ordering::Release);
-        // SAFETY: it was initialised, and nobody holds it.
+        // SAFETY: it was initialised, and no thread holds it.
         match unsafe { libc::pthread_mutex_destroy(mutex) } {
             0 => Ok(()),
             errno => Err(LockRefusal::of(errno, "destroy a lock")),

@@ -1,6 +1,6 @@
 //! How a condition sleeps and wakes: a number that each signal makes greater.
 //!
-//! Who waits takes the number while the mutex is held, gives the mutex back, and sleeps while the number is the same. Who signals makes it greater,
+//! A waiting thread takes the number while the mutex is held, gives the mutex back, and sleeps while the number is the same. A signal makes it greater,
 //! then wakes. A signal between the two is seen by the number, so that none is lost. A sleeper that dies leaves nothing behind but a
 //! count that is too high by one, for which signals are system calls that were not needed.
 
@@ -21,13 +21,13 @@ pub(crate) struct Sequence {
     kernel: (loom::sync::Mutex<()>, loom::sync::Condvar),
 }
 
-/// What the number was when somebody began to wait.
+/// What the number was when a thread began to wait.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ticket(u32);
 
-/// Who is woken.
+/// The threads that are woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Whom {
+pub(crate) enum Waiters {
     /// The first.
     One,
     /// All.
@@ -42,7 +42,7 @@ impl Sequence {
 
     /// Begins to wait: what is signalled from here on is not missed.
     pub(crate) fn enter(&self) -> Ticket {
-        // Before the number is read: who makes it greater later finds somebody waiting.
+        // Before the number is read: a later signal finds a waiting thread.
         self.waiting.fetch_add(1, Ordering::SeqCst);
         Ticket(self.number.load(Ordering::SeqCst))
     }
@@ -56,7 +56,7 @@ impl Sequence {
         self.number.load(Ordering::SeqCst) == ticket.0
     }
 
-    /// Makes the number greater; whether somebody may sleep.
+    /// Makes the number greater; whether a thread may sleep.
     fn advance(&self) -> bool {
         self.number.fetch_add(1, Ordering::SeqCst);
         self.waiting.load(Ordering::SeqCst) != 0
@@ -76,10 +76,10 @@ impl Sequence {
         true
     }
 
-    pub(crate) fn wake(&self, whom: Whom, scope: Scope) {
+    pub(crate) fn wake(&self, waiters: Waiters, scope: Scope) {
         if self.advance() {
-            let count = if whom == Whom::One { 1 } else { i32::MAX.unsigned_abs() };
-            // It cannot fail for a word that is there; and if it did nobody could do anything.
+            let count = if waiters == Waiters::One { 1 } else { i32::MAX.unsigned_abs() };
+            // It cannot fail for a word that is there; and if it did no thread could do anything.
             let _ = futex(&self.number, libc::FUTEX_WAKE, scope, count, None);
         }
     }
@@ -105,12 +105,12 @@ mod orders {
             }
         }
 
-        fn wake(&self, whom: Whom) {
+        fn wake(&self, waiters: Waiters) {
             if self.advance() {
                 let _inside = self.kernel.0.lock().unwrap();
-                match whom {
-                    Whom::One => self.kernel.1.notify_one(),
-                    Whom::All => self.kernel.1.notify_all(),
+                match waiters {
+                    Waiters::One => self.kernel.1.notify_one(),
+                    Waiters::All => self.kernel.1.notify_all(),
                 }
             }
         }
@@ -137,14 +137,14 @@ mod orders {
             }
         }
 
-        fn give(&self, how_many: u32, whom: Whom) {
+        fn give(&self, how_many: u32, waiters: Waiters) {
             *self.count.lock().unwrap() += how_many;
             // Not under the mutex: the harder case.
-            self.sequence.wake(whom);
+            self.sequence.wake(waiters);
         }
     }
 
-    /// Loom fails where everybody sleeps.
+    /// Loom fails where all threads sleep.
     fn every_order(give: fn(&Shared)) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
@@ -167,13 +167,13 @@ mod orders {
     #[test]
     fn a_signal_for_each_reaches_both_in_any_order() {
         every_order(|shared| {
-            shared.give(1, Whom::One);
-            shared.give(1, Whom::One);
+            shared.give(1, Waiters::One);
+            shared.give(1, Waiters::One);
         });
     }
 
     #[test]
     fn one_signal_for_all_reaches_both_in_any_order() {
-        every_order(|shared| shared.give(2, Whom::All));
+        every_order(|shared| shared.give(2, Waiters::All));
     }
 }

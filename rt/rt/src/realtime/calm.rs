@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 pub enum MigrationSource {
     /// By the kernel's counter for the thread: each of them.
     Counter,
-    /// By the number of the processor at both ends, because the counter is not for this user (`kernel.perf_event_paranoid`): 1 when they differ.
+    /// By the number of the CPU at both ends, because the counter is not for this user (`kernel.perf_event_paranoid`): 1 when they differ.
     /// A thread that went away and came back is not seen.
     Processors,
 }
@@ -25,9 +25,9 @@ pub struct Disturbances {
     pub major_faults: u64,
     /// It waited for something.
     pub voluntary_switches: u64,
-    /// Somebody else was given its processor.
+    /// It was preempted.
     pub involuntary_switches: u64,
-    /// It was moved to another processor.
+    /// It was moved to another CPU.
     pub migrations: u64,
     /// How that was found.
     pub migrations_by: MigrationSource,
@@ -62,7 +62,7 @@ impl fmt::Display for Disturbances {
         )?;
         match self.migrations_by {
             MigrationSource::Counter => Ok(()),
-            MigrationSource::Processors => write!(out, " (by processor numbers)"),
+            MigrationSource::Processors => write!(out, " (by CPU numbers)"),
         }
     }
 }
@@ -86,7 +86,7 @@ pub(crate) struct Counts {
     major: u64,
     voluntary: u64,
     involuntary: u64,
-    /// Migrations, or the processor.
+    /// Migrations, or the CPU.
     place: u64,
 }
 
@@ -207,7 +207,7 @@ const CLOSE_ON_EXEC: libc::c_ulong = 8;
 
 /// The kernel's counter of the calling thread's migrations.
 ///
-/// With the kernel's own part: a migration is counted there, and a counter without it, which everybody may have, is always 0.
+/// With the kernel's own part: a migration is counted there, and a counter without it, which needs no right, is always 0.
 fn migration_counter() -> io::Result<OwnedFd> {
     let attributes = CounterAttributes {
         kind: SOFTWARE,
@@ -234,7 +234,7 @@ fn migration_counter() -> io::Result<OwnedFd> {
         )
     };
     match i32::try_from(fd) {
-        // SAFETY: it was just opened, and is nobody else's.
+        // SAFETY: it was just opened, and no other code has it.
         Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(io::Error::last_os_error()),
     }
@@ -267,7 +267,7 @@ mod tests {
         }
         assert_eq!(
             NOTHING.to_string(),
-            "0 minor and 0 major faults, 0 voluntary and 0 involuntary switches, 0 migrations (by processor numbers)"
+            "0 minor and 0 major faults, 0 voluntary and 0 involuntary switches, 0 migrations (by CPU numbers)"
         );
     }
 

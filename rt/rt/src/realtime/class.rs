@@ -11,7 +11,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SchedulingClass {
-    /// First in, first out: until it waits, or somebody of higher priority wants the CPU. 1 to 99, the highest wins.
+    /// First in, first out: until it waits, or a thread of higher priority wants the CPU. 1 to 99, the highest wins.
     Fifo {
         /// 1 to 99.
         priority: u32,
@@ -30,7 +30,7 @@ pub enum SchedulingClass {
         /// From begin to begin.
         period: Duration,
     },
-    /// Time-sharing, which everybody is in.
+    /// Time-sharing, the class of ordinary threads.
     Other {
         /// -20 to 19, the lowest wins.
         nice: i32,
@@ -58,7 +58,7 @@ pub(super) struct Attributes(sched_attr);
 const SIZE: u32 = 48;
 const _: () = assert!(size_of::<sched_attr>() == SIZE as usize);
 
-/// Children begin in time-sharing. Whoever has that keeps it.
+/// Children begin in time-sharing. A thread that has that keeps it.
 const RESET_ON_FORK: u64 = 1;
 
 impl Attributes {

@@ -1,4 +1,4 @@
-//! What delays a thread that nobody else does: processors that sleep deep, and timers that wait for each other.
+//! What delays a thread without any other thread: CPUs in deep idle states, and timers that wait for each other.
 
 use super::files::IdleLatency;
 use super::outcome::{Refusal, errno};
@@ -43,7 +43,7 @@ pub(super) fn idle_latency(request: Option<&IdleLatency>) -> String {
     }
 }
 
-/// What the kernel says when nobody asked for one, in microseconds.
+/// What the kernel says when none is asked for, in microseconds.
 const NO_LIMIT: i32 = 2_000_000_000;
 
 /// Lets timers of the calling thread be that late; gives what it was.

@@ -37,9 +37,9 @@ fn value(text: &str, key: &str) -> Option<String> {
     text.lines().find_map(|line| line.strip_prefix(key)).map(|rest| rest.trim().to_owned())
 }
 
-/// Whoever has it open limits how long a processor may take to wake up; who closes it, or ends, no longer does.
+/// While it is open, the CPUs' wake-up latency (PM QoS) is limited. Closing it ends that, and so does the end of the process.
 ///
-/// Files for single processors (`pm_qos_resume_latency_us`) would stay as they are when a program is killed.
+/// Files for single CPUs (`pm_qos_resume_latency_us`) would stay as they are when a program is killed.
 const IDLE_LATENCY: &str = "/dev/cpu_dma_latency";
 
 /// A request, which lives as long as this.

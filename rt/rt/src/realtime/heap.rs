@@ -36,7 +36,7 @@ pub(super) fn keep(bytes: usize) -> Result<Kept, Refusal> {
         ));
     }
     let failed = |why: &str| Refusal::new(libc::ENOMEM, format!("cannot fault in {bytes} bytes: {why}"));
-    // Beyond that the kernel would look for somebody to kill.
+    // Beyond that the kernel would invoke the OOM killer.
     if let Some(there) = files::available().filter(|there| *there < bytes) {
         return Err(failed(&format!("{there} are available; ask for less, or end others")));
     }
@@ -129,7 +129,7 @@ impl Drop for Blocks {
         while !self.0.is_null() {
             // SAFETY: a block of ours, in which the link to the one before was written.
             let before = unsafe { self.0.cast::<*mut c_void>().read() };
-            // SAFETY: nobody uses it any more.
+            // SAFETY: no thread uses it any more.
             unsafe { libc::free(self.0) };
             self.0 = before;
         }
@@ -151,7 +151,7 @@ mod policy {
     /// As `mallopt(3)` says: it is never given back.
     const NEVER: c_int = -1;
 
-    /// What these are where nobody changed them, by the same page; the allocator tells nobody what they are.
+    /// What these are unless they were changed, by the same page; the allocator does not tell what they are.
     const USUAL_MAPPINGS: c_int = 65536;
     const USUAL_TRIM: c_int = 128 << 10;
 
@@ -175,7 +175,7 @@ mod policy {
 
     pub(super) fn usual() {
         set(USUAL_MAPPINGS, USUAL_TRIM);
-        // SAFETY: it gives back what nobody has, and frees a block that nobody uses.
+        // SAFETY: it gives back what is free, and frees a block that is unused.
         unsafe {
             libc::malloc_trim(0);
             // The end of a thread's memory goes only when a block of some size is freed in that thread.

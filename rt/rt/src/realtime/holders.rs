@@ -1,4 +1,4 @@
-//! What belongs to the process and can be set up by many threads: who comes first changes it, who leaves last puts it back.
+//! Settings of the process that many threads can ask for: the first one changes it, the last one restores it.
 
 use super::outcome::Refusal;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -15,14 +15,14 @@ use std::ptr;
 /// What of a process is locked.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Locked {
-    /// Addresses, without those that nobody may touch.
+    /// Addresses, but for those without access.
     ranges: Vec<Range<usize>>,
     /// Whether what is mapped later will be.
     is_future: bool,
 }
 
-/// Locks do not nest, and to unlock all memory unlocks every stack. So those who lock memory and those who lock a stack are one company: who comes
-/// first notes what was locked, who leaves last brings it back.
+/// Locks do not nest, and to unlock all memory unlocks every stack. So locks of memory and of stacks are counted together: the first
+/// holder notes what was locked, the last one restores it.
 static HOLDERS: Holders<Locked> = Holders::new();
 
 /// Locks all memory of the process, now and later.
@@ -67,7 +67,7 @@ impl Locked {
     fn now() -> Locked {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // What becomes of a page that is mapped now becomes of those that are mapped later.
-        // SAFETY: a new mapping where the kernel likes touches no memory that anybody has.
+        // SAFETY: a new mapping where the kernel likes touches no memory that is mapped.
         let probe = unsafe {
             libc::mmap(ptr::null_mut(), page_size(), libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
         };
@@ -75,7 +75,7 @@ impl Locked {
             return Locked::default();
         }
         let text = files::mappings();
-        // SAFETY: it is ours, and nobody else knows it.
+        // SAFETY: it is ours, and no other code knows it yet.
         unsafe { libc::munmap(probe, page_size()) };
         Locked::seen(&text, probe.addr()..probe.addr() + page_size())
     }

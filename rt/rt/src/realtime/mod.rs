@@ -42,13 +42,13 @@
 //! 5. *Idle latency*.
 //! 6. *Timer slack*. Real-time threads have none, and kernels do not listen when they set it; a thread that leaves a real-time class gets the
 //!    slack of its process. So it is set before the class, and put back after it.
-//! 7. *Class*, last: nothing of ours runs in it. It is left first, so that undoing keeps nobody waiting.
+//! 7. *Class*, last: nothing of ours runs in it. It is left first, so that undoing delays no other thread.
 //!
 //! # Whose it is
 //!
 //! CPUs, stack, timer slack and class are the calling thread's, and what it does to itself only it can undo: a [`Realtime`] is not `Send`. Memory,
-//! heap and idle latency are the process's: they stay until the last who asked for them has undone it. Locked stacks count with memory: as long as
-//! anybody has either of both, what is locked stays locked.
+//! heap and idle latency are the process's: they stay until the last thread that asked for them has undone it. Locked stacks count with memory: as long as
+//! either is in use, what is locked stays locked.
 //!
 //! Threads that are created later inherit CPUs and class (a deadline thread cannot create any). A child that is forked has no locks, and its copy
 //! of a [`Realtime`] does nothing.
@@ -64,7 +64,7 @@
 //!
 //! # A processor set
 //!
-//! The mask is all there is to it here: `psrset` makes sets and says which CPUs they have, and who asks for those runs in it. The kernel cuts a
+//! The mask is all there is to it here: `psrset` makes sets and says which CPUs they have, and a thread that asks for those runs in it. The kernel cuts a
 //! mask to the cpuset of the process without a word; here that is a refusal, which names the CPUs that are missing.
 
 mod calm;
@@ -104,7 +104,7 @@ pub enum Want {
     Heap(usize),
     /// The whole stack of the calling thread is resident and locked, as by [`stack_lock`](crate::stack_lock).
     Stack,
-    /// No processor sleeps so deep that waking up takes longer. Zero: none sleeps at all, and all of them get warm. In whole microseconds.
+    /// No CPU enters an idle state with a longer wake-up latency. Zero: none is idle at all, and all of them get warm. In whole microseconds.
     IdleLatency(Duration),
     /// Timers of the thread are at most that late, so that the kernel can serve some at once.
     TimerSlack(Duration),
@@ -358,7 +358,7 @@ impl Realtime {
 
 impl Drop for Realtime {
     fn drop(&mut self) {
-        // Who wants to know what could not be put back asks `undo`.
+        // `undo` tells what could not be put back.
         self.run_undo();
     }
 }

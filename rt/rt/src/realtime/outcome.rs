@@ -16,7 +16,7 @@ pub enum Item {
     Heap,
     /// The stack of the thread, faulted in and locked.
     Stack,
-    /// How deep the processors sleep when they have nothing to do.
+    /// The deepest idle states of the CPUs.
     IdleLatency,
     /// How late the kernel lets timers of the thread be.
     TimerSlack,

@@ -70,7 +70,7 @@ pub(crate) fn add(class: Class, address: usize) -> Result<(), StackError> {
         match first.compare_exchange(latest, new.as_ptr(), Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => latest = new.as_ptr(),
             Err(others) => {
-                // SAFETY: it was allocated above by this layout, and nobody was told of it.
+                // SAFETY: it was allocated above by this layout, and no other code knows it.
                 unsafe { dealloc(new.as_ptr().cast(), Layout::new::<Group>()) };
                 latest = others;
             }
@@ -100,7 +100,7 @@ impl Group {
         let given = self.free.give(place);
         let warm = Class::of(self.size()).map(|class| &SHELVES[class.index()].warm);
         let this = ptr::from_ref(self).cast_mut();
-        // Everybody reads that line; it is written only when it changes.
+        // Every thread reads that line; it is written only when it changes.
         if let Some(warm) = warm.filter(|warm| warm.load(Ordering::Relaxed) != this) {
             warm.store(this, Ordering::Release);
         }
@@ -118,7 +118,7 @@ impl Group {
         Ok(group)
     }
 
-    /// Enters a stack, as one that somebody has. False: there is no room.
+    /// Enters a stack, as one in use. False: there is no room.
     ///
     /// # Safety
     /// The group was made by [`Group::new`] and published.

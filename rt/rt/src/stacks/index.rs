@@ -28,7 +28,7 @@ pub(crate) struct Found {
 }
 
 impl Entry {
-    /// The address of its stack, for whoever holds that stack or found the entry.
+    /// The address of its stack, for the thread that holds that stack or found the entry.
     pub(crate) fn address(&self) -> usize {
         self.address.load(Ordering::Relaxed)
     }

@@ -21,9 +21,9 @@ impl Mapping {
     /// [`StackError::NoMemory`], [`StackError::LockLimit`] or what the system says; nothing is left behind.
     pub(crate) fn new(class: Class) -> Result<Mapping, StackError> {
         let failed = |action| StackError::making(class.size(), action, io::Error::last_os_error());
-        // Memory that nobody may touch is not counted as used; only what becomes a stack below is.
+        // Memory without access is not counted as used; only what becomes a stack below is.
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK;
-        // SAFETY: a new mapping where the kernel likes touches no memory that anybody has.
+        // SAFETY: a new mapping where the kernel likes touches no memory that is mapped.
         let begin = unsafe { libc::mmap(ptr::null_mut(), whole(class), libc::PROT_NONE, flags, -1, 0) };
         let begin = match NonNull::new(begin) {
             Some(begin) if begin.as_ptr() != libc::MAP_FAILED => begin,
@@ -31,7 +31,7 @@ impl Mapping {
         };
         let mapping = Mapping { begin, class };
         let (stack, size) = (mapping.stack().as_ptr().cast::<c_void>(), class.size());
-        // SAFETY: it is ours, and nobody else knows it yet.
+        // SAFETY: it is ours, and no other code knows it yet.
         if unsafe { libc::mprotect(stack, size, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
             return Err(failed("make a stack writable"));
         }
@@ -57,7 +57,7 @@ impl Mapping {
     /// Where all future memory is to be locked the guards count as locked, too, though there is nothing in them.
     fn unlock_guards(&self) {
         let (page, stack) = (page_size(), self.stack().as_ptr());
-        // SAFETY: both are ours. A failure leaves the count as it is, which harms nobody.
+        // SAFETY: both are ours. A failure leaves the count as it is, which does no harm.
         unsafe {
             libc::munlock(self.begin.as_ptr(), page);
             libc::munlock(stack.add(self.class.size()).cast(), page);
@@ -85,7 +85,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: it is ours, and nobody was told of it.
+        // SAFETY: it is ours, and no other code knows it.
         let _: c_int = unsafe { libc::munmap(self.begin.as_ptr(), whole(self.class)) };
     }
 }

@@ -20,7 +20,7 @@ use std::ptr::NonNull;
 /// in it is not defined.
 ///
 /// A stack that was freed is given again without a system call. Only when there is none a new one is mapped, which takes as long as clearing its
-/// pages does. Not for handlers of signals.
+/// pages does. Not for signal handlers.
 ///
 /// # Errors
 /// * [`StackError::Size`]: it is none of the sizes.
@@ -46,9 +46,9 @@ fn make(class: Class) -> Result<NonNull<u8>, StackError> {
     Ok(stack)
 }
 
-/// Frees a stack for whoever asks for one of its size next. No system call is made.
+/// Frees a stack for the next caller that wants one of its size. No system call is made.
 ///
-/// A stack that is freed twice is told as long as nobody was given it in between; after that it is the stack of somebody else.
+/// A stack that is freed twice is told as long as no thread was given it in between; after that it is the stack of another thread.
 ///
 /// # Errors
 /// The stack is then as it was before:
@@ -58,7 +58,7 @@ fn make(class: Class) -> Result<NonNull<u8>, StackError> {
 /// * [`StackError::InUse`]: the caller runs on it.
 ///
 /// # Safety
-/// Nobody uses the stack, or has a pointer into it that will be used: its thread was joined. For any other address nothing is asked.
+/// No thread uses the stack, or has a pointer into it that will be used: its thread was joined. For any other address nothing is asked.
 pub unsafe fn stack_free(address: *const u8, size: usize) -> Result<(), StackError> {
     let address = address.addr();
     Class::of(size).ok_or(StackError::Size(size))?;
@@ -73,7 +73,7 @@ pub unsafe fn stack_free(address: *const u8, size: usize) -> Result<(), StackErr
     if found.group.give(found.place) { Ok(()) } else { Err(StackError::Twice(address)) }
 }
 
-/// The stack of ours that an address is in, or in a guard of. For handlers of signals: it looks at all there are.
+/// The stack of ours that an address is in, or in a guard of. For signal handlers: it looks at all there are.
 pub(crate) fn beside(address: usize) -> Option<StackBounds> {
     let page = page_size();
     fetch_stack_sizes().iter().filter_map(|size| Class::of(*size)).find_map(|class| {

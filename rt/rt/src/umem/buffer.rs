@@ -83,7 +83,7 @@ pub(super) unsafe fn free_checked(cache: *mut Cache, buffer: *mut u8) {
 /// Ends objects and gives their buffers back to the slabs.
 ///
 /// # Safety
-/// The cache is alive, and the buffers are nobody's; addresses that are none are reported.
+/// The cache is alive, and the buffers are unused; addresses that are none are reported.
 pub(super) unsafe fn free(cache: *mut Cache, from: *const *mut u8, count: usize) {
     // SAFETY: our caller's promise.
     unsafe {

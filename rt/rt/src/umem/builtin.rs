@@ -24,7 +24,7 @@ struct Members {
     largest: usize,
 }
 
-// SAFETY: written by `begin` only, before anybody is told that the allocator is ready; caches have locks of their own.
+// SAFETY: written by `begin` only, before the allocator is ready; caches have locks of their own.
 unsafe impl Sync for Family {}
 
 const NONE: Members = Members {
@@ -88,7 +88,7 @@ impl Family {
             let length = write_name(&mut name, prefix, size);
             let align = if shift > 0 { 16 } else { natural(size) };
             let plan = Plan { align, shift, ..Plan::of(name.get(..length).unwrap_or_default(), size) };
-            // SAFETY: nobody else uses it before it is ready. The cache is in a static, of zeros, and was not told to anybody.
+            // SAFETY: no other thread uses it before it is ready. The cache is in a static, of zeros, and no other code knows it.
             unsafe {
                 let count = (*members).count;
                 if count == MOST || cache::init(&raw mut (*members).caches[count], plan).is_err() {

@@ -1,4 +1,4 @@
-//! Caches: from a request to a magazine, a slab, or nobody.
+//! Caches: how a request is served from a magazine or a slab, or fails.
 
 use super::buffer::{self, Lack};
 use super::settings::words;
@@ -77,7 +77,7 @@ pub(super) fn create(plan: Plan<'_>) -> Result<*mut Cache, c_int> {
     // SAFETY: memory of zeros, which is ours.
     let made = unsafe { init(cache, plan) };
     if let Err(errno) = made {
-        // SAFETY: as above; nobody was told of it.
+        // SAFETY: as above; no other code knows it.
         unsafe { meta::free(cache.cast(), size_of::<Cache>()) };
         return Err(errno);
     }
@@ -205,7 +205,7 @@ fn shape(chunk: usize, shift: usize) -> (usize, u32) {
 /// The cache goes. One that has buffers out is said and stays where it is, out of reach.
 ///
 /// # Safety
-/// It is of [`create`], and nobody uses it any more.
+/// It is of [`create`], and no thread uses it any more.
 pub(super) unsafe fn destroy(cache: *mut Cache) {
     // SAFETY: our caller promises it.
     unsafe {
@@ -258,7 +258,7 @@ pub(super) unsafe fn alloc(cache: *mut Cache, how: c_int) -> *mut u8 {
 /// Gives a buffer back.
 ///
 /// # Safety
-/// The cache is alive, and the buffer is nobody's. Where the cache checks, and for addresses that are none, it is told.
+/// The cache is alive, and the buffer is unused. A cache that checks reports what is wrong, and so are addresses that are none.
 #[inline(always)]
 pub(super) unsafe fn free(cache: *mut Cache, buffer: *mut u8) {
     let block = thread::current();

@@ -111,7 +111,7 @@ pub(super) unsafe fn can_be_freed(cache: *mut Cache, buffer: *mut u8, place: Pla
     unsafe {
         let record = slab::bufctl(cache, place);
         let tag = tag(cache, buffer);
-        // The record is out of reach of whoever writes past a buffer: it knows better than the tag.
+        // The record is out of reach of a write past a buffer: it knows better than the tag.
         if (*record).allocated == 0 {
             report::damaged(cache, buffer.addr(), record, Damage::Twice);
             return false;
@@ -127,7 +127,7 @@ pub(super) unsafe fn can_be_freed(cache: *mut Cache, buffer: *mut u8, place: Pla
 /// A buffer goes back to the slab.
 ///
 /// # Safety
-/// The cache checks, and the buffer is nobody's.
+/// The cache checks, and the buffer is unused.
 #[inline(always)]
 pub(super) unsafe fn freed(cache: *mut Cache, buffer: *mut u8, place: Place) {
     // SAFETY: our caller's promise.

@@ -1,11 +1,11 @@
 //! Magazines: what lies between threads and slabs.
 //!
 //! A thread that finds its magazines empty, or full, exchanges one for a full, or an empty, one with the depot: one lock for as many buffers as a
-//! magazine has rounds. New magazines of a share have one size, which grows when its lock is fought for (libumem's rule), and when there have been
+//! magazine has rounds. New magazines of a share have one size, which grows when its lock is contended (libumem's rule), and when there have been
 //! [`MANY`] exchanges (ours: also without a fight a lock costs more than the rounds of a small magazine). Those of a size of before go when
 //! they come back empty.
 //!
-//! What a thread frees is in its processor's caches, and so are magazines, so that a depot has several shares, each with a lock: who comes again gets
+//! What a thread frees is in the caches of its CPU, and so are magazines. So a depot has several shares, each with a lock: a thread that comes again gets
 //! its own, and those of others only when there is none.
 
 use super::{buffer, lock, meta};
@@ -87,7 +87,7 @@ pub(super) unsafe fn shares(cache: *mut Cache, first: usize) -> impl Iterator<It
 /// Of a new cache with such chunks.
 ///
 /// # Safety
-/// Nobody else has the cache.
+/// No other thread has the cache.
 pub(super) unsafe fn begin(cache: *mut Cache) {
     // SAFETY: our caller's promise.
     unsafe { shares(cache, 0).for_each(|share| (*share).rounds = first_rounds((*cache).chunk)) }
@@ -99,7 +99,7 @@ unsafe fn of_others(
     own: usize,
     of: impl Fn(*mut Share) -> *mut Pile,
 ) -> Option<(*mut Magazine, u32, u32)> {
-    // SAFETY: our caller's cache. Whether there is something is first looked at without the lock: who misses it makes one.
+    // SAFETY: our caller's cache. Whether there is something is first looked at without the lock: a thread that misses it makes one.
     unsafe {
         shares(cache, own + 1).take(SHARES - 1).find_map(|other| {
             let pile = of(other);
@@ -120,7 +120,7 @@ unsafe fn rounds_of(magazine: *mut Magazine) -> *mut *mut u8 {
     unsafe { magazine.add(1).cast() }
 }
 
-/// The lock of a share. It is counted when somebody else had it.
+/// The lock of a share. It is counted when another thread had it.
 unsafe fn hold(share: *mut Share) -> &'static Word {
     // SAFETY: our caller has a live cache's; the count is changed under the lock.
     unsafe {
@@ -277,7 +277,7 @@ pub(super) unsafe fn load_empty(cache: *mut Cache, pair: *mut Pair, own: usize) 
         let now = (*mine).rounds;
         (*mine).exchanges += 1;
         let mut empty = pop(&raw mut (*mine).empty);
-        // What nobody is likely to want again is better in slabs, of which whole ones go back.
+        // What is unlikely to be wanted again is better in slabs, of which whole ones go back.
         let push_brought = |brought: &mut Option<(*mut Magazine, u32, u32)>| {
             if let Some(one) = brought.take_if(|_| (*mine).full.count < most_full(cache, now)) {
                 push(&raw mut (*mine).full, one);
@@ -314,7 +314,7 @@ fn make(room: u32) -> Option<(*mut Magazine, u32, u32)> {
     (!new.is_null()).then_some((new, 0, room))
 }
 
-/// So many full magazines are kept in a pile: a megabyte for those who come next, or a sixteenth of all buffers.
+/// So many full magazines are kept in a pile: a megabyte for later requests, or a sixteenth of all buffers.
 unsafe fn most_full(cache: *mut Cache, rounds: u32) -> u64 {
     // SAFETY: as our caller promises. The count is another lock's: which of two values is read does not matter.
     unsafe {
@@ -323,10 +323,10 @@ unsafe fn most_full(cache: *mut Cache, rounds: u32) -> u64 {
     }
 }
 
-/// Takes both magazines of a pair that nobody uses, and counts its allocations.
+/// Takes both magazines of a pair that is unused, and counts its allocations.
 ///
 /// # Safety
-/// The cache is alive, and nobody else uses the pair. `own` was its thread's share.
+/// The cache is alive, and no other thread uses the pair. `own` was its thread's share.
 pub(super) unsafe fn unload(cache: *mut Cache, pair: *mut Pair, own: usize) {
     // SAFETY: our caller's promise; a share is under its lock.
     unsafe {
@@ -346,14 +346,14 @@ pub(super) unsafe fn unload(cache: *mut Cache, pair: *mut Pair, own: usize) {
 
 /// Gives the rounds of a magazine back to their slabs, and the magazine.
 unsafe fn destroy(cache: *mut Cache, (magazine, rounds, room): (*mut Magazine, u32, u32)) {
-    // SAFETY: our caller has the magazine, and nobody the rounds.
+    // SAFETY: our caller has the magazine, and its rounds are free.
     unsafe {
         buffer::free(cache, rounds_of(magazine), rounds as usize);
         meta::free(magazine.cast(), bytes(room));
     }
 }
 
-/// Magazines that nobody needed between the two updates before go.
+/// Magazines that were not needed between the two updates before go.
 ///
 /// # Safety
 /// The cache is alive.
@@ -419,7 +419,7 @@ unsafe fn shrink(cache: *mut Cache, how_many: impl Fn(*mut Pile) -> u64) {
     }
 }
 
-/// The working set of the time since the latest update; and larger magazines where a lock was fought for more than `most` times.
+/// The working set of the time since the latest update; and larger magazines where a lock was contended more than `most` times.
 ///
 /// # Safety
 /// The cache is alive.
@@ -447,7 +447,7 @@ pub(super) unsafe fn update(cache: *mut Cache, most: u64) {
 /// # Safety
 /// The cache is alive.
 pub(super) unsafe fn look(cache: *mut Cache, own: usize) {
-    // SAFETY: as our caller promises. The count is read without the lock: who misses it sees it next time.
+    // SAFETY: as our caller promises. The count is read without the lock: a thread that misses it sees it next time.
     unsafe {
         let mine = share(cache, own);
         if AtomicU64::from_ptr(&raw mut (*mine).exchanges).load(Ordering::Relaxed) >= MANY {
@@ -456,7 +456,7 @@ pub(super) unsafe fn look(cache: *mut Cache, own: usize) {
     }
 }
 
-/// Magazines of the next size from now on. Those of before are used as they are, and go when they come back empty: nobody's allocation waits until all their
+/// Magazines of the next size from now on. Those of before are used as they are, and go when they come back empty: no allocation waits until all their
 /// rounds are in slabs.
 unsafe fn grow(cache: *mut Cache, share: *mut Share) {
     // SAFETY: as our caller promises.

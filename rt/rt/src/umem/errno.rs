@@ -1,4 +1,4 @@
-//! errno of the calling thread, kept over calls of the system that nobody asked for.
+//! errno of the calling thread, kept over system calls that the program did not make.
 
 use libc::c_int;
 

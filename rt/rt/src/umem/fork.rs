@@ -1,10 +1,10 @@
-//! A fork while other threads allocate, or in a handler of a signal that came inside of the allocator.
+//! A fork while other threads allocate, or in a signal handler that came inside of the allocator.
 //!
 //! # Why no lock is taken before it
 //!
 //! Between the handlers that run before a fork and the fork itself, the C library waits for locks of its own (the list of streams, the name service), and so
 //! may other handlers. The thread that holds one of those may be waiting for the allocator: a stream's buffer is allocated under the stream's lock. So an
-//! allocator that held its locks over a fork could wait in a circle. In a handler of a signal it may hold one of them already. Here a fork takes no
+//! allocator that held its locks over a fork could wait in a circle. In a signal handler it may hold one of them already. Here a fork takes no
 //! lock, waits for nothing, and changes nothing in the parent.
 //!
 //! # What the child finds
@@ -16,7 +16,7 @@
 //! * held by a thread that is not in the child: it may be half way, and is *mended* from what is written in an order that can be relied on (fences in
 //!   `depot`, `slab`, `pages` tell where): the map of pages tells which spans there are, spans tell which chunks are free. What the thread had taken out
 //!   and not yet given on is lost;
-//! * held by the thread that forked, in a handler of a signal: it stays held, now by the child's number, and the child goes on with what was
+//! * held by the thread that forked, in a signal handler: it stays held, now by the child's number, and the child goes on with what was
 //!   interrupted.
 
 use super::{cache, depot, frames, lock, messages, meta, pages, root, slab, thread, update, visit};
@@ -37,7 +37,7 @@ pub(super) fn register() {
 struct Child {
     /// The number that its thread had in the parent.
     before: u32,
-    /// Whether it is inside of the allocator, in a handler of a signal.
+    /// Whether it is inside of the allocator, in a signal handler.
     is_inside: bool,
 }
 

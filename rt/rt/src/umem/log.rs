@@ -28,7 +28,7 @@ pub(super) fn begin(settings: &Ready) {
             messages::say(format_args!("umem: no memory for a log of {bytes} bytes\n"));
             continue;
         }
-        // SAFETY: nobody else knows of it yet.
+        // SAFETY: no other code knows it yet.
         unsafe { *log(at) = Log { base, stride, entries, next: 0 } };
     }
 }

@@ -150,7 +150,7 @@ fn span_of(data: *mut u8) -> Option<*mut Span> {
 /// As `free`.
 ///
 /// # Safety
-/// Nobody uses the buffer. What is none, or is one no more, is said, and ends the program.
+/// No thread uses the buffer. What is none, or is one no more, is said, and ends the program.
 #[inline(always)]
 pub unsafe fn free(data: *mut u8) {
     if data.is_null() {
@@ -176,7 +176,7 @@ pub unsafe fn free(data: *mut u8) {
 #[inline(never)]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe fn free_slowly(data: *mut u8, word: u64) {
-    // Who frees before anybody allocated shall hear of it as he asked for.
+    // A free before the first allocation is reported in the way that was asked for.
     start::begin();
     // SAFETY: as in `free`.
     unsafe {

@@ -1,4 +1,4 @@
-//! From an address to the span that it lies in: three levels of tables that only grow, so that whoever reads them needs no lock.
+//! From an address to the span that it lies in: three levels of tables that only grow, so that a reader of them needs no lock.
 
 use super::meta;
 use millpond_rt_layout::{PAGE, Span, TABLE};

@@ -1,6 +1,6 @@
 //! What the allocator has to say: into a ring that can be read from outside, and where it is asked for to standard error.
 //!
-//! Whoever has something to say may be in the middle of the program's `malloc`: text is put together on the stack and allocates nothing.
+//! A message may be written in the middle of the program's `malloc`: its text is put together on the stack and allocates nothing.
 
 use super::root;
 use super::settings::{self, Ready};
@@ -66,7 +66,7 @@ pub(super) fn add(text: &[u8]) {
 /// Prints what is in the ring to standard error, unless everything goes there anyway and has.
 pub(super) fn print() {
     let _held = LOCK.hold();
-    // SAFETY: under the lock; nobody writes to what is printed.
+    // SAFETY: under the lock; no thread writes to what is printed.
     unsafe {
         let ring: *const [u8; MESSAGES] = &raw const (*root::root()).messages;
         let ring = &*ring;

@@ -9,7 +9,7 @@ use std::ptr;
 /// Sizes up to this have lists in steps of [`STEP`]; larger ones are powers of two.
 const FINE: usize = 2048;
 const STEP: usize = 16;
-/// Of a processor's cache, in bytes.
+/// Of a CPU cache, in bytes.
 const LINE: usize = 64;
 /// The largest that is kept when it is given back; larger ones are mapped for themselves.
 const COARSE: usize = 64 << 10;
@@ -84,7 +84,7 @@ pub(super) unsafe fn forget_free() {
 impl Meta {
     /// A piece of a size that has a list.
     unsafe fn piece(&mut self, size: usize, list: usize) -> *mut u8 {
-        // SAFETY: under the lock. What is in a list was given back by `free` with this list's size, and nobody has it.
+        // SAFETY: under the lock. What is in a list was given back by `free` with this list's size, and no thread has it.
         unsafe {
             let first = self.lists[list];
             if !first.is_null() {
@@ -130,7 +130,7 @@ impl Meta {
         }
     }
 
-    /// A piece that nobody has goes to its list.
+    /// A piece that is free goes to its list.
     unsafe fn put(&mut self, piece: *mut Free, list: usize) {
         // SAFETY: under the lock; a piece has room for a pointer.
         unsafe { (*piece).next = self.lists[list] };
@@ -138,7 +138,7 @@ impl Meta {
     }
 }
 
-/// A new region, for those who look in from outside. For the holder of the lock.
+/// A new region, for readers in other processes. For the holder of the lock.
 unsafe fn enter(record: *mut Region, base: *mut u8, bytes: usize) {
     // SAFETY: under the lock.
     unsafe {
@@ -157,10 +157,10 @@ fn skip_for(at: *mut u8, size: usize) -> usize {
 /// Gives memory of [`alloc`] back.
 ///
 /// # Safety
-/// It was allocated with the same number of bytes, and nobody uses it.
+/// It was allocated with the same number of bytes, and no thread uses it.
 pub(super) unsafe fn free(piece: *mut u8, bytes: usize) {
     let (size, list) = class(bytes);
-    // SAFETY: under the lock; our caller promises that the piece is of this size and nobody's.
+    // SAFETY: under the lock; our caller promises that the piece is of this size and unused.
     lock::with(lock_word(), || unsafe {
         let meta = &mut *META.0.get();
         if let Some(list) = list {
@@ -181,13 +181,13 @@ pub(super) unsafe fn free(piece: *mut u8, bytes: usize) {
     });
 }
 
-/// Pages that nobody has, or null. They are not counted as used before they are touched.
+/// New pages, or null. They are not counted as used before they are touched.
 pub(super) fn pages_of_zeros(bytes: usize) -> *mut u8 {
     // Miri has no word for it, and nothing to reserve.
     let lazily = if cfg!(miri) { 0 } else { libc::MAP_NORESERVE };
     let (rights, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | lazily);
-    // SAFETY: a new mapping where the kernel likes touches no memory that anybody has.
+    // SAFETY: a new mapping where the kernel likes touches no memory that is mapped.
     let pages = unsafe { libc::mmap(ptr::null_mut(), bytes, rights, flags, -1, 0) };
     if pages == libc::MAP_FAILED { ptr::null_mut() } else { pages.cast() }
 }

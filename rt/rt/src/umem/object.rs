@@ -9,7 +9,7 @@ use std::io;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
 
-/// A cache of objects that stay made while nobody has them.
+/// A cache of objects that stay made while no thread has them.
 ///
 /// ```
 /// use millpond_rt::ObjectCache;
@@ -21,7 +21,7 @@ use std::ptr;
 /// # Ok::<(), millpond_rt::ObjectCacheError>(())
 /// ```
 ///
-/// Whoever has an object hands it back by dropping it, as it is: the next one gets it so.
+/// An object goes back to its cache when it is dropped, as it is. The next user gets it in that state.
 pub struct ObjectCache<T> {
     cache: *mut RawCache,
     /// What makes one; the cache's constructor has a pointer to it.
@@ -88,7 +88,7 @@ pub struct Object<'a, T> {
     object: ptr::NonNull<T>,
 }
 
-// SAFETY: it is the only one who has the object; any thread may hand it back.
+// SAFETY: it is the only owner of the object; any thread may hand it back.
 unsafe impl<T: Send> Send for Object<'_, T> {}
 // SAFETY: a reference to it gives references to the object only.
 unsafe impl<T: Sync> Sync for Object<'_, T> {}
@@ -97,7 +97,7 @@ impl<T> Deref for Object<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: it was constructed, and is nobody else's.
+        // SAFETY: it was constructed, and no other thread has it.
         unsafe { self.object.as_ref() }
     }
 }
@@ -111,7 +111,7 @@ impl<T> DerefMut for Object<'_, T> {
 
 impl<T> Drop for Object<'_, T> {
     fn drop(&mut self) {
-        // SAFETY: it is of that cache, and nobody has it after this.
+        // SAFETY: it is of that cache, and no thread has it after this.
         unsafe { raw::umem_cache_free(self.of.cache, self.object.as_ptr().cast()) };
     }
 }
@@ -127,7 +127,7 @@ unsafe extern "C" fn construct<T>(buffer: *mut c_void, make: *mut c_void, _how: 
     let make = unsafe { &*make.cast::<Make<T>>() };
     match std::panic::catch_unwind(std::panic::AssertUnwindSafe(make)) {
         Ok(object) => {
-            // SAFETY: the buffer is as large and as aligned as an object, and nobody's.
+            // SAFETY: the buffer is as large and as aligned as an object, and unused.
             unsafe { buffer.cast::<T>().write(object) };
             0
         }
@@ -136,7 +136,7 @@ unsafe extern "C" fn construct<T>(buffer: *mut c_void, make: *mut c_void, _how: 
 }
 
 unsafe extern "C" fn destruct<T>(buffer: *mut c_void, _make: *mut c_void) {
-    // SAFETY: it was constructed, and nobody has it.
+    // SAFETY: it was constructed, and no thread has it.
     unsafe { buffer.cast::<T>().drop_in_place() };
 }
 

@@ -1,7 +1,7 @@
 //! How magazines change hands, in every order that the threads could run in: `RUSTFLAGS="--cfg loom" cargo test -p millpond-rt --lib umem_orders`.
 //!
 //! The depot is the real one. What lies below it, slabs and memory of the allocator's own, is the standard library's; the depot's lock is of loom's
-//! words, and whoever touches a pile without it is found out by a cell of loom's.
+//! words, and a cell of loom's finds each access to a pile without it.
 
 #![allow(dead_code, reason = "the depot does more than is tried here")]
 
@@ -27,7 +27,7 @@ mod lock {
 
     struct Piles(UnsafeCell<()>);
 
-    // SAFETY: loom finds out who touches it while another one may.
+    // SAFETY: loom finds each access that is not exclusive.
     unsafe impl Sync for Piles {}
 
     pub(super) fn word(_: *mut u32) -> &'static Word {
@@ -140,7 +140,7 @@ impl Shared {
         for buffer in have {
             self.free(&raw mut pair, share, buffer);
         }
-        // SAFETY: nobody else has the pair.
+        // SAFETY: no other thread has the pair.
         unsafe { depot::unload(self.cache, &raw mut pair, share) };
     }
 

@@ -30,7 +30,7 @@ struct Heap {
     bins: [*mut Span; BINS],
     /// A bit for each bin that is not empty.
     there: [u64; BINS / 64],
-    /// Span records that nobody has.
+    /// Free span records.
     records: *mut Span,
     /// Free bytes that may have been written to.
     dirty: usize,
@@ -57,7 +57,7 @@ pub(super) fn lock_word() -> *mut u32 {
 
 /// A run of pages of at least so many bytes, which begins at a multiple of `align`; or null.
 ///
-/// `align` is a power of two. The span belongs to whoever asked, and its kind is what was said.
+/// `align` is a power of two. The span belongs to the caller, and has the kind that was asked for.
 pub(super) fn alloc(bytes: usize, align: usize, what: u32) -> *mut Span {
     let unit = page_size();
     let Some(bytes) = bytes.max(1).checked_next_multiple_of(unit) else { return ptr::null_mut() };
@@ -95,7 +95,7 @@ pub(super) fn alloc(bytes: usize, align: usize, what: u32) -> *mut Span {
 /// Gives a span back.
 ///
 /// # Safety
-/// It is of [`alloc`], and nobody uses it or its pages.
+/// It is of [`alloc`], and no thread uses it or its pages.
 pub(super) unsafe fn free(span: *mut Span) {
     // SAFETY: under the lock, and our caller promises the rest.
     lock::with(lock_word(), || unsafe {
@@ -128,7 +128,7 @@ pub(super) unsafe fn free(span: *mut Span) {
 /// back to the kernel. False: it is as it was.
 ///
 /// # Safety
-/// The span is of [`alloc`], and nobody but the caller uses its pages.
+/// The span is of [`alloc`], and no other thread uses its pages.
 pub(super) unsafe fn resize(span: *mut Span, bytes: usize) -> bool {
     let Some(bytes) = bytes.checked_next_multiple_of(page_size()) else { return false };
     // SAFETY: under the lock, and our caller promises the rest.
@@ -346,7 +346,7 @@ impl Heap {
     unsafe fn map_alone(&mut self, bytes: usize, align: usize) -> *mut Span {
         let unit = page_size();
         let Some(enough) = bytes.checked_add(align - unit) else { return ptr::null_mut() };
-        // SAFETY: under the lock; what is cut off belongs to nobody yet.
+        // SAFETY: under the lock; what is cut off is not in use yet.
         unsafe {
             let span = self.map(enough);
             if span.is_null() {
@@ -428,7 +428,7 @@ impl Heap {
 
     /// Gives the pages of a free span back to the kernel, which has zeros in their place from then on. Locked ones stay as they are.
     unsafe fn purge(&mut self, span: *mut Span) {
-        // SAFETY: under the lock; nobody needs what is in the pages.
+        // SAFETY: under the lock; no thread needs what is in the pages.
         unsafe {
             if !cfg!(miri) && libc::madvise((*span).base.cast(), (*span).bytes, libc::MADV_DONTNEED) == 0 {
                 self.dirty -= (*span).dirty;
@@ -454,7 +454,7 @@ impl Heap {
             let (base, bytes) = ((*span).base.addr(), (*span).bytes);
             map::enter_page(base, ptr::null_mut());
             map::enter_page(base + bytes - PAGE, ptr::null_mut());
-            // For `mend`: what becomes of the record from here on is nobody's free span.
+            // For `mend`: from here on the record is no free span.
             fence(Ordering::Release);
             self.dirty -= (*span).dirty;
             if (*span).next.is_null().eq(&false) {
@@ -487,7 +487,7 @@ impl Heap {
     }
 
     unsafe fn retire(&mut self, span: *mut Span) {
-        // SAFETY: under the lock; nobody uses the record.
+        // SAFETY: under the lock; no thread uses the record.
         unsafe {
             (*span).kind = kind::FREE;
             (*span).next = self.records;

@@ -15,7 +15,7 @@ pub struct RawCache(Cache);
 /// What a cache is made of.
 #[derive(Debug, Clone, Copy)]
 pub struct RawCachePlan<'a> {
-    /// For those who look at it; its first 31 bytes are kept.
+    /// Its name, for tools; the first 31 bytes are kept.
     pub name: &'a CStr,
     /// Bytes of a buffer.
     pub size: usize,
@@ -60,7 +60,7 @@ pub fn umem_cache_create(plan: &RawCachePlan<'_>) -> Result<*mut RawCache, c_int
 /// Ends a cache. One that has buffers out is left as it is, and that is said.
 ///
 /// # Safety
-/// It is of [`umem_cache_create`], and nobody uses it any more.
+/// It is of [`umem_cache_create`], and no thread uses it any more.
 pub unsafe fn umem_cache_destroy(of: *mut RawCache) {
     // SAFETY: our caller's promise.
     unsafe { cache::destroy(of.cast()) };
@@ -81,7 +81,7 @@ pub unsafe fn umem_cache_alloc(of: *mut RawCache, how: c_int) -> *mut u8 {
 /// Gives a buffer back, constructed as it was.
 ///
 /// # Safety
-/// The cache is alive, the buffer is of it, and nobody uses it. Caches that check find out what is not so, and end the program.
+/// The cache is alive, the buffer is of it, and no thread uses it. Caches that check report violations, and end the program.
 #[inline]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 pub unsafe fn umem_cache_free(of: *mut RawCache, buffer: *mut u8) {
@@ -170,7 +170,7 @@ pub fn umem_zalloc(size: usize, how: c_int) -> *mut u8 {
 /// Gives memory of [`umem_alloc`] back.
 ///
 /// # Safety
-/// It was allocated with that size, and nobody uses it. Null and 0 are nothing.
+/// It was allocated with that size, and no thread uses it. Null and 0 are nothing.
 #[inline]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 pub unsafe fn umem_free(buffer: *mut u8, size: usize) {
@@ -199,7 +199,7 @@ unsafe fn free_slowly(buffer: *mut u8, size: usize) {
         return;
     }
     let _errno = errno::keep();
-    // Who frees before anybody allocated shall hear of it as he asked for.
+    // A free before the first allocation is reported in the way that was asked for.
     if !root::is_ready() && start::begin() && !builtin::for_alloc(size).is_null() {
         // SAFETY: our caller's promise.
         return unsafe { umem_free(buffer, size) };
@@ -217,7 +217,7 @@ unsafe fn free_slowly(buffer: *mut u8, size: usize) {
     }
 }
 
-/// Sets who is asked when there is no memory for a request with `UMEM_NOFAIL`: 0 tries again, 0x100 and a status in the lower eight bits ends the program
+/// Sets the callback for requests with `UMEM_NOFAIL` when there is no memory: 0 tries again, 0x100 and a status in the lower eight bits ends the program
 /// by `exit`. Without one, or with another answer, the status is 255. It may leave by `longjmp` or `pthread_exit`. It must not make such requests itself.
 pub fn umem_nofail_callback(callback: Option<unsafe extern "C-unwind" fn() -> c_int>) {
     report::set_callback(callback);

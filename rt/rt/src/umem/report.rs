@@ -15,17 +15,17 @@ const STACK: usize = 24;
 /// What a buffer was found to be.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Damage {
-    /// Somebody wrote to it after it was freed: where, what is there, and what ought to be.
+    /// Use after free: the offset, what is there, and what ought to be.
     Modified { offset: usize, found: u64, expected: u64 },
-    /// Somebody wrote past its end.
+    /// Buffer overflow.
     Redzone,
-    /// It was freed twice.
+    /// Double free.
     Twice,
     /// Its tag is not one: `bufctl ^ bxstat`, and what that should be.
     Tag { found: usize, expected: usize },
     /// Its record is another one's.
     Record,
-    /// It has another size than whoever frees it says.
+    /// It is freed with another size than it was allocated with.
     Size { freed: usize, allocated: usize },
 }
 
@@ -115,7 +115,7 @@ pub(super) fn stray(cache: *const Cache, address: usize, stray: Stray) {
 /// What another cache knows of a buffer of its own, or null.
 fn record_of(address: usize, stray: Stray) -> *const Bufctl {
     let Stray::Other(other) = stray else { return std::ptr::null() };
-    // SAFETY: the cache of a slab is alive, and its records stay as long as somebody has a buffer of the slab.
+    // SAFETY: the cache of a slab is alive, and its records stay as long as a thread has a buffer of the slab.
     unsafe { slab::find(other, address).map_or(std::ptr::null(), |place| slab::bufctl(other, place)) }
 }
 
@@ -166,7 +166,7 @@ pub(super) fn not_empty(cache: *const Cache) {
 /// What a callback without memory answers with: this and a status in the lower eight bits, and the program ends with that.
 const EXIT: c_int = 0x100;
 
-/// Who is asked when there is no memory for a request that must not fail. It may leave by `longjmp`, `pthread_exit` or a C++ exception: what it
+/// The callback for a request that must not fail, when there is no memory. It may leave by `longjmp`, `pthread_exit` or a C++ exception: what it
 /// unwinds has nothing to drop.
 pub(super) type Callback = unsafe extern "C-unwind" fn() -> c_int;
 
@@ -195,7 +195,7 @@ pub(super) fn shall_retry(how: c_int) -> bool {
         let callback = unsafe {
             std::mem::transmute::<*const (), Callback>(std::ptr::with_exposed_provenance(callback))
         };
-        // SAFETY: whoever set it promises that it may be called when there is no memory.
+        // SAFETY: the program promises that it may be called when there is no memory.
         status = unsafe { callback() };
         if status == 0 {
             asking::end();
@@ -209,8 +209,8 @@ pub(super) fn shall_retry(how: c_int) -> bool {
 
 /// Whether the callback asks for what it is asked about.
 ///
-/// One that is called within itself is further down the stack each time. One that left without returning is not: whoever asks next is anywhere. A few steps
-/// down are therefore allowed, for they may be those of somebody who left, and asked again from a function that he called.
+/// One that is called within itself is further down the stack each time. One that left without returning is not: the next request is anywhere. A few steps
+/// down are therefore allowed, for the callback may have left by `longjmp`, and its thread may ask again from further down.
 mod asking {
     use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -6,7 +6,7 @@ use std::cell::UnsafeCell;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// What is shared with those who look in from outside.
+/// What is shared with readers in other processes.
 #[repr(transparent)]
 struct Shared(UnsafeCell<Root>);
 

@@ -81,7 +81,7 @@ impl Ready {
         for (is_asked, bit) in [
             (debug.audit.is_some(), flags::AUDIT),
             (debug.guards, flags::DEADBEEF | flags::REDZONE),
-            // Contents are found by the log of who freed.
+            // Contents are found by the log of frees.
             (debug.contents.is_some() && debug.audit.is_some(), flags::CONTENTS),
             (debug.lite, flags::LITE),
             (debug.firewall.is_some(), flags::FIREWALL),
@@ -90,7 +90,7 @@ impl Ready {
         ] {
             bits |= if is_asked { bit } else { 0 };
         }
-        let processors = match asked.options.concurrency {
+        let cpus = match asked.options.concurrency {
             Some(some) => some,
             // SAFETY: it only asks.
             None => usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1),
@@ -99,7 +99,7 @@ impl Ready {
             asked,
             flags: bits,
             frames: debug.audit.unwrap_or(0).min(options::FRAMES_MAX) as u32,
-            concurrency: processors.max(1) as u32,
+            concurrency: cpus.max(1) as u32,
             verify: debug.max_verify.unwrap_or(usize::MAX),
             contents: debug.contents.unwrap_or(0),
             walls: debug.firewall.map_or(0, |_| mappings_max().unwrap_or(MAPPINGS) / 8 * 3),
@@ -140,7 +140,7 @@ pub(super) fn flags_of(size: usize, align: usize, cflags: u32) -> u32 {
     bits
 }
 
-/// Bits without an order that anybody could rely on (an xorshift by Marsaglia).
+/// Pseudo-random bits (an xorshift by Marsaglia).
 fn random() -> u32 {
     static STATE: AtomicU64 = AtomicU64::new(0x2545_f491_4f6c_dd1d);
     let mut bits = STATE.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Slabs: runs of pages cut into chunks of a cache. All bookkeeping is outside of them, so that whoever writes past a buffer harms buffers only.
+//! Slabs: runs of pages cut into chunks of a cache. All bookkeeping is outside of them, so that a write past a buffer harms buffers only.
 
 use super::{lock, log, map, messages, meta, pages, settings, tags};
 use millpond_rt_layout::{Bufctl, CHUNKS, Cache, PAGE, Span, flags, kind};
@@ -38,7 +38,7 @@ pub(super) unsafe fn take(cache: *mut Cache, out: *mut *mut u8, want: usize) -> 
             while taken < want {
                 let mut span = (*cache).slabs.partial;
                 if span.is_null() {
-                    // One slab at a time: whoever wants more than it has comes again.
+                    // One slab at a time: a caller that wants more comes again.
                     span = if taken == 0 { make(cache) } else { ptr::null_mut() };
                 }
                 if span.is_null() {
@@ -62,7 +62,7 @@ pub(super) unsafe fn take(cache: *mut Cache, out: *mut *mut u8, want: usize) -> 
 /// Gives buffers back, as they stand behind one another from `from` on.
 ///
 /// # Safety
-/// The cache is alive, and nobody uses the buffers.
+/// The cache is alive, and no thread uses the buffers.
 ///
 /// # Errors
 /// The first address that is none, and what is wrong with it; all others were given back.
@@ -87,7 +87,7 @@ pub(super) unsafe fn give(
     wrong
 }
 
-/// Where a buffer of that cache is. It may be read without the lock by whoever has the buffer.
+/// Where a buffer of that cache is. It may be read without the lock by the owner of the buffer.
 ///
 /// # Safety
 /// The cache is alive.
@@ -96,7 +96,7 @@ pub(super) unsafe fn give(
 /// There is none of that cache at that address.
 pub(super) unsafe fn find(cache: *mut Cache, address: usize) -> Result<Place, Stray> {
     let span = map::find(address);
-    // SAFETY: null, or a live record; a slab that somebody has a buffer of stays.
+    // SAFETY: null, or a live record; a slab that a thread has a buffer of stays.
     unsafe {
         if span.is_null() || (*span).kind != kind::SLAB {
             return Err(Stray::Foreign);
@@ -189,7 +189,7 @@ unsafe fn give_chunk(cache: *mut Cache, place: Place) -> Result<(), Stray> {
         if (*cache).tag == 0 {
             (*span).hint = (*span).hint.min(word as u32 * 64);
         }
-        // The last one with free chunks stays: who frees and allocates in turns makes a slab once.
+        // The last one with free chunks stays: alternating frees and allocations make a slab once.
         let alone = (*slabs).partial == span && (*span).next.is_null();
         if (*span).taken == 0 && !alone {
             unlink(&raw mut (*slabs).partial, span);
@@ -199,7 +199,7 @@ unsafe fn give_chunk(cache: *mut Cache, place: Place) -> Result<(), Stray> {
     }
 }
 
-/// Gives back slabs of which nobody has a chunk.
+/// Gives back slabs of which no thread has a chunk.
 ///
 /// # Safety
 /// The cache is alive.
@@ -300,7 +300,7 @@ pub(super) unsafe fn mend(cache: *mut Cache) {
 }
 
 /// How far a slab's first buffer is from its beginning: a step of the alignment more than in the slab before, as long as there is room, so that buffers
-/// of different slabs do not meet in the same lines of a processor's cache.
+/// of different slabs do not meet in the same lines of a CPU cache.
 unsafe fn first(cache: *mut Cache) -> u32 {
     // SAFETY: under the lock.
     unsafe {
@@ -361,7 +361,7 @@ unsafe fn tear_down(span: *mut Span) -> bool {
 
 /// The slab goes. It is in no list.
 unsafe fn destroy(cache: *mut Cache, span: *mut Span) {
-    // SAFETY: under the lock; nobody has a chunk of it.
+    // SAFETY: under the lock; no thread has a chunk of it.
     unsafe {
         let slabs = &raw mut (*cache).slabs;
         (*slabs).count -= 1;
@@ -374,7 +374,7 @@ unsafe fn destroy(cache: *mut Cache, span: *mut Span) {
             meta::free((*span).bufctls, (*cache).bufctl * (*cache).chunks as usize);
             (*span).bufctls = ptr::null_mut();
         }
-        // Nobody could use one whose wall stays: it is lost, as an address only.
+        // No thread could use one whose wall stays: it is lost, as an address only.
         if tear_down(span) {
             pages::free(span);
         }

@@ -52,7 +52,7 @@ pub(super) fn is_many() -> bool {
     MANY.load(Ordering::Relaxed)
 }
 
-/// A block that nobody has, or a new one, or null.
+/// A block that is free, or a new one, or null.
 fn claim() -> *mut Thread {
     let _held = root::LISTS.hold();
     let list = root::threads();
@@ -89,7 +89,7 @@ pub(super) fn register() {
 fn watch_end(block: *mut Thread) {
     let key = KEY.load(Ordering::Acquire);
     if key > 0 && !block.is_null() {
-        // SAFETY: the key is ours. Failing, the block of a thread that ended is found by nobody: its memory is lost, nothing else.
+        // SAFETY: the key is ours. If it fails, the block of a thread that ended leaks, and nothing else happens.
         unsafe { libc::pthread_setspecific(key - 1, block.cast()) };
     }
 }
@@ -102,7 +102,7 @@ extern "C" fn end(block: *mut libc::c_void) {
     ALIVE.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// What is in a block goes to the depots, and the block to whoever comes next.
+/// What is in a block goes to the depots. The next thread gets the block.
 unsafe fn release(block: *mut Thread) {
     visit::visiting(|visitor| {
         let mut indices = 0..CACHES.len();
@@ -111,7 +111,7 @@ unsafe fn release(block: *mut Thread) {
             let cache = visitor.go_on(|_| {
                 let used = indices.find_map(|index| {
                     let cache = CACHES[index].load(Ordering::Acquire);
-                    // SAFETY: our caller has the block; of caches that go, pairs are those of whoever destroys them.
+                    // SAFETY: our caller has the block; of caches that go, pairs belong to the thread that destroys them.
                     unsafe {
                         pair = &raw mut (*block).pairs[index];
                         let is_used = !cache.is_null()
@@ -162,13 +162,13 @@ pub(super) fn enter(cache: *mut Cache) -> u32 {
     free.map_or(NO_PAIR, |(index, _)| index as u32)
 }
 
-/// In the place of a cache that goes: it has no more than that of its threads, and nobody else gets it.
+/// In the place of a cache that goes: it has no more than that of its threads, and no other thread gets it.
 const LEAVING: *mut Cache = ptr::without_provenance_mut(align_of::<Cache>());
 
 /// From now on threads that end leave what they have of a cache to [`leave`]. For holders of the list of caches.
 ///
 /// # Safety
-/// Nobody uses the cache any more.
+/// No thread uses the cache any more.
 pub(super) unsafe fn begin_leaving(cache: *mut Cache) {
     // SAFETY: the cache is alive.
     let index = unsafe { (*cache).index };
@@ -180,7 +180,7 @@ pub(super) unsafe fn begin_leaving(cache: *mut Cache) {
 /// Takes a cache out: what threads have of it goes to its depot. The list of caches is not held, for objects may be ended.
 ///
 /// # Safety
-/// [`begin_leaving`] was called, and nobody uses the cache any more.
+/// [`begin_leaving`] was called, and no thread uses the cache any more.
 pub(super) unsafe fn leave(cache: *mut Cache) {
     // SAFETY: our caller promises that no thread is at the pairs of that cache.
     unsafe {

@@ -69,7 +69,7 @@ impl std::ops::Deref for Here {
 #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 fn is_own(frame: usize) -> bool {
     let (first, last): (usize, usize);
-    // SAFETY: the linker's names for both ends of a section that is there; each library that has it has its own, and shows it to nobody.
+    // SAFETY: the linker's names for both ends of a section that is there; each library has its own, and hides it.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         std::arch::asm!(

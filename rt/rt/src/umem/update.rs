@@ -1,4 +1,4 @@
-//! What is done from time to time: magazines that nobody needs go, and those that are fought for become larger.
+//! The periodic update: magazines that are not needed go, and those of contended depots become larger.
 //!
 //! A process with one thread does it when it meets a depot and it is time. One that has had several gets a thread for it then, so that none of them is
 //! held up; it waits most of the time, and takes no signals.
@@ -32,7 +32,7 @@ fn seconds() -> i64 {
     time.tv_sec
 }
 
-/// For those who have met a depot: whether it is time for an update, which is then begun. The caller holds no lock and is at no exchange.
+/// After a visit to a depot: whether it is time for an update, which is then begun. The caller holds no lock and is at no exchange.
 pub(super) fn look() {
     let interval = interval();
     if interval == 0 || HAS_THREAD.load(Ordering::Relaxed) {
@@ -50,7 +50,7 @@ pub(super) fn look() {
     if thread::is_many() { begin_thread() } else { update() }
 }
 
-/// Every cache's working set, and larger magazines where they are fought for.
+/// Every cache's working set, and larger magazines where they are contended.
 fn update() {
     let most = settings::get().asked.options.max_contention as u64;
     // SAFETY: caches are alive while they are visited.
@@ -60,7 +60,7 @@ fn update() {
     });
 }
 
-/// Gives back what nobody needed lately; see `umem_reap`.
+/// Gives back what was not needed lately; see `umem_reap`.
 pub(super) fn reap() {
     // SAFETY: caches are alive while they are visited; a reclaim function is its creator's promise.
     each(|cache| unsafe {
@@ -87,7 +87,7 @@ pub(super) fn expect_reclaim() {
     RECLAIMS.store(true, Ordering::Relaxed);
 }
 
-/// There was no memory: what can be given back is, if nobody is just at it.
+/// There was no memory: what can be given back is, unless another thread does that now.
 pub(super) fn ask_for_memory() {
     if !REAPING.swap(true, Ordering::Acquire) {
         reap();

@@ -1,4 +1,4 @@
-//! Who looks at caches of which it has nothing: at all of them from time to time, or at those of which a thread had magazines when it ends.
+//! Visitors: threads that look at caches of which they have nothing. An update looks at all of them, and an ending thread at those of its magazines.
 //!
 //! The creator of a cache cannot know of them, and destroys it when it likes. So they say which one they are at, and it is destroyed when they have gone on. The
 //! list of caches is not held meanwhile: constructors and destructors of the program may run, which may make and destroy other caches.
@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// One who looks, on its own stack. In a list that is changed and read under the lock of the list of caches.
+/// A visitor, on its own stack. In a list that is changed and read under the lock of the list of caches.
 pub(super) struct Visitor {
     /// Where it is; null: nowhere.
     cache: Cell<*mut Cache>,
@@ -65,7 +65,7 @@ impl Visitor {
     }
 }
 
-/// For holders of the list: those who wait look again.
+/// For holders of the list: the threads that wait look again.
 fn tell() {
     if WAITING.load(Ordering::Relaxed) > 0 {
         MOVES.fetch_add(1, Ordering::Relaxed);

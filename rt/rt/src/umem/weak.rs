@@ -2,7 +2,7 @@
 //!
 //! `dlsym` allocates when it finds nothing (the text for `dlerror`), which in an allocator that is just being made is a call of itself. Stable Rust
 //! has no weak references; assemblers have. What is read is the entry of the global offset table, which the linker fills before any code runs: zero
-//! where nobody has such a function. It works in static programs, too.
+//! where there is no such function. It works in static programs, too.
 //!
 //! The reference has a name of its own (`.weakref`), because the program may define the function where this is compiled: with optimisation of
 //! the whole program. It is made once, however often the compiler repeats these lines.

@@ -86,7 +86,7 @@ extern "C" fn tell_address(_: c_int, info: *const libc::siginfo_t, _: *const c_v
     }
 }
 
-/// A stack for handlers of signals, for the calling thread; one that has overrun its own has no place for them.
+/// A stack for signal handlers, for the calling thread; one that has overrun its own has no place for them.
 pub fn handle_elsewhere() {
     let memory: &'static mut [u8] = vec![0; 64 << 10].leak();
     let stack = libc::stack_t { ss_sp: memory.as_mut_ptr().cast(), ss_flags: 0, ss_size: memory.len() };
@@ -162,7 +162,7 @@ pub fn limit(resource: libc::__rlimit_resource_t, bytes: u64) {
 }
 
 /// Rights that lift limits go: for the calling process, which is a child.
-pub fn be_nobody() {
+pub fn drop_rights() {
     // SAFETY: numbers only.
     assert_eq!(unsafe { libc::setresuid(65534, 65534, 65534) }, 0);
 }

@@ -9,7 +9,7 @@ use millpond_machine::facets::{Mapping, StoppedThread};
 use millpond_model::Nanos;
 use millpond_rt_layout::PAGE;
 
-/// How much is read at once: what a processor has near while it looks through it.
+/// How much is read at once: what fits into a CPU's cache.
 const PIECE: u64 = 256 << 10;
 /// Pages of a heap for which there is a map with a bit for each.
 const MAP_MAX: u64 = 1 << 28;

@@ -55,7 +55,7 @@ pub(super) struct Marks<'a> {
 }
 
 impl<'a> Marks<'a> {
-    /// Nobody is reached yet, but for objects that are free and stay constructed.
+    /// No buffer is reached yet, but for objects that are free and stay constructed.
     pub(super) fn of(heap: &'a Heap<'a>) -> Marks<'a> {
         let mut places = Vec::new();
         let mut number = 0;

@@ -1,4 +1,4 @@
-//! Buffers that nobody can reach.
+//! Leaks: buffers that no pointer reaches.
 //!
 //! A word anywhere in writable memory that is the address of a byte of a buffer makes that buffer reachable, whether it is meant as a pointer or
 //! not; so does one in the registers of a thread, and one in a buffer that is reachable itself. What remains was lost: no correct program can give
@@ -7,17 +7,17 @@
 //! # Where one begins
 //!
 //! Everything writable, but for the caches' own memory: spans, and what the library notes about them. Of a thread's stack only what lies above its
-//! stack pointer counts, where it is certain that it is that thread's and nobody else's. Objects that are free in magazines and stay constructed
+//! stack pointer counts, where it is certain that it is that thread's and no other thread's. Objects that are free in magazines and stay constructed
 //! own what their constructor gave them.
 //!
 //! # The pause
 //!
 //! ```text
-//!   stop all threads ──▶ caches, spans, magazines; words that look like addresses of buffers ──▶ go on ──▶ who is reachable, stacks, names
+//!   stop all threads ──▶ caches, spans, magazines; words that look like addresses of buffers ──▶ go on ──▶ reachability, stacks, names
 //! ```
 //!
 //! The process stands still only while words are gathered. What needs time is done afterwards, on these words. Stacks of what was lost are read
-//! then; one that is younger than the pause shows that somebody had the buffer after all, and it is left out.
+//! then; one that is younger than the pause shows that the buffer was in use after all, and it is left out.
 
 mod gather;
 mod marks;
@@ -60,7 +60,7 @@ pub struct Effort {
     pub words: u64,
     /// Threads whose registers were looked at.
     pub threads: u64,
-    /// Buffers that somebody has or has lost.
+    /// Buffers in use, and leaks.
     pub buffers: u64,
     /// Lost at the time of the pause, and given back or allocated again since.
     pub taken_since: u64,

@@ -80,7 +80,7 @@ fn figures_are_of_slabs_without_what_is_in_magazines() {
     assert_eq!((row.in_use, row.in_magazines, row.total, row.memory), (4, 6, 64, 4096));
     assert_eq!((row.allocs, row.failures, row.size, heap.thread_blocks()), (42, 0, 64, 2));
     assert_eq!(heap.problems, [""; 0]);
-    // Nobody was stopped for that.
+    // Nothing was stopped for that.
     assert_eq!(town.space.stops.get(), 0);
 }
 

@@ -1,4 +1,4 @@
-//! What nobody can reach is found, and nothing else.
+//! Leaks are found, and nothing else.
 
 use super::space::PAUSE;
 use super::town::{DATA, GUARDED, PLAIN, STACK, STACK_POINTER, Slab, Town};
@@ -42,7 +42,7 @@ fn a_buffer_is_reachable_from_data_stack_registers_and_other_buffers() {
     town.space.word(at[2] + 56, at[3]);
     town.space.word(at[3], at[4]);
     town.space.word(at[4] + 8, at[3]);
-    // Two that know each other, and nobody else does.
+    // Two that point to each other, and nothing else points to them.
     town.space.word(at[5], at[6]);
     town.space.word(at[6], at[5]);
     assert_eq!(buffers(&town), at[5..]);

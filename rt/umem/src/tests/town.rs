@@ -263,7 +263,7 @@ impl Town {
         buffer
     }
 
-    /// Notes who did it.
+    /// Notes the thread.
     pub(crate) fn audit(&mut self, bufctl: u64, time: u64, allocated: bool, stack: &[u64]) {
         self.space.word(bufctl + offset_of!(Bufctl, time) as u64, time);
         self.space.half(bufctl + offset_of!(Bufctl, thread) as u64, 7);

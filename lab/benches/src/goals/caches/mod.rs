@@ -1,6 +1,6 @@
 //! Object caches of `rt/rt`, and the malloc over them, beside other allocators: programs in C that do the same with each.
 //!
-//! Allocators come by `LD_PRELOAD`; caches are called by the names that the shared library exports. In a pair all of them run once, in turns; the peer
+//! Allocators come by `LD_PRELOAD`; caches are called by the names that the shared library exports. In a pair all of them run once, interleaved; the peer
 //! is the quickest of the others in that pair.
 
 mod allocators;

@@ -11,7 +11,7 @@ const BIND: &str = "poolbind: a process into a pool and back (keeping others)";
 const COMMIT: &str = "pooladm -c of a pool, pooladm -x (keeping others)";
 const BARE: &str = "the bare writes, as a static program";
 const V1: &str = "/sys/fs/cgroup/cpuset";
-/// One that nobody else has.
+/// One that no other thread has.
 const CPUSET: &str = "millpond-bench";
 
 pub fn measure(bench: &Bench) -> Vec<Line> {

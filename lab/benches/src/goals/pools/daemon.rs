@@ -51,7 +51,7 @@ struct Seen {
 }
 
 fn run(bench: &Bench) -> Result<Seen, Trouble> {
-    // Pools must not stay behind when somebody has enough.
+    // Pools must not stay behind when a thread has enough.
     let stop = stop_on_signal();
     let windows = bench.pairs.min(6);
     let pools = Pools::make(bench)?;

@@ -46,7 +46,7 @@ impl Word {
         }
     }
 
-    /// Lets the kernel give it to the first who waits.
+    /// Lets the kernel give it to the first waiting thread.
     #[cold]
     pub(super) fn hand_over(&self) {
         // Nothing changes: what was done under the word is done before the kernel is asked, for tools that watch the order, too.

@@ -1,15 +1,15 @@
 //! A lock in one word, for our own data: with priority inheritance, and usable inside an allocator.
 //!
 //! The word is the number of the thread that holds it, as the kernel wants it for its futexes with priority inheritance (`FUTEX_LOCK_PI`); 0 is free.
-//! Nobody waits: one atomic operation each for taking and giving back. Somebody waits: the kernel sets a bit in the word, lends the holder
+//! No thread waits: one atomic operation each for taking and giving back. A thread waits: the kernel sets a bit in the word, lends the holder
 //! the priority of the first waiter, and hands the word over itself.
 //!
-//! It allocates nothing, registers nothing, and needs no call before its first use. What it protects must be left whole by whoever holds it: it is for
+//! It allocates nothing, registers nothing, and needs no call before its first use. What it protects must be left whole by the thread that holds it: it is for
 //! sections that call nothing of strangers and cannot be cancelled. There are two errors that no caller could do anything about, and which end the program with
-//! a sentence: the holder wants it again (an allocator that is called in a handler of signals), and the holder is gone (a child that was forked
+//! a sentence: the holder wants it again (an allocator that is called in a signal handler), and the holder is gone (a child that was forked
 //! without handlers).
 //!
-//! Under loom the words are loom's and the kernel is a model of it (`model.rs`): who waits is blocked, and nobody spins.
+//! Under loom the words are loom's and the kernel is a model of it (`model.rs`): a waiting thread is blocked, and none spins.
 //!
 //! # Fork
 //! Nothing is to be done before it. The child, whose thread has another number, calls [`renew_thread_number`] and then [`Word::after_fork`] on each word before
@@ -31,20 +31,20 @@ use model::thread;
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Nobody holds it.
+/// No thread holds it.
 const FREE: u32 = 0;
 
 /// A lock. See the head of this file.
 #[derive(Debug)]
 pub(crate) struct Word(AtomicU32, #[cfg(loom)] model::Kernel);
 
-/// Who held a [`Word`] of the parent's when its child was forked.
+/// The holder of a [`Word`] of the parent's when its child was forked.
 #[cfg(not(loom))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Left {
     /// No thread.
     Free,
-    /// The thread that forked, in a handler of a signal: it still does, in the child.
+    /// The thread that forked, in a signal handler: it still does, in the child.
     Own,
     /// A thread that is not in the child.
     Gone,
@@ -86,14 +86,14 @@ impl Word {
         }
     }
 
-    /// Takes it if nobody holds it.
+    /// Takes it if no thread holds it.
     #[must_use]
     pub(crate) fn try_lock(&self) -> bool {
         let number = thread::number();
         if self.0.compare_exchange(FREE, number, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return false;
         }
-        // A handler of a signal forked after the number was read, and this is the child: nobody else has written here.
+        // A signal handler forked after the number was read, and this is the child: no other thread has written here.
         let now = thread::number();
         if now != number {
             self.0.store(now, Ordering::Relaxed);
@@ -253,7 +253,7 @@ mod tests {
         assert!(is_aborted(child(|| abandoned.unlock())));
     }
 
-    /// A handler of a signal that forks after any instruction of taking and giving back, by the processor's single steps.
+    /// A signal handler that forks after any instruction of taking and giving back, by the CPU's single steps.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     mod steps {
         use super::*;
@@ -263,7 +263,7 @@ mod tests {
         static STEPS: AtomicUsize = AtomicUsize::new(0);
         static FORK_AT: AtomicUsize = AtomicUsize::new(usize::MAX);
         static CHILD: AtomicU32 = AtomicU32::new(0);
-        /// The flag that makes the processor stop after each instruction.
+        /// The flag that makes the CPU stop after each instruction.
         const TRAP: i64 = 0x100;
 
         extern "C" fn after_an_instruction(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
@@ -322,7 +322,7 @@ mod tests {
             stepped();
             stepped();
             let all = STEPS.load(Ordering::Relaxed);
-            assert!(all > 10, "{all} steps: the processor did not stop");
+            assert!(all > 10, "{all} steps: the CPU did not stop");
             for at in 0..all {
                 FORK_AT.store(at, Ordering::Relaxed);
                 let is_well = stepped();

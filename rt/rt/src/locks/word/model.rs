@@ -1,9 +1,9 @@
-//! The kernel's part as a model, for loom: who waits, in the order of coming. What the manual of `FUTEX_LOCK_PI` says happens to the word.
+//! The kernel's part as a model, for loom: waiting threads, in the order of coming. What the manual of `FUTEX_LOCK_PI` says happens to the word.
 
 use super::{FREE, Ordering, Word};
 use loom::sync::{Condvar, Mutex, MutexGuard};
 
-/// Who waits for a word.
+/// The threads that wait for a word.
 #[derive(Debug, Default)]
 pub(super) struct Kernel {
     waiters: Mutex<Vec<u32>>,
@@ -38,7 +38,7 @@ impl Word {
     pub(super) fn hand_over(&self) {
         let mut waiters = self.1.enter();
         let value = self.0.load(Ordering::Relaxed);
-        assert_eq!(value, thread::number() | libc::FUTEX_WAITERS, "somebody else holds it");
+        assert_eq!(value, thread::number() | libc::FUTEX_WAITERS, "another thread holds it");
         let next = waiters.remove(0);
         let others = if waiters.is_empty() { 0 } else { libc::FUTEX_WAITERS };
         self.0.store(next | others, Ordering::Release);

@@ -23,7 +23,7 @@ fn ask() -> u32 {
     loop {
         let number = kernels();
         set(ptr::without_provenance_mut(number as usize));
-        // A handler of a signal may have forked in between, and this is the child.
+        // A signal handler may have forked in between, and this is the child.
         if kernels() == number {
             return number;
         }

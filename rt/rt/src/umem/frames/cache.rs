@@ -1,6 +1,6 @@
-//! Rows that were worked out before, by their place. Read without a lock, by any number of threads and by handlers of signals.
+//! Rows that were worked out before, by their place. Read without a lock, by any number of threads and by signal handlers.
 //!
-//! An entry is one word, so that nobody sees half of one. The address of code has 47 bits; a multiplication that loses nothing spreads them, 13 of the
+//! An entry is one word, so that no thread sees half of one. The address of code has 47 bits; a multiplication that loses nothing spreads them, 13 of the
 //! product choose a pair of entries, and the other 34 are kept beside the row: an entry that fits is about that place and no other.
 //!
 //! ```text
@@ -26,7 +26,7 @@ static SETS: [Set; 1 << SET_BITS] = [const { [const { AtomicU64::new(0) }; 2] };
 /// Modules of which rows were kept, so that it is seen when another one stands in the place of one.
 static MODULES: [Known; 256] = [const { Known::new() }; 256];
 
-/// Somebody works out a row and keeps it. Who comes second keeps none, and so nobody waits: neither a handler for what it interrupted, nor a real-time thread.
+/// A thread works out a row and keeps it. A second thread meanwhile keeps none. So nothing waits: neither a signal handler nor a real-time thread.
 static IS_BUSY: AtomicBool = AtomicBool::new(false);
 
 /// How often all rows were forgotten.
@@ -68,7 +68,7 @@ pub(super) fn doubt(place: usize) {
         let now = Module::of(place).and_then(|module| module.row(place)).unwrap_or(Row::End);
         alone(|| {
             if now == Row::unpack(entry) {
-                // Nobody else writes here now.
+                // No other thread writes here now.
                 kept.store(entry | row::MARK, Ordering::Relaxed);
             } else {
                 forget();

@@ -5,7 +5,7 @@ use super::stack::Stack;
 /// Addresses have no more bits; above them is what pointer authentication has put there.
 const ADDRESS: usize = (1 << 48) - 1;
 
-/// From the registers of whoever called: the address it returns to and its frame pointer. Gives how many frames there are.
+/// From the registers of the caller: the address it returns to and its frame pointer. Gives how many frames there are.
 pub(super) fn follow(frames: &mut [usize], returned: usize, mut pointer: usize, stack: usize) -> usize {
     let (mut memory, mut low, mut place) = (Stack::at(stack, true), stack, returned & ADDRESS);
     let mut count = 0;

@@ -1,4 +1,4 @@
-//! Who called: the return addresses on the stack of the calling thread, fast.
+//! Stack traces: the return addresses on the stack of the calling thread, fast.
 //!
 //! # Why
 //!
@@ -23,7 +23,7 @@
 //! of words ([`cache`]); from then on a frame costs a multiplication and four reads. On 64-bit ARM there are frame pointers ([`chain`]).
 //!
 //! Nothing is believed: bytes of a module are read with bounds ([`bytes`], [`index`], [`program`]), words of the stack only where memory was seen to be readable
-//! ([`stack`]), and each caller's frame lies above the frame of whom it called. What is not understood ends the walk; so does code without
+//! ([`stack`]), and each caller's frame lies above the frame of its callee. What is not understood ends the walk; so does code without
 //! call frame information. From a handler the walk goes on into what it interrupted.
 //!
 //! # What callers must do
@@ -36,7 +36,7 @@
 //!
 //! # What it does not promise
 //!
-//! Code that nobody described is the end of a trace: what a program made itself, assembly without directives, and programs that gcc links statically at
+//! Code without call frame information is the end of a trace: what a program made itself, assembly without directives, and programs that gcc links statically at
 //! a fixed address, which have no table. So is a frame of more than 2 MB.
 //!
 //! A library that was unloaded leaves its rows behind. They are forgotten when a walk gets lost by one of them, or when a place is worked out in a module that stands
@@ -68,7 +68,7 @@ mod walk;
 /// Fills `frames` with return addresses, the innermost first, and gives how many there are. The first is in the function that calls this; fewer than there is room
 /// for: there are no more, or the walk could not go on.
 ///
-/// It allocates nothing, takes no lock (but see the head of the file), changes no errno, and may be called in handlers of signals.
+/// It allocates nothing, takes no lock (but see the head of the file), changes no errno, and may be called in signal handlers.
 #[inline(always)]
 pub(crate) fn capture(frames: &mut [usize]) -> usize {
     // SAFETY: so many addresses may be written there.

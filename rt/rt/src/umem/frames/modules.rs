@@ -12,7 +12,7 @@ use std::slice;
 /// The smallest page that there is: what is mapped is mapped in these.
 const PAGE: usize = 4096;
 
-/// A module with call frame information. It stays as long as one of its functions is on the stack of whoever asks.
+/// A module with call frame information. It stays as long as one of its functions is on the stack of the caller.
 #[derive(Debug)]
 pub(super) struct Module {
     /// What it takes of the address space.
@@ -161,7 +161,7 @@ fn module(bias: usize, headers: &'static [Elf64_Phdr], place: usize) -> Option<M
             header.p_flags & libc::PF_R != 0 && range.is_some_and(|(from, to)| (from..to).contains(&address))
         });
         let (begin, end) = range(bias, segment?)?;
-        // SAFETY: the dynamic linker has mapped the segment to be read, and it stays while the module does. Nobody writes to what is looked at.
+        // SAFETY: the dynamic linker has mapped the segment to be read, and it stays while the module does. No thread writes to what is looked at.
         let bytes = unsafe {
             slice::from_raw_parts(std::ptr::with_exposed_provenance::<u8>(begin), end.checked_sub(begin)?)
         };

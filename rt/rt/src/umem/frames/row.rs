@@ -44,7 +44,7 @@ pub(super) enum Pointer {
 /// How many bits a row needs, at the most.
 pub(super) const BITS: u32 = 30;
 
-/// The bit that is free for whoever keeps rows.
+/// The bit that is free for the cache of rows.
 pub(super) const MARK: u64 = 1 << (BITS - 1);
 
 /// The bits that say which kind of row it is, and what they are for a signal.
@@ -56,7 +56,7 @@ const KIND: u32 = 3;
 const POINTER: u32 = 8;
 const WORDS_MAX: u32 = (1 << (BITS - 1 - KIND - POINTER)) - 1;
 
-/// Where the return address is, which is no frame pointer: there whoever is in a hurry can read.
+/// Where the return address is, which is no frame pointer: the fast path reads it in any case.
 const KEPT: u8 = 1;
 const AT_FRAME: u8 = 254;
 const LOST: u8 = 255;

@@ -30,7 +30,7 @@ const BELOW: usize = 128;
 struct Own {
     /// From here to `top` all can be read. The same as `top`: nothing was looked at.
     low: usize,
-    /// Where it ends; zero: nobody asked.
+    /// Where it ends; zero: not asked yet.
     top: usize,
     /// Below `low`, a page that cannot be read; zero: none is known.
     hole: usize,
@@ -119,7 +119,7 @@ impl Stack {
     }
 }
 
-/// The word at an address, whatever it is and whoever it belongs to: for the language it is nobody's variable, and sanitizers do not look at it.
+/// The word at an address, whatever it belongs to: for the language it is no variable, and sanitizers do not look at it.
 ///
 /// # Safety
 /// It can be read there.
@@ -163,7 +163,7 @@ fn can_be_readied(page: usize) -> Option<bool> {
     if ask(page) == 0 {
         return Some(true);
     }
-    // A page that nobody may touch is refused as a question is that is not known. This one can be read.
+    // A page without access is refused, and so is a question that the kernel does not know. This one can be read.
     let local = 0_u8;
     if ask(page_of((&raw const local).addr())) == 0 { Some(false) } else { None }
 }
@@ -256,7 +256,7 @@ mod tests {
             assert!(can_be_readied(page).is_none_or(|answer| answer == expected), "{page:#x}");
             assert_eq!(can_read(page), expected, "{page:#x}");
         }
-        // SAFETY: the mapping is ours, and nobody uses it.
+        // SAFETY: the mapping is ours, and no thread uses it.
         unsafe { libc::munmap(ptr::with_exposed_provenance_mut(none), PAGE) };
         assert!(!can_read(none) && !is_read_by_the_kernel(none));
     }

@@ -14,7 +14,7 @@ impl Settings {
     ///
     /// A variable that is set wins over its hook, even with nothing in it. A program that runs with rights that its user has not (`AT_SECURE`)
     /// does not listen to the environment. Hooks run before anything else of the program does, and must not wait for it; when they allocate, that
-    /// is to be served while this call has not returned: whoever calls it must be ready for that.
+    /// is to be served while this call has not returned: the caller must be ready for that.
     pub(crate) fn read(complain: Complain<'_>) -> Settings {
         let is_secure = is_secure();
         put_together(|variable| if is_secure { None } else { environment(variable) }, said_by_hook, complain)

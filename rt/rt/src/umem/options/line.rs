@@ -1,4 +1,4 @@
-//! A line of text that is put together without memory from anybody.
+//! A line of text that is put together without allocation.
 
 /// How long it can become. The longest that is made: a test.
 const BYTES_MAX: usize = 192;

@@ -60,7 +60,7 @@ pub(crate) struct Settings {
 /// `UMEM_DEBUG`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Debug {
-    /// Who allocated and freed is kept for each buffer, with so many return addresses.
+    /// The stack trace of the latest allocation or free is kept for each buffer, with so many return addresses.
     pub(crate) audit: Option<usize>,
     /// So many bytes of a buffer are kept when it is freed.
     pub(crate) contents: Option<usize>,
@@ -68,7 +68,7 @@ pub(crate) struct Debug {
     pub(crate) guards: bool,
     /// The cheap kind of guards.
     pub(crate) lite: bool,
-    /// Buffers from this size on end at a page that nobody can touch.
+    /// Buffers from this size on end at a page without access.
     pub(crate) firewall: Option<usize>,
     /// How many bytes of a free buffer are looked at.
     pub(crate) max_verify: Option<usize>,
@@ -104,7 +104,7 @@ pub(crate) struct Logs {
 /// `UMEM_OPTIONS`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Options {
-    /// How many processors to expect; none: as many as there are.
+    /// How many CPUs to expect; none: as many as there are.
     pub(crate) concurrency: Option<usize>,
     /// How often a depot may be found busy before its magazines grow.
     pub(crate) max_contention: usize,

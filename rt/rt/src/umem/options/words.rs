@@ -122,8 +122,8 @@ const OPTIONS: &[Word] = &[
         ]),
     },
     number("perthread_cache", Unit::Bytes, None, |_, _| Err(NO_THREAD_CACHE)),
-    number("concurrency", Unit::Count, None, |s, processors| {
-        s.options.concurrency = Some(at_least_one(processors)?);
+    number("concurrency", Unit::Count, None, |s, cpus| {
+        s.options.concurrency = Some(at_least_one(cpus)?);
         Ok(())
     }),
     number("max_contention", Unit::Count, None, |s, times| {

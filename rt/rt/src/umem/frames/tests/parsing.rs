@@ -89,7 +89,7 @@ fn each_instruction_does_what_the_standard_says() {
         (&[0x2f, 3, 5], above_stack(1, Pointer::Kept)),
         (&[0x0a, 0x0e, 64, 0x86, 2, 0x0b], above_stack(1, Pointer::Kept)),
         (&[0x0e, 64, 0x86, 2, 0x0a, 0x0c, 6, 16, 0xc6, 0x0b], above_stack(8, Pointer::Below(2))),
-        // Other registers are followed by nobody, but their operands are.
+        // Rules of other registers are not followed, but their operands are read.
         (
             &[0x83, 2, 0x8c, 3, 0x05, 12, 4, 0xc3, 0x10, 3, 2, 0x76, 8, 0x0e, 16],
             above_stack(2, Pointer::Kept),

@@ -25,7 +25,7 @@ impl Random {
 const PAGE: usize = 4096;
 const PAGES: usize = 4;
 
-/// Pages with pages around them that nobody can touch; another such page in the middle.
+/// Pages with inaccessible pages around them, and another one in the middle.
 struct Island(usize);
 
 impl Island {
