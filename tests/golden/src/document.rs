@@ -9,10 +9,10 @@
 //! `cargo run --release -p millpond-golden --example figures [PART…]` writes them into `docs/explanation/simulator.md`, machines and workloads
 //! into `docs/reference/simulator.md`, and experiments of our own into `docs/explanation/pools.md`; a test runs the quick ones and compares.
 
-use millpond_experiments::Failure;
 use millpond_experiments::published::{
-    Choices, Errors, Experiment, Findings, Fit, Lab, OWN, Point, Score, fits, own_value,
+    Choices, Errors, Experiment, Findings, Fit, Lab, Point, Score, fits, own_value,
 };
+use millpond_experiments::{Failure, OWN};
 use millpond_session::WORKLOADS;
 use millpond_sim::{SimMachine, catalogue};
 use serde_json::Value;
