@@ -3,7 +3,7 @@
  *
  *     alloc WHAT PATTERN SIZE THREADS ROUNDS [LIBRARY]
  *
- * WHAT     malloc: malloc and free of whoever is preloaded
+ * WHAT     malloc: malloc and free of the preloaded library
  *          umem:   umem_alloc and umem_free of LIBRARY
  *          cache:  umem_cache_alloc and umem_cache_free of LIBRARY
  *          object: an object that is made by malloc, and ended before free

@@ -1,4 +1,4 @@
-/* The least that a command could do: a set as a cgroup v2 partition, or as a version 1 cpuset that pushes nobody out, by nothing but
+/* The least that a command could do: a set as a cgroup v2 partition, or as a version 1 cpuset that pushes no thread out, by nothing but
  * the writes that the kernel needs.
  *
  *     bare create ROOT NAME CPUS               bare destroy ROOT NAME

@@ -2,7 +2,7 @@
 //!
 //! # Why
 //!
-//! A promise about speed that nobody measures is an opinion. Each goal has a number, and is measured beside a peer or a
+//! A promise about speed that is not measured is an opinion. Each goal has a number, and is compared with a peer or a
 //! floor in the same run, in pairs, one right after the other: a figure of one machine says little, a ratio says much.
 //!
 //! # How to read a line
@@ -16,7 +16,7 @@
 //!
 //! # What it does to the machine
 //!
-//! It makes sets that push nobody out, starts programs of its own, and takes all of it away. What would touch others (exclusive sets,
+//! It makes sets that push no thread out, starts programs of its own, and takes all of it away. What would touch others (exclusive sets,
 //! interrupts) is measured in a virtual machine, where only ratios mean anything.
 //!
 //! ```text

@@ -2,7 +2,7 @@
 //!
 //! # Theory
 //!
-//! An experiment has a claim, arms that differ in one thing, and numbers that can be laid beside another thread's. Each
+//! An experiment has a claim, arms that differ in one thing, and numbers that can be compared with others'. Each
 //! has a folder: what it does to the machine, what it measures, the published numbers as data, and a report. They are run by
 //! commands of the same name, which only choose where the report goes.
 //!
@@ -21,7 +21,7 @@
 //!
 //! # What callers may rely on
 //!
-//! * An experiment starts its own programs and touches no other thread's: sets are made with *keep others*, caps and bindings are
+//! * An experiment starts its own programs and touches no others: sets are made with *keep others*, caps and bindings are
 //!   for processes that it started.
 //! * Whatever it changed is put back when it returns, for whatever reason, and its programs are gone. A program of it ends
 //!   with its standard input, so that even a killed experiment leaves none behind.

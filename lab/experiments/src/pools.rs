@@ -1,6 +1,6 @@
 //! Pools for as long as a value lives: enabled, edited, members bound; and disabled again when it is dropped.
 //!
-//! What they were made for and by which process stands in the configuration itself. So whoever comes next can tell the pools of an
+//! What they were made for and by which process stands in the configuration itself. So the next run can tell the pools of an
 //! experiment that was killed from those of an administrator, and puts the former back ([`sweep`]). Where pools or sets are in use
 //! nothing is touched ([`are_free`]).
 
@@ -24,7 +24,7 @@ enum Whose {
     Running(Pid),
     /// Of an experiment that ended without putting them back.
     Left,
-    /// Of another thread.
+    /// Of another process.
     Foreign,
 }
 

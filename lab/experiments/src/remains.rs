@@ -4,11 +4,11 @@ use crate::{Failure, pools};
 use millpond_machine::put_back_abandoned;
 use millpond_session::{Kind, Session};
 
-/// Puts back the place of a `latstat` and the pools of an experiment that were killed, and tells it. On other machines than the real one nobody leaves
-/// anything.
+/// Puts back the place of a `latstat` and the pools of an experiment that were killed, and tells it. Nothing is left on simulated
+/// machines.
 ///
 /// # Errors
-/// [`Failure`] when the machine lets nobody write, or keeps the pools.
+/// [`Failure`] when the machine cannot be written to, or keeps the pools.
 pub(crate) fn put_back(session: &Session, note: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     if session.kind() != Kind::Real {
         return Ok(());

@@ -250,7 +250,7 @@ impl Program {
                         out.extend(words.next().map(|(value, at)| (value.clone(), at)));
                     }
                 }
-                // A value where none belongs: a reader of it says so.
+                // A value where none belongs: its reader says so.
                 (_, Some(value)) => out.push((format!("{name}={value}"), at)),
             }
         }

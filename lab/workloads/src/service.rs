@@ -3,10 +3,10 @@
 //! Requests arrive from outside, however many wait already (an open system); the times between are exponential, drawn from a seed, so that
 //! two runs of equal seed have the same requests. Threads take them in the order in which they arrive. The response time counts from the
 //! moment at which a request is due, and not from when a thread noticed it: a service that gets no processor is late, whether or not its own
-//! clock ran. Who takes a request that is not due yet sleeps until then, so that no other thread stands between.
+//! clock ran. A thread that takes a request that is not due yet sleeps until then, so that no other thread stands between.
 //!
 //! The work is a number of rounds, measured by the thread's own processor time before it begins: more time on a processor that
-//! somebody slows down.
+//! the service slows down.
 
 use crate::Error;
 use crate::clock::{STOP_POLL, SetOnDrop, supervise, thread_cpu_time};

@@ -94,7 +94,7 @@ mod tests {
     fn what_was_never_counted_is_not_zero() {
         let interval = between(&counted(&[10], 100, 100), &counted(&[10], 200, 100));
         assert_eq!(interval, Interval { counts: None, share: 0.0 });
-        // Nobody ran, so nothing was missed.
+        // No thread ran, so nothing was missed.
         let interval = between(&counted(&[10], 100, 100), &counted(&[10], 100, 100));
         assert_eq!(interval, Interval { counts: Some(vec![0]), share: 1.0 });
     }

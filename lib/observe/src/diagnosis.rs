@@ -396,7 +396,7 @@ mod tests {
             diagnose(&evidence),
             [Finding::Barrier(2.0), Finding::Undecided(1.0), Finding::Computes(1.0, None)]
         );
-        // Nobody runs: it may be a deadlock, which is not called idle.
+        // No thread runs: it may be a deadlock, which is not called idle.
         let stands = Evidence { threads: 2.0, ..of(Shares { undecided: Some(1.0), ..Shares::default() }) };
         assert_eq!(diagnose(&stands), [Finding::Undecided(2.0)]);
     }

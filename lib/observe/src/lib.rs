@@ -2,7 +2,7 @@
 //!
 //! A [`Sample`] holds raw counters at an instant; a [`Frame`] holds rates and shares of an interval, made of
 //! two samples, or of one for the time since boot. Commands draw rows from frames. Nothing here reads a clock
-//! or a machine, and nothing rounds: that is for whoever draws.
+//! or a machine, and nothing rounds: that is for the code that draws.
 //!
 //! # Rules
 //!

@@ -66,7 +66,7 @@ pub enum Verdict {
     Kept,
     /// It was not: why, in a sentence for each way.
     Broken(Vec<Broken>),
-    /// It cannot be told: nobody knows how long each took.
+    /// It cannot be told: how long each took is not known.
     Unknown,
     /// It cannot be told: what was kept keeps within it, and not everything was kept.
     Partial,

@@ -124,7 +124,7 @@ impl fmt::Display for RecordingError {
 /// Understands a recording.
 ///
 /// # Errors
-/// [`RecordingError`] for the first line that makes no sense.
+/// [`RecordingError`] for the first invalid line.
 pub fn parse(text: &str) -> Result<Recording, RecordingError> {
     let wrong = |line: usize, what: String| RecordingError { line, what };
     let told = |line: usize, error: &serde_json::Error| {

@@ -39,7 +39,7 @@
 //! (*held*), and for how much of it the thread ran and slept. While a thread is held up another one holds what it waits for. All that was held together
 //! cannot be less than the time for which the thread that waited longest did so, but for holders that came without a wait. If it is less than half of
 //! that, waits have another reason. If it is enough only with the time for which the holders waited for CPUs, it cannot be told. A holder that computes
-//! is a lock's. A holder that sleeps may be the leader of idle workers, who waits for the next request and then wakes the next leader. And a thread that
+//! is a lock's. A holder that sleeps may be the leader of idle workers, which waits for the next request and then wakes the next leader. And a thread that
 //! does nothing from its call to its next wait lives by wake-ups alone, as a worker does that makes work for others.
 //!
 //! The rules are tried from top to bottom. Sources of the values: the manual pages futex(2) and FUTEX_LOCK_PI(2const), and what `strace` shows of programs
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn an_idle_worker_at_a_condition_variable_is_not_at_a_mutex() {
-        // glibc 2.36: 0 in the word of signals. Nobody posts work; or another thread does, again and again.
+        // glibc 2.36: 0 in the word of signals. No thread posts work; or another thread does, again and again.
         assert_eq!(kind(waits(0, 0, 0)), WaitKind::Condition);
         assert_eq!(kind(waits(0, 1_000, 0)), WaitKind::Condition);
         // A counter of notifications: Rust's, and newer glibc's.

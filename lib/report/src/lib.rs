@@ -2,7 +2,7 @@
 //!
 //! # Theory
 //!
-//! Whoever measures something ends with rows, and each reader wants them in another dress: a person in columns, a
+//! A measurement ends with rows, and each reader wants them in another form: a person in columns, a
 //! spreadsheet with commas, a program as objects, a page as a picture. This room knows the dresses and nothing of what
 //! is in the rows.
 //!

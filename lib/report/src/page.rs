@@ -39,7 +39,7 @@ impl Page {
         self
     }
 
-    /// The whole document. It asks nobody for anything.
+    /// The whole document. It loads nothing.
     #[must_use]
     pub fn html(&self) -> String {
         let Page { title, body } = self;
@@ -62,6 +62,6 @@ mod tests {
         assert!(page.contains("<title>a &amp; b</title>") && page.contains("<h1>a &amp; b</h1>"));
         let body = "<h2>&lt;c&gt;</h2>\n<pre>d &lt; e\nf</pre>\n<div><svg></svg></div>\n</body>";
         assert!(page.contains(body), "{page}");
-        assert!(!page.contains("http"), "it asks nobody for anything");
+        assert!(!page.contains("http"), "it loads nothing");
     }
 }

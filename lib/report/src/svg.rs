@@ -1,6 +1,6 @@
 //! The grammar of a picture: elements, and their text, always the same bytes.
 
-/// Colours that tell six things apart, on white and in grey, also for threads that see fewer colours.
+/// Colours that tell six things apart, on white and in grey, also for readers with colour blindness.
 pub(crate) const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
 
 /// The colour of the n-th thing; the seventh has the first one's.

@@ -1,4 +1,4 @@
-//! What disturbs a thread is counted, and a calm section is calm.
+//! Counts of OS noise in a section of a thread: faults, switches and migrations are counted, and a calm section has none.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

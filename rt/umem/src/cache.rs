@@ -96,12 +96,12 @@ impl Cache {
         }
     }
 
-    /// What makes no sense of its figures.
+    /// The first of its figures that is invalid.
     fn nonsense(&self) -> Option<&'static str> {
         let fits = |place: u64| place == 0 || (place <= self.chunk && place.is_multiple_of(8));
         let chunks = u64::from(self.chunks);
         if self.size == 0 || self.chunk < self.size || !(1..=CHUNKS as u64).contains(&chunks) {
-            return Some("the size of its buffers makes no sense");
+            return Some("the size of its buffers is invalid");
         }
         if self.chunk.checked_mul(chunks).is_none_or(|bytes| bytes > self.slab) || self.slab >= 1 << 47 {
             return Some("its buffers do not fit into its slabs");
@@ -111,7 +111,7 @@ impl Cache {
             || self.verify > self.chunk
             || self.bufctl > 1 << 20
         {
-            return Some("the place of its tags makes no sense");
+            return Some("the place of its tags is invalid");
         }
         None
     }

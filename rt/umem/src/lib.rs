@@ -18,7 +18,7 @@
 //! # What is believed
 //!
 //! Nothing. The process may be corrupt (that is why one looks) or at work. Each pointer is read as a number and followed only where something is
-//! mapped; no list is followed for longer than a list can be; figures that make no sense end the look at that thing, and are told in
+//! mapped; no list is followed for longer than a list can be; invalid figures end the look at that thing, and are reported in
 //! [`Heap::problems`]. No code of ours dereferences an address of another process.
 //!
 //! # What it does not do

@@ -85,8 +85,7 @@ impl Magazines {
             if sound {
                 self.magazine(memory, head, (top - base) / 8, (place, cache), problems);
             } else {
-                problems
-                    .push(format!("cache {}: the magazine of the pair {at:x} makes no sense", cache.name));
+                problems.push(format!("cache {}: the magazine of the pair {at:x} is invalid", cache.name));
             }
         }
         let previous = pair.word(offset_of!(Pair, previous));

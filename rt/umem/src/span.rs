@@ -78,7 +78,7 @@ struct Walk<'a> {
     caches: &'a [Cache],
     by_address: HashMap<u64, usize>,
     tables: HashSet<u64>,
-    /// Of each span that was seen the page behind it; 0: it is free, or makes no sense.
+    /// Of each span that was seen the page behind it; 0: it is free, or invalid.
     behind: HashMap<u64, u64>,
     spans: Vec<Span>,
     problems: &'a mut Vec<String>,

@@ -1,5 +1,5 @@
 //! What is measured in a virtual machine: exclusive sets, which on the machine at hand would push others out. What a neighbour feels
-//! of sets that push nobody out is measured on the machine itself (`neighbour`).
+//! of sets that push no thread out is measured on the machine itself (`neighbour`).
 //!
 //! One boot of Debian's 6.17 kernel with 4 emulated processors and cgroup v2 serves both goals.
 

@@ -1,8 +1,8 @@
 //! What a neighbour on this machine feels: a thread of the real-time class that wakes up each millisecond on the last processor, while
 //! sets of the first one are made and destroyed by commands that run there.
 //!
-//! Nobody may be pushed out of a machine that is not ours, so the processor of the neighbour is not fenced off, and the sets push nobody
-//! out either. In turns: our commands; programs that do only the writes, as many and for as long; nothing, for as long.
+//! A machine that is not ours keeps its threads where they are, so the neighbour's CPU is not fenced off, and the sets push no thread
+//! out either. Interleaved: our commands; programs that do only the writes, as many and for as long; nothing, for as long.
 
 use crate::guest::neighbour::Sleeper;
 use crate::line::{Goal, Line, Pairs};

@@ -1,4 +1,4 @@
-//! Stacks of `rt/rt`: one out of the cache beside one that is mapped anew, and threads on ours beside threads that fault their own stacks in.
+//! Stacks of `rt/rt`: one out of the cache compared with a new mapping, and threads on our stacks compared with threads that fault their own stacks in.
 
 use super::sim::processor_time;
 use crate::line::{Goal, Line, Pairs};
@@ -218,7 +218,7 @@ fn faults() -> usize {
     usize::try_from(usage.ru_minflt).unwrap_or(0)
 }
 
-/// How large a stack is that nobody chose a size for, in bytes.
+/// How large a stack is by default, in bytes.
 fn usual_size() -> usize {
     let mut size = 0;
     // SAFETY: the attributes are initialised before they are used, and a number is written.

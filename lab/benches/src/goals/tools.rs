@@ -1,6 +1,6 @@
 //! Making and destroying a set on this machine, beside the tools that Linux administrators use for it.
 //!
-//! The sets are empty, have names of their own and push nobody out; nothing that we did not start is moved. `cset` makes
+//! The sets are empty, have names of their own and keep others in; nothing that we did not start is moved. `cset` makes
 //! and destroys a cpuset. `tuna` has no sets: the nearest that it does without touching others is to move one thread, ours, to a
 //! processor and back.
 

@@ -3,7 +3,7 @@
 //! Processor 3 is a set of its own with a thread in it that wakes up each millisecond. Meanwhile, interleaved: sets of processors 1
 //! and 2 are made, resized and destroyed, by our commands; a bare partition of the same processors is resized by
 //! bare writes, as many as there were commands and for as long; as many commands only look (`psrset -q`); nothing happens, for
-//! as long. A pair is the worst lateness of the first and the second. Emulated processors share few real ones, so that whoever
+//! as long. A pair is the worst lateness of the first and the second. Emulated CPUs share few real ones, so that a thread that
 //! computes anywhere delays all: the third turn says how much of the first one's lateness is that.
 
 use super::CGROUP;

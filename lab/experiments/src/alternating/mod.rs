@@ -14,8 +14,8 @@
 //!   pools, POLICY    each in a pool that begins with half of them; poold moves processors by this policy, in its own rhythm
 //! ```
 //!
-//! each with demand that changes sides every so many seconds, and with *even* demand: both want everything all the time. Who wants
-//! everything runs a thread for each of the machine's processors; who does not runs one thread that sleeps two thirds of its time. Threads of `batch` do one
+//! each with demand that changes sides every so many seconds, and with *even* demand: both want everything all the time. The program that wants
+//! everything runs a thread for each of the machine's processors; the other one runs one thread that sleeps two thirds of its time. Threads of `batch` do one
 //! operation of a millisecond of processor time after the other. Programs of `cg` are malleable: they have as many threads as their pool
 //! has processors.
 //!
@@ -25,7 +25,7 @@
 //! ratios to the best split and to no pools, and how many processors were moved in how many changes. What is not modelled on a simulated machine:
 //! caches that are cold after a move (only `cg` has any), and the time that a change takes.
 //!
-//! With `--machine real` programs of ours do this on the machine at hand (`millpond load spin`), in pools that push nobody out. The speed of a processor is measured before; and
+//! With `--machine real` programs of ours do this on the machine at hand (`millpond load spin`), in pools that push no thread out. The speed of a processor is measured before; and
 //! how much of the machine was to be had then, since others may use it, too.
 
 pub mod real;

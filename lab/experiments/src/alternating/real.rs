@@ -49,7 +49,7 @@ pub fn run(here: &mut Here<'_>, choices: &Choices, findings: &mut Findings) -> R
     Ok(())
 }
 
-/// Fields are dropped in this order: pools go when nobody is in them any more.
+/// Fields are dropped in this order: pools go when no thread is in them any more.
 struct Stage<'h, 'a> {
     here: &'h Here<'a>,
     bursts: [Option<Program>; 2],
@@ -123,7 +123,7 @@ impl Stage<'_, '_> {
         Ok(started)
     }
 
-    /// Demand changes: who wants less ends first.
+    /// Demand changes: the program that wants less ends first.
     fn change(&mut self, wants: [bool; 2]) -> Result<(), Failure> {
         for (program, wants) in wants.into_iter().enumerate() {
             if !wants && let Some(burst) = self.bursts[program].take() {

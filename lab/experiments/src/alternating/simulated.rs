@@ -16,7 +16,7 @@ const LITTLE: &str = "batch --op 1 --sleep 2";
 /// Operations a second of a processor.
 const OPS: f64 = 1e3;
 
-/// Who wants everything in a turn, both turns of a cycle.
+/// The program that wants everything in a turn, both turns of a cycle.
 pub(super) fn wants(every: Every, turn: u64) -> [bool; 2] {
     match every {
         None => [true, true],
@@ -36,7 +36,7 @@ struct Stage<'a> {
     bench: &'a Bench,
     job: Job,
     pools: Option<MadePools<'a>>,
-    /// Who wants everything now, with its threads.
+    /// The programs that want everything now, with their threads.
     bursts: [Option<(Pid, u64)>; 2],
     /// Operations of those that are gone.
     done: u64,

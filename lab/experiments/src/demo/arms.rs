@@ -27,7 +27,7 @@ pub(super) struct Stage<'a, 't> {
     pub tell: &'t mut dyn FnMut(Event<'_>),
 }
 
-/// What was done for the programs of an arm. Fields are dropped in this order: a set goes when nobody is in it any more.
+/// What was done for the programs of an arm. Fields are dropped in this order: a set goes when no thread is in it any more.
 #[derive(Default)]
 struct Placed<'m> {
     programs: Vec<Program>,

@@ -1,4 +1,4 @@
-//! Who lives where when both jobs are apart.
+//! Processors of each job when both are apart.
 
 use millpond_model::{CpuId, CpuSet};
 
@@ -21,7 +21,7 @@ impl Home {
 }
 
 /// Homes of equal size for two jobs, from processors in the order of where they stand; none for fewer than two. From three on both
-/// are sets, at opposite ends, and at least one processor stays for everybody else: the first, which is most likely to have
+/// are sets, at opposite ends, and at least one processor stays for everything else: the first, which is most likely to have
 /// the interrupts.
 #[must_use]
 pub fn plan_homes(free: &[CpuId]) -> Option<[Home; 2]> {

@@ -2,7 +2,7 @@
 //!
 //! Both jobs are malleable: they run as many threads as their pools have processors, and look after each iteration. What moves
 //! processors is the manager of poold with the policy *millpond*, asked ten times a second. A set may be left without a processor
-//! while nobody is in it (`pset.min` is 0); a job that comes back asks for one (`pset.min` is 1).
+//! while no thread is in it (`pset.min` is 0); a job that comes back asks for one (`pset.min` is 1).
 
 use super::Event;
 use super::arms::{JOB_WORDS, Stage, cg_result};
@@ -66,7 +66,7 @@ impl Heard {
     }
 }
 
-/// All that goes on. Fields are dropped in this order: pools go when nobody is in them any more.
+/// All that goes on. Fields are dropped in this order: pools go when no thread is in them any more.
 struct Scene<'s, 'a, 't> {
     stage: &'s mut Stage<'a, 't>,
     jobs: [Option<Program>; 2],

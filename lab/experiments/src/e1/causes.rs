@@ -1,4 +1,4 @@
-//! Who interrupted the processors of the set, by name: an answer to the question that the published text leaves open.
+//! Interrupts of the set's processors, by source: an answer to the question that the published text leaves open.
 
 use millpond_model::CpuSet;
 use millpond_session::InterruptCount;

@@ -20,7 +20,7 @@
 //!
 //! # On whose machine
 //!
-//! A machine that is not the experiment's own keeps its interrupts: the set pushes nobody out, and the steps of `-f` are shown
+//! A machine that is not the experiment's own keeps its interrupts: the set pushes no thread out, and the steps of `-f` are shown
 //! and not taken. On one that is its own (a virtual one, or with `full`) the set is exclusive and interrupts are moved. The
 //! stream goes over the loopback, or, given two network devices, between these, each in a namespace of its own. The far
 //! end of the stream, which was another machine in the published experiment, is a program of its own in the default set.

@@ -54,7 +54,7 @@ impl Lent<'_> {
 
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
-        // Whoever goes on has an error to tell already, or has waited before.
+        // The caller has an error to report already, or has waited before.
         let _ = self.come_back();
     }
 }

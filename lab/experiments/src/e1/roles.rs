@@ -1,13 +1,13 @@
-//! Who did what in an interval: the network's processor, the stream's, those of the set, and the others.
+//! Roles of processors in an interval: the network's processor, the stream's, those of the set, and the others.
 
 use super::published::{Figures, Range, Row};
 use millpond_model::{Column, CpuId, CpuSet};
 use millpond_observe::{CpuFrame, Frame};
 
-/// Fewer system calls a second than this are nobody's stream.
+/// Fewer system calls a second than this are no stream.
 const STREAM_CALLS_MIN: f64 = 1_000.0;
 
-/// Less work of devices a second than this is nobody's network.
+/// Less work of devices a second than this is no network.
 const NETWORK_WORK_MIN: f64 = 100.0;
 
 /// The figures of an interval. The network's processor is the one with most work of devices, if one is busy with it at all. The

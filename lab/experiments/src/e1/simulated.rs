@@ -47,7 +47,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 const MACHINE: &str = "t2000";
-/// Until windows are full and everybody has a place.
+/// Until windows are full and all threads have a place.
 const WARM_UP: Nanos = Nanos::from_secs(1);
 /// Bits of what an operation of the stream moves.
 const PAIR_BITS: f64 = 2.0 * 1_460.0 * 8.0;

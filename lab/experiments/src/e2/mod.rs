@@ -58,7 +58,7 @@ pub(crate) const LATER: Flag = Flag::long(
 )
 .value("MS", ValueKind::Count(0, 60_000));
 
-/// What a system does by itself beside the jobs, and who watches them, in every arm once jobs have settled.
+/// What a system does by itself beside the jobs, and what watches them, in every arm once jobs have settled.
 pub(crate) const DAEMONS: &str = "daemons";
 
 /// What a reader should know about jobs that share all processors.
@@ -66,7 +66,7 @@ pub(crate) const IN_STEP: &str = "with nothing, two jobs that change places in s
      together, and only other work brings them from the one to the other: --later MS shows both ends";
 
 /// What a reader should know about caps.
-const AHEAD: &str = "with caps, ours depends on how far ahead of its cap a job may be, which nobody published: here a tenth of a second; \
+const AHEAD: &str = "with caps, ours depends on how far ahead of its cap a job may be, which was not published: here a tenth of a second; \
      with a whole second, caps change next to nothing";
 
 const MACHINE: &str = "smartos-2";

@@ -1,6 +1,6 @@
 //! How the pool of one job grows when the other job stops, and shrinks when it starts again, under a policy of poold.
 //!
-//! Both jobs begin with a pool of half of the processors; the pool of the one that goes on has the default set. A set in which nobody is may be left without
+//! Both jobs begin with a pool of half of the processors; the pool of the one that goes on has the default set. An empty set may be left without
 //! a processor; before its job starts again it is given one. The programs are malleable: each
 //! always runs as many threads as its pool has processors, also when it starts again. Where a policy does not come to share then, the job starts once more with as
 //! many threads as it had at first. What it computes makes no difference to a policy, which sees use and
@@ -44,7 +44,7 @@ struct Stage<'a, 'l> {
     pools: MadePools<'a>,
     manager: Manager,
     interval: Nanos,
-    /// Who goes on, and who stops, with the threads that each runs.
+    /// The program that goes on, and the one that stops, with the threads that each runs.
     jobs: [Option<(Pid, u64)>; 2],
     /// The sizes of the pool that goes on, by seconds since the phase began.
     sizes: Vec<(f64, u64)>,

@@ -53,7 +53,7 @@ const TABLES: [&str; 2] = ["standard", "extended"];
 const BOPS: &str = "bops";
 const TABLE_RATIO: &str = "extended over standard";
 const PSETS_RATIO: &str = "psets over untuned";
-/// Until caches are warm and everybody has a home.
+/// Until caches are warm and all threads have a home.
 const WARM_UP: Nanos = Nanos::from_secs(2);
 /// Servers of the database for each processor.
 const SERVERS_PER_PROCESSOR: u64 = 8;

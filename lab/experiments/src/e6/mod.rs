@@ -1,4 +1,4 @@
-//! How long from a timer to a program: a real-time thread in a set of its own, beside thousands of others.
+//! Timer wake-up latency of a real-time thread in a set of its own, beside thousands of other threads.
 //!
 //! # Claim
 //!

@@ -35,7 +35,8 @@ pub fn run(here: &mut Here<'_>, choices: &Choices, findings: &mut Findings) -> R
     let measured = measure(here, cpu, samples, findings)?;
     beside(&measured.latencies, findings);
     let others = measured.others.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
-    let note = "nobody was pushed out and no interrupt was moved: this is no processor of its own";
+    let note =
+        "no thread was pushed out and no interrupt was moved: other threads and interrupts share the CPU";
     findings.notes.push(if others.is_empty() {
         note.into()
     } else {

@@ -230,7 +230,7 @@ fn lesson(stack: &Stack) -> Option<String> {
         (_, 0) => "To touch its lowest byte brings all of it.".into(),
         (Kind::Main, _) => format!(
             "On Solaris a touch of its lowest byte fills the gap. Here the stack grows down to there, and {} of it {}: {} still to come, each \
-             when it is touched. Who must not wait touches every page of it, or locks the whole (stack_lock of millpond-rt).",
+             when it is touched. A real-time thread touches every page of it first, or locks the whole (stack_lock of millpond-rt).",
             pages(came),
             if came == 1 { "comes" } else { "come" },
             pages(open) + if open == 1 { " is" } else { " are" },

@@ -57,7 +57,7 @@ the main stack              published       here
 nothing touched                4 of 4    3 of 33
 its lowest byte touched  2120 of 2120  4 of 2048
 On Solaris a touch of its lowest byte fills the gap. Here the stack grows down to there, and 1 page of it comes: 2044 pages are still to come, \
-each when it is touched. Who must not wait touches every page of it, or locks the whole (stack_lock of millpond-rt).
+each when it is touched. A real-time thread touches every page of it first, or locks the whole (stack_lock of millpond-rt).
 
 the default stack of a thread   published          here
 nothing touched                  1 of 254     2 of 2048

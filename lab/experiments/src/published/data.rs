@@ -1,7 +1,7 @@
 //! What was published: figures as data, in a file beside each experiment.
 //!
 //! ```text
-//! { "title": "…", "source": "which machine, by whom, when",
+//! { "title": "…", "source": "which machine, author, date",
 //!   "quantities": [ { "name": "Mop/s per zone", "unit": "Mop/s", "decimals": 0, "x": "threads" } ],
 //!   "points": [ { "quantity": "Mop/s per zone", "variant": "34 threads", "value": 1200,
 //!                 "line": "growing", "x": 34 } ] }

@@ -1,6 +1,6 @@
 //! Where experiments are done: simulated machines, workloads on them, and time that passes there.
 //!
-//! A *change* is another value for a parameter of the model, a number of a machine file or an option of a workload. Whoever runs an
+//! A *change* is another value for a parameter of the model, a number of a machine file or an option of a workload. A caller that runs an
 //! experiment may have changes; the experiment does not see them.
 
 use super::fits::Parameter;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// How long a machine runs until it is asked whether to stop.
 const SLICE: Nanos = Nanos(200_000_000);
 
-/// Samples a second where it is watched who runs where, as in the published experiments.
+/// Samples a second where threads are located, as in the published experiments.
 const FREQUENCY_HZ: u64 = 100;
 
 /// A parameter of the model with another value than its own.
@@ -130,7 +130,7 @@ impl<'a> Lab<'a> {
             .collect())
     }
 
-    /// Who was seen where, in samples of a hundred, second by second, and the operations a second meanwhile.
+    /// Which threads were seen where, in samples of a hundred, second by second, and the operations a second meanwhile.
     ///
     /// # Errors
     /// As [`Lab::pass`].

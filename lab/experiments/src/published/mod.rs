@@ -2,9 +2,9 @@
 //!
 //! # Theory
 //!
-//! A model is worth something when it says what nobody told it. So every figure that was published is data beside the experiment, every
+//! A model is worth something when it predicts figures that it was not fitted to. So every figure that was published is data beside the experiment, every
 //! parameter of the model has a source or was fitted to one figure of that list ([`fits()`]), and everything else is a prediction,
-//! shown with its error. Beside the errors stand those of straight lines through the other published points: who cannot
+//! shown with its error. Beside the errors stand those of straight lines through the other published points: a model that cannot
 //! do better has drawn a line. And a fit that means something hardly moves when its figure is taken away and all others are
 //! fitted instead (`tests/refit`).
 //!

@@ -17,7 +17,7 @@ pub struct Choices {
     numbers: BTreeMap<&'static str, Vec<u64>>,
 }
 
-/// A choice that makes no sense.
+/// An invalid choice.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot use --{option}{}: {why}", if value.is_empty() { String::new() } else { format!(" {value}") })]
 pub struct ChoiceError {
@@ -25,7 +25,7 @@ pub struct ChoiceError {
     pub option: String,
     /// What was given.
     pub value: String,
-    /// Why it makes no sense.
+    /// Why it is invalid.
     pub why: String,
 }
 

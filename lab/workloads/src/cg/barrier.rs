@@ -62,7 +62,7 @@ impl FromStr for BarrierKind {
     }
 }
 
-/// The barrier was broken: somebody will never arrive.
+/// The barrier was broken: a thread will never arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Broken;
 
@@ -92,7 +92,7 @@ impl Barrier {
         }
     }
 
-    /// Lets everybody go, now and in future, with [`Broken`].
+    /// Lets all threads go, now and in future, with [`Broken`].
     pub(super) fn break_up(&self) {
         match self {
             Self::Spinning(barrier) => barrier.turn.0.store(BROKEN, Ordering::Release),
@@ -210,7 +210,7 @@ mod tests {
     /// An interpreter takes a hundred times longer, and tries another order in each round.
     const ROUNDS: usize = if cfg!(miri) { 4 } else { 100 };
 
-    /// `threads` threads add to a counter and meet, `rounds` times; after each meeting all must see everybody's addition.
+    /// `threads` threads add to a counter and meet, `rounds` times; after each meeting all must see every addition.
     fn nobody_runs_ahead(kind: BarrierKind, threads: usize, rounds: usize) {
         let (barrier, counter) = (Barrier::new(kind, threads), AtomicUsize::new(0));
         thread::scope(|scope| {
@@ -318,7 +318,7 @@ mod orders {
             Arc::new(Self { barrier: Barrier::new(kind, threads), written })
         }
 
-        /// Writes into the thread's own cell, waits, and reads everybody's, `rounds` times.
+        /// Writes into the thread's own cell, waits, and reads all of them, `rounds` times.
         fn meet(&self, me: usize, rounds: usize) {
             for round in 1..=rounds {
                 // SAFETY: between two meetings each cell is written by its own thread alone; loom checks it.
@@ -355,7 +355,7 @@ mod orders {
         });
     }
 
-    // Two threads, of which at most one spins at a time: of two that spin loom tries out for ever who looks next.
+    // Two threads, of which at most one spins at a time: of two that spin loom tries out for ever which one looks next.
     #[test]
     fn what_was_written_before_a_spinning_barrier_is_seen_behind_it_in_every_order() {
         all_meet(BarrierKind::Spinning, 2, 2, 3);

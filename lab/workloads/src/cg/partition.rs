@@ -2,7 +2,7 @@
 //!
 //! Rows are cut into *blocks* whose size depends on the number of rows alone. A thread owns whole blocks, adds up each of
 //! its blocks in order, and leaves the block's sum where all can see it; then every thread adds the block sums in
-//! order. So a sum is the same to the last bit whoever computed the parts, and the answer of the benchmark does not
+//! order. So a sum is the same to the last bit whichever thread computed the parts, and the answer of the benchmark does not
 //! depend on the number of threads, nor on when that number changes.
 
 use super::shared::SharedVector;

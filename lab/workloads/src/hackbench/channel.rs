@@ -62,7 +62,7 @@ impl Gates {
         Ok(Self { ready: open()?, wake: open()? })
     }
 
-    /// Wakes all who wait.
+    /// Wakes all waiting threads.
     pub(super) fn open_wake(&self) -> Result<(), Errno> {
         retry_on_intr(|| rustix::io::write(&self.wake.writing, b"w")).map(drop)
     }
@@ -86,7 +86,7 @@ pub(super) fn timespec(duration: Duration) -> Timespec {
     }
 }
 
-/// Takes channels away from threads that use them: whoever is blocked wakes up with an end of file or an error, and so does whoever
+/// Takes channels away from threads that use them: a blocked thread wakes up with an end of file or an error, and so does one that
 /// comes later.
 ///
 /// Every descriptor is made to refer to the reading end of a pipe that no thread writes to, where reading finds an end and writing

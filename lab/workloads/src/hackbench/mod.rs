@@ -8,12 +8,12 @@
 //!
 //! ```text
 //! sender 1 ─┬─▶ channel 1 ─▶ receiver 1       ready:  every task writes one byte, the main task reads as many as there are tasks
-//! sender 2 ─┤╲                                wake:   the main task writes one byte that nobody takes, so that all see it
+//! sender 2 ─┤╲                                wake:   the main task writes one byte that is never read, so that all see it
 //!           ╲ ╲▶ channel 2 ─▶ receiver 2      time:   from the wake to the end of the last task
 //! ```
 //!
 //! A task that fails must not leave the others waiting. Each process closes the ends it does not use, so the death of one
-//! is an end of file or a broken pipe for the others; and the main task kills and reaps whoever is left when it returns, for whatever
+//! is an end of file or a broken pipe for the others; and the main task kills and reaps all that are left when it returns, for whatever
 //! reason. Processes die with the main task. Threads share their descriptors, so there the channels themselves are taken away.
 //!
 //! A task of this benchmark does as little as can be beside its reads and writes. A forked child

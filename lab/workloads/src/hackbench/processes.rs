@@ -110,7 +110,7 @@ fn close_in_child(fd: &OwnedFd) {
 struct Crew {
     /// In the order in which they were forked, until the first is reaped.
     alive: Vec<(Pid, Task)>,
-    /// Who was looked at last.
+    /// The task that was looked at last.
     cursor: usize,
 }
 
@@ -305,7 +305,7 @@ struct SharedCount {
 impl SharedCount {
     fn new() -> Result<Self, Error> {
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        // SAFETY: a new mapping at a place of the kernel's choosing disturbs nobody.
+        // SAFETY: a new mapping at a place of the kernel's choosing disturbs no thread.
         let page = unsafe { mmap_anonymous(std::ptr::null_mut(), size_of::<AtomicU64>(), access, flags) };
         let page = page.map_err(|errno| Error::ShareCounter { source: errno.into() })?;
         let no_page = || Error::ShareCounter { source: io::Error::from(io::ErrorKind::OutOfMemory) };

@@ -5,7 +5,7 @@
 //! every page; pages are counted by `mincore`, from the thread that runs on the stack.
 //!
 //! On Linux a main stack exists as far as it was used. A touch further down makes it grow to there, as far as its limit allows and as long as nothing
-//! is mapped within the gap below it (`stack_guard_gap`, 1 MB). Whoever touches more is killed; so the kernel is asked first to read that byte for
+//! is mapped within the gap below it (`stack_guard_gap`, 1 MB). A thread that touches more is killed; so the kernel is asked first to read that byte for
 //! us, which grows the stack as well, and is refused without harm.
 
 mod look;

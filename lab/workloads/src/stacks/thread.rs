@@ -83,7 +83,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: it is ours, and whoever ran on it was joined.
+        // SAFETY: it is ours, and the thread that ran on it was joined.
         unsafe { libc::munmap(self.begin.as_ptr().cast(), self.bytes) };
     }
 }

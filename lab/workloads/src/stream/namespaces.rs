@@ -5,7 +5,7 @@
 //! takes them down, and the devices with them. The rejected alternative, named namespaces of the `ip` program, leaves mounts and
 //! devices behind when the process is killed, and needs the program.
 //!
-//! A socket belongs to the namespace in which it was made, whoever uses it later. So only making sockets has to happen
+//! A socket belongs to the namespace in which it was made, whichever thread uses it later. So only making sockets has to happen
 //! inside ([`Namespaces::in_server`], [`Namespaces::in_client`]).
 
 use super::netlink::Netlink;

@@ -70,7 +70,7 @@ pub enum StreamEvent<'a> {
     },
     /// A server turned a connection away.
     Refused {
-        /// Who it was.
+        /// Its address.
         peer: SocketAddr,
         /// Why.
         reason: &'a str,

@@ -1,4 +1,4 @@
-//! What a processor did while somebody waited for it.
+//! What a CPU did while a thread waited for it.
 
 use millpond_model::{LATENCY_STAGES, LatencySample, Moment, MomentKind, Nanos};
 use serde::{Deserialize, Serialize};

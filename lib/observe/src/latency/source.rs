@@ -1,4 +1,4 @@
-//! Who has the timers and tells of the stages, and which rows there are by that.
+//! The source of timers and stages, and the rows that follow from it.
 
 use millpond_model::LATENCY_ROWS;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
-    /// Ours; programs of ours in the kernel stamp the stages, or nobody does.
+    /// Ours; programs of ours in the kernel stamp the stages, or nothing does.
     #[default]
     Latstat,
     /// Those of the kernel's tracer timerlat.

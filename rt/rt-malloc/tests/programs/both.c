@@ -1,4 +1,4 @@
-/* Linked with the library for real time, whose state is its own or that of whoever came first: either way one of both answers. */
+/* Linked with the library for real time, whose state is its own or that of the library that was loaded first: either way one of both answers. */
 #include <millpond/rt.h>
 #include <stdio.h>
 #include <stdlib.h>

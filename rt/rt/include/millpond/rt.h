@@ -259,7 +259,7 @@ struct rt_handle;
  *     ENOENT          no /dev/cpu_dma_latency
  *     ENOTSUP         the allocator gives memory back
  *     ENOTRECOVERABLE a defect of the library
- * *handle is for rt_setup_report and rt_setup_undo, after a failure, too. It is NULL only when setup makes no sense (EINVAL: it is null, has
+ * *handle is for rt_setup_report and rt_setup_undo, after a failure, too. It is NULL only when setup is invalid (EINVAL: it is null, has
  * bits that are none, an item in both sets, or a policy that is no class), when there is no memory for a report (ENOMEM), and after
  * ENOTRECOVERABLE. What is undone after a failure has one exception, as in rt_setup_undo: a main stack stays as large as it has grown.
  */

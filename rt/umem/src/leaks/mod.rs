@@ -1,8 +1,8 @@
 //! Leaks: buffers that no pointer reaches.
 //!
 //! A word anywhere in writable memory that is the address of a byte of a buffer makes that buffer reachable, whether it is meant as a pointer or
-//! not; so does one in the registers of a thread, and one in a buffer that is reachable itself. What remains was lost: no correct program can give
-//! it back any more. (A pointer that a program keeps in disguise is not seen: it looks lost.)
+//! not; so does one in the registers of a thread, and one in a buffer that is reachable itself. What remains is a leak: no correct program can give
+//! it back any more. (A pointer that a program keeps in disguise is not seen: its buffer looks like a leak.)
 //!
 //! # Where one begins
 //!
@@ -16,7 +16,7 @@
 //!   stop all threads ──▶ caches, spans, magazines; words that look like addresses of buffers ──▶ go on ──▶ reachability, stacks, names
 //! ```
 //!
-//! The process stands still only while words are gathered. What needs time is done afterwards, on these words. Stacks of what was lost are read
+//! The process stands still only while words are gathered. What needs time is done afterwards, on these words. Stacks of leaks are read
 //! then; one that is younger than the pause shows that the buffer was in use after all, and it is left out.
 
 mod gather;
@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 /// In bytes: below this a pause says nothing about how long more would take.
 const LITTLE: u128 = 16 << 20;
 
-/// Buffers of one cache that were lost and allocated by the same way.
+/// Leaks of one cache with the same allocation stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leak {
     /// The cache; none: large buffers.
@@ -62,7 +62,7 @@ pub struct Effort {
     pub threads: u64,
     /// Buffers in use, and leaks.
     pub buffers: u64,
-    /// Lost at the time of the pause, and given back or allocated again since.
+    /// Leaks at the time of the pause that were given back or allocated again since.
     pub taken_since: u64,
     /// How long the process stood still; none: it does not run.
     pub pause: Option<Nanos>,

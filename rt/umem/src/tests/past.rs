@@ -34,11 +34,11 @@ fn a_list_of_caches_ends_where_it_comes_again_or_leads_nowhere() {
 #[test]
 fn a_cache_without_sense_is_left_out_and_the_next_is_read() {
     for (place, value, why) in [
-        (offset_of!(Cache, size), 0, "the size of its buffers makes no sense"),
-        (offset_of!(Cache, chunk), 8, "the size of its buffers makes no sense"),
+        (offset_of!(Cache, size), 0, "the size of its buffers is invalid"),
+        (offset_of!(Cache, chunk), 8, "the size of its buffers is invalid"),
         (offset_of!(Cache, chunk), 1 << 60, "its buffers do not fit into its slabs"),
-        (offset_of!(Cache, tag), 3, "the place of its tags makes no sense"),
-        (offset_of!(Cache, verify), 1 << 40, "the place of its tags makes no sense"),
+        (offset_of!(Cache, tag), 3, "the place of its tags is invalid"),
+        (offset_of!(Cache, verify), 1 << 40, "the place of its tags is invalid"),
     ] {
         let mut town = Town::new();
         let one = town.cache("one", 64, PLAIN);
@@ -63,7 +63,7 @@ fn threads_and_magazines_without_an_end_are_told() {
     assert_eq!(
         said,
         [
-            format!("cache one: the magazine of the pair {pair:x} makes no sense"),
+            format!("cache one: the magazine of the pair {pair:x} is invalid"),
             format!("the list of threads has no end: {block:x} comes again"),
             format!("cache one: its magazines have no end: {magazine:x} comes again"),
         ]

@@ -15,7 +15,7 @@ const SIZES: [usize; 2] = [64, 1024];
 /// Allocations of each thread in a trial.
 const ROUNDS: usize = 2_000_000;
 
-/// Who is measured beside us.
+/// The allocators that are compared.
 struct Peers {
     program: PathBuf,
     calls: PathBuf,
@@ -46,7 +46,7 @@ impl Peers {
         numbers(&mut command).map(|found| found[0])
     }
 
-    /// Pairs of ours and the best of the others, and who that was how often.
+    /// Pairs of ours and the best of the others, and how often each was the best.
     fn beside(
         &self,
         pairs: usize,

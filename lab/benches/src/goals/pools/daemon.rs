@@ -1,4 +1,4 @@
-//! What poold costs on this machine at steady load: the daemon as it is, in pools that push nobody out, with one thread in a pool that computes half of the
+//! What poold costs on this machine at steady load: the daemon as it is, in pools that push no thread out, with one thread in a pool that computes half of the
 //! time. Its own processor time is read from the kernel at both ends of windows of 20 s; beside it runs sysstat's watcher at the interval of poold, a second.
 //!
 //! Where others use the machine, their waiting wakes poold up to ten times a second: a busy machine is the worse case, and is told.
@@ -51,7 +51,7 @@ struct Seen {
 }
 
 fn run(bench: &Bench) -> Result<Seen, Trouble> {
-    // Pools must not stay behind when a thread has enough.
+    // Pools must not stay behind after an interrupt from the terminal.
     let stop = stop_on_signal();
     let windows = bench.pairs.min(6);
     let pools = Pools::make(bench)?;

@@ -1,4 +1,4 @@
-//! Pools on this machine, which push nobody out and are taken away at the end.
+//! Pools on this machine, which push no thread out and are taken away at the end.
 
 use crate::trial::{Bench, Trouble, run_ms};
 use std::process::Command;
