@@ -135,14 +135,13 @@ pub fn machines() -> String {
         let about = file(name)["about"].as_str().unwrap_or_default().to_owned();
         let _ = writeln!(text, "| `{name}` | {about} | {count} |");
     }
-    text += "\nWhere their figures come from:\n\n";
+    text += "\nSources of their figures:\n\n| machine | figure | source |\n|---|---|---|\n";
     for name in catalogue::NAMES {
         let file = file(name);
         let sources = file["sources"].as_object().cloned().unwrap_or_default();
-        let one =
-            |(field, source): (&String, &Value)| format!("*{field}* {}", source.as_str().unwrap_or_default());
-        let all: Vec<String> = sources.iter().map(one).collect();
-        let _ = writeln!(text, "* `{name}`: {}.", all.join("; "));
+        for (field, source) in &sources {
+            let _ = writeln!(text, "| `{name}` | `{field}` | {} |", source.as_str().unwrap_or_default());
+        }
     }
     text.push('\n');
     text
