@@ -83,7 +83,7 @@ vm-tools:
 
 # What looks at the files that we write, what we measure in turns with, and programs that run with our malloc. Without them those tests are skipped, and say so.
 test-tools:
-	@$(PACKAGES) --optional xmllint=libxml2-utils cyclictest=rt-tests git=git python3=python3 sqlite3=sqlite3 javac=default-jdk-headless
+	@$(PACKAGES) --optional xmllint=libxml2-utils zsh=zsh fish=fish mandoc=mandoc groff=groff cyclictest=rt-tests git=git python3=python3 sqlite3=sqlite3 javac=default-jdk-headless
 
 # What the slow matrix uses. Groups that lack theirs are skipped, and say so.
 matrix-tools:

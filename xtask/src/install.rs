@@ -1,41 +1,15 @@
-//! `cargo xtask install`: the binary, its names as symbolic links where they are free, units for the service manager, and the libraries for
-//! programs in C.
+//! `cargo xtask install`: the binary, its names as symbolic links where they are free, its manual pages and completions, units for the service
+//! manager, and the libraries for programs in C.
 
 use crate::cargo::BuildError;
 use crate::debug_info;
+use crate::documents::{self, Described, described};
 use std::env;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
-
-/// The names under which the binary answers.
-const APPLETS: [&str; 23] = [
-    "psrinfo",
-    "psradm",
-    "psrset",
-    "pbind",
-    "dispadmin",
-    "priocntl",
-    "pooladm",
-    "poolcfg",
-    "poolbind",
-    "poolstat",
-    "lgrpinfo",
-    "plgrp",
-    "pginfo",
-    "pgstat",
-    "prctl",
-    "zonecfg",
-    "mpstat",
-    "intrstat",
-    "cpustat",
-    "cputrack",
-    "prstat",
-    "latstat",
-    "poold",
-];
 
 /// Units for systemd, with [`BINDIR`] where the program stands.
 const UNITS: [(&str, &str); 2] = [
@@ -47,7 +21,7 @@ const UNITS: [(&str, &str); 2] = [
 const BINDIR: &str = "@BINDIR@";
 
 /// The program.
-const PROGRAM: &str = "millpond";
+pub const PROGRAM: &str = "millpond";
 
 /// The header of the library, in this tree.
 const HEADER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lib/member-c/include/millpond_pool.h");
@@ -102,9 +76,12 @@ pub fn run(wish: &Wish) -> Result<bool, BuildError> {
     let search: Vec<PathBuf> =
         env::var_os("PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default();
     let release = crate::matrix::target_directory().join("release");
-    let told = install(&release.join(PROGRAM), wish, &search).map_err(BuildError::Install)?;
+    let program = release.join(PROGRAM);
+    let all = described(&program).map_err(BuildError::Install)?;
+    let (told, linked) = install(&program, &all, wish, &search).map_err(BuildError::Install)?;
+    let documents = documents::install(&program, &all, &linked, wish).map_err(BuildError::Install)?;
     let libraries = install_rt(&release, wish).and_then(|rt| Ok(rt + &install_library(&release, wish)?));
-    print!("{told}{}", libraries.map_err(BuildError::Install)?);
+    print!("{told}{documents}{}", libraries.map_err(BuildError::Install)?);
     Ok(true)
 }
 
@@ -125,28 +102,37 @@ fn install_units(wish: &Wish) -> io::Result<String> {
 }
 
 /// Copies `program` and links its names. `search` is where users find programs; what they find there today is
-/// left in force.
-fn install(program: &Path, wish: &Wish, search: &[PathBuf]) -> io::Result<String> {
+/// left in force. Gives what was done, and the names that are ours.
+fn install<'d>(
+    program: &Path,
+    all: &'d [Described],
+    wish: &Wish,
+    search: &[PathBuf],
+) -> io::Result<(String, Vec<&'d str>)> {
     let seen = wish.prefix.join("bin");
     let dir = staged(&wish.destdir, &seen);
     fs::create_dir_all(&dir)?;
     let mut told = install_program(program, &dir, wish)?;
     told += &install_units(wish)?;
+    let mut linked = Vec::new();
     if !wish.links {
-        return Ok(told);
+        return Ok((told, linked));
     }
     // In a staged tree only the tree itself tells which names are taken.
     let search = if wish.destdir.as_os_str().is_empty() { search } else { &[] };
-    for applet in APPLETS {
+    for applet in all.iter().filter(|command| command.is_applet).map(|command| command.name.as_str()) {
         told += &match link(&dir, applet, search)? {
-            Name::Linked => format!("linked {}\n", dir.join(applet).display()),
+            Name::Linked => {
+                linked.push(applet);
+                format!("linked {}\n", dir.join(applet).display())
+            }
             Name::Taken(by) => format!(
                 "left alone: {applet} is {}; ours is `{PROGRAM} {applet}`, or make a link to {PROGRAM} by another name\n",
                 by.display()
             ),
         };
     }
-    Ok(told)
+    Ok((told, linked))
 }
 
 /// Copies the program without its debug information to `dir`, and that to where debuggers look for it.
@@ -221,14 +207,14 @@ fn put_all(from: &Path, dir: &Path) -> io::Result<String> {
 }
 
 /// A new file in `dir` whose name cannot be guessed, so that no link that was left there is followed. Dropping it removes it.
-fn beside(dir: &Path, name: &str) -> io::Result<NamedTempFile> {
+pub fn beside(dir: &Path, name: &str) -> io::Result<NamedTempFile> {
     // A directory that is not there is told without a name of ours.
     fs::metadata(dir)?;
     tempfile::Builder::new().prefix(&format!(".{name}.")).tempfile_in(dir)
 }
 
 /// Gives a file its mode and its name. A link of that name is replaced.
-fn take_name(new: NamedTempFile, path: &Path, mode: u32) -> io::Result<()> {
+pub fn take_name(new: NamedTempFile, path: &Path, mode: u32) -> io::Result<()> {
     new.as_file().set_permissions(fs::Permissions::from_mode(mode))?;
     new.persist(path).map(drop).map_err(|error| error.error)
 }
@@ -249,7 +235,7 @@ fn put(file: &Path, dir: &Path, name: &str, mode: u32) -> io::Result<String> {
 }
 
 /// `destdir` + `prefix`, where the prefix is absolute in the system to be.
-fn staged(destdir: &Path, prefix: &Path) -> PathBuf {
+pub fn staged(destdir: &Path, prefix: &Path) -> PathBuf {
     if destdir.as_os_str().is_empty() {
         return prefix.to_path_buf();
     }
@@ -279,6 +265,13 @@ fn is_ours(path: &Path) -> bool {
 mod tests {
     use super::*;
 
+    const APPLETS: [&str; 3] = ["psrset", "mpstat", "poold"];
+
+    fn all() -> Vec<Described> {
+        let applets = APPLETS.map(|name| format!("{name} {name} 8 applet\n")).concat();
+        documents::parse(&(applets + "doctor millpond-doctor 8 command\n"))
+    }
+
     struct Place {
         dir: tempfile::TempDir,
         wish: Wish,
@@ -293,7 +286,7 @@ mod tests {
         }
 
         fn install(&self, search: &[PathBuf]) -> String {
-            install(&self.dir.path().join("built"), &self.wish, search).unwrap()
+            install(&self.dir.path().join("built"), &all(), &self.wish, search).unwrap().0
         }
 
         fn bin(&self) -> PathBuf {
@@ -337,7 +330,7 @@ mod tests {
         place.wish.destdir = place.dir.path().join("stage");
         place.wish.prefix = "/usr".into();
         let itself = env::current_exe().unwrap();
-        let told = install(&itself, &place.wish, &[]).unwrap();
+        let (told, _) = install(&itself, &all(), &place.wish, &[]).unwrap();
         let program = place.bin().join("millpond");
         let debug = place.dir.path().join("stage/usr/lib/debug/usr/bin/millpond.debug");
         assert!(told.contains(&format!("installed {}\n", debug.display())), "{told}");

@@ -18,6 +18,7 @@
 
 mod cargo;
 mod debug_info;
+mod documents;
 mod group;
 mod install;
 mod matrix;

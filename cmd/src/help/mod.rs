@@ -19,12 +19,13 @@ pub(crate) const COMMAND: Command = Command {
         name: "help",
         summary: "list the commands, or show the manual of one",
         group: Group::Other,
-        forms: &["", "[--man | --markdown] command", "--completions bash|zsh|fish", "--names"],
+        forms: &["", "[--man | --markdown] command", "--completions bash|zsh|fish [name ...]", "--names"],
         flags: &[
             Flag::long("man", "the manual page, for man").conflicts(&["markdown"]),
             Flag::long("markdown", "the page of the reference"),
             Flag::long("completions", "the completion script for a shell")
-                .value("shell", ValueKind::Word(&["bash", "zsh", "fish"])),
+                .value("shell", ValueKind::Word(&["bash", "zsh", "fish"]))
+                .operands("[name ...]", &[ValueKind::Name]),
             Flag::long(
                 "names",
                 "each command and service, its page, its section, and whether it is called by its name",
@@ -46,6 +47,9 @@ pub(crate) const COMMAND: Command = Command {
 const FIRST: [&str; 10] =
     ["psrinfo", "psrset", "poolbind", "poolstat", "mpstat", "prstat", "quiet", "diagnose", "doctor", "sim"];
 
+/// The program.
+const PROGRAM: &str = "millpond";
+
 /// When the manual pages were written, as they show it.
 const PAGES_DATE: &str = "2026-11-25";
 
@@ -57,8 +61,13 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
             Failure::Operand(format!("there are no completions for `{shell}`: known are bash, zsh and fish"))
         };
         let (_, shell) = known.ok_or_else(unknown)?;
+        let all =
+            || std::iter::once(PROGRAM).chain(specs(ctx).filter(|spec| spec.applet).map(|spec| spec.name));
         let names: Vec<&str> =
-            std::iter::once("millpond").chain(specs(ctx).filter(|s| s.applet).map(|s| s.name)).collect();
+            if words.is_empty() { all().collect() } else { words.iter().map(String::as_str).collect() };
+        if let Some(unknown) = names.iter().find(|name| !all().any(|known| known == **name)) {
+            return Err(Failure::Operand(format!("nothing is called by the name `{unknown}` alone")));
+        }
         ctx.out.text(&shell.script(&names));
         return Ok(Exit::DONE);
     }
@@ -127,13 +136,13 @@ fn millpond() -> Spec {
             Example { words: "help psrset", what: "show the manual of psrset" },
         ],
         see_also: &["psrset(8)", "poolcfg(8)", "mpstat(1)", "millpond-quiet(1)", "millpond-help(1)"],
-        prose: PROGRAM,
+        prose: PROSE,
         ..Spec::NEW
     }
 }
 
 /// The text of the program's page.
-const PROGRAM: &str = "\
+const PROSE: &str = "\
 //! Millpond gives a job CPUs of its own, keeps interrupts away from them, and measures that they are quiet. Each command
 //! has a manual page: `psrset(8)` for those that can be called by their own names, `millpond-quiet(1)` for the others.
 //! Commands change the machine at hand, a simulated machine (`--machine`), or show a captured one (`--root`).

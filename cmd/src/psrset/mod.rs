@@ -1,70 +1,42 @@
 //! Creates, changes and shows processor sets, and binds processes and threads to them.
 //!
-//! A processor belongs to exactly one set. Those that were never assigned are in the default set, which has no
-//! number here and is not listed; it always keeps a processor. A set that you make is exclusive: what is bound
-//! to it runs on its processors only, and nothing else runs there. With `--keep-others` a set confines what is
-//! bound to it and pushes nobody out.
+//! A CPU belongs to exactly one set. CPUs that were never assigned are in the default set, set 0, which always keeps one.
+//! A new set is exclusive: what is bound to it runs on its CPUs only, and nothing else runs there. With `--keep-others` a
+//! set confines what is bound to it, and other threads may run on its CPUs as well.
 //!
-//! How firmly others are kept out depends on the machine and on what is bound; each set says it itself:
-//! `psrset -i -v` shows its mode.
+//! Creating a set is one operation, and so is each assignment or removal: when one CPU cannot be moved, nothing changes.
 //!
-//! ```text
-//! own        exclusive: the machine keeps everybody else out
-//! in-place   exclusive, around a group of processes that stays where it stands
-//! steered    others were moved aside; newcomers may intrude until the next check
-//! shared     nobody was pushed out (--keep-others)
-//! affinity   there are no rights to do more: only what is bound knows about it
-//! ```
+//! # Operands
 //!
-//! Processors are numbers, ranges (`1-3`, in which numbers that do not exist are ignored) and lists (`1-3,8`).
-//! A process is named by its number; some of its threads by their numbers after a slash: `204/3`, `204/1-4`,
-//! `204/-4` (up to 4), `204/4-` (from 4 on), and lists of these separated by commas. On a Linux machine the
-//! number of a thread is its kernel thread number.
+//! CPUs are numbers, ranges and lists: `3`, `1-3`, `1-3,8`. A range skips numbers that do not exist. A process is its
+//! number; some of its threads follow a slash: `204/3`, `204/1-4`, `204/-4` (up to 4), `204/4-` (from 4 on), or a list
+//! of these. On Linux a thread has its kernel thread number. On a simulated machine a command is a workload (`millpond sim`).
 //!
-//! # Sets
+//! # Modes
+//!
+//! Machines differ in how firmly they can keep other threads out. `psrset -i -v` prints the mode of each set.
 //!
 //! ```text
-//! -c [PROCESSOR ...]         create a set; without processors, an empty one
-//! -a SET PROCESSOR ...       assign processors to a set, from wherever they are
-//! -r PROCESSOR ...           remove processors from their sets
-//! -d SET ...                 destroy sets: processors and processes go back to where they were
-//! -i [-v] [SET ...]          list sets with their active processors in order of arrival (the default);
-//!                            with -v, their modes, and what breaks them
-//! -p [PROCESSOR ...]         show the set of each processor; without operands, of all that are in one
-//! -f SET, -n SET             keep device interrupts away from the set's processors; let them come back
-//! -F                         with -c, -a, -r, -d: unbind threads that are bound to the processors (pbind)
-//! --keep-others              with -c: push nobody out
-//! --whole-cores              with -c, -a, -r: take the other strands of each processor's core, too
-//! --mems MEMORY SET ...      where the memory of what is bound to sets comes from: see below
+//! own        exclusive: the kernel keeps all other threads out
+//! in-place   exclusive, around a cgroup that stays where it is
+//! steered    other threads were moved away; new ones may run there until the next check
+//! shared     no thread was pushed out (--keep-others)
+//! affinity   without rights to cgroups: only the bound threads are confined
 //! ```
 //!
-//! Strands of one core share its execution units and caches. Where a set gets some strands of a core and others stay outside, `-c`, `-a` and `-r`
-//! say so in a hint; `--whole-cores` takes all on-line strands of the cores, from whatever set they are in.
+//! # Cores
 //!
-//! Creating a set, and each assignment or removal, is one operation: when one processor cannot come, nothing
-//! is changed and nothing is announced.
+//! Strands (hardware threads) of one core share its execution units and caches. Where a set gets some strands of a core
+//! and others stay outside, `-c`, `-a` and `-r` print a hint. `--whole-cores` takes all on-line strands of the cores.
 //!
 //! # Memory
 //!
-//! What is bound to a set takes memory from anywhere, the nearest first. `--mems local` confines it to the lgroups (`lgrpinfo`) of
-//! the set's processors, whichever these are later; a list of lgroups (`--mems 1,2`) to these; `--mems all` lets it take memory
-//! from anywhere again. It ends with the set. Memory that is elsewhere already is moved, which takes its time, and is not moved
-//! back; `lgrpinfo --pages --set SET` shows how much is near, before and after. Where the lgroups have no memory left, programs are
-//! refused more, or killed, although there is memory elsewhere.
+//! The memory of a bound process comes from any node, the nearest first. `--mems local` confines it to the lgroups
+//! (`lgrpinfo`) of the set's CPUs, also after these change. `--mems 1,2` confines it to these lgroups, and `--mems all`
+//! ends that. Pages that are elsewhere are moved, which takes time, and are not moved back. Where the lgroups are full,
+//! allocations fail or processes are killed, although other nodes have memory. `lgrpinfo --pages --set SET` counts pages.
 //!
-//! # Bindings
-//!
-//! ```text
-//! -b SET PID[/LWPS] ...      bind; children and new threads inherit it, and it survives exec
-//! -b -z ZONE SET             bind all processes of a zone
-//! -u PID[/LWPS] ...          unbind: back to where it was
-//! -U [SET ...]               unbind all threads that are bound (to one of these)
-//! -q [PID[/LWPS] ...]        show the binding of each; without operands, of all that are bound
-//! -Q [SET ...]               show all threads that are bound (to one of these)
-//! -e SET COMMAND [ARG ...]   bind this process, then become COMMAND; SET 0 is the default set
-//! ```
-//!
-//! On a simulated machine COMMAND is a workload (`millpond sim` lists them), which becomes a process there.
+//! # Output
 //!
 //! ```text
 //! $ psrset -c 1-3
@@ -90,11 +62,6 @@
 //!           "notes":[],"refused":[{"hint":null,"reason":"…","what":"assign processor 7"}]}
 //! --dry-run: {"dry_run":true,"notes":[],"operations":[{"steps":[…],"what":"…"}],"refused":[]}
 //! ```
-//!
-//! # Status
-//!
-//! 0, or 1 when something was refused (what could be done was done), or 2 for what makes no sense (nothing was
-//! done). With `-e` it is that of COMMAND, or 2 when COMMAND could not be started in the set.
 
 mod cores;
 mod memory;
@@ -108,7 +75,7 @@ use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure, facet};
 use crate::operands;
 use crate::start::Start;
-use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind};
 use millpond_formats::psrset as listing;
 use millpond_machine::Subject;
 use millpond_model::PsetId;
@@ -140,34 +107,65 @@ pub(crate) const COMMAND: Command = Command {
             "--mems local|all|lgroups processor_set ...",
         ],
         flags: &[
-            Flag::letter('c', "create a set; without processors, an empty one"),
-            Flag::letter('d', "destroy sets: processors and processes go back to where they were"),
-            Flag::letter('F', "with -c, -a, -r, -d: unbind threads that are bound to the processors (pbind)"),
-            Flag::letter('a', "assign processors to a set, from wherever they are"),
-            Flag::letter('r', "remove processors from their sets"),
-            Flag::letter('p', "show the set of each processor; without operands, of all that are in one"),
-            Flag::letter(
-                'i',
-                "list sets with their active processors in order of arrival (the default); with -v, their modes, and what breaks them",
-            ),
-            Flag::letter('b', "bind; children and new threads inherit it, and it survives exec"),
-            Flag::letter('q', "show the binding of each; without operands, of all that are bound"),
-            Flag::letter('Q', "show all threads that are bound (to one of these)"),
-            Flag::letter('u', "unbind: back to where it was"),
-            Flag::letter('U', "unbind all threads that are bound (to one of these)"),
-            Flag::letter('n', "keep device interrupts away from the set's processors; let them come back"),
-            Flag::letter('f', "keep device interrupts away from the set's processors; let them come back"),
-            Flag::letter('e', "bind this process, then become COMMAND; SET 0 is the default set"),
-            Flag::letter('z', "with -b: bind all processes of this zone").value("value", ValueKind::Text),
-            Flag::letter('v', "with -i: show modes as well, and what breaks them"),
+            Flag::letter('c', "create a set of these CPUs; without CPUs, an empty one")
+                .operands("[cpu ...]", &[ValueKind::Cpus])
+                .under("Sets"),
+            Flag::letter('a', "assign CPUs to a set, from whatever set they are in")
+                .operands("set cpu ...", &[ValueKind::Pset, ValueKind::Cpus]),
+            Flag::letter('r', "remove CPUs from their sets").operands("cpu ...", &[ValueKind::Cpus]),
+            Flag::letter('d', "destroy sets: CPUs and processes return to where they were")
+                .operands("set ...", &[ValueKind::Pset]),
+            Flag::letter('i', "list sets with their active CPUs in order of arrival (the default)")
+                .operands("[set ...]", &[ValueKind::Pset]),
+            Flag::letter('v', "with -i: modes as well, and what breaks them"),
+            Flag::letter('p', "show the set of each CPU; without CPUs, of all that are in one")
+                .operands("[cpu ...]", &[ValueKind::Cpus]),
+            Flag::letter('f', "make the set's CPUs no-intr: devices do not interrupt them")
+                .operands("set", &[ValueKind::Pset]),
+            Flag::letter('n', "let devices interrupt the set's CPUs again")
+                .operands("set", &[ValueKind::Pset]),
+            Flag::letter('F', "with -c, -a, -r, -d: unbind threads that are bound to the CPUs (pbind)"),
             Flag::long("keep-others", "with -c: push no other thread out"),
+            Flag::long("whole-cores", "with -c, -a, -r: take the other strands of each core as well"),
             Flag::long(
-                "whole-cores",
-                "with -c, -a, -r: take the other strands of each processor's core, too",
-            ),
-            Flag::long("mems", "where the memory of what is bound to sets comes from: see below")
-                .value("memory", ValueKind::Text),
+                "mems",
+                "where memory of what is bound to the sets comes from: local, all, or lgroups",
+            )
+            .value("lgroups", ValueKind::Word(&["local", "all"]))
+            .operands("set ...", &[ValueKind::Pset]),
+            Flag::letter('b', "bind processes and threads; children and new threads inherit it")
+                .operands("set pid[/lwps] ...", &[ValueKind::Pset, ValueKind::Process])
+                .under("Bindings"),
+            Flag::letter('z', "with -b: bind all processes of this zone").value("zone", ValueKind::Zone),
+            Flag::letter('u', "unbind: back to where they were")
+                .operands("pid[/lwps] ...", &[ValueKind::Process]),
+            Flag::letter('U', "unbind all threads that are bound, or those of these sets")
+                .operands("[set ...]", &[ValueKind::Pset]),
+            Flag::letter('q', "show the binding of each; without operands, of all that are bound")
+                .operands("[pid[/lwps] ...]", &[ValueKind::Process]),
+            Flag::letter('Q', "show all threads that are bound, or those of these sets")
+                .operands("[set ...]", &[ValueKind::Pset]),
+            Flag::letter('e', "run a command in the set; set 0 is the default set")
+                .operands("set command [arg ...]", &[ValueKind::Pset, ValueKind::Program]),
         ],
+        operands: Operands { shown: "set ...", kinds: &[ValueKind::Pset] },
+        examples: &[
+            Example { words: "-c 2-5", what: "create an exclusive set of CPUs 2 to 5" },
+            Example { words: "-e 1 ./trader", what: "run a program in set 1" },
+            Example { words: "-f 1", what: "keep interrupts of devices off the CPUs of set 1" },
+            Example {
+                words: "-i -v",
+                what: "list all sets, how firmly they are enforced, and what breaks them",
+            },
+            Example { words: "-d 1", what: "destroy set 1, and put everything back" },
+        ],
+        status: &[
+            ("0", "everything was done"),
+            ("1", "something was refused; what could be done was done"),
+            ("2", "the command line is wrong, or with -e the command did not start; nothing was done"),
+            ("other", "with -e: the exit status of the command"),
+        ],
+        see_also: &["psradm(8)", "pbind(8)", "poolbind(8)", "lgrpinfo(1)", "millpond-quiet(1)"],
         in_shell: true,
         prose: include_str!("mod.rs"),
         ..Spec::NEW

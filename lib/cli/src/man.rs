@@ -3,9 +3,23 @@
 use crate::prose::{self, Block};
 use crate::spec::{Flag, Spec};
 
-/// A line of text as troff must see it: no control characters at its beginning, no escapes in it.
+/// Text as troff must see it: no escapes, and characters beyond ASCII by their numbers.
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            '\\' => out += "\\e",
+            '-' => out += "\\-",
+            c if c.is_ascii() => out.push(c),
+            c => out += &format!("\\[u{:04X}]", u32::from(c)),
+        }
+    }
+    out
+}
+
+/// A line of text: no control character stands at its beginning.
 fn line(text: &str) -> String {
-    let text = text.replace('\\', "\\e").replace('-', "\\-");
+    let text = escaped(text);
     if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
 }
 
@@ -16,7 +30,7 @@ fn paragraph(text: &str) -> String {
         let mut bold = false;
         let mut shown = String::new();
         for part in sentence.trim_end().split_inclusive('`') {
-            shown += &part.trim_end_matches('`').replace('\\', "\\e").replace('-', "\\-");
+            shown += &escaped(part.trim_end_matches('`'));
             if part.ends_with('`') {
                 bold = !bold;
                 shown += if bold { "\\fB" } else { "\\fR" };
@@ -43,7 +57,7 @@ fn quoted(text: &str) -> String {
 /// Lines as they are.
 fn verbatim(lines: &[String]) -> String {
     let lines: String = lines.iter().map(|text| line(text) + "\n").collect();
-    format!(".PP\n.RS 4\n.nf\n{lines}.fi\n.RE\n")
+    format!(".RS 4\n.nf\n{lines}.fi\n.RE\n")
 }
 
 fn body(blocks: &[Block]) -> String {
@@ -55,7 +69,8 @@ fn body(blocks: &[Block]) -> String {
             Block::Paragraph(words) if after_heading => paragraph(words),
             Block::Paragraph(words) => format!(".PP\n{}", paragraph(words)),
             Block::Item(words) => format!(".IP \\(bu 2\n{}", paragraph(words)),
-            Block::Verbatim(lines) => verbatim(lines),
+            Block::Verbatim(lines) if after_heading => verbatim(lines),
+            Block::Verbatim(lines) => format!(".PP\n{}", verbatim(lines)),
         };
         after_heading = matches!(block, Block::Heading(_));
     }
@@ -63,8 +78,8 @@ fn body(blocks: &[Block]) -> String {
 }
 
 fn option(flag: &Flag) -> String {
-    let names = flag.names().replace('-', "\\-");
-    let behind = flag.form()[flag.names().len()..].replace('-', "\\-");
+    let names = escaped(&flag.names());
+    let behind = escaped(&flag.form()[flag.names().len()..]);
     format!(".TP\n\\fB{names}\\fR{behind}\n{}", paragraph(flag.help))
 }
 
@@ -89,13 +104,14 @@ pub fn page(spec: &Spec, version: &str, date: &str) -> String {
         ".TH {} {} {} {} \"Millpond\"\n",
         quoted(&title),
         spec.section,
-        quoted(date),
+        // mandoc wants the date as it is.
+        format!("\"{date}\""),
         quoted(&format!("millpond {version}"))
     );
     text += &format!(".SH NAME\n{} \\- {}\n", line(&spec.page()), line(spec.summary));
     text += ".SH SYNOPSIS\n.nf\n";
     for form in spec.forms {
-        text += &format!("\\fB{}\\fR {}", line(&spec.prog()), form.replace('\\', "\\e").replace('-', "\\-"));
+        text += &format!("\\fB{}\\fR {}", line(&spec.prog()), escaped(form));
         text = text.trim_end().to_owned() + "\n";
     }
     text += ".fi\n.SH DESCRIPTION\n";
@@ -139,6 +155,7 @@ mod tests {
     fn no_word_of_a_text_becomes_a_request() {
         assert_eq!(line(".so /etc/passwd"), "\\&.so /etc/passwd");
         assert_eq!(line("'x \\n -"), "\\&'x \\en \\-");
+        assert_eq!(line("5 µs …"), "5 \\[u00B5]s \\[u2026]");
         assert_eq!(paragraph(".x `-a` is. Then \\b."), "\\&.x \\fB\\-a\\fR is.\nThen \\eb.\n");
     }
 
@@ -155,7 +172,7 @@ mod tests {
             ..Spec::NEW
         };
         let expected = "\
-.TH \"MILLPOND\\-TURN\" 1 \"2026\\-11\\-25\" \"millpond 0.1.0\" \"Millpond\"
+.TH \"MILLPOND\\-TURN\" 1 \"2026-11-25\" \"millpond 0.1.0\" \"Millpond\"
 .SH NAME
 millpond\\-turn \\- turn the wheel
 .SH SYNOPSIS
@@ -169,7 +186,6 @@ Turns.
 \\fB\\-n\\fR count
 how many
 .SH \"SPEED\"
-.PP
 .RS 4
 .nf
 \\&.1

@@ -1,0 +1,148 @@
+//! What the program says of itself, installed: manual pages and completion scripts. It is asked, so that nothing is listed twice.
+
+use crate::install::{PROGRAM, Wish, beside, staged, take_name};
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+/// A command or a service, as `millpond help --names` prints it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Described {
+    /// Its name behind `millpond`.
+    pub name: String,
+    /// Its section of the manual.
+    section: String,
+    /// Whether it can be called by its name alone.
+    pub is_applet: bool,
+}
+
+/// Asks the program.
+///
+/// # Errors
+/// The system's reason, or what the program printed instead.
+pub fn ask(program: &Path, words: &[&str]) -> io::Result<String> {
+    let ended = Command::new(program).arg("help").args(words).output()?;
+    if !ended.status.success() {
+        let said = String::from_utf8_lossy(&ended.stderr).trim().to_owned();
+        return Err(io::Error::other(format!("{} help {}: {said}", program.display(), words.join(" "))));
+    }
+    String::from_utf8(ended.stdout).map_err(io::Error::other)
+}
+
+/// Every command and service.
+///
+/// # Errors
+/// Those of [`ask`].
+pub fn described(program: &Path) -> io::Result<Vec<Described>> {
+    Ok(parse(&ask(program, &["--names"])?))
+}
+
+/// Lines of `name page section applet|command`.
+pub fn parse(text: &str) -> Vec<Described> {
+    let line = |line: &str| {
+        let mut words = line.split(' ').map(str::to_owned);
+        let (name, _page, section) = (words.next()?, words.next()?, words.next()?);
+        Some(Described { name, section, is_applet: words.next()? == "applet" })
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// Installs a manual page for each command, and completions for the names that were linked. A page whose name is not ours
+/// here (`mpstat` of another package) is called `millpond-mpstat`.
+///
+/// # Errors
+/// Those of [`ask`], and the system's reason why a file was not written.
+pub fn install(program: &Path, all: &[Described], linked: &[&str], wish: &Wish) -> io::Result<String> {
+    let place = |dir: &str| staged(&wish.destdir, &wish.prefix.join(dir));
+    let mut pages = vec![(PROGRAM.to_owned(), "1".to_owned(), ask(program, &["--man"])?)];
+    for Described { name, section, .. } in all {
+        let page = if linked.contains(&name.as_str()) { name.clone() } else { format!("{PROGRAM}-{name}") };
+        pages.push((page, section.clone(), ask(program, &["--man", name])?));
+    }
+    for (page, section, text) in &pages {
+        write(&place(&format!("share/man/man{section}")), &format!("{page}.{section}"), text)?;
+    }
+    let names: Vec<&str> = std::iter::once(PROGRAM).chain(linked.iter().copied()).collect();
+    let script = |shell: &str| {
+        let words: Vec<&str> = ["--completions", shell].into_iter().chain(names.iter().copied()).collect();
+        ask(program, &words)
+    };
+    let bash = place("share/bash-completion/completions");
+    write(&bash, PROGRAM, &script("bash")?)?;
+    let fish = place("share/fish/vendor_completions.d");
+    write(&fish, &format!("{PROGRAM}.fish"), &script("fish")?)?;
+    let zsh = place("share/zsh/site-functions");
+    write(&zsh, &format!("_{PROGRAM}"), &script("zsh")?)?;
+    for name in linked {
+        link(PROGRAM, &bash.join(name))?;
+        link(&format!("{PROGRAM}.fish"), &fish.join(format!("{name}.fish")))?;
+    }
+    let manual = place("share/man");
+    Ok(format!(
+        "installed {} manual pages below {}\ninstalled completions for bash, zsh and fish below {}\n",
+        pages.len(),
+        manual.display(),
+        place("share").display()
+    ))
+}
+
+fn write(dir: &Path, name: &str, text: &str) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    let mut new = beside(dir, name)?;
+    new.write_all(text.as_bytes())?;
+    take_name(new, &dir.join(name), 0o644)
+}
+
+fn link(to: &str, from: &Path) -> io::Result<()> {
+    match symlink(to, from) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// Answers what it was asked, as the program would in its place.
+    const PROGRAM_OF_TESTS: &str = "#!/bin/sh\ncase $2 in\n--names) printf 'psrset psrset 8 applet\\nmpstat mpstat 1 applet\\n\
+        quiet millpond-quiet 1 command\\n' ;;\n--broken) echo 'no such option' >&2; exit 2 ;;\n*) echo \"$*\" ;;\nesac\n";
+
+    #[test]
+    fn pages_and_completions_are_those_of_names_that_were_linked() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("program");
+        fs::write(&program, PROGRAM_OF_TESTS).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let wish = Wish { prefix: dir.path().join("usr"), ..Wish::default() };
+        let all = described(&program).unwrap();
+        let told = install(&program, &all, &["psrset"], &wish).unwrap();
+        assert!(told.starts_with("installed 4 manual pages below "), "{told}");
+        assert_eq!(install(&program, &all, &["psrset"], &wish).unwrap(), told);
+        let read = |path: &str| fs::read_to_string(wish.prefix.join("share").join(path)).unwrap();
+        assert_eq!(read("man/man1/millpond.1"), "help --man\n");
+        assert_eq!(read("man/man8/psrset.8"), "help --man psrset\n");
+        assert_eq!(read("man/man1/millpond-mpstat.1"), "help --man mpstat\n");
+        assert_eq!(read("man/man1/millpond-quiet.1"), "help --man quiet\n");
+        for (file, shell) in [
+            ("bash-completion/completions/psrset", "bash"),
+            ("zsh/site-functions/_millpond", "zsh"),
+            ("fish/vendor_completions.d/psrset.fish", "fish"),
+        ] {
+            assert_eq!(read(file), format!("help --completions {shell} millpond psrset\n"));
+        }
+    }
+
+    #[test]
+    fn what_the_program_refuses_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("program");
+        fs::write(&program, PROGRAM_OF_TESTS).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let said = ask(&program, &["--broken"]).unwrap_err().to_string();
+        assert_eq!(said, format!("{} help --broken: no such option", program.display()));
+    }
+}
