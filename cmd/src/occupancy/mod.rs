@@ -47,7 +47,8 @@
 //! percent of its time. Processors that are fenced or sheltered from interrupts are sampled only if one of the programs
 //! may run there. A percentage is of the samples that were taken on the processor; 97 of them are good to 5 points,
 //! 4997 to 1. A slow machine takes fewer than were wanted. When a tenth is missing or one was lost, standard error says
-//! how many of how many were used, and the length of the interval.
+//! how many of how many were used, and the length of the interval. Where times are measured, standard error says how often
+//! the kernel had no memory to follow a thread.
 //!
 //! # JSON
 //!
@@ -158,6 +159,12 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         ctx.out.flush();
         if let Some(loss) = residence.samples.and_then(|samples| loss(samples, residence.elapsed)) {
             ctx.warn(format_args!("{loss}"));
+        }
+        if residence.unfollowed > 0 {
+            let times = residence.unfollowed;
+            ctx.warn(format_args!(
+                "{times} times the kernel had no memory to follow a thread: its time is missing"
+            ));
         }
         if residence.alive.is_empty() {
             break;

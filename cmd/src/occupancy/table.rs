@@ -104,6 +104,7 @@ mod tests {
                 .collect(),
             samples: None,
             alive: vec![Pid(1)],
+            unfollowed: 0,
         }
     }
 

@@ -15,6 +15,7 @@ const NEEDED: [&str; 2] = ["sched_process_fork", "sched_switch"];
 
 /// Words of a row of a processor, and of a record of a thread.
 const ROW_WORDS: usize = 16;
+const REFUSED: usize = 3;
 const RECORD_WORDS: usize = 5;
 /// How often a row is read anew that is being written.
 const READS: u32 = 1000;
@@ -130,6 +131,12 @@ impl Residing {
         &self.alive
     }
 
+    /// How often the kernel had no memory to follow a thread. Its time is missing until a list finds it again.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        (0..self.processors).map(|at| self.rows.get(at * ROW_WORDS + REFUSED)).sum()
+    }
+
     /// Nanoseconds that each program ran on a processor until `now`, a moment of the monotonic clock. Reads memory only; no processor is
     /// interrupted.
     #[must_use]
@@ -201,7 +208,8 @@ mod tests {
         );
         let row = list("struct row {");
         assert_eq!(row[..3], ["__u64 version;", "__u64 since;", "__u64 running;"]);
-        assert_eq!(row[3], format!("__u64 unused[{}];", ROW_WORDS - 3));
+        assert_eq!(row[REFUSED], "__u64 refused;");
+        assert_eq!(row[4], format!("__u64 unused[{}];", ROW_WORDS - 4));
         for name in NEEDED {
             assert!(source.contains(&format!("SEC(\"tp_btf/{name}\")")), "{name}");
         }

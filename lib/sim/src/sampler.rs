@@ -63,6 +63,7 @@ impl Watch<'_> {
             sightings: by_program.into_iter().filter_map(sighting).collect(),
             samples: None,
             alive: self.pids.iter().copied().filter(|pid| self.lives(tables, *pid)).collect(),
+            unfollowed: 0,
         }
     }
 

@@ -43,7 +43,9 @@ struct row {
 	__u64 since;
 	/* The program of the thread that came then, or 0. */
 	__u64 running;
-	__u64 unused[13];
+	/* How often a thread of a program could not be marked here: the kernel had no memory for it. */
+	__u64 refused;
+	__u64 unused[12];
 };
 
 struct {
@@ -91,6 +93,17 @@ static __always_inline struct mark *mark_of(struct task_struct *task)
 	return bpf_task_storage_get(&marks, task, 0, 0);
 }
 
+static __always_inline struct mark *put_mark(struct task_struct *task, struct mark *first)
+{
+	struct mark *mark = bpf_task_storage_get(&marks, task, first, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	__u32 processor = bpf_get_smp_processor_id();
+	struct row *row = mark ? 0 : bpf_map_lookup_elem(&rows, &processor);
+
+	if (row)
+		__sync_fetch_and_add(&row->refused, 1);
+	return mark;
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
@@ -134,7 +147,7 @@ int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct 
 	if (!mark || !mark->program)
 		return 0;
 	first.program = mark->program;
-	bpf_task_storage_get(&marks, child, &first, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	put_mark(child, &first);
 	return 0;
 }
 
@@ -204,7 +217,7 @@ int list(struct bpf_iter__task *ctx)
 
 		if (!first.program)
 			return 0;
-		mark = bpf_task_storage_get(&marks, task, &first, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		mark = put_mark(task, &first);
 	}
 	if (!mark || !mark->program)
 		return 0;

@@ -301,6 +301,91 @@ fn switches_find_a_program_and_its_children_where_they_run() {
     }
 }
 
+/// A memory cgroup of the test. Its limit is what it has when [`MemoryGroup::close`] is called.
+struct MemoryGroup(std::path::PathBuf);
+
+impl MemoryGroup {
+    fn new() -> Result<MemoryGroup, String> {
+        let tops = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"].map(std::path::Path::new);
+        let top =
+            tops.into_iter().find(|top| top.join("cgroup.procs").exists()).ok_or("no memory cgroups")?;
+        // Version 1 has the controller everywhere, and no such file.
+        let _ = std::fs::write(top.join("cgroup.subtree_control"), "+memory");
+        let group = MemoryGroup(top.join(format!("millpond-test-{}", std::process::id())));
+        std::fs::create_dir(&group.0).map_err(|error| error.to_string())?;
+        let limit = group.limit();
+        limit.map(|_| group).ok_or_else(|| "no memory controller".to_owned())
+    }
+
+    fn limit(&self) -> Option<(std::path::PathBuf, std::path::PathBuf)> {
+        let files = [("memory.limit_in_bytes", "memory.usage_in_bytes"), ("memory.max", "memory.current")];
+        let found = files.map(|(limit, usage)| (self.0.join(limit), self.0.join(usage)));
+        found.into_iter().find(|(limit, _)| limit.exists())
+    }
+
+    /// The process joins it, and leaves it again.
+    fn with<T>(&self, work: impl FnOnce() -> T) -> T {
+        let procs = |dir: &std::path::Path| std::fs::write(dir.join("cgroup.procs"), "0").unwrap();
+        procs(&self.0);
+        let done = work();
+        procs(self.0.parent().unwrap());
+        done
+    }
+
+    fn close(&self) {
+        let (limit, usage) = self.limit().unwrap();
+        // The kernel gives back what it has charged in advance, although version 1 refuses the limit.
+        let _ = std::fs::write(&limit, "0");
+        std::fs::write(limit, std::fs::read_to_string(usage).unwrap().trim()).unwrap();
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn threads_that_the_kernel_has_no_memory_to_follow_are_told() {
+    let name = "counters::live::threads_that_the_kernel_has_no_memory_to_follow_are_told";
+    let alone = "MILLPOND_TEST_ALONE";
+    if std::env::var_os(alone).is_none() {
+        // In a process of its own, so that no other test runs in the group.
+        let exe = std::env::current_exe().unwrap();
+        let done = std::process::Command::new(exe)
+            .args(["--exact", name, "--nocapture"])
+            .env(alone, "1")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&done.stdout).into_owned();
+        said.lines().filter(|line| line.starts_with("skipped: ")).for_each(|line| println!("{line}"));
+        assert!(done.status.success(), "{said}{}", String::from_utf8_lossy(&done.stderr));
+        return;
+    }
+    let own = Pid(std::process::id());
+    let group = match MemoryGroup::new() {
+        Ok(group) => group,
+        Err(why) => return println!("skipped: {name}: {why}"),
+    };
+    let mut watch = match group.with(|| MeasuredOccupancy::start(&machine(), &[own])) {
+        Ok(watch) => watch,
+        Err(why) => return println!("skipped: {name}: {why}"),
+    };
+    assert_eq!(watch.collect().unwrap().unfollowed, 0);
+    // What the program keeps of a thread is charged to the group in which it was loaded.
+    group.close();
+    let gate = std::sync::Barrier::new(1001);
+    std::thread::scope(|scope| {
+        for _ in 0..1000 {
+            scope.spawn(|| gate.wait());
+        }
+        gate.wait();
+    });
+    let told = watch.collect().unwrap().unfollowed;
+    assert!(told > 0, "1000 threads had room");
+}
+
 fn find_a_child(watch: &mut dyn OccupancyWatch, own: Pid) {
     for cpu in cpus().into_iter().take(2) {
         watch.collect().unwrap();

@@ -21,6 +21,8 @@ pub(super) struct MeasuredOccupancy {
     since: Nanos,
     /// By processor and program, what was read last.
     last: Vec<Vec<u64>>,
+    /// How often the kernel had refused to follow a thread then.
+    refused: u64,
 }
 
 impl MeasuredOccupancy {
@@ -38,8 +40,14 @@ impl MeasuredOccupancy {
         let pids: Vec<u32> = programs.iter().map(|pid| pid.0).collect();
         let processors = os.width();
         let residing = Residing::open(&pids, processors).map_err(|why| why.to_string())?;
-        let mut watch =
-            MeasuredOccupancy { residing, programs, processors, since: Nanos(0), last: Vec::new() };
+        let mut watch = MeasuredOccupancy {
+            residing,
+            programs,
+            processors,
+            since: Nanos(0),
+            last: Vec::new(),
+            refused: 0,
+        };
         (watch.since, watch.last) = watch.read();
         Ok(watch)
     }
@@ -70,7 +78,9 @@ impl OccupancyWatch for MeasuredOccupancy {
         self.since = at;
         let alive =
             self.residing.alive().iter().filter_map(|place| self.programs.get(*place).copied()).collect();
-        Ok(Residence { elapsed, sightings, samples: None, alive })
+        let refused = self.residing.refused();
+        let unfollowed = refused - std::mem::replace(&mut self.refused, refused);
+        Ok(Residence { elapsed, sightings, samples: None, alive, unfollowed })
     }
 
     fn why_sampled(&self) -> Option<&str> {

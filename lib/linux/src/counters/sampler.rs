@@ -258,7 +258,7 @@ impl OccupancyWatch for LinuxOccupancy<'_> {
         let samples =
             Samples { wanted: elapsed.0 / self.period_ns * processors, taken: read.values().sum(), lost };
         let sightings = counts.into_iter().map(sighting).collect();
-        Ok(Residence { elapsed, sightings, samples: Some(samples), alive })
+        Ok(Residence { elapsed, sightings, samples: Some(samples), alive, unfollowed: 0 })
     }
 
     fn why_sampled(&self) -> Option<&str> {

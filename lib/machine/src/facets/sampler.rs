@@ -37,6 +37,8 @@ pub struct Residence {
     pub samples: Option<Samples>,
     /// The programs that still have a living process, ascending.
     pub alive: Vec<Pid>,
+    /// How often a thread could not be followed, so that time of it is missing.
+    pub unfollowed: u64,
 }
 
 /// How times are found. Frequencies are samples a second of each processor's time; an odd one keeps out of step
