@@ -1,6 +1,7 @@
 //! The accounting facet: everything is counted all the time, and looking costs the machine nothing.
 
 use crate::follow::part_of;
+use crate::kernel::{PartitionId, Table};
 use crate::machine::SimMachine;
 use crate::state::SimState;
 use millpond_machine::facets::{Usage, UsageWatch, Waited, Woke};
@@ -100,8 +101,8 @@ fn usage(state: &SimState) -> Usage {
 }
 
 /// What partitions have, by set. Those that keep aside of shared sets belong to the default one.
-fn by_set(state: &SimState, parts: &[u64]) -> BTreeMap<PsetId, u64> {
-    let of = |part: u32| parts.get(part as usize).copied().unwrap_or(0);
+fn by_set(state: &SimState, parts: &Table<PartitionId, u64>) -> BTreeMap<PsetId, u64> {
+    let of = |part: PartitionId| parts.row(part).copied().unwrap_or(0);
     let mut sets: BTreeMap<PsetId, u64> =
         state.tables.sets.keys().map(|set| (*set, of(part_of(*set)))).collect();
     sets.insert(PsetId::DEFAULT, of(crate::kernel::DEFAULT) + of(crate::kernel::ASIDE));

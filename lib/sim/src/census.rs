@@ -4,6 +4,7 @@
 //! Exact: user and system time, waiting for a processor (also under an interrupt, and for a cap), sleep, and sleep at a barrier, which counts as
 //! waiting for a lock; switches and calls. There are no traps, faults and signals, so that these are 0. Sizes are not known.
 
+use crate::kernel::{CpuIndex, Id, ThreadId};
 use crate::kernel::{RunState, Thread};
 use crate::machine::SimMachine;
 use crate::state::SimState;
@@ -62,7 +63,8 @@ impl CensusWatch for Watch<'_> {
 }
 
 fn roster(state: &SimState, options: CensusOptions) -> Roster {
-    let numbers: BTreeMap<Lwp, u32> = state.threads.iter().map(|(thread, lwp)| (*lwp, *thread)).collect();
+    let numbers: BTreeMap<Lwp, ThreadId> =
+        state.threads.iter().map(|(thread, lwp)| (*lwp, *thread)).collect();
     let mut roster = Roster {
         at: state.now(),
         wall: state.wall(),
@@ -164,8 +166,8 @@ fn doing(state: &SimState, thread: &Thread) -> Doing {
     }
 }
 
-fn id_of(state: &SimState, cpu: u32) -> Option<CpuId> {
-    state.topology.processors().get(cpu as usize).map(|processor| processor.id)
+fn id_of(state: &SimState, cpu: CpuIndex) -> Option<CpuId> {
+    state.topology.processors().get(cpu.place()).map(|processor| processor.id)
 }
 
 fn rested(params: &ClassParams) -> i16 {

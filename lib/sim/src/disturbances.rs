@@ -1,6 +1,7 @@
 //! The disturbances facet: what the model has of them, exactly: handlers of devices and timers, calls from other processors, the clock, and threads
 //! that are not the job's. Nothing that the model lacks (soft interrupts, workers, faults) is ever shown.
 
+use crate::kernel::{CpuIndex, Id};
 use crate::kernel::{Origin, Spells, Who};
 use crate::machine::SimMachine;
 use crate::state::{DeviceKind, SimState};
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 pub struct Account {
     job: Job,
     /// By the processor's index, cause and process.
-    seen: BTreeMap<(u32, Cause, Option<Pid>), Spells>,
+    seen: BTreeMap<(CpuIndex, Cause, Option<Pid>), Spells>,
 }
 
 impl Disturbances for SimMachine {
@@ -54,7 +55,7 @@ impl DisturbanceWatch for Watch<'_> {
             let cpus: Vec<CpuId> = s.tables.processors.keys().copied().collect();
             let seen = s.account.iter().flat_map(|account| &account.seen);
             seen.filter_map(|((cpu, cause, pid), spells)| {
-                let cpu = *cpus.get(*cpu as usize).filter(|cpu| self.what.cpus.contains(**cpu))?;
+                let cpu = *cpus.get(cpu.place()).filter(|cpu| self.what.cpus.contains(**cpu))?;
                 Some(row(cpu, cause, *pid, spells))
             })
             .collect()

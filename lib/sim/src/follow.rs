@@ -4,6 +4,7 @@ use crate::interrupts::target;
 use crate::kernel::{
     ASIDE, Arrangement, DEFAULT, Executed, Hardware, Kernel, Layout, News, Program, SETS, Start, Tunables,
 };
+use crate::kernel::{CpuIndex, Id, PartitionId, Table, ThreadId};
 use crate::state::{DeviceKind, Note, SimState};
 use crate::tables::{self, ControlValues, LwpRecord, ProcessRecord, ProcessorRecord, Tables};
 use millpond_model::{CpuId, CpuSet, DispatchTables, Lgroup, Lwp, LwpId, Pid, PsetId, SetMemory, Topology};
@@ -22,18 +23,18 @@ pub fn layout(topology: &Topology, hardware: Hardware) -> Layout {
 }
 
 /// The partition of a set.
-pub(crate) fn part_of(set: PsetId) -> u32 {
-    if set.is_default() { DEFAULT } else { SETS + set.0 }
+pub(crate) fn part_of(set: PsetId) -> PartitionId {
+    if set.is_default() { DEFAULT } else { PartitionId(SETS + set.0) }
 }
 
 /// The index of a processor in the kernel.
-fn index_of(topology: &Topology, cpu: CpuId) -> Option<u32> {
+fn index_of(topology: &Topology, cpu: CpuId) -> Option<CpuIndex> {
     let at = topology.processors().iter().position(|p| p.id == cpu)?;
-    u32::try_from(at).ok()
+    Some(CpuIndex::at(at))
 }
 
 /// The partitions of threads that are bound to several processors: those after the last set's, one for each set and choice of its processors.
-type Choices = BTreeMap<(PsetId, CpuSet), u32>;
+type Choices = BTreeMap<(PsetId, CpuSet), PartitionId>;
 
 fn choices(tables: &Tables) -> Choices {
     let several = |record: &LwpRecord| {
@@ -41,16 +42,22 @@ fn choices(tables: &Tables) -> Choices {
         Some((record.set_id(), bond.to.clone()))
     };
     let wanted: BTreeSet<_> = tables.lwps().filter_map(|(_, record)| several(record)).collect();
-    wanted.into_iter().zip(first_choice(tables)..).collect()
+    let numbers = (first_choice(tables).0..).map(PartitionId);
+    wanted.into_iter().zip(numbers).collect()
 }
 
 /// The first partition after those of the sets.
-fn first_choice(tables: &Tables) -> u32 {
-    tables.sets.keys().next_back().map_or(DEFAULT, |set| part_of(*set)).max(ASIDE) + 1
+fn first_choice(tables: &Tables) -> PartitionId {
+    let last = tables.sets.keys().next_back().map_or(DEFAULT, |set| part_of(*set)).max(ASIDE);
+    PartitionId(last.0 + 1)
 }
 
 /// Where a thread may run, in the kernel's words.
-fn confinement(topology: &Topology, choices: &Choices, record: &LwpRecord) -> (u32, Option<u32>) {
+fn confinement(
+    topology: &Topology,
+    choices: &Choices,
+    record: &LwpRecord,
+) -> (PartitionId, Option<CpuIndex>) {
     let part = match record.set {
         Some(set) => part_of(set.to),
         None if record.aside => ASIDE,
@@ -66,19 +73,20 @@ fn confinement(topology: &Topology, choices: &Choices, record: &LwpRecord) -> (u
 /// How the tables share out the processors of a topology.
 fn arrangement(topology: &Topology, tables: &Tables, choices: &Choices) -> Arrangement {
     let places = || topology.processors().iter().map(|p| tables.processors.get(&p.id));
-    let where_cpu = |wanted: &dyn Fn(PsetId) -> bool| -> Vec<u32> {
+    let where_cpu = |wanted: &dyn Fn(PsetId) -> bool| -> Vec<CpuIndex> {
         let runs = |p: &ProcessorRecord| p.state.runs_threads() && wanted(p.set);
-        (0u32..).zip(places()).filter(|(_, p)| p.is_some_and(runs)).map(|(at, _)| at).collect()
+        (0u32..).zip(places()).filter(|(_, p)| p.is_some_and(runs)).map(|(at, _)| CpuIndex(at)).collect()
     };
     let shared = |set: PsetId| tables.sets.get(&set).is_some_and(|s| s.shared);
-    let mut parts = vec![Vec::new(); first_choice(tables) as usize + choices.len()];
-    parts[DEFAULT as usize] = where_cpu(&|set| set.is_default() || shared(set));
-    parts[ASIDE as usize] = where_cpu(&|set| set.is_default());
+    let count = first_choice(tables).place() + choices.len();
+    let mut parts: Table<PartitionId, Vec<CpuIndex>> = vec![Vec::new(); count].into();
+    parts[DEFAULT] = where_cpu(&|set| set.is_default() || shared(set));
+    parts[ASIDE] = where_cpu(&|set| set.is_default());
     for set in tables.sets.keys() {
-        parts[part_of(*set) as usize] = where_cpu(&|other| other == *set);
+        parts[part_of(*set)] = where_cpu(&|other| other == *set);
     }
     for ((_, cpus), part) in choices {
-        parts[*part as usize] = cpus.iter().filter_map(|cpu| index_of(topology, cpu)).collect();
+        parts[*part] = cpus.iter().filter_map(|cpu| index_of(topology, cpu)).collect();
     }
     Arrangement { cpus: places().map(|p| p.map_or(DEFAULT, |p| part_of(p.set))).collect(), parts }
 }
@@ -115,9 +123,10 @@ impl SimState {
     /// Memory comes from where the tables let it.
     fn place_memory(&mut self, choices: &Choices) {
         let known = self.kernel.parts();
-        let of_choice = |part: u32| choices.iter().find(|(_, p)| **p == part).map(|((set, _), _)| *set);
-        for part in 0..known {
-            let set = of_choice(part).or(part.checked_sub(SETS).map(PsetId));
+        let of_choice =
+            |part: PartitionId| choices.iter().find(|(_, p)| **p == part).map(|((set, _), _)| *set);
+        for part in known {
+            let set = of_choice(part).or(part.0.checked_sub(SETS).map(PsetId));
             let lgroups = set.map(|set| self.memory_lgroups(set)).unwrap_or_default();
             self.kernel.confine_memory(part, &lgroups);
         }
@@ -140,7 +149,8 @@ impl SimState {
     /// Interrupts go where the tables let them.
     fn route(&mut self) {
         let allowed = self.tables.interruptible();
-        let index = |cpu: Option<CpuId>| cpu.and_then(|cpu| index_of(&self.topology, cpu)).unwrap_or(0);
+        let index =
+            |cpu: Option<CpuId>| cpu.and_then(|cpu| index_of(&self.topology, cpu)).unwrap_or(CpuIndex(0));
         let network = self.devices.iter().find(|device| device.kind == DeviceKind::Network);
         let network = index(network.and_then(|device| target(&allowed, device.processor)));
         let clock = index(allowed.lowest());
@@ -201,7 +211,7 @@ impl SimState {
         }
     }
 
-    fn born(&mut self, parent: u32, child: u32) {
+    fn born(&mut self, parent: ThreadId, child: ThreadId) {
         let Some(parent) = self.threads.get(&parent).copied() else { return };
         let Some(process) = self.tables.processes.get(&parent.pid) else { return };
         let record = process.lwps.get(&parent.lwp).cloned().unwrap_or_default();
@@ -216,7 +226,7 @@ impl SimState {
         }
     }
 
-    fn ended(&mut self, thread: u32, done: u64, executed: Executed) {
+    fn ended(&mut self, thread: ThreadId, done: u64, executed: Executed) {
         let Some(lwp) = self.threads.remove(&thread) else { return };
         self.keep_used(lwp.pid, executed.user.saturating_add(executed.sys));
         if let Some(notes) = self.notes.as_mut() {

@@ -3,6 +3,7 @@
 //! A process with a control of its own holds itself and what it starts from then on, until the last of these has ended. Everything else is held by its
 //! project, and projects by their zone. The same project in two zones is two, as on Solaris.
 
+use crate::kernel::{HolderIndex, ThreadId};
 use crate::kernel::{Level, Taken};
 use crate::state::SimState;
 use crate::tables::{ControlValues, ProcessRecord};
@@ -15,13 +16,13 @@ use std::collections::BTreeMap;
 #[serde(deny_unknown_fields, default)]
 pub struct Holdings {
     /// By the number of the zone.
-    zones: BTreeMap<u32, u32>,
+    zones: BTreeMap<u32, HolderIndex>,
     /// By the number of the zone, times 2^32, and that of the project.
-    projects: BTreeMap<u64, u32>,
+    projects: BTreeMap<u64, HolderIndex>,
     /// By process.
-    processes: BTreeMap<Pid, u32>,
+    processes: BTreeMap<Pid, HolderIndex>,
     /// What ended threads had used, in nanoseconds, by the number of the holder.
-    used: BTreeMap<u32, u64>,
+    used: BTreeMap<HolderIndex, u64>,
 }
 
 /// A holder by its number in the tables.
@@ -62,8 +63,9 @@ impl SimState {
     /// Lets the kernel hold threads as the tables say.
     pub(crate) fn hold(&mut self) {
         self.apply_controls();
-        let threads: Vec<(u32, Pid)> = self.threads.iter().map(|(thread, lwp)| (*thread, lwp.pid)).collect();
-        let mut known: BTreeMap<Pid, u32> = BTreeMap::new();
+        let threads: Vec<(ThreadId, Pid)> =
+            self.threads.iter().map(|(thread, lwp)| (*thread, lwp.pid)).collect();
+        let mut known: BTreeMap<Pid, HolderIndex> = BTreeMap::new();
         for (thread, pid) in threads {
             let Some(process) = self.tables.processes.get(&pid) else { continue };
             let holder = match known.get(&pid) {
@@ -81,7 +83,7 @@ impl SimState {
     }
 
     /// The kernel's number of what holds a process, which is made where it is new.
-    fn holder(&mut self, above: Above) -> u32 {
+    fn holder(&mut self, above: Above) -> HolderIndex {
         let SimState { kernel, holdings, tables, .. } = self;
         let controls = |c: ControlValues| (c.shares.map(Shares::get), c.cap.map(CpuCap::get));
         let mut make = |level, parent, values: ControlValues| {
@@ -112,7 +114,7 @@ impl SimState {
     /// Controls of the tables go to the holders that there are.
     fn apply_controls(&mut self) {
         let SimState { kernel, holdings, tables, .. } = self;
-        let mut set = |number: u32, values: ControlValues| {
+        let mut set = |number: HolderIndex, values: ControlValues| {
             kernel.set_shares(number, values.shares.map(Shares::get));
             kernel.set_cap(number, values.cap.map(CpuCap::get));
         };
@@ -175,7 +177,7 @@ impl SimState {
     }
 
     /// The kernel's number of a holder; `None` while nothing ran there yet.
-    fn number_of(&self, holder: HolderId) -> Option<u32> {
+    fn number_of(&self, holder: HolderId) -> Option<HolderIndex> {
         match holder {
             HolderId::Zone(zone) => self.holdings.zones.get(&zone),
             HolderId::Project(project) => self.holdings.projects.get(&key(0, project)),
@@ -212,7 +214,7 @@ impl SimState {
     /// Whether holders are those of the kernel, each once.
     pub(crate) fn check_holdings(&self) -> Result<(), String> {
         let Holdings { zones, projects, processes, .. } = &self.holdings;
-        let are = |mut numbers: Vec<u32>, level: Level| {
+        let are = |mut numbers: Vec<HolderIndex>, level: Level| {
             let count = numbers.len();
             numbers.sort_unstable();
             numbers.dedup();

@@ -1,5 +1,6 @@
 //! The lgroups facet: the topology's lgroups are the nodes, and homes are what the kernel has chosen.
 
+use crate::kernel::SegmentId;
 use crate::kernel::{Placed, Wish};
 use crate::machine::SimMachine;
 use crate::state::SimState;
@@ -142,7 +143,8 @@ impl Lgroups for SimMachine {
             }
             let threads = s.threads.iter().filter(|(_, lwp)| lwp.pid == pid);
             let used = threads.filter_map(|(thread, _)| s.kernel.memory_of(*thread));
-            let segments: BTreeMap<u32, &Placed> = used.map(|placed| (placed.segment, placed)).collect();
+            let segments: BTreeMap<SegmentId, &Placed> =
+                used.map(|placed| (placed.segment, placed)).collect();
             Ok(s.used_kib(segments.into_values()))
         })
     }

@@ -167,7 +167,7 @@ mod tests {
         let job = Waiting {
             lwp: Lwp { pid, lwp: LwpId(1) },
             name: "build".into(),
-            waits_for: WaitsFor::Channel(0),
+            waits_for: WaitsFor::Channel(crate::kernel::ChannelId(0)),
         };
         assert_eq!(machine.run_until_idle(Nanos::from_secs(9)), Outcome::Deadlock(vec![job]));
         assert_eq!(machine.now(), Nanos::from_millis(20));
@@ -194,7 +194,7 @@ mod tests {
             // The two others are still on their way to the barrier.
             assert_eq!(machine.view(SimState::waiting_for_ever), []);
             machine.sleep_until(Nanos::from_millis(20));
-            let waits_for = WaitsFor::Barrier { barrier: 0, there: 2, parties: 3 };
+            let waits_for = WaitsFor::Barrier { barrier: crate::kernel::BarrierId(0), there: 2, parties: 3 };
             let waiting = |pid| Waiting { lwp: Lwp { pid, lwp: LwpId(1) }, name: "party".into(), waits_for };
             let stuck = vec![waiting(pids[0]), waiting(pids[2])];
             assert_eq!(machine.run_until_idle(Nanos::from_secs(9)), Outcome::Deadlock(stuck), "{how:?}");

@@ -1,5 +1,6 @@
 //! The sampler facet: where the threads of programs ran. A simulated machine need not sample: it knows.
 
+use crate::kernel::{CpuIndex, Id};
 use crate::machine::SimMachine;
 use crate::tables::Tables;
 use millpond_machine::facets::{Method, OccupancyWatch, Residence, Sighting};
@@ -43,10 +44,10 @@ impl Watch<'_> {
     fn residence(
         &self,
         tables: &Tables,
-        spent: BTreeMap<Pid, BTreeMap<u32, u64>>,
+        spent: BTreeMap<Pid, BTreeMap<CpuIndex, u64>>,
         elapsed: Nanos,
     ) -> Residence {
-        let mut by_program: BTreeMap<(Pid, u32), u64> = BTreeMap::new();
+        let mut by_program: BTreeMap<(Pid, CpuIndex), u64> = BTreeMap::new();
         for (pid, cpus) in spent {
             let Some(program) = self.nearest(tables, pid) else { continue };
             for (cpu, time) in cpus {
@@ -54,8 +55,8 @@ impl Watch<'_> {
             }
         }
         let cpus: Vec<CpuId> = tables.processors.keys().copied().collect();
-        let sighting = |((pid, cpu), time): ((Pid, u32), u64)| {
-            let cpu = *cpus.get(cpu as usize)?;
+        let sighting = |((pid, cpu), time): ((Pid, CpuIndex), u64)| {
+            let cpu = *cpus.get(cpu.place())?;
             Some(Sighting { cpu, pid, time: Nanos(time) })
         };
         Residence {

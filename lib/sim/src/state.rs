@@ -3,6 +3,7 @@
 use crate::disturbances::Account;
 use crate::follow;
 use crate::holdings::Holdings;
+use crate::kernel::{CpuIndex, ThreadId};
 use crate::kernel::{Executed, Halt, Hardware, Kernel};
 use crate::load_average::LoadAverage;
 use crate::services::Service;
@@ -49,9 +50,9 @@ pub struct SimState {
     /// What runs, and its time.
     pub kernel: Kernel,
     /// The threads that run, by their number in the kernel. Others sleep for ever and cost nothing.
-    pub threads: BTreeMap<u32, Lwp>,
+    pub threads: BTreeMap<ThreadId, Lwp>,
     /// Where processes ran while somebody watches: nanoseconds by process and processor's index.
-    pub residence: BTreeMap<Pid, BTreeMap<u32, u64>>,
+    pub residence: BTreeMap<Pid, BTreeMap<CpuIndex, u64>>,
     /// What holds threads, with shares and caps.
     #[serde(default)]
     pub holdings: Holdings,
@@ -353,7 +354,7 @@ impl SimState {
         self.kernel.check()?;
         self.check_holdings()?;
         for (thread, lwp) in &self.threads {
-            if self.kernel.threads().get(*thread as usize).is_none() || t.lwp(*lwp).is_none() {
+            if self.kernel.threads().row(*thread).is_none() || t.lwp(*lwp).is_none() {
                 return Err(format!(
                     "thread {lwp} is kernel thread {thread}, and one of them does not exist"
                 ));

@@ -2,7 +2,7 @@
 
 use super::topology::Sharing;
 use super::{Description, Wrong};
-use crate::kernel::{Exclusive, Hardware};
+use crate::kernel::{CpuIndex, Exclusive, Hardware, Id, Table};
 use millpond_model::Topology;
 use serde::Deserialize;
 
@@ -154,15 +154,15 @@ pub fn like(topology: &Topology) -> Hardware {
 }
 
 /// Numbers for things in the order in which they come first; equal things have equal ones.
-fn numbered<T: PartialEq>(things: impl Iterator<Item = T>) -> Vec<u32> {
+fn numbered<T: PartialEq, I: Id>(things: impl Iterator<Item = T>) -> Table<CpuIndex, I> {
     let mut known: Vec<T> = Vec::new();
-    let mut numbers = Vec::new();
+    let mut numbers = Table::default();
     for thing in things {
         let at = known.iter().position(|other| *other == thing).unwrap_or_else(|| {
             known.push(thing);
             known.len() - 1
         });
-        numbers.push(u32::try_from(at).unwrap_or(u32::MAX));
+        numbers.add(I::at(at));
     }
     numbers
 }

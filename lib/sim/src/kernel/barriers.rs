@@ -2,20 +2,27 @@
 //! the others have come only while it runs.
 
 use super::Kernel;
+use super::ids::{BarrierId, CpuIndex, MixId, ThreadId};
 use super::program::Waiting;
 use super::thread::RunState;
 
 impl Kernel {
     /// The running thread comes to a barrier. `true`: all were there, and it goes on.
-    pub(super) fn meet(&mut self, cpu: u32, thread: u32, barrier: u32, waiting: Waiting) -> bool {
-        self.barriers[barrier as usize].there.push(thread);
+    pub(super) fn meet(
+        &mut self,
+        cpu: CpuIndex,
+        thread: ThreadId,
+        barrier: BarrierId,
+        waiting: Waiting,
+    ) -> bool {
+        self.barriers[barrier].there.push(thread);
         if self.open_if_full(barrier) {
             return true;
         }
         match waiting {
             Waiting::Spin => {
                 // What spins is the first mix.
-                self.begin(cpu, thread, false, Some(0), u64::MAX);
+                self.begin(cpu, thread, false, Some(MixId(0)), u64::MAX);
             }
             Waiting::Block => {
                 self.t(thread).tally.for_lock = true;
@@ -26,8 +33,8 @@ impl Kernel {
     }
 
     /// When all who belong to a barrier are there, they go on.
-    pub(super) fn open_if_full(&mut self, barrier: u32) -> bool {
-        let found = &mut self.barriers[barrier as usize];
+    pub(super) fn open_if_full(&mut self, barrier: BarrierId) -> bool {
+        let found = &mut self.barriers[barrier];
         if found.there.len() < found.parties as usize || found.there.is_empty() {
             return false;
         }
@@ -51,7 +58,7 @@ impl Kernel {
     }
 
     /// A thread that ends belongs to no barrier any more.
-    pub(super) fn forget_at_barriers(&mut self, thread: u32) {
+    pub(super) fn forget_at_barriers(&mut self, thread: ThreadId) {
         for barrier in &mut self.barriers {
             barrier.there.retain(|other| *other != thread);
         }

@@ -1,5 +1,6 @@
 //! Sets of processors by index, and processors sorted into levels: what is asked at every switch, in a few words each.
 
+use super::ids::{CpuIndex, Id, Table};
 use serde::{Deserialize, Serialize};
 
 /// A set of indices.
@@ -21,18 +22,18 @@ impl TryFrom<Vec<u32>> for Bits {
         if !ascend || indices.last().is_some_and(|last| *last >= INDEX_MAX) {
             return Err("processors that do not exist, or not in order");
         }
-        Ok(indices.into_iter().collect())
+        Ok(indices.into_iter().map(CpuIndex).collect())
     }
 }
 
 impl From<Bits> for Vec<u32> {
     fn from(bits: Bits) -> Self {
-        bits.iter().collect()
+        bits.iter().map(|cpu| cpu.0).collect()
     }
 }
 
-impl FromIterator<u32> for Bits {
-    fn from_iter<I: IntoIterator<Item = u32>>(indices: I) -> Self {
+impl FromIterator<CpuIndex> for Bits {
+    fn from_iter<I: IntoIterator<Item = CpuIndex>>(indices: I) -> Self {
         let mut bits = Bits::default();
         for index in indices {
             bits.insert(index);
@@ -44,21 +45,21 @@ impl FromIterator<u32> for Bits {
 impl Bits {
     /// Adds an index.
     #[inline]
-    pub fn insert(&mut self, index: u32) {
-        let at = index as usize / 64;
+    pub fn insert(&mut self, index: CpuIndex) {
+        let at = index.place() / 64;
         match self.words.get_mut(at) {
-            Some(word) => *word |= 1 << (index % 64),
+            Some(word) => *word |= 1 << (index.0 % 64),
             None => {
                 self.words.resize(at + 1, 0);
-                self.words[at] = 1 << (index % 64);
+                self.words[at] = 1 << (index.0 % 64);
             }
         }
     }
 
     /// Takes an index away.
-    pub fn remove(&mut self, index: u32) {
-        if let Some(word) = self.words.get_mut(index as usize / 64) {
-            *word &= !(1 << (index % 64));
+    pub fn remove(&mut self, index: CpuIndex) {
+        if let Some(word) = self.words.get_mut(index.place() / 64) {
+            *word &= !(1 << (index.0 % 64));
         }
         // No words at the end that say nothing: equal sets are equal.
         while self.words.last() == Some(&0) {
@@ -73,8 +74,8 @@ impl Bits {
 
     /// Whether an index is in it.
     #[must_use]
-    pub fn contains(&self, index: u32) -> bool {
-        self.words.get(index as usize / 64).is_some_and(|word| word >> (index % 64) & 1 == 1)
+    pub fn contains(&self, index: CpuIndex) -> bool {
+        self.words.get(index.place() / 64).is_some_and(|word| word >> (index.0 % 64) & 1 == 1)
     }
 
     /// Whether it has none.
@@ -90,15 +91,15 @@ impl Bits {
     }
 
     /// All, ascending.
-    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = CpuIndex> + '_ {
         (0u32..).zip(&self.words).flat_map(|(at, word)| {
             std::iter::successors(Some(*word).filter(|w| *w != 0), |w| Some(w & (w - 1)).filter(|w| *w != 0))
-                .map(move |w| at * 64 + w.trailing_zeros())
+                .map(move |w| CpuIndex(at * 64 + w.trailing_zeros()))
         })
     }
 
     /// Takes the lowest out.
-    pub fn pop_first(&mut self) -> Option<u32> {
+    pub fn pop_first(&mut self) -> Option<CpuIndex> {
         let first = self.first()?;
         self.remove(first);
         Some(first)
@@ -106,22 +107,22 @@ impl Bits {
 
     /// The lowest.
     #[must_use]
-    pub fn first(&self) -> Option<u32> {
+    pub fn first(&self) -> Option<CpuIndex> {
         let (at, word) = (0u32..).zip(&self.words).find(|(_, word)| **word != 0)?;
-        Some(at * 64 + word.trailing_zeros())
+        Some(CpuIndex(at * 64 + word.trailing_zeros()))
     }
 }
 
 /// The first index at or after `from`, going round, that is in all of these sets and for which `wanted` holds.
-pub fn first_in(sets: &[&Bits], from: u32, wanted: impl Fn(u32) -> bool) -> Option<u32> {
+pub fn first_in(sets: &[&Bits], from: CpuIndex, wanted: impl Fn(CpuIndex) -> bool) -> Option<CpuIndex> {
     let words = sets.iter().map(|set| set.words.len()).min()?;
-    let start = from as usize / 64;
+    let start = from.place() / 64;
     let common = |at: usize| sets.iter().fold(u64::MAX, |word, set| word & set.words[at]);
-    let upper = u64::MAX << (from % 64);
+    let upper = u64::MAX << (from.0 % 64);
     let pick = |at: usize, mask: u64| {
         let mut word = common(at) & mask;
         while word != 0 {
-            let index = u32::try_from(at).ok()? * 64 + word.trailing_zeros();
+            let index = CpuIndex(u32::try_from(at).ok()? * 64 + word.trailing_zeros());
             if wanted(index) {
                 return Some(index);
             }
@@ -138,7 +139,7 @@ pub fn first_in(sets: &[&Bits], from: u32, wanted: impl Fn(u32) -> bool) -> Opti
 /// Indices, each at a level from -1 to 169.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Levels {
-    at: Vec<i16>,
+    at: Table<CpuIndex, i16>,
     members: Vec<Bits>,
     /// Which levels have members, by level plus one.
     full: [u64; 3],
@@ -149,18 +150,18 @@ impl Levels {
     #[must_use]
     pub fn new(count: u32) -> Self {
         let mut levels = Levels {
-            at: vec![-1; count as usize],
+            at: vec![-1; count as usize].into(),
             members: vec![Bits::default(); super::LEVELS + 1],
             full: [0; 3],
         };
-        levels.members[0] = (0..count).collect();
+        levels.members[0] = (0..count).map(CpuIndex).collect();
         levels.full[0] = u64::from(count > 0);
         levels
     }
 
     /// Moves an index to a level.
-    pub fn set(&mut self, index: u32, level: i16) {
-        let before = std::mem::replace(&mut self.at[index as usize], level);
+    pub fn set(&mut self, index: CpuIndex, level: i16) {
+        let before = std::mem::replace(&mut self.at[index], level);
         if before == level {
             return;
         }
@@ -175,8 +176,8 @@ impl Levels {
 
     /// The level of an index.
     #[must_use]
-    pub fn level(&self, index: u32) -> i16 {
-        self.at[index as usize]
+    pub fn level(&self, index: CpuIndex) -> i16 {
+        self.at[index]
     }
 
     /// The lowest level above `above` that has members.
@@ -195,7 +196,7 @@ impl Levels {
     /// The first index at or after `from`, going round, that is in all of these sets, at the lowest possible level from 0 on,
     /// but below `level`.
     #[must_use]
-    pub fn first_below(&self, level: i16, sets: &[&Bits; 2], from: u32) -> Option<u32> {
+    pub fn first_below(&self, level: i16, sets: &[&Bits; 2], from: CpuIndex) -> Option<CpuIndex> {
         let rising = std::iter::successors(self.next_above(-1), |(at, _)| self.next_above(*at));
         let below = rising.take_while(|(at, _)| *at < level);
         below.into_iter().find_map(|(_, members)| first_in(&[members, sets[0], sets[1]], from, |_| true))
@@ -234,37 +235,41 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
+    fn cpus() -> impl Strategy<Value = CpuIndex> {
+        (0u32..300).prop_map(CpuIndex)
+    }
+
     proptest! {
         #[test]
         fn sets_are_sets(
-            a in proptest::collection::btree_set(0u32..300, 0..60),
-            b in proptest::collection::btree_set(0u32..300, 0..60),
-            gone in proptest::collection::vec(0u32..300, 0..20),
-            from in 0u32..400
+            a in proptest::collection::btree_set(cpus(), 0..60),
+            b in proptest::collection::btree_set(cpus(), 0..60),
+            gone in proptest::collection::vec(cpus(), 0..20),
+            from in (0u32..400).prop_map(CpuIndex)
         ) {
             let (mut bits, mut set) = (a.iter().copied().collect::<Bits>(), a);
             for index in gone {
                 bits.remove(index);
                 set.remove(&index);
             }
-            prop_assert_eq!(bits.iter().collect::<BTreeSet<u32>>(), set.clone());
+            prop_assert_eq!(bits.iter().collect::<BTreeSet<CpuIndex>>(), set.clone());
             prop_assert_eq!((bits.len(), bits.is_empty()), (set.len(), set.is_empty()));
             prop_assert_eq!(&set.iter().copied().collect::<Bits>(), &bits);
             let other: Bits = b.iter().copied().collect();
-            let both: BTreeSet<u32> = set.intersection(&b).copied().filter(|i| i % 3 != 0).collect();
+            let both: BTreeSet<CpuIndex> = set.intersection(&b).copied().filter(|i| i.0 % 3 != 0).collect();
             let expected = both.range(from..).next().or_else(|| both.iter().next()).copied();
-            prop_assert_eq!(first_in(&[&bits, &other], from, |i| i % 3 != 0), expected);
+            prop_assert_eq!(first_in(&[&bits, &other], from, |i| i.0 % 3 != 0), expected);
             let mut rest = bits.clone();
-            prop_assert_eq!(std::iter::from_fn(|| rest.pop_first()).collect::<Vec<u32>>(), Vec::from(bits));
+            prop_assert_eq!(std::iter::from_fn(|| rest.pop_first()).collect::<Vec<CpuIndex>>(), bits.iter().collect::<Vec<CpuIndex>>());
         }
 
         #[test]
-        fn levels_are_found_from_both_sides(moves in proptest::collection::vec((0u32..100, -1i16..170), 0..80)) {
+        fn levels_are_found_from_both_sides(moves in proptest::collection::vec(((0u32..100).prop_map(CpuIndex), -1i16..170), 0..80)) {
             let mut levels = Levels::new(100);
             let mut model = [-1i16; 100];
             for (index, level) in moves {
                 levels.set(index, level);
-                model[index as usize] = level;
+                model[index.place()] = level;
             }
             let full: BTreeSet<i16> = model.iter().copied().collect();
             let up: Vec<i16> =
@@ -275,7 +280,7 @@ mod tests {
             prop_assert_eq!(down, full.iter().rev().copied().collect::<Vec<i16>>());
             for (level, members) in up.iter().filter_map(|l| levels.next_above(l - 1)) {
                 for index in members.iter() {
-                    prop_assert_eq!((levels.at[index as usize], model[index as usize]), (level, level));
+                    prop_assert_eq!((levels.at[index], model[index.place()]), (level, level));
                 }
             }
         }

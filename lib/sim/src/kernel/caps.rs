@@ -6,6 +6,7 @@
 //! on that there is room for again, those first that wait longest. So a cap is met in the long run, and exceeded by what it allows for a
 //! period at most, and a tick of each processor.
 
+use super::ids::{CpuIndex, HolderIndex, ThreadId};
 use super::{Kernel, RunState, SECOND};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
@@ -27,7 +28,7 @@ pub(super) struct Cap {
     /// Since boot in nanoseconds, until when it decayed.
     decayed: u64,
     /// Threads that wait until usage has decayed, in order of arrival.
-    pub waiting: VecDeque<u32>,
+    pub waiting: VecDeque<ThreadId>,
     /// What it took away so far.
     taken: Taken,
     /// The last period that is counted in each of the two counts of `taken`.
@@ -81,10 +82,10 @@ impl Cap {
 
 impl Kernel {
     /// Sets the cap of a holder in percent of one processor, 1 at least, or takes it away. What was used stays used.
-    pub fn set_cap(&mut self, holder: u32, percent: Option<u32>) {
+    pub fn set_cap(&mut self, holder: HolderIndex, percent: Option<u32>) {
         let percent = percent.map(|percent| percent.max(1));
         let now = self.now;
-        match (&mut self.holders[holder as usize].cap, percent) {
+        match (&mut self.holders[holder].cap, percent) {
             (None, None) => return,
             (Some(cap), Some(percent)) => cap.percent = percent,
             (slot @ None, Some(percent)) => *slot = Some(Cap::new(percent, now)),
@@ -93,7 +94,7 @@ impl Kernel {
                 waiting.into_iter().for_each(|thread| self.set_runnable(thread));
             }
         }
-        for cpu in (0u32..).take(self.cpus.len()) {
+        for cpu in self.cpus.ids() {
             self.account(cpu);
         }
         let capped = self.holders.iter().any(|holder| holder.cap.is_some());
@@ -107,9 +108,9 @@ impl Kernel {
 
     /// What the cap of a holder took away; `None` where it has none.
     #[must_use]
-    pub fn taken(&self, holder: u32) -> Option<Taken> {
-        let cap = self.holders[holder as usize].cap.as_ref()?;
-        let since = |thread: &u32| self.now - self.thread(*thread).queued_at;
+    pub fn taken(&self, holder: HolderIndex) -> Option<Taken> {
+        let cap = self.holders[holder].cap.as_ref()?;
+        let since = |thread: &ThreadId| self.now - self.thread(*thread).queued_at;
         let time = cap.taken.time + cap.waiting.iter().map(since).sum::<u64>();
         Some(Taken { time, ..cap.taken })
     }
@@ -133,7 +134,7 @@ impl Kernel {
     }
 
     /// A tick found the thread on a processor. One with a cap that is used up is asked to leave it.
-    pub(super) fn tick_caps(&mut self, cpu: u32, thread: u32) {
+    pub(super) fn tick_caps(&mut self, cpu: CpuIndex, thread: ThreadId) {
         if self.capped {
             self.account(cpu);
             self.charge_caps(thread);
@@ -144,16 +145,16 @@ impl Kernel {
     }
 
     /// Charges a thread for what it ran since it was charged last.
-    pub(super) fn charge_caps(&mut self, thread: u32) {
+    pub(super) fn charge_caps(&mut self, thread: ThreadId) {
         if !self.capped {
             return;
         }
-        let t = &mut self.threads[thread as usize];
+        let t = &mut self.threads[thread];
         let ran = t.user + t.sys - t.charged;
         t.charged += ran;
         let (mut above, now) = (t.holder, self.now);
         while let Some(number) = above {
-            let holder = &mut self.holders[number as usize];
+            let holder = &mut self.holders[number];
             if let Some(cap) = holder.cap.as_mut() {
                 cap.used = cap.used.saturating_add(ran.saturating_mul(PERCENT));
                 cap.note(now, false);
@@ -163,20 +164,20 @@ impl Kernel {
     }
 
     /// The first of its holders whose cap is used up.
-    pub(super) fn used_up(&self, thread: u32) -> Option<u32> {
+    pub(super) fn used_up(&self, thread: ThreadId) -> Option<HolderIndex> {
         if !self.capped {
             return None;
         }
         let tick = self.tick();
-        let is_used_up = |number: &u32| {
-            let cap = self.holders[*number as usize].cap.as_ref();
+        let is_used_up = |number: &HolderIndex| {
+            let cap = self.holders[*number].cap.as_ref();
             cap.is_some_and(|cap| cap.is_used_up(tick))
         };
         self.holders_of(thread).find(is_used_up)
     }
 
     /// The thread leaves its processor against its will. `true`: a cap is used up, and it waits for that.
-    pub(super) fn park_if_capped(&mut self, thread: u32) -> bool {
+    pub(super) fn park_if_capped(&mut self, thread: ThreadId) -> bool {
         self.charge_caps(thread);
         let Some(holder) = self.used_up(thread) else { return false };
         self.count_at_home(thread, false);
@@ -185,17 +186,17 @@ impl Kernel {
         true
     }
 
-    fn wait_for_cap(&mut self, thread: u32, holder: u32) {
+    fn wait_for_cap(&mut self, thread: ThreadId, holder: HolderIndex) {
         let now = self.now;
         self.t(thread).queued_at = now;
-        if let Some(cap) = self.holders[holder as usize].cap.as_mut() {
+        if let Some(cap) = self.holders[holder].cap.as_mut() {
             cap.waiting.push_back(thread);
             cap.note(now, true);
         }
     }
 
     /// Takes a thread out of the queue of its cap, if it waits there; whoever calls puts it elsewhere.
-    pub(super) fn uncap(&mut self, thread: u32) {
+    pub(super) fn uncap(&mut self, thread: ThreadId) {
         if self.thread(thread).state != RunState::Capped {
             return;
         }
@@ -215,13 +216,13 @@ impl Kernel {
             return;
         }
         let tick = self.tick();
-        for number in (0u32..).take(self.holders.len()) {
-            let Some(cap) = &self.holders[number as usize].cap else { continue };
+        for number in self.holders.ids() {
+            let Some(cap) = &self.holders[number].cap else { continue };
             let Some(left) = cap.ahead(tick).checked_sub(cap.used) else { continue };
             for _ in 0..=left / (PERCENT * tick) {
-                let Some(cap) = self.holders[number as usize].cap.as_mut() else { break };
+                let Some(cap) = self.holders[number].cap.as_mut() else { break };
                 let Some(thread) = cap.waiting.pop_front() else { break };
-                cap.taken.time += self.now - self.threads[thread as usize].queued_at;
+                cap.taken.time += self.now - self.threads[thread].queued_at;
                 match self.used_up(thread) {
                     Some(other) => self.wait_for_cap(thread, other),
                     None => self.set_runnable(thread),
@@ -232,16 +233,16 @@ impl Kernel {
 
     /// Every thread that waits for a cap is in the queue of one of its own once, nobody else is, and the clock will let them go.
     pub(super) fn check_caps(&self) -> Result<(), String> {
-        let capped = || (0u32..).zip(&self.holders).filter_map(|(n, holder)| Some((n, holder.cap.as_ref()?)));
+        let capped = || self.holders.with_ids().filter_map(|(n, holder)| Some((n, holder.cap.as_ref()?)));
         if self.capped != capped().next().is_some() {
             return Err("the kernel does not know whether it has caps".into());
         }
-        let waits_here = |number: u32, thread: u32| {
-            let found = self.threads.get(thread as usize);
+        let waits_here = |number: HolderIndex, thread: ThreadId| {
+            let found = self.threads.row(thread);
             found.is_some_and(|t| t.state == RunState::Capped && t.queued_at <= self.now)
                 && self.holders_of(thread).any(|holder| holder == number)
         };
-        let sound = |(number, cap): (u32, &Cap)| {
+        let sound = |(number, cap): (HolderIndex, &Cap)| {
             let waiters = cap.waiting.iter().all(|thread| waits_here(number, *thread));
             waiters && cap.percent > 0 && cap.decayed <= self.now
         };

@@ -2,6 +2,7 @@
 
 use super::bits::Bits;
 use super::hardware::LATENCY_MAX_PS;
+use super::ids::{ChannelId, CpuIndex, HolderIndex, MixId, QueueId, SegmentId, ThreadId};
 use super::queue::NONE;
 use super::thread::{ClassState, Origin, TS_TOP};
 use super::{Action, Kernel, Level, Mix, RunState, Source};
@@ -15,10 +16,10 @@ impl Kernel {
     pub fn check(&self) -> Result<(), String> {
         self.check_frame()?;
         self.check_holders()?;
-        for (number, thread) in (0u32..).zip(&self.threads) {
+        for (number, thread) in self.threads.with_ids() {
             self.check_thread(number).map_err(|what| format!("kernel thread {number} {what}"))?;
             if let RunState::Queued(queue) = thread.state
-                && queue as usize >= self.queues.len()
+                && self.queues.row(queue).is_none()
             {
                 return Err(format!("kernel thread {number} waits in queue {queue}, which does not exist"));
             }
@@ -50,19 +51,19 @@ impl Kernel {
         if !self.segments.iter().flatten().all(whole) {
             return Err("the kernel has a segment without a latency for each lgroup".into());
         }
-        if self.clock_cpu as usize >= self.cpus.len() || self.counted > self.now {
+        if self.cpus.row(self.clock_cpu).is_none() || self.counted > self.now {
             return Err(
                 "the clock of the kernel interrupts where no processor is, or was counted in the future"
                     .into(),
             );
         }
-        let exist = |cpus: &Bits| cpus.iter().all(|cpu| (cpu as usize) < self.cpus.len());
+        let exist = |cpus: &Bits| cpus.iter().all(|cpu| self.cpus.row(cpu).is_some());
         if !self.parts.iter().all(|part| exist(&part.cpus) && exist(&part.peers)) {
             return Err("a partition has processors that do not exist".into());
         }
         let lgroups = self.levels.len();
         let known = |list: &Vec<u32>| list.iter().all(|lgroup| (*lgroup as usize) < lgroups);
-        let is_placed = |segment: u32| self.segments.get(segment as usize).is_some_and(Option::is_some);
+        let is_placed = |segment: SegmentId| self.segments.row(segment).is_some_and(Option::is_some);
         let sound =
             self.placed.iter().all(|p| known(&p.lgroups) && !p.lgroups.is_empty() && is_placed(p.segment));
         if !sound || !self.parts.iter().all(|part| known(&part.memory)) {
@@ -75,16 +76,16 @@ impl Kernel {
         Ok(())
     }
 
-    fn check_thread(&self, number: u32) -> Result<(), String> {
+    fn check_thread(&self, number: ThreadId) -> Result<(), String> {
         let t = self.thread(number);
-        let cpu_exists = |cpu: u32| (cpu as usize) < self.cpus.len();
+        let cpu_exists = |cpu: CpuIndex| self.cpus.row(cpu).is_some();
         if !cpu_exists(t.cpu) || !t.bound.is_none_or(cpu_exists) || !t.ran_on.is_none_or(cpu_exists) {
             return Err("is where no processor is".into());
         }
-        if t.part as usize >= self.parts.len() || t.home as usize >= self.levels.len() {
+        if self.parts.row(t.part).is_none() || t.home as usize >= self.levels.len() {
             return Err("belongs to a partition or an lgroup that does not exist".into());
         }
-        let held = |holder: u32| self.holders.get(holder as usize).is_some_and(|h| h.level != Level::Zone);
+        let held = |holder: HolderIndex| self.holders.row(holder).is_some_and(|h| h.level != Level::Zone);
         if !t.holder.is_none_or(held) || t.charged > t.user.saturating_add(t.sys) {
             return Err("is held by what does not exist, or was charged for more than it ran".into());
         }
@@ -105,20 +106,20 @@ impl Kernel {
             return Err("has a level that FSS does not have".into());
         }
         let exists = |action: &Action| match action {
-            Action::Wait(channel) | Action::Post(channel) => (*channel as usize) < self.channels.len(),
-            Action::Meet(barrier, _) => (*barrier as usize) < self.barriers.len(),
-            Action::Work(mix, _) | Action::KernelWork(mix, _) => (*mix as usize) < self.mixes.len(),
-            Action::Map(segment, _) => (*segment as usize) < self.segments.len(),
-            Action::Stamp(log, _) | Action::Arrive(log) => (*log as usize) < self.logs.len(),
-            Action::Take(from, to) => (*from.max(to) as usize) < self.logs.len(),
+            Action::Wait(channel) | Action::Post(channel) => self.channels.row(*channel).is_some(),
+            Action::Meet(barrier, _) => self.barriers.row(*barrier).is_some(),
+            Action::Work(mix, _) | Action::KernelWork(mix, _) => self.mixes.row(*mix).is_some(),
+            Action::Map(segment, _) => self.segments.row(*segment).is_some(),
+            Action::Stamp(log, _) | Action::Arrive(log) => self.logs.row(*log).is_some(),
+            Action::Take(from, to) => self.logs.row(*from.max(to)).is_some(),
             _ => true,
         };
-        let placed = |segment: u32| self.segments.get(segment as usize).is_some_and(Option::is_some);
-        let no_mix = |mix: u32| mix as usize >= self.mixes.len();
+        let placed = |segment: SegmentId| self.segments.row(segment).is_some_and(Option::is_some);
+        let no_mix = |mix: MixId| self.mixes.row(mix).is_none();
         if t.mix.is_some_and(no_mix) || !t.memory.is_none_or(placed) {
             return Err("executes a mix or uses memory that does not exist".into());
         }
-        let no_channel = |channel: u32| channel as usize >= self.channels.len();
+        let no_channel = |channel: ChannelId| self.channels.row(channel).is_none();
         if t.level > 15 || matches!(t.origin, Origin::Timer(channel) if no_channel(channel)) {
             return Err("handles an interrupt that does not exist".into());
         }
@@ -132,12 +133,12 @@ impl Kernel {
     }
 
     fn check_processors(&self) -> Result<(), String> {
-        for (number, cpu) in (0u32..).zip(&self.cpus) {
-            let runs_here = |thread: u32| {
-                let found = self.threads.get(thread as usize);
+        for (number, cpu) in self.cpus.with_ids() {
+            let runs_here = |thread: ThreadId| {
+                let found = self.threads.row(thread);
                 found.is_some_and(|t| t.state == RunState::Running && t.cpu == number)
             };
-            let placed = (cpu.part as usize) < self.parts.len() && (cpu.lgroup as usize) < self.levels.len();
+            let placed = self.parts.row(cpu.part).is_some() && (cpu.lgroup as usize) < self.levels.len();
             if !cpu.running.is_none_or(runs_here) || !placed || cpu.since > self.now {
                 return Err(format!("processor {number} of the kernel does what cannot be"));
             }
@@ -145,11 +146,11 @@ impl Kernel {
                 return Err(format!("processor {number} of the kernel is busy and idle at once"));
             }
         }
-        let is_pinned = |number: u32, thread: u32| {
-            let found = self.threads.get(thread as usize);
+        let is_pinned = |number: CpuIndex, thread: ThreadId| {
+            let found = self.threads.row(thread);
             found.is_some_and(|t| t.state == RunState::Pinned && t.cpu == number)
         };
-        let pins = (0u32..).zip(&self.cpus).flat_map(|(n, cpu)| cpu.pinned.iter().map(move |t| (n, *t)));
+        let pins = self.cpus.with_ids().flat_map(|(n, cpu)| cpu.pinned.iter().map(move |t| (n, *t)));
         let pinned = self.threads.iter().filter(|t| t.state == RunState::Pinned).count();
         if !pins.clone().all(|(number, thread)| is_pinned(number, thread)) || pins.count() != pinned {
             return Err("threads of the kernel are under handlers that are elsewhere".into());
@@ -163,13 +164,13 @@ impl Kernel {
 
     /// Every thread that waits is in its queue once, at its priority, and nobody else is.
     fn check_queues(&self) -> Result<(), String> {
-        let wrong = |number: u32| Err(format!("queue {number} of the kernel does not hang together"));
+        let wrong = |number: QueueId| Err(format!("queue {number} of the kernel does not hang together"));
         let mut waiting = 0usize;
-        for (number, queue) in (0u32..).zip(&self.queues) {
+        for (number, queue) in self.queues.with_ids() {
             for (pri, head, tail, len) in queue.full_levels() {
                 let (mut at, mut before, mut found) = (head, NONE, 0u32);
                 while at != NONE {
-                    let Some(t) = self.threads.get(at as usize) else { return wrong(number) };
+                    let Some(t) = self.threads.row(at) else { return wrong(number) };
                     let here =
                         t.state == RunState::Queued(number) && t.effective() == pri && t.prev == before;
                     if !here || found == len {
@@ -196,20 +197,20 @@ impl Kernel {
             let possible = match source {
                 Source::Clock => true,
                 Source::Thread(thread) => {
-                    self.threads.get(thread as usize).is_some_and(|t| t.state == RunState::Asleep)
+                    self.threads.row(thread).is_some_and(|t| t.state == RunState::Asleep)
                 }
-                Source::Cpu(cpu) => (cpu as usize) < self.cpus.len(),
+                Source::Cpu(cpu) => self.cpus.row(cpu).is_some(),
             };
             if !possible {
                 return Err("the kernel has an event for somebody who cannot have one".into());
             }
         }
-        let is = |thread: &u32, what: fn(RunState) -> bool| {
-            self.threads.get(*thread as usize).is_some_and(|t| what(t.state))
+        let is = |thread: &ThreadId, what: fn(RunState) -> bool| {
+            self.threads.row(*thread).is_some_and(|t| what(t.state))
         };
-        let gone = |thread: &u32| is(thread, |state| state == RunState::Gone);
-        let lives = |thread: &u32| is(thread, |state| state != RunState::Gone);
-        let asleep = |thread: &u32| is(thread, |state| state == RunState::Asleep);
+        let gone = |thread: &ThreadId| is(thread, |state| state == RunState::Gone);
+        let lives = |thread: &ThreadId| is(thread, |state| state != RunState::Gone);
+        let asleep = |thread: &ThreadId| is(thread, |state| state == RunState::Asleep);
         if !self.barriers.iter().flat_map(|b| &b.there).all(lives) {
             return Err("the kernel has threads at a barrier that do not exist".into());
         }

@@ -4,6 +4,7 @@
 use super::Kernel;
 use super::bits::{Bits, first_in};
 use super::heap::Source;
+use super::ids::{CpuIndex, ThreadId};
 use super::queue::{IDLE, LEVELS_END};
 use std::cmp::Reverse;
 
@@ -12,22 +13,28 @@ const STEAL_AT_ONCE: i16 = 60;
 
 impl Kernel {
     /// Whether what the thread left in its processor's cache is still there: it runs, or left not long ago.
-    pub(super) fn is_warm(&self, thread: u32) -> bool {
+    pub(super) fn is_warm(&self, thread: ThreadId) -> bool {
         let t = self.thread(thread);
-        self.cpus[t.cpu as usize].running == Some(thread)
+        self.cpus[t.cpu].running == Some(thread)
             || t.left_tick.is_some_and(|left| self.lbolt() - left <= self.tunables.rechoose_interval)
     }
 
     /// The processor of the thread's partition with the least to lose, looked for from its home outwards. A level is
     /// left when the thread is better than its least.
-    pub(super) fn lowest(&self, hint: u32, thread: u32, pri: i16) -> u32 {
+    pub(super) fn lowest(&self, hint: CpuIndex, thread: ThreadId, pri: i16) -> CpuIndex {
         self.lowest_where(hint, thread, pri, |_| true)
     }
 
     /// The same among some of its processors.
-    pub(super) fn lowest_where(&self, hint: u32, thread: u32, pri: i16, wanted: impl Fn(u32) -> bool) -> u32 {
+    pub(super) fn lowest_where(
+        &self,
+        hint: CpuIndex,
+        thread: ThreadId,
+        pri: i16,
+        wanted: impl Fn(CpuIndex) -> bool,
+    ) -> CpuIndex {
         let t = self.thread(thread);
-        let part = &self.parts[t.part as usize].cpus;
+        let part = &self.parts[t.part].cpus;
         let mut at_home = None;
         for ring in &self.index.rings[t.home as usize] {
             let Some((score, cpu)) = self.least(part, ring, hint, thread, &wanted) else { continue };
@@ -45,25 +52,23 @@ impl Kernel {
         &self,
         part: &Bits,
         ring: &Bits,
-        hint: u32,
-        thread: u32,
-        wanted: impl Fn(u32) -> bool,
-    ) -> Option<(i16, u32)> {
+        hint: CpuIndex,
+        thread: ThreadId,
+        wanted: impl Fn(CpuIndex) -> bool,
+    ) -> Option<(i16, CpuIndex)> {
         let own = self.thread(thread).cpu;
-        let leaves = self.cpus[own as usize].running == Some(thread)
-            && part.contains(own)
-            && ring.contains(own)
-            && wanted(own);
-        let own_score = self.queues[own as usize].best.max(self.cpus[own as usize].chosen_level);
+        let leaves =
+            self.cpus[own].running == Some(thread) && part.contains(own) && ring.contains(own) && wanted(own);
+        let own_score = self.queues[own].best.max(self.cpus[own].chosen_level);
         let scores = &self.index.scores;
         let levels =
             std::iter::successors(scores.next_above(IDLE - 1), |(level, _)| scores.next_above(*level));
-        let other = |cpu: u32| wanted(cpu) && !(leaves && cpu == own);
+        let other = |cpu: CpuIndex| wanted(cpu) && !(leaves && cpu == own);
         let found = levels.into_iter().find_map(|(level, members)| {
             first_in(&[members, part, ring], hint, other).map(|cpu| (level, cpu))
         });
         // Of equal ones the first from the hint on.
-        let turn = |cpu: u32| (cpu < hint, cpu);
+        let turn = |cpu: CpuIndex| (cpu < hint, cpu);
         match found {
             _ if !leaves => found,
             Some((score, cpu)) if (score, turn(cpu)) < (own_score, turn(own)) => Some((score, cpu)),
@@ -72,25 +77,25 @@ impl Kernel {
     }
 
     /// The next processor of the leaf for a thread, or, alone in it, of the thread's partition.
-    pub(super) fn neighbour(&self, thread: u32, number: u32) -> u32 {
-        let leaf = &self.index.rings[self.cpus[number as usize].lgroup as usize][0];
-        let part = &self.parts[self.thread(thread).part as usize].cpus;
-        let (after, other) = (number.saturating_add(1), |cpu: u32| cpu != number);
+    pub(super) fn neighbour(&self, thread: ThreadId, number: CpuIndex) -> CpuIndex {
+        let leaf = &self.index.rings[self.cpus[number].lgroup as usize][0];
+        let part = &self.parts[self.thread(thread).part].cpus;
+        let (after, other) = (CpuIndex(number.0.saturating_add(1)), |cpu: CpuIndex| cpu != number);
         let in_leaf = first_in(&[part, leaf], after, other);
         in_leaf.or_else(|| first_in(&[part], after, other)).unwrap_or(number)
     }
 
     /// A thread waits behind others: the nearest idle processor of the partition looks whether to take it.
-    pub(super) fn poke_idle(&mut self, thread: u32, near: u32) {
+    pub(super) fn poke_idle(&mut self, thread: ThreadId, near: CpuIndex) {
         let t = self.thread(thread);
-        let idles = |cpu: u32| self.cpus[cpu as usize].running.is_none();
+        let idles = |cpu: CpuIndex| self.cpus[cpu].running.is_none();
         // Nobody idles who has something to lose.
         let Some((IDLE, free)) = self.index.scores.next_above(IDLE - 1) else { return };
         if t.bound.is_some() {
             return;
         }
-        let part = &self.parts[t.part as usize].cpus;
-        let rings = &self.index.rings[self.cpus[near as usize].lgroup as usize];
+        let part = &self.parts[t.part].cpus;
+        let rings = &self.index.rings[self.cpus[near].lgroup as usize];
         let idle = rings.iter().find_map(|ring| first_in(&[free, part, ring], near, idles));
         if let Some(idle) = idle {
             self.asked.insert(idle);
@@ -100,15 +105,13 @@ impl Kernel {
 
     /// A thread that waits for another processor of the partition and may be taken from there. Where it should be left
     /// for a moment, the processor looks again then.
-    pub(super) fn stealable(&mut self, thief: u32) -> Option<u32> {
-        let (part, lgroup) = (self.cpus[thief as usize].part, self.cpus[thief as usize].lgroup);
-        let peers = &self.parts[part as usize].peers;
+    pub(super) fn stealable(&mut self, thief: CpuIndex) -> Option<ThreadId> {
+        let (part, lgroup) = (self.cpus[thief].part, self.cpus[thief].lgroup);
+        let peers = &self.parts[part].peers;
         // Who idles and has one thread waiting is about to take it.
-        let is_switching =
-            |cpu: u32| self.cpus[cpu as usize].running.is_none() && self.queues[cpu as usize].len() == 1;
-        let open = |cpu: u32| {
-            cpu != thief && self.queues[cpu as usize].steal_after <= self.now && !is_switching(cpu)
-        };
+        let is_switching = |cpu: CpuIndex| self.cpus[cpu].running.is_none() && self.queues[cpu].len() == 1;
+        let open =
+            |cpu: CpuIndex| cpu != thief && self.queues[cpu].steal_after <= self.now && !is_switching(cpu);
         let levels = &self.index.unbound;
         let best_in = |ring: &Bits| {
             let falling =
@@ -120,18 +123,18 @@ impl Kernel {
         let victim = victim?;
         let Kernel { queues, threads, parts, .. } = self;
         // Those that are bound to a processor do not come into question.
-        let may_come = |thread: u32| parts[threads[thread as usize].part as usize].cpus.contains(thief);
-        let thread = queues[victim as usize].first_unbound(threads, may_come);
+        let may_come = |thread: ThreadId| parts[threads[thread].part].cpus.contains(thief);
+        let thread = queues[victim].first_unbound(threads, may_come);
         self.rescore(victim);
         let thread = thread?;
         let t = self.thread(thread);
         let until = t.queued_at + self.tunables.nosteal_nsec;
         let stays = t.effective() < STEAL_AT_ONCE
             && t.ran_on == Some(victim)
-            && self.cpus[victim as usize].core != self.cpus[thief as usize].core
+            && self.cpus[victim].core != self.cpus[thief].core
             && self.now < until;
         if stays {
-            self.queues[victim as usize].steal_after = until;
+            self.queues[victim].steal_after = until;
             self.heap.set(Source::Cpu(thief), until);
             return None;
         }
@@ -140,15 +143,15 @@ impl Kernel {
 
     /// The lgroup where a new thread is at home: among those with processors in its partition, and of these among those that it prefers most,
     /// the one with the fewest threads for its processors.
-    pub(super) fn choose_home(&self, thread: u32) -> u32 {
+    pub(super) fn choose_home(&self, thread: ThreadId) -> u32 {
         let t = self.thread(thread);
         if let Some(cpu) = t.bound {
-            return self.cpus[cpu as usize].lgroup;
+            return self.cpus[cpu].lgroup;
         }
-        let part = &self.parts[t.part as usize].cpus;
+        let part = &self.parts[t.part].cpus;
         let load = |(lgroup, rings): (u32, &Vec<Bits>)| {
             let cpus = rings[0].iter().filter(|cpu| part.contains(*cpu)).count() as u64;
-            let threads = self.index.at_home[t.part as usize][lgroup as usize];
+            let threads = self.index.at_home[t.part][lgroup as usize];
             (cpus > 0).then(|| (Reverse(t.wish.of(lgroup)), threads * 1_000_000 / cpus, lgroup))
         };
         (0u32..).zip(&self.index.rings).filter_map(load).min().map_or(0, |(_, _, lgroup)| lgroup)

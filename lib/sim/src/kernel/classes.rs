@@ -2,6 +2,7 @@
 
 use super::fx::slice;
 use super::heap::Source;
+use super::ids::{CpuIndex, ThreadId};
 use super::queue::IDLE;
 use super::thread::{ClassState, FxState, Origin, RtState, RunState, TsState};
 use super::{Kernel, Start, Thread};
@@ -19,7 +20,7 @@ pub(super) enum End {
 impl Kernel {
     /// Starts a thread: it becomes runnable at once, and may run before this returns to [`Kernel::run_until`]'s caller
     /// only when time moves.
-    pub fn start(&mut self, start: Start) -> u32 {
+    pub fn start(&mut self, start: Start) -> ThreadId {
         let mut thread = Thread::new(start.class, start.sys_pri, start.program);
         (thread.bound, thread.part, thread.cpu) = (start.bound, start.part, start.bound.unwrap_or(start.cpu));
         thread.beats = self.beats();
@@ -58,11 +59,11 @@ impl Kernel {
     }
 
     /// Sets what a user may set about a thread in its class, or takes it into another class.
-    pub fn set_params(&mut self, thread: u32, params: ClassParams) {
+    pub fn set_params(&mut self, thread: ThreadId, params: ClassParams) {
         if self.thread(thread).params() == params {
             return;
         }
-        self.catch_up(thread as usize);
+        self.catch_up(thread);
         match (self.thread(thread).class, params) {
             (ClassState::Ts(TsState { foreground: None, .. }), ClassParams::Ts { uprilim, upri }) => {
                 self.ts_set(thread, uprilim, upri, None);
@@ -85,7 +86,7 @@ impl Kernel {
     }
 
     /// Takes a thread into another class.
-    fn enter(&mut self, thread: u32, params: ClassParams) {
+    fn enter(&mut self, thread: ThreadId, params: ClassParams) {
         let class = self.entry(params);
         self.count_at_home(thread, false);
         let t = self.t(thread);
@@ -97,17 +98,14 @@ impl Kernel {
     }
 
     /// Gives a thread a number.
-    pub(super) fn adopt(&mut self, mut thread: Thread) -> u32 {
+    pub(super) fn adopt(&mut self, mut thread: Thread) -> ThreadId {
         thread.tally.born(self.now);
         match self.free.pop() {
             Some(number) => {
                 *self.t(number) = thread;
                 number
             }
-            None => {
-                self.threads.push(thread);
-                u32::try_from(self.threads.len() - 1).unwrap_or(u32::MAX)
-            }
+            None => self.threads.add(thread),
         }
     }
 
@@ -124,7 +122,7 @@ impl Kernel {
 
     /// Gives a thread another global priority. One that is in a queue goes to the given end of its new level, even
     /// if the level is the old one; `true` says that this was so.
-    pub(super) fn change_pri(&mut self, thread: u32, pri: i16, end: End) -> bool {
+    pub(super) fn change_pri(&mut self, thread: ThreadId, pri: i16, end: End) -> bool {
         match self.thread(thread).state {
             RunState::Queued(_) => {
                 self.dequeue(thread);
@@ -135,7 +133,7 @@ impl Kernel {
             RunState::Running => {
                 self.t(thread).pri = pri;
                 let (cpu, pri) = (self.thread(thread).cpu, self.thread(thread).effective());
-                self.cpus[cpu as usize].dispatch_pri = pri;
+                self.cpus[cpu].dispatch_pri = pri;
                 self.rescore(cpu);
                 false
             }
@@ -147,7 +145,7 @@ impl Kernel {
     }
 
     /// The priority that a thread inherits changes; its class does not notice.
-    pub fn inherit(&mut self, thread: u32, pri: Option<i16>) {
+    pub fn inherit(&mut self, thread: ThreadId, pri: Option<i16>) {
         let pri = pri.unwrap_or(IDLE);
         if let RunState::Queued(_) = self.thread(thread).state {
             self.dequeue(thread);
@@ -158,14 +156,14 @@ impl Kernel {
         self.t(thread).inherited = pri;
         if self.thread(thread).state == RunState::Running {
             let (cpu, pri) = (self.thread(thread).cpu, self.thread(thread).effective());
-            self.cpus[cpu as usize].dispatch_pri = pri;
+            self.cpus[cpu].dispatch_pri = pri;
             self.rescore(cpu);
             self.surrender_if_worse(thread);
         }
     }
 
     /// A clock tick found the thread on a processor.
-    pub(super) fn class_tick(&mut self, thread: u32) {
+    pub(super) fn class_tick(&mut self, thread: ThreadId) {
         match self.thread(thread).class {
             ClassState::Sys => {}
             ClassState::Ts(_) => self.ts_tick(thread),
@@ -176,7 +174,7 @@ impl Kernel {
     }
 
     /// The thread leaves its processor against its will: it is put into a queue, or waits for its cap.
-    pub(super) fn class_preempt(&mut self, thread: u32) {
+    pub(super) fn class_preempt(&mut self, thread: ThreadId) {
         if self.park_if_capped(thread) {
             return;
         }
@@ -190,25 +188,25 @@ impl Kernel {
     }
 
     /// The thread is about to sleep.
-    pub(super) fn class_sleep(&mut self, thread: u32) {
+    pub(super) fn class_sleep(&mut self, thread: ThreadId) {
         if let ClassState::Ts(_) = self.thread(thread).class {
             self.ts_boost_if_due(thread);
         }
     }
 
     /// The thread may run again, or for the first time: it is put into a queue.
-    pub(super) fn set_runnable(&mut self, thread: u32) {
+    pub(super) fn set_runnable(&mut self, thread: ThreadId) {
         if self.thread(thread).device {
             self.heap.set(Source::Thread(thread), self.now);
             return;
         }
         if let Origin::Timer(channel) = self.thread(thread).origin
-            && let Some(client) = self.channels[channel as usize].waiting.front()
+            && let Some(client) = self.channels[channel].waiting.front()
         {
             let cpu = self.thread(*client).cpu;
             self.t(thread).bound = Some(cpu);
         }
-        self.catch_up(thread as usize);
+        self.catch_up(thread);
         if self.thread(thread).state == RunState::Asleep {
             let now = self.now;
             self.t(thread).tally.wake(now);
@@ -217,7 +215,7 @@ impl Kernel {
         self.count_at_home(thread, true);
     }
 
-    fn class_wakeup(&mut self, thread: u32) {
+    fn class_wakeup(&mut self, thread: ThreadId) {
         match self.thread(thread).class {
             ClassState::Sys => self.enqueue(thread, End::Back),
             ClassState::Ts(_) => self.ts_wakeup(thread),
@@ -228,7 +226,7 @@ impl Kernel {
     }
 
     /// The thread returns to user mode and something awaits it.
-    pub(super) fn class_trapret(&mut self, thread: u32) {
+    pub(super) fn class_trapret(&mut self, thread: ThreadId) {
         self.t(thread).trapret = false;
         if let ClassState::Ts(_) = self.thread(thread).class {
             self.ts_boost_if_due(thread);
@@ -237,7 +235,7 @@ impl Kernel {
     }
 
     /// The thread lets others go first: it is put into a queue.
-    pub(super) fn class_yield(&mut self, thread: u32) {
+    pub(super) fn class_yield(&mut self, thread: ThreadId) {
         let t = self.t(thread);
         (t.hold, t.asked_to_yield) = (false, false);
         match self.thread(thread).class {
@@ -251,7 +249,7 @@ impl Kernel {
     }
 
     /// What a child of the thread starts with: its class, in the state that a child has.
-    pub(super) fn class_fork(&self, parent: u32) -> ClassState {
+    pub(super) fn class_fork(&self, parent: ThreadId) -> ClassState {
         match self.thread(parent).class {
             ClassState::Sys => ClassState::Sys,
             ClassState::Ts(state) => ClassState::Ts(self.ts_child(state)),
@@ -262,7 +260,7 @@ impl Kernel {
     }
 
     /// The parent after its child was set running. `true`: it went into a queue and leaves its processor.
-    pub(super) fn class_forkret(&mut self, parent: u32) -> bool {
+    pub(super) fn class_forkret(&mut self, parent: ThreadId) -> bool {
         match self.thread(parent).class {
             ClassState::Sys | ClassState::Rt(_) => false,
             ClassState::Ts(_) => {
@@ -281,23 +279,23 @@ impl Kernel {
     }
 
     /// Whether a runnable thread goes before its equals: it ran during this very tick.
-    pub(super) fn end_by_tick(&self, thread: u32) -> End {
+    pub(super) fn end_by_tick(&self, thread: ThreadId) -> End {
         if self.thread(thread).left_tick == Some(self.lbolt()) { End::Front } else { End::Back }
     }
 
     /// Asks the processor of a running thread to switch.
-    pub(super) fn surrender(&mut self, thread: u32) {
+    pub(super) fn surrender(&mut self, thread: ThreadId) {
         let number = self.thread(thread).cpu;
         let best = self.best_here(number);
         let kernel_too = best >= self.tunables.kpreempt_pri;
-        let cpu = &mut self.cpus[number as usize];
+        let cpu = &mut self.cpus[number];
         cpu.runrun = true;
         cpu.kprunrun |= kernel_too;
         self.asked.insert(number);
     }
 
     /// Asks the processor to switch if a thread that runs is now worse than one that waits for this processor.
-    pub(super) fn surrender_if_worse(&mut self, thread: u32) {
+    pub(super) fn surrender_if_worse(&mut self, thread: ThreadId) {
         let t = self.thread(thread);
         if t.state == RunState::Running && t.effective() < self.best_here(t.cpu) {
             self.surrender(thread);
@@ -305,8 +303,8 @@ impl Kernel {
     }
 
     /// The best priority that waits for a processor: in its queue or in that of its partition.
-    pub(super) fn best_here(&self, cpu: u32) -> i16 {
-        let kp = self.kp_queue(self.cpus[cpu as usize].part);
-        self.queues[cpu as usize].best.max(self.queues[kp as usize].best)
+    pub(super) fn best_here(&self, cpu: CpuIndex) -> i16 {
+        let kp = self.kp_queue(self.cpus[cpu].part);
+        self.queues[cpu].best.max(self.queues[kp].best)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Kernel;
 use super::heap::Source;
+use super::ids::CpuIndex;
 
 impl Kernel {
     /// The clock ticks while somebody runs or waits for a cap.
@@ -20,10 +21,10 @@ impl Kernel {
             self.decay_caps();
         }
         let start = self.tick_start;
-        let (before, after): (Vec<u32>, Vec<u32>) = self.busy.iter().partition(|cpu| *cpu < start);
-        self.tick_start = (start + 1) % u32::try_from(self.cpus.len()).unwrap_or(1).max(1);
+        let (before, after): (Vec<CpuIndex>, Vec<CpuIndex>) = self.busy.iter().partition(|cpu| *cpu < start);
+        self.tick_start = CpuIndex((start.0 + 1) % u32::try_from(self.cpus.len()).unwrap_or(1).max(1));
         for cpu in after.into_iter().chain(before) {
-            if let Some(thread) = self.cpus[cpu as usize].running {
+            if let Some(thread) = self.cpus[cpu].running {
                 self.happened += 1;
                 self.tick_caps(cpu, thread);
                 self.class_tick(thread);

@@ -5,6 +5,7 @@
 use super::Kernel;
 use super::bits::Bits;
 use super::heap::Source;
+use super::ids::{CpuIndex, ThreadId};
 
 /// The ends that are put off.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,7 +30,7 @@ impl Kernel {
     }
 
     /// Enters the end of the running thread's burst into the heap, or puts that off. What could happen in this instant is never put off.
-    pub(super) fn set_end(&mut self, cpu: u32, thread: u32) {
+    pub(super) fn set_end(&mut self, cpu: CpuIndex, thread: ThreadId) {
         let source = Source::Cpu(cpu);
         if self.index.ends.put_off {
             let t = self.thread(thread);
@@ -39,7 +40,7 @@ impl Kernel {
                 return;
             }
             // No pace is better than that of a thread alone.
-            let alone = self.cpus[cpu as usize].pace.alone;
+            let alone = self.cpus[cpu].pace.alone;
             let later = owes || t.left > 0 && (alone == 0 || t.left.saturating_mul(alone) > t.rest_fs);
             if later && !is_now {
                 self.index.ends.late.insert(cpu);
@@ -51,17 +52,17 @@ impl Kernel {
     }
 
     /// What the running thread does comes to its end now.
-    pub(super) fn end_now(&mut self, cpu: u32) {
+    pub(super) fn end_now(&mut self, cpu: CpuIndex) {
         self.index.ends.late.remove(cpu);
         self.heap.set(Source::Cpu(cpu), self.now);
     }
 
     /// Whether the end of a burst was put off, so that another pace changes nothing before time goes on.
-    pub(super) fn is_late(&self, cpu: u32) -> bool {
+    pub(super) fn is_late(&self, cpu: CpuIndex) -> bool {
         self.index.ends.late.contains(cpu)
     }
 
-    fn enter_end(&mut self, cpu: u32, thread: u32) {
+    fn enter_end(&mut self, cpu: CpuIndex, thread: ThreadId) {
         self.pace_beside(cpu);
         match self.remaining(cpu, thread) {
             None => self.heap.cancel(Source::Cpu(cpu)),
@@ -74,7 +75,7 @@ impl Kernel {
         let mut late = std::mem::take(&mut self.index.ends.late);
         for cpu in late.iter() {
             // One that idles by now has no end.
-            if let Some(thread) = self.cpus[cpu as usize].running {
+            if let Some(thread) = self.cpus[cpu].running {
                 self.enter_end(cpu, thread);
             }
         }

@@ -13,6 +13,7 @@
 
 use super::classes::End;
 use super::holders::Level;
+use super::ids::{HolderIndex, Id, PartitionId, ThreadId};
 use super::thread::{ClassState, FssState, RunState, UPRI_MAX};
 use super::{ASIDE, DEFAULT, Kernel};
 use serde::{Deserialize, Serialize};
@@ -33,7 +34,7 @@ const DECAY_NICE_39: u64 = 108;
 /// As nice as a thread is by itself.
 const NZERO: u8 = 20;
 /// The number of the project of threads that are held by nothing.
-const NOBODY: u32 = u32::MAX;
+const NOBODY: HolderIndex = HolderIndex(u32::MAX);
 
 /// What FSS knows of a processor set.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +43,7 @@ pub(super) struct FssSet {
     /// The largest `fsspri` of late.
     largest: u64,
     /// What its projects used there, by their holder.
-    projects: BTreeMap<u32, Usage>,
+    projects: BTreeMap<HolderIndex, Usage>,
 }
 
 /// What a project used on a processor set.
@@ -58,7 +59,7 @@ struct Usage {
 }
 
 /// Threads of FSS that could run, by partition and by what holds them. An index: see [`super::index`].
-pub(super) type Runnable = BTreeMap<(u32, u32), u64>;
+pub(super) type Runnable = BTreeMap<(PartitionId, HolderIndex), u64>;
 
 /// 0 to 39 for a user priority.
 fn nice(upri: i8) -> u8 {
@@ -93,65 +94,65 @@ impl Kernel {
         })
     }
 
-    fn fss(&mut self, thread: u32) -> &mut FssState {
-        match &mut self.threads[thread as usize].class {
+    fn fss(&mut self, thread: ThreadId) -> &mut FssState {
+        match &mut self.threads[thread].class {
             ClassState::Fss(state) => state,
             other => unreachable!("a thread of {other:?} in the rules of FSS"),
         }
     }
 
-    fn fss_seen(&self, thread: u32) -> &FssState {
-        match &self.threads[thread as usize].class {
+    fn fss_seen(&self, thread: ThreadId) -> &FssState {
+        match &self.threads[thread].class {
             ClassState::Fss(state) => state,
             other => unreachable!("a thread of {other:?} in the rules of FSS"),
         }
     }
 
-    fn fss_refill(&mut self, thread: u32) {
+    fn fss_refill(&mut self, thread: ThreadId) {
         let slice = i64::from(self.tables.fss.ticks());
         self.fss(thread).timeleft = slice;
     }
 
     /// The set of processors that a thread shares: those that keep aside of shared sets share the default one.
-    fn fss_part(&self, thread: u32) -> u32 {
+    fn fss_part(&self, thread: ThreadId) -> PartitionId {
         let part = self.thread(thread).part;
         if part == ASIDE { DEFAULT } else { part }
     }
 
     /// The project of a holder.
-    fn project_of(&self, holder: u32) -> u32 {
-        match self.holders.get(holder as usize) {
+    fn project_of(&self, holder: HolderIndex) -> HolderIndex {
+        match self.holders.row(holder) {
             Some(found) if found.level == Level::Process => found.parent.unwrap_or(NOBODY),
             _ => holder,
         }
     }
 
-    fn fss_project(&self, thread: u32) -> u32 {
+    fn fss_project(&self, thread: ThreadId) -> HolderIndex {
         self.thread(thread).holder.map_or(NOBODY, |holder| self.project_of(holder))
     }
 
     /// The shares of a project, and its zone with the shares of that.
-    fn fss_shares(&self, project: u32) -> (u128, u32, u128) {
-        let shares = |holder: u32| {
-            let found = self.holders.get(holder as usize);
+    fn fss_shares(&self, project: HolderIndex) -> (u128, HolderIndex, u128) {
+        let shares = |holder: HolderIndex| {
+            let found = self.holders.row(holder);
             u128::from(found.and_then(|holder| holder.shares).unwrap_or(1))
         };
-        let zone = self.holders.get(project as usize).and_then(|project| project.parent).unwrap_or(NOBODY);
+        let zone = self.holders.row(project).and_then(|project| project.parent).unwrap_or(NOBODY);
         (shares(project), zone, shares(zone))
     }
 
     /// The threads of FSS that hold so many places, in the order in which partitions and holders count them.
-    fn fss_runnable(&self, part: u32) -> impl Iterator<Item = (u32, u64)> + '_ {
-        let here = self.index.fss.range((part, 0)..=(part, u32::MAX));
+    fn fss_runnable(&self, part: PartitionId) -> impl Iterator<Item = (HolderIndex, u64)> + '_ {
+        let here = self.index.fss.range((part, HolderIndex(0))..=(part, HolderIndex(u32::MAX)));
         here.filter(|(_, count)| **count > 0).map(|((_, holder), count)| (*holder, *count))
     }
 
     /// Usage decays and is normalised, once a second for each set.
     fn fss_decay(&mut self) {
-        for part in (0u32..).take(self.fss.len()) {
+        for part in self.fss.ids() {
             // What each zone's active projects have, and what the active zones have.
-            let mut zones: BTreeMap<u32, (u128, u128)> = BTreeMap::new();
-            let active: std::collections::BTreeSet<u32> =
+            let mut zones: BTreeMap<HolderIndex, (u128, u128)> = BTreeMap::new();
+            let active: std::collections::BTreeSet<HolderIndex> =
                 self.fss_runnable(part).map(|(holder, _)| self.project_of(holder)).collect();
             for project in active {
                 let (shares, zone, of_zone) = self.fss_shares(project);
@@ -159,11 +160,11 @@ impl Kernel {
                 sum.0 += shares;
             }
             let set: u128 = zones.values().map(|(_, of_zone)| of_zone).sum();
-            let projects: Vec<u32> = self.fss[part as usize].projects.keys().copied().collect();
+            let projects: Vec<HolderIndex> = self.fss[part].projects.keys().copied().collect();
             for project in projects {
                 let (shares, zone, of_zone) = self.fss_shares(project);
                 let internal = zones.get(&zone).map_or(shares, |(internal, _)| *internal);
-                let here = &mut self.fss[part as usize];
+                let here = &mut self.fss[part];
                 let Some(entry) = here.projects.get_mut(&project) else { continue };
                 let kept = entry.usage.saturating_mul(DECAY_USAGE) / DECAY_BASE;
                 entry.usage = kept.saturating_add(std::mem::take(&mut entry.ticks));
@@ -175,17 +176,17 @@ impl Kernel {
                     here.projects.remove(&project);
                 }
             }
-            let here = &mut self.fss[part as usize];
+            let here = &mut self.fss[part];
             here.largest =
                 narrow(u128::from(here.largest) * u128::from(decay(NZERO)) / u128::from(DECAY_BASE));
         }
     }
 
     /// How many threads of its project stand beside a thread, each as heavy as it is: runnable ones, in parts of 65,536.
-    fn fss_beside(&self, thread: u32) -> u128 {
+    fn fss_beside(&self, thread: ThreadId) -> u128 {
         const ONE: u128 = 1 << 16;
         let project = self.fss_project(thread);
-        let weigh = |holder: u32, count: u64| match self.holders.get(holder as usize) {
+        let weigh = |holder: HolderIndex, count: u64| match self.holders.row(holder) {
             Some(found) if found.level == Level::Process => match found.shares {
                 Some(shares) => u128::from(shares) * ONE,
                 None => u128::from(count) * ONE,
@@ -207,12 +208,12 @@ impl Kernel {
     }
 
     /// Whether a thread may only have what nobody else wants: its process, its project or its zone has no shares.
-    fn fss_has_none(&self, thread: u32) -> bool {
-        self.holders_of(thread).any(|holder| self.holders[holder as usize].shares == Some(0))
+    fn fss_has_none(&self, thread: ThreadId) -> bool {
+        self.holders_of(thread).any(|holder| self.holders[holder].shares == Some(0))
     }
 
     /// A thread's user-mode priority, from what it and its project used.
-    fn fss_rank(&mut self, thread: u32) {
+    fn fss_rank(&mut self, thread: ThreadId) {
         let (part, project) = (self.fss_part(thread), self.fss_project(thread));
         let (beat, beside, none) = (self.beats(), self.fss_beside(thread), self.fss_has_none(thread));
         let set = self.fss_set(part);
@@ -237,16 +238,16 @@ impl Kernel {
         self.fss_set(part).largest = largest;
     }
 
-    fn fss_set(&mut self, part: u32) -> &mut FssSet {
-        let at = part as usize;
-        if self.fss.len() <= at {
-            self.fss.resize_with(at + 1, FssSet::default);
+    fn fss_set(&mut self, part: PartitionId) -> &mut FssSet {
+        let least = part.place() + 1;
+        if self.fss.len() < least {
+            self.fss.resize_with(least, FssSet::default);
         }
-        &mut self.fss[at]
+        &mut self.fss[part]
     }
 
     /// A holder is given up.
-    pub(super) fn forget_usage(&mut self, holder: u32) {
+    pub(super) fn forget_usage(&mut self, holder: HolderIndex) {
         for set in &mut self.fss {
             set.projects.remove(&holder);
         }
@@ -254,8 +255,8 @@ impl Kernel {
 
     /// Usage is of sets and projects that exist.
     pub(super) fn check_usage(&self) -> Result<(), String> {
-        let is_project = |number: u32| {
-            number == NOBODY || self.holders.get(number as usize).is_some_and(|h| h.level == Level::Project)
+        let is_project = |number: HolderIndex| {
+            number == NOBODY || self.holders.row(number).is_some_and(|h| h.level == Level::Project)
         };
         let projects = self.fss.iter().flat_map(|set| set.projects.keys());
         if self.fss.len() > self.parts.len() || !projects.copied().all(is_project) {
@@ -264,7 +265,7 @@ impl Kernel {
         Ok(())
     }
 
-    pub(super) fn fss_tick(&mut self, thread: u32) {
+    pub(super) fn fss_tick(&mut self, thread: ThreadId) {
         let (part, project) = (self.fss_part(thread), self.fss_project(thread));
         let (hold, most) = (self.thread(thread).hold, self.tunables.hold_ticks);
         let state = self.fss(thread);
@@ -289,13 +290,13 @@ impl Kernel {
             return;
         }
         let t = self.thread(thread);
-        if t.state == RunState::Running && t.effective() < self.queues[t.cpu as usize].best {
+        if t.state == RunState::Running && t.effective() < self.queues[t.cpu].best {
             self.fss(thread).back = true;
             self.surrender(thread);
         }
     }
 
-    pub(super) fn fss_preempt(&mut self, thread: u32) {
+    pub(super) fn fss_preempt(&mut self, thread: ThreadId) {
         if self.thread(thread).hold {
             if self.fss_seen(thread).timeleft > -self.tunables.hold_ticks {
                 self.t(thread).asked_to_yield = true;
@@ -311,13 +312,13 @@ impl Kernel {
         }
     }
 
-    pub(super) fn fss_wakeup(&mut self, thread: u32) {
+    pub(super) fn fss_wakeup(&mut self, thread: ThreadId) {
         self.fss(thread).back = false;
         let end = self.end_by_tick(thread);
         self.enqueue(thread, end);
     }
 
-    pub(super) fn fss_yield(&mut self, thread: u32) {
+    pub(super) fn fss_yield(&mut self, thread: ThreadId) {
         if self.fss_seen(thread).timeleft <= 0 {
             self.fss_rank(thread);
             self.fss_refill(thread);
@@ -332,13 +333,13 @@ impl Kernel {
     }
 
     /// The child goes first; the parent loses nothing else.
-    pub(super) fn fss_forkret(&mut self, thread: u32) {
+    pub(super) fn fss_forkret(&mut self, thread: ThreadId) {
         self.fss(thread).back = false;
         self.enqueue(thread, End::Back);
     }
 
     /// Sets what the user may set.
-    pub(super) fn fss_set_params(&mut self, thread: u32, uprilim: i8, upri: i8) {
+    pub(super) fn fss_set_params(&mut self, thread: ThreadId, uprilim: i8, upri: i8) {
         let uprilim = uprilim.clamp(-UPRI_MAX, UPRI_MAX);
         let state = self.fss(thread);
         (state.uprilim, state.upri) = (uprilim, upri.clamp(-UPRI_MAX, uprilim));
@@ -347,7 +348,7 @@ impl Kernel {
     }
 
     /// The thread gets the priority that it was ranked at.
-    fn fss_move(&mut self, thread: u32) {
+    fn fss_move(&mut self, thread: ThreadId) {
         let pri = i16::from(self.fss_seen(thread).umdpri);
         self.change_pri(thread, pri, End::Back);
         self.surrender_if_worse(thread);
@@ -364,8 +365,8 @@ impl Kernel {
         let waiting = waiting.flat_map(|queue| queue.threads(&self.threads));
         let capped =
             self.holders.iter().filter_map(|h| h.cap.as_ref()).flat_map(|c| c.waiting.iter().copied());
-        let shared = |thread: &u32| matches!(self.thread(*thread).class, ClassState::Fss(_));
-        let mut order: Vec<(u32, u32)> =
+        let shared = |thread: &ThreadId| matches!(self.thread(*thread).class, ClassState::Fss(_));
+        let mut order: Vec<(u32, ThreadId)> =
             waiting.chain(capped).filter(shared).map(|n| (self.update_turn(n), n)).collect();
         order.sort_unstable();
         for (_, thread) in order {
@@ -378,7 +379,7 @@ impl Kernel {
     }
 
     /// A thread of FSS becomes runnable, or stops being so.
-    pub(super) fn count_fss(&mut self, thread: u32, comes: bool) {
+    pub(super) fn count_fss(&mut self, thread: ThreadId, comes: bool) {
         let place = (self.fss_part(thread), self.thread(thread).holder.unwrap_or(NOBODY));
         let here = self.index.fss.entry(place).or_default();
         *here = if comes { *here + 1 } else { here.saturating_sub(1) };

@@ -2,12 +2,13 @@
 
 use super::Kernel;
 use super::classes::End;
+use super::ids::ThreadId;
 use super::thread::{ClassState, FxState, RunState};
 use millpond_model::Quantum;
 
 impl Kernel {
     /// Sets what the user may set. Goes behind its equals, with a full slice.
-    pub(super) fn fx_set(&mut self, thread: u32, uprilim: u8, pri: u8, quantum: Quantum) {
+    pub(super) fn fx_set(&mut self, thread: ThreadId, uprilim: u8, pri: u8, quantum: Quantum) {
         let state = self.fx(thread);
         let moves = state.pri != pri;
         (state.uprilim, state.pri, state.quantum) = (uprilim, pri, quantum);
@@ -18,14 +19,14 @@ impl Kernel {
         }
     }
 
-    fn fx(&mut self, thread: u32) -> &mut FxState {
-        match &mut self.threads[thread as usize].class {
+    fn fx(&mut self, thread: ThreadId) -> &mut FxState {
+        match &mut self.threads[thread].class {
             ClassState::Fx(state) => state,
             other => unreachable!("a thread of {other:?} in the rules of FX"),
         }
     }
 
-    pub(super) fn fx_tick(&mut self, thread: u32) {
+    pub(super) fn fx_tick(&mut self, thread: ThreadId) {
         let (hold, most) = (self.thread(thread).hold, self.tunables.hold_ticks);
         let state = self.fx(thread);
         if state.quantum != Quantum::Infinite {
@@ -47,13 +48,13 @@ impl Kernel {
             }
         }
         let t = self.thread(thread);
-        if t.state == RunState::Running && t.effective() < self.queues[t.cpu as usize].best {
+        if t.state == RunState::Running && t.effective() < self.queues[t.cpu].best {
             self.fx(thread).back = true;
             self.surrender(thread);
         }
     }
 
-    pub(super) fn fx_preempt(&mut self, thread: u32) {
+    pub(super) fn fx_preempt(&mut self, thread: ThreadId) {
         let (hold, most) = (self.thread(thread).hold, self.tunables.hold_ticks);
         if hold {
             let state = self.fx(thread);
@@ -72,13 +73,13 @@ impl Kernel {
         }
     }
 
-    pub(super) fn fx_wakeup(&mut self, thread: u32) {
+    pub(super) fn fx_wakeup(&mut self, thread: ThreadId) {
         self.fx(thread).back = false;
         let end = self.end_by_tick(thread);
         self.enqueue(thread, end);
     }
 
-    pub(super) fn fx_yield(&mut self, thread: u32) {
+    pub(super) fn fx_yield(&mut self, thread: ThreadId) {
         let state = self.fx(thread);
         if state.timeleft <= 0 {
             state.timeleft = slice(state.quantum);
@@ -91,7 +92,7 @@ impl Kernel {
     }
 
     /// The child goes first; the parent loses nothing else.
-    pub(super) fn fx_forkret(&mut self, thread: u32) {
+    pub(super) fn fx_forkret(&mut self, thread: ThreadId) {
         self.fx(thread).back = false;
         self.enqueue(thread, End::Back);
     }

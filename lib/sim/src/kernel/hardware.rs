@@ -32,6 +32,7 @@
 //! to another cache, or comes back after others had the cache, pays once.
 
 use super::Kernel;
+use super::ids::{CacheId, CpuIndex, Id, MixId, PipelineId, Table, ThreadId};
 use super::program::Mix;
 use super::thread::RunState;
 use serde::{Deserialize, Serialize};
@@ -68,9 +69,9 @@ pub struct Hardware {
     /// What keeps a pipeline from others.
     pub exclusive: Exclusive,
     /// For each processor the pipeline that it shares; pipelines count from 0.
-    pub pipelines: Vec<u32>,
+    pub pipelines: Table<CpuIndex, PipelineId>,
     /// For each processor its outer cache; caches count from 0.
-    pub caches: Vec<u32>,
+    pub caches: Table<CpuIndex, CacheId>,
     /// The size of an outer cache, in KiB; 0 for none.
     pub cache_kib: u64,
     /// Thousandths of a cycle that an instruction needs where all goes well.
@@ -96,8 +97,8 @@ impl Hardware {
         Hardware {
             cycle_fs: FS,
             exclusive: Exclusive::Issue,
-            pipelines: (0..cpus).collect(),
-            caches: (0..cpus).collect(),
+            pipelines: (0..cpus).map(PipelineId).collect(),
+            caches: (0..cpus).map(CacheId).collect(),
             cache_kib: 0,
             core_milli: 1_000,
             cache_cycles: 0,
@@ -112,7 +113,7 @@ impl Hardware {
     /// How many outer caches it has.
     #[must_use]
     pub fn cache_count(&self) -> usize {
-        self.caches.iter().max().map_or(0, |last| *last as usize + 1)
+        self.caches.iter().max().map_or(0, |last| last.place() + 1)
     }
 
     /// Whether it fits so many processors and lgroups.
@@ -121,11 +122,13 @@ impl Hardware {
     /// A sentence that names the first thing that does not.
     pub fn check(&self, cpus: usize, lgroups: usize) -> Result<(), String> {
         let square = self.latency_ps.len() == lgroups && self.latency_ps.iter().all(|r| r.len() == lgroups);
-        let below = |list: &[u32]| list.len() == cpus && list.iter().all(|at| (*at as usize) < cpus);
         if !square || self.memory_kib.len() != lgroups {
             return Err("the hardware has not one latency for each two lgroups".into());
         }
-        if !below(&self.pipelines) || !below(&self.caches) {
+        let fits = self.pipelines.len() == cpus && self.caches.len() == cpus;
+        let below = self.pipelines.iter().all(|id| id.place() < cpus)
+            && self.caches.iter().all(|id| id.place() < cpus);
+        if !fits || !below {
             return Err("the hardware has not one pipeline and one cache for each processor".into());
         }
         let far = self.latency_ps.iter().flatten().any(|ps| *ps > LATENCY_MAX_PS);
@@ -165,22 +168,18 @@ impl Kernel {
     }
 
     /// A mix of instructions by its number; the same mix has the same number.
-    pub fn mix(&mut self, mix: Mix) -> u32 {
-        let known = self.mixes.iter().position(|other| *other == mix);
-        let at = known.unwrap_or_else(|| {
-            self.mixes.push(mix);
-            self.mixes.len() - 1
-        });
-        u32::try_from(at).unwrap_or(u32::MAX)
+    pub fn mix(&mut self, mix: Mix) -> MixId {
+        let known = self.mixes.with_ids().find(|(_, other)| **other == mix).map(|(id, _)| id);
+        known.unwrap_or_else(|| self.mixes.add(mix))
     }
 
     /// What an instruction of the thread costs on a processor alone on its pipeline.
-    fn alone(&self, thread: u32, cpu: u32) -> Pace {
+    fn alone(&self, thread: ThreadId, cpu: CpuIndex) -> Pace {
         let t = self.thread(thread);
-        let Some(mix) = t.mix.map(|mix| &self.mixes[mix as usize]) else { return Pace::default() };
+        let Some(mix) = t.mix.map(|mix| &self.mixes[mix]) else { return Pace::default() };
         let h = &self.hardware;
         let base = h.cycle_fs * mix.base_milli / 1_000 * h.core_milli / 1_000;
-        let busy = u64::from(self.index.busy_by_cache[h.caches[cpu as usize] as usize].max(1));
+        let busy = u64::from(self.index.busy_by_cache[h.caches[cpu]].max(1));
         // Parts in a million of the accesses that find nothing in the outer cache.
         let beside = match mix.footprint_kib {
             0 => 0,
@@ -200,21 +199,21 @@ impl Kernel {
 
     /// What runs on a processor, or how, has changed: its pace and that of those that share its pipeline follow. Where a thread runs, [`Kernel::set_end`] is to
     /// be called next.
-    pub(super) fn repace(&mut self, number: u32) {
-        let pace = match self.cpus[number as usize].running {
+    pub(super) fn repace(&mut self, number: CpuIndex) {
+        let pace = match self.cpus[number].running {
             Some(thread) => self.alone(thread, number),
             None => Pace::default(),
         };
-        let before = std::mem::replace(&mut self.cpus[number as usize].pace, pace);
+        let before = std::mem::replace(&mut self.cpus[number].pace, pace);
         if before.usage == pace.usage {
             return;
         }
-        let pipeline = self.hardware.pipelines[number as usize] as usize;
+        let pipeline = self.hardware.pipelines[number];
         let usage = &mut self.index.usage[pipeline];
         *usage = *usage - before.usage + pace.usage;
         for at in 0..self.index.mates[pipeline].len() {
             let mate = self.index.mates[pipeline][at];
-            let cpu = &self.cpus[mate as usize];
+            let cpu = &self.cpus[mate];
             if mate == number || cpu.pace.alone == 0 || self.is_late(mate) {
                 continue;
             }
@@ -229,16 +228,16 @@ impl Kernel {
     }
 
     /// The pace of a processor as things are.
-    pub(super) fn pace_beside(&mut self, number: u32) {
-        if self.cpus[number as usize].pace.alone > 0 {
-            self.cpus[number as usize].pace.now = self.beside(number);
+    pub(super) fn pace_beside(&mut self, number: CpuIndex) {
+        if self.cpus[number].pace.alone > 0 {
+            self.cpus[number].pace.now = self.beside(number);
         }
     }
 
     /// Femtoseconds of an instruction beside those that share the pipeline.
-    fn beside(&self, number: u32) -> u64 {
-        let own = self.cpus[number as usize].pace;
-        let others = self.index.usage[self.hardware.pipelines[number as usize] as usize] - own.usage;
+    fn beside(&self, number: CpuIndex) -> u64 {
+        let own = self.cpus[number].pace;
+        let others = self.index.usage[self.hardware.pipelines[number]] - own.usage;
         if others == 0 {
             return own.alone;
         }
@@ -247,16 +246,16 @@ impl Kernel {
     }
 
     /// The thread left a processor: what it has in the cache there may be pushed out from now on.
-    pub(super) fn note_warmth(&mut self, thread: u32, cpu: u32) {
-        let cache = self.hardware.caches[cpu as usize];
-        let filled = self.filled[cache as usize];
+    pub(super) fn note_warmth(&mut self, thread: ThreadId, cpu: CpuIndex) {
+        let cache = self.hardware.caches[cpu];
+        let filled = self.filled[cache];
         if let Some((_, mark)) = self.t(thread).warm.as_mut().filter(|(there, _)| *there == cache) {
             *mark = filled;
         }
     }
 
     /// The thread comes to a processor. What its cache has lost matters as soon as it works.
-    pub(super) fn arrive(&mut self, thread: u32, cpu: u32) {
+    pub(super) fn arrive(&mut self, thread: ThreadId, cpu: CpuIndex) {
         let t = self.t(thread);
         t.arrived = t.mix.is_none();
         if !t.arrived {
@@ -265,15 +264,15 @@ impl Kernel {
     }
 
     /// The thread comes to a processor: it owes the time to load what of its footprint is not there.
-    pub(super) fn warm_up(&mut self, thread: u32, cpu: u32) {
+    pub(super) fn warm_up(&mut self, thread: ThreadId, cpu: CpuIndex) {
         let t = self.thread(thread);
-        let Some(mix) = t.mix.map(|mix| &self.mixes[mix as usize]) else { return };
-        let cache = self.hardware.caches[cpu as usize];
+        let Some(mix) = t.mix.map(|mix| &self.mixes[mix]) else { return };
+        let cache = self.hardware.caches[cpu];
         let has = mix.footprint_kib.min(self.hardware.cache_kib);
         let lost = match t.warm {
             Some((there, filled)) if there == cache => {
                 let free = self.hardware.cache_kib - has;
-                let loaded = self.filled[cache as usize].saturating_sub(filled);
+                let loaded = self.filled[cache].saturating_sub(filled);
                 loaded.saturating_sub(free).min(has)
             }
             _ => has,
@@ -282,7 +281,7 @@ impl Kernel {
             return;
         }
         let owed = lost * 1_024 / LINE * self.latency(t, cpu) / 1_000;
-        let filled = &mut self.filled[cache as usize];
+        let filled = &mut self.filled[cache];
         *filled += lost;
         let mark = (cache, *filled);
         let t = self.t(thread);
@@ -291,9 +290,9 @@ impl Kernel {
     }
 
     /// Goes on for so many nanoseconds of work, owing nothing.
-    pub(super) fn progress(&mut self, number: u32, thread: u32, passed: u64) {
-        let pace = self.cpus[number as usize].pace.now;
-        let t = &mut self.threads[thread as usize];
+    pub(super) fn progress(&mut self, number: CpuIndex, thread: ThreadId, passed: u64) {
+        let pace = self.cpus[number].pace.now;
+        let t = &mut self.threads[thread];
         let done = if t.mix.is_none() || pace == 0 {
             if t.left != u64::MAX {
                 t.left = t.left.saturating_sub(passed);
@@ -314,7 +313,7 @@ impl Kernel {
             done
         };
         t.instructions += done;
-        let cpu = &mut self.cpus[number as usize];
+        let cpu = &mut self.cpus[number];
         cpu.instructions += done;
         if !t.in_kernel {
             t.user_instructions += done;
@@ -323,12 +322,12 @@ impl Kernel {
     }
 
     /// Nanoseconds until what a running thread does comes to its end, `None` for never.
-    pub(super) fn remaining(&self, number: u32, thread: u32) -> Option<u64> {
+    pub(super) fn remaining(&self, number: CpuIndex, thread: ThreadId) -> Option<u64> {
         let t = self.thread(thread);
         if t.left == u64::MAX {
             return None;
         }
-        let pace = self.cpus[number as usize].pace.now;
+        let pace = self.cpus[number].pace.now;
         let work = if t.mix.is_none() || pace == 0 {
             t.left
         } else {
@@ -346,20 +345,20 @@ impl Kernel {
 
     /// A less busy pipeline of the leaf than that of `cpu`, with a processor that idles: the groups of processors that share
     /// something are loaded evenly (reference §3.9, step 2).
-    pub(super) fn spread(&self, thread: u32, cpu: u32) -> u32 {
+    pub(super) fn spread(&self, thread: ThreadId, cpu: CpuIndex) -> CpuIndex {
         if !self.index.shares_pipelines {
             return cpu;
         }
         let t = self.thread(thread);
-        let pipeline = |cpu: u32| self.hardware.pipelines[cpu as usize];
+        let pipeline = |cpu: CpuIndex| self.hardware.pipelines[cpu];
         // The thread is no load to itself.
         let leaves = t.state == RunState::Running && pipeline(t.cpu) == pipeline(cpu);
-        let here = self.load(pipeline(cpu) as usize) - i16::from(leaves);
+        let here = self.load(pipeline(cpu)) - i16::from(leaves);
         if here <= 0 {
             return cpu;
         }
-        let part = &self.parts[t.part as usize].cpus;
-        let leaf = &self.index.rings[self.cpus[cpu as usize].lgroup as usize][0];
+        let part = &self.parts[t.part].cpus;
+        let leaf = &self.index.rings[self.cpus[cpu].lgroup as usize][0];
         let found = self.index.idle_by_load.first_below(here, &[part, leaf], cpu);
         found.unwrap_or(cpu)
     }

@@ -8,6 +8,7 @@
 //! open, and each would otherwise rise to the top of the heap and sink the others on its way out.
 
 use super::bits::Bits;
+use super::ids::{CpuIndex, Id, Table, ThreadId};
 use serde::{Deserialize, Serialize};
 
 /// Children of a node. Four keep a node's children in one cache line or two, and the tree flat.
@@ -26,9 +27,9 @@ pub enum Source {
     /// The clock tick.
     Clock,
     /// The timer of a thread, by its index.
-    Thread(u32),
+    Thread(ThreadId),
     /// What a processor does comes to its end, by its index.
-    Cpu(u32),
+    Cpu(CpuIndex),
 }
 
 /// When something is due, in nanoseconds, and what.
@@ -45,8 +46,8 @@ impl Source {
     fn code(self) -> u32 {
         match self {
             Source::Clock => 0,
-            Source::Thread(number) => THREADS + number,
-            Source::Cpu(number) => CPUS + number,
+            Source::Thread(number) => THREADS + number.0,
+            Source::Cpu(number) => CPUS + number.0,
         }
     }
 }
@@ -64,8 +65,8 @@ fn at_of(key: Key) -> u64 {
 fn source_of(key: Key) -> Source {
     match key as u32 {
         0 => Source::Clock,
-        code if code < CPUS => Source::Thread(code - THREADS),
-        code => Source::Cpu(code - CPUS),
+        code if code < CPUS => Source::Thread(ThreadId(code - THREADS)),
+        code => Source::Cpu(CpuIndex(code - CPUS)),
     }
 }
 
@@ -75,8 +76,8 @@ fn source_of(key: Key) -> Source {
 pub struct Heap {
     entries: Vec<Key>,
     clock: Place,
-    threads: Vec<Place>,
-    cpus: Vec<Place>,
+    threads: Table<ThreadId, Place>,
+    cpus: Table<CpuIndex, Place>,
     /// When what was taken out last was due.
     instant: u64,
     /// Processors that are due then.
@@ -112,9 +113,12 @@ impl TryFrom<Vec<Entry>> for Heap {
         let mut heap = Heap::default();
         for (at, source) in entries {
             // A place is kept for each number below, so that a saved one must not be beyond any machine.
-            if let Source::Thread(number) | Source::Cpu(number) = source
-                && number >= SOURCES_MAX
-            {
+            let number = match source {
+                Source::Clock => 0,
+                Source::Thread(thread) => thread.0,
+                Source::Cpu(cpu) => cpu.0,
+            };
+            if number >= SOURCES_MAX {
                 return Err(format!("an event of thread or processor {number}, and there are never so many"));
             }
             heap.set(source, at);
@@ -222,8 +226,8 @@ impl Heap {
     fn place(&self, source: Source) -> u32 {
         match source {
             Source::Clock => self.clock.0,
-            Source::Thread(index) => self.threads.get(index as usize).copied().unwrap_or_default().0,
-            Source::Cpu(index) => self.cpus.get(index as usize).copied().unwrap_or_default().0,
+            Source::Thread(index) => self.threads.row(index).copied().unwrap_or_default().0,
+            Source::Cpu(index) => self.cpus.row(index).copied().unwrap_or_default().0,
         }
     }
 
@@ -233,8 +237,8 @@ impl Heap {
                 self.clock = Place(place);
                 return;
             }
-            Source::Thread(index) => (&mut self.threads, index as usize),
-            Source::Cpu(index) => (&mut self.cpus, index as usize),
+            Source::Thread(index) => (&mut *self.threads, index.place()),
+            Source::Cpu(index) => (&mut *self.cpus, index.place()),
         };
         if list.len() <= index {
             list.resize(index + 1, Place::default());
@@ -308,8 +312,8 @@ mod tests {
     fn source() -> impl Strategy<Value = Source> {
         prop_oneof![
             Just(Source::Clock),
-            (0u32..20).prop_map(Source::Thread),
-            (0u32..20).prop_map(Source::Cpu)
+            (0u32..20).prop_map(|number| Source::Thread(ThreadId(number))),
+            (0u32..20).prop_map(|number| Source::Cpu(CpuIndex(number)))
         ]
     }
 
@@ -354,11 +358,24 @@ mod tests {
     #[test]
     fn at_one_instant_the_clock_comes_first_then_threads_then_processors() {
         let mut heap = Heap::default();
-        for source in [Source::Cpu(0), Source::Thread(7), Source::Clock, Source::Thread(2)] {
+        for source in [
+            Source::Cpu(CpuIndex(0)),
+            Source::Thread(ThreadId(7)),
+            Source::Clock,
+            Source::Thread(ThreadId(2)),
+        ] {
             heap.set(source, 10);
         }
         assert_eq!(heap.pop_due(9), None);
         let order: Vec<Source> = std::iter::from_fn(|| heap.pop_due(10)).collect();
-        assert_eq!(order, [Source::Clock, Source::Thread(2), Source::Thread(7), Source::Cpu(0)]);
+        assert_eq!(
+            order,
+            [
+                Source::Clock,
+                Source::Thread(ThreadId(2)),
+                Source::Thread(ThreadId(7)),
+                Source::Cpu(CpuIndex(0))
+            ]
+        );
     }
 }

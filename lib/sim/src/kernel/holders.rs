@@ -8,6 +8,7 @@
 //! devices are held by nothing.
 
 use super::caps::Cap;
+use super::ids::{HolderIndex, ThreadId};
 use super::{Kernel, RunState};
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +31,7 @@ pub(super) struct Holder {
     /// What sort.
     pub level: Level,
     /// The holder that it belongs to.
-    pub parent: Option<u32>,
+    pub parent: Option<HolderIndex>,
     /// Its shares, where they were set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares: Option<u32>,
@@ -44,35 +45,35 @@ pub(super) struct Holder {
 
 impl Kernel {
     /// A new holder without controls, which belongs to another one; gives its number.
-    pub fn hold(&mut self, level: Level, parent: Option<u32>) -> u32 {
+    pub fn hold(&mut self, level: Level, parent: Option<HolderIndex>) -> HolderIndex {
         let holder = Holder { level, parent, shares: None, cap: None, free: false };
-        if let Some(at) = self.holders.iter().position(|holder| holder.free) {
+        let free = self.holders.with_ids().find(|(_, holder)| holder.free).map(|(at, _)| at);
+        if let Some(at) = free {
             self.holders[at] = holder;
-            return u32::try_from(at).unwrap_or(u32::MAX);
+            return at;
         }
-        self.holders.push(holder);
-        u32::try_from(self.holders.len() - 1).unwrap_or(u32::MAX)
+        self.holders.add(holder)
     }
 
     /// Gives up a holder to which nothing belongs any more.
-    pub fn release_holder(&mut self, number: u32) {
+    pub fn release_holder(&mut self, number: HolderIndex) {
         self.set_cap(number, None);
-        self.holders[number as usize].free = true;
+        self.holders[number].free = true;
         self.forget_usage(number);
     }
 
     /// A process goes with what it holds into another project.
-    pub fn set_project(&mut self, process: u32, project: u32) {
-        self.holders[process as usize].parent = Some(project);
+    pub fn set_project(&mut self, process: HolderIndex, project: HolderIndex) {
+        self.holders[process].parent = Some(project);
     }
 
     /// Sets the shares of a holder; `None` is the default.
-    pub fn set_shares(&mut self, number: u32, shares: Option<u32>) {
-        self.holders[number as usize].shares = shares;
+    pub fn set_shares(&mut self, number: HolderIndex, shares: Option<u32>) {
+        self.holders[number].shares = shares;
     }
 
     /// Puts a thread, and those that it starts from now on, under a holder, or under none. Handlers of interrupts and devices are under none.
-    pub fn set_holder(&mut self, thread: u32, holder: Option<u32>) {
+    pub fn set_holder(&mut self, thread: ThreadId, holder: Option<HolderIndex>) {
         let t = self.thread(thread);
         if t.holder == holder || t.device || t.level > 0 || t.state == RunState::Gone {
             return;
@@ -91,19 +92,19 @@ impl Kernel {
 
     /// What sort of holder a number is; `None` for none.
     #[must_use]
-    pub fn level_of(&self, number: u32) -> Option<Level> {
-        self.holders.get(number as usize).filter(|holder| !holder.free).map(|holder| holder.level)
+    pub fn level_of(&self, number: HolderIndex) -> Option<Level> {
+        self.holders.row(number).filter(|holder| !holder.free).map(|holder| holder.level)
     }
 
     /// The holders of a thread, its own first.
-    pub(super) fn holders_of(&self, thread: u32) -> impl Iterator<Item = u32> + '_ {
-        let parent = |number: &u32| self.holders[*number as usize].parent;
+    pub(super) fn holders_of(&self, thread: ThreadId) -> impl Iterator<Item = HolderIndex> + '_ {
+        let parent = |number: &HolderIndex| self.holders[*number].parent;
         std::iter::successors(self.thread(thread).holder, parent)
     }
 
     /// Every holder exists, and belongs to one of the level above.
     pub(super) fn check_holders(&self) -> Result<(), String> {
-        let above = |holder: &Holder| holder.parent.and_then(|parent| self.holders.get(parent as usize));
+        let above = |holder: &Holder| holder.parent.and_then(|parent| self.holders.row(parent));
         let fits = |holder: &Holder| match (holder.level, above(holder)) {
             (Level::Zone, None) => holder.parent.is_none(),
             (Level::Project, Some(above)) => above.level == Level::Zone,

@@ -8,6 +8,7 @@
 //! Every processor has an interrupt a second of its own (the one that looks whether the clock still ticks), and one
 //! processor has the clock's. Nobody is there to see them until somebody looks, so that they are counted then.
 
+use super::ids::{ChannelId, CpuIndex, ThreadId};
 use super::program::Action;
 use super::run::Halt;
 use super::thread::{ClassState, Origin, RunState};
@@ -26,7 +27,7 @@ const STEPS_MAX: u32 = 100_000;
 impl Kernel {
     /// A device: it executes its program beside all processors. It can sleep, wait, post and note moments; anything else
     /// is its end.
-    pub fn device(&mut self, program: Program) -> u32 {
+    pub fn device(&mut self, program: Program) -> ThreadId {
         let thread = Thread { device: true, beats: self.beats(), ..Thread::new(ClassState::Sys, 0, program) };
         let thread = self.adopt(thread);
         self.set_runnable(thread);
@@ -35,7 +36,14 @@ impl Kernel {
 
     /// The handler of an interrupt of that level, 1 to 15. It waits at the channel `raised`, and does these whenever somebody
     /// posts there.
-    pub fn handler(&mut self, level: u8, origin: Origin, cpu: u32, raised: u32, actions: Vec<Action>) -> u32 {
+    pub fn handler(
+        &mut self,
+        level: u8,
+        origin: Origin,
+        cpu: CpuIndex,
+        raised: ChannelId,
+        actions: Vec<Action>,
+    ) -> ThreadId {
         let level = level.clamp(1, LEVEL_MAX);
         let pri = HANDLERS - 1 + i16::from(level.min(THREAD_LEVEL));
         let program = Program::repeat(actions.into_iter().chain([Action::Wait(raised)]).collect());
@@ -50,17 +58,17 @@ impl Kernel {
         let thread = self.adopt(thread);
         let home = self.choose_home(thread);
         self.t(thread).home = home;
-        self.channels[raised as usize].waiting.push_back(thread);
+        self.channels[raised].waiting.push_back(thread);
         thread
     }
 
     /// Where interrupts arrive: those of the network, and the clock's.
-    pub fn route(&mut self, network: u32, clock: u32) {
+    pub fn route(&mut self, network: CpuIndex, clock: CpuIndex) {
         if clock != self.clock_cpu {
             self.count_clock();
             self.clock_cpu = clock;
         }
-        for thread in (0u32..).take(self.threads.len()) {
+        for thread in self.threads.ids() {
             let t = self.thread(thread);
             if t.origin == Origin::Network && t.state != RunState::Gone {
                 self.confine(thread, self.thread(thread).part, Some(network));
@@ -69,7 +77,7 @@ impl Kernel {
     }
 
     /// A device acts until it waits.
-    pub(super) fn operate(&mut self, device: u32) -> Result<(), Halt> {
+    pub(super) fn operate(&mut self, device: ThreadId) -> Result<(), Halt> {
         for _ in 0..STEPS_MAX {
             match self.t(device).program.step() {
                 Action::Sleep(time) => {
@@ -101,8 +109,8 @@ impl Kernel {
     }
 
     /// Takes a post that nobody waited for yet. `false`: there is none, and the thread waits at the channel from now on.
-    pub(super) fn take_post(&mut self, channel: u32, thread: u32) -> bool {
-        let channel = &mut self.channels[channel as usize];
+    pub(super) fn take_post(&mut self, channel: ChannelId, thread: ThreadId) -> bool {
+        let channel = &mut self.channels[channel];
         let Some(left) = channel.posts.checked_sub(1) else {
             channel.waiting.push_back(thread);
             return false;
@@ -112,8 +120,8 @@ impl Kernel {
     }
 
     /// One thread that waits at the channel goes on, or the next one that will.
-    pub(super) fn post(&mut self, channel: u32) {
-        let channel = &mut self.channels[channel as usize];
+    pub(super) fn post(&mut self, channel: ChannelId) {
+        let channel = &mut self.channels[channel];
         match channel.waiting.pop_front() {
             Some(waiter) => self.set_runnable(waiter),
             None => channel.posts += 1,
@@ -121,37 +129,37 @@ impl Kernel {
     }
 
     /// Whether a handler waits for the processor that is better than what runs there.
-    pub(super) fn is_interrupted(&self, cpu: u32) -> bool {
-        let best = self.queues[cpu as usize].best;
-        best >= HANDLERS && best > self.cpus[cpu as usize].dispatch_pri
+    pub(super) fn is_interrupted(&self, cpu: CpuIndex) -> bool {
+        let best = self.queues[cpu].best;
+        best >= HANDLERS && best > self.cpus[cpu].dispatch_pri
     }
 
     /// A handler runs on the back of the thread that runs.
-    pub(super) fn pin(&mut self, cpu: u32, thread: u32) {
+    pub(super) fn pin(&mut self, cpu: CpuIndex, thread: ThreadId) {
         self.t(thread).state = RunState::Pinned;
         let handler = self.next_thread(cpu);
-        self.cpus[cpu as usize].pinned.push(thread);
+        self.cpus[cpu].pinned.push(thread);
         self.switch(cpu, Some(thread), handler);
     }
 
     /// The thread under a handler that has ended, unless another handler waits.
-    pub(super) fn resume(&mut self, cpu: u32) -> Option<u32> {
-        let best = self.queues[cpu as usize].best;
-        let pinned = *self.cpus[cpu as usize].pinned.last()?;
+    pub(super) fn resume(&mut self, cpu: CpuIndex) -> Option<ThreadId> {
+        let best = self.queues[cpu].best;
+        let pinned = *self.cpus[cpu].pinned.last()?;
         if best >= HANDLERS && best > self.thread(pinned).effective() {
             return None;
         }
-        self.cpus[cpu as usize].pinned.pop()
+        self.cpus[cpu].pinned.pop()
     }
 
     /// Takes a thread out from under its handlers; whoever calls puts it elsewhere.
-    pub(super) fn unpin(&mut self, thread: u32) {
+    pub(super) fn unpin(&mut self, thread: ThreadId) {
         let cpu = self.thread(thread).cpu;
-        self.cpus[cpu as usize].pinned.retain(|pinned| *pinned != thread);
+        self.cpus[cpu].pinned.retain(|pinned| *pinned != thread);
     }
 
     /// A handler began, or ended.
-    pub(super) fn count_interrupt(&mut self, cpu: u32, to: Option<u32>) {
+    pub(super) fn count_interrupt(&mut self, cpu: CpuIndex, to: Option<ThreadId>) {
         let Some(level) = to.map(|to| self.thread(to).level).filter(|level| *level > 0) else { return };
         self.count(cpu, Column::Intr);
         if level <= THREAD_LEVEL {
@@ -160,7 +168,7 @@ impl Kernel {
     }
 
     /// One processor calls another, which is an interrupt there.
-    pub(super) fn cross_call(&mut self, to: u32) {
+    pub(super) fn cross_call(&mut self, to: CpuIndex) {
         let Some(from) = self.at.filter(|from| *from != to) else { return };
         self.count(from, Column::Xcal);
         self.count(to, Column::Intr);
@@ -179,7 +187,7 @@ impl Kernel {
             }
         }
         self.note_clock(ticks, seconds);
-        let clock = &mut self.cpus[self.clock_cpu as usize].events;
+        let clock = &mut self.cpus[self.clock_cpu].events;
         clock[Column::Intr.index()] += ticks;
         clock[Column::Ithr.index()] += ticks;
     }

@@ -4,15 +4,16 @@
 //! is not the thread's.
 
 use super::Kernel;
+use super::ids::{CpuIndex, ThreadId};
 use std::collections::BTreeMap;
 
 /// Whose spells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
     /// A thread's, or a handler's.
-    Thread(u32),
+    Thread(ThreadId),
     /// Another processor called, and ran that thread. It takes no time.
-    Call(Option<u32>),
+    Call(Option<ThreadId>),
     /// The clock of the machine ticked. It takes no time.
     Clock,
     /// The interrupt that each processor has once a second. It takes no time.
@@ -46,24 +47,24 @@ impl Spells {
 /// The account.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ledger {
-    spells: BTreeMap<(u32, Who), Spells>,
+    spells: BTreeMap<(CpuIndex, Who), Spells>,
     /// For each processor and thread when its spell began, and what it had of it.
-    current: BTreeMap<(u32, u32), (u64, u64)>,
+    current: BTreeMap<(CpuIndex, ThreadId), (u64, u64)>,
 }
 
 impl Ledger {
-    fn begin(&mut self, cpu: u32, thread: u32, now: u64) {
+    fn begin(&mut self, cpu: CpuIndex, thread: ThreadId, now: u64) {
         self.current.insert((cpu, thread), (now, 0));
         self.count(cpu, Who::Thread(thread), 1);
     }
 
-    fn count(&mut self, cpu: u32, who: Who, times: u64) {
+    fn count(&mut self, cpu: CpuIndex, who: Who, times: u64) {
         if times > 0 {
             self.spells.entry((cpu, who)).or_default().count += times;
         }
     }
 
-    fn spend(&mut self, cpu: u32, thread: u32, passed: u64, now: u64) {
+    fn spend(&mut self, cpu: CpuIndex, thread: ThreadId, passed: u64, now: u64) {
         if !self.current.contains_key(&(cpu, thread)) {
             // It was there before the account was.
             self.begin(cpu, thread, now - passed);
@@ -88,12 +89,12 @@ impl Kernel {
     }
 
     /// What was put down since this was asked last, by processor.
-    pub fn take_ledger(&mut self) -> BTreeMap<(u32, Who), Spells> {
+    pub fn take_ledger(&mut self) -> BTreeMap<(CpuIndex, Who), Spells> {
         self.ledger.as_mut().map(|ledger| std::mem::take(&mut ledger.spells)).unwrap_or_default()
     }
 
     /// A thread gets a processor, not from a handler on its back.
-    pub(super) fn note_begin(&mut self, cpu: u32, thread: u32) {
+    pub(super) fn note_begin(&mut self, cpu: CpuIndex, thread: ThreadId) {
         let now = self.now;
         if let Some(ledger) = &mut self.ledger {
             ledger.begin(cpu, thread, now);
@@ -101,7 +102,7 @@ impl Kernel {
     }
 
     /// A thread had a processor.
-    pub(super) fn note_spent(&mut self, cpu: u32, thread: u32, passed: u64) {
+    pub(super) fn note_spent(&mut self, cpu: CpuIndex, thread: ThreadId, passed: u64) {
         let now = self.now;
         if let Some(ledger) = &mut self.ledger {
             ledger.spend(cpu, thread, passed, now);
@@ -109,8 +110,8 @@ impl Kernel {
     }
 
     /// A processor was called by another one.
-    pub(super) fn note_call(&mut self, from: u32, to: u32) {
-        let caller = self.cpus[from as usize].running;
+    pub(super) fn note_call(&mut self, from: CpuIndex, to: CpuIndex) {
+        let caller = self.cpus[from].running;
         if let Some(ledger) = &mut self.ledger {
             ledger.count(to, Who::Call(caller), 1);
         }
@@ -121,7 +122,7 @@ impl Kernel {
         let (clock, cpus) = (self.clock_cpu, self.cpus.len());
         if let Some(ledger) = &mut self.ledger {
             ledger.count(clock, Who::Clock, ticks);
-            (0u32..).take(cpus).for_each(|cpu| ledger.count(cpu, Who::Second, seconds));
+            (0u32..).take(cpus).map(CpuIndex).for_each(|cpu| ledger.count(cpu, Who::Second, seconds));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Moments that programs note, and lots that they draw.
 
 use super::Kernel;
+use super::ids::LogId;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -22,9 +23,8 @@ const STAGES_MAX: u32 = 64;
 
 impl Kernel {
     /// A new log; gives its number.
-    pub fn log(&mut self) -> u32 {
-        self.logs.push(Log::default());
-        u32::try_from(self.logs.len() - 1).unwrap_or(u32::MAX)
+    pub fn log(&mut self) -> LogId {
+        self.logs.add(Log::default())
     }
 
     /// All logs.
@@ -34,9 +34,9 @@ impl Kernel {
     }
 
     /// Notes the moment.
-    pub(super) fn stamp(&mut self, log: u32, stage: u32) {
+    pub(super) fn stamp(&mut self, log: LogId, stage: u32) {
         let now = self.now;
-        let log = &mut self.logs[log as usize];
+        let log = &mut self.logs[log];
         let Some(at) = stage.min(STAGES_MAX).checked_sub(1) else {
             log.began = now;
             return;
@@ -49,15 +49,15 @@ impl Kernel {
     }
 
     /// Something arrives.
-    pub(super) fn note_arrival(&mut self, log: u32) {
+    pub(super) fn note_arrival(&mut self, log: LogId) {
         let now = self.now;
-        self.logs[log as usize].arrived.push_back(now);
+        self.logs[log].arrived.push_back(now);
     }
 
     /// What arrived first at the one log is begun with in the other.
-    pub(super) fn take_arrived(&mut self, from: u32, to: u32) {
-        let arrived = self.logs[from as usize].arrived.pop_front();
-        self.logs[to as usize].began = arrived.unwrap_or(self.now);
+    pub(super) fn take_arrived(&mut self, from: LogId, to: LogId) {
+        let arrived = self.logs[from].arrived.pop_front();
+        self.logs[to].began = arrived.unwrap_or(self.now);
     }
 
     /// What lots are drawn from, from now on.

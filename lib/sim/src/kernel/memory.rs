@@ -1,6 +1,7 @@
 //! Where memory is: segments that threads share, what threads have for themselves, and sets whose memory comes from some lgroups only.
 
 use super::Kernel;
+use super::ids::{CpuIndex, Id, PartitionId, SegmentId, ThreadId};
 use super::thread::{RunState, Thread};
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +35,7 @@ impl Wish {
 #[serde(deny_unknown_fields)]
 pub struct Placed {
     /// Its number.
-    pub segment: u32,
+    pub segment: SegmentId,
     /// Its size, in KiB.
     pub kib: u64,
     /// The lgroups over which it is spread evenly.
@@ -43,42 +44,41 @@ pub struct Placed {
 
 impl Kernel {
     /// A segment of memory, which the first thread that maps it places; gives its number.
-    pub fn segment(&mut self) -> u32 {
-        self.segments.push(None);
-        u32::try_from(self.segments.len() - 1).unwrap_or(u32::MAX)
+    pub fn segment(&mut self) -> SegmentId {
+        self.segments.add(None)
     }
 
     /// The thread uses a segment of so many KiB. Who comes first places it, by the policies of shared segments
     /// (reference §3.10): those above the threshold at random over all lgroups with memory, or over those of the thread's
     /// set where memory is placed with regard to sets and there is enough of it there; others at the thread's home. Where the memory of
     /// the set comes from some lgroups only, it comes from these.
-    pub(super) fn map(&mut self, thread: u32, segment: u32, kib: u64) {
+    pub(super) fn map(&mut self, thread: ThreadId, segment: SegmentId, kib: u64) {
         self.t(thread).memory = Some(segment);
-        if self.segments[segment as usize].is_some() {
+        if self.segments[segment].is_some() {
             return;
         }
         let lgroups = self.placement(thread, kib);
         self.place(segment, kib, lgroups);
     }
 
-    fn place(&mut self, segment: u32, kib: u64, lgroups: Vec<u32>) {
-        self.segments[segment as usize] = Some(self.mean_latency(&lgroups));
+    fn place(&mut self, segment: SegmentId, kib: u64, lgroups: Vec<u32>) {
+        self.segments[segment] = Some(self.mean_latency(&lgroups));
         self.placed.retain(|placed| placed.segment != segment);
         self.placed.push(Placed { segment, kib, lgroups });
     }
 
     /// Where a segment of so many KiB goes that a thread places.
-    fn placement(&self, thread: u32, kib: u64) -> Vec<u32> {
+    fn placement(&self, thread: ThreadId, kib: u64) -> Vec<u32> {
         let t = self.thread(thread);
         let memory = &self.hardware.memory_kib;
         let all = || (0u32..).take(memory.len());
-        let part = &self.parts[t.part as usize];
+        let part = &self.parts[t.part];
         let small = kib <= self.tunables.shm_random_kib;
         if !part.memory.is_empty() {
             let at_home = small && part.memory.contains(&t.home);
             return if at_home { vec![t.home] } else { part.memory.clone() };
         }
-        let in_set = |lgroup: &u32| part.cpus.iter().any(|cpu| self.cpus[cpu as usize].lgroup == *lgroup);
+        let in_set = |lgroup: &u32| part.cpus.iter().any(|cpu| self.cpus[cpu].lgroup == *lgroup);
         let of_set: Vec<u32> = all().filter(in_set).collect();
         let enough = of_set.iter().map(|lgroup| memory[*lgroup as usize]).sum::<u64>() > kib;
         if small {
@@ -99,10 +99,10 @@ impl Kernel {
     }
 
     /// Picoseconds until the thread's memory answers a processor. What it has for itself is at its home, or where its set's memory is.
-    pub(super) fn latency(&self, t: &Thread, cpu: u32) -> u64 {
-        let lgroup = self.cpus[cpu as usize].lgroup as usize;
-        let segment = t.memory.and_then(|segment| self.segments[segment as usize].as_ref());
-        let set = &self.parts[t.part as usize].memory;
+    pub(super) fn latency(&self, t: &Thread, cpu: CpuIndex) -> u64 {
+        let lgroup = self.cpus[cpu].lgroup as usize;
+        let segment = t.memory.and_then(|segment| self.segments[segment].as_ref());
+        let set = &self.parts[t.part].memory;
         match segment {
             Some(by_lgroup) => by_lgroup[lgroup],
             None if set.is_empty() || set.contains(&t.home) => {
@@ -113,15 +113,15 @@ impl Kernel {
     }
 
     /// The memory of a partition comes from these lgroups only; of all where there are none. Segments that its threads use go there.
-    pub fn confine_memory(&mut self, part: u32, lgroups: &[u32]) {
-        if part as usize >= self.parts.len() {
-            self.make_parts(part as usize + 1);
+    pub fn confine_memory(&mut self, part: PartitionId, lgroups: &[u32]) {
+        if self.parts.row(part).is_none() {
+            self.make_parts(part.place() + 1);
         }
-        if self.parts[part as usize].memory == lgroups {
+        if self.parts[part].memory == lgroups {
             return;
         }
-        self.parts[part as usize].memory = lgroups.to_vec();
-        for thread in (0u32..).take(self.threads.len()) {
+        self.parts[part].memory = lgroups.to_vec();
+        for thread in self.threads.ids() {
             if self.thread(thread).part == part {
                 self.bring_memory(thread);
             }
@@ -129,9 +129,9 @@ impl Kernel {
     }
 
     /// The segment that a thread uses comes to where its partition's memory comes from, if that is said.
-    pub(super) fn bring_memory(&mut self, thread: u32) {
+    pub(super) fn bring_memory(&mut self, thread: ThreadId) {
         let t = self.thread(thread);
-        let allowed = &self.parts[t.part as usize].memory;
+        let allowed = &self.parts[t.part].memory;
         if t.state == RunState::Gone || allowed.is_empty() {
             return;
         }
@@ -151,7 +151,7 @@ impl Kernel {
 
     /// The segment that a thread uses, where it has been placed.
     #[must_use]
-    pub fn memory_of(&self, thread: u32) -> Option<&Placed> {
+    pub fn memory_of(&self, thread: ThreadId) -> Option<&Placed> {
         let segment = self.thread(thread).memory?;
         self.placed.iter().find(|placed| placed.segment == segment)
     }
@@ -172,7 +172,7 @@ impl Kernel {
     }
 
     /// What a thread prefers. It gets another home if it has a better one by that.
-    pub fn prefer(&mut self, thread: u32, wish: Wish) {
+    pub fn prefer(&mut self, thread: ThreadId, wish: Wish) {
         let t = self.thread(thread);
         if t.wish == wish || t.state == RunState::Gone {
             return;

@@ -58,6 +58,7 @@ mod fx;
 mod hardware;
 mod heap;
 mod holders;
+mod ids;
 mod index;
 mod interrupts;
 mod ledger;
@@ -80,6 +81,10 @@ pub use caps::{PERIOD, Taken};
 pub use hardware::{Exclusive, Hardware, Pace};
 pub use heap::{Heap, Source};
 pub use holders::Level;
+pub use ids::{
+    BarrierId, CacheId, ChannelId, CpuIndex, HolderIndex, Id, LogId, MixId, PartitionId, PipelineId, QueueId,
+    SegmentId, Table, ThreadId,
+};
 pub use ledger::{Ledger, Spells, Who};
 pub use logs::Log;
 pub use memory::{Placed, Wish};
@@ -102,9 +107,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The partition of threads that are bound to no set.
-pub const DEFAULT: u32 = 0;
+pub const DEFAULT: PartitionId = PartitionId(0);
 /// The partition of threads that keep aside of sets that push nobody out.
-pub const ASIDE: u32 = 1;
+pub const ASIDE: PartitionId = PartitionId(1);
 /// The partition of set 0 would be this one; those of sets 1 and up follow.
 pub const SETS: u32 = 1;
 
@@ -150,7 +155,7 @@ impl Default for Tunables {
 #[serde(deny_unknown_fields)]
 pub struct Cpu {
     /// The thread that it runs.
-    pub running: Option<u32>,
+    pub running: Option<ThreadId>,
     /// The priority of that thread, [`IDLE`] for none.
     pub dispatch_pri: i16,
     /// It was asked to switch, once it is in user mode.
@@ -160,7 +165,7 @@ pub struct Cpu {
     /// The priority of a thread that is on its way here by the queue of the partition.
     pub chosen_level: i16,
     /// Its partition.
-    pub part: u32,
+    pub part: PartitionId,
     /// Its lgroup.
     pub lgroup: u32,
     /// Its core.
@@ -182,7 +187,7 @@ pub struct Cpu {
     /// How fast what it runs goes on.
     pub pace: Pace,
     /// Threads under the handlers of interrupts, the innermost last.
-    pub pinned: Vec<u32>,
+    pub pinned: Vec<ThreadId>,
 }
 
 /// What threads wait at.
@@ -192,7 +197,7 @@ struct Channel {
     /// Posts that nobody waited for yet.
     posts: u64,
     /// Threads that wait, in order of arrival.
-    waiting: VecDeque<u32>,
+    waiting: VecDeque<ThreadId>,
 }
 
 /// Where threads wait for one another.
@@ -202,7 +207,7 @@ struct Barrier {
     /// How many belong to it.
     parties: u32,
     /// Who is there already.
-    there: Vec<u32>,
+    there: Vec<ThreadId>,
 }
 
 /// The kernel.
@@ -214,55 +219,55 @@ pub struct Kernel {
     tables: DispatchTables,
     now: u64,
     heap: Heap,
-    cpus: Vec<Cpu>,
-    queues: Vec<Queue>,
-    parts: Vec<Partition>,
+    cpus: Table<CpuIndex, Cpu>,
+    queues: Table<QueueId, Queue>,
+    parts: Table<PartitionId, Partition>,
     /// For each lgroup the lgroups at growing distances: itself, then wider and wider groups without what was before.
     levels: Vec<Vec<Vec<u32>>>,
-    threads: Vec<Thread>,
-    free: Vec<u32>,
-    channels: Vec<Channel>,
-    barriers: Vec<Barrier>,
+    threads: Table<ThreadId, Thread>,
+    free: Vec<ThreadId>,
+    channels: Table<ChannelId, Channel>,
+    barriers: Table<BarrierId, Barrier>,
     /// What has shares and caps.
     #[serde(default)]
-    holders: Vec<Holder>,
+    holders: Table<HolderIndex, Holder>,
     /// Whether any of them has a cap.
     #[serde(default)]
     capped: bool,
     /// For each partition what FSS knows of it.
     #[serde(default)]
-    fss: Vec<FssSet>,
+    fss: Table<PartitionId, FssSet>,
     /// The hardware.
     hardware: Hardware,
     /// What instructions are like; the first is what spins.
-    mixes: Vec<Mix>,
+    mixes: Table<MixId, Mix>,
     /// For each segment of memory that was placed, picoseconds until it answers, by lgroup of the processor.
-    segments: Vec<Option<Vec<u64>>>,
+    segments: Table<SegmentId, Option<Vec<u64>>>,
     /// Where these are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     placed: Vec<Placed>,
     /// For each outer cache how much was loaded into it since boot, in KiB.
-    filled: Vec<u64>,
+    filled: Table<CacheId, u64>,
     /// What was noted of moments.
-    logs: Vec<Log>,
+    logs: Table<LogId, Log>,
     /// What lots are drawn from.
     seed: u64,
     /// The processor where the clock's interrupts arrive.
-    clock_cpu: u32,
+    clock_cpu: CpuIndex,
     /// Until when those were counted, in nanoseconds.
     counted: u64,
     /// The processor whose doing has effects now.
-    at: Option<u32>,
+    at: Option<CpuIndex>,
     /// Processors that have something to decide.
     asked: Bits,
     /// Processors that run a thread.
     busy: Bits,
     /// The processor at which the next tick begins.
-    tick_start: u32,
+    tick_start: CpuIndex,
     /// The list at which the next update begins.
     update_start: u32,
     /// Where threads ran, in nanoseconds, by thread and processor, while somebody watches.
-    seen: Option<BTreeMap<u32, BTreeMap<u32, u64>>>,
+    seen: Option<BTreeMap<ThreadId, BTreeMap<CpuIndex, u64>>>,
     /// Who had each processor how often and how long, while somebody asks what disturbs.
     #[serde(skip)]
     ledger: Option<Ledger>,
@@ -270,7 +275,7 @@ pub struct Kernel {
     news: Vec<News>,
     /// For each partition, how long its threads waited for a processor, all together, before they got one: nanoseconds since boot.
     #[serde(default)]
-    waited: Vec<u64>,
+    waited: Table<PartitionId, u64>,
     /// How much happened since boot: see [`Kernel::happened`].
     happened: u64,
     #[serde(skip)]
@@ -284,14 +289,14 @@ pub enum News {
     /// A thread started a child.
     Born {
         /// The one.
-        parent: u32,
+        parent: ThreadId,
         /// The other.
-        child: u32,
+        child: ThreadId,
     },
     /// A thread ended. Its place may be another one's already.
     Ended {
         /// Its number.
-        thread: u32,
+        thread: ThreadId,
         /// The operations that its program noted as done.
         done: u64,
         /// What it had executed.
@@ -331,11 +336,11 @@ pub struct Start {
     /// The global priority of a thread of the class SYS; others have theirs from their class.
     pub sys_pri: i16,
     /// The only processor that it may run on.
-    pub bound: Option<u32>,
+    pub bound: Option<CpuIndex>,
     /// Its partition.
-    pub part: u32,
+    pub part: PartitionId,
     /// The processor on whose queue it is put first.
-    pub cpu: u32,
+    pub cpu: CpuIndex,
     /// What it executes.
     pub program: Program,
 }
@@ -344,7 +349,7 @@ impl Start {
     /// In the default partition, bound to nothing, beginning at processor 0.
     #[must_use]
     pub fn new(class: ClassState, program: Program) -> Self {
-        Start { class, sys_pri: 60, bound: None, part: 0, cpu: 0, program }
+        Start { class, sys_pri: 60, bound: None, part: DEFAULT, cpu: CpuIndex(0), program }
     }
 }
 
@@ -358,7 +363,7 @@ impl Kernel {
             runrun: false,
             kprunrun: false,
             chosen_level: IDLE,
-            part: 0,
+            part: DEFAULT,
             lgroup,
             core,
             since: 0,
@@ -371,42 +376,42 @@ impl Kernel {
             pace: Pace::default(),
             pinned: Vec::new(),
         };
-        let cpus: Vec<Cpu> = layout.cpus.iter().map(cpu).collect();
-        let all: Bits = (0u32..).take(cpus.len()).collect();
+        let cpus: Table<CpuIndex, Cpu> = layout.cpus.iter().map(cpu).collect();
+        let all: Bits = cpus.ids().collect();
         let mut kernel = Kernel {
             tunables,
             tables,
             now: 0,
             heap: Heap::default(),
-            queues: vec![Queue::default(); cpus.len() + 2],
-            parts: vec![Partition::of(all); 2],
+            queues: vec![Queue::default(); cpus.len() + 2].into(),
+            parts: vec![Partition::of(all); 2].into(),
             levels: layout.distances.iter().map(|row| levels(row)).collect(),
             cpus,
-            threads: Vec::new(),
+            threads: Table::default(),
             free: Vec::new(),
-            channels: Vec::new(),
-            barriers: Vec::new(),
-            holders: Vec::new(),
+            channels: Table::default(),
+            barriers: Table::default(),
+            holders: Table::default(),
             capped: false,
-            fss: Vec::new(),
-            filled: vec![0; layout.hardware.cache_count()],
+            fss: Table::default(),
+            filled: vec![0; layout.hardware.cache_count()].into(),
             hardware: layout.hardware.clone(),
-            mixes: vec![Mix::SPIN],
-            segments: Vec::new(),
+            mixes: vec![Mix::SPIN].into(),
+            segments: Table::default(),
             placed: Vec::new(),
-            logs: Vec::new(),
+            logs: Table::default(),
             seed: 1,
-            clock_cpu: 0,
+            clock_cpu: CpuIndex(0),
             counted: 0,
             at: None,
             asked: Bits::default(),
             busy: Bits::default(),
-            tick_start: 0,
+            tick_start: CpuIndex(0),
             update_start: 0,
             seen: None,
             ledger: None,
             news: Vec::new(),
-            waited: Vec::new(),
+            waited: Table::default(),
             happened: 0,
             index: Index::default(),
         };
@@ -452,7 +457,7 @@ impl Kernel {
     /// Loads other tables. What threads have of their slices stays as it is.
     pub fn set_tables(&mut self, tables: DispatchTables) {
         // Sleepers see the seconds until now by the table that was.
-        for thread in 0..self.threads.len() {
+        for thread in self.threads.ids() {
             self.catch_up(thread);
         }
         self.tables = tables;
@@ -460,35 +465,35 @@ impl Kernel {
 
     /// All processors.
     #[must_use]
-    pub fn cpus(&self) -> &[Cpu] {
+    pub fn cpus(&self) -> &Table<CpuIndex, Cpu> {
         &self.cpus
     }
 
     /// The queue of a processor.
     #[must_use]
-    pub fn queue(&self, cpu: u32) -> &Queue {
-        &self.queues[cpu as usize]
+    pub fn queue(&self, cpu: CpuIndex) -> &Queue {
+        &self.queues[cpu]
     }
 
     /// All threads; those that are [`RunState::Gone`] have no meaning.
     #[must_use]
-    pub fn threads(&self) -> &[Thread] {
+    pub fn threads(&self) -> &Table<ThreadId, Thread> {
         &self.threads
     }
 
     /// One thread.
     #[must_use]
-    pub fn thread(&self, thread: u32) -> &Thread {
-        &self.threads[thread as usize]
+    pub fn thread(&self, thread: ThreadId) -> &Thread {
+        &self.threads[thread]
     }
 
     /// How long the threads of each partition have waited for a processor, all together: nanoseconds since boot. Those that wait now count.
     #[must_use]
-    pub fn waited(&self) -> Vec<u64> {
+    pub fn waited(&self) -> Table<PartitionId, u64> {
         let mut waited = self.waited.clone();
         for thread in self.queues.iter().flat_map(|queue| queue.threads(&self.threads)) {
             let t = self.thread(thread);
-            add(&mut waited, t.part as usize, self.now - t.queued_at);
+            add(&mut waited, t.part, self.now - t.queued_at);
         }
         waited
     }
@@ -501,25 +506,24 @@ impl Kernel {
 
     /// The same for each partition.
     #[must_use]
-    pub fn runnable_by_part(&self) -> Vec<u64> {
+    pub fn runnable_by_part(&self) -> Table<PartitionId, u64> {
         self.index.at_home.iter().map(|homes| homes.iter().sum()).collect()
     }
 
-    /// How many partitions there are; their numbers begin at 0.
-    #[must_use]
-    pub fn parts(&self) -> u32 {
-        u32::try_from(self.parts.len()).unwrap_or(u32::MAX)
+    /// All partitions.
+    pub fn parts(&self) -> impl Iterator<Item = PartitionId> + use<> {
+        self.parts.ids()
     }
 
-    fn t(&mut self, thread: u32) -> &mut Thread {
-        &mut self.threads[thread as usize]
+    fn t(&mut self, thread: ThreadId) -> &mut Thread {
+        &mut self.threads[thread]
     }
 
     /// The number of a partition's queue for kernel preemption. Those that keep aside of shared sets use the default
     /// partition's.
-    fn kp_queue(&self, part: u32) -> u32 {
+    fn kp_queue(&self, part: PartitionId) -> QueueId {
         let part = if part == ASIDE { DEFAULT } else { part };
-        u32::try_from(self.cpus.len()).unwrap_or(u32::MAX).saturating_add(part)
+        QueueId::at(self.cpus.len().saturating_add(part.place()))
     }
 
     /// What became of threads since this was asked last.
@@ -533,42 +537,40 @@ impl Kernel {
     }
 
     /// For how many nanoseconds each thread ran on each processor since the watching began or this was asked last.
-    pub fn take_seen(&mut self) -> BTreeMap<u32, BTreeMap<u32, u64>> {
+    pub fn take_seen(&mut self) -> BTreeMap<ThreadId, BTreeMap<CpuIndex, u64>> {
         self.seen.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    fn count(&mut self, cpu: u32, column: Column) {
-        self.cpus[cpu as usize].events[column.index()] += 1;
+    fn count(&mut self, cpu: CpuIndex, column: Column) {
+        self.cpus[cpu].events[column.index()] += 1;
     }
 
     /// A new barrier for so many threads; gives its number.
-    pub fn barrier(&mut self, parties: u32) -> u32 {
-        self.barriers.push(Barrier { parties, there: Vec::new() });
-        u32::try_from(self.barriers.len() - 1).unwrap_or(u32::MAX)
+    pub fn barrier(&mut self, parties: u32) -> BarrierId {
+        self.barriers.add(Barrier { parties, there: Vec::new() })
     }
 
     /// Another number of threads belongs to a barrier. If they are all there, they go on.
-    pub fn set_parties(&mut self, barrier: u32, parties: u32) {
-        self.barriers[barrier as usize].parties = parties;
+    pub fn set_parties(&mut self, barrier: BarrierId, parties: u32) {
+        self.barriers[barrier].parties = parties;
         self.open_if_full(barrier);
     }
 
     /// A new channel; gives its number.
-    pub fn channel(&mut self) -> u32 {
+    pub fn channel(&mut self) -> ChannelId {
         self.filled_channel(0)
     }
 
     /// The same with so many posts that nobody waited for yet.
-    pub fn filled_channel(&mut self, posts: u64) -> u32 {
-        self.channels.push(Channel { posts, ..Channel::default() });
-        u32::try_from(self.channels.len() - 1).unwrap_or(u32::MAX)
+    pub fn filled_channel(&mut self, posts: u64) -> ChannelId {
+        self.channels.add(Channel { posts, ..Channel::default() })
     }
 }
 
 /// Adds to the sum at a place, which may not be there yet.
-fn add(sums: &mut Vec<u64>, at: usize, more: u64) {
-    if sums.len() <= at {
-        sums.resize(at + 1, 0);
+fn add(sums: &mut Table<PartitionId, u64>, at: PartitionId, more: u64) {
+    if sums.len() <= at.place() {
+        sums.resize(at.place() + 1, 0);
     }
     sums[at] += more;
 }

@@ -1,10 +1,11 @@
 //! Where threads may run changes: processors come, go and change partitions, threads are bound and let go.
 
-use super::Kernel;
 use super::bits::{Bits, first_in};
 use super::classes::End;
+use super::ids::{CpuIndex, Id, PartitionId, Table, ThreadId};
 use super::queue::Queue;
 use super::thread::RunState;
+use super::{DEFAULT, Kernel};
 use serde::{Deserialize, Serialize};
 
 /// A partition: a processor set, the default one, or another reason to share processors. Its queue for kernel preemption
@@ -32,19 +33,19 @@ impl Partition {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrangement {
     /// For each processor the partition that it belongs to.
-    pub cpus: Vec<u32>,
+    pub cpus: Vec<PartitionId>,
     /// For each partition the processors that its threads may run on: those that run any. They may be others' too.
-    pub parts: Vec<Vec<u32>>,
+    pub parts: Table<PartitionId, Vec<CpuIndex>>,
 }
 
 impl Kernel {
     /// Whether a thread may run on a processor.
     #[must_use]
-    pub fn may_run(&self, thread: u32, cpu: u32) -> bool {
+    pub fn may_run(&self, thread: ThreadId, cpu: CpuIndex) -> bool {
         let t = self.thread(thread);
         match t.bound {
             Some(bound) => bound == cpu,
-            None => self.parts[t.part as usize].cpus.contains(cpu),
+            None => self.parts[t.part].cpus.contains(cpu),
         }
     }
 
@@ -53,20 +54,20 @@ impl Kernel {
         if !self.place_processors(wanted) {
             return;
         }
-        let cpus = (0u32..).take(self.cpus.len());
+        let cpus = self.cpus.ids();
         let mut homeless = Vec::new();
         for cpu in cpus.clone() {
-            let waiting: Vec<u32> = self.queues[cpu as usize].threads(&self.threads).collect();
+            let waiting: Vec<ThreadId> = self.queues[cpu].threads(&self.threads).collect();
             let lost = waiting.into_iter().filter(|thread| !self.may_run(*thread, cpu));
             homeless.extend(lost);
-            let pinned = &self.cpus[cpu as usize].pinned;
+            let pinned = &self.cpus[cpu].pinned;
             homeless.extend(pinned.iter().copied().filter(|thread| !self.may_run(*thread, cpu)));
         }
         for thread in &homeless {
             self.dequeue(*thread);
             self.unpin(*thread);
         }
-        for thread in (0u32..).take(self.threads.len()) {
+        for thread in self.threads.ids() {
             self.keep_home(thread);
         }
         for thread in homeless {
@@ -81,7 +82,7 @@ impl Kernel {
 
     /// Notes who may run where; `false` when nothing is new.
     fn place_processors(&mut self, wanted: &Arrangement) -> bool {
-        let last = wanted.cpus.iter().copied().max().unwrap_or(0) as usize;
+        let last = wanted.cpus.iter().copied().max().unwrap_or(DEFAULT).place();
         let most = self.parts.len().max(wanted.parts.len()).max(last + 1);
         let mut cpus: Vec<Bits> = wanted.parts.iter().map(|cpus| cpus.iter().copied().collect()).collect();
         cpus.resize(most, Bits::default());
@@ -94,10 +95,10 @@ impl Kernel {
         }
         self.make_parts(most);
         for number in 0..most {
-            let own = |cpu: u32| self.cpus[cpu as usize].part as usize == number;
+            let own = |cpu: CpuIndex| self.cpus[cpu].part.place() == number;
             let mixes = cpus.iter().filter(|cpus| cpus.iter().any(own));
             let peers = mixes.flat_map(Bits::iter).collect();
-            let part = &mut self.parts[number];
+            let part = &mut self.parts[PartitionId::at(number)];
             (part.cpus, part.peers) = (cpus[number].clone(), peers);
         }
         true
@@ -111,13 +112,13 @@ impl Kernel {
     }
 
     /// Binds a thread to a partition, and to one processor of it or to none. It goes there at once.
-    pub fn confine(&mut self, thread: u32, part: u32, bound: Option<u32>) {
+    pub fn confine(&mut self, thread: ThreadId, part: PartitionId, bound: Option<CpuIndex>) {
         let t = self.thread(thread);
         if (t.part, t.bound) == (part, bound) || t.state == RunState::Gone {
             return;
         }
-        if part as usize >= self.parts.len() {
-            self.make_parts(part as usize + 1);
+        if self.parts.row(part).is_none() {
+            self.make_parts(part.place() + 1);
         }
         let pinned = self.thread(thread).state == RunState::Pinned;
         let waits = pinned || matches!(self.thread(thread).state, RunState::Queued(_));
@@ -141,17 +142,17 @@ impl Kernel {
     }
 
     /// A home stays while the thread may run there; else it gets another one.
-    fn keep_home(&mut self, thread: u32) {
+    fn keep_home(&mut self, thread: ThreadId) {
         let t = self.thread(thread);
         if t.state == RunState::Gone {
             return;
         }
-        let at_home = |cpu: &u32| self.cpus[*cpu as usize].lgroup == t.home;
+        let at_home = |cpu: &CpuIndex| self.cpus[*cpu].lgroup == t.home;
         let stays = match &t.bound {
             Some(cpu) => at_home(cpu),
             None => {
                 let near = &self.index.rings[t.home as usize][0];
-                first_in(&[&self.parts[t.part as usize].cpus, near], 0, |_| true).is_some()
+                first_in(&[&self.parts[t.part].cpus, near], CpuIndex(0), |_| true).is_some()
             }
         };
         if !stays {
@@ -163,8 +164,8 @@ impl Kernel {
     }
 
     /// A thread that runs where it may not goes elsewhere, also out of the kernel.
-    fn leave_if_lost(&mut self, cpu: u32) {
-        let Some(thread) = self.cpus[cpu as usize].running else { return };
+    fn leave_if_lost(&mut self, cpu: CpuIndex) {
+        let Some(thread) = self.cpus[cpu].running else { return };
         if !self.may_run(thread, cpu) {
             self.displace(cpu, thread);
         }

@@ -1,5 +1,6 @@
 //! What threads execute: small programs that say what to do next, as plain data.
 
+use super::ids::{BarrierId, ChannelId, LogId, MixId, SegmentId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::sync::Arc;
 
@@ -14,31 +15,31 @@ pub enum Action {
     /// The same for one of these times, drawn by lot.
     KernelAmong(Vec<u64>),
     /// Execute so many instructions of the mix of that number in user mode; the hardware decides how long that takes.
-    Work(u32, u64),
+    Work(MixId, u64),
     /// The same in the kernel.
-    KernelWork(u32, u64),
+    KernelWork(MixId, u64),
     /// Use the segment of memory of that number, of so many KiB, from now on.
-    Map(u32, u64),
+    Map(SegmentId, u64),
     /// Sleep for so many nanoseconds.
     Sleep(u64),
     /// Sleep for one of these times, drawn by lot.
     SleepAmong(Vec<u64>),
     /// Sleep until somebody posts to the channel of that number, unless somebody did already.
-    Wait(u32),
+    Wait(ChannelId),
     /// Let one thread that waits at the channel go on, or the next one that will.
-    Post(u32),
+    Post(ChannelId),
     /// Wait at the barrier of that number until all who belong to it are there.
-    Meet(u32, Waiting),
+    Meet(BarrierId, Waiting),
     /// Count so many more system calls: of those that are left out where one stands for many.
     Calls(u64),
     /// Note so many operations as done, in whatever unit the program counts.
     Done(u64),
     /// Note the moment as that stage of the log of that number; stage 0 is the one that others are measured from.
-    Stamp(u32, u32),
+    Stamp(LogId, u32),
     /// Something arrives at the log of that number, to be taken.
-    Arrive(u32),
+    Arrive(LogId),
     /// What arrived first at the log of the first number is taken: when it did is stage 0 of the log of the second. Without any, now is.
-    Take(u32, u32),
+    Take(LogId, LogId),
     /// Let others go first.
     Yield,
     /// Ask not to be preempted for a moment, or take that back.
@@ -184,8 +185,8 @@ impl Program {
     }
 
     /// The channels that it and its children may still post to.
-    pub fn posts(&self) -> Box<dyn Iterator<Item = u32> + '_> {
-        Box::new(self.to_come().iter().flat_map(|action| -> Box<dyn Iterator<Item = u32> + '_> {
+    pub fn posts(&self) -> Box<dyn Iterator<Item = ChannelId> + '_> {
+        Box::new(self.to_come().iter().flat_map(|action| -> Box<dyn Iterator<Item = ChannelId> + '_> {
             match action {
                 Action::Post(channel) => Box::new(std::iter::once(*channel)),
                 Action::Fork(child) => child.posts(),

@@ -1,8 +1,10 @@
 //! A dispatch queue: a list of threads for each global priority, first in, first out. Every processor has one; every
 //! partition has one more, for threads that may preempt the kernel (the kp queue, reference §3.9).
 
+use super::ids::{CpuIndex, QueueId, Table, ThreadId};
 use super::thread::Thread;
 use serde::{Deserialize, Serialize};
+use std::ops::{Index, IndexMut};
 
 /// Global priorities, 0 to 169.
 pub const LEVELS: usize = 170;
@@ -14,13 +16,13 @@ pub const LEVELS_END: i16 = 170;
 pub const IDLE: i16 = -1;
 
 /// Stands for "no thread" in links.
-pub const NONE: u32 = u32::MAX;
+pub const NONE: ThreadId = ThreadId(u32::MAX);
 
 /// The threads of one priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Level {
-    head: u32,
-    tail: u32,
+    head: ThreadId,
+    tail: ThreadId,
     len: u32,
 }
 
@@ -30,7 +32,7 @@ const EMPTY: Level = Level { head: NONE, tail: NONE, len: 0 };
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Saved {
-    levels: Vec<(u8, u32, u32, u32)>,
+    levels: Vec<(u8, ThreadId, ThreadId, u32)>,
     best_unbound: i16,
     steal_after: u64,
 }
@@ -111,21 +113,21 @@ impl Queue {
     }
 
     /// Enters a thread that is in no queue. Gives whether it is better than all that were there.
-    pub fn insert(&mut self, threads: &mut [Thread], thread: u32, front: bool) -> bool {
-        let t = &threads[thread as usize];
+    pub fn insert(&mut self, threads: &mut Table<ThreadId, Thread>, thread: ThreadId, front: bool) -> bool {
+        let t = &threads[thread];
         let (pri, bound) = (t.effective(), t.bound.is_some());
         let at = index(pri);
         let level = &mut self.levels[at];
         let (prev, next) = if front { (NONE, level.head) } else { (level.tail, NONE) };
-        let t = &mut threads[thread as usize];
+        let t = &mut threads[thread];
         (t.prev, t.next) = (prev, next);
         match prev {
             NONE => level.head = thread,
-            prev => threads[prev as usize].next = thread,
+            prev => threads[prev].next = thread,
         }
         match next {
             NONE => level.tail = thread,
-            next => threads[next as usize].prev = thread,
+            next => threads[next].prev = thread,
         }
         level.len += 1;
         self.map[at / 64] |= 1 << (at % 64);
@@ -139,19 +141,19 @@ impl Queue {
     }
 
     /// Takes a thread out that is in this queue.
-    pub fn remove(&mut self, threads: &mut [Thread], thread: u32) {
-        let t = &mut threads[thread as usize];
+    pub fn remove(&mut self, threads: &mut Table<ThreadId, Thread>, thread: ThreadId) {
+        let t = &mut threads[thread];
         let (pri, prev, next) = (t.effective(), t.prev, t.next);
         (t.prev, t.next) = (NONE, NONE);
         let at = index(pri);
         let level = &mut self.levels[at];
         match prev {
             NONE => level.head = next,
-            prev => threads[prev as usize].next = next,
+            prev => threads[prev].next = next,
         }
         match next {
             NONE => level.tail = prev,
-            next => threads[next as usize].prev = prev,
+            next => threads[next].prev = prev,
         }
         level.len -= 1;
         self.len -= 1;
@@ -166,18 +168,22 @@ impl Queue {
 
     /// The first thread of the best priority.
     #[must_use]
-    pub fn first(&self) -> Option<u32> {
+    pub fn first(&self) -> Option<ThreadId> {
         if self.best == IDLE { None } else { Some(self.levels[index(self.best)].head) }
     }
 
     /// The best thread that is bound to no processor and for which `wanted` holds. Corrects [`Queue::best_unbound`].
-    pub fn first_unbound(&mut self, threads: &[Thread], wanted: impl Fn(u32) -> bool) -> Option<u32> {
+    pub fn first_unbound(
+        &mut self,
+        threads: &Table<ThreadId, Thread>,
+        wanted: impl Fn(ThreadId) -> bool,
+    ) -> Option<ThreadId> {
         let (mut best, mut found) = (IDLE, None);
         let mut pri = self.highest_at_most(self.best_unbound);
         while pri != IDLE && found.is_none() {
             let mut at = self.levels[index(pri)].head;
             while at != NONE && found.is_none() {
-                let t = &threads[at as usize];
+                let t = &threads[at];
                 if t.bound.is_none() {
                     best = best.max(pri);
                     found = Some(at).filter(|at| wanted(*at));
@@ -191,17 +197,18 @@ impl Queue {
     }
 
     /// Every thread, best first.
-    pub fn threads<'a>(&'a self, threads: &'a [Thread]) -> impl Iterator<Item = u32> + 'a {
+    pub fn threads<'a>(
+        &'a self,
+        threads: &'a Table<ThreadId, Thread>,
+    ) -> impl Iterator<Item = ThreadId> + 'a {
         let levels = self.levels.iter().rev().filter(|level| level.len > 0);
         levels.flat_map(move |level| {
-            std::iter::successors(Some(level.head), |at| {
-                Some(threads[*at as usize].next).filter(|next| *next != NONE)
-            })
+            std::iter::successors(Some(level.head), |at| Some(threads[*at].next).filter(|next| *next != NONE))
         })
     }
 
     /// The levels that have threads: priority, first, last and number.
-    pub fn full_levels(&self) -> impl Iterator<Item = (i16, u32, u32, u32)> + '_ {
+    pub fn full_levels(&self) -> impl Iterator<Item = (i16, ThreadId, ThreadId, u32)> + '_ {
         let full = (0i16..).zip(&self.levels).filter(|(_, level)| level.len > 0);
         full.map(|(pri, level)| (pri, level.head, level.tail, level.len))
     }
@@ -233,4 +240,21 @@ impl Queue {
 fn index(pri: i16) -> usize {
     debug_assert!((0..170).contains(&pri), "priority {pri}");
     pri.max(0) as usize
+}
+
+/// The queue of a CPU.
+impl Index<CpuIndex> for Table<QueueId, Queue> {
+    type Output = Queue;
+
+    #[inline]
+    fn index(&self, cpu: CpuIndex) -> &Queue {
+        &self[QueueId::from(cpu)]
+    }
+}
+
+impl IndexMut<CpuIndex> for Table<QueueId, Queue> {
+    #[inline]
+    fn index_mut(&mut self, cpu: CpuIndex) -> &mut Queue {
+        &mut self[QueueId::from(cpu)]
+    }
 }

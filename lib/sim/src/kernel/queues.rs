@@ -4,6 +4,7 @@
 use super::Kernel;
 use super::classes::End;
 use super::heap::Source;
+use super::ids::{CpuIndex, QueueId, ThreadId};
 use super::queue::IDLE;
 use super::thread::RunState;
 
@@ -12,7 +13,7 @@ const MATCH_FROM: i16 = 16;
 
 impl Kernel {
     /// Puts a thread that is in no queue into the one where it should wait.
-    pub(super) fn enqueue(&mut self, thread: u32, end: End) {
+    pub(super) fn enqueue(&mut self, thread: ThreadId, end: End) {
         let t = self.thread(thread);
         let pri = t.effective();
         if t.bound.is_none() && pri >= self.tunables.kpreempt_pri {
@@ -24,11 +25,11 @@ impl Kernel {
             (None, End::Front) => self.choose_front(thread, pri),
         };
         // A new best asks the processor to switch.
-        if self.insert(thread, cpu, end) {
+        if self.insert(thread, cpu.into(), end) {
             self.resched(cpu, pri);
         }
         self.t(thread).cpu = cpu;
-        if self.cpus[cpu as usize].running.is_none() {
+        if self.cpus[cpu].running.is_none() {
             self.asked.insert(cpu);
             self.cross_call(cpu);
         } else {
@@ -37,49 +38,48 @@ impl Kernel {
     }
 
     /// Into the queue of that number. Gives whether the thread is better than all that were there.
-    fn insert(&mut self, thread: u32, queue: u32, end: End) -> bool {
-        let better = self.queues[queue as usize].insert(&mut self.threads, thread, end == End::Front);
+    fn insert(&mut self, thread: ThreadId, queue: QueueId, end: End) -> bool {
+        let better = self.queues[queue].insert(&mut self.threads, thread, end == End::Front);
         let now = self.now;
         let t = self.t(thread);
         (t.state, t.queued_at) = (RunState::Queued(queue), now);
-        self.rescore(queue);
+        self.rescore_queue(queue);
         better
     }
 
     /// Into the queue of the partition. The processor with the least to lose is told.
-    fn enqueue_kp(&mut self, thread: u32, end: End) {
+    fn enqueue_kp(&mut self, thread: ThreadId, end: End) {
         let t = self.thread(thread);
         let (pri, part, hint) = (t.effective(), t.part, t.cpu);
         let queue = self.kp_queue(part);
         self.insert(thread, queue, end);
         // Only processors that look into this queue.
-        let cpu =
-            self.lowest_where(hint, thread, pri, |c| self.kp_queue(self.cpus[c as usize].part) == queue);
-        let chosen = &mut self.cpus[cpu as usize].chosen_level;
+        let cpu = self.lowest_where(hint, thread, pri, |c| self.kp_queue(self.cpus[c].part) == queue);
+        let chosen = &mut self.cpus[cpu].chosen_level;
         *chosen = pri.max(*chosen);
         self.rescore(cpu);
         self.resched(cpu, pri);
-        if self.cpus[cpu as usize].running.is_none() {
+        if self.cpus[cpu].running.is_none() {
             self.asked.insert(cpu);
             self.cross_call(cpu);
         }
     }
 
     /// Takes a thread out of the queue that it is in.
-    pub(super) fn dequeue(&mut self, thread: u32) {
+    pub(super) fn dequeue(&mut self, thread: ThreadId) {
         if let RunState::Queued(queue) = self.thread(thread).state {
-            self.queues[queue as usize].remove(&mut self.threads, thread);
+            self.queues[queue].remove(&mut self.threads, thread);
             let t = self.thread(thread);
-            let (part, passed) = (t.part as usize, self.now - t.queued_at);
+            let (part, passed) = (t.part, self.now - t.queued_at);
             super::add(&mut self.waited, part, passed);
-            self.rescore(queue);
+            self.rescore_queue(queue);
         }
     }
 
     /// Asks a processor to switch to something of priority `pri`, unless what it runs is as good.
-    pub(super) fn resched(&mut self, number: u32, pri: i16) {
+    pub(super) fn resched(&mut self, number: CpuIndex, pri: i16) {
         let kernel_too = pri >= self.tunables.kpreempt_pri;
-        let cpu = &mut self.cpus[number as usize];
+        let cpu = &mut self.cpus[number];
         if cpu.running.is_none() || pri <= cpu.dispatch_pri {
             return;
         }
@@ -90,12 +90,12 @@ impl Kernel {
     }
 
     /// The queue's processor for a thread that goes behind its equals.
-    fn choose_back(&self, thread: u32, pri: i16) -> u32 {
+    fn choose_back(&self, thread: ThreadId, pri: i16) -> CpuIndex {
         let t = self.thread(thread);
         if !self.may_run(thread, t.cpu) {
             return self.lowest(t.cpu, thread, pri);
         }
-        let last = &self.cpus[t.cpu as usize];
+        let last = &self.cpus[t.cpu];
         let at_home = self.is_warm(thread) && last.lgroup == t.home;
         let cpu = if at_home { t.cpu } else { self.lowest(t.cpu, thread, pri) };
         let cpu = self.spread(thread, cpu);
@@ -103,8 +103,8 @@ impl Kernel {
     }
 
     /// The neighbour, where that has clearly less to do at this priority.
-    fn balanced(&self, thread: u32, cpu: u32, pri: i16) -> u32 {
-        let mut len = i64::from(self.queues[cpu as usize].len_at(pri));
+    fn balanced(&self, thread: ThreadId, cpu: CpuIndex, pri: i16) -> CpuIndex {
+        let mut len = i64::from(self.queues[cpu].len_at(pri));
         if pri >= MATCH_FROM {
             len -= 2;
         }
@@ -112,14 +112,14 @@ impl Kernel {
             return cpu;
         }
         let neighbour = self.neighbour(thread, cpu);
-        if i64::from(self.queues[neighbour as usize].len_at(pri)) < len { neighbour } else { cpu }
+        if i64::from(self.queues[neighbour].len_at(pri)) < len { neighbour } else { cpu }
     }
 
     /// The queue's processor for a thread that goes before its equals.
-    fn choose_front(&self, thread: u32, pri: i16) -> u32 {
+    fn choose_front(&self, thread: ThreadId, pri: i16) -> CpuIndex {
         let t = self.thread(thread);
-        let last = &self.cpus[t.cpu as usize];
-        let crowded = pri < self.queues[t.cpu as usize].best && !self.is_warm(thread);
+        let last = &self.cpus[t.cpu];
+        let crowded = pri < self.queues[t.cpu].best && !self.is_warm(thread);
         if self.may_run(thread, t.cpu) && last.lgroup == t.home && !crowded {
             t.cpu
         } else {
@@ -129,30 +129,30 @@ impl Kernel {
 
     /// What a processor runs next: out of its partition's queue, its own, or another's. The thread is in no queue any
     /// more.
-    pub(super) fn next_thread(&mut self, cpu: u32) -> Option<u32> {
+    pub(super) fn next_thread(&mut self, cpu: CpuIndex) -> Option<ThreadId> {
         // Whatever it did comes to no end here any more.
         self.heap.cancel(Source::Cpu(cpu));
         if let Some(pinned) = self.resume(cpu) {
             return Some(pinned);
         }
-        let part = self.cpus[cpu as usize].part;
+        let part = self.cpus[cpu].part;
         let kp = self.kp_queue(part);
         // Who is out of service keeps its set, and takes nothing from it.
-        let serves = self.parts[part as usize].cpus.contains(cpu);
-        let kp_best = if serves { self.queues[kp as usize].best } else { IDLE };
-        let own_best = self.queues[cpu as usize].best;
+        let serves = self.parts[part].cpus.contains(cpu);
+        let kp_best = if serves { self.queues[kp].best } else { IDLE };
+        let own_best = self.queues[cpu].best;
         let from = if kp_best != IDLE && kp_best >= own_best {
             Some(kp)
         } else if own_best == IDLE {
             None
         } else {
-            Some(cpu)
+            Some(cpu.into())
         };
         let thread = match from {
-            Some(queue) => self.queues[queue as usize].first(),
+            Some(queue) => self.queues[queue].first(),
             None => self.stealable(cpu),
         };
-        let state = &mut self.cpus[cpu as usize];
+        let state = &mut self.cpus[cpu];
         (state.runrun, state.kprunrun, state.chosen_level) = (false, false, IDLE);
         self.rescore(cpu);
         let thread = thread?;

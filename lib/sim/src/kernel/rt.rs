@@ -3,12 +3,13 @@
 use super::Kernel;
 use super::classes::End;
 use super::fx::slice;
+use super::ids::ThreadId;
 use super::thread::{ClassState, RT_BASE, RtState, RunState};
 use millpond_model::Quantum;
 
 impl Kernel {
     /// Sets what the user may set. Goes behind its equals, with a full slice.
-    pub(super) fn rt_set(&mut self, thread: u32, pri: u8, quantum: Quantum, signal: u8) {
+    pub(super) fn rt_set(&mut self, thread: ThreadId, pri: u8, quantum: Quantum, signal: u8) {
         let state = self.rt(thread);
         (state.pri, state.quantum, state.signal) = (pri, quantum, signal);
         state.timeleft = slice(quantum);
@@ -16,14 +17,14 @@ impl Kernel {
         self.surrender_if_worse(thread);
     }
 
-    fn rt(&mut self, thread: u32) -> &mut RtState {
-        match &mut self.threads[thread as usize].class {
+    fn rt(&mut self, thread: ThreadId) -> &mut RtState {
+        match &mut self.threads[thread].class {
             ClassState::Rt(state) => state,
             other => unreachable!("a thread of {other:?} in the rules of RT"),
         }
     }
 
-    pub(super) fn rt_tick(&mut self, thread: u32) {
+    pub(super) fn rt_tick(&mut self, thread: ThreadId) {
         let t = self.thread(thread);
         let better = t.state == RunState::Running && t.effective() < self.best_here(t.cpu);
         let state = self.rt(thread);
@@ -42,7 +43,7 @@ impl Kernel {
         self.surrender(thread);
     }
 
-    pub(super) fn rt_preempt(&mut self, thread: u32) {
+    pub(super) fn rt_preempt(&mut self, thread: ThreadId) {
         let state = self.rt(thread);
         if state.back {
             (state.timeleft, state.back) = (slice(state.quantum), false);
@@ -52,7 +53,7 @@ impl Kernel {
         }
     }
 
-    pub(super) fn rt_wakeup(&mut self, thread: u32) {
+    pub(super) fn rt_wakeup(&mut self, thread: ThreadId) {
         let state = self.rt(thread);
         (state.timeleft, state.back) = (slice(state.quantum), false);
         self.enqueue(thread, End::Back);

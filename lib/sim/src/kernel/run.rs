@@ -1,6 +1,7 @@
 //! Time moves: events happen, programs go on, processors switch.
 
 use super::heap::Source;
+use super::ids::{CpuIndex, MixId, ThreadId};
 use super::program::{Action, Program};
 use super::queue::IDLE;
 use super::thread::{RunState, Thread};
@@ -22,7 +23,7 @@ pub enum Halt {
     #[error("thread {thread} goes round without taking any time")]
     EndlessProgram {
         /// The thread's number.
-        thread: u32,
+        thread: ThreadId,
     },
     /// Threads wake one another for ever without taking any time.
     #[error("threads wake one another for ever at {at} ns without taking any time")]
@@ -58,7 +59,7 @@ impl Kernel {
         self.put_ends_off(false);
         worked?;
         self.count_clock();
-        for cpu in (0u32..).take(self.cpus.len()) {
+        for cpu in self.cpus.ids() {
             self.account(cpu);
         }
         Ok(())
@@ -113,7 +114,7 @@ impl Kernel {
     fn settle(&mut self) {
         while let Some(cpu) = self.asked.pop_first() {
             self.at = Some(cpu);
-            let Some(thread) = self.cpus[cpu as usize].running else {
+            let Some(thread) = self.cpus[cpu].running else {
                 if let Some(next) = self.next_thread(cpu) {
                     self.switch(cpu, None, Some(next));
                 }
@@ -123,7 +124,7 @@ impl Kernel {
             if self.thread(thread).trapret && !in_kernel {
                 self.class_trapret(thread);
             }
-            let asked = &self.cpus[cpu as usize];
+            let asked = &self.cpus[cpu];
             if asked.kprunrun || (asked.runrun && !in_kernel) {
                 self.displace(cpu, thread);
             }
@@ -131,7 +132,7 @@ impl Kernel {
     }
 
     /// The running thread leaves its processor against its will.
-    pub(super) fn displace(&mut self, cpu: u32, thread: u32) {
+    pub(super) fn displace(&mut self, cpu: CpuIndex, thread: ThreadId) {
         self.account(cpu);
         if self.is_interrupted(cpu) && self.may_run(thread, cpu) {
             return self.pin(cpu, thread);
@@ -144,7 +145,7 @@ impl Kernel {
     }
 
     /// A processor goes from one thread to another. The old one was put where it belongs by whoever calls.
-    pub(super) fn switch(&mut self, number: u32, from: Option<u32>, to: Option<u32>) {
+    pub(super) fn switch(&mut self, number: CpuIndex, from: Option<ThreadId>, to: Option<ThreadId>) {
         self.account(number);
         if from != to {
             if let Some(from) = from {
@@ -153,14 +154,14 @@ impl Kernel {
             }
             self.happened += 1;
             // Handlers of interrupts come and go on the back of whoever runs.
-            let handler = |thread: Option<u32>| thread.is_some_and(|t| self.thread(t).level > 0);
+            let handler = |thread: Option<ThreadId>| thread.is_some_and(|t| self.thread(t).level > 0);
             if handler(to) || handler(from) {
                 self.count_interrupt(number, to);
             } else {
                 self.count_switch(number, from, to);
             }
         }
-        let cpu = &mut self.cpus[number as usize];
+        let cpu = &mut self.cpus[number];
         cpu.running = to;
         cpu.dispatch_pri = IDLE;
         match to {
@@ -173,7 +174,7 @@ impl Kernel {
                 let t = self.t(to);
                 (t.state, t.cpu) = (RunState::Running, number);
                 let (pri, wanted) = (t.effective(), t.trapret);
-                self.cpus[number as usize].dispatch_pri = pri;
+                self.cpus[number].dispatch_pri = pri;
                 self.busy.insert(number);
                 if !resumed && from != Some(to) {
                     self.note_begin(number, to);
@@ -197,7 +198,7 @@ impl Kernel {
     }
 
     /// One thread makes way for another.
-    fn count_switch(&mut self, number: u32, from: Option<u32>, to: Option<u32>) {
+    fn count_switch(&mut self, number: CpuIndex, from: Option<ThreadId>, to: Option<ThreadId>) {
         let lbolt = self.lbolt();
         if let Some(from) = from {
             let t = self.t(from);
@@ -216,8 +217,8 @@ impl Kernel {
     }
 
     /// Counts a processor's time until now.
-    pub(super) fn account(&mut self, number: u32) {
-        let cpu = &mut self.cpus[number as usize];
+    pub(super) fn account(&mut self, number: CpuIndex) {
+        let cpu = &mut self.cpus[number];
         let passed = self.now - cpu.since;
         cpu.since = self.now;
         let Some(thread) = cpu.running else {
@@ -230,7 +231,7 @@ impl Kernel {
         if let Some(seen) = self.seen.as_mut() {
             *seen.entry(thread).or_default().entry(number).or_default() += passed;
         }
-        let t = &mut self.threads[thread as usize];
+        let t = &mut self.threads[thread];
         let switching = passed.min(t.owed_sys);
         let loading = (passed - switching).min(t.owed_user);
         let working = passed - switching - loading;
@@ -246,9 +247,9 @@ impl Kernel {
     }
 
     /// What a processor did has come to its end. One that idles looks again for something to take.
-    fn burst_ended(&mut self, cpu: u32) -> Result<(), Halt> {
+    fn burst_ended(&mut self, cpu: CpuIndex) -> Result<(), Halt> {
         self.account(cpu);
-        match self.cpus[cpu as usize].running {
+        match self.cpus[cpu].running {
             Some(thread) => self.step(cpu, thread),
             None => {
                 self.asked.insert(cpu);
@@ -258,7 +259,7 @@ impl Kernel {
     }
 
     /// The running thread goes on with its program until that takes time.
-    fn step(&mut self, cpu: u32, thread: u32) -> Result<(), Halt> {
+    fn step(&mut self, cpu: CpuIndex, thread: ThreadId) -> Result<(), Halt> {
         if self.comes_back(cpu, thread) {
             return Ok(());
         }
@@ -292,7 +293,7 @@ impl Kernel {
                     return Ok(());
                 }
                 Action::Calls(calls) => {
-                    self.cpus[cpu as usize].events[Column::Syscl.index()] += calls;
+                    self.cpus[cpu].events[Column::Syscl.index()] += calls;
                     self.t(thread).tally.calls += calls;
                 }
                 Action::Map(segment, kib) => self.map(thread, segment, kib),
@@ -348,8 +349,8 @@ impl Kernel {
 
     /// A thread whose work in the kernel is over passes through user mode, where it does what it was asked to before it goes on.
     /// `true`: it was asked. Handlers stay where they are.
-    fn comes_back(&mut self, cpu: u32, thread: u32) -> bool {
-        let asked = self.cpus[cpu as usize].runrun;
+    fn comes_back(&mut self, cpu: CpuIndex, thread: ThreadId) -> bool {
+        let asked = self.cpus[cpu].runrun;
         let t = self.t(thread);
         if !std::mem::take(&mut t.in_kernel) || t.level > 0 || !(asked || t.trapret) {
             return false;
@@ -361,7 +362,14 @@ impl Kernel {
     }
 
     /// The running thread begins to compute.
-    pub(super) fn begin(&mut self, cpu: u32, thread: u32, in_kernel: bool, mix: Option<u32>, left: u64) {
+    pub(super) fn begin(
+        &mut self,
+        cpu: CpuIndex,
+        thread: ThreadId,
+        in_kernel: bool,
+        mix: Option<MixId>,
+        left: u64,
+    ) {
         let t = self.t(thread);
         let changed = t.mix != mix;
         (t.in_kernel, t.mix, t.left, t.rest_fs) = (in_kernel, mix, left, 0);
@@ -378,14 +386,14 @@ impl Kernel {
         self.set_end(cpu, thread);
     }
 
-    fn sleep_for(&mut self, cpu: u32, thread: u32, time: u64) {
+    fn sleep_for(&mut self, cpu: CpuIndex, thread: ThreadId, time: u64) {
         let wake = self.now.saturating_add(time);
         self.heap.set(Source::Thread(thread), wake);
         self.sleep(cpu, thread);
     }
 
     /// The running thread goes to sleep.
-    pub(super) fn sleep(&mut self, cpu: u32, thread: u32) {
+    pub(super) fn sleep(&mut self, cpu: CpuIndex, thread: ThreadId) {
         self.class_sleep(thread);
         self.count_at_home(thread, false);
         let now = self.now;
@@ -395,14 +403,14 @@ impl Kernel {
     }
 
     /// The running thread leaves its processor of its own will.
-    fn leave(&mut self, cpu: u32, thread: u32) {
+    fn leave(&mut self, cpu: CpuIndex, thread: ThreadId) {
         self.t(thread).tally.voluntary += 1;
         let next = self.next_thread(cpu);
         self.switch(cpu, Some(thread), next);
     }
 
     /// Ends a thread from outside, whatever it does.
-    pub fn end(&mut self, thread: u32) {
+    pub fn end(&mut self, thread: ThreadId) {
         match self.thread(thread).state {
             RunState::Gone => {}
             RunState::Asleep => {
@@ -434,7 +442,7 @@ impl Kernel {
         }
     }
 
-    fn leave_for_good(&mut self, thread: u32) {
+    fn leave_for_good(&mut self, thread: ThreadId) {
         self.count_at_home(thread, false);
         self.forget_at_barriers(thread);
         let t = self.t(thread);
@@ -445,7 +453,7 @@ impl Kernel {
     }
 
     /// A child starts. `true`: the parent went into a queue behind it.
-    fn fork(&mut self, parent: u32, program: Program) -> bool {
+    fn fork(&mut self, parent: ThreadId, program: Program) -> bool {
         let class = self.class_fork(parent);
         let p = self.thread(parent);
         let mut child = Thread::new(class, p.pri, program);

@@ -1,5 +1,6 @@
 //! Who waits for what nobody will do any more, and who never ends. Reads only.
 
+use super::ids::{BarrierId, ChannelId, ThreadId};
 use super::{Action, Kernel, Program, RunState};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,7 +9,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stuck {
     /// The thread.
-    pub thread: u32,
+    pub thread: ThreadId,
     /// What it waits for.
     pub waits_for: WaitsFor,
 }
@@ -17,11 +18,11 @@ pub struct Stuck {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitsFor {
     /// A post to the channel of that number.
-    Channel(u32),
+    Channel(ChannelId),
     /// Others at a barrier, asleep or spinning.
     Barrier {
         /// Its number.
-        barrier: u32,
+        barrier: BarrierId,
         /// How many threads are there.
         there: u32,
         /// How many belong to it.
@@ -44,16 +45,16 @@ impl fmt::Display for WaitsFor {
 #[derive(Default)]
 struct Help {
     /// The channels that they may post to.
-    posts: BTreeSet<u32>,
+    posts: BTreeSet<ChannelId>,
     /// How many of them may come to each barrier. A thread comes once, since it then waits; one that starts children
     /// that come may start any number.
-    comers: BTreeMap<u32, u64>,
+    comers: BTreeMap<BarrierId, u64>,
 }
 
 impl Help {
     fn add(&mut self, program: &Program) {
         self.posts.extend(program.posts());
-        let mut meets: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut meets: BTreeMap<BarrierId, u64> = BTreeMap::new();
         for action in program.to_come() {
             match action {
                 Action::Meet(barrier, _) => {
@@ -92,9 +93,9 @@ impl Kernel {
         let mut stuck = self.waiting();
         // Whoever goes on may help some; those who are helped go on.
         while !stuck.is_empty() {
-            let waits: BTreeSet<u32> = stuck.iter().map(|s| s.thread).collect();
+            let waits: BTreeSet<ThreadId> = stuck.iter().map(|s| s.thread).collect();
             let mut help = Help::default();
-            let numbered = (0u32..).zip(&self.threads);
+            let numbered = self.threads.with_ids();
             let live = numbered.filter(|(number, t)| t.state != RunState::Gone && !waits.contains(number));
             live.for_each(|(_, thread)| help.add(&thread.program));
             let before = stuck.len();
@@ -108,11 +109,11 @@ impl Kernel {
 
     /// The threads at channels, then those at barriers.
     fn waiting(&self) -> Vec<Stuck> {
-        let channels = (0u32..).zip(&self.channels).flat_map(|(channel, c)| {
+        let channels = self.channels.with_ids().flat_map(|(channel, c)| {
             let waits_for = WaitsFor::Channel(channel);
             c.waiting.iter().map(move |thread| Stuck { thread: *thread, waits_for })
         });
-        let barriers = (0u32..).zip(&self.barriers).flat_map(|(barrier, b)| {
+        let barriers = self.barriers.with_ids().flat_map(|(barrier, b)| {
             let there = u32::try_from(b.there.len()).unwrap_or(u32::MAX);
             let waits_for = WaitsFor::Barrier { barrier, there, parties: b.parties };
             b.there.iter().map(move |thread| Stuck { thread: *thread, waits_for })
@@ -123,9 +124,9 @@ impl Kernel {
     /// The threads that end only if somebody ends them, ascending. One that spins at a barrier computes no longer than
     /// until the others come.
     #[must_use]
-    pub fn endless(&self) -> Vec<u32> {
-        let spins: BTreeSet<u32> = self.barriers.iter().flat_map(|b| &b.there).copied().collect();
-        let numbered = (0u32..).zip(&self.threads).filter(|(_, t)| t.state != RunState::Gone);
+    pub fn endless(&self) -> Vec<ThreadId> {
+        let spins: BTreeSet<ThreadId> = self.barriers.iter().flat_map(|b| &b.there).copied().collect();
+        let numbered = self.threads.with_ids().filter(|(_, t)| t.state != RunState::Gone);
         let endless = numbered
             .filter(|(number, t)| (t.left == u64::MAX && !spins.contains(number)) || t.program.is_endless());
         endless.map(|(number, _)| number).collect()
@@ -143,16 +144,16 @@ mod tests {
         Kernel::new(&Layout::flat(2), default_tables(false), Tunables::default())
     }
 
-    fn start(kernel: &mut Kernel, program: Program) -> u32 {
+    fn start(kernel: &mut Kernel, program: Program) -> ThreadId {
         let class = kernel.entry(ClassParams::default());
         kernel.start(Start::new(class, program))
     }
 
-    fn at_channel(thread: u32, channel: u32) -> Stuck {
+    fn at_channel(thread: ThreadId, channel: ChannelId) -> Stuck {
         Stuck { thread, waits_for: WaitsFor::Channel(channel) }
     }
 
-    fn at_barrier(thread: u32, barrier: u32, there: u32, parties: u32) -> Stuck {
+    fn at_barrier(thread: ThreadId, barrier: BarrierId, there: u32, parties: u32) -> Stuck {
         Stuck { thread, waits_for: WaitsFor::Barrier { barrier, there, parties } }
     }
 
@@ -168,7 +169,7 @@ mod tests {
         kernel.run_until(1_000_000).unwrap();
         let stuck = vec![at_channel(one, a), at_channel(two, b)];
         assert_eq!(kernel.stuck(), stuck);
-        assert_eq!(kernel.endless(), [0u32; 0]);
+        assert_eq!(kernel.endless(), [] as [ThreadId; 0]);
     }
 
     #[test]
@@ -193,7 +194,7 @@ mod tests {
         // The third is about to end, and never comes.
         let stuck = [at_barrier(spins, barrier, 2, 3), at_barrier(sleeps, barrier, 2, 3)];
         assert_eq!(kernel.stuck(), stuck);
-        assert_eq!(kernel.endless(), [0u32; 0]);
+        assert_eq!(kernel.endless(), [] as [ThreadId; 0]);
         kernel.end(late);
         assert_eq!(kernel.stuck(), stuck);
         kernel.set_parties(barrier, 2);

@@ -1,5 +1,9 @@
 //! A thread as the dispatcher sees it, and what its class remembers about it.
 
+use super::DEFAULT;
+use super::ids::{
+    CacheId, ChannelId, CpuIndex, HolderIndex, MixId, PartitionId, QueueId, SegmentId, ThreadId,
+};
 use super::memory::Wish;
 use super::program::Program;
 use super::queue::{IDLE, NONE};
@@ -30,18 +34,18 @@ pub struct Thread {
     /// What it is doing.
     pub state: RunState,
     /// The processor that it runs on, or whose queue it waits in, or where it was when it fell asleep.
-    pub cpu: u32,
+    pub cpu: CpuIndex,
     /// The processor it last left; `None` before it ever ran.
-    pub ran_on: Option<u32>,
+    pub ran_on: Option<CpuIndex>,
     /// The tick during which it last left a processor; `None` before it ever ran.
     pub left_tick: Option<u64>,
     /// The only processor that it may run on, if it is bound to one.
-    pub bound: Option<u32>,
+    pub bound: Option<CpuIndex>,
     /// The partition (processor set) that it may run in.
-    pub part: u32,
+    pub part: PartitionId,
     /// What holds it, with shares and caps: its process, or its project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub holder: Option<u32>,
+    pub holder: Option<HolderIndex>,
     /// For how much of its processor time its caps were charged, in nanoseconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub charged: u64,
@@ -53,9 +57,9 @@ pub struct Thread {
     /// Since when it is in a queue, in nanoseconds.
     pub queued_at: u64,
     /// Its neighbours in its queue.
-    pub prev: u32,
+    pub prev: ThreadId,
     /// Its neighbours in its queue.
-    pub next: u32,
+    pub next: ThreadId,
     /// Something awaits it on its way back to user mode.
     pub trapret: bool,
     /// It asked not to be preempted for a moment.
@@ -69,7 +73,7 @@ pub struct Thread {
     /// What is left of its present burst: nanoseconds, or instructions of its mix; `u64::MAX` never ends.
     pub left: u64,
     /// The mix of its present burst; `None` while that is measured in time.
-    pub mix: Option<u32>,
+    pub mix: Option<MixId>,
     /// Femtoseconds that it spent on the instruction that it is at.
     pub rest_fs: u64,
     /// What it owes before it goes on, in nanoseconds in the kernel: switching to it.
@@ -77,11 +81,11 @@ pub struct Thread {
     /// What it owes after that, in nanoseconds in user mode: loading what its cache has lost.
     pub owed_user: u64,
     /// The outer cache that it used last, and how much had been loaded there when it was warm.
-    pub warm: Option<(u32, u64)>,
+    pub warm: Option<(CacheId, u64)>,
     /// It came to its processor and has not looked yet what its cache has lost.
     pub arrived: bool,
     /// The segment of memory that it uses; `None` for memory at its home.
-    pub memory: Option<u32>,
+    pub memory: Option<SegmentId>,
     /// Instructions so far.
     pub instructions: u64,
     /// Those of them that were executed in user mode.
@@ -161,7 +165,7 @@ pub enum RunState {
     /// It waits for something.
     Asleep,
     /// It waits in the queue of that number: of a processor, or beyond those of a partition.
-    Queued(u32),
+    Queued(QueueId),
     /// It is on its processor.
     Running,
     /// It is on its processor, under the handler of an interrupt.
@@ -182,7 +186,7 @@ pub enum Origin {
     /// The machine's network: it arrives where that device's interrupts go.
     Network,
     /// A timer: it arrives where the thread was last that waits at the channel of that number.
-    Timer(u32),
+    Timer(ChannelId),
 }
 
 /// What a class remembers about a thread.
@@ -349,11 +353,11 @@ impl Thread {
             pri,
             inherited: IDLE,
             state: RunState::Asleep,
-            cpu: 0,
+            cpu: CpuIndex(0),
             ran_on: None,
             left_tick: None,
             bound: None,
-            part: 0,
+            part: DEFAULT,
             holder: None,
             charged: 0,
             home: 0,

@@ -6,6 +6,7 @@
 
 use super::Kernel;
 use super::classes::End;
+use super::ids::{Id, ThreadId};
 use super::thread::{ClassState, IA_BOOST, RunState, TS_ENTRY, TS_TOP, TsState, UPRI_MAX};
 use millpond_model::TsTable;
 
@@ -30,32 +31,32 @@ impl Kernel {
         ClassState::Ts(state)
     }
 
-    fn ts(&mut self, thread: u32) -> &mut TsState {
-        match &mut self.threads[thread as usize].class {
+    fn ts(&mut self, thread: ThreadId) -> &mut TsState {
+        match &mut self.threads[thread].class {
             ClassState::Ts(state) => state,
             other => unreachable!("a thread of {other:?} in the rules of TS"),
         }
     }
 
-    fn ts_seen(&self, thread: u32) -> &TsState {
-        match &self.threads[thread as usize].class {
+    fn ts_seen(&self, thread: ThreadId) -> &TsState {
+        match &self.threads[thread].class {
             ClassState::Ts(state) => state,
             other => unreachable!("a thread of {other:?} in the rules of TS"),
         }
     }
 
     /// The slice of the system's part that the thread has now.
-    fn ts_slice(&self, thread: u32) -> i64 {
+    fn ts_slice(&self, thread: ThreadId) -> i64 {
         i64::from(self.tables.ts.row(self.ts_seen(thread).cpupri).quantum)
     }
 
-    fn ts_refill(&mut self, thread: u32) {
+    fn ts_refill(&mut self, thread: ThreadId) {
         let slice = self.ts_slice(thread);
         self.ts(thread).timeleft = slice;
     }
 
     /// The slice ran out: the system's part falls.
-    fn ts_expire(&mut self, thread: u32) {
+    fn ts_expire(&mut self, thread: ThreadId) {
         let fallen = self.tables.ts.row(self.ts_seen(thread).cpupri).tqexp;
         let state = self.ts(thread);
         state.cpupri = fallen;
@@ -63,12 +64,12 @@ impl Kernel {
         state.dispwait = 0;
     }
 
-    fn ts_waited_too_long(&self, thread: u32) -> bool {
+    fn ts_waited_too_long(&self, thread: ThreadId) -> bool {
         let state = self.ts_seen(thread);
         state.dispwait > self.tables.ts.row(state.umdpri).maxwait
     }
 
-    pub(super) fn ts_tick(&mut self, thread: u32) {
+    pub(super) fn ts_tick(&mut self, thread: ThreadId) {
         self.ts(thread).timeleft -= 1;
         if self.ts_seen(thread).timeleft <= 0 {
             let (hold, most) = (self.thread(thread).hold, self.tunables.hold_ticks);
@@ -88,13 +89,13 @@ impl Kernel {
             return;
         }
         let t = self.thread(thread);
-        if t.state == RunState::Running && t.effective() < self.queues[t.cpu as usize].best {
+        if t.state == RunState::Running && t.effective() < self.queues[t.cpu].best {
             self.ts(thread).back = true;
             self.surrender(thread);
         }
     }
 
-    pub(super) fn ts_preempt(&mut self, thread: u32) {
+    pub(super) fn ts_preempt(&mut self, thread: ThreadId) {
         if self.thread(thread).hold {
             if self.ts_seen(thread).timeleft > -self.tunables.hold_ticks {
                 let pri = self.thread(thread).pri;
@@ -121,14 +122,14 @@ impl Kernel {
     }
 
     /// Back to the priority that it had before it was allowed to hold off preemption.
-    fn ts_restore(&mut self, thread: u32) {
+    fn ts_restore(&mut self, thread: ThreadId) {
         if let Some(pri) = self.ts(thread).restore.take() {
             self.t(thread).pri = pri;
         }
     }
 
     /// A thread that waited too long rises, with a full slice.
-    pub(super) fn ts_boost_if_due(&mut self, thread: u32) {
+    pub(super) fn ts_boost_if_due(&mut self, thread: ThreadId) {
         if !self.ts_waited_too_long(thread) {
             return;
         }
@@ -142,7 +143,7 @@ impl Kernel {
         self.change_pri(thread, pri, End::Back);
     }
 
-    pub(super) fn ts_wakeup(&mut self, thread: u32) {
+    pub(super) fn ts_wakeup(&mut self, thread: ThreadId) {
         self.ts_boost_if_due(thread);
         self.ts(thread).back = false;
         let end = match self.ts_seen(thread).foreground {
@@ -153,7 +154,7 @@ impl Kernel {
         self.enqueue(thread, end);
     }
 
-    pub(super) fn ts_yield(&mut self, thread: u32) {
+    pub(super) fn ts_yield(&mut self, thread: ThreadId) {
         self.ts_restore(thread);
         if self.ts_seen(thread).timeleft <= 0 {
             self.ts_expire(thread);
@@ -170,7 +171,7 @@ impl Kernel {
     }
 
     /// The child goes first at the old level; the parent falls by one.
-    pub(super) fn ts_forkret(&mut self, thread: u32) {
+    pub(super) fn ts_forkret(&mut self, thread: ThreadId) {
         self.ts_expire(thread);
         self.ts_refill(thread);
         let pri = i16::from(self.ts_seen(thread).umdpri);
@@ -186,9 +187,9 @@ impl Kernel {
         let waiting = waiting.flat_map(|queue| queue.threads(&self.threads));
         let capped = self.holders.iter().filter_map(|holder| holder.cap.as_ref());
         let capped = capped.flat_map(|cap| cap.waiting.iter().copied());
-        let running = self.busy.iter().filter_map(|cpu| self.cpus[cpu as usize].running);
-        let shared = |thread: &u32| matches!(self.thread(*thread).class, ClassState::Ts(_));
-        let mut order: Vec<(u32, u32)> =
+        let running = self.busy.iter().filter_map(|cpu| self.cpus[cpu].running);
+        let shared = |thread: &ThreadId| matches!(self.thread(*thread).class, ClassState::Ts(_));
+        let mut order: Vec<(u32, ThreadId)> =
             waiting.chain(capped).chain(running).filter(shared).map(|n| (self.update_turn(n), n)).collect();
         order.sort_unstable();
         let mut changed = None;
@@ -207,12 +208,12 @@ impl Kernel {
     }
 
     /// When a thread's list has its turn in the update.
-    pub(super) fn update_turn(&self, thread: u32) -> u32 {
-        (thread % UPDATE_LISTS + UPDATE_LISTS - self.update_start) % UPDATE_LISTS
+    pub(super) fn update_turn(&self, thread: ThreadId) -> u32 {
+        (thread.0 % UPDATE_LISTS + UPDATE_LISTS - self.update_start) % UPDATE_LISTS
     }
 
     /// The update of one runnable thread; `true` when its priority moved.
-    fn ts_update_one(&mut self, thread: u32) -> bool {
+    fn ts_update_one(&mut self, thread: ThreadId) -> bool {
         self.ts(thread).dispwait = self.ts_seen(thread).dispwait.saturating_add(1);
         if !self.ts_waited_too_long(thread) || self.thread(thread).hold {
             return false;
@@ -234,7 +235,7 @@ impl Kernel {
     }
 
     /// The system's part becomes that of one who waited long.
-    fn ts_promote(&mut self, thread: u32) {
+    fn ts_promote(&mut self, thread: ThreadId) {
         let raised = self.tables.ts.row(self.ts_seen(thread).cpupri).lwait;
         let state = self.ts(thread);
         state.cpupri = raised;
@@ -243,7 +244,7 @@ impl Kernel {
     }
 
     /// The thread gets the priority of its level (used by the update and by changes of parameters).
-    fn ts_change_priority(&mut self, thread: u32) {
+    fn ts_change_priority(&mut self, thread: ThreadId) {
         let pri = i16::from(self.ts_seen(thread).umdpri);
         self.ts(thread).restore = None;
         if self.thread(thread).state == RunState::Running {
@@ -267,7 +268,7 @@ impl Kernel {
 
     /// Sets what the user may set: the user's part, what that may be at most, and, in IA, whether the thread is in the
     /// foreground. Starts the wait anew.
-    pub(super) fn ts_set(&mut self, thread: u32, uprilim: i8, upri: i8, foreground: Option<bool>) {
+    pub(super) fn ts_set(&mut self, thread: ThreadId, uprilim: i8, upri: i8, foreground: Option<bool>) {
         let uprilim = uprilim.clamp(-UPRI_MAX, UPRI_MAX);
         let state = self.ts(thread);
         (state.uprilim, state.upri) = (uprilim, upri.clamp(-UPRI_MAX, uprilim));
@@ -278,9 +279,9 @@ impl Kernel {
     }
 
     /// Tells a thread of the updates that it slept through.
-    pub(super) fn catch_up(&mut self, thread: usize) {
+    pub(super) fn catch_up(&mut self, thread: ThreadId) {
         let beats = self.beats();
-        let Some(t) = self.threads.get_mut(thread) else { return };
+        let Some(t) = self.threads.get_mut(thread.place()) else { return };
         let missed = beats.saturating_sub(t.beats);
         t.beats = beats;
         let ClassState::Ts(state) = &mut t.class else { return };

@@ -22,6 +22,7 @@
 use super::options::THREADS;
 use super::{Opt, Unit, Values, Workload};
 use crate::kernel::{Action, Mix, Program, Waiting};
+use crate::kernel::{BarrierId, MixId};
 use std::collections::BTreeMap;
 
 /// Steps of the conjugate gradient in an outer iteration.
@@ -111,8 +112,8 @@ struct Job {
     product: u64,
     op_instructions: u64,
     barrier_instructions: u64,
-    barrier: u32,
-    mix: u32,
+    barrier: BarrierId,
+    mix: MixId,
     waiting: Waiting,
 }
 
@@ -133,7 +134,7 @@ impl Job {
         }
     }
 
-    fn of(values: &Values, barrier: u32, mix: u32) -> Job {
+    fn of(values: &Values, barrier: BarrierId, mix: MixId) -> Job {
         let (rows, drawn) = Job::size(values);
         Job {
             rows,

@@ -5,6 +5,7 @@
 //! wait for a reader; who writes more waits itself.
 
 use super::{Opt, Unit, Workload};
+use crate::kernel::ChannelId;
 use crate::kernel::{Action, Mix, Program};
 
 /// Bytes of messages that wait for a receiver at most: of 16 KiB, the system's default, what messages of 100 bytes fill.
@@ -73,12 +74,13 @@ pub(super) const WORKLOAD: Workload = Workload {
             buffer => buffer,
         };
         let mut group = || {
-            let inboxes: Vec<(u32, u32)> =
+            let inboxes: Vec<(ChannelId, ChannelId)> =
                 (0..peers).map(|_| (kernel.channel(), kernel.filled_channel(buffer))).collect();
-            let write =
-                |(inbox, room): &(u32, u32)| [Action::Wait(*room), call.clone(), Action::Post(*inbox)];
+            let write = |(inbox, room): &(ChannelId, ChannelId)| {
+                [Action::Wait(*room), call.clone(), Action::Post(*inbox)]
+            };
             let round: Vec<Action> = inboxes.iter().flat_map(write).collect();
-            let read = |(inbox, room): &(u32, u32)| {
+            let read = |(inbox, room): &(ChannelId, ChannelId)| {
                 let message = vec![Action::Wait(*inbox), call.clone(), Action::Post(*room)];
                 Program::times(message, peers * loops)
             };

@@ -15,6 +15,7 @@
 
 use super::{Opt, Unit, Workload};
 use crate::kernel::{Action, Kernel, Mix, Origin, Program};
+use crate::kernel::{ChannelId, CpuIndex};
 
 /// Bytes of the data of two frames.
 pub const PAIR_BYTES: u64 = 2 * 1_460;
@@ -94,8 +95,14 @@ pub(super) const WORKLOAD: Workload = Workload {
         // From half of that to half more, one as likely as the other.
         let mean = values.get("--peer-us") * 1_000;
         let peer = Action::SleepAmong((0..=16).map(|part| mean / 2 + mean * part / 16).collect());
-        let network = |kernel: &mut Kernel, raised: u32, posts: u32| {
-            kernel.handler(LEVEL, Origin::Network, 0, raised, vec![interrupt.clone(), Action::Post(posts)]);
+        let network = |kernel: &mut Kernel, raised: ChannelId, posts: ChannelId| {
+            kernel.handler(
+                LEVEL,
+                Origin::Network,
+                CpuIndex(0),
+                raised,
+                vec![interrupt.clone(), Action::Post(posts)],
+            );
         };
         // Out: room in the window, what is on the wire, what has arrived there, what is acknowledged.
         let [room, wire, there, acknowledged] = [(); 4].map(|()| kernel.channel());

@@ -16,6 +16,7 @@
 //! many times as often, and a sample that one delayed weighs as much less (`--boost`).
 
 use super::{Opt, Unit, Workload};
+use crate::kernel::CpuIndex;
 use crate::kernel::{Action, Mix, Origin, Program};
 
 /// The primes around 1,000, twelve on each side: microseconds between two timers.
@@ -75,16 +76,16 @@ pub(super) const WORKLOAD: Workload = Workload {
         ];
         kernel.device(Program::repeat(wait));
         let high = vec![stage.clone(), Action::Stamp(log, 1), Action::Post(soft)];
-        kernel.handler(14, Origin::Timer(ring), 0, timer, high);
+        kernel.handler(14, Origin::Timer(ring), CpuIndex(0), timer, high);
         let low = vec![stage.clone(), Action::Stamp(log, 2), Action::Post(ring)];
-        kernel.handler(6, Origin::Timer(ring), 0, soft, low);
+        kernel.handler(6, Origin::Timer(ring), CpuIndex(0), soft, low);
         if values.get("--calls") > 0 {
             // At lot between half and one and a half times the mean.
             let mean = 1_000 * 1_000_000_000 / (values.get("--calls") * values.get("--boost")).max(1);
             let pauses = (0..64).map(|n| mean / 2 + mean * n / 64).collect();
             kernel.device(Program::repeat(vec![Action::SleepAmong(pauses), Action::Post(call)]));
             let lengths = (1..=values.get("--call-us")).map(|us| us * MICRO).collect();
-            kernel.handler(15, Origin::Timer(ring), 0, call, vec![Action::KernelAmong(lengths)]);
+            kernel.handler(15, Origin::Timer(ring), CpuIndex(0), call, vec![Action::KernelAmong(lengths)]);
         }
         let program = vec![
             Action::Post(arm),

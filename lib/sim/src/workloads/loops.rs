@@ -113,7 +113,7 @@ mod tests {
         machine.sleep_until(Nanos::from_secs(1));
         machine.view(|s| {
             let cycles = 1_000_000_000_000_000 / s.kernel.hardware().cycle_fs;
-            cycles * 1_000 / s.kernel.cpus()[0].instructions
+            cycles * 1_000 / s.kernel.cpus()[crate::kernel::CpuIndex(0)].instructions
         })
     }
 

@@ -3,7 +3,7 @@
 use super::*;
 
 /// A project with a cap, in a zone of its own.
-fn capped(k: &mut Kernel, percent: u32) -> u32 {
+fn capped(k: &mut Kernel, percent: u32) -> HolderIndex {
     let zone = k.hold(Level::Zone, None);
     let project = k.hold(Level::Project, Some(zone));
     k.set_cap(project, Some(percent));
@@ -11,7 +11,7 @@ fn capped(k: &mut Kernel, percent: u32) -> u32 {
 }
 
 /// A hog under a cap of its own.
-fn capped_hog(k: &mut Kernel, percent: u32) -> u32 {
+fn capped_hog(k: &mut Kernel, percent: u32) -> ThreadId {
     let cap = capped(k, percent);
     let hog = k.ts_start(Program::hog());
     k.set_holder(hog, Some(cap));
@@ -19,14 +19,14 @@ fn capped_hog(k: &mut Kernel, percent: u32) -> u32 {
 }
 
 /// Hogs under one cap.
-fn hogs_under(k: &mut Kernel, hogs: u32, percent: u32) -> Vec<u32> {
+fn hogs_under(k: &mut Kernel, hogs: u32, percent: u32) -> Vec<ThreadId> {
     let cap = capped(k, percent);
-    let hogs: Vec<u32> = (0..hogs).map(|_| k.ts_start(Program::hog())).collect();
+    let hogs: Vec<ThreadId> = (0..hogs).map(|_| k.ts_start(Program::hog())).collect();
     hogs.iter().for_each(|hog| k.set_holder(*hog, Some(cap)));
     hogs
 }
 
-fn ticks_of(k: &Kernel, threads: &[u32]) -> u64 {
+fn ticks_of(k: &Kernel, threads: &[ThreadId]) -> u64 {
     threads.iter().map(|thread| k.thread(*thread).user).sum::<u64>() / TICK
 }
 
@@ -38,14 +38,14 @@ fn half_a_processor_is_every_other_tick_after_a_tenth_of_a_second_ahead() {
     k.run_until(10 * TICK - 1).unwrap();
     assert_eq!(k.thread(hog).state, RunState::Running);
     k.run_until(10 * TICK).unwrap();
-    assert_eq!((k.thread(hog).state, k.on(0), k.runnable()), (RunState::Capped, None, 0));
+    assert_eq!((k.thread(hog).state, k.on(CpuIndex(0)), k.runnable()), (RunState::Capped, None, 0));
     assert_eq!(k.check(), Ok(()));
     k.run_until(11 * TICK).unwrap();
     assert_eq!(k.thread(hog).state, RunState::Running);
     k.run_until(12 * TICK).unwrap();
     assert_eq!(k.thread(hog).state, RunState::Capped);
     k.run_until(110 * TICK).unwrap();
-    assert_eq!((k.thread(hog).user, k.cpus()[0].idle), (60 * TICK, 50 * TICK));
+    assert_eq!((k.thread(hog).user, k.cpus()[CpuIndex(0)].idle), (60 * TICK, 50 * TICK));
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn many_hogs_under_one_cap_get_no_more() {
 fn a_cap_that_is_never_reached_changes_nothing() {
     let run = |caps: &[(u32, usize)]| {
         let mut k = kernel(2, standard());
-        let hogs: Vec<u32> = (0..3).map(|_| k.ts_start(Program::hog())).collect();
+        let hogs: Vec<ThreadId> = (0..3).map(|_| k.ts_start(Program::hog())).collect();
         k.ts_start(Program::repeat(vec![Action::Sleep(7_000_000), Action::User(2_000_000)]));
         for (percent, hog) in caps {
             let cap = capped(&mut k, *percent);
@@ -99,7 +99,7 @@ fn what_a_capped_thread_leaves_others_take() {
     let share = ticks_of(&k, &[capped]);
     assert!((90..=103).contains(&share), "{share}");
     assert_eq!(ticks_of(&k, &[free]) + share, 1_000);
-    assert_eq!(k.cpus()[0].idle, 0);
+    assert_eq!(k.cpus()[CpuIndex(0)].idle, 0);
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn children_are_under_the_cap_of_their_parent() {
     k.set_holder(parent, Some(cap));
     k.run_until(10 * 100 * TICK).unwrap();
     assert_eq!(k.threads().len(), 2);
-    let together = ticks_of(&k, &[0, 1]);
+    let together = ticks_of(&k, &[ThreadId(0), ThreadId(1)]);
     assert!((1_000..=1_012).contains(&together), "{together}");
 }
 
@@ -169,12 +169,12 @@ fn who_waits_for_a_cap_can_be_ended_moved_and_let_go() {
     let hogs = hogs_under(&mut k, 1, 1);
     k.run_until(TICK).unwrap();
     assert_eq!(k.thread(hogs[0]).state, RunState::Capped);
-    k.confine(hogs[0], DEFAULT, Some(1));
+    k.confine(hogs[0], DEFAULT, Some(CpuIndex(1)));
     k.inherit(hogs[0], Some(120));
     assert_eq!((k.thread(hogs[0]).state, k.check()), (RunState::Capped, Ok(())));
     k.set_holder(hogs[0], None);
     k.run_until(2 * TICK).unwrap();
-    assert_eq!((k.on(1), k.thread(hogs[0]).user), (Some(hogs[0]), 2 * TICK));
+    assert_eq!((k.on(CpuIndex(1)), k.thread(hogs[0]).user), (Some(hogs[0]), 2 * TICK));
     k.end(hogs[0]);
     let last = capped_hog(&mut k, 1);
     k.run_until(3 * TICK).unwrap();
@@ -196,13 +196,16 @@ fn a_kernel_in_which_others_wait_for_a_cap_cannot_be() {
     let none = "a cap of the kernel is none, or others than its own wait for it";
     assert_eq!(with(&|k| k.t(hog).holder = None), none);
     let nowhere = "kernel thread 0 is held by what does not exist, or was charged for more than it ran";
-    assert_eq!(with(&|k| k.t(hog).holder = Some(2)), nowhere);
-    assert_eq!(with(&|k| k.t(hog).holder = Some(0)), nowhere, "a zone holds projects only");
-    assert_eq!(with(&|k| k.holders[1].parent = Some(1)), "a holder of the kernel belongs where none can");
+    assert_eq!(with(&|k| k.t(hog).holder = Some(HolderIndex(2))), nowhere);
+    assert_eq!(with(&|k| k.t(hog).holder = Some(HolderIndex(0))), nowhere, "a zone holds projects only");
+    assert_eq!(
+        with(&|k| k.holders[HolderIndex(1)].parent = Some(HolderIndex(1))),
+        "a holder of the kernel belongs where none can"
+    );
     assert_eq!(with(&|k| k.capped = false), "the kernel does not know whether it has caps");
     let twice = "threads of the kernel wait for no cap, or twice";
-    assert_eq!(with(&|k| k.holders[1].cap.as_mut().unwrap().waiting.push_back(hog)), twice);
-    assert_eq!(with(&|k| k.holders[1].cap.as_mut().unwrap().waiting.clear()), twice);
+    assert_eq!(with(&|k| k.holders[HolderIndex(1)].cap.as_mut().unwrap().waiting.push_back(hog)), twice);
+    assert_eq!(with(&|k| k.holders[HolderIndex(1)].cap.as_mut().unwrap().waiting.clear()), twice);
     let still = "threads of the kernel wait for a cap, and its clock does not tick";
     assert_eq!(with(&|k| k.heap.cancel(Source::Clock)), still);
 }
@@ -214,7 +217,7 @@ fn the_smallest_cap_above_a_thread_holds_and_each_tells_what_it_took() {
     let (one, two) = (k.hold(Level::Project, Some(zone)), k.hold(Level::Project, Some(zone)));
     k.set_cap(zone, Some(100));
     k.set_cap(one, Some(25));
-    let hogs: Vec<u32> = (0..4).map(|_| k.ts_start(Program::hog())).collect();
+    let hogs: Vec<ThreadId> = (0..4).map(|_| k.ts_start(Program::hog())).collect();
     for (hog, project) in hogs.iter().zip([one, one, two, two]) {
         k.set_holder(*hog, Some(project));
     }

@@ -10,15 +10,15 @@ pub const MIX: Mix = Mix { base_milli: 2_000, reach_ppm: 10_000, miss_ppm: 1_000
 /// core and pipeline; the first half of the processors in lgroup 0.
 pub fn layout(cpus: u32, strands: u32) -> Layout {
     let lgroups = if cpus < 2 { 1 } else { 2 };
-    let lgroup = |cpu: u32| u32::from(cpus > 1 && cpu >= cpus.div_ceil(2));
+    let lgroup = |cpu: CpuIndex| u32::from(cpus > 1 && cpu >= CpuIndex(cpus.div_ceil(2)));
     let cores = || (0..cpus).map(|cpu| cpu / strands);
     let near = |from: usize, to: usize| if from == to { 100_000 } else { 300_000 };
     Layout {
-        cpus: (0..cpus).map(|cpu| (lgroup(cpu), cpu / strands)).collect(),
+        cpus: (0..cpus).map(|cpu| (lgroup(CpuIndex(cpu)), cpu / strands)).collect(),
         distances: (0..lgroups).map(|from| Lgroup::even_distances(from, lgroups)).collect(),
         hardware: Hardware {
-            pipelines: cores().collect(),
-            caches: cores().collect(),
+            pipelines: cores().map(PipelineId).collect(),
+            caches: cores().map(CacheId).collect(),
             cache_kib: 1_024,
             cache_cycles: 20,
             latency_ps: (0..lgroups).map(|from| (0..lgroups).map(|to| near(from, to)).collect()).collect(),
@@ -33,12 +33,12 @@ fn machine(cpus: u32, strands: u32) -> Kernel {
 }
 
 /// When each of these is over, in nanoseconds, each bound to its processor.
-fn ends(k: &mut Kernel, programs: &[(u32, Vec<Action>)]) -> Vec<u64> {
-    let start = |(cpu, actions): &(u32, Vec<Action>)| {
+fn ends(k: &mut Kernel, programs: &[(CpuIndex, Vec<Action>)]) -> Vec<u64> {
+    let start = |(cpu, actions): &(CpuIndex, Vec<Action>)| {
         let start = Start::new(k.ts_entry_at(0), Program::once(actions.clone()));
         k.start(Start { bound: Some(*cpu), ..start })
     };
-    let threads: Vec<u32> = programs.iter().map(start).collect();
+    let threads: Vec<ThreadId> = programs.iter().map(start).collect();
     let mut ends = vec![0; threads.len()];
     while ends.contains(&0) {
         k.advance(k.now() + SECOND).unwrap();
@@ -55,15 +55,15 @@ fn an_instruction_costs_its_base_its_caches_and_its_memory() {
     // 2 + 0.01 × 20 + 0.001 × 100 = 2.3 cycles of a nanosecond.
     let mut k = machine(1, 1);
     let mix = k.mix(MIX);
-    assert_eq!(ends(&mut k, &[(0, vec![Action::Work(mix, 1_000_000)])]), [2_300_000]);
-    assert_eq!(k.cpus()[0].instructions, 1_000_000);
-    assert_eq!((k.cpus()[0].user, k.cpus()[0].sys), (2_300_000, 0));
+    assert_eq!(ends(&mut k, &[(CpuIndex(0), vec![Action::Work(mix, 1_000_000)])]), [2_300_000]);
+    assert_eq!(k.cpus()[CpuIndex(0)].instructions, 1_000_000);
+    assert_eq!((k.cpus()[CpuIndex(0)].user, k.cpus()[CpuIndex(0)].sys), (2_300_000, 0));
 }
 
 #[test]
 fn the_same_mix_has_the_same_number_and_the_first_one_spins() {
     let mut k = machine(1, 1);
-    assert_eq!((k.mix(Mix::SPIN), k.mix(MIX), k.mix(MIX)), (0, 1, 1));
+    assert_eq!((k.mix(Mix::SPIN), k.mix(MIX), k.mix(MIX)), (MixId(0), MixId(1), MixId(1)));
 }
 
 #[test]
@@ -72,13 +72,13 @@ fn strands_of_a_pipeline_hinder_one_another_while_they_issue() {
     let mut k = machine(2, 2);
     let mix = k.mix(MIX);
     let work = || vec![Action::Work(mix, 1_000_000)];
-    let found = ends(&mut k, &[(0, work()), (1, work())]);
+    let found = ends(&mut k, &[(CpuIndex(0), work()), (CpuIndex(1), work())]);
     assert!(found.iter().all(|end| (2_734_000..2_736_000).contains(end)), "{found:?}");
     // On two pipelines they do not.
     let mut k = machine(2, 1);
     let mix = k.mix(MIX);
     let work = || vec![Action::Work(mix, 1_000_000)];
-    assert_eq!(ends(&mut k, &[(0, work()), (1, work())]), [2_300_000; 2]);
+    assert_eq!(ends(&mut k, &[(CpuIndex(0), work()), (CpuIndex(1), work())]), [2_300_000; 2]);
 }
 
 #[test]
@@ -87,7 +87,8 @@ fn a_pipeline_issues_one_instruction_in_a_cycle() {
     let busy = Mix { base_milli: 1_000, reach_ppm: 0, miss_ppm: 0, footprint_kib: 0 };
     let mut k = machine(4, 4);
     let mix = k.mix(busy);
-    let work: Vec<(u32, Vec<Action>)> = (0..4).map(|cpu| (cpu, vec![Action::Work(mix, 1_000_000)])).collect();
+    let work: Vec<(CpuIndex, Vec<Action>)> =
+        (0..4).map(|cpu| (CpuIndex(cpu), vec![Action::Work(mix, 1_000_000)])).collect();
     assert_eq!(ends(&mut k, &work), [4_000_000; 4]);
 }
 
@@ -98,7 +99,10 @@ fn who_is_alone_again_is_fast_again() {
     let mut k = machine(2, 2);
     let mix = k.mix(busy);
     let work = |n| vec![Action::Work(mix, n)];
-    assert_eq!(ends(&mut k, &[(0, work(1_000_000)), (1, work(500_000))]), [1_500_000, 1_000_000]);
+    assert_eq!(
+        ends(&mut k, &[(CpuIndex(0), work(1_000_000)), (CpuIndex(1), work(500_000))]),
+        [1_500_000, 1_000_000]
+    );
 }
 
 #[test]
@@ -109,7 +113,7 @@ fn strands_that_wait_for_memory_leave_the_core_to_others_where_only_that_is_shar
     let mut k = Kernel::new(&layout, standard(), Tunables::default());
     let mix = k.mix(MIX);
     let work = || vec![Action::Work(mix, 1_000_000)];
-    let found = ends(&mut k, &[(0, work()), (1, work())]);
+    let found = ends(&mut k, &[(CpuIndex(0), work()), (CpuIndex(1), work())]);
     assert!(found.iter().all(|end| (4_403_000..4_405_500).contains(end)), "{found:?}");
 }
 
@@ -120,7 +124,7 @@ fn what_does_not_fit_the_outer_cache_comes_from_memory() {
     let mut k = machine(1, 1);
     let mix = k.mix(Mix { footprint_kib: 2_048, ..MIX });
     let load = 16_384 * 100;
-    assert_eq!(ends(&mut k, &[(0, vec![Action::Work(mix, 1_000_000)])]), [load + 2_800_000]);
+    assert_eq!(ends(&mut k, &[(CpuIndex(0), vec![Action::Work(mix, 1_000_000)])]), [load + 2_800_000]);
 }
 
 #[test]
@@ -132,7 +136,7 @@ fn a_cold_cache_is_paid_once_and_again_when_others_had_it() {
         let [a, b] = sizes.map(|footprint_kib| k.mix(Mix { footprint_kib, ..MIX }));
         let first = vec![Action::Work(a, 1_000), Action::Sleep(5_000_000), Action::Work(a, 1_000)];
         let second = vec![Action::Sleep(2_000_000), Action::Work(b, 1_000)];
-        ends(&mut k, &[(0, first), (0, second)])[0]
+        ends(&mut k, &[(CpuIndex(0), first), (CpuIndex(0), second)])[0]
     };
     // Both fit: loaded once, 2 × 2,300 ns of work, 5 ms asleep.
     assert_eq!(once([512, 512]), load + 4_600 + 5_000_000);
@@ -145,14 +149,20 @@ fn memory_is_near_or_far_by_where_the_first_thread_placed_it() {
     let time = |kib: u64, set_aware: bool, part: &[u32]| {
         let tunables = Tunables { mem_pset_aware: set_aware, ..Tunables::default() };
         let mut k = Kernel::new(&layout(2, 1), standard(), tunables);
-        let apart = Arrangement { cpus: vec![DEFAULT, SETS + 1], parts: vec![vec![0], vec![0], vec![1]] };
-        let all = Arrangement { cpus: vec![DEFAULT; 2], parts: vec![vec![0, 1], vec![0, 1]] };
+        let apart = Arrangement {
+            cpus: vec![DEFAULT, PartitionId(SETS + 1)],
+            parts: vec![vec![CpuIndex(0)], vec![CpuIndex(0)], vec![CpuIndex(1)]].into(),
+        };
+        let all = Arrangement {
+            cpus: vec![DEFAULT; 2],
+            parts: vec![vec![CpuIndex(0), CpuIndex(1)], vec![CpuIndex(0), CpuIndex(1)]].into(),
+        };
         k.arrange(if part.is_empty() { &all } else { &apart });
         let (mix, segment) = (k.mix(Mix { miss_ppm: 10_000, reach_ppm: 0, ..MIX }), k.segment());
         let program = Program::once(vec![Action::Map(segment, kib), Action::Work(mix, 1_000_000)]);
         let start = Start {
-            part: part.first().map_or(DEFAULT, |set| SETS + set),
-            cpu: 1,
+            part: part.first().map_or(DEFAULT, |set| PartitionId(SETS + set)),
+            cpu: CpuIndex(1),
             ..Start::new(k.ts_entry_at(0), program)
         };
         k.start(start);
@@ -173,8 +183,8 @@ fn a_switch_costs_time_in_the_kernel() {
     let mut layout = layout(1, 1);
     layout.hardware.switch_ns = 3_000;
     let mut k = Kernel::new(&layout, standard(), Tunables::default());
-    assert_eq!(ends(&mut k, &[(0, vec![Action::User(1_000_000)])]), [1_003_000]);
-    assert_eq!((k.cpus()[0].user, k.cpus()[0].sys), (1_000_000, 3_000));
+    assert_eq!(ends(&mut k, &[(CpuIndex(0), vec![Action::User(1_000_000)])]), [1_003_000]);
+    assert_eq!((k.cpus()[CpuIndex(0)].user, k.cpus()[CpuIndex(0)].sys), (1_000_000, 3_000));
 }
 
 #[test]
@@ -182,7 +192,10 @@ fn threads_spread_over_pipelines_before_they_share_one() {
     // Three cores of two strands in one lgroup: three hogs take a core each.
     let layout = Layout {
         cpus: (0..6).map(|cpu| (0, cpu / 2)).collect(),
-        hardware: Hardware { pipelines: (0..6).map(|cpu| cpu / 2).collect(), ..Hardware::plain(6, 1) },
+        hardware: Hardware {
+            pipelines: (0..6).map(|cpu| PipelineId(cpu / 2)).collect(),
+            ..Hardware::plain(6, 1)
+        },
         ..Layout::flat(6)
     };
     let mut k = Kernel::new(&layout, standard(), Tunables::default());
@@ -190,7 +203,7 @@ fn threads_spread_over_pipelines_before_they_share_one() {
         k.ts_start(Program::hog());
     }
     k.pass(1);
-    let busy: Vec<u32> = (0..6).filter(|cpu| k.on(*cpu).is_some()).map(|cpu| cpu / 2).collect();
+    let busy: Vec<u32> = (0..6).filter(|cpu| k.on(CpuIndex(*cpu)).is_some()).map(|cpu| cpu / 2).collect();
     assert_eq!(busy, [0, 1, 2]);
 }
 
@@ -203,7 +216,7 @@ fn threads_that_meet_move_one_entry_each_however_many_share_a_pipeline() {
     let round = vec![Action::Work(mix, 1_000), Action::Meet(barrier, Waiting::Spin)];
     for cpu in 0..strands {
         let start = Start::new(k.ts_entry_at(0), Program::times(round.clone(), rounds));
-        k.start(Start { bound: Some(cpu), ..start });
+        k.start(Start { bound: Some(CpuIndex(cpu)), ..start });
     }
     k.run_until(SECOND).unwrap();
     assert!(k.threads().iter().all(|t| t.state == RunState::Gone));

@@ -3,18 +3,18 @@
 use super::*;
 use millpond_model::Column;
 
-fn counted(k: &Kernel, cpu: u32) -> [u64; 4] {
-    [Column::Intr, Column::Ithr, Column::Csw, Column::Xcal].map(|c| k.cpus()[cpu as usize].events[c.index()])
+fn counted(k: &Kernel, cpu: CpuIndex) -> [u64; 4] {
+    [Column::Intr, Column::Ithr, Column::Csw, Column::Xcal].map(|c| k.cpus()[cpu].events[c.index()])
 }
 
 /// A device that interrupts processor 0 once a millisecond for 0.1 ms, from 0.5 ms on.
-fn noisy(k: &mut Kernel, level: u8) -> u32 {
+fn noisy(k: &mut Kernel, level: u8) -> ThreadId {
     let raised = k.channel();
     k.device(Program::once(vec![Action::Sleep(500_000), Action::Post(raised)]));
     let again =
         vec![Action::Sleep(1_500_000), Action::Post(raised), Action::Sleep(1_000_000), Action::Post(raised)];
     k.device(Program::once(again));
-    k.handler(level, Origin::Network, 0, raised, vec![Action::Kernel(100_000)])
+    k.handler(level, Origin::Network, CpuIndex(0), raised, vec![Action::Kernel(100_000)])
 }
 
 #[test]
@@ -27,11 +27,11 @@ fn a_handler_runs_on_the_back_of_a_thread_that_goes_on_afterwards_where_it_was()
     assert_eq!(k.check(), Ok(()));
     k.run_until(4_000_000).unwrap();
     // Three interrupts of 0.1 ms; the hog had the rest of its processor, and nobody took it to the other one.
-    assert_eq!((k.thread(hog).state, k.thread(hog).cpu), (RunState::Running, 0));
-    assert_eq!((k.cpus()[0].sys, k.thread(hog).user), (300_000, 3_700_000));
-    assert_eq!(k.cpus()[1].idle, 4_000_000);
+    assert_eq!((k.thread(hog).state, k.thread(hog).cpu), (RunState::Running, CpuIndex(0)));
+    assert_eq!((k.cpus()[CpuIndex(0)].sys, k.thread(hog).user), (300_000, 3_700_000));
+    assert_eq!(k.cpus()[CpuIndex(1)].idle, 4_000_000);
     // The only switch is the first one.
-    let [intr, ithr, csw, _] = counted(&k, 0);
+    let [intr, ithr, csw, _] = counted(&k, CpuIndex(0));
     assert_eq!((intr, ithr, csw), (3, 3, 1));
 }
 
@@ -40,9 +40,9 @@ fn high_levels_are_no_threads_and_come_before_lower_ones() {
     let mut k = kernel(1, standard());
     noisy(&mut k, 14);
     k.run_until(4_000_000).unwrap();
-    let [intr, ithr, csw, _] = counted(&k, 0);
+    let [intr, ithr, csw, _] = counted(&k, CpuIndex(0));
     assert_eq!((intr, ithr, csw), (3, 0, 0));
-    assert_eq!(k.cpus()[0].sys, 300_000);
+    assert_eq!(k.cpus()[CpuIndex(0)].sys, 300_000);
 }
 
 #[test]
@@ -50,9 +50,9 @@ fn interrupts_follow_their_route() {
     let mut k = kernel(2, standard());
     noisy(&mut k, 6);
     k.run_until(1_000_000).unwrap();
-    k.route(1, 0);
+    k.route(CpuIndex(1), CpuIndex(0));
     k.run_until(4_000_000).unwrap();
-    assert_eq!((k.cpus()[0].sys, k.cpus()[1].sys), (100_000, 200_000));
+    assert_eq!((k.cpus()[CpuIndex(0)].sys, k.cpus()[CpuIndex(1)].sys), (100_000, 200_000));
 }
 
 #[test]
@@ -61,22 +61,31 @@ fn a_timer_interrupts_where_its_client_waits() {
     let [raised, ring] = [(); 2].map(|()| k.channel());
     let class = k.ts_entry_at(0);
     let wait = Program::repeat(vec![Action::Wait(ring), Action::User(50_000)]);
-    k.start(Start { bound: Some(1), ..Start::new(class, wait) });
+    k.start(Start { bound: Some(CpuIndex(1)), ..Start::new(class, wait) });
     k.device(Program::once(vec![Action::Sleep(500_000), Action::Post(raised)]));
-    k.handler(14, Origin::Timer(ring), 0, raised, vec![Action::Kernel(100_000), Action::Post(ring)]);
+    k.handler(
+        14,
+        Origin::Timer(ring),
+        CpuIndex(0),
+        raised,
+        vec![Action::Kernel(100_000), Action::Post(ring)],
+    );
     k.run_until(1_000_000).unwrap();
-    assert_eq!((k.cpus()[0].sys, k.cpus()[1].sys, k.cpus()[1].user), (0, 100_000, 50_000));
+    assert_eq!(
+        (k.cpus()[CpuIndex(0)].sys, k.cpus()[CpuIndex(1)].sys, k.cpus()[CpuIndex(1)].user),
+        (0, 100_000, 50_000)
+    );
 }
 
 #[test]
 fn the_clock_interrupts_one_processor_and_each_once_a_second() {
     let mut k = kernel(3, standard());
     k.run_until(10 * SECOND).unwrap();
-    k.route(0, 1);
+    k.route(CpuIndex(0), CpuIndex(1));
     k.run_until(20 * SECOND).unwrap();
-    assert_eq!(counted(&k, 0), [1_020, 1_000, 0, 0]);
-    assert_eq!(counted(&k, 1), [1_020, 1_000, 0, 0]);
-    assert_eq!(counted(&k, 2), [20, 0, 0, 0]);
+    assert_eq!(counted(&k, CpuIndex(0)), [1_020, 1_000, 0, 0]);
+    assert_eq!(counted(&k, CpuIndex(1)), [1_020, 1_000, 0, 0]);
+    assert_eq!(counted(&k, CpuIndex(2)), [20, 0, 0, 0]);
 }
 
 #[test]
@@ -89,11 +98,12 @@ fn who_wakes_a_thread_elsewhere_calls_across() {
     ];
     for (cpu, actions) in starts {
         let class = k.ts_entry_at(0);
-        k.start(Start { bound: Some(cpu), ..Start::new(class, Program::once(actions)) });
+        k.start(Start { bound: Some(CpuIndex(cpu)), ..Start::new(class, Program::once(actions)) });
     }
     k.run_until(5_000_000).unwrap();
     // Each woke the other once: a call sent, and an interrupt there.
-    let calls: Vec<(u64, u64)> = (0..2).map(|cpu| (counted(&k, cpu)[3], counted(&k, cpu)[0])).collect();
+    let calls: Vec<(u64, u64)> =
+        (0..2).map(|cpu| (counted(&k, CpuIndex(cpu))[3], counted(&k, CpuIndex(cpu))[0])).collect();
     assert_eq!(calls, [(1, 1), (1, 1)]);
 }
 
@@ -152,7 +162,7 @@ fn the_account_has_every_spell_once() {
     k.run_until(4_000_000).unwrap();
     let ledger = k.take_ledger();
     // Three interrupts of 0.1 ms on the back of a thread that had the processor in one spell, which they do not end.
-    let of = |who| ledger.get(&(0, who)).map(|s| (s.count, s.total, s.longest, s.longest_at));
+    let of = |who| ledger.get(&(CpuIndex(0), who)).map(|s| (s.count, s.total, s.longest, s.longest_at));
     assert_eq!(
         of(Who::Thread(handler)).map(|(count, total, longest, _)| (count, total, longest)),
         Some((3, 300_000, 100_000))
@@ -162,7 +172,7 @@ fn the_account_has_every_spell_once() {
     assert_eq!(total, 4_000_000);
     // What was taken is not there again, and the spell goes on.
     k.run_until(5_000_000).unwrap();
-    let spells = k.take_ledger()[&(0, Who::Thread(hog))];
+    let spells = k.take_ledger()[&(CpuIndex(0), Who::Thread(hog))];
     assert_eq!((spells.count, spells.total, spells.longest), (0, 1_000_000, 4_700_000));
     k.keep_ledger(false);
     k.run_until(6_000_000).unwrap();

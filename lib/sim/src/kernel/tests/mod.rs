@@ -50,7 +50,7 @@ impl Kernel {
     }
 
     /// What TS or IA remembers about a thread.
-    pub fn seen(&self, thread: u32) -> TsState {
+    pub fn seen(&self, thread: ThreadId) -> TsState {
         match self.thread(thread).class {
             ClassState::Ts(state) => state,
             other => panic!("{other:?}"),
@@ -64,12 +64,12 @@ impl Kernel {
     }
 
     /// Starts a time-sharing thread with this program.
-    pub fn ts_start(&mut self, program: Program) -> u32 {
+    pub fn ts_start(&mut self, program: Program) -> ThreadId {
         self.start(Start::new(self.ts_entry_at(0), program))
     }
 
     /// Starts a time-sharing thread at a level of the system's part, with a full slice of it.
-    pub fn ts_start_at(&mut self, cpupri: u8, program: Program) -> u32 {
+    pub fn ts_start_at(&mut self, cpupri: u8, program: Program) -> ThreadId {
         let ClassState::Ts(mut state) = self.ts_entry_at(0) else { panic!() };
         state.cpupri = cpupri;
         state.umdpri = state.level();
@@ -78,7 +78,7 @@ impl Kernel {
     }
 
     /// The thread that a processor runs.
-    pub fn on(&self, cpu: u32) -> Option<u32> {
-        self.cpus()[cpu as usize].running
+    pub fn on(&self, cpu: CpuIndex) -> Option<ThreadId> {
+        self.cpus()[cpu].running
     }
 }

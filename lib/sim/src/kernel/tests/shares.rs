@@ -5,7 +5,7 @@ use millpond_model::ClassParams;
 
 const FSS: ClassParams = ClassParams::Fss { uprilim: 0, upri: 0 };
 
-fn fss_start(k: &mut Kernel, holder: u32, program: Program) -> u32 {
+fn fss_start(k: &mut Kernel, holder: HolderIndex, program: Program) -> ThreadId {
     let class = k.entry(FSS);
     let thread = k.start(Start::new(class, program));
     k.set_holder(thread, Some(holder));
@@ -13,7 +13,7 @@ fn fss_start(k: &mut Kernel, holder: u32, program: Program) -> u32 {
 }
 
 /// Projects of one zone with these shares.
-fn projects(k: &mut Kernel, shares: &[u32]) -> Vec<u32> {
+fn projects(k: &mut Kernel, shares: &[u32]) -> Vec<HolderIndex> {
     let zone = k.hold(Level::Zone, None);
     let make = |shares: &u32| {
         let project = k.hold(Level::Project, Some(zone));
@@ -23,7 +23,7 @@ fn projects(k: &mut Kernel, shares: &[u32]) -> Vec<u32> {
     shares.iter().map(make).collect()
 }
 
-fn state(k: &Kernel, thread: u32) -> FssState {
+fn state(k: &Kernel, thread: ThreadId) -> FssState {
     match k.thread(thread).class {
         ClassState::Fss(state) => state,
         other => unreachable!("{other:?}"),
@@ -31,7 +31,7 @@ fn state(k: &Kernel, thread: u32) -> FssState {
 }
 
 /// What threads got of ten seconds after a while, each group in parts of all.
-fn parts(k: &mut Kernel, groups: &[Vec<u32>]) -> Vec<f64> {
+fn parts(k: &mut Kernel, groups: &[Vec<ThreadId>]) -> Vec<f64> {
     let used = |k: &Kernel| -> Vec<u64> {
         groups
             .iter()
@@ -60,9 +60,9 @@ fn a_slice_is_eleven_ticks_and_then_it_is_the_other_s_turn() {
     let project = projects(&mut k, &[1])[0];
     let hogs = [0, 1].map(|_| fss_start(&mut k, project, Program::hog()));
     k.run_until(11 * TICK - 1).unwrap();
-    assert_eq!((k.on(0), state(&k, hogs[0]).timeleft), (Some(hogs[0]), 1));
+    assert_eq!((k.on(CpuIndex(0)), state(&k, hogs[0]).timeleft), (Some(hogs[0]), 1));
     k.run_until(11 * TICK).unwrap();
-    assert_eq!((k.on(0), state(&k, hogs[0]).timeleft), (Some(hogs[1]), 11));
+    assert_eq!((k.on(CpuIndex(0)), state(&k, hogs[0]).timeleft), (Some(hogs[1]), 11));
     // Nothing was normalised yet, so that the first slice leaves it at the top.
     assert_eq!((state(&k, hogs[0]).fsspri, state(&k, hogs[0]).umdpri), (0, 59));
 }
@@ -75,8 +75,9 @@ fn usage_is_normalised_by_the_square_of_the_part_of_shares() {
     k.run_until(100 * TICK).unwrap();
     // In the first second they take turns of 11 ticks: 55 and 45. Each tick weighs 1000. Of four shares the one project has a quarter, the other three
     // quarters; the set has one zone, with one share of one: usage times 16, and times 16/9.
-    let shusage = |project: u32| {
-        serde_json::to_value(&k.fss[0]).unwrap()["projects"][project.to_string()]["shusage"].clone()
+    let shusage = |project: HolderIndex| {
+        serde_json::to_value(&k.fss[PartitionId(0)]).unwrap()["projects"][project.to_string()]["shusage"]
+            .clone()
     };
     let ran = hogs.map(|hog| k.thread(hog).user / TICK);
     assert_eq!(ran, [55, 45]);
@@ -102,7 +103,7 @@ fn projects_get_time_as_their_shares_stand() {
     ] {
         let mut k = kernel(cpus, standard());
         let projects = projects(&mut k, &shares);
-        let groups: Vec<Vec<u32>> = projects
+        let groups: Vec<Vec<ThreadId>> = projects
             .iter()
             .map(|project| (0..threads).map(|_| fss_start(&mut k, *project, Program::hog())).collect())
             .collect();
@@ -117,7 +118,7 @@ fn projects_get_time_as_their_shares_stand() {
 fn the_number_of_threads_buys_little() {
     let mut k = kernel(1, standard());
     let [one, two] = projects(&mut k, &[1, 1])[..] else { unreachable!() };
-    let many: Vec<u32> = (0..9).map(|_| fss_start(&mut k, one, Program::hog())).collect();
+    let many: Vec<ThreadId> = (0..9).map(|_| fss_start(&mut k, one, Program::hog())).collect();
     let alone = vec![fss_start(&mut k, two, Program::hog())];
     close(&parts(&mut k, &[many, alone]), &[0.5, 0.5], 0.03);
 }
@@ -141,7 +142,7 @@ fn misses(cpus: u32, slice: u32, threads: &[u32], shares: &[u32]) -> (f64, f64) 
     let mut k = kernel(cpus, standard());
     k.tables.fss = millpond_model::FssQuantum::new(slice).unwrap();
     let projects = projects(&mut k, shares);
-    let groups: Vec<Vec<u32>> = projects
+    let groups: Vec<Vec<ThreadId>> = projects
         .iter()
         .zip(threads)
         .map(|(project, threads)| {
@@ -278,7 +279,7 @@ fn a_process_with_shares_weighs_as_many_threads_as_it_has_shares() {
     let project = projects(&mut k, &[1])[0];
     let process = k.hold(Level::Process, Some(project));
     k.set_shares(process, Some(3));
-    let own: Vec<u32> = (0..2).map(|_| fss_start(&mut k, process, Program::hog())).collect();
+    let own: Vec<ThreadId> = (0..2).map(|_| fss_start(&mut k, process, Program::hog())).collect();
     let rest = vec![fss_start(&mut k, project, Program::hog())];
     close(&parts(&mut k, &[own, rest]), &[0.75, 0.25], 0.02);
 }

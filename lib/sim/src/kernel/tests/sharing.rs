@@ -4,12 +4,12 @@ use super::{hardware, *};
 use proptest::prelude::*;
 
 /// One thread leaves its processor for a better one while another processor idles.
-fn displaced(layout: &Layout) -> (Kernel, u32) {
+fn displaced(layout: &Layout) -> (Kernel, ThreadId) {
     let mut k = Kernel::new(layout, standard(), Tunables::default());
     let hog = k.ts_start_at(0, Program::hog());
     let mut start =
         Start::new(k.ts_entry_at(0), Program::once(vec![Action::Sleep(TICK), Action::User(u64::MAX)]));
-    start.bound = Some(0);
+    start.bound = Some(CpuIndex(0));
     k.start(start);
     (k, hog)
 }
@@ -18,11 +18,11 @@ fn displaced(layout: &Layout) -> (Kernel, u32) {
 fn v16_who_waits_where_it_last_ran_is_left_for_a_tenth_of_a_millisecond() {
     let (mut k, hog) = displaced(&Layout::flat(2));
     k.run_until(TICK + 40_000).unwrap();
-    assert_eq!((k.on(1), k.queue(0).first()), (None, Some(hog)));
+    assert_eq!((k.on(CpuIndex(1)), k.queue(CpuIndex(0)).first()), (None, Some(hog)));
     k.run_until(TICK + 99_999).unwrap();
-    assert_eq!(k.on(1), None);
+    assert_eq!(k.on(CpuIndex(1)), None);
     k.run_until(TICK + 100_000).unwrap();
-    assert_eq!((k.on(1), k.cpus()[1].events[Column::Migr.index()]), (Some(hog), 1));
+    assert_eq!((k.on(CpuIndex(1)), k.cpus()[CpuIndex(1)].events[Column::Migr.index()]), (Some(hog), 1));
 }
 
 #[test]
@@ -30,27 +30,27 @@ fn v16_a_strand_of_the_same_core_takes_it_at_once() {
     let one_core = Layout { cpus: vec![(0, 0), (0, 0)], ..Layout::flat(2) };
     let (mut k, hog) = displaced(&one_core);
     k.run_until(TICK).unwrap();
-    assert_eq!(k.on(1), Some(hog));
+    assert_eq!(k.on(CpuIndex(1)), Some(hog));
 }
 
 #[test]
 fn v16_who_never_ran_there_is_taken_at_once() {
     let mut k = kernel(2, standard());
     let mut busy = Start::new(k.rt_start(0, None, 0), Program::hog());
-    busy.bound = Some(0);
+    busy.bound = Some(CpuIndex(0));
     k.start(busy);
     let mut short = Start::new(k.rt_start(0, None, 0), Program::once(vec![Action::User(TICK / 2)]));
-    short.bound = Some(1);
+    short.bound = Some(CpuIndex(1));
     k.start(short);
     let new = k.ts_start(Program::hog());
     k.run_until(TICK / 2).unwrap();
-    assert_eq!(k.on(1), Some(new));
+    assert_eq!(k.on(CpuIndex(1)), Some(new));
 }
 
 #[test]
 fn equal_hogs_share_a_processor_equally() {
     let mut k = kernel(1, standard());
-    let hogs: Vec<u32> = (0..3).map(|_| k.ts_start(Program::hog())).collect();
+    let hogs: Vec<ThreadId> = (0..3).map(|_| k.ts_start(Program::hog())).collect();
     k.run_until(300 * 100 * TICK).unwrap();
     for hog in &hogs {
         let share = k.thread(*hog).user / (100 * TICK);
@@ -61,7 +61,7 @@ fn equal_hogs_share_a_processor_equally() {
 #[test]
 fn hogs_spread_over_all_processors() {
     let mut k = kernel(8, standard());
-    let hogs: Vec<u32> = (0..8).map(|_| k.ts_start(Program::hog())).collect();
+    let hogs: Vec<ThreadId> = (0..8).map(|_| k.ts_start(Program::hog())).collect();
     k.run_until(10 * 100 * TICK).unwrap();
     assert!(hogs.iter().all(|hog| k.thread(*hog).user > 990 * TICK));
     assert!(k.cpus().iter().all(|cpu| cpu.idle < 10 * TICK));
@@ -96,17 +96,17 @@ fn program() -> impl Strategy<Value = Program> {
         (1u64..90_000_000).prop_map(Action::Sleep),
         Just(Action::Yield),
         any::<bool>().prop_map(Action::Hold),
-        (0u32..3).prop_map(Action::Wait),
-        (0u32..3).prop_map(Action::Post),
-        Just(Action::Meet(0, Waiting::Spin)),
-        Just(Action::Meet(0, Waiting::Block)),
+        (0u32..3).prop_map(|channel| Action::Wait(ChannelId(channel))),
+        (0u32..3).prop_map(|channel| Action::Post(ChannelId(channel))),
+        Just(Action::Meet(BarrierId(0), Waiting::Spin)),
+        Just(Action::Meet(BarrierId(0), Waiting::Block)),
         Just(Action::Done(1)),
-        (0u32..3, 1u64..20_000_000).prop_map(|(mix, left)| Action::Work(mix, left)),
-        (0u32..3, 1u64..2_000_000).prop_map(|(mix, left)| Action::KernelWork(mix, left)),
-        (0u32..2, 1u64..20_000).prop_map(|(segment, kib)| Action::Map(segment, kib)),
-        (0u32..3).prop_map(|stage| Action::Stamp(0, stage)),
-        Just(Action::Arrive(0)),
-        Just(Action::Take(0, 0)),
+        (0u32..3, 1u64..20_000_000).prop_map(|(mix, left)| Action::Work(MixId(mix), left)),
+        (0u32..3, 1u64..2_000_000).prop_map(|(mix, left)| Action::KernelWork(MixId(mix), left)),
+        (0u32..2, 1u64..20_000).prop_map(|(segment, kib)| Action::Map(SegmentId(segment), kib)),
+        (0u32..3).prop_map(|stage| Action::Stamp(LogId(0), stage)),
+        Just(Action::Arrive(LogId(0))),
+        Just(Action::Take(LogId(0), LogId(0))),
         Just(Action::SleepAmong(vec![997_000, 1_009_000, 1_013_000])),
         Just(Action::Fork(Program::once(vec![Action::User(7_000_000), Action::Exit]))),
     ];
@@ -139,11 +139,11 @@ proptest! {
         k.mix(hardware::MIX);
         k.mix(Mix { footprint_kib: 512, ..hardware::MIX });
         let raised = k.channel();
-        let timer = vec![Action::SleepAmong(vec![900_000, 3_100_000]), Action::Post(raised), Action::Post(0)];
+        let timer = vec![Action::SleepAmong(vec![900_000, 3_100_000]), Action::Post(raised), Action::Post(ChannelId(0))];
         k.device(Program::repeat(timer));
-        let handle = vec![Action::Kernel(40_000), Action::Post(1)];
+        let handle = vec![Action::Kernel(40_000), Action::Post(ChannelId(1))];
         for (level, cpu) in [(6, 0), (14, cpus - 1)] {
-            k.handler(level, Origin::Network, cpu, raised, handle.clone());
+            k.handler(level, Origin::Network, CpuIndex(cpu), raised, handle.clone());
         }
         let zone = k.hold(Level::Zone, None);
         let projects = [k.hold(Level::Project, Some(zone)), k.hold(Level::Project, Some(zone))];
@@ -161,18 +161,18 @@ proptest! {
                 _ => k.rt_start(pri, None, 0),
             };
             let thread = k.start(Start::new(class, program));
-            k.set_holder(thread, cap);
+            k.set_holder(thread, cap.map(HolderIndex));
         }
         let mut until = 0;
         for (stop, who, bind) in stops {
             until += stop;
             let who = who % u32::try_from(k.threads().len()).unwrap();
-            if !k.thread(who).device && k.thread(who).level == 0 {
-                k.confine(who, DEFAULT, bind.then_some(who % cpus));
+            if !k.thread(ThreadId(who)).device && k.thread(ThreadId(who)).level == 0 {
+                k.confine(ThreadId(who), DEFAULT, bind.then_some(CpuIndex(who % cpus)));
             }
-            k.set_holder(who, [None, Some(1), Some(2), Some(3)][who as usize % 4]);
-            k.set_cap(0, bind.then_some(caps.0 + caps.1));
-            k.route(who % cpus, (who + 1) % cpus);
+            k.set_holder(ThreadId(who), [None, Some(1), Some(2), Some(3)][who as usize % 4].map(HolderIndex));
+            k.set_cap(HolderIndex(0), bind.then_some(caps.0 + caps.1));
+            k.route(CpuIndex(who % cpus), CpuIndex((who + 1) % cpus));
             let saved = serde_json::to_string(&k).unwrap();
             let mut again: Kernel = serde_json::from_str(&saved).unwrap();
             again.reindex();
@@ -206,18 +206,18 @@ fn check(k: &Kernel) -> Result<(), TestCaseError> {
     );
     let mut waiting = 0;
     for (number, queue) in (0u32..).zip(&k.queues) {
-        let here: Vec<u32> = queue.threads(k.threads()).collect();
+        let here: Vec<ThreadId> = queue.threads(k.threads()).collect();
         prop_assert_eq!(here.len(), queue.len() as usize);
         let best = here.first().map_or(IDLE, |t| k.thread(*t).effective());
         prop_assert_eq!(best, queue.best);
         for thread in here {
-            prop_assert_eq!(k.thread(thread).state, RunState::Queued(number));
+            prop_assert_eq!(k.thread(thread).state, RunState::Queued(QueueId(number)));
             waiting += 1;
         }
     }
     let queued = k.threads().iter().filter(|t| matches!(t.state, RunState::Queued(_))).count();
     prop_assert_eq!(queued, waiting);
-    for (number, cpu) in (0u32..).zip(k.cpus()) {
+    for (number, cpu) in k.cpus().with_ids() {
         if let Some(running) = cpu.running {
             prop_assert_eq!(k.thread(running).state, RunState::Running);
             prop_assert_eq!(k.thread(running).cpu, number);
@@ -232,47 +232,58 @@ fn check(k: &Kernel) -> Result<(), TestCaseError> {
 #[test]
 fn threads_leave_a_processor_that_is_given_to_others() {
     let mut k = kernel(4, standard());
-    let hogs: Vec<u32> = (0..4).map(|_| k.ts_start(Program::hog())).collect();
+    let hogs: Vec<ThreadId> = (0..4).map(|_| k.ts_start(Program::hog())).collect();
     k.pass(10);
     // Processors 2 and 3 become a set, and one hog is bound to it.
     let set = SETS + 1;
     let apart = Arrangement {
-        cpus: vec![DEFAULT, DEFAULT, set, set],
-        parts: vec![vec![0, 1], vec![0, 1], vec![2, 3]],
+        cpus: vec![DEFAULT, DEFAULT, PartitionId(set), PartitionId(set)],
+        parts: vec![
+            vec![CpuIndex(0), CpuIndex(1)],
+            vec![CpuIndex(0), CpuIndex(1)],
+            vec![CpuIndex(2), CpuIndex(3)],
+        ]
+        .into(),
     };
     k.arrange(&apart);
-    k.confine(hogs[0], set, None);
+    k.confine(hogs[0], PartitionId(set), None);
     let (before, used): (Vec<u64>, Vec<u64>) =
         (k.cpus().iter().map(|c| c.user).collect(), hogs.iter().map(|h| k.thread(*h).user).collect());
     k.pass(600);
     let spent: Vec<u64> = k.cpus().iter().zip(before).map(|(c, b)| (c.user - b) / TICK).collect();
     assert_eq!((spent[0], spent[1], spent[2] + spent[3]), (600, 600, 600));
     assert_eq!((k.thread(hogs[0]).user - used[0]) / TICK, 600);
-    assert!(hogs[1..].iter().all(|hog| k.may_run(*hog, 0) && !k.may_run(*hog, 2)));
+    assert!(hogs[1..].iter().all(|hog| k.may_run(*hog, CpuIndex(0)) && !k.may_run(*hog, CpuIndex(2))));
     // One of the set goes off-line, then all comes back together.
-    k.arrange(&Arrangement { parts: vec![vec![0, 1], vec![0, 1], vec![2]], ..apart });
+    k.arrange(&Arrangement {
+        parts: vec![vec![CpuIndex(0), CpuIndex(1)], vec![CpuIndex(0), CpuIndex(1)], vec![CpuIndex(2)]].into(),
+        ..apart
+    });
     k.pass(100);
-    assert_eq!((k.on(2), k.on(3)), (Some(hogs[0]), None));
+    assert_eq!((k.on(CpuIndex(2)), k.on(CpuIndex(3))), (Some(hogs[0]), None));
     k.confine(hogs[0], DEFAULT, None);
-    let all = vec![0, 1, 2, 3];
-    k.arrange(&Arrangement { cpus: vec![DEFAULT; 4], parts: vec![all.clone(), all, vec![]] });
+    let all: Vec<CpuIndex> = (0..4).map(CpuIndex).collect();
+    k.arrange(&Arrangement { cpus: vec![DEFAULT; 4], parts: vec![all.clone(), all, vec![]].into() });
     k.pass(100);
-    assert!((0..4).all(|cpu| k.on(cpu).is_some()));
+    assert!((0..4).all(|cpu| k.on(CpuIndex(cpu)).is_some()));
 }
 
 #[test]
 fn a_shared_set_is_open_to_those_outside_and_closed_to_its_own() {
     let mut k = kernel(2, standard());
     let set = SETS + 1;
-    k.arrange(&Arrangement { cpus: vec![DEFAULT, set], parts: vec![vec![0, 1], vec![0], vec![1]] });
+    k.arrange(&Arrangement {
+        cpus: vec![DEFAULT, PartitionId(set)],
+        parts: vec![vec![CpuIndex(0), CpuIndex(1)], vec![CpuIndex(0)], vec![CpuIndex(1)]].into(),
+    });
     let inside = k.ts_start(Program::hog());
-    k.confine(inside, set, None);
-    let outside: Vec<u32> = (0..3).map(|_| k.ts_start(Program::hog())).collect();
+    k.confine(inside, PartitionId(set), None);
+    let outside: Vec<ThreadId> = (0..3).map(|_| k.ts_start(Program::hog())).collect();
     k.watch(true);
     k.pass(3_000);
     let seen = k.take_seen();
-    assert_eq!(seen[&inside].keys().copied().collect::<Vec<u32>>(), [1]);
-    assert!(outside.iter().any(|t| seen[t].contains_key(&1)), "{seen:?}");
+    assert_eq!(seen[&inside].keys().copied().collect::<Vec<_>>(), [CpuIndex(1)]);
+    assert!(outside.iter().any(|t| seen[t].contains_key(&CpuIndex(1))), "{seen:?}");
     assert!(k.cpus().iter().all(|cpu| cpu.idle < TICK));
 }
 
@@ -290,9 +301,9 @@ fn two_jobs(waiting: Waiting, apart: bool) -> [u64; 2] {
                 Action::Meet(barrier, waiting),
             ])
         };
-        let threads: Vec<u32> = (0..threads).map(|_| k.ts_start(step(u64::from(threads)))).collect();
+        let threads: Vec<ThreadId> = (0..threads).map(|_| k.ts_start(step(u64::from(threads)))).collect();
         if apart {
-            k.confine(threads[0], DEFAULT, Some(job));
+            k.confine(threads[0], DEFAULT, Some(CpuIndex(job)));
         }
         jobs.push(threads);
     }

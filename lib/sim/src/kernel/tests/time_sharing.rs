@@ -4,7 +4,7 @@ use super::*;
 use crate::kernel::RunState;
 
 /// The levels of the system's part that a thread goes through, each with the ticks it stayed.
-fn walk(kernel: &mut Kernel, thread: u32, ticks: u64) -> Vec<(u8, u64)> {
+fn walk(kernel: &mut Kernel, thread: ThreadId, ticks: u64) -> Vec<(u8, u64)> {
     let mut walked: Vec<(u8, u64)> = Vec::new();
     kernel.pass(0);
     for _ in 0..ticks {
@@ -57,7 +57,7 @@ fn v4_one_that_must_wait_is() {
     k.pass(299);
     assert_eq!((k.seen(worse).cpupri, k.seen(worse).dispwait), (0, 2));
     k.pass(1);
-    assert_eq!((k.seen(worse).cpupri, k.on(0)), (40, Some(worse)), "after three beats");
+    assert_eq!((k.seen(worse).cpupri, k.on(CpuIndex(0))), (40, Some(worse)), "after three beats");
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn v7_the_slice_goes_by_the_systems_part_and_the_wait_by_the_sum() {
     let sleeper = k.ts_start_at(50, Program::once(vec![Action::Sleep(250 * TICK)]));
     k.set_params(sleeper, ClassParams::Ts { uprilim: 20, upri: 20 });
     k.pass(0);
-    assert_eq!(k.thread(sleeper).state, RunState::Queued(0), "{:?}", k.thread(sleeper));
+    assert_eq!(k.thread(sleeper).state, RunState::Queued(QueueId(0)), "{:?}", k.thread(sleeper));
     k.pass(200);
     // Above the hog, which sinks; it slept through two beats without being lifted.
     assert_eq!((k.seen(sleeper).cpupri, k.seen(sleeper).dispwait <= 2), (50, true));
@@ -129,11 +129,15 @@ fn v9_who_is_preempted_goes_first_with_what_is_left_of_the_slice() {
     let better = k.start(Start::new(k.rt_start(0, None, 0), better));
     k.pass(17);
     k.run_until(17 * TICK + 2).unwrap();
-    assert_eq!((k.on(0), k.seen(first).timeleft), (Some(better), 3));
+    assert_eq!((k.on(CpuIndex(0)), k.seen(first).timeleft), (Some(better), 3));
     k.pass(1);
-    assert_eq!((k.on(0), k.seen(first).timeleft), (Some(first), 2), "one tick later one less is left");
+    assert_eq!(
+        (k.on(CpuIndex(0)), k.seen(first).timeleft),
+        (Some(first), 2),
+        "one tick later one less is left"
+    );
     k.pass(2);
-    assert_eq!(k.on(0), Some(equal));
+    assert_eq!(k.on(CpuIndex(0)), Some(equal));
 }
 
 #[test]
@@ -148,8 +152,8 @@ fn v10_a_thread_that_ran_during_this_tick_goes_before_its_equals() {
         ));
         let equal = k.ts_start_at(58, Program::hog());
         k.pass(5);
-        assert_eq!(k.queue(0).len(), 2);
-        let order: Vec<u32> = k.queue(0).threads(k.threads()).collect();
+        assert_eq!(k.queue(CpuIndex(0)).len(), 2);
+        let order: Vec<ThreadId> = k.queue(CpuIndex(0)).threads(k.threads()).collect();
         assert_eq!(order[0] == napper, first, "{order:?}, {napper} napped, {equal} waited");
     }
 }
@@ -160,7 +164,7 @@ fn v11_the_child_goes_first_and_the_parent_falls() {
     let program = Program::once(vec![Action::Fork(Program::hog()), Action::User(u64::MAX)]);
     let parent = k.ts_start_at(50, program);
     k.run_until(1).unwrap();
-    let child = k.on(0).unwrap();
+    let child = k.on(CpuIndex(0)).unwrap();
     assert_ne!(child, parent);
     assert_eq!((k.seen(child).cpupri, k.seen(child).timeleft), (50, 4));
     assert_eq!((k.seen(parent).cpupri, k.seen(parent).timeleft), (40, 4));
@@ -191,11 +195,11 @@ fn who_holds_off_preemption_does_so_for_two_ticks_at_most() {
     let better = Program::once(vec![Action::Sleep(5 * TICK + 1), Action::User(u64::MAX)]);
     let better = k.ts_start_at(58, better);
     k.run_until(5 * TICK + 2).unwrap();
-    assert_eq!((k.on(0), k.thread(holder).asked_to_yield), (Some(holder), true), "it holds");
+    assert_eq!((k.on(CpuIndex(0)), k.thread(holder).asked_to_yield), (Some(holder), true), "it holds");
     // Its slice of 20 ticks began at 0; beyond it there are fewer than two.
     k.run_until(20 * TICK + 2).unwrap();
-    assert_eq!(k.on(0), Some(holder));
+    assert_eq!(k.on(CpuIndex(0)), Some(holder));
     k.run_until(22 * TICK + 2).unwrap();
-    assert_eq!(k.on(0), Some(better));
+    assert_eq!(k.on(CpuIndex(0)), Some(better));
     assert_eq!(k.thread(holder).pri, 0, "what it was before");
 }
