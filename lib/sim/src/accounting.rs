@@ -1,6 +1,6 @@
 //! The accounting facet: everything is counted all the time, and looking costs the machine nothing.
 
-use crate::follow::part_of;
+use crate::apply::part_of;
 use crate::kernel::{PartitionId, Table};
 use crate::machine::SimMachine;
 use crate::state::SimState;

@@ -4,8 +4,9 @@
 //! class. Sets, bindings, pools that no file has, states of processors, dispatch tables that were set by hand and all that ran are gone. The time since
 //! boot begins anew; the clock on the wall goes on.
 
+use crate::kernel::HZ_MAX;
 use crate::state::{self, SimState};
-use crate::tables::{HZ_MAX, Tunables};
+use crate::tables::Tunables;
 use crate::workloads::Load;
 use millpond_formats::system_file::{self, Setting};
 use millpond_model::{ClassParams, ClassRequest, Pid};
@@ -231,7 +232,7 @@ mod tests {
         assert_eq!((of("zone1"), started.len(), listed().len()), (before, 1, 3));
         machine.sleep_until(Nanos::from_secs(3));
         assert_eq!(machine.view(SimState::check), Ok(()));
-        assert!(machine.view(|s| s.used(crate::holdings::HolderId::Zone(1))).0 > 0);
+        assert!(machine.view(|s| s.used(crate::tables::HolderId::Zone(1))).0 > 0);
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! The controls facet: shares and caps of projects, zones and processes.
 
-use crate::holdings::HolderId;
 use crate::kernel::PERIOD;
 use crate::machine::SimMachine;
 use crate::state::SimState;
+use crate::tables::HolderId;
 use millpond_machine::facets::{Controlled, Controls, Enforced, Recontrolled, Throttled};
 use millpond_machine::{Absent, Change, Reason, Refusal, Subject};
-use millpond_model::{CONTROLS, Class, Control, ControlHolder, ControlSetting, CpuCap, Nanos, Pid, Shares};
+use millpond_model::{Class, Control, ControlHolder, ControlSetting, Nanos, Pid};
 
 impl Controls for SimMachine {
     fn made_by(&self) -> String {
@@ -157,22 +157,4 @@ fn is_shared(state: &SimState, id: HolderId) -> bool {
     };
     let inside = state.tables.processes.iter().filter(|(pid, process)| within(pid, process));
     inside.flat_map(|(_, process)| process.lwps.values()).any(|lwp| lwp.class.class() == Class::Fss)
-}
-
-/// The value of a control in a knob; `None` where it is not set.
-pub(crate) fn control_value(setting: ControlSetting) -> Option<String> {
-    setting.value().map(|value| value.to_string())
-}
-
-/// The inverse of [`control_value`].
-pub(crate) fn parse_control(control: Control, value: &str) -> Option<ControlSetting> {
-    Some(match control {
-        Control::CpuShares => ControlSetting::CpuShares(Some(value.parse::<Shares>().ok()?)),
-        Control::CpuCap => ControlSetting::CpuCap(Some(value.parse::<CpuCap>().ok()?)),
-    })
-}
-
-/// A control by its name without the holder.
-pub(crate) fn parse_control_name(text: &str) -> Option<Control> {
-    CONTROLS.into_iter().find(|control| control.to_string() == text)
 }

@@ -1,130 +1,12 @@
 //! The dispatcher facet: tables and classes as they are set. Where each thread stands in the dispatcher is no part of it.
 
+use crate::knob_values::TableName;
 use crate::machine::SimMachine;
 use millpond_machine::facets::{ProcessIds, Reclassed, Scheduled};
 use millpond_machine::{Absent, Change, Dispatcher, Reason, Refusal, Subject};
 use millpond_model::{
-    CLASSES, Class, ClassParams, ClassRequest, ClassTable, DispatchTables, FssQuantum, Lwp, Pid, Quantum,
-    QuantumTable, TsRow, TsTable, most_favoured,
+    CLASSES, Class, ClassParams, ClassRequest, ClassTable, DispatchTables, Lwp, Pid, most_favoured,
 };
-use std::fmt;
-use std::str::FromStr;
-
-/// Which table. That of TS is that of IA.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum TableName {
-    /// Of TS and IA.
-    Ts,
-    /// Of RT.
-    Rt,
-    /// Of FX.
-    Fx,
-    /// Of FSS: one slice.
-    Fss,
-}
-
-impl TableName {
-    /// The name of a table.
-    #[must_use]
-    pub fn of(table: &ClassTable) -> Self {
-        match table {
-            ClassTable::Ts(_) => TableName::Ts,
-            ClassTable::Rt(_) => TableName::Rt,
-            ClassTable::Fx(_) => TableName::Fx,
-            ClassTable::Fss(_) => TableName::Fss,
-        }
-    }
-
-    fn class(self) -> Class {
-        match self {
-            TableName::Ts => Class::Ts,
-            TableName::Rt => Class::Rt,
-            TableName::Fx => Class::Fx,
-            TableName::Fss => Class::Fss,
-        }
-    }
-}
-
-impl fmt::Display for TableName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.class().fmt(f)
-    }
-}
-
-impl FromStr for TableName {
-    type Err = ();
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let names = [TableName::Ts, TableName::Rt, TableName::Fx, TableName::Fss];
-        names.into_iter().find(|name| name.class().word() == text).ok_or(())
-    }
-}
-
-/// The rows of a table as knobs have them.
-pub(crate) fn row_values(table: &ClassTable) -> Vec<String> {
-    match table {
-        ClassTable::Ts(table) => table.rows().iter().map(ts_value).collect(),
-        ClassTable::Rt(table) | ClassTable::Fx(table) => table.rows().iter().map(quantum_value).collect(),
-        ClassTable::Fss(quantum) => vec![quantum.ticks().to_string()],
-    }
-}
-
-fn ts_value(row: &TsRow) -> String {
-    let TsRow { quantum, tqexp, slpret, maxwait, lwait } = row;
-    format!("{quantum} {tqexp} {slpret} {maxwait} {lwait}")
-}
-
-fn quantum_value(quantum: &Quantum) -> String {
-    match quantum {
-        Quantum::Ticks(ticks) => ticks.to_string(),
-        Quantum::Infinite => "infinite".to_owned(),
-    }
-}
-
-/// One row; `None` where the table has no such level.
-pub(crate) fn read_row(tables: &DispatchTables, table: TableName, level: u8) -> Option<String> {
-    let at = usize::from(level);
-    match table {
-        TableName::Ts => tables.ts.rows().get(at).map(ts_value),
-        TableName::Rt => tables.rt.rows().get(at).map(quantum_value),
-        TableName::Fx => tables.fx.rows().get(at).map(quantum_value),
-        TableName::Fss => (at == 0).then(|| tables.fss.ticks().to_string()),
-    }
-}
-
-/// Sets one row; `None` where the table has no such level, or takes no such row.
-pub(crate) fn write_row(tables: &mut DispatchTables, table: TableName, level: u8, value: &str) -> Option<()> {
-    let at = usize::from(level);
-    match table {
-        TableName::Ts => {
-            let words: Vec<&str> = value.split(' ').collect();
-            let [quantum, tqexp, slpret, maxwait, lwait] = words[..] else { return None };
-            let row = TsRow {
-                quantum: quantum.parse().ok()?,
-                tqexp: tqexp.parse().ok()?,
-                slpret: slpret.parse().ok()?,
-                maxwait: maxwait.parse().ok()?,
-                lwait: lwait.parse().ok()?,
-            };
-            let mut rows = tables.ts.rows().to_vec();
-            *rows.get_mut(at)? = row;
-            tables.ts = TsTable::new(rows).ok()?;
-        }
-        TableName::Rt => tables.rt = with_quantum(&tables.rt, at, value)?,
-        TableName::Fx => tables.fx = with_quantum(&tables.fx, at, value)?,
-        TableName::Fss if at == 0 => tables.fss = FssQuantum::new(value.parse().ok()?).ok()?,
-        TableName::Fss => return None,
-    }
-    Some(())
-}
-
-fn with_quantum(table: &QuantumTable, at: usize, value: &str) -> Option<QuantumTable> {
-    let mut rows = table.rows().to_vec();
-    *rows.get_mut(at)? = match value {
-        "infinite" => Quantum::Infinite,
-        ticks => Quantum::Ticks(ticks.parse().ok()?),
-    };
-    QuantumTable::new(rows).ok()
-}
 
 impl Dispatcher for SimMachine {
     fn classes(&self) -> Vec<Class> {
@@ -212,7 +94,7 @@ mod tests {
     use super::*;
     use millpond_formats::dispadmin::default_tables;
     use millpond_machine::Writer;
-    use millpond_model::LwpId;
+    use millpond_model::{LwpId, Quantum, QuantumTable};
 
     fn rt(pri: i32) -> ClassRequest {
         ClassRequest::Rt { pri: Some(pri), quantum: None, tqsig: None }

@@ -1,22 +1,14 @@
 //! The disturbances facet: what the model has of them, exactly: handlers of devices and timers, calls from other processors, the clock, and threads
 //! that are not the job's. Nothing that the model lacks (soft interrupts, workers, faults) is ever shown.
 
-use crate::kernel::{CpuIndex, Id};
+use crate::kernel::Id;
 use crate::kernel::{Origin, Spells, Who};
 use crate::machine::SimMachine;
-use crate::state::{DeviceKind, SimState};
+use crate::state::{Account, DeviceKind, SimState};
 use millpond_machine::facets::{DisturbanceWatch, Disturbances, Job, WatchedJob};
 use millpond_machine::{Absent, Refusal};
 use millpond_model::{Cause, CpuId, Disturbance, DisturbanceKind, Disturbed, Doer, Nanos, Pid};
 use std::collections::BTreeMap;
-
-/// What was seen so far, and for whom.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Account {
-    job: Job,
-    /// By the processor's index, cause and process.
-    seen: BTreeMap<(CpuIndex, Cause, Option<Pid>), Spells>,
-}
 
 impl Disturbances for SimMachine {
     fn real_time_settings(&self) -> Result<Vec<millpond_model::RealTimeSetting>, Absent> {

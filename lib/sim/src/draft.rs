@@ -1,16 +1,13 @@
 //! A draft: a copy of the tables on which a change is tried out step by step while it is prepared, by the same
 //! code that will make it. So each rule is asked in the situation that the steps before it have led to.
 
-use crate::controls::control_value;
-use crate::dispatcher::{TableName, row_values};
-use crate::holdings::HolderId;
 use crate::kernel::Wish;
+use crate::knob_values::{TableName, control_value, memory_value, row_values, wish_value};
 use crate::knobs::{
     self, Name, aside_value, bond_value, default_class_value, place_value, pools_value, set_value,
     state_value,
 };
-use crate::tables::{Bond, SetRecord, Tables};
-use crate::wishes::{memory_value, wish_value};
+use crate::tables::{Bond, HolderId, SetRecord, Tables};
 use millpond_machine::facets::{Move, StateChange};
 use millpond_machine::{Change, Reason, Refusal, Step, Subject, Value};
 use millpond_model::pools::PoolsState;

@@ -6,7 +6,7 @@
 use crate::kernel::{HolderIndex, ThreadId};
 use crate::kernel::{Level, Taken};
 use crate::state::SimState;
-use crate::tables::{ControlValues, ProcessRecord};
+use crate::tables::{ControlValues, HolderId, ProcessRecord};
 use millpond_model::{CpuCap, Nanos, Pid, Shares};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -23,17 +23,6 @@ pub struct Holdings {
     processes: BTreeMap<Pid, HolderIndex>,
     /// What ended threads had used, in nanoseconds, by the number of the holder.
     used: BTreeMap<HolderIndex, u64>,
-}
-
-/// A holder by its number in the tables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum HolderId {
-    /// A zone, by its place among them.
-    Zone(u32),
-    /// A project of the global zone, by its number.
-    Project(u32),
-    /// A process.
-    Process(Pid),
 }
 
 /// What holds a process: its zone and its project there, and a process with controls of its own, if there is one.

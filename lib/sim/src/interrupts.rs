@@ -4,7 +4,7 @@
 use crate::machine::SimMachine;
 use millpond_machine::facets::{Interrupt, InterruptKind};
 use millpond_machine::{Interrupts, Refusal};
-use millpond_model::{CpuId, CpuSet};
+use millpond_model::CpuSet;
 
 impl Interrupts for SimMachine {
     fn list(&self) -> Result<Vec<Interrupt>, Refusal> {
@@ -15,7 +15,7 @@ impl Interrupts for SimMachine {
                 name: device.name.clone(),
                 kind: InterruptKind::Device,
                 allowed: allowed.clone(),
-                effective: target(&allowed, device.processor).map(|cpu| CpuSet::from_iter([cpu])),
+                effective: s.tables.interrupted(device.processor).map(|cpu| CpuSet::from_iter([cpu])),
                 fixed: None,
             };
             s.devices.iter().map(interrupt).collect()
@@ -26,9 +26,4 @@ impl Interrupts for SimMachine {
     fn staying(&self) -> Result<Vec<String>, Refusal> {
         Ok(Vec::new())
     }
-}
-
-/// The first of `takers` at or after `home`, going round.
-pub(crate) fn target(takers: &CpuSet, home: CpuId) -> Option<CpuId> {
-    takers.iter().find(|cpu| *cpu >= home).or_else(|| takers.lowest())
 }

@@ -20,11 +20,11 @@
 //! Order and time stand in the values, so that putting a value back puts everything back. Writing checks what
 //! must hold at every moment of a change; what must hold at its end is checked while it is prepared.
 
-use crate::controls::{control_value, parse_control, parse_control_name};
-use crate::dispatcher::{TableName, read_row, write_row};
-use crate::holdings::HolderId;
-use crate::tables::{Bond, SetRecord, Tables};
-use crate::wishes::{memory_value, parse_memory, parse_wish, wish_value};
+use crate::knob_values::{
+    TableName, control_value, memory_value, parse_control, parse_control_name, parse_memory, parse_wish,
+    read_row, wish_value, write_row,
+};
+use crate::tables::{Bond, HolderId, SetRecord, Tables};
 use millpond_machine::{Knob, KnobError, Value};
 use millpond_model::pools::PoolsState;
 use millpond_model::{

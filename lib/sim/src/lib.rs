@@ -12,7 +12,7 @@
 //!   machines/t2000.json ──description──▶ SimState ◀──save, load──▶ text
 //!                                          │ topology, devices, zones
 //!                                          ├ kernel: time, what runs and what waits
-//!                                          │    ▲ follow: what tables say becomes what threads do
+//!                                          │    ▲ apply: the kernel's view of the tables
 //!                                          └ tables: processors, sets, processes with threads
 //!                                               ▲                    │
 //!                              knobs: write one value         draft: a copy to prepare on
@@ -62,6 +62,8 @@
 //! | services of the pools | that they are enabled is remembered; what moves processors is a resident of the machine while a shell is open on it |
 
 mod accounting;
+mod advance;
+mod apply;
 pub mod boot;
 pub mod catalogue;
 mod census;
@@ -71,12 +73,13 @@ mod description;
 mod dispatcher;
 mod disturbances;
 pub mod draft;
-mod follow;
 mod hardware_counters;
 pub mod holdings;
 mod interrupts;
 pub mod kernel;
+mod knob_values;
 pub mod knobs;
+mod layout;
 mod lgroups;
 mod load_average;
 mod machine;
@@ -92,7 +95,6 @@ pub mod services;
 pub mod state;
 pub mod tables;
 mod threads;
-mod wishes;
 pub mod workloads;
 mod zones;
 

@@ -107,7 +107,7 @@ impl SimMachine {
     pub fn edit<T>(&self, change: impl FnOnce(&mut SimState) -> T) -> T {
         let mut state = self.state.borrow_mut();
         let outcome = change(&mut state);
-        state.follow();
+        state.apply_tables();
         outcome
     }
 
@@ -310,7 +310,7 @@ impl Knobs for SimMachine {
             let found = t.lwps().map(|(lwp, r)| (lwp, lost_set(r), lost_cpu(r)));
             found.filter(|(_, set, cpu)| *set || *cpu).collect::<Vec<_>>()
         });
-        let strays = self.view(|s| crate::pools::strays(&s.tables));
+        let strays = self.view(|s| s.tables.strays());
         if lost.is_empty() && strays.is_empty() {
             return Ok(Vec::new());
         }

@@ -278,24 +278,3 @@ fn check(tables: &Tables) -> Result<(), Refusal> {
         None => Ok(()),
     }
 }
-
-/// Threads that are not in the set of their pool although something runs there, with the binding that they should have. A set whose last
-/// processor failed loses its threads, and gets them back with the next one.
-pub fn strays(tables: &Tables) -> Vec<(Lwp, Option<Bond<PsetId>>)> {
-    let Some(state) = &tables.pools else { return Vec::new() };
-    let sets = state.sets();
-    let mut strays = Vec::new();
-    for (pid, process) in tables.processes.iter().filter(|(_, p)| !p.pool.is_default()) {
-        let set = sets.get(&process.pool).copied().unwrap_or(PsetId::DEFAULT);
-        let bond = Some(set).filter(|s| !s.is_default()).map(Bond::hard);
-        for (id, record) in &process.lwps {
-            let held = record.cpu.as_ref().is_some_and(|b| {
-                b.to.iter().any(|cpu| tables.processors.get(&cpu).is_none_or(|p| p.set != set))
-            });
-            if record.set_id() != set && !held && !tables.active(set).is_empty() {
-                strays.push((Lwp { pid: *pid, lwp: *id }, bond));
-            }
-        }
-    }
-    strays
-}

@@ -220,6 +220,6 @@ mod tests {
         assert_eq!(machine.view(SimState::check), Ok(()));
         // The number is another project's by then, which has used nothing.
         machine.edit(|s| s.add_project("db", Some(100), shares(1))).unwrap();
-        assert_eq!(machine.view(|s| s.used(crate::holdings::HolderId::Project(100))).0, 0);
+        assert_eq!(machine.view(|s| s.used(crate::tables::HolderId::Project(100))).0, 0);
     }
 }

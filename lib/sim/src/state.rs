@@ -1,17 +1,18 @@
 //! The whole of a simulated machine as plain data, saved and loaded as JSON.
 
-use crate::disturbances::Account;
-use crate::follow;
 use crate::holdings::Holdings;
-use crate::kernel::{CpuIndex, ThreadId};
-use crate::kernel::{Executed, Halt, Hardware, Kernel};
+use crate::kernel::{CpuIndex, Executed, HZ_MAX, Halt, Hardware, Kernel, Spells, ThreadId};
+use crate::layout;
 use crate::load_average::LoadAverage;
 use crate::services::Service;
 use crate::tables::{
-    ControlValues, HZ_MAX, LwpRecord, ProcessRecord, ProcessorRecord, ROOT_PROJECT, SYSTEM_PROJECT, Tables,
-    Tunables, usual_projects,
+    ControlValues, LwpRecord, ProcessRecord, ProcessorRecord, ROOT_PROJECT, SYSTEM_PROJECT, Tables, Tunables,
+    usual_projects,
 };
-use millpond_model::{ClassParams, CpuId, Lwp, LwpId, Nanos, Pid, PoolId, PsetId, State, Topology, WallTime};
+use millpond_machine::facets::Job;
+use millpond_model::{
+    Cause, ClassParams, CpuId, Lwp, LwpId, Nanos, Pid, PoolId, PsetId, State, Topology, WallTime,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -124,6 +125,14 @@ pub enum Note {
     },
 }
 
+/// What was seen so far, and for whom.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Account {
+    pub(crate) job: Job,
+    /// By the processor's index, cause and process.
+    pub(crate) seen: BTreeMap<(CpuIndex, Cause, Option<Pid>), Spells>,
+}
+
 /// A process of a zone as the machine's file describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -220,7 +229,7 @@ impl SimState {
             name: name.to_owned(),
             boot: format!("{name}-{}", booted.0),
             booted,
-            kernel: follow::kernel(&topology, hardware, dispatch.clone(), &tunables),
+            kernel: layout::kernel(&topology, hardware, dispatch.clone(), &tunables),
             threads: BTreeMap::new(),
             residence: BTreeMap::new(),
             holdings: Holdings::default(),
@@ -294,7 +303,7 @@ impl SimState {
         }
         state.check().map_err(LoadError::Contradiction)?;
         state.kernel.reindex();
-        state.follow();
+        state.apply_tables();
         Ok(state)
     }
 

@@ -1,7 +1,6 @@
 //! What commands can change: processors, sets, and processes with their threads. Plain data and questions
 //! about it; the rules of change are elsewhere.
 
-use crate::holdings::HolderId;
 use crate::kernel::Wish;
 use millpond_formats::dispadmin::{HZ_DEFAULT, default_tables};
 use millpond_machine::facets::{LwpStatus, Process};
@@ -102,6 +101,17 @@ impl ControlValues {
     }
 }
 
+/// A holder by its number in the tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HolderId {
+    /// A zone, by its place among them.
+    Zone(u32),
+    /// A project of the global zone, by its number.
+    Project(u32),
+    /// A process.
+    Process(Pid),
+}
+
 /// The project of what runs before anybody logs in.
 pub const SYSTEM_PROJECT: u32 = 0;
 /// The project of what the superuser starts.
@@ -134,7 +144,7 @@ fn standard_tables() -> DispatchTables {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tunables {
-    /// Clock ticks in a second, 1 to [`HZ_MAX`].
+    /// Clock ticks in a second, 1 to [`crate::kernel::HZ_MAX`].
     pub hz: u32,
     /// -1, as it stands before boot, or 0: the standard time-sharing table. Anything else: the one for large servers.
     pub ts_dispatch_extended: i32,
@@ -147,9 +157,6 @@ pub struct Tunables {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nosteal_nsec: Option<u64>,
 }
-
-/// More clock ticks in a second than any machine has had.
-pub const HZ_MAX: u32 = 10_000;
 
 impl Default for Tunables {
     fn default() -> Self {
@@ -336,6 +343,13 @@ impl Tables {
         self.where_cpu(|p| p.state.takes_interrupts())
     }
 
+    /// The CPU that takes the interrupts of a device: its own, or the next one that takes any.
+    #[must_use]
+    pub fn interrupted(&self, own: CpuId) -> Option<CpuId> {
+        let takers = self.interruptible();
+        takers.iter().find(|cpu| *cpu >= own).or_else(|| takers.lowest())
+    }
+
     /// The processors for which `wanted` holds.
     pub fn where_cpu(&self, wanted: impl Fn(&ProcessorRecord) -> bool) -> CpuSet {
         self.processors.iter().filter(|(_, p)| wanted(p)).map(|(id, _)| *id).collect()
@@ -402,5 +416,27 @@ impl Tables {
     pub fn process(&self, pid: Pid) -> Option<Process> {
         let p = self.processes.get(&pid)?;
         Some(Process { pid, name: p.name.clone(), kernel: p.kernel })
+    }
+
+    /// Threads that are not in the set of their pool although something runs there, with the binding that they should have. A set whose last
+    /// processor failed loses its threads, and gets them back with the next one.
+    #[must_use]
+    pub fn strays(&self) -> Vec<(Lwp, Option<Bond<PsetId>>)> {
+        let Some(state) = &self.pools else { return Vec::new() };
+        let sets = state.sets();
+        let mut strays = Vec::new();
+        for (pid, process) in self.processes.iter().filter(|(_, p)| !p.pool.is_default()) {
+            let set = sets.get(&process.pool).copied().unwrap_or(PsetId::DEFAULT);
+            let bond = Some(set).filter(|s| !s.is_default()).map(Bond::hard);
+            for (id, record) in &process.lwps {
+                let held = record.cpu.as_ref().is_some_and(|b| {
+                    b.to.iter().any(|cpu| self.processors.get(&cpu).is_none_or(|p| p.set != set))
+                });
+                if record.set_id() != set && !held && !self.active(set).is_empty() {
+                    strays.push((Lwp { pid: *pid, lwp: *id }, bond));
+                }
+            }
+        }
+        strays
     }
 }

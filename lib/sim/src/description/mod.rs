@@ -35,8 +35,9 @@ mod tests;
 mod time;
 mod topology;
 
+use crate::kernel::HZ_MAX;
 use crate::state::{self, BOOTED, Device, DeviceKind, Held, SimState};
-use crate::tables::{HZ_MAX, Tunables};
+use crate::tables::Tunables;
 use crate::workloads::Load;
 use hardware::{CoreSpeed, MemoryDescription, PipelineDescription};
 use millpond_model::{CpuId, Pid};

@@ -1,11 +1,10 @@
 //! Barriers: threads wait for one another, asleep or spinning. Who spins keeps its processor busy with nothing, and learns that
 //! the others have come only while it runs.
 
-use super::Kernel;
 use super::ids::{BarrierId, CpuIndex, MixId, ThreadId};
 use super::program::Waiting;
+use super::state::Kernel;
 use super::thread::RunState;
-
 impl Kernel {
     /// The running thread comes to a barrier. `true`: all were there, and it goes on.
     pub(super) fn meet(

@@ -6,79 +6,12 @@
 //! on that there is room for again, those first that wait longest. So a cap is met in the long run, and exceeded by what it allows for a
 //! period at most, and a tick of each processor.
 
+use super::heap::Source;
+use super::holder::{Cap, PERCENT, Taken};
 use super::ids::{CpuIndex, HolderIndex, ThreadId};
-use super::{Kernel, RunState, SECOND};
-use serde::{Deserialize, Serialize};
-use std::collections::{BTreeSet, VecDeque};
-
-/// Usage ahead of a cap is allowed for so many nanoseconds, and for a tick at least.
-pub const PERIOD: u64 = SECOND / 10;
-
-/// Usage is counted in hundredths of nanoseconds of a processor, so that a percent of a nanosecond is a whole number.
-const PERCENT: u64 = 100;
-
-/// A cap.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Cap {
-    /// Percent of one processor.
-    pub percent: u32,
-    /// What was used and has not decayed, in hundredths of nanoseconds.
-    used: u64,
-    /// Since boot in nanoseconds, until when it decayed.
-    decayed: u64,
-    /// Threads that wait until usage has decayed, in order of arrival.
-    pub waiting: VecDeque<ThreadId>,
-    /// What it took away so far.
-    taken: Taken,
-    /// The last period that is counted in each of the two counts of `taken`.
-    counted: [u64; 2],
-}
-
-/// What a cap took away. The waits that go on count.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Taken {
-    /// For how long threads waited for it, all together, in nanoseconds.
-    pub time: u64,
-    /// [`PERIOD`]s in which threads waited for it.
-    pub periods: u64,
-    /// [`PERIOD`]s in which threads ran or waited for it.
-    pub of: u64,
-}
-
-impl Cap {
-    fn new(percent: u32, now: u64) -> Self {
-        Cap {
-            percent,
-            used: 0,
-            decayed: now,
-            waiting: VecDeque::new(),
-            taken: Taken::default(),
-            counted: [u64::MAX; 2],
-        }
-    }
-
-    /// What may be used ahead.
-    fn ahead(&self, tick: u64) -> u64 {
-        u64::from(self.percent) * PERIOD.max(tick)
-    }
-
-    fn is_used_up(&self, tick: u64) -> bool {
-        self.used > self.ahead(tick)
-    }
-
-    /// Counts the period of this moment, once as one in which somebody wanted to run, and once as one in which somebody waited.
-    fn note(&mut self, now: u64, waits: bool) {
-        let period = now / PERIOD;
-        if std::mem::replace(&mut self.counted[0], period) != period {
-            self.taken.of += 1;
-        }
-        if waits && std::mem::replace(&mut self.counted[1], period) != period {
-            self.taken.periods += 1;
-        }
-    }
-}
+use super::state::Kernel;
+use super::thread::RunState;
+use std::collections::BTreeSet;
 
 impl Kernel {
     /// Sets the cap of a holder in percent of one processor, 1 at least, or takes it away. What was used stays used.
@@ -254,7 +187,7 @@ impl Kernel {
         if waiting().count() != parked || waiting().collect::<BTreeSet<_>>().len() != parked {
             return Err("threads of the kernel wait for no cap, or twice".into());
         }
-        if parked > 0 && self.heap.at(super::Source::Clock).is_none() {
+        if parked > 0 && self.heap.at(Source::Clock).is_none() {
             return Err("threads of the kernel wait for a cap, and its clock does not tick".into());
         }
         Ok(())

@@ -1,13 +1,15 @@
 //! Whether a kernel that somebody saved can be one.
 
-use super::bits::Bits;
+use super::classes::table;
+use super::cpu_mask::CpuMask;
 use super::hardware::LATENCY_MAX_PS;
+use super::heap::Source;
+use super::holder::Level;
 use super::ids::{ChannelId, CpuIndex, HolderIndex, MixId, QueueId, SegmentId, ThreadId};
+use super::program::{Action, Mix};
 use super::queue::NONE;
-use super::thread::{ClassState, Origin, TS_TOP};
-use super::{Action, Kernel, Level, Mix, RunState, Source};
-use crate::tables::HZ_MAX;
-
+use super::state::{HZ_MAX, Kernel};
+use super::thread::{Origin, RunState};
 impl Kernel {
     /// Whether the parts fit together, so that no future of it fails for its past.
     ///
@@ -57,7 +59,7 @@ impl Kernel {
                     .into(),
             );
         }
-        let exist = |cpus: &Bits| cpus.iter().all(|cpu| self.cpus.row(cpu).is_some());
+        let exist = |cpus: &CpuMask| cpus.iter().all(|cpu| self.cpus.row(cpu).is_some());
         if !self.parts.iter().all(|part| exist(&part.cpus) && exist(&part.peers)) {
             return Err("a partition has processors that do not exist".into());
         }
@@ -95,16 +97,7 @@ impl Kernel {
         if !(0..170).contains(&t.effective()) {
             return Err(format!("has priority {}", t.effective()));
         }
-        if let ClassState::Ts(state) = &t.class
-            && (state.cpupri > TS_TOP || state.umdpri != state.level())
-        {
-            return Err("has a level that its parts do not make".into());
-        }
-        if let ClassState::Fss(state) = &t.class
-            && (state.umdpri > super::fss::TOP || state.decayed > self.beats())
-        {
-            return Err("has a level that FSS does not have".into());
-        }
+        (table(t.class.class()).check)(self, t)?;
         let exists = |action: &Action| match action {
             Action::Wait(channel) | Action::Post(channel) => self.channels.row(*channel).is_some(),
             Action::Meet(barrier, _) => self.barriers.row(*barrier).is_some(),

@@ -1,20 +1,31 @@
-//! What all classes have in common, and which class's rule an event calls (reference §3.1).
+//! What all classes have in common, and the table of each (reference §3.1).
 
-use super::fx::slice;
+use super::class::{Class, End};
+use super::class_state::ClassState;
+use super::fss::FSS;
+use super::fx::FX;
 use super::heap::Source;
 use super::ids::{CpuIndex, ThreadId};
 use super::queue::IDLE;
-use super::thread::{ClassState, FxState, Origin, RtState, RunState, TsState};
-use super::{Kernel, Start, Thread};
-use millpond_model::ClassParams;
+use super::rt::RT;
+use super::state::{Kernel, Start};
+use super::sys::SYS;
+use super::thread::{Origin, RunState, Thread};
+use super::ts::TS;
+use millpond_model::{self as model, ClassParams};
 
-/// At which end of its level a thread enters a queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
-    /// Before its equals.
-    Front,
-    /// After its equals.
-    Back,
+/// The classes.
+pub(super) static CLASSES: [Class; 5] = [SYS, TS, FX, RT, FSS];
+
+/// The table of a class. That of TS is that of IA.
+pub(super) fn table(class: model::Class) -> &'static Class {
+    match class {
+        model::Class::Sys => &CLASSES[0],
+        model::Class::Ts | model::Class::Ia => &CLASSES[1],
+        model::Class::Fx => &CLASSES[2],
+        model::Class::Rt => &CLASSES[3],
+        model::Class::Fss => &CLASSES[4],
+    }
 }
 
 impl Kernel {
@@ -35,53 +46,27 @@ impl Kernel {
     /// What a thread that enters a class with these parameters starts with.
     #[must_use]
     pub fn entry(&self, params: ClassParams) -> ClassState {
-        match params {
-            ClassParams::Sys => ClassState::Sys,
-            ClassParams::Ts { uprilim, upri } => self.ts_entry(uprilim, upri, None),
-            ClassParams::Ia { uprilim, upri, foreground } => self.ts_entry(uprilim, upri, Some(foreground)),
-            ClassParams::Fx { uprilim, upri, quantum } => ClassState::Fx(FxState {
-                pri: upri.unsigned_abs(),
-                uprilim: uprilim.unsigned_abs(),
-                quantum,
-                timeleft: slice(quantum),
-                back: false,
-            }),
-            ClassParams::Rt { pri, quantum, tqsig } => ClassState::Rt(RtState {
-                pri: pri.unsigned_abs(),
-                quantum,
-                timeleft: slice(quantum),
-                signal: tqsig,
-                signalled: 0,
-                back: false,
-            }),
-            ClassParams::Fss { uprilim, upri } => self.fss_entry(uprilim, upri),
-        }
+        (table(params.class()).enter)(self, params)
+    }
+
+    /// The table of the class of a thread.
+    fn class_of(&self, thread: ThreadId) -> &'static Class {
+        table(self.thread(thread).class.class())
     }
 
     /// Sets what a user may set about a thread in its class, or takes it into another class.
     pub fn set_params(&mut self, thread: ThreadId, params: ClassParams) {
-        if self.thread(thread).params() == params {
+        let state = &self.thread(thread).class;
+        let class = table(state.class());
+        if (class.params)(state) == params {
             return;
         }
+        let stays = state.class() == params.class();
         self.catch_up(thread);
-        match (self.thread(thread).class, params) {
-            (ClassState::Ts(TsState { foreground: None, .. }), ClassParams::Ts { uprilim, upri }) => {
-                self.ts_set(thread, uprilim, upri, None);
-            }
-            (
-                ClassState::Ts(TsState { foreground: Some(_), .. }),
-                ClassParams::Ia { uprilim, upri, foreground },
-            ) => self.ts_set(thread, uprilim, upri, Some(foreground)),
-            (ClassState::Fx(_), ClassParams::Fx { uprilim, upri, quantum }) => {
-                self.fx_set(thread, uprilim.unsigned_abs(), upri.unsigned_abs(), quantum);
-            }
-            (ClassState::Rt(_), ClassParams::Rt { pri, quantum, tqsig }) => {
-                self.rt_set(thread, pri.unsigned_abs(), quantum, tqsig);
-            }
-            (ClassState::Fss(_), ClassParams::Fss { uprilim, upri }) => {
-                self.fss_set_params(thread, uprilim, upri);
-            }
-            _ => self.enter(thread, params),
+        if stays {
+            (class.set_params)(self, thread, params);
+        } else {
+            self.enter(thread, params);
         }
     }
 
@@ -111,13 +96,7 @@ impl Kernel {
 
     /// The global priority that a thread's class gives it now.
     pub(super) fn class_pri(&self, thread: &Thread) -> i16 {
-        match &thread.class {
-            ClassState::Sys => thread.pri,
-            ClassState::Ts(state) => i16::from(state.umdpri),
-            ClassState::Fx(state) => i16::from(state.pri),
-            ClassState::Fss(state) => i16::from(state.umdpri),
-            ClassState::Rt(state) => super::thread::RT_BASE + i16::from(state.pri),
-        }
+        (table(thread.class.class()).priority)(&thread.class).unwrap_or(thread.pri)
     }
 
     /// Gives a thread another global priority. One that is in a queue goes to the given end of its new level, even
@@ -162,36 +141,21 @@ impl Kernel {
         }
     }
 
-    /// A clock tick found the thread on a processor.
+    /// A clock tick found the thread on a CPU.
     pub(super) fn class_tick(&mut self, thread: ThreadId) {
-        match self.thread(thread).class {
-            ClassState::Sys => {}
-            ClassState::Ts(_) => self.ts_tick(thread),
-            ClassState::Fx(_) => self.fx_tick(thread),
-            ClassState::Rt(_) => self.rt_tick(thread),
-            ClassState::Fss(_) => self.fss_tick(thread),
-        }
+        (self.class_of(thread).tick)(self, thread);
     }
 
-    /// The thread leaves its processor against its will: it is put into a queue, or waits for its cap.
+    /// The thread leaves its CPU against its will: it is put into a queue, or waits for its cap.
     pub(super) fn class_preempt(&mut self, thread: ThreadId) {
-        if self.park_if_capped(thread) {
-            return;
-        }
-        match self.thread(thread).class {
-            ClassState::Sys => self.enqueue(thread, End::Front),
-            ClassState::Ts(_) => self.ts_preempt(thread),
-            ClassState::Fx(_) => self.fx_preempt(thread),
-            ClassState::Rt(_) => self.rt_preempt(thread),
-            ClassState::Fss(_) => self.fss_preempt(thread),
+        if !self.park_if_capped(thread) {
+            (self.class_of(thread).preempt)(self, thread);
         }
     }
 
     /// The thread is about to sleep.
     pub(super) fn class_sleep(&mut self, thread: ThreadId) {
-        if let ClassState::Ts(_) = self.thread(thread).class {
-            self.ts_boost_if_due(thread);
-        }
+        (self.class_of(thread).sleep)(self, thread);
     }
 
     /// The thread may run again, or for the first time: it is put into a queue.
@@ -211,71 +175,32 @@ impl Kernel {
             let now = self.now;
             self.t(thread).tally.wake(now);
         }
-        self.class_wakeup(thread);
+        (self.class_of(thread).wakeup)(self, thread);
         self.count_at_home(thread, true);
-    }
-
-    fn class_wakeup(&mut self, thread: ThreadId) {
-        match self.thread(thread).class {
-            ClassState::Sys => self.enqueue(thread, End::Back),
-            ClassState::Ts(_) => self.ts_wakeup(thread),
-            ClassState::Fx(_) => self.fx_wakeup(thread),
-            ClassState::Rt(_) => self.rt_wakeup(thread),
-            ClassState::Fss(_) => self.fss_wakeup(thread),
-        }
     }
 
     /// The thread returns to user mode and something awaits it.
     pub(super) fn class_trapret(&mut self, thread: ThreadId) {
         self.t(thread).trapret = false;
-        if let ClassState::Ts(_) = self.thread(thread).class {
-            self.ts_boost_if_due(thread);
-            self.surrender_if_worse(thread);
-        }
+        (self.class_of(thread).trapret)(self, thread);
     }
 
     /// The thread lets others go first: it is put into a queue.
     pub(super) fn class_yield(&mut self, thread: ThreadId) {
         let t = self.t(thread);
         (t.hold, t.asked_to_yield) = (false, false);
-        match self.thread(thread).class {
-            ClassState::Sys => {}
-            ClassState::Ts(_) => self.ts_yield(thread),
-            ClassState::Fx(_) => self.fx_yield(thread),
-            ClassState::Fss(_) => self.fss_yield(thread),
-            ClassState::Rt(_) => {}
-        }
+        (self.class_of(thread).yield_cpu)(self, thread);
         self.enqueue(thread, End::Back);
     }
 
     /// What a child of the thread starts with: its class, in the state that a child has.
     pub(super) fn class_fork(&self, parent: ThreadId) -> ClassState {
-        match self.thread(parent).class {
-            ClassState::Sys => ClassState::Sys,
-            ClassState::Ts(state) => ClassState::Ts(self.ts_child(state)),
-            ClassState::Fx(state) => ClassState::Fx(self.fx_child(state)),
-            ClassState::Rt(state) => ClassState::Rt(self.rt_child(state)),
-            ClassState::Fss(state) => ClassState::Fss(self.fss_child(state)),
-        }
+        (self.class_of(parent).fork)(self, parent)
     }
 
-    /// The parent after its child was set running. `true`: it went into a queue and leaves its processor.
+    /// The parent after its child was set running. `true`: it went into a queue and leaves its CPU.
     pub(super) fn class_forkret(&mut self, parent: ThreadId) -> bool {
-        match self.thread(parent).class {
-            ClassState::Sys | ClassState::Rt(_) => false,
-            ClassState::Ts(_) => {
-                self.ts_forkret(parent);
-                true
-            }
-            ClassState::Fx(_) => {
-                self.fx_forkret(parent);
-                true
-            }
-            ClassState::Fss(_) => {
-                self.fss_forkret(parent);
-                true
-            }
-        }
+        (self.class_of(parent).forkret)(self, parent)
     }
 
     /// Whether a runnable thread goes before its equals: it ran during this very tick.

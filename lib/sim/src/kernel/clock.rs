@@ -1,9 +1,9 @@
 //! The clock tick (reference §3.9, §3.11): it charges whoever runs, and once a second updates the waits.
 
-use super::Kernel;
+use super::classes::CLASSES;
 use super::heap::Source;
 use super::ids::CpuIndex;
-
+use super::state::Kernel;
 impl Kernel {
     /// The clock ticks while somebody runs or waits for a cap.
     pub(super) fn wind_clock(&mut self) {
@@ -31,8 +31,7 @@ impl Kernel {
             }
         }
         if self.lbolt().is_multiple_of(u64::from(self.tunables.hz)) {
-            self.ts_update();
-            self.fss_update();
+            CLASSES.iter().for_each(|class| (class.update)(self));
         }
         self.release_capped();
         self.wind_clock();

@@ -11,16 +11,19 @@
 //! What is ours, since Solaris has no shares of processes: a process with shares of its own weighs as many threads in its project as it has shares, whatever
 //! number of threads it has.
 
-use super::classes::End;
-use super::holders::Level;
+use super::class::{Class, End};
+use super::class_state::{ClassState, FssSet, FssState, UPRI_MAX};
+use super::holder::Level;
 use super::ids::{HolderIndex, Id, PartitionId, ThreadId};
-use super::thread::{ClassState, FssState, RunState, UPRI_MAX};
-use super::{ASIDE, DEFAULT, Kernel};
-use serde::{Deserialize, Serialize};
+use super::partition::{ASIDE, DEFAULT};
+use super::state::Kernel;
+use super::sys::SYS;
+use super::thread::RunState;
+use millpond_model::ClassParams;
 use std::collections::BTreeMap;
 
 /// The best user-mode priority.
-pub(super) const TOP: u8 = 59;
+const TOP: u8 = 59;
 /// The user-mode priority of a thread that enters the class. (Not published: that of one which has used nothing.)
 const ENTRY: u8 = TOP;
 /// What decays keep of this many parts.
@@ -35,31 +38,6 @@ const DECAY_NICE_39: u64 = 108;
 const NZERO: u8 = 20;
 /// The number of the project of threads that are held by nothing.
 const NOBODY: HolderIndex = HolderIndex(u32::MAX);
-
-/// What FSS knows of a processor set.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct FssSet {
-    /// The largest `fsspri` of late.
-    largest: u64,
-    /// What its projects used there, by their holder.
-    projects: BTreeMap<HolderIndex, Usage>,
-}
-
-/// What a project used on a processor set.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Usage {
-    /// Decayed, in weighted ticks.
-    usage: u64,
-    /// Of this second.
-    ticks: u64,
-    /// Normalised by shares.
-    shusage: u64,
-}
-
-/// Threads of FSS that could run, by partition and by what holds them. An index: see [`super::index`].
-pub(super) type Runnable = BTreeMap<(PartitionId, HolderIndex), u64>;
 
 /// 0 to 39 for a user priority.
 fn nice(upri: i8) -> u8 {
@@ -80,8 +58,49 @@ fn narrow(value: u128) -> u64 {
     u64::try_from(value).unwrap_or(u64::MAX)
 }
 
+pub(super) const FSS: Class = Class {
+    enter: Kernel::fss_entry,
+    set_params: Kernel::fss_set_params,
+    params: |state| {
+        let FssState { uprilim, upri, .. } = *fss_of(state);
+        ClassParams::Fss { uprilim, upri }
+    },
+    priority: |state| Some(i16::from(fss_of(state).umdpri)),
+    tick: Kernel::fss_tick,
+    preempt: Kernel::fss_preempt,
+    wakeup: Kernel::fss_wakeup,
+    yield_cpu: Kernel::fss_yield,
+    fork: Kernel::fss_child,
+    forkret: Kernel::fss_forkret,
+    update: Kernel::fss_update,
+    check: |kernel, thread| {
+        let state = fss_of(&thread.class);
+        if state.umdpri > TOP || state.decayed > kernel.beats() {
+            return Err("has a level that FSS does not have");
+        }
+        Ok(())
+    },
+    ..SYS
+};
+
+fn fss_of(state: &ClassState) -> &FssState {
+    match state {
+        ClassState::Fss(state) => state,
+        other => unreachable!("a thread of {other:?} in the rules of FSS"),
+    }
+}
+
+/// The parameters of FSS: the highest user part, and the user part.
+fn values(params: ClassParams) -> (i8, i8) {
+    let ClassParams::Fss { uprilim, upri } = params else {
+        unreachable!("parameters {params} in the rules of FSS")
+    };
+    (uprilim, upri)
+}
+
 impl Kernel {
-    pub(super) fn fss_entry(&self, uprilim: i8, upri: i8) -> ClassState {
+    fn fss_entry(&self, params: ClassParams) -> ClassState {
+        let (uprilim, upri) = values(params);
         ClassState::Fss(FssState {
             fsspri: 0,
             umdpri: ENTRY,
@@ -102,10 +121,7 @@ impl Kernel {
     }
 
     fn fss_seen(&self, thread: ThreadId) -> &FssState {
-        match &self.threads[thread].class {
-            ClassState::Fss(state) => state,
-            other => unreachable!("a thread of {other:?} in the rules of FSS"),
-        }
+        fss_of(&self.threads[thread].class)
     }
 
     fn fss_refill(&mut self, thread: ThreadId) {
@@ -265,7 +281,7 @@ impl Kernel {
         Ok(())
     }
 
-    pub(super) fn fss_tick(&mut self, thread: ThreadId) {
+    fn fss_tick(&mut self, thread: ThreadId) {
         let (part, project) = (self.fss_part(thread), self.fss_project(thread));
         let (hold, most) = (self.thread(thread).hold, self.tunables.hold_ticks);
         let state = self.fss(thread);
@@ -296,7 +312,7 @@ impl Kernel {
         }
     }
 
-    pub(super) fn fss_preempt(&mut self, thread: ThreadId) {
+    fn fss_preempt(&mut self, thread: ThreadId) {
         if self.thread(thread).hold {
             if self.fss_seen(thread).timeleft > -self.tunables.hold_ticks {
                 self.t(thread).asked_to_yield = true;
@@ -312,13 +328,13 @@ impl Kernel {
         }
     }
 
-    pub(super) fn fss_wakeup(&mut self, thread: ThreadId) {
+    fn fss_wakeup(&mut self, thread: ThreadId) {
         self.fss(thread).back = false;
         let end = self.end_by_tick(thread);
         self.enqueue(thread, end);
     }
 
-    pub(super) fn fss_yield(&mut self, thread: ThreadId) {
+    fn fss_yield(&mut self, thread: ThreadId) {
         if self.fss_seen(thread).timeleft <= 0 {
             self.fss_rank(thread);
             self.fss_refill(thread);
@@ -328,18 +344,21 @@ impl Kernel {
         self.fss(thread).back = false;
     }
 
-    pub(super) fn fss_child(&self, parent: FssState) -> FssState {
-        FssState { timeleft: i64::from(self.tables.fss.ticks()), ticks: 0, back: false, ..parent }
+    fn fss_child(&self, parent: ThreadId) -> ClassState {
+        let timeleft = i64::from(self.tables.fss.ticks());
+        ClassState::Fss(FssState { timeleft, ticks: 0, back: false, ..*self.fss_seen(parent) })
     }
 
     /// The child goes first; the parent loses nothing else.
-    pub(super) fn fss_forkret(&mut self, thread: ThreadId) {
+    fn fss_forkret(&mut self, thread: ThreadId) -> bool {
         self.fss(thread).back = false;
         self.enqueue(thread, End::Back);
+        true
     }
 
     /// Sets what the user may set.
-    pub(super) fn fss_set_params(&mut self, thread: ThreadId, uprilim: i8, upri: i8) {
+    fn fss_set_params(&mut self, thread: ThreadId, params: ClassParams) {
+        let (uprilim, upri) = values(params);
         let uprilim = uprilim.clamp(-UPRI_MAX, UPRI_MAX);
         let state = self.fss(thread);
         (state.uprilim, state.upri) = (uprilim, upri.clamp(-UPRI_MAX, uprilim));
@@ -356,7 +375,7 @@ impl Kernel {
 
     /// The update of each second: usage decays, and threads that wait for a processor or for a cap are ranked anew. Those that run are when their
     /// slice ends.
-    pub(super) fn fss_update(&mut self) {
+    fn fss_update(&mut self) {
         if self.fss.is_empty() && self.index.fss.is_empty() {
             return;
         }

@@ -1,14 +1,54 @@
 //! The class FX (reference §3.6): slices without movement.
 
-use super::Kernel;
-use super::classes::End;
+use super::class::{Class, End};
+use super::class_state::{ClassState, FxState, slice};
 use super::ids::ThreadId;
-use super::thread::{ClassState, FxState, RunState};
-use millpond_model::Quantum;
+use super::state::Kernel;
+use super::sys::SYS;
+use super::thread::RunState;
+use millpond_model::{ClassParams, Quantum};
+
+pub(super) const FX: Class = Class {
+    enter: |_, params| ClassState::Fx(fx_entry(params)),
+    set_params: Kernel::fx_set_params,
+    params: |state| {
+        let FxState { uprilim, pri, quantum, .. } = *fx_of(state);
+        ClassParams::Fx { uprilim: uprilim.cast_signed(), upri: pri.cast_signed(), quantum }
+    },
+    priority: |state| Some(i16::from(fx_of(state).pri)),
+    tick: Kernel::fx_tick,
+    preempt: Kernel::fx_preempt,
+    wakeup: Kernel::fx_wakeup,
+    yield_cpu: Kernel::fx_yield,
+    fork: Kernel::fx_child,
+    forkret: Kernel::fx_forkret,
+    ..SYS
+};
+
+fn fx_of(state: &ClassState) -> &FxState {
+    match state {
+        ClassState::Fx(state) => state,
+        other => unreachable!("a thread of {other:?} in the rules of FX"),
+    }
+}
+
+fn fx_entry(params: ClassParams) -> FxState {
+    let ClassParams::Fx { uprilim, upri, quantum } = params else {
+        unreachable!("parameters {params} in the rules of FX")
+    };
+    FxState {
+        pri: upri.unsigned_abs(),
+        uprilim: uprilim.unsigned_abs(),
+        quantum,
+        timeleft: slice(quantum),
+        back: false,
+    }
+}
 
 impl Kernel {
     /// Sets what the user may set. Goes behind its equals, with a full slice.
-    pub(super) fn fx_set(&mut self, thread: ThreadId, uprilim: u8, pri: u8, quantum: Quantum) {
+    fn fx_set_params(&mut self, thread: ThreadId, params: ClassParams) {
+        let FxState { uprilim, pri, quantum, .. } = fx_entry(params);
         let state = self.fx(thread);
         let moves = state.pri != pri;
         (state.uprilim, state.pri, state.quantum) = (uprilim, pri, quantum);
@@ -26,7 +66,7 @@ impl Kernel {
         }
     }
 
-    pub(super) fn fx_tick(&mut self, thread: ThreadId) {
+    fn fx_tick(&mut self, thread: ThreadId) {
         let (hold, most) = (self.thread(thread).hold, self.tunables.hold_ticks);
         let state = self.fx(thread);
         if state.quantum != Quantum::Infinite {
@@ -54,7 +94,7 @@ impl Kernel {
         }
     }
 
-    pub(super) fn fx_preempt(&mut self, thread: ThreadId) {
+    fn fx_preempt(&mut self, thread: ThreadId) {
         let (hold, most) = (self.thread(thread).hold, self.tunables.hold_ticks);
         if hold {
             let state = self.fx(thread);
@@ -73,13 +113,13 @@ impl Kernel {
         }
     }
 
-    pub(super) fn fx_wakeup(&mut self, thread: ThreadId) {
+    fn fx_wakeup(&mut self, thread: ThreadId) {
         self.fx(thread).back = false;
         let end = self.end_by_tick(thread);
         self.enqueue(thread, end);
     }
 
-    pub(super) fn fx_yield(&mut self, thread: ThreadId) {
+    fn fx_yield(&mut self, thread: ThreadId) {
         let state = self.fx(thread);
         if state.timeleft <= 0 {
             state.timeleft = slice(state.quantum);
@@ -87,21 +127,15 @@ impl Kernel {
         state.back = false;
     }
 
-    pub(super) fn fx_child(&self, parent: FxState) -> FxState {
-        FxState { timeleft: slice(parent.quantum), back: false, ..parent }
+    fn fx_child(&self, parent: ThreadId) -> ClassState {
+        let parent = *fx_of(&self.threads[parent].class);
+        ClassState::Fx(FxState { timeleft: slice(parent.quantum), back: false, ..parent })
     }
 
     /// The child goes first; the parent loses nothing else.
-    pub(super) fn fx_forkret(&mut self, thread: ThreadId) {
+    fn fx_forkret(&mut self, thread: ThreadId) -> bool {
         self.fx(thread).back = false;
         self.enqueue(thread, End::Back);
-    }
-}
-
-/// A quantum as ticks left; one that never ends is not counted.
-pub(super) fn slice(quantum: Quantum) -> i64 {
-    match quantum {
-        Quantum::Ticks(ticks) => i64::from(ticks),
-        Quantum::Infinite => i64::MAX,
+        true
     }
 }

@@ -7,7 +7,7 @@
 //! Processors that are due at the instant that is being worked through lie beside the heap, as bits: threads that spin at a barrier all learn in one instant that it is
 //! open, and each would otherwise rise to the top of the heap and sink the others on its way out.
 
-use super::bits::Bits;
+use super::cpu_mask::CpuMask;
 use super::ids::{CpuIndex, Id, Table, ThreadId};
 use serde::{Deserialize, Serialize};
 
@@ -81,7 +81,7 @@ pub struct Heap {
     /// When what was taken out last was due.
     instant: u64,
     /// Processors that are due then.
-    due: Bits,
+    due: CpuMask,
     /// How many entries were entered, moved or taken out so far.
     #[cfg(test)]
     pub moved: u64,

@@ -7,41 +7,10 @@
 //! Shares are used by the class FSS ([`super::fss`]), caps by [`super::caps`], whatever the class. Threads of the kernel, handlers of interrupts and
 //! devices are held by nothing.
 
-use super::caps::Cap;
+use super::holder::{Holder, Level};
 use super::ids::{HolderIndex, ThreadId};
-use super::{Kernel, RunState};
-use serde::{Deserialize, Serialize};
-
-/// What sort of holder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Level {
-    /// Of projects.
-    Zone,
-    /// Of processes; belongs to a zone.
-    Project,
-    /// Of threads; belongs to a project.
-    Process,
-}
-
-/// A holder.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Holder {
-    /// What sort.
-    pub level: Level,
-    /// The holder that it belongs to.
-    pub parent: Option<HolderIndex>,
-    /// Its shares, where they were set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shares: Option<u32>,
-    /// Its cap, where it has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cap: Option<Cap>,
-    /// Nothing belongs to it any more, and its place may be given away.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub free: bool,
-}
+use super::state::Kernel;
+use super::thread::RunState;
 
 impl Kernel {
     /// A new holder without controls, which belongs to another one; gives its number.

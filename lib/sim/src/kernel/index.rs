@@ -1,22 +1,21 @@
 //! What the kernel keeps beside its truth so that nobody searches: processors by what they would lose, queues by what could
 //! be taken from them, who is near whom, threads at home. It follows from the rest and is not saved.
 
-use super::bits::{Bits, Levels};
-use super::ends::Ends;
-use super::fss::Runnable;
+use super::class_state::{ClassState, Runnable};
+use super::cpu_mask::{CpuLevels, CpuMask};
 use super::ids::{CacheId, CpuIndex, Id, PartitionId, PipelineId, QueueId, Table, ThreadId};
 use super::queue::{IDLE, LEVELS_END};
-use super::{ClassState, Kernel, RunState};
-
+use super::state::Kernel;
+use super::thread::RunState;
 /// The index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Index {
     /// Processors by the best of what they run, what waits there and what is on its way.
-    pub scores: Levels,
+    pub scores: CpuLevels,
     /// Processors by the best that could be taken from their queues.
-    pub unbound: Levels,
+    pub unbound: CpuLevels,
     /// For each lgroup the processors in its rings.
-    pub rings: Vec<Vec<Bits>>,
+    pub rings: Vec<Vec<CpuMask>>,
     /// Runnable threads by partition and lgroup.
     pub at_home: Table<PartitionId, Vec<u64>>,
     /// For each pipeline the processors that share it.
@@ -26,7 +25,7 @@ pub(super) struct Index {
     /// Whether any pipeline has two of them.
     pub shares_pipelines: bool,
     /// Processors that idle, by how many threads run on their pipeline; others at no level.
-    pub idle_by_load: Levels,
+    pub idle_by_load: CpuLevels,
     /// For each outer cache how many threads run beside it.
     pub busy_by_cache: Table<CacheId, u32>,
     /// Runnable threads of FSS.
@@ -35,17 +34,29 @@ pub(super) struct Index {
     pub ends: Ends,
 }
 
+/// Ends of bursts that are put off: see [`super::burst_ends`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Ends {
+    /// An instant is being worked through. At other times the heap is always right, since anybody may look at it.
+    pub put_off: bool,
+    /// Processors whose end in the heap is not right. Neither it nor the right one is now, whatever their neighbours do.
+    pub late: CpuMask,
+    /// Nothing is put off, for comparison.
+    #[cfg(test)]
+    pub never: bool,
+}
+
 impl Default for Index {
     fn default() -> Self {
         Index {
-            scores: Levels::new(0),
-            unbound: Levels::new(0),
+            scores: CpuLevels::new(0),
+            unbound: CpuLevels::new(0),
             rings: Vec::new(),
             at_home: Table::default(),
             mates: Table::default(),
             usage: Table::default(),
             shares_pipelines: false,
-            idle_by_load: Levels::new(0),
+            idle_by_load: CpuLevels::new(0),
             busy_by_cache: Table::default(),
             fss: Runnable::new(),
             ends: Ends::default(),
@@ -58,7 +69,7 @@ impl Kernel {
     pub fn reindex(&mut self) {
         let cpus = || self.cpus.with_ids();
         let count = u32::try_from(self.cpus.len()).unwrap_or(u32::MAX);
-        let within = |ring: &Vec<u32>| -> Bits {
+        let within = |ring: &Vec<u32>| -> CpuMask {
             cpus().filter(|(_, cpu)| ring.contains(&cpu.lgroup)).map(|(number, _)| number).collect()
         };
         let rings = self.levels.iter().map(|rings| rings.iter().map(within).collect()).collect();
@@ -70,14 +81,14 @@ impl Kernel {
         let usage_of = |mates: &Vec<CpuIndex>| mates.iter().map(|mate| self.cpus[*mate].pace.usage).sum();
         let usage = mates.iter().map(usage_of).collect();
         self.index = Index {
-            scores: Levels::new(count),
-            unbound: Levels::new(count),
+            scores: CpuLevels::new(count),
+            unbound: CpuLevels::new(count),
             rings,
             at_home,
             shares_pipelines: mates.iter().any(|mates| mates.len() > 1),
             mates,
             usage,
-            idle_by_load: Levels::new(count),
+            idle_by_load: CpuLevels::new(count),
             busy_by_cache: vec![0; self.filled.len()].into(),
             fss: Runnable::new(),
             ends: Ends::default(),

@@ -2,17 +2,20 @@
 //!
 //! A handler is a thread of the class SYS that waits at a channel; whoever posts there raises the interrupt. It runs where
 //! the interrupt arrives, on the back of the thread that runs there: that one is *pinned*, cannot be taken elsewhere
-//! and goes on afterwards as if nothing had been (no switch is counted). Levels up to 10 are handled in threads of the priorities
+//! and goes on afterwards as if nothing had been (no switch is counted). CpuLevels up to 10 are handled in threads of the priorities
 //! 160 to 169 (column `ithr`); higher ones count as interrupts alone.
 //!
 //! Every processor has an interrupt a second of its own (the one that looks whether the clock still ticks), and one
 //! processor has the clock's. Nobody is there to see them until somebody looks, so that they are counted then.
 
+use super::class_state::ClassState;
+use super::heap::Source;
 use super::ids::{ChannelId, CpuIndex, ThreadId};
-use super::program::Action;
+use super::program::{Action, Program};
 use super::run::Halt;
-use super::thread::{ClassState, Origin, RunState};
-use super::{Kernel, Program, SECOND, Thread};
+use super::state::Kernel;
+use super::thread::{Origin, RunState, Thread};
+use super::time::SECOND;
 use millpond_model::Column;
 
 /// The lowest priority of a handler.
@@ -81,12 +84,12 @@ impl Kernel {
         for _ in 0..STEPS_MAX {
             match self.t(device).program.step() {
                 Action::Sleep(time) => {
-                    self.heap.set(super::Source::Thread(device), self.now.saturating_add(time));
+                    self.heap.set(Source::Thread(device), self.now.saturating_add(time));
                     return Ok(());
                 }
                 Action::SleepAmong(times) => {
                     let wake = self.now.saturating_add(self.draw(&times));
-                    self.heap.set(super::Source::Thread(device), wake);
+                    self.heap.set(Source::Thread(device), wake);
                     return Ok(());
                 }
                 Action::Wait(channel) => {

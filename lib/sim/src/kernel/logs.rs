@@ -1,7 +1,7 @@
 //! Moments that programs note, and lots that they draw.
 
-use super::Kernel;
 use super::ids::LogId;
+use super::state::Kernel;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 

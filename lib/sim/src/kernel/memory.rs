@@ -1,46 +1,9 @@
 //! Where memory is: segments that threads share, what threads have for themselves, and sets whose memory comes from some lgroups only.
 
-use super::Kernel;
+use super::affinity::Wish;
 use super::ids::{CpuIndex, Id, PartitionId, SegmentId, ThreadId};
+use super::state::{Kernel, Placed};
 use super::thread::{RunState, Thread};
-use serde::{Deserialize, Serialize};
-
-/// Which lgroups a thread prefers: a bit for each, those beyond the last bit never are.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Wish {
-    /// As long as it can run there.
-    pub strong: u64,
-    /// Where nothing speaks against it.
-    pub weak: u64,
-}
-
-impl Wish {
-    /// Whether it prefers none.
-    #[must_use]
-    pub fn is_none(&self) -> bool {
-        self.strong == 0 && self.weak == 0
-    }
-
-    /// How much an lgroup is preferred: 2 strongly, 1 weakly, 0 not.
-    #[must_use]
-    pub fn of(&self, lgroup: u32) -> u8 {
-        let has = |bits: u64| bits.checked_shr(lgroup).is_some_and(|rest| rest & 1 == 1);
-        if has(self.strong) { 2 } else { u8::from(has(self.weak)) }
-    }
-}
-
-/// A segment that was placed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Placed {
-    /// Its number.
-    pub segment: SegmentId,
-    /// Its size, in KiB.
-    pub kib: u64,
-    /// The lgroups over which it is spread evenly.
-    pub lgroups: Vec<u32>,
-}
 
 impl Kernel {
     /// A segment of memory, which the first thread that maps it places; gives its number.

@@ -63,7 +63,7 @@ impl From<Queue> for Saved {
 }
 
 impl From<Saved> for Queue {
-    /// Levels beyond the last are left out; a check of the whole finds what that leaves open.
+    /// CpuLevels beyond the last are left out; a check of the whole finds what that leaves open.
     fn from(saved: Saved) -> Self {
         let mut queue =
             Queue { best_unbound: saved.best_unbound, steal_after: saved.steal_after, ..Queue::default() };

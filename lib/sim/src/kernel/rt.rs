@@ -1,15 +1,53 @@
 //! The class RT (reference §3.7): above everything but interrupts.
 
-use super::Kernel;
-use super::classes::End;
-use super::fx::slice;
+use super::class::{Class, End};
+use super::class_state::{ClassState, RT_BASE, RtState, slice};
 use super::ids::ThreadId;
-use super::thread::{ClassState, RT_BASE, RtState, RunState};
-use millpond_model::Quantum;
+use super::state::Kernel;
+use super::sys::SYS;
+use super::thread::RunState;
+use millpond_model::{ClassParams, Quantum};
+
+pub(super) const RT: Class = Class {
+    enter: |_, params| ClassState::Rt(rt_entry(params)),
+    set_params: Kernel::rt_set_params,
+    params: |state| {
+        let RtState { pri, quantum, signal, .. } = *rt_of(state);
+        ClassParams::Rt { pri: pri.cast_signed(), quantum, tqsig: signal }
+    },
+    priority: |state| Some(RT_BASE + i16::from(rt_of(state).pri)),
+    tick: Kernel::rt_tick,
+    preempt: Kernel::rt_preempt,
+    wakeup: Kernel::rt_wakeup,
+    fork: Kernel::rt_child,
+    ..SYS
+};
+
+fn rt_of(state: &ClassState) -> &RtState {
+    match state {
+        ClassState::Rt(state) => state,
+        other => unreachable!("a thread of {other:?} in the rules of RT"),
+    }
+}
+
+fn rt_entry(params: ClassParams) -> RtState {
+    let ClassParams::Rt { pri, quantum, tqsig } = params else {
+        unreachable!("parameters {params} in the rules of RT")
+    };
+    RtState {
+        pri: pri.unsigned_abs(),
+        quantum,
+        timeleft: slice(quantum),
+        signal: tqsig,
+        signalled: 0,
+        back: false,
+    }
+}
 
 impl Kernel {
     /// Sets what the user may set. Goes behind its equals, with a full slice.
-    pub(super) fn rt_set(&mut self, thread: ThreadId, pri: u8, quantum: Quantum, signal: u8) {
+    fn rt_set_params(&mut self, thread: ThreadId, params: ClassParams) {
+        let RtState { pri, quantum, signal, .. } = rt_entry(params);
         let state = self.rt(thread);
         (state.pri, state.quantum, state.signal) = (pri, quantum, signal);
         state.timeleft = slice(quantum);
@@ -24,7 +62,7 @@ impl Kernel {
         }
     }
 
-    pub(super) fn rt_tick(&mut self, thread: ThreadId) {
+    fn rt_tick(&mut self, thread: ThreadId) {
         let t = self.thread(thread);
         let better = t.state == RunState::Running && t.effective() < self.best_here(t.cpu);
         let state = self.rt(thread);
@@ -43,7 +81,7 @@ impl Kernel {
         self.surrender(thread);
     }
 
-    pub(super) fn rt_preempt(&mut self, thread: ThreadId) {
+    fn rt_preempt(&mut self, thread: ThreadId) {
         let state = self.rt(thread);
         if state.back {
             (state.timeleft, state.back) = (slice(state.quantum), false);
@@ -53,13 +91,14 @@ impl Kernel {
         }
     }
 
-    pub(super) fn rt_wakeup(&mut self, thread: ThreadId) {
+    fn rt_wakeup(&mut self, thread: ThreadId) {
         let state = self.rt(thread);
         (state.timeleft, state.back) = (slice(state.quantum), false);
         self.enqueue(thread, End::Back);
     }
 
-    pub(super) fn rt_child(&self, parent: RtState) -> RtState {
-        RtState { timeleft: slice(parent.quantum), back: false, signalled: 0, ..parent }
+    fn rt_child(&self, parent: ThreadId) -> ClassState {
+        let parent = *rt_of(&self.threads[parent].class);
+        ClassState::Rt(RtState { timeleft: slice(parent.quantum), back: false, signalled: 0, ..parent })
     }
 }

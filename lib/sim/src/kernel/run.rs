@@ -4,8 +4,8 @@ use super::heap::Source;
 use super::ids::{CpuIndex, MixId, ThreadId};
 use super::program::{Action, Program};
 use super::queue::IDLE;
+use super::state::{Kernel, News};
 use super::thread::{RunState, Thread};
-use super::{Kernel, News};
 use millpond_model::Column;
 use serde::{Deserialize, Serialize};
 

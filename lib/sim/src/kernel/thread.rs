@@ -1,25 +1,14 @@
 //! A thread as the dispatcher sees it, and what its class remembers about it.
 
-use super::DEFAULT;
+use super::affinity::Wish;
+use super::class_state::ClassState;
 use super::ids::{
     CacheId, ChannelId, CpuIndex, HolderIndex, MixId, PartitionId, QueueId, SegmentId, ThreadId,
 };
-use super::memory::Wish;
+use super::partition::DEFAULT;
 use super::program::Program;
 use super::queue::{IDLE, NONE};
-use millpond_model::{ClassParams, Quantum};
 use serde::{Deserialize, Serialize};
-
-/// The highest user part of a time-sharing priority; the lowest is its negative.
-pub const UPRI_MAX: i8 = 60;
-/// The highest level of the time-sharing table.
-pub const TS_TOP: u8 = 59;
-/// The system part of the priority of a thread that enters a time-sharing class.
-pub const TS_ENTRY: u8 = 29;
-/// The global priority of RT level 0.
-pub const RT_BASE: i16 = 100;
-/// What being in the foreground is worth in the class IA.
-pub const IA_BOOST: i8 = 10;
 
 /// A thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -189,107 +178,9 @@ pub enum Origin {
     Timer(ChannelId),
 }
 
-/// What a class remembers about a thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ClassState {
-    /// Of the kernel: nothing, its priority never moves.
-    Sys,
-    /// Time sharing, or interactive.
-    Ts(TsState),
-    /// Fixed priority.
-    Fx(FxState),
-    /// Real time.
-    Rt(RtState),
-    /// Fair share.
-    Fss(FssState),
-}
-
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde passes references
 fn is_zero(value: &u64) -> bool {
     *value == 0
-}
-
-/// Of FSS (reference §3.8).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FssState {
-    /// What it used of late, weighed by what its project used; the more, the worse its priority.
-    pub fsspri: u64,
-    /// The level that results, 1 to 59; 0 without shares.
-    pub umdpri: u8,
-    /// The user's part, which makes it nice.
-    pub upri: i8,
-    /// What the user's part may be at most.
-    pub uprilim: i8,
-    /// Ticks left of the slice.
-    pub timeleft: i64,
-    /// Ticks that it ran since it was ranked.
-    pub ticks: u64,
-    /// The update of a second for which `fsspri` last decayed.
-    pub decayed: u64,
-    /// See [`TsState::back`].
-    pub back: bool,
-}
-
-/// Of TS and IA (reference §3.2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TsState {
-    /// The system's part of the priority, a level.
-    pub cpupri: u8,
-    /// The user's part.
-    pub upri: i8,
-    /// What the user's part may be at most.
-    pub uprilim: i8,
-    /// What being in the foreground or in the background adds; 0 in TS.
-    pub boost: i8,
-    /// The sum of these, a level: what makes the global priority.
-    pub umdpri: u8,
-    /// Ticks left of the slice. May go below zero in the kernel.
-    pub timeleft: i64,
-    /// Updates since the slice began.
-    pub dispwait: u32,
-    /// Whether it goes to the back of its queue when it is next preempted, with a full slice.
-    pub back: bool,
-    /// `Some` in IA: whether it is in the foreground.
-    pub foreground: Option<bool>,
-    /// The priority to return to after it was allowed to hold off preemption.
-    pub restore: Option<i16>,
-}
-
-/// Of FX (reference §3.6).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FxState {
-    /// Its level, the user's priority.
-    pub pri: u8,
-    /// What that may be at most.
-    pub uprilim: u8,
-    /// Its slice.
-    pub quantum: Quantum,
-    /// Ticks left of it.
-    pub timeleft: i64,
-    /// See [`TsState::back`].
-    pub back: bool,
-}
-
-/// Of RT (reference §3.7).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RtState {
-    /// Its level.
-    pub pri: u8,
-    /// Its slice.
-    pub quantum: Quantum,
-    /// Ticks left of it.
-    pub timeleft: i64,
-    /// The signal that it gets when its slice ends; 0 for none.
-    pub signal: u8,
-    /// How many it got.
-    pub signalled: u64,
-    /// See [`TsState::back`].
-    pub back: bool,
 }
 
 /// What was executed, by a processor or by a thread.
@@ -322,27 +213,6 @@ impl Thread {
     #[must_use]
     pub fn effective(&self) -> i16 {
         self.pri.max(self.inherited)
-    }
-
-    /// What a user has set about it in its class.
-    #[must_use]
-    pub fn params(&self) -> ClassParams {
-        match self.class {
-            ClassState::Sys => ClassParams::Sys,
-            ClassState::Ts(TsState { uprilim, upri, foreground: None, .. }) => {
-                ClassParams::Ts { uprilim, upri }
-            }
-            ClassState::Ts(TsState { uprilim, upri, foreground: Some(foreground), .. }) => {
-                ClassParams::Ia { uprilim, upri, foreground }
-            }
-            ClassState::Fx(FxState { pri, uprilim, quantum, .. }) => {
-                ClassParams::Fx { uprilim: uprilim.cast_signed(), upri: pri.cast_signed(), quantum }
-            }
-            ClassState::Rt(RtState { pri, quantum, signal, .. }) => {
-                ClassParams::Rt { pri: pri.cast_signed(), quantum, tqsig: signal }
-            }
-            ClassState::Fss(FssState { uprilim, upri, .. }) => ClassParams::Fss { uprilim, upri },
-        }
     }
 
     /// A thread that sleeps and belongs nowhere yet.
@@ -389,14 +259,5 @@ impl Thread {
             done: 0,
             program,
         }
-    }
-}
-
-impl TsState {
-    /// The level that results from its parts.
-    #[must_use]
-    pub fn level(&self) -> u8 {
-        let sum = i16::from(self.cpupri) + i16::from(self.upri) + i16::from(self.boost);
-        u8::try_from(sum.clamp(0, i16::from(TS_TOP))).unwrap_or(0)
     }
 }

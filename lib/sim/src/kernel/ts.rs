@@ -4,17 +4,71 @@
 //! and rises when a thread waited longer than its level allows. Seconds are counted by the update; those that
 //! sleep while an update happens are counted when they next matter ([`Kernel::catch_up`]), with the same result.
 
-use super::Kernel;
-use super::classes::End;
+use super::class::{Class, End};
+use super::class_state::{ClassState, IA_BOOST, TS_ENTRY, TS_TOP, TsState, UPRI_MAX};
 use super::ids::{Id, ThreadId};
-use super::thread::{ClassState, IA_BOOST, RunState, TS_ENTRY, TS_TOP, TsState, UPRI_MAX};
-use millpond_model::TsTable;
+use super::state::Kernel;
+use super::thread::{RunState, Thread};
+use millpond_model::{ClassParams, TsTable};
 
 /// The lists over which the update goes, by number of thread.
 const UPDATE_LISTS: u32 = 16;
 
+pub(super) const TS: Class = Class {
+    enter: Kernel::ts_entry,
+    set_params: Kernel::ts_set_params,
+    params: ts_params,
+    priority: |state| Some(i16::from(ts_of(state).umdpri)),
+    tick: Kernel::ts_tick,
+    preempt: Kernel::ts_preempt,
+    sleep: Kernel::ts_boost_if_due,
+    wakeup: Kernel::ts_wakeup,
+    trapret: |kernel, thread| {
+        kernel.ts_boost_if_due(thread);
+        kernel.surrender_if_worse(thread);
+    },
+    yield_cpu: Kernel::ts_yield,
+    fork: Kernel::ts_child,
+    forkret: Kernel::ts_forkret,
+    update: Kernel::ts_update,
+    check: ts_check,
+};
+
+fn ts_of(state: &ClassState) -> &TsState {
+    match state {
+        ClassState::Ts(state) => state,
+        other => unreachable!("a thread of {other:?} in the rules of TS"),
+    }
+}
+
+fn ts_params(state: &ClassState) -> ClassParams {
+    let TsState { uprilim, upri, foreground, .. } = *ts_of(state);
+    match foreground {
+        None => ClassParams::Ts { uprilim, upri },
+        Some(foreground) => ClassParams::Ia { uprilim, upri, foreground },
+    }
+}
+
+fn ts_check(_: &Kernel, thread: &Thread) -> Result<(), &'static str> {
+    let state = ts_of(&thread.class);
+    if state.cpupri > TS_TOP || state.umdpri != state.level() {
+        return Err("has a level that its parts do not make");
+    }
+    Ok(())
+}
+
+/// The parameters of TS and IA: the highest user part, the user part, and whether the thread is in the foreground.
+fn values(params: ClassParams) -> (i8, i8, Option<bool>) {
+    match params {
+        ClassParams::Ts { uprilim, upri } => (uprilim, upri, None),
+        ClassParams::Ia { uprilim, upri, foreground } => (uprilim, upri, Some(foreground)),
+        other => unreachable!("parameters {other} in the rules of TS"),
+    }
+}
+
 impl Kernel {
-    pub(super) fn ts_entry(&self, uprilim: i8, upri: i8, foreground: Option<bool>) -> ClassState {
+    fn ts_entry(&self, params: ClassParams) -> ClassState {
+        let (uprilim, upri, foreground) = values(params);
         let mut state = TsState {
             cpupri: TS_ENTRY,
             upri,
@@ -39,10 +93,7 @@ impl Kernel {
     }
 
     fn ts_seen(&self, thread: ThreadId) -> &TsState {
-        match &self.threads[thread].class {
-            ClassState::Ts(state) => state,
-            other => unreachable!("a thread of {other:?} in the rules of TS"),
-        }
+        ts_of(&self.threads[thread].class)
     }
 
     /// The slice of the system's part that the thread has now.
@@ -69,7 +120,7 @@ impl Kernel {
         state.dispwait > self.tables.ts.row(state.umdpri).maxwait
     }
 
-    pub(super) fn ts_tick(&mut self, thread: ThreadId) {
+    fn ts_tick(&mut self, thread: ThreadId) {
         self.ts(thread).timeleft -= 1;
         if self.ts_seen(thread).timeleft <= 0 {
             let (hold, most) = (self.thread(thread).hold, self.tunables.hold_ticks);
@@ -95,7 +146,7 @@ impl Kernel {
         }
     }
 
-    pub(super) fn ts_preempt(&mut self, thread: ThreadId) {
+    fn ts_preempt(&mut self, thread: ThreadId) {
         if self.thread(thread).hold {
             if self.ts_seen(thread).timeleft > -self.tunables.hold_ticks {
                 let pri = self.thread(thread).pri;
@@ -129,7 +180,7 @@ impl Kernel {
     }
 
     /// A thread that waited too long rises, with a full slice.
-    pub(super) fn ts_boost_if_due(&mut self, thread: ThreadId) {
+    fn ts_boost_if_due(&mut self, thread: ThreadId) {
         if !self.ts_waited_too_long(thread) {
             return;
         }
@@ -143,7 +194,7 @@ impl Kernel {
         self.change_pri(thread, pri, End::Back);
     }
 
-    pub(super) fn ts_wakeup(&mut self, thread: ThreadId) {
+    fn ts_wakeup(&mut self, thread: ThreadId) {
         self.ts_boost_if_due(thread);
         self.ts(thread).back = false;
         let end = match self.ts_seen(thread).foreground {
@@ -154,7 +205,7 @@ impl Kernel {
         self.enqueue(thread, end);
     }
 
-    pub(super) fn ts_yield(&mut self, thread: ThreadId) {
+    fn ts_yield(&mut self, thread: ThreadId) {
         self.ts_restore(thread);
         if self.ts_seen(thread).timeleft <= 0 {
             self.ts_expire(thread);
@@ -165,23 +216,24 @@ impl Kernel {
         self.ts(thread).back = false;
     }
 
-    pub(super) fn ts_child(&self, parent: TsState) -> TsState {
-        let timeleft = i64::from(self.tables.ts.row(parent.cpupri).quantum);
-        TsState { timeleft, dispwait: 0, back: false, restore: None, ..parent }
+    fn ts_child(&self, parent: ThreadId) -> ClassState {
+        let timeleft = self.ts_slice(parent);
+        ClassState::Ts(TsState { timeleft, dispwait: 0, back: false, restore: None, ..*self.ts_seen(parent) })
     }
 
     /// The child goes first at the old level; the parent falls by one.
-    pub(super) fn ts_forkret(&mut self, thread: ThreadId) {
+    fn ts_forkret(&mut self, thread: ThreadId) -> bool {
         self.ts_expire(thread);
         self.ts_refill(thread);
         let pri = i16::from(self.ts_seen(thread).umdpri);
         self.t(thread).pri = pri;
         self.ts(thread).back = false;
         self.enqueue(thread, End::Back);
+        true
     }
 
     /// The update of each second, for all that are runnable or wait for a cap; sleepers see it later.
-    pub(super) fn ts_update(&mut self) {
+    fn ts_update(&mut self) {
         let beat = self.beats();
         let waiting = self.queues.iter().filter(|queue| !queue.is_empty());
         let waiting = waiting.flat_map(|queue| queue.threads(&self.threads));
@@ -268,7 +320,8 @@ impl Kernel {
 
     /// Sets what the user may set: the user's part, what that may be at most, and, in IA, whether the thread is in the
     /// foreground. Starts the wait anew.
-    pub(super) fn ts_set(&mut self, thread: ThreadId, uprilim: i8, upri: i8, foreground: Option<bool>) {
+    fn ts_set_params(&mut self, thread: ThreadId, params: ClassParams) {
+        let (uprilim, upri, foreground) = values(params);
         let uprilim = uprilim.clamp(-UPRI_MAX, UPRI_MAX);
         let state = self.ts(thread);
         (state.uprilim, state.upri) = (uprilim, upri.clamp(-UPRI_MAX, uprilim));

@@ -8,7 +8,8 @@ mod shares;
 mod sharing;
 mod time_sharing;
 
-use super::thread::{ClassState, TsState};
+use super::class_state::{ClassState, TsState};
+use super::time::SECOND;
 use super::*;
 use millpond_formats::dispadmin::default_tables;
 use millpond_model::{ClassParams, DispatchTables, Quantum};

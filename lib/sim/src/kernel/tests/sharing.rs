@@ -1,6 +1,7 @@
 //! Several processors: vectors V16, stealing, partitions, barriers, and books that are kept whatever runs.
 
 use super::{hardware, *};
+use millpond_model::Column;
 use proptest::prelude::*;
 
 /// One thread leaves its processor for a better one while another processor idles.
@@ -74,7 +75,7 @@ fn a_machine_that_only_sleeps_has_nothing_to_do() {
         k.ts_start(Program::once(vec![Action::Sleep(u64::MAX / 2)]));
     }
     k.run_until(1).unwrap();
-    k.run_until(365 * 86_400 * super::super::SECOND).unwrap();
+    k.run_until(365 * 86_400 * super::SECOND).unwrap();
     assert_eq!(k.heap.next_at(), Some(u64::MAX / 2));
 }
 

@@ -1,19 +1,20 @@
 //! Sets of processors by index, and processors sorted into levels: what is asked at every switch, in a few words each.
 
 use super::ids::{CpuIndex, Id, Table};
+use super::queue::LEVELS;
 use serde::{Deserialize, Serialize};
 
 /// A set of indices.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<u32>", into = "Vec<u32>")]
-pub struct Bits {
+pub struct CpuMask {
     words: Vec<u64>,
 }
 
 /// The highest index that a set may be read with from a file.
 const INDEX_MAX: u32 = 1 << 20;
 
-impl TryFrom<Vec<u32>> for Bits {
+impl TryFrom<Vec<u32>> for CpuMask {
     type Error = &'static str;
 
     /// Ascending, and not beyond what any machine has.
@@ -26,15 +27,15 @@ impl TryFrom<Vec<u32>> for Bits {
     }
 }
 
-impl From<Bits> for Vec<u32> {
-    fn from(bits: Bits) -> Self {
+impl From<CpuMask> for Vec<u32> {
+    fn from(bits: CpuMask) -> Self {
         bits.iter().map(|cpu| cpu.0).collect()
     }
 }
 
-impl FromIterator<CpuIndex> for Bits {
+impl FromIterator<CpuIndex> for CpuMask {
     fn from_iter<I: IntoIterator<Item = CpuIndex>>(indices: I) -> Self {
-        let mut bits = Bits::default();
+        let mut bits = CpuMask::default();
         for index in indices {
             bits.insert(index);
         }
@@ -42,7 +43,7 @@ impl FromIterator<CpuIndex> for Bits {
     }
 }
 
-impl Bits {
+impl CpuMask {
     /// Adds an index.
     #[inline]
     pub fn insert(&mut self, index: CpuIndex) {
@@ -114,7 +115,7 @@ impl Bits {
 }
 
 /// The first index at or after `from`, going round, that is in all of these sets and for which `wanted` holds.
-pub fn first_in(sets: &[&Bits], from: CpuIndex, wanted: impl Fn(CpuIndex) -> bool) -> Option<CpuIndex> {
+pub fn first_in(sets: &[&CpuMask], from: CpuIndex, wanted: impl Fn(CpuIndex) -> bool) -> Option<CpuIndex> {
     let words = sets.iter().map(|set| set.words.len()).min()?;
     let start = from.place() / 64;
     let common = |at: usize| sets.iter().fold(u64::MAX, |word, set| word & set.words[at]);
@@ -138,20 +139,20 @@ pub fn first_in(sets: &[&Bits], from: CpuIndex, wanted: impl Fn(CpuIndex) -> boo
 
 /// Indices, each at a level from -1 to 169.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Levels {
+pub struct CpuLevels {
     at: Table<CpuIndex, i16>,
-    members: Vec<Bits>,
+    members: Vec<CpuMask>,
     /// Which levels have members, by level plus one.
     full: [u64; 3],
 }
 
-impl Levels {
+impl CpuLevels {
     /// So many, all at level -1.
     #[must_use]
     pub fn new(count: u32) -> Self {
-        let mut levels = Levels {
+        let mut levels = CpuLevels {
             at: vec![-1; count as usize].into(),
-            members: vec![Bits::default(); super::LEVELS + 1],
+            members: vec![CpuMask::default(); LEVELS + 1],
             full: [0; 3],
         };
         levels.members[0] = (0..count).map(CpuIndex).collect();
@@ -182,7 +183,7 @@ impl Levels {
 
     /// The lowest level above `above` that has members.
     #[must_use]
-    pub fn next_above(&self, above: i16) -> Option<(i16, &Bits)> {
+    pub fn next_above(&self, above: i16) -> Option<(i16, &CpuMask)> {
         let from = slot(above + 1);
         let mut word = from / 64;
         let mut bits = self.full.get(word)? & (u64::MAX << (from % 64));
@@ -196,7 +197,7 @@ impl Levels {
     /// The first index at or after `from`, going round, that is in all of these sets, at the lowest possible level from 0 on,
     /// but below `level`.
     #[must_use]
-    pub fn first_below(&self, level: i16, sets: &[&Bits; 2], from: CpuIndex) -> Option<CpuIndex> {
+    pub fn first_below(&self, level: i16, sets: &[&CpuMask; 2], from: CpuIndex) -> Option<CpuIndex> {
         let rising = std::iter::successors(self.next_above(-1), |(at, _)| self.next_above(*at));
         let below = rising.take_while(|(at, _)| *at < level);
         below.into_iter().find_map(|(_, members)| first_in(&[members, sets[0], sets[1]], from, |_| true))
@@ -204,7 +205,7 @@ impl Levels {
 
     /// The highest level below `below` that has members.
     #[must_use]
-    pub fn next_below(&self, below: i16) -> Option<(i16, &Bits)> {
+    pub fn next_below(&self, below: i16) -> Option<(i16, &CpuMask)> {
         if below <= -1 {
             return None;
         }
@@ -218,7 +219,7 @@ impl Levels {
         self.member(word, 63 - bits.leading_zeros())
     }
 
-    fn member(&self, word: usize, bit: u32) -> Option<(i16, &Bits)> {
+    fn member(&self, word: usize, bit: u32) -> Option<(i16, &CpuMask)> {
         let slot = word * 64 + bit as usize;
         Some((i16::try_from(slot).ok()? - 1, self.members.get(slot)?))
     }
@@ -247,15 +248,15 @@ mod tests {
             gone in proptest::collection::vec(cpus(), 0..20),
             from in (0u32..400).prop_map(CpuIndex)
         ) {
-            let (mut bits, mut set) = (a.iter().copied().collect::<Bits>(), a);
+            let (mut bits, mut set) = (a.iter().copied().collect::<CpuMask>(), a);
             for index in gone {
                 bits.remove(index);
                 set.remove(&index);
             }
             prop_assert_eq!(bits.iter().collect::<BTreeSet<CpuIndex>>(), set.clone());
             prop_assert_eq!((bits.len(), bits.is_empty()), (set.len(), set.is_empty()));
-            prop_assert_eq!(&set.iter().copied().collect::<Bits>(), &bits);
-            let other: Bits = b.iter().copied().collect();
+            prop_assert_eq!(&set.iter().copied().collect::<CpuMask>(), &bits);
+            let other: CpuMask = b.iter().copied().collect();
             let both: BTreeSet<CpuIndex> = set.intersection(&b).copied().filter(|i| i.0 % 3 != 0).collect();
             let expected = both.range(from..).next().or_else(|| both.iter().next()).copied();
             prop_assert_eq!(first_in(&[&bits, &other], from, |i| i.0 % 3 != 0), expected);
@@ -265,7 +266,7 @@ mod tests {
 
         #[test]
         fn levels_are_found_from_both_sides(moves in proptest::collection::vec(((0u32..100).prop_map(CpuIndex), -1i16..170), 0..80)) {
-            let mut levels = Levels::new(100);
+            let mut levels = CpuLevels::new(100);
             let mut model = [-1i16; 100];
             for (index, level) in moves {
                 levels.set(index, level);

@@ -1,13 +1,12 @@
 //! Into a queue and out of one: where a thread waits, whom that asks to switch, and what a processor takes next
 //! (reference §3.9).
 
-use super::Kernel;
-use super::classes::End;
+use super::class::End;
 use super::heap::Source;
 use super::ids::{CpuIndex, QueueId, ThreadId};
 use super::queue::IDLE;
+use super::state::{Kernel, add};
 use super::thread::RunState;
-
 /// From this priority on, a level's queue is made as long as the neighbour's; below, two longer is fine.
 const MATCH_FROM: i16 = 16;
 
@@ -71,7 +70,7 @@ impl Kernel {
             self.queues[queue].remove(&mut self.threads, thread);
             let t = self.thread(thread);
             let (part, passed) = (t.part, self.now - t.queued_at);
-            super::add(&mut self.waited, part, passed);
+            add(&mut self.waited, part, passed);
             self.rescore_queue(queue);
         }
     }

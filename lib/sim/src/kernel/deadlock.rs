@@ -1,7 +1,9 @@
 //! Who waits for what nobody will do any more, and who never ends. Reads only.
 
 use super::ids::{BarrierId, ChannelId, ThreadId};
-use super::{Action, Kernel, Program, RunState};
+use super::program::{Action, Program};
+use super::state::Kernel;
+use super::thread::RunState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 

@@ -1,42 +1,12 @@
-//! Where threads may run changes: processors come, go and change partitions, threads are bound and let go.
+//! Where threads may run changes: CPUs come, go and change partitions, threads are bound and let go.
 
-use super::bits::{Bits, first_in};
-use super::classes::End;
-use super::ids::{CpuIndex, Id, PartitionId, Table, ThreadId};
+use super::class::End;
+use super::cpu_mask::{CpuMask, first_in};
+use super::ids::{CpuIndex, Id, PartitionId, ThreadId};
+use super::partition::{Arrangement, DEFAULT, Partition};
 use super::queue::Queue;
+use super::state::Kernel;
 use super::thread::RunState;
-use super::{DEFAULT, Kernel};
-use serde::{Deserialize, Serialize};
-
-/// A partition: a processor set, the default one, or another reason to share processors. Its queue for kernel preemption
-/// comes after those of all processors.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Partition {
-    /// The processors that its threads may run on.
-    pub cpus: Bits,
-    /// The processors from whose queues its own processors may take threads.
-    pub peers: Bits,
-    /// The lgroups that the memory of its threads comes from; all where there are none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub memory: Vec<u32>,
-}
-
-impl Partition {
-    /// One that has these processors to itself.
-    pub fn of(cpus: Bits) -> Self {
-        Partition { peers: cpus.clone(), cpus, memory: Vec::new() }
-    }
-}
-
-/// How processors are shared out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Arrangement {
-    /// For each processor the partition that it belongs to.
-    pub cpus: Vec<PartitionId>,
-    /// For each partition the processors that its threads may run on: those that run any. They may be others' too.
-    pub parts: Table<PartitionId, Vec<CpuIndex>>,
-}
 
 impl Kernel {
     /// Whether a thread may run on a processor.
@@ -84,8 +54,8 @@ impl Kernel {
     fn place_processors(&mut self, wanted: &Arrangement) -> bool {
         let last = wanted.cpus.iter().copied().max().unwrap_or(DEFAULT).place();
         let most = self.parts.len().max(wanted.parts.len()).max(last + 1);
-        let mut cpus: Vec<Bits> = wanted.parts.iter().map(|cpus| cpus.iter().copied().collect()).collect();
-        cpus.resize(most, Bits::default());
+        let mut cpus: Vec<CpuMask> = wanted.parts.iter().map(|cpus| cpus.iter().copied().collect()).collect();
+        cpus.resize(most, CpuMask::default());
         let same_cpus = self.cpus.iter().map(|cpu| &cpu.part).eq(&wanted.cpus);
         if same_cpus && self.parts.iter().map(|part| &part.cpus).eq(&cpus) {
             return false;
@@ -97,7 +67,7 @@ impl Kernel {
         for number in 0..most {
             let own = |cpu: CpuIndex| self.cpus[cpu].part.place() == number;
             let mixes = cpus.iter().filter(|cpus| cpus.iter().any(own));
-            let peers = mixes.flat_map(Bits::iter).collect();
+            let peers = mixes.flat_map(CpuMask::iter).collect();
             let part = &mut self.parts[PartitionId::at(number)];
             (part.cpus, part.peers) = (cpus[number].clone(), peers);
         }

@@ -3,8 +3,8 @@
 //! A *spell* is the time of a thread on a processor from when it gets it until it gives it up. A handler on its back does not end a spell, and its time
 //! is not the thread's.
 
-use super::Kernel;
 use super::ids::{CpuIndex, ThreadId};
+use super::state::Kernel;
 use std::collections::BTreeMap;
 
 /// Whose spells.

@@ -2,23 +2,9 @@
 //! instant, and only the last of these moves its end. So while an instant is worked through, an end that lies in the future is put
 //! off, and entered into the heap once, before time goes on.
 
-use super::Kernel;
-use super::bits::Bits;
 use super::heap::Source;
 use super::ids::{CpuIndex, ThreadId};
-
-/// The ends that are put off.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Ends {
-    /// An instant is being worked through. At other times the heap is always right, since anybody may look at it.
-    put_off: bool,
-    /// Processors whose end in the heap is not right. Neither it nor the right one is now, whatever their neighbours do.
-    late: Bits,
-    /// Nothing is put off, for comparison.
-    #[cfg(test)]
-    pub never: bool,
-}
-
+use super::state::Kernel;
 impl Kernel {
     /// From now on ends are put off, or entered at once.
     pub(super) fn put_ends_off(&mut self, on: bool) {

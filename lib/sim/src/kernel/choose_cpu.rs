@@ -1,11 +1,11 @@
 //! Choices among processors: the one with the least to lose, the neighbour, the one to steal from, a home
 //! (reference §3.9, §3.10).
 
-use super::Kernel;
-use super::bits::{Bits, first_in};
+use super::cpu_mask::{CpuMask, first_in};
 use super::heap::Source;
 use super::ids::{CpuIndex, ThreadId};
 use super::queue::{IDLE, LEVELS_END};
+use super::state::Kernel;
 use std::cmp::Reverse;
 
 /// Threads below this priority are left for a moment where they last ran.
@@ -50,8 +50,8 @@ impl Kernel {
     /// leave counts as nothing.
     fn least(
         &self,
-        part: &Bits,
-        ring: &Bits,
+        part: &CpuMask,
+        ring: &CpuMask,
         hint: CpuIndex,
         thread: ThreadId,
         wanted: impl Fn(CpuIndex) -> bool,
@@ -113,7 +113,7 @@ impl Kernel {
         let open =
             |cpu: CpuIndex| cpu != thief && self.queues[cpu].steal_after <= self.now && !is_switching(cpu);
         let levels = &self.index.unbound;
-        let best_in = |ring: &Bits| {
+        let best_in = |ring: &CpuMask| {
             let falling =
                 std::iter::successors(levels.next_below(LEVELS_END), |(l, _)| levels.next_below(*l));
             let full = falling.take_while(|(level, _)| *level > IDLE);
@@ -149,7 +149,7 @@ impl Kernel {
             return self.cpus[cpu].lgroup;
         }
         let part = &self.parts[t.part].cpus;
-        let load = |(lgroup, rings): (u32, &Vec<Bits>)| {
+        let load = |(lgroup, rings): (u32, &Vec<CpuMask>)| {
             let cpus = rings[0].iter().filter(|cpu| part.contains(*cpu)).count() as u64;
             let threads = self.index.at_home[t.part][lgroup as usize];
             (cpus > 0).then(|| (Reverse(t.wish.of(lgroup)), threads * 1_000_000 / cpus, lgroup))

@@ -1,0 +1,126 @@
+//! Time passes: what is due happens, and threads and processes begin and end.
+
+use crate::kernel::{Executed, News, Program, Start, ThreadId};
+use crate::state::{Note, SimState};
+use crate::tables::{ControlValues, ProcessRecord};
+use millpond_model::{Lwp, LwpId, Pid};
+use std::collections::BTreeMap;
+
+impl SimState {
+    /// Lets time pass until `until`, in nanoseconds since boot, and everything happen that is due. A machine that died
+    /// gets older and does nothing.
+    pub fn advance(&mut self, until: u64) {
+        while self.halted.is_none() && self.kernel.now() < until {
+            self.go_on(until);
+        }
+        self.kernel.grow_old(until);
+    }
+
+    /// Lets time pass until `until`, or until the first instant at which a thread is born or ends, and hears of it.
+    pub(crate) fn go_on(&mut self, until: u64) {
+        let end = self.ends.values().copied().min().unwrap_or(u64::MAX);
+        if let Err(halt) = self.kernel.advance(until.min(end).min(self.load.due())) {
+            self.halted = Some(halt);
+        }
+        self.hear();
+        if self.kernel.now() >= self.load.due() {
+            let spent = self.run_and_waited();
+            self.load.go_on(self.kernel.now(), spent);
+        }
+        if self.kernel.now() >= end {
+            self.end_due();
+        }
+    }
+
+    /// Processes end whose time is over.
+    fn end_due(&mut self) {
+        let now = self.kernel.now();
+        let due: Vec<Pid> = self.ends.iter().filter(|(_, end)| **end <= now).map(|(pid, _)| *pid).collect();
+        for pid in due {
+            self.ends.remove(&pid);
+            self.tables.processes.remove(&pid);
+        }
+        self.apply_tables();
+    }
+
+    /// What became of threads by itself, and where they ran, goes into the tables.
+    pub(crate) fn hear(&mut self) {
+        for (thread, cpus) in self.kernel.take_seen() {
+            let Some(lwp) = self.threads.get(&thread) else { continue };
+            let here = self.residence.entry(lwp.pid).or_default();
+            for (cpu, spent) in cpus {
+                *here.entry(cpu).or_default() += spent;
+            }
+        }
+        self.put_down();
+        for news in self.kernel.take_news() {
+            match news {
+                News::Born { parent, child } => self.born(parent, child),
+                News::Ended { thread, done, executed } => self.ended(thread, done, executed),
+            }
+        }
+    }
+
+    fn born(&mut self, parent: ThreadId, child: ThreadId) {
+        let Some(parent) = self.threads.get(&parent).copied() else { return };
+        let Some(process) = self.tables.processes.get(&parent.pid) else { return };
+        let record = process.lwps.get(&parent.lwp).cloned().unwrap_or_default();
+        let lwps = BTreeMap::from([(LwpId(1), record)]);
+        let held_by = if process.controls.is_none() { process.held_by } else { Some(parent.pid) };
+        let controls = ControlValues::default();
+        let process = ProcessRecord { lwps, parent: Some(parent.pid), controls, held_by, ..process.clone() };
+        let pid = self.tables.add_process(process);
+        self.threads.insert(child, Lwp { pid, lwp: LwpId(1) });
+        if let Some(notes) = self.notes.as_mut() {
+            notes.push(Note::Born { parent, child: pid });
+        }
+    }
+
+    fn ended(&mut self, thread: ThreadId, done: u64, executed: Executed) {
+        let Some(lwp) = self.threads.remove(&thread) else { return };
+        self.keep_used(lwp.pid, executed.user.saturating_add(executed.sys));
+        if let Some(notes) = self.notes.as_mut() {
+            notes.push(Note::Ended { lwp, executed });
+        }
+        if done > 0 {
+            let sum = self.operations.entry(lwp.pid).or_default();
+            *sum = sum.saturating_add(done);
+        }
+        if let Some(process) = self.tables.processes.get_mut(&lwp.pid) {
+            process.lwps.remove(&lwp.lwp);
+            if process.lwps.is_empty() {
+                self.tables.processes.remove(&lwp.pid);
+            }
+        }
+    }
+
+    /// The operations that the threads of a process noted as done, those included that have ended.
+    #[must_use]
+    pub fn operations(&self, pid: Pid) -> u64 {
+        let living = self.threads.iter().filter(|(_, lwp)| lwp.pid == pid);
+        let living: u64 = living.map(|(thread, _)| self.kernel.thread(*thread).done).sum();
+        living.saturating_add(self.operations.get(&pid).copied().unwrap_or(0))
+    }
+
+    /// Starts a process, a thread of the default class for each program, unbound. It runs when time passes.
+    pub fn start(&mut self, name: &str, programs: Vec<Program>) -> Pid {
+        let mut process = crate::state::process(name, false, "global", 1);
+        process.lwps.values_mut().for_each(|lwp| lwp.class = self.start_class);
+        let pid = self.tables.add_process(process);
+        self.execute(pid, programs);
+        pid
+    }
+
+    /// A process executes these programs from now on, a thread for each: in the class, with the bindings of its first thread.
+    pub(crate) fn execute(&mut self, pid: Pid, programs: Vec<Program>) {
+        let Some(process) = self.tables.processes.get_mut(&pid) else { return };
+        let record = process.lwps.values().next().cloned().unwrap_or_default();
+        let class = record.class;
+        process.lwps =
+            programs.iter().zip((1u32..).map(LwpId)).map(|(_, lwp)| (lwp, record.clone())).collect();
+        for (program, lwp) in programs.into_iter().zip((1u32..).map(LwpId)) {
+            let thread = self.kernel.start(Start::new(self.kernel.entry(class), program));
+            self.threads.insert(thread, Lwp { pid, lwp });
+        }
+    }
+}

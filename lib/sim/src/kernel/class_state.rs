@@ -1,0 +1,172 @@
+//! What classes remember: of each thread, and FSS of each processor set.
+
+use super::ids::{HolderIndex, PartitionId};
+use millpond_model::{Class, Quantum};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The highest user part of a time-sharing priority; the lowest is its negative.
+pub const UPRI_MAX: i8 = 60;
+/// The highest level of the time-sharing table.
+pub const TS_TOP: u8 = 59;
+/// The system part of the priority of a thread that enters a time-sharing class.
+pub const TS_ENTRY: u8 = 29;
+/// The global priority of RT level 0.
+pub const RT_BASE: i16 = 100;
+/// What being in the foreground is worth in the class IA.
+pub const IA_BOOST: i8 = 10;
+
+/// What a class remembers about a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClassState {
+    /// Of the kernel: nothing, its priority never moves.
+    Sys,
+    /// Time sharing, or interactive.
+    Ts(TsState),
+    /// Fixed priority.
+    Fx(FxState),
+    /// Real time.
+    Rt(RtState),
+    /// Fair share.
+    Fss(FssState),
+}
+
+impl ClassState {
+    /// The class.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self {
+            ClassState::Sys => Class::Sys,
+            ClassState::Ts(TsState { foreground: None, .. }) => Class::Ts,
+            ClassState::Ts(TsState { foreground: Some(_), .. }) => Class::Ia,
+            ClassState::Fx(_) => Class::Fx,
+            ClassState::Rt(_) => Class::Rt,
+            ClassState::Fss(_) => Class::Fss,
+        }
+    }
+}
+
+/// Of FSS (reference §3.8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FssState {
+    /// What it used of late, weighed by what its project used; the more, the worse its priority.
+    pub fsspri: u64,
+    /// The level that results, 1 to 59; 0 without shares.
+    pub umdpri: u8,
+    /// The user's part, which makes it nice.
+    pub upri: i8,
+    /// What the user's part may be at most.
+    pub uprilim: i8,
+    /// Ticks left of the slice.
+    pub timeleft: i64,
+    /// Ticks that it ran since it was ranked.
+    pub ticks: u64,
+    /// The update of a second for which `fsspri` last decayed.
+    pub decayed: u64,
+    /// See [`TsState::back`].
+    pub back: bool,
+}
+
+/// Of TS and IA (reference §3.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TsState {
+    /// The system's part of the priority, a level.
+    pub cpupri: u8,
+    /// The user's part.
+    pub upri: i8,
+    /// What the user's part may be at most.
+    pub uprilim: i8,
+    /// What being in the foreground or in the background adds; 0 in TS.
+    pub boost: i8,
+    /// The sum of these, a level: what makes the global priority.
+    pub umdpri: u8,
+    /// Ticks left of the slice. May go below zero in the kernel.
+    pub timeleft: i64,
+    /// Updates since the slice began.
+    pub dispwait: u32,
+    /// Whether it goes to the back of its queue when it is next preempted, with a full slice.
+    pub back: bool,
+    /// `Some` in IA: whether it is in the foreground.
+    pub foreground: Option<bool>,
+    /// The priority to return to after it was allowed to hold off preemption.
+    pub restore: Option<i16>,
+}
+
+/// Of FX (reference §3.6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FxState {
+    /// Its level, the user's priority.
+    pub pri: u8,
+    /// What that may be at most.
+    pub uprilim: u8,
+    /// Its slice.
+    pub quantum: Quantum,
+    /// Ticks left of it.
+    pub timeleft: i64,
+    /// See [`TsState::back`].
+    pub back: bool,
+}
+
+/// Of RT (reference §3.7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RtState {
+    /// Its level.
+    pub pri: u8,
+    /// Its slice.
+    pub quantum: Quantum,
+    /// Ticks left of it.
+    pub timeleft: i64,
+    /// The signal that it gets when its slice ends; 0 for none.
+    pub signal: u8,
+    /// How many it got.
+    pub signalled: u64,
+    /// See [`TsState::back`].
+    pub back: bool,
+}
+
+impl TsState {
+    /// The level that results from its parts.
+    #[must_use]
+    pub fn level(&self) -> u8 {
+        let sum = i16::from(self.cpupri) + i16::from(self.upri) + i16::from(self.boost);
+        u8::try_from(sum.clamp(0, i16::from(TS_TOP))).unwrap_or(0)
+    }
+}
+
+/// What FSS knows of a processor set.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FssSet {
+    /// The largest `fsspri` of late.
+    pub largest: u64,
+    /// What its projects used there, by their holder.
+    pub projects: BTreeMap<HolderIndex, Usage>,
+}
+
+/// What a project used on a processor set.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Usage {
+    /// Decayed, in weighted ticks.
+    pub usage: u64,
+    /// Of this second.
+    pub ticks: u64,
+    /// Normalised by shares.
+    pub shusage: u64,
+}
+
+/// Threads of FSS that could run, by partition and by what holds them. An index: see [`super::index`].
+pub(super) type Runnable = BTreeMap<(PartitionId, HolderIndex), u64>;
+
+/// A quantum as ticks left; one that never ends is not counted.
+pub(super) fn slice(quantum: Quantum) -> i64 {
+    match quantum {
+        Quantum::Ticks(ticks) => i64::from(ticks),
+        Quantum::Infinite => i64::MAX,
+    }
+}

@@ -1,0 +1,22 @@
+//! The class SYS, of the kernel's own threads: priorities never move. The other classes take from it the events to which they do not react.
+
+use super::class::{Class, End};
+use super::class_state::ClassState;
+use millpond_model::ClassParams;
+
+pub(super) const SYS: Class = Class {
+    enter: |_, _| ClassState::Sys,
+    set_params: |_, _, _| {},
+    params: |_| ClassParams::Sys,
+    priority: |_| None,
+    tick: |_, _| {},
+    preempt: |kernel, thread| kernel.enqueue(thread, End::Front),
+    sleep: |_, _| {},
+    wakeup: |kernel, thread| kernel.enqueue(thread, End::Back),
+    trapret: |_, _| {},
+    yield_cpu: |_, _| {},
+    fork: |_, _| ClassState::Sys,
+    forkret: |_, _| false,
+    update: |_| {},
+    check: |_, _| Ok(()),
+};

@@ -1,0 +1,37 @@
+//! A kernel for the processors of a topology.
+
+use crate::kernel::{Hardware, Kernel, Layout, Tunables};
+use crate::tables;
+use millpond_model::{DispatchTables, Topology};
+
+/// How the processors of a topology stand, for the kernel: indices ascend with numbers.
+#[must_use]
+pub fn layout(topology: &Topology, hardware: Hardware) -> Layout {
+    let lgroup = |id| topology.lgroups().iter().position(|l| l.id == id).unwrap_or(0);
+    let index = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+    Layout {
+        cpus: topology.processors().iter().map(|p| (index(lgroup(p.lgroup)), p.core.0)).collect(),
+        distances: topology.lgroups().iter().map(|l| l.distances.clone()).collect(),
+        hardware,
+    }
+}
+
+/// A new kernel for processors that stand so, all of them in the default set.
+#[must_use]
+pub fn kernel(
+    topology: &Topology,
+    hardware: Hardware,
+    dispatch: DispatchTables,
+    tuned: &tables::Tunables,
+) -> Kernel {
+    let mem_pset_aware = tuned.lgrp_mem_pset_aware == 1;
+    let usual = Tunables::default();
+    let tunables = Tunables {
+        hz: tuned.hz,
+        mem_pset_aware,
+        rechoose_interval: tuned.rechoose_interval.unwrap_or(usual.rechoose_interval),
+        nosteal_nsec: tuned.nosteal_nsec.unwrap_or(usual.nosteal_nsec),
+        ..usual
+    };
+    Kernel::new(&layout(topology, hardware), dispatch, tunables)
+}
