@@ -33,7 +33,7 @@ mod spin;
 mod tests;
 mod tpce;
 
-pub use options::{Opt, Unit, Values};
+pub use options::{Opt, Unit, Values, Workload, WorkloadError};
 
 use crate::kernel::{Kernel, Program};
 use millpond_model::Nanos;
@@ -61,19 +61,6 @@ pub const WORKLOADS: &[Workload] = &[
     tpce::WORKLOAD,
 ];
 
-/// Something that can be started.
-#[derive(Debug, Clone, Copy)]
-pub struct Workload {
-    /// What it is called, and its process is.
-    pub name: &'static str,
-    /// What it does, in one line.
-    pub summary: &'static str,
-    /// Its options. One without a flag is an operand.
-    pub options: &'static [Opt],
-    /// Makes the programs of its threads.
-    pub programs: fn(&Values, &mut Kernel) -> Vec<Program>,
-}
-
 /// A workload that is about to be started.
 #[derive(Debug, Clone)]
 pub struct Load {
@@ -86,18 +73,6 @@ pub struct Load {
     /// Which options have no effect, in words.
     pub notes: Vec<String>,
     values: Values,
-}
-
-/// Words that make no workload.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what}")]
-pub struct WorkloadError {
-    /// Which word is wrong, from 0; one more than there are where one is missing.
-    pub word: usize,
-    /// What is wrong.
-    pub what: String,
-    /// What would be right.
-    pub remedy: String,
 }
 
 impl Workload {

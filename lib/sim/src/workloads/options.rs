@@ -1,7 +1,32 @@
-//! The options of workloads: numbers with units, and words.
+//! What a workload is, and its options: numbers with units, and words.
 
-use super::{Workload, WorkloadError};
-use millpond_workloads::options::{Placed, Program};
+use crate::kernel::{Kernel, Program};
+use millpond_workloads::options::{self as spelled, Placed};
+
+/// Something that can be started.
+#[derive(Debug, Clone, Copy)]
+pub struct Workload {
+    /// What it is called, and its process is.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub summary: &'static str,
+    /// Its options. One without a flag is an operand.
+    pub options: &'static [Opt],
+    /// Makes the programs of its threads.
+    pub programs: fn(&Values, &mut Kernel) -> Vec<Program>,
+}
+
+/// Words that make no workload.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct WorkloadError {
+    /// Which word is wrong, from 0; one more than there are where one is missing.
+    pub word: usize,
+    /// What is wrong.
+    pub what: String,
+    /// What would be right.
+    pub remedy: String,
+}
 
 /// An option that takes a number, or one of some words.
 #[derive(Debug, Clone, Copy)]
@@ -154,7 +179,7 @@ impl Values {
     /// [`WorkloadError`] for the first word that makes no sense.
     pub(super) fn parse(
         workload: &'static Workload,
-        program: Option<&'static Program>,
+        program: Option<&'static spelled::Program>,
         words: &[Placed],
         notes: &mut Vec<String>,
     ) -> Result<Values, WorkloadError> {
