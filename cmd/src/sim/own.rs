@@ -367,13 +367,13 @@ mod tests {
             let lwp = Lwp { pid: Pid(pid), lwp: LwpId(1) };
             Waiting { lwp, name: name.to_owned(), waits_for }
         };
-        let barrier = |pid| waits(pid, "cg", WaitsFor::Barrier { barrier: 3, there: 2, parties: 4 });
+        let barrier = |pid| waits(pid, "cg", WaitsFor::Barrier { barrier: 3.into(), there: 2, parties: 4 });
         let said = |waiting: &[Waiting]| {
             let trouble = deadlock(waiting);
             (trouble.what, trouble.remedy.unwrap_or_default())
         };
         let expected = |what: &str, remedy: &str| (what.to_owned(), remedy.to_owned());
-        let channel = waits(300, "build", WaitsFor::Channel(0));
+        let channel = waits(300, "build", WaitsFor::Channel(0.into()));
         assert_eq!(
             said(std::slice::from_ref(&channel)),
             expected(

@@ -33,6 +33,12 @@ macro_rules! id {
             }
         }
 
+        impl From<u32> for $name {
+            fn from(number: u32) -> Self {
+                $name(number)
+            }
+        }
+
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 self.0.fmt(f)
