@@ -1,4 +1,4 @@
-//! `cargo xtask test [--all] [--only GROUP,…]` and `cargo xtask install`: what the Makefile calls, in one language with the rest.
+//! `cargo xtask test`, `cargo xtask install` and `cargo xtask pictures`: the parts of the Makefile that are programs.
 //!
 //! # Why
 //!
@@ -22,6 +22,7 @@ mod documents;
 mod group;
 mod install;
 mod matrix;
+mod pictures;
 mod slowest;
 mod table;
 mod tally;
@@ -30,12 +31,14 @@ mod test;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask test [--all] [--only GROUP,…]
-       cargo xtask install [--prefix DIR] [--destdir DIR] [--links yes|no]";
+       cargo xtask install [--prefix DIR] [--destdir DIR] [--links yes|no]
+       cargo xtask pictures [FILE.svg ...]";
 
 /// The command line, understood.
 enum Task {
     Test(test::Wish),
     Install(install::Wish),
+    Pictures(Vec<String>),
 }
 
 fn main() -> ExitCode {
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
     let done = match task {
         Task::Test(wish) => test::run(&wish),
         Task::Install(wish) => install::run(&wish),
+        Task::Pictures(names) => pictures::run(&names),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -71,6 +75,7 @@ fn read_arguments() -> Result<Task, lexopt::Error> {
     let mut task = match word.as_str() {
         "test" => Task::Test(test::Wish::default()),
         "install" => Task::Install(install::Wish::default()),
+        "pictures" => Task::Pictures(Vec::new()),
         other => return Err(format!("there is no task `{other}`").into()),
     };
     while let Some(arg) = parser.next()? {
@@ -88,6 +93,7 @@ fn read_arguments() -> Result<Task, lexopt::Error> {
                     other => return Err(format!("--links is yes or no, not `{other}`").into()),
                 };
             }
+            (Task::Pictures(names), Value(name)) => names.push(name.string()?),
             (_, other) => return Err(other.unexpected()),
         }
     }

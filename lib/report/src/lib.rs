@@ -13,6 +13,7 @@
 //!
 //!   Sheet ─────── svg(), html()  one page: sentences, a table, points on a line of time
 //!   Bars, Lines ─ svg()   a picture that stands alone: no script, no font, no style sheet from elsewhere
+//!   Screen ────── svg()   a terminal session with its colours
 //!   Page ──────── html()  a page of texts, tables and such pictures that stands alone, too
 //! ```
 //!
@@ -30,6 +31,7 @@ mod lines;
 mod page;
 mod png;
 mod scale;
+mod screen;
 mod sheet;
 mod svg;
 mod table;
@@ -38,5 +40,6 @@ pub use bars::{Bars, Group};
 pub use cell::Cell;
 pub use lines::{Line, Lines};
 pub use page::Page;
+pub use screen::Screen;
 pub use sheet::{Mark, Sheet};
 pub use table::{Align, Table};

@@ -1,0 +1,143 @@
+//! `cargo xtask pictures`: runs commands of the release build in a terminal and draws what they say as SVG for the README.
+
+use crate::cargo::BuildError;
+use millpond_report::Screen;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A picture and the commands that it shows.
+struct Recording {
+    file: &'static str,
+    title: &'static str,
+    commands: &'static [&'static str],
+}
+
+const RECORDINGS: [Recording; 2] = [
+    Recording {
+        file: "demo.svg",
+        title: "make demo: two spinning programs, mixed and in pools",
+        commands: &["millpond demo"],
+    },
+    Recording {
+        file: "quiet.svg",
+        title: "millpond quiet: OS noise in a processor set",
+        commands: &[
+            "millpond psrset -c --keep-others 1",
+            "millpond quiet 1 --for 900ms --max 5ms -- millpond priocntl -e -c RT millpond load spin",
+            "millpond psrset -d 1",
+        ],
+    },
+];
+
+/// Where pictures stand, in this tree.
+const PICTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/pictures");
+
+/// Columns of a picture. A longer line is cut, and ends in `…`.
+const COLUMNS_MAX: usize = 160;
+
+/// Records the pictures with these names, or all; true when they are written.
+///
+/// # Errors
+/// [`BuildError::Record`] when a command cannot be run, or a picture not be written.
+pub fn run(names: &[String]) -> Result<bool, BuildError> {
+    let release = crate::matrix::target_directory().join("release");
+    fs::create_dir_all(PICTURES).map_err(BuildError::Record)?;
+    for recording in RECORDINGS {
+        if !names.is_empty() && !names.iter().any(|name| *name == recording.file) {
+            continue;
+        }
+        let text = record(recording.commands, &release).map_err(BuildError::Record)?;
+        let svg = Screen { title: recording.title.to_owned(), text }.svg();
+        let path = Path::new(PICTURES).join(recording.file);
+        fs::write(&path, svg).map_err(BuildError::Record)?;
+        println!("wrote docs/pictures/{}", recording.file);
+    }
+    Ok(true)
+}
+
+/// A session: each command after a prompt, and what it says.
+fn record(commands: &[&str], programs: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    for command in commands {
+        println!("$ {command}");
+        text += &format!("\u{1b}[32m$\u{1b}[0m \u{1b}[1m{command}\u{1b}[0m\n");
+        text += &colored(&in_terminal(command, programs)?);
+    }
+    Ok(text)
+}
+
+/// What a command of the shell says at a terminal. Programs are looked for in `programs` first.
+fn in_terminal(command: &str, programs: &Path) -> io::Result<String> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let output = Command::new("script")
+        .args(["--quiet", "--command"])
+        .arg(format!("stty cols {COLUMNS_MAX}; {command}"))
+        .arg("/dev/null")
+        .env("PATH", format!("{}:{path}", programs.display()))
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).lines().map(|line| left_of(line) + "\n").collect())
+}
+
+/// What is left of a line at the end: a carriage return begins it anew. A line that is too long is cut.
+fn left_of(line: &str) -> String {
+    let line = line.trim_end_matches('\r').rsplit('\r').next().unwrap_or_default();
+    let line = line.strip_prefix("\u{1b}[K").unwrap_or(line);
+    match line.char_indices().nth(COLUMNS_MAX) {
+        Some(_) => line.chars().take(COLUMNS_MAX - 1).chain(['…']).collect(),
+        None => line.to_owned(),
+    }
+}
+
+/// Verdicts and bars in colour, heads of tables in grey.
+fn colored(text: &str) -> String {
+    let line = |line: &str| -> String {
+        let letters = |word: &str| word.chars().all(|c| c.is_ascii_uppercase() || "%/".contains(c));
+        if line.starts_with("not quiet: ") {
+            format!("\u{1b}[31m{line}\u{1b}[0m\n")
+        } else if line.starts_with("quiet: ") || line.starts_with("speed-up: ") {
+            format!("\u{1b}[1;32m{line}\u{1b}[0m\n")
+        } else if !line.is_empty() && line.split_whitespace().all(letters) {
+            format!("\u{1b}[90m{line}\u{1b}[0m\n")
+        } else {
+            let words: Vec<String> = line.split(' ').map(bar).collect();
+            words.join(" ") + "\n"
+        }
+    };
+    text.lines().map(line).collect()
+}
+
+/// A word of `#` in colour, any other as it is.
+fn bar(word: &str) -> String {
+    let is_bar = !word.is_empty() && word.chars().all(|c| c == '#');
+    if is_bar { format!("\u{1b}[36m{word}\u{1b}[0m") } else { word.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_heads_and_bars_have_colours_and_text_has_none() {
+        let text = "not quiet: 80us\nSHARE% RATE/S\n 1.0  1 ##  2 #\n\n";
+        let expected = "\u{1b}[31mnot quiet: 80us\u{1b}[0m\n\u{1b}[90mSHARE% RATE/S\u{1b}[0m\n \
+                        1.0  1 \u{1b}[36m##\u{1b}[0m  2 \u{1b}[36m#\u{1b}[0m\n\n";
+        assert_eq!(colored(text), expected);
+    }
+
+    #[test]
+    fn progress_is_overwritten_and_long_lines_are_cut() {
+        assert_eq!(left_of("\rreport in 1 s\u{1b}[K\r\u{1b}[Kquiet\r"), "quiet");
+        assert_eq!(left_of(&"é".repeat(160)), "é".repeat(160));
+        assert_eq!(left_of(&"é".repeat(161)), "é".repeat(159) + "…");
+    }
+
+    #[test]
+    fn a_command_is_recorded_as_at_a_terminal() {
+        let text = record(&["test -t 1 && echo yes; stty size | cut -d' ' -f2"], Path::new("/"));
+        assert!(text.is_ok_and(|text| text.ends_with("\nyes\n160\n")));
+    }
+}
