@@ -2,11 +2,11 @@
 
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Failure, facet, read};
+use millpond_formats::pools::properties::{Element, is_listed};
+use millpond_formats::pools::record::Record;
 use millpond_formats::pools::xml;
 use millpond_machine::{Knob, Machine, Step};
-use millpond_model::pools::{
-    CpuNode, ElementKind, PoolNode, PoolsConf, PoolsState, PropValue, Props, PsetNode, is_hidden_name, rule,
-};
+use millpond_model::pools::{CpuNode, PoolNode, PoolsConf, PoolsState, PropValue, PsetNode};
 use millpond_model::{Pid, PoolId};
 use millpond_pools::script::Said;
 use millpond_pools::{dynamic, validate};
@@ -55,9 +55,8 @@ pub fn pids_in(machine: &dyn Machine, named: &[String], verb: &str) -> Result<BT
     let state = state(machine)?;
     let number = |word: &String| {
         let is_meant =
-            |pool: &&PoolNode| pool.name() == word || pool.sys_id().is_some_and(|id| id.to_string() == *word);
-        let id = state.conf.pools.iter().find(is_meant).and_then(|pool| u32::try_from(pool.sys_id()?).ok());
-        id.map(PoolId).ok_or_else(|| {
+            |pool: &&PoolNode| pool.name == *word || pool.id.is_some_and(|id| id.to_string() == *word);
+        state.conf.pools.iter().find(is_meant).and_then(|pool| pool.id).ok_or_else(|| {
             Complaint::new(format!("{verb} pool {word}"), "there is no such pool").hint("poolstat lists them")
         })
     };
@@ -101,16 +100,27 @@ pub fn parsed(name: &str, text: &str) -> Result<PoolsConf, Said> {
     })
 }
 
-/// The text of a file for a configuration, which is looked at strictly first.
+/// Checks strictly that a configuration is valid, and that a file could hold it.
 ///
 /// # Errors
-/// [`Said`] with what cannot be.
+/// [`Said`] about the first fault.
+pub fn check(conf: &PoolsConf) -> Result<(), Said> {
+    validate::whole(conf)?;
+    xml::check(conf).map_err(unwritable)
+}
+
+/// The text of a file for a configuration, after the same check.
+///
+/// # Errors
+/// As of [`check`].
 pub fn printed(conf: &PoolsConf) -> Result<String, Said> {
     validate::whole(conf)?;
-    xml::write(conf).map_err(|error| {
-        let hint = format!("{error}; {}", error.hint());
-        Said { text: "Invalid configuration".into(), hint: Some(hint) }
-    })
+    xml::write(conf).map_err(unwritable)
+}
+
+fn unwritable(error: xml::WriteError) -> Said {
+    let hint = format!("{error}; {}", error.hint());
+    Said { text: "Invalid configuration".into(), hint: Some(hint) }
 }
 
 /// Tells that somebody else holds a file.
@@ -125,15 +135,15 @@ pub fn waiting<'w>(name: &'w str, ctx: &'w mut Ctx<'_>) -> impl FnMut(Option<Str
 fn told(conf: &PoolsConf) -> String {
     let count = |n: usize, noun: &str| if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") };
     let (pools, sets) = (count(conf.pools.len(), "pool"), count(conf.psets.len(), "pset"));
-    format!("system {}, {pools}, {sets}", conf.name())
+    format!("system {}, {pools}, {sets}", conf.system.name)
 }
 
 /// A step as people want to read it: in place of a record of a whole configuration stands what it is about.
 pub fn short(step: &Step) -> Step {
     let value = |text: &Option<String>| {
         let text = text.as_ref()?;
-        let state = serde_json::from_str::<PoolsState>(text);
-        Some(state.map_or_else(|_| text.clone(), |state| told(&state.conf)))
+        let record = serde_json::from_str::<Record>(text);
+        Some(record.map_or_else(|_| text.clone(), |record| told(&PoolsState::from(record).conf)))
     };
     Step { before: value(&step.before), after: value(&step.after), ..step.clone() }
 }
@@ -151,29 +161,29 @@ pub fn file_step(name: &str, before: Option<&str>, after: Option<&PoolsConf>) ->
 pub fn json_of(conf: &PoolsConf) -> Value {
     let pools: Vec<Value> = conf.pools.iter().map(|pool| json_of_pool(conf, pool)).collect();
     let psets: Vec<Value> = conf.psets.iter().map(json_of_pset).collect();
-    let system = json!({ "name": conf.name(), "properties": json_of_props(&conf.system) });
+    let system = json!({ "name": conf.system.name, "properties": json_of_props(&conf.system) });
     json!({ "system": system, "pools": pools, "psets": psets })
 }
 
 /// A pool for programs.
 pub fn json_of_pool(conf: &PoolsConf, pool: &PoolNode) -> Value {
-    let pset = conf.pset_of(pool).map(PsetNode::name);
-    json!({ "name": pool.name(), "properties": json_of_props(&pool.props), "pset": pset })
+    let pset = conf.pset_of(pool).map(|set| &set.name);
+    json!({ "name": pool.name, "properties": json_of_props(pool), "pset": pset })
 }
 
 /// A set with its processors for programs.
 pub fn json_of_pset(set: &PsetNode) -> Value {
     let cpus: Vec<Value> = set.cpus().iter().map(json_of_cpu).collect();
-    json!({ "name": set.name(), "properties": json_of_props(&set.props), "cpus": cpus })
+    json!({ "name": set.name, "properties": json_of_props(set), "cpus": cpus })
 }
 
 /// A processor for programs.
 pub fn json_of_cpu(cpu: &CpuNode) -> Value {
-    json!({ "id": cpu.id, "properties": json_of_props(&cpu.props) })
+    json!({ "id": cpu.id, "properties": json_of_props(cpu) })
 }
 
-fn json_of_props(props: &Props) -> Value {
-    let kind = props.kind();
+fn json_of_props(element: &impl Element) -> Value {
+    let kind = element.kind();
     let value = |value: &PropValue| match value {
         PropValue::Uint(value) => json!(value),
         PropValue::Int(value) => json!(value),
@@ -181,10 +191,7 @@ fn json_of_props(props: &Props) -> Value {
         PropValue::Boolean(value) => json!(value),
         PropValue::String(text) => json!(text),
     };
-    let shown = props.iter().filter(|(name, _)| is_listed(kind, name));
+    let properties = element.properties();
+    let shown = properties.iter().filter(|(name, _)| is_listed(kind, name));
     Value::Object(shown.map(|(name, v)| (name.to_owned(), value(v))).collect::<Map<_, _>>())
-}
-
-fn is_listed(kind: ElementKind, name: &str) -> bool {
-    rule(kind, name).map_or(!is_hidden_name(name), |rule| !rule.hidden)
 }

@@ -4,35 +4,28 @@ use crate::change::Changer;
 use crate::ctx::Ctx;
 use millpond_machine::facets::{Member, Scheduled};
 use millpond_machine::{Dispatcher, Machine};
+use millpond_model::pools::Keyword;
 use millpond_model::{Class, ClassRequest, Pid};
 use millpond_pools::{Code, PoolError, errno};
 use serde_json::json;
 
-/// The class of a pool: one that is known, or only its name.
-pub struct PoolClass {
-    name: String,
-    class: Option<Class>,
-}
+/// The class of a pool.
+pub struct PoolClass(pub Keyword<Class>);
 
 impl PoolClass {
-    /// By its name.
-    pub fn of(name: &str) -> PoolClass {
-        PoolClass { name: name.to_owned(), class: name.parse().ok() }
-    }
-
-    /// A class that nobody knows keeps everything out of the pool, as on Solaris.
+    /// An unknown class keeps everything out of the pool, as on Solaris.
     ///
     /// # Errors
     /// [`errno::INVAL`].
     pub fn check(&self, machine: &dyn Machine) -> Result<(), PoolError> {
-        if self.class.is_some() {
+        if self.0.known().is_some() {
             return Ok(());
         }
         let classes = machine.dispatcher().map(|d| d.classes()).unwrap_or_default();
         let classes: Vec<&str> = classes.iter().map(|class| class.word()).collect();
         let hint = format!(
             "pool.scheduler of the pool is {}, and this machine has the classes {}",
-            self.name,
+            self.0,
             classes.join(", ")
         );
         Err(PoolError::hinted(Code::System(errno::INVAL), hint))
@@ -46,7 +39,7 @@ impl PoolClass {
         changer: &mut Changer<'_>,
         ctx: &mut Ctx<'_>,
     ) {
-        let Some(class) = self.class else { return };
+        let Some(class) = self.0.known() else { return };
         let dispatcher = match machine.dispatcher() {
             Ok(dispatcher) => dispatcher,
             Err(absent) => {

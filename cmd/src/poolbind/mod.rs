@@ -113,7 +113,7 @@ use ids::{Chosen, Kind};
 use millpond_cli::{Flag, Group, Misused, Parsed, Spec, ValueKind};
 use millpond_machine::Machine;
 use millpond_machine::facets::Member;
-use millpond_model::pools::{PoolNode, PoolsState, PsetNode};
+use millpond_model::pools::PoolsState;
 use millpond_model::{Pid, PoolId};
 use millpond_pools::{Code, Editor, Place, PoolError};
 use millpond_session::{Program, Session, pool_environment};
@@ -202,8 +202,8 @@ struct Pool {
 impl Pool {
     fn of(name: &str, state: &PoolsState) -> Pool {
         let id = Editor::new(state.conf.clone(), Place::Machine).pool_id(name);
-        let class = state.conf.pool(name).and_then(|p| p.props.string("pool.scheduler"));
-        Pool { id, class: class.map(PoolClass::of) }
+        let class = state.conf.pool(name).and_then(|pool| pool.scheduler.clone());
+        Pool { id, class: class.map(PoolClass) }
     }
 
     /// Its number, if something can be bound to it.
@@ -410,7 +410,7 @@ fn pool_of(
         state.zones.values().find(|pool| sets.get(pool) == Some(&set)).copied()
     };
     let id = members.get(&pid).copied().or_else(by_zone).unwrap_or(PoolId::DEFAULT);
-    let pool = state.conf.pools.iter().find(|pool| pool.id() == Some(id));
-    let set = pool.and_then(|pool| state.conf.pset_of(pool)).map(PsetNode::name);
-    Ok((pool.map_or("", PoolNode::name).to_owned(), set.unwrap_or_default().to_owned()))
+    let pool = state.conf.pools.iter().find(|pool| pool.id == Some(id));
+    let set = pool.and_then(|pool| state.conf.pset_of(pool)).map(|set| set.name.clone());
+    Ok((pool.map(|pool| pool.name.clone()).unwrap_or_default(), set.unwrap_or_default()))
 }

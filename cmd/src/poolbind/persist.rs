@@ -113,13 +113,12 @@ fn tell_number(
     ctx: &mut Ctx<'_>,
 ) {
     let set = state.conf.pool(name).and_then(|pool| state.conf.pset_of(pool));
-    let Some(set) = set.filter(|set| !set.is_default()) else { return };
+    let Some(set) = set.filter(|set| !set.is_default) else { return };
     let file = session.pools_file(None);
     let text = file.read().ok().flatten();
     let conf = text.and_then(|text| pools::parsed(file.name(), &text).ok());
-    let saved = conf.as_ref().and_then(|conf| conf.pset(set.name())).map(PsetNode::sys_id);
-    if saved != Some(set.sys_id()) {
-        let (set, number) = (set.name(), set.sys_id());
+    let saved = conf.as_ref().and_then(|conf| conf.pset(&set.name)).and_then(|saved| saved.id);
+    if let (PsetNode { name: set, id: Some(number), .. }, true) = (set, saved != set.id) {
         let text = format!(
             "set '{set}' has number {number}, which {} does not say: it may have another one after a boot",
             file.name()

@@ -86,7 +86,7 @@ use crate::pools;
 use millpond_cli::{Flag, Group, Misused, Parsed, Spec, ValueKind, help};
 use millpond_formats::pools::info;
 use millpond_formats::pools::script::{self, Located};
-use millpond_model::pools::{PoolsConf, PsetNode};
+use millpond_model::pools::PoolsConf;
 use millpond_pools::script::{Script, Surroundings, Told};
 use millpond_pools::{Element, Place};
 use millpond_session::{input_lines, read_text};
@@ -248,7 +248,7 @@ fn show(conf: &PoolsConf, element: &Element, json: bool, ctx: &mut Ctx<'_>) {
             Some(set) => (info::pset(set), json!({ "psets": [pools::json_of_pset(set)] })),
             None => return,
         },
-        Element::Cpu(id) => match conf.psets.iter().flat_map(PsetNode::cpus).find(|cpu| cpu.id == *id) {
+        Element::Cpu(id) => match conf.cpus().find(|cpu| cpu.id == *id) {
             Some(cpu) => (info::cpu(cpu), json!({ "cpus": [pools::json_of_cpu(cpu)] })),
             None => return,
         },
@@ -338,9 +338,9 @@ fn on_machine(asked: &Asked, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit,
     asked.execute(&mut script, &mut OfMachine(machine), common.json, ctx)?;
     if let Some(editor) = script.editor().filter(|_| script.is_edited()) {
         state.conf = editor.conf.clone();
-        let ids: Vec<_> = state.conf.pools.iter().filter_map(millpond_model::pools::PoolNode::id).collect();
+        let ids: Vec<_> = state.conf.pools.iter().filter_map(|pool| pool.id).collect();
         state.zones.retain(|_, pool| ids.contains(pool));
-        pools::printed(&state.conf).map_err(|why| pools::said(VALIDATION, why))?;
+        pools::check(&state.conf).map_err(|why| pools::said(VALIDATION, why))?;
         let change = millpond_pools::dynamic::prepare(machine, Some(state));
         let change = change.map_err(|error| pools::said(SAVING, error))?;
         let made = changer.make(ctx, change);

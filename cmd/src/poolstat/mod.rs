@@ -255,7 +255,8 @@ mod tests {
         let words: Vec<_> = words.iter().map(Into::into).collect();
         let options = Options::of(&millpond_cli::parse(&COMMAND.spec, &words).unwrap()).unwrap();
         let sample = session.machine().counters().unwrap().since_boot().unwrap();
-        let conf = PoolsConf::fresh((0..2).map(|n| (millpond_model::CpuId(n), "on-line".to_owned())));
+        let conf =
+            PoolsConf::fresh((0..2).map(|n| (millpond_model::CpuId(n), millpond_model::State::OnLine)));
         let state = PoolsState { conf, keep_others: false, zones: std::collections::BTreeMap::new() };
         let seen = Seen { state, sample, caps: None };
         let mut out = Vec::new();

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use millpond_formats::pools::poolstat::Row;
+use millpond_formats::pools::properties::pset_number;
 use millpond_model::pools::{PoolNode, PoolsState};
 use millpond_model::{PsetId, Sample};
 use std::collections::BTreeMap;
@@ -22,13 +23,13 @@ pub enum Measured<'s> {
 /// [`Failure::Said`] for a pool that there is not.
 pub fn rows(state: &PoolsState, named: &[String], measured: &Measured<'_>) -> Result<Vec<Row>, Failure> {
     let mut pools: Vec<&PoolNode> = state.conf.pools.iter().collect();
-    pools.sort_by_key(|pool| pool.sys_id());
+    pools.sort_by_key(|pool| pool.id);
     let chosen: Vec<&PoolNode> = if named.is_empty() {
         pools
     } else {
         let find = |word: &String| {
-            let by_id = || pools.iter().find(|p| p.sys_id().is_some_and(|id| id.to_string() == *word));
-            let found = pools.iter().find(|p| p.name() == word).or_else(by_id);
+            let by_id = || pools.iter().find(|p| p.id.is_some_and(|id| id.to_string() == *word));
+            let found = pools.iter().find(|p| p.name == *word).or_else(by_id);
             found.copied().ok_or_else(|| unknown(word, &pools))
         };
         named.iter().map(find).collect::<Result<_, _>>()?
@@ -39,16 +40,16 @@ pub fn rows(state: &PoolsState, named: &[String], measured: &Measured<'_>) -> Re
     };
     let row = |pool: &PoolNode| {
         let set = state.conf.pset_of(pool)?;
-        let share = set.id().and_then(|id| shares.get(&id)).copied().unwrap_or(0.0);
+        let share = set.id.and_then(|id| shares.get(&id)).copied().unwrap_or(0.0);
         #[expect(clippy::cast_precision_loss, reason = "processors are few, and a load is small")]
-        let (size, load) = (set.size() as f64, set.props.uint("pset.load").unwrap_or(0) as f64 / 1000.0);
+        let (size, load) = (set.size() as f64, set.load.unwrap_or(0) as f64 / 1000.0);
         Some(Row {
-            pool_id: pool.sys_id().unwrap_or(-1),
-            pool: pool.name().to_owned(),
-            pset_id: set.sys_id(),
-            pset: set.name().to_owned(),
-            min: set.min(),
-            max: set.max(),
+            pool_id: pool.id.map_or(-1, |id| i64::from(id.0)),
+            pool: pool.name.clone(),
+            pset_id: pset_number(set.id),
+            pset: set.name.clone(),
+            min: set.min,
+            max: set.max,
             size: set.size(),
             used: (!matches!(measured, Measured::Unknown)).then_some(share * size),
             load,
@@ -58,7 +59,7 @@ pub fn rows(state: &PoolsState, named: &[String], measured: &Measured<'_>) -> Re
 }
 
 fn unknown(word: &str, pools: &[&PoolNode]) -> Failure {
-    let names: Vec<&str> = pools.iter().map(|pool| pool.name()).collect();
+    let names: Vec<&str> = pools.iter().map(|pool| pool.name.as_str()).collect();
     let hint = format!("there are the pools {}", names.join(", "));
     Failure::Said(format!("cannot get statistics for pool '{word}'"), Some(hint))
 }
@@ -88,8 +89,8 @@ pub fn is_changed(before: &PoolsState, now: &PoolsState) -> bool {
 fn steady(state: &PoolsState) -> PoolsState {
     let mut state = state.clone();
     for set in &mut state.conf.psets {
-        set.props.set("pset.load", 0u64);
-        set.cpus_mut().for_each(|cpu| cpu.props.set("cpu.status", ""));
+        set.load = None;
+        set.cpus_mut().for_each(|cpu| cpu.status = None);
     }
     state.zones.clear();
     state
@@ -98,14 +99,14 @@ fn steady(state: &PoolsState) -> PoolsState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millpond_model::pools::{PoolsConf, PsetNode};
-    use millpond_model::{COLUMNS, CpuId, CpuSample, Nanos, Ticks, WallTime};
+    use millpond_model::pools::{Keyword, PoolsConf, PsetNode};
+    use millpond_model::{COLUMNS, CpuId, CpuSample, Nanos, PoolId, State, Ticks, WallTime};
 
     /// Four processors; 2 and 3 are in the set of pool web.
     fn state() -> PoolsState {
-        let mut conf = PoolsConf::fresh((0..4).map(|n| (CpuId(n), "on-line".to_owned())));
-        conf.psets.push(PsetNode::new("webset", "pset_1", 1));
-        conf.pools.push(PoolNode::new("web", "pool_1", "pset_1", Some(1)));
+        let mut conf = PoolsConf::fresh((0..4).map(|n| (CpuId(n), State::OnLine)));
+        conf.psets.push(PsetNode::new("webset", "pset_1", Some(PsetId(1))));
+        conf.pools.push(PoolNode::new("web", "pool_1", "pset_1", Some(PoolId(1))));
         assert!(conf.move_cpu(CpuId(2), "webset") && conf.move_cpu(CpuId(3), "webset"));
         PoolsState { conf, keep_others: false, zones: BTreeMap::new() }
     }
@@ -164,8 +165,8 @@ mod tests {
     #[test]
     fn loads_and_states_are_no_change_and_moves_are() {
         let (before, mut now) = (state(), state());
-        now.conf.pset_mut("webset").unwrap().props.set("pset.load", 7u64);
-        now.conf.cpu_mut(CpuId(2)).unwrap().props.set("cpu.status", "off-line");
+        now.conf.pset_mut("webset").unwrap().load = Some(7);
+        now.conf.cpu_mut(CpuId(2)).unwrap().status = Some(Keyword::Known(State::OffLine));
         assert!(!is_changed(&before, &now));
         now.conf.move_cpu(CpuId(2), "pset_default");
         assert!(is_changed(&before, &now));

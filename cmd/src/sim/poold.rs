@@ -99,11 +99,11 @@ impl Inside {
         };
         let system = &state.conf.system;
         let name =
-            system.string(POLICY_PROPERTY).filter(|name| POLICIES.contains(name)).unwrap_or(POLICIES[0]);
+            system.user.string(POLICY_PROPERTY).filter(|name| POLICIES.contains(name)).unwrap_or(POLICIES[0]);
         if name != self.manager.policy_name() {
             self.manager = Manager::new(named(name));
         }
-        self.rhythm = Rhythm::of(name, system.uint("system.poold.monitor-interval"));
+        self.rhythm = Rhythm::of(name, system.monitor_interval);
         if let Ok(turn) = self.manager.turn(machine, watch)
             && let Some(decision) = turn.decision
             && let Some(line) = self.record.take(decision, turn.outcome)

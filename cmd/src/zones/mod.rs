@@ -91,7 +91,7 @@ fn pool_of(zone: &Zone, state: &PoolsState) -> String {
         key == zone.name || last == zone.name || (zone.kind == "container" && last.contains(&zone.name))
     };
     let id = state.zones.iter().find(|(key, _)| is(key)).map(|(_, pool)| *pool);
-    let named = id.and_then(|id| state.conf.pools.iter().find(|pool| pool.id() == Some(id)));
+    let named = id.and_then(|id| state.conf.pools.iter().find(|pool| pool.id == Some(id)));
     let pool = named.or_else(|| state.conf.default_pool());
-    pool.map_or_else(|| DEFAULT_POOL.to_owned(), |pool| pool.name().to_owned())
+    pool.map_or_else(|| DEFAULT_POOL.to_owned(), |pool| pool.name.clone())
 }

@@ -35,7 +35,8 @@ fn said(error: &PoolError) -> String {
 
 fn whose(machine: &dyn Machine) -> Result<Whose, PoolError> {
     let Some(state) = dynamic::state(machine)? else { return Ok(Whose::Nobodys) };
-    let Some(owner) = state.conf.system.uint(OWNER).and_then(|pid| u32::try_from(pid).ok()).map(Pid) else {
+    let Some(owner) = state.conf.system.user.uint(OWNER).and_then(|pid| u32::try_from(pid).ok()).map(Pid)
+    else {
         return Ok(Whose::Foreign);
     };
     let is_there = machine.threads().is_ok_and(|threads| threads.lwps(owner).is_ok());
@@ -115,7 +116,7 @@ impl<'m> MadePools<'m> {
         let what = "enable pools";
         let writer = Writer::open(machine).map_err(Failure::refused(what))?;
         let mut fresh = dynamic::fresh(machine, keep_others).map_err(Failure::pools(what))?;
-        fresh.conf.system.set(OWNER, u64::from(own_pid().0));
+        fresh.conf.system.user.set(OWNER, u64::from(own_pid().0));
         dynamic::commit(&writer, machine, Some(fresh)).map_err(Failure::pools(what))?;
         drop(writer);
         let pools = MadePools { machine, is_there: true };

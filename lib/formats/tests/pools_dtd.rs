@@ -6,9 +6,10 @@
     reason = "a panic is how a test fails, in its helpers too"
 )]
 
+use millpond_formats::pools::objectives;
 use millpond_formats::pools::xml::{DTD, read, write};
-use millpond_model::CpuId;
-use millpond_model::pools::{PoolNode, PoolsConf, PropValue, PsetNode};
+use millpond_model::pools::{ElementKind, PoolNode, PoolsConf, PropValue, PsetNode};
+use millpond_model::{CpuId, State};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
@@ -33,26 +34,26 @@ fn validate(test: &str, text: &str) -> Option<(bool, String)> {
 }
 
 fn fresh() -> PoolsConf {
-    PoolsConf::fresh((0..4).map(|n| (CpuId(n), "on-line".to_owned())))
+    PoolsConf::fresh((0..4).map(|n| (CpuId(n), State::OnLine)))
 }
 
 /// A configuration with something of everything.
 fn full() -> PoolsConf {
     let mut conf = fresh();
-    conf.system.set("system.comment", "a \"b\" <c> & 'd'\n\té");
-    conf.system.set("system._next_id", 27u64);
-    conf.system.set("ratio", PropValue::Float(0.1));
-    let mut set = PsetNode::new("web.set-1,a", "id_1a", -2);
-    set.props.set("pset.max", 2u64);
-    set.props.set("pset.poold.objectives", "utilization < 80; locality tight");
+    conf.system.comment = "a \"b\" <c> & 'd'\n\té".to_owned();
+    conf.system.user.set("system._next_id", 27u64);
+    conf.system.user.set("ratio", PropValue::Float(0.1));
+    let mut set = PsetNode::new("web.set-1,a", "id_1a", None);
+    set.max = 2;
+    set.objectives = Some(objectives::parse("utilization < 80; locality tight", ElementKind::Pset));
     conf.psets.push(set);
     let mut pool = PoolNode::new("web", "id_1b", "id_1a", None);
-    pool.props.set("pool.importance", -5i64);
-    pool.props.set("below", -1i64);
-    pool.props.set("empty", "");
+    pool.importance = -5;
+    pool.user.set("below", -1i64);
+    pool.user.set("empty", "");
     conf.pools.push(pool);
     assert!(conf.move_cpu(CpuId(2), "web.set-1,a"));
-    conf.cpu_mut(CpuId(2)).unwrap().props.set("cpu.pinned", true);
+    conf.cpu_mut(CpuId(2)).unwrap().pinned = Some(true);
     conf
 }
 

@@ -84,18 +84,18 @@ pub(crate) fn is_published(os: &Os, state: Option<&PoolsState>, online: &CpuSet,
 
 /// What is to be told of each pool, by its name; serials are those of a pool that was never told of.
 fn notices(state: &PoolsState, online: &CpuSet) -> BTreeMap<String, PoolNotice> {
-    let sets = state.conf.psets.iter().filter(|set| !set.is_default());
+    let sets = state.conf.psets.iter().filter(|set| !set.is_default);
     let assigned = sets.fold(CpuSet::new(), |all, set| &all | &set.cpu_set());
     let cpus_of = |pool: &PoolNode| {
-        let set = state.conf.pset_of(pool).filter(|set| set.id() != Some(PsetId::DEFAULT));
+        let set = state.conf.pset_of(pool).filter(|set| set.id != Some(PsetId::DEFAULT));
         // A processor that appears belongs to the default set before anybody commits that.
         set.map_or_else(|| online - &assigned, |set: &PsetNode| &set.cpu_set() & online)
     };
     let notice = |pool: &PoolNode| {
-        let id = pool.id()?;
+        let id = pool.id?;
         let zones = state.zones.iter().filter(|(_, of)| **of == id).map(|(zone, _)| zone.clone()).collect();
         let size = PoolSize { cpus: cpus_of(pool), serial: 1 };
-        Some((pool.name().to_owned(), PoolNotice { pool: id, size, zones }))
+        Some((pool.name.clone(), PoolNotice { pool: id, size, zones }))
     };
     state.conf.pools.iter().filter_map(notice).collect()
 }

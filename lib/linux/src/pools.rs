@@ -10,6 +10,8 @@ use crate::knob::LinuxKnob;
 use crate::names;
 use crate::plan::{Destination, Wanted};
 use crate::view::{RootTasks, SetLabel, View};
+use millpond_formats::pools::properties::local_memory;
+use millpond_formats::pools::record::Record;
 use millpond_machine::facets::{Member, StartOption};
 use millpond_machine::{Change, Pools, Processors, Reason, Refusal, Step, Subject};
 use millpond_model::pools::PoolsState;
@@ -26,7 +28,7 @@ const RECORD: &str = "pools";
 pub(crate) fn recorded(os: &Os) -> Result<Option<PoolsState>, Refusal> {
     let text = os.record(RECORD);
     os.check_records()?;
-    Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+    Ok(text.and_then(|text| serde_json::from_str::<Record>(&text).ok().map(PoolsState::from)))
 }
 
 impl LinuxMachine {
@@ -47,7 +49,7 @@ impl LinuxMachine {
     /// Its sets stay, as sets without pools.
     pub(crate) fn damaged_record(&self) -> Option<Step> {
         let is = self.os.record(RECORD)?;
-        let is_damaged = serde_json::from_str::<PoolsState>(&is).is_err();
+        let is_damaged = serde_json::from_str::<Record>(&is).is_err();
         is_damaged.then(|| Step::new(LinuxKnob::Record(RECORD.to_owned()).knob(), Some(is), None))
     }
 
@@ -55,7 +57,7 @@ impl LinuxMachine {
     fn record_step(&self, to: Option<&PoolsState>) -> Option<Step> {
         let before = self.os.record(RECORD);
         // Every key is a string or a number, so that serialising cannot fail.
-        let after = to.map(|state| serde_json::to_string(state).unwrap_or_default());
+        let after = to.map(|state| serde_json::to_string(&Record::from(state)).unwrap_or_default());
         (before != after).then(|| Step::new(LinuxKnob::Record(RECORD.to_owned()).knob(), before, after))
     }
 
@@ -88,7 +90,7 @@ impl LinuxMachine {
                     return refuse(Reason::NamedTwice);
                 }
             }
-            let Some(id) = pset.id().filter(|id| !id.is_default()) else { continue };
+            let Some(id) = pset.id.filter(|id| !id.is_default()) else { continue };
             let old = live.get(&id);
             let cpus = pset.cpu_set();
             // Who was there first stays first.
@@ -104,7 +106,7 @@ impl LinuxMachine {
                 |s| s.serial,
             );
             let mode = if state.keep_others { PsetMode::Shared } else { PsetMode::Own };
-            let memory = match pset.props.boolean(SetMemory::PROPERTY) {
+            let memory = match local_memory(pset) {
                 Some(true) => SetMemory::Local,
                 Some(false) => SetMemory::All,
                 None => old.map(|s| s.memory.clone()).unwrap_or_default(),
@@ -303,9 +305,9 @@ type States = Vec<(CpuId, State)>;
 
 /// Processors whose state in the configuration is another one than theirs: those that start, or change while they run, and those that stop.
 fn wanted_states(to: Option<&PoolsState>, states: &BTreeMap<CpuId, State>) -> (States, States) {
-    let cpus = to.iter().flat_map(|s| &s.conf.psets).flat_map(|s| s.cpus());
+    let cpus = to.iter().flat_map(|s| s.conf.cpus());
     let wanted = cpus.filter_map(|cpu| {
-        let state = cpu.props.string("cpu.status")?.parse::<State>().ok()?;
+        let state = cpu.state()?;
         (states.get(&cpu.id) != Some(&state)).then_some((cpu.id, state))
     });
     wanted.partition(|(_, state)| state.runs_threads())

@@ -25,12 +25,12 @@ fn state(machine: &dyn Machine) -> PoolsState {
 
 /// Pools on four processors: web, whose set has 2 and 3, and shop, whose set is the default one.
 fn begin(machine: &LinuxMachine) {
-    let cpus = (0..4).map(|n| (CpuId(n), "on-line".to_owned()));
+    let cpus = (0..4).map(|n| (CpuId(n), State::OnLine));
     let mut conf = PoolsConf::fresh(cpus);
-    conf.psets.push(PsetNode::new("webset", "webset", -2));
+    conf.psets.push(PsetNode::new("webset", "webset", None));
     conf.pools.push(PoolNode::new("web", "pool web", "webset", None));
-    let default = conf.default_pset().unwrap().ref_id().to_owned();
-    conf.pools.push(PoolNode::new("shop", "pool shop", &default, None));
+    let default = conf.default_pset().unwrap().ref_id.clone();
+    conf.pools.push(PoolNode::new("shop", "pool shop", default, None));
     assert!(conf.move_cpu(CpuId(2), "webset") && conf.move_cpu(CpuId(3), "webset"));
     commit(machine, Some(PoolsState { conf, keep_others: false, zones: BTreeMap::new() })).unwrap();
 }
@@ -55,7 +55,7 @@ fn each_pool_has_a_notice_that_ends_with_it() {
         assert_eq!(made.read("state/pools/web"), "pool 1\nprocessors 2\nsize 1\nserial 2");
         assert_eq!(made.read("state/pools/shop"), "pool 2\nprocessors 0-1,3\nsize 3\nserial 2");
         let mut fewer = state(&machine);
-        fewer.conf.pools.retain(|pool| pool.name() != "web");
+        fewer.conf.pools.retain(|pool| pool.name != "web");
         commit(&machine, Some(fewer)).unwrap();
         assert_eq!(made.read("state/pools/web"), "(absent)");
         commit(&machine, None).unwrap();

@@ -10,7 +10,7 @@ use millpond_machine::facets::Member;
 use millpond_machine::laws::Faulty;
 use millpond_machine::{Knob, Knobs, Machine, Refusal, Writer};
 use millpond_model::pools::{PoolNode, PoolsConf, PoolsState, PsetNode};
-use millpond_model::{CpuId, Pid, PoolId, PsetId};
+use millpond_model::{CpuId, Pid, PoolId, PsetId, State};
 use std::collections::BTreeMap;
 
 const BOTH: [bool; 2] = [false, true];
@@ -26,7 +26,7 @@ fn join(machine: &dyn Machine, member: &Member, pool: u32) -> Result<(), Refusal
 }
 
 fn enable(machine: &dyn Machine, keep_others: bool) {
-    let cpus = (0..4).map(|n| (CpuId(n), "on-line".to_owned()));
+    let cpus = (0..4).map(|n| (CpuId(n), State::OnLine));
     let state = PoolsState { conf: PoolsConf::fresh(cpus), keep_others, zones: BTreeMap::new() };
     commit(machine, Some(state)).unwrap();
 }
@@ -34,8 +34,8 @@ fn enable(machine: &dyn Machine, keep_others: bool) {
 /// Adds a pool with a set of these processors.
 fn add(machine: &dyn Machine, name: &str, cpus: &[u32]) {
     let mut state = machine.pools().unwrap().state().unwrap().unwrap();
-    state.conf.psets.push(PsetNode::new(name, name, -2));
-    state.conf.pools.push(PoolNode::new(name, &format!("pool {name}"), name, None));
+    state.conf.psets.push(PsetNode::new(name, name, None));
+    state.conf.pools.push(PoolNode::new(name, format!("pool {name}"), name, None));
     for cpu in cpus {
         assert!(state.conf.move_cpu(CpuId(*cpu), name));
     }
@@ -55,7 +55,7 @@ fn allowed(machine: &dyn Machine, pid: u32) -> String {
 
 fn sets(machine: &dyn Machine) -> String {
     let state = machine.pools().unwrap().state().unwrap().unwrap();
-    let one = |s: &PsetNode| format!("{}={}", s.name(), s.cpu_set());
+    let one = |s: &PsetNode| format!("{}={}", s.name, s.cpu_set());
     state.conf.psets.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
@@ -105,8 +105,8 @@ fn a_pool_that_gets_another_set_takes_its_processes_along() {
         join(&machine, &Member::Process(Pid(20)), 1).unwrap();
         let associate = |pool: &str, res: &str| {
             let mut state = machine.pools().unwrap().state().unwrap().unwrap();
-            let ref_id = state.conf.pset(res).unwrap().ref_id().to_owned();
-            state.conf.pool_mut(pool).unwrap().props.set("pool.res", ref_id.as_str());
+            let ref_id = state.conf.pset(res).unwrap().ref_id.clone();
+            state.conf.pool_mut(pool).unwrap().pset = ref_id;
             commit(&machine, Some(state)).unwrap();
         };
         associate("web", "shop");
@@ -136,10 +136,10 @@ fn a_pool_leaves_a_set_that_ends_for_one_that_grows_in_the_same_commit() {
         add(&machine, "shop", &[3]);
         join(&machine, &Member::Process(Pid(20)), 2).unwrap();
         let mut state = machine.pools().unwrap().state().unwrap().unwrap();
-        let web = state.conf.pset("web").unwrap().ref_id().to_owned();
-        state.conf.pool_mut("shop").unwrap().props.set("pool.res", web.as_str());
+        let web = state.conf.pset("web").unwrap().ref_id.clone();
+        state.conf.pool_mut("shop").unwrap().pset = web;
         assert!(state.conf.move_cpu(CpuId(2), "web") && state.conf.move_cpu(CpuId(3), "pset_default"));
-        state.conf.psets.retain(|s| s.name() != "shop");
+        state.conf.psets.retain(|s| s.name != "shop");
         commit(&machine, Some(state)).unwrap();
         assert_eq!(allowed(&machine, 20), "1-2", "version 1: {v1}");
         assert_eq!(sets(&machine), "pset_default=0,3 web=1-2");
@@ -214,9 +214,9 @@ fn a_zone_that_comes_with_its_pool_is_bound_by_one_change_that_is_undone_as_one(
             made
         };
         let wanted = |machine: &dyn Machine| {
-            let cpus = (0..4).map(|n| (CpuId(n), "on-line".to_owned()));
+            let cpus = (0..4).map(|n| (CpuId(n), State::OnLine));
             let mut conf = PoolsConf::fresh(cpus);
-            conf.psets.push(PsetNode::new("tmp", "tmp", -2));
+            conf.psets.push(PsetNode::new("tmp", "tmp", None));
             conf.pools.push(PoolNode::new("tmp", "pool tmp", "tmp", None));
             assert!(conf.move_cpu(CpuId(2), "tmp"));
             let key = machine.pools().unwrap().zone_key("/web").unwrap();
@@ -341,8 +341,8 @@ fn a_commit_that_was_killed_half_way_comes_back_whole() {
         let mut state = machine.pools().unwrap().state().unwrap().unwrap();
         // The pool of the process ends with its set, and another one grows.
         state.conf.move_cpu(CpuId(2), "shop");
-        state.conf.psets.retain(|s| s.name() != "web");
-        state.conf.pools.retain(|p| p.name() != "web");
+        state.conf.psets.retain(|s| s.name != "web");
+        state.conf.pools.retain(|p| p.name != "web");
         let change = machine.pools().unwrap().prepare_commit(Some(state)).unwrap();
         for killed_after in 0..=change.steps.len() {
             machine.journal().begin(&change.what, &machine.boot_id(), &change.steps).unwrap();

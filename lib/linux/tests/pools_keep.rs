@@ -8,7 +8,7 @@ use common::HandMade;
 use millpond_machine::facets::Member;
 use millpond_machine::{Change, Knobs, Machine, Refusal, Writer};
 use millpond_model::pools::{PoolNode, PoolsConf, PoolsState, PsetNode};
-use millpond_model::{CpuId, PoolId};
+use millpond_model::{CpuId, PoolId, State};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -30,9 +30,9 @@ fn with_pool() -> HandMade {
         unit(&made, path);
     }
     let machine = made.machine();
-    let cpus = (0..4).map(|n| (CpuId(n), "on-line".to_owned()));
+    let cpus = (0..4).map(|n| (CpuId(n), State::OnLine));
     let mut conf = PoolsConf::fresh(cpus);
-    conf.psets.push(PsetNode::new("webset", "webset", -2));
+    conf.psets.push(PsetNode::new("webset", "webset", None));
     conf.pools.push(PoolNode::new("web", "pool web", "webset", None));
     assert!(conf.move_cpu(CpuId(2), "webset") && conf.move_cpu(CpuId(3), "webset"));
     let state = PoolsState { conf, keep_others: false, zones: BTreeMap::new() };
@@ -195,11 +195,11 @@ fn a_slice_that_systemd_made_for_units_that_will_start_in_it_is_left_alone_until
     unit(&made, "mpset1.slice");
     let before = made.snapshot();
     assert!(machine.settle().unwrap().is_empty());
-    let cpus = (0..4).map(|n| (CpuId(n), "on-line".to_owned()));
+    let cpus = (0..4).map(|n| (CpuId(n), State::OnLine));
     let fresh = PoolsState { conf: PoolsConf::fresh(cpus), keep_others: false, zones: BTreeMap::new() };
     commit(&machine, machine.pools().unwrap().prepare_commit(Some(fresh.clone()))).unwrap();
     let mut state = fresh;
-    state.conf.psets.push(PsetNode::new("webset", "webset", -2));
+    state.conf.psets.push(PsetNode::new("webset", "webset", None));
     assert!(state.conf.move_cpu(CpuId(3), "webset"));
     commit(&machine, machine.pools().unwrap().prepare_commit(Some(state))).unwrap();
     assert_eq!(made.read("cgroup/mpset1.slice/cpuset.cpus"), "3");

@@ -243,9 +243,6 @@ pub enum SetMemory {
 }
 
 impl SetMemory {
-    /// The boolean property of a set of the pools that says [`SetMemory::Local`], or, where it is false, [`SetMemory::All`].
-    pub const PROPERTY: &'static str = "pset.lgrp-mem-aware";
-
     /// Whether nothing was asked for.
     #[must_use]
     pub fn is_all(&self) -> bool {

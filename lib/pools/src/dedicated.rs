@@ -32,7 +32,7 @@ pub fn pool_name(zone: &str) -> String {
 }
 
 fn pool_of<'s>(state: &'s PoolsState, zone: &str) -> Option<&'s PoolNode> {
-    let is = |pool: &&PoolNode| pool.is_temporary() && pool.props.string(ZONE) == Some(zone);
+    let is = |pool: &&PoolNode| pool.is_temporary() && pool.user.string(ZONE) == Some(zone);
     state.conf.pools.iter().find(is)
 }
 
@@ -41,7 +41,7 @@ fn pool_of<'s>(state: &'s PoolsState, zone: &str) -> Option<&'s PoolNode> {
 pub fn of(state: &PoolsState, zone: &str) -> Option<Dedicated> {
     let pool = pool_of(state, zone)?;
     let set = state.conf.pset_of(pool)?;
-    Some(Dedicated { ncpus: (set.min(), set.max()), importance: pool.importance() })
+    Some(Dedicated { ncpus: (set.min, set.max), importance: pool.importance })
 }
 
 /// The configuration with CPUs dedicated to a zone, in the place of those that it had, and the zone in their pool. `zone` is its name, `key` the one
@@ -54,33 +54,30 @@ pub fn with(
     (zone, key): (&str, &str),
     to: Dedicated,
 ) -> Result<PoolsState, PoolError> {
-    let name = pool_of(&state, key).map_or_else(|| pool_name(zone), |pool| pool.name().to_owned());
+    let name = pool_of(&state, key).map_or_else(|| pool_name(zone), |pool| pool.name.clone());
     if pool_of(&state, key).is_none() {
         if state.conf.pool(&name).is_some() || state.conf.pset(&name).is_some() {
             return Err(PoolError::hinted(Code::BadParam, format!("there is a pool {name} already")));
         }
-        let mut set = PsetNode::new(&name, &format!("new_{name}"), -2);
-        set.props.set("pset.default", false);
-        set.props.set("pset.temporary", true);
-        set.props.set("pset.units", "population");
-        let mut pool = PoolNode::new(&name, &format!("new_pool_{name}"), set.ref_id(), None);
-        pool.props.set("pool.temporary", true);
-        pool.props.set(ZONE, key);
+        let mut set = PsetNode::new(&name, format!("new_{name}"), None);
+        set.temporary = Some(true);
+        let mut pool = PoolNode::new(&name, format!("new_pool_{name}"), set.ref_id.clone(), None);
+        pool.temporary = Some(true);
+        pool.user.set(ZONE, key);
         state.conf.psets.push(set);
         state.conf.pools.push(pool);
     }
     if let Some(set) = state.conf.pset_mut(&name) {
-        set.props.set("pset.min", to.ncpus.0);
-        set.props.set("pset.max", to.ncpus.1);
+        (set.min, set.max) = to.ncpus;
     }
     if let Some(pool) = state.conf.pool_mut(&name) {
-        pool.props.set("pool.importance", to.importance);
+        pool.importance = to.importance;
     }
     let total: u64 = state.conf.psets.iter().map(PsetNode::size).sum();
     possible(&state.conf, total)?;
     share_out(&mut state.conf);
     let mut state = state.numbered();
-    if let Some(id) = state.conf.pool(&name).and_then(PoolNode::id) {
+    if let Some(id) = state.conf.pool(&name).and_then(|pool| pool.id) {
         state.zones.insert(key.to_owned(), id);
     }
     Ok(state)
@@ -89,21 +86,17 @@ pub fn with(
 /// The configuration without the temporary pools of these zones: their CPUs go to the default set.
 #[must_use]
 pub fn without(mut state: PoolsState, zones: &[String]) -> PoolsState {
-    let Some(default) = state.conf.default_pset().map(|set| set.name().to_owned()) else { return state };
+    let Some(default) = state.conf.default_pset().map(|set| set.name.clone()) else { return state };
     for zone in zones {
-        let Some((name, res)) = pool_of(&state, zone).map(|p| (p.name().to_owned(), p.res().to_owned()))
-        else {
-            continue;
-        };
-        let id = state.conf.pool(&name).and_then(PoolNode::id);
+        let Some(PoolNode { id, name, pset, .. }) = pool_of(&state, zone).cloned() else { continue };
         state.zones.retain(|_, pool| Some(*pool) != id);
-        state.conf.pools.retain(|pool| pool.name() != name);
-        let cpus: Vec<CpuId> =
-            state.conf.pset_by_ref(&res).map(|set| set.cpu_set().iter().collect()).unwrap_or_default();
+        state.conf.pools.retain(|pool| pool.name != name);
+        let set = state.conf.psets.iter().find(|set| set.ref_id == pset);
+        let cpus: Vec<CpuId> = set.map(|set| set.cpu_set().iter().collect()).unwrap_or_default();
         for cpu in cpus {
             state.conf.move_cpu(cpu, &default);
         }
-        state.conf.psets.retain(|set| set.ref_id() != res || set.is_default());
+        state.conf.psets.retain(|set| set.ref_id != pset || set.is_default);
     }
     state
 }
@@ -114,7 +107,7 @@ pub fn without(mut state: PoolsState, zones: &[String]) -> PoolsState {
 /// When the machine cannot be read.
 pub fn ended(machine: &dyn Machine, state: &PoolsState) -> Result<Vec<String>, PoolError> {
     let named =
-        state.conf.pools.iter().filter(|pool| pool.is_temporary()).filter_map(|p| p.props.string(ZONE));
+        state.conf.pools.iter().filter(|pool| pool.is_temporary()).filter_map(|p| p.user.string(ZONE));
     let pools = machine.pools().map_err(Refusal::from)?;
     let mut ended = Vec::new();
     for zone in named {
@@ -145,11 +138,12 @@ pub fn sweep(machine: &dyn Machine, state: PoolsState) -> Result<(PoolsState, Ve
 mod tests {
     use super::*;
     use crate::{dynamic::exported, instantiate};
+    use millpond_model::State;
     use millpond_model::pools::PoolsConf;
     use std::collections::BTreeMap;
 
     fn machine() -> PoolsState {
-        let conf = PoolsConf::fresh((0..4).map(|n| (CpuId(n), "on-line".to_owned())));
+        let conf = PoolsConf::fresh((0..4).map(|n| (CpuId(n), State::OnLine)));
         PoolsState { conf, keep_others: false, zones: BTreeMap::new() }
     }
 
@@ -162,8 +156,8 @@ mod tests {
         let state = two("web");
         let (pool, set) = (state.conf.pool("SUNWtmp_web").unwrap(), state.conf.pset("SUNWtmp_web").unwrap());
         assert!(pool.is_temporary() && set.is_temporary());
-        assert_eq!((set.min(), set.max(), pool.importance()), (1, 2, 5));
-        assert_eq!(state.zones.get("web"), pool.id().as_ref(), "the zone is in it by the same commit");
+        assert_eq!((set.min, set.max, pool.importance), (1, 2, 5));
+        assert_eq!(state.zones.get("web"), pool.id.as_ref(), "the zone is in it by the same commit");
         assert_eq!(set.size(), 2, "more important than the default pool, it gets its maximum");
         assert_eq!(of(&state, "web").unwrap(), Dedicated { ncpus: (1, 2), importance: 5 });
         let less = with(state, ("web", "web"), Dedicated { ncpus: (1, 1), importance: 5 }).unwrap();

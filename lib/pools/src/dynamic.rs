@@ -3,7 +3,7 @@
 use crate::error::{Code, PoolError, errno};
 use millpond_machine::facets::Member;
 use millpond_machine::{Change, Committed, Machine, Pools, Reason, Refusal, Writer};
-use millpond_model::pools::{PoolNode, PoolsConf, PoolsState, PsetNode};
+use millpond_model::pools::{PoolsConf, PoolsState, RefId};
 use millpond_model::{CpuId, PoolId, PsetId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,8 +23,8 @@ pub fn read_loaded(machine: &dyn Machine) -> Result<PoolsState, PoolError> {
     let mut state = read(machine)?;
     let Some(load) = machine.accounting().ok().and_then(|facet| facet.load().ok()) else { return Ok(state) };
     for pset in &mut state.conf.psets {
-        let of = pset.id().and_then(|id| load.get(&id)).copied().unwrap_or(0);
-        pset.props.set("pset.load", of.saturating_mul(1000));
+        let of = pset.id.and_then(|id| load.get(&id)).copied().unwrap_or(0);
+        pset.load = Some(of.saturating_mul(1000));
     }
     Ok(state)
 }
@@ -50,7 +50,7 @@ fn pools(machine: &dyn Machine) -> Result<&dyn Pools, PoolError> {
 /// When the machine cannot be read.
 pub fn fresh(machine: &dyn Machine, keep_others: bool) -> Result<PoolsState, PoolError> {
     let states = machine.processors().map_err(Refusal::from)?.states()?;
-    let cpus = states.into_iter().map(|s| (s.cpu, s.state.word().to_owned()));
+    let cpus = states.into_iter().map(|s| (s.cpu, s.state));
     Ok(PoolsState { conf: PoolsConf::fresh(cpus), keep_others, zones: BTreeMap::new() })
 }
 
@@ -91,25 +91,24 @@ pub fn emptied(mut state: PoolsState) -> PoolsState {
 
 /// The same of a configuration alone.
 pub fn emptied_conf(conf: &mut PoolsConf) {
-    let Some(default) = conf.default_pset().map(|s| s.name().to_owned()) else { return };
-    let all: Vec<CpuId> = conf.psets.iter().flat_map(PsetNode::cpus).map(|c| c.id).collect();
+    let Some(default) = conf.default_pset().map(|s| s.name.clone()) else { return };
+    let all: Vec<CpuId> = conf.cpus().map(|c| c.id).collect();
     for cpu in all {
         conf.move_cpu(cpu, &default);
     }
-    conf.pools.retain(PoolNode::is_default);
-    conf.psets.retain(PsetNode::is_default);
+    conf.pools.retain(|pool| pool.is_default);
+    conf.psets.retain(|set| set.is_default);
 }
 
 /// What of a machine's configuration is kept in files: nothing that is temporary (reference §9.3).
 #[must_use]
 pub fn exported(mut conf: PoolsConf) -> PoolsConf {
-    let refs: Vec<String> =
-        conf.psets.iter().filter(|s| s.is_temporary()).map(|s| s.ref_id().to_owned()).collect();
-    let default = conf.default_pset().map(|s| s.ref_id().to_owned()).unwrap_or_default();
+    let refs: Vec<RefId> = conf.psets.iter().filter(|s| s.is_temporary()).map(|s| s.ref_id.clone()).collect();
+    let default = conf.default_pset().map(|s| s.ref_id.clone()).unwrap_or_default();
     conf.pools.retain(|pool| !pool.is_temporary());
     conf.psets.retain(|set| !set.is_temporary());
-    for pool in conf.pools.iter_mut().filter(|p| refs.iter().any(|r| r == p.res())) {
-        pool.props.set("pool.res", default.as_str());
+    for pool in conf.pools.iter_mut().filter(|p| refs.contains(&p.pset)) {
+        pool.pset.clone_from(&default);
     }
     conf
 }

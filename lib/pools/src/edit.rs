@@ -4,14 +4,12 @@
 
 use crate::error::{Code, PoolError};
 use crate::values;
+use millpond_formats::pools::properties::{self, NEXT_ID, Takes, name_property, rule};
 use millpond_model::pools::{
-    ElementKind, PoolNode, PoolsConf, PropValue, Props, PsetNode, is_element_name, is_property_name, rule,
+    ElementKind, PoolNode, PoolsConf, PropValue, PsetNode, RefId, is_element_name, is_property_name,
 };
 use millpond_model::{CpuId, PoolId};
 use std::collections::HashSet;
-
-/// The system's counter of names of elements in a file.
-const NEXT_ID: &str = "system._next_id";
 
 /// Where the configuration lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,9 +72,9 @@ impl Editor {
     /// [`Code::BadParam`] for a name that cannot be, or is taken.
     pub fn create_pool(&mut self, name: &str) -> Result<(), PoolError> {
         free_name("pool", name, self.conf.pool(name).is_some())?;
-        let res = self.conf.default_pset().map(|s| s.ref_id().to_owned()).unwrap_or_default();
+        let pset = self.conf.default_pset().map(|s| s.ref_id.clone()).unwrap_or_default();
         let ref_id = self.next_ref();
-        self.conf.pools.push(PoolNode::new(name, &ref_id, &res, None));
+        self.conf.pools.push(PoolNode::new(name, ref_id, pset, None));
         Ok(())
     }
 
@@ -87,8 +85,8 @@ impl Editor {
     pub fn create_pset(&mut self, name: &str) -> Result<(), PoolError> {
         free_name("pset", name, self.conf.pset(name).is_some())?;
         let ref_id = self.next_ref();
-        let mut pset = PsetNode::new(name, &ref_id, -2);
-        pset.props.set("pset.default", self.conf.psets.is_empty());
+        let mut pset = PsetNode::new(name, ref_id, None);
+        pset.is_default = self.conf.psets.is_empty();
         self.conf.psets.push(pset);
         Ok(())
     }
@@ -99,10 +97,10 @@ impl Editor {
     /// [`Code::InvalidSearch`], [`Code::BadParam`] for the default pool.
     pub fn destroy_pool(&mut self, name: &str) -> Result<(), PoolError> {
         let pool = self.conf.pool(name).ok_or_else(|| self.no_such_pool())?;
-        if pool.is_default() {
+        if pool.is_default {
             return fail(Code::BadParam, "the default pool stays: everything is in it that is in no other");
         }
-        self.conf.pools.retain(|p| p.name() != name);
+        self.conf.pools.retain(|p| p.name != name);
         Ok(())
     }
 
@@ -112,22 +110,22 @@ impl Editor {
     /// [`Code::InvalidSearch`], [`Code::BadParam`] for the default set.
     pub fn destroy_pset(&mut self, name: &str) -> Result<(), PoolError> {
         let pset = self.conf.pset(name).ok_or_else(|| self.no_such_pset())?;
-        if pset.is_default() {
+        if pset.is_default {
             return fail(Code::BadParam, "the default set stays: it has every processor that is in no other");
         }
-        let (ref_id, cpus) = (pset.ref_id().to_owned(), pset.cpu_set());
+        let (ref_id, cpus) = (pset.ref_id.clone(), pset.cpu_set());
         let Some((default, default_ref)) =
-            self.conf.default_pset().map(|s| (s.name().to_owned(), s.ref_id().to_owned()))
+            self.conf.default_pset().map(|s| (s.name.clone(), s.ref_id.clone()))
         else {
             return fail(Code::InvalidConf, "there is no default set to take its processors");
         };
-        for pool in self.conf.pools.iter_mut().filter(|p| p.res() == ref_id) {
-            pool.props.set("pool.res", default_ref.as_str());
+        for pool in self.conf.pools.iter_mut().filter(|p| p.pset == ref_id) {
+            pool.pset.clone_from(&default_ref);
         }
         for cpu in cpus.iter() {
             self.conf.move_cpu(cpu, &default);
         }
-        self.conf.psets.retain(|s| s.name() != name);
+        self.conf.psets.retain(|s| s.name != name);
         Ok(())
     }
 
@@ -141,15 +139,15 @@ impl Editor {
             Some(name) => self.conf.pset(name).ok_or_else(|| self.no_such_pset())?,
             None => self.conf.default_pset().ok_or_else(|| self.no_such_pset())?,
         };
-        let (ref_id, is_default) = (set.ref_id().to_owned(), set.is_default());
+        let (ref_id, is_default) = (set.ref_id.clone(), set.is_default);
         let Some(pool) = self.conf.pool_mut(pool) else { return Err(self.no_such_pool()) };
-        if pool.is_default() && !is_default {
+        if pool.is_default && !is_default {
             return fail(
                 Code::BadParam,
                 "the default pool stays with the default set; make a pool of its own for the set",
             );
         }
-        pool.props.set("pool.res", ref_id.as_str());
+        pool.pset = ref_id;
         Ok(())
     }
 
@@ -163,7 +161,7 @@ impl Editor {
             return Ok(());
         }
         let mut cpus: Vec<(bool, CpuId)> = match self.conf.pset(from) {
-            Some(set) => set.cpus().iter().map(|c| (c.is_requested(), c.id)).collect(),
+            Some(set) => set.cpus().iter().map(|c| (properties::is_requested(c), c.id)).collect(),
             None => Vec::new(),
         };
         cpus.sort_unstable();
@@ -178,7 +176,7 @@ impl Editor {
     /// # Errors
     /// [`Code::InvalidSearch`], [`Code::InvalidConf`] when a minimum or a maximum would be broken.
     pub fn transfer_cpu(&mut self, cpu: CpuId, to: &str) -> Result<(), PoolError> {
-        let Some(from) = self.conf.pset_with(cpu).map(|s| s.name().to_owned()) else {
+        let Some(from) = self.conf.pset_with(cpu).map(|s| s.name.clone()) else {
             return Err(self.no_such_cpu());
         };
         if from != to {
@@ -194,7 +192,7 @@ impl Editor {
         if count == 0 || from == to {
             return Ok(());
         }
-        let (size, min) = (source.size(), source.min());
+        let (size, min) = (source.size(), source.min);
         match size.checked_sub(count) {
             None => {
                 let have = match size {
@@ -212,8 +210,8 @@ impl Editor {
             Some(_) => {}
         }
         let grown = target.size().saturating_add(count);
-        if !target.is_default() && grown > target.max() {
-            let max = target.max();
+        if !target.is_default && grown > target.max {
+            let max = target.max;
             let why =
                 format!("pset {to} would have {grown}, above its maximum of {max}; raise pset.max first");
             return fail(Code::InvalidConf, why);
@@ -226,8 +224,7 @@ impl Editor {
     /// # Errors
     /// [`Code::InvalidSearch`]; [`Code::PutProp`] for a name that cannot be or is taken; [`Code::BadParam`] for what is temporary.
     pub fn rename(&mut self, element: &Element, to: &str) -> Result<(), PoolError> {
-        let name = format!("{}.name", element.kind());
-        self.put(element, &name, PropValue::from(to))
+        self.put(element, name_property(element.kind()), PropValue::from(to))
     }
 
     /// Sets a property.
@@ -237,15 +234,15 @@ impl Editor {
     /// machine, the processors cannot satisfy all minima and maxima.
     pub fn put(&mut self, element: &Element, name: &str, value: PropValue) -> Result<(), PoolError> {
         let kind = element.kind();
-        let old = self.props(element)?.get(name).cloned();
+        let old = self.element(element)?.property(name);
         values::check(kind, name, &value, old.as_ref())?;
-        if name == format!("{kind}.name") {
+        if name == name_property(kind) {
             self.check_new_name(element, &value)?;
         }
         if let (Element::Pset(set), PropValue::Uint(bound)) = (element, &value) {
-            self.check_bound(set, name, *bound)?;
+            self.check_bound(set, properties::takes(name), *bound)?;
         }
-        self.props_mut(element)?.set(name, value);
+        self.element_mut(element)?.set_property(name, Some(value));
         Ok(())
     }
 
@@ -260,35 +257,33 @@ impl Editor {
         {
             return fail(Code::BadParam, format!("every {kind} has a {name}: set it instead"));
         }
-        match self.props_mut(element)?.remove(name) {
-            Some(_) => Ok(()),
-            None => fail(Code::InvalidSearch, format!("it has no property {name}")),
+        let properties = self.element_mut(element)?;
+        if properties.property(name).is_none() {
+            return fail(Code::InvalidSearch, format!("it has no property {name}"));
         }
+        properties.set_property(name, None);
+        Ok(())
     }
 
-    /// The properties of an element.
-    ///
-    /// # Errors
-    /// [`Code::InvalidSearch`] when there is no such element.
-    pub fn props(&self, element: &Element) -> Result<&Props, PoolError> {
-        let found = match element {
-            Element::System(_) => Some(&self.conf.system),
-            Element::Pool(name) => self.conf.pool(name).map(|p| &p.props),
-            Element::Pset(name) => self.conf.pset(name).map(|s| &s.props),
-            Element::Cpu(id) => {
-                self.conf.psets.iter().flat_map(PsetNode::cpus).find(|c| c.id == *id).map(|c| &c.props)
-            }
+    fn element(&self, element: &Element) -> Result<&dyn properties::Element, PoolError> {
+        let conf = &self.conf;
+        let found: Option<&dyn properties::Element> = match element {
+            Element::System(_) => Some(&conf.system),
+            Element::Pool(name) => conf.pool(name).map(|p| p as _),
+            Element::Pset(name) => conf.pset(name).map(|s| s as _),
+            Element::Cpu(id) => conf.cpus().find(|c| c.id == *id).map(|c| c as _),
         };
         found.ok_or_else(|| self.not_found(element))
     }
 
-    fn props_mut(&mut self, element: &Element) -> Result<&mut Props, PoolError> {
+    fn element_mut(&mut self, element: &Element) -> Result<&mut dyn properties::Element, PoolError> {
         let missing = self.not_found(element);
-        let found = match element {
-            Element::System(_) => Some(&mut self.conf.system),
-            Element::Pool(name) => self.conf.pool_mut(name).map(|p| &mut p.props),
-            Element::Pset(name) => self.conf.pset_mut(name).map(|s| &mut s.props),
-            Element::Cpu(id) => self.conf.cpu_mut(*id).map(|c| &mut c.props),
+        let conf = &mut self.conf;
+        let found: Option<&mut dyn properties::Element> = match element {
+            Element::System(_) => Some(&mut conf.system),
+            Element::Pool(name) => conf.pool_mut(name).map(|p| p as _),
+            Element::Pset(name) => conf.pset_mut(name).map(|s| s as _),
+            Element::Cpu(id) => conf.cpu_mut(*id).map(|c| c as _),
         };
         found.ok_or(missing)
     }
@@ -319,31 +314,31 @@ impl Editor {
         Ok(())
     }
 
-    fn check_bound(&self, set: &str, name: &str, bound: u64) -> Result<(), PoolError> {
+    fn check_bound(&self, set: &str, which: Takes, bound: u64) -> Result<(), PoolError> {
         let pset = self.conf.pset(set).ok_or_else(|| self.no_such_pset())?;
-        let (min, max) = match name {
-            "pset.min" => (bound, pset.max()),
-            "pset.max" => (pset.min(), bound),
+        let (min, max) = match which {
+            Takes::Minimum => (bound, pset.max),
+            Takes::Maximum => (pset.min, bound),
             _ => return Ok(()),
         };
         if min > max {
             return fail(Code::PutProp, format!("the minimum, {min}, would be above the maximum, {max}"));
         }
-        if pset.is_default() && min == 0 {
+        if pset.is_default && min == 0 {
             return fail(Code::PutProp, "the default set keeps at least one processor");
         }
         if self.place == Place::File {
             return Ok(());
         }
-        let others = || self.conf.psets.iter().filter(|s| s.name() != set);
+        let others = || self.conf.psets.iter().filter(|s| s.name != set);
         let sizes: u64 = self.conf.psets.iter().map(PsetNode::size).sum();
-        let mins = others().map(PsetNode::min).fold(min, u64::saturating_add);
-        let maxes = others().map(PsetNode::max).fold(max, u64::saturating_add);
-        if name == "pset.min" && mins > sizes {
+        let mins = others().map(|s| s.min).fold(min, u64::saturating_add);
+        let maxes = others().map(|s| s.max).fold(max, u64::saturating_add);
+        if which == Takes::Minimum && mins > sizes {
             let why = format!("all minima together would be {mins}, and there are {sizes} processors");
             return fail(Code::InvalidConf, why);
         }
-        if name == "pset.max" && maxes < sizes {
+        if which == Takes::Maximum && maxes < sizes {
             let why = format!("all maxima together would be {maxes}, and there are {sizes} processors");
             return fail(Code::InvalidConf, why);
         }
@@ -351,15 +346,16 @@ impl Editor {
     }
 
     /// What pools and sets of a file refer to each other by; those of the machine get their numbers when they are committed.
-    fn next_ref(&mut self) -> String {
-        let next = self.conf.system.uint(NEXT_ID).unwrap_or(0);
-        let pools = self.conf.pools.iter().filter_map(|p| p.props.string("pool.ref_id"));
-        let taken: HashSet<&str> = pools.chain(self.conf.psets.iter().map(PsetNode::ref_id)).collect();
-        let free = (next..).find(|n| !taken.contains(format!("id_{n:x}").as_str())).unwrap_or(next);
+    fn next_ref(&mut self) -> RefId {
+        let next = self.conf.system.user.uint(NEXT_ID).unwrap_or(0);
+        let key = |n: u64| RefId::from(format!("id_{n:x}"));
+        let pools = self.conf.pools.iter().map(|p| &p.ref_id);
+        let taken: HashSet<&RefId> = pools.chain(self.conf.psets.iter().map(|s| &s.ref_id)).collect();
+        let free = (next..).find(|n| !taken.contains(&key(*n))).unwrap_or(next);
         if self.place == Place::File {
-            self.conf.system.set(NEXT_ID, free + 1);
+            self.conf.system.user.set(NEXT_ID, free + 1);
         }
-        format!("id_{free:x}")
+        key(free)
     }
 
     fn not_found(&self, element: &Element) -> PoolError {
@@ -373,20 +369,19 @@ impl Editor {
     /// The error about a pool that is not there.
     #[must_use]
     pub fn no_such_pool(&self) -> PoolError {
-        there_are("pools", self.conf.pools.iter().map(PoolNode::name))
+        there_are("pools", self.conf.pools.iter().map(|p| p.name.as_str()))
     }
 
     /// The error about a set that is not there.
     #[must_use]
     pub fn no_such_pset(&self) -> PoolError {
-        there_are("psets", self.conf.psets.iter().map(PsetNode::name))
+        there_are("psets", self.conf.psets.iter().map(|s| s.name.as_str()))
     }
 
     /// The error about a processor that is not there.
     #[must_use]
     pub fn no_such_cpu(&self) -> PoolError {
-        let all = self.conf.psets.iter().flat_map(PsetNode::cpus).map(|c| c.id);
-        let all: millpond_model::CpuSet = all.collect();
+        let all: millpond_model::CpuSet = self.conf.cpus().map(|c| c.id).collect();
         PoolError::hinted(Code::InvalidSearch, format!("there are processors {all}"))
     }
 
@@ -395,7 +390,7 @@ impl Editor {
     /// # Errors
     /// [`Code::InvalidSearch`].
     pub fn pool_id(&self, name: &str) -> Result<PoolId, PoolError> {
-        self.conf.pool(name).and_then(PoolNode::id).ok_or_else(|| self.no_such_pool())
+        self.conf.pool(name).and_then(|p| p.id).ok_or_else(|| self.no_such_pool())
     }
 }
 

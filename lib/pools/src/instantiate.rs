@@ -8,7 +8,9 @@ use crate::error::PoolError;
 use crate::share::share_out;
 use crate::validate::possible;
 use crate::zones;
-use millpond_model::pools::{ElementKind, PoolNode, PoolsConf, PoolsState, Props, PsetNode, rules};
+use millpond_formats::pools::properties::{Element, NEXT_ID, Takes, rule, takes};
+use millpond_model::PsetId;
+use millpond_model::pools::{ElementKind, PoolNode, PoolsConf, PoolsState, PsetNode, RefId};
 
 /// The machine's configuration once the file's is committed. New pools have no number yet, nor new sets but those that keep the one of the file.
 ///
@@ -20,37 +22,36 @@ pub fn instantiate(file: &PoolsConf, machine: &PoolsState) -> Result<PoolsState,
     let mut to = machine.clone();
     let conf = &mut to.conf;
     copy(&file.system, &mut conf.system);
-    let same_pool = |a: &PoolNode, b: &PoolNode| match (a.is_default(), b.is_default()) {
-        (false, false) => a.name() == b.name(),
+    let same_pool = |a: &PoolNode, b: &PoolNode| match (a.is_default, b.is_default) {
+        (false, false) => a.name == b.name,
         (a, b) => a && b,
     };
-    let same_pset = |a: &PsetNode, b: &PsetNode| match (a.is_default(), b.is_default()) {
-        (false, false) => a.name() == b.name(),
+    let same_pset = |a: &PsetNode, b: &PsetNode| match (a.is_default, b.is_default) {
+        (false, false) => a.name == b.name,
         (a, b) => a && b,
     };
-    let stays =
-        |s: &PsetNode| s.is_default() || s.is_temporary() || file.psets.iter().any(|f| same_pset(f, s));
-    let leaving: Vec<String> = conf.psets.iter().filter(|s| !stays(s)).map(|s| s.name().to_owned()).collect();
-    conf.pools.retain(|p| p.is_default() || p.is_temporary() || file.pools.iter().any(|f| same_pool(f, p)));
-    let default = conf.default_pset().map(|s| (s.name().to_owned(), s.ref_id().to_owned()));
+    let stays = |s: &PsetNode| s.is_default || s.is_temporary() || file.psets.iter().any(|f| same_pset(f, s));
+    let leaving: Vec<String> = conf.psets.iter().filter(|s| !stays(s)).map(|s| s.name.clone()).collect();
+    conf.pools.retain(|p| p.is_default || p.is_temporary() || file.pools.iter().any(|f| same_pool(f, p)));
+    let default = conf.default_pset().map(|s| (s.name.clone(), s.ref_id.clone()));
     let (default, default_ref) = default.unwrap_or_default();
     for name in leaving {
         let Some(cpus) = conf.pset(&name).map(PsetNode::cpu_set) else { continue };
         for cpu in cpus.iter() {
             conf.move_cpu(cpu, &default);
         }
-        conf.psets.retain(|s| s.name() != name);
+        conf.psets.retain(|s| s.name != name);
     }
     for (n, pset) in file.psets.iter().enumerate() {
         match conf.psets.iter_mut().find(|s| same_pset(pset, s)) {
-            Some(is) => copy(&pset.props, &mut is.props),
-            None if pset.is_default() => {}
+            Some(is) => copy(pset, is),
+            None if pset.is_default => {}
             None => {
                 let mut new = match number(pset, conf) {
-                    Some(id) => PsetNode::new(pset.name(), &format!("pset_{id}"), id),
-                    None => PsetNode::new(pset.name(), &format!("new_{n}"), -2),
+                    Some(id) => PsetNode::new(&pset.name, format!("pset_{id}"), Some(id)),
+                    None => PsetNode::new(&pset.name, format!("new_{n}"), None),
                 };
-                copy(&pset.props, &mut new.props);
+                copy(pset, &mut new);
                 conf.psets.push(new);
             }
         }
@@ -59,39 +60,37 @@ pub fn instantiate(file: &PoolsConf, machine: &PoolsState) -> Result<PoolsState,
     for (n, pool) in file.pools.iter().enumerate() {
         let set = file.pset_of(pool);
         let set = set.and_then(|set| conf.psets.iter().find(|s| same_pset(set, s)));
-        let res = set.map_or_else(|| default_ref.clone(), |s| s.ref_id().to_owned());
+        let set = set.map_or_else(|| default_ref.clone(), |s| s.ref_id.clone());
         match conf.pools.iter_mut().find(|p| same_pool(pool, p)) {
             Some(is) => {
-                copy(&pool.props, &mut is.props);
-                if !is.is_default() {
-                    is.props.set("pool.res", res.as_str());
+                copy(pool, is);
+                if !is.is_default {
+                    is.pset = set;
                 }
             }
-            None if pool.is_default() => {}
+            None if pool.is_default => {}
             None => {
-                let mut new = PoolNode::new(pool.name(), &format!("new_{n}"), &res, None);
-                copy(&pool.props, &mut new.props);
+                let mut new = PoolNode::new(&pool.name, format!("new_{n}"), set, None);
+                copy(pool, &mut new);
                 conf.pools.push(new);
             }
         }
     }
     // A temporary pool whose set went along has the default one.
-    let refs: Vec<String> = conf.psets.iter().map(|s| s.ref_id().to_owned()).collect();
-    for pool in conf.pools.iter_mut().filter(|p| !refs.iter().any(|r| r == p.res())) {
-        pool.props.set("pool.res", default_ref.as_str());
+    let refs: Vec<&RefId> = conf.psets.iter().map(|s| &s.ref_id).collect();
+    for pool in conf.pools.iter_mut().filter(|p| !refs.contains(&&p.pset)) {
+        pool.pset.clone_from(&default_ref);
     }
-    let ids: Vec<_> = conf.pools.iter().filter_map(PoolNode::id).collect();
+    let ids: Vec<_> = conf.pools.iter().filter_map(|pool| pool.id).collect();
     to.zones.retain(|_, pool| ids.contains(pool));
     share_out(&mut to.conf);
     Ok(zones::bind(file, to))
 }
 
-/// The number that a new set had when the file was saved, if nobody has it now: then it stays the same from boot to boot, and what was told
-/// to start in the set finds it.
-fn number(pset: &PsetNode, conf: &PoolsConf) -> Option<i64> {
-    let id = pset.sys_id();
-    let is_free = conf.psets.iter().all(|s| s.sys_id() != id);
-    (id > 0 && pset.id().is_some() && is_free).then_some(id)
+/// The number that a new set had when the file was saved, if no set has it now: then it stays the same from boot to boot, and units that
+/// start in the set find it.
+fn number(pset: &PsetNode, conf: &PoolsConf) -> Option<PsetId> {
+    pset.id.filter(|id| !id.is_default() && conf.psets.iter().all(|s| s.id != Some(*id)))
 }
 
 /// Processors that the file has in another set go there where that breaks no bound; what remains is shared out.
@@ -99,12 +98,12 @@ fn place_processors(file: &PoolsConf, conf: &mut PoolsConf, same: &dyn Fn(&PsetN
     for pset in &file.psets {
         for cpu in pset.cpus() {
             if let Some(node) = conf.cpu_mut(cpu.id) {
-                copy(&cpu.props, &mut node.props);
+                copy(cpu, node);
             }
             let Some(to) = conf.psets.iter().find(|s| same(pset, s)) else { continue };
             let Some(from) = conf.pset_with(cpu.id) else { continue };
-            let fits = from.size() > from.min() && (to.is_default() || to.size() < to.max());
-            let (from, to) = (from.name().to_owned(), to.name().to_owned());
+            let fits = from.size() > from.min && (to.is_default || to.size() < to.max);
+            let (from, to) = (from.name.clone(), to.name.clone());
             if fits && from != to {
                 conf.move_cpu(cpu.id, &to);
             }
@@ -113,23 +112,19 @@ fn place_processors(file: &PoolsConf, conf: &mut PoolsConf, same: &dyn Fn(&PsetN
 }
 
 /// Gives an element of the machine what users may set of the file's: what is optional and not in the file goes.
-fn copy(file: &Props, machine: &mut Props) {
+fn copy<E: Element>(file: &E, machine: &mut E) {
     let kind = machine.kind();
-    for rule in rules(kind).iter().filter(|r| r.optional) {
-        machine.remove(rule.name);
+    for (name, _) in machine.properties().iter() {
+        if rule(kind, name).is_none_or(|rule| rule.optional) {
+            machine.set_property(name, None);
+        }
     }
-    let known = |name: &str| rules(kind).iter().any(|r| r.name == name);
-    let free: Vec<String> = machine.iter().map(|(n, _)| n.to_owned()).filter(|n| !known(n)).collect();
-    for name in free {
-        machine.remove(&name);
-    }
-    for (name, value) in file.iter() {
-        let writable = rules(kind).iter().find(|r| r.name == name).is_none_or(|r| r.writable);
+    for (name, value) in file.properties().iter() {
+        let writable = rule(kind, name).is_none_or(|rule| rule.writable);
         // A state in a file is the one that the processor had; it is not asked for again.
-        let told = kind == ElementKind::Cpu && name == "cpu.status";
-        let counter = name == "system._next_id";
-        if writable && !told && !counter {
-            machine.set(name, value.clone());
+        let told = kind == ElementKind::Cpu && takes(name) == Takes::Status;
+        if writable && !told && name != NEXT_ID {
+            machine.set_property(name, Some(value.clone()));
         }
     }
 }
@@ -137,34 +132,34 @@ fn copy(file: &Props, machine: &mut Props) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millpond_model::CpuId;
+    use millpond_model::{CpuId, State};
     use std::collections::BTreeMap;
 
     fn machine() -> PoolsState {
-        let conf = PoolsConf::fresh((0..4).map(|n| (CpuId(n), "on-line".to_owned())));
+        let conf = PoolsConf::fresh((0..4).map(|n| (CpuId(n), State::OnLine)));
         PoolsState { conf, keep_others: false, zones: BTreeMap::new() }
     }
 
     /// A configuration with sets of these names and numbers, each with a pool.
-    fn conf(sets: &[(&str, i64)]) -> PoolsConf {
+    fn conf(sets: &[(&str, Option<u32>)]) -> PoolsConf {
         let mut conf = machine().conf;
         for (name, number) in sets {
-            conf.psets.push(PsetNode::new(name, name, *number));
-            conf.pools.push(PoolNode::new(name, &format!("pool {name}"), name, None));
+            conf.psets.push(PsetNode::new(name, *name, number.map(PsetId)));
+            conf.pools.push(PoolNode::new(name, format!("pool {name}"), *name, None));
         }
         conf
     }
 
-    fn numbers(state: PoolsState) -> Vec<(String, i64)> {
+    fn numbers(state: PoolsState) -> Vec<(String, u32)> {
         let state = state.numbered();
         let with_pool = state.sets().len() == state.conf.pools.len();
         assert!(with_pool, "every pool found its set");
-        state.conf.psets.iter().skip(1).map(|s| (s.name().to_owned(), s.sys_id())).collect()
+        state.conf.psets.iter().skip(1).map(|s| (s.name.clone(), s.id.unwrap().0)).collect()
     }
 
     #[test]
     fn a_set_keeps_the_number_that_its_file_says() {
-        let file = conf(&[("web", 2), ("new", -2), ("shop", 5)]);
+        let file = conf(&[("web", Some(2)), ("new", None), ("shop", Some(5))]);
         let state = numbers(instantiate(&file, &machine()).unwrap());
         assert_eq!(state, [("web".into(), 2), ("new".into(), 1), ("shop".into(), 5)]);
     }
@@ -172,8 +167,8 @@ mod tests {
     #[test]
     fn a_number_that_somebody_has_is_not_given_twice() {
         let mut before = machine();
-        before.conf.psets.push(PsetNode::new("stays", "pset_3", 3));
-        let file = conf(&[("stays", 7), ("web", 2), ("twin", 2), ("late", 3)]);
+        before.conf.psets.push(PsetNode::new("stays", "pset_3", Some(PsetId(3))));
+        let file = conf(&[("stays", Some(7)), ("web", Some(2)), ("twin", Some(2)), ("late", Some(3))]);
         let state = numbers(instantiate(&file, &before).unwrap());
         let expected = [("stays", 3), ("web", 2), ("twin", 1), ("late", 4)];
         assert_eq!(state, expected.map(|(name, number)| (name.to_owned(), number)));

@@ -8,6 +8,7 @@ use crate::dynamic::{emptied_conf, exported};
 use crate::edit::{Editor, Element, Place};
 use crate::error::{Code, PoolError};
 use millpond_formats::pools::objectives;
+use millpond_formats::pools::properties::{Takes, name_property, rule, takes};
 use millpond_formats::pools::script::{Command, Entity, Located, PropEdit, PropEdits};
 use millpond_model::CpuId;
 use millpond_model::pools::{ElementKind, PoolsConf, PropValue, is_element_name};
@@ -147,7 +148,7 @@ impl Script {
             return Err(told(command, what, Some(hint)));
         };
         match &command.value {
-            Command::Info(None) => return Ok(Some(Element::System(editor.conf.name().to_owned()))),
+            Command::Info(None) => return Ok(Some(Element::System(editor.conf.system.name.clone()))),
             Command::Info(Some(entity)) => return located(editor, entity, Noun::Resource).map(Some),
             Command::Create { entity, props } => {
                 let mut element = create(editor, entity)?;
@@ -160,7 +161,7 @@ impl Script {
             Command::Destroy(entity) => return self.destroy(entity, around).map(|()| None),
             Command::Rename { entity, to } => {
                 let element = located(editor, entity, Noun::Pset)?;
-                let what = format!("put property {}.name failed", element.kind());
+                let what = format!("put property {} failed", name_property(element.kind()));
                 editor.rename(&element, &to.value).map_err(because(to, what))?;
             }
             Command::Associate { pool, psets } => associate(editor, pool, psets)?,
@@ -187,7 +188,7 @@ impl Script {
             return Err(because(name, what())(PoolError::new(Code::BadParam)));
         }
         let mut conf = around.machine().map_err(because(name, what()))?;
-        conf.system.set("system.name", name.value.as_str());
+        conf.system.name.clone_from(&name.value);
         self.write(conf, around).map_err(because(name, what()))
     }
 
@@ -290,9 +291,11 @@ fn transfer_cpus(editor: &mut Editor, to: &Located<String>, cpus: &[Located<Stri
 fn located(editor: &Editor, entity: &Entity, noun: Noun) -> Result<Element, Told> {
     let name = &entity.name;
     match entity.kind {
-        ElementKind::System if name.value == editor.conf.name() => Ok(Element::System(name.value.clone())),
+        ElementKind::System if name.value == editor.conf.system.name => {
+            Ok(Element::System(name.value.clone()))
+        }
         ElementKind::System => {
-            let hint = format!("it is called {}", editor.conf.name());
+            let hint = format!("it is called {}", editor.conf.system.name);
             Err(told(name, format!("incorrect system name supplied: {}", name.value), Some(hint)))
         }
         ElementKind::Pool => there_is_pool(editor, name).map(|()| Element::Pool(name.value.clone())),
@@ -336,24 +339,21 @@ fn there_is_cpu(editor: &Editor, name: &Located<String>) -> Result<CpuId, Told> 
 /// The last minimum and the last maximum of a list that has both, in the order in which they can be set; nothing for any other list.
 fn bounds_first(editor: &Editor, element: &Element, edits: &PropEdits) -> Vec<Located<PropEdit>> {
     let Element::Pset(name) = element else { return Vec::new() };
-    let last = |of: &str| edits.iter().rfind(|edit| is_bound(edit).is_some_and(|(name, _)| name == of));
-    let (Some(min), Some(max), Some(set)) = (last("pset.min"), last("pset.max"), editor.conf.pset(name))
+    let last = |of| edits.iter().rfind(|edit| is_bound(edit).is_some_and(|(which, _)| which == of));
+    let (Some(min), Some(max), Some(set)) =
+        (last(Takes::Minimum), last(Takes::Maximum), editor.conf.pset(name))
     else {
         return Vec::new();
     };
     // The new minimum may be above the old maximum.
-    let raises = is_bound(min).is_some_and(|(_, value)| value > set.max());
+    let raises = is_bound(min).is_some_and(|(_, value)| value > set.max);
     if raises { vec![max.clone(), min.clone()] } else { vec![min.clone(), max.clone()] }
 }
 
 /// A bound that a property list sets, with its value.
-fn is_bound(edit: &Located<PropEdit>) -> Option<(&str, u64)> {
-    match &edit.value {
-        PropEdit::Set(name, PropValue::Uint(value)) if name == "pset.min" || name == "pset.max" => {
-            Some((name, *value))
-        }
-        _ => None,
-    }
+fn is_bound(edit: &Located<PropEdit>) -> Option<(Takes, u64)> {
+    let PropEdit::Set(name, PropValue::Uint(value)) = &edit.value else { return None };
+    Some((takes(name), *value)).filter(|(which, _)| matches!(which, Takes::Minimum | Takes::Maximum))
 }
 
 /// One property. Behind a new name the element is called by it.
@@ -366,7 +366,7 @@ fn put(editor: &mut Editor, element: &mut Element, edit: &Located<PropEdit>) -> 
         PropEdit::Set(name, value) => {
             let what = format!("put property {name} failed");
             editor.put(element, name, value.clone()).map_err(because(edit, what))?;
-            if let (PropValue::String(new), true) = (value, *name == format!("{}.name", element.kind())) {
+            if let (PropValue::String(new), true) = (value, *name == name_property(element.kind())) {
                 match element {
                     Element::System(name) | Element::Pool(name) | Element::Pset(name) => name.clone_from(new),
                     Element::Cpu(_) => {}
@@ -380,8 +380,7 @@ fn put(editor: &mut Editor, element: &mut Element, edit: &Located<PropEdit>) -> 
 /// What poold will leave out of objectives.
 fn objections(kind: ElementKind, edit: &Located<PropEdit>) -> Vec<Told> {
     let PropEdit::Set(name, PropValue::String(text)) = &edit.value else { return Vec::new() };
-    let has_objectives = matches!(kind, ElementKind::System | ElementKind::Pset);
-    if !has_objectives || *name != format!("{kind}.poold.objectives") {
+    if rule(kind, name).is_none() || takes(name) != Takes::Objectives {
         return Vec::new();
     }
     let warnings = objectives::parse(text, kind).warnings;

@@ -1,8 +1,8 @@
 //! Sharing processors out among sets when a file is committed (reference §10.2).
 
-use crate::values::ALLOCATE_METHODS;
+use millpond_formats::pools::properties::is_requested;
 use millpond_model::CpuId;
-use millpond_model::pools::{PoolsConf, PsetNode};
+use millpond_model::pools::{AllocateMethod, Keyword, PoolsConf, PsetNode};
 use std::cmp::Reverse;
 
 /// How many processors each set should have, in the order of the configuration.
@@ -13,12 +13,11 @@ use std::cmp::Reverse;
 #[must_use]
 pub fn sizes(conf: &PoolsConf) -> Vec<u64> {
     let total: u64 = conf.psets.iter().map(PsetNode::size).sum();
-    let start = |s: &PsetNode| s.min().max(s.pinned().len() as u64);
+    let start = |s: &PsetNode| s.min.max(s.pinned().len() as u64);
     let mut sizes: Vec<u64> = conf.psets.iter().map(start).collect();
     let mut surplus = total.saturating_sub(sizes.iter().sum());
-    let default = conf.psets.iter().position(PsetNode::is_default);
-    let to_default = conf.system.string("system.allocate-method") == Some(ALLOCATE_METHODS[1]);
-    if to_default {
+    let default = conf.psets.iter().position(|s| s.is_default);
+    if conf.system.allocate_method == Some(Keyword::Known(AllocateMethod::SurplusToDefault)) {
         // A set keeps what it has only where nobody else may take it.
         if let Some(at) = default {
             sizes[at] += surplus;
@@ -30,9 +29,9 @@ pub fn sizes(conf: &PoolsConf) -> Vec<u64> {
     let importances = conf.importances();
     order.sort_by_key(|at| {
         let set = &conf.psets[*at];
-        (Reverse(importances.get(set.ref_id()).copied().unwrap_or(0)), set.is_default())
+        (Reverse(importances.get(&set.ref_id).copied().unwrap_or(0)), set.is_default)
     });
-    let mut dealt: Vec<u64> = conf.psets.iter().map(|s| start(s) - s.min()).collect();
+    let mut dealt: Vec<u64> = conf.psets.iter().map(|s| start(s) - s.min).collect();
     while surplus > 0 {
         let mut took = false;
         for at in &order {
@@ -42,7 +41,7 @@ pub fn sizes(conf: &PoolsConf) -> Vec<u64> {
             if dealt[*at] > 0 {
                 dealt[*at] -= 1;
                 took = true;
-            } else if sizes[*at] < conf.psets[*at].max() {
+            } else if sizes[*at] < conf.psets[*at].max {
                 sizes[*at] += 1;
                 surplus -= 1;
                 took = true;
@@ -62,11 +61,11 @@ pub fn sizes(conf: &PoolsConf) -> Vec<u64> {
 /// that are marked `cpu.requested` last.
 pub fn share_out(conf: &mut PoolsConf) {
     let sizes = sizes(conf);
-    let names: Vec<String> = conf.psets.iter().map(|s| s.name().to_owned()).collect();
+    let names: Vec<String> = conf.psets.iter().map(|s| s.name.clone()).collect();
     let mut spare: Vec<CpuId> = Vec::new();
     for (set, size) in conf.psets.iter().zip(&sizes) {
         let mut cpus: Vec<(bool, CpuId)> =
-            set.cpus().iter().filter(|c| !c.is_pinned()).map(|c| (c.is_requested(), c.id)).collect();
+            set.cpus().iter().filter(|c| !c.is_pinned()).map(|c| (is_requested(c), c.id)).collect();
         cpus.sort_unstable();
         let excess = usize::try_from(set.size().saturating_sub(*size)).unwrap_or(usize::MAX);
         spare.extend(cpus.into_iter().take(excess).map(|(_, cpu)| cpu));
@@ -84,18 +83,18 @@ pub fn share_out(conf: &mut PoolsConf) {
 mod tests {
     use super::*;
     use millpond_model::pools::PoolNode;
+    use millpond_model::{PsetId, State};
     use proptest::prelude::*;
 
     /// Sets after the default one, each with minimum, maximum and the importance of its pool.
     fn conf(cpus: u32, sets: &[(u64, u64, i64)]) -> PoolsConf {
-        let mut conf = PoolsConf::fresh((0..cpus).map(|n| (CpuId(n), "on-line".to_owned())));
+        let mut conf = PoolsConf::fresh((0..cpus).map(|n| (CpuId(n), State::OnLine)));
         for (n, (min, max, importance)) in sets.iter().enumerate() {
-            let id = n + 1;
-            let mut set = PsetNode::new(&format!("s{n}"), &format!("pset_{id}"), i64::try_from(id).unwrap());
-            set.props.set("pset.min", *min);
-            set.props.set("pset.max", *max);
-            let mut pool = PoolNode::new(&format!("p{n}"), &format!("pool_{}", n + 1), set.ref_id(), None);
-            pool.props.set("pool.importance", *importance);
+            let id = PsetId(u32::try_from(n + 1).unwrap());
+            let mut set = PsetNode::new(&format!("s{n}"), format!("pset_{id}"), Some(id));
+            (set.min, set.max) = (*min, *max);
+            let mut pool = PoolNode::new(&format!("p{n}"), format!("pool_{id}"), set.ref_id.clone(), None);
+            pool.importance = *importance;
             conf.psets.push(set);
             conf.pools.push(pool);
         }
@@ -116,7 +115,7 @@ mod tests {
         let mut conf = conf(8, &[(0, 8, 1), (0, 8, 1)]);
         for cpu in 0..3 {
             conf.move_cpu(CpuId(cpu), "s0");
-            conf.cpu_mut(CpuId(cpu)).unwrap().props.set("cpu.pinned", true);
+            conf.cpu_mut(CpuId(cpu)).unwrap().pinned = Some(true);
         }
         // It starts with 3, 0 and 1 for the default set; 4 are left. Rounds: s1, default; s1, default.
         assert_eq!(sizes(&conf), [3, 3, 2]);
@@ -127,7 +126,7 @@ mod tests {
     #[test]
     fn surplus_may_go_to_the_default_set() {
         let mut conf = conf(8, &[(2, 4, 5), (1, 2, 1)]);
-        conf.system.set("system.allocate-method", "surplus to default");
+        conf.system.allocate_method = Some(Keyword::Known(AllocateMethod::SurplusToDefault));
         assert_eq!(sizes(&conf), [5, 2, 1]);
     }
 
@@ -145,7 +144,7 @@ mod tests {
                 if set < sets.len() && (conf.psets[set + 1].size() < sets[set].0) {
                     conf.move_cpu(CpuId(cpu), &format!("s{set}"));
                     if let Some(node) = conf.cpu_mut(CpuId(cpu)) {
-                        node.props.set("cpu.pinned", true);
+                        node.pinned = Some(true);
                     }
                 }
             }
@@ -155,9 +154,9 @@ mod tests {
             share_out(&mut conf);
             for (set, size) in conf.psets.iter().zip(want) {
                 prop_assert_eq!(set.size(), size);
-                prop_assert!(set.size() >= set.min());
-                prop_assert!(set.is_default() || set.size() <= set.max());
-                prop_assert!(before.pset(set.name()).unwrap().pinned().is_subset(&set.pinned()));
+                prop_assert!(set.size() >= set.min);
+                prop_assert!(set.is_default || set.size() <= set.max);
+                prop_assert!(before.pset(&set.name).unwrap().pinned().is_subset(&set.pinned()));
             }
         }
     }

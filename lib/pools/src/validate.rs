@@ -15,32 +15,32 @@ fn invalid(why: impl Into<String>) -> PoolError {
 /// # Errors
 /// [`Code::InvalidConf`], naming the first thing that is wrong.
 pub fn whole(conf: &PoolsConf) -> Result<(), PoolError> {
-    let defaults = conf.pools.iter().filter(|p| p.is_default()).count();
+    let defaults = conf.pools.iter().filter(|p| p.is_default).count();
     if defaults > 1 {
         return Err(invalid(format!("{defaults} pools say that they are the default one")));
     }
-    let defaults = conf.psets.iter().filter(|s| s.is_default()).count();
+    let defaults = conf.psets.iter().filter(|s| s.is_default).count();
     if defaults > 1 {
         return Err(invalid(format!("{defaults} psets say that they are the default one")));
     }
     let mut names = BTreeSet::new();
     for pool in &conf.pools {
-        if !names.insert(pool.name()) {
-            return Err(invalid(format!("there are two pools {}", pool.name())));
+        if !names.insert(&pool.name) {
+            return Err(invalid(format!("there are two pools {}", pool.name)));
         }
         if conf.pset_of(pool).is_none() {
-            return Err(invalid(format!("pool {} refers to a pset that is not there", pool.name())));
+            return Err(invalid(format!("pool {} refers to a pset that is not there", pool.name)));
         }
     }
     let mut names = BTreeSet::new();
     let mut cpus = CpuSet::new();
     for pset in &conf.psets {
-        let name = pset.name();
+        let name = &pset.name;
         if !names.insert(name) {
             return Err(invalid(format!("there are two psets {name}")));
         }
-        if pset.min() > pset.max() {
-            let (min, max) = (pset.min(), pset.max());
+        if pset.min > pset.max {
+            let (min, max) = (pset.min, pset.max);
             return Err(invalid(format!("the minimum of pset {name}, {min}, is above its maximum, {max}")));
         }
         for cpu in pset.cpus() {
@@ -60,7 +60,7 @@ pub fn whole(conf: &PoolsConf) -> Result<(), PoolError> {
 pub fn possible(conf: &PoolsConf, cpus: u64) -> Result<(), PoolError> {
     whole(conf)?;
     let sum = |of: fn(&PsetNode) -> u64| conf.psets.iter().map(of).fold(0, u64::saturating_add);
-    let (mins, maxes) = (sum(PsetNode::min), sum(PsetNode::max));
+    let (mins, maxes) = (sum(|s| s.min), sum(|s| s.max));
     // The machine always has a default set, which wants one processor and takes any number.
     let absent = conf.default_pset().is_none();
     let mins = if absent { mins.saturating_add(1) } else { mins };
@@ -71,9 +71,9 @@ pub fn possible(conf: &PoolsConf, cpus: u64) -> Result<(), PoolError> {
         return Err(invalid(format!("all maxima together are {maxes}, and there are {cpus} processors")));
     }
     if let Some(pool) = conf.default_pool()
-        && conf.pset_of(pool).is_some_and(|s| !s.is_default())
+        && conf.pset_of(pool).is_some_and(|s| !s.is_default)
     {
-        let why = format!("pool {} is the default one, and does not have the default pset", pool.name());
+        let why = format!("pool {} is the default one, and does not have the default pset", pool.name);
         return Err(invalid(why));
     }
     Ok(())

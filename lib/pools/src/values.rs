@@ -2,14 +2,12 @@
 
 use crate::edit::property_name;
 use crate::error::{Code, PoolError};
+use millpond_formats::pools::properties::{Rule, Takes, rule, takes};
 use millpond_model::State;
-use millpond_model::pools::{ElementKind, PropValue, Rule, rule};
+use millpond_model::pools::{AllocateMethod, ElementKind, PropValue};
 
 /// The names of scheduling classes that a pool may ask for. FSS is known for the sake of files; no machine here has it.
 pub const SCHEDULERS: [&str; 5] = ["TS", "IA", "FX", "RT", "FSS"];
-
-/// The ways to share out processors when a file is committed.
-pub const ALLOCATE_METHODS: [&str; 2] = ["importance based", "surplus to default"];
 
 /// The levels of poold's log, gravest first.
 pub const LOG_LEVELS: [&str; 7] = ["ALERT", "CRIT", "ERR", "WARNING", "NOTICE", "INFO", "DEBUG"];
@@ -44,8 +42,9 @@ fn check_known(rule: &Rule, value: &PropValue) -> Result<(), PoolError> {
     if !rule.writable {
         return Err(PoolError::hinted(Code::BadParam, format!("{name} is read-only")));
     }
-    let strict = ["pset.min", "pset.max", "pool.scheduler", "system.allocate-method"].contains(&name)
-        || name.ends_with(".name");
+    let takes = takes(name);
+    let strict =
+        matches!(takes, Takes::Minimum | Takes::Maximum | Takes::Class | Takes::AllocateMethod | Takes::Name);
     let code = || if strict { Code::PutProp } else { Code::BadParam };
     if value.value_type() != rule.value_type {
         let why = format!("{name} is of type {}", rule.value_type);
@@ -55,24 +54,26 @@ fn check_known(rule: &Rule, value: &PropValue) -> Result<(), PoolError> {
         true => Ok(()),
         false => Err(PoolError::hinted(code(), format!("{name} is one of {}", words.join(", ")))),
     };
-    match (name, value) {
-        ("pool.active", PropValue::Boolean(false)) => {
+    match (takes, value) {
+        (Takes::True, PropValue::Boolean(false)) => {
             Err(PoolError::hinted(Code::BadParam, "a pool cannot be made inactive; destroy it instead"))
         }
-        ("pool.scheduler", PropValue::String(text)) => one_of(&SCHEDULERS, text),
-        ("system.allocate-method", PropValue::String(text)) => one_of(&ALLOCATE_METHODS, text),
-        ("system.poold.log-level", PropValue::String(text)) => one_of(&LOG_LEVELS, text),
-        ("system.poold.log-location", PropValue::String(text)) => {
+        (Takes::Class, PropValue::String(text)) => one_of(&SCHEDULERS, text),
+        (Takes::AllocateMethod, PropValue::String(text)) => {
+            one_of(&AllocateMethod::ALL.map(AllocateMethod::word), text)
+        }
+        (Takes::LogLevel, PropValue::String(text)) => one_of(&LOG_LEVELS, text),
+        (Takes::LogLocation, PropValue::String(text)) => {
             if text.starts_with('/') || text.eq_ignore_ascii_case("syslog") {
                 Ok(())
             } else {
                 Err(PoolError::hinted(Code::BadParam, "it is an absolute path, or syslog"))
             }
         }
-        ("system.poold.monitor-interval", PropValue::Uint(0)) => {
+        (Takes::Interval, PropValue::Uint(0)) => {
             Err(PoolError::hinted(Code::BadParam, "an interval has at least a millisecond"))
         }
-        ("cpu.status", PropValue::String(text)) => {
+        (Takes::Status, PropValue::String(text)) => {
             let known = [State::OnLine, State::OffLine, State::NoIntr, State::Spare, State::Faulted];
             let words = known.map(State::word);
             one_of(&words, text)

@@ -14,13 +14,13 @@ pub const ZONES: &str = "millpond.zones";
 #[must_use]
 pub fn described(state: PoolsState) -> PoolsConf {
     let PoolsState { mut conf, zones, .. } = state;
-    for pool in conf.pools.iter_mut().filter(|pool| !pool.is_default()) {
-        let id = pool.id();
+    for pool in conf.pools.iter_mut().filter(|pool| !pool.is_default) {
+        let id = pool.id;
         let own = zones.iter().filter(|(_, bound)| Some(**bound) == id).map(|(name, _)| escaped(name));
         let text = own.collect::<Vec<_>>().join(";");
-        pool.props.remove(ZONES);
+        pool.user.remove(ZONES);
         if !text.is_empty() {
-            pool.props.set(ZONES, text.as_str());
+            pool.user.set(ZONES, text.as_str());
         }
     }
     conf
@@ -30,19 +30,19 @@ pub fn described(state: PoolsState) -> PoolsConf {
 #[must_use]
 pub fn of_file(file: &PoolsConf) -> BTreeMap<String, String> {
     let of = |pool: &PoolNode| {
-        let text = pool.props.string(ZONES).unwrap_or_default().to_owned();
-        let name = pool.name().to_owned();
+        let text = pool.user.string(ZONES).unwrap_or_default().to_owned();
+        let name = pool.name.clone();
         let names: Vec<String> =
             text.split(';').map(str::trim).filter(|name| !name.is_empty()).map(plain).collect();
         names.into_iter().map(move |zone| (zone, name.clone()))
     };
-    file.pools.iter().filter(|pool| !pool.is_default()).flat_map(of).collect()
+    file.pools.iter().filter(|pool| !pool.is_default).flat_map(of).collect()
 }
 
 /// Takes the zones of a file over. The property goes: the machine keeps them better. Zones that the file does not name stay where they are.
 pub fn bind(file: &PoolsConf, mut state: PoolsState) -> PoolsState {
     for pool in &mut state.conf.pools {
-        pool.props.remove(ZONES);
+        pool.user.remove(ZONES);
     }
     let bound = of_file(file);
     if bound.is_empty() {
@@ -50,7 +50,7 @@ pub fn bind(file: &PoolsConf, mut state: PoolsState) -> PoolsState {
     }
     let mut state = state.numbered();
     for (zone, name) in bound {
-        let pool = state.conf.pools.iter().find(|pool| pool.name() == name).and_then(PoolNode::id);
+        let pool = state.conf.pools.iter().find(|pool| pool.name == name).and_then(|pool| pool.id);
         state.zones.extend(pool.map(|pool| (zone, pool)));
     }
     state
@@ -88,14 +88,14 @@ fn plain(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millpond_model::{CpuId, PoolId};
+    use millpond_model::{CpuId, PoolId, State};
     use proptest::prelude::*;
 
     fn state(zones: &[(&str, u32)]) -> PoolsState {
-        let mut conf = PoolsConf::fresh([(CpuId(0), "on-line".to_owned())]);
-        let set = conf.default_pset().unwrap().ref_id().to_owned();
-        conf.pools.push(PoolNode::new("web", "pool_1", &set, Some(1)));
-        conf.pools.push(PoolNode::new("shop", "pool_2", &set, Some(2)));
+        let mut conf = PoolsConf::fresh([(CpuId(0), State::OnLine)]);
+        let set = conf.default_pset().unwrap().ref_id.clone();
+        conf.pools.push(PoolNode::new("web", "pool_1", set.clone(), Some(PoolId(1))));
+        conf.pools.push(PoolNode::new("shop", "pool_2", set, Some(PoolId(2))));
         let zones = zones.iter().map(|(name, pool)| ((*name).to_owned(), PoolId(*pool))).collect();
         PoolsState { conf, keep_others: false, zones }
     }
@@ -104,13 +104,13 @@ mod tests {
     fn a_file_has_the_zones_of_each_pool_and_a_machine_takes_them_over() {
         let bound = [("/system.slice/a b;c.service", 1), ("/z", 1), ("global", 2)];
         let file = described(state(&bound));
-        let text = |name: &str| file.pools.iter().find(|p| p.name() == name).unwrap().props.string(ZONES);
+        let text = |name: &str| file.pools.iter().find(|p| p.name == name).unwrap().user.string(ZONES);
         assert_eq!(text("web"), Some("/system.slice/a%20b%3Bc.service;/z"));
         assert_eq!(text("shop"), Some("global"));
         assert_eq!(text("pool_default"), None);
         // The machine has one of them in another pool, and one that the file does not know.
         let mut machine = state(&[("/z", 2), ("/own", 2)]);
-        machine.conf.pools[1].props.set(ZONES, "/stale");
+        machine.conf.pools[1].user.set(ZONES, "/stale");
         let now = bind(&file, machine);
         let expected = [("/own", 2), ("/system.slice/a b;c.service", 1), ("/z", 1), ("global", 2)];
         assert_eq!(now, state(&expected));
@@ -120,9 +120,9 @@ mod tests {
     fn pools_without_a_number_get_one_when_zones_are_theirs() {
         let file = described(state(&[("/z", 2)]));
         let mut machine = state(&[]);
-        machine.conf.pools.retain(|pool| pool.name() != "shop");
-        let set = machine.conf.default_pset().unwrap().ref_id().to_owned();
-        machine.conf.pools.push(PoolNode::new("shop", "new_1", &set, None));
+        machine.conf.pools.retain(|pool| pool.name != "shop");
+        let set = machine.conf.default_pset().unwrap().ref_id.clone();
+        machine.conf.pools.push(PoolNode::new("shop", "new_1", set, None));
         assert_eq!(bind(&file, machine).zones, state(&[("/z", 2)]).zones);
     }
 

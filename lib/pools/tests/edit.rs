@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-use millpond_model::CpuId;
 use millpond_model::pools::{PoolsConf, PropValue};
+use millpond_model::{CpuId, State};
 use millpond_pools::{Editor, Element, Place, PoolError};
 
 fn on(place: Place) -> Editor {
-    Editor::new(PoolsConf::fresh((0..4).map(|n| (CpuId(n), "on-line".to_owned()))), place)
+    Editor::new(PoolsConf::fresh((0..4).map(|n| (CpuId(n), State::OnLine))), place)
 }
 
 fn pset(name: &str) -> Element {
@@ -43,8 +43,8 @@ fn a_new_pool_has_the_default_set() {
     let mut editor = on(Place::File);
     editor.create_pool("web").unwrap();
     let web = editor.conf.pool("web").unwrap();
-    assert_eq!(editor.conf.pset_of(web).unwrap().name(), "pset_default");
-    assert_eq!((web.importance(), web.is_default()), (1, false));
+    assert_eq!(editor.conf.pset_of(web).unwrap().name, "pset_default");
+    assert_eq!((web.importance, web.is_default), (1, false));
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn the_end_of_a_set_ignores_bounds_and_its_pools_get_the_default_one() {
     editor.destroy_pset("webset").unwrap();
     assert_eq!(cpus(&editor, "pset_default"), "0-3");
     let web = editor.conf.pool("web").unwrap();
-    assert_eq!(editor.conf.pset_of(web).unwrap().name(), "pset_default");
+    assert_eq!(editor.conf.pset_of(web).unwrap().name, "pset_default");
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+use millpond_formats::pools::properties::Element as _;
 use millpond_formats::pools::script::parse;
-use millpond_model::CpuId;
-use millpond_model::pools::{ElementKind, PoolsConf, PropValue};
+use millpond_model::pools::{Keyword, PoolsConf, PropValue};
+use millpond_model::{Class, CpuId, PoolId, PsetId, State};
 use millpond_pools::script::{Said, Script, Surroundings};
 use millpond_pools::{Editor, Element, Place, PoolError};
 
@@ -15,7 +16,7 @@ struct World {
 }
 
 fn four() -> PoolsConf {
-    PoolsConf::fresh((0..4).map(|n| (CpuId(n), "on-line".to_owned())))
+    PoolsConf::fresh((0..4).map(|n| (CpuId(n), State::OnLine)))
 }
 
 impl World {
@@ -77,12 +78,15 @@ fn the_script_of_the_reference_does_what_it_shows() {
     for place in [Place::File, Place::Machine] {
         let conf = done(place, WEB);
         let set = conf.pset("webset").unwrap();
-        assert_eq!((set.min(), set.max(), set.cpu_set().to_string().as_str()), (1, 2, "1-2"));
-        assert_eq!(set.props.string("pset.poold.objectives"), Some("utilization < 80"));
+        assert_eq!((set.min, set.max, set.cpu_set().to_string().as_str()), (1, 2, "1-2"));
+        assert_eq!(set.objectives.as_ref().unwrap().text, "utilization < 80");
         assert_eq!(set.pinned().to_string(), "2");
         let pool = conf.pool("web").unwrap();
-        assert_eq!((pool.importance(), pool.props.string("pool.scheduler")), (5, Some("FSS")));
-        assert_eq!(conf.pset_of(pool).unwrap().name(), "webset");
+        assert_eq!(
+            (pool.importance, pool.scheduler.as_ref().and_then(Keyword::known)),
+            (5, Some(Class::Fss))
+        );
+        assert_eq!(conf.pset_of(pool).unwrap().name, "webset");
     }
 }
 
@@ -91,7 +95,7 @@ fn of_a_minimum_and_a_maximum_that_one_first_which_keeps_their_order() {
     let bounds = |text: &str| {
         let conf = done(Place::File, text);
         let set = conf.pset("a").unwrap();
-        (set.min(), set.max())
+        (set.min, set.max)
     };
     let raised = "create pset a ( uint pset.min = 4 ; uint pset.max = 6 )";
     assert_eq!(bounds(raised), (4, 6));
@@ -112,8 +116,8 @@ fn properties_are_set_in_their_order_also_behind_a_new_name() {
            rename system here to there"#,
     );
     let pool = conf.pool("c").unwrap();
-    assert_eq!((pool.importance(), pool.props.get("x")), (3, None));
-    assert_eq!((conf.name(), conf.system.string("system.comment")), ("there", Some("x")));
+    assert_eq!((pool.importance, pool.user.get("x")), (3, None));
+    assert_eq!((conf.system.name.as_str(), conf.system.comment.as_str()), ("there", "x"));
 }
 
 #[test]
@@ -255,14 +259,18 @@ fn a_file_is_made_of_the_machine_at_once() {
     )
     .unwrap();
     let written = world.file.clone().unwrap();
-    assert_eq!((written.name(), written.pools.len()), ("here", 1), "what comes behind is saved at the end");
+    assert_eq!(
+        (written.system.name.as_str(), written.pools.len()),
+        ("here", 1),
+        "what comes behind is saved at the end"
+    );
     let conf = &script.editor().unwrap().conf;
-    assert_eq!((conf.system.string("system.comment"), conf.pools.len()), (Some("mine"), 2));
+    assert_eq!((conf.system.comment.as_str(), conf.pools.len()), ("mine", 2));
     assert!(script.is_edited());
 
     let mut script = Script::new(None, Place::File, "/x");
     run_in(&mut script, "discover", &mut world).unwrap();
-    assert_eq!(world.file.unwrap().name(), "default");
+    assert_eq!(world.file.unwrap().system.name, "default");
     assert!(!script.is_edited(), "it is written already");
 
     let mut off = World { machine: Err(PoolError::not_active()), file: None };
@@ -276,10 +284,15 @@ fn a_file_is_made_of_the_machine_at_once() {
 #[test]
 fn what_a_machine_shows_for_the_moment_only_is_not_written() {
     let mut machine = four();
-    machine.pools.push(millpond_model::pools::PoolNode::new("SUNWtmp_z", "pool_1", "pset_1", Some(1)));
-    machine.pool_mut("SUNWtmp_z").unwrap().props.set("pool.temporary", true);
-    let mut set = millpond_model::pools::PsetNode::new("SUNWtmp_z", "pset_1", 1);
-    set.props.set("pset.temporary", true);
+    machine.pools.push(millpond_model::pools::PoolNode::new(
+        "SUNWtmp_z",
+        "pool_1",
+        "pset_1",
+        Some(PoolId(1)),
+    ));
+    machine.pool_mut("SUNWtmp_z").unwrap().temporary = Some(true);
+    let mut set = millpond_model::pools::PsetNode::new("SUNWtmp_z", "pset_1", Some(PsetId(1)));
+    set.temporary = Some(true);
     machine.psets.push(set);
     let mut world = World { machine: Ok(machine), file: None };
     let mut script = Script::new(None, Place::File, "/x");
@@ -329,10 +342,9 @@ fn objectives_that_mean_nothing_are_kept_and_told() {
         ]
     );
     assert!(script.take_notes().is_empty());
-    let set = script.editor().unwrap().conf.pset("a").unwrap().props.clone();
-    assert_eq!(set.kind(), ElementKind::Pset);
+    let set = script.editor().unwrap().conf.pset("a").unwrap();
     let objectives = PropValue::from("utilization < 80; utilization < 80; wt-load");
-    assert_eq!(set.get("pset.poold.objectives"), Some(&objectives));
+    assert_eq!(set.property("pset.poold.objectives"), Some(objectives));
 }
 
 #[test]

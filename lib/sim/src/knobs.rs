@@ -25,6 +25,7 @@ use crate::knob_values::{
     read_row, wish_value, write_row,
 };
 use crate::tables::{Bond, HolderId, SetRecord, Tables};
+use millpond_formats::pools::record::Record;
 use millpond_machine::{Knob, KnobError, Value};
 use millpond_model::pools::PoolsState;
 use millpond_model::{
@@ -202,7 +203,7 @@ pub fn default_class_value(class: Option<Class>) -> Value {
 #[must_use]
 pub fn pools_value(state: &PoolsState) -> Value {
     // Every key is a string or a number, so that serialising cannot fail.
-    serde_json::to_string(state).unwrap_or_default()
+    serde_json::to_string(&Record::from(state)).unwrap_or_default()
 }
 
 /// The present value; `None` when there is no such set, processor or thread.
@@ -239,8 +240,8 @@ pub fn write(tables: &mut Tables, name: Name, value: Option<&Value>) -> Result<(
             Ok(())
         }
         (Name::Pools, value) => {
-            let parse = |value: &Value| serde_json::from_str(value).map_err(|_| malformed(value));
-            tables.pools = value.map(parse).transpose()?;
+            let parse = |value: &Value| serde_json::from_str::<Record>(value).map_err(|_| malformed(value));
+            tables.pools = value.map(parse).transpose()?.map(PoolsState::from);
             Ok(())
         }
         (Name::SetMemory(set), None) => {

@@ -8,6 +8,7 @@ use crate::draft::Draft;
 use crate::machine::SimMachine;
 use crate::tables::{Bond, LwpRecord, SetRecord, Tables};
 use crate::threads::check_cpu_stays_inside;
+use millpond_formats::pools::properties::local_memory;
 use millpond_machine::facets::{Member, StartOption};
 use millpond_machine::{Change, Pools, Reason, Refusal, Subject};
 use millpond_model::pools::PoolsState;
@@ -59,8 +60,8 @@ impl Pools for SimMachine {
         }
         move_processors(&mut draft, &wanted.sets)?;
         for pset in to.iter().flat_map(|s| &s.conf.psets) {
-            let local = pset.props.boolean(SetMemory::PROPERTY);
-            if let (Some(local), Some(set)) = (local, pset.id().filter(|set| !set.is_default())) {
+            let local = local_memory(pset);
+            if let (Some(local), Some(set)) = (local, pset.id.filter(|set| !set.is_default())) {
                 draft.memory(set, if local { &SetMemory::Local } else { &SetMemory::All })?;
             }
         }
@@ -191,16 +192,15 @@ fn wanted(draft: &Draft, to: Option<&PoolsState>) -> Result<WantedCpus, Refusal>
     let mut wanted = WantedCpus { sets: BTreeMap::new(), states: Vec::new() };
     let mut rest = draft.tables.where_cpu(|_| true);
     for pset in to.iter().flat_map(|s| &s.conf.psets) {
-        let set = pset.id().unwrap_or(PsetId::DEFAULT);
+        let set = pset.id.unwrap_or(PsetId::DEFAULT);
         for cpu in pset.cpus() {
             if !rest.remove(cpu.id) {
                 let known = draft.tables.processors.contains_key(&cpu.id);
                 let reason = if known { Reason::NamedTwice } else { draft.no_such_processor() };
                 return Err(Refusal::new(Subject::Processor(cpu.id), reason));
             }
-            let word = cpu.props.string("cpu.status").unwrap_or_default();
             let is = draft.tables.processors.get(&cpu.id).map(|p| p.state);
-            if let (Ok(state), Some(is)) = (word.parse::<State>(), is)
+            if let (Some(state), Some(is)) = (cpu.state(), is)
                 && state != is
             {
                 wanted.states.push((cpu.id, state));

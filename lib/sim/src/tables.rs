@@ -31,7 +31,11 @@ pub struct Tables {
     #[serde(default)]
     pub default_class: Option<Class>,
     /// Pools as they were last committed, while they are enabled.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "millpond_formats::pools::record::optional"
+    )]
     pub pools: Option<PoolsState>,
     /// Where the memory of sets comes from, for those of which that was said.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -228,7 +228,7 @@ impl<'a, 'o> Service<'a, 'o> {
 
     /// How often to look: what the words say, else the configuration, else the policy.
     fn rhythm(&self) -> Rhythm {
-        let interval_of = |state: &PoolsState| state.conf.system.uint("system.poold.monitor-interval");
+        let interval_of = |state: &PoolsState| state.conf.system.monitor_interval;
         let configured = || match self.manager.configuration() {
             Some(state) => interval_of(state),
             None => interval_of(&dynamic::read(self.machine()).ok()?),
@@ -313,9 +313,8 @@ impl<'a, 'o> Service<'a, 'o> {
     /// Which policy, and where and what to log, as the configuration says, unless the words do.
     fn configure(&mut self) {
         let Ok(PoolsState { conf, .. }) = dynamic::read(self.machine()) else { return };
-        let of = |name| conf.system.string(name);
         if self.options.policy.is_none() {
-            let name = of(POLICY_PROPERTY).unwrap_or(POLICIES[0]);
+            let name = conf.system.user.string(POLICY_PROPERTY).unwrap_or(POLICIES[0]);
             if !POLICIES.contains(&name) {
                 let text = format!("there is no policy `{name}`; there are {}", POLICIES.join(" and "));
                 self.say(Category::Configuration, Level::Warning, &text);
@@ -327,9 +326,9 @@ impl<'a, 'o> Service<'a, 'o> {
             return;
         }
         self.logger.level =
-            of("system.poold.log-level").and_then(|word| word.parse().ok()).unwrap_or(Level::Info);
+            conf.system.log_level.as_ref().and_then(|word| word.parse().ok()).unwrap_or(Level::Info);
         if self.files.is_some() {
-            self.logger.sink = Some(Sink::at(of("system.poold.log-location"), NAME));
+            self.logger.sink = Some(Sink::at(conf.system.log_location.as_deref(), NAME));
         }
     }
 

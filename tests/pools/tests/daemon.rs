@@ -57,7 +57,7 @@ fn machine() -> SimMachine {
 fn sizes(file: &Path) -> String {
     let machine = SimMachine::load(&std::fs::read_to_string(file).unwrap()).unwrap();
     let state = dynamic::read(&machine).unwrap();
-    let one = |s: &millpond_model::pools::PsetNode| format!("{} {}", s.name(), s.size());
+    let one = |s: &millpond_model::pools::PsetNode| format!("{} {}", s.name, s.size());
     state.conf.psets.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
@@ -90,7 +90,7 @@ fn processors_go_where_threads_wait() {
 fn the_configuration_chooses_the_policy_unless_the_words_do() {
     let machine = machine();
     let mut state = dynamic::read(&machine).unwrap();
-    state.conf.system.set("system.poold.policy", "solaris");
+    state.conf.system.user.set("system.poold.policy", "solaris");
     let writer = Writer::open(&machine).unwrap();
     dynamic::commit(&writer, &machine, Some(state)).unwrap();
     drop(writer);

@@ -57,7 +57,7 @@ fn sizes(machine: &dyn Machine) -> (u64, u64) {
 
 /// What the machine has, not what is written of it: the processors of a pool's set.
 fn kernel(machine: &SimMachine, set: &str) -> CpuSet {
-    let id = dynamic::read(machine).unwrap().conf.pset(set).unwrap().id().unwrap();
+    let id = dynamic::read(machine).unwrap().conf.pset(set).unwrap().id.unwrap();
     machine.view(|s| s.tables.members(id).into_iter().collect())
 }
 
@@ -281,7 +281,7 @@ fn a_thousand_pools_are_managed_as_two_are() {
     let writer = Writer::open(&machine).unwrap();
     let first = edited(&machine, |editor| editor.transfer(1, "pset_default", "s500").unwrap());
     dynamic::commit(&writer, &machine, Some(first)).unwrap();
-    let pool = dynamic::read(&machine).unwrap().conf.pool("p500").unwrap().id().unwrap();
+    let pool = dynamic::read(&machine).unwrap().conf.pool("p500").unwrap().id.unwrap();
     dynamic::bind(&writer, &machine, &Member::Process(pid), pool).unwrap();
     drop(writer);
     for _ in 0..3 {

@@ -37,7 +37,7 @@ fn commit(machine: &SimMachine, file: &PoolsConf) -> PoolsState {
 }
 
 fn sets(state: &PoolsState) -> String {
-    let one = |s: &millpond_model::pools::PsetNode| format!("{}={}", s.name(), s.cpu_set());
+    let one = |s: &millpond_model::pools::PsetNode| format!("{}={}", s.name, s.cpu_set());
     state.conf.psets.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
@@ -70,7 +70,7 @@ fn what_only_the_file_has_comes_and_goes_with_the_next_one() {
     let before = dynamic::read(&machine).unwrap();
     let state = commit(&machine, &file(1, 2, 5));
     assert_eq!(sets(&state), "pset_default=2-3 webset=0-1");
-    assert_eq!(state.conf.pool("web").unwrap().sys_id(), Some(1));
+    assert_eq!(state.conf.pool("web").unwrap().id, Some(PoolId(1)));
     assert_eq!(machine.psets().unwrap().list().unwrap()[0].members, [CpuId(0), CpuId(1)]);
     let state = commit(&machine, &PoolsConf::fresh([]));
     assert_eq!(sets(&state), "pset_default=0-3");
@@ -110,7 +110,7 @@ fn what_the_machine_cannot_have_is_refused_with_figures() {
     assert_eq!(error.to_string(), "Invalid configuration");
     assert_eq!(error.hint.as_deref(), Some("all minima together are 5, and there are 4 processors"));
     let mut tight = file(0, 1, 1);
-    tight.pset_mut("pset_default").unwrap().props.set("pset.max", 2u64);
+    tight.pset_mut("pset_default").unwrap().max = 2;
     let error = instantiate(&tight, &now).unwrap_err();
     assert_eq!(error.hint.as_deref(), Some("all maxima together are 3, and there are 4 processors"));
 }
@@ -123,7 +123,7 @@ fn a_set_with_processes_cannot_be_emptied_and_nothing_is_half_done() {
     dynamic::bind(&writer, &machine, &Member::Process(Pid(204)), PoolId(1)).unwrap();
     let before = machine.save();
     let mut state = dynamic::read(&machine).unwrap();
-    state.conf.pset_mut("webset").unwrap().props.set("pset.min", 0u64);
+    state.conf.pset_mut("webset").unwrap().min = 0;
     for cpu in [0, 1] {
         state.conf.move_cpu(CpuId(cpu), "pset_default");
     }
@@ -164,14 +164,14 @@ fn zones_come_back_with_the_configuration_of_a_file() {
     // Another boot, whose zone is there at once; and one zone that is not there at all.
     let again = enabled("smartos-2");
     let mut kept = kept;
-    let web = kept.pools.iter_mut().find(|pool| pool.name() == "web").unwrap();
-    assert_eq!(web.props.string(zones::ZONES), Some("zone1"));
-    web.props.set(zones::ZONES, "zone1;zone9");
+    let web = kept.pools.iter_mut().find(|pool| pool.name == "web").unwrap();
+    assert_eq!(web.user.string(zones::ZONES), Some("zone1"));
+    web.user.set(zones::ZONES, "zone1;zone9");
     let state = commit(&again, &kept);
     assert_eq!(inside(&again), members);
     let bound: Vec<(&str, u32)> = state.zones.iter().map(|(name, pool)| (name.as_str(), pool.0)).collect();
     assert_eq!(bound, [("zone1", 1), ("zone9", 1)]);
-    assert!(state.conf.pools.iter().all(|pool| pool.props.string(zones::ZONES).is_none()));
+    assert!(state.conf.pools.iter().all(|pool| pool.user.string(zones::ZONES).is_none()));
     // Who was taken out of it since stays out.
     let writer = Writer::open(&again).unwrap();
     let pid = *members.keys().next().unwrap();

@@ -188,6 +188,6 @@ fn what_somebody_else_commits_while_it_thinks_is_not_undone() {
     MACHINE.with(|machine| {
         let state = dynamic::read(machine).unwrap();
         let set = state.conf.pset("a").unwrap();
-        assert_eq!((set.size(), set.props.uint("pset.max")), (8, Some(9)));
+        assert_eq!((set.size(), set.max), (8, 9));
     });
 }

@@ -11,6 +11,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use millpond_formats::pools::properties::{LOCAL_MEMORY, local_memory};
 use millpond_machine::facets::{Member, NodeStatus};
 use millpond_machine::{Lgroups, Machine, Pools, Processors, Writer};
 use millpond_model::pools::{PoolsConf, PoolsState, PropValue, PsetNode};
@@ -64,12 +65,12 @@ impl World {
     }
 
     fn pset(&mut self) -> String {
-        let names: Vec<String> = self.state().conf.psets.iter().map(|s| s.name().to_owned()).collect();
+        let names: Vec<String> = self.state().conf.psets.iter().map(|s| s.name.clone()).collect();
         self.dice.pick(&names).unwrap()
     }
 
     fn pool(&mut self) -> String {
-        let names: Vec<String> = self.state().conf.pools.iter().map(|p| p.name().to_owned()).collect();
+        let names: Vec<String> = self.state().conf.pools.iter().map(|p| p.name.clone()).collect();
         self.dice.pick(&names).unwrap()
     }
 
@@ -99,7 +100,7 @@ impl World {
                 8 => editor.transfer_cpu(self.cpu(), &set)?,
                 9 => editor.put(&element, "pset.min", PropValue::Uint(self.dice.roll(4)))?,
                 10 => editor.put(&element, "pset.max", PropValue::Uint(self.dice.roll(32)))?,
-                11 => editor.put(&element, SetMemory::PROPERTY, PropValue::Boolean(number > 3))?,
+                11 => editor.put(&element, LOCAL_MEMORY, PropValue::Boolean(number > 3))?,
                 _ => {
                     let cpu = Element::Cpu(self.cpu());
                     editor.put(&cpu, "cpu.pinned", PropValue::Boolean(number > 4))?;
@@ -189,12 +190,12 @@ impl World {
     fn check_memory(&self, state: &PoolsState, what: &str) {
         let nodes = self.machine.nodes().unwrap();
         for pset in &state.conf.psets {
-            let Some(id) = pset.id().filter(|id| !id.is_default()) else { continue };
+            let Some(id) = pset.id.filter(|id| !id.is_default()) else { continue };
             let (wanted, is) = self.machine.set_memory(id).unwrap();
             // A file that does not say it leaves it as it was.
-            if let Some(local) = pset.props.boolean(SetMemory::PROPERTY) {
+            if let Some(local) = local_memory(pset) {
                 let want = if local { SetMemory::Local } else { SetMemory::All };
-                assert_eq!(wanted, want, "after {what}: set {}", pset.name());
+                assert_eq!(wanted, want, "after {what}: set {}", pset.name);
             }
             let active = self.machine.view(|s| s.tables.active(id));
             let near = |node: &&NodeStatus| !wanted.is_all() && !node.cpus.is_disjoint(&active);
@@ -203,7 +204,7 @@ impl World {
             if meant.is_empty() {
                 meant = nodes.iter().map(of).collect();
             }
-            assert_eq!(is, meant, "after {what}: set {} has {active}", pset.name());
+            assert_eq!(is, meant, "after {what}: set {} has {active}", pset.name);
         }
     }
 

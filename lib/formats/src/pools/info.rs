@@ -6,20 +6,19 @@
 //! Solaris shows elements in no order that one could rely on. Here pools and sets come in order of creation, the default
 //! one last, and processors ascending.
 
-use millpond_model::pools::{
-    CpuNode, ElementKind, PoolNode, PoolsConf, PropValue, Props, PsetNode, is_hidden_name, rule,
-};
+use super::properties::{Element, is_listed};
+use millpond_model::pools::{CpuNode, ElementKind, PoolNode, PoolsConf, PropValue, PsetNode};
 use std::fmt::Write as _;
 
 /// The whole configuration.
 #[must_use]
 pub fn system(conf: &PoolsConf) -> String {
     let mut text = String::new();
-    push_element(&conf.system, conf.name(), 0, &mut text);
-    for pool in default_last(&conf.pools, PoolNode::is_default) {
+    push_element(&conf.system, &conf.system.name, 0, &mut text);
+    for pool in default_last(&conf.pools, |pool| pool.is_default) {
         push_pool(conf, pool, 1, &mut text);
     }
-    for set in default_last(&conf.psets, PsetNode::is_default) {
+    for set in default_last(&conf.psets, |set| set.is_default) {
         push_pset(set, 1, &mut text);
     }
     text
@@ -48,7 +47,7 @@ pub fn pset(set: &PsetNode) -> String {
 #[must_use]
 pub fn cpu(cpu: &CpuNode) -> String {
     let mut text = String::new();
-    push_element(&cpu.props, "", 0, &mut text);
+    push_element(cpu, "", 0, &mut text);
     text
 }
 
@@ -57,31 +56,27 @@ fn default_last<T>(all: &[T], is_default: impl Fn(&T) -> bool + Copy) -> impl It
 }
 
 fn push_pool(conf: &PoolsConf, pool: &PoolNode, depth: usize, text: &mut String) {
-    push_element(&pool.props, pool.name(), depth, text);
+    push_element(pool, &pool.name, depth, text);
     if let Some(set) = conf.pset_of(pool) {
-        let _ = writeln!(text, "{}\tpset\t{}", "\t".repeat(depth), set.name());
+        let _ = writeln!(text, "{}\tpset\t{}", "\t".repeat(depth), set.name);
     }
 }
 
 fn push_pset(set: &PsetNode, depth: usize, text: &mut String) {
-    push_element(&set.props, set.name(), depth, text);
+    push_element(set, &set.name, depth, text);
     for cpu in set.cpus() {
-        push_element(&cpu.props, "", depth + 1, text);
+        push_element(cpu, "", depth + 1, text);
     }
 }
 
 /// An element without its children. Processors have no name.
-fn push_element(props: &Props, name: &str, depth: usize, text: &mut String) {
-    let (kind, tabs) = (props.kind(), "\t".repeat(depth));
+fn push_element(element: &impl Element, name: &str, depth: usize, text: &mut String) {
+    let (kind, tabs) = (element.kind(), "\t".repeat(depth));
     let blank = if kind == ElementKind::Cpu { "" } else { " " };
     let _ = writeln!(text, "\n{tabs}{kind}{blank}{name}");
-    for (name, value) in props.iter().filter(|(name, _)| is_listed(kind, name)) {
+    for (name, value) in element.properties().iter().filter(|(name, _)| is_listed(kind, name)) {
         let _ = writeln!(text, "{tabs}\t{}\t{name} {}", value.value_type(), shown(value));
     }
-}
-
-fn is_listed(kind: ElementKind, name: &str) -> bool {
-    rule(kind, name).map_or(!is_hidden_name(name), |rule| !rule.hidden)
 }
 
 fn shown(value: &PropValue) -> String {
@@ -125,24 +120,25 @@ fn without_zeros(number: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millpond_model::CpuId;
+    use crate::pools::objectives;
+    use millpond_model::{CpuId, PoolId, PsetId, State};
 
     /// The configuration of the reference, as its script makes it.
     fn web() -> PoolsConf {
-        let mut conf = PoolsConf::fresh((0..4).map(|n| (CpuId(n), "on-line".to_owned())));
-        let mut set = PsetNode::new("webset", "pset_1", 1);
-        set.props.set("pset.min", 1u64);
-        set.props.set("pset.max", 2u64);
-        set.props.set("pset.load", 1870u64);
-        set.props.set("pset.poold.objectives", "utilization < 80");
+        let mut conf = PoolsConf::fresh((0..4).map(|n| (CpuId(n), State::OnLine)));
+        let mut set = PsetNode::new("webset", "pset_1", Some(PsetId(1)));
+        set.min = 1;
+        set.max = 2;
+        set.load = Some(1870);
+        set.objectives = Some(objectives::parse("utilization < 80", ElementKind::Pset));
         conf.psets.push(set);
-        let mut pool = PoolNode::new("web", "pool_1", "pset_1", Some(1));
-        pool.props.set("pool.importance", 5i64);
-        pool.props.set("pool.scheduler", "FSS");
+        let mut pool = PoolNode::new("web", "pool_1", "pset_1", Some(PoolId(1)));
+        pool.importance = 5;
+        pool.scheduler = Some("FSS".into());
         conf.pools.push(pool);
         assert!(conf.move_cpu(CpuId(1), "webset") && conf.move_cpu(CpuId(2), "webset"));
-        conf.cpu_mut(CpuId(2)).unwrap().props.set("cpu.pinned", true);
-        conf.pset_mut("pset_default").unwrap().props.set("pset.load", 22u64);
+        conf.cpu_mut(CpuId(2)).unwrap().pinned = Some(true);
+        conf.pset_mut("pset_default").unwrap().load = Some(22);
         conf
     }
 
@@ -281,23 +277,23 @@ cpu
     fn a_pool_comes_with_its_set_and_a_set_with_its_processors() {
         let conf = web();
         assert_eq!(pool(&conf, conf.pool("web").unwrap()), expected(POOL));
-        assert_eq!(pset(&PsetNode::new("empty", "id_1", -2)), expected(PSET));
+        assert_eq!(pset(&PsetNode::new("empty", "id_1", None)), expected(PSET));
     }
 
     #[test]
     fn free_properties_come_last_and_hidden_ones_not_at_all() {
         let mut conf = web();
         let node = conf.cpu_mut(CpuId(2)).unwrap();
-        node.props.set("cpu._mark", 1u64);
-        node.props.set("cpu.weight", PropValue::Float(0.5));
-        node.props.set("_mark", 1u64);
+        node.user.set("cpu._mark", 1u64);
+        node.user.set("cpu.weight", PropValue::Float(0.5));
+        node.user.set("_mark", 1u64);
         assert_eq!(cpu(node), expected(CPU));
     }
 
     #[test]
     fn a_pool_whose_set_is_missing_is_shown_without_it() {
         let mut conf = web();
-        conf.pool_mut("web").unwrap().props.set("pool.res", "pset_9");
+        conf.pool_mut("web").unwrap().pset = "pset_9".into();
         let alone = expected(POOL).split("\tpset\twebset").next().unwrap().to_owned();
         assert_eq!(pool(&conf, conf.pool("web").unwrap()), alone);
     }

@@ -2,6 +2,8 @@
 //!
 //! | here | what | the text of |
 //! |---|---|---|
+//! | [`properties`] | names of properties, and the fields that they are | all of them |
+//! | [`record`] | the configuration of a machine, as JSON | what machines keep, and their journals |
 //! | [`info`] | a configuration as a listing | `pooladm`, `poolcfg -c info` |
 //! | [`script`] | changes in a language of their own | `poolcfg -c`, `poolcfg -f` |
 //! | [`xml`] | a configuration as a file, with its DTD | `/etc/pooladm.conf` |
@@ -13,5 +15,7 @@
 pub mod info;
 pub mod objectives;
 pub mod poolstat;
+pub mod properties;
+pub mod record;
 pub mod script;
 pub mod xml;

@@ -13,91 +13,14 @@
 //! `~` may stand beside `<` and `>`, which documents forbid and the command accepts. It contradicts them only where it
 //! asks for a place that they exclude: `utilization < 40; utilization ~ 50`.
 
-use millpond_model::pools::{Bound, ElementKind, Importance, Locality, Objective, Weighted};
-use std::fmt;
-
-/// What stands in a text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parsed {
-    /// The objectives that hold, in their order.
-    pub objectives: Vec<Weighted>,
-    /// What was left out, in its order.
-    pub warnings: Vec<Warning>,
-}
-
-/// An expression that was left out. Displays as the warning of Solaris.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Warning {
-    /// Where it begins: bytes from 1.
-    pub column: usize,
-    /// It, without the blanks around it.
-    pub text: String,
-    /// Why.
-    pub what: Complaint,
-}
-
-/// Why an expression is left out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Complaint {
-    /// It cannot hold together with this one, which stands before it.
-    Contradictory(Objective),
-    /// It stands before already.
-    Duplicate,
-    /// Something behind its name is wrong, or the importance before it.
-    Expression,
-    /// Elements of this kind have no objective of that name.
-    Name(ElementKind),
-}
-
-impl fmt::Display for Warning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.what {
-            Complaint::Contradictory(_) => f.write_str("contradictory objectives: ")?,
-            Complaint::Duplicate => f.write_str("duplicate objective: ")?,
-            Complaint::Expression => f.write_str("unrecognized expression: ")?,
-            Complaint::Name(kind) => write!(f, "unrecognized objective name for {kind}: ")?,
-        }
-        f.write_str(&self.text)
-    }
-}
-
-impl Warning {
-    /// What the user could do.
-    #[must_use]
-    pub fn hint(&self) -> String {
-        match self.what {
-            Complaint::Contradictory(other) => {
-                format!("`{other}` stands before it and is kept; both cannot hold")
-            }
-            Complaint::Duplicate => "it was said before; its importance is the first one".to_owned(),
-            Complaint::Expression => format!(
-                "an objective is written {}, a number and a colon before it say how much it counts (3: …)",
-                forms(self.name_kind())
-            ),
-            Complaint::Name(kind @ (ElementKind::System | ElementKind::Pset)) => {
-                format!("the objectives of a {kind} are {}", forms(kind))
-            }
-            Complaint::Name(kind) => format!("a {kind} has no objectives; the system and sets have"),
-        }
-    }
-
-    /// Whose objective has the name that stands in the text.
-    fn name_kind(&self) -> ElementKind {
-        if self.text.contains("wt-load") { ElementKind::System } else { ElementKind::Pset }
-    }
-}
-
-fn forms(kind: ElementKind) -> &'static str {
-    match kind {
-        ElementKind::System => "wt-load",
-        _ => "locality tight|loose|none or utilization <|>|~ 0 to 100",
-    }
-}
+use millpond_model::pools::{
+    Bound, Complaint, ElementKind, Importance, Locality, Objective, Objectives, Warning, Weighted,
+};
 
 /// Understands the objectives of an element. Only the system and sets have any. Empty expressions are passed over.
 #[must_use]
-pub fn parse(text: &str, kind: ElementKind) -> Parsed {
-    let mut parsed = Parsed { objectives: Vec::new(), warnings: Vec::new() };
+pub fn parse(text: &str, kind: ElementKind) -> Objectives {
+    let mut parsed = Objectives { text: text.to_owned(), ..Objectives::default() };
     let mut start = 0;
     for piece in text.split(';') {
         let expression = piece.trim();
@@ -106,26 +29,24 @@ pub fn parse(text: &str, kind: ElementKind) -> Parsed {
         if expression.is_empty() {
             continue;
         }
-        let found = expression_of(expression, kind).and_then(|found| parsed.accept(found));
+        let found = expression_of(expression, kind).and_then(|found| accept(&parsed.hold, found));
         match found {
-            Ok(found) => parsed.objectives.push(found),
+            Ok(found) => parsed.hold.push(found),
             Err(what) => parsed.warnings.push(Warning { column, text: expression.to_owned(), what }),
         }
     }
     parsed
 }
 
-impl Parsed {
-    /// The same objective, unless one that is there already speaks against it.
-    fn accept(&self, new: Weighted) -> Result<Weighted, Complaint> {
-        let mut before = self.objectives.iter().map(|w| w.objective);
-        if before.clone().any(|old| old == new.objective) {
-            return Err(Complaint::Duplicate);
-        }
-        match before.find(|old| contradict(*old, new.objective)) {
-            Some(old) => Err(Complaint::Contradictory(old)),
-            None => Ok(new),
-        }
+/// The same objective, unless one before it speaks against it.
+fn accept(hold: &[Weighted], new: Weighted) -> Result<Weighted, Complaint> {
+    let mut before = hold.iter().map(|w| w.objective);
+    if before.clone().any(|old| old == new.objective) {
+        return Err(Complaint::Duplicate);
+    }
+    match before.find(|old| contradict(*old, new.objective)) {
+        Some(old) => Err(Complaint::Contradictory(old)),
+        None => Ok(new),
     }
 }
 
@@ -200,7 +121,7 @@ mod tests {
     /// Objectives as they are written, and warnings with their columns.
     fn told(text: &str, kind: ElementKind) -> (String, Vec<String>) {
         let parsed = parse(text, kind);
-        (print(&parsed.objectives), parsed.warnings.iter().map(|w| format!("{}: {w}", w.column)).collect())
+        (print(&parsed.hold), parsed.warnings.iter().map(|w| format!("{}: {w}", w.column)).collect())
     }
 
     fn print(objectives: &[Weighted]) -> String {
@@ -216,11 +137,11 @@ mod tests {
     #[test]
     fn the_examples_of_the_reference_are_understood() {
         let parsed = parse("2: wt-load", ElementKind::System);
-        assert_eq!(parsed.objectives, [Weighted { importance: 2, objective: Objective::WtLoad }]);
+        assert_eq!(parsed.hold, [Weighted { importance: 2, objective: Objective::WtLoad }]);
         let parsed = parse("locality tight; 3: utilization < 80", ElementKind::Pset);
         let tight = Weighted { importance: 1, objective: Objective::Locality(Locality::Tight) };
         let below = Weighted { importance: 3, objective: Objective::Utilization(Bound::Below, 80) };
-        assert_eq!(parsed, Parsed { objectives: vec![tight, below], warnings: vec![] });
+        assert_eq!((parsed.hold, parsed.warnings), (vec![tight, below], vec![]));
         let text = "utilization > 30; utilization < 80";
         assert_eq!(clean(text, ElementKind::Pset), text);
     }
@@ -335,8 +256,8 @@ mod tests {
         millpond_fuzz::check_text("formats-objectives", &seeds, |text| {
             for kind in [ElementKind::System, ElementKind::Pset, ElementKind::Pool] {
                 let parsed = parse(text, kind);
-                let again = parse(&print(&parsed.objectives), kind);
-                assert_eq!(again, Parsed { objectives: parsed.objectives, warnings: vec![] });
+                let again = parse(&print(&parsed.hold), kind);
+                assert_eq!((again.hold, again.warnings), (parsed.hold, vec![]));
                 for warning in &parsed.warnings {
                     assert!(text[warning.column - 1..].starts_with(&warning.text));
                     assert!(!warning.hint().is_empty());
@@ -363,7 +284,7 @@ mod tests {
             let objectives: Vec<Weighted> =
                 all.zip(importances).map(|(objective, importance)| Weighted { importance, objective }).collect();
             let parsed = parse(&print(&objectives), ElementKind::Pset);
-            prop_assert_eq!(parsed, Parsed { objectives, warnings: vec![] });
+            prop_assert_eq!((parsed.hold, parsed.warnings), (objectives, vec![]));
         }
     }
 }

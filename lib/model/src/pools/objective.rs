@@ -1,5 +1,6 @@
 //! What is asked of a configuration: objectives with their importance (reference §13.2).
 
+use super::ElementKind;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -88,6 +89,95 @@ impl fmt::Display for Weighted {
             write!(f, "{}: ", self.importance)?;
         }
         self.objective.fmt(f)
+    }
+}
+
+/// The objectives of an element: their text, and what was understood of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Objectives {
+    /// The text, as it was given.
+    pub text: String,
+    /// The objectives that hold, in their order.
+    pub hold: Vec<Weighted>,
+    /// What was left out, in its order.
+    pub warnings: Vec<Warning>,
+}
+
+impl Objectives {
+    /// What the system has unless it is told otherwise.
+    #[must_use]
+    pub fn wt_load() -> Self {
+        let weighted = Weighted { importance: 1, objective: Objective::WtLoad };
+        Objectives { text: weighted.to_string(), hold: vec![weighted], warnings: Vec::new() }
+    }
+}
+
+/// An expression that was left out. Displays as the warning of Solaris.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// Where it begins: bytes from 1.
+    pub column: usize,
+    /// It, without the blanks around it.
+    pub text: String,
+    /// Why.
+    pub what: Complaint,
+}
+
+/// Why an expression is left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Complaint {
+    /// It cannot hold together with this one, which stands before it.
+    Contradictory(Objective),
+    /// It stands before already.
+    Duplicate,
+    /// Something behind its name is wrong, or the importance before it.
+    Expression,
+    /// Elements of this kind have no objective of that name.
+    Name(ElementKind),
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.what {
+            Complaint::Contradictory(_) => f.write_str("contradictory objectives: ")?,
+            Complaint::Duplicate => f.write_str("duplicate objective: ")?,
+            Complaint::Expression => f.write_str("unrecognized expression: ")?,
+            Complaint::Name(kind) => write!(f, "unrecognized objective name for {kind}: ")?,
+        }
+        f.write_str(&self.text)
+    }
+}
+
+impl Warning {
+    /// What the user could do.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self.what {
+            Complaint::Contradictory(other) => {
+                format!("`{other}` stands before it and is kept; both cannot hold")
+            }
+            Complaint::Duplicate => "it was said before; its importance is the first one".to_owned(),
+            Complaint::Expression => format!(
+                "an objective is written {}, a number and a colon before it say how much it counts (3: …)",
+                forms(self.name_kind())
+            ),
+            Complaint::Name(kind @ (ElementKind::System | ElementKind::Pset)) => {
+                format!("the objectives of a {kind} are {}", forms(kind))
+            }
+            Complaint::Name(kind) => format!("a {kind} has no objectives; the system and sets have"),
+        }
+    }
+
+    /// Whose objective has the name that stands in the text.
+    fn name_kind(&self) -> ElementKind {
+        if self.text.contains("wt-load") { ElementKind::System } else { ElementKind::Pset }
+    }
+}
+
+fn forms(kind: ElementKind) -> &'static str {
+    match kind {
+        ElementKind::System => "wt-load",
+        _ => "locality tight|loose|none or utilization <|>|~ 0 to 100",
     }
 }
 

@@ -1,39 +1,18 @@
-//! The properties of an element.
+//! Properties by name: what users add to an element, and elements as the formats write them.
 
-use super::{ElementKind, PropValue, rules};
+use super::PropValue;
 use serde::{Deserialize, Serialize};
 
-/// Properties by name: known ones in the order of the table, then those that users made up, in order of arrival.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Props {
-    kind: ElementKind,
-    values: Vec<(String, PropValue)>,
-}
+/// Values by name, in order of arrival.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Properties(Vec<(String, PropValue)>);
 
-impl Props {
-    /// None yet.
-    #[must_use]
-    pub fn new(kind: ElementKind) -> Self {
-        Props { kind, values: Vec::new() }
-    }
-
-    /// The kind of element they are of.
-    #[must_use]
-    pub fn kind(&self) -> ElementKind {
-        self.kind
-    }
-
-    /// The same, with one more.
-    #[must_use]
-    pub fn with(mut self, name: &str, value: impl Into<PropValue>) -> Self {
-        self.set(name, value);
-        self
-    }
-
+impl Properties {
     /// A value.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&PropValue> {
-        self.values.iter().find(|(n, _)| n == name).map(|(_, value)| value)
+        self.0.iter().find(|(n, _)| n == name).map(|(_, value)| value)
     }
 
     /// A text; `None` also where the value is of another type.
@@ -72,32 +51,30 @@ impl Props {
         }
     }
 
-    /// Sets a value, or adds it at its place.
+    /// Sets a value, or adds it at the end.
     pub fn set(&mut self, name: &str, value: impl Into<PropValue>) {
         let value = value.into();
-        if let Some((_, old)) = self.values.iter_mut().find(|(n, _)| n == name) {
-            *old = value;
-            return;
+        match self.0.iter_mut().find(|(n, _)| n == name) {
+            Some((_, old)) => *old = value,
+            None => self.0.push((name.to_owned(), value)),
         }
-        let rank = rank(self.kind, name);
-        let at = self.values.partition_point(|(n, _)| self::rank(self.kind, n) <= rank);
-        self.values.insert(at, (name.to_owned(), value));
     }
 
-    /// Removes a value and gives it.
+    /// Removes a value and returns it.
     pub fn remove(&mut self, name: &str) -> Option<PropValue> {
-        let at = self.values.iter().position(|(n, _)| n == name)?;
-        Some(self.values.remove(at).1)
+        let at = self.0.iter().position(|(n, _)| n == name)?;
+        Some(self.0.remove(at).1)
     }
 
-    /// All of them, in the order of listings.
+    /// All of them, in their order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &PropValue)> {
-        self.values.iter().map(|(name, value)| (name.as_str(), value))
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
-}
 
-fn rank(kind: ElementKind, name: &str) -> usize {
-    rules(kind).iter().position(|r| r.name == name).unwrap_or(usize::MAX)
+    /// Sorts them by the rank of their names; equal ranks keep their order.
+    pub fn sort_by_rank(&mut self, rank: impl Fn(&str) -> usize) {
+        self.0.sort_by_key(|(name, _)| rank(name));
+    }
 }
 
 #[cfg(test)]
@@ -105,20 +82,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_properties_come_in_the_order_of_the_table_and_others_after_them() {
-        let mut props = Props::new(ElementKind::Pset)
-            .with("zebra", true)
-            .with("pset.max", 4u64)
-            .with("ape", -1i64)
-            .with("pset.min", 1u64)
-            .with("pset.sys_id", 1i64);
-        let names = |p: &Props| p.iter().map(|(n, _)| n.to_owned()).collect::<Vec<_>>().join(" ");
-        assert_eq!(names(&props), "pset.sys_id pset.min pset.max zebra ape");
-        props.set("pset.min", 2u64);
-        assert_eq!(props.uint("pset.min"), Some(2));
-        assert_eq!(props.int("pset.min"), None);
-        assert_eq!(props.remove("zebra"), Some(PropValue::Boolean(true)));
-        assert_eq!(props.remove("zebra"), None);
-        assert_eq!(names(&props), "pset.sys_id pset.min pset.max ape");
+    fn values_keep_their_place_when_they_change() {
+        let mut all = Properties::default();
+        all.set("zebra", true);
+        all.set("ape", -1i64);
+        all.set("zebra", 2u64);
+        let names = |p: &Properties| p.iter().map(|(n, _)| n.to_owned()).collect::<Vec<_>>().join(" ");
+        assert_eq!(names(&all), "zebra ape");
+        assert_eq!((all.uint("zebra"), all.int("zebra")), (Some(2), None));
+        all.sort_by_rank(|name| usize::from(name != "ape"));
+        assert_eq!(names(&all), "ape zebra");
+        assert_eq!(all.remove("zebra"), Some(PropValue::Uint(2)));
+        assert_eq!(all.remove("zebra"), None);
     }
 }

@@ -1,23 +1,20 @@
 //! What a machine keeps while its pools are enabled.
 
-use super::PoolsConf;
+use super::{CpuNode, Keyword, PoolsConf, RefId};
 use crate::{CpuId, PoolId, PsetId, State};
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The dynamic configuration, with what a machine needs to know beside it.
 ///
 /// Which processes are in which pool is not here: they carry it themselves. A machine keeps this as it was last committed; where processors are
 /// and in which state, it knows better, and [`PoolsState::catch_up`] takes over.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolsState {
     /// The configuration; every pool and every set has its number.
     pub conf: PoolsConf,
     /// Members of pools are confined, nobody else is pushed out.
-    #[serde(default)]
     pub keep_others: bool,
     /// Standing groups of processes that are bound as they are, by name, with their pool.
-    #[serde(default)]
     pub zones: BTreeMap<String, PoolId>,
 }
 
@@ -25,9 +22,9 @@ impl PoolsState {
     /// The set of each pool.
     #[must_use]
     pub fn sets(&self) -> BTreeMap<PoolId, PsetId> {
-        let ids: HashMap<&str, PsetId> =
-            self.conf.psets.iter().filter_map(|s| Some((s.ref_id(), s.id()?))).collect();
-        self.conf.pools.iter().filter_map(|p| Some((p.id()?, *ids.get(p.res())?))).collect()
+        let ids: HashMap<&RefId, PsetId> =
+            self.conf.psets.iter().filter_map(|s| Some((&s.ref_id, s.id?))).collect();
+        self.conf.pools.iter().filter_map(|p| Some((p.id?, *ids.get(&p.pset)?))).collect()
     }
 
     /// The standing groups that are bound to a set by their pools.
@@ -41,24 +38,23 @@ impl PoolsState {
     /// The same, with a number for every pool and every set that has none: the lowest that is free. What refers to them follows.
     #[must_use]
     pub fn numbered(mut self) -> Self {
-        let mut taken: BTreeSet<u32> = self.conf.pools.iter().filter_map(|p| Some(p.id()?.0)).collect();
-        for pool in self.conf.pools.iter_mut().filter(|p| p.id().is_none()) {
+        let mut taken: BTreeSet<u32> = self.conf.pools.iter().filter_map(|p| Some(p.id?.0)).collect();
+        for pool in self.conf.pools.iter_mut().filter(|p| p.id.is_none()) {
             let id = lowest_free(&mut taken);
-            pool.props.set("pool.sys_id", i64::from(id));
-            pool.props.set("pool.ref_id", format!("pool_{id}").as_str());
+            pool.id = Some(PoolId(id));
+            pool.ref_id = format!("pool_{id}").into();
         }
-        let mut taken: BTreeSet<u32> = self.conf.psets.iter().filter_map(|s| Some(s.id()?.0)).collect();
-        let mut refs: HashMap<String, String> = HashMap::new();
-        for pset in self.conf.psets.iter_mut().filter(|s| s.id().is_none()) {
+        let mut taken: BTreeSet<u32> = self.conf.psets.iter().filter_map(|s| Some(s.id?.0)).collect();
+        let mut refs: HashMap<RefId, RefId> = HashMap::new();
+        for pset in self.conf.psets.iter_mut().filter(|s| s.id.is_none()) {
             let id = lowest_free(&mut taken);
-            let (old, new) = (pset.ref_id().to_owned(), format!("pset_{id}"));
-            pset.props.set("pset.sys_id", i64::from(id));
-            pset.props.set("pset.ref_id", new.as_str());
-            refs.insert(old, new);
+            pset.id = Some(PsetId(id));
+            let new = RefId::from(format!("pset_{id}"));
+            refs.insert(std::mem::replace(&mut pset.ref_id, new.clone()), new);
         }
         for pool in &mut self.conf.pools {
-            if let Some(new) = refs.get(pool.res()) {
-                pool.props.set("pool.res", new.as_str());
+            if let Some(new) = refs.get(&pool.pset) {
+                pool.pset.clone_from(new);
             }
         }
         self
@@ -72,12 +68,12 @@ impl PoolsState {
             let ids: Vec<CpuId> = pset.cpus().iter().map(|c| c.id).collect();
             known.extend(ids.into_iter().filter_map(|id| Some((id, pset.take(id)?))));
         }
-        let sets: BTreeSet<PsetId> = self.conf.psets.iter().filter_map(super::PsetNode::id).collect();
+        let sets: BTreeSet<PsetId> = self.conf.psets.iter().filter_map(|s| s.id).collect();
         for (id, (set, state)) in cpus {
-            let mut node = known.remove(id).unwrap_or_else(|| super::CpuNode::new(*id, state.word()));
-            node.props.set("cpu.status", state.word());
+            let mut node = known.remove(id).unwrap_or_else(|| CpuNode::new(*id, *state));
+            node.status = Some(Keyword::Known(*state));
             let set = if sets.contains(set) { *set } else { PsetId::DEFAULT };
-            if let Some(pset) = self.conf.psets.iter_mut().find(|s| s.id() == Some(set)) {
+            if let Some(pset) = self.conf.psets.iter_mut().find(|s| s.id == Some(set)) {
                 pset.add(node);
             }
         }
@@ -93,16 +89,16 @@ fn lowest_free(taken: &mut BTreeSet<u32>) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{PoolNode, PsetNode};
     use super::*;
+    use crate::pools::{PoolNode, PsetNode};
 
     #[test]
     fn who_has_no_number_gets_the_lowest_that_is_free() {
-        let mut conf = PoolsConf::fresh([(CpuId(0), "on-line".to_owned())]);
-        conf.psets.push(PsetNode::new("a", "id_5", -2));
-        conf.psets.push(PsetNode::new("b", "pset_1", 1));
+        let mut conf = PoolsConf::fresh([(CpuId(0), State::OnLine)]);
+        conf.psets.push(PsetNode::new("a", "id_5", None));
+        conf.psets.push(PsetNode::new("b", "pset_1", Some(PsetId(1))));
         conf.pools.push(PoolNode::new("web", "id_6", "id_5", None));
-        conf.pools.push(PoolNode::new("shop", "pool_2", "pset_1", Some(2)));
+        conf.pools.push(PoolNode::new("shop", "pool_2", "pset_1", Some(PoolId(2))));
         let state = PoolsState { conf, keep_others: false, zones: BTreeMap::new() }.numbered();
         let sets: Vec<(u32, u32)> = state.sets().into_iter().map(|(pool, set)| (pool.0, set.0)).collect();
         assert_eq!(sets, [(0, 0), (1, 2), (2, 1)]);
@@ -110,9 +106,9 @@ mod tests {
 
     #[test]
     fn the_machine_knows_better_where_processors_are() {
-        let mut conf = PoolsConf::fresh((0..3).map(|n| (CpuId(n), "on-line".to_owned())));
-        conf.psets.push(PsetNode::new("webset", "pset_1", 1));
-        conf.cpu_mut(CpuId(1)).unwrap().props.set("cpu.pinned", true);
+        let mut conf = PoolsConf::fresh((0..3).map(|n| (CpuId(n), State::OnLine)));
+        conf.psets.push(PsetNode::new("webset", "pset_1", Some(PsetId(1))));
+        conf.cpu_mut(CpuId(1)).unwrap().pinned = Some(true);
         let mut state = PoolsState { conf, keep_others: false, zones: BTreeMap::new() };
         let now = [
             (CpuId(0), (PsetId::DEFAULT, State::OnLine)),
@@ -125,6 +121,6 @@ mod tests {
         let webset = state.conf.pset("webset").unwrap();
         assert_eq!(webset.pinned().to_string(), "1");
         let newcomer = &state.conf.default_pset().unwrap().cpus()[1];
-        assert_eq!(newcomer.props.string("cpu.status"), Some("off-line"));
+        assert_eq!(newcomer.state(), Some(State::OffLine));
     }
 }

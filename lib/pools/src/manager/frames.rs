@@ -1,9 +1,8 @@
 //! Frames: what the planner sees, from two looks at the machine.
 
-use millpond_formats::pools::objectives;
 use millpond_machine::facets::{Usage, Waited};
 use millpond_machine::{Machine, Refusal};
-use millpond_model::pools::{CpuNode, ElementKind, PoolsState, PsetNode, Weighted};
+use millpond_model::pools::{CpuNode, Keyword, Objectives, PoolsState, Weighted};
 use millpond_model::{CpuId, CpuSet, Nanos, PsetId, State};
 use millpond_planner::{Costs, Frame, Places, SetFrame, Waiting};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +16,7 @@ const IDLE_PART: u64 = 50;
 pub struct Frames {
     last: Option<Usage>,
     /// Where processors stand, and those that there were and their states when that was read.
-    places: (BTreeMap<CpuId, String>, Arc<Places>),
+    places: (BTreeMap<CpuId, Option<Keyword<State>>>, Arc<Places>),
     told: BTreeSet<String>,
 }
 
@@ -36,7 +35,7 @@ impl Frames {
         cost: Option<Nanos>,
     ) -> (Option<Frame>, Vec<String>) {
         let mut warnings = Vec::new();
-        let objectives = self.objectives(state, &mut warnings);
+        self.warn(state, &mut warnings);
         let Some(before) = self.last.replace(usage.clone()) else { return (None, warnings) };
         let elapsed = Nanos(usage.at.0.saturating_sub(before.at.0));
         if elapsed.0 == 0 {
@@ -48,27 +47,24 @@ impl Frames {
         };
         let importances = state.conf.importances();
         let sets = state.conf.psets.iter().map(|pset| {
-            let id = pset.id().unwrap_or(PsetId::DEFAULT);
-            let runs = |c: &&CpuNode| {
-                let state = c.props.string("cpu.status").and_then(|word| word.parse::<State>().ok());
-                state.is_none_or(State::runs_threads)
-            };
+            let id = pset.id.unwrap_or(PsetId::DEFAULT);
+            let runs = |c: &&CpuNode| c.state().is_none_or(State::runs_threads);
             let cpus: CpuSet = pset.cpus().iter().filter(runs).map(|c| c.id).collect();
             let idle = cpus.iter().filter(|cpu| used(*cpu).is_some_and(|u| u * IDLE_PART < elapsed.0));
             // Where nobody is in a set, and others are kept, what its processors did is no use of the set.
             let has_processes = id.is_default() || occupied.contains(&id);
             let of = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
             // One that is off-line keeps its set, and is a part of its size: the frame, which does not know it, has room for so many less.
-            let max = of(pset.max()).saturating_sub(pset.cpus().len().saturating_sub(cpus.len()));
+            let max = of(pset.max).saturating_sub(pset.cpus().len().saturating_sub(cpus.len()));
             SetFrame {
                 id,
-                name: pset.name().to_owned(),
+                name: pset.name.clone(),
                 pinned: pset.pinned(),
                 idle: idle.collect(),
-                min: of(pset.min()).min(max),
+                min: of(pset.min).min(max),
                 max,
-                importance: importances.get(pset.ref_id()).copied().unwrap_or(0),
-                objectives: objectives.get(pset.name()).cloned().unwrap_or_default(),
+                importance: importances.get(&pset.ref_id).copied().unwrap_or(0),
+                objectives: held(pset.objectives.as_ref()),
                 has_processes,
                 busy: Nanos(if has_processes { cpus.iter().filter_map(used).sum() } else { 0 }),
                 waiting: if has_processes {
@@ -85,7 +81,7 @@ impl Frames {
         let frame = Frame {
             at: usage.at,
             elapsed,
-            objectives: objectives.get("").cloned().unwrap_or_default(),
+            objectives: held(state.conf.system.objectives.as_ref()),
             sets: sets.collect(),
             places: Arc::clone(&self.places.1),
             costs,
@@ -99,9 +95,7 @@ impl Frames {
     /// # Errors
     /// When the machine cannot be read.
     pub fn find_places(&mut self, machine: &dyn Machine, state: &PoolsState) -> Result<(), Refusal> {
-        let status = |c: &CpuNode| c.props.string("cpu.status").unwrap_or_default().to_owned();
-        let cpus = state.conf.psets.iter().flat_map(PsetNode::cpus).map(|c| (c.id, status(c)));
-        let cpus: BTreeMap<CpuId, String> = cpus.collect();
+        let cpus: BTreeMap<_, _> = state.conf.cpus().map(|c| (c.id, c.status.clone())).collect();
         if cpus != self.places.0 {
             let places = Places::of(&machine.processors()?.topology()?);
             self.places = (cpus, Arc::new(places));
@@ -109,35 +103,27 @@ impl Frames {
         Ok(())
     }
 
-    /// The objectives of each set by its name, and those of the system under no name.
-    fn objectives(
-        &mut self,
-        state: &PoolsState,
-        warnings: &mut Vec<String>,
-    ) -> BTreeMap<String, Vec<Weighted>> {
-        let system = state.conf.system.string("system.poold.objectives");
-        let of_system = ("", "system", ElementKind::System, system);
-        let of_sets = state
-            .conf
-            .psets
-            .iter()
-            .map(|s| (s.name(), s.name(), ElementKind::Pset, s.props.string("pset.poold.objectives")));
-        let mut all = BTreeMap::new();
+    /// Warns about objectives that mean nothing, when they are first seen.
+    fn warn(&mut self, state: &PoolsState, warnings: &mut Vec<String>) {
+        let system = ("system", &state.conf.system.objectives);
+        let sets = state.conf.psets.iter().map(|s| (s.name.as_str(), &s.objectives));
         let mut now = BTreeSet::new();
-        for (key, name, kind, text) in std::iter::once(of_system).chain(of_sets) {
-            let parsed = objectives::parse(text.unwrap_or_default(), kind);
-            for warning in parsed.warnings {
+        for (name, objectives) in std::iter::once(system).chain(sets) {
+            for warning in objectives.iter().flat_map(|objectives| &objectives.warnings) {
                 let line = format!("{name}: {warning}");
                 if !self.told.contains(&line) {
                     warnings.push(line.clone());
                 }
                 now.insert(line);
             }
-            all.insert(key.to_owned(), parsed.objectives);
         }
         self.told = now;
-        all
     }
+}
+
+/// The objectives that hold.
+fn held(objectives: Option<&Objectives>) -> Vec<Weighted> {
+    objectives.map(|objectives| objectives.hold.clone()).unwrap_or_default()
 }
 
 fn waiting(before: Option<&Waited>, now: Option<&Waited>) -> Waiting {

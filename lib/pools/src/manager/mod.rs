@@ -26,7 +26,7 @@ use millpond_model::pools::PoolsState;
 use millpond_model::{Nanos, PsetId};
 use millpond_planner::{Decision, Frame, Outcome, Plan, Policy, check};
 
-/// The property of the system that names a policy; an addition of ours.
+/// The property of the system that names a policy. Solaris does not have it.
 pub const POLICY_PROPERTY: &str = "system.poold.policy";
 
 /// What a turn found and did.
@@ -121,7 +121,7 @@ impl Manager {
         if !self.is_dry {
             (state, notes) = crate::dedicated::sweep(machine, state)?;
         }
-        let changed = self.left.as_ref().is_some_and(|left| differs(left, &state));
+        let changed = self.left.as_ref().is_some_and(|left| *left != state);
         self.frames.find_places(machine, &state)?;
         let members = dynamic::occupied(machine, &state)?;
         drop(glance);
@@ -163,7 +163,7 @@ impl Manager {
             Ok(writer) => writer,
             Err(refusal) => return Ok(Done::Refused(refusal.into())),
         };
-        if differs(seen, &dynamic::read(machine)?) {
+        if *seen != dynamic::read(machine)? {
             return Ok(Done::Stale("somebody changed the configuration meanwhile".into()));
         }
         match dynamic::commit(&writer, machine, Some(wanted.clone())) {
@@ -189,7 +189,7 @@ fn moved(state: &PoolsState, plan: &Plan) -> Result<PoolsState, String> {
         if let Some(why) = unfit(&state, step.cpu, step.from) {
             return Err(why);
         }
-        let name = state.conf.psets.iter().find(|s| s.id() == Some(step.to)).map(|s| s.name().to_owned());
+        let name = state.conf.psets.iter().find(|s| s.id == Some(step.to)).map(|s| s.name.clone());
         if !name.is_some_and(|name| state.conf.move_cpu(step.cpu, &name)) {
             return Err(format!("there is no set {}", step.to));
         }
@@ -201,19 +201,7 @@ fn moved(state: &PoolsState, plan: &Plan) -> Result<PoolsState, String> {
 fn unfit(state: &PoolsState, cpu: millpond_model::CpuId, from: PsetId) -> Option<String> {
     match state.conf.pset_with(cpu) {
         None => Some(format!("processor {cpu} is gone")),
-        Some(set) if set.id() != Some(from) => Some(format!("processor {cpu} is in {} by now", set.name())),
+        Some(set) if set.id != Some(from) => Some(format!("processor {cpu} is in {} by now", set.name)),
         Some(_) => None,
     }
-}
-
-/// Whether two configurations differ in what users see; load and use change by themselves.
-fn differs(left: &PoolsState, is: &PoolsState) -> bool {
-    let quiet = |state: &PoolsState| {
-        let mut state = state.clone();
-        for pset in &mut state.conf.psets {
-            pset.props.set("pset.load", 0u64);
-        }
-        state
-    };
-    left != is && quiet(left) != quiet(is)
 }

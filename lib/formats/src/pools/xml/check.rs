@@ -3,9 +3,10 @@
 use super::Fault;
 use super::schema::{attribute_of, attributes, tag};
 use super::values::expectation;
+use crate::pools::properties::rules;
 use millpond_model::CPU_MAX;
 use millpond_model::pools::{
-    ElementKind, PropValue, Props, ValueType, is_element_name, is_property_name, rules,
+    ElementKind, PropValue, Properties, ValueType, is_element_name, is_property_name,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -24,15 +25,18 @@ pub(super) struct Broken {
 ///
 /// # Errors
 /// The first thing that does not hold.
-pub(super) fn check(elements: &[&Props]) -> Result<(), Broken> {
+pub(super) fn check(elements: &[(ElementKind, Properties)]) -> Result<(), Broken> {
     let mut seen = Seen::default();
-    for (element, props) in elements.iter().enumerate() {
+    for (element, (kind, props)) in elements.iter().enumerate() {
         let broken = |(property, what): Wrong| Broken { element, property, what };
-        values(props).map_err(broken)?;
-        known(props).map_err(broken)?;
-        seen.add(props).map_err(broken)?;
+        values(*kind, props).map_err(broken)?;
+        known(*kind, props).map_err(broken)?;
+        seen.add(*kind, props).map_err(broken)?;
     }
-    for (element, props) in elements.iter().enumerate().filter(|(_, p)| p.kind() == ElementKind::Pool) {
+    for (element, (kind, props)) in elements.iter().enumerate() {
+        if *kind != ElementKind::Pool {
+            continue;
+        }
         let what = seen.reference(props.string("pool.res").unwrap_or_default());
         what.map_err(|what| Broken { element, property: Some("pool.res".to_owned()), what })?;
     }
@@ -42,11 +46,11 @@ pub(super) fn check(elements: &[&Props]) -> Result<(), Broken> {
 type Wrong = (Option<String>, Fault);
 
 /// Each property by itself: it has a name that a file can hold, and a value that it can hold.
-fn values(props: &Props) -> Result<(), Wrong> {
+fn values(kind: ElementKind, props: &Properties) -> Result<(), Wrong> {
     for (name, value) in props.iter() {
         let wrong = |what| Err((Some(name.to_owned()), what));
         let is_token = is_property_name(name) && !name.contains(',');
-        if !is_token && attribute_of(props.kind(), name).is_none() {
+        if !is_token && attribute_of(kind, name).is_none() {
             return wrong(Fault::PropertyName(name.to_owned()));
         }
         match value {
@@ -66,8 +70,7 @@ fn values(props: &Props) -> Result<(), Wrong> {
 }
 
 /// Known properties: those that must be there are, with their types, and make sense.
-fn known(props: &Props) -> Result<(), Wrong> {
-    let kind = props.kind();
+fn known(kind: ElementKind, props: &Properties) -> Result<(), Wrong> {
     if let Some(missing) = attributes(kind).iter().find(|a| props.get(a.property).is_none()) {
         return Err((None, Fault::Missing { attribute: missing.name, element: tag(kind) }));
     }
@@ -128,7 +131,7 @@ fn is_xml_name(text: &str) -> bool {
     first && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
 }
 
-/// What earlier elements have, and nobody may have again.
+/// What earlier elements have, and no later element may have.
 #[derive(Default)]
 struct Seen {
     names: HashSet<(ElementKind, String)>,
@@ -138,8 +141,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn add(&mut self, props: &Props) -> Result<(), Wrong> {
-        let kind = props.kind();
+    fn add(&mut self, kind: ElementKind, props: &Properties) -> Result<(), Wrong> {
         let text = |what: &str| {
             let name = format!("{kind}.{what}");
             let value = props.string(&name).unwrap_or_default().to_owned();

@@ -37,7 +37,7 @@ mod write;
 
 pub use fault::{Fault, WriteError, XmlError};
 pub use read::read;
-pub use write::write;
+pub use write::{check, write};
 
 /// The DTD, as a program that validates files wants it.
 pub const DTD: &str = include_str!("../rm_pool.dtd.1");

@@ -6,9 +6,10 @@ use super::prolog::{self, BLANKS};
 use super::schema::{PROPERTY, TYPES, attribute_of, attributes, children, is_mixed, tag};
 use super::values::{complete, expectation, value_of};
 use super::{Fault, XmlError};
+use crate::pools::properties::{blank_cpu, filled, rule, rules};
 use millpond_model::CpuId;
 use millpond_model::pools::{
-    CpuNode, ElementKind, PoolNode, PoolsConf, PropValue, Props, PsetNode, ValueType, rule,
+    CpuNode, ElementKind, PoolNode, PoolsConf, PropValue, Properties, PsetNode, RefId, SystemNode, ValueType,
 };
 use roxmltree::{Document, Node, NodeType, ParsingOptions};
 use std::collections::{HashMap, HashSet};
@@ -45,12 +46,11 @@ fn understood(text: &str) -> Result<PoolsConf, Wrong> {
     }
     let mut elements = Vec::new();
     read_element(root, ElementKind::System, &mut elements)?;
-    let all: Vec<&Props> = elements.iter().map(|e| &e.props).collect();
+    let (all, places): (Vec<_>, Vec<_>) = elements.into_iter().map(|e| ((e.kind, e.props), e.places)).unzip();
     match check(&all) {
-        Ok(()) => Ok(assembled(elements)),
+        Ok(()) => Ok(assembled(all)),
         Err(broken) => {
-            let element = elements.get(broken.element);
-            let place = element.map_or(at, |e| e.place(broken.property.as_deref()));
+            let place = places.get(broken.element).map_or(at, |p| p.of(broken.property.as_deref()));
             Err((place, broken.what))
         }
     }
@@ -81,27 +81,34 @@ fn malformed(text: &str, error: &roxmltree::Error) -> Wrong {
 
 /// An element that is no `property`.
 struct Element {
-    props: Props,
-    /// Where it begins in the text.
-    at: usize,
-    /// Where its properties begin.
-    places: HashMap<String, usize>,
+    kind: ElementKind,
+    props: Properties,
+    places: Places,
+}
+
+/// Where an element and its properties begin in the text.
+struct Places {
+    element: usize,
+    properties: HashMap<String, usize>,
+}
+
+impl Places {
+    fn of(&self, property: Option<&str>) -> usize {
+        property.and_then(|name| self.properties.get(name)).copied().unwrap_or(self.element)
+    }
 }
 
 impl Element {
-    fn place(&self, property: Option<&str>) -> usize {
-        property.and_then(|name| self.places.get(name)).copied().unwrap_or(self.at)
-    }
-
     fn set(&mut self, property: &str, value: PropValue, at: usize) {
-        self.places.insert(property.to_owned(), at);
+        self.places.properties.insert(property.to_owned(), at);
         self.props.set(property, value);
     }
 }
 
 /// Reads an element, and then those in it, in the order of the text.
 fn read_element(node: Node<'_, '_>, kind: ElementKind, elements: &mut Vec<Element>) -> Result<(), Wrong> {
-    let mut element = Element { props: Props::new(kind), at: node.range().start, places: HashMap::new() };
+    let places = Places { element: node.range().start, properties: HashMap::new() };
+    let mut element = Element { kind, props: Properties::default(), places };
     for (name, value, at) in plain_attributes(node, tag(kind))? {
         let Some(attribute) = attributes(kind).iter().find(|a| a.name == name) else {
             return Err((at.name, Fault::Attribute { name: name.to_owned(), element: tag(kind) }));
@@ -115,7 +122,7 @@ fn read_element(node: Node<'_, '_>, kind: ElementKind, elements: &mut Vec<Elemen
             value_of(value_type, value).ok_or_else(|| (at.value, unfit(property, value, value_type)))?;
         element.set(property, value, at.value);
     }
-    complete(&mut element.props);
+    complete(kind, &mut element.props);
     let mut inner = Vec::new();
     for child in node.children() {
         match child.node_type() {
@@ -125,6 +132,9 @@ fn read_element(node: Node<'_, '_>, kind: ElementKind, elements: &mut Vec<Elemen
             _ => {}
         }
     }
+    // The first fault in the order of listings is told.
+    let order = rules(kind);
+    element.props.sort_by_rank(|name| order.iter().position(|r| r.name == name).unwrap_or(usize::MAX));
     elements.push(element);
     inner.into_iter().try_for_each(|(child, kind)| read_element(child, kind, elements))
 }
@@ -188,7 +198,7 @@ fn no_text(node: Node<'_, '_>, element: &'static str) -> Result<(), Wrong> {
 
 /// Reads `<property name="pset.load" type="uint">22</property>`.
 fn read_property(node: Node<'_, '_>, element: &mut Element) -> Result<(), Wrong> {
-    let kind = element.props.kind();
+    let kind = element.kind;
     let (mut name, mut value_type) = (None, None);
     for (attribute, value, at) in plain_attributes(node, PROPERTY)? {
         let word = value.trim_matches(BLANKS);
@@ -210,10 +220,10 @@ fn read_property(node: Node<'_, '_>, element: &mut Element) -> Result<(), Wrong>
     if attribute_of(kind, name).is_some() {
         return Err((name_at, Fault::IsAttribute { property, element: tag(kind) }));
     }
-    if element.places.len() > PROPERTIES_MAX {
+    if element.places.properties.len() > PROPERTIES_MAX {
         return Err((name_at, Fault::TooMany { what: "properties", most: PROPERTIES_MAX }));
     }
-    if element.places.contains_key(name) {
+    if element.places.properties.contains_key(name) {
         return Err((name_at, Fault::Twice { property }));
     }
     let mut text = String::new();
@@ -233,25 +243,20 @@ fn read_property(node: Node<'_, '_>, element: &mut Element) -> Result<(), Wrong>
 }
 
 /// The configuration of elements that were checked. The default ones come first.
-fn assembled(elements: Vec<Element>) -> PoolsConf {
-    let mut conf =
-        PoolsConf { system: Props::new(ElementKind::System), pools: Vec::new(), psets: Vec::new() };
+fn assembled(elements: Vec<(ElementKind, Properties)>) -> PoolsConf {
+    let mut conf = PoolsConf { system: SystemNode::default(), pools: Vec::new(), psets: Vec::new() };
     let mut cpus: Vec<Vec<CpuNode>> = Vec::new();
-    for Element { mut props, .. } in elements {
-        match props.kind() {
-            ElementKind::System => conf.system = props,
-            ElementKind::Pool => conf.pools.push(PoolNode { props }),
+    for (kind, props) in elements {
+        match kind {
+            ElementKind::System => conf.system = filled(SystemNode::default(), props),
+            ElementKind::Pool => conf.pools.push(filled(PoolNode::default(), props)),
             ElementKind::Pset => {
-                props.set("pset.size", 0u64);
-                let mut set = PsetNode::new("", "", 0);
-                set.props = props;
-                conf.psets.push(set);
+                conf.psets.push(filled(PsetNode::default(), props));
                 cpus.push(Vec::new());
             }
             ElementKind::Cpu => {
-                let id = props.int("cpu.sys_id").and_then(|id| u32::try_from(id).ok());
-                if let (Some(id), Some(cpus)) = (id, cpus.last_mut()) {
-                    cpus.push(CpuNode { id: CpuId(id), props });
+                if let Some(cpus) = cpus.last_mut() {
+                    cpus.push(filled(blank_cpu(CpuId(0)), props));
                 }
             }
         }
@@ -261,14 +266,14 @@ fn assembled(elements: Vec<Element>) -> PoolsConf {
         cpus.sort_by_key(|cpu| cpu.id);
         cpus.into_iter().for_each(|cpu| set.add(cpu));
     }
-    let sets: HashSet<String> = conf.psets.iter().map(|set| set.ref_id().to_owned()).collect();
+    let sets: HashSet<&str> = conf.psets.iter().map(|set| set.ref_id.as_str()).collect();
     for pool in &mut conf.pools {
-        let first = pool.res().split_whitespace().find(|id| sets.contains(*id));
-        if let Some(first) = first.map(str::to_owned) {
-            pool.props.set("pool.res", first.as_str());
+        let first = pool.pset.as_str().split_whitespace().find(|id| sets.contains(id)).map(RefId::from);
+        if let Some(first) = first {
+            pool.pset = first;
         }
     }
-    conf.pools.sort_by_key(|pool| !pool.is_default());
-    conf.psets.sort_by_key(|set| !set.is_default());
+    conf.pools.sort_by_key(|pool| !pool.is_default);
+    conf.psets.sort_by_key(|set| !set.is_default);
     conf
 }

@@ -119,8 +119,8 @@ pub(super) fn is_mixed(kind: ElementKind) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pools::properties::rules;
     use crate::pools::xml::DTD;
-    use millpond_model::pools::rules;
 
     const KINDS: [ElementKind; 4] =
         [ElementKind::System, ElementKind::Pool, ElementKind::Pset, ElementKind::Cpu];

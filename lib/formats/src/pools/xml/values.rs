@@ -1,7 +1,8 @@
 //! Values as a file has them (reference §9.3).
 
 use super::schema::attributes;
-use millpond_model::pools::{PropValue, Props, ValueType, rule};
+use crate::pools::properties::rule;
+use millpond_model::pools::{ElementKind, PropValue, Properties, ValueType};
 
 /// A value of a type. Blanks around numbers say nothing.
 pub(super) fn value_of(value_type: ValueType, text: &str) -> Option<PropValue> {
@@ -41,8 +42,7 @@ pub(super) fn expectation(value_type: ValueType) -> &'static str {
 }
 
 /// Adds what the DTD says of attributes that are not there.
-pub(super) fn complete(props: &mut Props) {
-    let kind = props.kind();
+pub(super) fn complete(kind: ElementKind, props: &mut Properties) {
     for attribute in attributes(kind) {
         if props.get(attribute.property).is_some() {
             continue;

@@ -1,86 +1,98 @@
 //! From a configuration to the text of its file.
 
-use super::check::check;
 use super::schema::{PROPERTY, attribute_of, attributes, tag};
-use super::values::{complete, text_of};
+use super::values::text_of;
 use super::{PUBLIC_ID, SYSTEM_ID, WriteError};
-use millpond_model::pools::{ElementKind, PoolsConf, Props, PsetNode};
+use crate::pools::properties::Element;
+use millpond_model::pools::{CpuNode, ElementKind, PoolNode, PoolsConf, Properties, PsetNode};
 use std::fmt::Write as _;
+
+/// Checks that a configuration can be kept in a file and would be read as it is.
+///
+/// # Errors
+/// [`WriteError`] for the first thing that a file cannot hold.
+pub fn check(conf: &PoolsConf) -> Result<(), WriteError> {
+    checked(conf).map(|_| ())
+}
 
 /// The file of a configuration: several lines, each with its end.
 ///
 /// # Errors
-/// [`WriteError`] for something that cannot be kept in a file or would not be understood again.
+/// As of [`check`].
 pub fn write(conf: &PoolsConf) -> Result<String, WriteError> {
-    let conf = kept(conf);
-    let elements = elements(&conf);
-    check(&elements).map_err(|broken| {
-        let element = elements.get(broken.element).map(|props| told(props)).unwrap_or_default();
-        WriteError { element, what: broken.what }
-    })?;
-    Ok(printed(&conf))
+    let elements = checked(conf)?;
+    let mut text = format!(
+        "<?xml version=\"1.0\"?>\n<!DOCTYPE system PUBLIC \"{PUBLIC_ID}\" \"{SYSTEM_ID}\">\n\
+         <!--\n Written by millpond. Use poolcfg to change it.\n-->\n"
+    );
+    push_elements(&elements, 0, &mut text);
+    Ok(text)
 }
 
-/// What is written of a configuration: no temporary elements, and everything that the DTD wants.
-fn kept(conf: &PoolsConf) -> PoolsConf {
-    let mut kept = conf.clone();
-    kept.pools.retain(|pool| !pool.is_temporary());
-    kept.psets.retain(|set| !set.is_temporary());
-    let default = conf.default_pset().map(PsetNode::ref_id);
-    for pool in &mut kept.pools {
-        if let (Some(default), true) = (default, conf.pset_of(pool).is_some_and(PsetNode::is_temporary)) {
-            pool.props.set("pool.res", default);
+type Elements = [(ElementKind, Properties)];
+
+fn checked(conf: &PoolsConf) -> Result<Vec<(ElementKind, Properties)>, WriteError> {
+    let elements = kept(conf);
+    match super::check::check(&elements) {
+        Ok(()) => Ok(elements),
+        Err(broken) => {
+            let element = elements.get(broken.element).map(|(kind, props)| told(*kind, props));
+            Err(WriteError { element: element.unwrap_or_default(), what: broken.what })
         }
-        complete(&mut pool.props);
     }
-    for set in &mut kept.psets {
-        set.props.set("pset.size", set.size());
-        complete(&mut set.props);
-        set.cpus_mut().for_each(|cpu| complete(&mut cpu.props));
-    }
-    complete(&mut kept.system);
-    kept
 }
 
-fn elements(conf: &PoolsConf) -> Vec<&Props> {
-    let pools = conf.pools.iter().map(|pool| &pool.props);
-    let sets = conf
-        .psets
-        .iter()
-        .flat_map(|set| std::iter::once(&set.props).chain(set.cpus().iter().map(|cpu| &cpu.props)));
-    std::iter::once(&conf.system).chain(pools).chain(sets).collect()
+/// The elements of a file, each before those in it: all that are not temporary.
+fn kept(conf: &PoolsConf) -> Vec<(ElementKind, Properties)> {
+    let default = conf.default_pset().map(|set| &set.ref_id);
+    let pool = |pool: &PoolNode| {
+        let mut all = pool.properties();
+        if let (Some(default), true) = (default, conf.pset_of(pool).is_some_and(PsetNode::is_temporary)) {
+            all.set("pool.res", default.as_str());
+        }
+        (ElementKind::Pool, all)
+    };
+    let mut elements = vec![(ElementKind::System, conf.system.properties())];
+    elements.extend(conf.pools.iter().filter(|pool| !pool.is_temporary()).map(pool));
+    for set in conf.psets.iter().filter(|set| !set.is_temporary()) {
+        elements.push((ElementKind::Pset, set.properties()));
+        elements.extend(set.cpus().iter().map(CpuNode::properties).map(|all| (ElementKind::Cpu, all)));
+    }
+    elements
 }
 
 /// An element in words.
-fn told(props: &Props) -> String {
-    let kind = props.kind();
+fn told(kind: ElementKind, props: &Properties) -> String {
     match (kind, props.int("cpu.sys_id")) {
         (ElementKind::Cpu, Some(id)) => format!("cpu {id}"),
         _ => format!("{kind} {}", props.string(&format!("{kind}.name")).unwrap_or_default()),
     }
 }
 
-fn printed(conf: &PoolsConf) -> String {
-    let mut text = format!(
-        "<?xml version=\"1.0\"?>\n<!DOCTYPE system PUBLIC \"{PUBLIC_ID}\" \"{SYSTEM_ID}\">\n\
-         <!--\n Written by millpond. Use poolcfg to change it.\n-->\n"
-    );
-    push_element(&conf.system, 0, &mut text, |text| {
-        for pool in &conf.pools {
-            push_element(&pool.props, 1, text, |_| {});
-        }
-        for set in &conf.psets {
-            push_element(&set.props, 1, text, |text| {
-                set.cpus().iter().for_each(|cpu| push_element(&cpu.props, 2, text, |_| {}));
-            });
-        }
-    });
-    text
+/// Elements, each followed by those in it.
+fn push_elements(elements: &Elements, depth: usize, text: &mut String) {
+    let mut rest = elements;
+    while let Some(((kind, props), behind)) = rest.split_first() {
+        let is_inner = |(inner, _): &(ElementKind, Properties)| match kind {
+            ElementKind::System => true,
+            ElementKind::Pset => *inner == ElementKind::Cpu,
+            ElementKind::Pool | ElementKind::Cpu => false,
+        };
+        let inner = behind.iter().take_while(|one| is_inner(one)).count();
+        push_element(*kind, props, depth, text, |text| push_elements(&behind[..inner], depth + 1, text));
+        rest = &behind[inner..];
+    }
 }
 
 /// An element with its properties and what `inner` writes into it.
-fn push_element(props: &Props, depth: usize, text: &mut String, inner: impl FnOnce(&mut String)) {
-    let (kind, indent) = (props.kind(), "  ".repeat(depth));
+fn push_element(
+    kind: ElementKind,
+    props: &Properties,
+    depth: usize,
+    text: &mut String,
+    inner: impl FnOnce(&mut String),
+) {
+    let indent = "  ".repeat(depth);
     let _ = write!(text, "{indent}<{}", tag(kind));
     for attribute in attributes(kind) {
         if let Some(value) = props.get(attribute.property) {

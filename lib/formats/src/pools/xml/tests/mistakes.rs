@@ -2,8 +2,8 @@
 
 use super::{EXAMPLE, web};
 use crate::pools::xml::{Fault, PUBLIC_ID, read, write};
-use millpond_model::CpuId;
 use millpond_model::pools::{ElementKind, PoolNode, PoolsConf, PropValue};
+use millpond_model::{CpuId, PoolId};
 
 /// The line, the column and the sentence for the example with one change.
 fn told(from: &str, to: &str) -> (usize, usize, String) {
@@ -137,11 +137,11 @@ fn many_pools_sets_and_processors_in_any_order_are_read() {
     );
     let conf = read(&text).unwrap();
     assert_eq!((conf.pools.len(), conf.psets.len()), (count + 2, count + 2));
-    assert_eq!(conf.pools.last().unwrap().res(), "s0");
-    let webset = conf.psets.iter().find(|set| set.name() == "webset").unwrap();
+    assert_eq!(conf.pools.last().unwrap().pset.as_str(), "s0");
+    let webset = conf.psets.iter().find(|set| set.name == "webset").unwrap();
     let ids: Vec<u32> = webset.cpus().iter().map(|cpu| cpu.id.0).collect();
     let wanted: Vec<u32> = [1, 2].into_iter().chain(10..=10_009).collect();
-    assert_eq!((ids, webset.props.uint("pset.size")), (wanted, Some(10_002)));
+    assert_eq!((ids, webset.size()), (wanted, 10_002));
 }
 
 #[test]
@@ -232,7 +232,11 @@ fn properties_are_kept_where_they_belong() {
         "<property name=\"pool.importance\" type=\"int\">5</property><property",
         1,
     );
-    assert_eq!(read(&text).unwrap().system.int("pool.importance"), Some(5), "of a system it is a free one");
+    assert_eq!(
+        read(&text).unwrap().system.user.int("pool.importance"),
+        Some(5),
+        "of a system it is a free one"
+    );
 }
 
 #[test]
@@ -270,13 +274,13 @@ fn nothing_is_there_twice_and_references_meet() {
 #[test]
 fn temporary_elements_are_not_written() {
     let mut conf = web();
-    conf.pset_mut("webset").unwrap().props.set("pset.temporary", true);
-    let mut pool = PoolNode::new("SUNWtmp_a", "pool_2", "pset_1", Some(2));
-    pool.props.set("pool.temporary", true);
+    conf.pset_mut("webset").unwrap().temporary = Some(true);
+    let mut pool = PoolNode::new("SUNWtmp_a", "pool_2", "pset_1", Some(PoolId(2)));
+    pool.temporary = Some(true);
     conf.pools.push(pool);
     let back = read(&write(&conf).unwrap()).unwrap();
     assert_eq!((back.pools.len(), back.psets.len()), (2, 1));
-    assert_eq!(back.pool("web").unwrap().res(), "pset_-1");
+    assert_eq!(back.pool("web").unwrap().pset.as_str(), "pset_-1");
 }
 
 #[test]
@@ -289,28 +293,28 @@ fn what_a_file_cannot_hold_is_refused() {
         error.to_string()
     };
     assert_eq!(
-        refused(|c| c.pool_mut("web").unwrap().props.set("pool.comment", "a\u{1}")),
+        refused(|c| c.pool_mut("web").unwrap().comment = "a\u{1}".to_owned()),
         "cannot keep pool web in a file: pool.comment has the character U+0001, which XML lacks"
     );
     assert_eq!(
-        refused(|c| c.system.set("a,b", true)),
+        refused(|c| c.system.user.set("a,b", true)),
         "cannot keep system default in a file: `a,b` cannot be the name of a property in a file"
     );
     assert_eq!(
-        refused(|c| c.pool_mut("web").unwrap().props.set("pool.importance", "high")),
+        refused(|c| c.pool_mut("web").unwrap().user.set("pool.importance", "high")),
         "cannot keep pool web in a file: pool.importance is of type int, not string"
     );
     assert_eq!(
-        refused(|c| c.pool_mut("web").unwrap().props.set("pool.res", "pset_7")),
+        refused(|c| c.pool_mut("web").unwrap().pset = "pset_7".into()),
         "cannot keep pool web in a file: the pool refers to `pset_7`, and no element has that ref_id"
     );
     assert_eq!(
-        refused(|c| c.pset_mut("webset").unwrap().props.set("ratio", PropValue::Float(f64::NAN))),
+        refused(|c| c.pset_mut("webset").unwrap().user.set("ratio", PropValue::Float(f64::NAN))),
         "cannot keep pset webset in a file: ratio cannot be `NaN`"
     );
     assert_eq!(
-        refused(|c| assert!(c.cpu_mut(CpuId(2)).unwrap().props.remove("cpu.ref_id").is_some())),
-        "cannot keep cpu 2 in a file: `comp` lacks its attribute `ref_id`"
+        refused(|c| c.cpu_mut(CpuId(2)).unwrap().ref_id = "cpu 2".into()),
+        "cannot keep cpu 2 in a file: cpu.ref_id cannot be `cpu 2`"
     );
 }
 

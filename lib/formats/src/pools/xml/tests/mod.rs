@@ -3,8 +3,10 @@
 mod mistakes;
 
 use super::*;
-use millpond_model::CpuId;
-use millpond_model::pools::{PoolNode, PoolsConf, PropValue, PsetNode};
+use crate::pools::objectives;
+use crate::pools::properties::Element;
+use millpond_model::pools::{ElementKind, PoolNode, PoolsConf, PropValue, PsetNode};
+use millpond_model::{CpuId, PoolId, PsetId, State};
 use proptest::prelude::*;
 
 /// The file of the reference.
@@ -79,20 +81,20 @@ const CREATED: &str = r#"<?xml version='1.0' encoding='UTF-8' standalone='no'?>
 "#;
 
 fn web() -> PoolsConf {
-    let mut conf = PoolsConf::fresh((0..4).map(|n| (CpuId(n), "on-line".to_owned())));
-    let mut set = PsetNode::new("webset", "pset_1", 1);
-    set.props.set("pset.min", 1u64);
-    set.props.set("pset.max", 2u64);
-    set.props.set("pset.load", 1870u64);
-    set.props.set("pset.poold.objectives", "utilization < 80");
+    let mut conf = PoolsConf::fresh((0..4).map(|n| (CpuId(n), State::OnLine)));
+    let mut set = PsetNode::new("webset", "pset_1", Some(PsetId(1)));
+    set.min = 1;
+    set.max = 2;
+    set.load = Some(1870);
+    set.objectives = Some(objectives::parse("utilization < 80", ElementKind::Pset));
     conf.psets.push(set);
-    let mut pool = PoolNode::new("web", "pool_1", "pset_1", Some(1));
-    pool.props.set("pool.importance", 5i64);
-    pool.props.set("pool.scheduler", "FSS");
+    let mut pool = PoolNode::new("web", "pool_1", "pset_1", Some(PoolId(1)));
+    pool.importance = 5;
+    pool.scheduler = Some("FSS".into());
     conf.pools.push(pool);
     assert!(conf.move_cpu(CpuId(1), "webset") && conf.move_cpu(CpuId(2), "webset"));
-    conf.cpu_mut(CpuId(2)).unwrap().props.set("cpu.pinned", true);
-    conf.pset_mut("pset_default").unwrap().props.set("pset.load", 22u64);
+    conf.cpu_mut(CpuId(2)).unwrap().pinned = Some(true);
+    conf.pset_mut("pset_default").unwrap().load = Some(22);
     conf
 }
 
@@ -105,8 +107,9 @@ fn the_file_of_the_reference_is_read_and_written() {
 #[test]
 fn a_file_that_was_made_as_a_file_is_read() {
     let conf = read(CREATED).unwrap();
-    assert_eq!(conf.name(), "host1");
-    let listed: Vec<_> = conf.system.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect();
+    assert_eq!(conf.system.name, "host1");
+    let listed: Vec<_> =
+        conf.system.properties().iter().map(|(name, value)| (name.to_owned(), value.clone())).collect();
     let property = |name: &str, value: PropValue| (name.to_owned(), value);
     assert_eq!(
         listed,
@@ -123,16 +126,16 @@ fn a_file_that_was_made_as_a_file_is_read() {
         ]
     );
     let names = |all: Vec<&str>| all.join(" ");
-    assert_eq!(names(conf.pools.iter().map(PoolNode::name).collect()), "pool_default batch");
-    assert_eq!(names(conf.psets.iter().map(PsetNode::name).collect()), "pset_default batch");
+    assert_eq!(names(conf.pools.iter().map(|p| p.name.as_str()).collect()), "pool_default batch");
+    assert_eq!(names(conf.psets.iter().map(|s| s.name.as_str()).collect()), "pset_default batch");
     let batch = conf.pool("batch").unwrap();
-    assert_eq!((batch.importance(), batch.res(), batch.is_default()), (-3, "id_3", false));
-    assert_eq!(batch.props.boolean("pool.active"), Some(true));
-    assert_eq!(conf.pset_of(batch).unwrap().sys_id(), -2);
-    assert_eq!(conf.pset_of(batch).unwrap().props.uint("pset.size"), Some(0));
+    assert_eq!((batch.importance, batch.pset.as_str(), batch.is_default), (-3, "id_3", false));
+    assert!(batch.active);
+    assert_eq!(conf.pset_of(batch).unwrap().id, None);
+    assert_eq!(conf.pset_of(batch).unwrap().size(), 0);
     let default = conf.default_pset().unwrap();
-    assert_eq!((default.cpu_set().to_string(), default.props.uint("pset.size")), ("0-1".into(), Some(2)));
-    assert_eq!(default.cpus()[0].props.string("cpu.comment2"), Some("a < b & c"));
+    assert_eq!((default.cpu_set().to_string(), default.size()), ("0-1".into(), 2));
+    assert_eq!(default.cpus()[0].user.string("cpu.comment2"), Some("a < b & c"));
     assert_eq!(read(&write(&conf).unwrap()).unwrap(), conf);
 }
 
@@ -181,27 +184,27 @@ prop_compose! {
         comment in "[ -~\t\n\r\u{e9}]{0,20}",
         cpus in proptest::collection::btree_map(0u32..64, (0usize..6, free()), 1..12),
     ) -> PoolsConf {
-        let mut conf = PoolsConf::fresh(cpus.keys().map(|n| (CpuId(*n), "on-line".to_owned())));
-        conf.system.set("system.comment", comment.as_str());
-        conf.system.set("system._next_id", 17u64);
+        let mut conf = PoolsConf::fresh(cpus.keys().map(|n| (CpuId(*n), State::OnLine)));
+        conf.system.comment.clone_from(&comment);
+        conf.system.user.set("system._next_id", 17u64);
         for (at, (name, min, more, (key, value))) in sets.into_iter().enumerate() {
-            let mut set = PsetNode::new(&format!("{name}{at}"), &format!("id_{at:x}"), -2);
-            set.props.set("pset.min", min);
-            set.props.set("pset.max", min + more);
-            set.props.set("pset.comment", comment.as_str());
-            set.props.set(&key, value);
+            let mut set = PsetNode::new(&format!("{name}{at}"), format!("id_{at:x}"), None);
+            set.min = min;
+            set.max = min + more;
+            set.comment.clone_from(&comment);
+            set.user.set(&key, value);
             conf.psets.push(set);
         }
         for (at, (name, importance, set, (key, value))) in pools.into_iter().enumerate() {
-            let res = conf.psets[set % conf.psets.len()].ref_id().to_owned();
-            let mut pool = PoolNode::new(&format!("{name}{at}"), &format!("pool_{at:x}x"), &res, None);
-            pool.props.set("pool.importance", importance);
-            pool.props.set(&key, value);
+            let res = conf.psets[set % conf.psets.len()].ref_id.clone();
+            let mut pool = PoolNode::new(&format!("{name}{at}"), format!("pool_{at:x}x"), res, None);
+            pool.importance = importance;
+            pool.user.set(&key, value);
             conf.pools.push(pool);
         }
         for (cpu, (set, (key, value))) in cpus {
-            let name = conf.psets[set % conf.psets.len()].name().to_owned();
-            conf.cpu_mut(CpuId(cpu)).unwrap().props.set(&key, value);
+            let name = conf.psets[set % conf.psets.len()].name.clone();
+            conf.cpu_mut(CpuId(cpu)).unwrap().user.set(&key, value);
             assert!(conf.move_cpu(CpuId(cpu), &name));
         }
         conf

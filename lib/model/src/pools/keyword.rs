@@ -1,0 +1,92 @@
+//! Words with a fixed meaning, beside those that have none.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A word that Millpond knows, or another one, which a file of another system may have and which is kept as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Keyword<T> {
+    /// The meaning of the word.
+    Known(T),
+    /// The word.
+    Other(String),
+}
+
+impl<T: Copy> Keyword<T> {
+    /// The meaning of the word, where it has one.
+    #[must_use]
+    pub fn known(&self) -> Option<T> {
+        match self {
+            Keyword::Known(meaning) => Some(*meaning),
+            Keyword::Other(_) => None,
+        }
+    }
+}
+
+impl<T: FromStr> From<&str> for Keyword<T> {
+    fn from(word: &str) -> Self {
+        word.parse().map_or_else(|_| Keyword::Other(word.to_owned()), Keyword::Known)
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for Keyword<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Keyword::Known(meaning) => meaning.fmt(f),
+            Keyword::Other(word) => f.pad(word),
+        }
+    }
+}
+
+/// How CPUs are shared out when a configuration is applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AllocateMethod {
+    /// By the importance of pools; this is the usual method.
+    ImportanceBased,
+    /// What is left over goes to the default set.
+    SurplusToDefault,
+}
+
+impl AllocateMethod {
+    /// Every method.
+    pub const ALL: [AllocateMethod; 2] = [AllocateMethod::ImportanceBased, AllocateMethod::SurplusToDefault];
+
+    /// The words for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            AllocateMethod::ImportanceBased => "importance based",
+            AllocateMethod::SurplusToDefault => "surplus to default",
+        }
+    }
+}
+
+impl fmt::Display for AllocateMethod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+impl FromStr for AllocateMethod {
+    type Err = crate::ParseIdError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = AllocateMethod::ALL.into_iter().find(|method| method.word() == text);
+        found.ok_or_else(|| crate::ParseIdError { text: text.to_owned(), noun: "method to allocate CPUs" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::State;
+
+    #[test]
+    fn every_word_is_kept_as_it_is() {
+        for (word, state) in [("on-line", Some(State::OnLine)), ("On-line", None), ("", None)] {
+            let keyword = Keyword::<State>::from(word);
+            assert_eq!((keyword.known(), keyword.to_string().as_str()), (state, word));
+        }
+        assert_eq!("surplus to default".parse(), Ok(AllocateMethod::SurplusToDefault));
+    }
+}
