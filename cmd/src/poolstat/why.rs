@@ -185,8 +185,8 @@ fn unit(policy: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millpond_model::CpuId;
-    use millpond_planner::{Costs, Frame, Move, Outcome, Plan, SetFrame, Waiting};
+    use millpond_model::{CpuId, Move};
+    use millpond_planner::{Costs, Frame, Outcome, Plan, SetFrame, Waiting};
     use millpond_session::{MachineName, OpenOptions, Output};
 
     fn session() -> Session {

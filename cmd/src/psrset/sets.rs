@@ -9,9 +9,9 @@ use crate::operands;
 use crate::psradm::phrase;
 use millpond_cli::Parsed;
 use millpond_formats::psrset as listing;
-use millpond_machine::facets::{CreateOptions, Move};
+use millpond_machine::facets::CreateOptions;
 use millpond_machine::{Machine, Psets, Reason, Refusal, Subject};
-use millpond_model::{CpuId, CpuSet, PsetId, State};
+use millpond_model::{CpuId, CpuSet, Move, PsetId, State};
 use serde_json::json;
 
 /// The sets facet, or why it is not there.

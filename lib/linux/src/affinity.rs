@@ -1,6 +1,6 @@
 //! Affinity masks of any width. The C library's type, and with it most wrappers, ends at 1,024 processors.
 
-use millpond_model::CpuSet;
+use millpond_model::{CpuSet, NodeSet};
 use std::io;
 
 /// The mask of a thread, at least `width` processors wide.
@@ -43,16 +43,12 @@ pub(crate) fn set(tid: u32, mask: &CpuSet) -> io::Result<()> {
 ///
 /// # Errors
 /// As `migrate_pages`.
-pub(crate) fn move_pages(pid: u32, from: &CpuSet, to: &CpuSet) -> io::Result<()> {
+pub(crate) fn move_pages(pid: u32, from: &NodeSet, to: &NodeSet) -> io::Result<()> {
     let pid = i32::try_from(pid).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
-    let highest = from.highest().max(to.highest()).map_or(0, |node| node.0 as usize);
-    let words = highest / 64 + 1;
-    let padded = |set: &CpuSet| {
-        let mut list = set.to_words();
-        list.resize(words, 0);
-        list
-    };
-    let (from, to) = (padded(from), padded(to));
+    let (mut from, mut to) = (from.to_words(), to.to_words());
+    let words = from.len().max(to.len()).max(1);
+    from.resize(words, 0);
+    to.resize(words, 0);
     // The kernel counts the bits from 1.
     let bits = words * 64 + 1;
     // SAFETY: the kernel reads `words` words from each list, which are that long, and keeps no pointer.

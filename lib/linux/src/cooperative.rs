@@ -13,9 +13,9 @@
 use crate::knob::{LinuxKnob, TaskId};
 use crate::view::{SetLabel, View};
 use crate::{LinuxMachine, affinity, names, words};
-use millpond_machine::facets::{CreateOptions, Move, Rebinding};
+use millpond_machine::facets::{CreateOptions, Rebinding};
 use millpond_machine::{Change, Knob, KnobError, Processors, Reason, Refusal, Step, Subject};
-use millpond_model::{CpuId, CpuSet, Pid, Pset, PsetId, PsetMode, SetMemory};
+use millpond_model::{CpuId, CpuSet, Move, Pid, Pset, PsetId, PsetMode, SetMemory};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Of the number in its record to the number by which a set is shown. `recorded` are all records; `real` the

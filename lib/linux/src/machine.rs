@@ -4,7 +4,7 @@ use crate::clock::LinuxClock;
 use crate::files::{Replacing, replace_file};
 use crate::glance::Glance;
 use crate::hierarchy::{Hierarchy, lists_cpuset};
-use crate::knob::{ControlFile, CpusetFile, LinuxKnob, list_value};
+use crate::knob::{ControlFile, CpusetFile, LinuxKnob, list_value, node_list};
 use crate::names;
 use crate::notices::{self, Told};
 use crate::os::{NO_ROOM, knob_error};
@@ -19,7 +19,7 @@ use millpond_machine::{
     Images, Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, Pools, Processors,
     Psets, Reason, Refusal, Sampler, Step, Threads, Value, Writing, Zones,
 };
-use millpond_model::CpuSet;
+use millpond_model::{CpuSet, NodeSet};
 use std::cell::{OnceCell, RefCell};
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -135,7 +135,7 @@ impl LinuxMachine {
     fn take_nodes_away(&self, group: &str, file: &ControlFile) -> Result<(), KnobError> {
         match self.ending(group, || self.write_file(file, None)) {
             Err(KnobError::Refused(why)) if why == NO_ROOM && !self.os.hierarchy.is_v1() => {
-                self.write_file(file, list_value(&self.os.memory_nodes()).as_ref())
+                self.write_file(file, node_list(&self.os.memory_nodes()).as_ref())
             }
             result => result,
         }
@@ -272,7 +272,7 @@ impl Knobs for LinuxMachine {
                 self.os.allow_cpus(&path, cpus.as_ref())
             }
             LinuxKnob::AllowedMemoryNodes(path) => {
-                let nodes = value.map(|text| text.parse::<CpuSet>()).transpose();
+                let nodes = value.map(|text| text.parse::<NodeSet>()).transpose();
                 let nodes = nodes.map_err(|_| KnobError::Unknown(knob.0.clone()))?;
                 self.os.allow_memory(&path, nodes.as_ref())
             }
@@ -282,7 +282,7 @@ impl Knobs for LinuxMachine {
             LinuxKnob::CpuCgroup(path) if value.is_some() => self.os.make_cpu_group(&path),
             LinuxKnob::CpuCgroup(path) => self.os.remove_cpu_group(&path),
             LinuxKnob::CpuCgroupOf(task) => self.os.set_cpu_place(task, value.map_or("/", |v| v)),
-            LinuxKnob::MemoryOf(task) => match value.map(|text| text.parse::<CpuSet>()) {
+            LinuxKnob::MemoryOf(task) => match value.map(|text| text.parse::<NodeSet>()) {
                 Some(nodes) => {
                     let nodes = nodes.map_err(|_| KnobError::Unknown(knob.0.clone()))?;
                     self.os.move_pages(task, &nodes)

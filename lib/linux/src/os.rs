@@ -7,7 +7,7 @@ use crate::hierarchy::Hierarchy;
 use crate::knob::TaskId;
 use crate::{Root, affinity, is_gone, paper};
 use millpond_machine::{Absent, KnobError, Value};
-use millpond_model::{CpuId, CpuSet};
+use millpond_model::{CpuSet, NodeSet};
 use rustix::fs::{XattrFlags, getxattr, removexattr, setxattr};
 use rustix::io::Errno;
 use std::cell::RefCell;
@@ -259,17 +259,18 @@ impl Os {
     }
 
     /// Every node that has memory.
-    pub(crate) fn memory_nodes(&self) -> CpuSet {
+    pub(crate) fn memory_nodes(&self) -> NodeSet {
         let present = self.cpu_list("present").unwrap_or_default();
         let nodes = crate::lgroups::memory_nodes(&crate::topology::read_lgroups(self, &present));
-        nodes.into_iter().map(|(node, _)| CpuId(node.0)).collect()
+        nodes.into_iter().map(|(node, _)| node).collect()
     }
 
     /// What a list of memory nodes limits on version 2: one of all nodes limits nothing, and is what is left where a kernel before 7.0 keeps a
     /// list because there are processes.
     pub(crate) fn limit_of_nodes(&self, list: Option<Value>) -> Option<Value> {
         let limits = |list: &Value| {
-            self.hierarchy.is_v1() || list.parse::<CpuSet>().is_ok_and(|l| !self.memory_nodes().is_subset(&l))
+            self.hierarchy.is_v1()
+                || list.parse::<NodeSet>().is_ok_and(|l| !self.memory_nodes().is_subset(&l))
         };
         list.filter(limits)
     }
@@ -278,14 +279,14 @@ impl Os {
     ///
     /// # Errors
     /// [`KnobError`] in the kernel's sense; [`KnobError::Gone`] when the task is not the one that was meant.
-    pub fn move_pages(&self, task: TaskId, to: &CpuSet) -> Result<(), KnobError> {
+    pub fn move_pages(&self, task: TaskId, to: &NodeSet) -> Result<(), KnobError> {
         self.still(task)?;
         if !self.root.live {
             return Ok(());
         }
         let all =
             self.root.read_value(&self.root.sys.join("devices/system/node/online")).map_err(knob_error)?;
-        let all: CpuSet = all.and_then(|list| list.parse().ok()).unwrap_or_default();
+        let all: NodeSet = all.and_then(|list| list.parse().ok()).unwrap_or_default();
         affinity::move_pages(task.pid, &(&all - to), to).map_err(knob_error)
     }
 

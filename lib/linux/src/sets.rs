@@ -6,9 +6,9 @@ use crate::plan::{Wanted, plan};
 use crate::view::{Group, RootTasks, SetLabel, View};
 use crate::words;
 use millpond_machine::facets::CreateOptions;
-use millpond_machine::facets::{LwpStatus, Move};
+use millpond_machine::facets::LwpStatus;
 use millpond_machine::{Change, Psets, Reason, Refusal, Step, Subject, Threads};
-use millpond_model::{CpuId, CpuSet, Lwp, Pset, PsetId, PsetMode, SetMemory, State};
+use millpond_model::{CpuId, CpuSet, Lwp, Move, Pset, PsetId, PsetMode, SetMemory, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 

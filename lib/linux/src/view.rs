@@ -2,7 +2,7 @@
 
 use crate::Os;
 use crate::hierarchy::lists_cpuset;
-use crate::knob::{ControlFile, CpusetFile, LinuxKnob, TaskId, list_value};
+use crate::knob::{ControlFile, CpusetFile, LinuxKnob, TaskId, node_list};
 use crate::names;
 use crate::os::knob_error;
 use millpond_machine::{Journal, Knob, KnobError, Reason, Refusal, Subject, Value};
@@ -254,8 +254,7 @@ impl View {
         if nodes.len() == self.nodes.len() {
             return None;
         }
-        let nodes: CpuSet = nodes.into_iter().map(|node| CpuId(node.0)).collect();
-        list_value(&nodes)
+        node_list(&nodes.into_iter().collect())
     }
 
     /// The knob of a cgroup's memory nodes.

@@ -94,6 +94,24 @@ impl Pset {
     }
 }
 
+/// A CPU changes sets; [`PsetId::DEFAULT`] is the default set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Move {
+    /// Which.
+    pub cpu: CpuId,
+    /// The set that it leaves.
+    pub from: PsetId,
+    /// The set that it joins.
+    pub to: PsetId,
+}
+
+/// `3: 0 -> 1`.
+impl fmt::Display for Move {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} -> {}", self.cpu, self.from, self.to)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,5 +140,12 @@ mod tests {
             prop_assert_eq!(serde_json::from_str::<Pset>(&text).unwrap(), set);
             prop_assert_eq!(PsetMode::ALL[mode].to_string().parse(), Ok(PsetMode::ALL[mode]));
         }
+    }
+
+    #[test]
+    fn a_move_names_the_processor_and_both_sets() {
+        let one = Move { cpu: CpuId(3), from: PsetId(0), to: PsetId(1) };
+        assert_eq!(one.to_string(), "3: 0 -> 1");
+        assert_eq!(serde_json::to_string(&one).unwrap(), r#"{"cpu":3,"from":0,"to":1}"#);
     }
 }

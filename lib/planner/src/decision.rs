@@ -2,8 +2,8 @@
 
 use crate::num::real;
 use crate::solaris::Event;
-use crate::{Frame, Move, Plan, check, demand};
-use millpond_model::{Nanos, PsetId};
+use crate::{Frame, Plan, check, demand};
+use millpond_model::{Move, Nanos, PsetId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

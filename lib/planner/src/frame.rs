@@ -1,8 +1,7 @@
 //! What was measured in one interval, and what may be changed.
 
-use crate::Move;
 use millpond_model::pools::{Importance, Objective, Weighted};
-use millpond_model::{CpuId, CpuSet, Lgroup, Nanos, PsetId, Topology};
+use millpond_model::{CpuId, CpuSet, Lgroup, Move, Nanos, PsetId, Topology};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;

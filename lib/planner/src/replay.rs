@@ -6,8 +6,8 @@
 //! waiting ([`demand()`]).
 
 use crate::num::{real, span};
-use crate::{Decision, Frame, Move, Outlook, Policy, SetFrame, StateError, Waiting, demand};
-use millpond_model::{CpuId, CpuSet, Nanos, PsetId};
+use crate::{Decision, Frame, Outlook, Policy, SetFrame, StateError, Waiting, demand};
+use millpond_model::{CpuId, CpuSet, Move, Nanos, PsetId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -109,7 +109,7 @@ fn live(frame: &mut Frame, did: &[Did]) {
     }
 }
 
-fn carry_out(frame: &mut Frame, moves: &[millpond_planner::Move]) {
+fn carry_out(frame: &mut Frame, moves: &[millpond_model::Move]) {
     for one in moves {
         for set in &mut frame.sets {
             if set.id == one.from {

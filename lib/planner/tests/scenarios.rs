@@ -1,7 +1,7 @@
 //! What becomes of sizes when loads come and go. Figures are by hand; where a policy is free, bounds are.
 
-#[path = "scenarios/hope.rs"]
-mod hope;
+#[path = "scenarios/speculation.rs"]
+mod speculation;
 #[path = "scenarios/world.rs"]
 mod world;
 

@@ -8,11 +8,11 @@ use crate::knobs::{
     state_value,
 };
 use crate::tables::{Bond, HolderId, SetRecord, Tables};
-use millpond_machine::facets::{Move, StateChange};
+use millpond_machine::facets::StateChange;
 use millpond_machine::{Change, Reason, Refusal, Step, Subject, Value};
 use millpond_model::pools::PoolsState;
 use millpond_model::{
-    Class, ClassParams, ClassTable, ControlSetting, CpuId, CpuSet, Lwp, Pid, PoolId, PsetId, SetMemory,
+    Class, ClassParams, ClassTable, ControlSetting, CpuId, CpuSet, Lwp, Move, Pid, PoolId, PsetId, SetMemory,
     State, Transition, TransitionError, WallTime,
 };
 

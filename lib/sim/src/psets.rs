@@ -3,9 +3,9 @@
 use crate::draft::Draft;
 use crate::machine::{SimMachine, named_twice};
 use crate::tables::SetRecord;
-use millpond_machine::facets::{CreateOptions, Move};
+use millpond_machine::facets::CreateOptions;
 use millpond_machine::{Change, Psets, Reason, Refusal, Subject};
-use millpond_model::{CpuId, CpuSet, Lwp, Pset, PsetId};
+use millpond_model::{CpuId, CpuSet, Lwp, Move, Pset, PsetId};
 
 impl Psets for SimMachine {
     fn list(&self) -> Result<Vec<Pset>, Refusal> {

@@ -37,7 +37,7 @@ mod tests;
 pub use control_file::{ControlFile, CpusetFile, PacketMask};
 
 use millpond_machine::{Knob, KnobError, Value};
-use millpond_model::CpuSet;
+use millpond_model::{CpuSet, NodeSet};
 use std::fmt;
 use std::str::FromStr;
 
@@ -253,6 +253,11 @@ fn is_file_name(text: &str) -> bool {
 /// Whether a text is a word: as the name of a file it leads nowhere else.
 fn is_word(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
+}
+
+/// The value of a knob that holds memory nodes; none of them is no value.
+pub(crate) fn node_list(nodes: &NodeSet) -> Option<Value> {
+    (!nodes.is_empty()).then(|| nodes.to_string())
 }
 
 /// The value of a knob that holds CPUs; none of them is no value.

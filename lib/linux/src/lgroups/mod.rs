@@ -16,7 +16,7 @@
 mod homes;
 mod text;
 
-use crate::knob::{LinuxKnob, TaskId, list_value};
+use crate::knob::{LinuxKnob, TaskId, node_list};
 use crate::plan::Wanted;
 use crate::view::{View, about};
 use crate::{LinuxMachine, affinity};
@@ -250,8 +250,8 @@ impl Lgroups for LinuxMachine {
         match (lwps, homes) {
             (None, [home]) if memory_nodes(&nodes).iter().any(|(node, _)| node == home) => {
                 let (whole, _) = self.os.identify(pid, None)?;
-                let to: CpuSet = [millpond_model::CpuId(home.0)].into_iter().collect();
-                let step = Step::new(LinuxKnob::MemoryOf(whole).knob(), None, list_value(&to));
+                let to = node_list(&[*home].into_iter().collect());
+                let step = Step::new(LinuxKnob::MemoryOf(whole).knob(), None, to);
                 change.steps.push(step.tolerant());
             }
             _ => change.notes.push(format!(

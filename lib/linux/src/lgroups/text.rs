@@ -1,7 +1,7 @@
 //! Texts of the kernel about memory by node.
 
 use millpond_machine::facets::NodeMemory;
-use millpond_model::{CpuSet, LgrpId};
+use millpond_model::{LgrpId, NodeSet};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Pages are of this size where a line does not say another one, in KiB.
@@ -19,8 +19,8 @@ pub(super) fn parse_meminfo(text: &str) -> Option<NodeMemory> {
 /// The nodes that a process may have memory of, by its `status`.
 pub(super) fn parse_mems_allowed(text: &str) -> Option<BTreeSet<LgrpId>> {
     let list = text.lines().find_map(|line| line.strip_prefix("Mems_allowed_list:"))?;
-    let list: CpuSet = list.trim().parse().ok()?;
-    Some(list.iter().map(|id| LgrpId(id.0)).collect())
+    let list: NodeSet = list.trim().parse().ok()?;
+    Some(list.iter().collect())
 }
 
 /// KiB by node: each line is a part of memory, with pages by node (`N0=12`) and their size (`kernelpagesize_kB=4`).

@@ -7,7 +7,7 @@ use super::Planner;
 use crate::knob::CpusetFile;
 use crate::names;
 use crate::view::control;
-use millpond_model::CpuSet;
+use millpond_model::NodeSet;
 
 /// What a switch is when it is on.
 const ON: &str = "1";
@@ -51,7 +51,7 @@ impl Planner<'_> {
             if is_new || group.mems.is_none() || self.view.mems.is_empty() {
                 continue;
             }
-            let nodes = |list: &str| list.parse::<CpuSet>().unwrap_or_default();
+            let nodes = |list: &str| list.parse::<NodeSet>().unwrap_or_default();
             let is = nodes(group.mems.as_deref().unwrap_or_default());
             let to = nodes(target.mems.as_deref().unwrap_or(&self.view.mems));
             let both = &is | &to;
@@ -66,8 +66,8 @@ impl Planner<'_> {
         }
     }
 
-    fn push_nodes(&mut self, path: &str, is: &CpuSet, to: &CpuSet) {
-        let value = crate::knob::list_value;
+    fn push_nodes(&mut self, path: &str, is: &NodeSet, to: &NodeSet) {
+        let value = crate::knob::node_list;
         self.push(&control(path, CpusetFile::Mems), value(is), value(to));
     }
 }

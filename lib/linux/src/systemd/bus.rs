@@ -4,7 +4,7 @@
 use super::Manager;
 use super::wire::{Answer, Conversation, Trouble};
 use millpond_machine::KnobError;
-use millpond_model::{CpuId, CpuSet};
+use millpond_model::{CpuId, CpuSet, NodeSet};
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 use zbus::wire::{DynamicType, OwnedObjectPath, OwnedVariant, Variant};
@@ -103,7 +103,7 @@ impl Manager for Bus {
     }
 
     fn allow(&self, unit: &str, cpus: Option<&CpuSet>) -> Result<(), KnobError> {
-        let bytes = cpus.map(to_bytes).unwrap_or_default();
+        let bytes = cpus.map(|cpus| to_bytes(cpus.iter().map(|cpu| cpu.0))).unwrap_or_default();
         let properties: Properties<'_> = vec![("AllowedCPUs", Variant::from(bytes))];
         self.call(OBJECT, MANAGER, "SetUnitProperties", &(unit, true, properties)).map(drop).map_err(knob)
     }
@@ -119,8 +119,9 @@ impl Manager for Bus {
         self.call(OBJECT, MANAGER, "SetUnitProperties", &(unit, true, properties)).map(drop).map_err(knob)
     }
 
-    fn allow_memory(&self, unit: &str, nodes: &CpuSet) -> Result<(), KnobError> {
-        let properties: Properties<'_> = vec![("AllowedMemoryNodes", Variant::from(to_bytes(nodes)))];
+    fn allow_memory(&self, unit: &str, nodes: &NodeSet) -> Result<(), KnobError> {
+        let properties: Properties<'_> =
+            vec![("AllowedMemoryNodes", Variant::from(to_bytes(nodes.iter().map(|node| node.0))))];
         self.call(OBJECT, MANAGER, "SetUnitProperties", &(unit, true, properties)).map(drop).map_err(knob)
     }
 
@@ -151,11 +152,12 @@ fn knob(trouble: Trouble) -> KnobError {
     }
 }
 
-/// systemd's form of a CPU set: processor 0 is the lowest bit of the first byte.
-fn to_bytes(cpus: &CpuSet) -> Vec<u8> {
-    let mut bytes = vec![0; cpus.highest().map_or(0, |cpu| cpu.0 as usize / 8 + 1)];
-    for cpu in cpus.iter() {
-        bytes[cpu.0 as usize / 8] |= 1 << (cpu.0 % 8);
+/// systemd's form of a set of CPUs or nodes, ascending: number 0 is the lowest bit of the first byte.
+fn to_bytes(numbers: impl Iterator<Item = u32>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for number in numbers {
+        bytes.resize(number as usize / 8 + 1, 0);
+        bytes[number as usize / 8] |= 1 << (number % 8);
     }
     bytes
 }
@@ -176,14 +178,14 @@ mod tests {
         #[test]
         fn a_set_survives_systemds_form(cpus in proptest::collection::btree_set(0u32..300, 0..40)) {
             let cpus: CpuSet = cpus.into_iter().map(CpuId).collect();
-            prop_assert_eq!(from_bytes(&to_bytes(&cpus)), cpus);
+            prop_assert_eq!(from_bytes(&to_bytes(cpus.iter().map(|cpu| cpu.0))), cpus);
         }
     }
 
     #[test]
     fn the_first_processor_is_the_lowest_bit() {
         let cpus: CpuSet = "0,2,9".parse().unwrap();
-        assert_eq!(to_bytes(&cpus), [0b101, 0b10]);
+        assert_eq!(to_bytes(cpus.iter().map(|cpu| cpu.0)), [0b101, 0b10]);
         assert_eq!(interface("mpset1.slice"), "org.freedesktop.systemd1.Slice");
     }
 }

@@ -47,8 +47,10 @@ use crate::knob::TaskId;
 use crate::os::knob_error;
 use crate::{Hierarchy, Os, Root, is_gone, names};
 use millpond_machine::KnobError;
-use millpond_model::CpuSet;
+use millpond_model::{CpuSet, NodeSet};
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 /// How long systemd may take to do what it has agreed to.
@@ -79,7 +81,7 @@ pub(crate) trait Manager {
     /// Sets or resets it, for this boot.
     fn set_number(&self, unit: &str, property: &str, value: Option<u64>) -> Result<(), KnobError>;
     /// Sets `AllowedMemoryNodes`, for this boot.
-    fn allow_memory(&self, unit: &str, nodes: &CpuSet) -> Result<(), KnobError>;
+    fn allow_memory(&self, unit: &str, nodes: &NodeSet) -> Result<(), KnobError>;
     /// Has it read the files of units again.
     fn reload(&self) -> Result<(), KnobError>;
 }
@@ -192,7 +194,7 @@ impl Os {
     }
 
     /// Sets the memory nodes of a slice of ours, or lets it have all again.
-    pub(crate) fn allow_memory(&self, path: &str, nodes: Option<&CpuSet>) -> Result<(), KnobError> {
+    pub(crate) fn allow_memory(&self, path: &str, nodes: Option<&NodeSet>) -> Result<(), KnobError> {
         // A kernel does not empty the list of a unit that has tasks.
         let wanted = nodes.cloned().unwrap_or_else(|| self.memory_nodes());
         self.manager()?.allow_memory(&unit(path)?, &wanted)?;
@@ -203,10 +205,13 @@ impl Os {
         self.wait_for(path, "cpuset.cpus", wanted, "processors")
     }
 
-    fn wait_for(&self, path: &str, name: &str, wanted: &CpuSet, noun: &str) -> Result<(), KnobError> {
+    fn wait_for<T>(&self, path: &str, name: &str, wanted: &T, noun: &str) -> Result<(), KnobError>
+    where
+        T: FromStr + Default + PartialEq + Display,
+    {
         let dir = self.group(path)?;
         let file = dir.join(name);
-        let read = || -> Result<CpuSet, KnobError> {
+        let read = || -> Result<T, KnobError> {
             let text = self.root.read(&file).map_err(knob_error)?.unwrap_or_default();
             Ok(text.parse().unwrap_or_default())
         };

@@ -8,7 +8,7 @@ use crate::knob::TaskId;
 use crate::os::knob_error;
 use crate::{Os, Root, is_gone, names, paper};
 use millpond_machine::KnobError;
-use millpond_model::CpuSet;
+use millpond_model::{CpuSet, NodeSet};
 use std::path::{Path, PathBuf};
 
 pub(super) struct PaperManager<'a> {
@@ -218,7 +218,7 @@ impl Manager for PaperManager<'_> {
         }
     }
 
-    fn allow_memory(&self, unit: &str, nodes: &CpuSet) -> Result<(), KnobError> {
+    fn allow_memory(&self, unit: &str, nodes: &NodeSet) -> Result<(), KnobError> {
         let path = self.path_of(unit).ok_or(KnobError::Gone)?;
         let list = self.os.group(&path)?.join("cpuset.mems");
         self.os.write(&list, &nodes.to_string())

@@ -36,7 +36,7 @@ pub use latency::{LatencyProbe, LatencyWatch, Measured, Place, PlacePlan, ProbeP
 pub use lgroups::{Homed, Lgroups, NodeMemory, NodeStatus, Reach, nothing_near};
 pub use pools::{Member, Pools, StartOption};
 pub use processors::{ProcessorStatus, Processors, StateChange};
-pub use psets::{CreateOptions, Move, Psets};
+pub use psets::{CreateOptions, Psets};
 pub use sampler::{Method, OccupancyWatch, Residence, Sampler, Samples, Sighting};
 pub use threads::{LwpStatus, Process, Rebinding, Threads};
 pub use zones::{Zone, Zones};

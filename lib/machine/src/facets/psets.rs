@@ -1,24 +1,13 @@
 //! Processor sets.
 
 use crate::{Change, Refusal};
-use millpond_model::{CpuId, Pset, PsetId};
+use millpond_model::{CpuId, Move, Pset, PsetId};
 
 /// How a set is to be made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CreateOptions {
     /// Confine members, push nobody else out (mode `shared`).
     pub keep_others: bool,
-}
-
-/// A processor that changes sets; [`PsetId::DEFAULT`] for none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Move {
-    /// Which.
-    pub cpu: CpuId,
-    /// The set it was in.
-    pub from: PsetId,
-    /// The set it is in now.
-    pub to: PsetId,
 }
 
 /// The facet.

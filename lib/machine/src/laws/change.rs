@@ -2,9 +2,9 @@
 
 use super::observed::Observed;
 use super::operation::Operation;
-use crate::facets::{CreateOptions, Move, Rebinding, Reclassed, Recontrolled, StateChange};
+use crate::facets::{CreateOptions, Rebinding, Reclassed, Recontrolled, StateChange};
 use crate::{Machine, Refusal, Writer};
-use millpond_model::{ControlSetting, CpuId, CpuSet, Lwp, LwpId, Pid, PsetId, SetMemory};
+use millpond_model::{ControlSetting, CpuId, CpuSet, Lwp, LwpId, Move, Pid, PsetId, SetMemory};
 
 /// What a change, as it was made, says about itself.
 pub enum Done {

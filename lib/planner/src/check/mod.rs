@@ -6,8 +6,8 @@
 #[cfg(test)]
 mod tests;
 
-use crate::{Frame, Move};
-use millpond_model::{CpuId, PsetId};
+use crate::Frame;
+use millpond_model::{CpuId, Move, PsetId};
 use std::fmt;
 
 /// A rule that no plan may break.

@@ -4,7 +4,7 @@
 //! `level / V`, `> V` wants no more than that. Needs come before wants. Where all needs do not fit, the water-fill shares
 //! out what there is; where they fit and the wants do not, it shares out the rest.
 //!
-//! What a set uses of what it was given for hope it *holds*: that comes after needs and wants, so that hope changes nothing for who needs.
+//! What a set uses of its speculative grants it *holds*: that comes after needs and wants.
 
 use super::fill::{Claim, pour_whole};
 use crate::num::{down, real, up, weight};
@@ -14,7 +14,7 @@ use millpond_model::pools::{Bound, Objective};
 /// So much of a processor more is no reason for a whole one.
 const CRUMB: f64 = 0.05;
 
-/// The least weight: who counts for nothing still gets something before processors lie idle.
+/// The least weight: a set without importance still gets something before CPUs are idle.
 const LIGHTEST: f64 = 0.1;
 
 /// What one set asks for.
@@ -59,7 +59,7 @@ pub(super) fn standing(set: &SetFrame) -> f64 {
     weight(set.importance).max(LIGHTEST)
 }
 
-/// What each set should have; `held` is what it would keep of what came by hope, beyond what it asks for. The sum is at most the total,
+/// What each set should have; `held` is what it holds beyond what it asks for. The sum is at most the total,
 /// unless not even the minima fit.
 pub(super) fn allot(frame: &Frame, asks: &[Ask], levels: &[f64], held: &[usize]) -> Vec<usize> {
     let total = frame.total();
@@ -67,7 +67,7 @@ pub(super) fn allot(frame: &Frame, asks: &[Ask], levels: &[f64], held: &[usize])
     let by_use = frame.wt_load().is_some_and(|importance| importance > 0);
     let needs: usize = asks.iter().map(|ask| ask.need).sum();
     if needs > total {
-        // Nobody can consume more than the machine, however many threads wait.
+        // No set can consume more than the machine, however many threads wait.
         let claim = |at: usize| {
             let (set, ask) = (&frame.sets[at], asks[at]);
             let used = levels[at].min(real(total));
@@ -89,7 +89,7 @@ pub(super) fn allot(frame: &Frame, asks: &[Ask], levels: &[f64], held: &[usize])
     let more = pour_whole(total - needs, &claims, &beyond);
     let mut allotted: Vec<usize> = asks.iter().zip(more).map(|(ask, more)| ask.need + more).collect();
     if held.iter().any(|held| *held > 0) {
-        // By importance alone: of what it was given for hope who has most uses most.
+        // By importance alone: the set with most speculative CPUs uses most.
         let claim = |at: usize| {
             let low = allotted[at];
             Claim { low, high: low + held[at], weight: standing(&frame.sets[at]) }

@@ -2,8 +2,8 @@
 //!
 //! # The problem
 //!
-//! Sets have sizes; their needs change. A processor that waits in one set while threads wait in another is lost. One that changes sets
-//! costs time too, and one that must come straight back costs it twice. What was needed in the last interval is known; what will be
+//! Sets have sizes; their needs change. A CPU that is idle in one set while threads wait in another is lost. A move
+//! costs time too, and a move that must be undone at once costs it twice. What was needed in the last interval is known; what will be
 //! needed in the next is not.
 //!
 //! # One primitive
@@ -15,67 +15,68 @@
 //!
 //! Each frame, from scratch:
 //!
-//! 1. **Demand** ([`demand()`](crate::demand())): what each set would have used. Its *level* (`memory`) is the demand without noise.
+//! 1. **Demand** ([`demand()`](crate::demand())): what each set would have used. Its *level* (`history`) is the demand without noise.
 //! 2. **Sizes** (`claims`): needs from levels, wants from utilization objectives, water-filled. Weights are importance times consumption when
-//!    `wt-load` is asked for, else importance. So at saturation processors are in proportion to what is consumed, as in Solaris, and below it
-//!    everybody has what it needs. What a set uses of what it was given for hope comes last.
-//! 3. **Who gets**: sets below their minimum; then sets whose demand *in this frame* is beyond their size, up to what step 2 says. They get it
-//!    at once, however much it is. **Who gives**: sets above their maximum, then those that have more than step 2 says. Nobody gives when nobody
-//!    lacks or hopes: what is idle stays where it is.
-//! 4. **Is it worth it?** A processor that comes will be used for some time (as long as before, or as long again as the need has lasted); that is the gain. What it
-//!    costs is in the frame: time for each processor, more the farther it goes, and time for each batch. Where writing a batch takes more
-//!    than a hundredth of the interval there is one batch in a second. Sets that swing too quickly to be followed are doubted, each on its own account
-//!    (`memory`).
-//! 5. **Hope** (`hope`): a set that is busy all of its time and whose threads do not wait may be one that would use whatever it has. Where
-//!    all needs fit it is given what is idle, at once and all of it; several share it by importance and consumption. Who lent has it back as soon as it needs it,
-//!    and who did not use it is not asked again for a while.
-//!    What some have by hope while others hope is shared by importance.
-//! 6. **Which ones** (`ground`): near ones, whole cores, those that were there before, idle ones. The donor with most to spare gives first, so that few sets are disturbed.
+//!    `wt-load` is asked for, else importance. So at saturation CPUs are in proportion to consumption, as in Solaris; below it
+//!    each set has what it needs. What a set uses of its speculative grants comes last.
+//! 3. **Receivers and donors**: sets below their minimum get CPUs first. Sets whose demand *in this frame* is beyond their size come next, up to
+//!    the sizes of step 2, at once. Sets above their maximum give first, then those above the sizes of step 2. No set gives while no other
+//!    set lacks CPUs or can take them speculatively: idle CPUs stay where they are.
+//! 4. **Cost and gain**: a CPU that comes is used for some time (as long as before, or as long again as the need has lasted); that is the gain. The
+//!    costs are in the frame: time for each CPU, more the farther it goes, and time for each batch. Where writing a batch takes more than a hundredth of the
+//!    interval there is one batch in a second. Sets that swing too quickly to be followed are doubted, each by itself (`history`).
+//! 5. **Speculative grants** (`speculation`, `share`): a full set whose threads do not wait may be able to use more. Where all needs fit it gets what is
+//!    idle, at once and all of it; several share it by importance and consumption. A donor has it back as soon as it needs it. A set that did
+//!    not use it gets no more for a while. What some hold while other full sets lack is shared by importance.
+//! 6. **Which CPUs** (`placement`): near ones, whole cores, those that were there before, idle ones. The donor with most to spare gives first, so that
+//!    few sets are disturbed.
 //!
 //! # Cases
 //!
 //! * *One set wants all, others are idle*: it has all but their minima after one frame, and keeps them.
 //! * *All want all*: shares by weight, after one frame; noise moves nothing, because a level rises to the noise's upper edge and stays.
-//! * *A malleable program* runs as many threads as its set has processors; the program beside it stops: it has all but the other's minimum after
-//!   one frame, uses them, and keeps them. The other starts again with threads that wait: what it lent counts as nobody's need, and in one frame both have
-//!   what they had. If it starts with one thread on its one processor, and runs as many as it sees processors, nobody waits and nothing is
-//!   idle; but the first has by hope what it once lent, and claims it: one, then two, four, … until both have a share by importance.
-//! * *One thread that spins* looks the same. It is given what is idle once; what it does not use stays where it is until somebody needs it, and after that it
-//!   is asked again after ten seconds, twenty, and so on.
-//! * *Two take turns each second*: processors follow, because each stay pays for the way. *Each tenth of a second*: the
-//!   first few useless ways teach that they do not pay, and nothing moves.
-//! * *A processor goes off-line*: it is in no set of the frame. Who has too little now gets another.
-//! * *The machine refuses a plan*: its processors are left alone for a second, then two, and so on.
+//! * *A malleable program* runs as many threads as its set has CPUs; the program beside it stops: it has all but the other's minimum after
+//!   one frame, uses them, and keeps them. The other starts again with threads that wait: in one frame both have what they had. If it starts with
+//!   one thread on one CPU, and runs as many as it sees CPUs, no thread waits and no CPU is idle. But the first set holds what the second lent,
+//!   and the second claims it: one CPU, then two, four, … until both have a share by importance.
+//! * *One thread that spins* looks the same. It gets what is idle once. What it does not use stays where it is until another set needs it; after that
+//!   it gets more after ten seconds, twenty, and so on.
+//! * *Two take turns each second*: CPUs follow, because each stay pays for the move. *Each tenth of a second*: the
+//!   first few useless moves teach that they do not pay, and nothing moves.
+//! * *A CPU goes off-line*: it is in no set of the frame. A set with too few now gets another.
+//! * *The machine refuses a plan*: its CPUs are left alone for a second, then two, and so on.
 //!
 //! # What it costs to decide
 //!
-//! For `n` processors and `s` sets about `n log n` and, while processors move to `r` sets, `r` times what their donors have; no more. Nothing is searched.
+//! For `n` CPUs and `s` sets about `n log n` and, while CPUs move to `r` sets, `r` times what their donors have; no more. Nothing is searched.
 
 mod advice;
 mod claims;
 mod fill;
-mod ground;
-mod hope;
-mod memory;
+mod history;
+mod placement;
 mod propose;
+mod reasons;
+mod share;
+mod speculation;
 #[cfg(test)]
 mod tests;
+mod view;
 mod views;
-mod words;
 
 use crate::decision::Draft;
 use crate::num::real;
 use crate::policy::{Policy, StateError};
-use crate::{Alternative, Decision, Frame, Move};
+use crate::{Alternative, Decision, Frame};
 use advice::Advice;
-use ground::{Ground, Left};
-use memory::SetMemory;
-use millpond_model::{CpuId, Nanos, PsetId};
+use millpond_model::{CpuId, Move, Nanos};
+use placement::{Left, Placement};
 use propose::{Grants, Proposal, propose};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use views::SetView;
+use view::SetView;
+use views::Histories;
 
 /// Between batches where they are dear.
 const BATCH: Nanos = Nanos::from_secs(1);
@@ -83,8 +84,8 @@ const BATCH: Nanos = Nanos::from_secs(1);
 /// A batch is dear when it takes more than this part of an interval.
 const DEAR: u64 = 100;
 
-/// So many times as long passes before a dear batch that is for hope alone: it may have to be taken back at once.
-const FOR_HOPE: u64 = 2;
+/// So many times as long passes before a dear batch that is speculative alone: it may have to be taken back at once.
+const SPECULATIVE_WAIT: u64 = 2;
 
 /// How long a processor that did not move is left alone at first, and at most.
 const REFUSED: (Nanos, Nanos) = (Nanos::from_secs(1), Nanos::from_secs(60));
@@ -99,8 +100,8 @@ pub struct Millpond {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct State {
-    sets: BTreeMap<PsetId, SetMemory>,
-    /// Who had processors before.
+    sets: Histories,
+    /// The sets that had CPUs before.
     left: BTreeMap<CpuId, Left>,
     /// Processors that did not move when they should have.
     refused: BTreeMap<CpuId, Refused>,
@@ -123,7 +124,9 @@ impl Policy for Millpond {
 
     fn decide(&mut self, frame: &Frame) -> Decision {
         self.state.notice(frame);
-        let views = self.state.views(frame);
+        let demands = views::demands(frame);
+        self.state.advice.see(frame, &demands);
+        let views = views::views(frame, &demands, &mut self.state.sets);
         let mut draft = Draft { policy: self.name(), ..Draft::default() };
         let chosen = self.state.choose(frame, &views, &mut draft);
         let used = frame.sets.iter().map(|set| self.state.sets.get(&set.id).map_or(0.0, |m| m.mean_used));
@@ -178,13 +181,13 @@ impl State {
         let must = propose::must(frame, views);
         let all = propose::lacking(frame, views, |_| usize::MAX);
         let none = vec![0; views.len()];
-        let wishes: Vec<usize> = views.iter().map(|view| view.wish).collect();
-        let mut hopes: Vec<usize> = views.iter().map(|view| view.hope).collect();
+        let without_backoff: Vec<usize> = views.iter().map(|view| view.without_backoff).collect();
+        let mut speculative: Vec<usize> = views.iter().map(|view| view.speculative).collect();
         let mut claims: Vec<usize> = views.iter().map(|view| view.claim).collect();
         let may_move = |cpu: CpuId| self.refused.get(&cpu).is_none_or(|refused| refused.until <= frame.at);
-        let draw = |needs: &[usize], hopes: &[usize], claims: &[usize]| {
-            let grants = Grants { must: &must, needs, hopes, claims };
-            propose(frame, views, &grants, Ground::new(frame, may_move), &self.left)
+        let draw = |needs: &[usize], speculative: &[usize], claims: &[usize]| {
+            let grants = Grants { must: &must, needs, speculative, claims };
+            propose(frame, views, &grants, Placement::new(frame, may_move), &self.left)
         };
         let is_any = |counts: &[usize]| counts.iter().any(|count| *count > 0);
         let is_over = |at: usize| frame.sets[at].size() > frame.sets[at].max;
@@ -192,39 +195,39 @@ impl State {
         // What was lent comes back whatever was thought, whenever that was, and whatever it costs.
         let trusted = |at: usize| if views[at].doubt.0 == 0 { usize::MAX } else { views[at].lent };
         let believed = propose::lacking(frame, views, trusted);
-        if wishes != hopes {
-            let wished = draw(&believed, &wishes, &none);
-            draft.alternatives.push(wished.alternative("who hopes did not use what it had before"));
+        if without_backoff != speculative {
+            let retried = draw(&believed, &without_backoff, &none);
+            draft.alternatives.push(retried.alternative("who hopes did not use what it had before"));
         }
-        let hope_wait = self.batch_wait(frame, FOR_HOPE);
-        if is_needed && hope_wait.0 > 0 {
-            hopes.clone_from(&none);
+        let speculative_wait = self.batch_wait(frame, SPECULATIVE_WAIT);
+        if is_needed && speculative_wait.0 > 0 {
+            speculative.clone_from(&none);
         }
         // Needs come first; the next frame shows what they left.
         if is_needed {
             claims.clone_from(&none);
         }
-        if !is_needed && !is_any(&hopes) && !is_any(&claims) {
-            draft.reason = words::nothing(frame, views);
+        if !is_needed && !is_any(&speculative) && !is_any(&claims) {
+            draft.reason = reasons::nothing(frame, views);
             return Proposal::default();
         }
-        let mut chosen = draw(&believed, &hopes, &claims);
+        let mut chosen = draw(&believed, &speculative, &claims);
         let is_owed = (0..views.len()).any(|at| believed[at] > 0 && views[at].lent > 0);
         let mut why = String::new();
         if believed != all {
-            why = words::doubts(frame, views);
+            why = reasons::doubts(frame, views);
             draft
                 .alternatives
-                .push(draw(&all, &hopes, &claims).alternative("not all needs are believed yet"));
+                .push(draw(&all, &speculative, &claims).alternative("not all needs are believed yet"));
         }
-        if is_needed && is_any(&chosen.hopes) {
+        if is_needed && is_any(&chosen.speculative) {
             let needs = draw(&believed, &none, &none);
             draft.alternatives.push(needs.alternative("what is idle may be of use to who is always busy"));
         }
         if chosen.gain <= chosen.cost && !chosen.is_forced() && !is_owed {
             let forced = draw(&none, &none, &none);
             if !chosen.moves.is_empty() {
-                why = words::not_worth(&chosen);
+                why = reasons::not_worth(&chosen);
                 draft.alternatives.push(chosen.alternative("it would cost more than it wins"));
             }
             chosen = forced;
@@ -232,10 +235,10 @@ impl State {
         let wait = match () {
             () if is_owed => Nanos(0),
             () if is_needed => self.batch_wait(frame, 1),
-            () => hope_wait,
+            () => speculative_wait,
         };
         if wait.0 > 0 && !chosen.moves.is_empty() {
-            draft.reason = words::dear(frame, wait);
+            draft.reason = reasons::dear(frame, wait);
             draft.alternatives.push(chosen.alternative("the next batch must wait"));
             return Proposal::default();
         }
@@ -246,7 +249,7 @@ impl State {
                 why_not: "to do nothing wins nothing".into(),
             });
         }
-        draft.reason = words::reason(frame, views, &chosen, &why);
+        draft.reason = reasons::reason(frame, views, &chosen, &why);
         draft.score = chosen.score();
         draft.moves.clone_from(&chosen.moves);
         draft.alternatives.sort_by(|a, b| b.score.total_cmp(&a.score));
@@ -264,30 +267,30 @@ impl State {
             self.left.insert(one.cpu, Left { set: one.from, at: frame.at });
         }
         for (at, (set, view)) in frame.sets.iter().zip(views).enumerate() {
-            let Some(memory) = self.sets.get_mut(&set.id) else { continue };
-            let (gets, hopes, gave) = (chosen.gets[at], chosen.hopes[at], chosen.gives[at]);
+            let Some(history) = self.sets.get_mut(&set.id) else { continue };
+            let (gets, extra, gave) = (chosen.gets[at], chosen.speculative[at], chosen.gives[at]);
             let claims = chosen.claims[at];
-            if gets > hopes + claims {
-                memory.granted(set.size(), frame);
+            if gets > extra + claims {
+                history.granted(set.size(), frame);
             }
             if claims > 0 {
                 let used = view.demand.map_or(0.0, |demand| demand.used);
-                memory.hope.claimed(claims, set.size() + gets - claims, used, frame);
+                history.speculation.claimed(claims, set.size() + gets - claims, used, frame);
             }
             if chosen.yields[at] > 0 {
-                memory.hope.yielded();
+                history.speculation.yielded();
             }
-            if hopes > 0 {
+            if extra > 0 {
                 let used = view.demand.map_or(0.0, |demand| demand.used);
-                memory.hope.granted(hopes, set.size() + gets - hopes, used);
+                history.speculation.granted(extra, set.size() + gets - extra, used);
             }
-            memory.hope.settle(chosen.lends[at], gets);
+            history.speculation.settle(chosen.lends[at], gets);
             let still_met =
                 view.demand.is_some_and(|demand| demand.wanted <= real(set.size().saturating_sub(gave)));
             if gave > 0 && still_met {
-                memory.gave(set.size(), frame);
+                history.gave(set.size(), frame);
                 let used = view.demand.map_or(0.0, |demand| demand.used);
-                memory.hope.gave(used, chosen.lends[at] > 0, frame);
+                history.speculation.gave(used, chosen.lends[at] > 0, frame);
             }
         }
     }

@@ -1,29 +1,26 @@
 //! From what sets should have to moves: who gets how many from whom, and what it wins and costs.
 
-use super::ground::{Ground, Left};
-use super::hope;
-use super::views::SetView;
+use super::placement::{Left, Placement};
+use super::share;
+use super::view::{SPECULATIVE_WORTH, SetView};
 use crate::num::real;
-use crate::{Alternative, Frame, Move};
-use millpond_model::CpuId;
+use crate::{Alternative, Frame};
+use millpond_model::{CpuId, Move};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// What a processor is worth to who wants it for an objective only, beside one that will be used.
+/// What a CPU is worth that a set wants for an objective only, compared with one that is used.
 const COMFORT: f64 = 0.1;
 
-/// What one is worth that may or may not be of use.
-const HOPED: f64 = 0.5;
-
-/// Who gets how many, by place.
+/// How many CPUs sets should get, by place.
 pub(super) struct Grants<'a> {
     /// For their minima.
     pub must: &'a [usize],
     /// For what they need and want.
     pub needs: &'a [usize],
-    /// For hope, of what is idle.
-    pub hopes: &'a [usize],
-    /// For hope, of what others have by hope.
+    /// Speculatively, of what is idle.
+    pub speculative: &'a [usize],
+    /// Speculatively, of what others hold.
     pub claims: &'a [usize],
 }
 
@@ -39,13 +36,13 @@ pub(super) struct Proposal {
     pub gets: Vec<usize>,
     /// How many each gives.
     pub gives: Vec<usize>,
-    /// How many of those that each gets are for hope.
-    pub hopes: Vec<usize>,
-    /// How many of those that each gives are for the hope of others.
+    /// How many of those that each gets are speculative.
+    pub speculative: Vec<usize>,
+    /// How many of those that each gives are given speculatively.
     pub lends: Vec<usize>,
-    /// How many of those that each gets others had by hope.
+    /// How many of those that each gets others held.
     pub claims: Vec<usize>,
-    /// How many that each had by hope it gives to others that claim them.
+    /// How many that each held it gives to others that claim them.
     pub yields: Vec<usize>,
     /// How many of the moves bounds ask for.
     forced: usize,
@@ -91,11 +88,6 @@ pub(super) fn lacking(frame: &Frame, views: &[SetView], may: impl Fn(usize) -> u
     (0..views.len()).map(lacks).collect()
 }
 
-/// Whether what may be of use for some time is worth bringing.
-pub(super) fn is_worth_hoping(frame: &Frame, view: &SetView) -> bool {
-    HOPED * view.stay.as_secs_f64() > frame.costs.cpu.as_secs_f64()
-}
-
 /// What part of the `count`th processor more will be used.
 fn use_of(view: &SetView, size: usize, count: usize) -> f64 {
     let beyond = view.demand.map_or(0.0, |demand| demand.wanted - real(size + count - 1));
@@ -106,32 +98,32 @@ fn use_of(view: &SetView, size: usize, count: usize) -> f64 {
 struct Spare {
     forced: usize,
     all: usize,
-    /// How many can be given for hope.
+    /// How many can be given speculatively.
     idle: usize,
     /// How many are more than it wants to have.
     unwanted: usize,
-    /// How many it has by hope, beyond its share.
+    /// How many it holds beyond its share.
     held: usize,
 }
 
-/// For what a processor is brought.
+/// Why a set gets CPUs.
 #[derive(Clone, Copy, PartialEq)]
 enum Why {
     Minimum,
     Need,
-    Hope,
+    Speculation,
     Claim,
     /// It must go, and there is room here.
     Room,
 }
 
-/// Draws up moves: first what sets must have, then what they need, then what they hope for, as far as others can give it; then what is above
-/// maxima goes where there is room.
+/// Draws up moves: first what sets must have, then what they need, then speculative grants, as far as others can give them; then what is
+/// above maxima goes where there is room.
 pub(super) fn propose(
     frame: &Frame,
     views: &[SetView],
     grants: &Grants<'_>,
-    mut ground: Ground<'_>,
+    mut placement: Placement<'_>,
     left: &BTreeMap<CpuId, Left>,
 ) -> Proposal {
     let mut spare: Vec<Spare> = frame
@@ -141,12 +133,12 @@ pub(super) fn propose(
         .enumerate()
         .map(|(at, (set, view))| {
             let size = set.size();
-            let free = ground.free(at);
+            let free = placement.free(at);
             let most = size.saturating_sub(set.floor()).min(free);
             let forced = size.saturating_sub(set.max).min(most);
             let all = size.saturating_sub(view.allotted).max(forced).min(most);
-            let idle = hope::idle(set, view).min(all);
-            let held = hope::beyond(set, view).min(most);
+            let idle = share::idle(set, view).min(all);
+            let held = share::beyond(set, view).min(most);
             Spare { forced, all, idle, unwanted: size.saturating_sub(view.ask.high), held }
         })
         .collect();
@@ -155,7 +147,7 @@ pub(super) fn propose(
     let mut proposal = Proposal {
         gets: none(),
         gives: none(),
-        hopes: none(),
+        speculative: none(),
         lends: none(),
         claims: none(),
         yields: none(),
@@ -167,7 +159,7 @@ pub(super) fn propose(
         let mut donors: Vec<usize> =
             (0..count).filter(|at| *at != to && spare[*at].all.max(spare[*at].held) > 0).collect();
         let key = |at: &usize| {
-            let beside = if ground.lean(to) >= 1.0 { ground.beside(*at, to).min(wanted) } else { 0 };
+            let beside = if placement.lean(to) >= 1.0 { placement.beside(*at, to).min(wanted) } else { 0 };
             let spare = &spare[*at];
             Reverse((spare.forced, spare.unwanted.min(spare.all), beside, spare.all))
         };
@@ -175,7 +167,7 @@ pub(super) fn propose(
         for from in donors {
             let most = match why {
                 Why::Minimum | Why::Need => spare[from].all,
-                Why::Hope => spare[from].idle,
+                Why::Speculation => spare[from].idle,
                 Why::Claim => spare[from].held,
                 Why::Room => spare[from].forced,
             };
@@ -183,7 +175,7 @@ pub(super) fn propose(
             if asked == 0 {
                 continue;
             }
-            let went = ground.take((from, to), asked, left, &mut proposal.moves, &mut far);
+            let went = placement.take((from, to), asked, left, &mut proposal.moves, &mut far);
             let forced = went.min(spare[from].forced);
             spare[from].forced -= forced;
             spare[from].all = spare[from].all.saturating_sub(went);
@@ -192,9 +184,9 @@ pub(super) fn propose(
             spare[from].unwanted = spare[from].unwanted.saturating_sub(went);
             proposal.gives[from] += went;
             proposal.gets[to] += went;
-            if why == Why::Hope {
+            if why == Why::Speculation {
                 proposal.lends[from] += went;
-                proposal.hopes[to] += went;
+                proposal.speculative[to] += went;
             }
             if why == Why::Claim {
                 proposal.yields[from] += went;
@@ -216,15 +208,15 @@ pub(super) fn propose(
         let used = (1..=proposal.gets[at] - before).map(|count| use_of(&views[at], size, count)).sum::<f64>();
         proposal.gain += used * views[at].stay.as_secs_f64();
     }
-    for at in order.iter().copied().filter(|at| grants.hopes[*at] > 0) {
-        bring(at, grants.hopes[at], Why::Hope, &mut proposal);
-        proposal.gain += HOPED * real(proposal.hopes[at]) * views[at].stay.as_secs_f64();
+    for at in order.iter().copied().filter(|at| grants.speculative[*at] > 0) {
+        bring(at, grants.speculative[at], Why::Speculation, &mut proposal);
+        proposal.gain += SPECULATIVE_WORTH * real(proposal.speculative[at]) * views[at].stay.as_secs_f64();
     }
     for at in order.iter().copied().filter(|at| grants.claims[*at] > 0) {
         bring(at, grants.claims[at], Why::Claim, &mut proposal);
-        proposal.gain += HOPED * real(proposal.claims[at]) * views[at].stay.as_secs_f64();
+        proposal.gain += SPECULATIVE_WORTH * real(proposal.claims[at]) * views[at].stay.as_secs_f64();
     }
-    // The default set is where processors go that nobody asked for.
+    // CPUs that no set asked for go to the default set.
     order.sort_by_key(|at| !frame.sets[*at].id.is_default());
     for at in order {
         let set = &frame.sets[at];

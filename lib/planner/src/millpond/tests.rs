@@ -67,7 +67,7 @@ fn what_is_idle_goes_to_who_is_always_busy() {
 }
 
 #[test]
-fn needs_come_before_hope_in_one_batch() {
+fn needs_come_before_speculative_grants_in_one_batch() {
     let sets = vec![set(0, "0-31"), load(set(1, "32-47"), 16.0, 0.0), load(set(2, "48-63"), 16.0, 4.0)];
     let decision = decide(&frame(sets));
     assert_eq!(
@@ -85,7 +85,7 @@ fn needs_come_before_hope_in_one_batch() {
 }
 
 #[test]
-fn nobody_hopes_while_needs_do_not_fit_or_for_what_costs_more() {
+fn there_is_no_speculative_grant_while_needs_do_not_fit_or_it_costs_more() {
     let full = |waiting| {
         vec![
             load(set(0, "0-31"), 32.0, 0.0),
@@ -101,7 +101,7 @@ fn nobody_hopes_while_needs_do_not_fit_or_for_what_costs_more() {
 }
 
 #[test]
-fn without_wt_load_an_objective_that_limits_forbids_hope() {
+fn without_wt_load_an_objective_that_limits_forbids_speculative_grants() {
     let sizes_of = |objective, objectives: &[millpond_model::pools::Weighted]| {
         let full = wanting(load(set(0, "0-31"), 32.0, 0.0), 1, objective);
         let objectives = objectives.to_vec();
@@ -114,7 +114,7 @@ fn without_wt_load_an_objective_that_limits_forbids_hope() {
 }
 
 #[test]
-fn who_is_hopeless_is_told_with_what_could_be_done() {
+fn a_set_in_its_backoff_is_told_with_what_could_be_done() {
     let mut policy = Millpond::default();
     let mut decision =
         policy.decide(&frame(vec![load(set(0, "0-3"), 0.0, 0.0), load(set(1, "4"), 1.0, 0.0)]));
@@ -136,7 +136,7 @@ fn who_is_hopeless_is_told_with_what_could_be_done() {
 }
 
 #[test]
-fn a_state_from_before_there_was_hope_is_restored() {
+fn a_state_from_before_speculative_grants_is_restored() {
     let mut policy = Millpond::default();
     policy.decide(&frame(vec![load(set(0, "0-31"), 32.0, 0.0), load(set(1, "32-63"), 0.0, 0.0)]));
     let mut state = policy.state();

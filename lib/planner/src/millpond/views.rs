@@ -1,157 +1,138 @@
-//! What is thought of each set in one frame: its demand, what it asks for, what it should have, and what it hopes for.
+//! The view of each set in one frame, from its demand and its history.
 
 use super::advice::fresh;
 use super::claims::{Ask, allot, ask};
-use super::{State, hope, propose};
+use super::history::SetHistory;
+use super::view::SetView;
+use super::{share, speculation};
 use crate::num::{real, up};
 use crate::{Demand, Frame, demand};
-use millpond_model::Nanos;
+use millpond_model::{Nanos, PsetId};
+use std::collections::BTreeMap;
 
-/// Who asks again for a little more gets so many times what it asks for, if there is enough.
+/// The histories of sets.
+pub(super) type Histories = BTreeMap<PsetId, SetHistory>;
+
+/// A set that asks again for a little more gets so many times what it asks for, if there is enough.
 const ROOM: f64 = 1.1;
 
-/// One set in this frame. The places are those of [`Frame::sets`].
-#[derive(Debug, Clone, Copy)]
-pub(super) struct SetView {
-    pub demand: Option<Demand>,
-    pub ask: Ask,
-    /// What it should have.
-    pub allotted: usize,
-    /// What it asks for by this frame's demand alone.
-    pub now: usize,
-    /// What it needs, with what came by hope.
-    pub uses: usize,
-    /// How much longer its need must last to be believed.
-    pub doubt: Nanos,
-    /// How long what it gets will be of use.
-    pub stay: Nanos,
-    /// How many processors it gave for the hope of others.
-    pub lent: usize,
-    /// How many more it hopes for, and would if it were not hopeless.
-    pub hope: usize,
-    pub wish: usize,
-    /// How much longer it is hopeless.
-    pub hopeless: Nanos,
-    /// What it should have if all that hope share by importance.
-    pub fair: usize,
-    /// How many more it claims of what others have by hope.
-    pub claim: usize,
+/// What each set asks for, at what level, and what it uses with what it holds.
+fn asks(
+    frame: &Frame,
+    demands: &[Option<Demand>],
+    histories: &mut Histories,
+) -> (Vec<Ask>, Vec<f64>, Vec<usize>) {
+    let total = frame.total();
+    let (mut asks, mut levels, mut uses) = (Vec::new(), Vec::new(), Vec::new());
+    for (set, demand) in frame.sets.iter().zip(demands) {
+        let size = set.size();
+        let history = histories.entry(set.id).or_default();
+        let Some(demand) = *demand else {
+            // A set without measurement is believed to need what it has.
+            let ask = ask(set, history.level().unwrap_or(real(size)), total);
+            let kept = size.clamp(ask.low, ask.high);
+            asks.push(Ask { low: kept, need: kept, want: kept, high: ask.high });
+            levels.push(history.level().unwrap_or(real(size)));
+            uses.push(kept);
+            continue;
+        };
+        let now = ask(set, demand.wanted, total);
+        history.see(demand, size, now.want > size, frame);
+        history.mean_used += fresh(frame) * (demand.used - history.mean_used);
+        let level = history.level().unwrap_or(real(size));
+        let all = ask(set, level, total);
+        // It asks for what it would ask for without speculative grants.
+        let level = history.speculation.own().map_or(level, |own| level.min(real(own)));
+        let mut ask = Ask { high: all.high, ..ask(set, level, total) };
+        // What bounds ask for needs no room.
+        if history.was_served(frame) && ask.want > ask.low {
+            ask.want = up(real(ask.want) * ROOM).min(ask.high);
+        }
+        levels.push(level);
+        // What it had and does not wait for, it does not use.
+        let used = all.need.min(now.need.max(size));
+        // What it claimed is not taken from it before it could use it.
+        let on_trial = if history.speculation.has_claim_on_trial() { size.min(all.high) } else { 0 };
+        uses.push(used.max(on_trial));
+        asks.push(ask);
+    }
+    (asks, levels, uses)
 }
 
-impl State {
-    /// What each set asks for, at what level, and what it uses with what came by hope.
-    fn asks(&mut self, frame: &Frame, demands: &[Option<Demand>]) -> (Vec<Ask>, Vec<f64>, Vec<usize>) {
-        let total = frame.total();
-        let (mut asks, mut levels, mut uses) = (Vec::new(), Vec::new(), Vec::new());
-        for (set, demand) in frame.sets.iter().zip(demands) {
-            let size = set.size();
-            let memory = self.sets.entry(set.id).or_default();
-            let Some(demand) = *demand else {
-                // Of whom nothing is known it is believed that it needs what it has.
-                let ask = ask(set, memory.level().unwrap_or(real(size)), total);
-                let kept = size.clamp(ask.low, ask.high);
-                asks.push(Ask { low: kept, need: kept, want: kept, high: ask.high });
-                levels.push(memory.level().unwrap_or(real(size)));
-                uses.push(kept);
-                continue;
-            };
-            let now = ask(set, demand.wanted, total);
-            memory.see(demand, size, now.want > size, frame);
-            memory.mean_used += fresh(frame) * (demand.used - memory.mean_used);
-            let level = memory.level().unwrap_or(real(size));
-            let all = ask(set, level, total);
-            // It asks for what it would ask for without hope.
-            let level = memory.hope.own().map_or(level, |own| level.min(real(own)));
-            let mut ask = Ask { high: all.high, ..ask(set, level, total) };
-            // What bounds ask for needs no room.
-            if memory.was_served(frame) && ask.want > ask.low {
-                ask.want = up(real(ask.want) * ROOM).min(ask.high);
-            }
-            levels.push(level);
-            // What it had and does not wait for, it does not use.
-            let used = all.need.min(now.need.max(size));
-            // What it claimed is not taken from it before it could use it.
-            let on_trial = if memory.hope.has_claim_on_trial() { size.min(all.high) } else { 0 };
-            uses.push(used.max(on_trial));
-            asks.push(ask);
-        }
-        (asks, levels, uses)
-    }
+/// What each set would have used in a frame.
+pub(super) fn demands(frame: &Frame) -> Vec<Option<Demand>> {
+    frame.sets.iter().map(|set| demand(set, frame.elapsed)).collect()
+}
 
-    /// What each set needs and should have.
-    pub(super) fn views(&mut self, frame: &Frame) -> Vec<SetView> {
-        let total = frame.total();
-        let demands: Vec<Option<Demand>> = frame.sets.iter().map(|set| demand(set, frame.elapsed)).collect();
-        let wanted: Vec<Option<f64>> = demands.iter().map(|demand| demand.map(|d| d.wanted)).collect();
-        self.advice.see(frame, &demands);
-        let (asks, levels, uses) = self.asks(frame, &demands);
-        let held: Vec<usize> =
-            uses.iter().zip(&asks).map(|(uses, ask)| uses.saturating_sub(ask.want)).collect();
-        let allotted = allot(frame, &asks, &levels, &held);
-        let view = |at: usize| {
-            let set = &frame.sets[at];
-            let memory = self.sets.get(&set.id);
-            SetView {
-                demand: demands[at],
-                ask: asks[at],
-                allotted: allotted[at],
-                uses: uses[at],
-                now: wanted[at].map_or(0, |wanted| {
-                    let now = ask(set, wanted, total).want;
-                    let by_little = now > set.size() && real(now) <= real(set.size()) * ROOM;
-                    let again = by_little && memory.is_some_and(|memory| memory.was_served(frame));
-                    if again { up(real(now) * ROOM) } else { now }
-                }),
-                doubt: memory.map_or(Nanos(0), |memory| memory.doubt(frame)),
-                stay: memory.map_or(Nanos(0), |memory| memory.stay(frame)),
-                lent: memory.map_or(0, |memory| memory.hope.lent()),
-                hope: 0,
-                wish: 0,
-                hopeless: memory.map_or(Nanos(0), |memory| memory.hope.hopeless(frame)),
-                fair: 0,
-                claim: 0,
-            }
-        };
-        let mut views: Vec<SetView> = (0..frame.sets.len()).map(view).collect();
-        self.hopes(frame, &mut views);
-        views
-    }
+/// What each set needs and should have. The histories take the frame in.
+pub(super) fn views(frame: &Frame, demands: &[Option<Demand>], histories: &mut Histories) -> Vec<SetView> {
+    let total = frame.total();
+    let wanted: Vec<Option<f64>> = demands.iter().map(|demand| demand.map(|d| d.wanted)).collect();
+    let (asks, levels, uses) = asks(frame, demands, histories);
+    let held: Vec<usize> = uses.iter().zip(&asks).map(|(uses, ask)| uses.saturating_sub(ask.want)).collect();
+    let allotted = allot(frame, &asks, &levels, &held);
+    let view = |at: usize| {
+        let set = &frame.sets[at];
+        let history = histories.get(&set.id);
+        SetView {
+            demand: demands[at],
+            ask: asks[at],
+            allotted: allotted[at],
+            uses: uses[at],
+            now: wanted[at].map_or(0, |wanted| {
+                let now = ask(set, wanted, total).want;
+                let by_little = now > set.size() && real(now) <= real(set.size()) * ROOM;
+                let again = by_little && history.is_some_and(|history| history.was_served(frame));
+                if again { up(real(now) * ROOM) } else { now }
+            }),
+            doubt: history.map_or(Nanos(0), |history| history.doubt(frame)),
+            stay: history.map_or(Nanos(0), |history| history.stay(frame)),
+            lent: history.map_or(0, |history| history.speculation.lent()),
+            speculative: 0,
+            without_backoff: 0,
+            backoff: history.map_or(Nanos(0), |history| history.speculation.backoff(frame)),
+            fair: 0,
+            claim: 0,
+        }
+    };
+    let mut views: Vec<SetView> = (0..frame.sets.len()).map(view).collect();
+    speculate(frame, &mut views, histories);
+    views
+}
 
-    /// What sets hope for, and would hope for if none were hopeless.
-    fn hopes(&self, frame: &Frame, views: &mut [SetView]) {
-        let wishes = |at: usize| {
-            let (set, demand) = (&frame.sets[at], views[at].demand);
-            let is_on_trial = self.sets.get(&set.id).is_none_or(|memory| memory.hope.is_on_trial());
-            demand.is_some_and(|demand| hope::is_full(demand, set.size()))
-                && !is_on_trial
-                && hope::may(frame, set)
-        };
-        let wishing: Vec<bool> = (0..views.len()).map(wishes).collect();
-        let all = hope::share(frame, views, |at| wishing[at]);
-        let some = hope::share(frame, views, |at| wishing[at] && views[at].hopeless.0 == 0);
-        for (at, set) in frame.sets.iter().enumerate() {
-            // Whose threads waited not long ago has said how many it needs.
-            let was_served = self.sets.get(&set.id).is_some_and(|memory| memory.was_served(frame));
-            let least = if was_served { hope::NOISE * real(set.size()) } else { 0.0 };
-            let view = &mut views[at];
-            let is_worth = |share: &usize| real(*share) > least && propose::is_worth_hoping(frame, view);
-            let (wish, hope) = (Some(all[at]).filter(is_worth), Some(some[at]).filter(is_worth));
-            (view.wish, view.hope) = (wish.unwrap_or(0), hope.unwrap_or(0));
-        }
-        let is_hoping = |views: &[SetView], at: usize| wishing[at] && views[at].hopeless.0 == 0;
-        // Who is on trial may come to use all, too.
-        let wants = |views: &[SetView], at: usize| {
-            is_hoping(views, at)
-                || views[at].demand.is_some_and(|demand| hope::is_full(demand, frame.sets[at].size()))
-        };
-        let fair = hope::fair(frame, views, |at| wants(views, at) && hope::may(frame, &frame.sets[at]));
-        views.iter_mut().zip(fair).for_each(|(view, fair)| view.fair = fair);
-        if views.iter().any(|view| view.hope > 0) {
-            return;
-        }
-        let claims = hope::claims(frame, views, |at| is_hoping(views, at));
-        for (view, claim) in views.iter_mut().zip(claims) {
-            view.claim = if propose::is_worth_hoping(frame, view) { claim } else { 0 };
-        }
+/// What full sets should get speculatively, and what they claim of what others hold.
+fn speculate(frame: &Frame, views: &mut [SetView], histories: &Histories) {
+    let is_full = |views: &[SetView], at: usize| {
+        let set = &frame.sets[at];
+        views[at].demand.is_some_and(|demand| speculation::is_full(demand, set.size()))
+            && speculation::is_allowed(frame, set)
+    };
+    let is_ready = |at: usize| {
+        let is_on_trial =
+            histories.get(&frame.sets[at].id).is_none_or(|history| history.speculation.is_on_trial());
+        is_full(views, at) && !is_on_trial
+    };
+    let ready: Vec<bool> = (0..views.len()).map(is_ready).collect();
+    let all = share::idle_shares(frame, views, |at| ready[at]);
+    let some = share::idle_shares(frame, views, |at| ready[at] && views[at].backoff.0 == 0);
+    for (at, set) in frame.sets.iter().enumerate() {
+        // A set whose threads waited not long ago has said how many it needs.
+        let was_served = histories.get(&set.id).is_some_and(|history| history.was_served(frame));
+        let least = if was_served { speculation::NOISE * real(set.size()) } else { 0.0 };
+        let view = &mut views[at];
+        let is_worth = |share: &usize| real(*share) > least && view.is_worth_speculating(frame);
+        let (all, some) = (Some(all[at]).filter(is_worth), Some(some[at]).filter(is_worth));
+        (view.without_backoff, view.speculative) = (all.unwrap_or(0), some.unwrap_or(0));
+    }
+    let is_claiming = |views: &[SetView], at: usize| ready[at] && views[at].backoff.0 == 0;
+    // A set on trial may come to use all, too.
+    let fair = share::fair_shares(frame, views, |at| is_claiming(views, at) || is_full(views, at));
+    views.iter_mut().zip(fair).for_each(|(view, fair)| view.fair = fair);
+    if views.iter().any(|view| view.speculative > 0) {
+        return;
+    }
+    let claims = share::claims(frame, views, |at| is_claiming(views, at));
+    for (view, claim) in views.iter_mut().zip(claims) {
+        view.claim = if view.is_worth_speculating(frame) { claim } else { 0 };
     }
 }

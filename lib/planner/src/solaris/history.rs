@@ -1,7 +1,7 @@
 //! The decision history (reference §13.5): what came of moves that were made before.
 
-use crate::Move;
 use crate::num::real;
+use millpond_model::Move;
 use serde::{Deserialize, Serialize};
 
 /// For how many samples a move is remembered.

@@ -2,9 +2,9 @@
 
 use super::formulas::{as_donor, as_receiver, locality, tightness, wt_load};
 use super::view::View;
-use crate::{Move, SetFrame};
+use crate::SetFrame;
 use millpond_model::pools::{Locality, Objective};
-use millpond_model::{CpuId, CpuSet};
+use millpond_model::{CpuId, CpuSet, Move};
 use std::collections::BTreeMap;
 
 /// A move and what it is worth.

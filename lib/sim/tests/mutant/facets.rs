@@ -3,14 +3,14 @@
 use super::life::stays_at_home;
 use super::{Defect, Mutant, add_member, add_processor};
 use millpond_machine::facets::{
-    CounterWatch, CreateOptions, Interrupt, LwpStatus, Move, Process, ProcessorStatus, Rebinding,
-    StateChange, WatchOptions,
+    CounterWatch, CreateOptions, Interrupt, LwpStatus, Process, ProcessorStatus, Rebinding, StateChange,
+    WatchOptions,
 };
 use millpond_machine::{
     Absent, Change, Clock, Counters, Interrupts, Knob, Knobs, Processors, Psets, Reason, Refusal, Step,
     Threads,
 };
-use millpond_model::{CpuId, CpuSet, LwpId, Pid, Pset, PsetId, Sample, State, Topology};
+use millpond_model::{CpuId, CpuSet, LwpId, Move, Pid, Pset, PsetId, Sample, State, Topology};
 use millpond_sim::{SimMachine, SimState};
 
 impl Processors for Mutant {

@@ -7,13 +7,13 @@ mod life;
 
 use crate::common::OnSim;
 use journal::SpoiledJournal;
-use millpond_machine::facets::{LwpStatus, Move};
+use millpond_machine::facets::LwpStatus;
 use millpond_machine::{
     Absent, Accounting, Census, Change, Clock, Controls, Counters, Dispatcher, Disturbances, Guard,
     HardwareCounters, Images, Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine,
     Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Zones,
 };
-use millpond_model::{CpuId, Lwp, Pid, PsetId, State};
+use millpond_model::{CpuId, Lwp, Move, Pid, PsetId, State};
 use millpond_sim::{SimMachine, SimState};
 use std::cell::RefCell;
 use std::collections::BTreeSet;

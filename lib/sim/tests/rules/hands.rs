@@ -1,8 +1,8 @@
 //! Hands on a simulated machine: each change as a command would make it.
 
-use millpond_machine::facets::{CreateOptions, Move, Rebinding, StateChange};
+use millpond_machine::facets::{CreateOptions, Rebinding, StateChange};
 use millpond_machine::{Change, Machine, Processors, Psets, Refusal, Threads, Writer};
-use millpond_model::{CpuId, CpuSet, Lwp, LwpId, Pid, PsetId, State};
+use millpond_model::{CpuId, CpuSet, Lwp, LwpId, Move, Pid, PsetId, State};
 use millpond_sim::SimMachine;
 
 /// The machine.

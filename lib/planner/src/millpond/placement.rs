@@ -1,4 +1,4 @@
-//! Which processors go: where they stand, and who had them.
+//! Which CPUs move: by their places in the machine, and by the set that had them last.
 //!
 //! When it is known how many go from one set to another, groups of locality come first: those which the receiver already stands in if it
 //! should be tight, those it does not if it should be loose, and the reverse for the donor; a set that asks for nothing is a little tight, because near is
@@ -7,9 +7,9 @@
 //! recently, whose caches may still know it, then idle ones.
 
 use crate::num::real;
-use crate::{Frame, Move, SetFrame};
+use crate::{Frame, SetFrame};
 use millpond_model::pools::{Locality, Objective};
-use millpond_model::{CpuId, Nanos, PsetId};
+use millpond_model::{CpuId, Move, Nanos, PsetId};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ const LOCAL: f64 = 10.0;
 /// How much a set that asks for nothing minds where it stands, beside one that asks to be tight.
 const BY_HABIT: f64 = 0.5;
 
-/// Who had a processor before, and until when.
+/// The set that had a CPU before, and until when.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Left {
     pub set: PsetId,
@@ -31,7 +31,7 @@ pub(super) struct Left {
 }
 
 /// Processors by where they stand, as moves change it.
-pub(super) struct Ground<'f> {
+pub(super) struct Placement<'f> {
     frame: &'f Frame,
     /// By processor number: the place of its set; off-line ones are in none.
     owner: Vec<usize>,
@@ -74,14 +74,14 @@ fn lean(set: &SetFrame) -> f64 {
     }
 }
 
-impl<'f> Ground<'f> {
-    /// The ground of a frame; `may_move` says which processors may be moved, beside those that are pinned.
-    pub fn new(frame: &'f Frame, may_move: impl Fn(CpuId) -> bool) -> Ground<'f> {
+impl<'f> Placement<'f> {
+    /// The places of a frame; `may_move` says which processors may be moved, beside those that are pinned.
+    pub fn new(frame: &'f Frame, may_move: impl Fn(CpuId) -> bool) -> Placement<'f> {
         let places = &frame.places;
         let highest = frame.sets.iter().filter_map(|set| set.cpus.highest()).max();
         let width = highest.map_or(0, |cpu| at(cpu) + 1);
         let last = places.lgroups.len();
-        let mut ground = Ground {
+        let mut placement = Placement {
             frame,
             owner: vec![NONE; width],
             is_free: vec![false; width],
@@ -93,24 +93,24 @@ impl<'f> Ground<'f> {
             lean: frame.sets.iter().map(lean).collect(),
         };
         for (index, group) in places.lgroups.iter().enumerate() {
-            group.cpus.iter().filter(|cpu| at(*cpu) < width).for_each(|cpu| ground.group[at(cpu)] = index);
+            group.cpus.iter().filter(|cpu| at(*cpu) < width).for_each(|cpu| placement.group[at(cpu)] = index);
         }
         for (index, set) in frame.sets.iter().enumerate() {
             for cpu in set.cpus.iter() {
-                let group = ground.group[at(cpu)];
-                ground.owner[at(cpu)] = index;
-                ground.is_free[at(cpu)] = !set.pinned.contains(cpu) && may_move(cpu);
-                ground.counts[index][group] += 1;
-                ground.sizes[group] += 1;
+                let group = placement.group[at(cpu)];
+                placement.owner[at(cpu)] = index;
+                placement.is_free[at(cpu)] = !set.pinned.contains(cpu) && may_move(cpu);
+                placement.counts[index][group] += 1;
+                placement.sizes[group] += 1;
             }
         }
         for (index, core) in places.cores.iter().enumerate() {
-            for cpu in core.iter().filter(|cpu| at(*cpu) < width && ground.owner[at(*cpu)] != NONE) {
-                ground.core[at(cpu)] = index;
-                ground.strands[index].push(cpu);
+            for cpu in core.iter().filter(|cpu| at(*cpu) < width && placement.owner[at(*cpu)] != NONE) {
+                placement.core[at(cpu)] = index;
+                placement.strands[index].push(cpu);
             }
         }
-        ground
+        placement
     }
 
     /// How many processors of a set may be moved.
@@ -236,8 +236,8 @@ mod tests {
         let left =
             left.iter().map(|(cpu, set, at)| (CpuId(*cpu), Left { set: PsetId(*set), at: Nanos(*at) }));
         let (mut moves, mut far) = (Vec::new(), 0.0);
-        let mut ground = Ground::new(frame, |_| true);
-        ground.take((0, 1), count, &left.collect(), &mut moves, &mut far);
+        let mut placement = Placement::new(frame, |_| true);
+        placement.take((0, 1), count, &left.collect(), &mut moves, &mut far);
         moves.iter().map(|one| one.cpu.0).collect()
     }
 
@@ -304,7 +304,7 @@ mod tests {
     fn pinned_ones_stay_and_nothing_is_made_up() {
         let frame = frame(vec![SetFrame { pinned: "0-1".parse().unwrap(), ..set(0, "0-2") }, set(1, "3")]);
         assert_eq!(took(&frame, 3, &[]), [2]);
-        assert_eq!(Ground::new(&frame, |cpu| cpu != CpuId(2)).free(0), 0);
+        assert_eq!(Placement::new(&frame, |cpu| cpu != CpuId(2)).free(0), 0);
     }
 
     #[test]
@@ -312,7 +312,7 @@ mod tests {
         let mut frame = frame(vec![set(0, "0-5"), set(1, "6-7")]);
         frame.places = places(&["0-3", "4-7"], &[]);
         let (mut moves, mut far) = (Vec::new(), 0.0);
-        Ground::new(&frame, |_| true).take((0, 1), 3, &BTreeMap::new(), &mut moves, &mut far);
+        Placement::new(&frame, |_| true).take((0, 1), 3, &BTreeMap::new(), &mut moves, &mut far);
         // Two local ones, one at twice the distance.
         assert!((far - 4.0).abs() < 1e-9, "{far}");
     }

@@ -1,7 +1,7 @@
 //! Reasons in words.
 
 use super::propose::Proposal;
-use super::views::SetView;
+use super::view::SetView;
 use crate::num::real;
 use crate::{Frame, SetFrame};
 use millpond_model::Nanos;
@@ -32,12 +32,12 @@ fn few(parts: Vec<String>) -> String {
     text
 }
 
-/// Why nothing is done when nobody lacks anything that it may have.
+/// Why nothing is done when no set lacks anything that it may have.
 pub(super) fn nothing(frame: &Frame, views: &[SetView]) -> String {
     let lacks = |at: &usize| views[*at].now > frame.sets[*at].size();
     let lacking: Vec<usize> = (0..views.len()).filter(lacks).collect();
     if lacking.is_empty() {
-        return few([vec!["no set lacks anything".to_owned()], hopeless(frame, views)].concat());
+        return few([vec!["no set lacks anything".to_owned()], backoffs(frame, views)].concat());
     }
     let say = |at: usize| {
         let (set, view) = (&frame.sets[at], &views[at]);
@@ -53,15 +53,16 @@ pub(super) fn nothing(frame: &Frame, views: &[SetView]) -> String {
     few(lacking.into_iter().map(say).collect())
 }
 
-/// Who is not given what is idle.
-fn hopeless(frame: &Frame, views: &[SetView]) -> Vec<String> {
-    let sets = frame.sets.iter().zip(views).filter(|(_, view)| view.hopeless.0 > 0 && view.wish > 0);
+/// The sets that are not given what is idle.
+fn backoffs(frame: &Frame, views: &[SetView]) -> Vec<String> {
+    let sets =
+        frame.sets.iter().zip(views).filter(|(_, view)| view.backoff.0 > 0 && view.without_backoff > 0);
     let say = |(set, view): (&SetFrame, &SetView)| {
         format!(
             "{} uses all of its {}, but it had more before and did not use it: it is asked again in {:.1} s",
             set.name,
             set.size(),
-            view.hopeless.as_secs_f64()
+            view.backoff.as_secs_f64()
         )
     };
     sets.map(say).collect()
@@ -108,18 +109,18 @@ pub(super) fn reason(frame: &Frame, views: &[SetView], proposal: &Proposal, why:
     let mut parts = Vec::new();
     for (at, set) in frame.sets.iter().enumerate().filter(|(at, _)| proposal.gets[*at] > 0) {
         let (size, gets) = (set.size(), proposal.gets[at]);
-        let hopes = proposal.hopes[at];
+        let extra = proposal.speculative[at];
         let because = match () {
             () if size < set.min => format!("its minimum is {}", set.min),
             () if proposal.claims[at] > 0 => {
                 format!("it uses all of its {size} and others have more than their share by hope")
             }
-            () if hopes > 0 && hopes < gets => {
+            () if extra > 0 && extra < gets => {
                 let state = state(frame, views, at);
-                format!("{state}; nobody else needs {hopes} more: they may be of use to it")
+                format!("{state}; nobody else needs {extra} more: they may be of use to it")
             }
-            () if hopes > 0 => {
-                format!("it uses all of its {size} and nobody else needs {hopes}: they may be of use to it")
+            () if extra > 0 => {
+                format!("it uses all of its {size} and nobody else needs {extra}: they may be of use to it")
             }
             () if views[at].now > size => state(frame, views, at),
             () => "others have more than their maximum".to_owned(),

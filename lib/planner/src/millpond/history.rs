@@ -12,17 +12,11 @@
 //! Both are halved each time the belief was right, or when nothing happened for a while. A swing that is slow enough to be worth following
 //! leaves them at nothing.
 
-use super::hope::Hope;
+use super::speculation::{FALLEN, FALLEN_BY, Speculation};
 use crate::num::{real, span};
 use crate::{Demand, Frame};
 use millpond_model::Nanos;
 use serde::{Deserialize, Serialize};
-
-/// Below this part of the level a demand is a lower one, and no noise.
-pub(super) const FALLEN: f64 = 0.75;
-
-/// By at least so many processors.
-pub(super) const FALLEN_BY: f64 = 0.5;
 
 /// A level that was not reached for one to two of these falls to what was.
 const WINDOW: Nanos = Nanos::from_secs(5);
@@ -45,7 +39,7 @@ const STAY_MAX: f64 = 60.0;
 /// One set.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct SetMemory {
+pub(super) struct SetHistory {
     level: Level,
     /// When the need that lasts began.
     need_since: Option<Nanos>,
@@ -63,8 +57,9 @@ pub(super) struct SetMemory {
     stay: Option<f64>,
     /// Processors used, averaged over some time.
     pub mean_used: f64,
-    /// What it was given without needing it.
-    pub hope: Hope,
+    /// What it was given without needing it. States keep it as `hope`.
+    #[serde(rename = "hope")]
+    pub speculation: Speculation,
 }
 
 /// The highest demand of the present window and of the one before.
@@ -152,14 +147,14 @@ impl Level {
     }
 }
 
-impl SetMemory {
+impl SetHistory {
     /// Takes in one frame. `size` is what the set had in it, `lacks` whether that was too little for what is asked.
     pub fn see(&mut self, demand: Demand, size: usize, lacks: bool, frame: &Frame) {
         self.judge_grant(demand.wanted, size, frame);
         self.judge_gift(lacks, frame);
         self.patience.forget(frame);
         self.hold.forget(frame);
-        self.hope.see(demand, size, frame);
+        self.speculation.see(demand, size, frame);
         self.level.see(demand.wanted, self.hold.wait, frame);
         self.need_since = lacks.then(|| self.need_since.unwrap_or(frame.at - frame.elapsed));
     }
@@ -236,14 +231,14 @@ impl SetMemory {
 mod tests {
     use super::*;
 
-    /// Tenths of seconds of demand of a set with four processors; the memory after each.
-    fn watch(demands: &[f64]) -> Vec<SetMemory> {
-        let mut memory = SetMemory::default();
+    /// Tenths of seconds of demand of a set with four processors; the history after each.
+    fn watch(demands: &[f64]) -> Vec<SetHistory> {
+        let mut history = SetHistory::default();
         let see = |(at, wanted): (u64, &f64)| {
             let frame = frame(at);
             let demand = Demand { used: wanted.min(4.0), wanted: *wanted, is_saturated: *wanted > 4.0 };
-            memory.see(demand, 4, *wanted > 4.0, &frame);
-            memory.clone()
+            history.see(demand, 4, *wanted > 4.0, &frame);
+            history.clone()
         };
         (1..).zip(demands).map(see).collect()
     }
@@ -253,7 +248,7 @@ mod tests {
     }
 
     fn levels(demands: &[f64]) -> Vec<f64> {
-        watch(demands).iter().map(|memory| memory.level().unwrap()).collect()
+        watch(demands).iter().map(|history| history.level().unwrap()).collect()
     }
 
     #[test]
@@ -273,60 +268,62 @@ mod tests {
 
     #[test]
     fn a_need_is_believed_at_once_until_it_was_wrong() {
-        let mut memory = watch(&[5.0]).pop().unwrap();
-        assert_eq!(memory.doubt(&frame(1)), Nanos(0));
-        memory.granted(4, &frame(1));
+        let mut history = watch(&[5.0]).pop().unwrap();
+        assert_eq!(history.doubt(&frame(1)), Nanos(0));
+        history.granted(4, &frame(1));
         let none = Demand { used: 1.0, wanted: 1.0, is_saturated: false };
         let much = Demand { used: 4.0, wanted: 9.0, is_saturated: true };
-        memory.see(none, 5, false, &frame(2));
-        assert_eq!(memory.patience.wait, Nanos::from_millis(200), "two intervals");
-        memory.see(much, 4, true, &frame(3));
-        assert_eq!(memory.doubt(&frame(3)), Nanos::from_millis(100));
-        memory.see(much, 4, true, &frame(4));
-        assert_eq!(memory.doubt(&frame(4)), Nanos(0));
-        memory.granted(4, &frame(4));
-        memory.see(none, 5, false, &frame(5));
-        assert_eq!(memory.patience.wait, Nanos::from_millis(400), "twice");
+        history.see(none, 5, false, &frame(2));
+        assert_eq!(history.patience.wait, Nanos::from_millis(200), "two intervals");
+        history.see(much, 4, true, &frame(3));
+        assert_eq!(history.doubt(&frame(3)), Nanos::from_millis(100));
+        history.see(much, 4, true, &frame(4));
+        assert_eq!(history.doubt(&frame(4)), Nanos(0));
+        history.granted(4, &frame(4));
+        history.see(none, 5, false, &frame(5));
+        assert_eq!(history.patience.wait, Nanos::from_millis(400), "twice");
     }
 
     #[test]
     fn a_need_that_lasted_ends_doubts() {
-        let mut memory = SetMemory {
+        let mut history = SetHistory {
             patience: Doubt { wait: Nanos::from_millis(200), at: Nanos(0) },
             ..watch(&[5.0])[0].clone()
         };
-        memory.granted(4, &frame(1));
+        history.granted(4, &frame(1));
         let much = Demand { used: 5.0, wanted: 5.0, is_saturated: true };
         for at in 2..=4 {
-            memory.see(much, 5, false, &frame(at));
+            history.see(much, 5, false, &frame(at));
         }
         let none = Demand { used: 1.0, wanted: 1.0, is_saturated: false };
-        memory.see(none, 5, false, &frame(5));
-        assert_eq!(memory.patience.wait, Nanos::from_millis(100));
+        history.see(none, 5, false, &frame(5));
+        assert_eq!(history.patience.wait, Nanos::from_millis(100));
         // A second was assumed, three tenths were seen.
-        assert_eq!(memory.stay(&frame(5)), Nanos::from_millis(650));
+        assert_eq!(history.stay(&frame(5)), Nanos::from_millis(650));
     }
 
     #[test]
-    fn who_gave_and_wants_it_back_holds_it_longer() {
-        let mut memory = watch(&[4.0, 1.0]).pop().unwrap();
-        memory.gave(4, &frame(2));
+    fn a_set_that_gave_and_wants_it_back_holds_it_longer() {
+        let mut history = watch(&[4.0, 1.0]).pop().unwrap();
+        history.gave(4, &frame(2));
         let much = Demand { used: 2.0, wanted: 4.0, is_saturated: true };
-        memory.see(much, 2, true, &frame(3));
-        assert_eq!(memory.hold.wait, Nanos::from_millis(200));
+        history.see(much, 2, true, &frame(3));
+        assert_eq!(history.hold.wait, Nanos::from_millis(200));
         let none = Demand { used: 1.0, wanted: 1.0, is_saturated: false };
-        memory.see(none, 4, false, &frame(4));
-        assert_eq!(memory.level(), Some(4.0), "one interval is not believed");
-        memory.see(none, 4, false, &frame(5));
-        assert_eq!(memory.level(), Some(1.0));
+        history.see(none, 4, false, &frame(4));
+        assert_eq!(history.level(), Some(4.0), "one interval is not believed");
+        history.see(none, 4, false, &frame(5));
+        assert_eq!(history.level(), Some(1.0));
     }
 
     #[test]
     fn doubts_that_nothing_confirms_are_forgotten() {
-        let mut memory =
-            SetMemory { patience: Doubt { wait: Nanos::from_secs(2), at: Nanos(0) }, ..SetMemory::default() };
+        let mut history = SetHistory {
+            patience: Doubt { wait: Nanos::from_secs(2), at: Nanos(0) },
+            ..SetHistory::default()
+        };
         let none = Demand { used: 1.0, wanted: 1.0, is_saturated: false };
-        (1..=500).for_each(|at| memory.see(none, 4, false, &frame(at)));
-        assert!(memory.patience.wait < Nanos::from_millis(100));
+        (1..=500).for_each(|at| history.see(none, 4, false, &frame(at)));
+        assert!(history.patience.wait < Nanos::from_millis(100));
     }
 }

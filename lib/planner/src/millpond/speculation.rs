@@ -1,0 +1,322 @@
+//! Speculative grants: a set that is busy all of its time gets idle CPUs, although none of its threads waits.
+//!
+//! A *malleable* program runs as many threads as its set has CPUs. It is busy all of its time and its threads never wait, so its demand
+//! beyond its size cannot be measured. The set is *full*: it gets the CPUs that are idle elsewhere, and only these, at once.
+//!
+//! **A speculative grant never costs a set that needs its CPUs.** What a set had before its first speculative grant is its *own*. What it
+//! uses beyond that it *holds*; needs and wants of all sets go first. A set that *lent* CPUs has them back in the first frame in which it
+//! needs them: that need is not doubted, and no batch is too early. A program takes a moment to run fewer threads. Only when its threads have
+//! waited for a second they are a need like others, and all that the set has is its own.
+//!
+//! **Speculative grants are shared by importance.** A full set that finds no idle CPU *claims* CPUs that others hold beyond their own and
+//! beyond their share: as many again as it has, until it has its share. The same trial follows; meanwhile no other set takes them back.
+//! Some time later they are its own. So a program that comes back with one thread on one CPU reaches the share that it would have had.
+//!
+//! **A failed trial is remembered.** A grant is on trial for one second; a grant that is taken back continues its trial with the next
+//! one. When the use rises by half of the grant, the trial succeeds. Otherwise the set gets no speculative grant for ten seconds (its
+//! *backoff*), and for twice as long after each further failure. A set that gave CPUs that it did not use has shown the same without a
+//! trial, and backs off for the longest time. Threads that wait for more, or a use that rises by itself, end the backoff.
+
+use crate::num::real;
+use crate::{Demand, Frame, SetFrame};
+use millpond_model::Nanos;
+use millpond_model::pools::{Bound, Objective};
+use serde::{Deserialize, Serialize};
+
+/// Below this part of an earlier demand, a demand is a lower one, and no noise.
+pub(super) const FALLEN: f64 = 0.75;
+
+/// By at least so many processors.
+pub(super) const FALLEN_BY: f64 = 0.5;
+
+/// A set that is busy for this part of its time is full.
+const FULL: f64 = 0.98;
+
+/// Threads wait when they lack more than this part of the set's processors, and more than a crumb.
+const WAITS: (f64, f64) = (0.02, 0.05);
+
+/// How long a grant is on trial, and how long threads wait before they are a need.
+const TRIAL: Nanos = Nanos::from_secs(1);
+
+/// What part of a grant must be used.
+const PROOF: f64 = 0.5;
+
+/// How long the first backoff of a set lasts, and the longest.
+const BACKOFF: (Nanos, Nanos) = (Nanos::from_secs(10), Nanos::from_secs(600));
+
+/// A donor gives speculatively when it can spare more than this part of what it keeps. A set that was served takes no less. Less is noise.
+pub(super) const NOISE: f64 = 0.1;
+
+/// What is remembered of one set.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Speculation {
+    /// How many CPUs it had before its first speculative grant; none when it had none.
+    own: Option<usize>,
+    trial: Option<Trial>,
+    /// For how long it has had what it did not use, since a trial succeeded.
+    tried: Nanos,
+    lost: Option<Failure>,
+    /// Since when its threads wait.
+    waits_since: Option<Nanos>,
+    /// How many CPUs it gave speculatively and has not back.
+    lent: usize,
+    /// When it last claimed what others held.
+    claimed: Option<Nanos>,
+}
+
+/// A grant that has not proved of use.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Trial {
+    /// How many processors.
+    granted: usize,
+    /// Size with it.
+    size: usize,
+    /// Use before it.
+    used: f64,
+    /// Others held it.
+    #[serde(default)]
+    is_claim: bool,
+}
+
+/// A trial that failed, and the backoff after it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Failure {
+    until: Nanos,
+    wait: Nanos,
+    /// What the set used then.
+    used: f64,
+}
+
+/// Whether a set is busy all of its time and its threads do not wait.
+pub(super) fn is_full(demand: Demand, size: usize) -> bool {
+    size > 0 && demand.used >= FULL * real(size) && !waits(demand, size)
+}
+
+fn waits(demand: Demand, size: usize) -> bool {
+    demand.wanted - real(size) > WAITS.1.max(WAITS.0 * real(size))
+}
+
+/// Whether a set may get speculative grants: with `wt-load` up to what its own objectives leave; without it only if none of them limits it.
+pub(super) fn is_allowed(frame: &Frame, set: &SetFrame) -> bool {
+    let limits =
+        |objective: &Objective| matches!(objective, Objective::Utilization(Bound::Above | Bound::Near, _));
+    frame.wt_load().is_some_and(|importance| importance > 0)
+        || !set.objectives.iter().any(|weighted| limits(&weighted.objective))
+}
+
+impl Speculation {
+    /// Takes in one frame. `size` is what the set had in it.
+    pub fn see(&mut self, demand: Demand, size: usize, frame: &Frame) {
+        let waits = waits(demand, size);
+        self.waits_since = waits.then(|| self.waits_since.unwrap_or(frame.at - frame.elapsed));
+        let rose =
+            |lost: Failure| demand.wanted * FALLEN > lost.used && demand.wanted - lost.used >= FALLEN_BY;
+        if self.lost.is_some_and(rose) {
+            (self.lost, self.tried) = (None, Nanos(0));
+        }
+        self.judge(demand, size, frame);
+        let is_need = self.waits_since.is_some_and(|since| frame.at - since >= TRIAL);
+        if is_need || (!waits && self.own.is_some_and(|own| size <= own)) {
+            self.own = None;
+        }
+        if self.trial.is_none() && self.claimed.is_some_and(|at| frame.at - at >= Nanos(2 * TRIAL.0)) {
+            (self.own, self.claimed) = (None, None);
+        }
+    }
+
+    fn judge(&mut self, demand: Demand, size: usize, frame: &Frame) {
+        let Some(trial) = self.trial else { return };
+        if demand.used >= trial.used + PROOF * real(trial.granted) {
+            (self.trial, self.lost, self.tried) = (None, None, Nanos(0));
+            return;
+        }
+        if size < trial.size {
+            self.trial = None;
+            return;
+        }
+        self.tried = self.tried + frame.elapsed;
+        if self.tried >= TRIAL {
+            let wait = self.lost.map_or(Nanos(0), |lost| Nanos(lost.wait.0.saturating_mul(2)));
+            let wait = wait.clamp(BACKOFF.0, BACKOFF.1);
+            self.lost = Some(Failure { until: frame.at + wait, wait, used: demand.used });
+            (self.trial, self.tried) = (None, Nanos(0));
+        }
+    }
+
+    /// It got so many CPUs speculatively, and had `before` and used `used`.
+    pub fn granted(&mut self, granted: usize, before: usize, used: f64) {
+        self.own = self.own.or(Some(before));
+        self.trial = Some(Trial { granted, size: before + granted, used, is_claim: false });
+    }
+
+    /// The same of what others held.
+    pub fn claimed(&mut self, granted: usize, before: usize, used: f64, frame: &Frame) {
+        self.granted(granted, before, used);
+        self.trial = self.trial.map(|trial| Trial { is_claim: true, ..trial });
+        self.claimed = Some(frame.at);
+    }
+
+    /// Others claimed what it held. It takes a moment to run fewer threads.
+    pub fn yielded(&mut self) {
+        self.waits_since = None;
+    }
+
+    /// Whether something that it claimed is still on trial.
+    pub fn has_claim_on_trial(&self) -> bool {
+        self.trial.is_some_and(|trial| trial.is_claim)
+    }
+
+    /// It gave what it did not use, and used `used`. When others needed what it held, that says nothing yet.
+    pub fn gave(&mut self, used: f64, is_speculative: bool, frame: &Frame) {
+        if self.own.is_some() && !is_speculative {
+            return;
+        }
+        let wait = self.lost.map_or(Nanos(0), |lost| lost.wait);
+        self.lost = Some(Failure { until: frame.at + BACKOFF.1, wait, used });
+    }
+
+    /// It gave `lent` speculatively, and got `gets`.
+    pub fn settle(&mut self, lent: usize, gets: usize) {
+        self.lent = self.lent.saturating_add(lent).saturating_sub(gets);
+    }
+
+    /// How many CPUs it had before its first speculative grant; none when it had none.
+    pub fn own(&self) -> Option<usize> {
+        self.own
+    }
+
+    /// How many CPUs it gave speculatively and has not back.
+    pub fn lent(&self) -> usize {
+        self.lent
+    }
+
+    /// Whether something that it was given is still on trial.
+    pub fn is_on_trial(&self) -> bool {
+        self.trial.is_some()
+    }
+
+    /// How much longer its backoff lasts.
+    pub fn backoff(&self, frame: &Frame) -> Nanos {
+        self.lost.map_or(Nanos(0), |lost| lost.until - frame.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TENTH: Nanos = Nanos::from_millis(100);
+
+    fn frame(tenth: u64) -> Frame {
+        Frame { at: Nanos(TENTH.0 * tenth), elapsed: TENTH, ..Frame::default() }
+    }
+
+    fn uses(used: f64) -> Demand {
+        Demand { used, wanted: used, is_saturated: true }
+    }
+
+    fn wants(used: f64, wanted: f64) -> Demand {
+        Demand { used, wanted, is_saturated: true }
+    }
+
+    /// Eight are given to a set of four at the time 0, and these frames follow: (demand, size).
+    fn after(frames: impl IntoIterator<Item = (Demand, usize)>) -> Speculation {
+        let mut set = Speculation::default();
+        set.granted(8, 4, 4.0);
+        (1..).zip(frames).for_each(|(tenth, (demand, size))| set.see(demand, size, &frame(tenth)));
+        set
+    }
+
+    #[test]
+    fn a_full_set_is_busy_all_the_time_while_no_thread_waits() {
+        assert!(is_full(uses(31.4), 32) && is_full(uses(1.0), 1));
+        assert!(!is_full(uses(31.3), 32) && !is_full(uses(0.0), 0));
+        assert!(is_full(wants(32.0, 32.5), 32), "half a thread of 32 is not noticed");
+        assert!(!is_full(wants(32.0, 32.7), 32) && !is_full(wants(1.0, 1.1), 1));
+    }
+
+    #[test]
+    fn half_of_a_grant_must_be_used_within_a_second() {
+        assert_eq!(after([(uses(7.9), 12); 9]).trial.map(|trial| trial.size), Some(12));
+        let set = after([(uses(7.9), 12); 10]);
+        assert_eq!((set.trial, set.backoff(&frame(10))), (None, Nanos::from_secs(10)));
+        assert_eq!(set.backoff(&frame(110)), Nanos(0));
+        let set = after(std::iter::repeat_n((uses(4.0), 12), 9).chain([(uses(8.0), 12)]));
+        assert_eq!((set.is_on_trial(), set.backoff(&frame(10))), (false, Nanos(0)));
+        assert_eq!(set.own(), Some(4), "what was granted speculatively stays that");
+    }
+
+    #[test]
+    fn a_second_may_come_in_pieces() {
+        let piece = || std::iter::repeat_n((uses(4.0), 12), 6);
+        let mut set = after(piece().chain([(uses(4.0), 4)]));
+        assert_eq!((set.is_on_trial(), set.lost, set.own()), (false, None, None), "taken back: no verdict");
+        set.granted(8, 4, 4.0);
+        (10..14).for_each(|tenth| set.see(uses(4.0), 12, &frame(tenth)));
+        assert_eq!(set.backoff(&frame(13)), Nanos::from_secs(10));
+    }
+
+    #[test]
+    fn each_backoff_is_twice_as_long_up_to_ten_minutes() {
+        let mut set = Speculation::default();
+        let mut tenth = 0;
+        let waits: Vec<u64> = (0..8)
+            .map(|_| {
+                set.granted(8, 4, 4.0);
+                for _ in 0..10 {
+                    tenth += 1;
+                    set.see(uses(4.0), 12, &frame(tenth));
+                }
+                set.backoff(&frame(tenth)).0 / 1_000_000_000
+            })
+            .collect();
+        assert_eq!(waits, [10, 20, 40, 80, 160, 320, 600, 600]);
+    }
+
+    #[test]
+    fn threads_that_wait_or_a_use_that_rises_by_itself_end_the_backoff() {
+        let lost = after([(uses(4.0), 12); 10]);
+        let next = |demand, size| {
+            let mut set = lost.clone();
+            set.see(demand, size, &frame(11));
+            set.backoff(&frame(11))
+        };
+        assert_eq!(next(wants(4.0, 6.0), 4), Nanos(0));
+        assert_eq!(next(wants(4.0, 5.0), 4), Nanos(9_900_000_000), "less than a third more is nothing new");
+        assert_eq!(next(uses(5.4), 12), Nanos(0), "by a third");
+        assert_eq!(next(uses(5.3), 12), Nanos(9_900_000_000));
+        assert_eq!(next(uses(1.0), 12), Nanos(9_900_000_000));
+    }
+
+    #[test]
+    fn a_set_that_gave_what_it_did_not_use_backs_off() {
+        let mut set = Speculation::default();
+        set.gave(1.0, true, &frame(0));
+        set.see(uses(1.0), 1, &frame(5999));
+        assert_eq!(set.backoff(&frame(5999)), TENTH);
+        set.see(wants(1.0, 2.0), 1, &frame(5999));
+        assert_eq!(set.backoff(&frame(5999)), Nanos(0));
+    }
+
+    #[test]
+    fn what_waits_for_a_second_makes_all_its_own() {
+        let grown = [(uses(12.0), 12); 3];
+        assert_eq!(after(grown).own(), Some(4));
+        let lag = |count| grown.into_iter().chain(std::iter::repeat_n((wants(4.0, 12.0), 4), count));
+        assert_eq!(after(lag(9)).own(), Some(4));
+        assert_eq!(after(lag(10)).own(), None);
+        assert_eq!(after(lag(3).chain([(uses(4.0), 4)])).own(), None, "it has no more than its own");
+        assert_eq!(after(lag(3).chain([(uses(5.0), 5)])).own(), Some(4));
+    }
+
+    #[test]
+    fn what_was_lent_is_counted_until_it_is_back() {
+        let mut set = Speculation::default();
+        set.settle(8, 0);
+        set.settle(2, 3);
+        assert_eq!(set.lent(), 7);
+        set.settle(0, 20);
+        assert_eq!(set.lent(), 0);
+    }
+}
