@@ -1,4 +1,4 @@
-//! The language in which counters and their events are named: `pic0=Cycle_cnt,pic1=Instr_cnt,sys`.
+//! The syntax of counters and their events: `pic0=Cycle_cnt,pic1=Instr_cnt,sys`.
 //!
 //! ```text
 //! spec  := item ("," item)*

@@ -3,7 +3,7 @@
 use millpond_model::{Doing, LgrpId, MICROSTATES};
 use std::fmt::Write;
 
-/// What stands for a figure that nobody knows.
+/// What stands for an unknown figure.
 const UNKNOWN: &str = "-";
 /// A name of a process is cut after so many letters.
 const NAME_LETTERS: usize = 16;

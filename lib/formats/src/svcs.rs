@@ -24,7 +24,7 @@ fn row(state: &str, since: &str, fmri: &str) -> String {
     format!("{state:<14} {since:<8} {fmri}")
 }
 
-/// The line of `uptime`: the time of day, how long the system is up, who is logged in (one), and averages of load in hundredths.
+/// The line of `uptime`: the time of day, how long the system is up, how many users are logged in (one), and averages of load in hundredths.
 #[must_use]
 pub fn uptime(now: WallTime, booted: WallTime, load: [u64; 3], zone: &TimeZone) -> String {
     let zoned = timestamp(now).to_zoned(zone.clone());

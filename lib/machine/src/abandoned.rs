@@ -1,4 +1,4 @@
-//! What a process had for itself when it was killed, and how the next writer puts it back.
+//! Places that a killed process had taken for itself, and how the next writer puts them back.
 
 use crate::facets::{LatencyProbe, Place};
 use crate::{Machine, Refusal, Writer};
@@ -36,7 +36,7 @@ impl fmt::Display for PutBack {
 }
 
 impl Writer<'_> {
-    /// Puts back what processes took for themselves that were killed before they gave it back. One that resists is left, and is in nobody's way.
+    /// Puts back the places of processes that were killed before they gave them back. A place that resists is left; it disturbs no other.
     pub fn put_back_abandoned(&self, probe: &dyn LatencyProbe) -> Vec<PutBack> {
         let put_back = |place: Place| {
             let result =
@@ -47,11 +47,11 @@ impl Writer<'_> {
     }
 }
 
-/// The same for who is no writer and has seen such places ([`LatencyProbe::abandoned`], the reading of one directory): becomes one only where there
-/// are any. Put back are those that are still abandoned then: what another writer put back in between may be somebody's again.
+/// The same for a caller that is not the writer and has seen such places ([`LatencyProbe::abandoned`], the reading of one directory): becomes one only where there
+/// are any. Put back are those that are still abandoned then: what another writer put back in between may be in use again.
 ///
 /// # Errors
-/// [`Refusal`] when the machine lets nobody write.
+/// [`Refusal`] when the machine cannot be written.
 pub fn put_back_abandoned(
     machine: &dyn Machine,
     probe: &dyn LatencyProbe,

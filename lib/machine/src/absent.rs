@@ -1,4 +1,4 @@
-//! Why something is not there.
+//! Absence: why a machine does not have a facet, a counter or an ability, and what would help.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

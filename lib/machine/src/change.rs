@@ -40,7 +40,7 @@ pub struct Step {
     pub before: Option<Value>,
     /// As it should be; `None` when it should not exist.
     pub after: Option<Value>,
-    /// Whose value it is.
+    /// Whether the value is ours, and whether its original is kept.
     #[serde(default)]
     pub baseline: Baseline,
     /// A refusal of this step is a note, not the end of the operation: the machine goes on without it. Used

@@ -11,7 +11,7 @@ use std::fmt;
 /// threads that were born during the one before; a fork bomb is not worth a longer chase.
 const SETTLE_ROUNDS_MAX: usize = 32;
 
-/// The one writer of a machine. While it exists nobody else changes the machine through this interface.
+/// The one writer of a machine. While it exists no other program changes the machine through this interface.
 pub struct Writer<'m> {
     machine: &'m dyn Machine,
     repaired: Option<Repair>,
@@ -47,7 +47,7 @@ pub enum Finding {
     PutBack,
     /// Its owner is gone.
     Gone,
-    /// Somebody else changed it meanwhile; it was left alone.
+    /// Another program changed it meanwhile; it was left alone.
     Foreign {
         /// What it is.
         is: Option<Value>,
@@ -213,8 +213,8 @@ fn to_do(machine: &dyn Machine) -> Result<Vec<Step>, Refusal> {
     Ok(steps)
 }
 
-/// Whether a writer would find nothing to do on a machine that nobody wants to change: nothing is unfinished, nothing is other than its sets want it, and
-/// nobody is to be told of anything. Reads only, and holds nobody up.
+/// Whether a writer without a change of its own would find nothing to do: no operation is unfinished, everything is as its sets want it, and no
+/// notice is due. Reads only, and makes no writer wait.
 ///
 /// # Errors
 /// [`Refusal`] when the machine or its journal cannot be read.

@@ -1,4 +1,4 @@
-//! The journal: what is about to be done, written down before it is done.
+//! The journal: every step is written down before it is applied.
 //!
 //! A journal holds at most one unfinished operation (there is one writer at a time) and the baselines of all
 //! knobs that are not ours. Baselines are not records of their own: they follow from the committed steps, see
@@ -17,7 +17,7 @@ pub struct Operation {
     pub what: String,
     /// The boot of the machine that it belongs to.
     pub boot: String,
-    /// Who did it.
+    /// The process that did it.
     pub pid: Pid,
     /// Its steps so far, oldest first.
     pub steps: Vec<Step>,
@@ -66,7 +66,7 @@ pub trait Journal {
     /// # Errors
     /// [`JournalError`] when that could not be made durable.
     fn abort(&self) -> Result<(), JournalError>;
-    /// The operation that somebody began and did not end.
+    /// The operation that a writer began and did not end.
     ///
     /// # Errors
     /// [`JournalError`] when the journal cannot be read.

@@ -1,4 +1,4 @@
-//! The Machine interface: what a command may ask of a machine, whoever the machine is.
+//! The Machine interface: what a command may ask of a machine, of whatever kind the machine is.
 //!
 //! # Nouns
 //!
@@ -22,7 +22,7 @@
 //!
 //! * Nothing is written to a machine that is not in the journal first, so that a command can be killed
 //!   anywhere: the next [`Writer`] finds the unfinished operation and puts each knob back, but only where the
-//!   knob still has one of the two values that the journal names. Anything else was changed by somebody else,
+//!   knob still has one of the two values that the journal names. Anything else was changed by another program,
 //!   is left alone, and is reported.
 //! * The first step that touches a knob which is not ours keeps its value as the knob's *baseline*; the last
 //!   release restores it. Baselines live in the journal; facets read them while preparing.
@@ -184,9 +184,9 @@ pub trait Knobs {
         knob.to_string()
     }
 
-    /// Tells those who follow a pool which processors it has, where that differs from what they were told last. Gives what could not be told, as
-    /// notes: nobody takes a change back for that. [`Writer`] calls it, under its lock: when it opens, for the writer before may have been killed
-    /// on the way here, and after each change. A machine that nobody can follow tells nothing.
+    /// Tells the programs that follow a pool which CPUs it has, where that differs from what they were told last. Returns what could not be told,
+    /// as notes: no change is taken back for that. [`Writer`] calls it, under its lock: when it opens, for the writer before may have been killed
+    /// on the way here, and after each change. A machine without pools that can be followed tells nothing.
     fn publish(&self) -> Vec<String> {
         Vec::new()
     }
@@ -229,7 +229,7 @@ pub trait Guard {}
 pub enum Writing {
     /// One is.
     Now,
-    /// None is, and none begins while this is held: who looks drops it at once.
+    /// None is, and none begins while this is held: the caller drops it at once.
     Nobody(Box<dyn Guard>),
     /// That cannot be told here.
     Unknown,

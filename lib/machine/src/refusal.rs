@@ -1,4 +1,4 @@
-//! Why a machine does not do what was asked: one type, so that every machine refuses in the same words.
+//! Refusals: one type for all machines, so that each refuses in the same words.
 //!
 //! A command puts its own verb in front: `psrset: cannot assign processor 7: ` and then the reason. Where a
 //! remedy exists it follows on a line of its own, `hint: …`.
@@ -195,7 +195,7 @@ pub enum Reason {
     Absent(crate::Absent),
 }
 
-/// Who is changing the machine: `process 812: create processor set 1`.
+/// The process that is changing the machine: `process 812: create processor set 1`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
     /// The process.

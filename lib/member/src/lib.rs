@@ -1,4 +1,4 @@
-//! For programs in a pool: which pool that is, how large it is, and being told when that changes.
+//! For programs in a pool: its name and its size, and a notice when the size changes.
 //!
 //! A pool's set gets and loses processors while programs run in it. A program that can run on any number of threads asks between two pieces of
 //! work:
@@ -20,7 +20,7 @@
 //!
 //! # How it is told
 //!
-//! Whoever changes pools writes a file for each pool, in one stroke ([`millpond_model::pools::PoolNotice`]), into the directory `pools` of the state
+//! The writer of pools keeps a file for each pool, in one stroke ([`millpond_model::pools::PoolNotice`]), into the directory `pools` of the state
 //! directory. A subscription watches that directory by inotify and begins to watch before it reads, so that no change is missed; several changes
 //! may be told as one, the latest. A change is told when it is done: a program that is told of more processors has them, one that is told of fewer
 //! has lost them already and runs on those that are left.
@@ -35,7 +35,7 @@
 //! # What it does not do
 //!
 //! It does not bind, and it does not change how a program runs. A subscription belongs to the pool of its name: when that pool goes, is renamed, or pools are disabled, it ends
-//! ([`MemberError::Ended`]), once and for all. A process whose pool is gone is in the default pool; who wants to follow that one subscribes anew.
+//! ([`MemberError::Ended`]), once and for all. A process whose pool is gone is in the default pool; to follow that one, subscribe anew.
 
 mod own;
 mod subscription;
@@ -52,7 +52,7 @@ use std::path::PathBuf;
 /// A pool cannot be followed, or not any more.
 #[derive(Debug, thiserror::Error)]
 pub enum MemberError {
-    /// Nobody tells of pools there: they are disabled, or the state directory is another one.
+    /// There are no notices of pools: pools are disabled, or the state directory is another one.
     #[error("there are no pools: {} does not exist", .0.display())]
     NoPools(PathBuf),
     /// There are pools, and none of that name.

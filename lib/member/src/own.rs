@@ -1,4 +1,4 @@
-//! Which pool this process is in, and where it is told of.
+//! The pool of this process, and the file of its notices.
 
 use millpond_model::PoolId;
 use millpond_model::pools::PoolNotice;

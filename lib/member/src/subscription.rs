@@ -1,4 +1,4 @@
-//! A subscription: a watch on the directory of notices, and the size that was told last.
+//! Subscriptions: a watch on the directory of notices, and the size of the last one.
 
 use crate::{MemberError, own};
 use millpond_model::PoolId;
@@ -44,7 +44,7 @@ impl Subscription {
     /// Follows the pool of that name.
     ///
     /// # Errors
-    /// [`MemberError`] when there is none, or the system lets nobody watch.
+    /// [`MemberError`] when there is none, or the system does not allow watching it.
     pub fn to(pool: &str) -> Result<Subscription, MemberError> {
         Subscription::in_dir(&own::state_dir(), pool)
     }
@@ -113,7 +113,7 @@ impl Subscription {
         self.notice.pool == PoolId::DEFAULT
     }
 
-    /// What can be read from when the size may have changed: for poll, select and epoll. Nobody should read from it; [`Subscription::size`]
+    /// What can be read from when the size may have changed: for poll, select and epoll. Do not read from it; [`Subscription::size`]
     /// does, and it is quiet then until the next change of any pool.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
@@ -130,7 +130,7 @@ impl Subscription {
         Ok(self.notice.size.clone())
     }
 
-    /// Waits until the pool has another size than the one that the caller knows, and gives it; at once if nobody asked yet, or it has one
+    /// Waits until the pool has another size than the one that the caller knows, and gives it; at once if this is the first call, or it has one
     /// already. `None` when the time is up; without a timeout it waits for ever. A signal does not end it.
     ///
     /// # Errors

@@ -50,7 +50,7 @@ impl Microstate {
     }
 }
 
-/// Where a thread's time went, cumulated since somebody began to count: since it began, or since it was first seen.
+/// Where a thread's time went, cumulated since the count began: since the thread began, or since it was first seen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spent {
     /// By microstate; `None` where that is not told from others.
@@ -216,7 +216,7 @@ pub enum Doing {
     Stopped,
     /// It is being made.
     Idle,
-    /// It has ended, and nobody asked how.
+    /// It has ended, and its parent has not read its status.
     Zombie,
 }
 
@@ -250,12 +250,12 @@ pub struct Standing {
     pub cpu: Option<CpuId>,
     /// Its home, where that is known.
     pub home: Option<LgrpId>,
-    /// The set it is bound to; [`PsetId::DEFAULT`] for none, and where nobody asked for places.
+    /// The set it is bound to; [`PsetId::DEFAULT`] for none, and where no places were asked for.
     pub set: PsetId,
 }
 
 impl Standing {
-    /// Of several threads the one that stands for their process: who runs before who could, then the better priority, then the first.
+    /// Of several threads the one that stands for their process: one that runs before one that is runnable, then the better priority, then the first.
     pub fn of_process(threads: impl IntoIterator<Item = Standing>) -> Option<Standing> {
         threads.into_iter().min_by_key(|s| (s.doing.rank(), -i32::from(s.priority)))
     }

@@ -1,4 +1,4 @@
-//! CPU shares and CPU caps: how much of the CPU time a project, a zone or a process gets while others want it too, and how much at most.
+//! CPU shares and CPU caps of a project, a zone or a process.
 //!
 //! Solaris calls them resource controls: `project.cpu-shares`, `zone.cpu-cap`. `process.cpu-shares` and `process.cpu-cap` are ours.
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// CPU shares: while CPUs are contended, holders get CPU time in proportion to them. 0: only what nobody else wants.
+/// CPU shares: while CPUs are contended, holders get CPU time in proportion to them. 0: only what no other holder wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Shares(u32);

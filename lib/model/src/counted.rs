@@ -1,4 +1,4 @@
-//! What counters of events have counted, at an instant.
+//! Readings of event counters at an instant.
 
 use crate::Nanos;
 

@@ -19,9 +19,9 @@ pub enum Class {
     Fx,
     /// Real time: above all others but interrupts.
     Rt,
-    /// Interactive: time sharing with a boost for who is in the foreground. Its table is that of [`Class::Ts`].
+    /// Interactive: time sharing with a boost for processes in the foreground. Its table is that of [`Class::Ts`].
     Ia,
-    /// Fair share: who has used more than its shares allow sinks.
+    /// Fair share: a thread that has used more than its shares allow sinks.
     Fss,
 }
 

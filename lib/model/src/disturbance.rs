@@ -1,4 +1,4 @@
-//! What disturbs the job of a set of processors, as plain data: which, whose, how often and how long.
+//! OS noise on a set of CPUs, as plain data: its kinds, its sources, how often and how long.
 
 use crate::{CpuId, CpuSet, Nanos, Pid};
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub enum DisturbanceKind {
     Tick,
     /// What interrupts left to be done later.
     Softirq,
-    /// A timer that somebody set.
+    /// A timer that a program set.
     Timer,
     /// Work of the kernel, by the function that does it.
     Worker,
@@ -27,7 +27,7 @@ pub enum DisturbanceKind {
     Fault,
     /// Time that the hypervisor took.
     Steal,
-    /// What hardware does that nobody can hold off.
+    /// What hardware does that no setting can hold off.
     Hardware,
 }
 
@@ -66,7 +66,7 @@ impl DisturbanceKind {
     }
 }
 
-/// Whose doing it is.
+/// The source of the noise.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Doer {
@@ -75,7 +75,7 @@ pub enum Doer {
     Others,
     /// The job's own.
     Job,
-    /// Of whoever watches.
+    /// The program that measures.
     Watcher,
 }
 
@@ -86,9 +86,9 @@ pub struct Cause {
     pub kind: DisturbanceKind,
     /// Which of its sort: a device, a function, a thread.
     pub name: String,
-    /// Who sent it, or whom it is for, where that is known and is not the name itself: a thread.
+    /// The thread that sent it, or that it is for, where that is known and is not the name itself.
     pub by: Option<String>,
-    /// Whose doing.
+    /// The source.
     pub doer: Doer,
 }
 
@@ -154,7 +154,7 @@ pub struct Disturbed {
 pub struct KernelSettings {
     /// Where the tick stops while one thread runs alone.
     pub nohz_full: CpuSet,
-    /// Whose RCU callbacks run elsewhere.
+    /// CPUs with RCU callbacks that run elsewhere.
     pub rcu_nocbs: CpuSet,
     /// Where no load is balanced, since boot.
     pub isolated: CpuSet,

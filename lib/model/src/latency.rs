@@ -1,4 +1,4 @@
-//! How long a thread took from its timer to user mode, stage by stage, and what else ran on its processor meanwhile.
+//! Timer wake-up latency of a thread, stage by stage, and what else ran on its CPU meanwhile.
 
 use crate::Nanos;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The tree of lgroups: sets of processors and memory within some latency of each other.
+//! The tree of lgroups: sets of CPUs and memory within some latency of each other.
 //!
 //! A machine says which nodes it has and how far they are from one another. From that follow the lgroups that people see: 0 is the root
 //! and has everything; the leaves, 1 and up in the order of the nodes, are the nodes themselves; and where distances have more levels than

@@ -52,7 +52,7 @@ pub enum PosixOption {
     Memlock,
     /// Locking parts of it.
     MemlockRange,
-    /// Who may touch memory, by page.
+    /// Access rights to memory, by page.
     MemoryProtection,
     /// Queues of messages with priorities.
     MessagePassing,
@@ -76,7 +76,7 @@ pub enum PosixOption {
     ClockSelection,
     /// A clock of each process's own time.
     Cputime,
-    /// A clock that nobody sets.
+    /// A clock that cannot be set.
     MonotonicClock,
     /// Starting a program without a copy of this one.
     Spawn,
@@ -86,9 +86,9 @@ pub enum PosixOption {
     Timeouts,
     /// Memory by its kind.
     TypedMemoryObjects,
-    /// Mutexes whose owner has the priority of who waits.
+    /// Priority-inheritance mutexes: the owner has the priority of the thread that waits.
     ThreadPrioInherit,
-    /// Mutexes whose owner has a priority of their own.
+    /// Priority-ceiling mutexes: the owner has the priority of the mutex.
     ThreadPrioProtect,
     /// Classes and priorities of threads.
     ThreadPriorityScheduling,

@@ -1,4 +1,4 @@
-//! Names that others chose, as text for a person: no character in them moves a cursor, begins a row or turns the direction of a line.
+//! Names from outside as printable text: no character moves a cursor, begins a row or turns the direction of a line.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -1,9 +1,9 @@
-//! Processor groups: CPUs that share hardware which decides how fast they are, from a pipeline to the whole system.
+//! Processor groups: CPUs that share hardware, from a pipeline to the whole system.
 //!
 //! A machine says where its CPUs stand and which caches they share ([`Topology`]). From that follow the groups that people see. They form a
 //! tree: 0 is the system, and below it stand memory nodes (where there are several), chips, caches from the outermost to the first, and
 //! pipelines. Two kinds of hardware may have the same CPUs; then one group stands below the other. Hardware that one CPU has for itself is
-//! shared by nobody, and makes no group.
+//! not shared, and makes no group.
 //!
 //! ```text
 //!   0 System 0-31
@@ -126,7 +126,7 @@ pub struct ProcessorGroup {
     pub id: PgId,
     /// What is shared.
     pub relationship: Relationship,
-    /// Those who share it, off-line ones included as far as the machine tells.
+    /// The CPUs that share it, off-line ones included as far as the machine tells.
     pub cpus: CpuSet,
     /// The group that it stands in; the system has none.
     pub parent: Option<PgId>,
@@ -231,7 +231,7 @@ fn silent_strands(topology: &Topology) -> BTreeMap<CpuId, (CpuSet, CpuSet)> {
     strands
 }
 
-/// Who shares a cache when all are on-line: one that reaches beyond a core has all strands of it. Of one that does not, nothing is known.
+/// The CPUs that share a cache when all are on-line: one that reaches beyond a core has all strands of it. Of one that does not, nothing is known.
 fn with_silent(cpus: &CpuSet, strands: &BTreeMap<CpuId, (CpuSet, CpuSet)>) -> CpuSet {
     let mut all = cpus.clone();
     if !strands.is_empty() {

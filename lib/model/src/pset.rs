@@ -1,4 +1,4 @@
-//! A processor set, and how firmly the machine keeps others out of it.
+//! Processor sets: how firmly a machine keeps other threads out, and moves of CPUs between sets.
 
 use crate::{CpuId, CpuSet, PsetId};
 use serde::{Deserialize, Serialize};
@@ -13,9 +13,9 @@ pub enum PsetMode {
     Own,
     /// Exclusive around one group of processes that stays where it stands.
     InPlace,
-    /// Members are confined and everybody else was asked aside; newcomers may intrude until the next check.
+    /// Members are confined and other threads were moved aside; new threads may intrude until the next check.
     Steered,
-    /// Members are confined; nobody else is pushed out.
+    /// Members are confined; other threads are not pushed out.
     Shared,
     /// Cooperative: only the threads that were bound know about it.
     Affinity,
@@ -26,7 +26,7 @@ impl PsetMode {
     pub const ALL: [PsetMode; 5] =
         [PsetMode::Own, PsetMode::InPlace, PsetMode::Steered, PsetMode::Shared, PsetMode::Affinity];
 
-    /// Whether the machine itself keeps everybody else out.
+    /// Whether the machine itself keeps other threads out.
     #[must_use]
     pub fn is_exclusive(self) -> bool {
         matches!(self, PsetMode::Own | PsetMode::InPlace)
@@ -71,7 +71,7 @@ pub struct Pset {
     pub members: Vec<CpuId>,
     /// How it is enforced.
     pub mode: PsetMode,
-    /// Members on which somebody else is known to be able to run although the mode says exclusive, with the
+    /// Members on which other threads are known to be able to run although the mode says exclusive, with the
     /// reason. Empty when all is well.
     pub breaches: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Where processors stand: strands in cores, cores in chips, chips in locality groups, and what they share.
+//! CPU topology: strands in cores, cores in chips, chips in locality groups, and what they share.
 
 use crate::{ChipId, CoreId, CpuId, CpuSet, LgrpId, ParseIdError};
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ pub struct Topology {
     processors: Vec<Processor>,
     caches: Vec<Cache>,
     lgroups: Vec<Lgroup>,
-    /// Where strands of a core have several pipelines: who shares each.
+    /// Where strands of a core have several pipelines: the strands that share each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pipelines: Vec<CpuSet>,
 }
@@ -105,7 +105,7 @@ pub struct Cache {
     pub kind: CacheKind,
     /// Capacity in KiB, where known.
     pub size_kib: Option<u64>,
-    /// Who shares it.
+    /// The CPUs that share it.
     pub cpus: CpuSet,
 }
 

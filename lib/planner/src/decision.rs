@@ -1,4 +1,4 @@
-//! The record of one decision: what was known, what is done, what else was thought of, and what came of it.
+//! The record of a decision: its frame, plan, alternatives, expectation and outcome.
 
 use crate::num::real;
 use crate::solaris::Event;
@@ -12,7 +12,7 @@ use serde_json::Value;
 pub struct Decision {
     /// The name of the policy.
     pub policy: String,
-    /// What the policy remembered before, where whoever keeps the log wrote it down; best in the first line of a file.
+    /// What the policy remembered before, where the log has it; best in the first line of a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<Value>,
     /// What was known.

@@ -1,10 +1,10 @@
-//! How many processors a set would use if it had them.
+//! Demand: how many CPUs a set would use if it had them.
 //!
 //! What a set used is seen; what it would have used is not, once all its processors are busy. The demand is therefore at least the use, and is
 //! estimated upward when the set is *saturated*, that is, busy nine tenths of its time:
 //!
 //! * threads' waiting added up: each second of it is a second of a processor that was lacking. `demand = used + waiting`;
-//! * the time in which anybody waited: up to twice the use, so that sizes double until it stops. `demand = used * (1 + share)`;
+//! * the time in which any thread waited: up to twice the use, so that sizes double until it stops. `demand = used * (1 + share)`;
 //! * nothing: half as much again when hardly a moment was idle.
 //!
 //! In a set that is *not* saturated threads wait, too, for a moment, in the wrong queue. More processors would not help them, those there would: their
@@ -18,7 +18,7 @@ use millpond_model::Nanos;
 /// Above this share of its time a set is saturated.
 const SATURATED: f64 = 0.9;
 
-/// The same where nobody counted who waited.
+/// The same where the threads that waited were not counted.
 const SATURATED_BLIND: f64 = 0.98;
 
 /// What a set needed in an interval, in processors.

@@ -1,4 +1,4 @@
-//! What was measured in one interval, and what may be changed.
+//! Frames: the measurements of one interval, and the bounds of sets.
 
 use millpond_model::pools::{Importance, Objective, Weighted};
 use millpond_model::{CpuId, CpuSet, Lgroup, Move, Nanos, PsetId, Topology};

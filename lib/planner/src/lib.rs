@@ -1,29 +1,29 @@
-//! poold's mind: what was measured, and what is asked for, to a plan with its reasons.
+//! The planner: measurements and objectives in, a plan of moves with its reasons out.
 //!
 //! # The problem
 //!
 //! A machine's processors are divided among sets. Each set has bounds (`pset.min`, `pset.max`), processors that are pinned to it,
 //! an importance (the highest of its pools'), and objectives; the system has one, `wt-load`. What the sets need changes from one
-//! moment to the next. Which processors should go where, now?
+//! moment to the next. Which CPUs should move now?
 //!
 //! # The nouns
 //!
 //! A [`Frame`] is all that is known after one interval: each set's members, bounds and objectives, the processor time it used, and
 //! how long its threads waited for a processor, so that a need beyond its size shows; where processors stand; what a move
 //! costs. A [`Policy`] looks at one frame after the other and remembers what it must. Its answer is a [`Decision`]: a copy of the
-//! frame, a [`Plan`] (moves of single processors, in order, and why), what else was thought of and how it scored, and what should
+//! frame, a [`Plan`] (moves of single processors, in order, and why), the alternatives and their scores, and what should
 //! come of it. Later an [`Outcome`] is written beside it. Decisions are lines of JSON; from them any policy can be asked again what it
 //! would have done ([`replay()`]).
 //!
 //! ```text
-//!   Frame ──▶ Policy::decide ──▶ Decision { plan, alternatives, expected } ──▶ check ──▶ whoever applies it
+//!   Frame ──▶ Policy::decide ──▶ Decision { plan, alternatives, expected } ──▶ check ──▶ the caller applies it
 //!     ▲          ▲    │                           │
 //!     │          └────┘ state                     └──▶ log ──▶ replay with another policy
 //!     └── the next interval: what came of it
 //! ```
 //!
 //! [`check()`] knows nothing of policies: it says which hard rules a plan breaks. Every plan passes it before it is given out, and
-//! whoever applies one asks it again.
+//! the caller checks it again before it applies it.
 //!
 //! # The policies
 //!

@@ -1,4 +1,4 @@
-//! Counts to reals and back, in one place.
+//! Conversions between counts and reals.
 
 use millpond_model::Nanos;
 

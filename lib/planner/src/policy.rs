@@ -1,4 +1,4 @@
-//! What every policy is.
+//! The trait of a policy.
 
 use crate::{Decision, Frame};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! What would another policy have done? Recorded decisions are asked again, in their order.
+//! Replay: recorded frames are given to another policy, and both are compared.
 //!
 //! There are two ways to ask. *As recorded*: each decision is asked for in the situation in which it was made, so that the two answers can be laid beside
 //! each other. *Followed*: sizes are those that the other policy's own plans lead to, and only the loads are the recorded ones: what would have become of

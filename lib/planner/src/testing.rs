@@ -1,4 +1,4 @@
-//! Frames for tests, in few words.
+//! Short constructors of frames for tests.
 
 use crate::{Costs, Frame, Places, SetFrame, Waiting};
 use millpond_model::pools::{Bound, Locality, Objective, Weighted};

@@ -1,4 +1,4 @@
-//! The machine's own configuration: reading it, and committing another one.
+//! The configuration of the machine: reads it, and commits another one.
 
 use crate::error::{Code, PoolError, errno};
 use millpond_machine::facets::Member;
@@ -15,7 +15,7 @@ pub fn read(machine: &dyn Machine) -> Result<PoolsState, PoolError> {
     state(machine)?.ok_or_else(PoolError::not_active)
 }
 
-/// The same with the load of each set, where the machine says it: who runs or waits now, in thousandths as `pset.load` has it.
+/// The same with the load of each set, where the machine measures it: threads that run or wait now, in thousandths as Solaris has it.
 ///
 /// # Errors
 /// [`errno::NOT_ACTIVE`] while pools are disabled.

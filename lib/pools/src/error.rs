@@ -1,4 +1,4 @@
-//! Why a configuration is not changed: the codes and texts of libpool (reference §7.5), and a remedy.
+//! Errors of pools: the codes and texts of libpool (reference §7.5), and a hint.
 
 use millpond_machine::{Reason, Refusal};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! How a file becomes the machine's configuration (reference §10.1).
+//! How the configuration of a file is applied to the machine (reference §10.1).
 //!
 //! Elements are matched by name; the default pool, the default set and the whole match whatever they are called; processors match by number.
 //! What only the file has comes, what only the machine has goes, what both have gets the properties of the file. Then processors are
@@ -12,7 +12,7 @@ use millpond_formats::pools::properties::{Element, NEXT_ID, Takes, rule, takes};
 use millpond_model::PsetId;
 use millpond_model::pools::{ElementKind, PoolNode, PoolsConf, PoolsState, PsetNode, RefId};
 
-/// The machine's configuration once the file's is committed. New pools have no number yet, nor new sets but those that keep the one of the file.
+/// The configuration of the machine after that of a file is applied. New pools have no number yet, nor new sets but those that keep the one of the file.
 ///
 /// # Errors
 /// [`crate::Code::InvalidConf`] when the machine cannot have it.

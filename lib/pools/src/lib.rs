@@ -1,4 +1,4 @@
-//! Pools: what may be changed in a configuration, how a file becomes the machine's, and one transaction for each.
+//! Pools: what may be changed in a configuration, how a file is applied to the machine, and one transaction for each.
 //!
 //! # How it fits together
 //!
@@ -19,7 +19,7 @@
 //!
 //! The [`Manager`] resizes sets: in each turn it measures, asks a policy of `planner`, and commits what that decides.
 //!
-//! What this room does not do: it reads no file, prints nothing, and decides nothing about who should have how many processors; that is
+//! What this room does not do: it reads no file, prints nothing, and does not decide how many CPUs a set should have; that is
 //! `planner`.
 
 pub mod dedicated;

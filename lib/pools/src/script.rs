@@ -1,6 +1,6 @@
 //! Scripts of `poolcfg`, executed one command after the other on a configuration (reference §8.3, §8.4).
 //!
-//! Nothing is saved here: whoever runs a script saves [`Script::editor`] when all of it went well. Three commands act at once, as on
+//! Nothing is saved here: the caller saves [`Script::editor`] when all of it went well. Three commands act at once, as on
 //! Solaris, through [`Surroundings`]: `create system` and `discover` write the machine's configuration into the file, `destroy system` removes the
 //! file. On a machine these edit like all others.
 

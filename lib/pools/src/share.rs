@@ -1,4 +1,4 @@
-//! Sharing processors out among sets when a file is committed (reference §10.2).
+//! Shares CPUs out among sets when a configuration is applied (reference §10.2).
 
 use millpond_formats::pools::properties::is_requested;
 use millpond_model::CpuId;
@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 ///
 /// *Importance based*: every set starts with its minimum, or with its pinned processors where these are more. What is left is dealt one
 /// by one, the most important set first, to every set below its maximum; what a set began with beyond its minimum counts as dealt. What
-/// nobody takes goes to the default set. *Surplus to default*: every other set keeps that start only.
+/// no set takes goes to the default set. *Surplus to default*: every other set keeps that start only.
 #[must_use]
 pub fn sizes(conf: &PoolsConf) -> Vec<u64> {
     let total: u64 = conf.psets.iter().map(PsetNode::size).sum();
@@ -18,7 +18,7 @@ pub fn sizes(conf: &PoolsConf) -> Vec<u64> {
     let mut surplus = total.saturating_sub(sizes.iter().sum());
     let default = conf.psets.iter().position(|s| s.is_default);
     if conf.system.allocate_method == Some(Keyword::Known(AllocateMethod::SurplusToDefault)) {
-        // A set keeps what it has only where nobody else may take it.
+        // A set keeps what it has only where no other set may take it.
         if let Some(at) = default {
             sizes[at] += surplus;
         }

@@ -1,4 +1,4 @@
-//! Whether a configuration can be at all, and whether a machine can have it (reference §10).
+//! Checks that a configuration is valid, and that a machine can have it (reference §10).
 
 use crate::error::{Code, PoolError};
 use millpond_model::CpuSet;
@@ -9,7 +9,7 @@ fn invalid(why: impl Into<String>) -> PoolError {
     PoolError::hinted(Code::InvalidConf, why)
 }
 
-/// What every configuration keeps: one default pool and one default set, no name and no processor twice, no pool without a set,
+/// Checks a configuration by itself: at most one default pool and one default set, no name and no CPU twice, no pool without a set,
 /// no minimum above its maximum.
 ///
 /// # Errors

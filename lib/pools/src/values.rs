@@ -1,4 +1,4 @@
-//! Which values properties take (reference §7.3, §7.4).
+//! Checks the values of properties (reference §7.3, §7.4).
 
 use crate::edit::property_name;
 use crate::error::{Code, PoolError};

@@ -1,4 +1,4 @@
-//! Bindings of zones in files: they come back with the configuration, as a zone of Solaris keeps its pool (reference §14).
+//! Zone bindings in files: they are restored with the configuration, as a zone of Solaris keeps its pool (reference §14).
 //!
 //! A machine keeps them beside its configuration ([`PoolsState::zones`]). In a file they are a property of the pool, `millpond.zones`: names with
 //! semicolons between them. Whatever else reads such a file sees a property of the user's own.

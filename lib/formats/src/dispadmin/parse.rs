@@ -1,4 +1,4 @@
-//! `dispadmin -s`: a table file, understood (reference §1.5).
+//! `dispadmin -s`: parses a table file (reference §1.5).
 //!
 //! Errors have the text of Solaris, and beside it the place and a remedy. Two things are stricter than there: a value
 //! ends with its digits or with a `#` (`5O` was read as 5), and FX has a resolution (any other first line was skipped).

@@ -142,7 +142,7 @@ mod tests {
         conf
     }
 
-    // Blanks at the ends of lines are written {} so that nobody trims them.
+    // Blanks at the ends of lines are written {} so that no editor trims them.
     const WHOLE: &str = "
 system default
 	string	system.comment {}

@@ -1,4 +1,4 @@
-//! Objectives of the system and of sets, understood (reference §13.2).
+//! The syntax of objectives of the system and of sets (reference §13.2).
 //!
 //! ```text
 //!   objectives = objective { ";" objective }
@@ -7,7 +7,7 @@
 //!   pset       : locality tight|loose|none    utilization <|>|~ PERCENT
 //! ```
 //!
-//! Nothing here is an error: who is asked for something impossible still does the rest. What is wrong, and what contradicts an
+//! Nothing here is an error: poold does the rest where something impossible is asked for. What is wrong, and what contradicts an
 //! objective before it, is left out and warned about. Of two that contradict each other the first one stays.
 //!
 //! `~` may stand beside `<` and `>`, which documents forbid and the command accepts. It contradicts them only where it

@@ -1,4 +1,4 @@
-//! The names of properties: the only place that knows which property is which field of an element (reference §7.3).
+//! The names of properties, and the field of an element that each one is (reference §7.3).
 //!
 //! Solaris shows and sets an element by property names (`pset.min`) with values of five types. [`rules`] lists the known properties of
 //! each kind of element in the order of listings. [`Element`] reads and sets the fields by these names; every other name is a property

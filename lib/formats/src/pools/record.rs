@@ -1,4 +1,4 @@
-//! The configuration of a machine as a record: what machines keep of it, and what the journal says of it (JSON).
+//! The configuration of a machine as JSON, as machines keep it and journals name it.
 //!
 //! Every element is the list of its properties, so that records of earlier versions are read and stay as they are.
 

@@ -1,4 +1,4 @@
-//! What processors were used for, and what waited for them: what poold decides by.
+//! CPU time and waiting by set: the input of poold.
 
 use crate::{Absent, Refusal};
 use millpond_model::{CpuId, Nanos, PsetId};

@@ -1,4 +1,4 @@
-//! Everything that lives on a machine, and where its time goes: what `prstat` shows.
+//! Every process and thread of a machine, and where its time goes: what `prstat` shows.
 
 use crate::{Absent, Refusal};
 use millpond_model::{LockPlace, Pid, Roster};

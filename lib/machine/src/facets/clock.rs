@@ -1,4 +1,4 @@
-//! Time. Everybody who waits, waits on the machine's clock, so that a simulated day takes a second.
+//! Time. Every wait is on the machine's clock, so that a simulated day takes a second.
 
 use millpond_model::{Nanos, WallTime};
 

@@ -46,7 +46,7 @@ pub struct Enforced {
 /// The outcome of a change of a control.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recontrolled {
-    /// Whose.
+    /// The holder.
     pub holder: ControlHolder,
     /// What it was.
     pub from: ControlSetting,

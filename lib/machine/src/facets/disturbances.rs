@@ -1,9 +1,9 @@
-//! What disturbs the job of a set of processors: what `quiet` and `intrstat` show.
+//! OS noise on a set of CPUs: what `quiet` and `intrstat` show.
 
 use crate::{Absent, Refusal};
 use millpond_model::{CpuSet, Disturbed, Nanos, Pid, PsetId, RealTimeSetting};
 
-/// Whom the processors are for. What else runs there is a disturbance.
+/// The threads that the CPUs are for. Everything else that runs there is OS noise.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Job {
     /// Every thread that is bound to this set, now or later.
@@ -17,7 +17,7 @@ pub struct Job {
 pub struct WatchedJob {
     /// Where.
     pub cpus: CpuSet,
-    /// Who belongs there.
+    /// The threads that belong there.
     pub job: Job,
     /// Stretches without the job are told one by one from this length on.
     pub worth_telling: Nanos,

@@ -1,7 +1,7 @@
 //! Counters of hardware's events, for a processor or for a thread: what `cpustat` and `cputrack` show.
 //!
 //! A *set* is what is counted at one time: an event for each counter. Of several sets one counts, and the others rest until it is
-//! their turn. Readings are cumulated since their set was started; whoever wants differences takes them.
+//! their turn. Readings are cumulated since their set was started; a caller that wants differences takes them.
 
 use crate::{Absent, Refusal};
 use millpond_model::{Counted, CpuId, Lwp, Nanos, Pid};
@@ -92,7 +92,7 @@ pub struct Follow {
     pub execs: bool,
 }
 
-/// Whose threads are counted.
+/// The processes whose threads are counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tracked {
     /// Those of a process that runs already.
@@ -101,10 +101,10 @@ pub enum Tracked {
     Program(Vec<OsString>),
 }
 
-/// What becomes of those who are tracked.
+/// What becomes of the processes that are tracked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Happening {
-    /// The time is over, or a signal came before: whoever waits looks at the time, and whether the program was asked to stop.
+    /// The time is over, or a signal came before: the caller looks at the time, and whether the program was asked to stop.
     Due,
     /// A thread was there when tracking began, or it was started by another one of its process.
     Began {
@@ -145,7 +145,7 @@ pub enum Happening {
         /// Which.
         pid: Pid,
     },
-    /// Nobody is left who is tracked.
+    /// No tracked process is left.
     Over,
 }
 
@@ -170,7 +170,7 @@ pub trait HardwareCounters {
     /// another type, a processor that is off-line.
     fn count_cpus(&self, cpus: &[CpuId], sets: &[Vec<Wanted>]) -> Result<Box<dyn CpuCounting + '_>, Refusal>;
 
-    /// Counts in threads from now on, without following whom they start. Nothing of it changes what they do. Those that are gone already are
+    /// Counts in threads from now on, without following their children. Nothing of it changes what they do. Those that are gone already are
     /// left out.
     ///
     /// # Errors

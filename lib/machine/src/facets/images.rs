@@ -1,4 +1,4 @@
-//! What processes have in memory: what `umem` looks into. A core file is an [`Image`], too.
+//! Memory of processes: the input of `umem`. A core file is an [`Image`], too.
 
 use crate::Refusal;
 use millpond_model::{Nanos, Pid};
@@ -27,7 +27,7 @@ pub trait Image {
     fn read(&self, address: u64, into: &mut [u8]) -> usize;
 
     /// Parts of a range in which anything can have been written since it was mapped, ascending: what lies between them has what a file
-    /// has there, or zeros, or is not mapped. Whoever cannot tell gives all that is mapped.
+    /// has there, or zeros, or is not mapped. A machine that cannot tell gives all that is mapped.
     fn written(&self, begin: u64, end: u64) -> Vec<(u64, u64)>;
 
     /// Stops every thread until [`Image::go_on`], or until the image is dropped. What does not run is stopped already.

@@ -21,7 +21,7 @@ pub enum InterruptKind {
 pub struct Interrupt {
     /// The machine's name for it (`24`, `default`, `eth0/rx-0`).
     pub id: String,
-    /// Whose it is (`eth0-rx-0`).
+    /// Its source (`eth0-rx-0`).
     pub name: String,
     /// What sort.
     pub kind: InterruptKind,

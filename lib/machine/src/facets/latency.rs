@@ -32,9 +32,9 @@ pub enum Stamps {
 pub struct PlacePlan {
     /// Its processor.
     pub cpu: CpuId,
-    /// Whether nobody is pushed out, and interrupts are left alone.
+    /// Whether other threads and interrupts are left alone.
     pub keep_others: bool,
-    /// Whose it is.
+    /// Its owner.
     pub owner: Pid,
     /// The interval of the tracer timerlat, where that is to measure there.
     pub timerlat: Option<Nanos>,
@@ -51,7 +51,7 @@ pub struct Place {
     pub sheltered: bool,
     /// Whether the tracer timerlat was set up for it.
     pub traced: bool,
-    /// For whom it was made.
+    /// The process that it was made for.
     pub owner: Pid,
 }
 
@@ -64,13 +64,13 @@ pub trait LatencyProbe {
     fn begin(&self, plan: &ProbePlan) -> Result<Box<dyn LatencyWatch + '_>, Absent>;
 
     /// Prepares a set of one processor for a process. Unless others are kept they are pushed out, and interrupts are driven away; the tracer is set up
-    /// where it is wanted. Whose place it is is remembered, so that [`LatencyProbe::abandoned`] tells when its owner was killed.
+    /// where it is wanted. The owner is remembered, so that [`LatencyProbe::abandoned`] tells when its owner was killed.
     ///
     /// # Errors
-    /// As for the sets and the states of processors; where the tracer is not there, or is somebody else's at the moment.
+    /// As for the sets and the states of processors; where the tracer is not there, or is in use by another program.
     fn prepare_place(&self, plan: &PlacePlan) -> Result<Change<Place>, Refusal>;
 
-    /// Prepares the end of a place, and that everything is as it was before. What somebody else ended or changed meanwhile is left alone.
+    /// Prepares the end of a place, and that everything is as it was before. What another program ended or changed meanwhile is left alone.
     ///
     /// # Errors
     /// [`Refusal`] when the machine cannot be read.
@@ -98,7 +98,7 @@ pub trait LatencyWatch {
     /// came.
     ///
     /// # Errors
-    /// [`Refusal`] when the probe ended: its processor went off-line, or somebody killed it.
+    /// [`Refusal`] when the probe ended: its processor went off-line, or it was killed.
     fn collect(&mut self, deadline: Nanos) -> Result<Measured, Refusal>;
 
     /// The longest waits since it went, longest first, each with what happened on the processor from before the timer until user mode.

@@ -1,4 +1,4 @@
-//! Locality groups: processors and memory by how far they are from each other, and where threads and sets have theirs.
+//! Locality groups: CPUs and memory by distance, and the groups of threads and sets.
 
 use crate::{Change, Refusal};
 use millpond_model::{Affinity, CpuSet, LgroupTree, LgrpId, Lwp, LwpId, Pid, PsetId, SetMemory};
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct NodeMemory {
     /// What is there.
     pub installed_kib: u64,
-    /// What nobody uses. The rest is allocated.
+    /// What is free. The rest is allocated.
     pub free_kib: u64,
 }
 
@@ -26,7 +26,7 @@ pub struct NodeStatus {
     pub load_milli: Option<u64>,
 }
 
-/// What somebody may use.
+/// What a process may use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reach {
     /// Processors.

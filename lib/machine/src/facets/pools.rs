@@ -1,4 +1,4 @@
-//! Pools: whether there are any, which, and what is in them.
+//! Pools: the configuration, and the members of each pool.
 //!
 //! The facet keeps a configuration and makes the machine follow it; whether a configuration makes sense, and what a command does to
 //! it, is decided by `pools`. While pools are enabled, sets are theirs: the facets of sets, threads and zones refuse with
@@ -28,10 +28,10 @@ impl fmt::Display for Member {
     }
 }
 
-/// What makes a group of processes that somebody else starts begin in a pool.
+/// What makes a group of processes that another manager starts begin in a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartOption {
-    /// Who starts it.
+    /// What starts it.
     pub whom: String,
     /// What he is told, in his own words.
     pub text: String,
@@ -81,7 +81,7 @@ pub trait Pools {
     /// has a say in where it starts.
     ///
     /// # Errors
-    /// [`Refusal`]: pools are disabled, no such pool or zone, a zone that nobody starts by a rule of ours, no rights.
+    /// [`Refusal`]: pools are disabled, no such pool or zone, a zone that is started by no rule of ours, no rights.
     fn prepare_keep(&self, zone: &str, to: PoolId) -> Result<Change<()>, Refusal>;
 
     /// What others can be told so that what they start begins in a pool; nothing for a pool that has the default set.

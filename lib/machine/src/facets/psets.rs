@@ -6,7 +6,7 @@ use millpond_model::{CpuId, Move, Pset, PsetId};
 /// How a set is to be made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CreateOptions {
-    /// Confine members, push nobody else out (mode `shared`).
+    /// Confine members, do not push others out (mode `shared`).
     pub keep_others: bool,
 }
 

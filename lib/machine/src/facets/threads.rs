@@ -75,7 +75,7 @@ pub trait Threads {
     ) -> Result<Change<Vec<Rebinding<PsetId>>>, Refusal>;
 
     /// Prepares that a process which we start, and what descends from it, keeps to the default set, also where
-    /// a set pushes nobody out and others run on its processors too.
+    /// a set does not push others out and they run on its processors too.
     ///
     /// # Errors
     /// [`Refusal`]: no such process, a kernel thread, no rights.

@@ -1,4 +1,4 @@
-//! Zones: standing groups of processes with a name of their own, which can be bound to a set as they are.
+//! Zones: named groups of processes that can be bound to a set as they are.
 
 use crate::{Change, Refusal};
 use millpond_model::PsetId;

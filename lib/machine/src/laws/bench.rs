@@ -1,4 +1,4 @@
-//! The bench: counts each question that is put to a law, and keeps the answers that were no.
+//! The bench: counts the checks of each law, and keeps those that failed.
 
 use super::law::Law;
 use std::collections::BTreeMap;

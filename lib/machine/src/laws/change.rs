@@ -1,4 +1,4 @@
-//! Making a change through the interface, and holding what it says about itself against what was seen.
+//! Makes a change through the interface, and compares its report with what was observed.
 
 use super::observed::Observed;
 use super::operation::Operation;

@@ -1,4 +1,4 @@
-//! Shares and caps while time passes: what projects got that contended for a processor, and what was used under caps.
+//! Shares and caps over time: the CPU time of projects that contend, and the use under caps.
 
 use super::bench::Bench;
 use super::law::Law;

@@ -1,4 +1,4 @@
-//! What a change, or a birth, led to: the machine before and after it.
+//! The effects of a change or a birth: the machine before and after it.
 
 use super::bench::Bench;
 use super::law::Law;

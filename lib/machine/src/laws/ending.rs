@@ -1,4 +1,4 @@
-//! Ending a script: everything that it made is taken back, and the machine is what it was.
+//! The end of a script: everything that it made is undone, and the machine is as before.
 
 use super::change::attempt;
 use super::law::Law;

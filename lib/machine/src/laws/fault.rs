@@ -1,4 +1,4 @@
-//! A machine that stands between the executor and the real one, and lets something go wrong.
+//! Fault injection: a machine between the executor and the real one that lets a step fail.
 
 use super::command::Fault;
 use crate::facets::{
@@ -41,7 +41,7 @@ impl<'m> Faulty<'m> {
         Faulty { machine, fault, writes_max: None, meanwhile: None, counts: Counts::default() }
     }
 
-    /// Nothing fails, but somebody else does something at the n-th moment, counted from 0.
+    /// Nothing fails, but another program does something at the n-th moment, counted from 0.
     pub fn meanwhile(machine: &'m dyn Machine, moment: u8, event: impl Fn() + 'm) -> Self {
         let meanwhile = Some((moment, Box::new(event) as Box<dyn Fn() + 'm>));
         Faulty { meanwhile, ..Faulty::new(machine, Fault::Kill(u8::MAX)) }

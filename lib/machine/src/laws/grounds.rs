@@ -1,4 +1,4 @@
-//! The grounds on which a change may, and must, be refused in a given situation.
+//! The reasons for which a change may, and must, be refused in a situation.
 
 use super::observed::Observed;
 use super::operation::Operation;

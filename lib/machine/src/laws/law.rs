@@ -1,4 +1,4 @@
-//! The laws by name, and what a machine must be able to do before one can be asked of it.
+//! The laws by name, and the abilities that a machine needs for each.
 
 use super::subject::Abilities;
 use std::fmt;
@@ -60,7 +60,7 @@ pub enum Need {
     States,
     /// Counters.
     Counters,
-    /// Programs whose doings are shown exactly.
+    /// Programs whose actions are shown exactly.
     Programs,
     /// Classes that can be changed.
     Classes,

@@ -1,4 +1,4 @@
-//! What goes on by itself: time passes, programs run, processes are born and end.
+//! Life beside the changes: time passes, programs run, processes are born and end.
 
 use super::effects::Newborn;
 use super::law::Law;
@@ -105,7 +105,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
         }
     }
 
-    /// Those who were born while time passed have what their parents have, and belong to the script as these do.
+    /// Processes that were born while time passed have what their parents have, and belong to the script as these do.
     fn generations(&mut self, before: &Observed) {
         let (was, is) = (before.processes(), self.seen.processes());
         let Notes { bench, processes, .. } = &mut *self.notes;

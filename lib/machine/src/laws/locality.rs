@@ -1,4 +1,4 @@
-//! What must hold of lgroups, and of where the memory of sets comes from, in every situation.
+//! Invariants of lgroups and of the memory of sets, in every situation.
 
 use super::bench::Bench;
 use super::law::Law;

@@ -167,7 +167,7 @@ impl Observed {
         threads.flat_map(|(_, t)| t.allowed.iter()).collect()
     }
 
-    /// A process number that nobody has.
+    /// A process number that no process has.
     pub fn nobody(&self) -> Pid {
         let last = self.threads.keys().map(|l| l.pid.0).max().unwrap_or(0);
         Pid(last.saturating_add(1_000_000))

@@ -1,4 +1,4 @@
-//! What came of a run.
+//! The result of a run.
 
 use super::bench::Tally;
 use super::command::Command;

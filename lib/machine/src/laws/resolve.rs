@@ -1,4 +1,4 @@
-//! From positions to numbers.
+//! From positions in a script to numbers of the machine.
 
 use super::command::{Edit, Holder, Memory, Pick};
 use super::observed::Observed;

@@ -1,4 +1,4 @@
-//! Running a script: resolves its commands, makes the changes, and asks the laws after each.
+//! Runs a script: resolves its commands, makes the changes, and checks the laws after each.
 
 use super::bench::{Bench, Broken, Tally};
 use super::change::{Done, attempt, tells};

@@ -1,4 +1,4 @@
-//! What must hold in every situation, whatever led to it.
+//! Invariants of every situation.
 
 use super::bench::Bench;
 use super::law::Law;

@@ -1,10 +1,10 @@
-//! What is put through the laws.
+//! The machine under test, and what starts and ends processes on it.
 
 use super::command::Load;
 use crate::{Machine, Refusal};
 use millpond_model::{CpuId, CpuSet, Lwp, Nanos, Pid, State};
 
-/// A machine, and somebody who starts and ends processes on it.
+/// A machine, and what starts and ends processes on it.
 pub trait Subject {
     /// The machine.
     fn machine(&self) -> &dyn Machine;

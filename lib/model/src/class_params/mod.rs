@@ -1,6 +1,6 @@
-//! What a user can set about a thread in its class, and the rules by which it is set (reference §2.2).
+//! Scheduling parameters that a user can set for a thread, and their rules (reference §2.2).
 //!
-//! A thread of TS, IA, FX or FSS has a *user priority* and a *limit* above which nobody without privileges raises it; one of
+//! A thread of TS, IA, FX or FSS has a *user priority* and a *limit* above which it is raised only with privileges; one of
 //! RT has a *priority*; those of RT and FX have a *quantum*, the slice of their own. Where a thread stands in the dispatcher at this
 //! moment is no part of this.
 
@@ -78,7 +78,7 @@ pub enum ClassRequest {
         uprilim: Option<i32>,
         /// The user priority.
         upri: Option<i32>,
-        /// Whether it is in the foreground; who enters the class is.
+        /// Whether it is in the foreground; a thread that enters the class is.
         foreground: Option<bool>,
     },
     /// To be in FX.
@@ -202,7 +202,7 @@ pub fn most_favoured(threads: impl IntoIterator<Item = ClassParams>) -> Option<C
 }
 
 impl ClassRequest {
-    /// To enter a class, or stay there, with nothing else asked for; `None` for [`Class::Sys`], which nobody enters.
+    /// To enter a class, or stay there, with nothing else asked for; `None` for [`Class::Sys`], which no thread enters.
     #[must_use]
     pub fn bare(class: Class) -> Option<Self> {
         let (uprilim, upri, quantum) = (None, None, None);

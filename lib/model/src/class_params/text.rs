@@ -1,4 +1,4 @@
-//! Parameters as one line of text, in saved machines and in journals.
+//! Scheduling parameters as one line of text, in saved machines and in journals.
 
 use super::ClassParams;
 use crate::Quantum;

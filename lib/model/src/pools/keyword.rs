@@ -1,4 +1,4 @@
-//! Words with a fixed meaning, beside those that have none.
+//! Words with a fixed meaning, which files may also have others for.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! What is told to whoever follows a pool: how large it is.
+//! Notices: what a program that follows a pool is told of its size.
 //!
 //! ```text
 //! pool 1
@@ -31,7 +31,7 @@ impl PoolSize {
     }
 }
 
-/// What is told about a pool.
+/// A notice about a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolNotice {
     /// Its number.
@@ -66,7 +66,7 @@ pub fn notice_file(pool: &str) -> String {
     format!("{start}~{hash:016x}")
 }
 
-/// Why a text is no notice.
+/// Why a text is not a notice.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoticeError {
     /// A line that must be there is not.

@@ -1,4 +1,4 @@
-//! What is asked of a configuration: objectives with their importance (reference §13.2).
+//! Objectives of the system and of sets, with their importance (reference §13.2).
 
 use super::ElementKind;
 use serde::{Deserialize, Serialize};
@@ -168,7 +168,7 @@ impl Warning {
         }
     }
 
-    /// Whose objective has the name that stands in the text.
+    /// The kind of elements that have an objective of the name in the text.
     fn name_kind(&self) -> ElementKind {
         if self.text.contains("wt-load") { ElementKind::System } else { ElementKind::Pset }
     }

@@ -1,4 +1,4 @@
-//! What a machine keeps while its pools are enabled.
+//! The configuration of a machine while its pools are enabled.
 
 use super::{CpuNode, Keyword, PoolsConf, RefId};
 use crate::{CpuId, PoolId, PsetId, State};
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 pub struct PoolsState {
     /// The configuration; every pool and every set has its number.
     pub conf: PoolsConf,
-    /// Members of pools are confined, nobody else is pushed out.
+    /// Members of pools are confined; other processes are not pushed out.
     pub keep_others: bool,
     /// Standing groups of processes that are bound as they are, by name, with their pool.
     pub zones: BTreeMap<String, PoolId>,
@@ -60,8 +60,8 @@ impl PoolsState {
         self
     }
 
-    /// Puts every processor into the set where the machine has it, in the state that it has. Processors that are not told left the machine;
-    /// one that nobody knew joins as a new one. A set that the configuration does not know counts as the default one.
+    /// Puts every processor into the set where the machine has it, in the state that it has. A CPU that is not among `cpus` left the machine;
+    /// an unknown one joins as a new one. A set that the configuration does not know counts as the default one.
     pub fn catch_up(&mut self, cpus: &BTreeMap<CpuId, (PsetId, State)>) {
         let mut known = BTreeMap::new();
         for pset in &mut self.conf.psets {

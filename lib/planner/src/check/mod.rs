@@ -66,7 +66,7 @@ impl Rule {
         Rule::Total,
     ];
 
-    /// What is said of who breaks it.
+    /// The message about a plan that breaks it.
     #[must_use]
     pub fn sentence(self) -> &'static str {
         match self {

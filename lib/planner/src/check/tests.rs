@@ -1,4 +1,4 @@
-//! For each rule a plan that breaks it, and plans that break none.
+//! A plan that breaks each rule, and plans that break none.
 
 use super::*;
 use crate::SetFrame;

@@ -1,4 +1,4 @@
-//! Whether pools are the right thing at all.
+//! Advice where another mechanism would serve better than sets: one shared set, or weights.
 //!
 //! Sets that are mostly idle, and yet too small again and again for a moment while others have processors to spare, would be served better if they
 //! shared: no planner moves a processor before it has seen that it is lacking.

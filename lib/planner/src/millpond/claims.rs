@@ -1,4 +1,4 @@
-//! What each set should have: demands and objectives to sizes.
+//! Sizes: from demands and objectives to the size that each set should have.
 //!
 //! A set *needs* enough processors for its level, and *wants* as many more as its utilization objectives ask for: `< V` and `~ V` want
 //! `level / V`, `> V` wants no more than that. Needs come before wants. Where all needs do not fit, the water-fill shares

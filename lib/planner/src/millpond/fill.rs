@@ -1,4 +1,4 @@
-//! The one primitive: water-fill.
+//! Water-fill: shares a supply by weight, within a least and a most.
 //!
 //! Each set is a vessel with a bottom (what it cannot be without), a rim (what it wants) and a width (how much it counts). All are joined,
 //! and the supply is poured in: a set gets `level * weight`, but never less than its bottom nor more than its rim. What does not fit into a
@@ -20,13 +20,13 @@ pub(super) struct Claim {
     pub weight: f64,
 }
 
-/// How much more than another's a fraction must be to take a processor from who has it.
+/// How much larger than another a fraction must be to take a CPU from the set that has it.
 const STICKY: f64 = 0.7;
 
 /// Halvings: more than a real has digits.
 const HALVINGS: usize = 80;
 
-/// What each gets of `total`; everybody's rim if that is not too much, everybody's bottom if not even that is there.
+/// What each gets of `total`; every rim if that is not too much, every bottom if not even that is there.
 pub(super) fn pour(total: usize, claims: &[Claim]) -> Vec<f64> {
     let at = |level: f64, claim: &Claim| (level * claim.weight).clamp(real(claim.low), real(claim.high));
     let sum = |level: f64| claims.iter().map(|claim| at(level, claim)).sum::<f64>();

@@ -1,4 +1,4 @@
-//! What is remembered of a set: how much it needs, and how far that may be believed.
+//! The history of a set: how much it needs, and how far that may be believed.
 //!
 //! **Its level** is how much it needs, without the noise: it rises at once with the demand, and falls only when the demand
 //! falls by a quarter, or has not been reached for some seconds. Steady noise of some percent therefore leaves it where it is.

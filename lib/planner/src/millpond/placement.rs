@@ -140,7 +140,7 @@ impl<'f> Placement<'f> {
         far: &mut f64,
     ) -> usize {
         let mut units = self.units(from, to, left);
-        // Where somebody should be loose, each core that goes changes which group is best.
+        // Where a set should be loose, each core that goes changes which group is best.
         let one_by_one = self.lean[from] < 0.0 || self.lean[to] < 0.0;
         let mut missing = count;
         while missing > 0 {

@@ -1,4 +1,4 @@
-//! From what sets should have to moves: who gets how many from whom, and what it wins and costs.
+//! From the sizes that sets should have to moves: receivers, donors, gain and cost.
 
 use super::placement::{Left, Placement};
 use super::share;

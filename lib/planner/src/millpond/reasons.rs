@@ -1,4 +1,4 @@
-//! Reasons in words.
+//! The reasons of a plan in words.
 
 use super::propose::Proposal;
 use super::view::SetView;

@@ -61,7 +61,7 @@ pub enum Event {
     Starting,
     /// It has read the configuration.
     ConfigurationComplete,
-    /// Somebody else changed it.
+    /// Another program changed it.
     ChangedExternally,
     /// Too few samples.
     NotEvaluating,
@@ -101,7 +101,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Who says it.
+    /// The part of the daemon that says it.
     #[must_use]
     pub fn category(&self) -> Category {
         match self {

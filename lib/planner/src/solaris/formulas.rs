@@ -44,7 +44,7 @@ pub(super) fn zone(value: f64, target: f64, sigma: f64) -> Zone {
     }
 }
 
-/// Whether something is to be done about it. Nobody complains of being on the safe side.
+/// Whether something is to be done about it. A set on the safe side needs nothing.
 pub(super) fn is_violated(bound: Bound, percent: u8, value: f64, sigma: f64) -> bool {
     let target = target(bound, percent, sigma);
     let is_safe = match bound {

@@ -13,7 +13,7 @@
 //!
 //! * A plan that the machine refuses is seen from the next frame, whose members are the old ones. The next best move is tried then; the
 //!   refused one not again until another was made.
-//! * Members or bounds that somebody else changed are `configuration changed externally`; sets whose members changed begin anew.
+//! * Members or bounds that another program changed are `configuration changed externally`; sets whose members changed begin anew.
 //! * Objectives of sets in the message about nine points stand where they stand in the one about bounds.
 //! * `benefit not significant` is said of the best move only.
 
@@ -133,7 +133,7 @@ impl Policy for Solaris {
 }
 
 impl State {
-    /// What has changed since the last frame, and by whom.
+    /// What has changed since the last frame, and whether the policy changed it.
     fn notice(&mut self, frame: &Frame, events: &mut Vec<Event>) {
         let conf = Conf::of(frame);
         let mut is_foreign = self.conf.as_ref().is_some_and(|known| *known != conf);

@@ -1,4 +1,4 @@
-//! What is remembered of a set's utilization (reference §13.3).
+//! Utilization samples of a set (reference §13.3).
 
 use millpond_model::{CpuSet, PsetId};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The daemon's steps and words, by hand from the reference.
+//! The steps and words of the Solaris daemon, by hand from the reference.
 
 use super::*;
 use crate::Waiting;

@@ -1,4 +1,4 @@
-//! One frame as the daemon sees it: what is monitored, with its statistics, and which objectives are violated.
+//! One frame as the Solaris daemon sees it: statistics of each set, and the violated objectives.
 
 use super::event::{Event, Found};
 use super::formulas::{is_violated, share, target};

@@ -1,4 +1,4 @@
-//! Frames: what the planner sees, from two looks at the machine.
+//! Frames for the planner, from two measurements of the machine.
 
 use millpond_machine::facets::{Usage, Waited};
 use millpond_machine::{Machine, Refusal};
@@ -51,7 +51,7 @@ impl Frames {
             let runs = |c: &&CpuNode| c.state().is_none_or(State::runs_threads);
             let cpus: CpuSet = pset.cpus().iter().filter(runs).map(|c| c.id).collect();
             let idle = cpus.iter().filter(|cpu| used(*cpu).is_some_and(|u| u * IDLE_PART < elapsed.0));
-            // Where nobody is in a set, and others are kept, what its processors did is no use of the set.
+            // Where no process is in a set, and others are kept, what its CPUs did is no use of the set.
             let has_processes = id.is_default() || occupied.contains(&id);
             let of = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
             // One that is off-line keeps its set, and is a part of its size: the frame, which does not know it, has room for so many less.

@@ -1,4 +1,4 @@
-//! The manager: measures, asks a policy, and carries out what it decides. Whoever runs it says when.
+//! The manager: measures, asks a policy, and carries out what it decides. The caller says when.
 //!
 //! ```text
 //!   watch ──sample──▶ Frames ──▶ Frame ──▶ Policy ──▶ Decision ──check──▶ commit (one change) ──▶ Turn
@@ -42,7 +42,7 @@ pub struct Turn {
     pub warnings: Vec<String>,
     /// What the user should know of the changes that were made: steps that were refused and tolerated.
     pub notes: Vec<String>,
-    /// Somebody else changed the configuration since the last turn.
+    /// Another program changed the configuration since the last turn.
     pub changed: bool,
 }
 
@@ -137,8 +137,8 @@ impl Manager {
         Ok(Turn { decision: Some(decision), outcome, done, warnings, notes, changed })
     }
 
-    /// Nobody else writes from the second look at the configuration on. A plan for a configuration that is not the machine's any more is
-    /// dropped: who changed it wants it as it is now, and the next turn begins there.
+    /// No other program writes from the second reading of the configuration on. A plan for a configuration that has changed is
+    /// dropped: the next turn begins with the new one.
     fn carry_out(
         &mut self,
         machine: &dyn Machine,

@@ -1,4 +1,4 @@
-//! Which decisions are written down.
+//! Selects the decisions that are written to the record.
 
 use millpond_planner::{Decision, Log};
 

@@ -1,4 +1,4 @@
-//! When to look: slowly while nobody waits, at once when somebody does.
+//! When to measure: slowly while no thread waits, at once when one does.
 
 use millpond_machine::facets::{UsageWatch, Woke};
 use millpond_machine::{Clock, Refusal};

@@ -1,4 +1,4 @@
-//! The words of a script, one after the other.
+//! The lexer: a script as words.
 
 use super::{SyntaxError, SyntaxFault};
 

@@ -1,4 +1,4 @@
-//! The language of `poolcfg`: a script, understood (reference §8.1, §8.2).
+//! The language of `poolcfg`: scripts and their commands (reference §8.1, §8.2).
 //!
 //! ```text
 //!   commands = command { command }

@@ -1,4 +1,4 @@
-//! From the words of a script to its commands.
+//! The parser: from the words of a script to its commands.
 
 use super::lexer::{Kind, Lexer, Token};
 use super::{Command, Entity, Located, NAME, PropEdit, PropEdits, SyntaxError, SyntaxFault};

@@ -1,4 +1,4 @@
-//! What must hold for the properties of elements, and between elements: before a file is believed, and before one is written.
+//! Checks of properties and between elements, after a file is read and before one is written.
 
 use super::Fault;
 use super::schema::{attribute_of, attributes, tag};
@@ -125,7 +125,7 @@ fn is_xml(character: char) -> bool {
     matches!(character, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..)
 }
 
-/// Whether a text can be an id. XML takes some more letters, which nobody uses.
+/// Whether a text can be an id. XML takes some more letters, which no file uses.
 fn is_xml_name(text: &str) -> bool {
     let first = text.chars().next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
     first && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))

@@ -1,4 +1,4 @@
-//! What can be wrong with the file of a configuration.
+//! Faults of a configuration file.
 
 use millpond_model::pools::{ElementKind, ValueType};
 use std::fmt;

@@ -1,12 +1,12 @@
-//! What stands before the outermost element: which DTD a file follows.
+//! The prolog of a file: which DTD it follows.
 //!
 //! This is read before the rest, and stricter than XML asks: a DOCTYPE with declarations of its own is refused, so that
-//! nobody expands its entities.
+//! its entities are never expanded.
 
 use super::{Fault, PUBLIC_ID, SYSTEM_ID};
 
 /// Looks for the DOCTYPE and gives its place. `None` when there is none before the first element, or it cannot be understood: then the
-/// reader of XML says what is wrong, to whom no DOCTYPE may be allowed.
+/// XML reader, which allows no DOCTYPE then, says what is wrong.
 ///
 /// # Errors
 /// A place and what is wrong there.
