@@ -39,7 +39,7 @@ fn found(kind: ValueKind, machine: &dyn Machine) -> Option<Vec<Candidate>> {
         }
         ValueKind::Pool => {
             let state = state_if_any(machine).ok()??;
-            state.conf.pools.iter().map(|pool| (pool.name().to_owned(), String::new())).collect()
+            state.conf.pools.iter().map(|pool| (pool.name.clone(), String::new())).collect()
         }
         ValueKind::Zone | ValueKind::Unit | ValueKind::Container => {
             let zones = machine.zones().ok()?.list().ok()?;

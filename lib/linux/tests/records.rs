@@ -63,7 +63,7 @@ fn pools_whose_record_cannot_be_read_are_not_disabled() {
     for v1 in [false, true] {
         let made = HandMade::new(4, v1);
         let machine = made.machine();
-        let cpus = (0..4).map(|n| (CpuId(n), "on-line".to_owned()));
+        let cpus = (0..4).map(|n| (CpuId(n), State::OnLine));
         let conf = PoolsState { conf: PoolsConf::fresh(cpus), keep_others: false, zones: BTreeMap::new() };
         let commit = |to: Option<PoolsState>| {
             let writer = Writer::open(&machine)?;
