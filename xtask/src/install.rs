@@ -503,7 +503,7 @@ mod tests {
         );
         assert_eq!(values(&pools, "Service.ExecStopPost"), [format!("-{bin} pooladm -d")]);
         assert_eq!(values(&pools, "Unit.ConditionPathExists"), ["/etc/pooladm.conf"]);
-        assert_eq!(values(&pools, "Unit.Before"), ["basic.target", "shutdown.target"]);
+        assert_eq!(values(&pools, "Unit.After"), ["dbus.socket"]);
         let poold = read("poold.service");
         assert_eq!(values(&poold, "Service.ExecStart"), [format!("{bin} poold")]);
         assert_eq!(values(&poold, "Service.Type"), ["notify"]);

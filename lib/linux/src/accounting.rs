@@ -62,7 +62,7 @@ impl LinuxMachine {
     /// For each thread that runs or waits for a processor the one that it was on last.
     pub(crate) fn runnable(&self) -> Result<Vec<CpuId>, Refusal> {
         let broken = |error: std::io::Error| Refusal::operation(Reason::Machine(format!("/proc: {error}")));
-        let own = self.os.root.live.then(std::process::id);
+        let own = self.os.root.own_pid();
         let mut runnable = Vec::new();
         for pid in self.os.pids().map_err(broken)? {
             for tid in self.os.tids(pid).map_err(broken)? {
@@ -88,7 +88,7 @@ fn absent(refusal: Refusal) -> Absent {
 
 /// Wakes when threads wait; only where the kernel lets us ask.
 fn trigger(machine: &LinuxMachine) -> Option<File> {
-    if !machine.os.root.live {
+    if !machine.os.root.is_live() {
         return None;
     }
     let path = machine.os.root.proc.join("pressure/cpu");

@@ -4,8 +4,9 @@
 //! host are replaced on the way: process names of user programs, names of cgroups that are not the system's
 //! own, the boot id. Equal names get equal replacements, so the shape of the machine stays.
 
+use crate::fs::label_file;
 use crate::procfs::{parse_stat, raw_comm};
-use crate::{Os, Root, controls, names, paper};
+use crate::{Os, Root, controls, names};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read};
@@ -335,7 +336,7 @@ impl Capture<'_> {
         Ok(())
     }
 
-    /// The labels of a cgroup of ours, as paper keeps them.
+    /// The labels of a cgroup of ours, as captured roots keep them.
     fn labels(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         let Some(path) = self.os.hierarchy.mount().and_then(|m| from.strip_prefix(m).ok()) else {
             return Ok(());
@@ -344,7 +345,7 @@ impl Capture<'_> {
         if names::owner(&path).is_some() {
             for key in ["set", "origin"] {
                 if let Ok(Some(text)) = self.os.label(&path, key) {
-                    self.write(&paper::label_file(to, key), &text)?;
+                    self.write(&label_file(to, key), &text)?;
                 }
             }
         }

@@ -12,7 +12,7 @@
 
 use crate::knob::{LinuxKnob, TaskId};
 use crate::view::{SetLabel, View};
-use crate::{LinuxMachine, affinity, names, words};
+use crate::{LinuxMachine, names, words};
 use millpond_machine::facets::{CreateOptions, Rebinding};
 use millpond_machine::{Change, Knob, KnobError, Processors, Reason, Refusal, Step, Subject};
 use millpond_model::{CpuId, CpuSet, Move, Pid, Pset, PsetId, PsetMode, SetMemory};
@@ -69,12 +69,10 @@ impl LinuxMachine {
     /// What this user may use.
     fn usable(&self) -> Result<CpuSet, Refusal> {
         let online = self.os.online().map_err(|e| Refusal::operation(Reason::Machine(e.to_string())))?;
-        if !self.os.root.live {
-            return Ok(online);
-        }
-        let mine = affinity::get(0, self.os.width());
-        // Our own mask may have been narrowed by a set of ours that this program was started in.
+        let mine = self.os.fs.own_affinity(&self.os);
         let mine = mine.map_err(|e| Refusal::operation(Reason::Machine(e.to_string())))?;
+        let Some(mine) = mine else { return Ok(online) };
+        // Our own mask may have been narrowed by a set of ours that this program was started in.
         let own = self.own()?;
         let inside = own.sets.values().any(|s| !s.cpus().is_empty() && mine.is_subset(&s.cpus()));
         Ok(if inside { online } else { mine })

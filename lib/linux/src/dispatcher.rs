@@ -14,8 +14,7 @@
 use crate::LinuxMachine;
 use crate::knob::{LinuxKnob, TaskId};
 use crate::os::knob_error;
-use crate::paper;
-use crate::policy::{self, Policy};
+use crate::policy::Policy;
 use millpond_formats::dispadmin::{HZ_DEFAULT, default_tables};
 use millpond_machine::facets::{ProcessIds, Reclassed, Scheduled};
 use millpond_machine::{Absent, Change, Dispatcher, KnobError, Reason, Refusal, Step, Subject};
@@ -34,7 +33,7 @@ impl LinuxMachine {
     pub(crate) fn policy(&self, task: TaskId) -> Result<Policy, KnobError> {
         let stat = self.os.stat(task.pid, task.tid).map_err(knob_error)?;
         let stat = stat.filter(|stat| stat.start == task.start && !stat.dead).ok_or(KnobError::Gone)?;
-        if let Some(kept) = paper::policy(&self.os, task) {
+        if let Some(kept) = self.os.fs.kept_policy(&self.os, task) {
             return Ok(kept);
         }
         let unknown =
@@ -45,10 +44,7 @@ impl LinuxMachine {
     /// Has the kernel schedule a thread in another way.
     pub(crate) fn set_policy(&self, task: TaskId, to: Policy) -> Result<(), KnobError> {
         self.os.still(task)?;
-        if !self.os.root.live {
-            return paper::set_policy(&self.os, task, to);
-        }
-        policy::set(task.leader(), to).map_err(knob_error)
+        self.os.fs.set_policy(&self.os, task, to)
     }
 
     /// The slice of SCHED_RR, which is one for all threads, in ticks of the tables.
@@ -65,7 +61,7 @@ impl LinuxMachine {
         let stats = tids.into_iter().filter_map(|tid| {
             let stat = self.os.stat(pid, Some(tid)).ok()??;
             let task = TaskId { pid, tid: Some(tid), start: stat.start };
-            let kept = paper::policy(&self.os, task);
+            let kept = self.os.fs.kept_policy(&self.os, task);
             kept.or_else(|| Policy::of(stat.policy, stat.nice, stat.priority))
                 .map(|policy| class_of(policy, rr))
         });

@@ -262,7 +262,7 @@ mod tests {
     fn machine(dir: &Path) -> LinuxMachine {
         let journal = MemoryJournal::default();
         journal.begin("create processor set 1", "boot", &[]).unwrap();
-        LinuxMachine::open(Root::paper(dir), Box::new(journal))
+        LinuxMachine::open(Root::captured(dir), Box::new(journal))
     }
 
     #[test]
@@ -311,7 +311,7 @@ mod tests {
             println!("skipped: {name}: what a user locks is a directory of its own");
             return;
         }
-        let mut root = Root::paper(dir.path());
+        let mut root = Root::captured(dir.path());
         root.live = true;
         let machine = LinuxMachine::open(root, Box::new(MemoryJournal::default()));
         let place = machine.locked_place();

@@ -191,7 +191,7 @@ impl LinuxMachine {
     /// open; what a user changes is told in a state directory that only this user can open.
     pub(crate) fn locked_place(&self) -> PathBuf {
         let root = &self.os.root;
-        if !(root.live && rustix::process::geteuid().is_root()) {
+        if !(root.is_live() && rustix::process::geteuid().is_root()) {
             return root.state.clone();
         }
         let usual = root.run.join("millpond");
@@ -405,8 +405,8 @@ impl Knobs for LinuxMachine {
             let file = self.os.root.proc.join("sys/kernel/random/boot_id");
             self.os.root.read_value(&file).ok().flatten().unwrap_or_default()
         };
-        // Who asks runs in the boot that is asked for; a paper machine may be booted under us.
-        if self.os.root.live { self.boot.get_or_init(read).clone() } else { read() }
+        // Who asks runs in the boot that is asked for; a captured machine may be booted under us.
+        if self.os.root.is_live() { self.boot.get_or_init(read).clone() } else { read() }
     }
 }
 
@@ -507,14 +507,13 @@ impl Machine for LinuxMachine {
     }
 
     fn hardware_counters(&self) -> Result<&dyn HardwareCounters, Absent> {
-        if !self.os.root.live {
-            return Err(Absent::because("it is a captured machine, where nothing goes on"));
-        }
+        self.os.root.running(|| Absent::because("it is a captured machine, where nothing goes on"))?;
         Ok(self)
     }
 
     fn latency(&self) -> Result<&dyn LatencyProbe, Absent> {
-        if self.os.root.live { Ok(self) } else { Err(Absent::because("a captured machine runs no threads")) }
+        self.os.root.running(|| Absent::because("a captured machine runs no threads"))?;
+        Ok(self)
     }
 
     fn disturbances(&self) -> Result<&dyn Disturbances, Absent> {
@@ -533,11 +532,9 @@ impl Machine for LinuxMachine {
     }
 
     fn images(&self) -> Result<&dyn Images, Absent> {
-        if self.os.root.live {
-            Ok(self)
-        } else {
-            Err(Absent::because("a captured machine has files, and no memory of its processes"))
-        }
+        let why = "a captured machine has files, and no memory of its processes";
+        self.os.root.running(|| Absent::because(why))?;
+        Ok(self)
     }
 }
 

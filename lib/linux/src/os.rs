@@ -1,26 +1,17 @@
-//! The primitives: one file, one directory, one label, one task, one mask. On a live root the kernel does the
-//! work; on a paper root `paper` does the little that makes the files tell the truth.
+//! The primitives: one file, one directory, one label, one task, one mask. What they do is done by an
+//! [`Fs`].
 
 use crate::controls::CpuTree;
-use crate::files::{Replacing, replace_file};
+use crate::fs::{Captured, Fs, Live};
 use crate::hierarchy::Hierarchy;
 use crate::knob::TaskId;
-use crate::{Root, affinity, is_gone, paper};
+use crate::{Root, is_gone};
 use millpond_machine::{Absent, KnobError, Value};
 use millpond_model::{CpuSet, NodeSet};
-use rustix::fs::{XattrFlags, getxattr, removexattr, setxattr};
-use rustix::io::Errno;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
-
-/// The prefix of our extended attributes.
-const LABEL_PREFIX: &str = "user.millpond.";
-
-/// The longest extended attribute, in bytes (xattr(7)): the label of a set with some 800 containers, or with every CPU of the largest machine.
-const LABEL_MAX: usize = 65536;
 
 /// What the kernel means by "no space left" of a list or a place.
 pub(crate) const NO_ROOM: &str = "the kernel has no room for it (no space left)";
@@ -31,6 +22,8 @@ pub(crate) const BUSY: &str = "the kernel says that it is in use";
 /// A machine's files, and the way to change them.
 #[derive(Debug)]
 pub struct Os {
+    /// What acts when files are changed.
+    pub(crate) fs: &'static dyn Fs,
     /// Where the files are.
     pub root: Root,
     /// The cpuset hierarchy.
@@ -62,7 +55,8 @@ impl Os {
         let systemd = crate::systemd::detect(&root, &hierarchy);
         let cpu = CpuTree::find(&root);
         let (processes, unread) = Default::default();
-        Os { cpu, root, hierarchy, kernel, systemd, possible, width, processes, unread }
+        let fs: &'static dyn Fs = if root.is_live() { &Live } else { &Captured };
+        Os { fs, cpu, root, hierarchy, kernel, systemd, possible, width, processes, unread }
     }
 
     /// The processors that the kernel could have: the same from boot to boot.
@@ -83,31 +77,19 @@ impl Os {
         self.kernel >= (6, 2)
     }
 
-    /// Whether we may make and change cgroups in the hierarchy. Those who may not can still read them. On paper
-    /// the permission bits say it: a directory that nobody may write stands for a read-only mount.
+    /// Whether we may make and change cgroups in the hierarchy. Those who may not can still read them. On a
+    /// captured root the permission bits say it: a directory that cannot be written stands for a read-only mount.
     ///
     /// # Errors
     /// [`KnobError::NotPermitted`], [`KnobError::ReadOnly`]; [`KnobError::Gone`] where there is no hierarchy.
     pub fn may_write_groups(&self) -> Result<(), KnobError> {
-        use rustix::fs::{Access, access};
-        use std::os::unix::fs::PermissionsExt;
-        let mount = self.hierarchy.mount().ok_or(KnobError::Gone)?;
-        let procs = mount.join("cgroup.procs");
-        if self.root.live {
-            return access(procs, Access::WRITE_OK).map_err(|e| knob_error(e.into()));
-        }
-        let locked = |path: &Path| fs::metadata(path).is_ok_and(|m| m.permissions().mode() & 0o222 == 0);
-        match (locked(mount), locked(&procs)) {
-            (true, _) => Err(KnobError::ReadOnly),
-            (_, true) => Err(KnobError::NotPermitted),
-            _ => Ok(()),
-        }
+        self.fs.may_write_groups(self.hierarchy.mount().ok_or(KnobError::Gone)?)
     }
 
     /// Whether we may steer interrupts and take processors off-line.
     #[must_use]
     pub fn may_administrate(&self) -> bool {
-        !self.root.live || rustix::process::geteuid().is_root()
+        !self.root.is_live() || rustix::process::geteuid().is_root()
     }
 
     /// A cgroup's directory.
@@ -123,12 +105,7 @@ impl Os {
     /// # Errors
     /// [`KnobError`] in the kernel's sense.
     pub fn write(&self, path: &Path, text: &str) -> Result<(), KnobError> {
-        if self.root.live {
-            let mut file = fs::OpenOptions::new().write(true).open(path).map_err(knob_error)?;
-            file.write_all(text.as_bytes()).map_err(knob_error)
-        } else {
-            paper::write(self, path, text)
-        }
+        self.fs.write(self, path, text)
     }
 
     /// Makes a cgroup directory.
@@ -136,15 +113,7 @@ impl Os {
     /// # Errors
     /// [`KnobError`] in the kernel's sense.
     pub fn make_group(&self, path: &str) -> Result<(), KnobError> {
-        let dir = self.group(path)?;
-        if self.root.live {
-            match fs::create_dir(dir) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-                result => result.map_err(knob_error),
-            }
-        } else {
-            paper::make_group(self, path)
-        }
+        self.fs.make_group(self, path, &self.group(path)?)
     }
 
     /// Removes a cgroup directory that has no tasks and no children.
@@ -152,12 +121,7 @@ impl Os {
     /// # Errors
     /// [`KnobError`] in the kernel's sense.
     pub fn remove_group(&self, path: &str) -> Result<(), KnobError> {
-        let dir = self.group(path)?;
-        if self.root.live {
-            fs::remove_dir(dir).map_err(knob_error)
-        } else {
-            paper::remove_group(&self.root, &dir)
-        }
+        self.fs.remove_group(self, &self.group(path)?)
     }
 
     /// Reads a label of a cgroup.
@@ -165,11 +129,7 @@ impl Os {
     /// # Errors
     /// [`KnobError`] when it exists and cannot be read.
     pub fn label(&self, path: &str, key: &str) -> Result<Option<String>, KnobError> {
-        let dir = self.group(path)?;
-        if !self.root.live {
-            return self.root.read(&paper::label_file(&dir, key)).map_err(knob_error);
-        }
-        read_attribute(&dir, &format!("{LABEL_PREFIX}{key}"))
+        self.fs.label(self, &self.group(path)?, key)
     }
 
     /// Sets or removes a label of a cgroup.
@@ -177,26 +137,7 @@ impl Os {
     /// # Errors
     /// [`KnobError`] in the kernel's sense.
     pub fn set_label(&self, path: &str, key: &str, value: Option<&str>) -> Result<(), KnobError> {
-        let dir = self.group(path)?;
-        let name = format!("{LABEL_PREFIX}{key}");
-        let result = match (self.root.live, value) {
-            (true, Some(value)) => {
-                setxattr(&dir, name.as_str(), value.as_bytes(), XattrFlags::empty()).map_err(Into::into)
-            }
-            (true, None) => match removexattr(&dir, name.as_str()) {
-                Err(Errno::NODATA) => Ok(()),
-                result => result.map_err(Into::into),
-            },
-            (false, Some(value)) => {
-                let file = self.root.at(&paper::label_file(&dir, key));
-                file.and_then(|file| replace_file(&file.path, value.as_bytes(), Replacing::default()))
-            }
-            (false, None) => match self.root.remove(paper::label_file(&dir, key)) {
-                Err(error) if is_gone(&error) => Ok(()),
-                result => result,
-            },
-        };
-        result.map_err(knob_error)
+        self.fs.set_label(self, &self.group(path)?, key, value).map_err(knob_error)
     }
 
     /// Moves a process, or one thread of it, into a cgroup.
@@ -205,17 +146,7 @@ impl Os {
     /// [`KnobError`] in the kernel's sense; [`KnobError::Gone`] when the task is not the one that was meant.
     pub fn attach(&self, task: TaskId, path: &str) -> Result<(), KnobError> {
         self.still(task)?;
-        let file = if task.tid.is_some() { self.threads_file() } else { "cgroup.procs" };
-        let control = self.group(path)?.join(file);
-        if self.root.live {
-            // A directory that is not there is a refusal; only the task itself can be gone.
-            if !control.exists() {
-                return Err(KnobError::Refused(format!("there is no cgroup {path}")));
-            }
-            self.write(&control, &task.leader().to_string()).map_err(explain_attach)
-        } else {
-            paper::attach(self, task, path)
-        }
+        self.fs.attach(self, task, path)
     }
 
     /// The file that takes single threads.
@@ -230,11 +161,7 @@ impl Os {
     /// [`KnobError::Gone`] when the task is not the one that was meant.
     pub fn mask(&self, task: TaskId) -> Result<CpuSet, KnobError> {
         self.still(task)?;
-        if self.root.live {
-            affinity::get(task.leader(), self.width).map_err(knob_error)
-        } else {
-            paper::allowed(self, task)
-        }
+        self.fs.affinity(self, task)
     }
 
     /// Sets a thread's affinity mask; `None` allows everything.
@@ -243,19 +170,7 @@ impl Os {
     /// [`KnobError`] in the kernel's sense.
     pub fn set_mask(&self, task: TaskId, mask: Option<&CpuSet>) -> Result<(), KnobError> {
         self.still(task)?;
-        if self.root.live {
-            let all;
-            let mask = match mask {
-                Some(mask) => mask,
-                None => {
-                    all = CpuSet::first(self.width.next_multiple_of(64));
-                    &all
-                }
-            };
-            affinity::set(task.leader(), mask).map_err(knob_error)
-        } else {
-            paper::set_mask(self, task, mask)
-        }
+        self.fs.set_affinity(self, task, mask)
     }
 
     /// Every node that has memory.
@@ -281,13 +196,7 @@ impl Os {
     /// [`KnobError`] in the kernel's sense; [`KnobError::Gone`] when the task is not the one that was meant.
     pub fn move_pages(&self, task: TaskId, to: &NodeSet) -> Result<(), KnobError> {
         self.still(task)?;
-        if !self.root.live {
-            return Ok(());
-        }
-        let all =
-            self.root.read_value(&self.root.sys.join("devices/system/node/online")).map_err(knob_error)?;
-        let all: NodeSet = all.and_then(|list| list.parse().ok()).unwrap_or_default();
-        affinity::move_pages(task.pid, &(&all - to), to).map_err(knob_error)
+        self.fs.move_pages(self, task, to)
     }
 
     /// The processors that a cgroup's tasks may use.
@@ -295,19 +204,7 @@ impl Os {
     /// # Errors
     /// [`KnobError`] when it cannot be read.
     pub fn effective(&self, path: &str) -> Result<CpuSet, KnobError> {
-        if !self.root.live {
-            return paper::effective(self, path);
-        }
-        let dir = self.group(path)?;
-        let file = if self.hierarchy.is_v1() { "cpuset.effective_cpus" } else { "cpuset.cpus.effective" };
-        if let Some(text) = self.root.read_value(&dir.join(file)).map_err(knob_error)? {
-            return text.parse().map_err(|e| KnobError::Refused(format!("{file}: {e}")));
-        }
-        // Without the controller a cgroup shares its parent's processors.
-        match path.rsplit_once('/') {
-            Some((parent, _)) if path != "/" => self.effective(if parent.is_empty() { "/" } else { parent }),
-            _ => self.online(),
-        }
+        self.fs.effective(self, path)
     }
 
     /// The processors that are on-line.
@@ -337,22 +234,6 @@ impl Os {
     }
 }
 
-/// An extended attribute, of any length that the kernel keeps.
-fn read_attribute(of: &Path, name: &str) -> Result<Option<String>, KnobError> {
-    let mut buffer = vec![0u8; 4096];
-    loop {
-        match getxattr(of, name, &mut buffer) {
-            Ok(len) => {
-                buffer.truncate(len);
-                return Ok(Some(String::from_utf8_lossy(&buffer).into_owned()));
-            }
-            Err(Errno::RANGE) if buffer.len() < LABEL_MAX => buffer.resize(LABEL_MAX, 0),
-            Err(Errno::NODATA | Errno::NOENT | Errno::NOTSUP) => return Ok(None),
-            Err(error) => return Err(knob_error(error.into())),
-        }
-    }
-}
-
 /// `6.12.107+deb13-amd64` is (6, 12).
 fn parse_release(text: &str) -> Option<(u32, u32)> {
     let mut numbers = text.split(|c: char| !c.is_ascii_digit());
@@ -374,34 +255,9 @@ pub fn knob_error(error: io::Error) -> KnobError {
     }
 }
 
-fn explain_attach(error: KnobError) -> KnobError {
-    match error {
-        KnobError::Refused(why) => KnobError::Refused(format!("the task cannot be moved: {why}")),
-        other => other,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_label_of_any_length_that_the_kernel_keeps_is_read() {
-        let name = "user.millpond.set";
-        // As cgroups do, a file system in memory keeps attributes of any length; one on a disk keeps a block.
-        let file =
-            tempfile::NamedTempFile::new_in("/dev/shm").or_else(|_| tempfile::NamedTempFile::new()).unwrap();
-        assert_eq!(read_attribute(file.path(), name), Ok(None));
-        for length in [1, 4096, 4097, 20_000, LABEL_MAX] {
-            let text = "x".repeat(length);
-            if let Err(error) = setxattr(file.path(), name, text.as_bytes(), XattrFlags::empty()) {
-                let test = "a_label_of_any_length_that_the_kernel_keeps_is_read";
-                println!("skipped: {test}: this file system keeps none of {length} bytes: {error}");
-                return;
-            }
-            assert_eq!(read_attribute(file.path(), name), Ok(Some(text)), "{length}");
-        }
-    }
 
     #[test]
     fn releases_of_all_distributions_are_understood() {

@@ -99,7 +99,7 @@ impl Os {
     /// Where the `stat` of a process, or of one of its threads, is read. For `/proc/PID/stat` the kernel adds up all threads of the process, so that
     /// reading it for each thread costs the square of their number; nothing that is added up is wanted here.
     fn stat_file(&self, pid: u32, tid: Option<u32>) -> PathBuf {
-        let tid = if self.root.live { tid.or(Some(pid)) } else { tid };
+        let tid = if self.root.is_live() { tid.or(Some(pid)) } else { tid };
         self.task_dir(pid, tid).join("stat")
     }
 
@@ -157,7 +157,7 @@ impl Os {
     #[must_use]
     pub fn may_be_bound(&self, tid: u32, lists: &BTreeSet<CpuSet>) -> bool {
         let may = |mask: CpuSet| mask.len() == 1 || lists.contains(&mask);
-        !self.root.live || crate::affinity::get(tid, self.width()).is_ok_and(may)
+        !self.root.is_live() || crate::affinity::get(tid, self.width()).is_ok_and(may)
     }
 
     /// The process that a thread belongs to.
@@ -203,7 +203,7 @@ impl Os {
         use std::os::unix::fs::MetadataExt;
         let us = rustix::process::geteuid().as_raw();
         let owner = std::fs::metadata(self.task_dir(pid, None)).map(|m| m.uid());
-        !self.root.live || us == 0 || owner.is_ok_and(|owner| owner == us)
+        !self.root.is_live() || us == 0 || owner.is_ok_and(|owner| owner == us)
     }
 
     /// The parent of a process; `None` when it does not exist.

@@ -263,7 +263,7 @@ mod tests {
         }
 
         fn told(&self) -> Vec<RealTimeSetting> {
-            real_time_settings(&Os::new(Root::paper(self.0.path())))
+            real_time_settings(&Os::new(Root::captured(self.0.path())))
         }
 
         fn of(&self, name: &str) -> (Effect, String) {

@@ -1,10 +1,10 @@
 //! The injected root: every file that this room reads or writes is named through it.
 //!
-//! A *live* root is the machine that we run on. A *paper* root is a directory with the same files, captured
-//! from a machine or made by hand; there the few things that a kernel does by itself (a task that is written
-//! to one group leaves the other, a new group has files) are done by `paper`.
+//! A *live* root is the machine that we run on. A *captured* root is a directory with the same files, copied from a machine or written by
+//! hand; what a kernel does by itself when its files are written is done there by `fs`.
 
 use crate::files::{BYTES_MAX, open_plain};
+use millpond_machine::Absent;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::fs;
@@ -32,7 +32,7 @@ pub struct Root {
     /// Our own state: journal and records (`/run/millpond`).
     pub state: PathBuf,
     /// Whether a kernel stands behind the files.
-    pub live: bool,
+    pub(crate) live: bool,
 }
 
 impl Root {
@@ -51,7 +51,7 @@ impl Root {
 
     /// A directory with `proc`, `sys`, `cgroup` and `state` in it.
     #[must_use]
-    pub fn paper(dir: &Path) -> Self {
+    pub fn captured(dir: &Path) -> Self {
         Root {
             proc: dir.join("proc"),
             sys: dir.join("sys"),
@@ -60,6 +60,25 @@ impl Root {
             state: dir.join("state"),
             live: false,
         }
+    }
+
+    /// Whether a kernel stands behind the files.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.live
+    }
+
+    /// Goes on where a kernel stands behind the files; what needs one is otherwise `absent`.
+    ///
+    /// # Errors
+    /// `absent`.
+    pub(crate) fn running(&self, absent: impl FnOnce() -> Absent) -> Result<(), Absent> {
+        if self.live { Ok(()) } else { Err(absent()) }
+    }
+
+    /// The process that asks, if it is one of this machine.
+    pub(crate) fn own_pid(&self) -> Option<u32> {
+        self.live.then(std::process::id)
     }
 
     /// Opens something of a captured root, whose links may have been made by another user: none that leads out of the root is followed.
@@ -180,7 +199,7 @@ impl Root {
         fs::remove_dir_all(&self.at(path)?.path)
     }
 
-    /// Opens a file to read it. On a paper root it may be anything that another user put there: see [`open_plain`].
+    /// Opens a file to read it. On a captured root it may be anything that another user put there: see [`open_plain`].
     ///
     /// # Errors
     /// The system's, and those of [`open_plain`].
@@ -294,7 +313,7 @@ mod tests {
     #[test]
     fn what_lies_in_a_captured_root_is_neither_waited_for_nor_read_without_end() {
         let dir = tempfile::tempdir().unwrap();
-        let root = Root::paper(dir.path());
+        let root = Root::captured(dir.path());
         let (fifo, long) = (dir.path().join("fifo"), dir.path().join("long"));
         rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RWXU).unwrap();
         fs::File::create(&long).unwrap().set_len(30 << 30).unwrap();

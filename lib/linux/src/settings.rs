@@ -51,7 +51,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         };
-        let root = Root::paper(dir.path());
+        let root = Root::captured(dir.path());
         assert_eq!(kernel_settings(&root), KernelSettings::default(), "nothing is told");
         file("proc/cmdline", "ro quiet rcu_nocbs=5-6 nosmt\n");
         file("proc/sys/kernel/nmi_watchdog", "0\n");

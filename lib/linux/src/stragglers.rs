@@ -25,7 +25,7 @@ impl LinuxMachine {
         end: impl Fn() -> Result<(), KnobError>,
     ) -> Result<(), KnobError> {
         let mut result = end();
-        if names::owner(path).is_none() || !self.os().root.live {
+        if names::owner(path).is_none() || !self.os().root.is_live() {
             return result;
         }
         for _ in 0..ROUNDS_MAX {

@@ -112,10 +112,9 @@ impl LinuxMachine {
 
     /// The threads that are bound to processors, whoever bound them; except our own, which ends with the command.
     pub(crate) fn bound_to_processors(&self) -> Result<Vec<LwpStatus>, Refusal> {
-        let own = Pid(std::process::id());
-        let live = self.os.root.live;
+        let own = self.os.root.own_pid().map(Pid);
         let bound = self.bound()?.into_iter();
-        let own_one = |t: &LwpStatus| live && t.lwp.pid == own;
+        let own_one = |t: &LwpStatus| Some(t.lwp.pid) == own;
         Ok(bound.filter(|t| !t.cpus.is_empty()).filter(|t| !own_one(t)).collect())
     }
 

@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_mounted_tree_is_read_where_it_stands() {
         let dir = tempfile::tempdir().unwrap();
-        let root = Root::paper(dir.path());
+        let root = Root::captured(dir.path());
         let event = root.sys.join("kernel/tracing/events/sched/sched_switch");
         fs::create_dir_all(&event).unwrap();
         fs::write(event.join("id"), "314\n").unwrap();

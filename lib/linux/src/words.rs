@@ -179,7 +179,7 @@ mod tests {
     fn knobs_are_called_by_what_they_belong_to() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("proc/irq/24/eth0-rx-0")).unwrap();
-        let os = Os::new(Root::paper(dir.path()));
+        let os = Os::new(Root::captured(dir.path()));
         for (knob, name) in [
             ("dir:/mpset1", "set 1"),
             ("unit:/mpset2.slice", "set 2"),

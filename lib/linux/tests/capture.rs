@@ -11,7 +11,7 @@ use millpond_machine::{Machine, MemoryJournal, Writer};
 use millpond_model::{ControlHolder, ControlSetting, CpuCap, CpuId, Shares};
 
 fn open(dir: &std::path::Path) -> LinuxMachine {
-    LinuxMachine::open(Root::paper(dir), Box::new(MemoryJournal::default()))
+    LinuxMachine::open(Root::captured(dir), Box::new(MemoryJournal::default()))
 }
 
 #[test]
@@ -22,7 +22,7 @@ fn a_capture_says_what_the_machine_said() {
     made.file("cgroup/cpuset/acme-billing/tasks", "");
     let into = tempfile::tempdir().unwrap();
     let dir = into.path().join("copy");
-    capture(&Root::paper(made.dir.path()), &dir).unwrap();
+    capture(&Root::captured(made.dir.path()), &dir).unwrap();
     let (a, b) = (made.machine(), open(&dir));
     assert_eq!(a.processors().unwrap().topology(), b.processors().unwrap().topology());
     assert_eq!(a.processors().unwrap().states(), b.processors().unwrap().states());
@@ -33,7 +33,7 @@ fn a_capture_says_what_the_machine_said() {
         text.push_str(&std::fs::read_to_string(&entry).unwrap_or_default());
     }
     assert!(!text.contains("secretapp") && !text.contains("acme"), "a name was left in");
-    assert!(capture(&Root::paper(made.dir.path()), &dir).is_err(), "an old capture is not overwritten");
+    assert!(capture(&Root::captured(made.dir.path()), &dir).is_err(), "an old capture is not overwritten");
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn a_capture_can_be_changed_like_the_machine() {
     Writer::open(&original).unwrap().commit(change.unwrap()).unwrap();
     let into = tempfile::tempdir().unwrap();
     let dir = into.path().join("copy");
-    capture(&Root::paper(made.dir.path()), &dir).unwrap();
+    capture(&Root::captured(made.dir.path()), &dir).unwrap();
     let machine = open(&dir);
     let writer = Writer::open(&machine).unwrap();
     let options = CreateOptions::default();
@@ -106,7 +106,7 @@ fn settings_for_real_time_are_in_a_capture() {
         made.file("proc/sys/kernel/osrelease", release);
         let into = tempfile::tempdir().unwrap();
         let dir = into.path().join("copy");
-        capture(&Root::paper(made.dir.path()), &dir).unwrap();
+        capture(&Root::captured(made.dir.path()), &dir).unwrap();
         let told = real_time(&made.machine());
         assert!(told.iter().all(|setting| setting.effect != millpond_model::Effect::Unknown), "{told:?}");
         assert_eq!(real_time(&open(&dir)), told);
@@ -148,7 +148,7 @@ fn shares_and_caps_are_in_a_capture() {
         set("/web", ControlSetting::CpuCap(Some(CpuCap::new(150).unwrap())));
         let into = tempfile::tempdir().unwrap();
         let dir = into.path().join("copy");
-        capture(&Root::paper(made.dir.path()), &dir).unwrap();
+        capture(&Root::captured(made.dir.path()), &dir).unwrap();
         let listed = |machine: &LinuxMachine| {
             let all = machine.controls().unwrap().list().unwrap();
             let mut all: Vec<String> = all

@@ -309,7 +309,7 @@ fn a_writer_that_dies_anywhere_is_repaired_to_the_byte() {
             let before = made.snapshot();
             let journal = MemoryJournal::default();
             let machine = millpond_linux::LinuxMachine::open(
-                millpond_linux::Root::paper(made.dir.path()),
+                millpond_linux::Root::captured(made.dir.path()),
                 Box::new(journal),
             );
             let change = machine.psets().unwrap().prepare_create(&cpus(&[3, 2]), EXCLUSIVE, false).unwrap();

@@ -176,7 +176,7 @@ fn real(options: &OpenOptions) -> Result<Session, OpenError> {
         }
         Some(dir) => {
             check_captured(dir)?;
-            let mut root = Root::paper(dir);
+            let mut root = Root::captured(dir);
             if let Some(state) = &options.state {
                 root.state = state.clone();
             }

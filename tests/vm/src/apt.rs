@@ -77,14 +77,13 @@ impl Apt {
         debs_in(&place).map_err(|e| self.failed("read what was downloaded", &e.to_string()))
     }
 
-    /// Downloads a package and everything that it depends on, as if nothing were installed.
-    pub fn download_with_dependencies(&self, name: &str) -> Result<Vec<PathBuf>, Unavailable> {
+    /// Downloads packages and everything that they depend on, as if nothing were installed.
+    pub fn download_with_dependencies(&self, names: &[&str]) -> Result<Vec<PathBuf>, Unavailable> {
         // Beside this file it makes a lock.
         let status = format!("Dir::State::status={}", self.dir.join("state/status").display());
-        let args =
-            ["-o", &status, "install", "--yes", "-q", "--download-only", "--no-install-recommends", name];
-        let said = self.run("apt-get", &args)?;
-        self.check(&format!("download {name} with what it needs"), &said)?;
+        let options = ["-o", &status, "install", "--yes", "-q", "--download-only", "--no-install-recommends"];
+        let said = self.run("apt-get", &[&options, names].concat())?;
+        self.check(&format!("download {} with what it needs", names.join(" and ")), &said)?;
         debs_in(&self.dir.join("cache/archives"))
             .map_err(|e| self.failed("read what was downloaded", &e.to_string()))
     }

@@ -1,4 +1,4 @@
-//! systemd for a guest: Debian's package and what it needs, unpacked in the cache, and the few files that make it the first process
+//! systemd for a guest: Debian's package with its message bus, unpacked in the cache, and the few files that make it the first process
 //! of a guest which runs cases as one of its services. And irqbalance, a daemon that other cases need, rtla, with which
 //! latstat is compared, and nginx, which diagnose is tried on.
 
@@ -36,20 +36,27 @@ const DEAD: [&str; 16] = [
 ];
 
 /// Units of our own. Without default dependencies nothing but what a case starts is started.
-const TARGET: &str = "[Unit]\nDescription=Cases\nDefaultDependencies=no\nWants=millpond-vm.service\n";
-const SERVICE: &str = "[Unit]\nDescription=Run the cases\nDefaultDependencies=no\n[Service]\nType=exec\n\
+const TARGET: &str =
+    "[Unit]\nDescription=Cases\nDefaultDependencies=no\nWants=dbus.service millpond-vm.service\n";
+const SERVICE: &str = "[Unit]\nDescription=Run the cases\nDefaultDependencies=no\nAfter=dbus.service\n[Service]\nType=exec\n\
                        ExecStart=/vm/systemd\nStandardOutput=null\nStandardError=null\nKillMode=process\n";
 
-/// Gets systemd and its libraries: from the cache, else from Debian's archive. `note` hears about long work.
+/// The message bus, too, needs nothing of the basic system.
+const EARLY: &str = "[Unit]\nDefaultDependencies=no\n";
+/// The users that the bus knows: what the scripts of its package would have made.
+const USERS: &str = "root:x:0:0:root:/root:/bin/sh\nmessagebus:x:101:101::/nonexistent:/usr/sbin/nologin\n";
+const GROUPS: &str = "root:x:0:\nmessagebus:x:101:\n";
+
+/// Gets systemd, the message bus and their libraries: from the cache, else from Debian's archive. `note` hears about long work.
 ///
 /// # Errors
 /// Why it cannot be had and what would help.
 pub fn obtain_systemd(cache: &Cache, note: &dyn Fn(&str)) -> Result<PathBuf, Unavailable> {
-    let place = cache.path("userland/systemd");
+    let place = cache.path("userland/systemd-dbus");
     if place.is_dir() {
         return Ok(place);
     }
-    let lock = cache.lock("userland-systemd")?;
+    let lock = cache.lock("userland-systemd-dbus")?;
     if place.is_dir() {
         return Ok(place);
     }
@@ -58,8 +65,8 @@ pub fn obtain_systemd(cache: &Cache, note: &dyn Fn(&str)) -> Result<PathBuf, Una
     note(&format!("systemd: reading the index of {}", apt.archive()));
     apt.update()?;
     note("systemd: downloading it with what it needs");
-    let debs = apt.download_with_dependencies("systemd")?;
-    cache.publish(&lock, Path::new("userland/systemd"), |dir| unpack(&debs, dir))
+    let debs = apt.download_with_dependencies(&["systemd", "dbus"])?;
+    cache.publish(&lock, Path::new("userland/systemd-dbus"), |dir| unpack(&debs, dir))
 }
 
 /// Gets the daemon irqbalance: from the cache, else from Debian's archive. Its libraries are the host's own. `note` hears about long
@@ -140,7 +147,7 @@ pub fn obtain_rtla(cache: &Cache, note: &dyn Fn(&str)) -> Result<PathBuf, Unavai
     let apt = Apt::new(scratch.path(), RTLA_SUITE)?;
     note(&format!("rtla: downloading it with what it needs from {}", apt.archive()));
     apt.update()?;
-    let debs = apt.download_with_dependencies("rtla")?;
+    let debs = apt.download_with_dependencies(&["rtla"])?;
     cache.publish(&lock, Path::new("userland/rtla"), |dir| unpack(&debs, dir))
 }
 
@@ -171,6 +178,10 @@ impl Guest {
             .file("/etc/systemd/system/millpond-vm.target", TARGET, 0o644)
             .file("/etc/systemd/system/millpond-vm.service", SERVICE, 0o644)
             .link("/etc/systemd/system/default.target", "millpond-vm.target")
+            .file("/etc/systemd/system/dbus.service.d/early.conf", EARLY, 0o644)
+            .file("/etc/systemd/system/dbus.socket.d/early.conf", EARLY, 0o644)
+            .file("/etc/passwd", USERS, 0o644)
+            .file("/etc/group", GROUPS, 0o644)
             .file("/etc/machine-id", "0123456789abcdef0123456789abcdef\n", 0o444)
             .directory("/proc")
             .directory("/dev")

@@ -95,9 +95,12 @@ fn members() -> Image {
 /// The same, with everything that is to be started when the machine is turned on.
 fn turned_on() -> Image {
     let at = |text: &str| text.replace("@BINDIR@", "/usr/local/bin");
-    let target = "[Unit]\nDescription=Cases\nDefaultDependencies=no\nWants=basic.target millpond-pools.service poold.service \
-                  shop.service store.service millpond-vm.service\n";
+    let target = "[Unit]\nDescription=Cases\nDefaultDependencies=no\nWants=basic.target dbus.service millpond-pools.service \
+                  poold.service shop.service store.service millpond-vm.service\n";
     members()
+        // Here the bus starts when it does on every host.
+        .file("/etc/systemd/system/dbus.service.d/early.conf", "", 0o644)
+        .file("/etc/systemd/system/dbus.socket.d/early.conf", "", 0o644)
         // systemd reloads a service by this program, which every host has.
         .link("/bin/kill", "/bin/busybox")
         .file("/etc/systemd/system/millpond-vm.target", target, 0o644)

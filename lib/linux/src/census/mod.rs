@@ -45,12 +45,12 @@ impl Census for LinuxMachine {
     }
 
     fn watch(&self, options: CensusOptions) -> Result<Box<dyn CensusWatch + '_>, Absent> {
-        if !self.os.root.live {
-            return Err(Absent::with_help(
+        self.os.root.running(|| {
+            Absent::with_help(
                 "it is a captured machine, where nothing goes on",
                 "leave out the interval to see the figures since the beginning of each process, or give a count of 1",
-            ));
-        }
+            )
+        })?;
         Ok(Box::new(watch::LinuxCensus::open(self, options, true)))
     }
 

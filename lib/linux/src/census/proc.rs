@@ -147,9 +147,9 @@ mod tests {
     const STAT: &str = "7 (a) b (c)) R 1 7 9 0 -1 4194560 1 0 0 0 30 10 0 0 15 -5 2 0 100 8192 10 \
                         18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 3 0 0 0 0 0";
 
-    fn paper() -> (tempfile::TempDir, Os) {
+    fn captured() -> (tempfile::TempDir, Os) {
         let dir = tempfile::tempdir().unwrap();
-        let root = Root::paper(dir.path());
+        let root = Root::captured(dir.path());
         for place in ["7", "7/task/7", "7/task/8"] {
             let task = root.proc.join(place);
             fs::create_dir_all(&task).unwrap();
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_process_is_read_from_its_own_files_where_nobody_asks_for_threads() {
-        let (_dir, os) = paper();
+        let (_dir, os) = captured();
         let found = look(&os, CensusOptions::default(), Nanos::from_secs(3)).unwrap();
         let [seen] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!((seen.pid, seen.threads, seen.name.as_str(), seen.users), (7, 2, "a) b (c)", (1000, 0)));
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_of_a_thread_is_exact_time_waiting_and_switches() {
-        let (_dir, os) = paper();
+        let (_dir, os) = captured();
         let options = CensusOptions { depth: Depth::Kept, ..CensusOptions::default() };
         let found = look(&os, options, Nanos::from_secs(3)).unwrap();
         assert_eq!(found.iter().map(|seen| seen.tid).collect::<Vec<_>>(), [7, 8]);

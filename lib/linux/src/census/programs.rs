@@ -31,7 +31,7 @@ const IN_ORDER: [Microstate; STATES - 1] = [
 /// # Errors
 /// Why there are none, as the second half of a sentence.
 pub(super) fn open(os: &Os, keep: Keep) -> Result<Watching, String> {
-    if !os.root.live {
+    if !os.root.is_live() {
         return Err("it is a captured machine".to_owned());
     }
     if os.kernel < OLDEST_KERNEL {

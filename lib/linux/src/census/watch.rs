@@ -46,7 +46,7 @@ impl<'a> LinuxCensus<'a> {
         if let Ok(watching) = &mut self.programs {
             return programs::look(&self.machine.os, watching, self.options.depth, suspended);
         }
-        let live = self.machine.os.root.live;
+        let live = self.machine.os.root.is_live();
         let (at, since_boot) = if live { (now, boot) } else { (uptime(self.machine), uptime(self.machine)) };
         let mut found = proc::look(&self.machine.os, self.options, since_boot)?;
         found.iter_mut().for_each(|seen| seen.began = seen.began - suspended);

@@ -10,10 +10,9 @@
 
 use crate::knob::TaskId;
 use crate::os::{NO_ROOM, knob_error};
-use crate::{Os, Root, is_gone, names, paper};
+use crate::{Os, Root, is_gone, names};
 use millpond_machine::{Absent, KnobError, Value};
 use std::collections::BTreeSet;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -270,12 +269,7 @@ impl Os {
 
     pub(crate) fn make_cpu_group(&self, path: &str) -> Result<(), KnobError> {
         let tree = self.cpu_tree()?;
-        let result = if self.root.live {
-            fs::create_dir(tree.dir(path))
-        } else {
-            paper::make_cpu_group(&self.root, tree, path)
-        };
-        match result {
+        match self.fs.make_cpu_group(self, tree, path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             result => result.map_err(knob_error),
         }
@@ -283,12 +277,7 @@ impl Os {
 
     pub(crate) fn remove_cpu_group(&self, path: &str) -> Result<(), KnobError> {
         let dir = self.cpu_tree()?.dir(path);
-        let result = if self.root.live {
-            fs::remove_dir(dir).map_err(knob_error)
-        } else {
-            paper::remove_group(&self.root, &dir)
-        };
-        match result {
+        match self.fs.remove_group(self, &dir) {
             Err(KnobError::Gone) => Ok(()),
             result => result,
         }
@@ -312,10 +301,7 @@ impl Os {
         if !procs.exists() {
             return Err(KnobError::Refused(format!("there is no cgroup {path}")));
         }
-        if !self.root.live {
-            return paper::attach_cpu(self, tree, task, path);
-        }
-        self.write(&procs, &task.pid.to_string()).map_err(|error| match error {
+        self.fs.attach_cpu(self, tree, task, path).map_err(|error| match error {
             // Real-time threads where groups have no real-time budget (version 1), or a group that takes none.
             KnobError::Refused(why) if why == NO_ROOM || why.contains("not valid") => KnobError::Prevented {
                 why: format!("process {} cannot be moved to {path}: {why}", task.pid),

@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn descendants_belong_to_the_nearest_given_ancestor() {
         let dir = tempfile::tempdir().unwrap();
-        let root = Root::paper(dir.path());
+        let root = Root::captured(dir.path());
         for (pid, parent) in [(1, 0), (10, 1), (11, 10), (12, 11), (13, 12), (20, 1)] {
             let at = root.proc.join(pid.to_string());
             fs::create_dir_all(&at).unwrap();

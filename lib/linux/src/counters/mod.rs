@@ -112,7 +112,7 @@ impl Sampler for LinuxMachine {
         let root: &Root = &self.os.root;
         let sampled = |hz, why| sampler::LinuxOccupancy::start(root, self.placements(), pids, hz, why);
         match method {
-            Method::MeasureOrSample(hz) if root.live => {
+            Method::MeasureOrSample(hz) if root.is_live() => {
                 match residence::MeasuredOccupancy::start(&self.os, pids) {
                     Ok(watch) => Ok(Box::new(watch)),
                     Err(why) => Ok(Box::new(sampled(hz, Some(why))?)),

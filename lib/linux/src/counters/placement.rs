@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn processors_set_apart_at_boot_are_those_isolated_and_those_without_a_tick() {
         let dir = tempfile::tempdir().unwrap();
-        let root = Root::paper(dir.path());
+        let root = Root::captured(dir.path());
         assert!(set_apart_at_boot(&root).is_empty());
         let cpu = root.sys.join("devices/system/cpu");
         fs::create_dir_all(&cpu).unwrap();

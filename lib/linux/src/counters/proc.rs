@@ -178,9 +178,9 @@ mod tests {
         "  CPU0 CPU2\n 4: 1 15 IO-APIC 4-edge ttyS0\nLOC: 10 20 Local timer interrupts\n";
     const SOFTIRQS: &str = "  CPU0 CPU1 CPU2 CPU3\nNET_RX: 7 0 8 0\nTIMER: 50 0 60 0\n";
 
-    fn paper(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
+    fn captured(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
         let dir = tempfile::tempdir().unwrap();
-        let root = Root::paper(dir.path());
+        let root = Root::captured(dir.path());
         fs::create_dir_all(&root.proc).unwrap();
         for (name, text) in files {
             fs::write(root.proc.join(name), text).unwrap();
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn tables_are_joined_by_processor_whatever_columns_they_have() {
-        let (_dir, root) = paper(&[("stat", STAT), ("interrupts", INTERRUPTS), ("softirqs", SOFTIRQS)]);
+        let (_dir, root) = captured(&[("stat", STAT), ("interrupts", INTERRUPTS), ("softirqs", SOFTIRQS)]);
         let placement = Placement {
             set_of: BTreeMap::from([(CpuId(2), PsetId(1))]),
             sets: vec![PsetId(1)],
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn a_machine_that_keeps_time_slices_has_switches_since_boot() {
         let schedstat = "version 17\ncpu0 0 0 0 0 0 0 1 1 31\ncpu2 0 0 0 0 0 0 1 1 44\n";
-        let (_dir, root) = paper(&[("stat", STAT), ("schedstat", schedstat)]);
+        let (_dir, root) = captured(&[("stat", STAT), ("schedstat", schedstat)]);
         let sample = Tables::open(&root).unwrap().since_boot(&Placement::default()).unwrap();
         assert_eq!(sample.cpus[1].events[Column::Csw.index()], Some(44));
         assert_eq!(sample.cpus[1].events[Column::Intr.index()], None);
@@ -226,9 +226,9 @@ mod tests {
 
     #[test]
     fn a_machine_without_processors_is_refused() {
-        let (_dir, root) = paper(&[("stat", "intr 1 2 3\n")]);
+        let (_dir, root) = captured(&[("stat", "intr 1 2 3\n")]);
         assert!(Tables::open(&root).unwrap().since_boot(&Placement::default()).is_err());
-        let (_dir, root) = paper(&[]);
+        let (_dir, root) = captured(&[]);
         assert!(Tables::open(&root).is_err());
     }
 }

@@ -122,9 +122,7 @@ impl<'a> LinuxOccupancy<'a> {
         frequency_hz: u64,
         why: Option<String>,
     ) -> Result<Self, Absent> {
-        if !root.live {
-            return Err(Absent::because("it is a captured machine, where nothing runs"));
-        }
+        root.running(|| Absent::because("it is a captured machine, where nothing runs"))?;
         let stat = ProcFile::open(root, "stat").ok().flatten();
         let stat = stat.ok_or_else(|| Absent::because("it has no /proc/stat"))?;
         let samples = Collected {
@@ -300,7 +298,7 @@ mod tests {
     #[test]
     fn a_captured_machine_has_nothing_to_sample() {
         let dir = tempfile::tempdir().unwrap();
-        let root = Root::paper(dir.path());
+        let root = Root::captured(dir.path());
         let placements = Box::new(|| Ok(Rc::default()));
         let absent = LinuxOccupancy::start(&root, placements, &[Pid(1)], 4997, None).err().unwrap();
         assert_eq!(absent.why, "it is a captured machine, where nothing runs");

@@ -70,12 +70,12 @@ impl<'a> LinuxWatch<'a> {
         placements: Placements<'a>,
         options: WatchOptions,
     ) -> Result<Self, Absent> {
-        if !os.root.live {
-            return Err(Absent::with_help(
+        os.root.running(|| {
+            Absent::with_help(
                 "it is a captured machine, where nothing goes on",
                 "leave out the interval to see the figures since boot",
-            ));
-        }
+            )
+        })?;
         let absent = |refusal: Refusal| Absent::because(refusal.reason.to_string());
         let mut watch = LinuxWatch {
             placements,
@@ -426,7 +426,7 @@ mod tests {
     #[test]
     fn a_captured_machine_cannot_be_watched() {
         let dir = tempfile::tempdir().unwrap();
-        let os = Os::new(Root::paper(dir.path()));
+        let os = Os::new(Root::captured(dir.path()));
         let placements = || Ok(Rc::default());
         let absent = LinuxWatch::start(&os, Box::new(placements), WatchOptions::default()).err().unwrap();
         assert_eq!(absent.why, "it is a captured machine, where nothing goes on");

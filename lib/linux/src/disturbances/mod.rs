@@ -40,9 +40,7 @@ impl Disturbances for LinuxMachine {
     }
 
     fn watch(&self, what: &WatchedJob) -> Result<Box<dyn DisturbanceWatch + '_>, Absent> {
-        if !self.os.root.live {
-            return Err(Absent::because("it is a captured machine, where nothing goes on"));
-        }
+        self.os.root.running(|| Absent::because("it is a captured machine, where nothing goes on"))?;
         let by_tables = |why: &str| tables::ByTables::start(self, what, why);
         if what.by_counts {
             return Ok(Box::new(by_tables("this was asked for")?));

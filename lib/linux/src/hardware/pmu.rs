@@ -149,7 +149,7 @@ mod tests {
     /// Processors of two types, as on a machine with large and small cores, and counters of memory beside.
     fn hybrid() -> (tempfile::TempDir, Root) {
         let dir = tempfile::tempdir().unwrap();
-        let root = Root::paper(dir.path());
+        let root = Root::captured(dir.path());
         for (name, number, cpus) in [("cpu_atom", "10", "4-7"), ("cpu_core", "4", "0-3")] {
             write(&root, &format!("{name}/type"), number);
             write(&root, &format!("{name}/cpus"), cpus);

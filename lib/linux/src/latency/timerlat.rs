@@ -69,9 +69,9 @@ fn no_tracing(why: String) -> KnobError {
 }
 
 impl Os {
-    /// The kernel's tracing files; on paper only where they are.
+    /// The kernel's tracing files; of a captured root only where they are.
     fn tracing(&self) -> Result<Tracefs, String> {
-        if !self.root.live && !self.root.sys.join("kernel/tracing/events").is_dir() {
+        if !self.root.is_live() && !self.root.sys.join("kernel/tracing/events").is_dir() {
             return Err("this kernel has no tracing".to_owned());
         }
         Tracefs::open(&self.root)
@@ -262,7 +262,7 @@ mod tests {
 
     const OPTIONS: &str = "DEFAULTS OSNOISE_WORKLOAD NO_PANIC_ON_STOP NO_OSNOISE_PREEMPT_DISABLE";
 
-    /// A machine on paper with tracing files: a kernel 6.12 with that list of tracers.
+    /// A captured machine with tracing files: a kernel 6.12 with that list of tracers.
     fn machine(dir: &Path, tracers: &str) -> LinuxMachine {
         let tracing = dir.join("sys/kernel/tracing");
         for sub in ["events", "instances", "osnoise/per_cpu"] {
@@ -280,7 +280,7 @@ mod tests {
             fs::write(tracing.join(file), text).unwrap();
         }
         fs::write(dir.join("proc/sys/kernel/osrelease"), "6.12.1-rt\n").unwrap();
-        LinuxMachine::open(Root::paper(dir), Box::new(MemoryJournal::default()))
+        LinuxMachine::open(Root::captured(dir), Box::new(MemoryJournal::default()))
     }
 
     #[test]
@@ -298,7 +298,7 @@ mod tests {
         let absent = old.timerlat().unwrap_err().to_string();
         assert!(absent.starts_with("no program can wait for the timers of timerlat"), "{absent}");
         let none = tempfile::tempdir().unwrap();
-        let bare = LinuxMachine::open(Root::paper(none.path()), Box::new(MemoryJournal::default()));
+        let bare = LinuxMachine::open(Root::captured(none.path()), Box::new(MemoryJournal::default()));
         assert_eq!(bare.timerlat().unwrap_err().to_string(), "this kernel has no tracing");
     }
 

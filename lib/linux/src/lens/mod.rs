@@ -105,9 +105,7 @@ impl Lens {
     /// # Errors
     /// [`Absent`]: no rights, a kernel without mount namespaces, a `/proc` of other processes than ours. The thread should end then.
     pub fn lay(root: &Root) -> Result<Lens, Absent> {
-        if !root.live {
-            return Err(Absent::because("programs run on the machine at hand only"));
-        }
+        root.running(|| Absent::because("programs run on the machine at hand only"))?;
         own_proc(root)?;
         // SAFETY: only the mount namespace, and with it the working directory and the root of this thread, become its own: the table of
         // files stays shared with the other threads, so that what they hold stays valid.

@@ -102,7 +102,7 @@ fn an_open_file_follows() {
 #[test]
 fn files_of_a_machine_are_no_place_for_programs() {
     let dir = tempfile::tempdir().unwrap();
-    let Err(absent) = Lens::lay(&Root::paper(dir.path())) else { panic!("it was laid") };
+    let Err(absent) = Lens::lay(&Root::captured(dir.path())) else { panic!("it was laid") };
     assert_eq!(absent.why, "programs run on the machine at hand only");
 }
 

@@ -16,10 +16,10 @@
 mod homes;
 mod text;
 
+use crate::LinuxMachine;
 use crate::knob::{LinuxKnob, TaskId, node_list};
 use crate::plan::Wanted;
 use crate::view::{View, about};
-use crate::{LinuxMachine, affinity};
 use homes::Clues;
 use millpond_machine::facets::{Homed, Lgroups, NodeMemory, NodeStatus, Reach, nothing_near};
 use millpond_machine::{Absent, Change, KnobError, Reason, Refusal, Step, Subject};
@@ -142,11 +142,12 @@ impl Lgroups for LinuxMachine {
         let nodes = self.online_nodes()?;
         let all = Lgroup::ids(&nodes);
         let mut cpus = nodes.iter().fold(CpuSet::new(), |all, node| &all | &node.cpus);
-        if self.os.root.live {
-            cpus = &cpus & &affinity::get(0, self.os.width()).map_err(|e| machine(&e))?;
+        let own = self.os.fs.own_affinity(&self.os).map_err(|e| machine(&e))?;
+        if let Some(own) = &own {
+            cpus = &cpus & own;
         }
         let status = self.os.root.read(&self.os.root.proc.join("self/status")).ok().flatten();
-        let mems = status.filter(|_| self.os.root.live).and_then(|text| text::parse_mems_allowed(&text));
+        let mems = status.filter(|_| own.is_some()).and_then(|text| text::parse_mems_allowed(&text));
         let nodes = match mems {
             Some(mems) => all.into_iter().filter(|node| mems.contains(node)).collect(),
             None => all,

@@ -1,57 +1,81 @@
-//! systemd over D-Bus. The administrator speaks to it directly, through the socket that it keeps for that, so that no
-//! message bus need run.
+//! systemd over D-Bus, on the system bus: `DBUS_SYSTEM_BUS_ADDRESS`, else the socket below `/run/dbus`.
 
 use super::Manager;
-use super::wire::{Answer, Conversation, Trouble};
 use millpond_machine::KnobError;
 use millpond_model::{CpuId, CpuSet, NodeSet};
-use std::cell::RefCell;
 use std::time::{Duration, Instant};
-use zbus::wire::{DynamicType, OwnedObjectPath, OwnedVariant, Variant};
+use zbus::wire::{DynamicType, OwnedObjectPath, OwnedVariant, Type, Variant};
+use zbus::{Connection, DBusError, Error, block_on};
 
-const SOCKET: &str = "/run/systemd/private";
 const SERVICE: &str = "org.freedesktop.systemd1";
 const OBJECT: &str = "/org/freedesktop/systemd1";
 const MANAGER: &str = "org.freedesktop.systemd1.Manager";
+const UNIT: &str = "org.freedesktop.systemd1.Unit";
+/// How long an answer may take: the first process may be waiting for the kernel to rearrange itself.
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a scope's name may stay taken after its last process left.
 const REAPING: Duration = Duration::from_secs(5);
 
 pub(super) struct Bus {
-    conversation: RefCell<Conversation>,
+    connection: Connection,
 }
 
 type Properties<'a> = Vec<(&'a str, Variant<'a>)>;
 
 impl Bus {
     pub fn connect() -> Result<Self, KnobError> {
-        let conversation = Conversation::open(SOCKET).map_err(knob)?;
-        Ok(Bus { conversation: RefCell::new(conversation) })
+        let opening = zbus::conn::Builder::system().method_timeout(TIMEOUT).build();
+        match block_on(opening) {
+            Ok(connection) => Ok(Bus { connection }),
+            Err(why) => Err(super::no_bus(&why.to_string())),
+        }
     }
 
-    fn call<B>(&self, path: &str, interface: &str, method: &str, body: &B) -> Result<Answer, Trouble>
+    fn call<B>(&self, path: &str, interface: &str, method: &str, body: &B) -> Result<zbus::Message, Error>
     where
         B: serde::Serialize + DynamicType,
     {
-        self.conversation.borrow_mut().call(path, interface, method, body)
+        block_on(self.connection.call_method(Some(SERVICE), path, Some(interface), method, body))
     }
 
-    /// A property of a loaded unit.
-    fn property<T>(&self, unit: &str, interface: &str, property: &str) -> Result<T, KnobError>
+    /// Asks the manager for what has no answer but that it is done.
+    fn ask<B>(&self, method: &str, body: &B) -> Result<(), KnobError>
+    where
+        B: serde::Serialize + DynamicType,
+    {
+        self.call(OBJECT, MANAGER, method, body).map(drop).map_err(knob)
+    }
+
+    /// A property of a unit, which `method` finds.
+    fn property<T>(&self, method: &str, unit: &str, interface: &str, property: &str) -> Result<T, KnobError>
     where
         T: TryFrom<Variant<'static>, Error = zbus::wire::Error>,
     {
-        let reply = self.call(OBJECT, MANAGER, "GetUnit", &(unit,)).map_err(knob)?;
-        let path: OwnedObjectPath = reply.read().map_err(knob)?;
+        let reply = self.call(OBJECT, MANAGER, method, &(unit,)).map_err(knob)?;
+        let path: OwnedObjectPath = body(&reply)?;
         let get = (interface, property);
         let reply = self.call(path.as_str(), "org.freedesktop.DBus.Properties", "Get", &get).map_err(knob)?;
-        let value: OwnedVariant = reply.read().map_err(knob)?;
-        Variant::from(value).try_into().map_err(|e: zbus::wire::Error| knob(e.into()))
+        let value: OwnedVariant = body(&reply)?;
+        Variant::from(value).try_into().map_err(knob)
     }
 
-    fn start(&self, unit: &str, properties: Properties<'_>) -> Result<(), Trouble> {
+    fn start(&self, unit: &str, properties: Properties<'_>) -> Result<(), Error> {
         let auxiliary: Vec<(&str, Properties<'_>)> = Vec::new();
         self.call(OBJECT, MANAGER, "StartTransientUnit", &(unit, "fail", properties, auxiliary)).map(drop)
     }
+
+    fn set(&self, unit: &str, property: &str, value: Variant<'_>) -> Result<(), KnobError> {
+        let properties: Properties<'_> = vec![(property, value)];
+        self.ask("SetUnitProperties", &(unit, true, properties))
+    }
+}
+
+/// What an answer holds.
+fn body<T>(reply: &zbus::Message) -> Result<T, KnobError>
+where
+    T: for<'d> serde::Deserialize<'d> + Type,
+{
+    reply.body().deserialize_ignore_signature::<T>().map_err(knob)
 }
 
 impl Manager for Bus {
@@ -80,15 +104,15 @@ impl Manager for Bus {
     }
 
     fn adopt(&self, unit: &str, pid: u32) -> Result<(), KnobError> {
-        self.call(OBJECT, MANAGER, "AttachProcessesToUnit", &(unit, "", vec![pid])).map(drop).map_err(knob)
+        self.ask("AttachProcessesToUnit", &(unit, "", vec![pid]))
     }
 
     fn stop(&self, unit: &str) -> Result<(), KnobError> {
-        self.call(OBJECT, MANAGER, "StopUnit", &(unit, "fail")).map(drop).map_err(knob)
+        self.ask("StopUnit", &(unit, "fail"))
     }
 
     fn is_active(&self, unit: &str) -> Result<bool, KnobError> {
-        let state: Result<String, KnobError> = self.property(unit, &format!("{SERVICE}.Unit"), "ActiveState");
+        let state: Result<String, KnobError> = self.property("GetUnit", unit, UNIT, "ActiveState");
         match state.as_deref() {
             Err(KnobError::Gone) | Ok("inactive" | "failed") => Ok(false),
             Ok(_) => Ok(true),
@@ -97,36 +121,38 @@ impl Manager for Bus {
     }
 
     fn allowed(&self, unit: &str) -> Result<Option<CpuSet>, KnobError> {
-        let bytes: Vec<u8> = self.property(unit, &interface(unit), "AllowedCPUs")?;
+        let bytes: Vec<u8> = self.property("GetUnit", unit, &interface(unit), "AllowedCPUs")?;
         let cpus = from_bytes(&bytes);
         Ok((!cpus.is_empty()).then_some(cpus))
     }
 
     fn allow(&self, unit: &str, cpus: Option<&CpuSet>) -> Result<(), KnobError> {
         let bytes = cpus.map(|cpus| to_bytes(cpus.iter().map(|cpu| cpu.0))).unwrap_or_default();
-        let properties: Properties<'_> = vec![("AllowedCPUs", Variant::from(bytes))];
-        self.call(OBJECT, MANAGER, "SetUnitProperties", &(unit, true, properties)).map(drop).map_err(knob)
+        self.set(unit, "AllowedCPUs", Variant::from(bytes))
     }
 
     fn number(&self, unit: &str, property: &str) -> Result<Option<u64>, KnobError> {
-        let number: u64 = self.property(unit, &interface(unit), property)?;
+        let number: u64 = self.property("GetUnit", unit, &interface(unit), property)?;
         // What is not set is the largest number there is.
         Ok((number != u64::MAX).then_some(number))
     }
 
     fn set_number(&self, unit: &str, property: &str, value: Option<u64>) -> Result<(), KnobError> {
-        let properties: Properties<'_> = vec![(property, Variant::from(value.unwrap_or(u64::MAX)))];
-        self.call(OBJECT, MANAGER, "SetUnitProperties", &(unit, true, properties)).map(drop).map_err(knob)
+        self.set(unit, property, Variant::from(value.unwrap_or(u64::MAX)))
     }
 
     fn allow_memory(&self, unit: &str, nodes: &NodeSet) -> Result<(), KnobError> {
-        let properties: Properties<'_> =
-            vec![("AllowedMemoryNodes", Variant::from(to_bytes(nodes.iter().map(|node| node.0))))];
-        self.call(OBJECT, MANAGER, "SetUnitProperties", &(unit, true, properties)).map(drop).map_err(knob)
+        let bytes = to_bytes(nodes.iter().map(|node| node.0));
+        self.set(unit, "AllowedMemoryNodes", Variant::from(bytes))
+    }
+
+    fn is_started_after(&self, unit: &str, other: &str) -> Result<bool, KnobError> {
+        let after: Vec<String> = self.property("LoadUnit", unit, UNIT, "After")?;
+        Ok(after.iter().any(|name| name == other))
     }
 
     fn reload(&self) -> Result<(), KnobError> {
-        self.call(OBJECT, MANAGER, "Reload", &()).map(drop).map_err(knob)
+        self.ask("Reload", &())
     }
 }
 
@@ -137,18 +163,29 @@ fn interface(unit: &str) -> String {
     format!("{SERVICE}.{}{rest}", first.to_ascii_uppercase())
 }
 
-fn is(trouble: &Trouble, name: &str) -> bool {
-    matches!(trouble, Trouble::Refused(is, _) if is.rsplit('.').next() == Some(name))
+/// The name of a refusal, and its words.
+fn refusal(error: &Error) -> Option<(String, String)> {
+    match error {
+        Error::MethodError(name, words, _) => Some((name.to_string(), words.clone().unwrap_or_default())),
+        Error::FDO(error) => {
+            Some((error.name().to_string(), error.description().unwrap_or_default().to_owned()))
+        }
+        _ => None,
+    }
 }
 
-fn knob(trouble: Trouble) -> KnobError {
-    match &trouble {
-        _ if is(&trouble, "NoSuchUnit") || is(&trouble, "NoSuchProcess") => KnobError::Gone,
-        _ if is(&trouble, "AccessDenied") || is(&trouble, "InteractiveAuthorizationRequired") => {
+fn is(error: &Error, name: &str) -> bool {
+    refusal(error).is_some_and(|(is, _)| is.rsplit('.').next() == Some(name))
+}
+
+fn knob(error: Error) -> KnobError {
+    match refusal(&error) {
+        Some(_) if is(&error, "NoSuchUnit") || is(&error, "NoSuchProcess") => KnobError::Gone,
+        Some(_) if is(&error, "AccessDenied") || is(&error, "InteractiveAuthorizationRequired") => {
             KnobError::NotPermitted
         }
-        Trouble::Refused(_, words) => KnobError::Refused(format!("systemd says: {words}")),
-        Trouble::Broken(why) => KnobError::Refused(format!("systemd cannot be asked: {why}")),
+        Some((_, words)) => KnobError::Refused(format!("systemd says: {words}")),
+        None => KnobError::Refused(format!("systemd cannot be asked: {error}")),
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! It is recognised by its first line and by nothing else; a file of that name that begins otherwise is somebody's and is never touched.
 
+use super::Manager;
 use crate::files::{Replacing, replace_file};
 use crate::os::knob_error;
 use crate::{Os, is_gone, names};
@@ -33,8 +34,20 @@ pub(crate) fn section(unit: &str) -> Option<&'static str> {
     }
 }
 
-fn text(section: &str, slice: &str) -> String {
-    format!("{HEAD}\n[{section}]\nSlice={slice}\n")
+/// The unit that makes the pools at boot.
+const POOLS: &str = "millpond-pools.service";
+
+/// The drop-in's text. A unit that waits for the pools finds its set when it starts.
+fn text(section: &str, slice: &str, waits: bool) -> String {
+    let order = if waits { format!("[Unit]\nAfter={POOLS}\n") } else { String::new() };
+    format!("{HEAD}\n{order}[{section}]\nSlice={slice}\n")
+}
+
+/// Whether a unit can wait for the pools at boot: a service that starts when the basic system is there, and on which the pools do not wait.
+fn may_wait(manager: &dyn Manager, unit: &str) -> bool {
+    let is_bus = matches!(unit, "dbus.service" | "dbus-broker.service");
+    let is_late = |unit| manager.is_started_after(unit, "basic.target").unwrap_or(false);
+    unit.ends_with(".service") && !is_bus && is_late(unit)
 }
 
 /// The last `Slice=` of a file.
@@ -81,8 +94,9 @@ impl Os {
     pub(crate) fn keep_slice(&self, unit: &str, slice: Option<&str>) -> Result<(), KnobError> {
         let before = self.kept_slice(unit)?;
         let manager = self.manager()?;
+        let waits = may_wait(&*manager, unit);
         let change = |to: Option<&str>| {
-            self.write_drop_in(unit, to).map_err(knob_error)?;
+            self.write_drop_in(unit, to, waits).map_err(knob_error)?;
             manager.reload()
         };
         change(slice).inspect_err(|_| {
@@ -91,7 +105,7 @@ impl Os {
         })
     }
 
-    fn write_drop_in(&self, unit: &str, slice: Option<&str>) -> io::Result<()> {
+    fn write_drop_in(&self, unit: &str, slice: Option<&str>, waits: bool) -> io::Result<()> {
         let file = self.drop_in_of(unit);
         let dir = file.parent().unwrap_or(&file);
         let Some(slice) = slice else {
@@ -106,7 +120,7 @@ impl Os {
         let section = section(unit).ok_or(io::ErrorKind::InvalidInput)?;
         self.root.make_dirs(dir)?;
         let readable = Replacing { mode: Some(0o644), must_be_new: false };
-        replace_file(&self.root.at(&file)?.path, text(section, slice).as_bytes(), readable)
+        replace_file(&self.root.at(&file)?.path, text(section, slice, waits).as_bytes(), readable)
     }
 
     /// Where else a unit's slice is set, the last word first: a file, and the slice. Our own drop-in is not told.
@@ -143,13 +157,20 @@ mod tests {
 
     #[test]
     fn a_drop_in_has_the_section_of_its_unit() {
-        let text = text(section("a.socket").unwrap(), "mpset2.slice");
+        let text = text(section("a.socket").unwrap(), "mpset2.slice", false);
         assert!(text.ends_with("\n[Socket]\nSlice=mpset2.slice\n"), "{text}");
         assert!(text.starts_with("# millpond: "));
         assert_eq!(slice_of(&text), Some("mpset2.slice"));
         for none in ["user.slice", "session-1.scope", "a.timer", "nothing"] {
             assert_eq!(section(none), None, "{none}");
         }
+    }
+
+    #[test]
+    fn the_drop_in_of_an_ordinary_service_has_it_wait_for_the_pools() {
+        let text = text("Service", "mpset2.slice", true);
+        assert!(text.ends_with("\n[Unit]\nAfter=millpond-pools.service\n[Service]\nSlice=mpset2.slice\n"));
+        assert_eq!(slice_of(&text), Some("mpset2.slice"));
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! * A **scope** in it (`mpset1-204-1.scope`) holds a process that was moved in, with what it starts afterwards. Its
 //!   label `origin` says where the process came from. systemd removes it when it is empty.
 //! * A **standing unit** is everybody else's. Its list is its property `AllowedCPUs`, changed for this boot only.
-//! * The [`Manager`] is who is asked: systemd itself on a live root, [`paper::PaperManager`] on a paper one.
+//! * The [`Manager`] is what is asked: systemd on the system bus of a live root, [`captured::CapturedManager`] on a captured one.
 //!
 //! # How it works
 //!
@@ -25,6 +25,9 @@
 //!   cg:…/cpuset.cpus.partition, cg:…/cpuset.cpus.exclusive        by us: systemd writes neither
 //! ```
 //!
+//! Where no bus runs, a change that needs systemd is refused with the remedy. A slice of ours that exists keeps working: its lists are
+//! files of its cgroup, which are then written directly.
+//!
 //! systemd answers before it has acted, so each change waits for the kernel to show it, for a while. It does not act on a unit that has
 //! ended, whose cgroup may outlive it: the kernel removes none that somebody is just leaving, and systemd does not always try again.
 //!
@@ -36,10 +39,8 @@
 
 #[cfg(feature = "systemd")]
 mod bus;
+mod captured;
 mod keep;
-mod paper;
-#[cfg(feature = "systemd")]
-mod wire;
 
 pub(crate) use keep::{is_stronger, section};
 
@@ -82,8 +83,19 @@ pub(crate) trait Manager {
     fn set_number(&self, unit: &str, property: &str, value: Option<u64>) -> Result<(), KnobError>;
     /// Sets `AllowedMemoryNodes`, for this boot.
     fn allow_memory(&self, unit: &str, nodes: &NodeSet) -> Result<(), KnobError>;
+    /// Whether a unit waits at boot until another one has started.
+    fn is_started_after(&self, unit: &str, other: &str) -> Result<bool, KnobError>;
     /// Has it read the files of units again.
     fn reload(&self) -> Result<(), KnobError>;
+}
+
+/// The refusal where the message bus cannot be reached.
+#[cfg(feature = "systemd")]
+fn no_bus(why: &str) -> KnobError {
+    KnobError::Prevented {
+        why: format!("systemd manages the cgroup tree, and no message bus runs to ask it ({why})"),
+        hint: "start dbus.socket, or install the package dbus or dbus-broker".to_owned(),
+    }
 }
 
 /// Where the system's run-time files are: beside `/proc`.
@@ -99,15 +111,22 @@ pub(crate) fn detect(root: &Root, hierarchy: &Hierarchy) -> bool {
         && root.read_value(&root.proc.join("1/comm")).ok().flatten().is_some_and(|comm| comm == "systemd")
 }
 
+/// Connects to the systemd of this machine.
+pub(crate) fn connect<'a>() -> Result<Box<dyn Manager + 'a>, KnobError> {
+    #[cfg(feature = "systemd")]
+    return Ok(Box::new(bus::Bus::connect()?));
+    #[cfg(not(feature = "systemd"))]
+    Err(KnobError::Refused("systemd owns the cgroup tree, and this program was built without it".into()))
+}
+
+/// What acts as systemd for a captured root.
+pub(crate) fn captured(os: &Os) -> Box<dyn Manager + '_> {
+    Box::new(captured::CapturedManager::new(os))
+}
+
 impl Os {
     fn manager(&self) -> Result<Box<dyn Manager + '_>, KnobError> {
-        if !self.root.live {
-            return Ok(Box::new(paper::PaperManager::new(self)));
-        }
-        #[cfg(feature = "systemd")]
-        return Ok(Box::new(bus::Bus::connect()?));
-        #[cfg(not(feature = "systemd"))]
-        Err(KnobError::Refused("systemd owns the cgroup tree, and this program was built without it".into()))
+        self.fs.manager(self)
     }
 
     /// Starts the transient slice whose cgroup `path` is.
@@ -157,18 +176,32 @@ impl Os {
 
     /// The processors that a unit is allowed by its own property.
     pub(crate) fn allowed_cpus(&self, path: &str) -> Result<Option<CpuSet>, KnobError> {
-        self.manager()?.allowed(&unit(path)?)
+        let name = unit(path)?;
+        match self.manager() {
+            Ok(manager) => manager.allowed(&name),
+            // Without a bus it is the list that is written instead.
+            Err(no_bus) if names::owner(path).is_some() => {
+                let text = self.root.read(&self.group(path)?.join("cpuset.cpus")).map_err(knob_error)?;
+                let list = text.ok_or(no_bus)?.parse().unwrap_or_default();
+                Ok(Some(list).filter(|list: &CpuSet| !list.is_empty()))
+            }
+            Err(no_bus) => Err(no_bus),
+        }
     }
 
     /// Sets the property, or undoes it.
     pub(crate) fn allow_cpus(&self, path: &str, cpus: Option<&CpuSet>) -> Result<(), KnobError> {
         let name = unit(path)?;
-        let manager = self.manager()?;
+        if names::owner(path).is_some() && cpus.is_none() {
+            // It is about to be stopped, which takes the list along.
+            return Ok(());
+        }
+        let manager = match (self.manager(), cpus) {
+            (Ok(manager), _) => manager,
+            (Err(no_bus), Some(cpus)) => return self.write_list(path, "cpuset.cpus", cpus, no_bus),
+            (Err(no_bus), None) => return Err(no_bus),
+        };
         let Some(cpus) = cpus else {
-            if names::owner(path).is_some() {
-                // It is about to be stopped, which takes the list along.
-                return Ok(());
-            }
             let all = self.possible().clone();
             let reset = || {
                 // systemd would make the cgroup of one that has ended anew, and leave it there.
@@ -197,8 +230,20 @@ impl Os {
     pub(crate) fn allow_memory(&self, path: &str, nodes: Option<&NodeSet>) -> Result<(), KnobError> {
         // A kernel does not empty the list of a unit that has tasks.
         let wanted = nodes.cloned().unwrap_or_else(|| self.memory_nodes());
-        self.manager()?.allow_memory(&unit(path)?, &wanted)?;
+        match self.manager() {
+            Ok(manager) => manager.allow_memory(&unit(path)?, &wanted)?,
+            Err(no_bus) => return self.write_list(path, "cpuset.mems", &wanted, no_bus),
+        }
         self.wait_for(path, "cpuset.mems", &wanted, "memory nodes")
+    }
+
+    /// Writes a list of a slice of ours where systemd cannot be asked; of others, and where the slice has no such file, `no_bus` is the refusal.
+    fn write_list(&self, path: &str, file: &str, list: &CpuSet, no_bus: KnobError) -> Result<(), KnobError> {
+        let file = self.group(path)?.join(file);
+        if names::owner(path).is_none() || !file.exists() {
+            return Err(no_bus);
+        }
+        self.write(&file, &list.to_string())
     }
 
     fn wait_for_list(&self, path: &str, wanted: &CpuSet) -> Result<(), KnobError> {

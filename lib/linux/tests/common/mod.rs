@@ -173,7 +173,7 @@ impl HandMade {
     }
 
     pub fn machine(&self) -> LinuxMachine {
-        LinuxMachine::open(Root::paper(self.dir.path()), Box::new(MemoryJournal::default()))
+        LinuxMachine::open(Root::captured(self.dir.path()), Box::new(MemoryJournal::default()))
     }
 
     /// Every file and its text, for comparing before and after.

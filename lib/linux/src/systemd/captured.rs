@@ -6,18 +6,18 @@ use super::{Manager, run_dir};
 use crate::hierarchy::lists_cpuset;
 use crate::knob::TaskId;
 use crate::os::knob_error;
-use crate::{Os, Root, is_gone, names, paper};
+use crate::{Os, Root, is_gone, names};
 use millpond_machine::KnobError;
 use millpond_model::{CpuSet, NodeSet};
 use std::path::{Path, PathBuf};
 
-pub(super) struct PaperManager<'a> {
+pub(super) struct CapturedManager<'a> {
     os: &'a Os,
 }
 
-impl<'a> PaperManager<'a> {
+impl<'a> CapturedManager<'a> {
     pub fn new(os: &'a Os) -> Self {
-        let manager = PaperManager { os };
+        let manager = CapturedManager { os };
         manager.reap();
         manager
     }
@@ -129,22 +129,22 @@ impl<'a> PaperManager<'a> {
     }
 }
 
-impl Manager for PaperManager<'_> {
+impl Manager for CapturedManager<'_> {
     fn start_slice(&self, unit: &str) -> Result<(), KnobError> {
-        paper::make_group(self.os, &format!("/{unit}"))
+        self.os.make_group(&format!("/{unit}"))
     }
 
     fn start_scope(&self, unit: &str, slice: &str, pid: u32) -> Result<(), KnobError> {
         let above = self.path_of(slice).ok_or(KnobError::Gone)?;
         let path = format!("{above}/{unit}");
-        paper::make_group(self.os, &path)?;
+        self.os.make_group(&path)?;
         self.adopt(unit, pid)
     }
 
     fn adopt(&self, unit: &str, pid: u32) -> Result<(), KnobError> {
         let path = self.path_of(unit).filter(|p| !p.ends_with(".slice")).ok_or(KnobError::Gone)?;
         let stat = self.os.stat(pid, None).map_err(knob_error)?.ok_or(KnobError::Gone)?;
-        paper::attach(self.os, TaskId { pid, tid: None, start: stat.start }, &path)?;
+        self.os.attach(TaskId { pid, tid: None, start: stat.start }, &path)?;
         self.reap();
         Ok(())
     }
@@ -222,6 +222,11 @@ impl Manager for PaperManager<'_> {
         let path = self.path_of(unit).ok_or(KnobError::Gone)?;
         let list = self.os.group(&path)?.join("cpuset.mems");
         self.os.write(&list, &nodes.to_string())
+    }
+
+    fn is_started_after(&self, _unit: &str, other: &str) -> Result<bool, KnobError> {
+        // Units of a captured root are ordinary ones.
+        Ok(other == "basic.target")
     }
 
     fn reload(&self) -> Result<(), KnobError> {

@@ -1,14 +1,14 @@
 //! What a kernel of version 1 checks of lists of memory nodes, for a root that is only files.
 
+use super::captured::{child_dirs, refused};
 use crate::Root;
 use crate::os::BUSY;
-use crate::paper::{child_dirs, refused};
 use millpond_machine::KnobError;
 use millpond_model::NodeSet;
 use std::path::Path;
 
 /// The nodes of a cgroup are among those of the one above, and have those of the ones below.
-pub(crate) fn check(root: &Root, path: &Path, text: &str) -> Result<(), KnobError> {
+pub(super) fn check(root: &Root, path: &Path, text: &str) -> Result<(), KnobError> {
     let wanted: NodeSet = text.parse().map_err(|_| refused("the kernel says that it is not valid"))?;
     let dir = path.parent().unwrap_or(path);
     let read = |dir: &Path| {

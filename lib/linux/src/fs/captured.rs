@@ -1,30 +1,121 @@
-//! What a kernel does by itself, for a root that is only files: a captured machine or one made by hand.
+//! What a kernel and systemd do by themselves, for a root that is only files: a captured machine or a synthetic tree.
 //!
 //! Just enough that a change reads back as it would on the machine: a task is in one group, a new group has
 //! its control files, a partition takes its processors from its parent, an off-line processor leaves the
 //! lists. It schedules nothing, counts nothing and refuses only what the control files themselves refuse.
 
+use super::{Done, Fs, nodes};
 use crate::controls::{CpuTree, lists_cpu};
+use crate::files::{Replacing, replace_file};
 use crate::hierarchy::lists_cpuset;
 use crate::knob::TaskId;
 use crate::os::{BUSY, NO_ROOM, knob_error};
 use crate::policy::Policy;
-use crate::{Os, Root, is_gone, paper_memory};
+use crate::systemd::{self, Manager};
+use crate::{Os, Root, is_gone};
 use millpond_machine::KnobError;
 use millpond_model::{CpuId, CpuSet};
 use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Where a label is kept: paper may lie on a file system without extended attributes.
+/// A directory with a machine's files.
+#[derive(Debug)]
+pub(crate) struct Captured;
+
+impl Fs for Captured {
+    fn may_write_groups(&self, mount: &Path) -> Done {
+        let is_locked = |path: &Path| fs::metadata(path).is_ok_and(|m| m.permissions().mode() & 0o222 == 0);
+        match (is_locked(mount), is_locked(&mount.join("cgroup.procs"))) {
+            (true, _) => Err(KnobError::ReadOnly),
+            (_, true) => Err(KnobError::NotPermitted),
+            _ => Ok(()),
+        }
+    }
+
+    fn write(&self, os: &Os, path: &Path, text: &str) -> Done {
+        write(os, path, text)
+    }
+
+    fn make_group(&self, os: &Os, _path: &str, dir: &Path) -> Done {
+        make_group(os, dir)
+    }
+
+    fn remove_group(&self, os: &Os, dir: &Path) -> Done {
+        remove_group(&os.root, dir)
+    }
+
+    fn label(&self, os: &Os, dir: &Path, key: &str) -> Result<Option<String>, KnobError> {
+        os.root.read(&label_file(dir, key)).map_err(knob_error)
+    }
+
+    fn set_label(&self, os: &Os, dir: &Path, key: &str, value: Option<&str>) -> io::Result<()> {
+        let file = label_file(dir, key);
+        match value {
+            Some(value) => replace_file(&os.root.at(&file)?.path, value.as_bytes(), Replacing::default()),
+            None => match os.root.remove(file) {
+                Err(error) if is_gone(&error) => Ok(()),
+                result => result,
+            },
+        }
+    }
+
+    fn attach(&self, os: &Os, task: TaskId, path: &str) -> Done {
+        attach(os, task, path)
+    }
+
+    fn affinity(&self, os: &Os, task: TaskId) -> Result<CpuSet, KnobError> {
+        allowed(os, task)
+    }
+
+    fn set_affinity(&self, os: &Os, task: TaskId, mask: Option<&CpuSet>) -> Done {
+        set_mask(os, task, mask)
+    }
+
+    fn own_affinity(&self, _os: &Os) -> io::Result<Option<CpuSet>> {
+        Ok(None)
+    }
+
+    fn kept_policy(&self, os: &Os, task: TaskId) -> Option<Policy> {
+        os.root.text(policy_file(os, task)).ok()?.parse().ok()
+    }
+
+    fn set_policy(&self, os: &Os, task: TaskId, to: Policy) -> Done {
+        os.root.replace(policy_file(os, task), to.to_string()).map_err(knob_error)
+    }
+
+    fn move_pages(&self, _os: &Os, _task: TaskId, _to: &CpuSet) -> Done {
+        Ok(())
+    }
+
+    fn effective(&self, os: &Os, path: &str) -> Result<CpuSet, KnobError> {
+        effective(os, path)
+    }
+
+    fn make_cpu_group(&self, os: &Os, tree: &CpuTree, path: &str) -> io::Result<()> {
+        make_cpu_group(&os.root, tree, path)
+    }
+
+    fn attach_cpu(&self, os: &Os, tree: &CpuTree, task: TaskId, path: &str) -> Done {
+        attach_cpu(os, tree, task, path)
+    }
+
+    fn manager<'a>(&self, os: &'a Os) -> Result<Box<dyn Manager + 'a>, KnobError> {
+        Ok(systemd::captured(os))
+    }
+}
+
+/// Where a label is kept: a captured root may lie on a file system without extended attributes.
 pub(crate) fn label_file(dir: &Path, key: &str) -> PathBuf {
     dir.join(format!(".label.{key}"))
 }
 
-pub(crate) fn refused(why: &str) -> KnobError {
+pub(super) fn refused(why: &str) -> KnobError {
     KnobError::Refused(why.to_owned())
 }
 
-pub(crate) fn write(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
+fn write(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
     if !path.exists() {
         return Err(KnobError::Gone);
     }
@@ -41,7 +132,7 @@ pub(crate) fn write(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
             };
             return os.root.replace(path, kept + "\n").map_err(knob_error);
         }
-        "cpuset.mems" if os.hierarchy.is_v1() => paper_memory::check(&os.root, path, text)?,
+        "cpuset.mems" if os.hierarchy.is_v1() => nodes::check(&os.root, path, text)?,
         "cpuset.mems"
             if text.is_empty()
                 && os.kernel < (7, 0)
@@ -176,7 +267,7 @@ fn check_cpu(root: &Root, path: &Path, name: &str, text: &str) -> Result<(), Kno
     if fits { Ok(()) } else { Err(refused("the kernel says that it is not valid")) }
 }
 
-pub(crate) fn make_cpu_group(root: &Root, tree: &CpuTree, path: &str) -> std::io::Result<()> {
+fn make_cpu_group(root: &Root, tree: &CpuTree, path: &str) -> std::io::Result<()> {
     let dir = tree.dir(path);
     root.make_dir(&dir)?;
     let v2 = ["cgroup.procs", "cgroup.threads", "cgroup.subtree_control"];
@@ -202,7 +293,7 @@ pub(crate) fn make_cpu_group(root: &Root, tree: &CpuTree, path: &str) -> std::io
 }
 
 /// Moves a process in the hierarchy of the CPU controller.
-pub(crate) fn attach_cpu(os: &Os, tree: &CpuTree, task: TaskId, path: &str) -> Result<(), KnobError> {
+fn attach_cpu(os: &Os, tree: &CpuTree, task: TaskId, path: &str) -> Result<(), KnobError> {
     let of_process = os.root.proc.join(format!("{}/cgroup", task.pid));
     let old = os.cpu_place(task.pid)?.unwrap_or_else(|| "/".to_owned());
     let mut files = vec![of_process];
@@ -225,7 +316,7 @@ pub(crate) fn attach_cpu(os: &Os, tree: &CpuTree, task: TaskId, path: &str) -> R
 }
 
 /// Whether a thread of the deadline class may run on a processor. A kernel counts whether what is left would do
-/// for it; paper knows no shares, and keeps the processor.
+/// for it; a captured root knows no shares, and keeps the CPU.
 fn is_promised(os: &Os, cpu: CpuId) -> bool {
     let threads = |pid: u32| os.tids(pid).unwrap_or_default().into_iter().map(move |tid| (pid, tid));
     os.pids().unwrap_or_default().into_iter().flat_map(threads).any(|(pid, tid)| {
@@ -274,12 +365,11 @@ fn forget_cpu(root: &Root, dir: &Path, cpu: CpuId) -> std::io::Result<()> {
     Ok(())
 }
 
-pub(crate) fn make_group(os: &Os, path: &str) -> Result<(), KnobError> {
-    let dir = os.group(path)?;
+fn make_group(os: &Os, dir: &Path) -> Done {
     if dir.exists() {
         return Ok(());
     }
-    os.root.make_dir(&dir).map_err(knob_error)?;
+    os.root.make_dir(dir).map_err(knob_error)?;
     let files: &[&str] = if os.hierarchy.is_v1() {
         &[
             "cgroup.procs",
@@ -297,15 +387,15 @@ pub(crate) fn make_group(os: &Os, path: &str) -> Result<(), KnobError> {
         os.root.replace(dir.join(name), text).map_err(knob_error)?;
     }
     if !os.hierarchy.is_v1() {
-        let parent = dir.parent().unwrap_or(&dir);
+        let parent = dir.parent().unwrap_or(dir);
         let on = os.root.text(parent.join("cgroup.subtree_control")).unwrap_or_default();
-        give(&os.root, &dir, CPUSET_FILES, lists_cpuset(&on)).map_err(knob_error)?;
-        give(&os.root, &dir, CPU_FILES, lists_cpu(&on)).map_err(knob_error)?;
+        give(&os.root, dir, CPUSET_FILES, lists_cpuset(&on)).map_err(knob_error)?;
+        give(&os.root, dir, CPU_FILES, lists_cpu(&on)).map_err(knob_error)?;
     }
     Ok(())
 }
 
-pub(crate) fn remove_group(root: &Root, dir: &Path) -> Result<(), KnobError> {
+fn remove_group(root: &Root, dir: &Path) -> Result<(), KnobError> {
     let busy = ["cgroup.procs", "tasks", "cgroup.threads"]
         .iter()
         .any(|f| root.text(dir.join(f)).is_ok_and(|t| !t.trim().is_empty()));
@@ -318,7 +408,7 @@ pub(crate) fn remove_group(root: &Root, dir: &Path) -> Result<(), KnobError> {
     }
 }
 
-pub(crate) fn attach(os: &Os, task: TaskId, path: &str) -> Result<(), KnobError> {
+fn attach(os: &Os, task: TaskId, path: &str) -> Result<(), KnobError> {
     let dir = os.group(path)?;
     if !dir.join("cgroup.procs").exists() {
         return Err(refused(&format!("there is no cgroup {path}")));
@@ -365,7 +455,7 @@ fn note(root: &Root, dir: &Path, file: &str, tid: u32, add: bool) -> std::io::Re
     root.replace(path, tids.iter().map(|t| format!("{t}\n")).collect::<String>())
 }
 
-pub(crate) fn effective(os: &Os, path: &str) -> Result<CpuSet, KnobError> {
+fn effective(os: &Os, path: &str) -> Result<CpuSet, KnobError> {
     let online = os.online()?;
     let dir = os.group(path)?;
     if os.hierarchy.is_v1() {
@@ -433,7 +523,7 @@ fn memory_of(os: &Os, place: &str, cpuset: &CpuSet) -> Result<String, KnobError>
 
 /// The kernel's answer to `sched_getaffinity`: the remembered mask within the cpuset, or the cpuset where
 /// they have nothing in common. A kernel before 6.2 has forgotten a mask that was set in another cpuset, or in another state of it.
-pub(crate) fn allowed(os: &Os, task: TaskId) -> Result<CpuSet, KnobError> {
+fn allowed(os: &Os, task: TaskId) -> Result<CpuSet, KnobError> {
     let (place, cpuset) = cpuset_of(os, task)?;
     let Ok(text) = os.root.text(mask_file(os, task)) else { return Ok(cpuset) };
     let (mask, when) = text.split_once(SET_IN).unwrap_or((&text, ""));
@@ -445,7 +535,7 @@ pub(crate) fn allowed(os: &Os, task: TaskId) -> Result<CpuSet, KnobError> {
     Ok(if both.is_empty() { cpuset } else { both })
 }
 
-pub(crate) fn set_mask(os: &Os, task: TaskId, mask: Option<&CpuSet>) -> Result<(), KnobError> {
+fn set_mask(os: &Os, task: TaskId, mask: Option<&CpuSet>) -> Result<(), KnobError> {
     let file = mask_file(os, task);
     match mask {
         Some(mask) if os.remembers_masks() => os.root.replace(file, mask.to_string()).map_err(knob_error),
@@ -461,18 +551,7 @@ pub(crate) fn set_mask(os: &Os, task: TaskId, mask: Option<&CpuSet>) -> Result<(
     }
 }
 
-/// What was set here; on paper the `stat` of a thread stays as it was written.
-pub(crate) fn policy(os: &Os, task: TaskId) -> Option<Policy> {
-    if os.root.live {
-        return None;
-    }
-    os.root.text(policy_file(os, task)).ok()?.parse().ok()
-}
-
-pub(crate) fn set_policy(os: &Os, task: TaskId, to: Policy) -> Result<(), KnobError> {
-    os.root.replace(policy_file(os, task), to.to_string()).map_err(knob_error)
-}
-
+/// Where a policy is kept that was set here; the `stat` of a thread stays as it was captured.
 fn policy_file(os: &Os, task: TaskId) -> PathBuf {
     mask_file(os, task).with_file_name("policy")
 }
