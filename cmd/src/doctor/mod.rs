@@ -6,6 +6,9 @@
 //! one: after a command was killed in the middle. Any later command that changes the machine puts such a
 //! change back first.
 //!
+//! Kernel features are what differs from kernel to kernel and changes what Millpond does. Each with the first release that has it, and with the
+//! file that showed it (or the release, where no file does). An absent one is in order.
+//!
 //! Real-time readiness tells which settings of the kernel may make real-time threads late: preemption, threaded interrupts, throttling (since 6.12 the fair
 //! server), `nohz_full`, `rcu_nocbs`, the frequency governor and idle states. Each with what would help. What the machine does not say is `not told`; it is
 //! no praise. Nothing is out of order with any of them.
@@ -22,6 +25,7 @@
 //! ```text
 //! {"facets":[{"name":"processor sets","present":true},
 //!            {"name":"zones","present":false,"what_would_help":null,"why":"…"}],
+//!  "features":[{"known_by":"cpuset.cpus.exclusive","name":"remote partitions","present":true,"since":"6.7"}],
 //!  "journal":"/run/millpond/journal","machine":"real",
 //!  "real_time":{"ready":false,"settings":[{"effect":"delays","is":"no CPU","name":"nohz_full","remedy":"boot with …"}]},
 //!  "repair":{"abandoned":["…"],"forgotten":["…"],"settled":["…"],"unfinished":{"findings":[{"finding":"put back","knob":"…"}],"what":"…"}},
@@ -43,7 +47,7 @@ use crate::failure::{Complaint, Exit, Failure, read};
 use crate::readiness::Readiness;
 use millpond_cli::{Flag, Group, Parsed, Spec};
 use millpond_machine::{Absent, Finding, Machine, PutBack, Repair, Writer};
-use millpond_model::{Pset, printable};
+use millpond_model::{KernelFeature, Pset, printable};
 use millpond_session::Session;
 use serde_json::{Value, json};
 
@@ -144,6 +148,14 @@ impl Diagnosis {
                 }
             }
         }
+        let features = session.machine().kernel_features();
+        if !features.is_empty() {
+            ctx.out.line("kernel features");
+        }
+        for KernelFeature { name, present, since, known_by } in features {
+            let has = if present { "present" } else { "absent" };
+            ctx.out.line(format_args!("  {name:<25}  {has:<7}  since Linux {since}, known by {known_by}"));
+        }
         Readiness::of(session.machine()).print(ctx);
         if let Some(path) = session.journal_path() {
             ctx.out.line(format_args!("journal {}", path.display()));
@@ -190,6 +202,7 @@ impl Diagnosis {
         json!({
             "machine": session.machine().name(),
             "facets": self.facets.iter().map(facet).collect::<Vec<_>>(),
+            "features": session.machine().kernel_features(),
             "sets": self.sets.iter().map(set).collect::<Vec<_>>(),
             "journal": session.journal_path(),
             "real_time": Readiness::of(session.machine()).json(),

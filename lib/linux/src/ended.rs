@@ -77,7 +77,7 @@ impl LinuxMachine {
                 return (!is_set).then(|| Step::new(knob.clone(), any, None).releasing().tolerant());
             }
             LinuxKnob::CpuController(path) => no_cpu_group(path),
-            LinuxKnob::File(file) => file.path(&self.os).is_ok_and(|path| !path.exists()),
+            LinuxKnob::File(file) => self.os.control_path(file).is_ok_and(|path| !path.exists()),
             other => other.task().is_some_and(|task| self.has_ended(task)),
         };
         ended.then(|| Step::new(knob.clone(), None, None).releasing())

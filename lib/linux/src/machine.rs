@@ -2,13 +2,13 @@
 
 use crate::clock::LinuxClock;
 use crate::files::{Replacing, replace_file};
-use crate::glance::Glance;
 use crate::hierarchy::{Hierarchy, lists_cpuset};
 use crate::knob::{ControlFile, CpusetFile, LinuxKnob, list_value, node_list};
 use crate::names;
 use crate::notices::{self, Told};
 use crate::os::{NO_ROOM, knob_error};
 use crate::plan::{Wanted, plan};
+use crate::shared_reads::SharedReads;
 use crate::shelter::{self, Steering};
 use crate::state_dir::make_state_dir;
 use crate::view::is_within;
@@ -19,7 +19,7 @@ use millpond_machine::{
     Images, Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, Pools, Processors,
     Psets, Reason, Refusal, Sampler, Step, Threads, Value, Writing, Zones,
 };
-use millpond_model::{CpuSet, NodeSet};
+use millpond_model::{CpuSet, KernelFeature, NodeSet};
 use std::cell::{OnceCell, RefCell};
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -46,7 +46,7 @@ pub struct LinuxMachine {
     clock: LinuxClock,
     cgroups: bool,
     boot: OnceCell<String>,
-    pub(crate) glance: Glance,
+    pub(crate) shared_reads: SharedReads,
     told: RefCell<Told>,
     /// Descriptors that a writer keeps for undoing.
     spare: RefCell<Vec<OwnedFd>>,
@@ -65,7 +65,7 @@ impl LinuxMachine {
             clock,
             cgroups,
             boot: OnceCell::new(),
-            glance: Glance::default(),
+            shared_reads: SharedReads::default(),
             told: RefCell::default(),
             spare: RefCell::default(),
         }
@@ -83,7 +83,7 @@ impl LinuxMachine {
     }
 
     fn write_file(&self, file: &ControlFile, value: Option<&Value>) -> Result<(), KnobError> {
-        let path = file.path(&self.os)?;
+        let path = self.os.control_path(file)?;
         let written = self.os.write(&path, &file.text_of(value, self.os.width()));
         written.map_err(|error| {
             if shelter::is_final(&error) {
@@ -142,7 +142,7 @@ impl LinuxMachine {
     }
 
     fn read_file(&self, file: &ControlFile) -> Result<Option<Value>, KnobError> {
-        let text = self.os.root.read_value(&file.path(&self.os)?).map_err(knob_error)?;
+        let text = self.os.root.read_value(&self.os.control_path(file)?).map_err(knob_error)?;
         let value = text.and_then(|text| file.value_of(text.trim_end()));
         let is_nodes = matches!(file, ControlFile::Cpuset(_, CpusetFile::Mems));
         Ok(if is_nodes { self.os.limit_of_nodes(value) } else { value })
@@ -235,7 +235,7 @@ impl Knobs for LinuxMachine {
     }
 
     fn write(&self, knob: &Knob, value: Option<&Value>) -> Result<(), KnobError> {
-        self.glance.forget();
+        self.shared_reads.forget();
         match LinuxKnob::parse(knob)? {
             LinuxKnob::Cgroup(path) => match value {
                 Some(_) => self.os.make_group(&path),
@@ -366,16 +366,17 @@ impl Knobs for LinuxMachine {
     fn is_published(&self) -> bool {
         let Ok(online) = self.online_now() else { return false };
         let told = &mut self.told.borrow_mut();
-        let seen =
-            self.glance.of_view(|v| notices::is_published(&self.os, v.recorded.as_ref(), &online, told));
+        let seen = self
+            .shared_reads
+            .of_view(|v| notices::is_published(&self.os, v.recorded.as_ref(), &online, told));
         let of = |state: Option<millpond_model::pools::PoolsState>| {
             notices::is_published(&self.os, state.as_ref(), &online, told)
         };
         seen.unwrap_or_else(|| self.recorded().is_ok_and(of))
     }
 
-    fn glance(&self) -> Option<Box<dyn Guard>> {
-        Some(self.glance.begin())
+    fn shared_reads(&self) -> Option<Box<dyn Guard>> {
+        Some(self.shared_reads.begin())
     }
 
     fn called(&self, knob: &Knob) -> String {
@@ -388,7 +389,7 @@ impl Knobs for LinuxMachine {
         self.os.root.check_state().map_err(|e| state_refused(&e))?;
         let held = self.lock_dir(&self.locked_place())?;
         self.keep_spare().map_err(|e| Refusal::operation(Reason::Machine(e.to_string())))?;
-        self.glance.end();
+        self.shared_reads.end();
         Ok(held)
     }
 
@@ -458,6 +459,10 @@ impl Machine for LinuxMachine {
 
     fn journal(&self) -> &dyn Journal {
         self.journal.as_ref()
+    }
+
+    fn kernel_features(&self) -> Vec<KernelFeature> {
+        self.os.features()
     }
 
     fn processors(&self) -> Result<&dyn Processors, Absent> {

@@ -4,7 +4,7 @@
 use crate::controls::CpuTree;
 use crate::fs::{Captured, Fs, Live};
 use crate::hierarchy::Hierarchy;
-use crate::knob::TaskId;
+use crate::knob::{ControlFile, TaskId};
 use crate::{Root, is_gone};
 use millpond_machine::{Absent, KnobError, Value};
 use millpond_model::{CpuSet, NodeSet};
@@ -71,12 +71,6 @@ impl Os {
         self.width
     }
 
-    /// Whether a process's affinity mask is remembered across changes of its cpuset (since 6.2).
-    #[must_use]
-    pub fn remembers_masks(&self) -> bool {
-        self.kernel >= (6, 2)
-    }
-
     /// Whether we may make and change cgroups in the hierarchy. Those who may not can still read them. On a
     /// captured root the permission bits say it: a directory that cannot be written stands for a read-only mount.
     ///
@@ -98,6 +92,18 @@ impl Os {
     /// [`KnobError::Refused`] when there is no hierarchy.
     pub fn group(&self, path: &str) -> Result<PathBuf, KnobError> {
         self.hierarchy.dir(path).ok_or_else(|| KnobError::Refused("there is no cpuset hierarchy".into()))
+    }
+
+    /// Where a control file is.
+    ///
+    /// # Errors
+    /// [`KnobError::Refused`] when there is no cpuset hierarchy.
+    pub(crate) fn control_path(&self, file: &ControlFile) -> Result<PathBuf, KnobError> {
+        if let ControlFile::Cpuset(group, file) = file {
+            return Ok(self.group(group)?.join(file.name()));
+        }
+        let (tree, path) = file.text();
+        Ok(if tree == "proc" { &self.root.proc } else { &self.root.sys }.join(path))
     }
 
     /// Writes a file in one call, as control files want it.

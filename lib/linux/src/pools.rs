@@ -32,9 +32,9 @@ pub(crate) fn recorded(os: &Os) -> Result<Option<PoolsState>, Refusal> {
 }
 
 impl LinuxMachine {
-    /// The configuration as it was last committed, or as it was seen in this glance.
+    /// The configuration as it was last committed, or as it was read by the shared reading.
     pub(crate) fn recorded(&self) -> Result<Option<PoolsState>, Refusal> {
-        self.glance.of_view(|view| view.recorded.clone()).map_or_else(|| recorded(&self.os), Ok)
+        self.shared_reads.of_view(|view| view.recorded.clone()).map_or_else(|| recorded(&self.os), Ok)
     }
 
     /// Whether sets may be changed by themselves.

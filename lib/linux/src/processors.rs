@@ -64,13 +64,15 @@ impl LinuxMachine {
 
     /// The state of each processor, without its time.
     pub(crate) fn states_now(&self) -> Result<BTreeMap<CpuId, State>, Refusal> {
-        self.glance
+        self.shared_reads
             .states(|| Ok(self.known_states()?.into_iter().map(|(cpu, state, _)| (cpu, state)).collect()))
     }
 
-    /// The on-line processors, or those that were seen in this glance.
+    /// The on-line processors, or those that were read by the shared reading.
     pub(crate) fn online_now(&self) -> Result<CpuSet, Refusal> {
-        self.glance.of_view(|view| view.online.clone()).map_or_else(|| self.processor_list("online"), Ok)
+        self.shared_reads
+            .of_view(|view| view.online.clone())
+            .map_or_else(|| self.processor_list("online"), Ok)
     }
 
     fn processor_list(&self, name: &str) -> Result<CpuSet, Refusal> {
@@ -96,8 +98,10 @@ impl LinuxMachine {
 
     fn online_step(&self, cpu: CpuId, on: bool) -> Result<Step, Refusal> {
         let file = ControlFile::Online(cpu);
-        let path =
-            file.path(&self.os).map_err(|e| e.into_refusal(Subject::Processor(cpu), "its `online` file"))?;
+        let path = self
+            .os
+            .control_path(&file)
+            .map_err(|e| e.into_refusal(Subject::Processor(cpu), "its `online` file"))?;
         let is = self
             .os
             .root

@@ -17,9 +17,6 @@ use std::collections::BTreeMap;
 /// An idle state that takes longer to leave than this makes a thread late, in microseconds: what a timer wake-up takes without one is of this order.
 const EXIT_US_MAX: u64 = 10;
 
-/// The release whose fair server took the place of throttling.
-const FAIR_SERVER: (u32, u32) = (6, 12);
-
 /// Each setting, in the order of the table.
 pub(crate) fn real_time_settings(os: &Os) -> Vec<RealTimeSetting> {
     let look = Look { root: &os.root, cpus: os.online().unwrap_or_default() };
@@ -27,7 +24,7 @@ pub(crate) fn real_time_settings(os: &Os) -> Vec<RealTimeSetting> {
     vec![
         look.preemption(),
         look.threaded(),
-        look.throttling(os.kernel),
+        look.throttling(os.has_fair_server()),
         listed("nohz_full", &settings.nohz_full, "one thread alone runs there without the tick"),
         listed("rcu_nocbs", &settings.rcu_nocbs, "RCU callbacks run elsewhere"),
         look.governor(),
@@ -138,9 +135,9 @@ impl Look<'_> {
         }
     }
 
-    fn throttling(&self, kernel: (u32, u32)) -> RealTimeSetting {
+    fn throttling(&self, by_fair_server: bool) -> RealTimeSetting {
         const NAME: &str = "throttling";
-        if kernel >= FAIR_SERVER {
+        if by_fair_server {
             return self.fair_server();
         }
         let number = |name: &str| self.proc(&format!("sys/kernel/{name}"))?.parse::<i64>().ok();

@@ -61,7 +61,7 @@ impl Moving<'_> {
 impl LinuxMachine {
     /// The tree as it is.
     pub(crate) fn view(&self, root: RootTasks) -> Result<Rc<View>, Refusal> {
-        self.glance.view(root, || View::read(&self.os, self.journal.as_ref(), root))
+        self.shared_reads.view(root, || View::read(&self.os, self.journal.as_ref(), root))
     }
 
     /// The tree for a change, and the live sets.

@@ -168,8 +168,8 @@ impl View {
         let v1 = os.hierarchy.is_v1();
         let mut view = View {
             v1,
-            overlap_kills: os.kernel < (7, 0),
-            prompt_removal: os.kernel >= (6, 15),
+            overlap_kills: os.overlap_invalidates(),
+            prompt_removal: os.returns_cpus_promptly(),
             systemd: os.systemd,
             kept: os.kept_sets(),
             possible: os.possible().clone(),
@@ -211,7 +211,7 @@ impl View {
             view.read_nodes(os)?;
         }
         if !v1 {
-            view.remote_partitions = view.partitions && os.kernel >= (6, 7);
+            view.remote_partitions = view.partitions && os.has_remote_partitions();
             let live = view.sets().into_values().flat_map(|s| s.zones);
             for zone in live.chain(zones.iter().cloned()).collect::<BTreeSet<_>>() {
                 view.read_along(os, &zone)?;

@@ -1,6 +1,6 @@
 //! What people call things: knobs, and what the kernel says of partitions, in the words of the field.
 //!
-//! A message names a set, a processor, a thread, an interrupt or a group; the file behind it is for the journal
+//! A message names a set, a CPU, a thread, an interrupt or a group; the file behind it is for the journal
 //! and for `--dry-run`. Every name here is singular, so that `… is gone` and `… is read-only` can follow.
 
 use crate::knob::{ControlFile, CpusetFile, LinuxKnob, TaskId};
@@ -34,7 +34,7 @@ fn name_of(os: &Os, knob: &LinuxKnob) -> String {
         LinuxKnob::CgroupOf(id) => task(os, *id),
         LinuxKnob::Affinity(id) => format!("the affinity mask of {}", task(os, *id)),
         LinuxKnob::Policy(id) => format!("the scheduling policy of {}", task(os, *id)),
-        LinuxKnob::AllowedCpus(path) => format!("the processor list of {}", group(path)),
+        LinuxKnob::AllowedCpus(path) => format!("the CPU list of {}", group(path)),
         LinuxKnob::AllowedMemoryNodes(path) => format!("the memory node list of {}", group(path)),
         LinuxKnob::Weight(path) => format!("the CPU weight of {}", group(path)),
         LinuxKnob::Quota(path) => format!("the CPU quota of {}", group(path)),
@@ -72,21 +72,21 @@ fn file_name(os: &Os, file: &ControlFile) -> String {
         ControlFile::Cpuset(path, file) => {
             let of = group(path);
             match file {
-                CpusetFile::Cpus => format!("the processor list of {of}"),
-                CpusetFile::ExclusiveCpus => format!("the exclusive processor list of {of}"),
+                CpusetFile::Cpus => format!("the CPU list of {of}"),
+                CpusetFile::ExclusiveCpus => format!("the exclusive CPU list of {of}"),
                 CpusetFile::Partition => format!("the partition of {of}"),
                 CpusetFile::Mems => format!("the memory node list of {of}"),
                 CpusetFile::MemoryMigrate => format!("cpuset.memory_migrate of {of}"),
             }
         }
         ControlFile::IrqAffinity(irq) => format!("interrupt {irq} ({})", shelter::device_name(os, *irq)),
-        ControlFile::DefaultIrqAffinity => "the place of new interrupts".to_owned(),
-        ControlFile::UnboundCpumask => "the place of unbound work".to_owned(),
-        ControlFile::WorkqueueCpumask(queue) => format!("the place of work in {queue}"),
-        ControlFile::Packets { interface, queue, .. } => {
-            format!("the packet steering of {interface}/{queue}")
+        ControlFile::DefaultIrqAffinity => "the default IRQ affinity".to_owned(),
+        ControlFile::UnboundCpumask => "the unbound workqueue cpumask".to_owned(),
+        ControlFile::WorkqueueCpumask(queue) => format!("the cpumask of workqueue {queue}"),
+        ControlFile::Packets { interface, queue, mask } => {
+            format!("the {mask} mask of {interface}/{queue}")
         }
-        ControlFile::Online(cpu) => format!("the switch of processor {cpu}"),
+        ControlFile::Online(cpu) => format!("the online state of CPU {cpu}"),
     }
 }
 
@@ -106,44 +106,44 @@ pub(crate) fn partition(is: &str) -> (String, &'static str) {
     let reason = is.split_once('(').map(|(_, rest)| rest.trim_end_matches(')').trim());
     let (why, hint) = match reason {
         None if !is.contains("invalid") => {
-            ("somebody switched its partition off", "millpond doctor --repair switches it on again")
+            ("its partition is switched off", "millpond doctor --repair switches it on again")
         }
         None => (
-            "the kernel gives no reason; another group lists the same processors, or the set has none on-line",
-            "find the group with grep . /sys/fs/cgroup/*/cpuset.cpus, or bring a processor on-line (psradm -n)",
+            "the kernel gives no reason; another group lists the same CPUs, or the set has none online",
+            "find the group with grep . /sys/fs/cgroup/*/cpuset.cpus, or bring a CPU online (psradm -n)",
         ),
         Some("Cpu list in cpuset.cpus not exclusive") => (
-            "another group lists the same processors, or no processor would be left for the others",
+            "another group lists the same CPUs, or no CPU would be left for the others",
             "take them out of that group's cpuset.cpus, or leave the default set one more",
         ),
         Some("Invalid cpu list in cpuset.cpus.exclusive") => {
-            ("another partition has the same processors for itself", "take them out of that partition first")
+            ("another partition has the same CPUs", "take them out of that partition first")
         }
         Some("cpuset.cpus and cpuset.cpus.exclusive are empty") => {
-            ("its processor list was emptied", "assign processors to it (psrset -a)")
+            ("its CPU list is empty", "assign processors to it (psrset -a)")
         }
         Some("Parent is not a partition root" | "Parent is an invalid partition root") => (
-            "the group above it is no partition of its own",
+            "the group above it is not a partition",
             "run this outside the container, or make the group above a partition",
         ),
         Some("Parent unable to distribute cpu downstream") => {
-            ("no processor would be left in the group above it", "leave the default set one more processor")
+            ("no CPU would be left in the group above it", "leave the default set one more CPU")
         }
         Some("No cpu available due to hotplug") => {
-            ("none of its processors is on-line", "bring one on-line (psradm -n)")
+            ("none of its CPUs is online", "bring one on-line (psradm -n)")
         }
         Some("partition config conflicts with housekeeping setup") => (
-            "the kernel was started with isolcpus= or nohz_full= for some of these processors",
-            "choose other processors, or start the kernel without these options",
+            "the kernel was started with isolcpus= or nohz_full= for some of these CPUs",
+            "choose other CPUs, or start the kernel without these options",
         ),
         Some("Enable partition not permitted") => {
             ("the right to make partitions is missing", "this needs the rights of the superuser")
         }
         Some("Have remote partition underneath") => (
-            "a group further down has some of these processors for itself",
+            "a group further down has a partition with some of these CPUs",
             "end that group's partition first",
         ),
-        Some(other) => return (format!("the kernel says: {other}"), "choose other processors"),
+        Some(other) => return (format!("the kernel says: {other}"), "choose other CPUs"),
     };
     (why.to_owned(), hint)
 }
@@ -184,20 +184,20 @@ mod tests {
             ("dir:/mpset1", "set 1"),
             ("unit:/mpset2.slice", "set 2"),
             ("dir:/mpset1/from+", "group /mpset1/from+ of set 1"),
-            ("cg:/mpset1/cpuset.cpus", "the processor list of set 1"),
-            ("cg:/docker/cpuset.cpus", "the processor list of group /docker"),
-            ("cg:/cpuset.cpus", "the processor list of the root group"),
+            ("cg:/mpset1/cpuset.cpus", "the CPU list of set 1"),
+            ("cg:/docker/cpuset.cpus", "the CPU list of group /docker"),
+            ("cg:/cpuset.cpus", "the CPU list of the root group"),
             ("cg:/mpset3/cpuset.cpus.partition", "the partition of set 3"),
             ("cg:/mpdefault/cpuset.mems", "the memory node list of the default set"),
             ("controller:/", "the cpuset controller below the root group"),
             ("label:/mpset1#set", "the label of set 1"),
-            ("allowed:/system.slice", "the processor list of group /system.slice"),
+            ("allowed:/system.slice", "the CPU list of group /system.slice"),
             ("proc:irq/24/smp_affinity_list", "interrupt 24 (eth0-rx-0)"),
-            ("proc:irq/default_smp_affinity", "the place of new interrupts"),
-            ("sys:devices/system/cpu/cpu3/online", "the switch of processor 3"),
-            ("sys:devices/virtual/workqueue/cpumask", "the place of unbound work"),
-            ("sys:devices/virtual/workqueue/writeback/cpumask", "the place of work in writeback"),
-            ("sys:class/net/eth0/queues/rx-0/rps_cpus", "the packet steering of eth0/rx-0"),
+            ("proc:irq/default_smp_affinity", "the default IRQ affinity"),
+            ("sys:devices/system/cpu/cpu3/online", "the online state of CPU 3"),
+            ("sys:devices/virtual/workqueue/cpumask", "the unbound workqueue cpumask"),
+            ("sys:devices/virtual/workqueue/writeback/cpumask", "the cpumask of workqueue writeback"),
+            ("sys:class/net/eth0/queues/rx-0/rps_cpus", "the RPS mask of eth0/rx-0"),
             ("place:7@5", "process 7"),
             ("mask:7/9@5", "the affinity mask of thread 7/9"),
             ("irqbalance:banned", "irqbalance"),
@@ -213,11 +213,11 @@ mod tests {
     #[test]
     fn what_the_kernel_says_of_a_partition_is_said_in_words_with_a_remedy() {
         for (is, word) in [
-            ("member", "switched its partition off"),
+            ("member", "partition is switched off"),
             ("root invalid", "no reason"),
             ("root invalid (Cpu list in cpuset.cpus not exclusive)", "another group lists the same"),
             ("isolated invalid (Parent is not a partition root)", "the group above"),
-            ("root invalid (No cpu available due to hotplug)", "on-line"),
+            ("root invalid (No cpu available due to hotplug)", "online"),
             ("root invalid (Something new)", "the kernel says: Something new"),
         ] {
             let (why, hint) = partition(is);

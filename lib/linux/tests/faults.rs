@@ -85,10 +85,10 @@ fn a_partition_that_somebody_ends_is_told_in_words() {
     };
     let open = "the kernel does not keep others out: ";
     assert_eq!(breach("root"), "");
-    assert_eq!(breach("member"), format!("{open}somebody switched its partition off"));
+    assert_eq!(breach("member"), format!("{open}its partition is switched off"));
     assert_eq!(
         breach("root invalid (No cpu available due to hotplug)"),
-        format!("{open}none of its processors is on-line")
+        format!("{open}none of its CPUs is online")
     );
     made.file("cgroup/docker/cpuset.cpus", "1-2\n");
     made.file("cgroup/docker/cpuset.cpus.partition", "member\n");
@@ -100,7 +100,7 @@ fn a_list_that_vanishes_is_called_by_its_name() {
     let made = HandMade::new(4, false);
     let machine = made.machine();
     let called = |knob: &str| machine.called(&millpond_machine::Knob(knob.into()));
-    assert_eq!(called("cg:/mpset1/cpuset.cpus"), "the processor list of set 1");
+    assert_eq!(called("cg:/mpset1/cpuset.cpus"), "the CPU list of set 1");
     let writer = Writer::open(&machine).unwrap();
     let psets = machine.psets().unwrap();
     let change = psets.prepare_create(&[CpuId(2)], CreateOptions::default(), false).unwrap();
@@ -108,7 +108,7 @@ fn a_list_that_vanishes_is_called_by_its_name() {
     let change = psets.prepare_assign(PsetId(1), &[CpuId(3)], false).unwrap();
     std::fs::remove_dir_all(made.dir.path().join("cgroup/mpset1")).unwrap();
     let refusal = writer.commit(change).unwrap_err();
-    assert_eq!(refusal.reason.to_string(), "the processor list of set 1 is gone");
+    assert_eq!(refusal.reason.to_string(), "the CPU list of set 1 is gone");
     assert_eq!(refusal.hint.as_deref(), Some("somebody else removed it meanwhile; try again"));
 }
 

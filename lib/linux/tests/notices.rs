@@ -101,7 +101,7 @@ fn who_only_looks_knows_whether_a_writer_has_something_to_do() {
     let made = HandMade::new(4, false);
     let machine = made.machine();
     let rests = || {
-        let _glance = machine.glance();
+        let _reads = machine.shared_reads();
         state(&machine);
         is_at_rest(&machine).unwrap()
     };
@@ -129,14 +129,14 @@ fn a_glance_ends_with_whatever_is_changed() {
     let made = HandMade::new(4, false);
     let machine = made.machine();
     begin(&machine);
-    let glance = machine.glance();
+    let reads = machine.shared_reads();
     let size = || state(&machine).conf.pset("webset").unwrap().size();
     assert_eq!(size(), 2);
     moved(&machine, 1, "webset");
     assert_eq!(size(), 3);
     moved(&machine, 1, "pset_default");
     assert_eq!(size(), 2);
-    drop(glance);
+    drop(reads);
 }
 
 #[test]

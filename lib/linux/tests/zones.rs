@@ -16,7 +16,10 @@ fn group(made: &HandMade, path: &str, cpus: &str) {
     }
     if made.group_root() == "cgroup" {
         made.file(&format!("{dir}/cgroup.subtree_control"), "cpuset\n");
-        made.file(&format!("{dir}/cpuset.cpus.exclusive"), "");
+        // The file came with 6.7.
+        if !made.read("proc/sys/kernel/osrelease").starts_with("6.1.") {
+            made.file(&format!("{dir}/cpuset.cpus.exclusive"), "");
+        }
         made.file(&format!("{dir}/cpuset.cpus.partition"), "member\n");
     } else {
         made.file(&format!("{dir}/cpuset.mems"), "0\n");

@@ -52,6 +52,7 @@ pub use facets::{
     Interrupts, LatencyProbe, Lgroups, Pools, Processors, Psets, Sampler, Threads, Zones,
 };
 pub use journal::{Journal, JournalError, MemoryJournal, Operation, fold, forget_refused};
+use millpond_model::KernelFeature;
 pub use refusal::{Holder, KnobError, Reason, Refusal, Subject};
 
 /// A machine: real, captured in a directory, or simulated.
@@ -62,6 +63,11 @@ pub trait Machine: Knobs {
     fn clock(&self) -> &dyn Clock;
     /// Its memory of unfinished operations and baselines.
     fn journal(&self) -> &dyn Journal;
+
+    /// What differs from kernel to kernel; none where no kernel is.
+    fn kernel_features(&self) -> Vec<KernelFeature> {
+        Vec::new()
+    }
 
     /// Processors, their topology and states.
     ///
@@ -198,7 +204,7 @@ pub trait Knobs {
 
     /// Lets questions that follow be answered from one reading of the machine, until the guard is dropped or something is written. A machine of which
     /// reading costs nothing has none.
-    fn glance(&self) -> Option<Box<dyn Guard>> {
+    fn shared_reads(&self) -> Option<Box<dyn Guard>> {
         None
     }
 

@@ -18,6 +18,7 @@ mod cpuset;
 mod dispatch;
 mod disturbance;
 mod ids;
+mod kernel_feature;
 mod latency;
 mod lgroups;
 mod node_set;
@@ -51,6 +52,7 @@ pub use dispatch::{
 };
 pub use disturbance::{Cause, Disturbance, DisturbanceKind, Disturbed, Doer, KernelSettings, Stretch};
 pub use ids::{CPU_MAX, ChipId, CoreId, CpuId, LgrpId, Lwp, LwpId, ParseIdError, Pid, PoolId, PsetId};
+pub use kernel_feature::KernelFeature;
 pub use latency::{LATENCY_ROWS, LATENCY_STAGES, LatencySample, Moment, MomentKind, Sharer};
 pub use lgroups::{Affinity, Group, GroupId, GroupKind, LgroupTree, NoSuchAffinity, SetMemory};
 pub use node_set::NodeSet;

@@ -6,7 +6,7 @@
 use crate::output::reason;
 use crate::process::own_pid;
 use crate::{Kind, Session};
-use millpond_linux::{Lens, Root};
+use millpond_linux::{CpuView, Root};
 use millpond_machine::Absent;
 use millpond_member::{MemberError, Subscription};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -60,7 +60,7 @@ impl Session {
         };
         let root = Root::live(state.clone());
         let ((laid, is_laid), (orders, ordered), (answer, answers)) = (channel(), channel(), channel());
-        let serve = move || match Lens::lay(&root) {
+        let serve = move || match CpuView::lay(&root) {
             Ok(lens) => {
                 let _ = laid.send(Ok(()));
                 serve(lens, &ordered, &answer);
@@ -100,9 +100,9 @@ fn notices(state: &Path, pool: &str) -> Option<Subscription> {
 }
 
 /// The thread that is in the view: starts the program, and makes the view follow until the other end is gone.
-fn serve(mut lens: Lens, ordered: &Receiver<Order>, answer: &Sender<Result<Child, String>>) {
+fn serve(mut view: CpuView, ordered: &Receiver<Order>, answer: &Sender<Result<Child, String>>) {
     let Ok(Order { mut command, mut notices, end }) = ordered.recv() else { return };
-    follow(&mut lens, own_pid().0);
+    follow(&mut view, own_pid().0);
     let started = command.spawn().map_err(|error| reason(&error));
     let pid = started.as_ref().ok().map(Child::id);
     if answer.send(started).is_err() {
@@ -119,10 +119,10 @@ fn serve(mut lens: Lens, ordered: &Receiver<Order>, answer: &Sender<Result<Child
         if notices.as_mut().is_some_and(|notices| matches!(notices.size(), Err(MemberError::Ended(_)))) {
             notices = None;
         }
-        follow(&mut lens, pid);
+        follow(&mut view, pid);
         if refreshed.elapsed() >= REFRESH {
             // What cannot be read now stays as old as it is.
-            let _ = lens.refresh();
+            let _ = view.refresh();
             refreshed = Instant::now();
         }
     }
@@ -140,10 +140,10 @@ fn pauses(end: &OwnedFd, notices: Option<&Subscription>, pause: Duration) -> boo
 }
 
 /// Shows what the program may use now.
-fn follow(lens: &mut Lens, pid: u32) {
-    if let Some(cpus) = lens.allowed(pid) {
+fn follow(view: &mut CpuView, pid: u32) {
+    if let Some(cpus) = view.allowed(pid) {
         // What could not follow now is tried again with the next change.
-        let _ = lens.show(&cpus);
+        let _ = view.show(&cpus);
     }
 }
 

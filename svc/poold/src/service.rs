@@ -159,10 +159,10 @@ impl<'a, 'o> Service<'a, 'o> {
         loop {
             let began = clock.now();
             // What a turn has read is what the house is judged by; who changes something looks again.
-            let glance = self.machine().glance();
+            let reads = self.machine().shared_reads();
             self.turn(watch.as_mut());
             self.keep_house(began);
-            drop(glance);
+            drop(reads);
             if self.files.as_ref().is_some_and(|files| !files.is_the_one()) {
                 let text = "its lock file was removed: another poold may run, so this one ends";
                 self.say(Category::Poold, Level::Err, text);

@@ -8,9 +8,6 @@ use millpond_machine::facets::Depth;
 use millpond_machine::{Reason, Refusal};
 use millpond_model::{CpuId, Doing, Microstate, Nanos, Spent, printable};
 
-/// Since this version the arguments of the tracepoints are what the programs expect.
-const OLDEST_KERNEL: (u32, u32) = (6, 0);
-
 /// Bits of what a thread does.
 const STOPPED_OR_TRACED: u32 = 0x4 | 0x8;
 const NEW: u32 = 0x800;
@@ -34,9 +31,7 @@ pub(super) fn open(os: &Os, keep: Keep) -> Result<Watching, String> {
     if !os.root.is_live() {
         return Err("it is a captured machine".to_owned());
     }
-    if os.kernel < OLDEST_KERNEL {
-        return Err("this kernel is older than 6.0".to_owned());
-    }
+    os.takes_programs()?;
     Watching::open(keep).map_err(|why| why.to_string())
 }
 

@@ -105,7 +105,7 @@ impl Os {
         self.cpu.as_ref().map_err(|absent| KnobError::Refused(absent.why.clone()))
     }
 
-    fn cpu_value(&self, path: &str, file: &str) -> Result<Option<String>, KnobError> {
+    pub(crate) fn cpu_value(&self, path: &str, file: &str) -> Result<Option<String>, KnobError> {
         let file = self.cpu_tree()?.dir(path).join(file);
         let text = self.root.read_value(&file).map_err(knob_error)?;
         Ok(text.map(|text| text.trim().to_owned()))
@@ -234,11 +234,6 @@ impl Os {
                 let _ = write(quota, period);
             }
         })
-    }
-
-    /// Whether a cgroup can be given what only idle CPUs have.
-    pub(crate) fn can_idle(&self, path: &str) -> bool {
-        self.systemd || self.kernel >= (5, 15) || self.cpu_value(path, "cpu.idle").is_ok_and(|v| v.is_some())
     }
 
     /// Whether the controller is enabled below a cgroup (version 2).

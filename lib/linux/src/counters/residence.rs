@@ -5,7 +5,6 @@
 //! last switch there; a thread that never switches is seen for all of its time.
 
 use super::proc::now;
-use super::shared::OLDEST_KERNEL;
 use crate::Os;
 use millpond_bpf::residence::Residing;
 use millpond_machine::facets::{OccupancyWatch, Residence, Sighting};
@@ -31,9 +30,7 @@ impl MeasuredOccupancy {
     /// # Errors
     /// Why not, as the second half of a sentence.
     pub(super) fn start(os: &Os, given: &[Pid]) -> Result<MeasuredOccupancy, String> {
-        if os.kernel < OLDEST_KERNEL {
-            return Err("this kernel is older than 6.0".to_owned());
-        }
+        os.takes_programs()?;
         let mut programs = given.to_vec();
         programs.sort_unstable();
         programs.dedup();

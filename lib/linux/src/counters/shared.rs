@@ -26,9 +26,6 @@ use perf_event_open_sys::bindings::PERF_COUNT_SW_PAGE_FAULTS_MAJ;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Since this version the arguments of the tracepoints are what the programs expect.
-pub(super) const OLDEST_KERNEL: (u32, u32) = (6, 0);
-
 /// The column that is counted by an event per processor.
 const BY_EVENT: Column = Column::Mjf;
 
@@ -46,9 +43,7 @@ impl SharedCounters {
     /// # Errors
     /// Why nothing can be counted this way, as the second half of a sentence.
     pub(super) fn open(os: &Os) -> Result<SharedCounters, String> {
-        if os.kernel < OLDEST_KERNEL {
-            return Err("this kernel is older than 6.0".to_owned());
-        }
+        os.takes_programs()?;
         let counting = Counting::open(os.width()).map_err(|why| why.to_string())?;
         let by_event = counting.event_program().is_ok();
         Ok(SharedCounters { counting, by_event })

@@ -14,9 +14,6 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// Since this version the arguments of the tracepoints are what the program expects.
-const OLDEST_KERNEL: (u32, u32) = (6, 0);
-
 /// The function by which a timer wakes the thread that set it.
 const WAKES_SLEEPER: &str = "hrtimer_wakeup";
 
@@ -62,9 +59,7 @@ impl<'a> ByPrograms<'a> {
         ring_bytes: u32,
     ) -> Result<Self, String> {
         let os = &machine.os;
-        if os.kernel < OLDEST_KERNEL {
-            return Err("this kernel is older than 6.0".to_owned());
-        }
+        os.takes_programs()?;
         let symbols = Symbols::read(&os.root);
         let options = Options {
             processors: os.width(),

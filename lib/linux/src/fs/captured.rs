@@ -4,7 +4,7 @@
 //! its control files, a partition takes its processors from its parent, an off-line processor leaves the
 //! lists. It schedules nothing, counts nothing and refuses only what the control files themselves refuse.
 
-use super::{Done, Fs, nodes};
+use super::{Done, Fs};
 use crate::controls::{CpuTree, lists_cpu};
 use crate::files::{Replacing, replace_file};
 use crate::hierarchy::lists_cpuset;
@@ -14,7 +14,7 @@ use crate::policy::Policy;
 use crate::systemd::{self, Manager};
 use crate::{Os, Root, is_gone};
 use millpond_machine::KnobError;
-use millpond_model::{CpuId, CpuSet};
+use millpond_model::{CpuId, CpuSet, NodeSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -85,7 +85,7 @@ impl Fs for Captured {
         os.root.replace(policy_file(os, task), to.to_string()).map_err(knob_error)
     }
 
-    fn move_pages(&self, _os: &Os, _task: TaskId, _to: &CpuSet) -> Done {
+    fn move_pages(&self, _os: &Os, _task: TaskId, _to: &NodeSet) -> Done {
         Ok(())
     }
 
@@ -94,7 +94,7 @@ impl Fs for Captured {
     }
 
     fn make_cpu_group(&self, os: &Os, tree: &CpuTree, path: &str) -> io::Result<()> {
-        make_cpu_group(&os.root, tree, path)
+        make_cpu_group(os, tree, path)
     }
 
     fn attach_cpu(&self, os: &Os, tree: &CpuTree, task: TaskId, path: &str) -> Done {
@@ -111,7 +111,7 @@ pub(crate) fn label_file(dir: &Path, key: &str) -> PathBuf {
     dir.join(format!(".label.{key}"))
 }
 
-pub(super) fn refused(why: &str) -> KnobError {
+fn refused(why: &str) -> KnobError {
     KnobError::Refused(why.to_owned())
 }
 
@@ -132,15 +132,15 @@ fn write(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
             };
             return os.root.replace(path, kept + "\n").map_err(knob_error);
         }
-        "cpuset.mems" if os.hierarchy.is_v1() => nodes::check(&os.root, path, text)?,
+        "cpuset.mems" if os.hierarchy.is_v1() => check_nodes(&os.root, path, text)?,
         "cpuset.mems"
             if text.is_empty()
-                && os.kernel < (7, 0)
+                && !os.empties_lists()
                 && path.parent().is_some_and(|dir| is_populated(&os.root, dir)) =>
         {
             return Err(refused(NO_ROOM));
         }
-        "cgroup.subtree_control" => return write_subtree(&os.root, path, text),
+        "cgroup.subtree_control" => return write_subtree(os, path, text),
         "cpu.idle" => return write_idle(&os.root, path, text),
         "cpu.weight" | "cpu.shares" | "cpu.max" | "cpu.cfs_quota_us" => {
             check_cpu(&os.root, path, name, text)?
@@ -157,7 +157,7 @@ fn check_cpus(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
         return Err(refused("the kernel says that it is not valid"));
     }
     let dir = path.parent().unwrap_or(path);
-    let keeps = os.hierarchy.is_v1() || os.kernel < (7, 0);
+    let keeps = os.hierarchy.is_v1() || !os.empties_lists();
     if wanted.is_empty() && keeps && is_populated(&os.root, dir) {
         return Err(refused(NO_ROOM));
     }
@@ -172,6 +172,23 @@ fn check_cpus(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
         if !read_cpus(&os.root, &child).is_subset(&wanted) {
             return Err(refused(BUSY));
         }
+    }
+    Ok(())
+}
+
+/// The nodes of a cgroup are among those of the one above, and have those of the ones below.
+fn check_nodes(root: &Root, path: &Path, text: &str) -> Result<(), KnobError> {
+    let wanted: NodeSet = text.parse().map_err(|_| refused("the kernel says that it is not valid"))?;
+    let dir = path.parent().unwrap_or(path);
+    let read = |dir: &Path| {
+        let text = root.text(dir.join("cpuset.mems")).ok()?;
+        text.trim_end().parse::<NodeSet>().ok()
+    };
+    if dir.parent().and_then(read).is_some_and(|above| !wanted.is_subset(&above)) {
+        return Err(KnobError::NotPermitted);
+    }
+    if child_dirs(dir).iter().filter_map(|child| read(child)).any(|below| !below.is_subset(&wanted)) {
+        return Err(refused(BUSY));
     }
     Ok(())
 }
@@ -196,7 +213,8 @@ fn partition_is_possible(os: &Os, file: &Path) -> Result<bool, KnobError> {
     Ok(child_dirs(parent).iter().filter(|d| *d != dir).all(|d| read_cpus(&os.root, d).is_disjoint(&mine)))
 }
 
-fn write_subtree(root: &Root, path: &Path, text: &str) -> Result<(), KnobError> {
+fn write_subtree(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
+    let root = &os.root;
     let mut on: Vec<String> =
         root.text(path).map_err(knob_error)?.split_ascii_whitespace().map(str::to_owned).collect();
     for word in text.split_ascii_whitespace() {
@@ -213,17 +231,22 @@ fn write_subtree(root: &Root, path: &Path, text: &str) -> Result<(), KnobError> 
         give(root, &child, CPU_FILES, cpu).map_err(knob_error)?;
     }
     for child in child_dirs(path.parent().unwrap_or(path)) {
-        give(root, &child, CPUSET_FILES, enabled).map_err(knob_error)?;
+        give_cpuset(os, &child, enabled).map_err(knob_error)?;
     }
     Ok(())
 }
 
-const CPUSET_FILES: &[(&str, &str)] = &[
-    ("cpuset.cpus", ""),
-    ("cpuset.mems", ""),
-    ("cpuset.cpus.exclusive", ""),
-    ("cpuset.cpus.partition", "member\n"),
-];
+const CPUSET_FILES: &[(&str, &str)] =
+    &[("cpuset.cpus", ""), ("cpuset.mems", ""), ("cpuset.cpus.partition", "member\n")];
+
+const EXCLUSIVE_FILES: &[(&str, &str)] = &[("cpuset.cpus.exclusive", "")];
+
+/// The files of the cpuset controller, as many as the release has.
+fn give_cpuset(os: &Os, dir: &Path, enabled: bool) -> io::Result<()> {
+    let has_exclusive = enabled && os.releases_remote_partitions();
+    give(&os.root, dir, CPUSET_FILES, enabled)?;
+    give(&os.root, dir, EXCLUSIVE_FILES, has_exclusive)
+}
 
 const CPU_FILES: &[(&str, &str)] =
     &[("cpu.weight", "100\n"), ("cpu.max", "max 100000\n"), ("cpu.idle", "0\n")];
@@ -267,7 +290,8 @@ fn check_cpu(root: &Root, path: &Path, name: &str, text: &str) -> Result<(), Kno
     if fits { Ok(()) } else { Err(refused("the kernel says that it is not valid")) }
 }
 
-fn make_cpu_group(root: &Root, tree: &CpuTree, path: &str) -> std::io::Result<()> {
+fn make_cpu_group(os: &Os, tree: &CpuTree, path: &str) -> io::Result<()> {
+    let root = &os.root;
     let dir = tree.dir(path);
     root.make_dir(&dir)?;
     let v2 = ["cgroup.procs", "cgroup.threads", "cgroup.subtree_control"];
@@ -289,7 +313,7 @@ fn make_cpu_group(root: &Root, tree: &CpuTree, path: &str) -> std::io::Result<()
     let on = root.text(dir.parent().unwrap_or(&dir).join("cgroup.subtree_control"));
     let on = on.unwrap_or_default();
     give(root, &dir, CPU_FILES, lists_cpu(&on))?;
-    give(root, &dir, CPUSET_FILES, lists_cpuset(&on))
+    give_cpuset(os, &dir, lists_cpuset(&on))
 }
 
 /// Moves a process in the hierarchy of the CPU controller.
@@ -389,7 +413,7 @@ fn make_group(os: &Os, dir: &Path) -> Done {
     if !os.hierarchy.is_v1() {
         let parent = dir.parent().unwrap_or(dir);
         let on = os.root.text(parent.join("cgroup.subtree_control")).unwrap_or_default();
-        give(&os.root, dir, CPUSET_FILES, lists_cpuset(&on)).map_err(knob_error)?;
+        give_cpuset(os, dir, lists_cpuset(&on)).map_err(knob_error)?;
         give(&os.root, dir, CPU_FILES, lists_cpu(&on)).map_err(knob_error)?;
     }
     Ok(())
@@ -564,7 +588,7 @@ fn read_list(root: &Root, path: &Path) -> CpuSet {
     root.text(path).ok().and_then(|t| t.parse().ok()).unwrap_or_default()
 }
 
-pub(crate) fn child_dirs(dir: &Path) -> Vec<PathBuf> {
+fn child_dirs(dir: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
     let mut dirs: Vec<PathBuf> = entries
         .flatten()

@@ -8,7 +8,7 @@ use crate::policy::{self, Policy};
 use crate::systemd::{self, Manager};
 use crate::{Os, affinity};
 use millpond_machine::KnobError;
-use millpond_model::CpuSet;
+use millpond_model::{CpuSet, NodeSet};
 use rustix::fs::{Access, XattrFlags, access, getxattr, removexattr, setxattr};
 use rustix::io::Errno;
 use std::fs;
@@ -96,10 +96,10 @@ impl Fs for Live {
         policy::set(task.leader(), to).map_err(knob_error)
     }
 
-    fn move_pages(&self, os: &Os, task: TaskId, to: &CpuSet) -> Done {
+    fn move_pages(&self, os: &Os, task: TaskId, to: &NodeSet) -> Done {
         let online = os.root.sys.join("devices/system/node/online");
         let all = os.root.read_value(&online).map_err(knob_error)?;
-        let all: CpuSet = all.and_then(|list| list.parse().ok()).unwrap_or_default();
+        let all: NodeSet = all.and_then(|list| list.parse().ok()).unwrap_or_default();
         affinity::move_pages(task.pid, &(&all - to), to).map_err(knob_error)
     }
 

@@ -3,7 +3,6 @@
 
 mod captured;
 mod live;
-mod nodes;
 
 pub(crate) use captured::{Captured, label_file};
 pub(crate) use live::Live;
@@ -14,7 +13,7 @@ use crate::knob::TaskId;
 use crate::policy::Policy;
 use crate::systemd::Manager;
 use millpond_machine::KnobError;
-use millpond_model::CpuSet;
+use millpond_model::{CpuSet, NodeSet};
 use std::fmt::Debug;
 use std::io;
 use std::path::Path;
@@ -48,7 +47,7 @@ pub(crate) trait Fs: Debug {
     /// Sets the scheduling policy of a thread.
     fn set_policy(&self, os: &Os, task: TaskId, to: Policy) -> Done;
     /// Moves the memory of a process to some nodes.
-    fn move_pages(&self, os: &Os, task: TaskId, to: &CpuSet) -> Done;
+    fn move_pages(&self, os: &Os, task: TaskId, to: &NodeSet) -> Done;
     /// The CPUs that the tasks of a cgroup may use.
     fn effective(&self, os: &Os, path: &str) -> Result<CpuSet, KnobError>;
     /// Makes a cgroup in the hierarchy of the CPU controller.

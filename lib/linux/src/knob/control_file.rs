@@ -1,9 +1,7 @@
 //! The kernel's control files that hold CPU lists, node lists and partitions: where each is, and how its text is read and written.
 
-use crate::Os;
-use millpond_machine::{KnobError, Value};
+use millpond_machine::Value;
 use millpond_model::{CpuId, CpuSet};
-use std::path::PathBuf;
 
 /// A control file of the cpuset controller, which every cgroup has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,6 +62,15 @@ pub enum PacketMask {
     Xps,
 }
 
+impl std::fmt::Display for PacketMask {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            PacketMask::Rps => "RPS",
+            PacketMask::Xps => "XPS",
+        })
+    }
+}
+
 impl PacketMask {
     fn file(self) -> &'static str {
         match self {
@@ -111,7 +118,7 @@ impl ControlFile {
 
     /// As the journal writes it: the tree that it is in, and its path there.
     #[must_use]
-    pub(super) fn text(&self) -> (&'static str, String) {
+    pub(crate) fn text(&self) -> (&'static str, String) {
         match self {
             ControlFile::Cpuset(group, file) => {
                 ("cg", format!("{}/{}", group.trim_end_matches('/'), file.name()))
@@ -155,20 +162,6 @@ impl ControlFile {
             }
             _ => return None,
         })
-    }
-
-    /// Where the file is.
-    ///
-    /// # Errors
-    /// [`KnobError::Refused`] when there is no cpuset hierarchy.
-    pub(crate) fn path(&self, os: &Os) -> Result<PathBuf, KnobError> {
-        match self {
-            ControlFile::Cpuset(group, file) => Ok(os.group(group)?.join(file.name())),
-            other => {
-                let (tree, path) = other.text();
-                Ok(if tree == "proc" { &os.root.proc } else { &os.root.sys }.join(path))
-            }
-        }
     }
 
     fn form(&self) -> Form {

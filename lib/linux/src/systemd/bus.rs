@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use zbus::wire::{DynamicType, OwnedObjectPath, OwnedVariant, Type, Variant};
 use zbus::{Connection, DBusError, Error, block_on};
 
+/// Where the bus is, unless the environment says otherwise.
+const SYSTEM_BUS: &str = "unix:path=/run/dbus/system_bus_socket";
 const SERVICE: &str = "org.freedesktop.systemd1";
 const OBJECT: &str = "/org/freedesktop/systemd1";
 const MANAGER: &str = "org.freedesktop.systemd1.Manager";
@@ -24,7 +26,8 @@ type Properties<'a> = Vec<(&'a str, Variant<'a>)>;
 
 impl Bus {
     pub fn connect() -> Result<Self, KnobError> {
-        let opening = zbus::conn::Builder::system().method_timeout(TIMEOUT).build();
+        let address = std::env::var("DBUS_SYSTEM_BUS_ADDRESS").unwrap_or_else(|_| SYSTEM_BUS.to_owned());
+        let opening = zbus::conn::Builder::address(address.as_str()).method_timeout(TIMEOUT).build();
         match block_on(opening) {
             Ok(connection) => Ok(Bus { connection }),
             Err(why) => Err(super::no_bus(&why.to_string())),

@@ -198,7 +198,9 @@ impl Os {
         }
         let manager = match (self.manager(), cpus) {
             (Ok(manager), _) => manager,
-            (Err(no_bus), Some(cpus)) => return self.write_list(path, "cpuset.cpus", cpus, no_bus),
+            (Err(no_bus), Some(cpus)) => {
+                return self.write_list(path, "cpuset.cpus", &cpus.to_string(), no_bus);
+            }
             (Err(no_bus), None) => return Err(no_bus),
         };
         let Some(cpus) = cpus else {
@@ -232,18 +234,18 @@ impl Os {
         let wanted = nodes.cloned().unwrap_or_else(|| self.memory_nodes());
         match self.manager() {
             Ok(manager) => manager.allow_memory(&unit(path)?, &wanted)?,
-            Err(no_bus) => return self.write_list(path, "cpuset.mems", &wanted, no_bus),
+            Err(no_bus) => return self.write_list(path, "cpuset.mems", &wanted.to_string(), no_bus),
         }
         self.wait_for(path, "cpuset.mems", &wanted, "memory nodes")
     }
 
     /// Writes a list of a slice of ours where systemd cannot be asked; of others, and where the slice has no such file, `no_bus` is the refusal.
-    fn write_list(&self, path: &str, file: &str, list: &CpuSet, no_bus: KnobError) -> Result<(), KnobError> {
+    fn write_list(&self, path: &str, file: &str, list: &str, no_bus: KnobError) -> Result<(), KnobError> {
         let file = self.group(path)?.join(file);
         if names::owner(path).is_none() || !file.exists() {
             return Err(no_bus);
         }
-        self.write(&file, &list.to_string())
+        self.write(&file, list)
     }
 
     fn wait_for_list(&self, path: &str, wanted: &CpuSet) -> Result<(), KnobError> {

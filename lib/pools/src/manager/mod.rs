@@ -114,7 +114,7 @@ impl Manager {
     /// [`crate::errno::NOT_ACTIVE`] when pools are disabled; when the machine cannot be read.
     pub fn turn(&mut self, machine: &dyn Machine, watch: &mut dyn UsageWatch) -> Result<Turn, PoolError> {
         // One reading of the machine serves all that is asked.
-        let glance = machine.glance();
+        let reads = machine.shared_reads();
         let usage: Usage = watch.sample()?;
         let mut state = dynamic::read(machine)?;
         let mut notes = Vec::new();
@@ -124,7 +124,7 @@ impl Manager {
         let changed = self.left.as_ref().is_some_and(|left| *left != state);
         self.frames.find_places(machine, &state)?;
         let members = dynamic::occupied(machine, &state)?;
-        drop(glance);
+        drop(reads);
         let (frame, warnings) = self.frames.next(usage, &state, &members, self.cost);
         let Some(frame) = frame else {
             self.left = Some(state);

@@ -4,7 +4,7 @@ state before
 need psrset -c 2-3
 state made
 write $root/mpset1/cpuset.cpus.partition member
-says "breach: the kernel does not keep others out: somebody switched its partition off" doctor
+says "breach: the kernel does not keep others out: its partition is switched off" doctor
 want 1 $status "status of doctor"
 says "/mpset1/cpuset.cpus.partition" doctor
 # Any command that changes something repairs it on the way.

@@ -53,11 +53,11 @@ fn run(bench: &Bench) -> Result<[Pairs; 2], Trouble> {
     // The first one finds nothing in caches.
     for trial in 0..=bench.pairs {
         let begin = processor_time();
-        let glance = machine.glance();
+        let reads = machine.shared_reads();
         told("take a turn", manager.turn(machine, watch.as_mut()))?;
         let turn = percent(begin);
         settle(machine)?;
-        drop(glance);
+        drop(reads);
         let both = percent(begin);
         let begin = processor_time();
         read_plainly(&root)?;

@@ -44,7 +44,7 @@ const PRIVATE: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(Mo
 const LISTS: [&str; 3] = ["online", "present", "offline"];
 
 /// A view, for the thread that made it and for what it starts.
-pub struct Lens {
+pub struct CpuView {
     os: Os,
     /// The kernel's directory of processors, under our mounts.
     real: OwnedFd,
@@ -98,13 +98,13 @@ impl Pair {
     }
 }
 
-impl Lens {
+impl CpuView {
     /// Takes the calling thread into a mount namespace of its own and lays the view over what is there. It shows all processors until
-    /// [`Lens::show`]. The thread cannot go back; it should end soon after, or serve the view.
+    /// [`CpuView::show`]. The thread cannot go back; it should end soon after, or serve the view.
     ///
     /// # Errors
     /// [`Absent`]: no rights, a kernel without mount namespaces, a `/proc` of other processes than ours. The thread should end then.
-    pub fn lay(root: &Root) -> Result<Lens, Absent> {
+    pub fn lay(root: &Root) -> Result<CpuView, Absent> {
         root.running(|| Absent::because("programs run on the machine at hand only"))?;
         own_proc(root)?;
         // SAFETY: only the mount namespace, and with it the working directory and the root of this thread, become its own: the table of
@@ -115,10 +115,10 @@ impl Lens {
         // Nothing of ours may leave; what others mount still arrives.
         mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
             .map_err(step("the mounts cannot be made private"))?;
-        Lens::mounted(root).map_err(failed("the view cannot be laid"))
+        CpuView::mounted(root).map_err(failed("the view cannot be laid"))
     }
 
-    fn mounted(root: &Root) -> io::Result<Lens> {
+    fn mounted(root: &Root) -> io::Result<CpuView> {
         let os = Os::new(root.clone());
         let place = root.sys.join("devices/system/cpu");
         let look = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -137,21 +137,21 @@ impl Lens {
         let possible = os.possible().clone();
         let dirs = BTreeSet::new();
         let cpus = None;
-        let mut lens = Lens { os, real, shown, place, cpuinfo, stat, lists, possible, dirs, cpus };
+        let mut view = CpuView { os, real, shown, place, cpuinfo, stat, lists, possible, dirs, cpus };
         // The texts first: nobody finds an empty file.
-        let all = lens.online()?;
-        lens.write(&all)?;
+        let all = view.online()?;
+        view.write(&all)?;
         for (name, over) in [("cpuinfo", &info_place), ("stat", &stat_place)] {
-            mount_bind(lens.place.join(name), over)?;
+            mount_bind(view.place.join(name), over)?;
             read_only(over)?;
         }
-        mount_bind(lens.place.join(SHOWN), &lens.place)?;
-        read_only(&lens.place)?;
-        for name in rest(&lens.real)? {
-            bind_rest(&lens.real, &lens.shown, &lens.place, &name)?;
+        mount_bind(view.place.join(SHOWN), &view.place)?;
+        read_only(&view.place)?;
+        for name in rest(&view.real)? {
+            bind_rest(&view.real, &view.shown, &view.place, &name)?;
         }
-        lens.show(&all)?;
-        Ok(lens)
+        view.show(&all)?;
+        Ok(view)
     }
 
     /// Shows these processors, of those that are on-line, and no others.

@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn fuzz_what_is_left_out_is_left_out_once() {
         let seeds = [X86, STAT, "cpu number : 3\n\nprocessor 3: x\n# processors : 2\n"];
-        millpond_fuzz::check_text("linux-lens", &seeds, |text| {
+        millpond_fuzz::check_text("linux-view", &seeds, |text| {
             let some = set("0,10");
             let (info, times) = (cpuinfo(text, &some), stat(text, &some));
             assert_eq!(cpuinfo(&info, &some), info);

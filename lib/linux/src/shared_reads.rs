@@ -1,5 +1,5 @@
-//! One reading for several questions. A turn of a daemon asks which sets there are, which pools, and who is in them: while a glance lasts these are
-//! answered from what was read for the first of them. Whoever becomes the writer, or writes, ends it: a change is made from what is.
+//! One reading for several questions: which sets there are, which pools, what is in them. While a guard lives, all are answered from the first
+//! reading. Becoming the writer, or a write, ends it: a change is made from what is.
 
 use crate::view::{RootTasks, View};
 use millpond_machine::Guard;
@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// What was read since the glance began.
+/// What was read since the first guard was made.
 #[derive(Debug, Default)]
 struct Seen {
     view: Option<Rc<View>>,
@@ -17,16 +17,16 @@ struct Seen {
 
 /// The place where it is kept.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Glance {
-    /// How many want it.
+pub(crate) struct SharedReads {
+    /// How many guards live.
     depth: Rc<Cell<u32>>,
-    /// Somebody became the writer meanwhile.
+    /// This process became the writer meanwhile.
     is_over: Rc<Cell<bool>>,
     seen: Rc<RefCell<Seen>>,
 }
 
-/// A glance lasts as long as one of these.
-struct Lasting(Glance);
+/// Readings are shared as long as one of these lives.
+struct Lasting(SharedReads);
 
 impl Guard for Lasting {}
 
@@ -40,7 +40,7 @@ impl Drop for Lasting {
     }
 }
 
-impl Glance {
+impl SharedReads {
     pub(crate) fn begin(&self) -> Box<dyn Guard> {
         if self.depth.get() == 0 {
             self.is_over.set(false);
@@ -54,7 +54,7 @@ impl Glance {
         *self.seen.borrow_mut() = Seen::default();
     }
 
-    /// From now on everything is read again, until the next glance begins.
+    /// From now on everything is read again, until the next first guard.
     pub(crate) fn end(&self) {
         self.is_over.set(true);
         self.forget();
@@ -109,43 +109,43 @@ mod tests {
     use super::*;
     use std::convert::Infallible;
 
-    fn reads(glance: &Glance, root: RootTasks, count: &Cell<u32>) -> u32 {
+    fn reads(shared: &SharedReads, root: RootTasks, count: &Cell<u32>) -> u32 {
         let read = || {
             count.set(count.get() + 1);
             Ok::<_, Infallible>(View { v1: true, ..View::default() })
         };
-        let Ok(view) = glance.view(root, read);
+        let Ok(view) = shared.view(root, read);
         assert!(view.v1);
         count.get()
     }
 
     #[test]
     fn what_was_read_is_given_again_while_somebody_wants_it() {
-        let (glance, count) = (Glance::default(), Cell::new(0));
+        let (shared, count) = (SharedReads::default(), Cell::new(0));
         assert_eq!(
-            (reads(&glance, RootTasks::Unlisted, &count), reads(&glance, RootTasks::Unlisted, &count)),
+            (reads(&shared, RootTasks::Unlisted, &count), reads(&shared, RootTasks::Unlisted, &count)),
             (1, 2)
         );
-        let outer = glance.begin();
-        let inner = glance.begin();
+        let outer = shared.begin();
+        let inner = shared.begin();
         assert_eq!(
-            (reads(&glance, RootTasks::Unlisted, &count), reads(&glance, RootTasks::Unlisted, &count)),
+            (reads(&shared, RootTasks::Unlisted, &count), reads(&shared, RootTasks::Unlisted, &count)),
             (3, 3)
         );
         drop(inner);
-        assert_eq!(reads(&glance, RootTasks::ForLiveSets, &count), 3, "no set is exclusive");
-        assert_eq!(reads(&glance, RootTasks::Listed, &count), 4, "nobody listed the tasks of the root");
-        glance.forget();
-        assert_eq!(reads(&glance, RootTasks::Unlisted, &count), 5, "somebody changed something");
-        glance.end();
+        assert_eq!(reads(&shared, RootTasks::ForLiveSets, &count), 3, "no set is exclusive");
+        assert_eq!(reads(&shared, RootTasks::Listed, &count), 4, "nobody listed the tasks of the root");
+        shared.forget();
+        assert_eq!(reads(&shared, RootTasks::Unlisted, &count), 5, "somebody changed something");
+        shared.end();
         let twice =
-            (reads(&glance, RootTasks::Unlisted, &count), reads(&glance, RootTasks::Unlisted, &count));
+            (reads(&shared, RootTasks::Unlisted, &count), reads(&shared, RootTasks::Unlisted, &count));
         assert_eq!(twice, (6, 7), "a writer sees what is");
         drop(outer);
-        assert_eq!(reads(&glance, RootTasks::Unlisted, &count), 8);
-        let _next = glance.begin();
+        assert_eq!(reads(&shared, RootTasks::Unlisted, &count), 8);
+        let _next = shared.begin();
         let twice =
-            (reads(&glance, RootTasks::Unlisted, &count), reads(&glance, RootTasks::Unlisted, &count));
+            (reads(&shared, RootTasks::Unlisted, &count), reads(&shared, RootTasks::Unlisted, &count));
         assert_eq!(twice, (9, 9));
     }
 }

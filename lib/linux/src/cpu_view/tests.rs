@@ -5,10 +5,10 @@ use std::fs;
 use std::process::Command;
 
 /// Runs in a thread with a view, or tells why there is none.
-fn within(name: &str, then: impl FnOnce(&mut Lens) + Send + 'static) {
-    let thread = std::thread::spawn(move || match Lens::lay(&Root::live(std::env::temp_dir())) {
-        Ok(mut lens) => {
-            then(&mut lens);
+fn within(name: &str, then: impl FnOnce(&mut CpuView) + Send + 'static) {
+    let thread = std::thread::spawn(move || match CpuView::lay(&Root::live(std::env::temp_dir())) {
+        Ok(mut view) => {
+            then(&mut view);
             true
         }
         Err(absent) => {
@@ -35,12 +35,12 @@ fn a_program_sees_the_processors_of_its_view_and_nobody_else_does() {
     let ours = || read("/proc/self/mounts").lines().filter(|line| line.starts_with("millpond ")).count();
     let outside = || (read("/sys/devices/system/cpu/online"), directories(), ours());
     let before = outside();
-    within("a_program_sees_the_processors_of_its_view_and_nobody_else_does", |lens| {
+    within("a_program_sees_the_processors_of_its_view_and_nobody_else_does", |view| {
         let possible = read("/sys/devices/system/cpu/possible");
-        let all = lens.online().unwrap();
+        let all = view.online().unwrap();
         let last = all.highest().unwrap();
         let one: CpuSet = [last].into_iter().collect();
-        lens.show(&one).unwrap();
+        view.show(&one).unwrap();
         assert_eq!(read("/sys/devices/system/cpu/online"), format!("{last}\n"));
         assert_eq!(read("/sys/devices/system/cpu/present"), format!("{last}\n"));
         assert_eq!(read("/sys/devices/system/cpu/possible"), possible);
@@ -56,7 +56,7 @@ fn a_program_sees_the_processors_of_its_view_and_nobody_else_does() {
             assert!(fs::OpenOptions::new().write(true).open(file).is_err(), "{file} is read-only");
         }
 
-        lens.show(&all).unwrap();
+        view.show(&all).unwrap();
         assert_eq!(directories(), all);
         assert_eq!(read("/sys/devices/system/cpu/online"), format!("{all}\n"));
     });
@@ -84,25 +84,25 @@ fn everything_else_that_stands_there_is_reachable() {
 
 #[test]
 fn an_open_file_follows() {
-    within("an_open_file_follows", |lens| {
+    within("an_open_file_follows", |view| {
         let mut open = fs::File::open("/sys/devices/system/cpu/online").unwrap();
-        let all = lens.online().unwrap();
+        let all = view.online().unwrap();
         let one: CpuSet = all.lowest().into_iter().collect();
         for cpus in [&one, &all, &one] {
-            lens.show(cpus).unwrap();
+            view.show(cpus).unwrap();
             open.rewind().unwrap();
             let mut text = String::new();
             open.read_to_string(&mut text).unwrap();
             assert_eq!(text, format!("{cpus}\n"));
         }
-        lens.refresh().unwrap();
+        view.refresh().unwrap();
     });
 }
 
 #[test]
 fn files_of_a_machine_are_no_place_for_programs() {
     let dir = tempfile::tempdir().unwrap();
-    let Err(absent) = Lens::lay(&Root::captured(dir.path())) else { panic!("it was laid") };
+    let Err(absent) = CpuView::lay(&Root::captured(dir.path())) else { panic!("it was laid") };
     assert_eq!(absent.why, "programs run on the machine at hand only");
 }
 

@@ -1,0 +1,181 @@
+//! Kernel features and quirks on which what we do depends: each in one place, probed where the machine shows it, else by the release.
+//!
+//! | feature | since | known by |
+//! |---|---|---|
+//! | remote partitions | 6.7 | the file `cpuset.cpus.exclusive` or `cpuset.cpus.isolated`, else the release |
+//! | partitions bear overlapping siblings | 7.0 | the release: a probe would invalidate a partition |
+//! | prompt return of CPUs | 6.15 | the release: a probe would make a partition |
+//! | remembered affinity masks | 6.2 | the release: a probe would move a thread |
+//! | emptied CPU lists | 7.0 | what the write answers (`ENOSPC`) |
+//! | idle cgroups | 5.15 | the file `cpu.idle`, else the release |
+//! | eBPF programs | 6.0 | the release and `/sys/kernel/btf/vmlinux` |
+//! | fair server | 6.12 | the files in debugfs, else the release |
+//! | sched_ext | 6.12 | `/sys/kernel/sched_ext/state` |
+//! | systemd on a message bus | - | the socket of the system bus, where systemd manages the cgroup tree |
+
+use crate::Os;
+use millpond_model::KernelFeature;
+
+type Release = (u32, u32);
+
+/// Partitions below cgroups that are none.
+const REMOTE_PARTITIONS: Release = (6, 7);
+/// An overlapping sibling does not invalidate a partition.
+const OVERLAP: Release = (7, 0);
+/// A partition whose cgroup is removed gives its CPUs back before the removal returns, not some time after.
+const PROMPT_RETURN: Release = (6, 15);
+/// The kernel restores a thread's affinity mask when its cpuset allows it again.
+const REMEMBERED_MASKS: Release = (6, 2);
+/// A list of CPUs or nodes can be emptied while there are tasks.
+const EMPTIED_LISTS: Release = (7, 0);
+/// `cpu.idle`.
+const IDLE_CGROUPS: Release = (5, 15);
+/// Tracepoints have the arguments that our programs expect.
+const PROGRAMS: Release = (6, 0);
+/// The fair server took the place of throttling.
+const FAIR_SERVER: Release = (6, 12);
+/// Schedulers can be loaded.
+const SCHED_EXT: Release = (6, 12);
+
+impl Os {
+    /// Whether partitions can stand below cgroups that are none.
+    pub(crate) fn has_remote_partitions(&self) -> bool {
+        self.shows_exclusive_cpus() || self.releases_remote_partitions()
+    }
+
+    /// The same by the release alone.
+    pub(crate) fn releases_remote_partitions(&self) -> bool {
+        self.kernel >= REMOTE_PARTITIONS
+    }
+
+    /// The files came with remote partitions; a distribution may have brought them to an older release.
+    fn shows_exclusive_cpus(&self) -> bool {
+        let Some(mount) = self.hierarchy.mount() else { return false };
+        let groups = self.root.dirs(mount).unwrap_or_default();
+        mount.join("cpuset.cpus.isolated").exists()
+            || groups.iter().any(|group| mount.join(group).join("cpuset.cpus.exclusive").exists())
+    }
+
+    /// Whether an overlapping sibling invalidates a partition.
+    pub(crate) fn overlap_invalidates(&self) -> bool {
+        self.kernel < OVERLAP
+    }
+
+    /// Whether the CPUs of a partition are back when the removal of its cgroup returns.
+    pub(crate) fn returns_cpus_promptly(&self) -> bool {
+        self.kernel >= PROMPT_RETURN
+    }
+
+    /// Whether a thread's affinity mask is remembered across changes of its cpuset.
+    #[must_use]
+    pub fn remembers_masks(&self) -> bool {
+        self.kernel >= REMEMBERED_MASKS
+    }
+
+    /// Whether a list of version 2 can be emptied while there are tasks. On a live root the write answers that.
+    pub(crate) fn empties_lists(&self) -> bool {
+        self.kernel >= EMPTIED_LISTS
+    }
+
+    /// Whether a cgroup can be given what only idle CPUs have.
+    pub(crate) fn can_idle(&self, path: &str) -> bool {
+        let shown = || self.cpu_value(path, "cpu.idle").is_ok_and(|value| value.is_some());
+        self.systemd || self.kernel >= IDLE_CGROUPS || shown()
+    }
+
+    /// Whether our programs fit the tracepoints.
+    ///
+    /// # Errors
+    /// Why not, as the second half of a sentence.
+    pub(crate) fn takes_programs(&self) -> Result<(), String> {
+        let (major, minor) = PROGRAMS;
+        if self.kernel >= PROGRAMS {
+            Ok(())
+        } else {
+            Err(format!("this kernel is older than {major}.{minor}"))
+        }
+    }
+
+    /// Whether the fair server has taken the place of throttling.
+    pub(crate) fn has_fair_server(&self) -> bool {
+        self.kernel >= FAIR_SERVER || self.root.sys.join("kernel/debug/sched/fair_server").is_dir()
+    }
+
+    /// All of them, for `doctor`.
+    pub(crate) fn features(&self) -> Vec<KernelFeature> {
+        let by = |shown: bool, file: &'static str| if shown { file } else { "its release" };
+        let one = |name: &'static str, present: bool, since: Release, known_by: &str| KernelFeature {
+            name: name.to_owned(),
+            present,
+            since: format!("{}.{}", since.0, since.1),
+            known_by: known_by.to_owned(),
+        };
+        let sys = |path: &str| self.root.sys.join(path).exists();
+        let (exclusive, fair) = (self.shows_exclusive_cpus(), sys("kernel/debug/sched/fair_server"));
+        let idle = self.cpu.as_ref().is_ok_and(|tree| {
+            let dirs = self.root.dirs(&tree.dir("/")).unwrap_or_default();
+            dirs.iter().any(|name| tree.dir(name).join("cpu.idle").exists())
+        });
+        let programs = self.takes_programs().is_ok() && sys("kernel/btf/vmlinux");
+        vec![
+            one("idle cgroups", idle || self.kernel >= IDLE_CGROUPS, IDLE_CGROUPS, by(idle, "cpu.idle")),
+            one("eBPF programs", programs, PROGRAMS, "/sys/kernel/btf/vmlinux"),
+            one("remembered affinity masks", self.remembers_masks(), REMEMBERED_MASKS, "its release"),
+            one(
+                "remote partitions",
+                self.has_remote_partitions(),
+                REMOTE_PARTITIONS,
+                by(exclusive, "cpuset.cpus.exclusive"),
+            ),
+            one("fair server", self.has_fair_server(), FAIR_SERVER, by(fair, "debugfs")),
+            one("sched_ext", sys("kernel/sched_ext/state"), SCHED_EXT, "/sys/kernel/sched_ext/state"),
+            one("prompt return of CPUs", self.returns_cpus_promptly(), PROMPT_RETURN, "its release"),
+            one("partitions bear overlaps", !self.overlap_invalidates(), OVERLAP, "its release"),
+            one("emptied CPU lists", self.empties_lists(), EMPTIED_LISTS, "its release"),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Root;
+
+    fn os(release: &str, files: &[&str]) -> (tempfile::TempDir, Os) {
+        let dir = tempfile::tempdir().unwrap();
+        let kernel = "proc/sys/kernel/osrelease";
+        for (path, text) in [(kernel, release), ("cgroup/cgroup.controllers", "cpuset cpu\n")]
+            .into_iter()
+            .chain(files.iter().map(|file| (*file, "")))
+        {
+            let file = dir.path().join(path);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text).unwrap();
+        }
+        let os = Os::new(Root::captured(dir.path()));
+        (dir, os)
+    }
+
+    fn there(os: &Os) -> Vec<String> {
+        os.features().into_iter().filter(|f| f.present).map(|f| f.name).collect()
+    }
+
+    #[test]
+    fn a_release_has_what_came_before_it() {
+        let (_dir, old) = os("6.1.0-44-amd64", &[]);
+        assert_eq!(there(&old), ["idle cgroups"]);
+        let (_dir, new) = os("7.2.12", &["sys/kernel/btf/vmlinux", "sys/kernel/sched_ext/state"]);
+        assert_eq!(there(&new).len(), new.features().len());
+        assert!(old.overlap_invalidates() && !new.overlap_invalidates());
+    }
+
+    #[test]
+    fn a_file_says_more_than_the_release() {
+        let files = ["cgroup/a.slice/cpuset.cpus.exclusive", "sys/kernel/debug/sched/fair_server/cpu0"];
+        let (_dir, os) = os("5.14.0-611.el9", &files);
+        assert_eq!(there(&os), ["remote partitions", "fair server"]);
+        let known: Vec<String> =
+            os.features().into_iter().filter(|f| f.present).map(|f| f.known_by).collect();
+        assert_eq!(known, ["cpuset.cpus.exclusive", "debugfs"]);
+    }
+}
