@@ -18,27 +18,28 @@
 //! ```text
 //! {"directory":"/tmp/web7","files":1204,"skipped":3}
 //! ```
-//!
-//! # Status
-//!
-//! 0, or 1 when the machine could not be written down, or 2 for what makes no sense.
 
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
-use millpond_cli::{Group, Parsed, Spec};
+use millpond_cli::{Example, Group, Operands, Parsed, Spec, ValueKind};
 use serde_json::json;
 use std::path::Path;
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "capture",
-        applet: false,
         summary: "write down this machine, for --root",
-        section: 1,
         group: Group::Simulate,
         forms: &["directory"],
-        flags: &[],
+        operands: Operands { shown: "dir", kinds: &[ValueKind::Directory] },
+        examples: &[Example { words: "here", what: "capture this machine into the directory here" }],
+        status: &[
+            ("0", "done"),
+            ("1", "the machine could not be captured"),
+            ("2", "the command line is wrong; nothing was done"),
+        ],
+        see_also: &["psrinfo(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

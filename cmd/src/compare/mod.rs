@@ -26,15 +26,11 @@
 //! {"a":{"cpus":48,"file":"near.json","machine":"e6900","samples":144},"b":{…},
 //!  "figures":[{"A":1200000000.0,"B":1350000000.0,"B/A":1.13,"figure":"Cycle_cnt/s"},…]}
 //! ```
-//!
-//! # Status
-//!
-//! 0, or 1 when a recording cannot be used, or 2 for what makes no sense.
 
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
-use millpond_cli::{Group, Parsed, Spec};
+use millpond_cli::{Example, Group, Operands, Parsed, Spec, ValueKind};
 use millpond_observe::recording::{Recording, beside, parse};
 use millpond_session::read_log;
 use serde_json::json;
@@ -43,13 +39,18 @@ use std::path::Path;
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "compare",
-        applet: false,
         summary: "lay two recordings of cpustat beside one another",
-        section: 1,
         group: Group::Watch,
         forms: &["recording recording"],
-        flags: &[],
         permutes: true,
+        operands: Operands { shown: "recording recording", kinds: &[ValueKind::File] },
+        examples: &[Example { words: "near.json far.json", what: "compare two recordings of cpustat" }],
+        status: &[
+            ("0", "done"),
+            ("1", "a recording cannot be used"),
+            ("2", "the command line is wrong; nothing was done"),
+        ],
+        see_also: &["cpustat(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

@@ -24,22 +24,6 @@
 //! (cycles, cache-misses), those that the kernel lists for its processors, codes (r3c, 0x3c), and events that the kernel itself counts
 //! (context-switches, page-faults), which need no hardware.
 //!
-//! # Options
-//!
-//! ```text
-//! -c spec         a set of events
-//! -p seconds      with several sets: each cycle of them takes so long, and rests when all had their turn
-//! -n              no head
-//! -t              the register that counts cycles at a constant rate, too
-//! -s              keep idle loops out of the counts of the kernel: nothing to do here, an idle processor stands still and counts nothing
-//! -D              say which call failed
-//! -T u, -T d      before each sample the time: in seconds since 1970, or as date shows it
-//! -h              what can be counted here
-//! --all           all on-line processors, whichever set they are in
-//! --cpi           cycles for each instruction, and at the end how they are distributed; without -c it counts these two
-//! --record FILE   writes each line to a file as JSON: millpond compare shows two such files beside one another
-//! ```
-//!
 //! # What is marked
 //!
 //! Where others use the counters too, the kernel lets them take turns: counts are then scaled, and the line ends in `# scaled: counted 53% of the
@@ -54,10 +38,6 @@
 //!  "elapsed_s":10.0,"event":"tick","lgroup":0,"pset":0,"share":1.0,"spec":"pic0=Cycle_cnt,pic1=Instr_cnt","time_s":10.0}
 //! {"format":1,"interval_s":10.0,"machine":"u2i","recording":"cpustat","time":"2024-11-20T08:14:02Z"}
 //! ```
-//!
-//! # Status
-//!
-//! 0 (also when interrupted), or 1 when something cannot be counted, or 2 for what makes no sense.
 
 mod options;
 mod places;
@@ -68,7 +48,7 @@ use crate::command::Command;
 use crate::counting::{begin, cannot_count};
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet};
-use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, Parsed, Spec, ValueKind};
 use millpond_session::{create_output, stop_on_signal};
 use options::Options;
 use places::Places;
@@ -80,7 +60,6 @@ pub(crate) const COMMAND: Command = Command {
         name: "cpustat",
         applet: true,
         summary: "count events of the hardware on each processor",
-        section: 1,
         group: Group::Watch,
         forms: &[
         "-c spec [-c spec]... [-p period] [-T u|d] [-sntD] [--all] [--cpi] [--record file] [interval [count]]",
@@ -88,6 +67,9 @@ pub(crate) const COMMAND: Command = Command {
     ],
         flags: &[Flag::letter('c', "a set of events").value("spec", ValueKind::Text), Flag::letter('p', "with several sets: each cycle of them takes so long, and rests when all had their turn").value("seconds", ValueKind::Time), Flag::letter('T', "before each sample the time: in seconds since 1970, or as date shows it").value("u", ValueKind::Text), Flag::letter('s', "keep idle loops out of the counts of the kernel: nothing to do here, an idle processor stands still and counts nothing"), Flag::letter('n', "no head"), Flag::letter('t', "the register that counts cycles at a constant rate, too"), Flag::letter('D', "say which call failed"), Flag::letter('h', "what can be counted here"), Flag::long("all", "all on-line processors, whichever set they are in"), Flag::long("cpi", "cycles for each instruction, and at the end how they are distributed; without -c it counts these two"), Flag::long("record", "writes each line to a file as JSON: millpond compare shows two such files beside one another").value("file", ValueKind::File)],
         in_shell: true,
+        examples: &[Example { words: "--cpi 1 5", what: "cycles for each instruction, by CPU" }, Example { words: "-h", what: "list the events of this machine" }],
+        status: &[("0", "done, also when interrupted"), ("1", "something cannot be counted"), ("2", "the command line is wrong; nothing was done")],
+        see_also: &["cputrack(1)", "millpond-compare(1)", "mpstat(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

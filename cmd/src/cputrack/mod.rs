@@ -13,23 +13,6 @@
 //!
 //! On Linux a thread has the number that the kernel gives it.
 //!
-//! # Options
-//!
-//! ```text
-//! -c spec     a set of events
-//! -T seconds  between ticks, 1 unless given, with a fraction if need be; 0 for none: only what happens is told
-//! -N count    so many ticks, then the program goes on alone
-//! -e          follow the process when it becomes another program (exec)
-//! -f          follow children, too; a column for the process
-//! -v          threads as they begin and end to be counted: init_lwp, fini_lwp
-//! -t          the time that each thread ran, too: in cycles on simulated machines, in nanoseconds on Linux
-//! -o file     write there
-//! -n          no head
-//! -p pid      follow this process
-//! -D          say which call failed
-//! -h          what can be counted here
-//! ```
-//!
 //! # What happens
 //!
 //! ```text
@@ -52,10 +35,6 @@
 //! {"counts":[{"count":360000000,"event":"Cycle_cnt","pic":0},…],"event":"tick","lwp":1,"pid":300,"share":1.0,"spec":"…","time_s":1.0}
 //! fork: "child":301   exec: "image":"/usr/bin/ls"
 //! ```
-//!
-//! # Status
-//!
-//! 0 (also when interrupted), or 1 when something cannot be counted or started, or 2 for what makes no sense.
 
 mod lines;
 mod options;
@@ -66,7 +45,7 @@ use crate::counting::{begin, cannot_count};
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use lines::Lines;
-use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind};
 use millpond_machine::facets::{Happening, Tracked, Tracking};
 use millpond_machine::{Clock, Reason, Refusal, Subject};
 use millpond_model::Nanos;
@@ -79,11 +58,14 @@ pub(crate) const COMMAND: Command = Command {
         name: "cputrack",
         applet: true,
         summary: "count events of the hardware in the threads of a program",
-        section: 1,
         group: Group::Watch,
         forms: &["[-T secs] [-N count] [-Defhnvt] [-o file] -c events [command [args] | -p pid]", "-h"],
         flags: &[Flag::letter('T', "between ticks, 1 unless given, with a fraction if need be; 0 for none: only what happens is told").value("seconds", ValueKind::Time), Flag::letter('N', "so many ticks, then the program goes on alone").value("count", ValueKind::Text), Flag::letter('D', "say which call failed"), Flag::letter('e', "follow the process when it becomes another program (exec)"), Flag::letter('f', "follow children, too; a column for the process"), Flag::letter('h', "what can be counted here"), Flag::letter('n', "no head"), Flag::letter('v', "threads as they begin and end to be counted: init_lwp, fini_lwp"), Flag::letter('t', "the time that each thread ran, too: in cycles on simulated machines, in nanoseconds on Linux"), Flag::letter('o', "write there").value("file", ValueKind::File), Flag::letter('c', "a set of events").value("spec", ValueKind::Text), Flag::letter('p', "follow this process").value("pid", ValueKind::Process)],
         in_shell: true,
+        operands: Operands { shown: "command [arg ...]", kinds: &[ValueKind::Program] },
+        examples: &[Example { words: "-c pic0=Instr_cnt ./server", what: "count instructions of a program" }],
+        status: &[("0", "done, also when interrupted"), ("1", "something cannot be counted or started"), ("2", "the command line is wrong; nothing was done")],
+        see_also: &["cpustat(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

@@ -14,11 +14,6 @@
 //! # Options
 //!
 //! ```text
-//! --seconds N   how long both jobs run together in each arm (8), and each phase of the end (at least 3)
-//! --svg         draw the Mop/s of each job in each arm, in place of the text
-//! ```
-//!
-//! ```text
 //! $ millpond demo | tail -1
 //! speed-up: 12.4x (each job at 0.98 of alone)
 //! ```
@@ -36,15 +31,11 @@
 //!           "returned":{...}},
 //!  "speed_up":{"over_fighting":12.4,"over_capped":9.9,"of_alone":0.98}}
 //! ```
-//!
-//! # Status
-//!
-//! 0, or 1 when it could not be done or was interrupted, or 2 for what makes no sense.
 
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
-use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, Parsed, Spec, ValueKind};
 use millpond_experiments::demo::{self, Event, Options};
 use millpond_session::{own_program, stop_on_signal};
 use serde_json::json;
@@ -53,9 +44,7 @@ use std::sync::atomic::Ordering;
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "demo",
-        applet: false,
         summary: "show on this machine what processor sets are worth",
-        section: 1,
         group: Group::Experiments,
         forms: &["[--seconds N] [--svg]"],
         flags: &[
@@ -66,6 +55,16 @@ pub(crate) const COMMAND: Command = Command {
             .value("n", ValueKind::Text),
             Flag::long("svg", "draw the Mop/s of each job in each arm, in place of the text"),
         ],
+        examples: &[
+            Example { words: "", what: "run the demonstration, which takes a minute" },
+            Example { words: "--svg", what: "the same as a picture" },
+        ],
+        status: &[
+            ("0", "done"),
+            ("1", "it could not be done, or was interrupted"),
+            ("2", "the command line is wrong; nothing was done"),
+        ],
+        see_also: &["poolstat(1)", "poolbind(8)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

@@ -20,13 +20,6 @@
 //!
 //! A process by its number, or a pool by its name. `--pool` takes a pool whose name is a number.
 //!
-//! # Options
-//!
-//! ```text
-//! --for TIME    how long to watch: 10s, 500ms, 2m; seconds without a unit. 5s if not given
-//! --pool POOL   watch what is in this pool, by name or number
-//! ```
-//!
 //! # The method
 //!
 //! Top down. Each step is taken only where the one before has not explained the time. Where did the time of the threads go? Waits for CPUs, for contended
@@ -91,11 +84,6 @@
 //!  "missing":[]}
 //! kinds: cpu, mutex, priority-inversion, allocator, faults, disk, barrier, resource, undecided, kernel, memory-latency, remote-memory, computes, idle
 //! ```
-//!
-//! # Status
-//!
-//! 0 (also when interrupted: the verdict then is about the time until then), 1 when there is no such process or pool or nothing can be watched, 2 for wrong
-//! usage.
 
 mod gather;
 mod locks;
@@ -106,7 +94,7 @@ use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use crate::quiet::time_operand;
 use gather::Whose;
-use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind};
 use millpond_model::{Nanos, Pid};
 
 /// How long it watches if no time is given.
@@ -115,9 +103,7 @@ const USUAL: Nanos = Nanos::from_secs(5);
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "diagnose",
-        applet: false,
         summary: "say what keeps a program or a pool from computing",
-        section: 1,
         group: Group::Diagnose,
         forms: &["[--for time] pid | pool", "[--for time] --pool pool"],
         flags: &[
@@ -127,6 +113,17 @@ pub(crate) const COMMAND: Command = Command {
                 .value("pool", ValueKind::Pool),
         ],
         in_shell: true,
+        operands: Operands { shown: "pid ...", kinds: &[ValueKind::Process] },
+        examples: &[
+            Example { words: "204", what: "say what keeps process 204 from running" },
+            Example { words: "--pool web --for 30s", what: "the same of a pool, over 30 seconds" },
+        ],
+        status: &[
+            ("0", "done; when interrupted, the verdict is about the time until then"),
+            ("1", "no such process or pool exists, or nothing can be watched"),
+            ("2", "the command line is wrong; nothing was done"),
+        ],
+        see_also: &["prstat(1)", "millpond-quiet(1)", "latstat(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

@@ -44,16 +44,12 @@
 //! -d: {"default":null}
 //! changes: {"changes":[{"class":"TS","table":"ts.txt"}],"notes":[],"refused":[]}; with -d: {"default":"FX","from":null}
 //! ```
-//!
-//! # Status
-//!
-//! 0, or 1 for everything else, as on Solaris.
 
 use crate::change::Changer;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure, facet, read};
-use millpond_cli::{Flag, Group, Misused, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, Misused, Parsed, Spec, ValueKind};
 use millpond_formats::dispadmin::{RES_DEFAULT, described, listing, parse_table, print_table};
 use millpond_machine::Dispatcher;
 use millpond_model::{CLASSES, Class, ClassTable, DispatchTables, printable};
@@ -80,12 +76,19 @@ pub(crate) const COMMAND: Command = Command {
             .value("class", ValueKind::Class),
             Flag::letter('g', "show the dispatch table of the class"),
             Flag::letter('r', "with -g: show times in units of a second divided by this resolution")
-                .value("value", ValueKind::Text),
+                .value("resolution", ValueKind::Text),
             Flag::letter('s', "replace the dispatch table of the class by that of a file")
-                .value("value", ValueKind::Text),
+                .value("file", ValueKind::File),
         ],
         misused: Misused::SolarisRefusal,
         in_shell: true,
+        examples: &[
+            Example { words: "-l", what: "list the scheduling classes" },
+            Example { words: "-c TS -g", what: "print the dispatch table of TS" },
+            Example { words: "--machine t2000 -c TS -s table", what: "replace it on a simulated machine" },
+        ],
+        status: &[("0", "done"), ("1", "everything else, as on Solaris")],
+        see_also: &["priocntl(8)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

@@ -13,13 +13,6 @@
 //! server), `nohz_full`, `rcu_nocbs`, the frequency governor and idle states. Each with what would help. What the machine does not say is `not told`; it is
 //! no praise. Nothing is out of order with any of them.
 //!
-//! # Options
-//!
-//! ```text
-//! --repair    put back what was begun and not finished, and what a process that was killed had for itself, and bring the machine to what its
-//!             sets want
-//! ```
-//!
 //! # JSON
 //!
 //! ```text
@@ -35,17 +28,12 @@
 //!
 //! `repair` is there with `--repair` only; `unfinished` in it is null when there was nothing to put back. `forgotten` names what was kept of
 //! threads, processes and cgroups that have ended. Without `--repair` the next change forgets it: it is in order.
-//!
-//! # Status
-//!
-//! 0 when everything is in order (an absent ability is), 1 when something is unfinished, broken or not as the
-//! sets want it, or could not be repaired; 2 for what makes no sense.
 
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, read};
 use crate::readiness::Readiness;
-use millpond_cli::{Flag, Group, Parsed, Spec};
+use millpond_cli::{Example, Flag, Group, Parsed, Spec};
 use millpond_machine::{Absent, Finding, Machine, PutBack, Repair, Writer};
 use millpond_model::{KernelFeature, Pset, printable};
 use millpond_session::Session;
@@ -54,7 +42,6 @@ use serde_json::{Value, json};
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "doctor",
-        applet: false,
         summary: "say what the machine can do, and whether all is in order; repair it",
         section: 8,
         group: Group::Diagnose,
@@ -64,6 +51,16 @@ pub(crate) const COMMAND: Command = Command {
             "put back what was begun and not finished, and what a process that was killed had for itself, and bring the machine to what its sets want",
         )],
         in_shell: true,
+        examples: &[
+            Example { words: "", what: "check the machine and Millpond's records" },
+            Example { words: "--repair", what: "undo what a killed command left behind" },
+        ],
+        status: &[
+            ("0", "everything is in order; what the machine lacks is no fault"),
+            ("1", "something is unfinished, broken or not as the sets want it, or could not be repaired"),
+            ("2", "the command line is wrong; nothing was done"),
+        ],
+        see_also: &["psrset(8)", "millpond-posix(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

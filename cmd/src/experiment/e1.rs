@@ -11,13 +11,6 @@
 //!
 //! # Options
 //!
-//! ```text
-//! --seconds N    how long each phase is measured (10)
-//! --nics A,B     stream between these two network devices, which must be joined outside; without it, over the loopback
-//! --full         this machine is the experiment's own: make the set exclusive, and move interrupts
-//! --svg          draw the stream's speed in each phase, in place of the text
-//! ```
-//!
 //! With `--machine vm` you are told the command that boots a virtual machine with two network devices and runs it there.
 //!
 //! # JSON
@@ -31,11 +24,6 @@
 //!  "published":[{"out_mbits":540.0,...}],"claims":{"in phase 3 it runs inside":true},
 //!  "afterwards":{"same_states":true,"renewed":"0-3"}}
 //! ```
-//!
-//! # Status
-//!
-//! 0, or 1 when it could not be done or was interrupted, or 2 for what makes no sense. That a figure is not as
-//! published is no failure.
 
 use crate::ctx::Ctx;
 use crate::demo;
@@ -55,7 +43,12 @@ pub(super) const E1: Spec = Spec {
         group: Group::Experiments,
         forms: &["[--seconds N] [--nics A,B] [--full] [--svg]"],
         flags: &[Flag::long("seconds", "how long each phase is measured (10)").value("n", ValueKind::Text), Flag::long("nics", "stream between these two network devices, which must be joined outside; without it, over the loopback").value("a,b", ValueKind::Text), Flag::long("full", "this machine is the experiment's own: make the set exclusive, and move interrupts"), Flag::long("svg", "draw the stream's speed in each phase, in place of the text")],
-        prose: include_str!("e1.rs"),
+    status: &[
+        ("0", "done; a figure that differs from the published one is no failure"),
+        ("1", "it could not be done, or was interrupted"),
+        ("2", "the command line is wrong; nothing was done"),
+    ],
+    prose: include_str!("e1.rs"),
         ..Spec::NEW
     };
 

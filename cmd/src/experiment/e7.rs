@@ -18,11 +18,6 @@
 //!             "here":{"resident":4,"pages":2048}}],"lesson":"…","left_out":null}],
 //!  "library":{"here":{"resident":16,"pages":16},"left_out":null}}
 //! ```
-//!
-//! # Status
-//!
-//! 0, or 1 when it could not be done or was interrupted, or 2 for what makes no sense. That a figure is not as
-//! published is no failure.
 
 use crate::ctx::Ctx;
 use crate::demo;
@@ -43,6 +38,11 @@ const E7: Spec = Spec {
         Flag::long("library", "this library, in place of the one that belongs to the program")
             .value("path", ValueKind::File),
         Flag::long("csv", "CSV, for spreadsheets, in place of lines and table"),
+    ],
+    status: &[
+        ("0", "done; a figure that differs from the published one is no failure"),
+        ("1", "it could not be done, or was interrupted"),
+        ("2", "the command line is wrong; nothing was done"),
     ],
     prose: include_str!("e7.rs"),
     ..Spec::NEW

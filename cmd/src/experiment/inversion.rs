@@ -28,10 +28,6 @@
 //!  "meetings":[{"lock":"plain","middle_ms":20,"waited_ms":30.1,"inverted":true,
 //!               "events":[{"thread":"low","event":"wants","ns":1000}]}]}
 //! ```
-//!
-//! # Status
-//!
-//! 0, or 1 when it cannot be done here, or 2 for what makes no sense. That a priority was not inherited is said, and is no failure.
 
 use crate::ctx::Ctx;
 use crate::demo;
@@ -52,6 +48,11 @@ const INVERSION: Spec = Spec {
         Flag::long("library", "this library, in place of the one that belongs to the program")
             .value("path", ValueKind::File),
         Flag::long("csv", "CSV, for spreadsheets, in place of lines and table"),
+    ],
+    status: &[
+        ("0", "done; a figure that differs from the published one is no failure"),
+        ("1", "it cannot be done here"),
+        ("2", "the command line is wrong; nothing was done"),
     ],
     prose: include_str!("inversion.rs"),
     ..Spec::NEW

@@ -54,11 +54,6 @@
 //! ```
 //!
 //! Errors are in percent of what was published. Those of e1 and e7 are in their own manuals.
-//!
-//! # Status
-//!
-//! 0, or 1 when it could not be done or was interrupted, or 2 for what makes no sense. That a figure is not as
-//! published is no failure.
 
 mod e1;
 mod e7;
@@ -69,16 +64,14 @@ mod simulated;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
-use millpond_cli::{Common, Group, Operands, Parsed, Spec, ValueKind};
+use millpond_cli::{Common, Example, Group, Operands, Parsed, Spec, ValueKind};
 use millpond_experiments::named;
 use millpond_experiments::published::Experiment;
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "experiment",
-        applet: false,
         summary: "run an experiment, and compare",
-        section: 1,
         group: Group::Experiments,
         forms: &[
             "e1|e2|e3|e4|e5|e6 [--machine NAME|real] [option ...]",
@@ -87,6 +80,16 @@ pub(crate) const COMMAND: Command = Command {
             "NAME --help",
         ],
         operands: Operands { shown: "name", kinds: &[ValueKind::Word(&NAMES)] },
+        examples: &[
+            Example { words: "e3", what: "repeat a published experiment on a simulated machine" },
+            Example { words: "e4 --help", what: "show what can be chosen, and what was published" },
+        ],
+        status: &[
+            ("0", "done; a figure that differs from the published one is no failure"),
+            ("1", "it could not be done, or was interrupted"),
+            ("2", "the command line is wrong; nothing was done"),
+        ],
+        see_also: &["millpond-sim(1)", "millpond-load(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

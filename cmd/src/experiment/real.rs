@@ -9,22 +9,9 @@
 //! after an interrupt. What was left by an experiment that was killed is put back by the next one. Where pools or processor sets are in use nothing
 //! is done.
 //!
-//! # Options
-//!
-//! ```text
-//! --arm NAME,...   with e2: nothing, caps, pools, nothing-blocking, pools-blocking, beside the job alone; all, and then the story of e3
-//! --seconds N      how long each arm, and each phase of the story, is measured (10)
-//! --svg            a picture: with e2 Mop/s in each arm, with e3 the sizes of pools over time
-//! ```
-//!
 //! # JSON
 //!
 //! That of `millpond demo`, without its comparison where an arm for it was not chosen.
-//!
-//! # Status
-//!
-//! 0, or 1 when it could not be done or was interrupted, or 2 for what makes no sense. That a figure is not as
-//! published is no failure.
 
 use crate::ctx::Ctx;
 use crate::demo;
@@ -45,7 +32,12 @@ pub(super) const REAL: Spec = Spec {
         group: Group::Experiments,
         forms: &["[--arm NAME,...] [--seconds N] [--svg]"],
         flags: &[Flag::long("arm", "with e2: nothing, caps, pools, nothing-blocking, pools-blocking, beside the job alone; all, and then the story of e3").value("name,...", ValueKind::Text), Flag::long("seconds", "how long each arm, and each phase of the story, is measured (10)").value("n", ValueKind::Text), Flag::long("svg", "a picture: with e2 Mop/s in each arm, with e3 the sizes of pools over time")],
-        prose: include_str!("real.rs"),
+    status: &[
+        ("0", "done; a figure that differs from the published one is no failure"),
+        ("1", "it could not be done, or was interrupted"),
+        ("2", "the command line is wrong; nothing was done"),
+    ],
+    prose: include_str!("real.rs"),
         ..Spec::NEW
     };
 

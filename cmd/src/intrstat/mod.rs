@@ -12,16 +12,6 @@
 //! interval, and percent of its time. Four processors stand beside each other; more follow in blocks of their own. The interval is a second if none is
 //! given; without a count reports go on until you interrupt them.
 //!
-//! # Options
-//!
-//! ```text
-//! -C SET          only the processors of one set
-//! -c LIST         only these processors (0-3,8)
-//! -T u, -T d      before each report the time: in seconds since 1970, or as date shows it
-//! -x OPT[=VAL]    tunes DTrace, which is not here: accepted, told, and without effect
-//! --by-counts     start nothing in the kernel: read the counts of /proc, without times
-//! ```
-//!
 //! # Names
 //!
 //! A device is called by its driver and instance (`e1000g#0`) where its name is letters with a number behind; on Linux the kernel's names of
@@ -38,10 +28,6 @@
 //! {"time":"2024-11-20T08:14:02Z","interval_s":5.0,
 //!  "devices":[{"device":"e1000g#0","processors":[{"cpu":0,"rate":102.0,"percent":0.4},{"cpu":1,"rate":0.0,"percent":0.0}]}]}
 //! ```
-//!
-//! # Status
-//!
-//! 0 (also when interrupted), or 1 when interrupts cannot be watched, or 2 for what makes no sense.
 
 mod table;
 
@@ -52,7 +38,7 @@ use crate::interval::{Cadence, Repetition, wait_until};
 use crate::operands::{self, expand};
 use crate::stamp::Stamp;
 use jiff::tz::TimeZone;
-use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind};
 use millpond_formats::print_iso;
 use millpond_machine::facets::{Job, WatchedJob};
 use millpond_machine::{Absent, Machine};
@@ -67,7 +53,6 @@ pub(crate) const COMMAND: Command = Command {
         name: "intrstat",
         applet: true,
         summary: "show the interrupts of devices by processor",
-        section: 1,
         group: Group::Watch,
         forms: &["[-C psrset | -c cpulist] [-x opt[=val]] [-T d | u] [--by-counts] [interval [count]]"],
         flags: &[
@@ -80,6 +65,14 @@ pub(crate) const COMMAND: Command = Command {
             Flag::long("by-counts", "start nothing in the kernel: read the counts of /proc, without times"),
         ],
         in_shell: true,
+        operands: Operands { shown: "[interval [count]]", kinds: &[ValueKind::Time] },
+        examples: &[Example { words: "1", what: "interrupts of each device by CPU, every second" }],
+        status: &[
+            ("0", "done, also when interrupted"),
+            ("1", "interrupts cannot be watched"),
+            ("2", "the command line is wrong; nothing was done"),
+        ],
+        see_also: &["mpstat(1)", "psradm(8)", "millpond-quiet(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

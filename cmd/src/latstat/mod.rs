@@ -21,30 +21,6 @@
 //! It goes on until you interrupt it, or for as long as you say. When it ends everything is as it was before, also the class; after `kill -9` the next
 //! command that may change something puts it back.
 //!
-//! # Options
-//!
-//! ```text
-//! --samples N       so many samples
-//! --duration TIME   so long: 90s, 30m, 12h, 2d; without a unit seconds
-//! --cpu N           the processor; otherwise the last one that is free in the locality group with the most
-//! --keep-others     push nobody out and leave interrupts alone; what ran on the processor beside the thread is told all the same.
-//!                   The last processor of the default set stays there, and the thread is bound to it
-//! --level N         its level in the class RT, first in, first out: 0 to 59 (30)
-//! --interval TIME   what the 24 primes are near to, at least 50us (1000us)
-//! --plain           no programs in the kernel: only the whole is measured
-//! --timerlat        by the kernel's own tracer, where it has that: its timers, one interval (100us to 1s), and its stages
-//! --above LIST      how many samples of the whole took longer than each of these: 13us,30us
-//! --max TIME        status 1 if a sample of the whole took longer
-//! --save FILE       write everything there at the end, and after each 500,000 samples
-//! --resume FILE     go on with what was saved there, and save it there; a file that is not there yet is made
-//! --merge FILE...   measure nothing; show what these runs saved, together (with --save: keep it)
-//! --plot DIR        latstat.gp and latstat.dat for gnuplot (a sheet for each row), latstat.svg, latstat.png and latstat.html, rewritten after
-//!                   each 500,000 samples
-//! --compare cyclictest
-//!                   in turns of about 5 s with that program, on the same processor and level: a table beside ours, and ours for one of theirs
-//! --load LIST       keep the other CPUs busy meanwhile, at the lowest priority: hackbench, build, mpstat
-//! ```
-//!
 //! # What is measured
 //!
 //! Times are of the monotonic clock, which nobody sets: a step of the wall clock does no harm. irq ends when the kernel's handler reaches this
@@ -84,10 +60,6 @@
 //!  "compare":{"with":"cyclictest","turns":…,"samples":{"ours":…,"theirs":…},"figures":{"min":{"ours":…,"theirs":…,"ratio":…},…}},
 //!  "load":[{"name":"hackbench","percent":93.1},…],"over_max":false}
 //! ```
-//!
-//! # Status
-//!
-//! 0 (also when interrupted), 1 when it could not be measured, a file could not be written, or a sample was over `--max`, 2 for what makes no sense.
 
 mod compare;
 mod files;
@@ -100,7 +72,7 @@ mod show;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet};
-use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, Parsed, Spec, ValueKind};
 use millpond_observe::latency::{Mixed, Saved, Source};
 use millpond_session::{NO_FILE, Session, read_log};
 use options::Options;
@@ -112,15 +84,17 @@ pub(crate) const COMMAND: Command = Command {
         name: "latstat",
         applet: true,
         summary: "measure how long it takes from a timer to a program",
-        section: 1,
         group: Group::RealTime,
         forms: &[
         "[--samples N] [--duration TIME] [--cpu N] [--keep-others] [--level N] [--interval TIME] [--plain | --timerlat] \
          [--above LIST] [--max TIME] [--save FILE | --resume FILE] [--plot DIR] [--compare cyclictest] [--load LIST]",
         "--merge FILE ... [--above LIST] [--max TIME] [--save FILE] [--plot DIR]",
     ],
-        flags: &[Flag::long("samples", "so many samples").value("n", ValueKind::Text), Flag::long("duration", "so long: 90s, 30m, 12h, 2d; without a unit seconds").value("time", ValueKind::Time), Flag::long("cpu", "the processor; otherwise the last one that is free in the locality group with the most").value("n", ValueKind::Text), Flag::long("keep-others", "push no thread out and leave interrupts where they are; what else ran on the CPU is reported all the same"), Flag::long("level", "its level in the class RT, first in, first out: 0 to 59 (30)").value("n", ValueKind::Text), Flag::long("interval", "what the 24 primes are near to, at least 50us (1000us)").value("time", ValueKind::Time), Flag::long("plain", "no programs in the kernel: only the whole is measured"), Flag::long("timerlat", "by the kernel's own tracer, where it has that: its timers, one interval (100us to 1s), and its stages"), Flag::long("above", "how many samples of the whole took longer than each of these: 13us,30us").value("list", ValueKind::Text), Flag::long("max", "status 1 if a sample of the whole took longer").value("time", ValueKind::Time), Flag::long("save", "write everything there at the end, and after each 500,000 samples").value("file", ValueKind::File), Flag::long("resume", "go on with what was saved there, and save it there; a file that is not there yet is made").value("file", ValueKind::File), Flag::long("merge", "measure nothing; show what these runs saved, together (with --save: keep it)"), Flag::long("plot", "latstat.gp and latstat.dat for gnuplot (a sheet for each row), latstat.svg, latstat.png and latstat.html, rewritten after each 500,000 samples").value("dir", ValueKind::Directory), Flag::long("compare", "measure interleaved with this program: cyclictest").value("value", ValueKind::Text), Flag::long("load", "keep the other CPUs busy meanwhile, at the lowest priority: hackbench, build, mpstat").value("list", ValueKind::Text)],
+        flags: &[Flag::long("samples", "so many samples").value("n", ValueKind::Text), Flag::long("duration", "so long: 90s, 30m, 12h, 2d; without a unit seconds").value("time", ValueKind::Time), Flag::long("cpu", "the processor; otherwise the last one that is free in the locality group with the most").value("cpu", ValueKind::Cpus), Flag::long("keep-others", "push no thread out and leave interrupts where they are; what else ran on the CPU is reported all the same"), Flag::long("level", "its level in the class RT, first in, first out: 0 to 59 (30)").value("n", ValueKind::Text), Flag::long("interval", "what the 24 primes are near to, at least 50us (1000us)").value("time", ValueKind::Time), Flag::long("plain", "no programs in the kernel: only the whole is measured"), Flag::long("timerlat", "by the kernel's own tracer, where it has that: its timers, one interval (100us to 1s), and its stages"), Flag::long("above", "how many samples of the whole took longer than each of these: 13us,30us").value("list", ValueKind::Text), Flag::long("max", "status 1 if a sample of the whole took longer").value("time", ValueKind::Time), Flag::long("save", "write everything there at the end, and after each 500,000 samples").value("file", ValueKind::File), Flag::long("resume", "go on with what was saved there, and save it there; a file that is not there yet is made").value("file", ValueKind::File), Flag::long("merge", "measure nothing; show what these runs saved, together (with --save: keep it)"), Flag::long("plot", "latstat.gp and latstat.dat for gnuplot (a sheet for each row), latstat.svg, latstat.png and latstat.html, rewritten after each 500,000 samples").value("dir", ValueKind::Directory), Flag::long("compare", "measure interleaved with this program: cyclictest").value("program", ValueKind::Word(&["cyclictest"])), Flag::long("load", "keep the other CPUs busy meanwhile, at the lowest priority: hackbench, build, mpstat").value("list", ValueKind::Text)],
         permutes: true,
+        examples: &[Example { words: "--keep-others --samples 10000", what: "measure timer wake-up latency, stage by stage" }, Example { words: "--duration 60s --max 50us", what: "fail if a sample takes longer than 50 us" }],
+        status: &[("0", "done, also when interrupted"), ("1", "it could not be measured, a file could not be written, or a sample was over --max"), ("2", "the command line is wrong; nothing was done")],
+        see_also: &["millpond-quiet(1)", "millpond-diagnose(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

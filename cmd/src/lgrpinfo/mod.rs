@@ -10,24 +10,6 @@
 //!
 //! # Options
 //!
-//! ```text
-//! -a          everything: -celLmrt (with -T -celLmr)
-//! -c          processors
-//! -e          load: threads that run or wait for a processor now; of an lgroup with others in it, their mean
-//! -l          latency within the lgroup
-//! -L          a table of latencies between lgroups
-//! -m          memory: installed, allocated, free
-//! -r          resources: the leaves that it has processors and memory of
-//! -t          children and parent
-//! -u UNIT     memory in b, k, m, g, t, p or e
-//! -T          the tree; with -c, -e, -l, -m, -r what is said of each leaf, too
-//! -I          numbers of lgroups only, on one line; with -c numbers of processors
-//! -C, -P      children of the lgroups in their place; their parents
-//! -G          what the machine has, not what you may use
-//! -h          the usage
-//! --pages     where the memory of processes is: PIDs as operands, and --set SET for all that is bound to a set
-//! ```
-//!
 //! Without `-celLmrt` it is `-celmrt`. On Linux a latency is the distance that the firmware names: 10 is the nearest.
 //!
 //! ```text
@@ -69,10 +51,6 @@
 //! --pages: {"processes":[{"lgroups":{"1":524288,"2":524288},"local_kib":524288,"memory_kib":1048576,"pid":300,
 //!           "remote_kib":524288}]}
 //! ```
-//!
-//! # Status
-//!
-//! 0, or 1 when no lgroup, or no process, is meant or the machine cannot be read (what could be shown was), or 2 for what makes no sense.
 
 mod pages;
 mod show;
@@ -81,7 +59,7 @@ use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use crate::lgroups;
-use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind, help};
+use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind, help};
 use millpond_formats::lgrpinfo::Shown;
 
 pub(crate) const COMMAND: Command = Command {
@@ -89,7 +67,6 @@ pub(crate) const COMMAND: Command = Command {
         name: "lgrpinfo",
         applet: true,
         summary: "show locality groups: processors and memory near each other",
-        section: 1,
         group: Group::Sets,
         forms: &[
             "[-aceGlLmrt] [-u unit] [-C | -P] [lgrp ...]",
@@ -122,9 +99,21 @@ pub(crate) const COMMAND: Command = Command {
                 "where the memory of processes is: PIDs as operands, and --set SET for all that is bound to a set",
             ),
             Flag::long("set", "with --pages: the pages of what is bound to this set")
-                .value("value", ValueKind::Text),
+                .value("set", ValueKind::Pset),
         ],
         in_shell: true,
+        operands: Operands { shown: "[lgroup ...]", kinds: &[ValueKind::Lgroup] },
+        examples: &[
+            Example { words: "", what: "list every lgroup: its CPUs, memory and latency" },
+            Example { words: "-T", what: "draw the tree of lgroups" },
+            Example { words: "--pages --set 1", what: "count pages of what is bound to set 1, by lgroup" },
+        ],
+        status: &[
+            ("0", "done"),
+            ("1", "no lgroup or process is meant, or the machine cannot be read; what could be shown was"),
+            ("2", "the command line is wrong; nothing was done"),
+        ],
+        see_also: &["plgrp(8)", "psrset(8)", "pginfo(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

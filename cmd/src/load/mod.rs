@@ -70,10 +70,6 @@
 //!  "verification":"passed","stopped":false,...}}
 //! --events: {"event":"started","load":"cg"}
 //! ```
-//!
-//! # Status
-//!
-//! 0, or 1 when the load failed or its answer was wrong, or 2 for what makes no sense.
 
 mod build;
 mod cg;
@@ -89,7 +85,7 @@ mod tests;
 use crate::command::{Command, tell};
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
-use millpond_cli::{Flag, Group, Operands, Parsed, Spec, ValueKind, help};
+use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind, help};
 use millpond_session::{reason, stop_on_signal};
 use millpond_workloads::Error;
 use millpond_workloads::options::Program;
@@ -103,9 +99,7 @@ use std::thread;
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "load",
-        applet: false,
         summary: "run a load that shows what processor sets are worth",
-        section: 1,
         group: Group::Experiments,
         forms: &[
             "cg [option ...]",
@@ -121,6 +115,16 @@ pub(crate) const COMMAND: Command = Command {
             shown: "name",
             kinds: &[ValueKind::Word(&["cg", "hackbench", "stream", "service", "spin", "build", "stacks"])],
         },
+        examples: &[
+            Example { words: "cg --class S", what: "run NPB CG on the CPUs that this process may use" },
+            Example { words: "hackbench --groups 10", what: "measure wake-ups and switches" },
+        ],
+        status: &[
+            ("0", "done"),
+            ("1", "the load failed, or its answer was wrong"),
+            ("2", "the command line is wrong; nothing was done"),
+        ],
+        see_also: &["millpond-experiment(1)", "psrset(8)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

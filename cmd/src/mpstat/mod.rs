@@ -17,20 +17,6 @@
 //! A dash stands for what cannot be counted; `-v` says why. Linux keeps only some columns since boot, so the
 //! first report has dashes; in an interval nothing is missing where programs in the kernel or performance events may be used.
 //!
-//! # Options
-//!
-//! ```text
-//! -a              a row per processor set (rates are sums, percents averages); set 0 is the default set
-//! -A GROUP        a row per core, chip or set; -A set is -a. `sze` says how many of them are active
-//! -p              a row per processor, with the set that it is in
-//! -P SET          only the processors of one set, or with -a only that set
-//! -q              no lines about processors and sets that came, went or moved
-//! -T u, -T d      before each report the time: in seconds since 1970, or as date shows it
-//! -v              where each column comes from here, why one is missing, and what watching costs
-//! --steal         percent of time that the hypervisor took, as a column `st`
-//! --touch-fenced  read performance events of processors that are fenced or sheltered from interrupts, too
-//! ```
-//!
 //! # Columns
 //!
 //! ```text
@@ -100,10 +86,6 @@
 //! -a: "sets":[{"set":0,"size":2,…}] in place of processors; -A core: "cores":[{"core":…; -A chip: "chips":[{"chip":…. since boot: "interval_s":null
 //! other changes: {"added":"1,3"} {"removed":"1,3"} {"created":1} {"destroyed":1}
 //! ```
-//!
-//! # Status
-//!
-//! 0 (also when interrupted), or 1 when the machine cannot be watched, or 2 for what makes no sense.
 
 mod options;
 mod report;
@@ -112,7 +94,7 @@ mod watch;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
-use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind};
 use millpond_formats::mpstat::Table;
 use millpond_session::stop_on_signal;
 use options::Options;
@@ -124,7 +106,6 @@ pub(crate) const COMMAND: Command = Command {
         name: "mpstat",
         applet: true,
         summary: "show what each processor does",
-        section: 1,
         group: Group::Watch,
         forms: &[
             "[-qv] [-a | -A core|chip|set] [-p | -P set] [-T u | d] [--steal] [--touch-fenced] [interval [count]]",
@@ -138,7 +119,7 @@ pub(crate) const COMMAND: Command = Command {
                 'A',
                 "a row per core, chip or set; -A set is -a. `sze` says how many of them are active",
             )
-            .value("group", ValueKind::Text),
+            .value("group", ValueKind::Word(&["core", "chip", "set"])),
             Flag::letter('p', "a row per processor, with the set that it is in"),
             Flag::letter('P', "only the processors of one set, or with -a only that set")
                 .value("set", ValueKind::Pset),
@@ -156,6 +137,18 @@ pub(crate) const COMMAND: Command = Command {
             ),
         ],
         in_shell: true,
+        operands: Operands { shown: "[interval [count]]", kinds: &[ValueKind::Time] },
+        examples: &[
+            Example { words: "1", what: "a row per CPU every second" },
+            Example { words: "-a 5 12", what: "a row per processor set, every 5 seconds for a minute" },
+            Example { words: "-v", what: "where each column comes from" },
+        ],
+        status: &[
+            ("0", "done, also when interrupted"),
+            ("1", "the machine cannot be watched"),
+            ("2", "the command line is wrong; nothing was done"),
+        ],
+        see_also: &["prstat(1)", "intrstat(1)", "cpustat(1)", "pgstat(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

@@ -25,13 +25,6 @@
 //! commas. The interval is a second if none is given, and may have a fraction. Reports end with the count, with
 //! the last of the programs, or when you interrupt them.
 //!
-//! # Options
-//!
-//! ```text
-//! -z ZONE,...      zones in place of programs, each by its name or its number: all that is in one
-//! --frequency HZ   take so many samples a second instead of measuring: an odd number stays out of step with clocks
-//! ```
-//!
 //! # Columns
 //!
 //! A column per processor that is active, and the sum. On a machine of more than 32 processors only those on
@@ -59,11 +52,6 @@
 //! ```
 //!
 //! Where times are estimated, `samples` says from what: `{"wanted":9994,"taken":9980,"lost":0}`, of all processors.
-//!
-//! # Status
-//!
-//! 0 (also when interrupted), or 1 when a program does not exist or the machine can neither measure nor be sampled, or 2 for what
-//! makes no sense.
 
 mod programs;
 mod table;
@@ -72,7 +60,7 @@ use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use crate::interval::{Cadence, Repetition, wait_until};
-use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, Parsed, Spec, ValueKind};
 use millpond_machine::Absent;
 use millpond_machine::facets::{CensusOptions, Method, Samples};
 use millpond_model::{CpuId, Nanos, Pid};
@@ -89,16 +77,17 @@ const FREQUENCY_HZ_MAX: u64 = 50_000;
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "occupancy",
-        applet: false,
         summary: "show on which processors programs run",
-        section: 1,
         group: Group::Watch,
         forms: &[
         "[--frequency hz] pid | name ... [interval [count]]",
         "[--frequency hz] -z zone,... [interval [count]]",
     ],
-        flags: &[Flag::letter('z', "zones in place of programs, each by its name or its number: all that is in one").value("zone,...", ValueKind::Text), Flag::long("frequency", "take so many samples a second instead of measuring: an odd number stays out of step with clocks").value("hz", ValueKind::Text)],
+        flags: &[Flag::letter('z', "zones in place of programs, each by its name or its number: all that is in one").value("zone", ValueKind::Zone), Flag::long("frequency", "take so many samples a second instead of measuring: an odd number stays out of step with clocks").value("hz", ValueKind::Text)],
         in_shell: true,
+        examples: &[Example { words: "java 1 5", what: "on which CPUs the threads of java run, five times" }, Example { words: "-z web 1", what: "the same of a zone" }],
+        status: &[("0", "done, also when interrupted"), ("1", "a program does not exist, or the machine can neither be measured nor sampled"), ("2", "the command line is wrong; nothing was done")],
+        see_also: &["mpstat(1)", "prstat(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

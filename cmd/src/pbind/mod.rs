@@ -14,16 +14,6 @@
 //!
 //! # Options
 //!
-//! ```text
-//! -b PROCESSOR PID[/LWPS] ...      bind to one processor
-//! -c PROCESSORS PID[/LWPS] ...     bind to one or more: a list such as 1-3,5
-//! -u PID[/LWPS] ...                unbind
-//! -U [PROCESSOR ...]               unbind all threads that are bound (to one of these)
-//! -q [PID[/LWPS] ...]              show the binding of each; without operands, all that are bound (the default)
-//! -Q [PROCESSOR ...]               show all threads that are bound (to one of these)
-//! -e PROCESSORS COMMAND [ARG ...]  bind this process, then become COMMAND
-//! ```
-//!
 //! On a simulated machine COMMAND is a workload (`millpond sim` lists them), which becomes a process there.
 //!
 //! ```text
@@ -44,11 +34,6 @@
 //!           "refused":[{"hint":null,"reason":"there is no such process","what":"bind process 9 to processor 2"}]}
 //! --dry-run: {"dry_run":true,"notes":[],"operations":[{"steps":[…],"what":"…"}],"refused":[]}
 //! ```
-//!
-//! # Status
-//!
-//! 0, or 1 when something was refused (what could be done was done), or 2 for what makes no sense (nothing was
-//! done). With `-e` it is that of COMMAND.
 
 use crate::bindings;
 use crate::change::Changer;
@@ -57,7 +42,7 @@ use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
 use crate::operands;
 use crate::start::Start;
-use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind};
 use millpond_formats::CpuOperand;
 use millpond_machine::Machine;
 use millpond_model::{CpuId, CpuSet};
@@ -79,16 +64,29 @@ pub(crate) const COMMAND: Command = Command {
             "-e processors command [argument ...]",
         ],
         flags: &[
-            Flag::letter('b', "bind to one processor").value("processor", ValueKind::Text),
-            Flag::letter('c', "bind to one or more: a list such as 1-3,5")
-                .value("processors", ValueKind::Text),
-            Flag::letter('e', "bind this process, then become COMMAND").value("processors", ValueKind::Text),
+            Flag::letter('b', "bind to one processor").value("cpu", ValueKind::Cpus),
+            Flag::letter('c', "bind to one or more: a list such as 1-3,5").value("cpus", ValueKind::Cpus),
+            Flag::letter('e', "bind this process, then become COMMAND").value("cpus", ValueKind::Cpus),
             Flag::letter('q', "show the binding of each; without operands, all that are bound (the default)"),
             Flag::letter('Q', "show all threads that are bound (to one of these)"),
             Flag::letter('u', "unbind"),
             Flag::letter('U', "unbind all threads that are bound (to one of these)"),
         ],
         in_shell: true,
+        operands: Operands { shown: "pid[/lwps] ...", kinds: &[ValueKind::Process] },
+        examples: &[
+            Example { words: "-b 2 204", what: "bind process 204 to CPU 2" },
+            Example { words: "-c 1-3,5 204", what: "bind process 204 to four CPUs" },
+            Example { words: "-u 204", what: "unbind it" },
+            Example { words: "-e 2 ./trader", what: "run a program on CPU 2" },
+        ],
+        status: &[
+            ("0", "everything was done"),
+            ("1", "something was refused; what could be done was done"),
+            ("2", "the command line is wrong; nothing was done"),
+            ("other", "with -e: the exit status of the command"),
+        ],
+        see_also: &["psrset(8)", "psrinfo(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

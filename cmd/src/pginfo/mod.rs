@@ -20,19 +20,6 @@
 //!
 //! # Options
 //!
-//! ```text
-//! -T          the groups as a tree
-//! -p          which groups have exactly the CPUs of a core, of a chip, or of the system: Integer_Pipeline [core]
-//! -v          a line below each group about what is shared: sizes of caches
-//! -s          the relationships that this machine has, without their groups; with -v how many groups, and what they share
-//! -I          numbers of groups only, on one line
-//! -C          numbers of CPUs only, on one line: those that are on-line
-//! -r STRING   only groups whose relationship has STRING in its name; more than one with commas: -r l1,l2. Case does not matter
-//! -R STRING   only groups whose relationship does not
-//! -c CPUS     only groups with one of these CPUs (`0-3,8`)
-//! -h          the usage
-//! ```
-//!
 //! Operands are numbers of groups (`0,3-5`). They and `-c` exclude each other.
 //!
 //! # Relationships
@@ -58,16 +45,12 @@
 //!             "relationship":"L2_Cache"}]}
 //! -s: {"relationships":[{"groups":8,"name":"Integer_Pipeline"}]}
 //! ```
-//!
-//! # Status
-//!
-//! 0, or 1 when a group or a CPU that was named does not exist (the others are shown) or none is left, or 2 for what makes no sense.
 
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use crate::processor_groups::{Choice, Hardware};
-use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind, help};
+use millpond_cli::{Example, Flag, Group, Parsed, Spec, ValueKind, help};
 use millpond_formats::pg::{self as listing, Placed};
 use millpond_model::{CpuSet, Relationship};
 use serde_json::{Value, json};
@@ -78,7 +61,6 @@ pub(crate) const COMMAND: Command = Command {
         name: "pginfo",
         applet: true,
         summary: "show processor groups: CPUs that share pipelines, caches, chips",
-        section: 1,
         group: Group::Sets,
         forms: &[
         "[-T] [-p] [-v] [-r string] [-R string] [pg ... | -c processor_id ...]",
@@ -88,6 +70,9 @@ pub(crate) const COMMAND: Command = Command {
     ],
         flags: &[Flag::letter('c', "only groups with one of these CPUs (`0-3,8`)").value("cpus", ValueKind::Text), Flag::letter('C', "numbers of CPUs only, on one line: those that are on-line"), Flag::letter('h', "the usage"), Flag::letter('I', "numbers of groups only, on one line"), Flag::letter('p', "which groups have exactly the CPUs of a core, of a chip, or of the system: Integer_Pipeline [core]"), Flag::letter('r', "only groups whose relationship has STRING in its name; more than one with commas: -r l1,l2. Case does not matter").value("string", ValueKind::Text), Flag::letter('R', "only groups whose relationship does not").value("string", ValueKind::Text), Flag::letter('s', "the relationships that this machine has, without their groups; with -v how many groups, and what they share"), Flag::letter('T', "the groups as a tree"), Flag::letter('v', "a line below each group about what is shared: sizes of caches")],
         in_shell: true,
+        examples: &[Example { words: "", what: "list processor groups: pipelines, caches, chips" }, Example { words: "-T", what: "draw the tree of groups" }],
+        status: &[("0", "done"), ("1", "a group or a CPU that was named does not exist (the others are shown), or none is left"), ("2", "the command line is wrong; nothing was done")],
+        see_also: &["pgstat(1)", "psrinfo(1)", "lgrpinfo(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

@@ -17,23 +17,6 @@
 //! before, until you interrupt them, or COUNT times. No report is about the time since boot. An interval is in seconds and may have a
 //! fraction (`0.5`).
 //!
-//! # Options
-//!
-//! ```text
-//! -A             at the end a summary: the least, the mean and the most of all intervals
-//! -C             a row for each CPU of a group, below the innermost group that is shown
-//! -p             which groups have exactly the CPUs of a core, of a chip, or of the system
-//! -v             user, kernel and idle time as well
-//! -s KEY, -S KEY in descending, in ascending order of KEY: pg, hw, sw, user, sys, idle, depth, breadth
-//! -t NUMBER      only the first NUMBER groups, after sorting
-//! -T u, -T d     before each report the time: in seconds since 1970, or as date shows it
-//! -r STRING      only groups whose relationship has STRING in its name (-r l1,l2). Case does not matter
-//! -R STRING      only groups whose relationship does not
-//! -P PGS         only these groups (`0,3-5`)
-//! -c CPUS        only groups with one of these CPUs (`0-3,8`)
-//! -h             the usage
-//! ```
-//!
 //! # Columns
 //!
 //! ```text
@@ -70,11 +53,6 @@
 //! -C: "processors":[{"cpu":0,"idle":…,"sw":…,"sys":…,"user":…}] beside the groups
 //! -A: at the end {"summary":[{"hw":null,"id":1,"relationship":"Integer_Pipeline","sw":{"avg":25.0,"max":30.0,"min":20.0}}],"seconds":4.0}
 //! ```
-//!
-//! # Status
-//!
-//! 0 (also when interrupted), or 1 when a group or a CPU that was named does not exist (the others are shown), none is left or the machine
-//! cannot be watched, or 2 for what makes no sense.
 
 mod options;
 mod report;
@@ -84,7 +62,7 @@ use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use crate::interval::{Cadence, Repetition, wait_until};
 use crate::processor_groups::Hardware;
-use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind, help};
+use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind, help};
 use millpond_machine::facets::WatchOptions;
 use millpond_machine::{Absent, Machine};
 use millpond_model::Nanos;
@@ -99,7 +77,6 @@ pub(crate) const COMMAND: Command = Command {
         name: "pgstat",
         applet: true,
         summary: "show how busy processor groups are",
-        section: 1,
         group: Group::Watch,
         forms: &[
             "[-A] [-C] [-p] [-s key | -S key] [-t number] [-T u | d] [-v] [-r string] [-R string] [-P pg ...] [-c processor_id ...] \
@@ -127,6 +104,17 @@ pub(crate) const COMMAND: Command = Command {
             Flag::letter('v', "user, kernel and idle time as well"),
         ],
         in_shell: true,
+        operands: Operands { shown: "[interval [count]]", kinds: &[ValueKind::Time] },
+        examples: &[Example { words: "1 5", what: "show how busy each processor group is, five times" }],
+        status: &[
+            ("0", "done, also when interrupted"),
+            (
+                "1",
+                "a group or a CPU that was named does not exist (the others are shown), none is left, or the machine cannot be watched",
+            ),
+            ("2", "the command line is wrong; nothing was done"),
+        ],
+        see_also: &["pginfo(1)", "mpstat(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

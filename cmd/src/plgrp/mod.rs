@@ -9,14 +9,6 @@
 //!
 //! # Options
 //!
-//! ```text
-//! -a LGROUPS                      show affinities for these lgroups, too
-//! -A LGROUPS/AFFINITY[,…]         set affinities: 0-2/none,3/strong
-//! -H LGROUPS                      set homes: threads in turn get one of these, with a strong affinity for it
-//! -F                              taken and ignored: nothing here takes control of a process
-//! -h                              the usage
-//! ```
-//!
 //! With `-A` and `-H` homes and affinities are shown as they were and as they are.
 //!
 //! ```text
@@ -44,17 +36,13 @@
 //! changes: {"changes":[{"affinities":{"1":"strong"},"from":{"affinities":{"1":"none"},"home":2},"home":1,"lwp":1,"pid":204}],
 //!           "notes":[],"refused":[]}
 //! ```
-//!
-//! # Status
-//!
-//! 0, or 1 when something was refused (what could be done was done), or 2 for what makes no sense (nothing was done).
 
 use crate::change::Changer;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
 use crate::{bindings, lgroups, operands};
-use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind, help};
+use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind, help};
 use millpond_formats::plgrp::{self as listing, AffinityRequest, parse_affinities};
 use millpond_formats::{GroupOperand, Target};
 use millpond_machine::facets::Homed;
@@ -82,11 +70,17 @@ pub(crate) const COMMAND: Command = Command {
             Flag::letter('A', "set affinities: 0-2/none,3/strong")
                 .value("lgroups/affinity[,…", ValueKind::Text),
             Flag::letter('H', "set homes: threads in turn get one of these, with a strong affinity for it")
-                .value("lgroups", ValueKind::Text),
+                .value("lgroups", ValueKind::Lgroup),
             Flag::letter('F', "taken and ignored: nothing here takes control of a process"),
             Flag::letter('h', "the usage"),
         ],
         in_shell: true,
+        operands: Operands { shown: "pid[/lwps] ...", kinds: &[ValueKind::Process] },
+        examples: &[
+            Example { words: "204", what: "show the home lgroup of each thread of process 204" },
+            Example { words: "-H 1 204", what: "make lgroup 1 the home of its threads" },
+        ],
+        see_also: &["lgrpinfo(1)", "pbind(8)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

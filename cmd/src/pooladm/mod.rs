@@ -54,17 +54,13 @@
 //! changes: {"changes":[{"pools":"enabled"},{"pools":"disabled"},{"committed":"FILE"},{"saved":"FILE"},{"removed":"all"}],
 //!           "notes":[],"refused":[]}
 //! ```
-//!
-//! # Status
-//!
-//! 0, or 1 when something was refused (nothing was done then), or 2 for options that do not go together.
 
 use crate::change::Changer;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use crate::pools;
-use millpond_cli::{Flag, Group, Misused, Parsed, Spec};
+use millpond_cli::{Example, Flag, Group, Misused, Operands, Parsed, Spec, ValueKind};
 use millpond_formats::pools::info;
 use millpond_machine::{Machine, Reason, Refusal};
 use millpond_model::pools::{PoolsConf, PoolsState, PsetNode};
@@ -104,6 +100,19 @@ pub(crate) const COMMAND: Command = Command {
         ],
         misused: Misused::Solaris,
         in_shell: true,
+        operands: Operands { shown: "[file]", kinds: &[ValueKind::File] },
+        examples: &[
+            Example { words: "-e", what: "enable pools" },
+            Example { words: "-c", what: "apply /etc/pooladm.conf" },
+            Example { words: "-n -c pools.conf", what: "check a file, and change nothing" },
+            Example { words: "-d", what: "disable pools, and put everything back" },
+        ],
+        status: &[
+            ("0", "done"),
+            ("1", "something was refused; nothing was done"),
+            ("2", "the command line is wrong; nothing was done"),
+        ],
+        see_also: &["poolcfg(8)", "poolbind(8)", "poolstat(1)", "poold(8)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

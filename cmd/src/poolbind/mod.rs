@@ -89,11 +89,6 @@
 //!                       {"fixed":false,"for":"systemd-nspawn","option":"--slice=mpset1.slice","pool":"web"}],
 //!           "notes":[],"refused":[{"hint":"…","reason":"No such process","what":"binding pid 9 to pool 'web'"}]}
 //! ```
-//!
-//! # Status
-//!
-//! 0, or 1 when something was refused (what could be done was done), or 2 for what makes no sense. With -e that of COMMAND; under --view and --on-resize
-//! 128 + N where signal N ended it.
 
 mod class;
 mod ids;
@@ -110,7 +105,7 @@ use crate::pools;
 use crate::start::Start;
 use class::PoolClass;
 use ids::{Chosen, Kind};
-use millpond_cli::{Flag, Group, Misused, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, Misused, Operands, Parsed, Spec, ValueKind};
 use millpond_machine::Machine;
 use millpond_machine::facets::Member;
 use millpond_model::pools::PoolsState;
@@ -143,9 +138,10 @@ pub(crate) const COMMAND: Command = Command {
             Flag::letter('p', "bind each of these; POOL pool_default takes them back")
                 .value("pool", ValueKind::Pool),
             Flag::letter('q', "show the pool of each process"),
-            Flag::long("unit", "a unit of systemd").value("name", ValueKind::Text),
-            Flag::long("container", "a container, by its name or its id").value("name", ValueKind::Text),
-            Flag::long("cgroup", "any standing group of processes").value("path", ValueKind::Text),
+            Flag::long("unit", "a unit of systemd").value("unit", ValueKind::Unit),
+            Flag::long("container", "a container, by its name or its id")
+                .value("container", ValueKind::Container),
+            Flag::long("cgroup", "any standing group of processes").value("path", ValueKind::Directory),
             Flag::long("on-resize", "with -e: run this command at each change of the pool's size")
                 .value("value", ValueKind::Text),
             Flag::long(
@@ -156,6 +152,21 @@ pub(crate) const COMMAND: Command = Command {
         ],
         misused: Misused::Solaris,
         in_shell: true,
+        operands: Operands { shown: "pid ...", kinds: &[ValueKind::Process] },
+        examples: &[
+            Example { words: "-p web 204", what: "bind process 204 to pool web" },
+            Example { words: "-p web --unit nginx.service", what: "bind a running unit" },
+            Example { words: "-p web -e ./server", what: "run a program in the pool" },
+            Example { words: "-q 204", what: "show the pool of process 204" },
+        ],
+        status: &[
+            ("0", "everything was done"),
+            ("1", "something was refused; what could be done was done"),
+            ("2", "the command line is wrong; nothing was done"),
+            ("128+N", "with --view or --on-resize: signal N ended the command"),
+            ("other", "with -e: the exit status of the command"),
+        ],
+        see_also: &["poolcfg(8)", "poolstat(1)", "psrset(8)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

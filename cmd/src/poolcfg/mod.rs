@@ -1,12 +1,5 @@
 //! Edits configurations of pools: that of a file, or with -d that of the machine.
 //!
-//! ```text
-//! -c COMMANDS     do these commands
-//! -f FILE         do the commands of FILE; - is standard input
-//! -d              edit the machine's configuration; a file is edited otherwise, /etc/pooladm.conf unless you name another
-//! -h              show this, and end with status 2
-//! ```
-//!
 //! All commands are done, or none: a mistake in any of them leaves the file, or the machine, as it was. A file is locked from
 //! before it is read until after it is replaced; on a machine all commands together are one change. Only create system, discover and destroy system act on
 //! a file at once.
@@ -71,10 +64,6 @@
 //! ```text
 //! {"changes":[{"saved":"my.conf"}],"notes":[],"refused":[]}; with -d: {"committed":"the machine"}
 //! ```
-//!
-//! # Status
-//!
-//! 0, or 1 when something was refused (nothing was done then), or 2 for options that make no sense.
 
 mod place;
 
@@ -83,7 +72,7 @@ use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use crate::pools;
-use millpond_cli::{Flag, Group, Misused, Parsed, Spec, ValueKind, help};
+use millpond_cli::{Example, Flag, Group, Misused, Operands, Parsed, Spec, ValueKind, help};
 use millpond_formats::pools::info;
 use millpond_formats::pools::script::{self, Located};
 use millpond_model::pools::PoolsConf;
@@ -113,6 +102,20 @@ pub(crate) const COMMAND: Command = Command {
         ],
         misused: Misused::Solaris,
         in_shell: true,
+        operands: Operands { shown: "[file]", kinds: &[ValueKind::File] },
+        examples: &[
+            Example {
+                words: "-d -c 'create pset web (uint pset.min = 1; uint pset.max = 4)'",
+                what: "create a set on the running machine",
+            },
+            Example { words: "-d -c info", what: "print the running configuration" },
+        ],
+        status: &[
+            ("0", "done"),
+            ("1", "something was refused; nothing was done"),
+            ("2", "the command line is wrong; nothing was done"),
+        ],
+        see_also: &["pooladm(8)", "poolbind(8)", "poolstat(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

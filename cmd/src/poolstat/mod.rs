@@ -14,16 +14,6 @@
 //!
 //! # Options
 //!
-//! ```text
-//! -p POOLS       only these pools, by name or number, in this order; blanks or commas between them
-//! -r TYPES       a table of resources: all, or pset, which is the only type there is
-//! -o FIELDS      with -r: these fields, in this order; may be repeated
-//! -T u, -T d     before each report the time: in seconds since 1970, or as date shows it
-//! --caps         below: what has shares or a cap, and what the cap took away (millpond help prstat explains the table)
-//! --why          the latest decisions of poold, in place of a report; with -p those that moved a processor of these
-//!                pools, or could have; COUNT says how many (10)
-//! ```
-//!
 //! Without an interval there is one report; with one they go on until you interrupt them, or COUNT is reached. An interval is in seconds and may have
 //! a fraction. Before a table stands <<State change>> when pools, sets or their processors changed since the one before.
 //!
@@ -67,10 +57,6 @@
 //! {"changed":false,"interval_s":5.0,"pools":[{"id":1,"load":14.6,"max":4,"min":2,"pool":"pool_web","rid":1,
 //!  "rset":"pset_web","size":3,"type":"pset","used":2.85}],"time":"2024-11-20T08:14:02Z"}
 //! ```
-//!
-//! # Status
-//!
-//! 0 (also when interrupted), or 1 when the machine or a pool cannot be read, or 2 for what makes no sense.
 
 mod options;
 mod rows;
@@ -82,7 +68,7 @@ use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure, facet, read};
 use crate::interval::{Cadence, wait_until};
 use crate::pools;
-use millpond_cli::{Flag, Group, Misused, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, Misused, Operands, Parsed, Spec, ValueKind};
 use millpond_formats::pools::poolstat::{STATE_CHANGE, default_table, table};
 use millpond_formats::print_iso;
 use millpond_machine::{Counters, Machine};
@@ -99,7 +85,6 @@ pub(crate) const COMMAND: Command = Command {
         name: "poolstat",
         applet: true,
         summary: "show how busy the sets of pools are",
-        section: 1,
         group: Group::Pools,
         forms: &[
             "[-p pool-list] [-r rset-list] [-T d|u] [interval [count]]",
@@ -111,7 +96,7 @@ pub(crate) const COMMAND: Command = Command {
                 'p',
                 "only these pools, by name or number, in this order; blanks or commas between them",
             )
-            .value("pools", ValueKind::Text),
+            .value("pool", ValueKind::Pool),
             Flag::letter('r', "a table of resources: all, or pset, which is the only type there is")
                 .value("types", ValueKind::Text),
             Flag::letter('o', "with -r: these fields, in this order; may be repeated")
@@ -129,6 +114,17 @@ pub(crate) const COMMAND: Command = Command {
         ],
         misused: Misused::Solaris,
         in_shell: true,
+        operands: Operands { shown: "[interval [count]]", kinds: &[ValueKind::Time] },
+        examples: &[
+            Example { words: "5", what: "show each pool's size and use every 5 seconds" },
+            Example { words: "--why", what: "show the latest decisions of poold, and their reasons" },
+        ],
+        status: &[
+            ("0", "done, also when interrupted"),
+            ("1", "the machine or a pool cannot be read"),
+            ("2", "the command line is wrong; nothing was done"),
+        ],
+        see_also: &["poolcfg(8)", "prstat(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

@@ -16,12 +16,6 @@
 //!
 //! Behind the bundles stands how ready the kernel is for real-time threads, as `millpond doctor` tells it.
 //!
-//! # Options
-//!
-//! ```text
-//! --csv    commas, for spreadsheets
-//! ```
-//!
 //! # JSON
 //!
 //! ```text
@@ -31,16 +25,12 @@
 //! ```
 //!
 //! An answer is `supported`, `at run time` or `not supported`; `version` is null without the first.
-//!
-//! # Status
-//!
-//! 0, also where options are lacking; 1 when no library answers, as on a captured machine, or 2 for what makes no sense.
 
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure, facet};
 use crate::readiness::Readiness;
-use millpond_cli::{Flag, Group, Parsed, Spec};
+use millpond_cli::{Example, Flag, Group, Parsed, Spec};
 use millpond_model::{PosixAnswer, PosixBundle, PosixOption};
 use millpond_report::{Align, Cell, Table};
 use serde_json::{Value, json};
@@ -48,12 +38,20 @@ use serde_json::{Value, json};
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "posix",
-        applet: false,
         summary: "list the real-time options of POSIX that the system has",
-        section: 1,
         group: Group::RealTime,
         forms: &["[--csv]"],
         flags: &[Flag::long("csv", "commas, for spreadsheets")],
+        examples: &[Example {
+            words: "",
+            what: "list the real-time options of POSIX, and a readiness report",
+        }],
+        status: &[
+            ("0", "done, also where options are missing"),
+            ("1", "no library answers, as on a captured machine"),
+            ("2", "the command line is wrong; nothing was done"),
+        ],
+        see_also: &["millpond-doctor(8)", "latstat(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

@@ -28,20 +28,6 @@
 //!
 //! # Options
 //!
-//! ```text
-//! -i TYPE    what the ids are: process (as without -i), task, project, zone; or pid, taskid, projid, zoneid
-//! -n NAME    the control; without it all of them are shown
-//! -r         replace the value by that of -v
-//! -s         set the value of -v, which is what -v alone does. There is one value of each control: this replaces, too
-//! -x         delete the value; with -v only if it is that one. What was there before it was set first is there again
-//! -v VALUE   a number; K, M, G, T, P, E stand for factors of a thousand
-//! -t TYPE    privileged (as without -t) or system, of which -t shows that line only; there are no basic values
-//! -p PID     the process of a basic value; refused, because shares and caps have none
-//! -P         lines for scripts: name, type, value, flag, action, recipient, with whole numbers
-//! -e, -d ACTION   switch an action on or off: shares have none, and a cap always denies, so that only -e deny on a cap
-//!                 succeeds
-//! ```
-//!
 //! Projects and zones are named by name or number, tasks and processes by number. The id of a process or a task stands for its project and its zone
 //! too: `-n project.cpu-shares -i process 204` is about the project of process 204. Without -n everything is shown that applies to it.
 //!
@@ -67,10 +53,6 @@
 //!              "shares":20,"throttled":{"of":70,"period_s":0.1,"periods":3,"time_s":0.25},"used_s":12.5}]}
 //! changes: {"changes":[{"control":"zone.cpu-shares","from":null,"holder":"web","to":20}],"notes":[],"refused":[]}
 //! ```
-//!
-//! # Status
-//!
-//! 0, or 1 when something was refused (what could be done was done), or 2 for invalid options.
 
 mod ids;
 mod show;
@@ -80,7 +62,7 @@ use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet};
 use ids::{Directory, IdType};
-use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, Parsed, Spec, ValueKind};
 use millpond_formats::prctl::parse_value;
 use millpond_machine::{Controls, Machine};
 use millpond_model::{Control, ControlHolder, ControlName, ControlSetting};
@@ -96,8 +78,10 @@ pub(crate) const COMMAND: Command = Command {
         forms: &[
         "[-P] [-t [basic | privileged | system]] [-n name [-srx] [-v value] [-e | -d action] [-p pid]] [-i idtype] id ...",
     ],
-        flags: &[Flag::letter('P', "lines for scripts: name, type, value, flag, action, recipient, with whole numbers"), Flag::letter('t', "privileged (as without -t) or system, of which -t shows that line only; there are no basic values").value("type", ValueKind::Text), Flag::letter('n', "the control; without it all of them are shown").value("name", ValueKind::Text), Flag::letter('s', "set the value of -v, which is what -v alone does. There is one value of each control: this replaces, too"), Flag::letter('r', "replace the value by that of -v"), Flag::letter('x', "delete the value; with -v only if it is that one. What was there before it was set first is there again"), Flag::letter('v', "a number; K, M, G, T, P, E stand for factors of a thousand").value("value", ValueKind::Text), Flag::letter('e', "switch an action on or off: shares have none, and a cap always denies, so that only -e deny on a cap succeeds").value("value", ValueKind::Text), Flag::letter('d', "switch an action on or off: shares have none, and a cap always denies, so that only -e deny on a cap succeeds").value("action", ValueKind::Text), Flag::letter('p', "the process of a basic value; refused, because shares and caps have none").value("pid", ValueKind::Process), Flag::letter('i', "what the ids are: process (as without -i), task, project, zone; or pid, taskid, projid, zoneid").value("type", ValueKind::Text)],
+        flags: &[Flag::letter('P', "lines for scripts: name, type, value, flag, action, recipient, with whole numbers"), Flag::letter('t', "privileged (as without -t) or system, of which -t shows that line only; there are no basic values").value("type", ValueKind::Text), Flag::letter('n', "the control; without it all of them are shown").value("name", ValueKind::Text), Flag::letter('s', "set the value of -v, which is what -v alone does. There is one value of each control: this replaces, too"), Flag::letter('r', "replace the value by that of -v"), Flag::letter('x', "delete the value; with -v only if it is that one. What was there before it was set first is there again"), Flag::letter('v', "a number; K, M, G, T, P, E stand for factors of a thousand").value("value", ValueKind::Text), Flag::letter('e', "switch an action on or off: shares have none, and a cap always denies, so that only -e deny on a cap succeeds").value("value", ValueKind::Text), Flag::letter('d', "switch an action on or off: shares have none, and a cap always denies, so that only -e deny on a cap succeeds").value("action", ValueKind::Text), Flag::letter('p', "the process of a basic value; refused, because shares and caps have none").value("pid", ValueKind::Process), Flag::letter('i', "what the ids are: process (as without -i), task, project, zone; or pid, taskid, projid, zoneid").value("type", ValueKind::Word(&["process", "task", "project", "zone", "pid", "taskid", "projid", "zoneid"]))],
         in_shell: true,
+        examples: &[Example { words: "-n project.cpu-shares -i project user.web", what: "show the shares of a project" }, Example { words: "-n process.cpu-cap -s -v 50 -i process 204", what: "give process 204 half a CPU at most" }],
+        see_also: &["zonecfg(8)", "poolcfg(8)", "prstat(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

@@ -11,13 +11,6 @@
 //!
 //! # Options
 //!
-//! ```text
-//! -l                          list the classes
-//! -d [-i TYPE] [ID ...]       show processes, by class
-//! -s [-c CLASS] [OPTIONS] [-i TYPE] [ID ...]   change processes; without -c they must all be in one class, and stay there
-//! -e [-c CLASS] [OPTIONS] COMMAND [ARG ...]    become COMMAND, in the class (without -c: in that of this command)
-//! ```
-//!
 //! On a simulated machine COMMAND is a workload (millpond sim lists them), which becomes a process there, without -c in TS.
 //!
 //! Options of the classes:
@@ -57,10 +50,6 @@
 //! -d: {"processes":[{"class":"RT","pid":204,"pri":10,"quantum":{"ticks":80},"tqsig":0}]}
 //! changes: {"changes":[{"from":{…},"pid":204,"to":{…}}],"notes":[],"refused":[…]}
 //! ```
-//!
-//! # Status
-//!
-//! 0, or 1 for everything else, as on Solaris. With -e it is that of COMMAND.
 
 mod choice;
 mod options;
@@ -72,7 +61,7 @@ use crate::dispadmin::{note, read_class};
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use crate::start::Start;
 use choice::Choice;
-use millpond_cli::{Flag, Group, Misused, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, Misused, Parsed, Spec, ValueKind};
 use millpond_formats::priocntl::{heading, listing, row};
 use millpond_machine::facets::Scheduled;
 use millpond_machine::{Dispatcher, Reason, Refusal, Subject};
@@ -99,25 +88,41 @@ pub(crate) const COMMAND: Command = Command {
             Flag::letter('d', "show processes, by class"),
             Flag::letter('s', "change processes; without -c they must all be in one class, and stay there"),
             Flag::letter('e', "become COMMAND, in the class (without -c: in that of this command)"),
-            Flag::letter('c', "the scheduling class").value("value", ValueKind::Text),
+            Flag::letter('c', "the scheduling class").value("class", ValueKind::Class),
             Flag::letter(
                 'i',
                 "what the ids are: pid, ppid, pgid, sid, class, uid, gid, projid, taskid, zoneid, all",
             )
-            .value("value", ValueKind::Text),
-            Flag::letter('m', "the limit of user priority (TS, IA, FX)").value("value", ValueKind::Text),
+            .value(
+                "type",
+                ValueKind::Word(&[
+                    "pid", "ppid", "pgid", "sid", "class", "uid", "gid", "projid", "taskid", "zoneid", "all",
+                ]),
+            ),
+            Flag::letter('m', "the limit of user priority (TS, IA, FX)").value("priority", ValueKind::Text),
             Flag::letter('p', "the user priority (TS, IA, FX), or the priority (RT)")
-                .value("value", ValueKind::Text),
-            Flag::letter('t', "the time quantum (FX, RT)").value("value", ValueKind::Text),
+                .value("priority", ValueKind::Text),
+            Flag::letter('t', "the time quantum (FX, RT)").value("quantum", ValueKind::Text),
             Flag::letter(
                 'r',
                 "the resolution of the time quantum: it is in units of a second divided by this",
             )
-            .value("value", ValueKind::Text),
-            Flag::letter('q', "the time-quantum signal (RT)").value("value", ValueKind::Text),
+            .value("resolution", ValueKind::Text),
+            Flag::letter('q', "the time-quantum signal (RT)").value("signal", ValueKind::Text),
         ],
         misused: Misused::SolarisRefusal,
         in_shell: true,
+        examples: &[
+            Example { words: "-l", what: "list the scheduling classes" },
+            Example { words: "-d -i pid 204", what: "show the class and priority of process 204" },
+            Example { words: "-e -c FX -m 0 -p 0 make -j", what: "run a build below everything else" },
+        ],
+        status: &[
+            ("0", "done"),
+            ("1", "everything else, as on Solaris"),
+            ("other", "with -e: the exit status of the command"),
+        ],
+        see_also: &["dispadmin(8)", "prstat(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

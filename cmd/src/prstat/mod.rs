@@ -19,33 +19,6 @@
 //!
 //! # Options
 //!
-//! ```text
-//! -m              microstates: where the time of each went since the report before, in percent
-//! -v              of these USR, SYS, SLP and switches only: what every kernel keeps, at no cost
-//! -L              a line for each thread
-//! -a, -t          users below the processes; users only
-//! -J, -T, -Z      projects, tasks, zones below the processes
-//! -H              the home of each (LGRP)
-//! -c              reports below one another
-//! -n N[,M]        at most N lines (15), and M of the table below (5)
-//! -s KEY, -S KEY  ordered by cpu (as it is without), pri, rss, size or time; -S: the least first
-//! -p PIDS         only these processes; -k TASKS, -j PROJECTS, -z ZONES likewise
-//! -P CPUS         only threads that run, or ran last, on one of these CPUs
-//! -C SETS         only what is bound to one of these sets; 0 is the default set
-//! -h LGROUPS      only threads with one of these home lgroups
-//! -u USERS        only processes of these effective users; -U: real users; by name or number
-//! -r              numbers in place of names
-//! -W              names of users no longer than their column
-//! -R              prstat itself in the real-time class, at its lowest level, so that it goes on where others leave TS no time
-//! -d u, -d d      before each report the time: in seconds since 1970, or as date shows it
-//! --set SETS      as -C
-//! --pool POOLS    only processes in these pools, by name or number
-//! --calls         with -m: system calls one by one, which makes SCL, and USR and SYS exact
-//! --shares        with -J or -Z: the shares and the cap of each
-//! --caps          below: what has shares or a cap, and what the cap took away
-//! --explain       where the figures come from here, and what is lacking
-//! ```
-//!
 //! Lists have commas or blanks between their words.
 //!
 //! # Columns
@@ -134,10 +107,6 @@
 //! --caps: "caps":{"holders":[{"cap_pct":150,"holder":"zone web","lost_pct":48.1,"periods":50,"periods_lost":50,…}],"interval_s":5.0}
 //! -L: "threads" in place of processes, with "lwp" and "thread", its own name. -m, -v: "usr" … "lat", "vcx" … "sig"
 //! ```
-//!
-//! # Status
-//!
-//! 0 (also when interrupted), or 1 when the machine cannot be read or watched or -R cannot be had, or 2 for what makes no sense.
 
 mod choice;
 mod json;
@@ -152,7 +121,7 @@ use crate::failure::{Complaint, Exit, Failure, facet, read};
 use crate::interval::{Cadence, Repetition, wait_until};
 use crate::pools;
 use crate::stamp::Stamp;
-use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind};
 use millpond_machine::facets::{CensusWatch, Depth};
 use millpond_machine::{Absent, Census, Clock};
 use millpond_model::{Pid, Roster};
@@ -168,7 +137,6 @@ pub(crate) const COMMAND: Command = Command {
         name: "prstat",
         applet: true,
         summary: "show the busiest processes or threads, and where their time goes",
-        section: 1,
         group: Group::Watch,
         forms: &[
             "[-acHJLmrRtTvWZ] [-n nproc[,nusers]] [-s key | -S key] [-d u | d] [-C psets] [-h lgroups] [-j projects] \
@@ -177,13 +145,13 @@ pub(crate) const COMMAND: Command = Command {
         flags: &[
             Flag::letter('a', "users below the processes; users only"),
             Flag::letter('C', "only what is bound to one of these sets; 0 is the default set")
-                .value("sets", ValueKind::Text),
+                .value("sets", ValueKind::Pset),
             Flag::letter('c', "reports below one another"),
             Flag::letter('d', "before each report the time: in seconds since 1970, or as date shows it")
                 .value("u", ValueKind::Text),
             Flag::letter('H', "the home of each (LGRP)"),
             Flag::letter('h', "only threads with one of these home lgroups")
-                .value("lgroups", ValueKind::Text),
+                .value("lgroups", ValueKind::Lgroup),
             Flag::letter('J', "projects, tasks, zones below the processes"),
             Flag::letter('j', "only processes of these projects").value("value", ValueKind::Text),
             Flag::letter('k', "only processes of these tasks").value("value", ValueKind::Text),
@@ -192,7 +160,7 @@ pub(crate) const COMMAND: Command = Command {
             Flag::letter('n', "at most N lines (15), and M of the table below (5)")
                 .value("n[,m", ValueKind::Text),
             Flag::letter('P', "only threads that run, or ran last, on one of these CPUs")
-                .value("cpus", ValueKind::Text),
+                .value("cpus", ValueKind::Cpus),
             Flag::letter('p', "only these processes; -k TASKS, -j PROJECTS, -z ZONES likewise")
                 .value("pids", ValueKind::Text),
             Flag::letter(
@@ -221,16 +189,28 @@ pub(crate) const COMMAND: Command = Command {
             ),
             Flag::letter('W', "names of users no longer than their column"),
             Flag::letter('Z', "projects, tasks, zones below the processes"),
-            Flag::letter('z', "only processes of these zones").value("value", ValueKind::Text),
+            Flag::letter('z', "only processes of these zones").value("zones", ValueKind::Zone),
             Flag::long("pool", "only processes in these pools, by name or number")
-                .value("pools", ValueKind::Text),
-            Flag::long("set", "as -C").value("sets", ValueKind::Text),
+                .value("pools", ValueKind::Pool),
+            Flag::long("set", "as -C").value("sets", ValueKind::Pset),
             Flag::long("calls", "with -m: system calls one by one, which makes SCL, and USR and SYS exact"),
             Flag::long("caps", "below: what has shares or a cap, and what the cap took away"),
             Flag::long("shares", "with -J or -Z: the shares and the cap of each"),
             Flag::long("explain", "where the figures come from here, and what is lacking"),
         ],
         in_shell: true,
+        operands: Operands { shown: "[interval [count]]", kinds: &[ValueKind::Time] },
+        examples: &[
+            Example { words: "-mL 1", what: "where the time of each thread goes, every second" },
+            Example { words: "-Z", what: "processes, and a row per zone" },
+            Example { words: "-p 204 5 2", what: "one process, twice" },
+        ],
+        status: &[
+            ("0", "done, also when interrupted"),
+            ("1", "the machine cannot be read or watched, or -R is refused"),
+            ("2", "the command line is wrong; nothing was done"),
+        ],
+        see_also: &["mpstat(1)", "millpond-diagnose(1)", "prctl(8)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

@@ -6,18 +6,6 @@
 //! # Options
 //!
 //! ```text
-//! -n      on-line: runs threads, takes interrupts
-//! -f      off-line: runs nothing. It stays in its processor set, and comes back to it
-//! -i      no-intr: runs threads, device interrupts are moved to other processors
-//! -s      spare: off-line, and management software may take it back into use
-//! -F      force: unbinds threads that are bound to the processor, and lets a faulted one leave its state;
-//!         alone: faulted
-//! -a      all processors
-//! -aS     of each core only the first processor stays; the others are disabled
-//! -v      say what was done
-//! ```
-//!
-//! ```text
 //! $ psradm -v -i 2-3
 //! processor 2 set to no-intr.
 //! processor 3 already no-intr.
@@ -40,18 +28,13 @@
 //! All operands are one change of the machine, each judged as if those before it were done; `--dry-run` shows that change. With -v it also shows the lists of
 //! interrupts that would stay as they are and only be remembered, since others change them when a processor stops or starts; in JSON these are
 //! the steps whose `before` and `after` are the same.
-//!
-//! # Status
-//!
-//! 0, or 1 when something was refused (what could be done was done), or 2 for what makes no sense (nothing was
-//! done).
 
 use crate::change::Changer;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use crate::operands::{self, Expanded};
-use millpond_cli::{Flag, Group, Parsed, Spec};
+use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind};
 use millpond_formats::psradm as listing;
 use millpond_machine::facets::StateChange;
 use millpond_machine::{Processors, Subject};
@@ -85,6 +68,13 @@ pub(crate) const COMMAND: Command = Command {
             Flag::letter('v', "say what was done"),
         ],
         in_shell: true,
+        operands: Operands { shown: "cpu ...", kinds: &[ValueKind::Cpus] },
+        examples: &[
+            Example { words: "-i 2-5", what: "keep interrupts of devices off CPUs 2 to 5" },
+            Example { words: "-f 3", what: "take CPU 3 off-line" },
+            Example { words: "-n 2-5", what: "let CPUs 2 to 5 run threads and take interrupts again" },
+        ],
+        see_also: &["psrinfo(1)", "psrset(8)", "intrstat(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

@@ -40,10 +40,6 @@
 //! -p, -tp: {"chips":1}    -tc: {"cores":2}    -t: {"processors":4}    -s: {"on_line":true}
 //! -r: {"smt_enabled":true}
 //! ```
-//!
-//! # Status
-//!
-//! 0, or 1 when a processor that was named does not exist (the others are shown), or 2 for what makes no sense.
 
 mod form;
 
@@ -52,7 +48,7 @@ use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use crate::operands;
 use form::{Form, Total};
-use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind};
 use millpond_formats::{CpuOperand, print_iso, psrinfo as listing};
 use millpond_machine::facets::ProcessorStatus;
 use millpond_model::{ChipId, Core, CpuId, CpuSet, State, Topology};
@@ -65,7 +61,6 @@ pub(crate) const COMMAND: Command = Command {
         name: "psrinfo",
         applet: true,
         summary: "show processors and their states",
-        section: 1,
         group: Group::Sets,
         forms: &[
             "[-v] [-p] [processor ...]",
@@ -74,19 +69,47 @@ pub(crate) const COMMAND: Command = Command {
             "-r property | all",
         ],
         flags: &[
-            Flag::letter('c', "print the number of cores"),
-            Flag::letter('p', "the number of chips that have a processor on-line"),
-            Flag::letter('r', "a property of all processors: smt_enabled, or all for every one")
-                .value("name", ValueKind::Text),
-            Flag::letter('S', "only processors in this state").value("value", ValueKind::Text),
-            Flag::letter('s', "1 if processor N is on-line (and takes interrupts), else 0; for scripts"),
+            Flag::letter('c', "with -t: the number of cores"),
             Flag::letter(
-                't',
-                "the number of processors, whatever their state powered-off, disabled, unknown, or all",
+                'p',
+                "the number of chips that have a CPU on-line; with -v, the chips with their cores and CPUs",
             ),
-            Flag::letter('v', "a paragraph about each processor: clock and floating point unit as well"),
+            Flag::letter('r', "a property of all CPUs: smt_enabled, or all for every one")
+                .value("property", ValueKind::Word(&["smt_enabled", "all"])),
+            Flag::letter('S', "with -t: only CPUs in this state").value(
+                "state",
+                ValueKind::Word(&[
+                    "on-line",
+                    "off-line",
+                    "no-intr",
+                    "spare",
+                    "faulted",
+                    "powered-off",
+                    "disabled",
+                    "unknown",
+                    "all",
+                ]),
+            ),
+            Flag::letter(
+                's',
+                "1 if the CPU is on-line and takes interrupts, else 0; with -p, if all CPUs of its chip do",
+            ),
+            Flag::letter('t', "the number of CPUs, whatever their state"),
+            Flag::letter('v', "a paragraph about each CPU, with clock and floating point unit"),
         ],
         in_shell: true,
+        operands: Operands { shown: "[cpu ...]", kinds: &[ValueKind::Cpus] },
+        examples: &[
+            Example { words: "", what: "list all CPUs with their states" },
+            Example { words: "-pv", what: "list the chips, with their cores and CPUs" },
+            Example { words: "-s 3", what: "print 1 if CPU 3 is on-line, else 0; for scripts" },
+        ],
+        status: &[
+            ("0", "done"),
+            ("1", "a CPU that was named does not exist; the others are shown"),
+            ("2", "the command line is wrong; nothing was done"),
+        ],
+        see_also: &["psradm(8)", "psrset(8)", "pginfo(1)", "lgrpinfo(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

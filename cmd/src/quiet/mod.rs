@@ -22,20 +22,6 @@
 //! A set, and a command to be started in it behind `--`. The command is told to end when the time is over, and the time is over when the command ends. In
 //! the default set (0) nobody is a member: everything that runs there is shown. In place of a set, processors (`--cpu`) or processes (`--pid`) can be named.
 //!
-//! # Options
-//!
-//! ```text
-//! --for TIME      how long to look: 60s, 500ms, 2m; seconds without a unit. 10s if not given, or until the command ends
-//! --max LIMIT     exit with 1 if one disturbance, or a stretch of several, is longer (50us, 1ms), or if a processor is disturbed
-//!                 more often (10/s)
-//! --strict        what the job does to itself (its faults, its own timers and calls) counts against the limit, too
-//! --cpu LIST      these processors, instead of a set's
-//! --pid LIST      the job is these processes and what descends from them; alone, where they may run
-//! --by-counts     start nothing in the kernel: read the counts of /proc before and after
-//! --all           at a terminal: a line for each cause, as where the output is no terminal
-//! --report FILE   a page as well: a picture (.svg) or a page for a browser (.html), with a line of time of the worst stretches
-//! ```
-//!
 //! # Columns
 //!
 //! `BY` is who sent a call, whom a timer wakes, whose fault it was. `(job)` marks what the job does to itself, and `(watcher)` what this command does: neither
@@ -73,10 +59,6 @@
 //! ```
 //!
 //! `stretches` are the hundred longest. `quiet` is null without a limit.
-//!
-//! # Status
-//!
-//! 0, or 1 when the limit was not kept or cannot be judged (how long things took is not known, or not all of it could be kept), the set ended meanwhile, or nothing can be watched, or 2 for what makes no sense.
 
 mod brief;
 mod figures;
@@ -89,7 +71,7 @@ mod watch;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
-use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind};
 use millpond_observe::Verdict;
 use millpond_session::{output_is_terminal, replace_text};
 pub(crate) use options::time as time_operand;
@@ -100,17 +82,19 @@ use std::path::Path;
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "quiet",
-        applet: false,
         summary: "show what disturbs the job of a set, and prove that nothing does",
-        section: 1,
         group: Group::RealTime,
         forms: &[
         "[--for time] [--max time | n/s] [--strict] [--by-counts] [--all] [--report file] set [-- command ...]",
         "[--for time] [--max time | n/s] [--strict] [--by-counts] [--all] [--report file] --cpu list | --pid list",
     ],
-        flags: &[Flag::long("for", "how long to look: 60s, 500ms, 2m; seconds without a unit. 10s if not given, or until the command ends").value("time", ValueKind::Time), Flag::long("max", "exit with 1 if one disturbance, or a stretch of several, is longer (50us, 1ms), or if a processor is disturbed more often (10/s)").value("limit", ValueKind::Text), Flag::long("strict", "what the job does to itself (its faults, its own timers and calls) counts against the limit, too"), Flag::long("cpu", "these processors, instead of a set's").value("list", ValueKind::Text), Flag::long("pid", "the job is these processes and what descends from them; alone, where they may run").value("list", ValueKind::Text), Flag::long("by-counts", "start nothing in the kernel: read the counts of /proc before and after"), Flag::long("report", "a page as well: a picture (.svg) or a page for a browser (.html), with a line of time of the worst stretches").value("file", ValueKind::File), Flag::long("all", "at a terminal: a line for each cause, as where the output is no terminal")],
+        flags: &[Flag::long("for", "how long to look: 60s, 500ms, 2m; seconds without a unit. 10s if not given, or until the command ends").value("time", ValueKind::Time), Flag::long("max", "exit with 1 if one disturbance, or a stretch of several, is longer (50us, 1ms), or if a processor is disturbed more often (10/s)").value("limit", ValueKind::Text), Flag::long("strict", "what the job does to itself (its faults, its own timers and calls) counts against the limit, too"), Flag::long("cpu", "these processors, instead of a set's").value("list", ValueKind::Cpus), Flag::long("pid", "the job is these processes and what descends from them; alone, where they may run").value("list", ValueKind::Process), Flag::long("by-counts", "start nothing in the kernel: read the counts of /proc before and after"), Flag::long("report", "a page as well: a picture (.svg) or a page for a browser (.html), with a line of time of the worst stretches").value("file", ValueKind::File), Flag::long("all", "at a terminal: a line for each cause, as where the output is no terminal")],
         permutes: true,
         in_shell: true,
+        operands: Operands { shown: "set [-- command ...]", kinds: &[ValueKind::Pset] },
+        examples: &[Example { words: "1", what: "watch set 1 for 10 seconds" }, Example { words: "1 --for 60s --max 50us", what: "fail if something took its CPUs for longer than 50 us" }, Example { words: "--cpu 2-3 --report noise.html", what: "watch two CPUs, and write a page for a browser" }],
+        status: &[("0", "done, and within the limit if there was one"), ("1", "the limit was exceeded or cannot be judged, the set ended meanwhile, or nothing can be watched"), ("2", "the command line is wrong; nothing was done")],
+        see_also: &["psrset(8)", "psradm(8)", "latstat(1)", "intrstat(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

@@ -19,13 +19,6 @@
 //!
 //! # Options
 //!
-//! ```text
-//! --policy NAME   which is asked: millpond (as without), solaris
-//! --followed      sets have the sizes that the plans of this policy lead to, and only loads are the recorded ones. FOUND then tells what would
-//!                 have become of it. What threads would have done on processors that they never had is guessed from their waiting
-//! -v              the decisions that differ, with the reasons of both
-//! ```
-//!
 //! Without --followed each decision is asked for in the situation in which it was made. Only a log with every decision (poold --record) tells all
 //! that a policy saw; one with the interesting ones has gaps, in which it learns nothing.
 //!
@@ -36,15 +29,11 @@
 //!  "policy":"solaris","recorded":{"batches":12,…,"policies":["millpond"]}}
 //! -v: "pairs":[{"asked":{"expected":0.0,"found":1.0,"moves":[{"cpu":3,"from":0,"to":1}],"reason":"…"},"at":…,"elapsed":…,"recorded":{…}}]
 //! ```
-//!
-//! # Status
-//!
-//! 0, or 1 when the log cannot be used or a line of it is damaged (the others are asked), or 2 for what makes no sense.
 
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
-use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind};
 use millpond_model::Nanos;
 use millpond_planner::{
     Answer, Comparison, Decision, LogError, POLICIES, Pair, Replay, Sum, policy, read_log, replay,
@@ -55,9 +44,7 @@ use std::path::Path;
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "replay",
-        applet: false,
         summary: "what another policy of poold would have done on a recorded day",
-        section: 1,
         group: Group::Pools,
         forms: &["log [--policy name] [--followed] [-v]"],
         flags: &[
@@ -70,6 +57,17 @@ pub(crate) const COMMAND: Command = Command {
             ),
         ],
         permutes: true,
+        operands: Operands { shown: "log", kinds: &[ValueKind::File] },
+        examples: &[Example {
+            words: "poold.decisions --policy solaris",
+            what: "show what the policy of Solaris would have decided",
+        }],
+        status: &[
+            ("0", "done"),
+            ("1", "the log cannot be used, or a line of it is damaged (the others are asked)"),
+            ("2", "the command line is wrong; nothing was done"),
+        ],
+        see_also: &["poolstat(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

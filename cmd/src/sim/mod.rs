@@ -82,16 +82,7 @@
 //!
 //! # Options
 //!
-//! ```text
-//! --echo         show each line of a script behind the prompt, as a terminal would
-//! --keep-going   do not end a script at a line that fails
-//! ```
-//!
 //! With `--state FILE` the machine is the one that the file keeps, and each line is kept there when it is done.
-//!
-//! # Status
-//!
-//! 0 at a terminal. Of a script: 0, or 1 when a line failed, or 2 for what makes no sense in the first place.
 
 mod boot;
 mod complete;
@@ -107,7 +98,7 @@ mod words;
 use crate::command::Command;
 use crate::ctx::{Ctx, not_opened};
 use crate::failure::{Complaint, Exit, Failure};
-use millpond_cli::{Flag, Group, Parsed, Spec};
+use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind};
 use millpond_session::{
     LineEditor, MachineName, OpenOptions, SIMULATED, Session, Typed, input_is_terminal, input_lines,
     is_machine_file, read_text,
@@ -119,15 +110,25 @@ use std::path::Path;
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "sim",
-        applet: false,
         summary: "a shell on a simulated machine",
-        section: 1,
         group: Group::Simulate,
         forms: &["[--echo] [--keep-going] [--state file] machine [script]"],
         flags: &[
             Flag::long("echo", "show each line of a script behind the prompt, as a terminal would"),
             Flag::long("keep-going", "do not end a script at a line that fails"),
         ],
+        operands: Operands { shown: "machine [script]", kinds: &[ValueKind::Machine] },
+        examples: &[
+            Example { words: "t2000", what: "a shell on a simulated machine of 32 CPUs" },
+            Example { words: "t2000 day.sim", what: "run the lines of a file there" },
+            Example { words: "--state mine.json t2000", what: "keep the machine in a file" },
+        ],
+        status: &[
+            ("0", "the shell ended, or every line of the script was done"),
+            ("1", "a line of the script failed"),
+            ("2", "the command line is wrong; nothing was done"),
+        ],
+        see_also: &["millpond-experiment(1)", "millpond-load(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

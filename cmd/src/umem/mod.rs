@@ -26,17 +26,6 @@
 //!
 //! A target is a process by its number, or a core by its file (one whose name is a number: `./4211`). Addresses are hexadecimal, with 0x or without.
 //!
-//! # Options
-//!
-//! ```text
-//! -u            stat: only caches that were ever used
-//! -d            findleaks: a block for each leak, with the whole stack
-//! -v            findleaks: how much was looked at
-//! --log NAME    log: transaction (if not given), fail, or slab
-//! --most N      log: so many records; 1000 if not given
-//! --csv         commas, for spreadsheets, in place of the table (stat, findleaks, verify)
-//! ```
-//!
 //! # What must be there
 //!
 //! The process has libmillpond_rt linked or loaded, or was started with LD_PRELOAD=libmillpond_malloc.so. Who allocated is known with
@@ -79,11 +68,6 @@
 //! bufctl     {"transactions":[{"at":"7f…","buffer":"7f…","cache":"…","time_ns":…,"thread":7,"allocated":true,"contents":null,"stack":["…"]}]}
 //! log        the same
 //! ```
-//!
-//! # Status
-//!
-//! 0; 1 when `findleaks` found something lost, `verify` something overwritten, `bufctl` nothing known, or there is no such process, no caches in it, or no right to
-//! look; 2 for what makes no sense.
 
 mod address;
 mod checks;
@@ -95,15 +79,13 @@ mod target;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
-use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, Parsed, Spec, ValueKind};
 use show::Dress;
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "umem",
-        applet: false,
         summary: "look into the object caches of a process or a core: leaks, corruption",
-        section: 1,
         group: Group::Diagnose,
         forms: &[
             "stat [-u] [--csv] pid | core",
@@ -119,10 +101,23 @@ pub(crate) const COMMAND: Command = Command {
             Flag::letter('u', "stat: only caches that were ever used"),
             Flag::long("csv", "commas, for spreadsheets, in place of the table (stat, findleaks, verify)"),
             Flag::long("log", "log: transaction (if not given), fail, or slab")
-                .value("name", ValueKind::Text),
+                .value("name", ValueKind::Word(&["transaction", "fail", "slab"])),
             Flag::long("most", "log: so many records; 1000 if not given").value("n", ValueKind::Text),
         ],
         permutes: true,
+        examples: &[
+            Example { words: "findleaks 204", what: "list what process 204 leaked, by allocation stack" },
+            Example { words: "verify core.204", what: "look for corruption in a core file" },
+        ],
+        status: &[
+            ("0", "done"),
+            (
+                "1",
+                "findleaks found a leak, verify found corruption, bufctl knows nothing, no such process or caches exist, or looking is not permitted",
+            ),
+            ("2", "the command line is wrong; nothing was done"),
+        ],
+        see_also: &["millpond-diagnose(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

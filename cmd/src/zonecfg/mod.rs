@@ -28,14 +28,6 @@
 //!
 //! The global zone can have all but dedicated-cpu. Everything else that zonecfg of Solaris does is refused. The resources exclude each other, and dedicated-cpu excludes cpu-shares.
 //!
-//! # Options
-//!
-//! ```text
-//! -z NAME         the zone
-//! -f FILE         commands from a file
-//! --keep-others   dedicated-cpu: where pools are enabled for this, nothing else is kept off their CPUs
-//! ```
-//!
 //! # What they do
 //!
 //! capped-cpu is the zone's `zone.cpu-cap` (see prctl). dedicated-cpu makes a temporary pool and set, both called `SUNWtmp_` and the zone's name, and binds the zone to
@@ -51,17 +43,13 @@
 //! {"changes":[{"resource":"capped-cpu","zone":"web","ncpus":1.5}],"notes":[],"refused":[]}
 //! info: {"cap_pct":150,"cpu_shares":null,"dedicated_cpu":null,"zone":"web"}
 //! ```
-//!
-//! # Status
-//!
-//! 0, or 1 when something was refused (what came before it was done), or 2 for commands that cannot be understood.
 
 use crate::change::Changer;
 use crate::command::Command as Entry;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet};
 use crate::pools;
-use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, Parsed, Spec, ValueKind};
 use millpond_formats::zonecfg::{Command, Has, Resource, info, parse};
 use millpond_machine::facets::Controlled;
 use millpond_machine::{Machine, Refusal, Subject};
@@ -82,7 +70,7 @@ pub(crate) const COMMAND: Entry = Entry {
         group: Group::Pools,
         forms: &["[--keep-others] -z zonename subcommand", "[--keep-others] -z zonename -f command_file"],
         flags: &[
-            Flag::letter('z', "the zone").value("name", ValueKind::Text),
+            Flag::letter('z', "the zone").value("zone", ValueKind::Zone),
             Flag::letter('f', "commands from a file").value("file", ValueKind::File),
             Flag::long(
                 "keep-others",
@@ -90,6 +78,13 @@ pub(crate) const COMMAND: Entry = Entry {
             ),
         ],
         in_shell: true,
+        examples: &[Example { words: "-z nginx.service add", what: "begin to configure a unit" }],
+        status: &[
+            ("0", "done"),
+            ("1", "something was refused; the commands before it were done"),
+            ("2", "a command cannot be parsed"),
+        ],
+        see_also: &["prctl(8)", "poolbind(8)", "millpond-zones(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },

@@ -27,16 +27,12 @@
 //! ```text
 //! {"zones":[{"id":0,"kind":"unit","name":"nginx.service","pool":"web","set":1}]}
 //! ```
-//!
-//! # Status
-//!
-//! 0, or 1 when the machine cannot be read, or 2 for what makes no sense.
 
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure, facet, read};
 use crate::pools;
-use millpond_cli::{Group, Parsed, Spec};
+use millpond_cli::{Example, Group, Parsed, Spec};
 use millpond_machine::facets::Zone;
 use millpond_model::pools::{DEFAULT_POOL, PoolsState};
 use serde_json::{Value, json};
@@ -44,13 +40,20 @@ use serde_json::{Value, json};
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "zones",
-        applet: false,
         summary: "list what can be bound as it stands: zones, units, containers",
-        section: 1,
         group: Group::Pools,
         forms: &[""],
-        flags: &[],
         in_shell: true,
+        examples: &[Example {
+            words: "",
+            what: "list zones, units and containers with their pools and sets",
+        }],
+        status: &[
+            ("0", "done"),
+            ("1", "the machine cannot be read"),
+            ("2", "the command line is wrong; nothing was done"),
+        ],
+        see_also: &["poolbind(8)", "psrset(8)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW
     },
