@@ -27,12 +27,13 @@ const CHECKS: [Check; 3] = ["circle", "re-export", "words"];
 #[must_use]
 pub fn find(house: &House) -> Found {
     let of_files = house.files.iter().flat_map(words::check);
+    let of_pages = house.pages.iter().flat_map(words::check_page);
     let [circle, re_export, words] = CHECKS;
     let all = circles::check(&house.files)
         .into_iter()
         .map(|breach| (circle, breach))
         .chain(reexports::check(&house.metadata, &house.files).into_iter().map(|breach| (re_export, breach)))
-        .chain(of_files.map(|breach| (words, breach)));
+        .chain(of_files.chain(of_pages).map(|breach| (words, breach)));
     let mut found = Found::new();
     for (check, breach) in all {
         let file = breach.place.split(':').next().unwrap_or_default();

@@ -29,8 +29,7 @@ fn run(arguments: &[String]) -> Result<(), Box<dyn std::error::Error>> {
     let is_wanted = |breach: &&Breach| {
         arguments.is_empty() || arguments.iter().any(|path| breach.place.starts_with(path.as_str()))
     };
-    let in_pages = house.pages.iter().flat_map(words::check_page).collect::<Vec<_>>();
-    for breach in found.values().flatten().chain(&in_pages).filter(is_wanted) {
+    for breach in found.values().flatten().filter(is_wanted) {
         println!("{breach}");
     }
     for breach in words::long_sentences(&house).iter().filter(is_wanted) {
