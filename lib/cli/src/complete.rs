@@ -89,7 +89,7 @@ fn list_prefix(kind: ValueKind, text: &str) -> &str {
 /// Options that can still be given.
 fn options(spec: &Spec, given: &[&'static Flag]) -> Vec<(String, &'static str)> {
     let is_free = |flag: &&'static Flag| {
-        let taken = given.iter().any(|other| *other == *flag) && !flag.repeats;
+        let taken = given.contains(flag) && !flag.repeats;
         let excluded = given.iter().any(|other| {
             let names = |flag: &Flag, other: &Flag| flag.conflicts.iter().any(|name| other.is(name));
             names(other, flag) || names(flag, other)

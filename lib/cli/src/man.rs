@@ -100,14 +100,9 @@ fn pairs(rows: &[(&str, &str)]) -> String {
 pub fn page(spec: &Spec, version: &str, date: &str) -> String {
     let (description, sections) = prose::parts(spec.prose);
     let title = spec.page().to_uppercase();
-    let mut text = format!(
-        ".TH {} {} {} {} \"Millpond\"\n",
-        quoted(&title),
-        spec.section,
-        // mandoc wants the date as it is.
-        format!("\"{date}\""),
-        quoted(&format!("millpond {version}"))
-    );
+    let (title, program) = (quoted(&title), quoted(&format!("millpond {version}")));
+    // mandoc wants the date as it is, without escapes.
+    let mut text = format!(".TH {title} {} \"{date}\" {program} \"Millpond\"\n", spec.section);
     text += &format!(".SH NAME\n{} \\- {}\n", line(&spec.page()), line(spec.summary));
     text += ".SH SYNOPSIS\n.nf\n";
     for form in spec.forms {
