@@ -29,7 +29,7 @@ use std::path::Path;
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "capture",
-        summary: "write down this machine, for --root",
+        summary: "capture this machine into a directory, for --root",
         group: Group::Simulate,
         forms: &["directory"],
         operands: Operands { shown: "dir", kinds: &[ValueKind::Directory] },

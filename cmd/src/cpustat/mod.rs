@@ -62,13 +62,52 @@ pub(crate) const COMMAND: Command = Command {
         summary: "count events of the hardware on each processor",
         group: Group::Watch,
         forms: &[
-        "-c spec [-c spec]... [-p period] [-T u|d] [-sntD] [--all] [--cpi] [--record file] [interval [count]]",
-        "-h",
-    ],
-        flags: &[Flag::letter('c', "a set of events").value("spec", ValueKind::Text), Flag::letter('p', "with several sets: each cycle of them takes so long, and rests when all had their turn").value("seconds", ValueKind::Time), Flag::letter('T', "before each sample the time: in seconds since 1970, or as date shows it").value("u", ValueKind::Text), Flag::letter('s', "keep idle loops out of the counts of the kernel: nothing to do here, an idle processor stands still and counts nothing"), Flag::letter('n', "no head"), Flag::letter('t', "the register that counts cycles at a constant rate, too"), Flag::letter('D', "say which call failed"), Flag::letter('h', "what can be counted here"), Flag::long("all", "all on-line processors, whichever set they are in"), Flag::long("cpi", "cycles for each instruction, and at the end how they are distributed; without -c it counts these two"), Flag::long("record", "writes each line to a file as JSON: millpond compare shows two such files beside one another").value("file", ValueKind::File)],
+            "-c spec [-c spec]... [-p period] [-T u|d] [-sntD] [--all] [--cpi] [--record \
+                 file] [interval [count]]",
+            "-h",
+        ],
+        flags: &[
+            Flag::letter('c', "a set of events").value("spec", ValueKind::Text),
+            Flag::letter(
+                'p',
+                "with several sets: each cycle of them takes so long, and rests when all had \
+                 their turn",
+            )
+            .value("seconds", ValueKind::Time),
+            Flag::letter('T', "before each sample the time: in seconds since 1970, or as date shows it")
+                .value("u", ValueKind::Text),
+            Flag::letter(
+                's',
+                "keep idle loops out of the counts of the kernel: nothing to do here, an idle \
+                 processor stands still and counts nothing",
+            ),
+            Flag::letter('n', "no head"),
+            Flag::letter('t', "the register that counts cycles at a constant rate, too"),
+            Flag::letter('D', "say which call failed"),
+            Flag::letter('h', "what can be counted here"),
+            Flag::long("all", "all on-line processors, whichever set they are in"),
+            Flag::long(
+                "cpi",
+                "cycles for each instruction, and at the end how they are distributed; without \
+                 -c it counts these two",
+            ),
+            Flag::long(
+                "record",
+                "writes each line to a file as JSON: millpond compare shows two such files \
+                 beside one another",
+            )
+            .value("file", ValueKind::File),
+        ],
         in_shell: true,
-        examples: &[Example { words: "--cpi 1 5", what: "cycles for each instruction, by CPU" }, Example { words: "-h", what: "list the events of this machine" }],
-        status: &[("0", "done, also when interrupted"), ("1", "something cannot be counted"), ("2", "the command line is wrong; nothing was done")],
+        examples: &[
+            Example { words: "--cpi 1 5", what: "cycles for each instruction, by CPU" },
+            Example { words: "-h", what: "list the events of this machine" },
+        ],
+        status: &[
+            ("0", "done, also when interrupted"),
+            ("1", "something cannot be counted"),
+            ("2", "the command line is wrong; nothing was done"),
+        ],
         see_also: &["cputrack(1)", "millpond-compare(1)", "mpstat(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW

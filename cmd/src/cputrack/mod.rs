@@ -60,11 +60,38 @@ pub(crate) const COMMAND: Command = Command {
         summary: "count events of the hardware in the threads of a program",
         group: Group::Watch,
         forms: &["[-T secs] [-N count] [-Defhnvt] [-o file] -c events [command [args] | -p pid]", "-h"],
-        flags: &[Flag::letter('T', "between ticks, 1 unless given, with a fraction if need be; 0 for none: only what happens is told").value("seconds", ValueKind::Time), Flag::letter('N', "so many ticks, then the program goes on alone").value("count", ValueKind::Text), Flag::letter('D', "say which call failed"), Flag::letter('e', "follow the process when it becomes another program (exec)"), Flag::letter('f', "follow children, too; a column for the process"), Flag::letter('h', "what can be counted here"), Flag::letter('n', "no head"), Flag::letter('v', "threads as they begin and end to be counted: init_lwp, fini_lwp"), Flag::letter('t', "the time that each thread ran, too: in cycles on simulated machines, in nanoseconds on Linux"), Flag::letter('o', "write there").value("file", ValueKind::File), Flag::letter('c', "a set of events").value("spec", ValueKind::Text), Flag::letter('p', "follow this process").value("pid", ValueKind::Process)],
+        flags: &[
+            Flag::letter(
+                'T',
+                "between ticks, 1 unless given, with a fraction if need be; 0 for none: only \
+                 what happens is told",
+            )
+            .value("seconds", ValueKind::Time),
+            Flag::letter('N', "so many ticks, then the program goes on alone")
+                .value("count", ValueKind::Text),
+            Flag::letter('D', "say which call failed"),
+            Flag::letter('e', "follow the process when it becomes another program (exec)"),
+            Flag::letter('f', "follow children, too; a column for the process"),
+            Flag::letter('h', "what can be counted here"),
+            Flag::letter('n', "no head"),
+            Flag::letter('v', "threads as they begin and end to be counted: init_lwp, fini_lwp"),
+            Flag::letter(
+                't',
+                "the time that each thread ran, too: in cycles on simulated machines, in \
+                 nanoseconds on Linux",
+            ),
+            Flag::letter('o', "write there").value("file", ValueKind::File),
+            Flag::letter('c', "a set of events").value("spec", ValueKind::Text),
+            Flag::letter('p', "follow this process").value("pid", ValueKind::Process),
+        ],
         in_shell: true,
         operands: Operands { shown: "command [arg ...]", kinds: &[ValueKind::Program] },
         examples: &[Example { words: "-c pic0=Instr_cnt ./server", what: "count instructions of a program" }],
-        status: &[("0", "done, also when interrupted"), ("1", "something cannot be counted or started"), ("2", "the command line is wrong; nothing was done")],
+        status: &[
+            ("0", "done, also when interrupted"),
+            ("1", "something cannot be counted or started"),
+            ("2", "the command line is wrong; nothing was done"),
+        ],
         see_also: &["cpustat(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW

@@ -44,13 +44,14 @@ use std::sync::atomic::Ordering;
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "demo",
-        summary: "show on this machine what processor sets are worth",
+        summary: "run two programs with and without pools, and compare",
         group: Group::Experiments,
         forms: &["[--seconds N] [--svg]"],
         flags: &[
             Flag::long(
                 "seconds",
-                "how long both jobs run together in each arm (8), and each phase of the end (at least 3)",
+                "how long both jobs run together in each arm (8), and each phase of the end (at \
+                 least 3)",
             )
             .value("n", ValueKind::Text),
             Flag::long("svg", "draw the Mop/s of each job in each arm, in place of the text"),

@@ -71,7 +71,8 @@ pub(crate) const COMMAND: Command = Command {
             Flag::letter('u', "nothing: the machine itself keeps the default class"),
             Flag::letter(
                 'c',
-                "show the table of CLASS; -r RES: in units of 1/RES second (without: 1000, milliseconds)",
+                "show the table of CLASS; -r RES: in units of 1/RES second (without: 1000, \
+                 milliseconds)",
             )
             .value("class", ValueKind::Class),
             Flag::letter('g', "show the dispatch table of the class"),

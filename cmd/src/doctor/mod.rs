@@ -42,13 +42,14 @@ use serde_json::{Value, json};
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "doctor",
-        summary: "say what the machine can do, and whether all is in order; repair it",
+        summary: "check what the machine can do and whether its state is right; repair it",
         section: 8,
         group: Group::Diagnose,
         forms: &["[--repair]"],
         flags: &[Flag::long(
             "repair",
-            "put back what was begun and not finished, and what a process that was killed had for itself, and bring the machine to what its sets want",
+            "put back what was begun and not finished, and what a process that was killed \
+                 had for itself, and bring the machine to what its sets want",
         )],
         in_shell: true,
         examples: &[

@@ -36,21 +36,34 @@ use std::sync::atomic::Ordering;
 
 /// What its manual is made from.
 pub(super) const E1: Spec = Spec {
-        name: "experiment e1",
-        applet: false,
-        summary: "processor sets and interrupts, on a real machine",
-        section: 1,
-        group: Group::Experiments,
-        forms: &["[--seconds N] [--nics A,B] [--full] [--svg]"],
-        flags: &[Flag::long("seconds", "how long each phase is measured (10)").value("n", ValueKind::Text), Flag::long("nics", "stream between these two network devices, which must be joined outside; without it, over the loopback").value("a,b", ValueKind::Text), Flag::long("full", "this machine is the experiment's own: make the set exclusive, and move interrupts"), Flag::long("svg", "draw the stream's speed in each phase, in place of the text")],
+    name: "experiment e1",
+    applet: false,
+    summary: "processor sets and interrupts, on a real machine",
+    section: 1,
+    group: Group::Experiments,
+    forms: &["[--seconds N] [--nics A,B] [--full] [--svg]"],
+    flags: &[
+        Flag::long("seconds", "how long each phase is measured (10)").value("n", ValueKind::Text),
+        Flag::long(
+            "nics",
+            "stream between these two network devices, which must be joined outside; \
+                 without it, over the loopback",
+        )
+        .value("a,b", ValueKind::Text),
+        Flag::long(
+            "full",
+            "this machine is the experiment's own: make the set exclusive, and move interrupts",
+        ),
+        Flag::long("svg", "draw the stream's speed in each phase, in place of the text"),
+    ],
     status: &[
         ("0", "done; a figure that differs from the published one is no failure"),
         ("1", "it could not be done, or was interrupted"),
         ("2", "the command line is wrong; nothing was done"),
     ],
     prose: include_str!("e1.rs"),
-        ..Spec::NEW
-    };
+    ..Spec::NEW
+};
 
 /// Runs it with the words behind its name; `outer` are common options in front of that.
 pub(super) fn run(rest: &[OsString], outer: &Common, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {

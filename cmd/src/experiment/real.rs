@@ -25,21 +25,31 @@ use std::sync::atomic::Ordering;
 
 /// What its manual is made from.
 pub(super) const REAL: Spec = Spec {
-        name: "experiment e2 --machine real",
-        applet: false,
-        summary: "two jobs share the machine at hand",
-        section: 1,
-        group: Group::Experiments,
-        forms: &["[--arm NAME,...] [--seconds N] [--svg]"],
-        flags: &[Flag::long("arm", "with e2: nothing, caps, pools, nothing-blocking, pools-blocking, beside the job alone; all, and then the story of e3").value("name,...", ValueKind::Text), Flag::long("seconds", "how long each arm, and each phase of the story, is measured (10)").value("n", ValueKind::Text), Flag::long("svg", "a picture: with e2 Mop/s in each arm, with e3 the sizes of pools over time")],
+    name: "experiment e2 --machine real",
+    applet: false,
+    summary: "two jobs share the machine at hand",
+    section: 1,
+    group: Group::Experiments,
+    forms: &["[--arm NAME,...] [--seconds N] [--svg]"],
+    flags: &[
+        Flag::long(
+            "arm",
+            "with e2: nothing, caps, pools, nothing-blocking, pools-blocking, beside the \
+                 job alone; all, and then the story of e3",
+        )
+        .value("name,...", ValueKind::Text),
+        Flag::long("seconds", "how long each arm, and each phase of the story, is measured (10)")
+            .value("n", ValueKind::Text),
+        Flag::long("svg", "a picture: with e2 Mop/s in each arm, with e3 the sizes of pools over time"),
+    ],
     status: &[
         ("0", "done; a figure that differs from the published one is no failure"),
         ("1", "it could not be done, or was interrupted"),
         ("2", "the command line is wrong; nothing was done"),
     ],
     prose: include_str!("real.rs"),
-        ..Spec::NEW
-    };
+    ..Spec::NEW
+};
 
 /// Runs `e2` or `e3` with the words behind its name; `outer` are common options in front of that.
 pub(super) fn run(name: &str, rest: &[OsString], outer: &Common, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {

@@ -28,7 +28,8 @@ pub(crate) const COMMAND: Command = Command {
                 .operands("[name ...]", &[ValueKind::Name]),
             Flag::long(
                 "names",
-                "each command and service, its page, its section, and whether it is called by its name",
+                "each command and service, its page, its section, and whether it is called by \
+                 its name",
             ),
         ],
         operands: Operands { shown: "command", kinds: &[ValueKind::Name] },

@@ -1,11 +1,11 @@
-//! Measures how long it takes from a timer to a program: stage by stage, on a processor of its own.
+//! Measures timer wake-up latency: how long it takes from a timer to the thread that waits for it, stage by stage.
 //!
-//! A thread in the real-time class waits for timers, each a random one of 24 primes near 1,000 us away, on a processor from which
-//! everybody else and all interrupts that can be moved were driven away. Where its time went is stamped on the way:
+//! A thread in the real-time class waits for timers on a CPU of its own. Other threads, and interrupts that can be moved, are
+//! kept off that CPU. Each interval is one of 24 primes near 1,000 us, at random. Each stage has a time stamp:
 //!
 //! ```text
-//! timer due ──irq──▶ its handler ──wake-up──▶ runnable ──on-cpu──▶ has the processor ──user──▶ is back in user mode
-//!     └──────────────────────────────────────── total ────────────────────────────────────────────▶┘
+//! timer due ──irq──▶ its handler ──wake-up──▶ runnable ──on-cpu──▶ is on the CPU ──user──▶ is back in user mode
+//!     └──────────────────────────────────────── total ────────────────────────────────────────▶┘
 //!
 //! $ latstat --samples 1000000 --above 13us,30us
 //! us       samples   min  median   p99  p99.9  p99.99  p99.999  p99.9999   max
@@ -15,24 +15,25 @@
 //! above 13 us: 3 of 1000000; above 30 us: 0 of 1000000
 //! ```
 //!
-//! A dash stands for a quantile beyond which there are too few samples. Below stand the longest waits with what had the processor meanwhile,
-//! by name (interrupts, soft interrupts, tasks), and what else ran on the processor at all.
+//! A dash is a quantile for which there are too few samples. Below the table are the longest latencies, each with what ran
+//! on the CPU meanwhile (interrupts, softirqs, threads), and then everything that ran there at all.
 //!
-//! It goes on until you interrupt it, or for as long as you say. When it ends everything is as it was before, also the class; after `kill -9` the next
-//! command that may change something puts it back.
+//! It ends when you interrupt it, or after `--samples` or `--duration`. Then everything is as it was before, the
+//! scheduling class included. After `kill -9` the next changing command restores it.
 //!
 //! # What is measured
 //!
-//! Times are of the monotonic clock, which nobody sets: a step of the wall clock does no harm. irq ends when the kernel's handler reaches this
-//! timer, wake-up when the thread is runnable, on-cpu when it was switched to; user ends behind its own reading of the clock. Where programs may
-//! not be loaded into the kernel (rights, no types of the kernel) only the whole is known, and that is said. What stamps a stage is itself a part of the
-//! next one. Histograms have three digits; buffers of 5,000 samples are read while the next one is filled, and nothing is
-//! allocated where time counts. Samples that find no room are counted and told.
+//! Times are of the monotonic clock, so that steps of the wall clock do no harm. Stage irq ends when the kernel's handler
+//! reaches the timer, wake-up when the thread is runnable, on-cpu when it is switched to, and user when it has read the
+//! clock itself. Where no program can be loaded into the kernel (rights, no BTF) only the total is known, and the output
+//! says so. Stamping a stage is part of the next one. Histograms have three digits. Buffers of 5,000 samples are read while
+//! the next one is filled, and nothing is allocated meanwhile. Samples without room are counted and reported.
 //!
-//! # By timerlat
+//! # timerlat
 //!
-//! Some kernels (Debian's with `-rt`, those of Ubuntu, Fedora and RHEL, from 6.5 on) have a tracer for the same question. With `--timerlat` the thread waits
-//! for the timers of that one, which follow each other at one interval, and the tracer tells of the stages; it works in a trace instance of its own.
+//! Some kernels have a tracer for the same question, timerlat: Debian's with `-rt`, those of Ubuntu, Fedora and RHEL, from 6.5
+//! on. With `--timerlat` the thread waits for its timers, which follow each other at one interval. The tracer reports
+//! the stages, in a trace instance of its own.
 //!
 //! ```text
 //! $ latstat --timerlat --samples 1000000
@@ -44,9 +45,9 @@
 //! by timerlat, each 1 ms: thread is wake-up and on-cpu together; user ends when the thread asks for the next timer
 //! ```
 //!
-//! It does not tell who had the processor meanwhile, nor what else ran there. Runs of timerlat and other runs do not merge: their stages are not the same. Of
-//! timerlat and osnoise one works at a time for the whole machine, so that it is refused beside rtla. Its settings are put back at the end; after
-//! `kill -9` by the next command.
+//! It reports neither what ran on the CPU meanwhile nor what else ran there. Its runs do not merge with others: the stages
+//! differ. The kernel runs one of timerlat and osnoise at a time, so it is refused while rtla runs. Its settings are
+//! restored at the end, or after `kill -9` by the next command.
 //!
 //! # JSON
 //!
@@ -83,17 +84,65 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "latstat",
         applet: true,
-        summary: "measure how long it takes from a timer to a program",
+        summary: "measure timer wake-up latency, stage by stage",
         group: Group::RealTime,
         forms: &[
-        "[--samples N] [--duration TIME] [--cpu N] [--keep-others] [--level N] [--interval TIME] [--plain | --timerlat] \
+            "[--samples N] [--duration TIME] [--cpu N] [--keep-others] [--level N] [--interval TIME] [--plain | --timerlat] \
          [--above LIST] [--max TIME] [--save FILE | --resume FILE] [--plot DIR] [--compare cyclictest] [--load LIST]",
-        "--merge FILE ... [--above LIST] [--max TIME] [--save FILE] [--plot DIR]",
-    ],
-        flags: &[Flag::long("samples", "so many samples").value("n", ValueKind::Text), Flag::long("duration", "so long: 90s, 30m, 12h, 2d; without a unit seconds").value("time", ValueKind::Time), Flag::long("cpu", "the processor; otherwise the last one that is free in the locality group with the most").value("cpu", ValueKind::Cpus), Flag::long("keep-others", "push no thread out and leave interrupts where they are; what else ran on the CPU is reported all the same"), Flag::long("level", "its level in the class RT, first in, first out: 0 to 59 (30)").value("n", ValueKind::Text), Flag::long("interval", "what the 24 primes are near to, at least 50us (1000us)").value("time", ValueKind::Time), Flag::long("plain", "no programs in the kernel: only the whole is measured"), Flag::long("timerlat", "by the kernel's own tracer, where it has that: its timers, one interval (100us to 1s), and its stages"), Flag::long("above", "how many samples of the whole took longer than each of these: 13us,30us").value("list", ValueKind::Text), Flag::long("max", "status 1 if a sample of the whole took longer").value("time", ValueKind::Time), Flag::long("save", "write everything there at the end, and after each 500,000 samples").value("file", ValueKind::File), Flag::long("resume", "go on with what was saved there, and save it there; a file that is not there yet is made").value("file", ValueKind::File), Flag::long("merge", "measure nothing; show what these runs saved, together (with --save: keep it)"), Flag::long("plot", "latstat.gp and latstat.dat for gnuplot (a sheet for each row), latstat.svg, latstat.png and latstat.html, rewritten after each 500,000 samples").value("dir", ValueKind::Directory), Flag::long("compare", "measure interleaved with this program: cyclictest").value("program", ValueKind::Word(&["cyclictest"])), Flag::long("load", "keep the other CPUs busy meanwhile, at the lowest priority: hackbench, build, mpstat").value("list", ValueKind::Text)],
+            "--merge FILE ... [--above LIST] [--max TIME] [--save FILE] [--plot DIR]",
+        ],
+        flags: &[
+            Flag::long("samples", "end after this many samples").value("n", ValueKind::Text),
+            Flag::long("duration", "end after this time: 90s, 30m, 12h, 2d, or seconds")
+                .value("time", ValueKind::Time),
+            Flag::long("cpu", "the CPU; without it the last free one of the lgroup with the most free CPUs")
+                .value("cpu", ValueKind::Cpus),
+            Flag::long("keep-others", "push no other thread out, and leave interrupts where they are"),
+            Flag::long("level", "its level in class RT, SCHED_FIFO: 0 to 59 (30)")
+                .value("n", ValueKind::Text),
+            Flag::long("interval", "the time near which the 24 intervals are, at least 50us (1000us)")
+                .value("time", ValueKind::Time),
+            Flag::long("plain", "load no program into the kernel: only the total is measured"),
+            Flag::long(
+                "timerlat",
+                "use the kernel's tracer: its timers at one interval (100us to 1s), and its stages",
+            ),
+            Flag::long("above", "count samples whose total is above each of these: 13us,30us")
+                .value("list", ValueKind::Text),
+            Flag::long("max", "exit with 1 if the total of a sample is longer")
+                .value("time", ValueKind::Time),
+            Flag::long("save", "write the run to this file at the end, and after each 500,000 samples")
+                .value("file", ValueKind::File),
+            Flag::long("resume", "continue the run of this file, and save it there")
+                .value("file", ValueKind::File),
+            Flag::long("merge", "measure nothing; show saved runs together (with --save: keep them)"),
+            Flag::long(
+                "plot",
+                "write latstat.gp and latstat.dat for gnuplot, latstat.svg, latstat.png and \
+                 latstat.html",
+            )
+            .value("dir", ValueKind::Directory),
+            Flag::long("compare", "measure interleaved with this program: cyclictest")
+                .value("program", ValueKind::Word(&["cyclictest"])),
+            Flag::long(
+                "load",
+                "keep the other CPUs busy meanwhile, at the lowest priority: hackbench, build, mpstat",
+            )
+            .value("list", ValueKind::Text),
+        ],
         permutes: true,
-        examples: &[Example { words: "--keep-others --samples 10000", what: "measure timer wake-up latency, stage by stage" }, Example { words: "--duration 60s --max 50us", what: "fail if a sample takes longer than 50 us" }],
-        status: &[("0", "done, also when interrupted"), ("1", "it could not be measured, a file could not be written, or a sample was over --max"), ("2", "the command line is wrong; nothing was done")],
+        examples: &[
+            Example {
+                words: "--keep-others --samples 10000",
+                what: "measure timer wake-up latency, stage by stage",
+            },
+            Example { words: "--duration 60s --max 50us", what: "fail if a sample takes longer than 50 us" },
+        ],
+        status: &[
+            ("0", "done, also when interrupted"),
+            ("1", "it could not be measured, a file could not be written, or a sample was over --max"),
+            ("2", "the command line is wrong; nothing was done"),
+        ],
         see_also: &["millpond-quiet(1)", "millpond-diagnose(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW

@@ -80,7 +80,8 @@ pub(crate) const COMMAND: Command = Command {
             Flag::letter('c', "processors"),
             Flag::letter(
                 'e',
-                "load: threads that run or wait for a processor now; of an lgroup with others in it, their mean",
+                "load: threads that run or wait for a processor now; of an lgroup with others \
+                 in it, their mean",
             ),
             Flag::letter('G', "what the machine has, not what you may use"),
             Flag::letter('l', "latency within the lgroup"),
@@ -96,7 +97,8 @@ pub(crate) const COMMAND: Command = Command {
             Flag::letter('h', "the usage"),
             Flag::long(
                 "pages",
-                "where the memory of processes is: PIDs as operands, and --set SET for all that is bound to a set",
+                "where the memory of processes is: PIDs as operands, and --set SET for all that \
+                 is bound to a set",
             ),
             Flag::long("set", "with --pages: the pages of what is bound to this set")
                 .value("set", ValueKind::Pset),
@@ -110,7 +112,11 @@ pub(crate) const COMMAND: Command = Command {
         ],
         status: &[
             ("0", "done"),
-            ("1", "no lgroup or process is meant, or the machine cannot be read; what could be shown was"),
+            (
+                "1",
+                "no lgroup or process is meant, or the machine cannot be read; what could be \
+                 shown was",
+            ),
             ("2", "the command line is wrong; nothing was done"),
         ],
         see_also: &["plgrp(8)", "psrset(8)", "pginfo(1)"],

@@ -12,7 +12,8 @@ use serde_json::json;
 pub(super) const LOAD: Load = Load {
     spec: Spec {
         name: "load cg",
-        summary: "NPB CG: a sparse eigenvalue problem whose threads meet at a barrier every few microseconds",
+        summary: "NPB CG: a sparse eigenvalue problem whose threads meet at a barrier every few \
+                 microseconds",
         group: Group::Experiments,
         forms: &["[--class S|W|A|B] [--threads N] [--barrier spin|block] [--malleable] [--seconds T]"],
         flags: &[
@@ -24,7 +25,8 @@ pub(super) const LOAD: Load = Load {
                 .value("spin|block", ValueKind::Word(&["spin", "block"])),
             Flag::long(
                 "malleable",
-                "look again between iterations how many processors there are: in a pool, how many it has",
+                "look again between iterations how many processors there are: in a pool, how \
+                 many it has",
             ),
             Flag::long("seconds", "repeat until this time is over (one repetition)")
                 .value("t", ValueKind::Time),

@@ -13,9 +13,8 @@ pub(super) const LOAD: Load = Load {
         name: "load hackbench",
         summary: "groups of tasks that pass small messages: the cost of wake-ups and switches",
         group: Group::Experiments,
-        forms: &[
-            "[--groups N] [--pairs N] [--loops N] [--bytes N] [--tasks KIND] [--transport KIND] [--fifo]",
-        ],
+        forms: &["[--groups N] [--pairs N] [--loops N] [--bytes N] [--tasks KIND] [--transport \
+                 KIND] [--fifo]"],
         flags: &[
             Flag::long("groups", "how many groups (10)").value("n", ValueKind::Text),
             Flag::long("pairs", "senders, and as many receivers, in each (20)").value("n", ValueKind::Text),

@@ -99,7 +99,7 @@ use std::thread;
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "load",
-        summary: "run a load that shows what processor sets are worth",
+        summary: "run a load: NPB CG, hackbench, a stream, a service, spinners, builds",
         group: Group::Experiments,
         forms: &[
             "cg [option ...]",

@@ -17,9 +17,8 @@ pub(super) const LOAD: Load = Load {
         name: "load stream",
         summary: "a two-way TCP stream: interrupts and system calls",
         group: Group::Experiments,
-        forms: &[
-            "[--seconds T] [--bytes N] [--spin] [--namespaces | --server ADDR | --connect ADDR [--from ADDRESS]] [--nic DEVICE --address A/BITS]",
-        ],
+        forms: &["[--seconds T] [--bytes N] [--spin] [--namespaces | --server ADDR | --connect \
+                 ADDR [--from ADDRESS]] [--nic DEVICE --address A/BITS]"],
         flags: &[
             Flag::long("seconds", "how long (10)").value("t", ValueKind::Time),
             Flag::long("bytes", "how much each write offers (131072)").value("n", ValueKind::Text),
@@ -35,7 +34,8 @@ pub(super) const LOAD: Load = Load {
             Flag::long("from", "with --connect: from this address of ours").value("address", ValueKind::Text),
             Flag::long(
                 "nic",
-                "take this network device away from the system for the time of the run; needs --address",
+                "take this network device away from the system for the time of the run; needs \
+                 --address",
             )
             .value("device", ValueKind::Text),
             Flag::long("address", "the device's address then, with its network: 10.0.0.1/30")

@@ -107,13 +107,13 @@ pub(crate) const COMMAND: Command = Command {
         applet: true,
         summary: "show what each processor does",
         group: Group::Watch,
-        forms: &[
-            "[-qv] [-a | -A core|chip|set] [-p | -P set] [-T u | d] [--steal] [--touch-fenced] [interval [count]]",
-        ],
+        forms: &["[-qv] [-a | -A core|chip|set] [-p | -P set] [-T u | d] [--steal] \
+                 [--touch-fenced] [interval [count]]"],
         flags: &[
             Flag::letter(
                 'a',
-                "a row per processor set (rates are sums, percents averages); set 0 is the default set",
+                "a row per processor set (rates are sums, percents averages); set 0 is the \
+                 default set",
             ),
             Flag::letter(
                 'A',
@@ -133,7 +133,8 @@ pub(crate) const COMMAND: Command = Command {
             Flag::long("steal", "percent of time that the hypervisor took, as a column `st`"),
             Flag::long(
                 "touch-fenced",
-                "read performance events of processors that are fenced or sheltered from interrupts, too",
+                "read performance events of processors that are fenced or sheltered from \
+                 interrupts, too",
             ),
         ],
         in_shell: true,

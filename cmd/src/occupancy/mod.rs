@@ -80,13 +80,32 @@ pub(crate) const COMMAND: Command = Command {
         summary: "show on which processors programs run",
         group: Group::Watch,
         forms: &[
-        "[--frequency hz] pid | name ... [interval [count]]",
-        "[--frequency hz] -z zone,... [interval [count]]",
-    ],
-        flags: &[Flag::letter('z', "zones in place of programs, each by its name or its number: all that is in one").value("zone", ValueKind::Zone), Flag::long("frequency", "take so many samples a second instead of measuring: an odd number stays out of step with clocks").value("hz", ValueKind::Text)],
+            "[--frequency hz] pid | name ... [interval [count]]",
+            "[--frequency hz] -z zone,... [interval [count]]",
+        ],
+        flags: &[
+            Flag::letter(
+                'z',
+                "zones in place of programs, each by its name or its number: all that is in one",
+            )
+            .value("zone", ValueKind::Zone),
+            Flag::long(
+                "frequency",
+                "take so many samples a second instead of measuring: an odd number stays out of \
+                 step with clocks",
+            )
+            .value("hz", ValueKind::Text),
+        ],
         in_shell: true,
-        examples: &[Example { words: "java 1 5", what: "on which CPUs the threads of java run, five times" }, Example { words: "-z web 1", what: "the same of a zone" }],
-        status: &[("0", "done, also when interrupted"), ("1", "a program does not exist, or the machine can neither be measured nor sampled"), ("2", "the command line is wrong; nothing was done")],
+        examples: &[
+            Example { words: "java 1 5", what: "on which CPUs the threads of java run, five times" },
+            Example { words: "-z web 1", what: "the same of a zone" },
+        ],
+        status: &[
+            ("0", "done, also when interrupted"),
+            ("1", "a program does not exist, or the machine can neither be measured nor sampled"),
+            ("2", "the command line is wrong; nothing was done"),
+        ],
         see_also: &["mpstat(1)", "prstat(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW

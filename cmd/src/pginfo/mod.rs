@@ -63,15 +63,50 @@ pub(crate) const COMMAND: Command = Command {
         summary: "show processor groups: CPUs that share pipelines, caches, chips",
         group: Group::Sets,
         forms: &[
-        "[-T] [-p] [-v] [-r string] [-R string] [pg ... | -c processor_id ...]",
-        "-s [-v] [-r string] [-R string] [pg ... | -c processor_id ...]",
-        "-C | -I [-r string] [-R string] [pg ... | -c processor_id ...]",
-        "-h",
-    ],
-        flags: &[Flag::letter('c', "only groups with one of these CPUs (`0-3,8`)").value("cpus", ValueKind::Text), Flag::letter('C', "numbers of CPUs only, on one line: those that are on-line"), Flag::letter('h', "the usage"), Flag::letter('I', "numbers of groups only, on one line"), Flag::letter('p', "which groups have exactly the CPUs of a core, of a chip, or of the system: Integer_Pipeline [core]"), Flag::letter('r', "only groups whose relationship has STRING in its name; more than one with commas: -r l1,l2. Case does not matter").value("string", ValueKind::Text), Flag::letter('R', "only groups whose relationship does not").value("string", ValueKind::Text), Flag::letter('s', "the relationships that this machine has, without their groups; with -v how many groups, and what they share"), Flag::letter('T', "the groups as a tree"), Flag::letter('v', "a line below each group about what is shared: sizes of caches")],
+            "[-T] [-p] [-v] [-r string] [-R string] [pg ... | -c processor_id ...]",
+            "-s [-v] [-r string] [-R string] [pg ... | -c processor_id ...]",
+            "-C | -I [-r string] [-R string] [pg ... | -c processor_id ...]",
+            "-h",
+        ],
+        flags: &[
+            Flag::letter('c', "only groups with one of these CPUs (`0-3,8`)").value("cpus", ValueKind::Text),
+            Flag::letter('C', "numbers of CPUs only, on one line: those that are on-line"),
+            Flag::letter('h', "the usage"),
+            Flag::letter('I', "numbers of groups only, on one line"),
+            Flag::letter(
+                'p',
+                "which groups have exactly the CPUs of a core, of a chip, or of the system: \
+                 Integer_Pipeline [core]",
+            ),
+            Flag::letter(
+                'r',
+                "only groups whose relationship has STRING in its name; more than one with \
+                 commas: -r l1,l2. Case does not matter",
+            )
+            .value("string", ValueKind::Text),
+            Flag::letter('R', "only groups whose relationship does not").value("string", ValueKind::Text),
+            Flag::letter(
+                's',
+                "the relationships that this machine has, without their groups; with -v how \
+                 many groups, and what they share",
+            ),
+            Flag::letter('T', "the groups as a tree"),
+            Flag::letter('v', "a line below each group about what is shared: sizes of caches"),
+        ],
         in_shell: true,
-        examples: &[Example { words: "", what: "list processor groups: pipelines, caches, chips" }, Example { words: "-T", what: "draw the tree of groups" }],
-        status: &[("0", "done"), ("1", "a group or a CPU that was named does not exist (the others are shown), or none is left"), ("2", "the command line is wrong; nothing was done")],
+        examples: &[
+            Example { words: "", what: "list processor groups: pipelines, caches, chips" },
+            Example { words: "-T", what: "draw the tree of groups" },
+        ],
+        status: &[
+            ("0", "done"),
+            (
+                "1",
+                "a group or a CPU that was named does not exist (the others are shown), or none \
+                 is left",
+            ),
+            ("2", "the command line is wrong; nothing was done"),
+        ],
         see_also: &["pgstat(1)", "psrinfo(1)", "lgrpinfo(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW

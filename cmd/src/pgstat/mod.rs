@@ -92,7 +92,8 @@ pub(crate) const COMMAND: Command = Command {
             Flag::letter('P', "only these groups (`0,3-5`)").value("pgs", ValueKind::Text),
             Flag::letter(
                 'r',
-                "only groups whose relationship has STRING in its name (-r l1,l2). Case does not matter",
+                "only groups whose relationship has STRING in its name (-r l1,l2). Case does \
+                 not matter",
             )
             .value("string", ValueKind::Text),
             Flag::letter('R', "only groups whose relationship does not").value("string", ValueKind::Text),
@@ -110,7 +111,8 @@ pub(crate) const COMMAND: Command = Command {
             ("0", "done, also when interrupted"),
             (
                 "1",
-                "a group or a CPU that was named does not exist (the others are shown), none is left, or the machine cannot be watched",
+                "a group or a CPU that was named does not exist (the others are shown), none is \
+                 left, or the machine cannot be watched",
             ),
             ("2", "the command line is wrong; nothing was done"),
         ],

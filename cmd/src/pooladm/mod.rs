@@ -1,41 +1,25 @@
-//! Enables and disables pools, makes the configuration of a file the machine's, and writes the machine's into a file.
+//! Enables and disables resource pools, applies a configuration file, and saves the running configuration.
 //!
-//! A *pool* is a name for a processor set together with what is said of it: how many processors it may have, what it is for, how
-//! much it counts beside others. Processes are bound to pools (`poolbind`), and a pool can get another set, and a set other processors, while
-//! they run. What was never bound is in the default pool, whose set has every processor that is in no other.
+//! A *pool* is a named processor set with a minimum and a maximum size, an importance, and objectives. Processes are bound
+//! to pools (`poolbind`). A pool can get another set, and a set other CPUs, while they run. What was never bound is in the
+//! default pool, whose set has every CPU that is in no other set.
 //!
-//! The machine has one configuration, the *dynamic* one. A file keeps one for later, the *static* one: /etc/pooladm.conf unless you
-//! name another. `poolcfg` edits either.
+//! The running machine has the *dynamic* configuration. A file holds a *static* one: /etc/pooladm.conf, unless another is
+//! named. `poolcfg` edits both. Without options the dynamic configuration is printed.
 //!
-//! # Options
+//! While pools are enabled, `psrset` shows sets and does not change them. Pools cannot be enabled while sets of `psrset` exist.
 //!
-//! ```text
-//!                 without options: show the dynamic configuration
-//! -e              enable pools: all processors are in the default set then, and all processes in the default pool
-//! --keep-others   with -e: members of pools are confined to their sets, and no other thread is pushed out
-//! -d              disable pools: pools and sets go, everything comes back to where it was
-//! -c [FILE]       make the configuration of FILE the dynamic one
-//! -s [FILE]       write the dynamic configuration into FILE
-//! -c -s [FILE]    both: FILE has the numbers of pools and sets, and all processors, then
-//! -x              remove every pool and set but the default ones; processes go to the default pool
-//! -n              with -c: only say whether FILE could become the dynamic configuration; with -s and -x: do nothing
-//! ```
+//! # How a file is applied
 //!
-//! While pools are enabled sets are theirs: `psrset` shows them and does not change them, and pools cannot be enabled where there are sets that
-//! `psrset` made.
-//!
-//! # How a file becomes the machine's
-//!
-//! Pools and sets are matched by their names. What only the file has is made, what only the machine has is removed, what both have gets the
-//! properties of the file. Then processors are shared out: each set starts with its minimum or its pinned processors, whichever is more; what is left
-//! is dealt one by one, the most important set first (pool.importance), to sets below their maximum; what nobody takes is in the default set. With
-//! system.allocate-method "surplus to default" everything above the minima is in the default set.
-//!
+//! Pools and sets are matched by name. What only the file has is created, what only the machine has is removed, and what both
+//! have gets the properties of the file. Then CPUs are assigned. Each set starts with its minimum or its pinned CPUs,
+//! whichever is more. The rest is dealt one by one to sets below their maximum, the most important first (pool.importance).
+//! The remainder is in the default set. With system.allocate-method "surplus to default" everything above the minima is.
 //! It is one change: all of it is done, or nothing.
 //!
-//! Units, containers and other zones that were bound (poolbind) are in the file, too, as the property millpond.zones of their pools: -s writes it, -c binds those
-//! that there are, and those that come later as soon as they are seen (by poold, within a second; else by the next command). Bindings that the file does not
-//! name stay as they are. Processes that were bound one by one are not kept: they end with the boot.
+//! Units, containers and other zones that are bound are in the file as well (property millpond.zones of their pools). `-s`
+//! writes them. `-c` binds those that exist, and later ones as soon as poold (within a second) or a command sees them. Bindings
+//! that the file does not name stay. Bindings of single processes are not saved.
 //!
 //! ```text
 //! # pooladm -e
@@ -73,29 +57,30 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "pooladm",
         applet: true,
-        summary: "enable pools, and make a file's configuration the machine's",
+        summary: "enable pools, apply a configuration file, and save the running configuration",
         section: 8,
         group: Group::Pools,
         forms: &["", "[-n] [-s] [-c] [filename]", "[-n] -x", "-d | -e [--keep-others]"],
         flags: &[
-            Flag::letter('c', "make the configuration of FILE the dynamic one"),
-            Flag::letter('d', "disable pools: pools and sets go, everything comes back to where it was"),
             Flag::letter(
                 'e',
-                "enable pools: all processors are in the default set then, and all processes in the default pool",
+                "enable pools: all CPUs are in the default set, all processes in the default pool",
             ),
+            Flag::letter('d', "disable pools: pools and sets end, and everything is put back"),
+            Flag::letter('c', "apply the configuration of the file").operands("[file]", &[ValueKind::File]),
+            Flag::letter(
+                's',
+                "save the dynamic configuration to the file; with -c, numbers and all CPUs too",
+            )
+            .operands("[file]", &[ValueKind::File]),
+            Flag::letter('x', "remove every pool and set but the default ones"),
             Flag::letter(
                 'n',
-                "with -c: only say whether FILE could become the dynamic configuration; with -s and -x: do nothing",
-            ),
-            Flag::letter('s', "write the dynamic configuration into FILE"),
-            Flag::letter(
-                'x',
-                "remove every pool and set but the default ones; processes go to the default pool",
+                "with -c: only check whether the file can be applied; with -s and -x: do nothing",
             ),
             Flag::long(
                 "keep-others",
-                "with -e: members of pools are confined to their sets, and no other thread is pushed out",
+                "with -e: confine members of pools to their sets, and push no other thread out",
             ),
         ],
         misused: Misused::Solaris,

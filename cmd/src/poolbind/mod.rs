@@ -1,30 +1,30 @@
-//! Binds processes and zones to pools, shows where they are bound, and starts programs in a pool.
+//! Binds processes, units and containers to resource pools, and starts programs in them.
 //!
-//! What is bound to a pool runs on the processors of the pool's set, also when the pool gets another set or the set other processors. Children
-//! inherit the pool. If the pool has a class (pool.scheduler), processes get it when they are bound; where the machine refuses that, it is told
-//! and the binding stays.
+//! What is bound to a pool runs on the CPUs of the pool's set, also when the set changes. Children inherit the pool. If
+//! the pool has a scheduling class (pool.scheduler), processes get it when they are bound. Where the machine refuses
+//! that, a message says so and the binding stays.
 //!
 //! ```text
-//! -p POOL [-i TYPE] ID ...       bind each of these; POOL pool_default takes them back
-//! -p POOL -e COMMAND [ARG ...]   bind this process, then become COMMAND
-//! -p POOL -e --view COMMAND ...  the same, and COMMAND sees no processors but those of its pool
+//! -p POOL [-i TYPE] ID ...       bind each of these; POOL pool_default unbinds them
+//! -p POOL -e COMMAND [ARG ...]   run COMMAND in the pool
+//! -p POOL -e --view COMMAND ...  the same, and COMMAND sees only the CPUs of its pool
 //! -q PID ...                     show the pool of each process
 //! -Q PID ...                     show the resource of each process: its set
 //! ```
 //!
-//! On a simulated machine COMMAND is a workload (`millpond sim` lists them), which becomes a process there. Otherwise it finds the pool's name in
-//! MILLPOND_POOL, and the state directory in MILLPOND_STATE where that is not the usual one.
+//! On a simulated machine COMMAND is a workload (`millpond sim` lists them). Otherwise it finds the name of the pool in
+//! MILLPOND_POOL, and the state directory in MILLPOND_STATE if that is not the usual one.
 //!
 //! # A command at each change of the size
 //!
 //! ```text
-//! -p POOL -e --on-resize COMMAND PROGRAM [ARG ...]   stay its parent, pass it signals, give its status
-//! -p POOL --on-resize COMMAND [ID ...]               bind these, and stay until stopped or the pool is gone
+//! -p POOL -e --on-resize COMMAND PROGRAM [ARG ...]   stay its parent, forward signals, exit with its status
+//! -p POOL --on-resize COMMAND [ID ...]               bind these, and stay until stopped or the pool ends
 //! ```
 //!
-//! Whenever the pool has got or lost processors `/bin/sh -c COMMAND` is run with the pool's name in MILLPOND_POOL, their number in
-//! MILLPOND_POOL_SIZE, and their list in MILLPOND_POOL_CPUS; one at a time, and when several changes came meanwhile, once for the latest. What
-//! is refused ends it. On simulated machines there is nobody to follow. With `--view` PROGRAM sees its pool's processors as well (below).
+//! Each time that CPUs join or leave the pool, `/bin/sh -c COMMAND` runs with the name of the pool in MILLPOND_POOL, their
+//! number in MILLPOND_POOL_SIZE and their list in MILLPOND_POOL_CPUS. One runs at a time; several changes meanwhile run
+//! it once more, for the latest. Simulated machines do not have this. With `--view` PROGRAM sees its pool as well (below).
 //!
 //! ```text
 //! # poolbind -p web -e --on-resize 'kill -USR1 $(cat server.pid)' ./server
@@ -32,12 +32,13 @@
 //!
 //! # What a program sees
 //!
-//! A program in a pool sees by `sched_getaffinity` (and `nproc`) which processors it may use. Many count others: `/proc/cpuinfo`, `/proc/stat`, the
-//! files and directories in `/sys/devices/system/cpu`, and `getconf _NPROCESSORS_ONLN`. With `--view` these show the pool's too, and follow as soon
-//! as the pool's processors change; within a second when COMMAND is bound to another pool, or a processor goes off-line. Times in `/proc/stat` are up
-//! to a second old. Processors keep their numbers, and those that are not the pool's look as if they were not plugged in. Nobody but COMMAND and what
-//! it starts sees that, and nothing of it is left when they have ended. This command waits for COMMAND, hands signals on to it, and ends with its
-//! status, or with 128 and the number of the signal that ended it. It needs CAP_SYS_ADMIN. docs/explanation/pools-view.md says what well-known programs read.
+//! A program in a pool sees by `sched_getaffinity` (and `nproc`) on which CPUs it may run. Many programs count others:
+//! those of `/proc/cpuinfo`, `/proc/stat`, `/sys/devices/system/cpu` and `getconf _NPROCESSORS_ONLN`. With `--view` these
+//! show the CPUs of the pool and follow its changes at once; within a second when COMMAND is bound to another pool, or a CPU
+//! goes off-line. Times in `/proc/stat` are up to a second old. CPUs keep their numbers; the others look as if they
+//! were not plugged in. Only COMMAND and its children see that, and nothing of it is left when they have ended. This command
+//! waits for COMMAND, forwards signals, and exits with its status, or with 128 and the number of the signal that ended it. It
+//! needs CAP_SYS_ADMIN. docs/explanation/pools-view.md lists what well-known programs read.
 //!
 //! # What an ID is
 //!
@@ -51,18 +52,19 @@
 //! --cgroup PATH        any standing group of processes
 //! ```
 //!
-//! All but processes are zones, which are bound as they stand: whatever is born in one is bound as well. The options with names may be given more
-//! than once, and take no IDs behind them.
+//! All but processes are zones. A zone is bound as a whole, with every process that starts in it later. `--unit`,
+//! `--container` and `--cgroup` may be given more than once, and take no IDs.
 //!
 //! # What lasts
 //!
-//! A binding ends with what is bound, or with the boot. With `--persist` a unit starts in the pool from its next start on: a drop-in file of ours,
-//! `50-millpond-pool.conf`, says in which slice; systemd reads it at once. Both is done, or neither. POOL pool_default with `--persist` removes that
-//! file, and no other. Who else says where the unit starts is told. It is kept by the number of the pool's set, which a saved configuration (pooladm
-//! -s) keeps from boot to boot. A unit that was started in its pool's set stays there until it is started again.
+//! A binding ends with what is bound, or at the next boot. With `--persist` a unit starts in the pool from its next start
+//! on: the drop-in file `50-millpond-pool.conf` names the slice, and systemd reads it at once. Both are done, or neither.
+//! POOL pool_default with `--persist` removes that file, and no other. If other files name a slice for the unit, a message
+//! says so. The drop-in names the set by its number, which a saved configuration (pooladm -s) keeps. A unit that was started
+//! in the set stays there until its next start.
 //!
-//! A container is started by others: with `--persist` it is bound, and the options are shown that start one in the pool. Nothing is written. A group
-//! that is named by its path is kept by nobody.
+//! Containers are started by other programs: `--persist` binds one now, and prints the options that start it in the pool.
+//! A cgroup that is named by its path has no persistent binding.
 //!
 //! ```text
 //! # poolbind -p web 1207

@@ -96,7 +96,8 @@ pub(crate) const COMMAND: Command = Command {
             Flag::letter('f', "do the commands of FILE; - is standard input").value("file", ValueKind::File),
             Flag::letter(
                 'd',
-                "edit the machine's configuration; a file is edited otherwise, /etc/pooladm.conf unless you name another",
+                "edit the machine's configuration; a file is edited otherwise, \
+                 /etc/pooladm.conf unless you name another",
             ),
             Flag::letter('h', "show this, and end with status 2"),
         ],

@@ -105,11 +105,13 @@ pub(crate) const COMMAND: Command = Command {
                 .value("u", ValueKind::Text),
             Flag::long(
                 "caps",
-                "below: what has shares or a cap, and what the cap took away (millpond help prstat explains the table)",
+                "below: what has shares or a cap, and what the cap took away (millpond help \
+                 prstat explains the table)",
             ),
             Flag::long(
                 "why",
-                "the latest decisions of poold, in place of a report; with -p those that moved a processor of these pools, or could have; COUNT says how many (10)",
+                "the latest decisions of poold, in place of a report; with -p those that moved \
+                 a processor of these pools, or could have; COUNT says how many (10)",
             ),
         ],
         misused: Misused::Solaris,

@@ -75,12 +75,68 @@ pub(crate) const COMMAND: Command = Command {
         summary: "show and set CPU shares and CPU caps of processes, projects and zones",
         section: 8,
         group: Group::Pools,
-        forms: &[
-        "[-P] [-t [basic | privileged | system]] [-n name [-srx] [-v value] [-e | -d action] [-p pid]] [-i idtype] id ...",
-    ],
-        flags: &[Flag::letter('P', "lines for scripts: name, type, value, flag, action, recipient, with whole numbers"), Flag::letter('t', "privileged (as without -t) or system, of which -t shows that line only; there are no basic values").value("type", ValueKind::Text), Flag::letter('n', "the control; without it all of them are shown").value("name", ValueKind::Text), Flag::letter('s', "set the value of -v, which is what -v alone does. There is one value of each control: this replaces, too"), Flag::letter('r', "replace the value by that of -v"), Flag::letter('x', "delete the value; with -v only if it is that one. What was there before it was set first is there again"), Flag::letter('v', "a number; K, M, G, T, P, E stand for factors of a thousand").value("value", ValueKind::Text), Flag::letter('e', "switch an action on or off: shares have none, and a cap always denies, so that only -e deny on a cap succeeds").value("value", ValueKind::Text), Flag::letter('d', "switch an action on or off: shares have none, and a cap always denies, so that only -e deny on a cap succeeds").value("action", ValueKind::Text), Flag::letter('p', "the process of a basic value; refused, because shares and caps have none").value("pid", ValueKind::Process), Flag::letter('i', "what the ids are: process (as without -i), task, project, zone; or pid, taskid, projid, zoneid").value("type", ValueKind::Word(&["process", "task", "project", "zone", "pid", "taskid", "projid", "zoneid"]))],
+        forms: &["[-P] [-t [basic | privileged | system]] [-n name [-srx] [-v value] [-e | -d \
+                 action] [-p pid]] [-i idtype] id ..."],
+        flags: &[
+            Flag::letter(
+                'P',
+                "lines for scripts: name, type, value, flag, action, recipient, with whole numbers",
+            ),
+            Flag::letter(
+                't',
+                "privileged (as without -t) or system, of which -t shows that line only; there \
+                 are no basic values",
+            )
+            .value("type", ValueKind::Text),
+            Flag::letter('n', "the control; without it all of them are shown").value("name", ValueKind::Text),
+            Flag::letter(
+                's',
+                "set the value of -v, which is what -v alone does. There is one value of each \
+                 control: this replaces, too",
+            ),
+            Flag::letter('r', "replace the value by that of -v"),
+            Flag::letter(
+                'x',
+                "delete the value; with -v only if it is that one. What was there before it was \
+                 set first is there again",
+            ),
+            Flag::letter('v', "a number; K, M, G, T, P, E stand for factors of a thousand")
+                .value("value", ValueKind::Text),
+            Flag::letter(
+                'e',
+                "switch an action on or off: shares have none, and a cap always denies, so that \
+                 only -e deny on a cap succeeds",
+            )
+            .value("value", ValueKind::Text),
+            Flag::letter(
+                'd',
+                "switch an action on or off: shares have none, and a cap always denies, so that \
+                 only -e deny on a cap succeeds",
+            )
+            .value("action", ValueKind::Text),
+            Flag::letter('p', "the process of a basic value; refused, because shares and caps have none")
+                .value("pid", ValueKind::Process),
+            Flag::letter(
+                'i',
+                "what the ids are: process (as without -i), task, project, zone; or pid, \
+                 taskid, projid, zoneid",
+            )
+            .value(
+                "type",
+                ValueKind::Word(&["process", "task", "project", "zone", "pid", "taskid", "projid", "zoneid"]),
+            ),
+        ],
         in_shell: true,
-        examples: &[Example { words: "-n project.cpu-shares -i project user.web", what: "show the shares of a project" }, Example { words: "-n process.cpu-cap -s -v 50 -i process 204", what: "give process 204 half a CPU at most" }],
+        examples: &[
+            Example {
+                words: "-n project.cpu-shares -i project user.web",
+                what: "show the shares of a project",
+            },
+            Example {
+                words: "-n process.cpu-cap -s -v 50 -i process 204",
+                what: "give process 204 half a CPU at most",
+            },
+        ],
         see_also: &["zonecfg(8)", "poolcfg(8)", "prstat(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW

@@ -165,7 +165,8 @@ pub(crate) const COMMAND: Command = Command {
                 .value("pids", ValueKind::Text),
             Flag::letter(
                 'R',
-                "prstat itself in the real-time class, at its lowest level, so that it goes on where others leave TS no time",
+                "prstat itself in the real-time class, at its lowest level, so that it goes on \
+                 where others leave TS no time",
             ),
             Flag::letter('r', "numbers in place of names"),
             Flag::letter(

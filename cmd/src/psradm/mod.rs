@@ -59,7 +59,8 @@ pub(crate) const COMMAND: Command = Command {
             Flag::letter('f', "off-line: runs nothing. It stays in its processor set, and comes back to it"),
             Flag::letter(
                 'F',
-                "force: unbinds threads that are bound to the processor, and lets a faulted one leave its state; alone: faulted",
+                "force: unbinds threads that are bound to the processor, and lets a faulted one \
+                 leave its state; alone: faulted",
             ),
             Flag::letter('i', "no-intr: runs threads, device interrupts are moved to other processors"),
             Flag::letter('n', "on-line: runs threads, takes interrupts"),

@@ -72,7 +72,8 @@ pub(crate) const COMMAND: Command = Command {
             Flag::letter('c', "with -t: the number of cores"),
             Flag::letter(
                 'p',
-                "the number of chips that have a CPU on-line; with -v, the chips with their cores and CPUs",
+                "the number of chips that have a CPU on-line; with -v, the chips with their \
+                 cores and CPUs",
             ),
             Flag::letter('r', "a property of all CPUs: smt_enabled, or all for every one")
                 .value("property", ValueKind::Word(&["smt_enabled", "all"])),
@@ -92,7 +93,8 @@ pub(crate) const COMMAND: Command = Command {
             ),
             Flag::letter(
                 's',
-                "1 if the CPU is on-line and takes interrupts, else 0; with -p, if all CPUs of its chip do",
+                "1 if the CPU is on-line and takes interrupts, else 0; with -p, if all CPUs of \
+                 its chip do",
             ),
             Flag::letter('t', "the number of CPUs, whatever their state"),
             Flag::letter('v', "a paragraph about each CPU, with clock and floating point unit"),

@@ -1,9 +1,9 @@
-//! Shows what disturbs the job of a processor set, each disturbance by its name, and proves that nothing does.
+//! Measures OS noise: what takes the CPUs of a processor set from its job, by cause, and whether it stays within a limit.
 //!
-//! A line for each cause: the interrupt of a device, a call from another processor with who sent it and for which function, the tick of the clock,
-//! a soft interrupt, a timer, a function of a kernel worker, a kernel thread, a foreign thread, a page fault of the job, time that the hypervisor took. Each with
-//! how often, the longest, all together, and what helps against it. The job is whatever is bound to the set: run it, and look on. With a
-//! command the job is started in the set first.
+//! There is a line for each cause: an interrupt of a device, an inter-processor interrupt (IPI) with its sender and
+//! function, the timer tick, a softirq, a timer, a function of a kernel worker, a kernel thread, another thread, a page
+//! fault of the job, time stolen by the hypervisor. Each line has the count, the longest time, the total and a remedy.
+//! The job is what is bound to the set. Start it first, or let this command start it in the set.
 //!
 //! ```text
 //! $ millpond quiet 1 --for 60s --max 50us
@@ -19,31 +19,35 @@
 //!
 //! # Operands
 //!
-//! A set, and a command to be started in it behind `--`. The command is told to end when the time is over, and the time is over when the command ends. In
-//! the default set (0) nobody is a member: everything that runs there is shown. In place of a set, processors (`--cpu`) or processes (`--pid`) can be named.
+//! The operand is a set. A command behind `--` is started in the set. It is told to end when the time is over, and
+//! the measurement ends with it. The default set (0) has no members: everything that runs there is shown. CPUs (`--cpu`) or
+//! processes (`--pid`) can take the place of a set.
 //!
 //! # Columns
 //!
-//! `BY` is who sent a call, whom a timer wakes, whose fault it was. `(job)` marks what the job does to itself, and `(watcher)` what this command does: neither
-//! counts against the limit, and what the watcher does is not in the total. `TOTAL` is a cause's own time, without what interrupted it in turn: no
-//! moment is in two lines. `SHARE%` is of the time of all watched processors. A dash stands for what cannot be told: how long a page fault took
-//! (the kernel does not say when it ends), how often the hypervisor took the processor, and without programs in the kernel how long anything took.
+//! `BY` is the sender of an IPI, the thread that a timer wakes, or the thread that faulted. `(job)` marks what the job does
+//! to itself. `(watcher)` marks what this command does. Neither counts against the limit, and the total is without the
+//! watcher. `TOTAL` is a cause's own time, without what interrupted it: no moment is in two lines. `SHARE%` is of the
+//! time of all watched CPUs. A dash is a figure that is not known: how long a page fault took (the kernel does not
+//! report its end), how often the hypervisor took the CPU, and without programs in the kernel all times.
 //!
-//! The sender of a call is the thread that ran where it was sent from; an interrupt there sends in the name of the thread that it interrupted.
+//! The sender of an IPI is the thread that ran on the sending CPU. An interrupt there sends in the name of the thread that
+//! it interrupted.
 //!
 //! # At a terminal
 //!
-//! The verdict comes first, then at most 15 lines: causes with the same remedy in one line, those that took longest first. Threads of one program are one cause.
-//! `--all`, a pipe, a file and `--json` have every cause.
+//! The verdict comes first, then at most 15 lines. Causes with the same remedy share a line, the longest first. Threads of
+//! one program are one cause. `--all`, a pipe, a file and `--json` have every cause.
 //!
-//! A remedy is checked against the machine: what is done already is not advised, and each command in one exists. Where no process is bound to
-//! the set, the first line says so.
+//! A remedy is checked against the machine: what is done already is not advised. Where no process is bound to the set, the
+//! first line says so.
 //!
-//! # What watching does
+//! # Cost
 //!
-//! It ends what it began, also when it is killed. Programs are attached and detached once, for which the kernel calls every processor a few times: these calls
-//! are shown as the watcher's. While it looks, nobody is called or woken; the command itself leaves the watched processors if it may run elsewhere. Each event
-//! there takes some 100 ns longer. `--by-counts` avoids even that, and tells less.
+//! Programs are attached to the kernel once and detached once, also when the command is killed. For that the kernel sends
+//! a few IPIs to every CPU, which are shown as the watcher's. In between the command wakes no thread on the watched
+//! CPUs, and leaves them if it may run elsewhere. Each event there takes about 100 ns longer. `--by-counts` avoids that, and
+//! shows counts without times.
 //!
 //! # JSON
 //!
@@ -82,18 +86,74 @@ use std::path::Path;
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "quiet",
-        summary: "show what disturbs the job of a set, and prove that nothing does",
+        summary: "measure OS noise on the CPUs of a set, by cause, against a limit",
         group: Group::RealTime,
         forms: &[
-        "[--for time] [--max time | n/s] [--strict] [--by-counts] [--all] [--report file] set [-- command ...]",
-        "[--for time] [--max time | n/s] [--strict] [--by-counts] [--all] [--report file] --cpu list | --pid list",
-    ],
-        flags: &[Flag::long("for", "how long to look: 60s, 500ms, 2m; seconds without a unit. 10s if not given, or until the command ends").value("time", ValueKind::Time), Flag::long("max", "exit with 1 if one disturbance, or a stretch of several, is longer (50us, 1ms), or if a processor is disturbed more often (10/s)").value("limit", ValueKind::Text), Flag::long("strict", "what the job does to itself (its faults, its own timers and calls) counts against the limit, too"), Flag::long("cpu", "these processors, instead of a set's").value("list", ValueKind::Cpus), Flag::long("pid", "the job is these processes and what descends from them; alone, where they may run").value("list", ValueKind::Process), Flag::long("by-counts", "start nothing in the kernel: read the counts of /proc before and after"), Flag::long("report", "a page as well: a picture (.svg) or a page for a browser (.html), with a line of time of the worst stretches").value("file", ValueKind::File), Flag::long("all", "at a terminal: a line for each cause, as where the output is no terminal")],
+            "[--for time] [--max time | n/s] [--strict] [--by-counts] [--all] [--report \
+                 file] set [-- command ...]",
+            "[--for time] [--max time | n/s] [--strict] [--by-counts] [--all] [--report \
+                 file] --cpu list | --pid list",
+        ],
+        flags: &[
+            Flag::long(
+                "for",
+                "how long to measure: 60s, 500ms, 2m, or seconds; without it 10 s, or until the \
+                 command ends",
+            )
+            .value("time", ValueKind::Time),
+            Flag::long(
+                "max",
+                "exit with 1 if noise takes longer at one stretch (50us, 1ms), or interrupts a \
+                 CPU more often (10/s)",
+            )
+            .value("limit", ValueKind::Text),
+            Flag::long(
+                "strict",
+                "count what the job does to itself (faults, timers, system calls) against the \
+                 limit as well",
+            ),
+            Flag::long("cpu", "these CPUs, instead of those of a set").value("list", ValueKind::Cpus),
+            Flag::long(
+                "pid",
+                "the job is these processes and their children; without a set, on the CPUs \
+                 where they may run",
+            )
+            .value("list", ValueKind::Process),
+            Flag::long(
+                "by-counts",
+                "load no program into the kernel: read the counts of /proc before and after",
+            ),
+            Flag::long(
+                "report",
+                "write a picture (.svg) or a page (.html) as well, with a time line of the \
+                 worst stretches",
+            )
+            .value("file", ValueKind::File),
+            Flag::long("all", "at a terminal: a line for each cause, as in a pipe"),
+        ],
         permutes: true,
         in_shell: true,
         operands: Operands { shown: "set [-- command ...]", kinds: &[ValueKind::Pset] },
-        examples: &[Example { words: "1", what: "watch set 1 for 10 seconds" }, Example { words: "1 --for 60s --max 50us", what: "fail if something took its CPUs for longer than 50 us" }, Example { words: "--cpu 2-3 --report noise.html", what: "watch two CPUs, and write a page for a browser" }],
-        status: &[("0", "done, and within the limit if there was one"), ("1", "the limit was exceeded or cannot be judged, the set ended meanwhile, or nothing can be watched"), ("2", "the command line is wrong; nothing was done")],
+        examples: &[
+            Example { words: "1", what: "watch set 1 for 10 seconds" },
+            Example {
+                words: "1 --for 60s --max 50us",
+                what: "fail if something took its CPUs for longer than 50 us",
+            },
+            Example {
+                words: "--cpu 2-3 --report noise.html",
+                what: "watch two CPUs, and write a page for a browser",
+            },
+        ],
+        status: &[
+            ("0", "done, and within the limit if there was one"),
+            (
+                "1",
+                "the limit was exceeded or cannot be judged, the set ended meanwhile, or \
+                 nothing can be watched",
+            ),
+            ("2", "the command line is wrong; nothing was done"),
+        ],
         see_also: &["psrset(8)", "psradm(8)", "latstat(1)", "intrstat(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW

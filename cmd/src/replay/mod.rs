@@ -44,7 +44,7 @@ use std::path::Path;
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "replay",
-        summary: "what another policy of poold would have done on a recorded day",
+        summary: "show what another policy of poold would have decided on recorded data",
         group: Group::Pools,
         forms: &["log [--policy name] [--followed] [-v]"],
         flags: &[
@@ -53,7 +53,10 @@ pub(crate) const COMMAND: Command = Command {
                 .value("name", ValueKind::Text),
             Flag::long(
                 "followed",
-                "sets have the sizes that the plans of this policy lead to, and only loads are the recorded ones. FOUND then tells what would have become of it. What threads would have done on processors that they never had is guessed from their waiting",
+                "sets have the sizes that the plans of this policy lead to, and only loads are \
+                 the recorded ones. FOUND then tells what would have become of it. What threads \
+                 would have done on processors that they never had is guessed from their \
+                 waiting",
             ),
         ],
         permutes: true,

@@ -1,5 +1,4 @@
-//! Looks into a process, or a core, that uses our object caches or the malloc over them: what each cache has, what was lost, what was
-//! overwritten, and who did it.
+//! Finds memory leaks and corruption in a process, or in its core, that uses Millpond's object caches or its malloc.
 //!
 //! ```text
 //! $ LD_PRELOAD=libmillpond_malloc.so UMEM_DEBUG=default server &
@@ -16,33 +15,35 @@
 //!
 //! ```text
 //! stat TARGET                   figures of each cache; the process runs on
-//! findleaks TARGET              buffers that nobody can reach, by who allocated them
-//! status TARGET                 state, logs, and what the library said last
-//! verify TARGET                 whether anything was overwritten
-//! whatis TARGET ADDRESS...      what lies there
-//! bufctl TARGET ADDRESS         who allocated and freed the buffer there, latest first
+//! findleaks TARGET              leaked buffers, by allocation stack
+//! status TARGET                 state, logs, and the latest messages of the library
+//! verify TARGET                 buffer overflows, use after free and double frees
+//! whatis TARGET ADDRESS...      what an address is
+//! bufctl TARGET ADDRESS         allocations and frees of a buffer with their stacks, latest first
 //! log TARGET                    the latest transactions of all buffers, latest first
 //! ```
 //!
-//! A target is a process by its number, or a core by its file (one whose name is a number: `./4211`). Addresses are hexadecimal, with 0x or without.
+//! A target is the number of a process, or the file of a core (`./4211` if its name is a number). Addresses are hexadecimal.
 //!
-//! # What must be there
+//! # Requirements
 //!
-//! The process has libmillpond_rt linked or loaded, or was started with LD_PRELOAD=libmillpond_malloc.so. Who allocated is known with
-//! UMEM_DEBUG=audit or default; overwriting is seen with guards or default; the log is kept with UMEM_LOGGING=transaction. Names of functions are those
-//! in the files that the process has mapped: of a core, as these files are now.
+//! The process is linked with libmillpond_rt, or was started with LD_PRELOAD=libmillpond_malloc.so. Allocation stacks need
+//! UMEM_DEBUG=audit or default. Buffer overflows are found with guards or default. The log needs UMEM_LOGGING=transaction.
+//! Names of functions come from the files that the process has mapped; for a core, from these files as they are now.
 //!
-//! # What was lost
+//! # Leaks
 //!
-//! Conservatively: a buffer is in use when a word anywhere in writable memory (but for the caches' own), in a register, above the stack pointer of a
-//! thread's stack, or in a buffer that is in use, is the address of one of its bytes. An address that is kept in disguise is not seen. BYTES are those
-//! of the cache's buffers, or of a large buffer (`oversize`). CALLER is the first function that is no allocator's; a dash where nobody noted it.
+//! A buffer is in use when one of its addresses is in a register, in writable memory (without the caches' own), above the
+//! stack pointer of a thread's stack, or in a buffer that is in use. Otherwise it is a leak. Addresses that a
+//! program stores encoded are not recognized. BYTES are those of the cache's buffers, or of a large buffer (`oversize`).
+//! CALLER is the first function outside the allocator, or a dash without allocation stacks.
 //!
 //! # The pause
 //!
-//! `findleaks` and `verify` stop every thread of a process while they read, by ptrace and without a signal; how long is said. A thread that is just
-//! then exchanging buffers is let go on, and stopped again. System calls that the kernel does not restart (`epoll_wait`) return early, as after any
-//! stop. All others read while the process runs, so that figures may be of different moments. Nothing is written to the process.
+//! `findleaks` and `verify` stop every thread of a process while they read, by ptrace and without a signal, and report
+//! for how long. A thread that is exchanging buffers at that moment runs on and is stopped again. System calls that the
+//! kernel does not restart (`epoll_wait`) return early, as after any stop. All other words read while the process runs,
+//! so that figures may be of different moments. Nothing is written to the process.
 //!
 //! # Columns
 //!
@@ -55,7 +56,7 @@
 //!
 //! # JSON
 //!
-//! A list with an object for each copy of the library in the process, which is one but for odd cases. Addresses are strings.
+//! A list with an object for each copy of the library in the process, usually one. Addresses are strings.
 //!
 //! ```text
 //! stat       {"caches":[{"name":"umem_alloc_48","address":"7f…","size":48,"in_use":3,"in_magazines":0,"total":83,"memory":4096,
@@ -85,7 +86,7 @@ use show::Dress;
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "umem",
-        summary: "look into the object caches of a process or a core: leaks, corruption",
+        summary: "find leaks and corruption in the object caches of a process or a core",
         group: Group::Diagnose,
         forms: &[
             "stat [-u] [--csv] pid | core",
@@ -113,7 +114,8 @@ pub(crate) const COMMAND: Command = Command {
             ("0", "done"),
             (
                 "1",
-                "findleaks found a leak, verify found corruption, bufctl knows nothing, no such process or caches exist, or looking is not permitted",
+                "findleaks found a leak, verify found corruption, bufctl knows nothing, no such \
+                 process or caches exist, or looking is not permitted",
             ),
             ("2", "the command line is wrong; nothing was done"),
         ],
