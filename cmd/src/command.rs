@@ -75,8 +75,7 @@ fn unknown(word: Option<&str>, ctx: &mut Ctx<'_>) -> Exit {
         return Exit::USAGE;
     };
     ctx.warn(format_args!("there is no command `{word}`"));
-    let known = ctx.commands().iter().map(|command| command.spec.name);
-    match nearest(word, known.chain(ctx.services().iter().map(|service| service.name))) {
+    match nearest(word, ctx.specs().map(|spec| spec.name)) {
         Some(name) => ctx.hint(&format!("did you mean {name}? millpond help lists all commands")),
         None => ctx.hint("millpond help lists them"),
     }

@@ -85,6 +85,11 @@ impl<'a> Ctx<'a> {
         self.commands
     }
 
+    /// Descriptions of all commands and services.
+    pub(crate) fn specs(&self) -> impl Iterator<Item = &'static Spec> + use<> {
+        self.commands.iter().map(|command| &command.spec).chain(self.services)
+    }
+
     /// Services whose manuals help shows.
     pub(crate) fn services(&self) -> &'static [Spec] {
         self.services

@@ -1,9 +1,7 @@
 //! What the program says of itself, installed: manual pages and completion scripts. It is asked, so that nothing is listed twice.
 
-use crate::install::{PROGRAM, Wish, beside, staged, take_name};
-use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::symlink;
+use crate::install::{PROGRAM, Wish, make_link, staged, write};
+use std::io;
 use std::path::Path;
 use std::process::Command;
 
@@ -76,8 +74,8 @@ pub fn install(program: &Path, all: &[Described], linked: &[&str], wish: &Wish) 
     let zsh = place("share/zsh/site-functions");
     write(&zsh, &format!("_{PROGRAM}"), &script("zsh")?)?;
     for name in linked {
-        link(PROGRAM, &bash.join(name))?;
-        link(&format!("{PROGRAM}.fish"), &fish.join(format!("{name}.fish")))?;
+        make_link(PROGRAM, &bash.join(name))?;
+        make_link(&format!("{PROGRAM}.fish"), &fish.join(format!("{name}.fish")))?;
     }
     let manual = place("share/man");
     Ok(format!(
@@ -88,23 +86,10 @@ pub fn install(program: &Path, all: &[Described], linked: &[&str], wish: &Wish) 
     ))
 }
 
-fn write(dir: &Path, name: &str, text: &str) -> io::Result<()> {
-    fs::create_dir_all(dir)?;
-    let mut new = beside(dir, name)?;
-    new.write_all(text.as_bytes())?;
-    take_name(new, &dir.join(name), 0o644)
-}
-
-fn link(to: &str, from: &Path) -> io::Result<()> {
-    match symlink(to, from) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     /// Answers what it was asked, as the program would in its place.

@@ -88,15 +88,11 @@ pub fn run(wish: &Wish) -> Result<bool, BuildError> {
 /// Writes the units. None is enabled: that is for the administrator.
 fn install_units(wish: &Wish) -> io::Result<String> {
     let dir = staged(&wish.destdir, &wish.prefix.join("lib/systemd/system"));
-    fs::create_dir_all(&dir)?;
     let bin = wish.prefix.join("bin").display().to_string();
     let mut told = String::new();
     for (name, text) in UNITS {
-        let path = dir.join(name);
-        let mut new = beside(&dir, name)?;
-        new.write_all(text.replace(BINDIR, &bin).as_bytes())?;
-        take_name(new, &path, 0o644)?;
-        told += &format!("installed {}\n", path.display());
+        write(&dir, name, &text.replace(BINDIR, &bin))?;
+        told += &format!("installed {}\n", dir.join(name).display());
     }
     Ok(told)
 }
@@ -164,10 +160,8 @@ fn install_library(release: &Path, wish: &Wish) -> io::Result<String> {
     let mut told = put(header, &include, &name, 0o644)?;
     told += &put(&release.join(STATIC), &lib, STATIC, 0o644)?;
     told += &put(&release.join(SHARED), &lib, SHARED_NAME, 0o755)?;
-    match symlink(SHARED_NAME, lib.join(SHARED)) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => told += &format!("linked {}\n", lib.join(SHARED).display()),
-    }
+    make_link(SHARED_NAME, &lib.join(SHARED))?;
+    told += &format!("linked {}\n", lib.join(SHARED).display());
     if wish.destdir.as_os_str().is_empty() {
         told += "hint: ldconfig lets programs find the shared library\n";
     }
@@ -185,10 +179,8 @@ fn install_rt(release: &Path, wish: &Wish) -> io::Result<String> {
     let mut told = put_all(Path::new(RT_HEADERS), &include)?;
     told += &put(&release.join(RT_STATIC), &lib, RT_STATIC, 0o644)?;
     told += &put(&release.join(RT_SHARED), &lib, RT_SHARED_NAME, 0o755)?;
-    match symlink(RT_SHARED_NAME, lib.join(RT_SHARED)) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => told += &format!("linked {}\n", lib.join(RT_SHARED).display()),
-    }
+    make_link(RT_SHARED_NAME, &lib.join(RT_SHARED))?;
+    told += &format!("linked {}\n", lib.join(RT_SHARED).display());
     told += &put(&release.join(MALLOC), &lib, MALLOC, 0o755)?;
     let text = RT_PKG_CONFIG.replace("@PREFIX@", &wish.prefix.display().to_string());
     let path = pkg.join("millpond-rt.pc");
@@ -206,15 +198,23 @@ fn put_all(from: &Path, dir: &Path) -> io::Result<String> {
     files.iter().map(copy).collect()
 }
 
+/// Writes a file of text, and the directories above it.
+pub fn write(dir: &Path, name: &str, text: &str) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    let mut new = beside(dir, name)?;
+    new.write_all(text.as_bytes())?;
+    take_name(new, &dir.join(name), 0o644)
+}
+
 /// A new file in `dir` whose name cannot be guessed, so that no link that was left there is followed. Dropping it removes it.
-pub fn beside(dir: &Path, name: &str) -> io::Result<NamedTempFile> {
+fn beside(dir: &Path, name: &str) -> io::Result<NamedTempFile> {
     // A directory that is not there is told without a name of ours.
     fs::metadata(dir)?;
     tempfile::Builder::new().prefix(&format!(".{name}.")).tempfile_in(dir)
 }
 
 /// Gives a file its mode and its name. A link of that name is replaced.
-pub fn take_name(new: NamedTempFile, path: &Path, mode: u32) -> io::Result<()> {
+fn take_name(new: NamedTempFile, path: &Path, mode: u32) -> io::Result<()> {
     new.as_file().set_permissions(fs::Permissions::from_mode(mode))?;
     new.persist(path).map(drop).map_err(|error| error.error)
 }
@@ -250,9 +250,14 @@ fn link(dir: &Path, applet: &str, search: &[PathBuf]) -> io::Result<Name> {
             return Ok(Name::Taken(other));
         }
     }
-    match symlink(PROGRAM, &place) {
+    make_link(PROGRAM, &place).map(|()| Name::Linked)
+}
+
+/// Makes a link. One that is there already stays.
+pub fn make_link(to: &str, path: &Path) -> io::Result<()> {
+    match symlink(to, path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(Name::Linked),
+        _ => Ok(()),
     }
 }
 

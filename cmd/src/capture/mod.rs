@@ -22,7 +22,7 @@
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
-use millpond_cli::{Example, Group, Operands, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
 use serde_json::json;
 use std::path::Path;
 
@@ -34,11 +34,7 @@ pub(crate) const COMMAND: Command = Command {
         forms: &["directory"],
         operands: Operands { shown: "dir", kinds: &[ValueKind::Directory] },
         examples: &[Example { words: "here", what: "capture this machine into the directory here" }],
-        status: &[
-            ("0", "done"),
-            ("1", "the machine could not be captured"),
-            ("2", "the command line is wrong; nothing was done"),
-        ],
+        status: &[("0", "done"), ("1", "the machine could not be captured"), MISUSED],
         see_also: &["psrinfo(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW

@@ -30,7 +30,7 @@
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
-use millpond_cli::{Example, Group, Operands, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_observe::recording::{Recording, beside, parse};
 use millpond_session::read_log;
 use serde_json::json;
@@ -45,11 +45,7 @@ pub(crate) const COMMAND: Command = Command {
         permutes: true,
         operands: Operands { shown: "recording recording", kinds: &[ValueKind::File] },
         examples: &[Example { words: "near.json far.json", what: "compare two recordings of cpustat" }],
-        status: &[
-            ("0", "done"),
-            ("1", "a recording cannot be used"),
-            ("2", "the command line is wrong; nothing was done"),
-        ],
+        status: &[("0", "done"), ("1", "a recording cannot be used"), MISUSED],
         see_also: &["cpustat(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW

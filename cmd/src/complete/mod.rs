@@ -70,25 +70,22 @@ fn joined(words: &[String]) -> Vec<String> {
 
 fn candidates(words: &[&str], ctx: &mut Ctx<'_>) -> Vec<Candidate> {
     let [called, rest @ ..] = words else { return Vec::new() };
-    let mut known = ctx.commands().iter().map(|command| &command.spec).chain(ctx.services());
-    match (known.find(|spec| spec.applet && spec.name == *called), rest) {
-        (Some(spec), rest) => behind(spec, rest, ctx),
-        (None, [_]) => names(ctx),
-        (None, [name, rest @ ..]) => {
-            let mut known = ctx.commands().iter().map(|command| &command.spec).chain(ctx.services());
-            match known.find(|spec| spec.name == *name) {
-                Some(spec) => behind(spec, rest, ctx),
-                None => Vec::new(),
-            }
-        }
-        (None, []) => Vec::new(),
+    if let Some(applet) = ctx.specs().find(|spec| spec.applet && spec.name == *called) {
+        return behind(applet, rest, ctx);
+    }
+    match rest {
+        [] => Vec::new(),
+        [_] => names(ctx),
+        [name, rest @ ..] => match ctx.specs().find(|spec| spec.name == *name) {
+            Some(spec) => behind(spec, rest, ctx),
+            None => Vec::new(),
+        },
     }
 }
 
 fn names(ctx: &Ctx<'_>) -> Vec<Candidate> {
-    let commands =
-        ctx.commands().iter().map(|command| &command.spec).filter(|spec| spec.name != COMMAND.spec.name);
-    commands.chain(ctx.services()).map(|spec| (spec.name.to_owned(), spec.summary.to_owned())).collect()
+    let shown = ctx.specs().filter(|spec| spec.name != COMMAND.spec.name);
+    shown.map(|spec| (spec.name.to_owned(), spec.summary.to_owned())).collect()
 }
 
 /// Candidates behind the name of a command.

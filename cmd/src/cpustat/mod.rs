@@ -48,7 +48,7 @@ use crate::command::Command;
 use crate::counting::{begin, cannot_count};
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet};
-use millpond_cli::{Example, Flag, Group, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Parsed, Spec, ValueKind};
 use millpond_session::{create_output, stop_on_signal};
 use options::Options;
 use places::Places;
@@ -103,11 +103,7 @@ pub(crate) const COMMAND: Command = Command {
             Example { words: "--cpi 1 5", what: "cycles for each instruction, by CPU" },
             Example { words: "-h", what: "list the events of this machine" },
         ],
-        status: &[
-            ("0", "done, also when interrupted"),
-            ("1", "something cannot be counted"),
-            ("2", "the command line is wrong; nothing was done"),
-        ],
+        status: &[INTERRUPTED, ("1", "something cannot be counted"), MISUSED],
         see_also: &["cputrack(1)", "millpond-compare(1)", "mpstat(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW

@@ -45,7 +45,7 @@ use crate::counting::{begin, cannot_count};
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use lines::Lines;
-use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_machine::facets::{Happening, Tracked, Tracking};
 use millpond_machine::{Clock, Reason, Refusal, Subject};
 use millpond_model::Nanos;
@@ -87,11 +87,7 @@ pub(crate) const COMMAND: Command = Command {
         in_shell: true,
         operands: Operands { shown: "command [arg ...]", kinds: &[ValueKind::Program] },
         examples: &[Example { words: "-c pic0=Instr_cnt ./server", what: "count instructions of a program" }],
-        status: &[
-            ("0", "done, also when interrupted"),
-            ("1", "something cannot be counted or started"),
-            ("2", "the command line is wrong; nothing was done"),
-        ],
+        status: &[INTERRUPTED, ("1", "something cannot be counted or started"), MISUSED],
         see_also: &["cpustat(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW

@@ -35,7 +35,7 @@
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
-use millpond_cli::{Example, Flag, Group, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, MISUSED, Parsed, Spec, ValueKind};
 use millpond_experiments::demo::{self, Event, Options};
 use millpond_session::{own_program, stop_on_signal};
 use serde_json::json;
@@ -60,11 +60,7 @@ pub(crate) const COMMAND: Command = Command {
             Example { words: "", what: "run the demonstration, which takes a minute" },
             Example { words: "--svg", what: "the same as a picture" },
         ],
-        status: &[
-            ("0", "done"),
-            ("1", "it could not be done, or was interrupted"),
-            ("2", "the command line is wrong; nothing was done"),
-        ],
+        status: &[("0", "done"), ("1", "it could not be done, or was interrupted"), MISUSED],
         see_also: &["poolstat(1)", "poolbind(8)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW

@@ -94,7 +94,7 @@ use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use crate::quiet::time_operand;
 use gather::Whose;
-use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_model::{Nanos, Pid};
 
 /// How long it watches if no time is given.
@@ -121,7 +121,7 @@ pub(crate) const COMMAND: Command = Command {
         status: &[
             ("0", "done; when interrupted, the verdict is about the time until then"),
             ("1", "no such process or pool exists, or nothing can be watched"),
-            ("2", "the command line is wrong; nothing was done"),
+            MISUSED,
         ],
         see_also: &["prstat(1)", "millpond-quiet(1)", "latstat(1)"],
         prose: include_str!("mod.rs"),

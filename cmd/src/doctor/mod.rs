@@ -33,7 +33,7 @@ use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, read};
 use crate::readiness::Readiness;
-use millpond_cli::{Example, Flag, Group, Parsed, Spec};
+use millpond_cli::{Example, Flag, Group, MISUSED, Parsed, Spec};
 use millpond_machine::{Absent, Finding, Machine, PutBack, Repair, Writer};
 use millpond_model::{KernelFeature, Pset, printable};
 use millpond_session::Session;
@@ -59,7 +59,7 @@ pub(crate) const COMMAND: Command = Command {
         status: &[
             ("0", "everything is in order; what the machine lacks is no fault"),
             ("1", "something is unfinished, broken or not as the sets want it, or could not be repaired"),
-            ("2", "the command line is wrong; nothing was done"),
+            MISUSED,
         ],
         see_also: &["psrset(8)", "millpond-posix(1)"],
         prose: include_str!("mod.rs"),

@@ -28,7 +28,7 @@
 use crate::ctx::Ctx;
 use crate::demo;
 use crate::failure::{Complaint, Exit, Failure};
-use millpond_cli::{Common, Flag, Group, Parsed, Spec, ValueKind, help};
+use millpond_cli::{Common, Flag, Group, MISUSED, Parsed, Spec, ValueKind, help};
 use millpond_experiments::e1::{self, Event, Options, Published};
 use millpond_session::{own_program, stop_on_signal};
 use std::ffi::OsString;
@@ -59,7 +59,7 @@ pub(super) const E1: Spec = Spec {
     status: &[
         ("0", "done; a figure that differs from the published one is no failure"),
         ("1", "it could not be done, or was interrupted"),
-        ("2", "the command line is wrong; nothing was done"),
+        MISUSED,
     ],
     prose: include_str!("e1.rs"),
     ..Spec::NEW

@@ -19,10 +19,11 @@
 //!  "library":{"here":{"resident":16,"pages":16},"left_out":null}}
 //! ```
 
+use super::WITH_LIBRARY;
 use crate::ctx::Ctx;
 use crate::demo;
 use crate::failure::{Complaint, Exit, Failure};
-use millpond_cli::{Common, Flag, Group, Spec, ValueKind, help};
+use millpond_cli::{Common, Group, MISUSED, Spec, help};
 use millpond_experiments::{Failure as Ended, e7};
 use millpond_session::{Library, own_program, stop_on_signal};
 use std::ffi::OsString;
@@ -34,15 +35,11 @@ const E7: Spec = Spec {
     summary: "stacks of threads, and how much of them is in memory",
     group: Group::Experiments,
     forms: &["[--library PATH] [--csv | --json]"],
-    flags: &[
-        Flag::long("library", "this library, in place of the one that belongs to the program")
-            .value("path", ValueKind::File),
-        Flag::long("csv", "CSV, for spreadsheets, in place of lines and table"),
-    ],
+    flags: WITH_LIBRARY,
     status: &[
         ("0", "done; a figure that differs from the published one is no failure"),
         ("1", "it could not be done, or was interrupted"),
-        ("2", "the command line is wrong; nothing was done"),
+        MISUSED,
     ],
     prose: include_str!("e7.rs"),
     ..Spec::NEW

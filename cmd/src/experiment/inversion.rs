@@ -29,10 +29,11 @@
 //!               "events":[{"thread":"low","event":"wants","ns":1000}]}]}
 //! ```
 
+use super::WITH_LIBRARY;
 use crate::ctx::Ctx;
 use crate::demo;
 use crate::failure::{Exit, Failure};
-use millpond_cli::{Common, Flag, Group, Spec, ValueKind, help};
+use millpond_cli::{Common, Group, MISUSED, Spec, help};
 use millpond_experiments::{Failure as Ended, inversion};
 use millpond_session::Library;
 use std::ffi::OsString;
@@ -44,15 +45,11 @@ const INVERSION: Spec = Spec {
     summary: "three threads and a lock, on the machine at hand",
     group: Group::Experiments,
     forms: &["[--library PATH] [--csv | --json]"],
-    flags: &[
-        Flag::long("library", "this library, in place of the one that belongs to the program")
-            .value("path", ValueKind::File),
-        Flag::long("csv", "CSV, for spreadsheets, in place of lines and table"),
-    ],
+    flags: WITH_LIBRARY,
     status: &[
         ("0", "done; a figure that differs from the published one is no failure"),
         ("1", "it cannot be done here"),
-        ("2", "the command line is wrong; nothing was done"),
+        MISUSED,
     ],
     prose: include_str!("inversion.rs"),
     ..Spec::NEW

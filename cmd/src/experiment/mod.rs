@@ -64,7 +64,7 @@ mod simulated;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
-use millpond_cli::{Common, Example, Group, Operands, Parsed, Spec, ValueKind};
+use millpond_cli::{Common, Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_experiments::named;
 use millpond_experiments::published::Experiment;
 
@@ -87,7 +87,7 @@ pub(crate) const COMMAND: Command = Command {
         status: &[
             ("0", "done; a figure that differs from the published one is no failure"),
             ("1", "it could not be done, or was interrupted"),
-            ("2", "the command line is wrong; nothing was done"),
+            MISUSED,
         ],
         see_also: &["millpond-sim(1)", "millpond-load(1)"],
         prose: include_str!("mod.rs"),
@@ -121,6 +121,13 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         None => Err(Failure::Usage(format!("there is no experiment `{name}`: known are {}", known()))),
     }
 }
+
+/// Options of the experiments on the library for real-time programs.
+const WITH_LIBRARY: &[Flag] = &[
+    Flag::long("library", "this library, in place of the one that belongs to the program")
+        .value("path", ValueKind::File),
+    Flag::long("csv", "CSV, for spreadsheets, in place of lines and table"),
+];
 
 /// Every experiment by its name.
 const NAMES: [&str; 10] = ["alternating", "e1", "e2", "e3", "e4", "e5", "e6", "e7", "inversion", "service"];

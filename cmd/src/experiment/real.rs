@@ -16,7 +16,7 @@
 use crate::ctx::Ctx;
 use crate::demo;
 use crate::failure::{Complaint, Exit, Failure};
-use millpond_cli::{Common, Flag, Group, Spec, ValueKind, help};
+use millpond_cli::{Common, Flag, Group, MISUSED, Spec, ValueKind, help};
 use millpond_experiments::demo::{Demo, Options, run as play};
 use millpond_experiments::e2;
 use millpond_session::{own_program, stop_on_signal};
@@ -45,7 +45,7 @@ pub(super) const REAL: Spec = Spec {
     status: &[
         ("0", "done; a figure that differs from the published one is no failure"),
         ("1", "it could not be done, or was interrupted"),
-        ("2", "the command line is wrong; nothing was done"),
+        MISUSED,
     ],
     prose: include_str!("real.rs"),
     ..Spec::NEW

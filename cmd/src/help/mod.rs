@@ -63,7 +63,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         };
         let (_, shell) = known.ok_or_else(unknown)?;
         let all =
-            || std::iter::once(PROGRAM).chain(specs(ctx).filter(|spec| spec.applet).map(|spec| spec.name));
+            || std::iter::once(PROGRAM).chain(ctx.specs().filter(|spec| spec.applet).map(|spec| spec.name));
         let names: Vec<&str> =
             if words.is_empty() { all().collect() } else { words.iter().map(String::as_str).collect() };
         if let Some(unknown) = names.iter().find(|name| !all().any(|known| known == **name)) {
@@ -73,7 +73,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         return Ok(Exit::DONE);
     }
     if parsed.long("names") {
-        let lines = specs(ctx).map(|s| {
+        let lines = ctx.specs().map(|s| {
             format!("{} {} {} {}\n", s.name, s.page(), s.section, if s.applet { "applet" } else { "command" })
         });
         ctx.out.text(&lines.collect::<String>());
@@ -85,7 +85,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         }
         [] => ctx.out.text(&overview(ctx)),
         [name] => {
-            let spec = specs(ctx).find(|spec| spec.name == name).ok_or_else(|| unknown(name, ctx))?;
+            let spec = ctx.specs().find(|spec| spec.name == name).ok_or_else(|| unknown(name, ctx))?;
             ctx.out.text(&match (parsed.long("man"), parsed.long("markdown")) {
                 (true, _) => man::page(spec, env!("CARGO_PKG_VERSION"), PAGES_DATE),
                 (_, true) => markdown::page(spec),
@@ -97,14 +97,9 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     Ok(Exit::DONE)
 }
 
-/// Descriptions of all commands and services.
-fn specs(ctx: &Ctx<'_>) -> impl Iterator<Item = &'static Spec> + use<> {
-    ctx.commands().iter().map(|command| &command.spec).chain(ctx.services())
-}
-
 fn unknown(name: &str, ctx: &Ctx<'_>) -> Failure {
     let complaint = Complaint::new(format!("show the manual of {name}"), "there is no such command");
-    match nearest(name, specs(ctx).map(|spec| spec.name)) {
+    match nearest(name, ctx.specs().map(|spec| spec.name)) {
         Some(meant) => complaint.hint(format!("did you mean {meant}?")),
         None => complaint.hint("millpond help lists them"),
     }
@@ -113,14 +108,14 @@ fn unknown(name: &str, ctx: &Ctx<'_>) -> Failure {
 
 /// What `millpond help` shows: ten commands to begin with, then all others by what a person wants.
 fn overview(ctx: &Ctx<'_>) -> String {
-    let first = FIRST.iter().filter_map(|name| specs(ctx).find(|spec| spec.name == *name));
+    let first = FIRST.iter().filter_map(|name| ctx.specs().find(|spec| spec.name == *name));
     let mut text = String::from("usage: millpond command [options] [operands]\n\nBegin with these\n");
     text += &help::list(first.map(|spec| (spec.name, spec.summary)));
     for group in Group::ALL {
-        let rest = specs(ctx).filter(|spec| spec.group == group && !FIRST.contains(&spec.name));
+        let rest = ctx.specs().filter(|spec| spec.group == group && !FIRST.contains(&spec.name));
         text += &format!("\n{}\n{}", group.title(), help::list(rest.map(|spec| (spec.name, spec.summary))));
     }
-    let applets: Vec<&str> = specs(ctx).filter(|spec| spec.applet).map(|spec| spec.name).collect();
+    let applets: Vec<&str> = ctx.specs().filter(|spec| spec.applet).map(|spec| spec.name).collect();
     text += &format!("\nCan also be called by their own names\n{}", help::paragraph(&applets.join(", ")));
     text + "\nmillpond help COMMAND shows a manual, COMMAND --help its options.\n"
 }

@@ -38,7 +38,7 @@ use crate::interval::{Cadence, Repetition, wait_until};
 use crate::operands::{self, expand};
 use crate::stamp::Stamp;
 use jiff::tz::TimeZone;
-use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_formats::print_iso;
 use millpond_machine::facets::{Job, WatchedJob};
 use millpond_machine::{Absent, Machine};
@@ -67,11 +67,7 @@ pub(crate) const COMMAND: Command = Command {
         in_shell: true,
         operands: Operands { shown: "[interval [count]]", kinds: &[ValueKind::Time] },
         examples: &[Example { words: "1", what: "interrupts of each device by CPU, every second" }],
-        status: &[
-            ("0", "done, also when interrupted"),
-            ("1", "interrupts cannot be watched"),
-            ("2", "the command line is wrong; nothing was done"),
-        ],
+        status: &[INTERRUPTED, ("1", "interrupts cannot be watched"), MISUSED],
         see_also: &["mpstat(1)", "psradm(8)", "millpond-quiet(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW

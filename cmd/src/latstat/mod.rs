@@ -73,7 +73,7 @@ mod show;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet};
-use millpond_cli::{Example, Flag, Group, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Parsed, Spec, ValueKind};
 use millpond_observe::latency::{Mixed, Saved, Source};
 use millpond_session::{NO_FILE, Session, read_log};
 use options::Options;
@@ -139,9 +139,9 @@ pub(crate) const COMMAND: Command = Command {
             Example { words: "--duration 60s --max 50us", what: "fail if a sample takes longer than 50 us" },
         ],
         status: &[
-            ("0", "done, also when interrupted"),
+            INTERRUPTED,
             ("1", "it could not be measured, a file could not be written, or a sample was over --max"),
-            ("2", "the command line is wrong; nothing was done"),
+            MISUSED,
         ],
         see_also: &["millpond-quiet(1)", "millpond-diagnose(1)"],
         prose: include_str!("mod.rs"),

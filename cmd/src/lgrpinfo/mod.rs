@@ -59,7 +59,7 @@ use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use crate::lgroups;
-use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind, help};
+use millpond_cli::{Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind, help};
 use millpond_formats::lgrpinfo::Shown;
 
 pub(crate) const COMMAND: Command = Command {
@@ -117,7 +117,7 @@ pub(crate) const COMMAND: Command = Command {
                 "no lgroup or process is meant, or the machine cannot be read; what could be \
                  shown was",
             ),
-            ("2", "the command line is wrong; nothing was done"),
+            MISUSED,
         ],
         see_also: &["plgrp(8)", "psrset(8)", "pginfo(1)"],
         prose: include_str!("mod.rs"),

@@ -85,7 +85,7 @@ mod tests;
 use crate::command::{Command, tell};
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
-use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind, help};
+use millpond_cli::{Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind, help};
 use millpond_session::{reason, stop_on_signal};
 use millpond_workloads::Error;
 use millpond_workloads::options::Program;
@@ -119,11 +119,7 @@ pub(crate) const COMMAND: Command = Command {
             Example { words: "cg --class S", what: "run NPB CG on the CPUs that this process may use" },
             Example { words: "hackbench --groups 10", what: "measure wake-ups and switches" },
         ],
-        status: &[
-            ("0", "done"),
-            ("1", "the load failed, or its answer was wrong"),
-            ("2", "the command line is wrong; nothing was done"),
-        ],
+        status: &[("0", "done"), ("1", "the load failed, or its answer was wrong"), MISUSED],
         see_also: &["millpond-experiment(1)", "psrset(8)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW

@@ -94,7 +94,7 @@ mod watch;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
-use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_formats::mpstat::Table;
 use millpond_session::stop_on_signal;
 use options::Options;
@@ -144,11 +144,7 @@ pub(crate) const COMMAND: Command = Command {
             Example { words: "-a 5 12", what: "a row per processor set, every 5 seconds for a minute" },
             Example { words: "-v", what: "where each column comes from" },
         ],
-        status: &[
-            ("0", "done, also when interrupted"),
-            ("1", "the machine cannot be watched"),
-            ("2", "the command line is wrong; nothing was done"),
-        ],
+        status: &[INTERRUPTED, ("1", "the machine cannot be watched"), MISUSED],
         see_also: &["prstat(1)", "intrstat(1)", "cpustat(1)", "pgstat(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW

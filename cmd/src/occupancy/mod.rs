@@ -60,7 +60,7 @@ use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use crate::interval::{Cadence, Repetition, wait_until};
-use millpond_cli::{Example, Flag, Group, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Parsed, Spec, ValueKind};
 use millpond_machine::Absent;
 use millpond_machine::facets::{CensusOptions, Method, Samples};
 use millpond_model::{CpuId, Nanos, Pid};
@@ -102,9 +102,9 @@ pub(crate) const COMMAND: Command = Command {
             Example { words: "-z web 1", what: "the same of a zone" },
         ],
         status: &[
-            ("0", "done, also when interrupted"),
+            INTERRUPTED,
             ("1", "a program does not exist, or the machine can neither be measured nor sampled"),
-            ("2", "the command line is wrong; nothing was done"),
+            MISUSED,
         ],
         see_also: &["mpstat(1)", "prstat(1)"],
         prose: include_str!("mod.rs"),

@@ -42,7 +42,7 @@ use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
 use crate::operands;
 use crate::start::Start;
-use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_formats::CpuOperand;
 use millpond_machine::Machine;
 use millpond_model::{CpuId, CpuSet};
@@ -83,7 +83,7 @@ pub(crate) const COMMAND: Command = Command {
         status: &[
             ("0", "everything was done"),
             ("1", "something was refused; what could be done was done"),
-            ("2", "the command line is wrong; nothing was done"),
+            MISUSED,
             ("other", "with -e: the exit status of the command"),
         ],
         see_also: &["psrset(8)", "psrinfo(1)"],

@@ -50,7 +50,7 @@ use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use crate::processor_groups::{Choice, Hardware};
-use millpond_cli::{Example, Flag, Group, Parsed, Spec, ValueKind, help};
+use millpond_cli::{Example, Flag, Group, MISUSED, Parsed, Spec, ValueKind, help};
 use millpond_formats::pg::{self as listing, Placed};
 use millpond_model::{CpuSet, Relationship};
 use serde_json::{Value, json};
@@ -105,7 +105,7 @@ pub(crate) const COMMAND: Command = Command {
                 "a group or a CPU that was named does not exist (the others are shown), or none \
                  is left",
             ),
-            ("2", "the command line is wrong; nothing was done"),
+            MISUSED,
         ],
         see_also: &["pgstat(1)", "psrinfo(1)", "lgrpinfo(1)"],
         prose: include_str!("mod.rs"),

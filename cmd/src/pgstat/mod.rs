@@ -62,7 +62,7 @@ use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use crate::interval::{Cadence, Repetition, wait_until};
 use crate::processor_groups::Hardware;
-use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind, help};
+use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed, Spec, ValueKind, help};
 use millpond_machine::facets::WatchOptions;
 use millpond_machine::{Absent, Machine};
 use millpond_model::Nanos;
@@ -108,13 +108,13 @@ pub(crate) const COMMAND: Command = Command {
         operands: Operands { shown: "[interval [count]]", kinds: &[ValueKind::Time] },
         examples: &[Example { words: "1 5", what: "show how busy each processor group is, five times" }],
         status: &[
-            ("0", "done, also when interrupted"),
+            INTERRUPTED,
             (
                 "1",
                 "a group or a CPU that was named does not exist (the others are shown), none is \
                  left, or the machine cannot be watched",
             ),
-            ("2", "the command line is wrong; nothing was done"),
+            MISUSED,
         ],
         see_also: &["pginfo(1)", "mpstat(1)"],
         prose: include_str!("mod.rs"),

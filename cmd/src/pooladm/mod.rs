@@ -44,7 +44,7 @@ use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use crate::pools;
-use millpond_cli::{Example, Flag, Group, Misused, Operands, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, MISUSED, Misused, Operands, Parsed, Spec, ValueKind};
 use millpond_formats::pools::info;
 use millpond_machine::{Machine, Reason, Refusal};
 use millpond_model::pools::{PoolsConf, PoolsState, PsetNode};
@@ -92,11 +92,7 @@ pub(crate) const COMMAND: Command = Command {
             Example { words: "-n -c pools.conf", what: "check a file, and change nothing" },
             Example { words: "-d", what: "disable pools, and put everything back" },
         ],
-        status: &[
-            ("0", "done"),
-            ("1", "something was refused; nothing was done"),
-            ("2", "the command line is wrong; nothing was done"),
-        ],
+        status: &[("0", "done"), ("1", "something was refused; nothing was done"), MISUSED],
         see_also: &["poolcfg(8)", "poolbind(8)", "poolstat(1)", "poold(8)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW

@@ -107,7 +107,7 @@ use crate::pools;
 use crate::start::Start;
 use class::PoolClass;
 use ids::{Chosen, Kind};
-use millpond_cli::{Example, Flag, Group, Misused, Operands, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, MISUSED, Misused, Operands, Parsed, Spec, ValueKind};
 use millpond_machine::Machine;
 use millpond_machine::facets::Member;
 use millpond_model::pools::PoolsState;
@@ -164,7 +164,7 @@ pub(crate) const COMMAND: Command = Command {
         status: &[
             ("0", "everything was done"),
             ("1", "something was refused; what could be done was done"),
-            ("2", "the command line is wrong; nothing was done"),
+            MISUSED,
             ("128+N", "with --view or --on-resize: signal N ended the command"),
             ("other", "with -e: the exit status of the command"),
         ],

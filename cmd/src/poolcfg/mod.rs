@@ -72,7 +72,7 @@ use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use crate::pools;
-use millpond_cli::{Example, Flag, Group, Misused, Operands, Parsed, Spec, ValueKind, help};
+use millpond_cli::{Example, Flag, Group, MISUSED, Misused, Operands, Parsed, Spec, ValueKind, help};
 use millpond_formats::pools::info;
 use millpond_formats::pools::script::{self, Located};
 use millpond_model::pools::PoolsConf;
@@ -111,11 +111,7 @@ pub(crate) const COMMAND: Command = Command {
             },
             Example { words: "-d -c info", what: "print the running configuration" },
         ],
-        status: &[
-            ("0", "done"),
-            ("1", "something was refused; nothing was done"),
-            ("2", "the command line is wrong; nothing was done"),
-        ],
+        status: &[("0", "done"), ("1", "something was refused; nothing was done"), MISUSED],
         see_also: &["pooladm(8)", "poolbind(8)", "poolstat(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW

@@ -68,7 +68,7 @@ use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure, facet, read};
 use crate::interval::{Cadence, wait_until};
 use crate::pools;
-use millpond_cli::{Example, Flag, Group, Misused, Operands, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Misused, Operands, Parsed, Spec, ValueKind};
 use millpond_formats::pools::poolstat::{STATE_CHANGE, default_table, table};
 use millpond_formats::print_iso;
 use millpond_machine::{Counters, Machine};
@@ -121,11 +121,7 @@ pub(crate) const COMMAND: Command = Command {
             Example { words: "5", what: "show each pool's size and use every 5 seconds" },
             Example { words: "--why", what: "show the latest decisions of poold, and their reasons" },
         ],
-        status: &[
-            ("0", "done, also when interrupted"),
-            ("1", "the machine or a pool cannot be read"),
-            ("2", "the command line is wrong; nothing was done"),
-        ],
+        status: &[INTERRUPTED, ("1", "the machine or a pool cannot be read"), MISUSED],
         see_also: &["poolcfg(8)", "prstat(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW

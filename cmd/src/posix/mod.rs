@@ -30,7 +30,7 @@ use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure, facet};
 use crate::readiness::Readiness;
-use millpond_cli::{Example, Flag, Group, Parsed, Spec};
+use millpond_cli::{Example, Flag, Group, MISUSED, Parsed, Spec};
 use millpond_model::{PosixAnswer, PosixBundle, PosixOption};
 use millpond_report::{Align, Cell, Table};
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ pub(crate) const COMMAND: Command = Command {
         status: &[
             ("0", "done, also where options are missing"),
             ("1", "no library answers, as on a captured machine"),
-            ("2", "the command line is wrong; nothing was done"),
+            MISUSED,
         ],
         see_also: &["millpond-doctor(8)", "latstat(1)"],
         prose: include_str!("mod.rs"),

@@ -121,7 +121,7 @@ use crate::failure::{Complaint, Exit, Failure, facet, read};
 use crate::interval::{Cadence, Repetition, wait_until};
 use crate::pools;
 use crate::stamp::Stamp;
-use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_machine::facets::{CensusWatch, Depth};
 use millpond_machine::{Absent, Census, Clock};
 use millpond_model::{Pid, Roster};
@@ -206,11 +206,7 @@ pub(crate) const COMMAND: Command = Command {
             Example { words: "-Z", what: "processes, and a row per zone" },
             Example { words: "-p 204 5 2", what: "one process, twice" },
         ],
-        status: &[
-            ("0", "done, also when interrupted"),
-            ("1", "the machine cannot be read or watched, or -R is refused"),
-            ("2", "the command line is wrong; nothing was done"),
-        ],
+        status: &[INTERRUPTED, ("1", "the machine cannot be read or watched, or -R is refused"), MISUSED],
         see_also: &["mpstat(1)", "millpond-diagnose(1)", "prctl(8)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW

@@ -48,7 +48,7 @@ use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use crate::operands;
 use form::{Form, Total};
-use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_formats::{CpuOperand, print_iso, psrinfo as listing};
 use millpond_machine::facets::ProcessorStatus;
 use millpond_model::{ChipId, Core, CpuId, CpuSet, State, Topology};
@@ -106,11 +106,7 @@ pub(crate) const COMMAND: Command = Command {
             Example { words: "-pv", what: "list the chips, with their cores and CPUs" },
             Example { words: "-s 3", what: "print 1 if CPU 3 is on-line, else 0; for scripts" },
         ],
-        status: &[
-            ("0", "done"),
-            ("1", "a CPU that was named does not exist; the others are shown"),
-            ("2", "the command line is wrong; nothing was done"),
-        ],
+        status: &[("0", "done"), ("1", "a CPU that was named does not exist; the others are shown"), MISUSED],
         see_also: &["psradm(8)", "psrset(8)", "pginfo(1)", "lgrpinfo(1)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW

@@ -75,7 +75,7 @@ mod watch;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
-use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_observe::Verdict;
 use millpond_session::{output_is_terminal, replace_text};
 pub(crate) use options::time as time_operand;
@@ -152,7 +152,7 @@ pub(crate) const COMMAND: Command = Command {
                 "the limit was exceeded or cannot be judged, the set ended meanwhile, or \
                  nothing can be watched",
             ),
-            ("2", "the command line is wrong; nothing was done"),
+            MISUSED,
         ],
         see_also: &["psrset(8)", "psradm(8)", "latstat(1)", "intrstat(1)"],
         prose: include_str!("mod.rs"),

@@ -33,7 +33,7 @@
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
-use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_model::Nanos;
 use millpond_planner::{
     Answer, Comparison, Decision, LogError, POLICIES, Pair, Replay, Sum, policy, read_log, replay,
@@ -68,7 +68,7 @@ pub(crate) const COMMAND: Command = Command {
         status: &[
             ("0", "done"),
             ("1", "the log cannot be used, or a line of it is damaged (the others are asked)"),
-            ("2", "the command line is wrong; nothing was done"),
+            MISUSED,
         ],
         see_also: &["poolstat(1)"],
         prose: include_str!("mod.rs"),

@@ -98,7 +98,7 @@ mod words;
 use crate::command::Command;
 use crate::ctx::{Ctx, not_opened};
 use crate::failure::{Complaint, Exit, Failure};
-use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_session::{
     LineEditor, MachineName, OpenOptions, SIMULATED, Session, Typed, input_is_terminal, input_lines,
     is_machine_file, read_text,
@@ -126,7 +126,7 @@ pub(crate) const COMMAND: Command = Command {
         status: &[
             ("0", "the shell ended, or every line of the script was done"),
             ("1", "a line of the script failed"),
-            ("2", "the command line is wrong; nothing was done"),
+            MISUSED,
         ],
         see_also: &["millpond-experiment(1)", "millpond-load(1)"],
         prose: include_str!("mod.rs"),

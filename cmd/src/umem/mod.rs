@@ -80,7 +80,7 @@ mod target;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
-use millpond_cli::{Example, Flag, Group, Parsed, Spec, ValueKind};
+use millpond_cli::{Example, Flag, Group, MISUSED, Parsed, Spec, ValueKind};
 use show::Dress;
 
 pub(crate) const COMMAND: Command = Command {
@@ -117,7 +117,7 @@ pub(crate) const COMMAND: Command = Command {
                 "findleaks found a leak, verify found corruption, bufctl knows nothing, no such \
                  process or caches exist, or looking is not permitted",
             ),
-            ("2", "the command line is wrong; nothing was done"),
+            MISUSED,
         ],
         see_also: &["millpond-diagnose(1)"],
         prose: include_str!("mod.rs"),

@@ -32,7 +32,7 @@ use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure, facet, read};
 use crate::pools;
-use millpond_cli::{Example, Group, Parsed, Spec};
+use millpond_cli::{Example, Group, MISUSED, Parsed, Spec};
 use millpond_machine::facets::Zone;
 use millpond_model::pools::{DEFAULT_POOL, PoolsState};
 use serde_json::{Value, json};
@@ -48,11 +48,7 @@ pub(crate) const COMMAND: Command = Command {
             words: "",
             what: "list zones, units and containers with their pools and sets",
         }],
-        status: &[
-            ("0", "done"),
-            ("1", "the machine cannot be read"),
-            ("2", "the command line is wrong; nothing was done"),
-        ],
+        status: &[("0", "done"), ("1", "the machine cannot be read"), MISUSED],
         see_also: &["poolbind(8)", "psrset(8)"],
         prose: include_str!("mod.rs"),
         ..Spec::NEW

@@ -45,4 +45,6 @@ mod value;
 
 pub use near::nearest;
 pub use parse::{Common, Given, Misuse, Parsed, parse};
-pub use spec::{COMMON, Example, Flag, Group, Misused, Operands, Spec, Value, ValueKind};
+pub use spec::{
+    COMMON, Example, Flag, Group, INTERRUPTED, MISUSED, Misused, Operands, Spec, Status, Value, ValueKind,
+};

@@ -314,19 +314,25 @@ pub struct Spec {
     /// Files that it reads or writes, each with what it is for.
     pub files: &'static [(&'static str, &'static str)],
     /// Exit status beside the usual, each with its meaning.
-    pub status: &'static [(&'static str, &'static str)],
+    pub status: &'static [Status],
     /// Commands to read about next.
     pub see_also: &'static [&'static str],
     /// The source of the module whose head is the text of the manual.
     pub prose: &'static str,
 }
 
+/// An exit status and its meaning.
+pub type Status = (&'static str, &'static str);
+
+/// The status of commands that report until they are interrupted.
+pub const INTERRUPTED: Status = ("0", "done, also when interrupted");
+
+/// The status of a command line that cannot be understood.
+pub const MISUSED: Status = ("2", "the command line is wrong; nothing was done");
+
 /// What exit statuses mean, where a command does not say otherwise.
-pub const STATUS: &[(&str, &str)] = &[
-    ("0", "everything was done"),
-    ("1", "something was refused; what could be done was done"),
-    ("2", "the command line is wrong; nothing was done"),
-];
+pub const STATUS: &[Status] =
+    &[("0", "everything was done"), ("1", "something was refused; what could be done was done"), MISUSED];
 
 impl Spec {
     /// A description to begin with: a command of section 1 without options.
