@@ -36,7 +36,9 @@ fn build() -> Result<(), String> {
     folders.sort();
     for folder in folders {
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        compile(&compiler, &folder.join(format!("{name}.bpf.c")), &out.join(format!("{name}.o")), &headers)?;
+        let object = out.join(format!("{name}.o"));
+        compile(&compiler, &folder.join(format!("{name}.bpf.c")), &object, &headers)?;
+        deflate(&object, &out.join(format!("{name}.o.deflate")))?;
     }
     Ok(())
 }
@@ -78,4 +80,11 @@ fn compile(compiler: &str, source: &Path, object: &Path, headers: &Path) -> Resu
         return Ok(());
     }
     Err(format!("{}: {compiler} refuses it\n{}", source.display(), String::from_utf8_lossy(&output.stderr)))
+}
+
+/// Packs an object: debug information and repeated code make it four to six times smaller.
+fn deflate(object: &Path, packed: &Path) -> Result<(), String> {
+    fs::read(object)
+        .and_then(|bytes| fs::write(packed, miniz_oxide::deflate::compress_to_vec(&bytes, 10)))
+        .map_err(|error| format!("{}: {error}", object.display()))
 }

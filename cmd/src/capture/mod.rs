@@ -36,7 +36,7 @@ pub(crate) const COMMAND: Command = Command {
         examples: &[Example { words: "here", what: "capture this machine into the directory here" }],
         status: &[("0", "done"), ("1", "the machine could not be captured"), MISUSED],
         see_also: &["psrinfo(1)"],
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

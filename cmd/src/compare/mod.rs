@@ -47,7 +47,7 @@ pub(crate) const COMMAND: Command = Command {
         examples: &[Example { words: "near.json far.json", what: "compare two recordings of cpustat" }],
         status: &[("0", "done"), ("1", "a recording cannot be used"), MISUSED],
         see_also: &["cpustat(1)"],
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

@@ -25,7 +25,7 @@ pub(crate) const COMMAND: Command = Command {
             "candidates without what stands before the last = of the word, as bash wants them",
         )],
         operands: Operands { shown: "word ...", kinds: &[ValueKind::Program] },
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

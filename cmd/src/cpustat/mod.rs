@@ -105,7 +105,7 @@ pub(crate) const COMMAND: Command = Command {
         ],
         status: &[INTERRUPTED, ("1", "something cannot be counted"), MISUSED],
         see_also: &["cputrack(1)", "millpond-compare(1)", "mpstat(1)"],
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

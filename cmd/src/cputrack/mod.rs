@@ -89,7 +89,7 @@ pub(crate) const COMMAND: Command = Command {
         examples: &[Example { words: "-c pic0=Instr_cnt ./server", what: "count instructions of a program" }],
         status: &[INTERRUPTED, ("1", "something cannot be counted or started"), MISUSED],
         see_also: &["cpustat(1)"],
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

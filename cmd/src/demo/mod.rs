@@ -62,7 +62,7 @@ pub(crate) const COMMAND: Command = Command {
         ],
         status: &[("0", "done"), ("1", "it could not be done, or was interrupted"), MISUSED],
         see_also: &["poolstat(1)", "poolbind(8)"],
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

@@ -90,7 +90,7 @@ pub(crate) const COMMAND: Command = Command {
         ],
         status: &[("0", "done"), ("1", "everything else, as on Solaris")],
         see_also: &["priocntl(8)"],
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

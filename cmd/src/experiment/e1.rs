@@ -61,7 +61,7 @@ pub(super) const E1: Spec = Spec {
         ("1", "it could not be done, or was interrupted"),
         MISUSED,
     ],
-    prose: include_str!("e1.rs"),
+    prose: millpond_cli::head!(include_str!("e1.rs")),
     ..Spec::NEW
 };
 

@@ -41,7 +41,7 @@ const E7: Spec = Spec {
         ("1", "it could not be done, or was interrupted"),
         MISUSED,
     ],
-    prose: include_str!("e7.rs"),
+    prose: millpond_cli::head!(include_str!("e7.rs")),
     ..Spec::NEW
 };
 

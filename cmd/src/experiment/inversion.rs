@@ -51,7 +51,7 @@ const INVERSION: Spec = Spec {
         ("1", "it cannot be done here"),
         MISUSED,
     ],
-    prose: include_str!("inversion.rs"),
+    prose: millpond_cli::head!(include_str!("inversion.rs")),
     ..Spec::NEW
 };
 

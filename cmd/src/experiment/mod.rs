@@ -90,7 +90,7 @@ pub(crate) const COMMAND: Command = Command {
             MISUSED,
         ],
         see_also: &["millpond-sim(1)", "millpond-load(1)"],
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

@@ -47,7 +47,7 @@ pub(super) const REAL: Spec = Spec {
         ("1", "it could not be done, or was interrupted"),
         MISUSED,
     ],
-    prose: include_str!("real.rs"),
+    prose: millpond_cli::head!(include_str!("real.rs")),
     ..Spec::NEW
 };
 

@@ -38,7 +38,7 @@ pub(crate) const COMMAND: Command = Command {
             Example { words: "psrset", what: "show the manual of psrset" },
             Example { words: "", what: "list the commands" },
         ],
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

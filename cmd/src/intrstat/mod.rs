@@ -69,7 +69,7 @@ pub(crate) const COMMAND: Command = Command {
         examples: &[Example { words: "1", what: "interrupts of each device by CPU, every second" }],
         status: &[INTERRUPTED, ("1", "interrupts cannot be watched"), MISUSED],
         see_also: &["mpstat(1)", "psradm(8)", "millpond-quiet(1)"],
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

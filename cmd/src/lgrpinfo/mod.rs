@@ -120,7 +120,7 @@ pub(crate) const COMMAND: Command = Command {
             MISUSED,
         ],
         see_also: &["plgrp(8)", "psrset(8)", "pginfo(1)"],
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

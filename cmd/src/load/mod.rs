@@ -121,7 +121,7 @@ pub(crate) const COMMAND: Command = Command {
         ],
         status: &[("0", "done"), ("1", "the load failed, or its answer was wrong"), MISUSED],
         see_also: &["millpond-experiment(1)", "psrset(8)"],
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

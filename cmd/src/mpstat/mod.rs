@@ -146,7 +146,7 @@ pub(crate) const COMMAND: Command = Command {
         ],
         status: &[INTERRUPTED, ("1", "the machine cannot be watched"), MISUSED],
         see_also: &["prstat(1)", "intrstat(1)", "cpustat(1)", "pgstat(1)"],
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

@@ -107,7 +107,7 @@ pub(crate) const COMMAND: Command = Command {
             MISUSED,
         ],
         see_also: &["mpstat(1)", "prstat(1)"],
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

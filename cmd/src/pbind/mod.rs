@@ -87,7 +87,7 @@ pub(crate) const COMMAND: Command = Command {
             ("other", "with -e: the exit status of the command"),
         ],
         see_also: &["psrset(8)", "psrinfo(1)"],
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

@@ -108,7 +108,7 @@ pub(crate) const COMMAND: Command = Command {
             MISUSED,
         ],
         see_also: &["pgstat(1)", "psrinfo(1)", "lgrpinfo(1)"],
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

@@ -81,7 +81,7 @@ pub(crate) const COMMAND: Command = Command {
             Example { words: "-H 1 204", what: "make lgroup 1 the home of its threads" },
         ],
         see_also: &["lgrpinfo(1)", "pbind(8)"],
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

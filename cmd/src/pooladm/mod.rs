@@ -94,7 +94,7 @@ pub(crate) const COMMAND: Command = Command {
         ],
         status: &[("0", "done"), ("1", "something was refused; nothing was done"), MISUSED],
         see_also: &["poolcfg(8)", "poolbind(8)", "poolstat(1)", "poold(8)"],
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

@@ -169,7 +169,7 @@ pub(crate) const COMMAND: Command = Command {
             ("other", "with -e: the exit status of the command"),
         ],
         see_also: &["poolcfg(8)", "poolstat(1)", "psrset(8)"],
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

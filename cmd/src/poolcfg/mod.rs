@@ -113,7 +113,7 @@ pub(crate) const COMMAND: Command = Command {
         ],
         status: &[("0", "done"), ("1", "something was refused; nothing was done"), MISUSED],
         see_also: &["pooladm(8)", "poolbind(8)", "poolstat(1)"],
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

@@ -123,7 +123,7 @@ pub(crate) const COMMAND: Command = Command {
         ],
         status: &[INTERRUPTED, ("1", "the machine or a pool cannot be read"), MISUSED],
         see_also: &["poolcfg(8)", "prstat(1)"],
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

@@ -52,7 +52,7 @@ pub(crate) const COMMAND: Command = Command {
             MISUSED,
         ],
         see_also: &["millpond-doctor(8)", "latstat(1)"],
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

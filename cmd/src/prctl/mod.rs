@@ -138,7 +138,7 @@ pub(crate) const COMMAND: Command = Command {
             },
         ],
         see_also: &["zonecfg(8)", "poolcfg(8)", "prstat(1)"],
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

@@ -123,7 +123,7 @@ pub(crate) const COMMAND: Command = Command {
             ("other", "with -e: the exit status of the command"),
         ],
         see_also: &["dispadmin(8)", "prstat(1)"],
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

@@ -208,7 +208,7 @@ pub(crate) const COMMAND: Command = Command {
         ],
         status: &[INTERRUPTED, ("1", "the machine cannot be read or watched, or -R is refused"), MISUSED],
         see_also: &["mpstat(1)", "millpond-diagnose(1)", "prctl(8)"],
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

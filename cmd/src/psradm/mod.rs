@@ -76,7 +76,7 @@ pub(crate) const COMMAND: Command = Command {
             Example { words: "-n 2-5", what: "let CPUs 2 to 5 run threads and take interrupts again" },
         ],
         see_also: &["psrinfo(1)", "psrset(8)", "intrstat(1)"],
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

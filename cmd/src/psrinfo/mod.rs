@@ -108,7 +108,7 @@ pub(crate) const COMMAND: Command = Command {
         ],
         status: &[("0", "done"), ("1", "a CPU that was named does not exist; the others are shown"), MISUSED],
         see_also: &["psradm(8)", "psrset(8)", "pginfo(1)", "lgrpinfo(1)"],
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

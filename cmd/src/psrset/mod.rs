@@ -167,7 +167,7 @@ pub(crate) const COMMAND: Command = Command {
         ],
         see_also: &["psradm(8)", "pbind(8)", "poolbind(8)", "lgrpinfo(1)", "millpond-quiet(1)"],
         in_shell: true,
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

@@ -85,7 +85,7 @@ pub(crate) const COMMAND: Entry = Entry {
             ("2", "a command cannot be parsed"),
         ],
         see_also: &["prctl(8)", "poolbind(8)", "millpond-zones(1)"],
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

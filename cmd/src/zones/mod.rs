@@ -50,7 +50,7 @@ pub(crate) const COMMAND: Command = Command {
         }],
         status: &[("0", "done"), ("1", "the machine cannot be read"), MISUSED],
         see_also: &["poolbind(8)", "psrset(8)"],
-        prose: include_str!("mod.rs"),
+        prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
     run,

@@ -13,6 +13,47 @@ pub enum Block {
     Verbatim(Vec<String>),
 }
 
+/// The head of a module, from the text of its source: a program that shows the head does not carry the rest.
+#[macro_export]
+macro_rules! head {
+    ($source:expr) => {{
+        const SOURCE: &str = $source;
+        const HEAD: [u8; $crate::prose::head_len(SOURCE)] = $crate::prose::first_bytes(SOURCE);
+        match ::core::str::from_utf8(&HEAD) {
+            Ok(text) => text,
+            Err(_) => "",
+        }
+    }};
+}
+
+/// The length of a module's head in bytes: its lines up to the first that does not begin with `//!`.
+#[must_use]
+pub const fn head_len(source: &str) -> usize {
+    let text = source.as_bytes();
+    let mut at = 0;
+    while at + 3 <= text.len() && text[at] == b'/' && text[at + 1] == b'/' && text[at + 2] == b'!' {
+        while at < text.len() && text[at] != b'\n' {
+            at += 1;
+        }
+        if at < text.len() {
+            at += 1;
+        }
+    }
+    at
+}
+
+/// The first `N` bytes of a text.
+///
+/// # Panics
+/// When the text is shorter.
+#[must_use]
+pub const fn first_bytes<const N: usize>(text: &str) -> [u8; N] {
+    match text.as_bytes().first_chunk() {
+        Some(bytes) => *bytes,
+        None => panic!("the text is shorter"),
+    }
+}
+
 /// The lines of a module's head, without `//!`.
 fn head(source: &str) -> impl Iterator<Item = &str> {
     let lines = source.lines().map_while(|line| line.strip_prefix("//!"));
@@ -85,6 +126,13 @@ mod tests {
 
     const SOURCE: &str = "//! Turns `it`\n//! slowly.\n//!\n//! * one\n//!   more\n//! * two\n//!\n//! # Speed\n//!\n\
                           //! ```text\n//! $ turn\n//!   1\n//! ```\n//! After.\n\nfn turn() {}\n//! not the head\n";
+
+    #[test]
+    fn a_head_ends_where_its_lines_do() {
+        assert_eq!(head!("//! One.\n//! Two.\nuse one;\n//! Three.\n"), "//! One.\n//! Two.\n");
+        assert_eq!(head!("//! One."), "//! One.");
+        assert_eq!(head!("use one;\n"), "");
+    }
 
     #[test]
     fn a_head_is_taken_apart() {

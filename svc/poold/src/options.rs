@@ -71,7 +71,7 @@ pub const SPEC: Spec = Spec {
         ("2", "the command line is wrong"),
     ],
     see_also: &["poolcfg(8)", "pooladm(8)", "poolstat(1)", "millpond-replay(1)"],
-    prose: include_str!("lib.rs"),
+    prose: millpond_cli::head!(include_str!("lib.rs")),
     ..Spec::NEW
 };
 

@@ -38,7 +38,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         Flag { help: "how many simulated seconds each phase is measured; 10", ..SECONDS },
     ],
     data: include_str!("simulated.json"),
-    source: include_str!("simulated.rs"),
+    source: millpond_cli::head!(include_str!("simulated.rs")),
     departs: |choices| {
         choices.word("machine").is_some_and(|machine| machine != MACHINE) || choices.has("processors")
     },

@@ -41,7 +41,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         Flag { help: "how many simulated seconds each arm is measured; 10", ..SECONDS },
     ],
     data: include_str!("published.json"),
-    source: include_str!("mod.rs"),
+    source: millpond_cli::head!(include_str!("mod.rs")),
     departs: |choices| {
         choices.word("machine").is_some_and(|name| name != MACHINE)
             || choices.word("class").is_some_and(|class| class != CLASSES[0])

@@ -48,7 +48,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         Flag { help: "how many simulated seconds each arm is measured; 10 with nothing, else 1", ..SECONDS },
     ],
     data: include_str!("published.json"),
-    source: include_str!("mod.rs"),
+    source: millpond_cli::head!(include_str!("mod.rs")),
     departs: |choices| {
         let other = |name, own| choices.word(name).is_some_and(|word| word != own);
         other("machine", MACHINE) || other("class", CLASSES[0]) || other("wait", WAITS[0])

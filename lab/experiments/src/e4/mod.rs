@@ -42,7 +42,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         Flag { help: "how many simulated seconds each arm is measured; 10", ..SECONDS },
     ],
     data: include_str!("published.json"),
-    source: include_str!("mod.rs"),
+    source: millpond_cli::head!(include_str!("mod.rs")),
     departs: |_| false,
     run,
     here: None,

@@ -52,7 +52,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         Flag { help: "how many simulated seconds a sample takes; 10 on u2i, else 30", ..SECONDS },
     ],
     data: include_str!("published.json"),
-    source: include_str!("mod.rs"),
+    source: millpond_cli::head!(include_str!("mod.rs")),
     departs: |choices| choices.has("threads") || choices.has("seconds"),
     run,
     here: Some(real::run),

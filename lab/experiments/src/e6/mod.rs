@@ -49,7 +49,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         Flag::long("seed", "what the lots of the first long run are drawn from, and one more for the second; 1").value("N", ValueKind::Count(0, u32::MAX as u64)),
     ],
     data: include_str!("published.json"),
-    source: include_str!("mod.rs"),
+    source: millpond_cli::head!(include_str!("mod.rs")),
     departs: |choices| choices.number("groups").is_some_and(|groups| groups != GROUPS),
     run,
     here: Some(real::run),

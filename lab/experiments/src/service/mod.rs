@@ -54,7 +54,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         Flag { help: "how many seconds each arm is measured; 20", ..SECONDS },
     ],
     data: include_str!("about.json"),
-    source: include_str!("mod.rs"),
+    source: millpond_cli::head!(include_str!("mod.rs")),
     departs: |_| true,
     run,
     here: Some(real::run),

@@ -5,6 +5,7 @@ use libbpf_rs::{
     ErrorKind, Iter, Link, MapCore, MapFlags, ObjectBuilder, OpenObject, PrintLevel, RingBuffer,
     RingBufferBuilder,
 };
+use miniz_oxide::inflate::decompress_to_vec;
 use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -97,7 +98,9 @@ impl Object {
     /// [`Refused`] when it does not take them.
     pub fn open(image: Image, prepare: impl FnOnce(&mut Opened<'_>)) -> Result<Object, Refused> {
         let object = listening(|| {
-            let mut opened = ObjectBuilder::default().name(image.name)?.open_memory(image.bytes)?;
+            let object = decompress_to_vec(image.packed)
+                .map_err(|_| io::Error::other("the packed object is damaged"))?;
+            let mut opened = ObjectBuilder::default().name(image.name)?.open_memory(&object)?;
             prepare(&mut Opened { object: &mut opened });
             opened.load()
         })?;
