@@ -2,6 +2,7 @@
 
 use crate::ctx::Ctx;
 use crate::failure::Failure;
+use crate::values::digits;
 use millpond_cli::units;
 use millpond_machine::Clock;
 use millpond_model::Nanos;
@@ -81,9 +82,8 @@ impl Repetition {
             [] => Ok(None),
             [interval] => Ok(Some(Repetition { interval: seconds(interval)?, count: None })),
             [interval, count] => {
-                let count = count.parse().ok().filter(|_| count.bytes().all(|b| b.is_ascii_digit()));
-                let refuse = || Failure::Operand(format!("`{}` is not a count", words[1]));
-                let count: u64 = count.ok_or_else(refuse)?;
+                let count =
+                    digits(count).ok_or_else(|| Failure::Operand(format!("`{count}` is not a count")))?;
                 if count == 0 {
                     return Err(Failure::Operand(COUNT_OF_NONE.to_owned()));
                 }

@@ -14,7 +14,7 @@
 //!                                        │ change::Changer: prepare, commit (or show the steps), report
 //! ```
 //!
-//! Everything that a user typed is understood before anything is done: a word that makes no sense ends the
+//! Everything that a user typed is understood before anything is done: an invalid word ends the
 //! command with status 2 and the machine untouched. After that operations are tried; one that is refused is
 //! told on standard error and makes the status 1, and the independent ones behind it are tried all the same.
 //!
@@ -41,6 +41,7 @@ mod demo;
 mod diagnose;
 mod dispadmin;
 mod doctor;
+mod dress;
 mod experiment;
 mod failure;
 mod help;
@@ -78,6 +79,7 @@ mod stamp;
 mod start;
 mod table;
 mod umem;
+mod values;
 mod zonecfg;
 mod zones;
 

@@ -83,7 +83,7 @@ pub fn bad_file(error: FileError) -> Said {
         }
         FileError::NoText(why) => Said { text: "Invalid configuration".into(), hint: Some(why) },
         FileError::Changed => {
-            let hint = "it has what somebody else wrote; look at it and try again".to_owned();
+            let hint = "another process wrote it meanwhile; look at it and try again".to_owned();
             Said { text: error.to_string(), hint: Some(hint) }
         }
     }
@@ -123,11 +123,11 @@ fn unwritable(error: xml::WriteError) -> Said {
     Said { text: "Invalid configuration".into(), hint: Some(hint) }
 }
 
-/// Tells that somebody else holds a file.
+/// Tells which process holds a file that is waited for.
 pub fn waiting<'w>(name: &'w str, ctx: &'w mut Ctx<'_>) -> impl FnMut(Option<String>) + 'w {
-    move |who| {
-        let who = who.unwrap_or_else(|| "somebody else".to_owned());
-        ctx.warn(format_args!("waiting for {name}, which {who} holds"));
+    move |holder| {
+        let holder = holder.unwrap_or_else(|| "another process".to_owned());
+        ctx.warn(format_args!("waiting for {name}, which {holder} holds"));
     }
 }
 

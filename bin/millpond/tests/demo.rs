@@ -1,6 +1,6 @@
 //! The demo on the machine at hand: that it runs to its end, and that nothing of it stays, however it ends.
 //!
-//! It makes pools that push nobody out, and runs programs of its own: nothing that a machine at work would notice
+//! It makes pools that push no thread out, and runs programs of its own: nothing that a machine at work would notice
 //! beside the load of some seconds.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]

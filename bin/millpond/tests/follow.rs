@@ -1,4 +1,4 @@
-//! Who follows a pool, from the command that changes it to whoever is told: on a captured machine, in processes of their own.
+//! Members that follow a pool, from the command that changes it to the member that is notified: on a captured machine, in processes of their own.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -34,7 +34,9 @@
 
 use crate::command::Command;
 use crate::ctx::Ctx;
+use crate::dress::Dress;
 use crate::failure::{Complaint, Exit, Failure};
+use crate::values;
 use millpond_cli::{Example, Flag, Group, MISUSED, Parsed, Spec, ValueKind};
 use millpond_experiments::demo::{self, Event, Options};
 use millpond_session::{own_program, stop_on_signal};
@@ -72,21 +74,8 @@ pub(crate) const COMMAND: Command = Command {
 const MAIN: &str = "run the demo";
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
-    let seconds = match parsed.long_value("seconds") {
-        None => None,
-        Some(text) => match text.parse::<u64>() {
-            Ok(seconds) if (1..=3600).contains(&seconds) => Some(seconds),
-            _ => {
-                return Err(Failure::Operand(format!(
-                    "cannot use --seconds {text}: it is not within 1 and 3600"
-                )));
-            }
-        },
-    };
-    let (json, svg) = (parsed.common.json, parsed.long("svg"));
-    if json && svg {
-        return Err(Failure::Usage("options --json and --svg are mutually exclusive".into()));
-    }
+    let seconds = values::number(parsed, "seconds", 1, 3600)?;
+    let dress = Dress::of(parsed, parsed.common.json, &[Dress::Json, Dress::Svg])?;
     let session = ctx.changing(&parsed.common)?;
     let program = own_program().map_err(|why| Complaint::new(MAIN, why))?;
     let stop = stop_on_signal();
@@ -99,7 +88,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     if parsed.common.dry_run {
         let (facts, sentences) =
             demo::outline(&session, &options).map_err(|failure| failed(MAIN, failure))?;
-        if json {
+        if dress == Dress::Json {
             ctx.json(&json!({ "dry_run": true, "machine": facts, "arms": sentences }));
         } else {
             ctx.out.line(format_args!("machine: {}\njobs: {}", facts.text(), demo::JOBS));
@@ -107,26 +96,32 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         }
         return Ok(Exit::DONE);
     }
-    let text = !json && !svg;
+    let text = dress == Dress::Text;
     let result = demo::run(&session, &options, &mut |event| {
         tell(event, text, &options, ctx);
         if ctx.out.is_closed() {
             stop.store(true, Ordering::Relaxed);
         }
     });
-    let demo = match result {
-        // Nobody reads any more, which is no failure of ours.
-        Err(millpond_experiments::Failure::Stopped) if ctx.out.is_closed() => return Ok(Exit::DONE),
-        result => result.map_err(|failure| failed(MAIN, failure))?,
-    };
-    if json {
-        ctx.json(&demo.json());
-    } else if svg {
-        ctx.out.text(&demo.svg());
-    } else {
-        ctx.out.text(&demo.summary());
+    let Some(demo) = unless_closed(MAIN, result, ctx)? else { return Ok(Exit::DONE) };
+    match dress {
+        Dress::Json => ctx.json(&demo.json()),
+        Dress::Svg => ctx.out.text(&demo.svg()),
+        _ => ctx.out.text(&demo.summary()),
     }
     Ok(Exit::DONE)
+}
+
+/// What came of an experiment; `None` where it stopped because its output is no longer read, which is no failure.
+pub(crate) fn unless_closed<T>(
+    what: &str,
+    result: Result<T, millpond_experiments::Failure>,
+    ctx: &Ctx<'_>,
+) -> Result<Option<T>, Failure> {
+    match result {
+        Err(millpond_experiments::Failure::Stopped) if ctx.out.is_closed() => Ok(None),
+        result => result.map(Some).map_err(|failure| failed(what, failure)),
+    }
 }
 
 /// Tells people as it goes: on standard output where the text is what was asked for, else on standard error.

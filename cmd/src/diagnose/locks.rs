@@ -1,4 +1,4 @@
-//! What threads waited for that counts as LCK: by address, by kind, and which of these waits invert priorities.
+//! What threads waited for that counts as LCK: by address, by kind, and which of these waits are priority inversions.
 
 use super::gather::part;
 use millpond_machine::Machine;
@@ -97,7 +97,7 @@ impl Waits {
         locks
     }
 
-    /// The part of the waits for contended mutexes that invert priorities, and the dearest of them.
+    /// The part of the waits for contended mutexes that are priority inversions, and the longest of them.
     pub fn inverted(&self, picture: &Picture) -> (f64, Option<Inversion>) {
         let (mut all, mut inverted) = (Nanos(0), Nanos(0));
         let mut dearest: Option<(Nanos, Inversion)> = None;

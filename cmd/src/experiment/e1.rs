@@ -4,7 +4,7 @@
 //! processors that is sheltered from interrupts; and inside it. Published was a machine of 32 processors with one
 //! gigabit link (2006).
 //!
-//! On a machine that is not the experiment's own, interrupts stay where they are: the set pushes nobody out, and what
+//! On a machine that is not the experiment's own, interrupts stay where they are: the set pushes no thread out, and what
 //! `psrset -f` would do is shown and not done. `--full` says that the machine is the experiment's own, and so does
 //! `--nics`, since it takes network devices away from the system for the time of the run. Everything is put
 //! back, also after an interrupt.
@@ -25,10 +25,12 @@
 //!  "afterwards":{"same_states":true,"renewed":"0-3"}}
 //! ```
 
+use super::family::{self, COMPARES};
 use crate::ctx::Ctx;
 use crate::demo;
+use crate::dress::Dress;
 use crate::failure::{Complaint, Exit, Failure};
-use millpond_cli::{Common, Flag, Group, MISUSED, Parsed, Spec, ValueKind, help};
+use millpond_cli::{Common, Flag, Group, Spec, ValueKind};
 use millpond_experiments::e1::{self, Event, Options, Published};
 use millpond_session::{own_program, stop_on_signal};
 use std::ffi::OsString;
@@ -56,23 +58,14 @@ pub(super) const E1: Spec = Spec {
         ),
         Flag::long("svg", "draw the stream's speed in each phase, in place of the text"),
     ],
-    status: &[
-        ("0", "done; a figure that differs from the published one is no failure"),
-        ("1", "it could not be done, or was interrupted"),
-        MISUSED,
-    ],
+    status: COMPARES,
     prose: millpond_cli::head!(include_str!("e1.rs")),
     ..Spec::NEW
 };
 
 /// Runs it with the words behind its name; `outer` are common options in front of that.
 pub(super) fn run(rest: &[OsString], outer: &Common, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
-    let given = millpond_cli::parse(&E1, rest)?;
-    if given.common.help {
-        ctx.out.text(&help::manual(&E1));
-        return Ok(Exit::DONE);
-    }
-    let common = super::joined("e1", &given, outer)?;
+    let Some((given, common)) = family::parse("e1", &E1, rest, outer, ctx)? else { return Ok(Exit::DONE) };
     if common.machine.as_deref() == Some("vm") {
         let complaint = Complaint::new(
             "run experiment e1 on machine vm",
@@ -84,35 +77,26 @@ pub(super) fn run(rest: &[OsString], outer: &Common, ctx: &mut Ctx<'_>) -> Resul
     }
     let nics = given.long_value("nics");
     let nics = nics.as_deref().map(pair).transpose()?;
-    let seconds = seconds(&given)?;
-    let svg = given.long("svg");
-    if common.json && svg {
-        return Err(Failure::Usage("options --json and --svg are mutually exclusive".into()));
-    }
+    let seconds = family::seconds(&given)?.unwrap_or(10);
+    let dress = Dress::of(&given, common.json, &[Dress::Json, Dress::Svg])?;
     let session = ctx.changing(&common)?;
     let program = own_program().map_err(|why| Complaint::new("run experiment e1", why))?;
     let stop = stop_on_signal();
     let options =
         Options { program: &program, stop, seconds, nics, full: given.long("full") || nics.is_some() };
     let published = Published::read();
-    let text = !common.json && !svg;
+    let text = dress == Dress::Text;
     let result = e1::run(&session, &options, &mut |event| {
         tell(event, text, &published, ctx);
         if ctx.out.is_closed() {
             stop.store(true, Ordering::Relaxed);
         }
     });
-    let e1 = match result {
-        // Nobody reads any more, which is no failure of ours.
-        Err(millpond_experiments::Failure::Stopped) if ctx.out.is_closed() => return Ok(Exit::DONE),
-        result => result.map_err(|failure| demo::failed("run experiment e1", failure))?,
-    };
-    if common.json {
-        ctx.json(&e1.json(&published));
-    } else if svg {
-        ctx.out.text(&e1.svg());
-    } else {
-        ctx.out.text(&e1.summary(&published));
+    let Some(e1) = demo::unless_closed("run experiment e1", result, ctx)? else { return Ok(Exit::DONE) };
+    match dress {
+        Dress::Json => ctx.json(&e1.json(&published)),
+        Dress::Svg => ctx.out.text(&e1.svg()),
+        _ => ctx.out.text(&e1.summary(&published)),
     }
     Ok(Exit::DONE)
 }
@@ -124,14 +108,6 @@ fn pair(text: &str) -> Result<[&str; 2], Failure> {
             Ok([near, far])
         }
         _ => Err(Failure::Operand(format!("cannot use --nics {text}: it is not of the form eth0,eth1"))),
-    }
-}
-
-pub(super) fn seconds(given: &Parsed) -> Result<u64, Failure> {
-    let Some(text) = given.long_value("seconds") else { return Ok(10) };
-    match text.parse::<u64>() {
-        Ok(seconds) if (1..=3600).contains(&seconds) => Ok(seconds),
-        _ => Err(Failure::Operand(format!("cannot use --seconds {text}: it is not within 1 and 3600"))),
     }
 }
 

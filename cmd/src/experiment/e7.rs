@@ -19,11 +19,12 @@
 //!  "library":{"here":{"resident":16,"pages":16},"left_out":null}}
 //! ```
 
-use super::WITH_LIBRARY;
+use super::family::{self, COMPARES, WITH_LIBRARY};
 use crate::ctx::Ctx;
 use crate::demo;
+use crate::dress::Dress;
 use crate::failure::{Complaint, Exit, Failure};
-use millpond_cli::{Common, Group, MISUSED, Spec, help};
+use millpond_cli::{Common, Group, Spec};
 use millpond_experiments::{Failure as Ended, e7};
 use millpond_session::{Library, own_program, stop_on_signal};
 use std::ffi::OsString;
@@ -36,11 +37,7 @@ const E7: Spec = Spec {
     group: Group::Experiments,
     forms: &["[--library PATH] [--csv | --json]"],
     flags: WITH_LIBRARY,
-    status: &[
-        ("0", "done; a figure that differs from the published one is no failure"),
-        ("1", "it could not be done, or was interrupted"),
-        MISUSED,
-    ],
+    status: COMPARES,
     prose: millpond_cli::head!(include_str!("e7.rs")),
     ..Spec::NEW
 };
@@ -49,15 +46,8 @@ const WHAT: &str = "run experiment e7";
 
 /// Runs it with the words behind its name; `outer` are common options in front of that.
 pub(super) fn run(rest: &[OsString], outer: &Common, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
-    let given = millpond_cli::parse(&E7, rest)?;
-    if given.common.help {
-        ctx.out.text(&help::manual(&E7));
-        return Ok(Exit::DONE);
-    }
-    let common = super::joined("e7", &given, outer)?;
-    if common.json && given.long("csv") {
-        return Err(Failure::Usage("options --csv and --json are mutually exclusive".into()));
-    }
+    let Some((given, common)) = family::parse("e7", &E7, rest, outer, ctx)? else { return Ok(Exit::DONE) };
+    let dress = Dress::of(&given, common.json, &[Dress::Csv, Dress::Json])?;
     let named = common.machine.as_deref().filter(|name| *name != "real");
     if let Some(other) = named.or(common.root.as_ref().map(|_| "of a captured tree")) {
         let what = format!("{WHAT} on machine {other}");
@@ -71,12 +61,10 @@ pub(super) fn run(rest: &[OsString], outer: &Common, ctx: &mut Ctx<'_>) -> Resul
         return Err(demo::failed(WHAT, Ended::NotHere(absent.clone())));
     }
     let e7 = e7::run(&program, library, stop_on_signal()).map_err(|failure| demo::failed(WHAT, failure))?;
-    if common.json {
-        ctx.json(&e7.json());
-    } else if given.long("csv") {
-        ctx.out.text(&e7.csv());
-    } else {
-        ctx.out.text(&e7.text());
+    match dress {
+        Dress::Json => ctx.json(&e7.json()),
+        Dress::Csv => ctx.out.text(&e7.csv()),
+        _ => ctx.out.text(&e7.text()),
     }
     Ok(Exit::DONE)
 }

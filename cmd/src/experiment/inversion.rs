@@ -29,15 +29,14 @@
 //!               "events":[{"thread":"low","event":"wants","ns":1000}]}]}
 //! ```
 
-use super::WITH_LIBRARY;
+use super::family::{self, WITH_LIBRARY};
 use crate::ctx::Ctx;
 use crate::demo;
+use crate::dress::Dress;
 use crate::failure::{Exit, Failure};
-use millpond_cli::{Common, Group, MISUSED, Spec, help};
-use millpond_experiments::{Failure as Ended, inversion};
-use millpond_session::Library;
+use millpond_cli::{Common, Group, MISUSED, Spec};
+use millpond_experiments::inversion;
 use std::ffi::OsString;
-use std::path::Path;
 
 /// What its manual is made from.
 const INVERSION: Spec = Spec {
@@ -57,32 +56,22 @@ const INVERSION: Spec = Spec {
 
 /// Runs it with the words behind its name; `outer` are common options in front of that.
 pub(super) fn run(rest: &[OsString], outer: &Common, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
-    let given = millpond_cli::parse(&INVERSION, rest)?;
-    if given.common.help {
-        ctx.out.text(&help::manual(&INVERSION));
+    let Some((given, common)) = family::parse("inversion", &INVERSION, rest, outer, ctx)? else {
         return Ok(Exit::DONE);
-    }
-    let common = super::joined("inversion", &given, outer)?;
+    };
     let is_elsewhere = common.machine.as_deref().is_some_and(|machine| machine != "real");
     if is_elsewhere || common.root.is_some() || common.state.is_some() {
         let why = "experiment inversion runs threads on the machine at hand, and on no other";
         return Err(Failure::Usage(why.into()));
     }
-    let is_csv = given.long("csv");
-    if common.json && is_csv {
-        return Err(Failure::Usage("options --csv and --json are mutually exclusive".into()));
-    }
+    let dress = Dress::of(&given, common.json, &[Dress::Csv, Dress::Json])?;
     let what = "run experiment inversion";
-    let named = given.long_value("library");
-    let library = Library::open(named.as_deref().map(Path::new))
-        .map_err(|absent| demo::failed(what, Ended::NotHere(absent)))?;
+    let library = family::library(what, &given)?;
     let found = inversion::run(&library).map_err(|failure| demo::failed(what, failure))?;
-    if common.json {
-        ctx.json(&found.json());
-    } else if is_csv {
-        ctx.out.text(&found.csv());
-    } else {
-        ctx.out.text(&found.text());
+    match dress {
+        Dress::Json => ctx.json(&found.json()),
+        Dress::Csv => ctx.out.text(&found.csv()),
+        _ => ctx.out.text(&found.text()),
     }
     Ok(Exit::DONE)
 }

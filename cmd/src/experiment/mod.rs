@@ -57,6 +57,7 @@
 
 mod e1;
 mod e7;
+mod family;
 mod inversion;
 mod real;
 mod simulated;
@@ -64,7 +65,7 @@ mod simulated;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
-use millpond_cli::{Common, Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
+use millpond_cli::{Common, Example, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_experiments::named;
 use millpond_experiments::published::Experiment;
 
@@ -122,13 +123,6 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     }
 }
 
-/// Options of the experiments on the library for real-time programs.
-const WITH_LIBRARY: &[Flag] = &[
-    Flag::long("library", "this library, in place of the one that belongs to the program")
-        .value("path", ValueKind::File),
-    Flag::long("csv", "CSV, for spreadsheets, in place of lines and table"),
-];
-
 /// Every experiment by its name.
 const NAMES: [&str; 10] = ["alternating", "e1", "e2", "e3", "e4", "e5", "e6", "e7", "inversion", "service"];
 
@@ -149,24 +143,6 @@ fn machine_of(
     let specs = [simulated::spec(experiment), e1::E1, real::REAL];
     let given = specs.iter().find_map(|spec| millpond_cli::parse(spec, rest).ok()).unwrap_or_default();
     given.long_value("machine").or(given.common.machine).or_else(|| outer.machine.clone())
-}
-
-/// The common options of an experiment: they may stand on either side of its name.
-fn joined(name: &str, given: &Parsed, outer: &Common) -> Result<Common, Failure> {
-    if let Some(extra) = given.words().first() {
-        return Err(Failure::Usage(format!("experiment {name} takes no operand, and was given `{extra}`")));
-    }
-    let mut common = given.common.clone();
-    common.machine = common.machine.or_else(|| outer.machine.clone());
-    common.root = common.root.or_else(|| outer.root.clone());
-    common.state = common.state.or_else(|| outer.state.clone());
-    common.json |= outer.json;
-    if common.dry_run || outer.dry_run {
-        return Err(Failure::Usage(
-            "an experiment changes nothing that it does not put back: it has no --dry-run".into(),
-        ));
-    }
-    Ok(common)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! Then, as `e3` does alone, both run with as many threads as their pools have processors; a stops, and the pool of b grows; a starts again, and
 //! they share. Sizes over time are shown.
 //!
-//! The machine is not the experiment's own: pools push nobody out (see `pooladm -e --keep-others`), and everything is put back, also
+//! The machine is not the experiment's own: pools push no thread out (see `pooladm -e --keep-others`), and everything is put back, also
 //! after an interrupt. What was left by an experiment that was killed is put back by the next one. Where pools or processor sets are in use nothing
 //! is done.
 //!
@@ -13,11 +13,13 @@
 //!
 //! That of `millpond demo`, without its comparison where an arm for it was not chosen.
 
+use super::family::{self, COMPARES};
 use crate::ctx::Ctx;
 use crate::demo;
+use crate::dress::Dress;
 use crate::failure::{Complaint, Exit, Failure};
-use millpond_cli::{Common, Flag, Group, MISUSED, Spec, ValueKind, help};
-use millpond_experiments::demo::{Demo, Options, run as play};
+use millpond_cli::{Common, Flag, Group, Spec, ValueKind};
+use millpond_experiments::demo::{Options, run as play};
 use millpond_experiments::e2;
 use millpond_session::{own_program, stop_on_signal};
 use std::ffi::OsString;
@@ -42,27 +44,15 @@ pub(super) const REAL: Spec = Spec {
             .value("n", ValueKind::Text),
         Flag::long("svg", "a picture: with e2 Mop/s in each arm, with e3 the sizes of pools over time"),
     ],
-    status: &[
-        ("0", "done; a figure that differs from the published one is no failure"),
-        ("1", "it could not be done, or was interrupted"),
-        MISUSED,
-    ],
+    status: COMPARES,
     prose: millpond_cli::head!(include_str!("real.rs")),
     ..Spec::NEW
 };
 
 /// Runs `e2` or `e3` with the words behind its name; `outer` are common options in front of that.
 pub(super) fn run(name: &str, rest: &[OsString], outer: &Common, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
-    let given = millpond_cli::parse(&REAL, rest)?;
-    if given.common.help {
-        ctx.out.text(&help::manual(&REAL));
-        return Ok(Exit::DONE);
-    }
-    let common = super::joined(name, &given, outer)?;
-    let svg = given.long("svg");
-    if common.json && svg {
-        return Err(Failure::Usage("options --json and --svg are mutually exclusive".into()));
-    }
+    let Some((given, common)) = family::parse(name, &REAL, rest, outer, ctx)? else { return Ok(Exit::DONE) };
+    let dress = Dress::of(&given, common.json, &[Dress::Json, Dress::Svg])?;
     let words = given.long_value("arm");
     if words.is_some() && name != "e2" {
         return Err(Failure::Usage(format!("experiment {name} has no arms on a real machine")));
@@ -75,7 +65,7 @@ pub(super) fn run(name: &str, rest: &[OsString], outer: &Common, ctx: &mut Ctx<'
         })?,
         _ => Vec::new(),
     };
-    let seconds = super::e1::seconds(&given)?;
+    let seconds = family::seconds(&given)?.unwrap_or(10);
     let session = ctx.changing(&common)?;
     let what = format!("run experiment {name}");
     let program = own_program().map_err(|why| Complaint::new(what.as_str(), why))?;
@@ -87,30 +77,20 @@ pub(super) fn run(name: &str, rest: &[OsString], outer: &Common, ctx: &mut Ctx<'
         phase_seconds: if words.is_empty() { seconds } else { 0 },
         ..Options::new(&program, stop)
     };
-    let text = !common.json && !svg;
+    let text = dress == Dress::Text;
     let result = play(&session, &options, &mut |event| {
         demo::tell(event, text, &options, ctx);
         if ctx.out.is_closed() {
             stop.store(true, Ordering::Relaxed);
         }
     });
-    let played = match result {
-        // Nobody reads any more, which is no failure of ours.
-        Err(millpond_experiments::Failure::Stopped) if ctx.out.is_closed() => return Ok(Exit::DONE),
-        result => result.map_err(|failure| demo::failed(&what, failure))?,
-    };
-    show(name, &played, (common.json, svg), ctx);
-    Ok(Exit::DONE)
-}
-
-fn show(name: &str, played: &Demo, (json, svg): (bool, bool), ctx: &mut Ctx<'_>) {
-    if json {
-        ctx.json(&played.json());
-    } else if svg && name == "e3" {
-        ctx.out.text(&played.sizes_svg());
-    } else if svg {
-        ctx.out.text(&played.svg());
-    } else if name == "e2" {
-        ctx.out.text(&e2::real::summary(played));
+    let Some(played) = demo::unless_closed(&what, result, ctx)? else { return Ok(Exit::DONE) };
+    match (dress, name) {
+        (Dress::Json, _) => ctx.json(&played.json()),
+        (Dress::Svg, "e3") => ctx.out.text(&played.sizes_svg()),
+        (Dress::Svg, _) => ctx.out.text(&played.svg()),
+        (_, "e2") => ctx.out.text(&e2::real::summary(&played)),
+        _ => {}
     }
+    Ok(Exit::DONE)
 }

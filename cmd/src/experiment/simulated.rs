@@ -1,7 +1,9 @@
 //! An experiment on simulated machines: its options become choices, and its findings a table, CSV, JSON or a picture.
 
+use super::family::joined;
 use crate::ctx::Ctx;
 use crate::demo;
+use crate::dress::Dress;
 use crate::failure::{Complaint, Exit, Failure};
 use millpond_cli::{Common, Flag, Parsed, Spec, help};
 use millpond_experiments::Here;
@@ -34,19 +36,14 @@ pub(super) fn run(
         ctx.out.text(&manual(experiment));
         return Ok(Exit::DONE);
     }
-    let common = super::joined(experiment.name, &given, outer)?;
+    let common = joined(experiment.name, &given, outer)?;
     for (option, is_there) in [("root", common.root.is_some()), ("state", common.state.is_some())] {
         if is_there {
             let why = format!("experiment {} makes its machines anew: it has no --{option}", experiment.name);
             return Err(Failure::Usage(why));
         }
     }
-    let dress =
-        [("csv", given.long("csv")), ("json", common.json || given.long("json")), ("svg", given.long("svg"))];
-    let dress: Vec<&str> = dress.iter().filter(|(_, asked)| *asked).map(|(name, _)| *name).collect();
-    if dress.len() > 1 {
-        return Err(Failure::Usage("options --csv, --json and --svg are mutually exclusive".into()));
-    }
+    let dress = Dress::of(&given, common.json, &[Dress::Csv, Dress::Json, Dress::Svg])?;
     let is_here = experiment.here.is_some() && machine_is_real(&given, &common);
     let mut choices = Choices::default();
     for option in experiment.options {
@@ -87,11 +84,11 @@ pub(super) fn run(
         }
     };
     let findings = findings.map_err(|failure| demo::failed(&what, failure))?;
-    match dress.first() {
-        Some(&"csv") => ctx.out.text(&findings.csv()),
-        Some(&"json") => ctx.json(&findings.json()),
-        Some(_) => ctx.out.text(&findings.svg()),
-        None => ctx.out.text(&findings.text()),
+    match dress {
+        Dress::Csv => ctx.out.text(&findings.csv()),
+        Dress::Json => ctx.json(&findings.json()),
+        Dress::Svg => ctx.out.text(&findings.svg()),
+        Dress::Text => ctx.out.text(&findings.text()),
     }
     Ok(Exit::DONE)
 }

@@ -56,7 +56,9 @@ pub(crate) const COMMAND: Command = Command {
         group: Group::Watch,
         forms: &["[-C psrset | -c cpulist] [-x opt[=val]] [-T d | u] [--by-counts] [interval [count]]"],
         flags: &[
-            Flag::letter('C', "only the processors of one set").value("set", ValueKind::Pset),
+            Flag::letter('C', "only the processors of one set")
+                .value("set", ValueKind::Pset)
+                .conflicts(&["c"]),
             Flag::letter('c', "only these processors (0-3,8)").value("list", ValueKind::Text),
             Flag::letter('x', "tunes DTrace, which is not here: accepted, told, and without effect")
                 .value("opt[=val", ValueKind::Text),
@@ -76,9 +78,6 @@ pub(crate) const COMMAND: Command = Command {
 };
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
-    if parsed.has('C') && parsed.has('c') {
-        return Err(Failure::Usage("options -C and -c are mutually exclusive".to_owned()));
-    }
     let stamp = Stamp::parse(parsed, 'T')?;
     let second = Repetition { interval: Nanos::from_secs(1), count: None };
     let repetition = Repetition::parse(&parsed.words())?.unwrap_or(second);

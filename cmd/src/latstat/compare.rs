@@ -153,7 +153,7 @@ impl Peer {
             table.row([Cell::from(name)].into_iter().chain(cells).chain([ratio]));
         }
         let turns = if self.turns == 1 { "1 turn".to_owned() } else { format!("{} turns", self.turns) };
-        format!("\nin turns with {PEER} ({turns} each)\n{}", table.text())
+        format!("\ninterleaved with {PEER} ({turns} each)\n{}", table.text())
     }
 
     /// The same in JSON.
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(
             peer.text(&ours),
             "
-in turns with cyclictest (2 turns each)
+interleaved with cyclictest (2 turns each)
 us       latstat  cyclictest  ratio
 samples        3           4      -
 min         2.00        4.00   0.50

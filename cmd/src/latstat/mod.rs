@@ -102,7 +102,8 @@ pub(crate) const COMMAND: Command = Command {
                 .value("n", ValueKind::Text),
             Flag::long("interval", "the time near which the 24 intervals are, at least 50us (1000us)")
                 .value("time", ValueKind::Time),
-            Flag::long("plain", "load no program into the kernel: only the total is measured"),
+            Flag::long("plain", "load no program into the kernel: only the total is measured")
+                .conflicts(&["timerlat"]),
             Flag::long(
                 "timerlat",
                 "use the kernel's tracer: its timers at one interval (100us to 1s), and its stages",
@@ -112,10 +113,12 @@ pub(crate) const COMMAND: Command = Command {
             Flag::long("max", "exit with 1 if the total of a sample is longer")
                 .value("time", ValueKind::Time),
             Flag::long("save", "write the run to this file at the end, and after each 500,000 samples")
-                .value("file", ValueKind::File),
+                .value("file", ValueKind::File)
+                .conflicts(&["resume"]),
             Flag::long("resume", "continue the run of this file, and save it there")
                 .value("file", ValueKind::File),
-            Flag::long("merge", "measure nothing; show saved runs together (with --save: keep them)"),
+            Flag::long("merge", "measure nothing; show saved runs together (with --save: keep them)")
+                .conflicts(options::MEASURES),
             Flag::long(
                 "plot",
                 "write latstat.gp and latstat.dat for gnuplot, latstat.svg, latstat.png and \

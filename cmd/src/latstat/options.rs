@@ -8,7 +8,7 @@ use millpond_observe::latency::{Source, primes_near};
 use std::path::PathBuf;
 
 /// What belongs to measuring, and to nothing else.
-const MEASURES: [&str; 11] = [
+pub(super) const MEASURES: &[&str] = &[
     "samples",
     "duration",
     "cpu",
@@ -120,12 +120,6 @@ impl Options {
         if merges && words.is_empty() {
             return Err(Failure::Usage("--merge needs the files of saved runs".into()));
         }
-        if let Some(name) = MEASURES.iter().find(|name| merges && parsed.long(name)) {
-            return Err(Failure::Usage(format!("options --merge and --{name} are mutually exclusive")));
-        }
-        if parsed.long("save") && parsed.long("resume") {
-            return Err(Failure::Usage("options --save and --resume are mutually exclusive".into()));
-        }
         let compare = parsed.long_value("compare");
         if let Some(other) = compare.as_deref().filter(|name| *name != PEER) {
             return Err(Failure::Operand(format!("cannot compare with {other}: known is {PEER}")));
@@ -137,7 +131,7 @@ impl Options {
         }
         let loads = parsed.long_value("load").map(|list| LoadKind::parse_list(&list)).transpose()?;
         let path = |name: &str| parsed.long_value(name).map(PathBuf::from);
-        let stamps = stamps_of(parsed)?;
+        let stamps = stamps_of(parsed);
         let intervals = intervals_of(parsed, stamps)?;
         let above = parsed.long_value("above");
         let above = above.iter().flat_map(|list| list.split(','));
@@ -181,12 +175,11 @@ impl Options {
     }
 }
 
-fn stamps_of(parsed: &Parsed) -> Result<Stamps, Failure> {
+fn stamps_of(parsed: &Parsed) -> Stamps {
     match (parsed.long("plain"), parsed.long("timerlat")) {
-        (false, false) => Ok(Stamps::Programs),
-        (true, false) => Ok(Stamps::None),
-        (false, true) => Ok(Stamps::Timerlat),
-        (true, true) => Err(Failure::Usage("options --plain and --timerlat are mutually exclusive".into())),
+        (false, false) => Stamps::Programs,
+        (true, _) => Stamps::None,
+        (false, true) => Stamps::Timerlat,
     }
 }
 

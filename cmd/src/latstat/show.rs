@@ -148,7 +148,7 @@ impl Shown<'_> {
         let mut heads = vec![("at s", Align::Right), ("us", Align::Right)];
         let stages = self.saved.source.stages();
         heads.extend(stages.iter().map(|(_, name)| (*name, Align::Right)));
-        heads.push(("had the processor", Align::Left));
+        heads.push(("ran on the CPU", Align::Left));
         let mut table = Table::new(&heads);
         for worst in self.saved.worst.iter().take(WORST) {
             let took = |(stage, _): &(usize, _)| worst.stages.and_then(|took| took[*stage]);
@@ -291,7 +291,7 @@ total          2  10.0    10.0    -      -       -        -         -   100
 above 13 us: 1 of 2; above 1 ms: 0 of 2
 
 longest waits
- at s    us   irq  wake-up  on-cpu  user  had the processor
+ at s    us   irq  wake-up  on-cpu  user  ran on the CPU
 1.500   100  10.0     20.0    30.0  40.0  interrupt 24 (eth0) 9.5 us, idle 700 ns
 0.500  10.0     -        -       -     -  -
 
@@ -322,7 +322,7 @@ total         1  10.0       -    -      -       -        -         -  10.0
 by timerlat, each 500 us: thread is wake-up and on-cpu together; user ends when the thread asks for the next timer
 
 longest waits
- at s    us   irq  thread  user  had the processor
+ at s    us   irq  thread  user  ran on the CPU
 1.500  10.0  1.00    5.00  4.00  -
 "
         );
@@ -344,9 +344,9 @@ longest waits
         let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words}: {text}"));
         assert!(
             at("\nload: build: 90.0 % of the other processors\n")
-                < at("\nin turns with cyclictest (0 turns each)\n")
+                < at("\ninterleaved with cyclictest (0 turns each)\n")
         );
-        assert!(at("\nin turns with") < at("\nlongest waits\n"));
+        assert!(at("\ninterleaved with") < at("\nlongest waits\n"));
         let json = shown.json(&options("").unwrap());
         assert_eq!(json["load"], json!([{"name": "build", "percent": 90.0}]));
         assert_eq!(json["compare"]["samples"], json!({"ours": 0, "theirs": 0}));

@@ -1,9 +1,9 @@
 //! `load build`.
 
-use super::options::{seconds, value};
-use super::{Job, Load, SHARED};
+use super::job::{Job, Load, SHARED};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
+use crate::values::{seconds, value};
 use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_workloads::build::{self, BuildEvent, BuildSpec};
 use serde_json::json;

@@ -1,9 +1,9 @@
 //! `load cg`.
 
-use super::options::{seconds, value};
-use super::{Job, Load, SHARED};
+use super::job::{Job, Load, SHARED};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
+use crate::values::{seconds, value};
 use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_member::{MemberError, Subscription};
 use millpond_workloads::cg::{self, BarrierKind, CgEvent, CgSpec, Class, Verification};

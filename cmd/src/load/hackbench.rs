@@ -1,9 +1,9 @@
 //! `load hackbench`.
 
-use super::options::value;
-use super::{Job, Load, SHARED};
+use super::job::{Job, Load, SHARED};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
+use crate::values::value;
 use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_workloads::hackbench::{self, HackbenchEvent, HackbenchSpec};
 use serde_json::json;

@@ -74,7 +74,7 @@
 mod build;
 mod cg;
 mod hackbench;
-mod options;
+mod job;
 mod service;
 mod spin;
 mod stacks;
@@ -85,16 +85,15 @@ mod tests;
 use crate::command::{Command, tell};
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
+use job::{Job, Load, follow_input};
 use millpond_cli::{Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind, help};
 use millpond_session::{reason, stop_on_signal};
-use millpond_workloads::Error;
 use millpond_workloads::options::Program;
-use serde_json::{Value, json};
 use std::ffi::OsString;
-use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver};
-use std::thread;
+
+/// A load with options, for tests of how these are read.
+#[cfg(test)]
+pub(crate) const SPIN: Spec = spin::LOAD.spec;
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
@@ -127,30 +126,8 @@ pub(crate) const COMMAND: Command = Command {
     run,
 };
 
-/// One load: its options, and what runs it.
-struct Load {
-    spec: Spec,
-    run: fn(&Parsed, &Job, &mut Ctx<'_>) -> Result<Exit, Failure>,
-}
-
-impl Load {
-    /// Its name behind `load`.
-    fn name(&self) -> &'static str {
-        self.spec.name.trim_start_matches("load ")
-    }
-}
-
 const LOADS: &[Load] =
     &[cg::LOAD, hackbench::LOAD, stream::LOAD, service::LOAD, spin::LOAD, build::LOAD, stacks::LOAD];
-
-/// Options of every load.
-const SHARED: &[Flag] = &[
-    Flag::long(
-        "on-input",
-        "get ready when a line comes on standard input, begin when another one comes, end when it ends",
-    ),
-    Flag::long("events", "with --json: tell what happens meanwhile, one object a line, before the result"),
-];
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let names = || LOADS.iter().map(Load::name).collect::<Vec<_>>().join(", ");
@@ -254,100 +231,4 @@ fn canonical(
         }
     }
     (words, without)
-}
-
-/// How a load is run and reports.
-struct Job {
-    name: &'static str,
-    json: bool,
-    events: bool,
-    stop: &'static AtomicBool,
-    /// A message for each line of standard input after the first, where they say when to begin.
-    lines: Option<Receiver<()>>,
-}
-
-/// Waits for the first line of standard input, then follows the others; none when it ended without one. Its end, later,
-/// stops the load. No thread is started before the line came: whoever binds this process before binds all of it.
-///
-/// # Errors
-/// The system's reason why no thread was started.
-fn follow_input(stop: &'static AtomicBool) -> io::Result<Option<Receiver<()>>> {
-    let mut line = String::new();
-    let mut next = move || io::stdin().read_line(&mut line).is_ok_and(|bytes| bytes > 0);
-    if !next() {
-        return Ok(None);
-    }
-    let (sender, lines) = mpsc::channel();
-    let follow = move || {
-        while next() {
-            // Nobody listens any more once the load has begun.
-            let _ = sender.send(());
-        }
-        stop.store(true, Ordering::Relaxed);
-    };
-    thread::Builder::new().name("input".to_owned()).spawn(follow)?;
-    Ok(Some(lines))
-}
-
-impl Job {
-    /// Called by a load that is ready: waits for the word to begin, if there will be one.
-    fn wait_to_begin(&self) {
-        if let Some(lines) = &self.lines {
-            // An end of input instead has stopped the load, or is about to.
-            let _ = lines.recv();
-        }
-    }
-
-    /// Stops the load when nobody reads any more what it tells.
-    fn mind_reader(&self, ctx: &mut Ctx<'_>) {
-        ctx.out.flush();
-        if ctx.out.is_closed() {
-            self.stop.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Tells what happens, if that is wanted.
-    fn event(&self, ctx: &mut Ctx<'_>, event: &str, mut value: Value) {
-        if self.events {
-            value["event"] = event.into();
-            value["load"] = self.name.into();
-            ctx.json(&value);
-            self.mind_reader(ctx);
-        }
-    }
-
-    /// Tells a line or more for people.
-    fn text(&self, ctx: &mut Ctx<'_>, text: &str) {
-        if !self.json {
-            ctx.out.text(text);
-            self.mind_reader(ctx);
-        }
-    }
-
-    /// Tells what came of it.
-    fn result(&self, ctx: &mut Ctx<'_>, text: &str, result: &impl serde::Serialize) {
-        self.text(ctx, text);
-        if self.json {
-            ctx.json(&json!({ "load": self.name, "result": result }));
-        }
-    }
-
-    /// What a load says when it cannot run.
-    fn failed(&self, error: &Error) -> Failure {
-        let mut causes = Vec::new();
-        let mut cause = std::error::Error::source(error);
-        while let Some(next) = cause {
-            causes.push(next.to_string());
-            cause = next.source();
-        }
-        // The error is a whole sentence of its own; without a cause its second half is the reason.
-        let text = error.to_string();
-        let text = text.strip_prefix("cannot ").unwrap_or(&text);
-        let complaint = match (causes.is_empty(), text.split_once(": ")) {
-            (false, _) => Complaint::new(text, causes.join(": ")),
-            (true, Some((what, why))) => Complaint::new(what, why),
-            (true, None) => Complaint::new(format!("run load {}", self.name), text),
-        };
-        Complaint { hint: error.hint(), ..complaint }.into()
-    }
 }

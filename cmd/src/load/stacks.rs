@@ -1,6 +1,6 @@
 //! `load stacks`.
 
-use super::{Job, Load, SHARED};
+use super::job::{Job, Load, SHARED};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use millpond_cli::{Group, Parsed, Spec};

@@ -1,9 +1,9 @@
 //! `load stream`.
 
-use super::options::{seconds, value};
-use super::{Job, Load, SHARED};
+use super::job::{Job, Load, SHARED};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
+use crate::values::{seconds, value};
 use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_workloads::stream::{self, Place, Route, Server, StreamEvent, StreamResult, StreamSpec};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Loads as they are typed: each runs, reports as text and as JSON, and refuses what makes no sense.
+//! Loads as they are typed: each runs, reports as text and as JSON, and refuses what is invalid.
 
 use crate::{Ctx, Exit, run};
 use millpond_session::Output;

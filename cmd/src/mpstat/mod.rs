@@ -114,13 +114,14 @@ pub(crate) const COMMAND: Command = Command {
                 'a',
                 "a row per processor set (rates are sums, percents averages); set 0 is the \
                  default set",
-            ),
+            )
+            .conflicts(&["A"]),
             Flag::letter(
                 'A',
                 "a row per core, chip or set; -A set is -a. `sze` says how many of them are active",
             )
             .value("group", ValueKind::Word(&["core", "chip", "set"])),
-            Flag::letter('p', "a row per processor, with the set that it is in"),
+            Flag::letter('p', "a row per processor, with the set that it is in").conflicts(&["P"]),
             Flag::letter('P', "only the processors of one set, or with -a only that set")
                 .value("set", ValueKind::Pset),
             Flag::letter('q', "no lines about processors and sets that came, went or moved"),

@@ -37,9 +37,6 @@ impl Options {
     /// # Errors
     /// [`Failure`] with the rule that was broken.
     pub fn of(parsed: &Parsed) -> Result<Options, Failure> {
-        if parsed.has('p') && parsed.has('P') {
-            return Err(Failure::Usage("options -p and -P are mutually exclusive".to_owned()));
-        }
         let set =
             parsed.value('P').map(|text| text.parse().map_err(|error| Failure::Operand(format!("{error}"))));
         let stamp = Stamp::parse(parsed, 'T')?;
@@ -54,10 +51,7 @@ impl Options {
         };
         Ok(Options {
             table: match (aggregate, parsed.has('a'), parsed.has('p')) {
-                (Some(table), false, _) => table,
-                (Some(_), true, _) => {
-                    return Err(Failure::Usage("options -a and -A are mutually exclusive".to_owned()));
-                }
+                (Some(table), ..) => table,
                 (None, true, _) => Table::Sets,
                 (None, false, true) => Table::ProcessorsAndSets,
                 (None, false, false) => Table::Processors,

@@ -97,8 +97,10 @@ pub(crate) const COMMAND: Command = Command {
             )
             .value("string", ValueKind::Text),
             Flag::letter('R', "only groups whose relationship does not").value("string", ValueKind::Text),
-            Flag::letter('s', "sort ascending by this key").value("value", ValueKind::Text),
-            Flag::letter('S', "sort descending by this key").value("value", ValueKind::Text),
+            Flag::letter('s', "sort descending by this key")
+                .value("value", ValueKind::Text)
+                .conflicts(&["S"]),
+            Flag::letter('S', "sort ascending by this key").value("value", ValueKind::Text),
             Flag::letter('t', "only the first NUMBER groups, after sorting").value("number", ValueKind::Text),
             Flag::letter('T', "before each report the time: in seconds since 1970, or as date shows it")
                 .value("u", ValueKind::Text),

@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use crate::interval::Repetition;
 use crate::processor_groups::Choice;
 use crate::stamp::Stamp;
+use crate::values;
 use millpond_cli::Parsed;
 
 /// What rows are sorted by.
@@ -79,9 +80,6 @@ impl Options {
     /// # Errors
     /// [`Failure`] with the rule that was broken.
     pub fn of(parsed: &Parsed) -> Result<Options, Failure> {
-        if parsed.has('s') && parsed.has('S') {
-            return Err(Failure::Usage("options -s and -S are mutually exclusive".to_owned()));
-        }
         let key = |letter| {
             let word = parsed.value(letter)?;
             let known = KEYS.iter().find(|(name, _)| *name == word);
@@ -93,8 +91,8 @@ impl Options {
         };
         let stamp = Stamp::parse(parsed, 'T')?;
         let top = |word: String| {
-            let number = word.parse().ok().filter(|number| *number > 0 && !word.starts_with('+'));
-            number.ok_or_else(|| Failure::Operand(format!("-t takes a number, 1 or more, not `{word}`")))
+            values::count(&word)
+                .ok_or_else(|| Failure::Operand(format!("-t takes a number, 1 or more, not `{word}`")))
         };
         Ok(Options {
             choice: Choice::of(parsed, &parsed.values('P'))?,

@@ -16,8 +16,7 @@ pub fn check(name: &str, parsed: &Parsed, session: &Session) -> Result<(), Failu
         return Ok(());
     }
     let machine = session.machine().name();
-    let reason =
-        format!("machine {machine} is simulated, and its time stands still while nobody works on it");
+    let reason = format!("machine {machine} is simulated, and its time stands still between commands");
     let complaint = Complaint::new(format!("follow pool {name}"), reason);
     Err(complaint.hint("there a pool is seen as it changes with poolstat").into())
 }

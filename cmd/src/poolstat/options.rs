@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::interval::Repetition;
 use crate::stamp::Stamp;
+use crate::values;
 use millpond_cli::Parsed;
 use millpond_formats::pools::poolstat::{Field, parse_fields, parse_resources};
 
@@ -60,8 +61,7 @@ impl Options {
 /// [`Failure::Usage`] where there are none behind it.
 pub fn named_pools(parsed: &Parsed) -> Result<Vec<String>, Failure> {
     let lists = parsed.values('p');
-    let words = lists.iter().flat_map(|list| list.split([' ', '\t', ',']));
-    let pools: Vec<String> = words.filter(|word| !word.is_empty()).map(str::to_owned).collect();
+    let pools: Vec<String> = values::words(&lists).collect();
     if pools.is_empty() && !lists.is_empty() {
         return Err(Failure::Usage("-p names pools".into()));
     }

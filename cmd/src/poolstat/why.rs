@@ -4,6 +4,7 @@ use super::options::named_pools;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
 use crate::pools;
+use crate::values;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use millpond_cli::Parsed;
@@ -85,8 +86,7 @@ fn count(words: &[String]) -> Result<usize, Failure> {
     match words {
         [] => Ok(COUNT),
         [word] => {
-            let count: Option<usize> = word.parse().ok().filter(|count| *count > 0);
-            count.ok_or_else(|| Failure::Usage(format!("`{word}` is not a count of decisions")))
+            values::count(word).ok_or_else(|| Failure::Usage(format!("`{word}` is not a count of decisions")))
         }
         _ => Err(Failure::Usage("--why takes one count".into())),
     }

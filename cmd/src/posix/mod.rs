@@ -28,6 +28,7 @@
 
 use crate::command::Command;
 use crate::ctx::Ctx;
+use crate::dress::Dress;
 use crate::failure::{Exit, Failure, facet};
 use crate::readiness::Readiness;
 use millpond_cli::{Example, Flag, Group, MISUSED, Parsed, Spec};
@@ -65,10 +66,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     if !parsed.operands.is_empty() {
         return Err(Failure::Usage("it takes no operands".into()));
     }
-    let is_csv = parsed.long("csv");
-    if is_csv && parsed.common.json {
-        return Err(Failure::Usage("options --csv and --json are mutually exclusive".into()));
-    }
+    let is_csv = Dress::of(parsed, parsed.common.json, &[Dress::Csv, Dress::Json])? == Dress::Csv;
     let session = ctx.reading(&parsed.common)?;
     let answers = match facet("options of POSIX", session.posix_answers()) {
         Ok(answers) => answers,

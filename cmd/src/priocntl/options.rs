@@ -43,7 +43,7 @@ impl Options {
         let upri = self.number('p')?;
         let request = match class {
             Class::Sys => {
-                let hint = "SYS is for the kernel's own threads; nobody enters it";
+                let hint = "SYS is for the kernel's own threads; no other thread enters it";
                 return Err(Failure::Said("Invalid or unconfigured class SYS".into(), Some(hint.into())));
             }
             Class::Ts => ClassRequest::Ts { uprilim, upri },

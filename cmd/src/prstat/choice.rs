@@ -1,6 +1,7 @@
 //! Which processes and threads are shown.
 
 use crate::failure::Failure;
+use crate::values::words;
 use millpond_cli::Parsed;
 use millpond_model::{CpuId, LgrpId, Named, Pid, ProcessEntry, PsetId, Standing};
 use std::collections::{BTreeMap, BTreeSet};
@@ -79,11 +80,6 @@ impl Choice {
 
 fn has<T: Ord>(list: Option<&BTreeSet<T>>, value: T) -> bool {
     list.is_none_or(|list| list.contains(&value))
-}
-
-fn words(lists: &[String]) -> impl Iterator<Item = String> + '_ {
-    let words = lists.iter().flat_map(|list| list.split([',', ' ', '\t']));
-    words.filter(|word| !word.is_empty()).map(str::to_owned)
 }
 
 fn names(parsed: &Parsed, letter: char) -> Option<BTreeSet<String>> {

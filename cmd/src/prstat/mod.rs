@@ -143,7 +143,7 @@ pub(crate) const COMMAND: Command = Command {
          [-k tasks] [-p pids] [-P cpus] [-u euids] [-U uids] [-z zones] [--pool pools] [--set sets] [--calls] [--caps] [--shares] [--explain] [interval [count]]",
         ],
         flags: &[
-            Flag::letter('a', "users below the processes; users only"),
+            Flag::letter('a', "users below the processes; users only").conflicts(&["t", "J", "T", "Z"]),
             Flag::letter('C', "only what is bound to one of these sets; 0 is the default set")
                 .value("sets", ValueKind::Pset),
             Flag::letter('c', "reports below one another"),
@@ -152,7 +152,7 @@ pub(crate) const COMMAND: Command = Command {
             Flag::letter('H', "the home of each (LGRP)"),
             Flag::letter('h', "only threads with one of these home lgroups")
                 .value("lgroups", ValueKind::Lgroup),
-            Flag::letter('J', "projects, tasks, zones below the processes"),
+            Flag::letter('J', "projects, tasks, zones below the processes").conflicts(&["T", "Z"]),
             Flag::letter('j', "only processes of these projects").value("value", ValueKind::Text),
             Flag::letter('k', "only processes of these tasks").value("value", ValueKind::Text),
             Flag::letter('L', "a line for each thread"),
@@ -179,8 +179,8 @@ pub(crate) const COMMAND: Command = Command {
                 "ordered by cpu (as it is without), pri, rss, size or time; -S: the least first",
             )
             .value("key", ValueKind::Text),
-            Flag::letter('T', "projects, tasks, zones below the processes"),
-            Flag::letter('t', "users below the processes; users only"),
+            Flag::letter('T', "projects, tasks, zones below the processes").conflicts(&["Z"]),
+            Flag::letter('t', "users below the processes; users only").conflicts(&["J", "T", "Z"]),
             Flag::letter('U', "only processes with these real user ids").value("value", ValueKind::Text),
             Flag::letter('u', "only processes of these effective users; -U: real users; by name or number")
                 .value("users", ValueKind::Text),

@@ -4,6 +4,7 @@ use super::choice::Choice;
 use crate::failure::Failure;
 use crate::interval::Repetition;
 use crate::stamp::Stamp;
+use crate::values;
 use millpond_cli::Parsed;
 use millpond_formats::prstat::Grouping;
 use millpond_machine::facets::{CensusOptions, Depth};
@@ -91,7 +92,7 @@ impl Options {
     pub fn of(parsed: &Parsed) -> Result<Options, Failure> {
         let stamp = Stamp::parse(parsed, 'd')?;
         let repetition = Repetition::parse(&parsed.words())?;
-        let grouping = grouping(parsed)?;
+        let grouping = grouping(parsed);
         let microstates = match (parsed.has('m'), parsed.has('v')) {
             (true, _) => Some(Microstates::All),
             (false, true) => Some(Microstates::Some),
@@ -157,7 +158,7 @@ fn shares(parsed: &Parsed, grouping: Option<Grouping>) -> Result<bool, Failure> 
     }
 }
 
-fn grouping(parsed: &Parsed) -> Result<Option<Grouping>, Failure> {
+fn grouping(parsed: &Parsed) -> Option<Grouping> {
     let named = [
         ('a', Grouping::Users),
         ('t', Grouping::Users),
@@ -165,13 +166,7 @@ fn grouping(parsed: &Parsed) -> Result<Option<Grouping>, Failure> {
         ('T', Grouping::Tasks),
         ('Z', Grouping::Zones),
     ];
-    let mut given = named.iter().filter(|(letter, _)| parsed.has(*letter));
-    match (given.next(), given.next()) {
-        (Some((one, _)), Some((other, _))) => {
-            usage(format!("options -{one} and -{other} are mutually exclusive"))
-        }
-        (first, _) => Ok(first.map(|(_, grouping)| *grouping)),
-    }
+    named.into_iter().find(|(letter, _)| parsed.has(*letter)).map(|(_, grouping)| grouping)
 }
 
 /// Only microstates have them.
@@ -185,8 +180,8 @@ fn calls(parsed: &Parsed) -> Result<bool, Failure> {
 fn lines(text: Option<&str>) -> Result<(usize, usize), Failure> {
     let Some(text) = text else { return Ok((LINES, GROUPS)) };
     let number = |word: &str| -> Result<usize, Failure> {
-        let found = word.parse().ok().filter(|n| *n > 0 && word.bytes().all(|b| b.is_ascii_digit()));
-        found.ok_or_else(|| Failure::Operand(format!("-n takes numbers of lines from 1 on, not `{word}`")))
+        values::count(word)
+            .ok_or_else(|| Failure::Operand(format!("-n takes numbers of lines from 1 on, not `{word}`")))
     };
     match text.split_once(',') {
         None => Ok((number(text)?, GROUPS)),

@@ -1,4 +1,4 @@
-//! A picture as tables: who is shown, in which order, summed up by what.
+//! A picture as tables: which processes are shown, in which order, summed up by what.
 
 use super::options::{Key, Microstates, Options};
 use millpond_formats::prstat::{self as listing, GroupRow, Grouping, MicrostateRow, ProcessRow};

@@ -79,7 +79,7 @@ impl Ground {
             }
             // The tables of `/proc` have no names but these.
             "Rescheduling interrupts" | "Function call interrupts" => {
-                "who sends it is seen by programs in the kernel only".to_owned()
+                "only a BPF program in the kernel can name its sender".to_owned()
             }
             "irq work" => "no perf, tracing or kernel messages from there".to_owned(),
             name if name.contains("flush_tlb") || name.contains("tlb") => {

@@ -1,4 +1,4 @@
-//! Looking on: the job is found or started, and watched until the time is over, the command ends, or somebody has seen enough.
+//! Looking on: the job is found or started, and watched until the time is over, the command ends, or the user interrupts.
 
 use super::options::Options;
 use super::remedy::Ground;

@@ -1,8 +1,7 @@
 //! What belongs to a boot: the file of tunables, booting again, zones that boot, and how long the machine is up.
 
-use super::own::{misuse, none, simulation};
 use super::services;
-use super::shell::{Shell, Trouble};
+use super::shell::{Shell, Trouble, none, workload};
 use crate::ctx::Ctx;
 use crate::failure::Failure;
 use crate::pools;
@@ -10,7 +9,7 @@ use crate::start::started;
 use millpond_formats::svcs;
 use millpond_machine::facets::Zone;
 use millpond_pools::dedicated;
-use millpond_session::{Load, SYSTEM_FILE, Simulation, TUNABLES, settings_without_effect};
+use millpond_session::{SYSTEM_FILE, Simulation, TUNABLES, settings_without_effect};
 
 /// Tells which lines of a text for the file of tunables will have no effect.
 pub fn tell_settings(text: &str, ctx: &mut Ctx<'_>) {
@@ -36,10 +35,10 @@ pub fn echo(_: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Tr
 /// Shows files of the simulated machine.
 pub fn cat(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     if words.is_empty() {
-        return Err(misuse(1, "cat needs a file", "cat"));
+        return Err(Trouble::misuse(1, "cat needs a file"));
     }
     for (word, at) in words.iter().zip(1..) {
-        match simulation(shell)?.file(word) {
+        match shell.simulated()?.file(word) {
             Some(text) => ctx.out.text(&text),
             None => {
                 let trouble =
@@ -56,7 +55,7 @@ pub fn cat(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(),
 pub fn reboot(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     none("reboot", words)?;
     shell.dismiss();
-    let simulation = simulation(shell)?;
+    let simulation = shell.simulated()?;
     simulation.reboot();
     "reboot".clone_into(&mut ctx.prog);
     tell_settings(&simulation.file(SYSTEM_FILE).unwrap_or_default(), ctx);
@@ -69,7 +68,7 @@ pub fn reboot(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<
 
 /// A zone gets what it is configured with.
 fn configure(shell: &Shell, zone: &str, ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
-    let Some(commands) = simulation(shell)?.zone_configuration(zone) else { return Ok(()) };
+    let Some(commands) = shell.simulated()?.zone_configuration(zone) else { return Ok(()) };
     let words = ["zonecfg", "-z", zone, &commands].map(str::to_owned);
     if shell.command(&words, ctx)? {
         return Ok(());
@@ -79,7 +78,7 @@ fn configure(shell: &Shell, zone: &str, ctx: &mut Ctx<'_>) -> Result<(), Trouble
 
 /// A zone's processes end, and with them its temporary pool.
 fn halt(shell: &Shell, zone: &str) -> Result<(), Trouble> {
-    let halted = simulation(shell)?.halt_zone(zone);
+    let halted = shell.simulated()?.halt_zone(zone);
     halted.map_err(|why| {
         Trouble::new(2, format!("cannot halt zone {}: {why}", zone.escape_debug()))
             .remedy("zoneadm list -cv lists them")
@@ -93,7 +92,7 @@ fn halt(shell: &Shell, zone: &str) -> Result<(), Trouble> {
 pub fn uptime(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     none("uptime", words)?;
     let (clock, zone) = (shell.session.machine().clock(), shell.session.zone());
-    let load = simulation(shell)?.load_averages();
+    let load = shell.simulated()?.load_averages();
     ctx.out.line(svcs::uptime(clock.wall(), clock.booted(), load, zone));
     Ok(())
 }
@@ -112,12 +111,12 @@ pub fn zoneadm(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result
             let letters =
                 option.strip_prefix('-').filter(|l| !l.is_empty() && l.chars().all(|c| "civ".contains(c)));
             let letters =
-                letters.ok_or_else(|| misuse(2, format!("list does not take `{option}`"), "zoneadm"))?;
+                letters.ok_or_else(|| Trouble::misuse(2, format!("list does not take `{option}`")))?;
             list(shell, letters.contains(['c', 'i']), letters.contains('v'), ctx)
         }
         ["-z", zone, "boot"] => {
-            let was_halted = simulation(shell)?.halted_zones().iter().any(|one| one == zone);
-            let booted = simulation(shell)?.boot_zone(zone);
+            let was_halted = shell.simulated()?.halted_zones().iter().any(|one| one == zone);
+            let booted = shell.simulated()?.boot_zone(zone);
             let booted = booted.map_err(|why| {
                 Trouble::new(2, format!("cannot boot zone {zone}: {why}"))
                     .remedy("zoneadm list -cv lists them")
@@ -126,13 +125,13 @@ pub fn zoneadm(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result
             if was_halted { configure(shell, zone, ctx) } else { Ok(()) }
         }
         ["-z", zone, "halt"] => halt(shell, zone),
-        ["-z", _, other] => Err(misuse(3, format!("zoneadm does not know `{other}`"), "zoneadm")),
-        _ => Err(misuse(1, "zoneadm needs to be told what to do", "zoneadm")),
+        ["-z", _, other] => Err(Trouble::misuse(3, format!("zoneadm does not know `{other}`"))),
+        _ => Err(Trouble::misuse(1, "zoneadm needs to be told what to do")),
     }
 }
 
 fn list(shell: &Shell, all: bool, long: bool, ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
-    let simulation = simulation(shell)?;
+    let simulation = shell.simulated()?;
     let row = |id: &str, name: &str, status: &str, path: &str, brand: &str, ip: &str| {
         format!("{id:>4} {name:<16} {status:<10} {path:<30} {brand:<8} {ip}")
     };
@@ -170,20 +169,18 @@ fn zone_named(simulation: &Simulation<'_>, zones: &[Zone], word: &str) -> Option
 
 /// `zlogin ZONE COMMAND ...`: starts a workload there.
 pub fn zlogin(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
-    let [word, command @ ..] = words else { return Err(misuse(1, "zlogin needs a zone", "zlogin")) };
+    let [word, command @ ..] = words else { return Err(Trouble::misuse(1, "zlogin needs a zone")) };
     if command.is_empty() {
-        return Err(misuse(2, "zlogin needs a command", "zlogin"));
+        return Err(Trouble::misuse(2, "zlogin needs a command"));
     }
     let zones = zones(shell)?;
-    let simulation = simulation(shell)?;
+    let simulation = shell.simulated()?;
     let Some(zone) = zone_named(&simulation, &zones, word) else {
         let trouble =
             Trouble::new(1, format!("cannot log in to zone {word}: there is none of that name that runs"));
         return Err(trouble.remedy("zoneadm list -cv lists them, zoneadm -z ZONE boot boots one"));
     };
-    let load = Load::parse(command).map_err(|e| Trouble::new(e.word + 2, e.what).remedy(e.remedy))?;
-    "zlogin".clone_into(&mut ctx.prog);
-    load.notes.iter().for_each(|note| ctx.warn(note));
+    let load = workload("zlogin", command, 2, ctx)?;
     let refused = |why: String| Trouble::from(Failure::Said(why, None));
     let pid = simulation.log_in(&zone, &load).map_err(|why| refused(why.to_string()))?;
     ctx.out.line(started(&load.name, pid));

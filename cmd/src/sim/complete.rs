@@ -1,10 +1,12 @@
 //! What a word that was begun could become.
 
 use super::own;
+use super::shell::Shell;
 use crate::command::Command;
 use millpond_cli::complete::{Place, place};
 use millpond_model::Pid;
 use millpond_session::{SERVICES, WORKLOADS, Workload, file_names};
+use std::collections::BTreeSet;
 
 /// What there is to complete with, beside what always is.
 #[derive(Clone, Default)]
@@ -16,18 +18,17 @@ pub struct Known {
 }
 
 impl Known {
-    /// The same, and these commands.
-    pub fn and_commands(self, commands: &'static [Command]) -> Known {
-        Known { commands, ..self }
+    /// The processes of a shell's machine, and these commands.
+    pub fn of(shell: &Shell, commands: &'static [Command]) -> Known {
+        let running = shell.session.simulation().map(|s| s.processes()).unwrap_or_default();
+        let running = running.iter().filter(|p| p.executes);
+        Known::new(running.map(|p| (p.pid, p.name.as_str())), commands)
     }
 
-    /// These processes.
-    pub fn with_processes<'n>(processes: impl Iterator<Item = (Pid, &'n str)>) -> Known {
-        let mut words: Vec<String> =
+    fn new<'n>(processes: impl Iterator<Item = (Pid, &'n str)>, commands: &'static [Command]) -> Known {
+        let words: BTreeSet<String> =
             processes.flat_map(|(pid, name)| [pid.to_string(), format!("%{name}")]).collect();
-        words.sort();
-        words.dedup();
-        Known { processes: words, commands: &[] }
+        Known { processes: words.into_iter().collect(), commands }
     }
 }
 
@@ -91,8 +92,7 @@ mod tests {
     use super::*;
 
     fn shown(line: &str) -> String {
-        let known = Known::with_processes([(Pid(300), "nap"), (Pid(301), "nap")].into_iter());
-        let known = known.and_commands(crate::COMMANDS);
+        let known = Known::new([(Pid(300), "nap"), (Pid(301), "nap")].into_iter(), crate::COMMANDS);
         let (start, found) = complete(&known, line, line.len());
         format!("{start} {}", found.join(" "))
     }

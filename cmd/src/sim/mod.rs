@@ -86,6 +86,7 @@
 
 mod boot;
 mod complete;
+mod lines;
 mod own;
 mod pipe;
 mod place;
@@ -98,13 +99,15 @@ mod words;
 use crate::command::Command;
 use crate::ctx::{Ctx, not_opened};
 use crate::failure::{Complaint, Exit, Failure};
+use complete::Known;
+use lines::{Goes, line};
 use millpond_cli::{Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_session::{
     LineEditor, MachineName, OpenOptions, SIMULATED, Session, Typed, input_is_terminal, input_lines,
     is_machine_file, read_text,
 };
 use place::Place;
-use shell::{Goes, Shell};
+use shell::Shell;
 use std::path::Path;
 
 pub(crate) const COMMAND: Command = Command {
@@ -216,24 +219,24 @@ fn follow(
     echo: bool,
     ctx: &mut Ctx<'_>,
 ) -> Exit {
-    for (line, number) in lines.zip(1..) {
+    for (text, number) in lines.zip(1..) {
         let place = Place::in_script(name, number);
-        let line = match line {
-            Ok(line) => line,
+        let text = match text {
+            Ok(text) => text,
             Err(why) => {
                 place.tell(1, &format!("cannot be read: {why}"), None, ctx);
                 return Exit::REFUSED;
             }
         };
         if echo {
-            ctx.out.line(format_args!("{}{line}", shell.prompt()).to_string().trim_end());
+            ctx.out.line(format_args!("{}{text}", shell.prompt()).to_string().trim_end());
         }
-        if shell.line(&line, &place, ctx) == Goes::Out || ctx.out.is_closed() {
+        if line(shell, &text, &place, ctx) == Goes::Out || ctx.out.is_closed() {
             break;
         }
     }
     shell.leave(ctx);
-    shell.status()
+    shell.status
 }
 
 /// Reads lines from a terminal until the user leaves.
@@ -257,10 +260,10 @@ fn converse(shell: &mut Shell, ctx: &mut Ctx<'_>) -> Exit {
         ctx.out.flush();
         ctx.err.flush();
         let prompt = shell.prompt();
-        let known = shell.known().and_commands(ctx.commands());
+        let known = Known::of(shell, ctx.commands());
         match editor.read(&prompt, move |line, at| complete::complete(&known, line, at)) {
-            Ok(Typed::Line(line)) => {
-                if shell.line(&line, &Place::at_terminal(), ctx) == Goes::Out {
+            Ok(Typed::Line(text)) => {
+                if line(shell, &text, &Place::at_terminal(), ctx) == Goes::Out {
                     break;
                 }
             }

@@ -3,13 +3,13 @@
 use super::boot::{cat, echo, reboot, uptime, zlogin, zoneadm};
 use super::projects::{newtask, projadd, projdel, projects, projmod};
 use super::services::{svcadm, svcs};
-use super::shell::{Shell, Trouble};
+use super::shell::{Shell, Trouble, known, none, workload};
 use crate::command::Command;
 use crate::ctx::{Ctx, not_opened};
 use crate::start::started;
-use millpond_cli::{help, units};
+use millpond_cli::{help, nearest, units};
 use millpond_model::{Nanos, Pid};
-use millpond_session::{Load, Outcome, Running, WORKLOADS, Waiting, WaitsFor, Workload, stop_on_signal};
+use millpond_session::{Outcome, Running, WORKLOADS, Waiting, WaitsFor, Workload, stop_on_signal};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -18,8 +18,7 @@ pub struct Own {
     name: &'static str,
     form: &'static str,
     summary: &'static str,
-    /// Does it with the words behind its name.
-    pub run: fn(&mut Shell, &[String], &mut Ctx<'_>) -> Result<(), Trouble>,
+    run: fn(&mut Shell, &[String], &mut Ctx<'_>) -> Result<(), Trouble>,
 }
 
 const OWN: &[Own] = &[
@@ -110,6 +109,14 @@ impl Own {
         OWN.iter().find(|own| own.name == name)
     }
 
+    /// Does it with the words behind its name. What is not of its form is told with the form.
+    pub fn run(&self, shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
+        (self.run)(shell, words, ctx).map_err(|trouble| match trouble.is_misuse {
+            true => trouble.remedy(format!("usage: {}", self.usage())),
+            false => trouble,
+        })
+    }
+
     fn usage(&self) -> String {
         format!("{} {}", self.name, self.form).trim_end().to_owned()
     }
@@ -120,23 +127,32 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     OWN.iter().map(|own| own.name).chain(["quit"])
 }
 
-/// What was typed is not of the form.
-pub(super) fn misuse(word: usize, what: impl Into<String>, name: &str) -> Trouble {
-    let usage = Own::named(name).map(Own::usage).unwrap_or_default();
-    Trouble::new(word, what).remedy(format!("usage: {usage}"))
+/// A command with its words: the shell's own, or one of the machine's. `false`: it failed, and has said so.
+pub fn run_words(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<bool, Trouble> {
+    let name = words.first().map(String::as_str).unwrap_or_default();
+    match Own::named(name) {
+        Some(own) => own.run(shell, &words[1..], ctx).map(|()| true),
+        None if known(name.rsplit('/').next().unwrap_or_default(), ctx).is_none() => Err(unknown(name, ctx)),
+        None => shell.command(words, ctx),
+    }
 }
 
-/// The machine, beside its facets.
-pub(super) fn simulation(shell: &Shell) -> Result<millpond_session::Simulation<'_>, Trouble> {
-    shell.simulation().ok_or_else(|| Trouble::new(0, "the machine is not simulated"))
+/// A word that is no command, with the nearest one.
+fn unknown(word: &str, ctx: &Ctx<'_>) -> Trouble {
+    let trouble = Trouble::new(0, format!("there is no command `{word}`"));
+    if Workload::named(word).is_some() {
+        return trouble.remedy(format!("{word} is a workload: load {word}"));
+    }
+    let commands = ctx.commands().iter().map(|command| &command.spec).filter(|spec| spec.in_shell);
+    match nearest(word, commands.map(|spec| spec.name).chain(names())) {
+        Some(name) => trouble.remedy(format!("{name} is one; help lists them all")),
+        None => trouble.remedy("help lists them"),
+    }
 }
 
 fn load(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
-    let load =
-        Load::parse(words).map_err(|error| Trouble::new(error.word + 1, error.what).remedy(error.remedy))?;
-    let pid = simulation(shell)?.start(&load);
-    ctx.prog = "load".into();
-    load.notes.iter().for_each(|note| ctx.warn(note));
+    let load = workload("load", words, 1, ctx)?;
+    let pid = shell.simulated()?.start(&load);
     ctx.out.line(started(&load.name, pid));
     Ok(())
 }
@@ -145,10 +161,10 @@ fn ps(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trou
     let all = match words {
         [] => false,
         [word] if word == "-e" => true,
-        _ => return Err(misuse(1, format!("ps does not take `{}`", words[0]), "ps")),
+        _ => return Err(Trouble::misuse(1, format!("ps does not take `{}`", words[0]))),
     };
     ctx.out.line(format_args!("{:>6} {:>4} {:>3} {:>6} {:>11} NAME", "PID", "THR", "CLS", "SET", "TIME"));
-    for p in simulation(shell)?.processes().iter().filter(|p| all || p.executes) {
+    for p in shell.simulated()?.processes().iter().filter(|p| all || p.executes) {
         ctx.out.line(row(p));
     }
     Ok(())
@@ -164,9 +180,9 @@ fn row(p: &Running) -> String {
 
 fn kill(shell: &mut Shell, words: &[String], _: &mut Ctx<'_>) -> Result<(), Trouble> {
     if words.is_empty() {
-        return Err(misuse(1, "kill needs a process", "kill"));
+        return Err(Trouble::misuse(1, "kill needs a process"));
     }
-    let simulation = simulation(shell)?;
+    let simulation = shell.simulated()?;
     for (word, at) in words.iter().zip(1..) {
         let refuse = |pid: Pid, why: &dyn std::fmt::Display| {
             Trouble::new(at, format!("cannot kill process {pid}: {why}")).remedy("ps lists the processes")
@@ -186,7 +202,7 @@ fn kill(shell: &mut Shell, words: &[String], _: &mut Ctx<'_>) -> Result<(), Trou
             }
             None => {
                 let pid: Pid = word.parse().map_err(|_| {
-                    misuse(at, format!("`{word}` is no process number, and no name without a %"), "kill")
+                    Trouble::misuse(at, format!("`{word}` is no process number, and no name without a %"))
                 })?;
                 simulation.kill(pid).map_err(|why| refuse(pid, &why))?;
             }
@@ -207,15 +223,15 @@ fn run(shell: &mut Shell, words: &[String], _: &mut Ctx<'_>) -> Result<(), Troub
     let texts: Vec<&str> = words.iter().map(String::as_str).collect();
     let time = match texts[..] {
         ["until", "idle"] => None,
-        [] => return Err(misuse(1, "run needs a time", "run")),
-        ["until", ..] => return Err(misuse(2, "run goes on until idle, or for a time", "run")),
+        [] => return Err(Trouble::misuse(1, "run needs a time")),
+        ["until", ..] => return Err(Trouble::misuse(2, "run goes on until idle, or for a time")),
         [text] => Some(duration(text).ok_or_else(|| {
             Trouble::new(1, format!("`{text}` is no time to run for"))
                 .remedy("a number with s, ms, us, min or h behind it, up to a year: 10s, 500ms")
         })?),
-        _ => return Err(misuse(2, format!("run does not take `{}`", texts[1]), "run")),
+        _ => return Err(Trouble::misuse(2, format!("run does not take `{}`", texts[1]))),
     };
-    let simulation = simulation(shell)?;
+    let simulation = shell.simulated()?;
     let stop = stop_on_signal();
     let mut left = time;
     loop {
@@ -268,7 +284,7 @@ fn deadlock(waiting: &[Waiting]) -> Trouble {
     };
     let clauses: Vec<String> =
         [clause("wake", &asleep), clause("meet", &meeting)].into_iter().flatten().collect();
-    let what = format!("deadlock: nobody is left who would {}", clauses.join(", or "));
+    let what = format!("deadlock: no thread is left that would {}", clauses.join(", or "));
     let remedy = waiting.first().map(|w| format!("kill {}", w.lwp.pid)).unwrap_or_default();
     Trouble::new(0, what).remedy(remedy)
 }
@@ -280,19 +296,11 @@ fn time(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Tr
     Ok(())
 }
 
-/// Nothing may stand behind the name.
-pub(super) fn none(name: &str, words: &[String]) -> Result<(), Trouble> {
-    match words.first() {
-        None => Ok(()),
-        Some(word) => Err(misuse(1, format!("{name} does not take `{word}`"), name)),
-    }
-}
-
 fn file<'w>(name: &str, words: &'w [String]) -> Result<&'w Path, Trouble> {
     match words {
         [file] if !file.is_empty() => Ok(Path::new(file)),
-        [] | [_] => Err(misuse(1, format!("{name} needs a file"), name)),
-        _ => Err(misuse(2, format!("{name} takes one file"), name)),
+        [] | [_] => Err(Trouble::misuse(1, format!("{name} needs a file"))),
+        _ => Err(Trouble::misuse(2, format!("{name} takes one file"))),
     }
 }
 
@@ -310,7 +318,7 @@ fn open(shell: &mut Shell, words: &[String], _: &mut Ctx<'_>) -> Result<(), Trou
     shell.dismiss();
     shell.session.go_on_with(path).map_err(|error| {
         let trouble = Trouble::from(not_opened(&error));
-        Trouble { word: 1, remedy: Some("save writes such files; this machine goes on".into()), ..trouble }
+        Trouble { word: 1, ..trouble.remedy("save writes such files; this machine goes on") }
     })
 }
 
@@ -321,9 +329,10 @@ fn show_help(_: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), T
         return Ok(());
     };
     if let Some(extra) = words.get(1) {
-        return Err(misuse(2, format!("help takes one name, and was given `{extra}` too"), "help"));
+        return Err(Trouble::misuse(2, format!("help takes one name, and was given `{extra}` too")));
     }
-    let command = Command::named(name, ctx.commands()).filter(|c| c.spec.in_shell || c.spec.name == "sim");
+    let command =
+        known(name, ctx).or_else(|| Command::named("sim", ctx.commands()).filter(|_| name == "sim"));
     let text = if let Some(own) = Own::named(name) {
         format!("{}\n    {}\n", own.usage(), own.summary)
     } else if let Some(command) = command {
@@ -360,6 +369,17 @@ fn overview(ctx: &Ctx<'_>) -> String {
 mod tests {
     use super::*;
     use millpond_model::{Lwp, LwpId};
+    use millpond_session::Output;
+
+    #[test]
+    fn a_wrong_word_is_told_with_the_nearest_command() {
+        let mut ctx = Ctx::new(Output::to(std::io::sink()), Output::to(std::io::sink()));
+        ctx.use_commands(crate::COMMANDS);
+        let remedy = |word| unknown(word, &ctx).remedy;
+        assert_eq!(remedy("psrst").as_deref(), Some("psrset is one; help lists them all"));
+        assert_eq!(remedy("spin").as_deref(), Some("spin is a workload: load spin"));
+        assert_eq!(remedy("frobnicate").as_deref(), Some("help lists them"));
+    }
 
     #[test]
     fn a_deadlock_names_threads_and_what_they_wait_for() {
@@ -377,14 +397,14 @@ mod tests {
         assert_eq!(
             said(std::slice::from_ref(&channel)),
             expected(
-                "deadlock: nobody is left who would wake thread 300/1 of build at channel 0",
+                "deadlock: no thread is left that would wake thread 300/1 of build at channel 0",
                 "kill 300"
             )
         );
         assert_eq!(
             said(&[barrier(301), barrier(302)]),
             expected(
-                "deadlock: nobody is left who would meet thread 301/1 of cg at barrier 3 (2 of 4 are there), \
+                "deadlock: no thread is left that would meet thread 301/1 of cg at barrier 3 (2 of 4 are there), \
                  302/1 of cg at barrier 3 (2 of 4 are there)",
                 "kill 301"
             )
@@ -392,7 +412,7 @@ mod tests {
         assert_eq!(
             said(&[channel, barrier(301)]),
             expected(
-                "deadlock: nobody is left who would wake thread 300/1 of build at channel 0, \
+                "deadlock: no thread is left that would wake thread 300/1 of build at channel 0, \
                  or meet thread 301/1 of cg at barrier 3 (2 of 4 are there)",
                 "kill 300"
             )

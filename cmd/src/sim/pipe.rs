@@ -1,6 +1,6 @@
 //! Lines whose output goes on: through programs of the machine at hand, or into a file of the simulated one.
 
-use super::own::simulation;
+use super::own::run_words;
 use super::shell::{Shell, Trouble};
 use super::words::Line;
 use crate::ctx::Ctx;
@@ -13,7 +13,7 @@ const INSIDE: [&str; 1] = [SYSTEM_FILE];
 pub fn run(shell: &mut Shell, line: &Line, ctx: &mut Ctx<'_>) -> Result<bool, Trouble> {
     let texts: Vec<String> = line.words.iter().map(|w| w.text.clone()).collect();
     if line.filters.is_empty() && line.target.is_none() {
-        return shell.one(&texts, ctx);
+        return run_words(shell, &texts, ctx);
     }
     check(line)?;
     let commands: Vec<Vec<String>> =
@@ -40,7 +40,7 @@ pub fn run(shell: &mut Shell, line: &Line, ctx: &mut Ctx<'_>) -> Result<bool, Tr
         None => ctx.out.text(&out),
         Some(target) if target.file.text == NULL_FILE => {}
         Some(target) => {
-            let simulation = simulation(shell)?;
+            let simulation = shell.simulated()?;
             let before = if target.appends { simulation.file(&target.file.text) } else { None };
             let text = before.unwrap_or_default() + &out;
             "millpond sim".clone_into(&mut ctx.prog);
@@ -90,7 +90,7 @@ fn within(shell: &mut Shell, texts: &[String], out: Output<'_>, ctx: &mut Ctx<'_
     let (commands, services) = (ctx.commands(), ctx.services());
     let mut inner = Ctx::new(out, ctx.err.lend()).with_services(services);
     inner.use_commands(commands);
-    let done = shell.one(texts, &mut inner);
+    let done = run_words(shell, texts, &mut inner);
     // A reader that went away has read enough.
     let _ = inner.out.finish();
     done

@@ -1,5 +1,4 @@
-//! The daemon of the shell: what poold is beside a kernel, this is on a simulated machine. It decides and moves with the same parts, in the same rhythm, while
-//! time passes for whoever waits.
+//! The poold of the shell's simulated machine. It decides and moves with the same parts as the daemon, in the same rhythm, while simulated time passes.
 
 use millpond_machine::facets::{Usage, UsageWatch};
 use millpond_machine::{Clock, Writer};

@@ -1,18 +1,17 @@
 //! Projects of a simulated machine: `projects`, `projadd`, `projmod`, `projdel` and `newtask`.
 
-use super::own::{misuse, simulation};
-use super::shell::{Shell, Trouble};
+use super::shell::{Shell, Trouble, workload};
 use crate::ctx::Ctx;
 use crate::start::started;
 use millpond_model::{Control, ControlName, ControlSetting, HolderKind, Pid};
-use millpond_session::{ControlValues, Load, Project};
+use millpond_session::{ControlValues, Project};
 
 /// The projects that the superuser belongs to.
 const OWN: [&str; 2] = ["user.root", "default"];
 
 /// `projects`: those of the superuser, in a line; `-l`: all, or those that are named, at length.
 pub fn projects(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
-    let all = simulation(shell)?.projects();
+    let all = shell.simulated()?.projects();
     match words.first().map(String::as_str) {
         None => ctx.out.line(OWN.join(" ")),
         Some("-l") => {
@@ -27,7 +26,7 @@ pub fn projects(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Resul
                 .for_each(|project| ctx.out.text(&at_length(project)));
         }
         Some(word) => {
-            return Err(misuse(1, format!("projects does not take `{}`", word.escape_debug()), "projects"));
+            return Err(Trouble::misuse(1, format!("projects does not take `{}`", word.escape_debug())));
         }
     }
     Ok(())
@@ -71,29 +70,28 @@ fn configured<'w>(command: &str, words: &'w [String], had: ControlValues) -> Res
         match word.as_str() {
             "-p" | "-K" => {
                 let Some((value, at)) = rest.next() else {
-                    return Err(misuse(at + 1, format!("{word} needs a value"), command));
+                    return Err(Trouble::misuse(at + 1, format!("{word} needs a value")));
                 };
                 if word == "-p" {
                     id = Some(value.parse().map_err(|_| {
-                        misuse(at, format!("`{}` is no number of a project", value.escape_debug()), command)
+                        Trouble::misuse(at, format!("`{}` is no number of a project", value.escape_debug()))
                     })?);
                 } else {
                     kept.set(attribute(value).map_err(|why| Trouble::new(at, why).remedy(ATTRIBUTE))?);
                 }
             }
             option if option.starts_with('-') => {
-                return Err(misuse(
+                return Err(Trouble::misuse(
                     at,
                     format!("{command} does not take {}", option.escape_debug()),
-                    command,
                 ));
             }
             _ if name.is_none() => name = Some((word.as_str(), at)),
-            _ => return Err(misuse(at, format!("{command} takes one project"), command)),
+            _ => return Err(Trouble::misuse(at, format!("{command} takes one project"))),
         }
     }
     let (name, at) =
-        name.ok_or_else(|| misuse(words.len() + 1, format!("{command} needs a name"), command))?;
+        name.ok_or_else(|| Trouble::misuse(words.len() + 1, format!("{command} needs a name")))?;
     Ok(Configured { id, kept, name, at })
 }
 
@@ -123,7 +121,7 @@ fn attribute(text: &str) -> Result<ControlSetting, String> {
 /// `projadd [-p NUMBER] [-K ATTRIBUTE] ... NAME`.
 pub fn projadd(shell: &mut Shell, words: &[String], _: &mut Ctx<'_>) -> Result<(), Trouble> {
     let Configured { id, kept, name, at } = configured("projadd", words, ControlValues::default())?;
-    let added = simulation(shell)?.add_project(name, id, kept);
+    let added = shell.simulated()?.add_project(name, id, kept);
     added
         .map(drop)
         .map_err(|why| Trouble::new(at, format!("cannot add project {}: {why}", name.escape_debug())))
@@ -132,12 +130,12 @@ pub fn projadd(shell: &mut Shell, words: &[String], _: &mut Ctx<'_>) -> Result<(
 /// `projmod -K ATTRIBUTE ... NAME`: from the next process on that enters it.
 pub fn projmod(shell: &mut Shell, words: &[String], _: &mut Ctx<'_>) -> Result<(), Trouble> {
     let name = configured("projmod", words, ControlValues::default())?.name;
-    let simulation = simulation(shell)?;
+    let simulation = shell.simulated()?;
     let had =
         simulation.projects().into_iter().find(|project| project.name == name).map(|project| project.kept);
     let Configured { id, kept, name, at } = configured("projmod", words, had.unwrap_or_default())?;
     if id.is_some() || words.len() < 2 {
-        return Err(misuse(1, "projmod changes attributes", "projmod"));
+        return Err(Trouble::misuse(1, "projmod changes attributes"));
     }
     let done = simulation.configure_project(name, kept);
     done.map_err(|_| none_such(at, format!("cannot change project {}", name.escape_debug())))
@@ -145,8 +143,8 @@ pub fn projmod(shell: &mut Shell, words: &[String], _: &mut Ctx<'_>) -> Result<(
 
 /// `projdel NAME`.
 pub fn projdel(shell: &mut Shell, words: &[String], _: &mut Ctx<'_>) -> Result<(), Trouble> {
-    let [name] = words else { return Err(misuse(1, "projdel needs a name", "projdel")) };
-    let removed = simulation(shell)?.remove_project(name);
+    let [name] = words else { return Err(Trouble::misuse(1, "projdel needs a name")) };
+    let removed = shell.simulated()?.remove_project(name);
     removed.map_err(|why| Trouble::new(1, format!("cannot remove project {}: {why}", name.escape_debug())))
 }
 
@@ -154,11 +152,11 @@ pub fn projdel(shell: &mut Shell, words: &[String], _: &mut Ctx<'_>) -> Result<(
 pub fn newtask(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     let (project, rest, skipped) = match words {
         [option, project, rest @ ..] if option == "-p" => (project.as_str(), rest, 2),
-        [option] if option == "-p" => return Err(misuse(2, "-p needs a project", "newtask")),
+        [option] if option == "-p" => return Err(Trouble::misuse(2, "-p needs a project")),
         // Without one, as on Solaris, a task of the project that one is in.
         rest => (OWN[0], rest, 0),
     };
-    let simulation = simulation(shell)?;
+    let simulation = shell.simulated()?;
     let refused = |what: &str, at: usize, why: String| {
         Trouble::new(at, format!("cannot {what} project {}: {why}", project.escape_debug()))
             .remedy("projects -l lists them")
@@ -167,14 +165,13 @@ pub fn newtask(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result
         return Err(refused("start a task in", 2, "there is no such project".into()));
     }
     match rest {
-        [] => Err(misuse(
+        [] => Err(Trouble::misuse(
             skipped + 1,
             "newtask needs a command; there is no shell of its own to start",
-            "newtask",
         )),
         [option, pid] if option == "-c" => {
             let pid: Pid = pid.parse().map_err(|_| {
-                misuse(skipped + 2, format!("`{}` is no process number", pid.escape_debug()), "newtask")
+                Trouble::misuse(skipped + 2, format!("`{}` is no process number", pid.escape_debug()))
             })?;
             simulation.enter_project(pid, project).map_err(|why| {
                 Trouble::new(skipped + 2, format!("cannot move process {pid} to project {project}: {why}"))
@@ -182,13 +179,10 @@ pub fn newtask(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result
             })
         }
         [option, ..] if option.starts_with('-') => {
-            Err(misuse(skipped + 1, format!("newtask does not take {}", option.escape_debug()), "newtask"))
+            Err(Trouble::misuse(skipped + 1, format!("newtask does not take {}", option.escape_debug())))
         }
         command => {
-            let load = Load::parse(command)
-                .map_err(|error| Trouble::new(error.word + skipped + 1, error.what).remedy(error.remedy))?;
-            "newtask".clone_into(&mut ctx.prog);
-            load.notes.iter().for_each(|note| ctx.warn(note));
+            let load = workload("newtask", command, skipped + 1, ctx)?;
             let pid = simulation.start(&load);
             simulation
                 .enter_project(pid, project)

@@ -1,6 +1,5 @@
 //! The services of the pools: switched on and off, and shown.
 
-use super::own::{misuse, simulation};
 use super::shell::{Shell, Trouble};
 use crate::ctx::Ctx;
 use millpond_formats::svcs;
@@ -11,8 +10,8 @@ pub(super) fn svcadm(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> 
     let on = match verb {
         Some("enable") => true,
         Some("disable" | "refresh" | "restart") => false,
-        Some(word) => return Err(misuse(1, format!("svcadm does not know `{word}`"), "svcadm")),
-        None => return Err(misuse(1, "svcadm needs to be told what to do", "svcadm")),
+        Some(word) => return Err(Trouble::misuse(1, format!("svcadm does not know `{word}`"))),
+        None => return Err(Trouble::misuse(1, "svcadm needs to be told what to do")),
     };
     let (mut recursive, mut services) = (false, Vec::new());
     for (word, at) in words.iter().zip(1..).skip(1) {
@@ -21,15 +20,15 @@ pub(super) fn svcadm(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> 
             // It is done when the command ends, and there is one boot.
             "-s" | "-t" => {}
             word if word.starts_with('-') => {
-                return Err(misuse(at, format!("there is no option {word}"), "svcadm"));
+                return Err(Trouble::misuse(at, format!("there is no option {word}")));
             }
             word => services.push(named(word, at)?),
         }
     }
     if services.is_empty() {
-        return Err(misuse(words.len() + 1, "svcadm needs a service", "svcadm"));
+        return Err(Trouble::misuse(words.len() + 1, "svcadm needs a service"));
     }
-    let simulation = simulation(shell)?;
+    let simulation = shell.simulated()?;
     for service in services {
         if let Some(verb @ ("refresh" | "restart")) = verb {
             again(shell, service, verb == "restart", ctx)?;
@@ -50,7 +49,7 @@ pub(super) fn svcadm(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> 
 
 /// What the start and the stop of a service do (reference §10).
 fn switch(shell: &Shell, service: Service, on: bool, ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
-    let simulation = simulation(shell)?;
+    let simulation = shell.simulated()?;
     if service != Service::Pools || on == simulation.is_enabled(service) {
         simulation.enable(service, on);
         return Ok(());
@@ -78,7 +77,7 @@ fn switch(shell: &Shell, service: Service, on: bool, ctx: &mut Ctx<'_>) -> Resul
 
 /// What the services do that are enabled when the machine boots.
 pub(super) fn start_at_boot(shell: &Shell, ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
-    let simulation = simulation(shell)?;
+    let simulation = shell.simulated()?;
     if !simulation.is_enabled(Service::Pools) {
         return Ok(());
     }
@@ -88,7 +87,7 @@ pub(super) fn start_at_boot(shell: &Shell, ctx: &mut Ctx<'_>) -> Result<(), Trou
 
 /// `refresh`: what is configured is read again; `restart`: off and on.
 fn again(shell: &Shell, service: Service, restart: bool, ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
-    let simulation = simulation(shell)?;
+    let simulation = shell.simulated()?;
     if !simulation.is_enabled(service) {
         return Err(Trouble::new(
             0,
@@ -120,7 +119,7 @@ fn configure(shell: &Shell, ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
 
 /// Without words the services as they are; `-a` and names give the listing of Solaris.
 pub(super) fn svcs(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
-    let simulation = simulation(shell)?;
+    let simulation = shell.simulated()?;
     let state = |service: Service| {
         let waits = service.needs().is_some_and(|needed| !simulation.is_enabled(needed));
         match simulation.is_enabled(service) {
@@ -141,7 +140,7 @@ pub(super) fn svcs(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Re
         match word.as_str() {
             "-a" => chosen.extend(SERVICES),
             word if word.starts_with('-') => {
-                return Err(misuse(at, format!("there is no option {word}"), "svcs"));
+                return Err(Trouble::misuse(at, format!("there is no option {word}")));
             }
             word => chosen.push(named(word, at)?),
         }

@@ -1,8 +1,9 @@
 //! `umem whatis`, `umem bufctl` and `umem log`: one address, and what happened to it.
 
-use super::show::{Dress, function, hex, stack, transaction};
+use super::show::{function, hex, stack, transaction};
 use super::target::{Answer, Asked};
 use crate::ctx::Ctx;
+use crate::dress::Dress;
 use crate::failure::{Complaint, Failure};
 use millpond_report::{Align, Cell, Table};
 use millpond_umem::history::{self, LOGS, Transaction};
@@ -97,7 +98,7 @@ pub(super) fn bufctl(asked: &Asked<'_>, address: u64, ctx: &mut Ctx<'_>) -> Answ
         ctx.warn(format_args!("nothing is known of {address:x}: {}", sentence(asked.heap, address, &thing)));
         let is_buffer = matches!(thing, Thing::Buffer { .. } | Thing::Bufctl { .. });
         ctx.hint(if is_buffer {
-            "UMEM_DEBUG=audit notes who allocates and frees"
+            "UMEM_DEBUG=audit records the stacks of allocations and frees"
         } else {
             "millpond umem log has addresses of buffers"
         });

@@ -1,8 +1,9 @@
 //! `umem status` and `umem verify`: whether all is well.
 
-use super::show::{Dress, hex, milliseconds};
+use super::show::{hex, milliseconds};
 use super::target::{Answer, Asked};
 use crate::ctx::Ctx;
+use crate::dress::Dress;
 use millpond_report::{Align, Table};
 use millpond_umem::history::LOGS;
 use millpond_umem::state;
@@ -105,7 +106,7 @@ pub(super) fn verify(asked: &Asked<'_>, ctx: &mut Ctx<'_>) -> Result<Answer, Fin
             }
         }
         Dress::Csv => ctx.out.text(&table(&found.caches).csv()),
-        Dress::Json => {}
+        _ => {}
     }
     let cache = |verdict: &Verdict| {
         json!({

@@ -1,8 +1,9 @@
-//! `umem findleaks`: what was lost, by who allocated it.
+//! `umem findleaks`: leaks by their allocation stacks.
 
-use super::show::{Dress, caller, hex, mib, milliseconds, stack};
+use super::show::{caller, hex, mib, milliseconds, stack};
 use super::target::{Answer, Asked};
 use crate::ctx::Ctx;
+use crate::dress::Dress;
 use millpond_machine::facets::Image;
 use millpond_report::{Align, Cell, Table};
 use millpond_umem::FindError;
@@ -160,7 +161,7 @@ pub(super) fn answer(
             ctx.out.line(pause(image, &lost.effort));
         }
         Dress::Csv => ctx.out.text(&table(image, &lost.leaks).csv()),
-        Dress::Json => {}
+        _ => {}
     }
     Ok(Answer::of(json(image, &lost), lost.leaks.is_empty()))
 }

@@ -79,9 +79,13 @@ mod target;
 
 use crate::command::Command;
 use crate::ctx::Ctx;
+use crate::dress::Dress;
 use crate::failure::{Exit, Failure};
+use crate::values;
 use millpond_cli::{Example, Flag, Group, MISUSED, Parsed, Spec, ValueKind};
-use show::Dress;
+use millpond_machine::facets::Image;
+use millpond_umem::{FindError, Heap, Memory};
+use target::Asked;
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
@@ -143,14 +147,61 @@ const USUAL: usize = 1000;
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let (question, target) = question(parsed)?;
-    let dress = Dress::of(parsed)?;
+    let dress = Dress::of(parsed, parsed.common.json, &[Dress::Csv, Dress::Json])?;
     if dress == Dress::Csv
         && !matches!(question, Question::Stat { .. } | Question::Findleaks { .. } | Question::Verify)
     {
         return Err(Failure::Usage("--csv goes with stat, findleaks and verify".into()));
     }
     let image = target::open(&target, parsed, ctx)?;
-    target::look(&*image, &target, &question, dress, ctx)
+    look(&*image, &target, &question, dress, ctx)
+}
+
+/// Answers a question about each copy of the library.
+fn look(
+    image: &dyn Image,
+    target: &str,
+    question: &Question,
+    dress: Dress,
+    ctx: &mut Ctx<'_>,
+) -> Result<Exit, Failure> {
+    let memory = Memory::of(image);
+    let heaps = Heap::find(&memory).map_err(|error| target::not_found(target, &error))?;
+    let roots: Vec<u64> = heaps.iter().map(|heap| heap.root.at).collect();
+    let mut documents = Vec::new();
+    let mut exit = Exit::DONE;
+    for mut heap in heaps {
+        if roots.len() > 1 && dress == Dress::Text {
+            ctx.out.line(format_args!("the copy of the library at {:x}:", heap.root.at));
+        }
+        let root = heap.root.at;
+        if matches!(question, Question::Whatis(_) | Question::Bufctl(_)) {
+            heap.survey();
+        }
+        let asked = Asked { image, memory: &memory, heap: &heap, root, dress };
+        let failed = |error: FindError| target::not_found(target, &error);
+        let answered = match question {
+            Question::Stat { used } => stat::answer(&asked, *used, ctx),
+            Question::Status => checks::status(&asked, ctx),
+            Question::Findleaks { blocks, effort } => {
+                leaks::answer(&asked, *blocks, *effort, ctx).map_err(failed)?
+            }
+            Question::Verify => checks::verify(&asked, ctx).map_err(failed)?,
+            Question::Whatis(addresses) => address::whatis(&asked, addresses, ctx),
+            Question::Bufctl(address) => address::bufctl(&asked, *address, ctx),
+            Question::Log { which, most } => address::log(&asked, *which, *most, ctx)?,
+        };
+        documents.push(answered.document);
+        exit = exit.and(answered.exit);
+        // Those of a heap that was read again were told with what was found there.
+        if !matches!(question, Question::Findleaks { .. } | Question::Verify) {
+            heap.problems.iter().for_each(|problem| ctx.warn(problem));
+        }
+    }
+    if dress == Dress::Json {
+        ctx.json(&documents);
+    }
+    Ok(exit)
 }
 
 fn question(parsed: &Parsed) -> Result<(Question, String), Failure> {
@@ -195,8 +246,7 @@ fn log(parsed: &Parsed) -> Result<Question, Failure> {
     let which =
         which.ok_or_else(|| Failure::Operand(format!("`{name}` is no log: transaction, fail, or slab")))?;
     let most = parsed.long_value("most").map(|text| {
-        let most = text.parse().ok().filter(|most| *most > 0);
-        most.ok_or_else(|| Failure::Operand(format!("`{text}` is not a number of records")))
+        values::count(&text).ok_or_else(|| Failure::Operand(format!("`{text}` is not a number of records")))
     });
     Ok(Question::Log { which, most: most.transpose()?.unwrap_or(USUAL) })
 }

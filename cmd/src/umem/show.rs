@@ -1,31 +1,10 @@
 //! How answers are shown: text, commas or JSON; addresses, names of functions, bytes.
 
-use crate::failure::Failure;
-use millpond_cli::Parsed;
 use millpond_machine::facets::{Image, Symbol};
 use millpond_model::Nanos;
 use millpond_umem::Heap;
 use millpond_umem::history::Transaction;
 use serde_json::{Value, json};
-
-/// In which dress.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Dress {
-    Text,
-    Csv,
-    Json,
-}
-
-impl Dress {
-    pub(super) fn of(parsed: &Parsed) -> Result<Dress, Failure> {
-        match (parsed.long("csv"), parsed.common.json) {
-            (true, true) => Err(Failure::Usage("options --csv and --json are mutually exclusive".into())),
-            (true, false) => Ok(Dress::Csv),
-            (false, true) => Ok(Dress::Json),
-            (false, false) => Ok(Dress::Text),
-        }
-    }
-}
 
 /// An address.
 pub(super) fn hex(address: u64) -> String {

@@ -1,8 +1,9 @@
 //! `umem stat`: a row for each cache.
 
-use super::show::{Dress, hex, mib};
+use super::show::{hex, mib};
 use super::target::{Answer, Asked};
 use crate::ctx::Ctx;
+use crate::dress::Dress;
 use millpond_report::{Align, Cell, Table};
 use millpond_umem::flags;
 use millpond_umem::statistics::{Row, rows};
@@ -79,7 +80,7 @@ pub(super) fn answer(asked: &Asked<'_>, used: bool, ctx: &mut Ctx<'_>) -> Answer
             ));
         }
         Dress::Csv => ctx.out.text(&table(&rows).csv()),
-        Dress::Json => {}
+        _ => {}
     }
     let document = json!({
         "caches": rows.iter().map(json).collect::<Vec<_>>(),

@@ -1,8 +1,7 @@
-//! Whom one looks into: a process or a core, and each copy of the library in it.
+//! A process or a core: how it is opened, and what answers are made from.
 
-use super::show::Dress;
-use super::{Question, address, checks, leaks, stat};
 use crate::ctx::Ctx;
+use crate::dress::Dress;
 use crate::failure::{Complaint, Exit, Failure, facet};
 use millpond_cli::Parsed;
 use millpond_machine::Absent;
@@ -52,53 +51,6 @@ pub(super) fn not_found(target: &str, error: &FindError) -> Failure {
         FindError::Refused(refusal) => Complaint { hint: refusal.hint.clone(), ..complaint },
         FindError::Unreadable => complaint,
     })
-}
-
-/// Answers a question about each copy of the library.
-pub(super) fn look(
-    image: &dyn Image,
-    target: &str,
-    question: &Question,
-    dress: Dress,
-    ctx: &mut Ctx<'_>,
-) -> Result<Exit, Failure> {
-    let memory = Memory::of(image);
-    let heaps = Heap::find(&memory).map_err(|error| not_found(target, &error))?;
-    let roots: Vec<u64> = heaps.iter().map(|heap| heap.root.at).collect();
-    let mut documents = Vec::new();
-    let mut exit = Exit::DONE;
-    for mut heap in heaps {
-        if roots.len() > 1 && dress == Dress::Text {
-            ctx.out.line(format_args!("the copy of the library at {:x}:", heap.root.at));
-        }
-        let root = heap.root.at;
-        if matches!(question, Question::Whatis(_) | Question::Bufctl(_)) {
-            heap.survey();
-        }
-        let asked = Asked { image, memory: &memory, heap: &heap, root, dress };
-        let failed = |error: FindError| not_found(target, &error);
-        let answered = match question {
-            Question::Stat { used } => stat::answer(&asked, *used, ctx),
-            Question::Status => checks::status(&asked, ctx),
-            Question::Findleaks { blocks, effort } => {
-                leaks::answer(&asked, *blocks, *effort, ctx).map_err(failed)?
-            }
-            Question::Verify => checks::verify(&asked, ctx).map_err(failed)?,
-            Question::Whatis(addresses) => address::whatis(&asked, addresses, ctx),
-            Question::Bufctl(address) => address::bufctl(&asked, *address, ctx),
-            Question::Log { which, most } => address::log(&asked, *which, *most, ctx)?,
-        };
-        documents.push(answered.document);
-        exit = exit.and(answered.exit);
-        // Those of a heap that was read again were told with what was found there.
-        if !matches!(question, Question::Findleaks { .. } | Question::Verify) {
-            heap.problems.iter().for_each(|problem| ctx.warn(problem));
-        }
-    }
-    if dress == Dress::Json {
-        ctx.json(&documents);
-    }
-    Ok(exit)
 }
 
 /// What every answer is made from.

@@ -162,7 +162,7 @@ pub fn parse(spec: &Spec, words: &[OsString]) -> Result<Parsed, Misuse> {
         }
     }
     if let Some((one, other)) = parsed.conflict() {
-        let what = format!("{} and {} exclude each other", one.names(), other.names());
+        let what = format!("options {} and {} are mutually exclusive", one.names(), other.names());
         return Err(Misuse { what, meant: None });
     }
     Ok(parsed)

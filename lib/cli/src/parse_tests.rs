@@ -103,8 +103,8 @@ fn a_value_too_many_or_too_few_is_told() {
 
 #[test]
 fn options_that_exclude_each_other_are_both_named() {
-    assert_eq!(refused("-c -e 1 ls").0, "-e and -c exclude each other");
-    assert_eq!(refused("-e --interval 5 1 ls").0, "-e and -i, --interval exclude each other");
+    assert_eq!(refused("-c -e 1 ls").0, "options -e and -c are mutually exclusive");
+    assert_eq!(refused("-e --interval 5 1 ls").0, "options -e and -i, --interval are mutually exclusive");
 }
 
 #[test]

@@ -34,7 +34,7 @@ same before now "without cyclictest"
 
 if command -v cyclictest >/dev/null; then
     need latstat --cpu 2 --duration 4 --compare cyclictest
-    case $said in *"in turns with cyclictest (1 turn each)"*) ;; *) fail "no table: $said" ;; esac
+    case $said in *"interleaved with cyclictest (1 turn each)"*) ;; *) fail "no table: $said" ;; esac
     # Each has samples of two seconds, a slow machine some fewer.
     set -- $(echo "$said" | grep '^samples ')
     [ "$2" -gt 200 ] && [ "$3" -gt 200 ] || fail "too few samples: $said"

@@ -57,7 +57,7 @@ need latstat --timerlat --cpu 2 --samples 100 --keep-others --save shared
 whole 100 shared
 if command -v cyclictest >/dev/null; then
     need latstat --timerlat --cpu 2 --duration 4 --compare cyclictest
-    case $said in *"in turns with cyclictest (1 turn each)"*) ;; *) fail "no table: $said" ;; esac
+    case $said in *"interleaved with cyclictest (1 turn each)"*) ;; *) fail "no table: $said" ;; esac
     settings now.set
     same before.set now.set "settings after turns"
 fi

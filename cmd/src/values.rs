@@ -1,4 +1,4 @@
-//! The values of a load's options.
+//! Values of options, as all commands read them.
 
 use crate::failure::Failure;
 use millpond_cli::Parsed;
@@ -6,11 +6,39 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The value of a long option, in whatever type reads it.
+/// A whole number: digits alone.
+pub fn digits<T: FromStr>(text: &str) -> Option<T> {
+    text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// A number from 1 on: digits alone.
+pub fn count<T: FromStr + PartialOrd + From<u8>>(text: &str) -> Option<T> {
+    digits(text).filter(|count| *count >= T::from(1))
+}
+
+/// The value of a long option that is a number from `least` to `most`.
 ///
 /// # Errors
-/// [`Failure::Operand`] with the type's own words.
-pub(super) fn value<T>(options: &Parsed, name: &str) -> Result<Option<T>, Failure>
+/// [`Failure::Operand`] for any other value.
+pub fn number(options: &Parsed, name: &str, least: u64, most: u64) -> Result<Option<u64>, Failure> {
+    let Some(text) = options.long_value(name) else { return Ok(None) };
+    let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+    number.map(Some).ok_or_else(|| {
+        Failure::Operand(format!("cannot use --{name} {text}: it is not within {least} and {most}"))
+    })
+}
+
+/// The words of lists: between commas and blanks.
+pub fn words(lists: &[String]) -> impl Iterator<Item = String> + '_ {
+    let words = lists.iter().flat_map(|list| list.split([',', ' ', '\t']));
+    words.filter(|word| !word.is_empty()).map(str::to_owned)
+}
+
+/// The value of a long option, parsed as `T`.
+///
+/// # Errors
+/// [`Failure::Operand`] with the message of `T`.
+pub fn value<T>(options: &Parsed, name: &str) -> Result<Option<T>, Failure>
 where
     T: FromStr,
     T::Err: Display,
@@ -29,7 +57,7 @@ where
 ///
 /// # Errors
 /// [`Failure::Operand`] for what is no such time.
-pub(super) fn seconds(options: &Parsed, name: &str) -> Result<Option<Duration>, Failure> {
+pub fn seconds(options: &Parsed, name: &str) -> Result<Option<Duration>, Failure> {
     let Some(seconds) = value::<f64>(options, name)? else { return Ok(None) };
     match Duration::try_from_secs_f64(seconds) {
         Ok(time) if !time.is_zero() => Ok(Some(time)),
@@ -46,7 +74,7 @@ mod tests {
 
     fn options(words: &str) -> Parsed {
         let words: Vec<OsString> = words.split_whitespace().map(OsString::from).collect();
-        millpond_cli::parse(&super::super::spin::LOAD.spec, &words).unwrap()
+        millpond_cli::parse(&crate::load::SPIN, &words).unwrap()
     }
 
     fn refused<T>(result: Result<T, Failure>) -> String {

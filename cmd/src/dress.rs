@@ -1,0 +1,47 @@
+//! The format of a report: text, or the one that an option chose.
+
+use crate::failure::Failure;
+use millpond_cli::Parsed;
+
+/// A format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dress {
+    /// For people.
+    Text,
+    /// `--csv`, for spreadsheets.
+    Csv,
+    /// `--json`, for programs.
+    Json,
+    /// `--svg`, a picture.
+    Svg,
+}
+
+impl Dress {
+    /// The format that was chosen among those that a command has beside text; `json`: whether `--json` was given.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] for more than one.
+    pub fn of(parsed: &Parsed, json: bool, offered: &[Dress]) -> Result<Dress, Failure> {
+        let names: Vec<&str> = offered.iter().map(|dress| dress.name()).collect();
+        let is_chosen = |dress: &&Dress| (**dress == Dress::Json && json) || parsed.long(dress.name());
+        match offered.iter().filter(is_chosen).collect::<Vec<_>>()[..] {
+            [] => Ok(Dress::Text),
+            [one] => Ok(*one),
+            _ => {
+                let list = format!("--{}", names.join(", --"));
+                let list =
+                    list.rsplit_once(", ").map_or(list.clone(), |(all, last)| format!("{all} and {last}"));
+                Err(Failure::Usage(format!("options {list} are mutually exclusive")))
+            }
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Dress::Text => "text",
+            Dress::Csv => "csv",
+            Dress::Json => "json",
+            Dress::Svg => "svg",
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Lines become commands, and what comes of them is told.
+
+use super::pipe;
+use super::place::Place;
+use super::shell::Shell;
+use super::words::Line;
+use crate::ctx::Ctx;
+use crate::failure::Exit;
+use millpond_session::take_stop;
+
+/// Whether the shell goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Goes {
+    /// It reads the next line.
+    On,
+    /// It ends.
+    Out,
+}
+
+/// Does what a line says. A failure is told; it ends a script.
+pub fn line(shell: &mut Shell, text: &str, place: &Place, ctx: &mut Ctx<'_>) -> Goes {
+    let line = match Line::parse(text) {
+        Ok(line) => line,
+        Err(wrong) => {
+            place.tell(wrong.column, &wrong.what, Some(wrong.remedy), ctx);
+            return failed(shell, place);
+        }
+    };
+    let Some(first) = line.words.first() else { return Goes::On };
+    if first.text == "quit" || first.text == "exit" {
+        return Goes::Out;
+    }
+    shell.attend();
+    let done = pipe::run(shell, &line, ctx);
+    shell.attend();
+    ctx.prog = "millpond sim".to_owned();
+    let kept = ctx.keep_one(&shell.session);
+    // An interrupt ends what runs, and a script with it.
+    if take_stop() && place.is_script() {
+        place.tell(first.column, "interrupted", None, ctx);
+        shell.status = Exit::REFUSED;
+        return Goes::Out;
+    }
+    match done {
+        Ok(true) if kept => return Goes::On,
+        Ok(false) if place.is_script() => {
+            let remedy = (!shell.keep_going).then_some("--keep-going does not end a script here");
+            place.tell(first.column, &format!("{} failed", first.text), remedy, ctx);
+        }
+        Ok(_) => {}
+        Err(trouble) => {
+            let end = || text.trim_end().chars().count() + 2;
+            let column = line.all_words().nth(trouble.word).map_or_else(end, |word| word.column);
+            place.tell(column, &trouble.what, trouble.remedy.as_deref(), ctx);
+        }
+    }
+    failed(shell, place)
+}
+
+fn failed(shell: &mut Shell, place: &Place) -> Goes {
+    shell.status = Exit::REFUSED;
+    if place.is_script() && !shell.keep_going { Goes::Out } else { Goes::On }
+}
