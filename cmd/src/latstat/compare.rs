@@ -2,13 +2,14 @@
 
 use super::options::{Options, PEER};
 use super::show::{cell, us};
-use crate::failure::{Complaint, Failure};
+use crate::failure::{Complaint, Failure, facet};
 use millpond_formats::cyclictest::{self, Cyclictest};
 use millpond_machine::Machine;
+use millpond_machine::facets::{Launch, LaunchMode};
 use millpond_model::{CpuId, LATENCY_STAGES, LatencySample, Nanos, PsetId};
 use millpond_observe::latency::{Latencies, QUANTILES, Row};
 use millpond_report::{Align, Cell, Table};
-use millpond_session::{Beside, program_on_path};
+use millpond_session::program_on_path;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -88,14 +89,18 @@ impl Peer {
         length: Nanos,
         stop: &AtomicBool,
     ) -> Result<(), Failure> {
-        let mut program = Beside::in_set(set, &words(cpu, options, length)).map_err(cannot)?;
+        let words = words(cpu, options, length);
+        let launch = Launch { words: &words, mode: LaunchMode::Captured(set) };
+        let program = facet("threads", machine.threads())?.launch(&launch);
+        let mut program =
+            program.map_err(|refusal| Complaint::refused(&format!("run {PEER}"), |_| None, &refusal))?;
         let clock = machine.clock();
         let end = clock.now() + length + PATIENCE;
         let mut asked = None;
         while !program.has_ended() {
             let now = clock.now();
             if stop.load(Ordering::Relaxed) && asked.is_none() {
-                program.ask_to_end();
+                program.terminate();
                 asked = Some(now + PATIENCE);
             }
             if now >= asked.unwrap_or(end) {
@@ -103,12 +108,12 @@ impl Peer {
             }
             clock.sleep_until(now + LOOK);
         }
-        let came = program.came();
+        let exit = program.exit();
         // Ended early it prints all the same, and its status says so.
-        if let (Some(why), None) = (&came.failed, asked) {
+        if let (Some(why), None) = (&exit.failure, asked) {
             return Err(cannot(why.clone()).into());
         }
-        match cyclictest::parse(&came.said) {
+        match cyclictest::parse(&exit.output) {
             Ok(said) => self.add(&said),
             Err(_) if asked.is_some() => return Ok(()),
             Err(error) => return Err(cannot(format!("what it prints is not understood: {error}")).into()),

@@ -3,8 +3,9 @@
 use super::options::LoadKind;
 use crate::failure::{Complaint, Failure, facet, read};
 use millpond_machine::Machine;
+use millpond_machine::facets::{Launch, LaunchMode, Program};
 use millpond_model::{CpuId, CpuSet, Nanos, State};
-use millpond_session::Beside;
+use millpond_session::own_program;
 use std::ffi::OsString;
 
 /// Each has begun when it has had so much processor time.
@@ -15,28 +16,28 @@ const PATIENCE: Nanos = Nanos::from_secs(3);
 const LOOK: Nanos = Nanos::from_millis(10);
 
 /// What our own program is told to be that load: until it is ended.
-fn words(kind: LoadKind) -> Vec<OsString> {
+fn words(kind: LoadKind) -> Result<Vec<OsString>, String> {
     let words: &[&str] = match kind {
         // More than a day.
         LoadKind::Hackbench => &["load", "hackbench", "--loops", "1000000000"],
         LoadKind::Build => &["load", "build"],
         LoadKind::Mpstat => &["mpstat", "1"],
     };
-    words.iter().map(Into::into).collect()
+    Ok([own_program()?.into()].into_iter().chain(words.iter().map(Into::into)).collect())
 }
 
 /// A load.
-struct Load {
+struct Load<'m> {
     kind: LoadKind,
-    program: Beside,
+    program: Box<dyn Program + 'm>,
     /// What it had when the measurement began.
     before: Nanos,
 }
 
 /// All of them. They end with the value.
 #[derive(Default)]
-pub(super) struct Loads {
-    loads: Vec<Load>,
+pub(super) struct Loads<'m> {
+    loads: Vec<Load<'m>>,
     others: u64,
     since: Nanos,
 }
@@ -53,9 +54,9 @@ fn cannot(kind: LoadKind, why: String) -> Complaint {
     Complaint::new(format!("run load {}", kind.name()), why)
 }
 
-impl Loads {
+impl<'m> Loads<'m> {
     /// Starts them on all processors that run threads, but for one.
-    pub fn begin(machine: &dyn Machine, kinds: &[LoadKind], cpu: CpuId) -> Result<Loads, Failure> {
+    pub fn begin(machine: &'m dyn Machine, kinds: &[LoadKind], cpu: CpuId) -> Result<Self, Failure> {
         if kinds.is_empty() {
             return Ok(Loads::default());
         }
@@ -66,14 +67,17 @@ impl Loads {
         if others.is_empty() {
             return Err(Complaint::new("run a load", "there is no other processor").into());
         }
-        let start = |kind: &LoadKind| -> Result<Load, Failure> {
-            let program = Beside::below_others(&others, &words(*kind)).map_err(|why| cannot(*kind, why))?;
+        let threads = facet("threads", machine.threads())?;
+        let start = |kind: &LoadKind| -> Result<Load<'m>, Failure> {
+            let words = words(*kind).map_err(|why| cannot(*kind, why))?;
+            let launch = Launch { words: &words, mode: LaunchMode::Background(others.clone()) };
+            let program = threads.launch(&launch).map_err(|why| cannot(*kind, why.reason.to_string()))?;
             Ok(Load { kind: *kind, program, before: Nanos(0) })
         };
-        let loads: Vec<Load> = kinds.iter().map(start).collect::<Result<_, _>>()?;
+        let loads: Vec<Load<'m>> = kinds.iter().map(start).collect::<Result<_, _>>()?;
         let clock = machine.clock();
         let end = clock.now() + PATIENCE;
-        while clock.now() < end && loads.iter().any(|load| load.program.used() < BEGUN) {
+        while clock.now() < end && loads.iter().any(|load| load.program.cpu_time() < BEGUN) {
             clock.sleep_until(clock.now() + LOOK);
         }
         Ok(Loads { loads, others: others.len() as u64, since: Nanos(0) })
@@ -82,7 +86,7 @@ impl Loads {
     /// From now on it is measured what they get.
     pub fn mark(&mut self, now: Nanos) {
         self.since = now;
-        self.loads.iter_mut().for_each(|load| load.before = load.program.used());
+        self.loads.iter_mut().for_each(|load| load.before = load.program.cpu_time());
     }
 
     /// Ends them: what each got since it was marked, and why one has ended before.
@@ -90,8 +94,8 @@ impl Loads {
         let clock = machine.clock();
         let span = (clock.now() - self.since).as_secs_f64()
             * f64::from(u32::try_from(self.others).unwrap_or(u32::MAX));
-        let got = |load: &Load| {
-            let used = load.program.used().0.saturating_sub(load.before.0);
+        let got = |load: &Load<'_>| {
+            let used = load.program.cpu_time().0.saturating_sub(load.before.0);
             Got { kind: load.kind, percent: percent(Nanos(used), span) }
         };
         let got = self.loads.iter().map(got).collect();
@@ -100,11 +104,11 @@ impl Loads {
             if !load.program.has_ended() {
                 continue;
             }
-            let why = load.program.came().failed.unwrap_or_else(|| "it came to its end".to_owned());
+            let why = load.program.exit().failure.unwrap_or_else(|| "it came to its end".to_owned());
             failed = failed.or(Some(cannot(load.kind, why)));
         }
         // Asked to end it removes its files.
-        self.loads.iter().for_each(|load| load.program.ask_to_end());
+        self.loads.iter().for_each(|load| load.program.terminate());
         let end = clock.now() + PATIENCE;
         while clock.now() < end && self.loads.iter().any(|load| !load.program.has_ended()) {
             clock.sleep_until(clock.now() + LOOK);

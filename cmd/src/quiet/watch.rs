@@ -2,18 +2,16 @@
 
 use super::options::Options;
 use super::remedy::Ground;
-use crate::command::dispatch;
 use crate::ctx::Ctx;
-use crate::failure::{Complaint, Exit, Failure, facet, read};
+use crate::failure::{Complaint, Failure, facet, read};
 use crate::interval::{wait_ends, wait_toward};
 use crate::operands::expand;
-use crate::psrset;
-use millpond_machine::facets::{Job, WatchedJob};
-use millpond_machine::{Absent, Machine};
+use crate::start::started;
+use millpond_machine::facets::{Job, Launch, LaunchMode, Program, WatchedJob};
+use millpond_machine::{Absent, Machine, Subject};
 use millpond_model::{CpuSet, Disturbed, KernelSettings, Nanos, PsetId, State, Stretch};
 use millpond_observe::{Quiet, QuietLine};
-use millpond_session::{Child, Kind, Session, stop_on_signal};
-use std::ffi::OsString;
+use millpond_session::{Session, stop_on_signal};
 use std::sync::atomic::Ordering;
 
 /// How often one looks who is the job, whether the set is still there, and takes what was told.
@@ -79,15 +77,15 @@ pub fn run(session: &Session, options: &Options, ctx: &mut Ctx<'_>) -> Result<Ru
     }
     let clock = machine.clock();
     let end = options.time.map_or(Nanos(u64::MAX), |time| clock.now() + time);
-    let mut beside = Beside { machine, set, before: cpus.clone(), events: Vec::new(), failed: false };
+    let mut changes = Changes { machine, set, before: cpus.clone(), events: Vec::new(), failed: false };
     let mut stretches: Vec<Stretch> = Vec::new();
     // The terminal is the command's.
     ctx.shows_progress &= child.is_none();
     loop {
         wait_toward(clock, LOOK, end, ctx);
-        let ended = child.as_mut().is_some_and(|child| child.ended().is_some());
+        let ended = child.as_ref().is_some_and(|child| child.has_ended());
         let is_over = ended || clock.now() >= end || stop.load(Ordering::Relaxed) || ctx.out.is_closed();
-        let goes_on = beside.look();
+        let goes_on = changes.look();
         if is_over || !goes_on {
             break;
         }
@@ -96,12 +94,13 @@ pub fn run(session: &Session, options: &Options, ctx: &mut Ctx<'_>) -> Result<Ru
     wait_ends(ctx);
     let mut seen = read("disturbances", watch.collect())?;
     keep(&mut stretches, std::mem::take(&mut seen.stretches));
-    if let Some(status) = child.as_mut().and_then(Child::ended).filter(|status| *status != 0) {
-        beside.fail(format!("the command ended with status {status}"));
+    let ended = child.as_mut().filter(|child| child.has_ended()).map(|child| child.exit().status);
+    if let Some(status) = ended.filter(|status| *status != 0) {
+        changes.fail(format!("the command ended with status {status}"));
     }
     let quiet = Quiet::of(&seen, stretches);
     let ground = ground(machine, &cpus, seen.settings.clone());
-    Ok(Run { cpus, seen, quiet, events: beside.events, failed: beside.failed, ground, jobless })
+    Ok(Run { cpus, seen, quiet, events: changes.events, failed: changes.failed, ground, jobless })
 }
 
 /// Whether a thread is bound to a set. What cannot be read may be.
@@ -200,30 +199,33 @@ fn of_processes(machine: &dyn Machine, options: &Options) -> Result<CpuSet, Fail
 }
 
 /// Starts the command in the set: a program beside us, or on a simulated machine a workload.
-fn start(session: &Session, options: &Options, ctx: &mut Ctx<'_>) -> Result<Option<Child>, Failure> {
+fn start<'s>(
+    session: &'s Session,
+    options: &Options,
+    ctx: &mut Ctx<'_>,
+) -> Result<Option<Box<dyn Program + 's>>, Failure> {
     let (Some(set), Some(name)) = (options.set, options.command.first()) else { return Ok(None) };
     let what = format!("execute {}", name.to_string_lossy());
-    match session.kind() {
-        Kind::Real => {
-            let child = Child::start_in(set, &options.command);
-            Ok(Some(child.map_err(|why| Complaint::new(what, why))?))
-        }
-        Kind::Simulated => {
-            let mut words: Vec<OsString> = vec!["-e".into(), set.to_string().into()];
-            words.extend(options.command.iter().cloned());
-            let mut ctx = ctx.within(session);
-            ctx.prog = "millpond quiet".into();
-            match dispatch(&psrset::COMMAND, &words, &mut ctx) {
-                Exit::DONE => Ok(None),
-                _ => Err(Complaint::new(what, "it was not started").into()),
-            }
-        }
-        Kind::Captured => Err(Complaint::new(what, "nothing can be started on a captured machine").into()),
+    let threads = facet("threads", session.machine().threads())?;
+    let launch = Launch { words: &options.command, mode: LaunchMode::Foreground(set) };
+    let program = threads.launch(&launch);
+    let program = program.map_err(|refusal| {
+        Complaint::refused(
+            &what,
+            |subject| matches!(subject, Subject::Process(_)).then(|| what.clone()),
+            &refusal,
+        )
+    })?;
+    program.notes().iter().for_each(|note| ctx.warn(note));
+    if session.simulation().is_some() {
+        ctx.out.line(started(name.to_string_lossy().rsplit('/').next().unwrap_or_default(), program.pid()));
+        return Ok(None);
     }
+    Ok(Some(program))
 }
 
-/// What may change beside the watching.
-struct Beside<'a> {
+/// Changes of the machine while it is watched.
+struct Changes<'a> {
     machine: &'a dyn Machine,
     set: Option<PsetId>,
     /// The watched processors that were on-line when one looked last.
@@ -232,7 +234,7 @@ struct Beside<'a> {
     failed: bool,
 }
 
-impl Beside<'_> {
+impl Changes<'_> {
     fn fail(&mut self, what: String) {
         self.events.push(what);
         self.failed = true;

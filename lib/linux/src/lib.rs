@@ -65,6 +65,7 @@ mod pools_keep;
 mod posix;
 mod processors;
 mod procfs;
+mod programs;
 mod ptrace;
 mod readiness;
 mod records;

@@ -4,7 +4,6 @@
 //! hand; what a kernel does by itself when its files are written is done there by `fs`.
 
 use crate::files::{BYTES_MAX, open_plain};
-use millpond_machine::Absent;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::fs;
@@ -72,7 +71,7 @@ impl Root {
     ///
     /// # Errors
     /// `absent`.
-    pub(crate) fn running(&self, absent: impl FnOnce() -> Absent) -> Result<(), Absent> {
+    pub(crate) fn running<E>(&self, absent: impl FnOnce() -> E) -> Result<(), E> {
         if self.live { Ok(()) } else { Err(absent()) }
     }
 

@@ -7,7 +7,7 @@ use crate::names;
 use crate::os::knob_error;
 use crate::plan::{Destination, Wanted, plan};
 use crate::procfs::Stat;
-use millpond_machine::facets::{LwpStatus, Process, Rebinding};
+use millpond_machine::facets::{Launch, LwpStatus, Process, Program, Rebinding};
 use millpond_machine::{Change, Knob, KnobError, Psets, Reason, Refusal, Step, Subject, Threads, Value};
 use millpond_model::{CpuId, CpuSet, Lwp, LwpId, Pid, Pset, PsetId};
 use std::collections::BTreeSet;
@@ -406,6 +406,10 @@ impl Threads for LinuxMachine {
         let moves = vec![(whole, at, Destination::Default)];
         let steps = self.noting_masks(&view, &[], plan(&view, &Wanted::of(&view, sets, moves)))?;
         Ok(Change::new(format!("start process {pid} in the default set"), steps, ()))
+    }
+
+    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Program + '_>, Refusal> {
+        self.launch_program(launch)
     }
 
     fn prepare_bind_cpus(

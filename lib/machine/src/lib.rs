@@ -39,6 +39,7 @@ mod change;
 mod execute;
 pub mod facets;
 mod journal;
+mod launch;
 #[cfg(feature = "laws")]
 pub mod laws;
 mod refusal;
@@ -52,6 +53,7 @@ pub use facets::{
     Interrupts, LatencyProbe, Lgroups, Pools, Processors, Psets, Sampler, Threads, Zones,
 };
 pub use journal::{Journal, JournalError, MemoryJournal, Operation, fold, forget_refused};
+pub use launch::bind_at_start;
 use millpond_model::KernelFeature;
 pub use refusal::{Holder, KnobError, Reason, Refusal, Subject};
 

@@ -25,11 +25,9 @@
 //!
 //! This room and `linux` are the only ones that may hold a path that begins with `/`.
 
-mod beside;
 mod caps;
 mod capture;
 mod changed;
-mod child;
 mod daemon;
 mod described;
 mod filters;
@@ -56,11 +54,9 @@ mod text;
 mod view;
 mod zone;
 
-pub use beside::{Beside, Came, program_on_path};
 pub use caps::Cap;
 pub use capture::Captured;
 pub use changed::{FieldChange, machine_field};
-pub use child::Child;
 pub use daemon::{Daemon, DaemonError, Log, NotifyState, tell_manager, watchdog};
 pub use described::is_machine_file;
 pub use filters::{FILTERS, Filtered, Filters, NotStarted, feed, filter_named};
@@ -79,7 +75,7 @@ pub use millpond_sim::{Endless, LOOK, Outcome, Resident, SimMachine, Waiting, Wa
 pub use open::{MachineName, NO_FILE, OpenError, OpenOptions};
 pub use output::{Output, reason};
 pub use pools_file::{FileError, LockedPools, PoolsFile};
-pub use process::{exec, own_pid, own_program};
+pub use process::{exec, own_pid, own_program, program_on_path};
 pub use record::{Recorded, RecordedLine, read_log, record_on};
 pub use session::{Kind, Session, Unfinished};
 pub use simulation::{

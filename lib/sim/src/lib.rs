@@ -86,6 +86,7 @@ mod machine;
 mod pools;
 mod posix;
 mod processors;
+mod programs;
 mod progress;
 pub mod projects;
 mod psets;

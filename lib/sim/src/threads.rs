@@ -3,7 +3,7 @@
 use crate::draft::Draft;
 use crate::machine::SimMachine;
 use crate::tables::{Bond, LwpRecord, Tables};
-use millpond_machine::facets::{LwpStatus, Process, Rebinding};
+use millpond_machine::facets::{Launch, LwpStatus, Process, Program, Rebinding};
 use millpond_machine::{Change, Reason, Refusal, Subject, Threads};
 use millpond_model::{CpuId, CpuSet, Lwp, LwpId, Pid, PsetId};
 
@@ -60,6 +60,10 @@ impl Threads for SimMachine {
             draft.keep_aside(*lwp)?;
         }
         Ok(draft.finish(format!("start {} in the default set", targets.noun()), ()))
+    }
+
+    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Program + '_>, Refusal> {
+        self.launch_program(launch)
     }
 
     fn prepare_bind_cpus(

@@ -14,6 +14,7 @@ mod latency;
 mod lgroups;
 mod pools;
 mod processors;
+mod programs;
 mod psets;
 mod sampler;
 mod threads;
@@ -36,6 +37,7 @@ pub use latency::{LatencyProbe, LatencyWatch, Measured, Place, PlacePlan, ProbeP
 pub use lgroups::{Homed, Lgroups, NodeMemory, NodeStatus, Reach, nothing_near};
 pub use pools::{Member, Pools, StartOption};
 pub use processors::{ProcessorStatus, Processors, StateChange};
+pub use programs::{Launch, LaunchMode, Program, ProgramExit};
 pub use psets::{CreateOptions, Psets};
 pub use sampler::{Method, OccupancyWatch, Residence, Sampler, Samples, Sighting};
 pub use threads::{LwpStatus, Process, Rebinding, Threads};

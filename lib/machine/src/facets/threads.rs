@@ -1,6 +1,7 @@
 //! Threads and their bindings: to a set (others may be kept out of it) and to processors (others may run
 //! there too). Both are inherited by children and survive exec.
 
+use super::programs::{Launch, Program};
 use crate::{Change, Refusal};
 use millpond_model::{CpuSet, Lwp, LwpId, Pid, PsetId};
 
@@ -93,4 +94,10 @@ pub trait Threads {
         lwps: Option<&[LwpId]>,
         to: &CpuSet,
     ) -> Result<Change<Vec<Rebinding<CpuSet>>>, Refusal>;
+
+    /// Starts a program, bound before its first instruction. The binding is journalled, as [`crate::Writer`] does it.
+    ///
+    /// # Errors
+    /// [`Refusal`]: the set cannot be bound to, or the system cannot execute the program.
+    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Program + '_>, Refusal>;
 }

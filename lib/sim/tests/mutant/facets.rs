@@ -3,8 +3,8 @@
 use super::life::stays_at_home;
 use super::{Defect, Mutant, add_member, add_processor};
 use millpond_machine::facets::{
-    CounterWatch, CreateOptions, Interrupt, LwpStatus, Process, ProcessorStatus, Rebinding, StateChange,
-    WatchOptions,
+    CounterWatch, CreateOptions, Interrupt, Launch, LwpStatus, Process, ProcessorStatus, Program, Rebinding,
+    StateChange, WatchOptions,
 };
 use millpond_machine::{
     Absent, Change, Clock, Counters, Interrupts, Knob, Knobs, Processors, Psets, Reason, Refusal, Step,
@@ -179,6 +179,10 @@ impl Threads for Mutant {
 
     fn prepare_start_in_default(&self, pid: Pid) -> Result<Change<()>, Refusal> {
         self.sim.prepare_start_in_default(pid)
+    }
+
+    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Program + '_>, Refusal> {
+        self.sim.launch(launch)
     }
 
     fn prepare_bind_cpus(
