@@ -4,8 +4,8 @@
 use crate::change::Changer;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
-use millpond_model::Pid;
-use millpond_session::{Kind, Load, Moment, Session, WorkloadError, exec, own_pid};
+use millpond_model::{Pid, WorkloadError};
+use millpond_session::{Kind, Load, Moment, Session, exec, own_pid};
 use serde_json::json;
 use std::ffi::OsString;
 

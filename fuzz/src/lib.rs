@@ -1,4 +1,4 @@
-//! An instrument of tests: it gives a parser of outside input more texts than anybody would write.
+//! An instrument of tests: it gives a parser of outside input many texts.
 //!
 //! # Why
 //!

@@ -53,16 +53,15 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         ctx.warn(format_args!("{} would be filled; nothing is written", directory.display()));
         return Ok(Exit::DONE);
     }
-    let captured = session.capture(directory).map_err(refused)?;
+    let (files, skipped) = session.capture(directory).map_err(refused)?;
     if parsed.common.json {
-        let (files, skipped) = (captured.files, captured.skipped);
         ctx.json(&json!({ "directory": directory, "files": files, "skipped": skipped }));
     } else {
-        let skipped = match captured.skipped {
+        let skipped = match skipped {
             0 => String::new(),
             some => format!(", {some} could not be read"),
         };
-        ctx.out.line(format_args!("captured {} files{skipped}", captured.files));
+        ctx.out.line(format_args!("captured {files} files{skipped}"));
     }
     Ok(Exit::DONE)
 }

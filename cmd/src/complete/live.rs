@@ -6,7 +6,7 @@ use crate::pools::state_if_any;
 use millpond_cli::complete::FILES;
 use millpond_cli::{Common, ValueKind};
 use millpond_machine::Machine;
-use millpond_session::{SIMULATED, WORKLOADS};
+use millpond_session::{SIMULATED, Workload};
 
 /// Machines by name; a file of one may be named as well.
 pub fn machines() -> Vec<Candidate> {
@@ -18,7 +18,7 @@ pub fn machines() -> Vec<Candidate> {
 
 /// Workloads of simulated machines.
 pub fn loads() -> Vec<Candidate> {
-    WORKLOADS.iter().map(|load| (load.name.to_owned(), load.summary.to_owned())).collect()
+    Workload::all().map(|load| (load.name().to_owned(), load.summary().to_owned())).collect()
 }
 
 /// What a machine has of a kind.

@@ -47,10 +47,11 @@ use crate::pools;
 use millpond_cli::{Example, Flag, Group, MISUSED, Misused, Operands, Parsed, Spec, ValueKind};
 use millpond_formats::pools::info;
 use millpond_machine::{Machine, Reason, Refusal};
+use millpond_model::Service;
 use millpond_model::pools::{PoolsConf, PoolsState, PsetNode};
 use millpond_pools::script::Said;
 use millpond_pools::{Code, PoolError, dynamic, errno, instantiate, validate, zones};
-use millpond_session::{LockedPools, Service, Session};
+use millpond_session::{LockedPools, Session};
 use serde_json::json;
 
 pub(crate) const COMMAND: Command = Command {

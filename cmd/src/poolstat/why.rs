@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn a_decision_says_what_was_moved_and_why_and_what_came_of_it() {
         let session = session();
-        session.record_inside("poold", Log::default().line(&decision()).unwrap().trim_end());
+        session.simulation().unwrap().record("poold", Log::default().line(&decision()).unwrap().trim_end());
         let (exit, out, err) = shown(&session, &["--why"]);
         assert_eq!((exit, err.as_str()), (Ok(Exit::DONE), ""));
         assert_eq!(
@@ -288,7 +288,7 @@ mod tests {
         last.alternatives.clear();
         let line = |decision: &Decision| Log::default().line(decision).unwrap().trim_end().to_owned();
         for text in [&line(&decision()), "{\"policy\":", "", &line(&last)] {
-            session.record_inside("poold", text);
+            session.simulation().unwrap().record("poold", text);
         }
         let (exit, out, err) = shown(&session, &["--why", "--json"]);
         assert_eq!(exit, Ok(Exit::REFUSED));

@@ -9,7 +9,7 @@
 //! ```text
 //! $ millpond posix
 //! Realtime Threads: lacks 0 of 3
-//!   _POSIX_THREAD_PRIO_INHERIT         200809         mutexes whose owner has the priority of who waits
+//!   _POSIX_THREAD_PRIO_INHERIT         200809         mutexes whose owner gets the priority of its waiters
 //!   _POSIX_THREAD_PRIO_PROTECT         200809         mutexes whose owner has a priority of their own
 //!   _POSIX_THREAD_PRIORITY_SCHEDULING  200809         classes and priorities of threads
 //! ```

@@ -7,13 +7,14 @@ use crate::failure::Failure;
 use crate::pools;
 use crate::start::started;
 use millpond_formats::svcs;
+use millpond_formats::system_file::{TUNABLES, within_bounds};
 use millpond_machine::facets::Zone;
 use millpond_pools::dedicated;
-use millpond_session::{SYSTEM_FILE, Simulation, TUNABLES, settings_without_effect};
+use millpond_session::{SYSTEM_FILE, Simulation};
 
 /// Tells which lines of a text for the file of tunables will have no effect.
 pub fn tell_settings(text: &str, ctx: &mut Ctx<'_>) {
-    let without = settings_without_effect(text);
+    let (_, without) = within_bounds(text);
     for fault in &without {
         ctx.warn(format_args!(
             "{SYSTEM_FILE}:{}:{}: {}: the line has no effect",

@@ -4,8 +4,8 @@ use super::own;
 use super::shell::Shell;
 use crate::command::Command;
 use millpond_cli::complete::{Place, place};
-use millpond_model::Pid;
-use millpond_session::{SERVICES, WORKLOADS, Workload, file_names};
+use millpond_model::{Pid, SERVICES};
+use millpond_session::{Workload, file_names};
 use std::collections::BTreeSet;
 
 /// What there is to complete with, beside what always is.
@@ -51,12 +51,11 @@ fn owned<'t>(words: impl IntoIterator<Item = &'t str>) -> Vec<String> {
 }
 
 fn workloads() -> Vec<String> {
-    owned(WORKLOADS.iter().map(|w| w.name))
+    owned(Workload::all().map(Workload::name))
 }
 
 fn flags(workload: &str) -> Vec<String> {
-    let options = Workload::named(workload).map(|w| w.options).unwrap_or_default();
-    owned(options.iter().map(|o| o.flag).filter(|flag| !flag.is_empty()))
+    Workload::named(workload).map(|workload| owned(workload.flags())).unwrap_or_default()
 }
 
 fn candidates(known: &Known, before: &[&str], word: &str) -> Vec<String> {

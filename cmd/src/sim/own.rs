@@ -8,8 +8,8 @@ use crate::command::Command;
 use crate::ctx::{Ctx, not_opened};
 use crate::start::started;
 use millpond_cli::{help, nearest, units};
-use millpond_model::{Nanos, Pid};
-use millpond_session::{Outcome, Running, WORKLOADS, Waiting, WaitsFor, Workload, stop_on_signal};
+use millpond_model::{Nanos, Outcome, Pid, StuckThread};
+use millpond_session::{Running, Workload, stop_on_signal};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -274,11 +274,11 @@ fn shortened(names: &[String]) -> String {
     if more == 0 { named } else { format!("{named} and {more} more") }
 }
 
-fn deadlock(waiting: &[Waiting]) -> Trouble {
-    let (asleep, meeting): (Vec<&Waiting>, Vec<&Waiting>) =
-        waiting.iter().partition(|w| matches!(w.waits_for, WaitsFor::Channel(_)));
-    let name = |w: &&Waiting| format!("{} of {} at {}", w.lwp, w.name, w.waits_for);
-    let clause = |verb: &str, waiting: &[&Waiting]| {
+fn deadlock(waiting: &[StuckThread]) -> Trouble {
+    let (meeting, asleep): (Vec<&StuckThread>, Vec<&StuckThread>) =
+        waiting.iter().partition(|thread| thread.at_barrier);
+    let name = |w: &&StuckThread| format!("{} of {} at {}", w.lwp, w.name, w.at);
+    let clause = |verb: &str, waiting: &[&StuckThread]| {
         let names: Vec<String> = waiting.iter().map(name).collect();
         (!names.is_empty()).then(|| format!("{verb} thread {}", shortened(&names)))
     };
@@ -359,7 +359,7 @@ fn overview(ctx: &Ctx<'_>) -> String {
     }
     text += &format!("  {:<42} {}\n", "quit", "leave");
     text += "Workloads, for load and behind -e of psrset, pbind, poolbind and priocntl (help WORKLOAD says more):\n";
-    for workload in WORKLOADS {
+    for workload in Workload::all() {
         text += &format!("  {}\n", workload.usage());
     }
     text + "help sim is the manual of the shell.\n"
@@ -383,17 +383,17 @@ mod tests {
 
     #[test]
     fn a_deadlock_names_threads_and_what_they_wait_for() {
-        let waits = |pid, name: &str, waits_for| {
+        let waits = |pid, name: &str, at: &str, at_barrier| {
             let lwp = Lwp { pid: Pid(pid), lwp: LwpId(1) };
-            Waiting { lwp, name: name.to_owned(), waits_for }
+            StuckThread { lwp, name: name.to_owned(), at: at.to_owned(), at_barrier }
         };
-        let barrier = |pid| waits(pid, "cg", WaitsFor::Barrier { barrier: 3.into(), there: 2, parties: 4 });
-        let said = |waiting: &[Waiting]| {
+        let barrier = |pid| waits(pid, "cg", "barrier 3 (2 of 4 are there)", true);
+        let said = |waiting: &[StuckThread]| {
             let trouble = deadlock(waiting);
             (trouble.what, trouble.remedy.unwrap_or_default())
         };
         let expected = |what: &str, remedy: &str| (what.to_owned(), remedy.to_owned());
-        let channel = waits(300, "build", WaitsFor::Channel(0.into()));
+        let channel = waits(300, "build", "channel 0", false);
         assert_eq!(
             said(std::slice::from_ref(&channel)),
             expected(

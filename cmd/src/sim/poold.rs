@@ -1,11 +1,11 @@
 //! The poold of the shell's simulated machine. It decides and moves with the same parts as the daemon, in the same rhythm, while simulated time passes.
 
-use millpond_machine::facets::{Usage, UsageWatch};
-use millpond_machine::{Clock, Writer};
+use millpond_machine::Writer;
+use millpond_machine::facets::{PRESSURE_INTERVAL, Usage, UsageWatch};
 use millpond_model::Nanos;
 use millpond_planner::{POLICIES, Policy, policy};
 use millpond_pools::{Manager, OnPressure, POLICY_PROPERTY, Record, Rhythm, SLOW, dynamic};
-use millpond_session::{LOOK, Resident, SimMachine, is_pressed, record_on};
+use millpond_session::{Resident, Simulation};
 use std::cell::RefCell;
 
 /// Under what name it keeps its record.
@@ -60,20 +60,20 @@ impl Resident for Poold {
         let end = inside.fixed.unwrap_or(inside.began + inside.rhythm.interval);
         let looks = inside.fixed.is_none() && inside.rhythm.wakes;
         match &inside.before {
-            Some(before) if looks => end.min(before.at + LOOK),
+            Some(before) if looks => end.min(before.at + PRESSURE_INTERVAL),
             _ => end,
         }
     }
 
-    fn act(&self, machine: &SimMachine) {
+    fn act(&self, simulation: Simulation<'_>) {
         let inside = &mut *self.0.borrow_mut();
-        let now = machine.now();
-        let mut watch = machine.watch_since_boot();
+        let now = simulation.machine().clock().now();
+        let mut watch = simulation.watch_since_boot();
         let Ok(usage) = watch.sample() else { return };
         let is_over = now >= inside.fixed.unwrap_or(inside.began + inside.rhythm.interval);
         if is_over {
-            inside.turn(machine, watch.as_mut(), now);
-        } else if inside.before.as_ref().is_some_and(|before| is_pressed(before, &usage)) {
+            inside.turn(simulation, watch.as_mut(), now);
+        } else if inside.before.as_ref().is_some_and(|before| usage.is_pressed_since(before)) {
             inside.fixed = Some(match Rhythm::on_pressure(inside.began, now) {
                 OnPressure::Until(at) => at.max(now),
                 OnPressure::Again(length) => {
@@ -89,7 +89,8 @@ impl Resident for Poold {
 }
 
 impl Inside {
-    fn turn(&mut self, machine: &SimMachine, watch: &mut dyn UsageWatch, now: Nanos) {
+    fn turn(&mut self, simulation: Simulation<'_>, watch: &mut dyn UsageWatch, now: Nanos) {
+        let machine = simulation.machine();
         (self.began, self.fixed) = (now, None);
         let Ok(state) = dynamic::read(machine) else {
             // Pools are disabled: it waits for them.
@@ -107,7 +108,7 @@ impl Inside {
             && let Some(decision) = turn.decision
             && let Some(line) = self.record.take(decision, turn.outcome)
         {
-            record_on(machine, NAME, &line);
+            simulation.record(NAME, &line);
         }
         if self.settled.is_none_or(|settled| now >= settled + SETTLE) {
             self.settled = Some(now);

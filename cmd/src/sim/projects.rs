@@ -3,8 +3,8 @@
 use super::shell::{Shell, Trouble, workload};
 use crate::ctx::Ctx;
 use crate::start::started;
-use millpond_model::{Control, ControlName, ControlSetting, HolderKind, Pid};
-use millpond_session::{ControlValues, Project};
+use millpond_model::{Control, ControlName, ControlSetting, ControlValues, HolderKind, Pid};
+use millpond_session::Project;
 
 /// The projects that the superuser belongs to.
 const OWN: [&str; 2] = ["user.root", "default"];

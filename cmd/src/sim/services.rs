@@ -3,7 +3,7 @@
 use super::shell::{Shell, Trouble};
 use crate::ctx::Ctx;
 use millpond_formats::svcs;
-use millpond_session::{NoSuchService, SERVICES, Service};
+use millpond_model::{NoSuchService, SERVICES, Service};
 
 pub(super) fn svcadm(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     let verb = words.first().map(String::as_str);

@@ -4,7 +4,8 @@ use super::poold::{self, Poold};
 use crate::command::{Command, dispatch};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
-use millpond_session::{Load, Resident, Service, Session, Simulation};
+use millpond_model::Service;
+use millpond_session::{Load, Resident, Session, Simulation};
 use std::ffi::OsString;
 use std::rc::Rc;
 
@@ -73,7 +74,7 @@ impl Shell {
         let is_wanted = simulation.is_enabled(Service::DynamicPools);
         if is_wanted && self.poold.is_none() {
             let poold = Rc::new(Poold::new(self.session.machine().clock().now()));
-            simulation.house(Some(Rc::clone(&poold) as Rc<dyn Resident>));
+            simulation.set_resident(Some(Rc::clone(&poold) as Rc<dyn Resident>));
             self.poold = Some(poold);
         } else if !is_wanted {
             self.dismiss();
@@ -83,9 +84,9 @@ impl Shell {
     /// Stops the daemon on this machine.
     pub(super) fn dismiss(&mut self) {
         if let (Some(poold), Some(simulation)) = (self.poold.take(), self.session.simulation()) {
-            simulation.house(None);
+            simulation.set_resident(None);
             if let Some(line) = poold.end() {
-                self.session.record_inside(poold::NAME, &line);
+                simulation.record(poold::NAME, &line);
             }
         }
     }

@@ -16,7 +16,7 @@ pub struct Setting {
     pub column: usize,
 }
 
-/// A line that says nothing.
+/// A line without effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// Where, from 1.
@@ -42,6 +42,34 @@ pub fn parse(text: &str) -> (Vec<Setting>, Vec<Fault>) {
         }
     }
     (settings, faults)
+}
+
+/// The tunables of a simulated machine, with the least and the most that each may be.
+pub const TUNABLES: [(&str, i64, i64); 5] = [
+    ("hz", 1, 10_000),
+    ("lgrp_mem_pset_aware", 0, 1),
+    ("nosteal_nsec", 0, 1_000_000_000),
+    ("rechoose_interval", 0, 1_000_000),
+    ("ts_dispatch_extended", -1, 1),
+];
+
+/// The settings of [`TUNABLES`] within their bounds, in order, and the lines that have no effect.
+#[must_use]
+pub fn within_bounds(text: &str) -> (Vec<Setting>, Vec<Fault>) {
+    let (mut settings, mut without) = parse(text);
+    settings.retain(|Setting { name, value, line, column }| {
+        let what = match TUNABLES.into_iter().find(|(known, ..)| known == name) {
+            None => format!("there is no tunable {name} on a simulated machine"),
+            Some((_, least, most)) if !(least..=most).contains(value) => {
+                format!("{name} is a number from {least} to {most}, and not {value}")
+            }
+            Some(_) => return true,
+        };
+        without.push(Fault { line: *line, column: *column, what });
+        false
+    });
+    without.sort_by_key(|fault| (fault.line, fault.column));
+    (settings, without)
 }
 
 /// A name, its value and its column.

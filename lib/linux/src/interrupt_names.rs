@@ -2,22 +2,9 @@
 //! only wants to know how much is counted elsewhere, and faster.
 
 use crate::Root;
-use millpond_model::CpuId;
+use millpond_model::{CpuId, InterruptCount};
 use std::collections::BTreeMap;
 use std::io;
-
-/// How often processors were interrupted by one cause since boot.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InterruptCount {
-    /// The label of its row: a number for a device, letters for the kernel's own.
-    pub label: String,
-    /// The cause, in the kernel's words: `Local timer interrupts`, or a device (`virtio0-input.0`).
-    pub name: String,
-    /// Whether it is the kernel's own business, and comes from no device that could be steered.
-    pub is_internal: bool,
-    /// The counts, by processor.
-    pub counts: BTreeMap<CpuId, u64>,
-}
 
 /// Reads all causes that the machine under `root` counts.
 ///

@@ -90,7 +90,7 @@ pub use cpu_view::CpuView;
 pub use files::{Replacing, beside, open_plain, replace_file, take_name};
 pub use hierarchy::Hierarchy;
 pub use images::open_core;
-pub use interrupt_names::{InterruptCount, interrupt_counts};
+pub use interrupt_names::interrupt_counts;
 pub use knob::{ControlFile, CpusetFile, Label, LinuxKnob, PacketMask, TaskId};
 pub use lock_file::{has_name, open_lock_file};
 pub use machine::LinuxMachine;

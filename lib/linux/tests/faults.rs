@@ -109,7 +109,7 @@ fn a_list_that_vanishes_is_called_by_its_name() {
     std::fs::remove_dir_all(made.dir.path().join("cgroup/mpset1")).unwrap();
     let refusal = writer.commit(change).unwrap_err();
     assert_eq!(refusal.reason.to_string(), "the CPU list of set 1 is gone");
-    assert_eq!(refusal.hint.as_deref(), Some("somebody else removed it meanwhile; try again"));
+    assert_eq!(refusal.hint.as_deref(), Some("another program removed it meanwhile; try again"));
 }
 
 /// A daemon that speaks as the manual of irqbalance says, and as the real one takes what it `heard` at its next

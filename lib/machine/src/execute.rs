@@ -62,7 +62,7 @@ impl fmt::Display for Repair {
         write!(f, "an unfinished change was put back: {}", self.what)?;
         let foreign = count(|x| matches!(x, Finding::Foreign { .. }));
         if foreign > 0 {
-            write!(f, "; {foreign} of its knobs were changed by somebody else and left alone")?;
+            write!(f, "; {foreign} of its knobs were changed by another program and left alone")?;
         }
         let refused = count(|x| matches!(x, Finding::Refused(_)));
         if refused > 0 {
@@ -171,7 +171,7 @@ impl<'m> Writer<'m> {
                 let what = self.machine.called(&steps[0].knob);
                 let why = format!("it is still not settled after {SETTLE_ROUNDS_MAX} rounds: {what}");
                 return Err(Refusal::operation(Reason::Machine(why))
-                    .hint("somebody else keeps changing it: stop them, or try again"));
+                    .hint("another program keeps changing it: stop it, or try again"));
             }
             journal.extend(&steps).map_err(cannot_journal)?;
         }

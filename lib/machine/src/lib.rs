@@ -3,8 +3,8 @@
 //! # Nouns
 //!
 //! A [`Machine`] is a small directory of *facets*, one per noun of the subject. Asking for a facet gives it,
-//! or an [`Absent`] that says why it is not there and what would help. There are no methods that fail because
-//! nobody wrote them, and no empty answers that mean "not supported".
+//! or an [`Absent`] that says why it is not there and what would help. No method fails because it is not implemented,
+//! and no empty answer means "not supported".
 //!
 //! A facet *reads*, and *prepares* changes by reading only. A prepared [`Change`] is a list of [`Step`]s, each
 //! of which takes one [`Knob`] from a value it was seen to have to a value it should have, beside the outcome
@@ -30,8 +30,7 @@
 //! * A machine may be *unsettled* after a change: threads fork while others are moved. [`Knobs::settle`] says
 //!   what is left to do, and commit repeats it until nothing is.
 //!
-//! What this room does not do: it knows no kernel, opens no file, and decides nothing about which processors
-//! anybody should have.
+//! This crate knows no kernel, opens no file, and does not decide which job gets which CPUs.
 
 mod abandoned;
 mod absent;

@@ -175,7 +175,7 @@ pub enum Reason {
     #[error("the journal cannot be written: {0}")]
     Journal(String),
     /// The machine has something else there than what we left.
-    #[error("{what} was changed by somebody else: it is `{is}`, not `{expected}`")]
+    #[error("{what} was changed by another program: it is `{is}`, not `{expected}`")]
     Foreign {
         /// Which knob.
         what: String,
@@ -316,7 +316,7 @@ impl KnobError {
                 "it lies on a file system that is mounted read-only, as in a container: mount it for writing",
             ),
             KnobError::Gone => Refusal::new(subject, Reason::Machine(format!("{what} is gone")))
-                .hint("somebody else removed it meanwhile; try again"),
+                .hint("another program removed it meanwhile; try again"),
             KnobError::Refused(why) => Refusal::new(subject, Reason::Machine(format!("{what}: {why}"))),
             KnobError::Prevented { why, hint } => Refusal::new(subject, Reason::Machine(why)).hint(hint),
             KnobError::Unknown(text) => {

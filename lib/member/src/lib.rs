@@ -61,8 +61,8 @@ pub enum MemberError {
     /// The pool that was followed is gone.
     #[error("pool {0} is gone")]
     Ended(String),
-    /// What is told of it makes no sense.
-    #[error("what is told of pool {pool} makes no sense: {source}")]
+    /// Its notice is invalid.
+    #[error("the notice of pool {pool} is invalid: {source}")]
     NoNotice {
         /// The pool.
         pool: String,

@@ -400,7 +400,7 @@ mod tests {
         assert_eq!(said("web"), "there is no pool web");
         assert_eq!(said("../pools/web"), "there is no pool ../pools/web");
         fs::write(state.dir().join("pools/odd"), "half a no").unwrap();
-        assert_eq!(said("odd"), "what is told of pool odd makes no sense: there is no line `pool`");
+        assert_eq!(said("odd"), "the notice of pool odd is invalid: there is no line `pool`");
         let none = Subscription::in_dir(&state.dir().join("elsewhere"), "web").unwrap_err();
         assert!(matches!(none, MemberError::NoPools(_)));
     }

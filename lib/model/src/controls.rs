@@ -291,6 +291,49 @@ impl<'de> Deserialize<'de> for CpuCap {
     }
 }
 
+/// Shares and a cap, where they were set.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ControlValues {
+    /// Shares.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares: Option<Shares>,
+    /// A cap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cap: Option<CpuCap>,
+}
+
+impl ControlValues {
+    /// Whether nothing is set.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == ControlValues::default()
+    }
+
+    /// These, and where they are not set those of another one.
+    #[must_use]
+    pub fn over(self, other: ControlValues) -> ControlValues {
+        ControlValues { shares: self.shares.or(other.shares), cap: self.cap.or(other.cap) }
+    }
+
+    /// One of them.
+    #[must_use]
+    pub fn setting(&self, control: Control) -> ControlSetting {
+        match control {
+            Control::CpuShares => ControlSetting::CpuShares(self.shares),
+            Control::CpuCap => ControlSetting::CpuCap(self.cap),
+        }
+    }
+
+    /// Sets one of them.
+    pub fn set(&mut self, to: ControlSetting) {
+        match to {
+            ControlSetting::CpuShares(shares) => self.shares = shares,
+            ControlSetting::CpuCap(cap) => self.cap = cap,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,6 +2,7 @@
 
 use crate::{CpuId, CpuSet, Nanos, Pid};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What sort of disturbance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -164,6 +165,19 @@ pub struct KernelSettings {
     pub watchdog: Option<bool>,
     /// How often each processor's statistics are brought together, in seconds.
     pub stat_interval_s: Option<u64>,
+}
+
+/// How often one cause interrupted each CPU since boot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InterruptCount {
+    /// The label of its row: a number for a device, letters for the kernel's own.
+    pub label: String,
+    /// The cause, in the kernel's words: `Local timer interrupts`, or a device (`virtio0-input.0`).
+    pub name: String,
+    /// Whether the kernel itself causes it, and not a device that could be steered.
+    pub is_internal: bool,
+    /// The counts, by CPU.
+    pub counts: BTreeMap<CpuId, u64>,
 }
 
 #[cfg(test)]

@@ -22,13 +22,16 @@ mod kernel_feature;
 mod latency;
 mod lgroups;
 mod node_set;
+mod outcome;
 pub mod pools;
 mod posix;
 mod printable;
 mod processor_groups;
+mod projects;
 mod pset;
 mod real_time;
 mod sample;
+mod services;
 mod state;
 mod time;
 mod topology;
@@ -41,8 +44,8 @@ pub use class_params::{
     Clamped, ClassParams, ClassRequest, NoSuchParams, OutOfRange, most_favoured, nice_of_upri, upri_of_nice,
 };
 pub use controls::{
-    CONTROL_NAMES, CONTROLS, Control, ControlError, ControlHolder, ControlName, ControlSetting, CpuCap,
-    HolderKind, Shares,
+    CONTROL_NAMES, CONTROLS, Control, ControlError, ControlHolder, ControlName, ControlSetting,
+    ControlValues, CpuCap, HolderKind, Shares,
 };
 pub use counted::Counted;
 pub use cpuset::{CpuSet, ListError};
@@ -50,18 +53,23 @@ pub use dispatch::{
     CLASSES, Class, ClassTable, DispatchTables, FX_LEVELS, FssQuantum, NoSuchClass, Quantum, QuantumTable,
     RT_LEVELS, TS_LEVELS, TableError, TsRow, TsTable,
 };
-pub use disturbance::{Cause, Disturbance, DisturbanceKind, Disturbed, Doer, KernelSettings, Stretch};
+pub use disturbance::{
+    Cause, Disturbance, DisturbanceKind, Disturbed, Doer, InterruptCount, KernelSettings, Stretch,
+};
 pub use ids::{CPU_MAX, ChipId, CoreId, CpuId, LgrpId, Lwp, LwpId, ParseIdError, Pid, PoolId, PsetId};
 pub use kernel_feature::KernelFeature;
 pub use latency::{LATENCY_ROWS, LATENCY_STAGES, LatencySample, Moment, MomentKind, Sharer};
 pub use lgroups::{Affinity, Group, GroupId, GroupKind, LgroupTree, NoSuchAffinity, SetMemory};
 pub use node_set::NodeSet;
+pub use outcome::{EndlessProcess, Outcome, StuckThread, WorkloadError};
 pub use posix::{PosixAnswer, PosixBundle, PosixOption};
 pub use printable::{escaped, is_unprintable, printable};
 pub use processor_groups::{PgId, Physical, ProcessorGroup, ProcessorGroups, Relationship};
+pub use projects::{FIRST_PROJECT, PROJECT_MAX, PROJECT_NAME_MAX, ProjectError, ZoneError};
 pub use pset::{Move, Pset, PsetMode};
 pub use real_time::{Effect, RealTimeSetting};
 pub use sample::{COLUMNS, Column, CpuSample, Sample, Ticks};
+pub use services::{NoSuchService, SERVICES, Service};
 pub use state::{PARSEABLE_STATES, State, Transition, TransitionError};
 pub use time::{Nanos, WallTime};
 pub use topology::{Cache, CacheKind, Core, CoreKind, Lgroup, Processor, Topology, TopologyError};

@@ -165,7 +165,7 @@ impl PosixOption {
             PosixOption::Memlock => (Realtime, "_POSIX_MEMLOCK", "locking all memory of a process"),
             PosixOption::MemlockRange => (Realtime, "_POSIX_MEMLOCK_RANGE", "locking parts of it"),
             PosixOption::MemoryProtection => {
-                (Realtime, "_POSIX_MEMORY_PROTECTION", "who may touch memory, by page")
+                (Realtime, "_POSIX_MEMORY_PROTECTION", "access rights of memory, by page")
             }
             PosixOption::MessagePassing => {
                 (Realtime, "_POSIX_MESSAGE_PASSING", "queues of messages with priorities")
@@ -197,7 +197,7 @@ impl PosixOption {
                 (AdvancedRealtime, "_POSIX_CPUTIME", "a clock of each process's own time")
             }
             PosixOption::MonotonicClock => {
-                (AdvancedRealtime, "_POSIX_MONOTONIC_CLOCK", "a clock that nobody sets")
+                (AdvancedRealtime, "_POSIX_MONOTONIC_CLOCK", "a clock that is never set")
             }
             PosixOption::Spawn => {
                 (AdvancedRealtime, "_POSIX_SPAWN", "starting a program without a copy of this one")
@@ -214,7 +214,7 @@ impl PosixOption {
             PosixOption::ThreadPrioInherit => (
                 RealtimeThreads,
                 "_POSIX_THREAD_PRIO_INHERIT",
-                "mutexes whose owner has the priority of who waits",
+                "mutexes whose owner gets the priority of its waiters",
             ),
             PosixOption::ThreadPrioProtect => (
                 RealtimeThreads,

@@ -1,4 +1,4 @@
-//! Following a pool for somebody who cannot: a command is run at each change of its size. Who stands by it is in `stand.rs`.
+//! Runs a command at each change of a pool's size, for programs that cannot subscribe themselves.
 
 use crate::output::reason;
 use crate::stand::Watched;

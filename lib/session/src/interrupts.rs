@@ -1,11 +1,12 @@
-//! Interrupts by name, for experiments that ask who disturbs a processor.
+//! Interrupts by name, for experiments on OS noise.
 
 use crate::{Kind, Session, place, reason};
-use millpond_linux::{InterruptCount, Root, interrupt_counts};
+use millpond_linux::{Root, interrupt_counts};
 use millpond_machine::Absent;
+use millpond_model::InterruptCount;
 
 impl Session {
-    /// How often each cause interrupted each processor since boot.
+    /// How often each cause interrupted each CPU since boot.
     ///
     /// # Errors
     /// [`Absent`] where causes have no names, and when the machine cannot be read.

@@ -24,7 +24,7 @@ pub enum KeepError {
     #[error("{0}")]
     System(String),
     /// The file has another machine than the one that was opened.
-    #[error("somebody else changed it meanwhile")]
+    #[error("another program changed it meanwhile")]
     Changed,
 }
 

@@ -11,7 +11,7 @@
 //!
 //! * Opening reads almost nothing; each facet reads when it is asked. So a command that needs little is fast.
 //! * Reading never changes anything, and never repairs. [`Session::unfinished`] tells a reading command about
-//!   a change that somebody began and cannot end any more; it warns, and goes on.
+//!   a change whose writer was killed; it warns, and goes on.
 //! * A simulated machine that was opened by name lives as long as the session:
 //!   [`Session::keeps_changes`] says so, and a command that changes it says it to the user. A file can keep it
 //!   ([`OpenOptions::kept_in`], [`Session::keep`]). What can be done to it alone is a [`Simulation`].
@@ -23,7 +23,7 @@
 //! `MILLPOND_STATE` names the state directory; `TZ` the time zone; `MILLPOND_KILL_AT` a moment at which the
 //! process kills itself (fault injection, see the journal). `MILLPOND_RT` names the library for real-time programs, where an experiment needs it ([`Library`]).
 //!
-//! This room and `linux` are the only ones that may hold a path that begins with `/`.
+//! Only this crate, `linux` and `member` contain paths that begin with `/`.
 
 mod caps;
 mod capture;
@@ -52,10 +52,10 @@ mod stop;
 mod terminal;
 mod text;
 mod view;
+mod workloads;
 mod zone;
 
 pub use caps::Cap;
-pub use capture::Captured;
 pub use changed::{FieldChange, machine_field};
 pub use daemon::{Daemon, DaemonError, Log, NotifyState, tell_manager, watchdog};
 pub use described::is_machine_file;
@@ -64,23 +64,15 @@ pub use follow::{Follower, pool_environment};
 pub use journal::FileJournal;
 pub use kept::KeepError;
 pub use library::Library;
-pub use millpond_linux::{InterruptCount, open_core};
-pub use millpond_sim::boot::{NoEffect, TUNABLES, ZoneError};
-pub use millpond_sim::catalogue::NAMES as SIMULATED;
-pub use millpond_sim::projects::ProjectError;
-pub use millpond_sim::services::{NoSuchService, SERVICES, Service};
-pub use millpond_sim::tables::ControlValues;
-pub use millpond_sim::workloads::{Load, Opt, Unit, WORKLOADS, Workload, WorkloadError};
-pub use millpond_sim::{Endless, LOOK, Outcome, Resident, SimMachine, Waiting, WaitsFor, is_pressed};
-pub use open::{MachineName, NO_FILE, OpenError, OpenOptions};
+pub use open::{MachineName, NO_FILE, OpenError, OpenOptions, SIMULATED, open_core};
 pub use output::{Output, reason};
 pub use pools_file::{FileError, LockedPools, PoolsFile};
 pub use process::{exec, own_pid, own_program, program_on_path};
-pub use record::{Recorded, RecordedLine, read_log, record_on};
+pub use record::{Recorded, RecordedLine, read_log};
 pub use session::{Kind, Session, Unfinished};
 pub use simulation::{
-    Executed, KillError, Moment, NULL_FILE, NoSuchProcess, NoSuchZone, Project, Running, SYSTEM_FILE,
-    Simulation, settings_without_effect,
+    Executed, KillError, Moment, NULL_FILE, NoSuchProcess, NoSuchZone, Project, Resident, Running,
+    SYSTEM_FILE, Simulation,
 };
 pub use stand::{Program, stand_by};
 pub use stop::{
@@ -91,3 +83,4 @@ pub use terminal::{
 };
 pub use text::{create_output, read_text, replace_bytes, replace_text};
 pub use view::View;
+pub use workloads::{Load, Workload};

@@ -4,7 +4,8 @@ use crate::journal::Shared;
 use crate::session::{Holder, Kind, Session};
 use crate::{FileJournal, described, is_machine_file, place, reason};
 use millpond_linux::{LinuxMachine, Root, check_state_dir};
-use millpond_machine::{Journal, Machine};
+use millpond_machine::facets::Image;
+use millpond_machine::{Absent, Journal, Machine};
 use millpond_sim::{DescriptionError, SimError, SimMachine};
 use std::convert::Infallible;
 use std::fs;
@@ -12,6 +13,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::str::FromStr;
+
+/// The simulated machines, by name.
+pub const SIMULATED: [&str; millpond_sim::catalogue::NAMES.len()] = millpond_sim::catalogue::NAMES;
 
 /// Which machine, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -149,6 +153,14 @@ impl Session {
             },
         }
     }
+}
+
+/// Opens a core file as the memory of a process that stands still.
+///
+/// # Errors
+/// [`Absent`] for a file that is no core, or cannot be read.
+pub fn open_core(path: &Path) -> Result<Box<dyn Image>, Absent> {
+    millpond_linux::open_core(path)
 }
 
 fn simulated(name: &str) -> Result<SimMachine, OpenError> {

@@ -1,12 +1,10 @@
 //! What a command writes: a sink that never stops the command.
 //!
-//! A command that changes a machine must finish what it began although nobody reads its report any more, so
-//! writing does not fail: the first failure is kept, later text is dropped, and whoever ends the command
-//! asks. A reader that went away (`| head`) is no failure at all.
+//! A command that changes a machine must finish although its output may be closed. So writing does not fail: the first failure is kept until
+//! [`Output::finish`], and later text is dropped. A reader that went away (`| head`) is no failure.
 //!
-//! What others named goes through here: no text leaves with a control character in it but ends of lines and tabs, so that no name moves the
-//! cursor of who reads. Sequences of our own for a terminal go by [`Output::control`]. An end of a line in a name would make a row: machines escape those
-//! where they read the name (`millpond_model::printable`).
+//! Control characters other than ends of lines and tabs are escaped, so that no name of a process moves the cursor of a terminal. Our own
+//! sequences go through [`Output::control`]. An end of a line in a name would make a row: machines escape it where they read the name (`millpond_model::printable`).
 
 use crate::lossy::Lossy;
 use millpond_model::{escaped, is_unprintable};

@@ -1,9 +1,9 @@
 //! Files that keep configurations of pools: read and replaced under a lock, in one stroke.
 //!
-//! Every machine has one of its own, whose name everybody knows ([`DEFAULT_NAME`]). That of a simulated machine lives inside of the
+//! Every machine has one of its own ([`DEFAULT_NAME`]). That of a simulated machine lives inside of the
 //! machine, that of a captured one in its directory; every other name is a file of the user's own.
 //!
-//! Whoever changes a file holds a lock from before it is read: one in a directory of this user's own (the superuser's is `/run/millpond`), for any
+//! A writer of a file holds a lock from before it is read: one in a directory of this user's own (the superuser's is `/run/millpond`), for any
 //! user who can read a file can hold a lock on it. The new text goes into a file beside it, with the mode and the owner of the old one, reaches the disk, and takes
 //! the name. So readers see the old text or the new one without a lock, and what a writer puts there is made of what is there; a file that another
 //! user changed meanwhile is left alone.
@@ -56,8 +56,8 @@ pub enum FileError {
     /// Another process holds it and does not end.
     #[error("{} is changing it and does not end", .0.as_deref().unwrap_or("another process"))]
     Held(Option<String>),
-    /// Somebody who holds no lock changed it.
-    #[error("somebody else changed it meanwhile")]
+    /// A program that holds no lock changed it.
+    #[error("another program changed it meanwhile")]
     Changed,
 }
 

@@ -57,17 +57,10 @@ impl Session {
         };
         end_of(dir, name)
     }
-
-    /// Adds a line to the record of a daemon that lives on a simulated machine. Of a long record the oldest lines go. On others nothing is done.
-    pub fn record_inside(&self, name: &str, line: &str) {
-        if let Some(sim) = &self.sim {
-            record_on(sim, name, line);
-        }
-    }
 }
 
 /// Adds a line to the record of a daemon that lives on a simulated machine. Of a long record the oldest lines go.
-pub fn record_on(machine: &SimMachine, name: &str, line: &str) {
+pub(crate) fn record_on(machine: &SimMachine, name: &str, line: &str) {
     machine.edit(|s| {
         let text = s.files.entry(inside(name)).or_default();
         text.push_str(line);

@@ -1,15 +1,14 @@
 //! What can be done to a simulated machine and to no real one: workloads start at a word, time passes at a word, and the
 //! whole of it is a text.
 
-use crate::Session;
-use millpond_machine::Clock;
-use millpond_model::{Class, CpuCap, CpuId, Nanos, Pid, PsetId, WallTime, most_favoured};
-use millpond_sim::boot::{NoEffect, ZoneError};
-use millpond_sim::projects::ProjectError;
-use millpond_sim::services::{SERVICES, Service};
-use millpond_sim::tables::ControlValues;
-use millpond_sim::workloads::Load;
-use millpond_sim::{Outcome, Resident, SimMachine, SimState, Waiting};
+use crate::{Load, Session, record};
+use millpond_machine::facets::UsageWatch;
+use millpond_machine::{Clock, Machine};
+use millpond_model::{
+    Class, ControlValues, CpuCap, CpuId, Nanos, Outcome, Pid, ProjectError, PsetId, SERVICES, Service,
+    StuckThread, WallTime, ZoneError, most_favoured,
+};
+use millpond_sim::{SimMachine, SimState};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -88,10 +87,26 @@ pub const SYSTEM_FILE: &str = "/etc/system";
 /// The file of a simulated machine that forgets what is written to it.
 pub const NULL_FILE: &str = "/dev/null";
 
-/// What of a text for the file of tunables ([`crate::SYSTEM_FILE`]) has no effect.
-#[must_use]
-pub fn settings_without_effect(text: &str) -> Vec<NoEffect> {
-    millpond_sim::tables::Tunables::default().with_settings(text).1
+/// A daemon on a simulated machine: it acts at certain times, while the caller lets time pass.
+pub trait Resident {
+    /// When it acts next.
+    fn due(&self) -> Nanos;
+
+    /// It acts, now.
+    fn act(&self, simulation: Simulation<'_>);
+}
+
+/// A resident as the machine knows it.
+struct Tenant(Rc<dyn Resident>);
+
+impl millpond_sim::Resident for Tenant {
+    fn due(&self) -> Nanos {
+        self.0.due()
+    }
+
+    fn act(&self, machine: &SimMachine) {
+        self.0.act(Simulation(machine));
+    }
 }
 
 /// The machine at a moment, to go back to.
@@ -105,11 +120,30 @@ impl Session {
     }
 }
 
+impl<'s> Simulation<'s> {
+    /// Its facets.
+    #[must_use]
+    pub fn machine(self) -> &'s dyn Machine {
+        self.0
+    }
+
+    /// Accounting since boot, whenever it is asked for.
+    #[must_use]
+    pub fn watch_since_boot(self) -> Box<dyn UsageWatch + 's> {
+        self.0.watch_since_boot()
+    }
+
+    /// Adds a line to the record of a daemon of it. Of a long record the oldest lines go.
+    pub fn record(self, name: &str, line: &str) {
+        record::record_on(self.0, name, line);
+    }
+}
+
 impl Simulation<'_> {
     /// Starts a workload as a process, unbound and in TS.
     #[must_use]
     pub fn start(&self, load: &Load) -> Pid {
-        self.0.start_load(load)
+        self.0.start_load(&load.load)
     }
 
     /// Starts a workload as a process of a zone, unbound and in TS.
@@ -120,7 +154,7 @@ impl Simulation<'_> {
         if !self.0.view(|s| s.zones.iter().any(|name| name == zone)) {
             return Err(NoSuchZone(zone.to_owned()));
         }
-        let pid = self.0.start_load(load);
+        let pid = self.0.start_load(&load.load);
         self.0.edit(|s| {
             if let Some(process) = s.tables.processes.get_mut(&pid) {
                 process.zone = zone.to_owned();
@@ -258,7 +292,7 @@ impl Simulation<'_> {
     pub fn run_for(&self, time: Nanos) -> Outcome {
         let until = self.0.now().0.saturating_add(time.0);
         self.0.sleep_until(Nanos(until));
-        self.0.view(|s| s.halted.map_or(Outcome::Due, Outcome::Halted))
+        self.0.view(|s| s.halted.map_or(Outcome::Due, |halt| Outcome::Halted(halt.to_string())))
     }
 
     /// Lets time pass until nothing is left to do, at most so much.
@@ -266,9 +300,9 @@ impl Simulation<'_> {
         self.0.run_until_idle(Nanos(self.0.now().0.saturating_add(most.0)))
     }
 
-    /// The threads that wait for what nobody will do any more.
+    /// The threads that wait for ever.
     #[must_use]
-    pub fn waiting_for_ever(&self) -> Vec<Waiting> {
+    pub fn waiting_for_ever(&self) -> Vec<StuckThread> {
         self.0.view(SimState::waiting_for_ever)
     }
 
@@ -318,18 +352,17 @@ impl Simulation<'_> {
         self.0.view(|s| s.halted_zones.iter().cloned().collect())
     }
 
-    /// Boots the machine again; what of its file of tunables has no effect.
-    pub fn reboot(&self) -> Vec<NoEffect> {
+    /// Boots the machine again.
+    pub fn reboot(&self) {
         self.0.edit(|s| {
             let pools = s.tables.pools.is_some();
-            let (mut new, without) = s.rebooted(SYSTEM_FILE);
+            let mut new = s.rebooted(SYSTEM_FILE);
             // Pools that are on are on at the next boot, as Solaris keeps their service.
             if pools {
                 new.services.insert(Service::Pools);
             }
             *s = new;
-            without
-        })
+        });
     }
 
     /// Boots a zone: what began to execute, with its number.
@@ -436,9 +469,9 @@ impl Simulation<'_> {
         }
     }
 
-    /// Gives the machine somebody who acts while time passes, in place of whoever did; or nobody.
-    pub fn house(&self, resident: Option<Rc<dyn Resident>>) {
-        self.0.house(resident);
+    /// Gives the machine a resident in place of the one that it had, or none.
+    pub fn set_resident(&self, resident: Option<Rc<dyn Resident>>) {
+        self.0.house(resident.map(|resident| Rc::new(Tenant(resident)) as Rc<dyn millpond_sim::Resident>));
     }
 
     /// The machine as it is now.

@@ -1,7 +1,6 @@
-//! Programs that see no processors but those that they may use: a thread that has the view, starts the program in it, and makes it follow. Who
-//! stands by the program is in `stand.rs`.
+//! Programs that see only the CPUs that they may use: a thread starts the program in a view, and updates the view.
 //!
-//! The thread is woken by notices of the program's pool. Where nobody tells of it, or not any more, it asks.
+//! Notices of the program's pool wake the thread. Where there are none, it polls.
 
 use crate::output::reason;
 use crate::process::own_pid;

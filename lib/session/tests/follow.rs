@@ -1,6 +1,6 @@
 //! Following a pool with commands, beside a program and alone. What a writer of the machine tells is told here by the test.
 //!
-//! Who follows has the signals of its process, so that each test starts another one of itself (`puppet`). All of them speak into a pipe with a
+//! A follower has the signals of its process, so that each test starts another one of itself (`puppet`). All of them speak into a pipe with a
 //! name, from which the test reads lines.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]

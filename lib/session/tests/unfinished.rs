@@ -1,4 +1,4 @@
-//! Reading while others write: what is merely under way is never taken for what somebody left behind.
+//! Reading while others write: an operation under way is never taken for an abandoned one.
 
 #![allow(clippy::unwrap_used)]
 

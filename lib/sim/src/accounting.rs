@@ -4,16 +4,10 @@ use crate::apply::part_of;
 use crate::kernel::{PartitionId, Table};
 use crate::machine::SimMachine;
 use crate::state::SimState;
-use millpond_machine::facets::{Usage, UsageWatch, Waited, Woke};
+use millpond_machine::facets::{PRESSURE_INTERVAL, Usage, UsageWatch, Waited, Woke};
 use millpond_machine::{Absent, Accounting, Clock, Refusal};
 use millpond_model::{Nanos, PsetId};
 use std::collections::BTreeMap;
-
-/// How often somebody who waits looks whether threads wait for processors, as a kernel's pressure does.
-pub const LOOK: Nanos = Nanos::from_millis(10);
-
-/// What is pressure: of the time between two looks, one part in so many was waited by threads of a set.
-const PRESSED: u64 = 4;
 
 impl Accounting for SimMachine {
     fn watch(&self) -> Result<Box<dyn UsageWatch + '_>, Absent> {
@@ -44,10 +38,9 @@ impl UsageWatch for Watch<'_> {
         for (cpu, busy) in &mut now.busy {
             *busy = Nanos(busy.0.saturating_sub(self.began.busy.get(cpu).map_or(0, |b| b.0)));
         }
-        let before = waits(&self.began);
         for (set, waited) in &mut now.waited {
             if let Waited::Threads(time) = waited {
-                *time = Nanos(time.0.saturating_sub(before.get(set).copied().unwrap_or(0)));
+                *time = Nanos(time.0.saturating_sub(self.began.waited_ns(*set)));
             }
         }
         Ok(now)
@@ -56,12 +49,12 @@ impl UsageWatch for Watch<'_> {
     fn wait(&mut self, deadline: Nanos) -> Woke {
         let mut before = self.machine.view(usage);
         while before.at < deadline {
-            self.machine.sleep_until(Nanos(deadline.0.min(before.at.0 + LOOK.0)));
+            self.machine.sleep_until(Nanos(deadline.0.min(before.at.0 + PRESSURE_INTERVAL.0)));
             let now = self.machine.view(usage);
             if now.at == before.at {
                 return Woke::Deadline;
             }
-            if is_pressed(&before, &now) {
+            if now.is_pressed_since(&before) {
                 return Woke::Pressure;
             }
             before = now;
@@ -72,22 +65,6 @@ impl UsageWatch for Watch<'_> {
     fn explain(&self) -> Vec<String> {
         vec!["use and waiting are counted by the simulated machine itself; watching costs it nothing".into()]
     }
-}
-
-/// Whether threads of a set waited for processors between two looks.
-#[must_use]
-pub fn is_pressed(before: &Usage, now: &Usage) -> bool {
-    let (passed, had) = ((now.at - before.at).0, waits(before));
-    let more = |(set, time): (PsetId, u64)| time - had.get(&set).copied().unwrap_or(0).min(time);
-    waits(now).into_iter().any(|wait| more(wait) * PRESSED > passed)
-}
-
-fn waits(usage: &Usage) -> BTreeMap<PsetId, u64> {
-    let time = |waited: &Waited| match waited {
-        Waited::Threads(time) | Waited::Any(time) => time.0,
-        Waited::Unknown => 0,
-    };
-    usage.waited.iter().map(|(set, waited)| (*set, time(waited))).collect()
 }
 
 /// The counters since boot.

@@ -2,8 +2,8 @@
 
 use crate::kernel::{Executed, News, Program, Start, ThreadId};
 use crate::state::{Note, SimState};
-use crate::tables::{ControlValues, ProcessRecord};
-use millpond_model::{Lwp, LwpId, Pid};
+use crate::tables::ProcessRecord;
+use millpond_model::{ControlValues, Lwp, LwpId, Pid};
 use std::collections::BTreeMap;
 
 impl SimState {

@@ -4,56 +4,18 @@
 //! class. Sets, bindings, pools that no file has, states of processors, dispatch tables that were set by hand and all that ran are gone. The time since
 //! boot begins anew; the clock on the wall goes on.
 
-use crate::kernel::HZ_MAX;
 use crate::state::{self, SimState};
 use crate::tables::Tunables;
 use crate::workloads::Load;
-use millpond_formats::system_file::{self, Setting};
-use millpond_model::{ClassParams, ClassRequest, Pid};
-
-/// What is wrong with a line of that file: its place, and why it has no effect.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NoEffect {
-    /// Where, from 1.
-    pub line: usize,
-    /// Where, from 1.
-    pub column: usize,
-    /// Why.
-    pub what: String,
-}
-
-/// The tunables that can be set, with the least and the most that each may be.
-pub const TUNABLES: [(&str, i64, i64); 5] = [
-    ("hz", 1, HZ_MAX as i64),
-    ("lgrp_mem_pset_aware", 0, 1),
-    ("nosteal_nsec", 0, 1_000_000_000),
-    ("rechoose_interval", 0, 1_000_000),
-    ("ts_dispatch_extended", -1, 1),
-];
+use millpond_formats::system_file::within_bounds;
+use millpond_model::{ClassParams, ClassRequest, Pid, ZoneError};
 
 impl Tunables {
-    /// These, with what a text of the file of tunables sets, and what of it has no effect.
+    /// These, with what a text of the file of tunables sets.
     #[must_use]
-    pub fn with_settings(self, text: &str) -> (Tunables, Vec<NoEffect>) {
-        let (settings, faults) = system_file::parse(text);
-        let faults = faults.into_iter().map(|f| NoEffect { line: f.line, column: f.column, what: f.what });
-        let mut without: Vec<NoEffect> = faults.collect();
-        let mut tuned = self;
-        for Setting { name, value, line, column } in settings {
-            let Some((_, least, most)) = TUNABLES.into_iter().find(|(known, ..)| *known == name) else {
-                let what = format!("there is no tunable {name} on a simulated machine");
-                without.push(NoEffect { line, column, what });
-                continue;
-            };
-            if !(least..=most).contains(&value) {
-                let what = format!("{name} is a number from {least} to {most}, and not {value}");
-                without.push(NoEffect { line, column, what });
-                continue;
-            }
-            tuned.set(&name, value);
-        }
-        without.sort_by_key(|fault| (fault.line, fault.column));
-        (tuned, without)
+    fn with_settings(mut self, text: &str) -> Tunables {
+        within_bounds(text).0.iter().for_each(|setting| self.set(&setting.name, setting.value));
+        self
     }
 
     /// A value within its bounds.
@@ -71,12 +33,12 @@ impl Tunables {
 }
 
 impl SimState {
-    /// The machine as it is when it has booted again, and what of its file of tunables, which has this name, has no effect.
+    /// The machine as it is when it has booted again with the file of tunables of this name.
     #[must_use]
-    pub fn rebooted(&self, system_file: &str) -> (SimState, Vec<NoEffect>) {
+    pub fn rebooted(&self, system_file: &str) -> SimState {
         let own = self.own_tunables.unwrap_or(self.tunables);
         let text = self.files.get(system_file).map(String::as_str).unwrap_or_default();
-        let (tunables, without) = own.with_settings(text);
+        let tunables = own.with_settings(text);
         let hardware = self.kernel.hardware().clone();
         let mut new = SimState::booted(&self.name, self.topology.clone(), hardware, self.wall(), tunables);
         new.boot = format!("{}-{}-{}", self.name, self.wall().0, self.boots + 1);
@@ -103,25 +65,8 @@ impl SimState {
                 process.lwps.values_mut().for_each(|lwp| lwp.class = new.start_class);
             }
         }
-        (new, without)
+        new
     }
-}
-
-/// A zone cannot be booted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum ZoneError {
-    /// There is none of that name.
-    #[error("there is no such zone")]
-    NoSuchZone,
-    /// It is the global one, or was booted before.
-    #[error("it runs already")]
-    Runs,
-    /// It was halted before.
-    #[error("it does not run")]
-    Halted,
-    /// It ends with the machine.
-    #[error("the global zone ends with the machine")]
-    Global,
 }
 
 impl SimState {

@@ -87,7 +87,7 @@ impl HardwareCounters for SimMachine {
             Tracked::Process(pid) => *pid,
             Tracked::Program(words) => {
                 let words: Vec<String> = words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
-                let refuse = |error: crate::workloads::WorkloadError| {
+                let refuse = |error: millpond_model::WorkloadError| {
                     Refusal::operation(Reason::NotStarted(error.what)).hint(error.remedy)
                 };
                 self.start_load(&Load::parse(&words).map_err(refuse)?)

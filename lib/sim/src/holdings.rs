@@ -6,8 +6,8 @@
 use crate::kernel::{HolderIndex, ThreadId};
 use crate::kernel::{Level, Taken};
 use crate::state::SimState;
-use crate::tables::{ControlValues, HolderId, ProcessRecord};
-use millpond_model::{CpuCap, Nanos, Pid, Shares};
+use crate::tables::{HolderId, ProcessRecord};
+use millpond_model::{ControlValues, CpuCap, Nanos, Pid, Shares};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

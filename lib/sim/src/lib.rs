@@ -92,18 +92,14 @@ pub mod projects;
 mod psets;
 mod resident;
 mod sampler;
-pub mod services;
 pub mod state;
 pub mod tables;
 mod threads;
 pub mod workloads;
 mod zones;
 
-pub use accounting::{LOOK, is_pressed};
 pub use description::DescriptionError;
-pub use kernel::WaitsFor;
 pub use machine::{SimError, SimMachine};
 pub use posix::posix_answer;
-pub use progress::{Endless, Outcome, Waiting};
 pub use resident::Resident;
 pub use state::{LoadError, SimState};

@@ -7,7 +7,7 @@ use crate::kernel::Program;
 use crate::knobs::{self, Name};
 use crate::resident::Resident;
 use crate::state::{self, LoadError, SimState};
-use crate::tables::{ControlValues, LwpRecord, Tunables};
+use crate::tables::{LwpRecord, Tunables};
 use crate::workloads::Load;
 use crate::{catalogue, description};
 use millpond_machine::{
@@ -15,7 +15,7 @@ use millpond_machine::{
     Images, Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, MemoryJournal,
     Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Subject, Threads, Value, Zones,
 };
-use millpond_model::{CpuId, Lwp, LwpId, Nanos, Pid, PsetId, Topology, WallTime};
+use millpond_model::{ControlValues, CpuId, Lwp, LwpId, Nanos, Pid, PsetId, Topology, WallTime};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 

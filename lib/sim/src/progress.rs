@@ -1,62 +1,28 @@
 //! Running until nothing is left to do, and why that may never come.
 
-use crate::kernel::{Halt, Stuck, WaitsFor};
+use crate::kernel::{Stuck, WaitsFor};
 use crate::state::SimState;
-use millpond_model::{Lwp, Pid};
-
-/// A thread that waits for what nobody will do any more.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waiting {
-    /// The thread.
-    pub lwp: Lwp,
-    /// The name of its process.
-    pub name: String,
-    /// What it waits for.
-    pub waits_for: WaitsFor,
-}
-
-/// A process that ends only if somebody ends it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Endless {
-    /// Its number.
-    pub pid: Pid,
-    /// Its name.
-    pub name: String,
-}
-
-/// How far a machine came.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// Nothing runs any more.
-    Idle,
-    /// The time is over.
-    Due,
-    /// Only these are left, and they wait for ever.
-    Deadlock(Vec<Waiting>),
-    /// These will never end.
-    Endless(Vec<Endless>),
-    /// It died.
-    Halted(Halt),
-}
+use millpond_model::{EndlessProcess, Outcome, Pid, StuckThread};
 
 impl SimState {
     /// The threads that wait for ever, those at channels first, each by number and in order of arrival.
     #[must_use]
-    pub fn waiting_for_ever(&self) -> Vec<Waiting> {
+    pub fn waiting_for_ever(&self) -> Vec<StuckThread> {
         self.named(&self.kernel.stuck())
     }
 
-    fn named(&self, stuck: &[Stuck]) -> Vec<Waiting> {
+    fn named(&self, stuck: &[Stuck]) -> Vec<StuckThread> {
         let known = |stuck: &Stuck| {
             let lwp = *self.threads.get(&stuck.thread)?;
             let name = self.tables.processes.get(&lwp.pid)?.name.clone();
-            Some(Waiting { lwp, name, waits_for: stuck.waits_for })
+            let at_barrier = matches!(stuck.waits_for, WaitsFor::Barrier { .. });
+            Some(StuckThread { lwp, name, at: stuck.waits_for.to_string(), at_barrier })
         };
         stuck.iter().filter_map(known).collect()
     }
 
     /// The processes that never end by themselves and were given no time, ascending. Those threads do not count that are stuck.
-    fn endless(&self, stuck: &[Stuck]) -> Vec<Endless> {
+    fn endless(&self, stuck: &[Stuck]) -> Vec<EndlessProcess> {
         let threads = self.kernel.endless().into_iter();
         let threads = threads.filter(|thread| stuck.iter().all(|s| s.thread != *thread));
         let pids = threads.filter_map(|thread| self.threads.get(&thread));
@@ -65,14 +31,14 @@ impl SimState {
         pids.dedup();
         pids.retain(|pid| !self.ends.contains_key(pid));
         let name = |pid: Pid| self.tables.processes.get(&pid).map(|p| p.name.clone()).unwrap_or_default();
-        pids.into_iter().map(|pid| Endless { pid, name: name(pid) }).collect()
+        pids.into_iter().map(|pid| EndlessProcess { pid, name: name(pid) }).collect()
     }
 
     /// Lets time pass until no thread runs or sleeps for a time, at most until `until`, in nanoseconds since boot.
     pub fn advance_until_idle(&mut self, until: u64) -> Outcome {
         loop {
             if let Some(halt) = self.halted {
-                return Outcome::Halted(halt);
+                return Outcome::Halted(halt.to_string());
             }
             if self.threads.is_empty() {
                 return Outcome::Idle;
@@ -136,7 +102,7 @@ mod tests {
     fn what_never_ends_is_named() {
         let machine = SimMachine::named("t2000").unwrap();
         let pids = [load(&machine, "spin"), load(&machine, "build"), load(&machine, "nap")];
-        let endless = |pid, name: &str| Endless { pid, name: name.to_owned() };
+        let endless = |pid, name: &str| EndlessProcess { pid, name: name.to_owned() };
         let expected = Outcome::Endless(vec![endless(pids[0], "spin"), endless(pids[2], "nap")]);
         assert_eq!(machine.run_until_idle(Nanos::from_secs(9)), expected);
     }
@@ -187,7 +153,7 @@ mod tests {
         for how in [How::Spin, How::Block] {
             let machine = SimMachine::named("t2000").unwrap();
             let pids = three_who_meet(&machine, how);
-            let endless = pids.map(|pid| Endless { pid, name: "party".into() });
+            let endless = pids.map(|pid| EndlessProcess { pid, name: "party".into() });
             assert_eq!(machine.run_until_idle(Nanos::from_secs(9)), Outcome::Endless(endless.to_vec()));
             machine.sleep_until(Nanos::from_millis(12));
             assert!(machine.exit(pids[1]));
@@ -211,7 +177,7 @@ mod tests {
             s.start("odd", vec![meet, Program::hog()])
         });
         machine.sleep_until(Nanos::from_millis(1));
-        let endless = Outcome::Endless(vec![Endless { pid, name: "odd".into() }]);
+        let endless = Outcome::Endless(vec![EndlessProcess { pid, name: "odd".into() }]);
         assert_eq!(machine.run_until_idle(Nanos::from_secs(9)), endless);
     }
 }

@@ -3,48 +3,8 @@
 //! What a project is configured with is in its file, and so kept over a boot; a process that enters the project sets it, over what was set by hand (`prctl`) meanwhile.
 
 use crate::state::SimState;
-use crate::tables::{ControlValues, FIRST_PROJECT, ProjectRecord};
-use millpond_model::Pid;
-
-/// The largest number of a project.
-pub const PROJECT_MAX: u32 = 2_147_483_647;
-
-/// Letters of a name.
-const NAME_MAX: usize = 64;
-
-/// A project cannot be changed so.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ProjectError {
-    /// There is one of that name.
-    #[error("there is a project of that name")]
-    NameTaken,
-    /// There is one of that number.
-    #[error("project {0} has that number")]
-    NumberTaken(String),
-    /// What every machine has.
-    #[error("the numbers below {FIRST_PROJECT} are those of the projects that every machine has")]
-    Reserved,
-    /// It is too large.
-    #[error("numbers go up to {PROJECT_MAX}")]
-    Number,
-    /// Not a name.
-    #[error(
-        "a name begins with a letter, and goes on with letters, digits, `.`, `-` and `_`, {NAME_MAX} at most"
-    )]
-    Name,
-    /// There is none.
-    #[error("there is no such project")]
-    NoSuchProject,
-    /// It has processes.
-    #[error("process {0} is in it")]
-    Busy(Pid),
-    /// There is none.
-    #[error("there is no such process")]
-    NoSuchProcess,
-    /// A part of the kernel.
-    #[error("it is a part of the kernel")]
-    Kernel,
-}
+use crate::tables::ProjectRecord;
+use millpond_model::{ControlValues, FIRST_PROJECT, PROJECT_MAX, PROJECT_NAME_MAX, Pid, ProjectError};
 
 impl SimState {
     /// The number of a project, by name or by number.
@@ -68,7 +28,7 @@ impl SimState {
         let inner = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
         if !name.starts_with(|c: char| c.is_ascii_alphabetic())
             || !name.chars().all(inner)
-            || name.len() > NAME_MAX
+            || name.len() > PROJECT_NAME_MAX
         {
             return Err(ProjectError::Name);
         }

@@ -1,10 +1,9 @@
 //! Somebody who lives on the machine: a daemon that others start in its shell. Time that passes for anybody passes for it too, and at its moments it acts.
 
 use crate::machine::SimMachine;
-use crate::progress::Outcome;
 use crate::state::SimState;
 use millpond_machine::Clock;
-use millpond_model::{Nanos, Pid};
+use millpond_model::{Nanos, Outcome, Pid};
 use std::rc::Rc;
 
 /// Somebody who acts at moments of its own. It never sleeps: it says when it wants to act again.

@@ -4,14 +4,13 @@ use crate::holdings::Holdings;
 use crate::kernel::{CpuIndex, Executed, HZ_MAX, Halt, Hardware, Kernel, Spells, ThreadId};
 use crate::layout;
 use crate::load_average::LoadAverage;
-use crate::services::Service;
 use crate::tables::{
-    ControlValues, LwpRecord, ProcessRecord, ProcessorRecord, ROOT_PROJECT, SYSTEM_PROJECT, Tables, Tunables,
-    usual_projects,
+    LwpRecord, ProcessRecord, ProcessorRecord, ROOT_PROJECT, SYSTEM_PROJECT, Tables, Tunables, usual_projects,
 };
 use millpond_machine::facets::Job;
 use millpond_model::{
-    Cause, ClassParams, CpuId, Lwp, LwpId, Nanos, Pid, PoolId, PsetId, State, Topology, WallTime,
+    Cause, ClassParams, ControlValues, CpuId, Lwp, LwpId, Nanos, Pid, PoolId, PsetId, Service, State,
+    Topology, WallTime,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,8 +6,8 @@ use millpond_formats::dispadmin::{HZ_DEFAULT, default_tables};
 use millpond_machine::facets::{LwpStatus, Process};
 use millpond_model::pools::PoolsState;
 use millpond_model::{
-    Class, ClassParams, Control, ControlSetting, CpuCap, CpuId, CpuSet, DispatchTables, Lwp, LwpId, Pid,
-    PoolId, Pset, PsetId, PsetMode, SetMemory, Shares, State, WallTime,
+    Class, ClassParams, ControlValues, CpuId, CpuSet, DispatchTables, Lwp, LwpId, Pid, PoolId, Pset, PsetId,
+    PsetMode, SetMemory, State, WallTime,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -62,49 +62,6 @@ pub struct ProjectRecord {
     pub kept: ControlValues,
 }
 
-/// Shares and a cap, where they were set.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ControlValues {
-    /// Shares.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shares: Option<Shares>,
-    /// A cap.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cap: Option<CpuCap>,
-}
-
-impl ControlValues {
-    /// Whether nothing is set.
-    #[must_use]
-    pub fn is_none(&self) -> bool {
-        *self == ControlValues::default()
-    }
-
-    /// These, and where they are not set those of another one.
-    #[must_use]
-    pub fn over(self, other: ControlValues) -> ControlValues {
-        ControlValues { shares: self.shares.or(other.shares), cap: self.cap.or(other.cap) }
-    }
-
-    /// One of them.
-    #[must_use]
-    pub fn setting(&self, control: Control) -> ControlSetting {
-        match control {
-            Control::CpuShares => ControlSetting::CpuShares(self.shares),
-            Control::CpuCap => ControlSetting::CpuCap(self.cap),
-        }
-    }
-
-    /// Sets one of them.
-    pub fn set(&mut self, to: ControlSetting) {
-        match to {
-            ControlSetting::CpuShares(shares) => self.shares = shares,
-            ControlSetting::CpuCap(cap) => self.cap = cap,
-        }
-    }
-}
-
 /// A holder by its number in the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HolderId {
@@ -120,8 +77,6 @@ pub enum HolderId {
 pub const SYSTEM_PROJECT: u32 = 0;
 /// The project of what the superuser starts.
 pub const ROOT_PROJECT: u32 = 1;
-/// The first number of projects that are added.
-pub const FIRST_PROJECT: u32 = 100;
 
 /// The projects that every machine of the family has, as their manuals list them.
 #[must_use]

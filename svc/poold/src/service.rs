@@ -294,8 +294,8 @@ impl<'a, 'o> Service<'a, 'o> {
     fn write_record(&mut self, line: Option<String>) {
         let Some(line) = line else { return };
         let Some(files) = &self.files else {
-            if !self.options.is_dry {
-                self.session.record_inside(NAME, &line);
+            if let Some(simulation) = self.session.simulation().filter(|_| !self.options.is_dry) {
+                simulation.record(NAME, &line);
             }
             return;
         };

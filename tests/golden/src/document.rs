@@ -13,7 +13,7 @@ use millpond_experiments::published::{
     Choices, Errors, Experiment, Findings, Fit, Lab, Point, Score, fits, own_value,
 };
 use millpond_experiments::{Failure, OWN};
-use millpond_session::WORKLOADS;
+use millpond_sim::workloads::WORKLOADS;
 use millpond_sim::{SimMachine, catalogue};
 use serde_json::Value;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! The map of rooms: who may know whom.
+//! The map of rooms: which crate may depend on which.
 //!
 //! ```text
 //! model ◀ cli formats machine planner report ◀ linux sim pools observe umem ◀ session ◀ experiments ◀ cmd svc ◀ bin
@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A room may know every room further left, never one of its own column. Beside the columns: only `session` knows
-//! which machines exist, so nobody else knows `linux` and `sim`; `bpf` is known by `linux` alone, and is alone in speaking
+//! which machines exist, so only it knows `linux` and `sim`; `bpf` is known by `linux` alone, and is alone in speaking
 //! libbpf; `workloads`, `bpf` and `rt` know no other room. Crates under `tests/` and `benches/`, and `xtask`, may know
-//! everything and are known by nobody. `fuzz` is an instrument: it knows no room, and everybody's tests may use it.
+//! everything, and no room may know them. `fuzz` is an instrument: it knows no room, and all tests may use it.
 
 use crate::Breach;
 use serde::Deserialize;
@@ -72,7 +72,7 @@ const KNOWN_ONLY_BY: [(&str, &[&str]); 8] = [
 /// Rooms that know no other room of ours, but for what [`KNOWN_ONLY_BY`] says of those of one island.
 const ISLANDS: [&str; 6] = ["workloads", "bpf", "rt-layout", "rt", "rt-malloc", INSTRUMENT];
 
-/// What tests are made with: nobody's product may know it, everybody's tests may.
+/// What tests are made with: all tests may use it, and no product.
 const INSTRUMENT: &str = "fuzz";
 
 /// Where a crate stands that proves or builds the others.

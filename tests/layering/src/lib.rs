@@ -1,9 +1,9 @@
-//! Is the house built as its map says? Arrows between rooms, habits of files, and links of pages.
+//! Checks dependencies between crates, rules for files, and links of pages against the map.
 //!
 //! # Why
 //!
 //! What keeps a large tree readable is mostly absence: the room that does no I/O, the command that knows no
-//! kernel. Nobody sees an absence go, so this crate looks for it, at every `make test`.
+//! kernel. An absence is easily lost in a review, so this crate checks it, at every `make test`.
 //!
 //! # Nouns
 //!
@@ -23,7 +23,7 @@
 //!   *.md of the tree ──▶ links, anchors, paths ──────────▶ links::check ───┘
 //! ```
 //!
-//! All checks are pure functions from text to breaches, so that each is proven on a made-up house that breaks exactly
+//! All checks are pure functions from text to breaches, so that each is proven on a synthetic tree that breaks exactly
 //! one rule. The scanner knows enough Rust to tell code from comments, literals and `#[cfg(test)]` items; it is no parser,
 //! and a macro that builds a path from pieces will pass. It is there for accidents, not for cunning.
 //!

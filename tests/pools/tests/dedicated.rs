@@ -81,7 +81,7 @@ fn a_poold_that_only_looks_leaves_the_pool_of_a_zone_that_ended() {
 #[test]
 fn a_boot_leaves_no_temporary_pool() {
     let machine = machine();
-    let (new, _) = machine.view(|s| s.rebooted("/etc/system"));
+    let new = machine.view(|s| s.rebooted("/etc/system"));
     machine.edit(|s| *s = new);
     assert!(!has_pool(&machine));
     assert_eq!(machine.view(millpond_sim::SimState::check), Ok(()));

@@ -1,4 +1,4 @@
-//! Cases on real kernels: each group is one boot, each case one test. See `cases/` for the scripts and `groups.rs` for who runs where.
+//! Cases on real kernels: each group is one boot, each case one test. See `cases/` for the scripts and `groups.rs` for what runs where.
 //!
 //! `MILLPOND_VM=all` adds the groups that `make test` leaves out; `MILLPOND_REQUIRE=vm` makes a failure of what would be skipped.
 //! A filter boots only the groups that have a matching case.

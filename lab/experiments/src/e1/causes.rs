@@ -1,7 +1,6 @@
 //! Interrupts of the set's processors, by source: an answer to the question that the published text leaves open.
 
-use millpond_model::CpuSet;
-use millpond_session::InterruptCount;
+use millpond_model::{CpuSet, InterruptCount};
 use serde::Serialize;
 
 /// One cause of interrupts on the processors of the set.

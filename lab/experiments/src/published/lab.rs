@@ -8,8 +8,8 @@ use crate::Failure;
 use crate::sets::{self, MadeSet};
 use millpond_machine::Machine;
 use millpond_machine::facets::{CreateOptions, Method, Residence};
-use millpond_model::{CpuId, Nanos, Pid, State, Topology};
-use millpond_session::{FieldChange, Load, Outcome, Session, Simulation, Unit, Workload, machine_field};
+use millpond_model::{CpuId, Nanos, Outcome, Pid, State, Topology};
+use millpond_session::{FieldChange, Load, Session, Simulation, Workload, machine_field};
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -246,8 +246,8 @@ impl Bench {
         for change in &self.changes {
             let Parameter::Workload { workload, option } = &change.parameter else { continue };
             if all.first().is_some_and(|name| name == workload) {
-                let unit = option_of(workload, option).map(|opt| opt.unit);
-                all.extend([option.clone(), in_unit(unit, change.value)]);
+                let written = Workload::named(workload).map(|known| known.written(option, change.value));
+                all.extend([option.clone(), written.unwrap_or_default()]);
             }
         }
         let load = Load::parse(&all).map_err(|error| refused(format!("{error}; {}", error.remedy)))?;
@@ -303,34 +303,7 @@ impl Bench {
 pub fn own_value(parameter: &Parameter) -> Option<f64> {
     match parameter {
         Parameter::Machine { machine, field } => machine_field(machine, field),
-        Parameter::Workload { workload, option } => {
-            let opt = option_of(workload, option)?;
-            Some(real(opt.default) / units_of(opt.unit)?)
-        }
-    }
-}
-
-fn option_of(workload: &str, option: &str) -> Option<&'static millpond_session::Opt> {
-    Workload::named(workload)?.options.iter().find(|opt| opt.flag == option)
-}
-
-/// How much of what is read makes one of what is written; none for words.
-fn units_of(unit: Unit) -> Option<f64> {
-    match unit {
-        Unit::Count(..) => Some(1.0),
-        Unit::Milli(..) => Some(1e3),
-        Unit::Millis(..) => Some(1e6),
-        Unit::Seconds => Some(1e9),
-        Unit::Word(_) | Unit::Given | Unit::Any | Unit::Never(_) => None,
-    }
-}
-
-/// A value as the option is written.
-fn in_unit(unit: Option<Unit>, value: f64) -> String {
-    match unit {
-        Some(Unit::Count(..)) => format!("{value:.0}"),
-        Some(Unit::Millis(..)) => format!("{value:.6}"),
-        _ => format!("{value:.3}"),
+        Parameter::Workload { workload, option } => Workload::named(workload)?.default_of(option),
     }
 }
 

@@ -4,12 +4,14 @@ use super::names::Names;
 use super::symbols::Symbols;
 use super::tables::{Stolen, now};
 use super::{Aside, LinuxMachine};
-use crate::interrupt_names::{InterruptCount, interrupt_counts};
+use crate::interrupt_names::interrupt_counts;
 use crate::settings::kernel_settings;
 use millpond_bpf::disturbances::{Disturbing, Kind, Options, RING_BYTES, Stretches, Sum};
 use millpond_machine::facets::{DisturbanceWatch, WatchedJob};
 use millpond_machine::{Reason, Refusal};
-use millpond_model::{Cause, CpuId, Disturbance, DisturbanceKind, Disturbed, Doer, Nanos, Pid, Stretch};
+use millpond_model::{
+    Cause, CpuId, Disturbance, DisturbanceKind, Disturbed, Doer, InterruptCount, Nanos, Pid, Stretch,
+};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

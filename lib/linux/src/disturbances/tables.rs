@@ -7,12 +7,14 @@ use super::{Aside, LinuxMachine};
 use crate::counters::Uses;
 pub(super) use crate::counters::monotonic as now;
 use crate::counters::schedstat::{self, ThreadTimes};
-use crate::interrupt_names::{InterruptCount, interrupt_counts};
+use crate::interrupt_names::interrupt_counts;
 use crate::settings::kernel_settings;
 use crate::{Os, Root};
 use millpond_machine::facets::{DisturbanceWatch, WatchedJob};
 use millpond_machine::{Absent, Refusal};
-use millpond_model::{Cause, CpuId, CpuSet, Disturbance, DisturbanceKind, Disturbed, Doer, Nanos, Pid};
+use millpond_model::{
+    Cause, CpuId, CpuSet, Disturbance, DisturbanceKind, Disturbed, Doer, InterruptCount, Nanos, Pid,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Time that the hypervisor took, since the value was made.

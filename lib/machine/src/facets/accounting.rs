@@ -26,6 +26,31 @@ pub struct Usage {
     pub waited: BTreeMap<PsetId, Waited>,
 }
 
+/// How often a machine that cannot wait for pressure looks for it.
+pub const PRESSURE_INTERVAL: Nanos = Nanos::from_millis(10);
+
+/// Pressure: the threads of a set waited for more than one part in so many of the time.
+const PRESSED_PART: u64 = 4;
+
+impl Usage {
+    /// How long the threads of a set waited; 0 where that is unknown.
+    #[must_use]
+    pub fn waited_ns(&self, set: PsetId) -> u64 {
+        match self.waited.get(&set) {
+            Some(Waited::Threads(time) | Waited::Any(time)) => time.0,
+            Some(Waited::Unknown) | None => 0,
+        }
+    }
+
+    /// Whether threads of a set waited for CPUs since `before`.
+    #[must_use]
+    pub fn is_pressed_since(&self, before: &Usage) -> bool {
+        let passed = (self.at - before.at).0;
+        let more = |set| self.waited_ns(set).saturating_sub(before.waited_ns(set));
+        self.waited.keys().any(|set| more(*set) * PRESSED_PART > passed)
+    }
+}
+
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Woke {

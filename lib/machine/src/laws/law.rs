@@ -120,7 +120,7 @@ impl Law {
             Law::OneSetEach => "every processor is in exactly one set",
             Law::DefaultSetRuns => "the default set has an active processor",
             Law::BoundStayInside => "a bound thread may run where it is bound, and nowhere else",
-            Law::OthersStayOutside => "nobody else may run in an exclusive set",
+            Law::OthersStayOutside => "no other thread may run in an exclusive set",
             Law::LastOnlineStays => "the last active processor of a set cannot be taken out of service",
             Law::LastInterruptibleStays => "a processor that takes interrupts remains",
             Law::ShelteredFromInterrupts => "no movable interrupt may go to a sheltered processor",

@@ -197,7 +197,7 @@ impl State {
         let believed = propose::lacking(frame, views, trusted);
         if without_backoff != speculative {
             let retried = draw(&believed, &without_backoff, &none);
-            draft.alternatives.push(retried.alternative("who hopes did not use what it had before"));
+            draft.alternatives.push(retried.alternative("a loan of before was not used"));
         }
         let speculative_wait = self.batch_wait(frame, SPECULATIVE_WAIT);
         if is_needed && speculative_wait.0 > 0 {
@@ -222,7 +222,9 @@ impl State {
         }
         if is_needed && is_any(&chosen.speculative) {
             let needs = draw(&believed, &none, &none);
-            draft.alternatives.push(needs.alternative("what is idle may be of use to who is always busy"));
+            draft
+                .alternatives
+                .push(needs.alternative("idle CPUs may be of use to a set that is always busy"));
         }
         if chosen.gain <= chosen.cost && !chosen.is_forced() && !is_owed {
             let forced = draw(&none, &none, &none);

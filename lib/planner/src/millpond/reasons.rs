@@ -117,10 +117,10 @@ pub(super) fn reason(frame: &Frame, views: &[SetView], proposal: &Proposal, why:
             }
             () if extra > 0 && extra < gets => {
                 let state = state(frame, views, at);
-                format!("{state}; nobody else needs {extra} more: they may be of use to it")
+                format!("{state}; no other set needs {extra} more: they may be of use to it")
             }
             () if extra > 0 => {
-                format!("it uses all of its {size} and nobody else needs {extra}: they may be of use to it")
+                format!("it uses all of its {size} and no other set needs {extra}: they may be of use to it")
             }
             () if views[at].now > size => state(frame, views, at),
             () => "others have more than their maximum".to_owned(),
@@ -139,7 +139,7 @@ pub(super) fn reason(frame: &Frame, views: &[SetView], proposal: &Proposal, why:
         _ = write!(text, "; all together need {needs} of {}, shared by weight", frame.total());
     }
     if proposal.moves.is_empty() && why.is_empty() {
-        return format!("nobody has anything to spare: {}", nothing(frame, views));
+        return format!("no set has anything to spare: {}", nothing(frame, views));
     }
     if !why.is_empty() {
         if !text.is_empty() {

@@ -57,7 +57,7 @@ fn what_is_idle_goes_to_who_is_always_busy() {
     assert_eq!(sizes(&decision), [63, 1]);
     assert_eq!(
         decision.plan.reason,
-        "pset_default 32 -> 63 (it uses all of its 32 and nobody else needs 31: they may be of use to it); \
+        "pset_default 32 -> 63 (it uses all of its 32 and no other set needs 31: they may be of use to it); \
          set1 32 -> 1 (0.0 of 32 used)"
     );
     // Half of 31 for a second, less 31 * 0.5 ms and 1 ms for the batch.
@@ -72,14 +72,14 @@ fn needs_come_before_speculative_grants_in_one_batch() {
     let decision = decide(&frame(sets));
     assert_eq!(
         decision.plan.reason,
-        "set1 16 -> 43 (it uses all of its 16 and nobody else needs 27: they may be of use to it); \
+        "set1 16 -> 43 (it uses all of its 16 and no other set needs 27: they may be of use to it); \
          set2 16 -> 20 (16.0 of 16 used, 4.0 more wanted); pset_default 32 -> 1 (0.0 of 32 used)"
     );
     let others: Vec<(usize, &str)> =
         decision.alternatives.iter().map(|other| (other.moves.len(), other.why_not.as_str())).collect();
     assert_eq!(
         others,
-        [(4, "what is idle may be of use to who is always busy"), (0, "to do nothing wins nothing")]
+        [(4, "idle CPUs may be of use to a set that is always busy"), (0, "to do nothing wins nothing")]
     );
     assert!((decision.alternatives[0].score - 3.997).abs() < 1e-6, "{}", decision.alternatives[0].score);
 }
@@ -132,7 +132,7 @@ fn a_set_in_its_backoff_is_told_with_what_could_be_done() {
         "no set lacks anything; set1 uses all of its 1, but it had more before and did not use it: it is asked again in 9.8 s"
     );
     assert_eq!(decision.alternatives[0].moves.len(), 3);
-    assert_eq!(decision.alternatives[0].why_not, "who hopes did not use what it had before");
+    assert_eq!(decision.alternatives[0].why_not, "a loan of before was not used");
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn minima_that_do_not_fit_break_nothing() {
     ];
     let decision = decide(&frame(sets));
     assert_eq!(decision.plan.moves, []);
-    assert!(decision.plan.reason.starts_with("nobody has anything to spare"), "{}", decision.plan.reason);
+    assert!(decision.plan.reason.starts_with("no set has anything to spare"), "{}", decision.plan.reason);
 }
 
 #[test]

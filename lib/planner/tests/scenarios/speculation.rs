@@ -25,7 +25,7 @@ fn one_stops_and_the_malleable_other_has_all_and_when_it_starts_again_they_share
     assert_eq!(alone[0].sizes, [1, 63]);
     assert_eq!(
         alone[0].decision.plan.reason,
-        "set1 32 -> 63 (it uses all of its 32 and nobody else needs 31: they may be of use to it); \
+        "set1 32 -> 63 (it uses all of its 32 and no other set needs 31: they may be of use to it); \
          pset_default 32 -> 1 (0.0 of 32 used)"
     );
     assert_eq!(batches(&alone), 1);

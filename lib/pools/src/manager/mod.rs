@@ -164,7 +164,7 @@ impl Manager {
             Err(refusal) => return Ok(Done::Refused(refusal.into())),
         };
         if *seen != dynamic::read(machine)? {
-            return Ok(Done::Stale("somebody changed the configuration meanwhile".into()));
+            return Ok(Done::Stale("another program changed the configuration meanwhile".into()));
         }
         match dynamic::commit(&writer, machine, Some(wanted.clone())) {
             Ok(done) => {

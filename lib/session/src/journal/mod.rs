@@ -16,10 +16,10 @@
 //! Nothing is forced to the disk: what the records are about lives in the kernel's memory and ends when that
 //! does, and the death of a process loses nothing that was written.
 //!
-//! # Who may use it
+//! # Access
 //!
 //! Only the holder of the machine's writer lock appends. [`Journal::forget_other_boots`] is the first call
-//! after taking the lock, and reads the file anew. Everybody else reads at any time, and sees an operation
+//! after taking the lock, and reads the file anew. Others read at any time, and see an operation
 //! that is under way as an unfinished one; whether a writer is at work is told by its lock ([`millpond_machine::Knobs::writing`]), else by
 //! [`FileJournal::abandoned`].
 //!

@@ -33,10 +33,10 @@ mod spin;
 mod tests;
 mod tpce;
 
-pub use options::{Opt, Unit, Values, Workload, WorkloadError};
+pub use options::{Opt, Unit, Values, Workload};
 
 use crate::kernel::{Kernel, Program};
-use millpond_model::Nanos;
+use millpond_model::{Nanos, WorkloadError};
 use millpond_workloads::options::{self as spelled, Placed};
 use std::fmt::Write as _;
 

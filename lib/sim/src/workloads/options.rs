@@ -1,6 +1,7 @@
 //! What a workload is, and its options: numbers with units, and words.
 
 use crate::kernel::{Kernel, Program};
+use millpond_model::WorkloadError;
 use millpond_workloads::options::{self as spelled, Placed};
 
 /// Something that can be started.
@@ -14,18 +15,6 @@ pub struct Workload {
     pub options: &'static [Opt],
     /// Makes the programs of its threads.
     pub programs: fn(&Values, &mut Kernel) -> Vec<Program>,
-}
-
-/// Words that make no workload.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what}")]
-pub struct WorkloadError {
-    /// Which word is wrong, from 0; one more than there are where one is missing.
-    pub word: usize,
-    /// What is wrong.
-    pub what: String,
-    /// What would be right.
-    pub remedy: String,
 }
 
 /// An option that takes a number, or one of some words.

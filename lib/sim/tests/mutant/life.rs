@@ -33,7 +33,7 @@ impl Mutant {
     }
 
     /// Caps of processes do not hold while time passes; what they were.
-    fn forget_controls(&self) -> Vec<(Pid, millpond_sim::tables::ControlValues)> {
+    fn forget_controls(&self) -> Vec<(Pid, millpond_model::ControlValues)> {
         if !self.is(Defect::CapsLeak) {
             return Vec::new();
         }

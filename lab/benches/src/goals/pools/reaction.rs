@@ -12,7 +12,8 @@ use millpond_model::pools::{PoolsState, PropValue};
 use millpond_model::{Nanos, PoolId};
 use millpond_planner::{POLICIES, policy};
 use millpond_pools::{Done, Editor, Element, Manager, Place, Rhythm, Wait, dynamic};
-use millpond_session::{Load, SimMachine};
+use millpond_sim::SimMachine;
+use millpond_sim::workloads::Load;
 
 const NAME: &str =
     "pools: from 48 threads that want to run to 48 processors, from 8 (64 processors, simulated)";

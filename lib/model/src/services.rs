@@ -1,5 +1,4 @@
-//! The services of a simulated machine that can be enabled: those of the pools. What they do comes with the pools and with
-//! whoever runs a daemon here; here it is remembered who is on.
+//! The services of the pools, as Solaris names them.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
