@@ -127,7 +127,7 @@ fn print(answers: &Answers, ctx: &mut Ctx<'_>) {
             ctx.out.line("");
         }
         let count = of(bundle, answers).count();
-        ctx.out.line(format_args!("{}: lacks {} of {count}", bundle.name(), lacks(bundle, answers)));
+        ctx.out.line(format_args!("{}: lacks {} of {count}", bundle, lacks(bundle, answers)));
         for (option, answer) in of(bundle, answers) {
             let answer = cell(*answer);
             ctx.out.line(format_args!("  {:<33}  {answer:<13}  {}", option.name(), option.summary()));
@@ -138,7 +138,7 @@ fn print(answers: &Answers, ctx: &mut Ctx<'_>) {
 fn table(answers: &Answers) -> Table {
     let mut table = Table::new(&[("bundle", Align::Left), ("option", Align::Left), ("answer", Align::Left)]);
     for (option, answer) in answers {
-        table.row([Cell::from(option.bundle().name()), Cell::from(option.name()), cell(*answer)]);
+        table.row([Cell::from(option.bundle().word()), Cell::from(option.name()), cell(*answer)]);
     }
     table
 }
@@ -153,7 +153,7 @@ fn bundles(answers: &Answers) -> Vec<Value> {
             json!({ "name": option.name(), "answer": word(*answer), "version": version })
         };
         let options: Vec<Value> = of(bundle, answers).map(option).collect();
-        json!({ "name": bundle.name(), "lacks": lacks(bundle, answers), "options": options })
+        json!({ "name": bundle.word(), "lacks": lacks(bundle, answers), "options": options })
     };
     PosixBundle::ALL.into_iter().map(one).collect()
 }

@@ -1,8 +1,6 @@
 //! What `priocntl` lists, and the words that it takes (reference §2).
 
 use millpond_model::{Class, ClassParams, Pid, Quantum};
-use std::fmt;
-use std::str::FromStr;
 
 /// `-l`: the classes with the user priorities that each has. Several lines, each with its end.
 #[must_use]
@@ -67,91 +65,42 @@ pub fn row(pid: Pid, params: &ClassParams, hz: u32) -> String {
     }
 }
 
-/// By what processes are chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum IdType {
-    /// Process.
-    Pid,
-    /// Parent process.
-    Ppid,
-    /// Process group.
-    Pgid,
-    /// Session.
-    Sid,
-    /// Class, by name.
-    Class,
-    /// Effective user.
-    Uid,
-    /// Effective group.
-    Gid,
-    /// Project.
-    Projid,
-    /// Task.
-    Taskid,
-    /// Zone.
-    Zoneid,
-    /// Process contract.
-    Ctid,
-    /// Every process.
-    All,
-}
-
-impl IdType {
-    /// Every type.
-    pub const ALL: [IdType; 12] = [
-        IdType::Pid,
-        IdType::Ppid,
-        IdType::Pgid,
-        IdType::Sid,
-        IdType::Class,
-        IdType::Uid,
-        IdType::Gid,
-        IdType::Projid,
-        IdType::Taskid,
-        IdType::Zoneid,
-        IdType::Ctid,
-        IdType::All,
-    ];
-
-    /// As it is typed.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            IdType::Pid => "pid",
-            IdType::Ppid => "ppid",
-            IdType::Pgid => "pgid",
-            IdType::Sid => "sid",
-            IdType::Class => "class",
-            IdType::Uid => "uid",
-            IdType::Gid => "gid",
-            IdType::Projid => "projid",
-            IdType::Taskid => "taskid",
-            IdType::Zoneid => "zoneid",
-            IdType::Ctid => "ctid",
-            IdType::All => "all",
-        }
+millpond_model::words! {
+    /// By what processes are chosen.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum IdType {
+        /// Process.
+        Pid = "pid",
+        /// Parent process.
+        Ppid = "ppid",
+        /// Process group.
+        Pgid = "pgid",
+        /// Session.
+        Sid = "sid",
+        /// Class, by name.
+        Class = "class",
+        /// Effective user.
+        Uid = "uid",
+        /// Effective group.
+        Gid = "gid",
+        /// Project.
+        Projid = "projid",
+        /// Task.
+        Taskid = "taskid",
+        /// Zone.
+        Zoneid = "zoneid",
+        /// Process contract.
+        Ctid = "ctid",
+        /// Every process.
+        All = "all",
     }
-}
-
-impl fmt::Display for IdType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
-    }
+    else NoSuchIdType, NoSuchIdType
 }
 
 /// A word that is no type of id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is none of pid, ppid, pgid, sid, class, uid, gid, projid, taskid, zoneid, ctid and all")]
 pub struct NoSuchIdType(pub String);
-
-impl FromStr for IdType {
-    type Err = NoSuchIdType;
-
-    fn from_str(text: &str) -> Result<Self, NoSuchIdType> {
-        let found = IdType::ALL.into_iter().find(|idtype| idtype.word() == text);
-        found.ok_or_else(|| NoSuchIdType(text.to_owned()))
-    }
-}
 
 /// Signals in the order of their numbers on Solaris, from 1.
 const SIGNALS: [&str; 31] = [

@@ -11,23 +11,14 @@
 //!
 //! Commands stand on lines of their own, or have semicolons between them; `#` begins a comment.
 
-use std::fmt;
-
-/// A resource of a zone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Resource {
-    /// A limit on CPU time.
-    CappedCpu,
-    /// CPUs for nothing else.
-    DedicatedCpu,
-}
-
-impl fmt::Display for Resource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Resource::CappedCpu => "capped-cpu",
-            Resource::DedicatedCpu => "dedicated-cpu",
-        })
+millpond_model::words! {
+    /// A resource of a zone.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Resource {
+        /// A limit on CPU time.
+        CappedCpu = "capped-cpu",
+        /// CPUs for nothing else.
+        DedicatedCpu = "dedicated-cpu",
     }
 }
 

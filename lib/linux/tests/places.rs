@@ -37,7 +37,7 @@ fn a_place_goes_back_when_its_owner_is_gone_and_not_before() {
         assert_eq!(put_back(&machine), [], "its owner lives");
         made.exit(20);
         let found = put_back(&machine);
-        let said = "process 20 was killed: processor 2, which it had for itself, was put back";
+        let said = "process 20 was killed: CPU 2, which it had for itself, was put back";
         assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), [said]);
         assert_eq!(found[0].result, Ok(Vec::new()));
         assert_eq!(made.read("proc/irq/24/smp_affinity_list"), "0-3");

@@ -28,7 +28,7 @@ impl fmt::Display for PutBack {
         match &self.result {
             Ok(_) => write!(
                 f,
-                "process {owner} was killed: processor {cpu}, which it had for itself, was put back{settings}"
+                "process {owner} was killed: CPU {cpu}, which it had for itself, was put back{settings}"
             ),
             Err(refusal) => write!(f, "cannot {}: {refusal}", self.what()),
         }

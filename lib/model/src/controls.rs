@@ -73,29 +73,33 @@ impl CpuCap {
     }
 }
 
-/// What is controlled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Control {
-    /// [`Shares`].
-    CpuShares,
-    /// [`CpuCap`].
-    CpuCap,
+crate::words! {
+    /// What is controlled.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Control {
+        /// [`Shares`].
+        CpuShares = "cpu-shares",
+        /// [`CpuCap`].
+        CpuCap = "cpu-cap",
+    }
 }
 
 /// Both.
-pub const CONTROLS: [Control; 2] = [Control::CpuShares, Control::CpuCap];
+pub const CONTROLS: [Control; 2] = Control::ALL;
 
-/// What sort of holder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum HolderKind {
-    /// A project: on Linux a slice of systemd, or a user.
-    Project,
-    /// A zone: on Linux a unit, a container or another standing cgroup with a name.
-    Zone,
-    /// A process.
-    Process,
+crate::words! {
+    /// What sort of holder.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum HolderKind {
+        /// A project: on Linux a slice of systemd, or a user.
+        Project = "project",
+        /// A zone: on Linux a unit, a container or another standing cgroup with a name.
+        Zone = "zone",
+        /// A process.
+        Process = "process",
+    }
 }
 
 /// What has shares and a cap.
@@ -197,25 +201,6 @@ pub const CONTROL_NAMES: [ControlName; 6] = {
         name(Zone, CpuShares),
     ]
 };
-
-impl fmt::Display for Control {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Control::CpuShares => "cpu-shares",
-            Control::CpuCap => "cpu-cap",
-        })
-    }
-}
-
-impl fmt::Display for HolderKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            HolderKind::Project => "project",
-            HolderKind::Zone => "zone",
-            HolderKind::Process => "process",
-        })
-    }
-}
 
 /// `project web`, `zone db1`, `process 812`.
 impl fmt::Display for ControlHolder {

@@ -4,65 +4,35 @@
 //! Class priorities are levels of a table; the *global* priority, 0 to 169, is what the dispatcher compares.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
 
-/// A scheduling class.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Class {
-    /// The kernel's own threads.
-    Sys,
-    /// Time sharing: hogs sink, sleepers rise.
-    Ts,
-    /// Fixed priority: time slices without movement.
-    Fx,
-    /// Real time: above all others but interrupts.
-    Rt,
-    /// Interactive: time sharing with a boost for processes in the foreground. Its table is that of [`Class::Ts`].
-    Ia,
-    /// Fair share: a thread that has used more than its shares allow sinks.
-    Fss,
+crate::words! {
+    /// A scheduling class.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "UPPERCASE")]
+    pub enum Class {
+        /// The kernel's own threads.
+        Sys = "SYS",
+        /// Time sharing: hogs sink, sleepers rise.
+        Ts = "TS",
+        /// Fixed priority: time slices without movement.
+        Fx = "FX",
+        /// Real time: above all others but interrupts.
+        Rt = "RT",
+        /// Interactive: time sharing with a boost for processes in the foreground. Its table is that of [`Class::Ts`].
+        Ia = "IA",
+        /// Fair share: a thread that has used more than its shares allow sinks.
+        Fss = "FSS",
+    }
+    else NoSuchClass, NoSuchClass
 }
 
 /// Every class, in the order of loading that listings show.
-pub const CLASSES: [Class; 6] = [Class::Sys, Class::Ts, Class::Fx, Class::Rt, Class::Ia, Class::Fss];
-
-impl Class {
-    /// Its name.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Class::Sys => "SYS",
-            Class::Ts => "TS",
-            Class::Fx => "FX",
-            Class::Rt => "RT",
-            Class::Ia => "IA",
-            Class::Fss => "FSS",
-        }
-    }
-}
-
-impl fmt::Display for Class {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
-    }
-}
+pub const CLASSES: [Class; 6] = Class::ALL;
 
 /// A word that names no class.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no class; there are SYS, TS, FX, RT, IA and FSS")]
 pub struct NoSuchClass(pub String);
-
-impl FromStr for Class {
-    type Err = NoSuchClass;
-
-    /// Upper case only, as the commands have it.
-    fn from_str(text: &str) -> Result<Self, NoSuchClass> {
-        let found = CLASSES.into_iter().find(|class| class.word() == text);
-        found.ok_or_else(|| NoSuchClass(text.to_owned()))
-    }
-}
 
 /// Levels of the time-sharing table, 0 to 59.
 pub const TS_LEVELS: usize = 60;

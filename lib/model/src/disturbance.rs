@@ -4,66 +4,33 @@ use crate::{CpuId, CpuSet, Nanos, Pid};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What sort of disturbance.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DisturbanceKind {
-    /// The interrupt of a device.
-    Device,
-    /// Another processor wants something done.
-    Ipi,
-    /// The processor's own clock.
-    Tick,
-    /// What interrupts left to be done later.
-    Softirq,
-    /// A timer that a program set.
-    Timer,
-    /// Work of the kernel, by the function that does it.
-    Worker,
-    /// A thread of the kernel.
-    Kthread,
-    /// A thread that is not the job's.
-    Task,
-    /// A page of the job that was not there.
-    Fault,
-    /// Time that the hypervisor took.
-    Steal,
-    /// What hardware does that no setting can hold off.
-    Hardware,
-}
-
-impl DisturbanceKind {
-    /// All of them, in the order in which they are shown where nothing else orders them.
-    pub const ALL: [DisturbanceKind; 11] = [
-        DisturbanceKind::Device,
-        DisturbanceKind::Ipi,
-        DisturbanceKind::Tick,
-        DisturbanceKind::Softirq,
-        DisturbanceKind::Timer,
-        DisturbanceKind::Worker,
-        DisturbanceKind::Kthread,
-        DisturbanceKind::Task,
-        DisturbanceKind::Fault,
-        DisturbanceKind::Steal,
-        DisturbanceKind::Hardware,
-    ];
-
-    /// What users call it.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            DisturbanceKind::Device => "device",
-            DisturbanceKind::Ipi => "ipi",
-            DisturbanceKind::Tick => "tick",
-            DisturbanceKind::Softirq => "softirq",
-            DisturbanceKind::Timer => "timer",
-            DisturbanceKind::Worker => "worker",
-            DisturbanceKind::Kthread => "kthread",
-            DisturbanceKind::Task => "task",
-            DisturbanceKind::Fault => "fault",
-            DisturbanceKind::Steal => "steal",
-            DisturbanceKind::Hardware => "hardware",
-        }
+crate::words! {
+    /// What sort of disturbance.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum DisturbanceKind {
+        /// The interrupt of a device.
+        Device = "device",
+        /// Another processor wants something done.
+        Ipi = "ipi",
+        /// The processor's own clock.
+        Tick = "tick",
+        /// What interrupts left to be done later.
+        Softirq = "softirq",
+        /// A timer that a program set.
+        Timer = "timer",
+        /// Work of the kernel, by the function that does it.
+        Worker = "worker",
+        /// A thread of the kernel.
+        Kthread = "kthread",
+        /// A thread that is not the job's.
+        Task = "task",
+        /// A page of the job that was not there.
+        Fault = "fault",
+        /// Time that the hypervisor took.
+        Steal = "steal",
+        /// What hardware does that no setting can hold off.
+        Hardware = "hardware",
     }
 }
 

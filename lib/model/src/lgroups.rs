@@ -9,7 +9,6 @@ use crate::{Lgroup, LgrpId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
-use std::str::FromStr;
 
 /// The number of an lgroup in the tree; 0 is the root. Nodes, as machines number them, are [`LgrpId`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -27,24 +26,16 @@ impl fmt::Display for GroupId {
     }
 }
 
-/// What an lgroup is in the tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GroupKind {
-    /// It has everything. On a machine of one node it is a leaf too.
-    Root,
-    /// It has several nodes, and not all.
-    Intermediate,
-    /// A node.
-    Leaf,
-}
-
-impl fmt::Display for GroupKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            GroupKind::Root => "root",
-            GroupKind::Intermediate => "intermediate",
-            GroupKind::Leaf => "leaf",
-        })
+crate::words! {
+    /// What an lgroup is in the tree.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum GroupKind {
+        /// It has everything. On a machine of one node it is a leaf too.
+        Root = "root",
+        /// It has several nodes, and not all.
+        Intermediate = "intermediate",
+        /// A node.
+        Leaf = "leaf",
     }
 }
 
@@ -192,42 +183,26 @@ fn chain(node: usize, row: &[u64]) -> Vec<Vec<usize>> {
     chain
 }
 
-/// How much a thread prefers an lgroup.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Affinity {
-    /// Not at all.
-    #[default]
-    None,
-    /// Where nothing speaks against it.
-    Weak,
-    /// As long as it can run there.
-    Strong,
-}
-
-impl fmt::Display for Affinity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Affinity::None => "none",
-            Affinity::Weak => "weak",
-            Affinity::Strong => "strong",
-        })
+crate::words! {
+    /// How much a thread prefers an lgroup.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Affinity {
+        /// Not at all.
+        #[default]
+        None = "none",
+        /// Where nothing speaks against it.
+        Weak = "weak",
+        /// As long as it can run there.
+        Strong = "strong",
     }
+    else NoSuchAffinity, NoSuchAffinity
 }
 
 /// A word that is no affinity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no affinity; none, weak and strong are")]
 pub struct NoSuchAffinity(pub String);
-
-impl FromStr for Affinity {
-    type Err = NoSuchAffinity;
-
-    fn from_str(text: &str) -> Result<Self, NoSuchAffinity> {
-        let all = [Affinity::None, Affinity::Weak, Affinity::Strong];
-        all.into_iter().find(|a| a.to_string() == text).ok_or_else(|| NoSuchAffinity(text.to_owned()))
-    }
-}
 
 /// Where the memory of what is bound to a set comes from.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -35,6 +35,7 @@ mod services;
 mod state;
 mod time;
 mod topology;
+mod words;
 
 pub use census::{
     Causes, Doing, FutexFacts, FutexOperation, LockPlace, MICROSTATES, Microstate, Named, ProcessEntry,

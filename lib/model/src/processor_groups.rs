@@ -96,26 +96,16 @@ impl Relationship {
     }
 }
 
-/// A part of the machine that one can touch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Physical {
-    /// All of it.
-    System,
-    /// A chip.
-    Chip,
-    /// A core.
-    Core,
-}
-
-impl Physical {
-    /// The word that listings show.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Physical::System => "system",
-            Physical::Chip => "chip",
-            Physical::Core => "core",
-        }
+crate::words! {
+    /// A part of the machine that one can touch.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Physical {
+        /// All of it.
+        System = "system",
+        /// A chip.
+        Chip = "chip",
+        /// A core.
+        Core = "core",
     }
 }
 

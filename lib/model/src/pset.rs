@@ -3,62 +3,31 @@
 use crate::{CpuId, CpuSet, PsetId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::str::FromStr;
 
-/// How a set is enforced. A machine reports what it really did, never what was hoped for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PsetMode {
-    /// Exclusive, and every member was moved or started by us.
-    Own,
-    /// Exclusive around one group of processes that stays where it stands.
-    InPlace,
-    /// Members are confined and other threads were moved aside; new threads may intrude until the next check.
-    Steered,
-    /// Members are confined; other threads are not pushed out.
-    Shared,
-    /// Cooperative: only the threads that were bound know about it.
-    Affinity,
+crate::words! {
+    /// How a set is enforced. A machine reports what it really did, never what was hoped for.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum PsetMode {
+        /// Exclusive, and every member was moved or started by us.
+        Own = "own",
+        /// Exclusive around one group of processes that stays where it stands.
+        InPlace = "in-place",
+        /// Members are confined and other threads were moved aside; new threads may intrude until the next check.
+        Steered = "steered",
+        /// Members are confined; other threads are not pushed out.
+        Shared = "shared",
+        /// Cooperative: only the threads that were bound know about it.
+        Affinity = "affinity",
+    }
+    else crate::ParseIdError, |text| crate::ParseIdError { text, noun: "set mode" }
 }
 
 impl PsetMode {
-    /// Every mode, firmest first.
-    pub const ALL: [PsetMode; 5] =
-        [PsetMode::Own, PsetMode::InPlace, PsetMode::Steered, PsetMode::Shared, PsetMode::Affinity];
-
     /// Whether the machine itself keeps other threads out.
     #[must_use]
     pub fn is_exclusive(self) -> bool {
         matches!(self, PsetMode::Own | PsetMode::InPlace)
-    }
-
-    /// The word that listings show.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            PsetMode::Own => "own",
-            PsetMode::InPlace => "in-place",
-            PsetMode::Steered => "steered",
-            PsetMode::Shared => "shared",
-            PsetMode::Affinity => "affinity",
-        }
-    }
-}
-
-impl fmt::Display for PsetMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
-    }
-}
-
-impl FromStr for PsetMode {
-    type Err = crate::ParseIdError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        PsetMode::ALL
-            .into_iter()
-            .find(|m| m.word() == text)
-            .ok_or_else(|| crate::ParseIdError { text: text.to_owned(), noun: "set mode" })
     }
 }
 

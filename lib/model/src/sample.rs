@@ -2,81 +2,46 @@
 
 use crate::{CpuId, Nanos, PsetId, WallTime};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
-/// The event columns of `mpstat`, in the order of its listing. What each counts on which processor is said
-/// by the reference (§6.2) and, for Linux, by the manual of `mpstat`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Column {
-    /// Minor faults.
-    Minf,
-    /// Major faults.
-    Mjf,
-    /// Cross calls sent.
-    Xcal,
-    /// Interrupts.
-    Intr,
-    /// Interrupts handled in threads.
-    Ithr,
-    /// Context switches.
-    Csw,
-    /// Involuntary context switches.
-    Icsw,
-    /// Threads that arrived from another processor.
-    Migr,
-    /// Mutexes not obtained at first try.
-    Smtx,
-    /// Reader/writer locks not obtained at first try.
-    Srw,
-    /// System calls.
-    Syscl,
+crate::words! {
+    /// The event columns of `mpstat`, in the order of its listing. What each counts on which processor is said
+    /// by the reference (§6.2) and, for Linux, by the manual of `mpstat`.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Column {
+        /// Minor faults.
+        Minf = "minf",
+        /// Major faults.
+        Mjf = "mjf",
+        /// Cross calls sent.
+        Xcal = "xcal",
+        /// Interrupts.
+        Intr = "intr",
+        /// Interrupts handled in threads.
+        Ithr = "ithr",
+        /// Context switches.
+        Csw = "csw",
+        /// Involuntary context switches.
+        Icsw = "icsw",
+        /// Threads that arrived from another processor.
+        Migr = "migr",
+        /// Mutexes not obtained at first try.
+        Smtx = "smtx",
+        /// Reader/writer locks not obtained at first try.
+        Srw = "srw",
+        /// System calls.
+        Syscl = "syscl",
+    }
 }
 
 /// Every column, in listing order.
-pub const COLUMNS: [Column; 11] = [
-    Column::Minf,
-    Column::Mjf,
-    Column::Xcal,
-    Column::Intr,
-    Column::Ithr,
-    Column::Csw,
-    Column::Icsw,
-    Column::Migr,
-    Column::Smtx,
-    Column::Srw,
-    Column::Syscl,
-];
+pub const COLUMNS: [Column; 11] = Column::ALL;
 
 impl Column {
-    /// The head of the column.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Column::Minf => "minf",
-            Column::Mjf => "mjf",
-            Column::Xcal => "xcal",
-            Column::Intr => "intr",
-            Column::Ithr => "ithr",
-            Column::Csw => "csw",
-            Column::Icsw => "icsw",
-            Column::Migr => "migr",
-            Column::Smtx => "smtx",
-            Column::Srw => "srw",
-            Column::Syscl => "syscl",
-        }
-    }
-
     /// Its place in [`COLUMNS`] and in [`CpuSample::events`].
     #[must_use]
     pub fn index(self) -> usize {
         self as usize
-    }
-}
-
-impl fmt::Display for Column {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
     }
 }
 

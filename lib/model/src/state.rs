@@ -4,42 +4,34 @@
 //! a Linux machine cannot enter by itself (`powered-off`, `unknown`).
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
 
-/// What a processor may be used for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum State {
-    /// Runs threads and takes interrupts.
-    OnLine,
-    /// Taken out by an administrator: runs nothing.
-    OffLine,
-    /// Runs threads, sheltered from device interrupts.
-    NoIntr,
-    /// Off-line, but management software may take it back into use by itself.
-    Spare,
-    /// Off-line and diagnosed bad: needs force to leave.
-    Faulted,
-    /// Without power.
-    PoweredOff,
-    /// An SMT sibling that was switched off.
-    Disabled,
-    /// Not determinable.
-    Unknown,
+crate::words! {
+    /// What a processor may be used for.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum State {
+        /// Runs threads and takes interrupts.
+        OnLine = "on-line",
+        /// Taken out by an administrator: runs nothing.
+        OffLine = "off-line",
+        /// Runs threads, sheltered from device interrupts.
+        NoIntr = "no-intr",
+        /// Off-line, but management software may take it back into use by itself.
+        Spare = "spare",
+        /// Off-line and diagnosed bad: needs force to leave.
+        Faulted = "faulted",
+        /// Without power.
+        PoweredOff = "powered-off",
+        /// An SMT sibling that was switched off.
+        Disabled = "disabled",
+        /// Not determinable.
+        Unknown = "unknown",
+    }
+    else crate::ParseIdError, |text| crate::ParseIdError { text, noun: "processor state" }
 }
 
 /// Every state, in the order of the reference's table.
-pub const PARSEABLE_STATES: [State; 8] = [
-    State::OnLine,
-    State::OffLine,
-    State::NoIntr,
-    State::Spare,
-    State::Faulted,
-    State::PoweredOff,
-    State::Disabled,
-    State::Unknown,
-];
+pub const PARSEABLE_STATES: [State; 8] = State::ALL;
 
 /// What a change of state takes. The variants are what the machine must do, not what the user typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,21 +70,6 @@ pub enum TransitionError {
 }
 
 impl State {
-    /// The word that listings show.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            State::OnLine => "on-line",
-            State::OffLine => "off-line",
-            State::NoIntr => "no-intr",
-            State::Spare => "spare",
-            State::Faulted => "faulted",
-            State::PoweredOff => "powered-off",
-            State::Disabled => "disabled",
-            State::Unknown => "unknown",
-        }
-    }
-
     /// Whether threads may run: `on-line` or `no-intr`. Such a processor is called *active*.
     #[must_use]
     pub fn runs_threads(self) -> bool {
@@ -136,23 +113,6 @@ impl State {
             (OffLine | Spare | Faulted | PoweredOff, OffLine | Spare | Faulted) => Ok(Transition::Mark),
             (OnLine, OnLine) | (NoIntr, NoIntr) => Ok(Transition::Nothing),
         }
-    }
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
-    }
-}
-
-impl FromStr for State {
-    type Err = crate::ParseIdError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        PARSEABLE_STATES
-            .into_iter()
-            .find(|s| s.word() == text)
-            .ok_or_else(|| crate::ParseIdError { text: text.to_owned(), noun: "processor state" })
     }
 }
 

@@ -3,8 +3,6 @@
 use crate::{ChipId, CoreId, CpuId, CpuSet, LgrpId, ParseIdError};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::str::FromStr;
 
 /// A machine's processors and how they are grouped. Built once, checked by [`Topology::new`], then read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,46 +40,20 @@ pub struct Processor {
     pub brand: String,
 }
 
-/// Cores of one machine may differ.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CoreKind {
-    /// All cores are alike.
-    #[default]
-    Uniform,
-    /// The fast cores of a hybrid machine.
-    Performance,
-    /// The frugal cores of a hybrid machine.
-    Efficiency,
-}
-
-impl CoreKind {
-    /// The word that listings show.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            CoreKind::Uniform => "uniform",
-            CoreKind::Performance => "performance",
-            CoreKind::Efficiency => "efficiency",
-        }
+crate::words! {
+    /// Cores of one machine may differ.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum CoreKind {
+        /// All cores are alike.
+        #[default]
+        Uniform = "uniform",
+        /// The fast cores of a hybrid machine.
+        Performance = "performance",
+        /// The frugal cores of a hybrid machine.
+        Efficiency = "efficiency",
     }
-}
-
-impl fmt::Display for CoreKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
-    }
-}
-
-impl FromStr for CoreKind {
-    type Err = ParseIdError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        [CoreKind::Uniform, CoreKind::Performance, CoreKind::Efficiency]
-            .into_iter()
-            .find(|k| k.word() == text)
-            .ok_or_else(|| ParseIdError { text: text.to_owned(), noun: "core type" })
-    }
+    else ParseIdError, |text| ParseIdError { text, noun: "core type" }
 }
 
 /// What a cache holds.

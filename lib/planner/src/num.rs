@@ -3,7 +3,7 @@
 use millpond_model::Nanos;
 
 /// A count as a real.
-#[expect(clippy::cast_precision_loss, reason = "no machine has 2^52 processors")]
+#[expect(clippy::cast_precision_loss, reason = "no machine has 2^52 CPUs")]
 pub(crate) fn real(count: usize) -> f64 {
     count as f64
 }

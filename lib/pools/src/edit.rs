@@ -111,13 +111,13 @@ impl Editor {
     pub fn destroy_pset(&mut self, name: &str) -> Result<(), PoolError> {
         let pset = self.conf.pset(name).ok_or_else(|| self.no_such_pset())?;
         if pset.is_default {
-            return fail(Code::BadParam, "the default set stays: it has every processor that is in no other");
+            return fail(Code::BadParam, "the default set stays: it has every CPU that is in no other");
         }
         let (ref_id, cpus) = (pset.ref_id.clone(), pset.cpu_set());
         let Some((default, default_ref)) =
             self.conf.default_pset().map(|s| (s.name.clone(), s.ref_id.clone()))
         else {
-            return fail(Code::InvalidConf, "there is no default set to take its processors");
+            return fail(Code::InvalidConf, "there is no default set to take its CPUs");
         };
         for pool in self.conf.pools.iter_mut().filter(|p| p.pset == ref_id) {
             pool.pset.clone_from(&default_ref);
@@ -196,9 +196,9 @@ impl Editor {
         match size.checked_sub(count) {
             None => {
                 let have = match size {
-                    0 => "no processor".to_owned(),
-                    1 => "1 processor".to_owned(),
-                    n => format!("{n} processors"),
+                    0 => "no CPU".to_owned(),
+                    1 => "1 CPU".to_owned(),
+                    n => format!("{n} CPUs"),
                 };
                 return fail(Code::InvalidConf, format!("pset {from} has {have}"));
             }
@@ -300,7 +300,7 @@ impl Editor {
                 (self.conf.pset(new).is_some(), old, temporary)
             }
             Element::System(old) => (false, old, false),
-            Element::Cpu(_) => return fail(Code::BadParam, "processors have numbers, and no names"),
+            Element::Cpu(_) => return fail(Code::BadParam, "CPUs have numbers, and no names"),
         };
         if temporary {
             return fail(Code::BadParam, format!("{old} is temporary, and keeps its name"));
@@ -325,7 +325,7 @@ impl Editor {
             return fail(Code::PutProp, format!("the minimum, {min}, would be above the maximum, {max}"));
         }
         if pset.is_default && min == 0 {
-            return fail(Code::PutProp, "the default set keeps at least one processor");
+            return fail(Code::PutProp, "the default set keeps at least one CPU");
         }
         if self.place == Place::File {
             return Ok(());
@@ -335,11 +335,11 @@ impl Editor {
         let mins = others().map(|s| s.min).fold(min, u64::saturating_add);
         let maxes = others().map(|s| s.max).fold(max, u64::saturating_add);
         if which == Takes::Minimum && mins > sizes {
-            let why = format!("all minima together would be {mins}, and there are {sizes} processors");
+            let why = format!("all minima together would be {mins}, and there are {sizes} CPUs");
             return fail(Code::InvalidConf, why);
         }
         if which == Takes::Maximum && maxes < sizes {
-            let why = format!("all maxima together would be {maxes}, and there are {sizes} processors");
+            let why = format!("all maxima together would be {maxes}, and there are {sizes} CPUs");
             return fail(Code::InvalidConf, why);
         }
         Ok(())
@@ -382,7 +382,7 @@ impl Editor {
     #[must_use]
     pub fn no_such_cpu(&self) -> PoolError {
         let all: millpond_model::CpuSet = self.conf.cpus().map(|c| c.id).collect();
-        PoolError::hinted(Code::InvalidSearch, format!("there are processors {all}"))
+        PoolError::hinted(Code::InvalidSearch, format!("there are CPUs {all}"))
     }
 
     /// The number of a pool of the machine.

@@ -45,7 +45,7 @@ pub fn whole(conf: &PoolsConf) -> Result<(), PoolError> {
         }
         for cpu in pset.cpus() {
             if !cpus.insert(cpu.id) {
-                return Err(invalid(format!("processor {} is in two psets; one is {name}", cpu.id)));
+                return Err(invalid(format!("CPU {} is in two psets; one is {name}", cpu.id)));
             }
         }
     }
@@ -65,10 +65,10 @@ pub fn possible(conf: &PoolsConf, cpus: u64) -> Result<(), PoolError> {
     let absent = conf.default_pset().is_none();
     let mins = if absent { mins.saturating_add(1) } else { mins };
     if mins > cpus {
-        return Err(invalid(format!("all minima together are {mins}, and there are {cpus} processors")));
+        return Err(invalid(format!("all minima together are {mins}, and there are {cpus} CPUs")));
     }
     if maxes < cpus && !absent {
-        return Err(invalid(format!("all maxima together are {maxes}, and there are {cpus} processors")));
+        return Err(invalid(format!("all maxima together are {maxes}, and there are {cpus} CPUs")));
     }
     if let Some(pool) = conf.default_pool()
         && conf.pset_of(pool).is_some_and(|s| !s.is_default)

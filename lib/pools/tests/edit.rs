@@ -112,10 +112,7 @@ fn a_named_processor_comes_from_wherever_it_is() {
     editor.transfer_cpu(CpuId(3), "webset").unwrap();
     assert_eq!(cpus(&editor, "webset"), "3");
     let error = editor.transfer_cpu(CpuId(7), "webset").unwrap_err();
-    assert_eq!(
-        (error.to_string(), error.hint),
-        ("Invalid search".into(), Some("there are processors 0-3".into()))
-    );
+    assert_eq!((error.to_string(), error.hint), ("Invalid search".into(), Some("there are CPUs 0-3".into())));
 }
 
 #[test]

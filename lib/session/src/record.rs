@@ -193,7 +193,7 @@ mod tests {
             Recorded { place: "machine x4200".into(), lines: None }
         );
         for number in 0..3 {
-            session.record_inside("poold", &format!("{number}{}", "x".repeat(100_000)));
+            session.simulation().unwrap().record("poold", &format!("{number}{}", "x".repeat(100_000)));
         }
         let lines = session.recorded("poold").unwrap().lines.unwrap();
         let firsts: Vec<&str> = lines.iter().map(|line| &line.text[..1]).collect();

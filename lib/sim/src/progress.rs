@@ -80,7 +80,7 @@ mod tests {
     use crate::machine::SimMachine;
     use crate::workloads::Load;
     use millpond_machine::Clock;
-    use millpond_model::{LwpId, Nanos};
+    use millpond_model::{Lwp, LwpId, Nanos};
 
     fn load(machine: &SimMachine, text: &str) -> Pid {
         let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
@@ -130,11 +130,8 @@ mod tests {
         machine.sleep_until(Nanos::from_millis(20));
         assert_eq!(machine.view(SimState::waiting_for_ever), []);
         assert!(machine.exit(Pid(pid.0 + 1)));
-        let job = Waiting {
-            lwp: Lwp { pid, lwp: LwpId(1) },
-            name: "build".into(),
-            waits_for: WaitsFor::Channel(crate::kernel::ChannelId(0)),
-        };
+        let lwp = Lwp { pid, lwp: LwpId(1) };
+        let job = StuckThread { lwp, name: "build".into(), at: "channel 0".into(), at_barrier: false };
         assert_eq!(machine.run_until_idle(Nanos::from_secs(9)), Outcome::Deadlock(vec![job]));
         assert_eq!(machine.now(), Nanos::from_millis(20));
     }
@@ -160,8 +157,12 @@ mod tests {
             // The two others are still on their way to the barrier.
             assert_eq!(machine.view(SimState::waiting_for_ever), []);
             machine.sleep_until(Nanos::from_millis(20));
-            let waits_for = WaitsFor::Barrier { barrier: crate::kernel::BarrierId(0), there: 2, parties: 3 };
-            let waiting = |pid| Waiting { lwp: Lwp { pid, lwp: LwpId(1) }, name: "party".into(), waits_for };
+            let waiting = |pid| StuckThread {
+                lwp: Lwp { pid, lwp: LwpId(1) },
+                name: "party".into(),
+                at: "barrier 0 (2 of 3 are there)".into(),
+                at_barrier: true,
+            };
             let stuck = vec![waiting(pids[0]), waiting(pids[2])];
             assert_eq!(machine.run_until_idle(Nanos::from_secs(9)), Outcome::Deadlock(stuck), "{how:?}");
             assert_eq!(machine.now(), Nanos::from_millis(20));

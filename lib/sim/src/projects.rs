@@ -157,7 +157,7 @@ mod tests {
             assert_eq!(s.enter_project(Pid(9_999), "web"), Err(ProjectError::NoSuchProcess));
             assert_eq!(s.enter_project(pid, "nowhere"), Err(ProjectError::NoSuchProject));
         });
-        let (new, _) = machine.view(|s| s.rebooted("/etc/system"));
+        let new = machine.view(|s| s.rebooted("/etc/system"));
         assert_eq!(
             (new.tables.projects[&100].controls, new.tables.projects[&100].kept),
             (shares(3), shares(3))

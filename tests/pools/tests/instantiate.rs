@@ -108,11 +108,11 @@ fn what_the_machine_cannot_have_is_refused_with_figures() {
     let now = dynamic::read(&machine).unwrap();
     let error = instantiate(&file(4, 8, 1), &now).unwrap_err();
     assert_eq!(error.to_string(), "Invalid configuration");
-    assert_eq!(error.hint.as_deref(), Some("all minima together are 5, and there are 4 processors"));
+    assert_eq!(error.hint.as_deref(), Some("all minima together are 5, and there are 4 CPUs"));
     let mut tight = file(0, 1, 1);
     tight.pset_mut("pset_default").unwrap().max = 2;
     let error = instantiate(&tight, &now).unwrap_err();
-    assert_eq!(error.hint.as_deref(), Some("all maxima together are 3, and there are 4 processors"));
+    assert_eq!(error.hint.as_deref(), Some("all maxima together are 3, and there are 4 CPUs"));
 }
 
 #[test]

@@ -5,29 +5,31 @@
 
 use std::fmt;
 
-/// A field of a table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Field {
-    /// The number of the pool.
-    Id,
-    /// The name of the pool.
-    Pool,
-    /// The type of its resource, which is always `pset`.
-    Type,
-    /// The number of its set.
-    Rid,
-    /// The name of its set.
-    Rset,
-    /// The least number of processors.
-    Min,
-    /// The greatest number of processors.
-    Max,
-    /// The number of processors.
-    Size,
-    /// How many of them were busy.
-    Used,
-    /// How many threads ran or wanted to.
-    Load,
+millpond_model::words! {
+    /// A field of a table.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Field {
+        /// The number of the pool.
+        Id = "id",
+        /// The name of the pool.
+        Pool = "pool",
+        /// The type of its resource, which is always `pset`.
+        Type = "type",
+        /// The number of its set.
+        Rid = "rid",
+        /// The name of its set.
+        Rset = "rset",
+        /// The least number of processors.
+        Min = "min",
+        /// The greatest number of processors.
+        Max = "max",
+        /// The number of processors.
+        Size = "size",
+        /// How many of them were busy.
+        Used = "used",
+        /// How many threads ran or wanted to.
+        Load = "load",
+    }
 }
 
 /// The fields of the table that is shown where none is asked for.
@@ -63,37 +65,6 @@ pub struct Row {
 }
 
 impl Field {
-    /// Every field, in the order of the table of `-r`.
-    pub const ALL: [Field; 10] = [
-        Field::Id,
-        Field::Pool,
-        Field::Type,
-        Field::Rid,
-        Field::Rset,
-        Field::Min,
-        Field::Max,
-        Field::Size,
-        Field::Used,
-        Field::Load,
-    ];
-
-    /// The word for it, which is also its head.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Field::Id => "id",
-            Field::Pool => "pool",
-            Field::Type => "type",
-            Field::Rid => "rid",
-            Field::Rset => "rset",
-            Field::Min => "min",
-            Field::Max => "max",
-            Field::Size => "size",
-            Field::Used => "used",
-            Field::Load => "load",
-        }
-    }
-
     /// A text in the field's width and on its side.
     fn aligned(self, text: &str) -> String {
         match self {
@@ -117,12 +88,6 @@ impl Field {
             Field::Used => row.used.map_or_else(|| "-".to_owned(), fraction),
             Field::Load => fraction(row.load),
         }
-    }
-}
-
-impl fmt::Display for Field {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
     }
 }
 

@@ -110,7 +110,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
             projects.map(|(holder, (shares, _))| (holder.clone(), *shares)).collect();
         let contenders = self.start_contenders(groups, &projects, set)?;
         self.did("contests");
-        self.say(format!("{groups:?} contend for processor {cpu}"));
+        self.say(format!("{groups:?} contend for CPU {cpu}"));
         self.runs = true;
         self.pass(SETTLED)?;
         let got = self.times(&contenders)?;

@@ -75,7 +75,7 @@ impl Bench {
             let kept: CpuSet = is.sets.iter().flat_map(|(_, m)| m.iter().copied()).collect();
             let lost = &p.before.members(*set) & &kept;
             self.ask(Law::DestroyReturnsProcessors, lost.is_empty(), || {
-                format!("processors {lost} of set {set} are not in the default set")
+                format!("CPUs {lost} of set {set} are not in the default set")
             });
         }
     }
@@ -97,9 +97,7 @@ impl Bench {
             let have = is.states.get(cpu);
             let named = matches!(p.operation, Operation::State { cpus, .. } if cpus.contains(cpu));
             let law = if named { Law::DoesWhatItSays } else { Law::NothingElseChanges };
-            self.ask(law, have == Some(want), || {
-                format!("processor {cpu} was to be {want}, and is {have:?}")
-            });
+            self.ask(law, have == Some(want), || format!("CPU {cpu} was to be {want}, and is {have:?}"));
         }
         match p.operation {
             Operation::State { cpus, to, .. } if !to.runs_threads() => {
@@ -125,7 +123,7 @@ impl Bench {
                 Law::NothingElseChanges
             });
             self.ask(law, have == Some(want), || {
-                format!("thread {lwp} was to have set and processor {want:?}, and has {have:?}")
+                format!("thread {lwp} was to have set and CPU {want:?}, and has {have:?}")
             });
         }
     }
@@ -197,7 +195,7 @@ impl Bench {
             };
             self.ask(Law::SinceChangesWithState, kept, || {
                 let (a, b) = (was.since.0, is.since.0);
-                format!("processor {cpu} was {} since {a}, and is {} since {b}", was.state, is.state)
+                format!("CPU {cpu} was {} since {a}, and is {} since {b}", was.state, is.state)
             });
         }
     }

@@ -74,11 +74,11 @@ impl<S: Subject + ?Sized> Player<'_, S> {
         let active = seen.active();
         for sighting in residence.sightings.iter().filter(|s| s.time.0 > 0) {
             let (cpu, pid) = (sighting.cpu, sighting.pid);
-            let how = || format!("process {pid} ran on processor {cpu}, in service are {active}");
+            let how = || format!("process {pid} ran on CPU {cpu}, in service are {active}");
             bench.ask(Law::StoppedRunsNothing, active.contains(cpu), how);
             let reach = seen.reach(pid);
             bench.ask(Law::RunsWhereAllowed, reach.contains(cpu), || {
-                format!("process {pid} ran on processor {cpu}, and was allowed on {reach}")
+                format!("process {pid} ran on CPU {cpu}, and was allowed on {reach}")
             });
         }
     }
@@ -92,7 +92,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
             if let Some((at, was)) = self.books.0.insert(cpu, (second.at, is.ticks)) {
                 let (passed, booked) = (second.at.0 - at.0, total(&is.ticks).saturating_sub(total(&was)));
                 bench.ask(Law::BooksBalance, booked == passed, || {
-                    format!("processor {cpu} has {booked} ns in its books, and {passed} ns passed")
+                    format!("CPU {cpu} has {booked} ns in its books, and {passed} ns passed")
                 });
             }
             let Some(was) = first.cpus.iter().find(|c| c.cpu == cpu) else { continue };
@@ -100,7 +100,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
             let here = residence.sightings.iter().filter(|s| s.cpu == cpu);
             let seen: u64 = here.map(|s| s.time.0).sum();
             bench.ask(Law::BooksBalance, seen <= busy, || {
-                format!("programs ran for {seen} ns on processor {cpu}, which was busy for {busy} ns")
+                format!("programs ran for {seen} ns on CPU {cpu}, which was busy for {busy} ns")
             });
         }
     }

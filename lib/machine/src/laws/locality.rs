@@ -51,7 +51,7 @@ impl Bench {
         for node in nodes {
             let once = held.is_disjoint(&node.cpus);
             self.ask(Law::LgroupsHoldEverything, once, || {
-                format!("of processors {} of node {} one is in another node, too", node.cpus, node.node)
+                format!("of CPUs {} of node {} one is in another node, too", node.cpus, node.node)
             });
             let known = tree.leaf_of(node.node).is_some();
             self.ask(Law::LgroupsHoldEverything, known, || format!("node {} is no lgroup", node.node));
@@ -59,7 +59,7 @@ impl Bench {
         }
         let active = seen.active();
         self.ask(Law::LgroupsHoldEverything, held == active, || {
-            format!("the nodes have processors {held}, active are {active}")
+            format!("the nodes have CPUs {held}, active are {active}")
         });
     }
 

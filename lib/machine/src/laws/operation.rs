@@ -226,10 +226,10 @@ impl fmt::Display for Operation {
             }
             Operation::BindSet { pid, lwps, to: None } => write!(f, "unbind {} from its set", who(pid, lwps)),
             Operation::BindCpu { pid, lwps, to } if to.is_empty() => {
-                write!(f, "unbind {} from its processors", who(pid, lwps))
+                write!(f, "unbind {} from its CPUs", who(pid, lwps))
             }
             Operation::BindCpu { pid, lwps, to } => {
-                write!(f, "bind {} to processors {to}", who(pid, lwps))
+                write!(f, "bind {} to CPUs {to}", who(pid, lwps))
             }
             Operation::Memory { set, to } => write!(f, "take the memory of set {set} from {to:?}"),
             Operation::Class { pid, request } => write!(f, "put process {pid} into {request:?}"),

@@ -32,7 +32,7 @@ impl Bench {
         }
         if abilities.can_shelter() {
             let takers = seen.where_state(State::takes_interrupts);
-            let how = || "no processor takes interrupts".to_owned();
+            let how = || "no CPU takes interrupts".to_owned();
             self.ask(Law::LastInterruptibleStays, !takers.is_empty(), how);
             self.shelter(seen);
         }
@@ -43,13 +43,9 @@ impl Bench {
         for set in &seen.sets {
             for cpu in &set.members {
                 let once = taken.insert(*cpu);
-                self.ask(Law::OneSetEach, once, || {
-                    format!("processor {cpu} is in set {} and once more", set.id)
-                });
+                self.ask(Law::OneSetEach, once, || format!("CPU {cpu} is in set {} and once more", set.id));
                 let there = seen.processors.contains_key(cpu);
-                self.ask(Law::OneSetEach, there, || {
-                    format!("set {} has processor {cpu}, which is none", set.id)
-                });
+                self.ask(Law::OneSetEach, there, || format!("set {} has CPU {cpu}, which is none", set.id));
             }
         }
     }
@@ -67,9 +63,7 @@ impl Bench {
             if !cpus.is_empty() {
                 let exact = allowed == cpus && cpus.iter().all(|cpu| seen.set_of(cpu) == *set);
                 self.ask(Law::BoundStayInside, exact, || {
-                    format!(
-                        "thread {lwp} of set {set} is bound to processors {cpus} and may run on {allowed}"
-                    )
+                    format!("thread {lwp} of set {set} is bound to CPUs {cpus} and may run on {allowed}")
                 });
             }
         }
@@ -134,7 +128,7 @@ impl Bench {
             let Some(was) = first.cpus.iter().find(|c| c.cpu == is.cpu) else { continue };
             let idle = is.ticks.idle - was.ticks.idle;
             self.ask(Law::IdleIsNoLongerThanElapsed, idle <= elapsed + tick, || {
-                format!("processor {} was idle for {idle} within {elapsed}", is.cpu)
+                format!("CPU {} was idle for {idle} within {elapsed}", is.cpu)
             });
         }
     }

@@ -38,42 +38,16 @@ impl<T: fmt::Display> fmt::Display for Keyword<T> {
     }
 }
 
-/// How CPUs are shared out when a configuration is applied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AllocateMethod {
-    /// By the importance of pools; this is the usual method.
-    ImportanceBased,
-    /// What is left over goes to the default set.
-    SurplusToDefault,
-}
-
-impl AllocateMethod {
-    /// Every method.
-    pub const ALL: [AllocateMethod; 2] = [AllocateMethod::ImportanceBased, AllocateMethod::SurplusToDefault];
-
-    /// The words for it.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            AllocateMethod::ImportanceBased => "importance based",
-            AllocateMethod::SurplusToDefault => "surplus to default",
-        }
+crate::words! {
+    /// How CPUs are shared out when a configuration is applied.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum AllocateMethod {
+        /// By the importance of pools; this is the usual method.
+        ImportanceBased = "importance based",
+        /// What is left over goes to the default set.
+        SurplusToDefault = "surplus to default",
     }
-}
-
-impl fmt::Display for AllocateMethod {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
-    }
-}
-
-impl FromStr for AllocateMethod {
-    type Err = crate::ParseIdError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = AllocateMethod::ALL.into_iter().find(|method| method.word() == text);
-        found.ok_or_else(|| crate::ParseIdError { text: text.to_owned(), noun: "method to allocate CPUs" })
-    }
+    else crate::ParseIdError, |text| crate::ParseIdError { text, noun: "method to allocate CPUs" }
 }
 
 #[cfg(test)]

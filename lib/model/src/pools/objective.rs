@@ -7,28 +7,32 @@ use std::fmt;
 /// How much an objective counts beside others.
 pub type Importance = u32;
 
-/// Whether a set should keep to processors that are near each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Locality {
-    /// Yes.
-    Tight,
-    /// It should spread out.
-    Loose,
-    /// It does not matter.
-    None,
+crate::words! {
+    /// Whether a set should keep to processors that are near each other.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Locality {
+        /// Yes.
+        Tight = "tight",
+        /// It should spread out.
+        Loose = "loose",
+        /// It does not matter.
+        None = "none",
+    }
 }
 
-/// On which side of a bound utilization should be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Bound {
-    /// `<`: at most.
-    Below,
-    /// `>`: at least.
-    Above,
-    /// `~`: about.
-    Near,
+crate::words! {
+    /// On which side of a bound utilization should be.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Bound {
+        /// `<`: at most.
+        Below = "<",
+        /// `>`: at least.
+        Above = ">",
+        /// `~`: about.
+        Near = "~",
+    }
 }
 
 /// An objective.
@@ -50,26 +54,6 @@ pub struct Weighted {
     pub importance: Importance,
     /// What.
     pub objective: Objective,
-}
-
-impl fmt::Display for Bound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Bound::Below => "<",
-            Bound::Above => ">",
-            Bound::Near => "~",
-        })
-    }
-}
-
-impl fmt::Display for Locality {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Locality::Tight => "tight",
-            Locality::Loose => "loose",
-            Locality::None => "none",
-        })
-    }
 }
 
 impl fmt::Display for Objective {

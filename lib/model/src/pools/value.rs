@@ -1,56 +1,24 @@
 //! The values of properties, and their types.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
 
-/// The type of a property.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ValueType {
-    /// 64 bits, without a sign.
-    Uint,
-    /// 64 bits, with a sign.
-    Int,
-    /// Double precision.
-    Float,
-    /// True or false.
-    Boolean,
-    /// Text.
-    String,
-}
-
-impl ValueType {
-    /// Every type.
-    pub const ALL: [ValueType; 5] =
-        [ValueType::Uint, ValueType::Int, ValueType::Float, ValueType::Boolean, ValueType::String];
-
-    /// The word for it in listings, scripts and files.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            ValueType::Uint => "uint",
-            ValueType::Int => "int",
-            ValueType::Float => "float",
-            ValueType::Boolean => "boolean",
-            ValueType::String => "string",
-        }
+crate::words! {
+    /// The type of a property.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum ValueType {
+        /// 64 bits, without a sign.
+        Uint = "uint",
+        /// 64 bits, with a sign.
+        Int = "int",
+        /// Double precision.
+        Float = "float",
+        /// True or false.
+        Boolean = "boolean",
+        /// Text.
+        String = "string",
     }
-}
-
-impl fmt::Display for ValueType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
-    }
-}
-
-impl FromStr for ValueType {
-    type Err = crate::ParseIdError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = ValueType::ALL.into_iter().find(|t| t.word() == text);
-        found.ok_or_else(|| crate::ParseIdError { text: text.to_owned(), noun: "type of property" })
-    }
+    else crate::ParseIdError, |text| crate::ParseIdError { text, noun: "type of property" }
 }
 
 /// A property's value. Floats are equal when their bits are.

@@ -10,31 +10,33 @@ use crate::Frame;
 use millpond_model::{CpuId, Move, PsetId};
 use std::fmt;
 
-/// A rule that no plan may break.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Rule {
-    /// A processor that is moved is on-line, and in some set.
-    KnownProcessor,
-    /// Both sets of a move exist.
-    KnownSet,
-    /// They are two.
-    TwoSets,
-    /// A processor is moved at most once.
-    MovedOnce,
-    /// It is moved from where it is.
-    MovedFromItsPlace,
-    /// A pinned one never moves.
-    Pinned,
-    /// No set is brought below its minimum.
-    Minimum,
-    /// No set is brought above its maximum.
-    Maximum,
-    /// The default set never loses its last processor.
-    DefaultSet,
-    /// Nor does a set with processes.
-    LastProcessor,
-    /// Each processor is in one set before and after, and none is lost.
-    Total,
+millpond_model::words! {
+    /// A rule that no plan may break.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Rule {
+        /// A processor that is moved is on-line, and in some set.
+        KnownProcessor = "is not on-line in any set",
+        /// Both sets of a move exist.
+        KnownSet = "does not exist",
+        /// They are two.
+        TwoSets = "is both where it is and where it goes",
+        /// A processor is moved at most once.
+        MovedOnce = "is moved twice",
+        /// It is moved from where it is.
+        MovedFromItsPlace = "is not in the set that it is moved from",
+        /// A pinned one never moves.
+        Pinned = "is pinned",
+        /// No set is brought below its minimum.
+        Minimum = "is brought below its minimum",
+        /// No set is brought above its maximum.
+        Maximum = "is brought above its maximum",
+        /// The default set never loses its last processor.
+        DefaultSet = "is the default set and loses its last CPU",
+        /// Nor does a set with processes.
+        LastProcessor = "has processes and loses its last CPU",
+        /// Each processor is in one set before and after, and none is lost.
+        Total = "is not in exactly one set",
+    }
 }
 
 /// One breach of one rule.
@@ -50,41 +52,6 @@ pub struct Violation {
     pub set: Option<PsetId>,
 }
 
-impl Rule {
-    /// Every rule.
-    pub const ALL: [Rule; 11] = [
-        Rule::KnownProcessor,
-        Rule::KnownSet,
-        Rule::TwoSets,
-        Rule::MovedOnce,
-        Rule::MovedFromItsPlace,
-        Rule::Pinned,
-        Rule::Minimum,
-        Rule::Maximum,
-        Rule::DefaultSet,
-        Rule::LastProcessor,
-        Rule::Total,
-    ];
-
-    /// The message about a plan that breaks it.
-    #[must_use]
-    pub fn sentence(self) -> &'static str {
-        match self {
-            Rule::KnownProcessor => "is not on-line in any set",
-            Rule::KnownSet => "does not exist",
-            Rule::TwoSets => "is both where it is and where it goes",
-            Rule::MovedOnce => "is moved twice",
-            Rule::MovedFromItsPlace => "is not in the set that it is moved from",
-            Rule::Pinned => "is pinned",
-            Rule::Minimum => "is brought below its minimum",
-            Rule::Maximum => "is brought above its maximum",
-            Rule::DefaultSet => "is the default set and loses its last processor",
-            Rule::LastProcessor => "has processes and loses its last processor",
-            Rule::Total => "is not in exactly one set",
-        }
-    }
-}
-
 /// `move 2: processor 7 is pinned`; moves are counted from 1.
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -93,10 +60,10 @@ impl fmt::Display for Violation {
         }
         match (self.set, self.cpu) {
             (Some(set), _) => write!(f, "set {set} ")?,
-            (None, Some(cpu)) => write!(f, "processor {cpu} ")?,
+            (None, Some(cpu)) => write!(f, "CPU {cpu} ")?,
             (None, None) => f.write_str("the plan ")?,
         }
-        f.write_str(self.rule.sentence())
+        f.write_str(self.rule.word())
     }
 }
 

@@ -85,8 +85,8 @@ fn no_moves_break_nothing() {
 fn a_breach_says_which_move_and_what() {
     let said = |frame: &Frame, moves: &[Move]| check(frame, moves)[0].to_string();
     let machine = machine();
-    assert_eq!(said(&machine, &[one(0, 0, 2), one(3, 0, 2)]), "move 2: processor 3 is pinned");
+    assert_eq!(said(&machine, &[one(0, 0, 2), one(3, 0, 2)]), "move 2: CPU 3 is pinned");
     assert_eq!(said(&machine, &[one(4, 1, 2)]), "move 1: set 1 is brought below its minimum");
     let twice = frame(vec![set(0, "0-3"), set(1, "3-5")]);
-    assert_eq!(said(&twice, &[one(5, 1, 0)]), "processor 3 is not in exactly one set");
+    assert_eq!(said(&twice, &[one(5, 1, 0)]), "CPU 3 is not in exactly one set");
 }

@@ -107,8 +107,8 @@ impl Advice {
             return self.by_weight(frame, part);
         }
         Some(format!(
-            "one shared set would serve these loads better: {used:.1} of {total} processors are used on average, \
-             and yet in {:.0} % of all intervals a set was too small for a moment while others had processors to spare",
+            "one shared set would serve these loads better: {used:.1} of {total} CPUs are used on average, \
+             and yet in {:.0} % of all intervals a set was too small for a moment while others had CPUs to spare",
             100.0 * late
         ))
     }
@@ -124,7 +124,7 @@ impl Advice {
         let set = late.max_by(|a, b| waits(seen(a)).total_cmp(&waits(seen(b))))?;
         let Seen { size, used, .. } = seen(set);
         Some(format!(
-            "sharing by weights (cpu.weight) would serve {} better than a set of its own: it uses {:.1} of {:.1} processors on average, and yet its \
+            "sharing by weights (cpu.weight) would serve {} better than a set of its own: it uses {:.1} of {:.1} CPUs on average, and yet its \
              threads wait {:.0} % of the time that they run, while {} would use whatever is idle",
             set.name,
             used / part,

@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn a_level_rises_at_once_and_falls_by_a_quarter_at_once() {
         assert_eq!(levels(&[4.0, 8.0, 6.1, 5.9]), [4.0, 8.0, 8.0, 5.9]);
-        assert_eq!(levels(&[0.9, 0.5, 0.3]), [0.9, 0.9, 0.3], "half a processor at least");
+        assert_eq!(levels(&[0.9, 0.5, 0.3]), [0.9, 0.9, 0.3], "half a CPU at least");
     }
 
     #[test]

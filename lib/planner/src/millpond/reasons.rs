@@ -76,7 +76,7 @@ pub(super) fn doubts(frame: &Frame, views: &[SetView]) -> String {
     });
     let say = |at: usize| {
         format!(
-            "{} must lack it for {:.1} s more, because its last needs were over before processors came ({})",
+            "{} must lack it for {:.1} s more, because its last needs were over before CPUs came ({})",
             frame.sets[at].name,
             views[at].doubt.as_secs_f64(),
             state(frame, views, at)
@@ -88,7 +88,7 @@ pub(super) fn doubts(frame: &Frame, views: &[SetView]) -> String {
 /// Why moves are not made that would cost too much.
 pub(super) fn not_worth(proposal: &Proposal) -> String {
     format!(
-        "moving {} would win {:.3} s of processor time and cost {:.3} s",
+        "moving {} would win {:.3} s of CPU time and cost {:.3} s",
         proposal.moves.len(),
         proposal.gain,
         proposal.cost

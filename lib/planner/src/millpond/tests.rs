@@ -210,7 +210,7 @@ fn a_move_that_costs_more_than_it_wins_is_not_made() {
     let one = Frame { costs: dear, ..frame(vec![set(0, "0-3"), load(set(1, "4-7"), 4.0, 1.0)]) };
     let decision = decide(&one);
     assert_eq!(decision.plan.moves, []);
-    assert_eq!(decision.plan.reason, "moving 1 would win 1.000 s of processor time and cost 9.001 s");
+    assert_eq!(decision.plan.reason, "moving 1 would win 1.000 s of CPU time and cost 9.001 s");
     assert_eq!(decision.alternatives[0].moves.len(), 1);
     let cheap = Costs { batch: Nanos(0), ..dear };
     assert_eq!(decide(&Frame { costs: cheap, ..one.clone() }).plan.moves.len(), 1);
@@ -258,7 +258,7 @@ fn a_need_that_is_over_before_processors_come_is_doubted() {
     assert_eq!(doubted.plan.moves, []);
     assert_eq!(
         doubted.plan.reason,
-        "set1 must lack it for 0.1 s more, because its last needs were over before processors came (1.0 of 1 used, 2.0 more wanted)"
+        "set1 must lack it for 0.1 s more, because its last needs were over before CPUs came (1.0 of 1 used, 2.0 more wanted)"
     );
     let believed = policy.decide(&next(&doubted, &[(1.0, 0.0), (1.0, 2.0)]));
     assert_eq!(sizes(&believed), [7, 3]);
@@ -338,7 +338,7 @@ fn bursts_in_idle_sets_are_advised_to_share() {
     let advice = last.unwrap().advice.unwrap();
     // Each is busy for a sixth of the time: (8 + 5 * 0.2) / 6 = 1.5, twice, and 0.1; too small in a third of all intervals.
     assert!(
-        advice.starts_with("one shared set would serve these loads better: 3.1 of 32 processors are used"),
+        advice.starts_with("one shared set would serve these loads better: 3.1 of 32 CPUs are used"),
         "{advice}"
     );
     assert!(
@@ -364,7 +364,7 @@ fn advised(tenths: u64, service: (f64, f64), batch: (f64, f64)) -> Option<String
 #[test]
 fn a_service_that_waits_in_a_set_of_its_own_beside_a_batch_job_is_advised_to_share_by_weights() {
     // A fifth of a thread waits beside two that run, though half of the set is idle.
-    let expected = "sharing by weights (cpu.weight) would serve set1 better than a set of its own: it uses 2.0 of 4.0 processors on average, and yet its \
+    let expected = "sharing by weights (cpu.weight) would serve set1 better than a set of its own: it uses 2.0 of 4.0 CPUs on average, and yet its \
                     threads wait 10 % of the time that they run, while pset_default would use whatever is idle";
     assert_eq!(advised(150, (2.0, 0.2), (28.0, 4.0)).as_deref(), Some(expected));
     assert_eq!(advised(90, (2.0, 0.2), (28.0, 4.0)), None, "not enough was seen");

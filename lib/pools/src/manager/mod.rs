@@ -200,8 +200,8 @@ fn moved(state: &PoolsState, plan: &Plan) -> Result<PoolsState, String> {
 /// Why a processor is not where the plan has it from.
 fn unfit(state: &PoolsState, cpu: millpond_model::CpuId, from: PsetId) -> Option<String> {
     match state.conf.pset_with(cpu) {
-        None => Some(format!("processor {cpu} is gone")),
-        Some(set) if set.id != Some(from) => Some(format!("processor {cpu} is in {} by now", set.name)),
+        None => Some(format!("CPU {cpu} is gone")),
+        Some(set) if set.id != Some(from) => Some(format!("CPU {cpu} is in {} by now", set.name)),
         Some(_) => None,
     }
 }

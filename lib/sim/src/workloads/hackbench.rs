@@ -94,11 +94,10 @@ pub(super) const WORKLOAD: Workload = Workload {
 
 #[cfg(test)]
 mod tests {
-    use crate::Outcome;
     use crate::workloads::Load;
     use crate::workloads::tests::plain;
     use millpond_machine::Clock;
-    use millpond_model::Nanos;
+    use millpond_model::{Nanos, Outcome};
 
     #[test]
     fn every_sender_reaches_every_receiver_and_all_end() {

@@ -35,7 +35,7 @@ while [ -d "/proc/$probe" ]; do
     sleep 1
 done
 says "processor set 1" psrset -i
-says "process $latstat was killed: processor 2, which it had for itself, was put back" psradm -n 0
+says "process $latstat was killed: CPU 2, which it had for itself, was put back" psradm -n 0
 want 0 $status "status of the next command: $said"
 state now
 same before now "after the next command"

@@ -14,7 +14,7 @@ state before
 dies
 says "processor set 1" psrset -i
 says no-intr psrinfo 2
-says "process $latstat was killed: processor 2, which it had for itself, was put back" \
+says "process $latstat was killed: CPU 2, which it had for itself, was put back" \
     millpond experiment e6 --machine real --samples 1000
 want 0 $status "status of the experiment: $said"
 state now
@@ -27,7 +27,7 @@ hears starting
 need pooladm -d
 hears "waiting for them"
 dies
-hears "process $latstat was killed: processor 2, which it had for itself, was put back"
+hears "process $latstat was killed: CPU 2, which it had for itself, was put back"
 silent "processor set" psrset -i
 state now
 same before now "after poold looked"

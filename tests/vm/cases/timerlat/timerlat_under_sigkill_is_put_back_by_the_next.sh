@@ -34,7 +34,7 @@ timerlat_begins --interval 3ms
 kill -KILL $latstat
 wait $latstat 2>/dev/null || true
 [ -d $tracing/instances/millpond-$latstat ] || fail "the trace instance went with it"
-says "process $latstat was killed: processor 2, which it had for itself, was put back, and the settings of the tracer timerlat" psradm -n 0
+says "process $latstat was killed: CPU 2, which it had for itself, was put back, and the settings of the tracer timerlat" psradm -n 0
 want 0 $status "status of the next command: $said"
 settings now.set
 same before.set now.set "settings after the next command"
