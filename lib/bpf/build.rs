@@ -66,6 +66,8 @@ fn compile(compiler: &str, source: &Path, object: &Path, headers: &Path) -> Resu
     let endian = if env::var("CARGO_CFG_TARGET_ENDIAN").as_deref() == Ok("big") { "bpfeb" } else { "bpfel" };
     let output = Command::new(compiler)
         .args(["-g", "-O2", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-mcpu=v3"])
+        // The tracepoint decides the parameters of a program.
+        .arg("-Wno-unused-parameter")
         .args(["-target", endian, "-c"])
         .arg(format!("-D__TARGET_ARCH_{architecture}"))
         .args(["-I", "include"])

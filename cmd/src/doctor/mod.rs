@@ -274,7 +274,7 @@ fn repair(machine: &dyn Machine) -> Result<Repaired, Failure> {
     let repair = writer.repaired().cloned();
     let abandoned = machine.latency().map(|probe| writer.put_back_abandoned(probe)).unwrap_or_default();
     let wanted = machine.settle().map_err(refused)?;
-    let forgotten = machine.ended().iter().map(|step| machine.called(&step.knob)).collect();
+    let forgotten = machine.stale().iter().map(|step| machine.called(&step.knob)).collect();
     writer.settle().map_err(refused)?;
     let settled = wanted.iter().map(ToString::to_string).collect();
     Ok(Repaired { repair, abandoned, settled, forgotten })

@@ -54,7 +54,7 @@ impl Persist {
     ) -> Result<Change<()>, PoolError> {
         match (self, member) {
             (Persist::Kept, Member::Zone(zone)) => {
-                Ok(machine.pools().map_err(Refusal::from)?.prepare_keep(zone, to)?)
+                Ok(machine.pools().map_err(Refusal::from)?.prepare_persist(zone, to)?)
             }
             _ => dynamic::prepare_bind(machine, member, to),
         }

@@ -104,4 +104,33 @@ struct bpf_raw_tracepoint_args {
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
+/* Maps: of so many entries by key; an array of values by processor or place, as long as the loader says; a value of each thread. */
+#define MAP(kind, name, key_type, value_type, entries) \
+	struct {                                       \
+		__uint(type, BPF_MAP_TYPE_##kind);     \
+		__uint(max_entries, entries);          \
+		__type(key, key_type);                 \
+		__type(value, value_type);             \
+	} name SEC(".maps")
+
+#define ARRAY(name, value_type, flags)                 \
+	struct {                                       \
+		__uint(type, BPF_MAP_TYPE_ARRAY);      \
+		__uint(map_flags, flags);              \
+		__uint(max_entries, 1);                \
+		__type(key, __u32);                    \
+		__type(value, value_type);             \
+	} name SEC(".maps")
+
+#define TASK_STORAGE(name, value_type)                 \
+	struct {                                       \
+		__uint(type, BPF_MAP_TYPE_TASK_STORAGE); \
+		__uint(map_flags, BPF_F_NO_PREALLOC);  \
+		__type(key, int);                      \
+		__type(value, value_type);             \
+	} name SEC(".maps")
+
+/* A program at the tracepoint of its name, which has its arguments in `ctx`. */
+#define TRACEPOINT(name) SEC("raw_tp/" #name) int name(struct bpf_raw_tracepoint_args *ctx)
+
 #endif

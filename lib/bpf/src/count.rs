@@ -1,7 +1,7 @@
 //! Counters of events for each processor: what `mpstat` shows.
 
 use crate::image::image;
-use crate::{Image, Object, Refused, Words};
+use crate::{Image, MappedWords, Object, Refused};
 use std::os::fd::BorrowedFd;
 
 const IMAGE: Image = image!("count");
@@ -50,7 +50,7 @@ const EVENT: &str = "major_fault";
 #[derive(Debug)]
 pub struct Counting {
     object: Object,
-    words: Words,
+    words: MappedWords,
     /// By column: the tracepoints where it is counted; empty when it cannot be counted.
     places: [Vec<&'static str>; COLUMNS.len()],
 }
@@ -128,7 +128,7 @@ mod tests {
         let source = include_str!("../programs/count/count.bpf.c");
         for (name, _) in COUNTS {
             assert!(
-                source.contains(&format!("SEC(\"raw_tp/{name}\")"))
+                source.contains(&format!("TRACEPOINT({name})"))
                     || source.contains(&format!("COUNT_EACH({name}, ")),
                 "{name}"
             );

@@ -1,11 +1,10 @@
-//! What disturbs the job of a set of processors: sums by processor, kind, name and sender, and the stretches that were worst.
+//! OS noise on a set of CPUs: sums by processor, kind, name and sender, and the stretches that were worst.
 
 mod records;
 
 use crate::image::image;
 use crate::{Image, Object, Refused, Ring};
 use records::{DEEP, STATE_WORDS, away, going_on, join, sum, what_of};
-use std::io;
 
 const IMAGE: Image = image!("disturbances");
 
@@ -143,14 +142,14 @@ const OTHERS: [(&[&str], &str); 11] = [
     // Attaching the others is itself a call to every processor, which these see.
     (
         &["csd_function_entry", "csd_function_exit", "csd_queue_cpu"],
-        "who calls from other processors, and for what",
+        "calls from other processors, and what for",
     ),
     (&["irq_handler_entry", "irq_handler_exit"], "interrupts of devices"),
     (&["softirq_entry", "softirq_exit"], "soft interrupts"),
     (&["timer_expire_entry", "timer_expire_exit"], "the functions of timers"),
     (&["hrtimer_expire_entry", "hrtimer_expire_exit"], "the functions of high-resolution timers"),
     (&["workqueue_execute_start", "workqueue_execute_end"], "what kernel workers execute"),
-    (&["ipi_send_cpu"], "who nudges from other processors"),
+    (&["ipi_send_cpu"], "reschedule calls from other processors"),
     (&["page_fault_user"], "page faults"),
     (&["page_fault_kernel"], ""),
     (&["nmi_handler"], "interrupts that cannot be held off"),
@@ -290,36 +289,19 @@ impl Disturbing {
         Ok(Lost { sums: of(0), stretches: of(1), members: of(2), deep })
     }
 
-    /// Listens to stretches: `heard` is called for each when [`Stretches::take`] is.
+    /// Listens to stretches: `heard` is called for each when [`Ring::take`] is.
     ///
     /// # Errors
     /// [`Refused`] when that cannot be.
-    pub fn stretches<'cb>(&self, mut heard: impl FnMut(Stretch) + 'cb) -> Result<Stretches<'cb>, Refused> {
-        let ring = self.object.ring("stretches", move |words| {
+    pub fn stretches<'cb>(&self, mut heard: impl FnMut(Stretch) + 'cb) -> Result<Ring<'cb>, Refused> {
+        self.object.ring("stretches", move |words| {
             if let [processor, at_ns, length_ns, what @ ..] = words
                 && let Some(culprit) = what_of(what)
             {
                 let processor = u32::try_from(*processor).unwrap_or(u32::MAX);
                 heard(Stretch { processor, at_ns: *at_ns, length_ns: *length_ns, culprit });
             }
-        })?;
-        Ok(Stretches { ring })
-    }
-}
-
-/// The ring of stretches.
-#[derive(Debug)]
-pub struct Stretches<'cb> {
-    ring: Ring<'cb>,
-}
-
-impl Stretches<'_> {
-    /// Hands over what has come, and waits for nothing.
-    ///
-    /// # Errors
-    /// When it cannot be read.
-    pub fn take(&self) -> io::Result<()> {
-        self.ring.take()
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The way of one thread from its timer to its processor, and what else ran there: what `latstat` shows.
 
 use crate::image::image;
-use crate::{Image, Object, Refused, Words};
+use crate::{Image, MappedWords, Object, Refused};
 
 const IMAGE: Image = image!("latency");
 
@@ -90,7 +90,7 @@ pub struct Sum {
 #[derive(Debug)]
 pub struct Stamping {
     object: Object,
-    words: Words,
+    words: MappedWords,
 }
 
 impl Stamping {
@@ -159,13 +159,7 @@ impl Stamping {
     }
 }
 
-/// The text in words that the kernel copied it to: up to its end, or all of it.
-#[must_use]
-pub fn name(words: &[u64]) -> String {
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
-}
+pub use crate::mapped::text as name;
 
 #[cfg(test)]
 mod tests {
@@ -206,7 +200,7 @@ mod tests {
     fn each_program_is_known_by_its_name() {
         for name in WAY.iter().chain(&BESIDE) {
             let short = name.trim_end_matches("_entry").trim_end_matches("_exit");
-            let known = SOURCE.contains(&format!("SEC(\"raw_tp/{name}\")"))
+            let known = SOURCE.contains(&format!("TRACEPOINT({name})"))
                 || SOURCE.contains(&format!("VECTOR({short}, "));
             assert!(known, "{name}");
         }

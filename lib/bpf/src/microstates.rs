@@ -1,8 +1,8 @@
 //! Threads with what the kernel knows of each, and where the time of each went: what `prstat` shows.
 
 use crate::image::image;
+use crate::mapped::word_of;
 use crate::{Image, Object, Refused};
-use std::io::{self, Read};
 use std::time::Duration;
 
 const IMAGE: Image = image!("microstates");
@@ -286,9 +286,8 @@ impl Watching {
     }
 
     fn list_once(&mut self) -> Result<Vec<Record>, Refused> {
-        let refuse = |error: io::Error| Refused::Kernel { why: error.to_string(), log: String::new() };
         self.buffer.clear();
-        self.object.iterate(LIST)?.read_to_end(&mut self.buffer).map_err(refuse)?;
+        self.object.iterate(LIST, &mut self.buffer)?;
         let mut records: Vec<Record> = self.buffer.chunks_exact(self.words * 8).filter_map(record).collect();
         if !matches!(self.keep, Keep::Accounts(Detail { calls: true, .. })) {
             records.iter_mut().filter_map(|r| r.account.as_mut()).for_each(|account| account.calls = None);
@@ -299,9 +298,7 @@ impl Watching {
 
 #[expect(clippy::cast_possible_truncation, reason = "words that the program widened")]
 fn record(bytes: &[u8]) -> Option<Record> {
-    let word = |at: usize| -> u64 {
-        bytes.get(at * 8..at * 8 + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_ne_bytes)
-    };
+    let word = |at: usize| word_of(bytes, at);
     let short = |at: usize| word(at) as u32;
     let name = &bytes[HEAD * 8..HEAD * 8 + NAME_BYTES];
     let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
@@ -468,8 +465,8 @@ mod tests {
     fn each_program_is_known_by_its_name() {
         let source = include_str!("../programs/microstates/microstates.bpf.c");
         for name in NEEDED.iter().chain(&CALLS).chain([&FAULTS, &SIGNALS, &WAKING]) {
-            let is_there =
-                ["raw_tp", "tp_btf"].iter().any(|kind| source.contains(&format!("SEC(\"{kind}/{name}\")")));
+            let is_there = source.contains(&format!("TRACEPOINT({name})"))
+                || source.contains(&format!("SEC(\"tp_btf/{name}\")"));
             assert!(is_there, "{name}");
         }
     }

@@ -1,9 +1,9 @@
 //! How long programs ran on each processor, measured at switches: what `occupancy` shows.
 
 use crate::image::image;
-use crate::{Image, Object, Refused, Words};
+use crate::mapped::word_of;
+use crate::{Image, MappedWords, Object, Refused};
 use std::collections::BTreeSet;
-use std::io::{self, Read};
 use std::time::Duration;
 
 const IMAGE: Image = image!("residence");
@@ -35,8 +35,8 @@ struct Seen {
 #[derive(Debug)]
 pub struct Residing {
     object: Object,
-    rows: Words,
-    times: Words,
+    rows: MappedWords,
+    times: MappedWords,
     /// How many programs are watched.
     programs: usize,
     processors: usize,
@@ -94,22 +94,14 @@ impl Residing {
     /// # Errors
     /// When the kernel does not list them.
     pub fn list(&mut self) -> Result<usize, Refused> {
-        let refuse = |error: io::Error| Refused::Kernel { why: error.to_string(), log: String::new() };
         let mut bytes = Vec::new();
-        self.object.iterate(LIST)?.read_to_end(&mut bytes).map_err(refuse)?;
-        let words = |record: &[u8]| -> [u64; RECORD_WORDS] {
-            std::array::from_fn(|at| {
-                record
-                    .get(at * 8..at * 8 + 8)
-                    .and_then(|word| word.try_into().ok())
-                    .map_or(0, u64::from_ne_bytes)
-            })
-        };
+        self.object.iterate(LIST, &mut bytes)?;
         self.seen.fill(None);
         self.alive.clear();
         let mut count = 0;
         for record in bytes.chunks_exact(RECORD_WORDS * 8) {
-            let [program, alive, on_cpu, cpu, since] = words(record);
+            let [program, alive, on_cpu, cpu, since]: [u64; RECORD_WORDS] =
+                std::array::from_fn(|at| word_of(record, at));
             let Some(program) = usize::try_from(program).ok().and_then(|number| number.checked_sub(1)) else {
                 continue;
             };

@@ -2,12 +2,12 @@
 //!
 //! | What | Where from | Otherwise |
 //! |---|---|---|
-//! | use of a processor | `/proc/stat`: what was not idle | there too: clock ticks that met somebody, where these are more |
+//! | use of a processor | `/proc/stat`: what was not idle | there too: clock ticks that met a running thread, where these are more |
 //! | waiting, of every set | `/proc/schedstat`: run-queue delay by processor | |
 //! | waiting, of a set without that | `/proc/TID/schedstat` of its tasks | |
 //! | waiting, of the default set without that | `/proc/loadavg`: what runs or waits in the whole machine, beyond all processors | |
-//! | who runs or waits now, by set | `/proc/PID/task/TID/stat`: state and last processor | |
-//! | somebody begins to wait | a pressure trigger, 10 ms in half a second | the deadline |
+//! | running and waiting threads, by set | `/proc/PID/task/TID/stat`: state and last processor | |
+//! | a thread begins to wait | a pressure trigger, 10 ms in half a second | the deadline |
 
 use crate::clock::timespec;
 use crate::counters::Uses;

@@ -70,7 +70,7 @@ const SETTINGS: [&str; 5] = [
     "sys/vm/stat_interval",
 ];
 
-/// Words of the command line that are read. The others may name a disk, a network or a host.
+/// MappedWords of the command line that are read. The others may name a disk, a network or a host.
 const BOOT_WORDS: [&str; 3] = ["preempt", "threadirqs", "rcu_nocbs"];
 
 /// What a capture took.

@@ -1,18 +1,18 @@
 //! Sets without cgroup rights (mode `affinity`): a user inside a batch job, a container, or without root.
 //!
 //! Such a set is a record in the user's own state directory, `set.N`, and its members are processes with a
-//! record `member.PID@START` and their descendants. Nobody is pushed out and nobody else knows: members get
+//! record `member.PID@START` and their descendants. No other process is pushed out or told: members get
 //! the set's processors as their affinity mask, within what the user may use at all. Records of processes
 //! that ended count no more.
 //!
-//! The sets of the machine, which somebody with rights made, are read from their cgroups like everybody's: they
-//! are shown, keep their processors and their members, and can be changed by nobody here. A number that one of
+//! The sets of the machine, which an administrator made, are read from their cgroups like all others: they
+//! are shown, keep their processors and their members, and cannot be changed here. A number that one of
 //! them has is not given out. If one is made later with the number of a record, the number is the
 //! machine's: the set of the record is shown by the next free one, for as long as that lasts ([`shown`]).
 
 use crate::knob::{LinuxKnob, TaskId};
 use crate::view::{SetLabel, View};
-use crate::{LinuxMachine, names, words};
+use crate::{LinuxMachine, messages, names};
 use millpond_machine::facets::{CreateOptions, Rebinding};
 use millpond_machine::{Change, Knob, KnobError, Processors, Reason, Refusal, Step, Subject};
 use millpond_model::{CpuId, CpuSet, Move, Pid, Pset, PsetId, PsetMode, SetMemory};
@@ -140,7 +140,7 @@ impl LinuxMachine {
 
     /// What a user is told who makes a set.
     fn why_by_masks(&self) -> String {
-        let how = "members are confined, nobody is pushed out";
+        let how = "members are confined, other processes are not pushed out";
         match self.os.may_write_groups() {
             Err(KnobError::ReadOnly) => {
                 format!(
@@ -313,7 +313,8 @@ impl LinuxMachine {
             for (other, of) in &real {
                 let both = &of.cpus() & &label.cpus();
                 if !both.is_empty() {
-                    breaches.push(format!("{} went to set {other} of the machine", words::processors(&both)));
+                    breaches
+                        .push(format!("{} went to set {other} of the machine", messages::processors(&both)));
                 }
             }
             let set = Pset { id, members: label.members, mode: PsetMode::Affinity, breaches };

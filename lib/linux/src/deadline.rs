@@ -5,7 +5,7 @@
 //! list or a partition that shrinks, the move of such a thread itself. Here the names are found.
 //!
 //! A thread that ends gives its share back, soon after. So does one that leaves the class while it computes.
-//! When one leaves it that has slept for a while, the kernel (seen on 6.17) keeps the promise to nobody, even
+//! When one leaves it that has slept for a while, the kernel (seen on 6.17) breaks the promise to every thread, even
 //! after that thread's end, until it counts anew: a partition that is made does that. So the hint warns of it.
 
 use crate::LinuxMachine;

@@ -1,4 +1,4 @@
-//! Files that are replaced in one stroke: whoever reads one sees the old text or the new one, and a writer that is killed, or a disk that is full,
+//! Files that are replaced in one stroke: a reader sees the old text or the new one, and a writer that is killed, or a disk that is full,
 //! leaves the old one.
 //!
 //! The new text goes into a file beside it whose name cannot be guessed and was free (`O_EXCL`), reaches the disk, and takes the name. So no

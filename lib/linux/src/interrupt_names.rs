@@ -1,4 +1,4 @@
-//! Interrupts by name and processor, from `/proc/interrupts`: for whoever wants to know who disturbs a processor. What
+//! Interrupts by name and processor, from `/proc/interrupts`: the source of the names of interrupts that disturb a CPU. What
 //! only wants to know how much is counted elsewhere, and faster.
 
 use crate::Root;
@@ -6,12 +6,23 @@ use millpond_model::{CpuId, InterruptCount};
 use std::collections::BTreeMap;
 use std::io;
 
+/// The name of an interrupt that no driver has asked for.
+pub(crate) const UNUSED: &str = "unused";
+
 /// Reads all causes that the machine under `root` counts.
 ///
 /// # Errors
 /// What keeps the file from being read; that it is not there is no error, but an empty list.
 pub fn interrupt_counts(root: &Root) -> io::Result<Vec<InterruptCount>> {
     Ok(parse(&root.read(&root.proc.join("interrupts"))?.unwrap_or_default()))
+}
+
+/// The devices of an interrupt, by its number.
+pub(crate) fn device_name(root: &Root, irq: u32) -> String {
+    let dir = &root.proc.join(format!("irq/{irq}"));
+    let actions: Vec<String> =
+        root.names(dir).unwrap_or_default().into_iter().filter(|n| dir.join(n).is_dir()).collect();
+    if actions.is_empty() { UNUSED.to_owned() } else { actions.join(", ") }
 }
 
 /// One row a cause: a label, a count for each processor of the head line, words. Rows that count for the machine as

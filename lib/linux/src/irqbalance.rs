@@ -1,7 +1,7 @@
 //! irqbalance, the daemon that spreads interrupts over all processors again every few seconds.
 //!
 //! It is told through its socket which processors it must leave alone: the ones that its administrator named, as
-//! it told us when we asked first (the baseline), and those that are sheltered. After a restart it knows only the
+//! it told us when we asked first (the baseline), and those that are shielded. After a restart it knows only the
 //! former again, so it is compared at every settling. The protocol is that of its manual: a connection for
 //! each request, the sender's credentials beside it; `setup` answers with `SLEEP` and the length of a round in
 //! seconds, and with `BANNED` and a mask; `settings cpus LIST` replaces the list.
@@ -15,7 +15,7 @@ use crate::knob::{LinuxKnob, list_value};
 use crate::os::knob_error;
 use crate::procfs::{STATE, stat_field};
 use crate::state_dir::make_state_dir;
-use crate::{LinuxMachine, Os, words};
+use crate::{LinuxMachine, Os, messages};
 use millpond_machine::{Knob, KnobError, Step, Value};
 use millpond_model::CpuSet;
 use rustix::io::Errno;
@@ -267,16 +267,16 @@ impl Os {
 }
 
 impl LinuxMachine {
-    /// The step that makes the daemon leave the sheltered processors alone, or no longer. None where there is no
+    /// The step that makes the daemon leave the shielded processors alone, or no longer. None where there is no
     /// daemon, or where it cannot be asked.
     pub(crate) fn balancer_step(
         &self,
-        sheltered: &CpuSet,
+        shielded: &CpuSet,
         baselines: &BTreeMap<Knob, Option<Value>>,
     ) -> Option<Step> {
         let knob = LinuxKnob::IrqbalanceBanned.knob();
         let kept = baselines.get(&knob);
-        if (sheltered.is_empty() && kept.is_none()) || !self.os.may_administrate() {
+        if (shielded.is_empty() && kept.is_none()) || !self.os.may_administrate() {
             return None;
         }
         let is = self.os.left_alone().ok()?;
@@ -284,7 +284,7 @@ impl LinuxMachine {
             Some(list) => list.as_deref().and_then(|l| l.parse().ok()).unwrap_or_default(),
             None => is.clone(),
         };
-        let want = &original | sheltered;
+        let want = &original | shielded;
         if want == is && (want != original || kept.is_none()) {
             return None;
         }
@@ -296,7 +296,7 @@ impl LinuxMachine {
     pub(crate) fn deaf_balancer(&self) -> Option<String> {
         match self.os.left_alone() {
             Ok(_) | Err(KnobError::Gone) => None,
-            Err(error) => Some(error.note(&words::called(&self.os, &LinuxKnob::IrqbalanceBanned.knob()))),
+            Err(error) => Some(error.note(&messages::called(&self.os, &LinuxKnob::IrqbalanceBanned.knob()))),
         }
     }
 }

@@ -16,12 +16,12 @@
 //!
 //! On version 2 an exclusive set is a local partition: the kernel itself takes its processors from the root
 //! cgroup; where systemd owns the tree it is asked for it (`systemd`). On version 1 nothing keeps others out,
-//! so whoever can be moved is moved to `/mpdefault`, and every other cgroup's list is narrowed. A second look at the tree after each change ([`Knobs::settle`] of
+//! so each task that can be moved is moved to `/mpdefault`, and every other cgroup's list is narrowed. A second look at the tree after each change ([`Knobs::settle`] of
 //! `millpond-machine`) finds what appeared meanwhile.
 //!
 //! # What it deliberately does not do
 //!
-//! It decides nothing about who should have which processors. It never writes what it was not asked to, never
+//! It decides nothing about which CPUs a task should have. It never writes what it was not asked to, never
 //! touches the scheduling domains of the root, and leaves `cpuset.mems` alone on version 2 unless asked (`psrset --mems`), where
 //! writing it moves memory for good.
 //!
@@ -35,11 +35,13 @@ mod clock;
 mod controls;
 mod cooperative;
 mod counters;
+mod cpu_states;
+mod cpu_tree;
 mod cpu_view;
 mod deadline;
+mod detect;
 mod dispatcher;
 mod disturbances;
-mod ended;
 mod features;
 mod files;
 mod fs;
@@ -55,13 +57,15 @@ mod lock;
 mod lock_file;
 mod machine;
 mod masks;
+mod messages;
 mod names;
 mod notices;
+mod numa;
 mod os;
 mod plan;
 mod policy;
 mod pools;
-mod pools_keep;
+mod pools_persist;
 mod posix;
 mod processors;
 mod procfs;
@@ -69,20 +73,19 @@ mod programs;
 mod ptrace;
 mod readiness;
 mod records;
+mod remaining_tasks;
 mod root;
 mod sets;
 mod settings;
 mod shared_reads;
-mod shelter;
-mod standing;
+mod stale;
 mod state_dir;
-mod stragglers;
+mod steering;
 mod systemd;
 mod threads;
 mod topology;
 mod tracefs;
 mod view;
-mod words;
 mod zones;
 
 pub use capture::{Captured, capture};

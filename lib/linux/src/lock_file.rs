@@ -1,4 +1,4 @@
-//! Files that are only locked. `flock` asks for no right to write, so whoever can open a file can hold it: these are opened by their owner alone.
+//! Files that are only locked. `flock` asks for no right to write, so a process that can open a file can hold it: these are opened by their owner alone.
 
 use crate::state_dir::is_trusted;
 use rustix::fs::{Mode, OFlags};

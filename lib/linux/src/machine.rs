@@ -3,21 +3,20 @@
 use crate::clock::LinuxClock;
 use crate::files::{Replacing, replace_file};
 use crate::hierarchy::{Hierarchy, lists_cpuset};
+use crate::interrupt_names::{UNUSED, device_name};
 use crate::knob::{ControlFile, CpusetFile, LinuxKnob, list_value, node_list};
+use crate::messages;
 use crate::names;
 use crate::notices::{self, Told};
 use crate::os::{NO_ROOM, knob_error};
 use crate::plan::{Wanted, plan};
 use crate::shared_reads::SharedReads;
-use crate::shelter::{self, Steering};
 use crate::state_dir::make_state_dir;
+use crate::steering::{self, Steering};
 use crate::view::is_within;
-use crate::words;
 use crate::{Os, Root, is_gone};
 use millpond_machine::{
-    Absent, Accounting, Census, Clock, Controls, Counters, Dispatcher, Disturbances, Guard, HardwareCounters,
-    Images, Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, Pools, Processors,
-    Psets, Reason, Refusal, Sampler, Step, Threads, Value, Writing, Zones,
+    Absent, Clock, Guard, Journal, Knob, KnobError, Knobs, Machine, Reason, Refusal, Step, Value, Writing,
 };
 use millpond_model::{CpuSet, KernelFeature, NodeSet};
 use std::cell::{OnceCell, RefCell};
@@ -86,10 +85,10 @@ impl LinuxMachine {
         let path = self.os.control_path(file)?;
         let written = self.os.write(&path, &file.text_of(value, self.os.width()));
         written.map_err(|error| {
-            if shelter::is_final(&error) {
+            if steering::is_final(&error) {
                 self.os.remember_refusal(file);
             }
-            self.explain_busy(file, shelter::explain(file, error))
+            self.explain_busy(file, steering::explain(file, error))
         })?;
         // An interrupt that nobody uses may accept a list and keep its old one.
         // Where a daemon places interrupts, it may have been there before we look.
@@ -110,7 +109,7 @@ impl LinuxMachine {
             if is.as_ref() != value {
                 let is = is.unwrap_or_else(|| "member".into());
                 let _ = self.os.write(&path, "member");
-                return Err(words::partition_refused(group, &is));
+                return Err(messages::partition_refused(group, &is));
             }
         }
         Ok(())
@@ -151,7 +150,7 @@ impl LinuxMachine {
     /// Whether a list that was accepted is there. An interrupt that is just moving shows its old one for an instant.
     fn has_taken(&self, file: &ControlFile, value: Option<&Value>) -> Result<bool, KnobError> {
         let is_used = match file {
-            ControlFile::IrqAffinity(irq) => shelter::device_name(&self.os, *irq) != shelter::UNUSED,
+            ControlFile::IrqAffinity(irq) => device_name(&self.os.root, *irq) != UNUSED,
             _ => false,
         };
         for look in 0..if is_used { LOOKS_USED } else { LOOKS_UNUSED } {
@@ -226,7 +225,7 @@ impl Knobs for LinuxMachine {
             LinuxKnob::CpuCgroup(path) => self.os.cpu_group(&path),
             LinuxKnob::CpuCgroupOf(task) => self.os.still(task).and_then(|()| self.os.cpu_place(task.pid)),
             LinuxKnob::MemoryOf(task) => self.os.still(task).map(|()| None),
-            LinuxKnob::UnitSlice(unit) => self.os.kept_slice(&unit),
+            LinuxKnob::UnitSlice(unit) => self.os.persistent_slice(&unit),
             LinuxKnob::IrqbalanceBanned => self.os.left_alone().map(|cpus| list_value(&cpus)),
             LinuxKnob::OsnoiseSetting(name) => self.os.osnoise(&name),
             LinuxKnob::TraceInstance(instance) => self.os.tracer(&instance),
@@ -290,7 +289,7 @@ impl Knobs for LinuxMachine {
                 // What was moved is not moved back: nobody knows any more where it was.
                 None => Ok(()),
             },
-            LinuxKnob::UnitSlice(unit) => self.os.keep_slice(&unit, value.map(String::as_str)),
+            LinuxKnob::UnitSlice(unit) => self.os.set_persistent_slice(&unit, value.map(String::as_str)),
             LinuxKnob::CgroupOf(task) if self.os.systemd => {
                 self.os.place_by_systemd(task, value.map_or("/", |v| v))
             }
@@ -348,15 +347,15 @@ impl Knobs for LinuxMachine {
                 steps.clear();
             }
         }
-        steps.extend(Steering::of(self).shelter_steps(&self.sheltered()?)?);
+        steps.extend(Steering::of(self).steps(&self.shielded()?)?);
         steps.extend(self.settle_masks());
         steps.extend(self.settle_controls()?);
         steps.extend(self.damaged_record());
         self.os.check_records().map(|()| steps)
     }
 
-    fn ended(&self) -> Vec<Step> {
-        self.forgetting_ended()
+    fn stale(&self) -> Vec<Step> {
+        self.stale_steps()
     }
 
     fn publish(&self) -> Vec<String> {
@@ -380,7 +379,7 @@ impl Knobs for LinuxMachine {
     }
 
     fn called(&self, knob: &Knob) -> String {
-        words::called(&self.os, knob)
+        messages::called(&self.os, knob)
     }
 
     fn lock(&self) -> Result<Box<dyn Guard>, Refusal> {
@@ -465,81 +464,39 @@ impl Machine for LinuxMachine {
         self.os.features()
     }
 
-    fn processors(&self) -> Result<&dyn Processors, Absent> {
-        Ok(self)
-    }
-
-    fn psets(&self) -> Result<&dyn Psets, Absent> {
-        Ok(self)
-    }
-
-    fn threads(&self) -> Result<&dyn Threads, Absent> {
-        Ok(self)
-    }
-
-    fn zones(&self) -> Result<&dyn Zones, Absent> {
-        self.cgroups_or_absent()?;
-        Ok(self)
-    }
-
-    fn pools(&self) -> Result<&dyn Pools, Absent> {
-        self.cgroups_or_absent()?;
-        Ok(self)
-    }
-
-    fn interrupts(&self) -> Result<&dyn Interrupts, Absent> {
-        Ok(self)
-    }
-
-    fn counters(&self) -> Result<&dyn Counters, Absent> {
-        Ok(self)
-    }
-
-    fn sampler(&self) -> Result<&dyn Sampler, Absent> {
-        Ok(self)
-    }
-
-    fn accounting(&self) -> Result<&dyn Accounting, Absent> {
-        Ok(self)
-    }
-
-    fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent> {
-        Ok(self)
-    }
-
-    fn lgroups(&self) -> Result<&dyn Lgroups, Absent> {
-        Ok(self)
-    }
-
-    fn hardware_counters(&self) -> Result<&dyn HardwareCounters, Absent> {
-        self.os.root.running(|| Absent::because("it is a captured machine, where nothing goes on"))?;
-        Ok(self)
-    }
-
-    fn latency(&self) -> Result<&dyn LatencyProbe, Absent> {
-        self.os.root.running(|| Absent::because("a captured machine runs no threads"))?;
-        Ok(self)
-    }
-
-    fn disturbances(&self) -> Result<&dyn Disturbances, Absent> {
-        Ok(self)
-    }
-
-    fn census(&self) -> Result<&dyn Census, Absent> {
-        Ok(self)
-    }
-
-    fn controls(&self) -> Result<&dyn Controls, Absent> {
-        match &self.os.cpu {
-            Ok(_) => Ok(self),
-            Err(absent) => Err(absent.clone()),
-        }
-    }
-
-    fn images(&self) -> Result<&dyn Images, Absent> {
-        let why = "a captured machine has files, and no memory of its processes";
-        self.os.root.running(|| Absent::because(why))?;
-        Ok(self)
+    millpond_machine::facets! { self:
+        processors, Processors => Ok(self);
+        psets, Psets => Ok(self);
+        threads, Threads => Ok(self);
+        zones, Zones => self.cgroups_or_absent().map(|()| self as _);
+        pools, Pools => self.cgroups_or_absent().map(|()| self as _);
+        interrupts, Interrupts => Ok(self);
+        counters, Counters => Ok(self);
+        sampler, Sampler => Ok(self);
+        accounting, Accounting => Ok(self);
+        dispatcher, Dispatcher => Ok(self);
+        lgroups, Lgroups => Ok(self);
+        hardware_counters, HardwareCounters => {
+            self.os.root.running(|| Absent::because("it is a captured machine, where nothing goes on"))?;
+            Ok(self)
+        };
+        latency, LatencyProbe => {
+            self.os.root.running(|| Absent::because("a captured machine runs no threads"))?;
+            Ok(self)
+        };
+        disturbances, Disturbances => Ok(self);
+        census, Census => Ok(self);
+        controls, Controls => {
+            match &self.os.cpu {
+                Ok(_) => Ok(self),
+                Err(absent) => Err(absent.clone()),
+            }
+        };
+        images, Images => {
+            let why = "a captured machine has files, and no memory of its processes";
+            self.os.root.running(|| Absent::because(why))?;
+            Ok(self)
+        };
     }
 }
 

@@ -1,12 +1,12 @@
-//! Notices of pools: a file for each pool in the state directory, which says what processors it has, for whoever watches it.
+//! Notices of pools: a file for each pool in the state directory, which says which CPUs it has, for processes that watch it.
 //!
-//! They follow from the record of the configuration and from which processors are on-line, and are compared and written by whoever is the writer:
-//! there is no moment at which they could be forgotten for good. A file is replaced whole, so that nobody reads half of one, and only where it
-//! differs, so that nobody is woken for nothing.
+//! They follow from the record of the configuration and from which processors are on-line, and are compared and written by the present writer:
+//! there is no moment at which they could be forgotten for good. A file is replaced whole, so that no process reads half of one, and only where it
+//! differs, so that no process is woken for nothing.
 
 use crate::files::{Replacing, replace_file};
-use crate::pools::recorded;
-use crate::words::reason;
+use crate::messages::reason;
+use crate::records::recorded_pools;
 use crate::{Os, Root, is_gone};
 use millpond_model::pools::{PoolNode, PoolNotice, PoolSize, PoolsState, PsetNode, notice_file};
 use millpond_model::{CpuSet, PsetId};
@@ -22,7 +22,7 @@ const DIR: &str = "pools";
 /// Makes the files what they should be. Gives what could not be done, in words.
 pub(crate) fn publish(os: &Os) -> Vec<String> {
     let dir = os.root.state.join(DIR);
-    let state = match recorded(os) {
+    let state = match recorded_pools(os) {
         Ok(state) => state,
         Err(refusal) => {
             return vec![format!("members of pools are not told of their size: {}", refusal.reason)];

@@ -1,11 +1,11 @@
 //! The primitives: one file, one directory, one label, one task, one mask. What they do is done by an
 //! [`Fs`].
 
-use crate::controls::CpuTree;
-use crate::fs::{Captured, Fs, Live};
+use crate::cpu_tree::CpuTree;
+use crate::fs::Fs;
 use crate::hierarchy::Hierarchy;
 use crate::knob::{ControlFile, TaskId};
-use crate::{Root, is_gone};
+use crate::{Root, is_gone, numa};
 use millpond_machine::{Absent, KnobError, Value};
 use millpond_model::{CpuSet, NodeSet};
 use std::cell::RefCell;
@@ -34,8 +34,8 @@ pub struct Os {
     pub systemd: bool,
     /// The hierarchy of the CPU controller, or why there is none.
     pub(crate) cpu: Result<CpuTree, Absent>,
-    possible: CpuSet,
-    width: u32,
+    pub(crate) possible: CpuSet,
+    pub(crate) width: u32,
     /// The process of a thread, by its number and its start.
     pub(crate) processes: RefCell<BTreeMap<(u32, u64), u32>>,
     /// Why a record could not be read.
@@ -43,22 +43,6 @@ pub struct Os {
 }
 
 impl Os {
-    /// Looks at the root once.
-    #[must_use]
-    pub fn new(root: Root) -> Self {
-        let hierarchy = Hierarchy::detect(&root);
-        let possible = root.read_value(&root.sys.join("devices/system/cpu/possible")).ok().flatten();
-        let possible: CpuSet = possible.and_then(|t| t.parse().ok()).unwrap_or_default();
-        let width = possible.highest().map_or(1, |cpu| cpu.0 + 1);
-        let release = root.read_value(&root.proc.join("sys/kernel/osrelease")).ok().flatten();
-        let kernel = release.as_deref().and_then(parse_release).unwrap_or((0, 0));
-        let systemd = crate::systemd::detect(&root, &hierarchy);
-        let cpu = CpuTree::find(&root);
-        let (processes, unread) = Default::default();
-        let fs: &'static dyn Fs = if root.is_live() { &Live } else { &Captured };
-        Os { fs, cpu, root, hierarchy, kernel, systemd, possible, width, processes, unread }
-    }
-
     /// The processors that the kernel could have: the same from boot to boot.
     #[must_use]
     pub fn possible(&self) -> &CpuSet {
@@ -182,7 +166,7 @@ impl Os {
     /// Every node that has memory.
     pub(crate) fn memory_nodes(&self) -> NodeSet {
         let present = self.cpu_list("present").unwrap_or_default();
-        let nodes = crate::lgroups::memory_nodes(&crate::topology::read_lgroups(self, &present));
+        let nodes = numa::memory_nodes(&numa::read_nodes(&self.root, &present));
         nodes.into_iter().map(|(node, _)| node).collect()
     }
 
@@ -240,12 +224,6 @@ impl Os {
     }
 }
 
-/// `6.12.107+deb13-amd64` is (6, 12).
-fn parse_release(text: &str) -> Option<(u32, u32)> {
-    let mut numbers = text.split(|c: char| !c.is_ascii_digit());
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
-}
-
 /// What an error of a system call means for a knob.
 #[must_use]
 pub fn knob_error(error: io::Error) -> KnobError {
@@ -258,18 +236,5 @@ pub fn knob_error(error: io::Error) -> KnobError {
         Some(libc::EBUSY) => KnobError::Refused(BUSY.into()),
         Some(libc::EINVAL) => KnobError::Refused("the kernel says that it is not valid".into()),
         _ => KnobError::Refused(error.to_string()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn releases_of_all_distributions_are_understood() {
-        assert_eq!(parse_release("6.12.107+deb13-amd64"), Some((6, 12)));
-        assert_eq!(parse_release("7.2.13-rt"), Some((7, 2)));
-        assert_eq!(parse_release("6.1"), Some((6, 1)));
-        assert_eq!(parse_release("x"), None);
     }
 }

@@ -5,41 +5,28 @@
 //! the cgroups. A process that is in no pool stays where it was born.
 
 use crate::LinuxMachine;
-use crate::Os;
 use crate::knob::LinuxKnob;
 use crate::names;
 use crate::plan::{Destination, Wanted};
+use crate::records::{POOLS, recorded_pools};
 use crate::view::{RootTasks, SetLabel, View};
 use millpond_formats::pools::properties::local_memory;
 use millpond_formats::pools::record::Record;
 use millpond_machine::facets::{Member, StartOption};
-use millpond_machine::{Change, Pools, Processors, Reason, Refusal, Step, Subject};
+use millpond_machine::{Change, Pools, Reason, Refusal, Step, Subject};
 use millpond_model::pools::PoolsState;
 use millpond_model::{CpuId, CpuSet, Pid, PoolId, PsetId, PsetMode, SetMemory, State};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The record of the configuration.
-const RECORD: &str = "pools";
-
-/// The configuration as it was last committed; `None` while pools are disabled. A record that cannot be understood is none.
-///
-/// # Errors
-/// [`Refusal`] when it cannot be read.
-pub(crate) fn recorded(os: &Os) -> Result<Option<PoolsState>, Refusal> {
-    let text = os.record(RECORD);
-    os.check_records()?;
-    Ok(text.and_then(|text| serde_json::from_str::<Record>(&text).ok().map(PoolsState::from)))
-}
-
 impl LinuxMachine {
     /// The configuration as it was last committed, or as it was read by the shared reading.
     pub(crate) fn recorded(&self) -> Result<Option<PoolsState>, Refusal> {
-        self.shared_reads.of_view(|view| view.recorded.clone()).map_or_else(|| recorded(&self.os), Ok)
+        self.shared_reads.of_view(|view| view.recorded.clone()).map_or_else(|| recorded_pools(&self.os), Ok)
     }
 
     /// Whether sets may be changed by themselves.
     pub(crate) fn sets_are_free(&self) -> Result<(), Refusal> {
-        match recorded(&self.os)? {
+        match recorded_pools(&self.os)? {
             Some(_) => Err(Refusal::operation(Reason::PoolsEnabled)),
             None => Ok(()),
         }
@@ -48,17 +35,17 @@ impl LinuxMachine {
     /// The step that drops a record of the configuration that cannot be understood, as a disk that filled up or another program may leave one.
     /// Its sets stay, as sets without pools.
     pub(crate) fn damaged_record(&self) -> Option<Step> {
-        let is = self.os.record(RECORD)?;
+        let is = self.os.record(POOLS)?;
         let is_damaged = serde_json::from_str::<Record>(&is).is_err();
-        is_damaged.then(|| Step::new(LinuxKnob::Record(RECORD.to_owned()).knob(), Some(is), None))
+        is_damaged.then(|| Step::new(LinuxKnob::Record(POOLS.to_owned()).knob(), Some(is), None))
     }
 
     /// The step that replaces the record.
     fn record_step(&self, to: Option<&PoolsState>) -> Option<Step> {
-        let before = self.os.record(RECORD);
+        let before = self.os.record(POOLS);
         // Every key is a string or a number, so that serialising cannot fail.
         let after = to.map(|state| serde_json::to_string(&Record::from(state)).unwrap_or_default());
-        (before != after).then(|| Step::new(LinuxKnob::Record(RECORD.to_owned()).knob(), before, after))
+        (before != after).then(|| Step::new(LinuxKnob::Record(POOLS.to_owned()).knob(), before, after))
     }
 
     fn may_have_pools(&self) -> Result<(), Refusal> {
@@ -168,21 +155,22 @@ impl Pools for LinuxMachine {
         let further: Vec<String> = to.iter().flat_map(|s| s.zones.keys().cloned()).collect();
         let view = View::read_with(&self.os, self.journal.as_ref(), root, &further)?;
         let live = view.sets();
-        if recorded(&self.os)?.is_none() && !live.is_empty() {
+        if recorded_pools(&self.os)?.is_none() && !live.is_empty() {
             return Err(Refusal::operation(Reason::PsetsExist(live.into_keys().collect())));
         }
         let states = self.states_now()?;
         let (sets, moving) = self.wanted_sets(to.as_ref(), &live, &states)?;
         let pools = to.as_ref().map(PoolsState::sets).unwrap_or_default();
         let wanted = Wanted { sets, moves: Vec::new(), pools };
-        let (starting, stopping) = wanted_states(to.as_ref(), &states);
+        let changes = wanted_states(to.as_ref(), &states);
         let mut online = view.online.clone();
-        starting.iter().for_each(|(cpu, _)| {
-            online.insert(*cpu);
-        });
-        stopping.iter().for_each(|(cpu, _)| {
-            online.remove(*cpu);
-        });
+        for (cpu, state) in &changes {
+            if state.runs_threads() {
+                online.insert(*cpu)
+            } else {
+                online.remove(*cpu)
+            };
+        }
         Self::check_not_empty(&view, &wanted, &online)?;
         let bound = if moving.is_empty() { Vec::new() } else { self.bound_to_processors()? };
         let mut steps = Vec::new();
@@ -191,13 +179,11 @@ impl Pools for LinuxMachine {
         }
         let lonely = Self::left_with_one((&live, &view.online), (&wanted.sets, &view.online));
         steps.extend(self.adopted(&lonely, &bound, &moving));
-        for (cpu, state) in starting {
-            steps.extend(self.prepare_state(cpu, state, false)?.steps);
-        }
+        let states = self.state_changes(&changes, false, Some(Self::owners(&wanted.sets)))?;
+        states.outcome.into_iter().collect::<Result<Vec<_>, Refusal>>()?;
+        steps.extend(states.first);
         steps = self.with_plan(&view, steps, &wanted)?;
-        for (cpu, state) in stopping {
-            steps.extend(self.prepare_state(cpu, state, false)?.steps);
-        }
+        steps.extend(states.last);
         steps.extend(self.record_step(to.as_ref()));
         let what = if to.is_some() { "commit a configuration of pools" } else { "disable pools" };
         Ok(Change::new(what, steps, to))
@@ -211,7 +197,7 @@ impl Pools for LinuxMachine {
 
     fn prepare_join(&self, member: &Member, to: PoolId) -> Result<Change<()>, Refusal> {
         self.may_have_pools()?;
-        let Some(mut state) = recorded(&self.os)? else {
+        let Some(mut state) = recorded_pools(&self.os)? else {
             return Err(Refusal::operation(Reason::PoolsDisabled));
         };
         let Some(set) = state.sets().get(&to).copied() else {
@@ -235,8 +221,8 @@ impl Pools for LinuxMachine {
         Ok(Change::new(format!("bind {member} to pool {to}"), steps, ()))
     }
 
-    fn prepare_keep(&self, zone: &str, to: PoolId) -> Result<Change<()>, Refusal> {
-        self.keep_unit(zone, to)
+    fn prepare_persist(&self, zone: &str, to: PoolId) -> Result<Change<()>, Refusal> {
+        self.persist_unit(zone, to)
     }
 
     fn start_options(&self, to: PoolId) -> Result<Vec<StartOption>, Refusal> {
@@ -300,15 +286,11 @@ impl LinuxMachine {
     }
 }
 
-/// Processors with a state that they should have.
-type States = Vec<(CpuId, State)>;
-
-/// Processors whose state in the configuration is another one than theirs: those that start, or change while they run, and those that stop.
-fn wanted_states(to: Option<&PoolsState>, states: &BTreeMap<CpuId, State>) -> (States, States) {
+/// The CPUs whose state in the configuration is not theirs, with that state. Those that stop are last.
+fn wanted_states(to: Option<&PoolsState>, states: &BTreeMap<CpuId, State>) -> Vec<(CpuId, State)> {
     let cpus = to.iter().flat_map(|s| s.conf.cpus());
-    let wanted = cpus.filter_map(|cpu| {
-        let state = cpu.state()?;
-        (states.get(&cpu.id) != Some(&state)).then_some((cpu.id, state))
-    });
-    wanted.partition(|(_, state)| state.runs_threads())
+    let wanted = cpus.filter_map(|cpu| Some((cpu.id, cpu.state()?)));
+    let mut changes: Vec<_> = wanted.filter(|(cpu, state)| states.get(cpu) != Some(state)).collect();
+    changes.sort_by_key(|(_, state)| !state.runs_threads());
+    changes
 }

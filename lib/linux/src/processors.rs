@@ -2,17 +2,17 @@
 //!
 //! The kernel knows two states, on-line and off-line, and no times. The finer states (no-intr, spare,
 //! faulted) and all times are kept in records `processor.N`; a record that contradicts the kernel was
-//! overtaken by somebody else's change and counts no more.
+//! overtaken by another program's change and counts no more.
 
 use crate::LinuxMachine;
+use crate::cpu_states::CpuStates;
 use crate::knob::{ControlFile, LinuxKnob};
 use crate::os::knob_error;
 use crate::plan::{Wanted, plan};
-use crate::shelter::Steering;
-use crate::standing::Standing;
+use crate::steering::Steering;
 use millpond_machine::facets::{LwpStatus, ProcessorStatus, StateChange};
 use millpond_machine::{Change, Machine, Processors, Psets, Reason, Refusal, Step, Subject};
-use millpond_model::{CpuId, CpuSet, State, Topology, Transition, TransitionError, WallTime};
+use millpond_model::{CpuId, CpuSet, PsetId, State, Topology, Transition, TransitionError, WallTime};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -39,7 +39,7 @@ impl LinuxMachine {
     }
 
     /// The step after which a processor that somebody took off-line comes back as one that takes interrupts; none where it would not come back no-intr.
-    pub(crate) fn forget_shelter(&self, cpu: CpuId) -> Option<Step> {
+    pub(crate) fn forget_shield(&self, cpu: CpuId) -> Option<Step> {
         let (text, record) = self.record(cpu)?;
         (record.state == State::NoIntr).then(|| Step::new(record_knob(cpu).knob(), Some(text), None))
     }
@@ -88,7 +88,7 @@ impl LinuxMachine {
 
     /// The processors that device interrupts are kept away from: those that are no-intr, and those that we
     /// took off-line, so that their interrupts find back when they return.
-    pub(crate) fn sheltered(&self) -> Result<CpuSet, Refusal> {
+    pub(crate) fn shielded(&self) -> Result<CpuSet, Refusal> {
         if !self.os.has_record("") {
             return self.os.check_records().map(|()| CpuSet::new());
         }
@@ -115,7 +115,7 @@ impl LinuxMachine {
         Ok(Step::new(LinuxKnob::File(file).knob(), Some(is), Some(after.to_owned())))
     }
 
-    /// What must be done before processors go off-line: bindings that nobody will see any more are noted. And
+    /// What must be done before processors go off-line: bindings that no process will see any more are noted. And
     /// version 1 deletes an off-line processor from every list for good, so the lists are narrowed by us first:
     /// then the original ones are remembered, and a refusal can be undone.
     fn before_stopping(&self, stopped: &CpuSet, bound: &[LwpStatus]) -> Result<Vec<Step>, Refusal> {
@@ -135,17 +135,17 @@ impl LinuxMachine {
         Ok(steps)
     }
 
-    /// The steps of one processor, as if those that `standing` was told of were done; tells it of this one.
+    /// The steps of one processor, as if those that `planned` has were done; and adds this one.
     fn state_steps(
         &self,
-        standing: &mut Standing,
+        planned: &mut CpuStates,
         bound: &[LwpStatus],
         cpu: CpuId,
         (to, forced): (State, bool),
     ) -> Result<(Vec<Step>, StateChange), Refusal> {
         let subject = Subject::Processor(cpu);
-        let Some(from) = standing.state(cpu) else {
-            return Err(Refusal::new(subject, Reason::NoSuchProcessor { present: standing.present() }));
+        let Some(from) = planned.state(cpu) else {
+            return Err(Refusal::new(subject, Reason::NoSuchProcessor { present: planned.present() }));
         };
         let transition = from.transition(to, forced).map_err(|error| match error {
             TransitionError::NeedsForce => {
@@ -159,10 +159,10 @@ impl LinuxMachine {
         match transition {
             Transition::Nothing => return Ok((steps, StateChange { cpu, from, to })),
             Transition::AdmitInterrupts | Transition::Mark => {}
-            Transition::ShelterFromInterrupts => standing.check_shelter(cpu)?,
+            Transition::ShelterFromInterrupts => planned.check_shield(cpu)?,
             Transition::Start { .. } => steps.push(self.online_step(cpu, true)?),
             Transition::Stop => {
-                standing.check_stop(cpu)?;
+                planned.check_stop(cpu)?;
                 steps.extend(self.release_bound(bound, cpu, forced)?);
                 steps.push(self.online_step(cpu, false)?);
             }
@@ -173,8 +173,84 @@ impl LinuxMachine {
         // The record first: a change that is interrupted is put back from the far end, and until the record
         // is gone the state is not what it says.
         steps.insert(0, Step::new(record_knob(cpu).knob(), before, Some(after)));
-        standing.becomes(cpu, to);
+        planned.becomes(cpu, to);
         Ok((steps, StateChange { cpu, from, to }))
+    }
+}
+
+/// The steps that change states of CPUs.
+pub(crate) struct StateSteps<'m> {
+    /// CPUs that start; then interrupts move.
+    pub(crate) first: Vec<Step>,
+    /// CPUs that stop.
+    pub(crate) last: Vec<Step>,
+    /// The CPUs that take no interrupts afterwards.
+    shielded: CpuSet,
+    /// What was read of interrupts, once.
+    interrupts: Steering<'m>,
+    /// An answer for each change.
+    pub(crate) outcome: Vec<Result<StateChange, Refusal>>,
+}
+
+impl LinuxMachine {
+    /// Prepares changes of several CPUs at once, each as if those before it were done. `sets` are those of members afterwards, where they change too.
+    pub(crate) fn state_changes(
+        &self,
+        changes: &[(CpuId, State)],
+        forced: bool,
+        sets: Option<BTreeMap<CpuId, PsetId>>,
+    ) -> Result<StateSteps<'_>, Refusal> {
+        let states: BTreeMap<CpuId, State> = self.states()?.into_iter().map(|s| (s.cpu, s.state)).collect();
+        let (mut first, mut last) = (Vec::new(), Vec::new());
+        let interrupts = Steering::of(self);
+        if !self.os.may_administrate() {
+            let refused = |(cpu, _): &(CpuId, State)| {
+                Err(Refusal::new(Subject::Processor(*cpu), Reason::NotPermitted)
+                    .hint("states are changed by an administrator"))
+            };
+            let outcome = changes.iter().map(refused).collect();
+            return Ok(StateSteps { first, last, shielded: CpuSet::new(), interrupts, outcome });
+        }
+        // All threads and sets are read once, and only where a CPU may stop.
+        let runs = |cpu: &CpuId| states.get(cpu).is_some_and(|state| state.runs_threads());
+        let stops = changes.iter().any(|(cpu, to)| !to.runs_threads() && runs(cpu));
+        let bound = if stops { self.bound_to_processors()? } else { Vec::new() };
+        let sets = match sets {
+            Some(sets) => sets,
+            None if stops => {
+                let sets = Psets::list(self)?;
+                sets.iter().flat_map(|set| set.members.iter().map(|cpu| (*cpu, set.id))).collect()
+            }
+            None => BTreeMap::new(),
+        };
+        let mut planned = CpuStates::new(states, sets);
+        let mut outcome = Vec::new();
+        for (cpu, to) in changes {
+            let steps = self.state_steps(&mut planned, &bound, *cpu, (*to, forced));
+            outcome.push(steps.map(|(more, change)| {
+                if to.runs_threads() {
+                    first.extend(more)
+                } else {
+                    last.extend(more)
+                }
+                change
+            }));
+        }
+        let done = || {
+            outcome.iter().flatten().filter(|c: &&StateChange| c.from.runs_threads() != c.to.runs_threads())
+        };
+        let stopped: CpuSet =
+            done().filter(|change| change.from.runs_threads()).map(|change| change.cpu).collect();
+        last.splice(0..0, self.before_stopping(&stopped, &bound)?).for_each(drop);
+        let shielded = planned.shielded();
+        if !(first.is_empty() && last.is_empty()) {
+            // Interrupts leave before a CPU does, and come back after it.
+            first.extend(interrupts.steps(&shielded)?);
+            if done().next().is_some() {
+                first.splice(0..0, interrupts.lists_to_remember()).for_each(drop);
+            }
+        }
+        Ok(StateSteps { first, last, shielded, interrupts, outcome })
     }
 }
 
@@ -220,53 +296,15 @@ impl Processors for LinuxMachine {
         to: State,
         forced: bool,
     ) -> Result<Change<Vec<Result<StateChange, Refusal>>>, Refusal> {
-        let states: BTreeMap<CpuId, State> = self.states()?.into_iter().map(|s| (s.cpu, s.state)).collect();
-        if !self.os.may_administrate() {
-            let refused = |cpu: &CpuId| {
-                Err(Refusal::new(Subject::Processor(*cpu), Reason::NotPermitted)
-                    .hint("states are changed by an administrator"))
-            };
-            return Ok(Change::new("", Vec::new(), cpus.iter().map(refused).collect()));
-        }
-        // All threads and sets are looked at once, and only where a processor may stop.
-        let runs = |cpu: &CpuId| states.get(cpu).is_some_and(|state| state.runs_threads());
-        let stops = !to.runs_threads() && cpus.iter().any(runs);
-        let (bound, sets) =
-            if stops { (self.bound_to_processors()?, Psets::list(self)?) } else { Default::default() };
-        let mut standing = Standing::new(states, &sets);
-        let mut steps = Vec::new();
-        let mut outcome = Vec::new();
-        for cpu in cpus {
-            outcome.push(self.state_steps(&mut standing, &bound, *cpu, (to, forced)).map(
-                |(more, change)| {
-                    steps.extend(more);
-                    change
-                },
-            ));
-        }
-        let done: Vec<StateChange> = outcome.iter().flatten().copied().collect();
-        let sheltered = standing.sheltered();
-        let stopped: CpuSet =
-            done.iter().filter(|c| c.from.runs_threads() && !c.to.runs_threads()).map(|c| c.cpu).collect();
-        steps.splice(0..0, self.before_stopping(&stopped, &bound)?).for_each(drop);
-        let interrupts = Steering::of(self);
-        if !steps.is_empty() {
-            // Interrupts leave before the processor does, and come back after it.
-            let steering = interrupts.shelter_steps(&sheltered)?;
-            if to.runs_threads() {
-                steps.extend(steering)
-            } else {
-                steps.splice(0..0, steering).for_each(drop)
-            }
-            if done.iter().any(|change| change.from.runs_threads() != change.to.runs_threads()) {
-                steps.splice(0..0, interrupts.lists_to_remember()).for_each(drop);
-            }
-        }
-        let list: CpuSet = done.iter().map(|change| change.cpu).collect();
-        let mut change = Change::new(format!("make processors {list} {to}"), steps, outcome);
+        let changes: Vec<(CpuId, State)> = cpus.iter().map(|cpu| (*cpu, to)).collect();
+        let StateSteps { first, last, shielded, interrupts, outcome } =
+            self.state_changes(&changes, forced, None)?;
+        let steps = [first, last].concat();
+        let done: CpuSet = outcome.iter().flatten().map(|change| change.cpu).collect();
+        let mut change = Change::new(format!("make processors {done} {to}"), steps, outcome);
         if !change.steps.is_empty() {
-            let quiet = if to == State::NoIntr { list } else { CpuSet::new() };
-            let (lines, told) = interrupts.news_of_staying(&quiet, &sheltered)?;
+            let quiet = if to == State::NoIntr { done } else { CpuSet::new() };
+            let (lines, told) = interrupts.news_of_staying(&quiet, &shielded)?;
             change.notes = lines;
             change.steps.extend(told);
         }

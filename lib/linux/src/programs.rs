@@ -7,8 +7,8 @@
 //!
 //! Between fork and exec the child allocates nothing and takes no lock, which another thread of its parent may have held.
 
+use crate::messages::reason;
 use crate::procfs::stat_field;
-use crate::words::reason;
 use crate::{LinuxMachine, Os};
 use millpond_machine::facets::{Launch, LaunchMode, Program, ProgramExit};
 use millpond_machine::{Reason, Refusal, bind_at_start};

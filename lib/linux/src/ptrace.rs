@@ -1,6 +1,6 @@
 //! Following threads by `ptrace`, as thin as it can be: what a thread that we follow tells us, and letting it go on.
 //!
-//! The kernel ties those who are followed to the thread that follows them: everything here must be called from one thread.
+//! The kernel ties the followed threads to the thread that follows them: everything here must be called from one thread.
 
 use std::io;
 use std::time::Duration;

@@ -5,11 +5,26 @@
 //! change asks it before it ends.
 
 use crate::Os;
-use crate::words::reason;
+use crate::messages::reason;
+use millpond_formats::pools::record::Record;
 use millpond_machine::{Reason, Refusal};
+use millpond_model::pools::PoolsState;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// The record of the configuration of pools.
+pub(crate) const POOLS: &str = "pools";
+
+/// The configuration of pools as it was last committed; `None` while pools are disabled. A record that cannot be understood is none.
+///
+/// # Errors
+/// [`Refusal`] when it cannot be read.
+pub(crate) fn recorded_pools(os: &Os) -> Result<Option<PoolsState>, Refusal> {
+    let text = os.record(POOLS);
+    os.check_records()?;
+    Ok(text.and_then(|text| serde_json::from_str::<Record>(&text).ok().map(PoolsState::from)))
+}
 
 impl Os {
     /// The file of a record in the state directory.

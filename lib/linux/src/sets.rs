@@ -1,10 +1,10 @@
 //! The Psets facet.
 
 use crate::LinuxMachine;
+use crate::messages;
 use crate::names;
 use crate::plan::{Wanted, plan};
 use crate::view::{Group, RootTasks, SetLabel, View};
-use crate::words;
 use millpond_machine::facets::CreateOptions;
 use millpond_machine::facets::LwpStatus;
 use millpond_machine::{Change, Psets, Reason, Refusal, Step, Subject, Threads};
@@ -307,7 +307,7 @@ fn overlap(view: &View, place: &str, active: &CpuSet) -> Option<String> {
         let near = path.as_str() != place && path.as_str() != "/" && above(path) == above(place);
         view.overlap_kills && near && !both(group).is_empty()
     })?;
-    Some(format!("{} lists {} as well", words::group(path), words::processors(&both(group))))
+    Some(format!("{} lists {} as well", messages::group(path), messages::processors(&both(group))))
 }
 
 /// Where the tree is not as the set's mode promises.
@@ -318,14 +318,16 @@ fn breaches(view: &View, id: PsetId, label: &SetLabel, mode: PsetMode) -> Vec<St
         PsetMode::InPlace => view.present(label).next().unwrap_or(&own),
         _ => &own,
     };
-    let Some(group) = view.groups.get(place) else { return vec![format!("{} is gone", words::group(place))] };
+    let Some(group) = view.groups.get(place) else {
+        return vec![format!("{} is gone", messages::group(place))];
+    };
     let mut breaches = Vec::new();
     if mode.is_exclusive() && !active.is_empty() && !view.v1 {
         match group.partition.as_deref() {
             Some("root" | "isolated") => {}
             other => {
                 let why = overlap(view, place, &active)
-                    .unwrap_or_else(|| words::partition(other.unwrap_or("member")).0);
+                    .unwrap_or_else(|| messages::partition(other.unwrap_or("member")).0);
                 breaches.push(format!("the kernel does not keep others out: {why}"));
             }
         }

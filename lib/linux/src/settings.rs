@@ -1,4 +1,4 @@
-//! What the kernel was started with and is set to that decides what disturbs a processor.
+//! Boot parameters and settings of the kernel that decide how much OS noise a CPU has.
 
 use crate::Root;
 use millpond_model::{CpuSet, KernelSettings};

@@ -1,4 +1,4 @@
-//! The state directory: who may have written what it holds, and with which modes it is made.
+//! The state directory: which users may have written what it holds, and with which modes it is made.
 //!
 //! What is in it is believed: the journal says which files are put back, and with what. So it is used only where no other user can have
 //! written it: the directory and each one above it belong to us or to the superuser, and no other user can replace a name on the way.

@@ -288,7 +288,7 @@ impl Threads for LinuxMachine {
                 Ok(status) => lwps.push(status),
                 Err(KnobError::Gone) => {}
                 Err(error) => {
-                    let what = crate::words::called(&self.os, &LinuxKnob::Affinity(task).knob());
+                    let what = crate::messages::called(&self.os, &LinuxKnob::Affinity(task).knob());
                     return Err(error.into_refusal(Subject::Process(pid), &what));
                 }
             }

@@ -3,10 +3,10 @@
 //! Off-line processors lose most of their sysfs files; what was read while they were on-line is kept in the
 //! record `topology`, so that a chip does not change its size when a processor is taken out.
 
-use crate::{LinuxMachine, Os};
+use crate::{LinuxMachine, Os, numa};
 use millpond_machine::{Reason, Refusal};
 use millpond_model::{
-    Cache, CacheKind, ChipId, CoreId, CoreKind, CpuId, CpuSet, Lgroup, LgrpId, Processor, Topology,
+    Cache, CacheKind, ChipId, CoreId, CoreKind, CpuId, CpuSet, LgrpId, Processor, Topology,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ impl LinuxMachine {
         let os = &self.os;
         let broken = |why: String| Refusal::operation(Reason::Machine(why));
         let present = os.cpu_list("present").map_err(|e| broken(format!("the list of processors: {e}")))?;
-        let lgroups = read_lgroups(os, &present);
+        let lgroups = numa::read_nodes(&os.root, &present);
         let info = CpuInfo::read(os);
         let kinds = read_kinds(os);
         let mut cores: BTreeMap<CpuId, CoreId> = BTreeMap::new();
@@ -59,54 +59,6 @@ fn list(os: &Os, path: &Path) -> Option<CpuSet> {
 
 fn number(os: &Os, path: &Path) -> Option<i64> {
     os.root.read(path).ok().flatten()?.trim().parse().ok()
-}
-
-pub(crate) fn read_lgroups(os: &Os, present: &CpuSet) -> Vec<Lgroup> {
-    let nodes = os.root.sys.join("devices/system/node");
-    let mut ids: Vec<u32> = os
-        .root
-        .names(&nodes)
-        .unwrap_or_default()
-        .iter()
-        .filter_map(|n| n.strip_prefix("node")?.parse().ok())
-        .collect();
-    ids.sort_unstable();
-    let mut lgroups: Vec<Lgroup> = ids
-        .iter()
-        .map(|id| {
-            let dir = nodes.join(format!("node{id}"));
-            let distances = os.root.read(&dir.join("distance")).ok().flatten().unwrap_or_default();
-            let mut distances: Vec<u32> =
-                distances.split_ascii_whitespace().filter_map(|d| d.parse().ok()).collect();
-            distances.resize(ids.len(), 10);
-            let memory = os.root.read(&dir.join("meminfo")).ok().flatten();
-            let memory = memory.and_then(|t| {
-                t.lines().find(|l| l.contains("MemTotal:"))?.split_ascii_whitespace().nth(3)?.parse().ok()
-            });
-            let cpus = list(os, &dir.join("cpulist")).unwrap_or_default();
-            Lgroup { id: LgrpId(*id), cpus: &cpus & present, distances, memory_kib: memory }
-        })
-        .collect();
-    let known = lgroups.iter().fold(CpuSet::new(), |all, l| &all | &l.cpus);
-    let stray = present - &known;
-    // A kernel without NUMA has no nodes, and an off-line processor is in none: the first takes them in.
-    if !stray.is_empty() {
-        if lgroups.is_empty() {
-            lgroups.push(Lgroup::only(CpuSet::new()));
-        }
-        for cpu in stray.iter() {
-            let home = node_link(os, cpu).and_then(|id| lgroups.iter().position(|l| l.id == id)).unwrap_or(0);
-            lgroups[home].cpus.insert(cpu);
-        }
-    }
-    lgroups
-}
-
-/// The node of a processor by the link in its own directory, which stays while it is off-line.
-fn node_link(os: &Os, cpu: CpuId) -> Option<LgrpId> {
-    let dir = os.root.sys.join(format!("devices/system/cpu/cpu{cpu}"));
-    let names = os.root.names(&dir).ok()?;
-    names.iter().find_map(|n| n.strip_prefix("node")?.parse().ok()).map(LgrpId)
 }
 
 fn read_kinds(os: &Os) -> Vec<(CoreKind, CpuSet)> {

@@ -1,7 +1,7 @@
 //! The kernel's tracing files, mounted or not.
 //!
-//! Where nobody has mounted them they are reached through a mount that is attached nowhere: it has a file
-//! descriptor and no path, nobody else can see it, and it ends with the descriptor.
+//! Where they are not mounted they are reached through a mount that is attached nowhere: it has a file
+//! descriptor and no path, no other process can see it, and it ends with the descriptor.
 
 use crate::{Root, is_gone};
 use rustix::fs::{CWD, Mode, OFlags, openat};

@@ -4,6 +4,7 @@ use crate::Os;
 use crate::hierarchy::lists_cpuset;
 use crate::knob::{ControlFile, CpusetFile, LinuxKnob, TaskId, node_list};
 use crate::names;
+use crate::numa;
 use crate::os::knob_error;
 use millpond_machine::{Journal, Knob, KnobError, Reason, Refusal, Subject, Value};
 use millpond_model::pools::PoolsState;
@@ -16,10 +17,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct SetLabel {
     /// Members in order of arrival.
     pub members: Vec<CpuId>,
-    /// `own` when it should be exclusive, `shared` when nobody is pushed out. What comes of the wish is
+    /// `own` when it should be exclusive, `shared` when other processes are not pushed out. What comes of the wish is
     /// [`View::mode`].
     pub mode: PsetMode,
-    /// Standing cgroups that are bound to the set as they are.
+    /// Existing cgroups that are bound to the set as they are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<String>,
     /// Where the memory of what is bound to it comes from.
@@ -148,7 +149,7 @@ impl View {
         root: RootTasks,
         zones: &[String],
     ) -> Result<View, Refusal> {
-        let recorded = crate::pools::recorded(os)?;
+        let recorded = crate::records::recorded_pools(os)?;
         Self::try_read(os, journal, root, zones, recorded).map_err(|(what, error)| {
             let reason = match error {
                 KnobError::NotPermitted => Reason::NotPermitted,
@@ -230,7 +231,7 @@ impl View {
 
     fn read_nodes(&mut self, os: &Os) -> Result<(), (String, KnobError)> {
         let present = os.cpu_list("present").map_err(|e| ("the list of processors".into(), e))?;
-        self.nodes = crate::lgroups::memory_nodes(&crate::topology::read_lgroups(os, &present));
+        self.nodes = numa::memory_nodes(&numa::read_nodes(&os.root, &present));
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! The Zones facet: standing cgroups that are bound to a set as they are.
+//! The Zones facet: existing cgroups that are bound to a set as they are.
 //!
 //! A zone is called as its manager calls it (`nginx.service`, the first twelve digits of a container) or by
 //! its path. Cgroups below managers that write their lists themselves again and again are refused: whatever

@@ -151,7 +151,7 @@ fn what_is_kept_of_a_thread_that_has_ended_is_no_disorder_and_goes_with_the_next
             let machine = made.machine();
             bind_cpu(&machine, 20, Some(1)).unwrap();
             bind_cpu(&machine, 30, Some(2)).unwrap();
-            assert!(machine.ended().is_empty(), "{release} {v1}");
+            assert!(machine.stale().is_empty(), "{release} {v1}");
             made.exit(20);
             assert!(machine.settle().unwrap().is_empty(), "{release} {v1}");
             let kept = |thread: u32| {
@@ -162,7 +162,7 @@ fn what_is_kept_of_a_thread_that_has_ended_is_no_disorder_and_goes_with_the_next
             assert!(!is_at_rest(&machine).unwrap(), "poold forgets it");
             bind_cpu(&machine, 30, None).unwrap();
             assert!(!kept(20) && !kept(21), "{release} {v1}");
-            assert!(machine.ended().is_empty());
+            assert!(machine.stale().is_empty());
             let records = std::fs::read_dir(made.dir.path().join("state/records")).map_or(0, Iterator::count);
             assert_eq!(records, 0, "{release} {v1}");
         }
@@ -179,9 +179,9 @@ fn a_number_that_another_thread_has_now_is_that_of_one_that_has_ended() {
     made.file("proc/20/stat", &text);
     made.file("proc/20/task/20/stat", &text);
     assert!(machine.settle().unwrap().is_empty());
-    assert_eq!(machine.ended().iter().map(|s| s.knob.0.as_str()).collect::<Vec<_>>(), ["mask:20/20@1020"]);
+    assert_eq!(machine.stale().iter().map(|s| s.knob.0.as_str()).collect::<Vec<_>>(), ["mask:20/20@1020"]);
     Writer::open(&machine).unwrap().settle().unwrap();
-    assert!(machine.ended().is_empty() && machine.journal().baselines().is_empty());
+    assert!(machine.stale().is_empty() && machine.journal().baselines().is_empty());
 }
 
 #[test]

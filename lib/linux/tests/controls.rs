@@ -254,7 +254,7 @@ fn a_process_that_ended_leaves_nothing_behind_the_next_change() {
     made.file("cgroup/cpu/mpcap-30/tasks", "");
     made.exit(30);
     assert!(machine.settle().unwrap().is_empty(), "what ended is nothing out of order");
-    assert!(!machine.ended().is_empty());
+    assert!(!machine.stale().is_empty());
     set(&machine, &zone("/batch"), shares(1));
     set(&machine, &zone("/batch"), NO_SHARES);
     same(&made, &before, "at the end");

@@ -1,4 +1,4 @@
-//! Sets for those who have no rights to cgroups.
+//! Sets for users that have no rights to cgroups.
 
 #![allow(clippy::unwrap_used)]
 
@@ -30,7 +30,10 @@ fn create(machine: &dyn Machine, cpus: &[u32]) {
     let cpus: Vec<CpuId> = cpus.iter().copied().map(CpuId).collect();
     let writer = Writer::open(machine).unwrap();
     let change = machine.psets().unwrap().prepare_create(&cpus, CreateOptions::default(), false).unwrap();
-    assert_eq!(change.notes, ["there are no rights to cgroups: members are confined, nobody is pushed out"]);
+    assert_eq!(
+        change.notes,
+        ["there are no rights to cgroups: members are confined, other processes are not pushed out"]
+    );
     writer.commit(change).unwrap();
 }
 
@@ -176,7 +179,7 @@ fn a_tree_that_is_read_only_is_named() {
     assert!(said.1.contains("mount it for writing"), "{}", said.1);
     let change = psets.prepare_create(&[CpuId(5)], CreateOptions::default(), false).unwrap();
     let note = format!(
-        "{tree} is read-only: members are confined, nobody is pushed out; mount it for writing, for sets that keep \
+        "{tree} is read-only: members are confined, other processes are not pushed out; mount it for writing, for sets that keep \
          others out"
     );
     assert_eq!(change.notes, [note]);
@@ -230,10 +233,10 @@ fn the_record_of_a_member_that_has_ended_goes_with_the_next_change() {
     bind(&machine, 30, Some(1));
     made.exit(20);
     assert!(machine.settle().unwrap().is_empty());
-    let ended: Vec<String> = machine.ended().iter().map(ToString::to_string).collect();
+    let ended: Vec<String> = machine.stale().iter().map(ToString::to_string).collect();
     assert_eq!(ended, ["mask:20/20@1020: absent -> absent", "record:member.20@1020: 1 -> absent"]);
     Writer::open(&machine).unwrap().settle().unwrap();
-    assert!(machine.ended().is_empty());
+    assert!(machine.stale().is_empty());
     assert_eq!(made.read("state/records/member.20@1020"), "(absent)");
     assert_eq!(made.read("state/records/member.30@1030"), "1");
 }

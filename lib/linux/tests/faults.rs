@@ -1,4 +1,4 @@
-//! What the machine or somebody else refuses or breaks: told by name, with a remedy, and nothing half-done.
+//! What the machine or another program refuses or breaks: told by name, with a remedy, and nothing half-done.
 
 #![allow(clippy::unwrap_used)]
 

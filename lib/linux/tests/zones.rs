@@ -1,4 +1,4 @@
-//! Standing cgroups that become members of a set as they are: in place where the kernel can, steered where not.
+//! CpuStates cgroups that become members of a set as they are: in place where the kernel can, steered where not.
 
 #![allow(clippy::unwrap_used)]
 

@@ -209,7 +209,7 @@ impl<'m> Writer<'m> {
 /// What a writer does beside a change: what the sets want, and forgetting what has ended.
 fn to_do(machine: &dyn Machine) -> Result<Vec<Step>, Refusal> {
     let mut steps = machine.settle()?;
-    steps.extend(machine.ended());
+    steps.extend(machine.stale());
     Ok(steps)
 }
 

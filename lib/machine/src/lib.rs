@@ -56,6 +56,27 @@ pub use launch::bind_at_start;
 use millpond_model::KernelFeature;
 pub use refusal::{Holder, KnobError, Reason, Refusal, Subject};
 
+/// The methods that return facets.
+macro_rules! facet_methods {
+    ($($(#[doc = $what:literal])+ $name:ident: $Facet:ident;)+) => {$(
+        $(#[doc = $what])+
+        ///
+        /// # Errors
+        /// [`Absent`] when there is no such facet here.
+        fn $name(&self) -> Result<&dyn $Facet, Absent>;
+    )+};
+}
+
+/// Implements these methods, one line for each: `facets! { self: psets, Psets => Ok(self); }`.
+#[macro_export]
+macro_rules! facets {
+    ($self:ident: $($name:ident, $Facet:ident => $answer:expr;)+) => {$(
+        fn $name(&$self) -> Result<&dyn $crate::$Facet, $crate::Absent> {
+            $answer
+        }
+    )+};
+}
+
 /// A machine: real, captured in a directory, or simulated.
 pub trait Machine: Knobs {
     /// What users call it (`real`, `t2000`, …).
@@ -70,91 +91,42 @@ pub trait Machine: Knobs {
         Vec::new()
     }
 
-    /// Processors, their topology and states.
-    ///
-    /// # Errors
-    /// [`Absent`] when there is no such facet here.
-    fn processors(&self) -> Result<&dyn Processors, Absent>;
-    /// Processor sets.
-    ///
-    /// # Errors
-    /// [`Absent`] when there is no such facet here.
-    fn psets(&self) -> Result<&dyn Psets, Absent>;
-    /// Threads and their bindings.
-    ///
-    /// # Errors
-    /// [`Absent`] when there is no such facet here.
-    fn threads(&self) -> Result<&dyn Threads, Absent>;
-    /// Groups of processes that have a name of their own.
-    ///
-    /// # Errors
-    /// [`Absent`] when there is no such facet here.
-    fn zones(&self) -> Result<&dyn Zones, Absent>;
-    /// Pools, and what is in them.
-    ///
-    /// # Errors
-    /// [`Absent`] when there is no such facet here.
-    fn pools(&self) -> Result<&dyn Pools, Absent>;
-    /// Device interrupts and what else is steered away from sheltered processors.
-    ///
-    /// # Errors
-    /// [`Absent`] when there is no such facet here.
-    fn interrupts(&self) -> Result<&dyn Interrupts, Absent>;
-    /// Event counters and time by use, per processor.
-    ///
-    /// # Errors
-    /// [`Absent`] when there is no such facet here.
-    fn counters(&self) -> Result<&dyn Counters, Absent>;
-    /// Statistical samples of what runs where.
-    ///
-    /// # Errors
-    /// [`Absent`] when there is no such facet here.
-    fn sampler(&self) -> Result<&dyn Sampler, Absent>;
-    /// What processors were used for, and what waited for them.
-    ///
-    /// # Errors
-    /// [`Absent`] when there is no such facet here.
-    fn accounting(&self) -> Result<&dyn Accounting, Absent>;
-    /// Scheduling classes, their tables, and which processes are in them.
-    ///
-    /// # Errors
-    /// [`Absent`] when there is no such facet here.
-    fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent>;
-    /// Processors and memory by how far they are from each other.
-    ///
-    /// # Errors
-    /// [`Absent`] when there is no such facet here.
-    fn lgroups(&self) -> Result<&dyn Lgroups, Absent>;
-    /// Counters of hardware's events, per processor and per thread.
-    ///
-    /// # Errors
-    /// [`Absent`] when there is no such facet here.
-    fn hardware_counters(&self) -> Result<&dyn HardwareCounters, Absent>;
-    /// Threads that wait for timers, and places for them.
-    ///
-    /// # Errors
-    /// [`Absent`] when there is no such facet here.
-    fn latency(&self) -> Result<&dyn LatencyProbe, Absent>;
-    /// What disturbs the job of a set of processors.
-    ///
-    /// # Errors
-    /// [`Absent`] when there is no such facet here.
-    fn disturbances(&self) -> Result<&dyn Disturbances, Absent>;
-    /// Everything that lives, and where its time goes.
-    ///
-    /// # Errors
-    /// [`Absent`] when there is no such facet here.
-    fn census(&self) -> Result<&dyn Census, Absent>;
-    /// CPU shares and CPU caps.
-    ///
-    /// # Errors
-    /// [`Absent`] when there is no such facet here.
-    fn controls(&self) -> Result<&dyn Controls, Absent>;
-    /// What processes have in memory.
-    ///
-    /// # Errors
-    /// [`Absent`] when there is no such facet here.
-    fn images(&self) -> Result<&dyn Images, Absent>;
+    facet_methods! {
+        /// Processors, their topology and states.
+        processors: Processors;
+        /// Processor sets.
+        psets: Psets;
+        /// Threads and their bindings.
+        threads: Threads;
+        /// Groups of processes that have a name of their own.
+        zones: Zones;
+        /// Pools, and what is in them.
+        pools: Pools;
+        /// Device interrupts and what else is steered away from sheltered processors.
+        interrupts: Interrupts;
+        /// Event counters and time by use, per processor.
+        counters: Counters;
+        /// Statistical samples of what runs where.
+        sampler: Sampler;
+        /// What processors were used for, and what waited for them.
+        accounting: Accounting;
+        /// Scheduling classes, their tables, and which processes are in them.
+        dispatcher: Dispatcher;
+        /// Processors and memory by how far they are from each other.
+        lgroups: Lgroups;
+        /// Counters of hardware's events, per processor and per thread.
+        hardware_counters: HardwareCounters;
+        /// Threads that wait for timers, and places for them.
+        latency: LatencyProbe;
+        /// What disturbs the job of a set of processors.
+        disturbances: Disturbances;
+        /// Everything that lives, and where its time goes.
+        census: Census;
+        /// CPU shares and CPU caps.
+        controls: Controls;
+        /// What processes have in memory.
+        images: Images;
+    }
 }
 
 /// The part of a machine that the executor uses: single values with names.
@@ -181,7 +153,7 @@ pub trait Knobs {
 
     /// What is still kept of threads, processes, groups and devices that have ended: steps that forget it, and change nothing that lives. It is no
     /// disorder; [`Writer`] does it with each change. Reads only. A machine that forgets by itself has none.
-    fn ended(&self) -> Vec<Step> {
+    fn stale(&self) -> Vec<Step> {
         Vec::new()
     }
 

@@ -11,9 +11,8 @@ use crate::tables::{LwpRecord, Tunables};
 use crate::workloads::Load;
 use crate::{catalogue, description};
 use millpond_machine::{
-    Absent, Accounting, Census, Clock, Controls, Counters, Dispatcher, Disturbances, Guard, HardwareCounters,
-    Images, Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine, MemoryJournal,
-    Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Subject, Threads, Value, Zones,
+    Absent, Clock, Guard, Journal, Knob, KnobError, Knobs, Machine, MemoryJournal, Reason, Refusal, Step,
+    Subject, Value,
 };
 use millpond_model::{ControlValues, CpuId, Lwp, LwpId, Nanos, Pid, PsetId, Topology, WallTime};
 use std::cell::{Cell, RefCell};
@@ -210,75 +209,29 @@ impl Machine for SimMachine {
         &*self.journal
     }
 
-    fn processors(&self) -> Result<&dyn Processors, Absent> {
-        Ok(self)
-    }
-
-    fn psets(&self) -> Result<&dyn Psets, Absent> {
-        Ok(self)
-    }
-
-    fn threads(&self) -> Result<&dyn Threads, Absent> {
-        Ok(self)
-    }
-
-    fn zones(&self) -> Result<&dyn Zones, Absent> {
-        Ok(self)
-    }
-
-    fn pools(&self) -> Result<&dyn Pools, Absent> {
-        Ok(self)
-    }
-
-    fn interrupts(&self) -> Result<&dyn Interrupts, Absent> {
-        Ok(self)
-    }
-
-    fn counters(&self) -> Result<&dyn Counters, Absent> {
-        Ok(self)
-    }
-
-    fn sampler(&self) -> Result<&dyn Sampler, Absent> {
-        Ok(self)
-    }
-
-    fn accounting(&self) -> Result<&dyn Accounting, Absent> {
-        Ok(self)
-    }
-
-    fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent> {
-        Ok(self)
-    }
-
-    fn lgroups(&self) -> Result<&dyn Lgroups, Absent> {
-        Ok(self)
-    }
-
-    fn hardware_counters(&self) -> Result<&dyn HardwareCounters, Absent> {
-        Ok(self)
-    }
-
-    fn latency(&self) -> Result<&dyn LatencyProbe, Absent> {
-        Err(Absent::with_help(
-            "a simulated machine runs no probe of ours",
-            "its workload latstat measures there (millpond experiment e6)",
-        ))
-    }
-
-    fn disturbances(&self) -> Result<&dyn Disturbances, Absent> {
-        Ok(self)
-    }
-
-    fn census(&self) -> Result<&dyn Census, Absent> {
-        Ok(self)
-    }
-
-    fn controls(&self) -> Result<&dyn Controls, Absent> {
-        Ok(self)
-    }
-
-    fn images(&self) -> Result<&dyn Images, Absent> {
-        Err(Absent::because("what runs on a simulated machine has no memory"))
+    millpond_machine::facets! { self:
+        processors, Processors => Ok(self);
+        psets, Psets => Ok(self);
+        threads, Threads => Ok(self);
+        zones, Zones => Ok(self);
+        pools, Pools => Ok(self);
+        interrupts, Interrupts => Ok(self);
+        counters, Counters => Ok(self);
+        sampler, Sampler => Ok(self);
+        accounting, Accounting => Ok(self);
+        dispatcher, Dispatcher => Ok(self);
+        lgroups, Lgroups => Ok(self);
+        hardware_counters, HardwareCounters => Ok(self);
+        latency, LatencyProbe => {
+            Err(Absent::with_help(
+                "a simulated machine runs no probe of ours",
+                "its workload latstat measures there (millpond experiment e6)",
+            ))
+        };
+        disturbances, Disturbances => Ok(self);
+        census, Census => Ok(self);
+        controls, Controls => Ok(self);
+        images, Images => Err(Absent::because("what runs on a simulated machine has no memory"));
     }
 }
 

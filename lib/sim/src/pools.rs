@@ -113,7 +113,7 @@ impl Pools for SimMachine {
         Ok(draft.finish(format!("bind {member} to pool {to}"), ()))
     }
 
-    fn prepare_keep(&self, zone: &str, _: PoolId) -> Result<Change<()>, Refusal> {
+    fn prepare_persist(&self, zone: &str, _: PoolId) -> Result<Change<()>, Refusal> {
         Err(Refusal::new(Subject::Zone(zone.to_owned()), never_starts()))
     }
 

@@ -2,9 +2,8 @@
 
 use jiff::tz::TimeZone;
 use millpond_machine::{
-    Absent, Accounting, Census, Clock, Controls, Counters, Dispatcher, Disturbances, Guard, HardwareCounters,
-    Images, Interrupts, Journal, JournalError, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine,
-    MemoryJournal, Operation, Pools, Processors, Psets, Refusal, Sampler, Step, Threads, Value, Zones,
+    Clock, Guard, HardwareCounters, Journal, JournalError, Knob, KnobError, Knobs, Machine, MemoryJournal,
+    Operation, Refusal, Step, Value,
 };
 use millpond_model::{CpuId, Pid};
 use millpond_session::Session;
@@ -81,72 +80,24 @@ impl Machine for Stage {
         &*self.journal
     }
 
-    fn processors(&self) -> Result<&dyn Processors, Absent> {
-        self.sim.processors()
-    }
-
-    fn psets(&self) -> Result<&dyn Psets, Absent> {
-        self.sim.psets()
-    }
-
-    fn threads(&self) -> Result<&dyn Threads, Absent> {
-        self.sim.threads()
-    }
-
-    fn zones(&self) -> Result<&dyn Zones, Absent> {
-        self.sim.zones()
-    }
-
-    fn pools(&self) -> Result<&dyn Pools, Absent> {
-        self.sim.pools()
-    }
-
-    fn interrupts(&self) -> Result<&dyn Interrupts, Absent> {
-        self.sim.interrupts()
-    }
-
-    fn counters(&self) -> Result<&dyn Counters, Absent> {
-        self.sim.counters()
-    }
-
-    fn sampler(&self) -> Result<&dyn Sampler, Absent> {
-        self.sim.sampler()
-    }
-
-    fn accounting(&self) -> Result<&dyn Accounting, Absent> {
-        self.sim.accounting()
-    }
-
-    fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent> {
-        self.sim.dispatcher()
-    }
-
-    fn lgroups(&self) -> Result<&dyn Lgroups, Absent> {
-        self.sim.lgroups()
-    }
-
-    fn hardware_counters(&self) -> Result<&dyn HardwareCounters, Absent> {
-        self.sim.hardware_counters().map(|_| self as &dyn HardwareCounters)
-    }
-
-    fn latency(&self) -> Result<&dyn LatencyProbe, Absent> {
-        self.sim.latency()
-    }
-
-    fn disturbances(&self) -> Result<&dyn Disturbances, Absent> {
-        self.sim.disturbances()
-    }
-
-    fn census(&self) -> Result<&dyn Census, Absent> {
-        self.sim.census()
-    }
-
-    fn controls(&self) -> Result<&dyn Controls, Absent> {
-        self.sim.controls()
-    }
-
-    fn images(&self) -> Result<&dyn Images, Absent> {
-        self.sim.images()
+    millpond_machine::facets! { self:
+        processors, Processors => self.sim.processors();
+        psets, Psets => self.sim.psets();
+        threads, Threads => self.sim.threads();
+        zones, Zones => self.sim.zones();
+        pools, Pools => self.sim.pools();
+        interrupts, Interrupts => self.sim.interrupts();
+        counters, Counters => self.sim.counters();
+        sampler, Sampler => self.sim.sampler();
+        accounting, Accounting => self.sim.accounting();
+        dispatcher, Dispatcher => self.sim.dispatcher();
+        lgroups, Lgroups => self.sim.lgroups();
+        hardware_counters, HardwareCounters => self.sim.hardware_counters().map(|_| self as &dyn HardwareCounters);
+        latency, LatencyProbe => self.sim.latency();
+        disturbances, Disturbances => self.sim.disturbances();
+        census, Census => self.sim.census();
+        controls, Controls => self.sim.controls();
+        images, Images => self.sim.images();
     }
 }
 

@@ -15,13 +15,7 @@ struct row {
 	__u64 words[16];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct row);
-} rows SEC(".maps");
+ARRAY(rows, struct row, BPF_F_MMAPABLE);
 
 static __always_inline void count_on(__u32 processor, enum column column)
 {
@@ -37,10 +31,8 @@ static __always_inline void count(enum column column)
 }
 
 #define COUNT_EACH(tracepoint, column)                             \
-	SEC("raw_tp/" #tracepoint)                                 \
-	int tracepoint(struct bpf_raw_tracepoint_args *ctx)        \
+	TRACEPOINT(tracepoint)                                     \
 	{                                                          \
-		(void)ctx;                                         \
 		count(column);                                     \
 		return 0;                                          \
 	}
@@ -68,8 +60,7 @@ COUNT_EACH(threshold_apic_entry, INTR)
 COUNT_EACH(deferred_error_apic_entry, INTR)
 
 /* Arguments: preempted, previous task, next task, state of the previous one (0: it could go on). */
-SEC("raw_tp/sched_switch")
-int sched_switch(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(sched_switch)
 {
 	count(CSW);
 	/* The idle thread is never preempted: it has nothing better to do. Its number is 0. */
@@ -81,8 +72,7 @@ int sched_switch(struct bpf_raw_tracepoint_args *ctx)
 }
 
 /* Arguments: task, where it goes. Counted there. */
-SEC("raw_tp/sched_migrate_task")
-int sched_migrate_task(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(sched_migrate_task)
 {
 	count_on((__u32)ctx->args[1], MIGR);
 	return 0;
@@ -95,8 +85,7 @@ int sched_migrate_task(struct bpf_raw_tracepoint_args *ctx)
 #define DEVICE_SOFTIRQS 0x7d
 
 /* Argument: which. */
-SEC("raw_tp/softirq_entry")
-int softirq_entry(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(softirq_entry)
 {
 	__u32 number = ctx->args[0];
 
@@ -106,8 +95,7 @@ int softirq_entry(struct bpf_raw_tracepoint_args *ctx)
 }
 
 /* Arguments: number, action, result. A result with bit 1 wakes the thread that handles the interrupt. */
-SEC("raw_tp/irq_handler_exit")
-int irq_handler_exit(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(irq_handler_exit)
 {
 	if (ctx->args[2] & 2)
 		count(ITHR);
@@ -122,14 +110,12 @@ static __always_inline int call(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-SEC("raw_tp/ipi_send_cpu")
-int ipi_send_cpu(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(ipi_send_cpu)
 {
 	return call(ctx);
 }
 
-SEC("raw_tp/ipi_send_cpumask")
-int ipi_send_cpumask(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(ipi_send_cpumask)
 {
 	return call(ctx);
 }
@@ -137,8 +123,7 @@ int ipi_send_cpumask(struct bpf_raw_tracepoint_args *ctx)
 enum { SPINNING = 1, READER = 2, WRITER = 4, REAL_TIME = 8, MUTEX = 32 };
 
 /* Arguments: lock, flags. */
-SEC("raw_tp/contention_begin")
-int contention_begin(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(contention_begin)
 {
 	__u32 flags = ctx->args[1];
 
@@ -155,7 +140,6 @@ int contention_begin(struct bpf_raw_tracepoint_args *ctx)
 SEC("perf_event")
 int major_fault(void *ctx)
 {
-	(void)ctx;
 	count(MJF);
 	return 0;
 }

@@ -50,59 +50,24 @@ struct sender {
 };
 
 /* By processor: what is on it. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct state);
-} states SEC(".maps");
+ARRAY(states, struct state, 0);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__type(key, struct key);
-	__type(value, struct sum);
-} sums SEC(".maps");
+MAP(HASH, sums, struct key, struct sum, 16384);
 
 /* Threads of the job. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__type(key, __u64);
-	__type(value, __u64);
-} job SEC(".maps");
+MAP(HASH, job, __u64, __u64, 65536);
 
 /* Kernel workers and the function that each executes. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 4096);
-	__type(key, __u64);
-	__type(value, __u64);
-} working SEC(".maps");
+MAP(LRU_HASH, working, __u64, __u64, 4096);
 
 /* Calls on their way to a watched processor, and who sent them. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 4096);
-	__type(key, __u64);
-	__type(value, struct sender);
-} calls SEC(".maps");
+MAP(LRU_HASH, calls, __u64, struct sender, 4096);
 
 /* By processor: who nudged it last. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__type(key, __u64);
-	__type(value, struct sender);
-} nudges SEC(".maps");
+MAP(HASH, nudges, __u64, struct sender, 1);
 
 /* What could not be kept: sums, stretches, members of the job. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4);
-	__type(key, __u64);
-	__type(value, __u64);
-} lost SEC(".maps");
+MAP(HASH, lost, __u64, __u64, 4);
 enum { LOST_SUMS, LOST_STRETCHES, LOST_MEMBERS };
 
 struct {
@@ -274,8 +239,7 @@ static __always_inline int closes(__u64 id)
 #define ID(kind, number) ((__u64)(kind) << 48 | (number))
 
 /* Arguments: preempted, previous task, next task, state of the previous one. */
-SEC("raw_tp/sched_switch")
-int sched_switch(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(sched_switch)
 {
 	__u64 now = bpf_ktime_get_ns();
 	struct state *state = here(now);
@@ -289,42 +253,34 @@ int sched_switch(struct bpf_raw_tracepoint_args *ctx)
 }
 
 /* Arguments: number, action. */
-SEC("raw_tp/irq_handler_entry")
-int irq_handler_entry(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(irq_handler_entry)
 {
 	return opens(DEVICE, (__u32)ctx->args[0], ID(DEVICE, (__u32)ctx->args[0]));
 }
 
-SEC("raw_tp/irq_handler_exit")
-int irq_handler_exit(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(irq_handler_exit)
 {
 	return closes(ID(DEVICE, (__u32)ctx->args[0]));
 }
 
 /* Argument: which. */
-SEC("raw_tp/softirq_entry")
-int softirq_entry(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(softirq_entry)
 {
 	return opens(SOFT, (__u32)ctx->args[0], ID(SOFT, (__u32)ctx->args[0]));
 }
 
-SEC("raw_tp/softirq_exit")
-int softirq_exit(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(softirq_exit)
 {
 	return closes(ID(SOFT, (__u32)ctx->args[0]));
 }
 
 #define VECTOR_EACH(tracepoint, vector)                            \
-	SEC("raw_tp/" #tracepoint "_entry")                        \
-	int tracepoint##_entry(struct bpf_raw_tracepoint_args *ctx) \
+	TRACEPOINT(tracepoint##_entry)                             \
 	{                                                          \
-		(void)ctx;                                         \
 		return opens(VECTOR, vector, ID(VECTOR, vector));  \
 	}                                                          \
-	SEC("raw_tp/" #tracepoint "_exit")                         \
-	int tracepoint##_exit(struct bpf_raw_tracepoint_args *ctx) \
+	TRACEPOINT(tracepoint##_exit)                              \
 	{                                                          \
-		(void)ctx;                                         \
 		return closes(ID(VECTOR, vector));                 \
 	}
 
@@ -341,15 +297,13 @@ VECTOR_EACH(deferred_error_apic, DEFERRED)
 VECTOR_EACH(ipi, ARM_IPI)
 
 /* A nudge is of the one who nudged last. */
-SEC("raw_tp/reschedule_entry")
-int reschedule_entry(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(reschedule_entry)
 {
 	__u64 now = bpf_ktime_get_ns(), cpu = bpf_get_smp_processor_id();
 	struct state *state = here(now);
 	struct what what = { .kind = NUDGE };
 	struct sender *sender;
 
-	(void)ctx;
 	if (!state)
 		return 0;
 	sender = bpf_map_lookup_elem(&nudges, &cpu);
@@ -359,16 +313,13 @@ int reschedule_entry(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-SEC("raw_tp/reschedule_exit")
-int reschedule_exit(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(reschedule_exit)
 {
-	(void)ctx;
 	return closes(ID(VECTOR, RESCHEDULE));
 }
 
 /* Arguments: whom, from where, what to call; nothing to call is a nudge. */
-SEC("raw_tp/ipi_send_cpu")
-int ipi_send_cpu(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(ipi_send_cpu)
 {
 	__u32 cpu = ctx->args[0];
 	__u64 key = cpu;
@@ -382,8 +333,7 @@ int ipi_send_cpu(struct bpf_raw_tracepoint_args *ctx)
 }
 
 /* Arguments: whom, from where, function, the call itself. */
-SEC("raw_tp/csd_queue_cpu")
-int csd_queue_cpu(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(csd_queue_cpu)
 {
 	__u64 call = ctx->args[3];
 	struct sender sender;
@@ -410,8 +360,7 @@ static __always_inline void name_or_begin(struct state *state, __u64 now, const 
 }
 
 /* Arguments: function, the call itself; none where a thread does for its own processor what it asks of others: that is the thread's time. */
-SEC("raw_tp/csd_function_entry")
-int csd_function_entry(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(csd_function_entry)
 {
 	__u64 now = bpf_ktime_get_ns(), call = ctx->args[1];
 	struct state *state = here(now);
@@ -427,15 +376,13 @@ int csd_function_entry(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-SEC("raw_tp/csd_function_exit")
-int csd_function_exit(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(csd_function_exit)
 {
 	return ctx->args[1] ? closes(ctx->args[1]) : 0;
 }
 
 /* Arguments: timer, now. */
-SEC("raw_tp/hrtimer_expire_entry")
-int hrtimer_expire_entry(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(hrtimer_expire_entry)
 {
 	__u64 now = bpf_ktime_get_ns(), tid, tgid;
 	struct hrtimer *timer = (struct hrtimer *)ctx->args[0];
@@ -461,23 +408,20 @@ int hrtimer_expire_entry(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-SEC("raw_tp/hrtimer_expire_exit")
-int hrtimer_expire_exit(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(hrtimer_expire_exit)
 {
 	return closes(ctx->args[0]);
 }
 
 /* Arguments: timer, when. */
-SEC("raw_tp/timer_expire_entry")
-int timer_expire_entry(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(timer_expire_entry)
 {
 	struct timer_list *timer = (struct timer_list *)ctx->args[0];
 
 	return opens(TIMER, (__u64)BPF_CORE_READ(timer, function), (__u64)timer);
 }
 
-SEC("raw_tp/timer_expire_exit")
-int timer_expire_exit(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(timer_expire_exit)
 {
 	return closes(ctx->args[0]);
 }
@@ -501,22 +445,18 @@ static __always_inline int works(__u64 function)
 }
 
 /* Argument: the work. */
-SEC("raw_tp/workqueue_execute_start")
-int workqueue_execute_start(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(workqueue_execute_start)
 {
 	return works((__u64)BPF_CORE_READ((struct work_struct *)ctx->args[0], func));
 }
 
-SEC("raw_tp/workqueue_execute_end")
-int workqueue_execute_end(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(workqueue_execute_end)
 {
-	(void)ctx;
 	return works(0);
 }
 
 /* Arguments: handler, how long it took, what it did. */
-SEC("raw_tp/nmi_handler")
-int nmi_handler(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(nmi_handler)
 {
 	__u64 now = bpf_ktime_get_ns();
 	struct state *state = here(now);
@@ -541,23 +481,18 @@ static __always_inline int faults(void)
 	return 0;
 }
 
-SEC("raw_tp/page_fault_user")
-int page_fault_user(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(page_fault_user)
 {
-	(void)ctx;
 	return faults();
 }
 
-SEC("raw_tp/page_fault_kernel")
-int page_fault_kernel(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(page_fault_kernel)
 {
-	(void)ctx;
 	return faults();
 }
 
 /* Arguments: parent, child. Children of the job are the job. */
-SEC("raw_tp/sched_process_fork")
-int sched_process_fork(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(sched_process_fork)
 {
 	struct task_struct *parent = (struct task_struct *)ctx->args[0], *child = (struct task_struct *)ctx->args[1];
 	__u64 tid = (__u32)BPF_CORE_READ(parent, pid), one = 1;
@@ -571,8 +506,7 @@ int sched_process_fork(struct bpf_raw_tracepoint_args *ctx)
 }
 
 /* Argument: task. Its number may be another one's soon. */
-SEC("raw_tp/sched_process_free")
-int sched_process_free(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(sched_process_free)
 {
 	__u64 tid = (__u32)BPF_CORE_READ((struct task_struct *)ctx->args[0], pid);
 

@@ -41,21 +41,10 @@ struct state {
 	struct moment moments[MOMENTS];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct state);
-} states SEC(".maps");
+ARRAY(states, struct state, BPF_F_MMAPABLE);
 
 /* Key 0: the number of the thread. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__type(key, __u64);
-	__type(value, __u64);
-} threads SEC(".maps");
+MAP(HASH, threads, __u64, __u64, 1);
 
 struct sum {
 	__u64 times;
@@ -64,12 +53,7 @@ struct sum {
 };
 
 /* By what ran. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__type(key, __u64);
-	__type(value, struct sum);
-} sums SEC(".maps");
+MAP(HASH, sums, __u64, struct sum, 4096);
 
 static __always_inline struct state *state(void)
 {
@@ -124,8 +108,7 @@ static __always_inline void add(__u64 what, __u64 ns, const char *name)
 }
 
 /* Arguments: timer, now. Whoever sleeps by it stands behind it, if somebody does. */
-SEC("raw_tp/hrtimer_expire_entry")
-int hrtimer_expire_entry(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(hrtimer_expire_entry)
 {
 	struct state *s = state();
 	struct hrtimer_sleeper *sleeper = (void *)ctx->args[0];
@@ -138,8 +121,7 @@ int hrtimer_expire_entry(struct bpf_raw_tracepoint_args *ctx)
 }
 
 /* Argument: task. */
-SEC("raw_tp/sched_wakeup")
-int sched_wakeup(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(sched_wakeup)
 {
 	struct state *s = state();
 
@@ -160,8 +142,7 @@ static __always_inline void learn(struct state *s, struct task_struct *task, __u
 }
 
 /* Arguments: preempted, previous task, next task, state of the previous one. */
-SEC("raw_tp/sched_switch")
-int sched_switch(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(sched_switch)
 {
 	struct task_struct *previous = (void *)ctx->args[1];
 	struct task_struct *next = (void *)ctx->args[2];
@@ -219,41 +200,33 @@ static __always_inline int ends(enum what what, __u32 number, const char *name)
 }
 
 /* Arguments: number, action. */
-SEC("raw_tp/irq_handler_entry")
-int irq_handler_entry(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(irq_handler_entry)
 {
 	return begins(IRQ_IN, ctx->args[0], BPF_CORE_READ((struct irqaction *)ctx->args[1], name));
 }
 
-SEC("raw_tp/irq_handler_exit")
-int irq_handler_exit(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(irq_handler_exit)
 {
 	return ends(IRQ_OUT, ctx->args[0], BPF_CORE_READ((struct irqaction *)ctx->args[1], name));
 }
 
-SEC("raw_tp/softirq_entry")
-int softirq_entry(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(softirq_entry)
 {
 	return begins(SOFT_IN, ctx->args[0], 0);
 }
 
-SEC("raw_tp/softirq_exit")
-int softirq_exit(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(softirq_exit)
 {
 	return ends(SOFT_OUT, ctx->args[0], 0);
 }
 
 #define VECTOR(tracepoint, number)                                     \
-	SEC("raw_tp/" #tracepoint "_entry")                            \
-	int tracepoint##_entry(struct bpf_raw_tracepoint_args *ctx)    \
+	TRACEPOINT(tracepoint##_entry)                             \
 	{                                                              \
-		(void)ctx;                                             \
 		return begins(VECTOR_IN, number, 0);                   \
 	}                                                              \
-	SEC("raw_tp/" #tracepoint "_exit")                             \
-	int tracepoint##_exit(struct bpf_raw_tracepoint_args *ctx)     \
+	TRACEPOINT(tracepoint##_exit)                              \
 	{                                                              \
-		(void)ctx;                                             \
 		return ends(VECTOR_OUT, number, 0);                    \
 	}
 

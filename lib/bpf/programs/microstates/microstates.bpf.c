@@ -55,12 +55,7 @@ struct account {
 	__u32 how;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct account);
-} accounts SEC(".maps");
+TASK_STORAGE(accounts, struct account);
 
 /* How a futex call waits. src/microstates.rs has the same. */
 enum operation { WAIT, LOCK_PI, REQUEUE_PI, SEVERAL };
@@ -115,12 +110,7 @@ struct present {
 	__u64 own;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct causes);
-} causes_of SEC(".maps");
+TASK_STORAGE(causes_of, struct causes);
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -288,13 +278,11 @@ static __always_inline bool is_off(__u32 state)
 	return state >= TEXT_FAULT && state != WAITING;
 }
 
-SEC("raw_tp/sys_enter")
-int sys_enter(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(sys_enter)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct account *account = account_of(task);
 
-	(void)ctx;
 	if (!account)
 		return 0;
 	account->calls++;
@@ -316,13 +304,11 @@ static __always_inline void correct(struct account *account)
 	account->times[USER] = 0;
 }
 
-SEC("raw_tp/sys_exit")
-int sys_exit(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(sys_exit)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct account *account = account_of(task);
 
-	(void)ctx;
 	if (!account)
 		return 0;
 	become(task, account, USER, clock_now());
@@ -333,8 +319,7 @@ int sys_exit(struct bpf_raw_tracepoint_args *ctx)
 }
 
 /* Arguments: address, registers, error code, of which bit 4 is: it wanted to execute what is there. */
-SEC("raw_tp/page_fault_user")
-int page_fault_user(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(page_fault_user)
 {
 	struct account *account = account_of(bpf_get_current_task_btf());
 
@@ -343,12 +328,10 @@ int page_fault_user(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-SEC("raw_tp/signal_deliver")
-int signal_deliver(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(signal_deliver)
 {
 	struct account *account = account_of(bpf_get_current_task_btf());
 
-	(void)ctx;
 	if (account)
 		account->signals++;
 	return 0;
@@ -387,7 +370,6 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	__u64 now = clock_of(next);
 	struct account *account = account_of(prev);
 
-	(void)ctx;
 	compare_clocks(next, now);
 	if (account) {
 		if (keeps_causes)
@@ -410,7 +392,6 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 	struct task_struct *waker;
 	struct pt_regs___m *regs;
 
-	(void)ctx;
 	if (!account || account->state != LOCK)
 		return 0;
 	waker = bpf_get_current_task_btf();
@@ -432,7 +413,6 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 {
 	struct account *account = account_of(task);
 
-	(void)ctx;
 	if (account && is_off(account->state))
 		become(task, account, WAITING, clock_of(task));
 	return 0;
@@ -444,8 +424,6 @@ int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct 
 {
 	struct account first = { .state = WAITING, .in_call = keeps_calls };
 
-	(void)ctx;
-	(void)parent;
 	first.of_kernel = is_kernel(child);
 	first.since = first.began = clock_now();
 	bpf_task_storage_get(&accounts, child, &first, BPF_LOCAL_STORAGE_GET_F_CREATE);

@@ -20,20 +20,10 @@ struct mark {
 	__u64 since;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct mark);
-} marks SEC(".maps");
+TASK_STORAGE(marks, struct mark);
 
 /* The number of each program, by that of its process as the reader has it. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__type(key, __u64);
-	__type(value, __u64);
-} wanted SEC(".maps");
+MAP(HASH, wanted, __u64, __u64, 1);
 
 /* What goes on on a processor; a cache line and more, so that processors do not slow each other. src/residence.rs has the same. */
 struct row {
@@ -48,22 +38,10 @@ struct row {
 	__u64 unused[12];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct row);
-} rows SEC(".maps");
+ARRAY(rows, struct row, BPF_F_MMAPABLE);
 
 /* Nanoseconds, by processor and program. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} times SEC(".maps");
+ARRAY(times, __u64, BPF_F_MMAPABLE);
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -114,8 +92,6 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	__u64 since, *time;
 	__u32 word;
 
-	(void)ctx;
-	(void)preempt;
 	if (!row)
 		return 0;
 	__sync_fetch_and_add(&row->version, 1);
@@ -143,7 +119,6 @@ int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct 
 	struct mark *mark = mark_of(parent);
 	struct mark first = {};
 
-	(void)ctx;
 	if (!mark || !mark->program)
 		return 0;
 	first.program = mark->program;

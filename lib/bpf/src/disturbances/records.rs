@@ -1,6 +1,7 @@
 //! Taking apart what the programs keep: words of maps and rings, as nesting.h lays them out.
 
 use super::{KINDS, Stretch, Sum, What, Whose};
+use crate::mapped::text;
 
 /// Words of `struct what`, `struct frame` and `struct state` in nesting.h.
 pub(super) const WHAT_WORDS: usize = 5;
@@ -21,13 +22,6 @@ pub(super) fn what_of(words: &[u64]) -> Option<What> {
         _ => Whose::Watcher,
     };
     Some(What { kind: *KINDS.get(index)?, whose, name, thread: text(&[first, second]), process })
-}
-
-/// Text that lies in words as it lies in memory, up to the first zero.
-fn text(words: &[u64]) -> String {
-    let bytes: Vec<u8> =
-        words.iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 pub(super) fn sum(key: &[u64], value: &[u64]) -> Option<Sum> {

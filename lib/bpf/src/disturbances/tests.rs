@@ -27,7 +27,7 @@ fn kinds_stand_as_in_the_program() {
 fn each_program_is_known_by_its_name() {
     let names = OTHERS.iter().flat_map(|(names, _)| names.iter()).chain(&NEEDED);
     for name in names {
-        assert!(PROGRAM.contains(&format!("SEC(\"raw_tp/{name}\")")), "{name}");
+        assert!(PROGRAM.contains(&format!("TRACEPOINT({name})")), "{name}");
     }
     for name in VECTORS.iter().filter(|name| **name != "reschedule") {
         assert!(PROGRAM.contains(&format!("VECTOR_EACH({name}, ")), "{name}");

@@ -1,8 +1,8 @@
 //! Without libbpf: nothing can be opened, so that no value of these types is ever made.
 
-use crate::{Image, Refused, Words};
+use crate::{Image, MappedWords, Refused};
 use std::convert::Infallible;
-use std::io::{self, Read};
+use std::io;
 use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -55,11 +55,11 @@ impl Object {
         match self.never {}
     }
 
-    pub fn iterate(&self, _: &str) -> Result<impl Read + use<>, Refused> {
-        nothing::<Result<io::Empty, Refused>>(self.never)
+    pub fn iterate(&self, _: &str, _: &mut Vec<u8>) -> Result<(), Refused> {
+        match self.never {}
     }
 
-    pub fn words(&self, _: &str, _: usize) -> Result<Words, Refused> {
+    pub fn words(&self, _: &str, _: usize) -> Result<MappedWords, Refused> {
         match self.never {}
     }
 
@@ -70,11 +70,6 @@ impl Object {
     pub fn ring<'cb>(&self, _: &str, _: impl FnMut(&[u64]) + 'cb) -> Result<Ring<'cb>, Refused> {
         match self.never {}
     }
-}
-
-/// The value of whatever type that is never made.
-fn nothing<T>(never: Infallible) -> T {
-    match never {}
 }
 
 /// The entries of a map.

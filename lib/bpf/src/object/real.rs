@@ -1,8 +1,8 @@
 //! By libbpf.
 
-use crate::{Image, Refused, Words};
+use crate::{Image, MappedWords, Refused};
 use libbpf_rs::{
-    ErrorKind, Iter, Link, MapCore, MapFlags, ObjectBuilder, OpenObject, PrintLevel, RingBuffer,
+    ErrorKind, Iter, Link, MapCore, MapFlags, ObjectBuilder, OpenObject, PrintLevel, ProgramMut, RingBuffer,
     RingBufferBuilder,
 };
 use miniz_oxide::inflate::decompress_to_vec;
@@ -112,8 +112,7 @@ impl Object {
     /// # Errors
     /// [`Refused`] when there is no such place here, or no such program.
     pub fn attach(&mut self, program: &str) -> Result<(), Refused> {
-        let found =
-            self.object.progs_mut().find(|found| found.name() == program).ok_or(Refused::NoSuchPlace)?;
+        let found = self.find(program)?;
         let link = listening(|| found.attach())?;
         self.links.push(link);
         Ok(())
@@ -124,20 +123,25 @@ impl Object {
     /// # Errors
     /// [`Refused`] when there is no such program.
     pub fn program(&self, name: &str) -> Result<BorrowedFd<'_>, Refused> {
-        let found = self.object.progs_mut().find(|found| found.name() == name).ok_or(Refused::NoSuchPlace)?;
+        let found = self.find(name)?;
         let fd = std::os::fd::AsRawFd::as_raw_fd(&found.as_fd());
         // SAFETY: the descriptor belongs to the object, which is borrowed for as long.
         Ok(unsafe { BorrowedFd::borrow_raw(fd) })
     }
 
-    /// Runs an iterator (`iter/…`): what its program writes for everything that it visits.
+    /// Runs an iterator (`iter/…`), and appends what its program writes for everything that it visits.
     ///
     /// # Errors
-    /// [`Refused`] when it cannot be attached.
-    pub fn iterate(&self, program: &str) -> Result<impl Read + use<>, Refused> {
-        let found =
-            self.object.progs_mut().find(|found| found.name() == program).ok_or(Refused::NoSuchPlace)?;
-        listening(|| Iter::new(&found.attach()?))
+    /// [`Refused`] when it cannot be attached or read.
+    pub fn iterate(&self, program: &str, into: &mut Vec<u8>) -> Result<(), Refused> {
+        let found = self.find(program)?;
+        let mut iterator = listening(|| Iter::new(&found.attach()?))?;
+        let refuse = |error: io::Error| Refused::Kernel { why: error.to_string(), log: String::new() };
+        iterator.read_to_end(into).map(drop).map_err(refuse)
+    }
+
+    fn find(&self, program: &str) -> Result<ProgramMut<'_>, Refused> {
+        self.object.progs_mut().find(|found| found.name() == program).ok_or(Refused::NoSuchPlace)
     }
 
     fn map(&self, name: &str) -> Result<libbpf_rs::Map<'_>, Refused> {
@@ -148,8 +152,8 @@ impl Object {
     ///
     /// # Errors
     /// [`Refused`] when there is no such map, or it cannot be mapped.
-    pub fn words(&self, map: &str, count: usize) -> Result<Words, Refused> {
-        Words::map(self.map(map)?.as_fd(), count).map_err(|error| Refused::of(&error, String::new()))
+    pub fn words(&self, map: &str, count: usize) -> Result<MappedWords, Refused> {
+        MappedWords::map(self.map(map)?.as_fd(), count).map_err(|error| Refused::of(&error, String::new()))
     }
 
     /// Entries of a map of words.

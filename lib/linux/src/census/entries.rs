@@ -1,6 +1,6 @@
-//! What was seen of threads, whoever saw it, as entries of a roster.
+//! What was seen of threads, by either source, as entries of a roster.
 
-use crate::census::places::Places;
+use crate::census::details::Places;
 use millpond_model::{
     Causes, Class, CpuId, Doing, Lwp, LwpId, MICROSTATES, Microstate, Named, Nanos, Pid, ProcessEntry, Spent,
     Standing, ThreadEntry,
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(of(0, 1, 49, 0), ("RT", 149));
         assert_eq!(of(0, 1, 0, 0), ("RT", 159));
         assert_eq!(of(0, POLICY_DEADLINE, -1, 0), ("RT", 159));
-        // Words that are no priority at all.
+        // MappedWords that are no priority at all.
         assert_eq!((of(0, 0, i32::MAX, 0), of(PF_KTHREAD, 0, 120, i32::MIN)), (("TS", 0), ("SYS", 0)));
     }
 

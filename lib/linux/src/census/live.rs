@@ -1,5 +1,5 @@
-//! Microstates on the machine that runs the tests. Relations only, never times: who computes is found computing for most of the time in which it
-//! had a processor, who sleeps is found asleep for as long as it slept. What the machine or the rights of the tests do not allow is skipped, and
+//! Microstates on the machine that runs the tests. Relations only, never times: a thread that computes is found computing for most of its
+//! time on a CPU, and one that sleeps is found asleep for as long as it slept. What the machine or the rights of the tests do not allow is skipped, and
 //! says why.
 
 use super::programs;

@@ -21,16 +21,16 @@
 //! There is no global priority of Solaris here. TS: 29 for a thread that is not nice, and one and a half points for each of nice, 0 to 59;
 //! SCHED_IDLE, which is FX, 0. SYS: 60, and a point more for each that is less nice than 0. RT: 100 and the level, as in `dispatcher`.
 
-mod causes;
+mod details;
 mod entries;
 #[cfg(test)]
 mod live;
 #[cfg(test)]
 mod live_faults;
 mod locks;
-mod places;
 mod proc;
 mod programs;
+mod wait_causes;
 mod watch;
 
 use crate::LinuxMachine;

@@ -1,8 +1,8 @@
 //! Threads as programs in the kernel list them (`lib/bpf`).
 
 use crate::Os;
-use crate::census::causes;
 use crate::census::entries::{BEGAN_NS, Kept, Seen};
+use crate::census::wait_causes;
 use millpond_bpf::microstates::{Keep, Record, STATES, Watching};
 use millpond_machine::facets::Depth;
 use millpond_machine::{Reason, Refusal};
@@ -49,7 +49,7 @@ pub(super) fn look(
     let records = watching.list().map_err(|why| Refusal::operation(Reason::Machine(why.to_string())))?;
     let (faults, signals) = (watching.sees_faults().is_ok(), watching.sees_signals().is_ok());
     let mut found: Vec<Seen> = records.iter().map(|record| seen(record, depth, suspended)).collect();
-    for (seen, causes) in found.iter_mut().zip(causes::of(os, &records)) {
+    for (seen, causes) in found.iter_mut().zip(wait_causes::of(os, &records)) {
         seen.causes = causes;
     }
     for spent in found.iter_mut().filter_map(|seen| seen.spent.as_mut()).filter(|_| depth == Depth::Measured)

@@ -1,7 +1,7 @@
 //! A look, and a watch that looks again and again: by programs in the kernel where it takes them, else by `/proc`.
 
+use super::details::Places;
 use super::entries::{self, BEGAN_NS, Seen};
-use super::places::Places;
 use super::{proc, programs};
 use crate::{LinuxMachine, clock};
 use millpond_bpf::microstates::{Detail, Keep, Watching};

@@ -32,8 +32,8 @@ mod resolve;
 mod tree;
 
 pub(crate) use record::{RECORD, renamed};
-pub(crate) use tree::{CpuTree, lists_cpu};
 
+use crate::cpu_tree::CpuTree;
 use crate::knob::{LinuxKnob, TaskId};
 use crate::{LinuxMachine, names};
 use millpond_machine::facets::{Controlled, Enforced, Recontrolled};
@@ -63,7 +63,7 @@ impl LinuxMachine {
     }
 
     /// The steps that end groups of processes that have ended.
-    pub(crate) fn ended_controls(&self) -> Vec<Step> {
+    pub(crate) fn stale_controls(&self) -> Vec<Step> {
         let recorded = self.recorded_controls();
         let mut wanted = recorded.clone();
         wanted.retain(|_, held| held.task().is_none_or(|task| self.os.still(task).is_ok()));

@@ -8,13 +8,14 @@
 //! A weight is a number or `idle`; a quota is `150000 100000` (µs in a period of so many µs, `max` for no limit), and of a unit of systemd
 //! `1500000` (µs in a second). What the files of a unit say, and nothing that was set for this boot, is `1500000 kept`: put back, it leaves no drop-in.
 
+use crate::cpu_tree::{CpuTree, lists_cpu};
 use crate::knob::TaskId;
 use crate::os::{NO_ROOM, knob_error};
-use crate::{Os, Root, is_gone, names};
-use millpond_machine::{Absent, KnobError, Value};
+use crate::{Os, is_gone, names};
+use millpond_machine::{KnobError, Value};
 use std::collections::BTreeSet;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// How often quotas are handed out anew: the kernel's own default.
 pub(crate) const PERIOD_US: u64 = 100_000;
@@ -26,78 +27,6 @@ pub(crate) const IDLE: &str = "idle";
 const KEPT: &str = " kept";
 const WEIGHT: &str = "CPUWeight";
 const QUOTA: &str = "CPUQuotaPerSecUSec";
-
-/// The hierarchy of the CPU controller. On version 2 it is mostly that of the sets.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CpuTree {
-    pub mount: PathBuf,
-    pub v1: bool,
-}
-
-impl CpuTree {
-    /// Looks where the controller is.
-    pub fn find(root: &Root) -> Result<CpuTree, Absent> {
-        let v1 = root.cgroup.join("cpu");
-        if v1.join("cgroup.procs").exists() {
-            return Ok(CpuTree { mount: v1, v1: true });
-        }
-        for v2 in [root.cgroup.clone(), root.cgroup.join("unified")] {
-            let offered = root.read_value(&v2.join("cgroup.controllers")).ok().flatten().unwrap_or_default();
-            if lists_cpu(&offered) {
-                return Ok(CpuTree { mount: v2, v1: false });
-            }
-        }
-        Err(Absent::with_help(
-            "there is no cgroup controller for CPU time",
-            "use a kernel with CONFIG_CGROUP_SCHED, and mount cgroup2 at its usual place",
-        ))
-    }
-
-    /// A cgroup's directory; paths begin with `/`.
-    pub fn dir(&self, path: &str) -> PathBuf {
-        self.mount.join(path.trim_start_matches('/'))
-    }
-
-    /// The weight of a group of which nothing was said.
-    pub fn default_weight(&self) -> u64 {
-        if self.v1 { 1_024 } else { 100 }
-    }
-
-    /// The file of weights.
-    pub fn weight_file(&self) -> &'static str {
-        if self.v1 { "cpu.shares" } else { "cpu.weight" }
-    }
-
-    /// Finds the group in a `/proc/PID/cgroup` text.
-    pub fn place(&self, text: &str) -> Option<String> {
-        text.lines().find_map(|line| {
-            let path = self.path_of(line)?;
-            Some(path.strip_suffix(" (deleted)").unwrap_or(path).to_owned())
-        })
-    }
-
-    /// The path in a line of such a text, where the line is that of this hierarchy.
-    fn path_of<'l>(&self, line: &'l str) -> Option<&'l str> {
-        let mut parts = line.splitn(3, ':');
-        let (id, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
-        let ours = if self.v1 { controllers.split(',').any(|c| c == "cpu") } else { id == "0" };
-        ours.then_some(path)
-    }
-
-    /// Such a text with another group.
-    pub fn replaced(&self, text: &str, path: &str) -> String {
-        let line = |line: &str| match self.path_of(line) {
-            Some(old) => format!("{}{path}\n", line.strip_suffix(old).unwrap_or(line)),
-            None => format!("{line}\n"),
-        };
-        text.lines().map(line).collect()
-    }
-}
-
-/// Whether a list of controllers names the one for CPU time.
-pub(crate) fn lists_cpu(text: &str) -> bool {
-    text.split_ascii_whitespace().any(|controller| controller == "cpu")
-}
 
 impl Os {
     /// The hierarchy of the CPU controller.
@@ -369,7 +298,7 @@ mod tests {
     #[test]
     fn each_version_finds_its_own_line() {
         let text = "9:name=systemd:/a\n3:cpuset:/b\n1:cpu,cpuacct:/c\n0::/d (deleted)\n";
-        let tree = |v1| CpuTree { mount: PathBuf::new(), v1 };
+        let tree = |v1| CpuTree { mount: std::path::PathBuf::new(), v1 };
         assert_eq!(tree(true).place(text).as_deref(), Some("/c"));
         assert_eq!(tree(false).place(text).as_deref(), Some("/d"));
         let moved = tree(true).replaced(text, "/e");

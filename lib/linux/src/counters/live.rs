@@ -235,15 +235,15 @@ fn involuntary_switches_are_switches_and_time_does_not_go_back() {
 }
 
 #[test]
-fn sheltered_processors_have_every_column_that_programs_count() {
+fn shielded_cpus_have_every_column_that_programs_count() {
     let os = machine();
     let last = cpus().last().copied();
-    let sheltered = CpuSet::from_iter(last);
-    let placements = move || Ok(Rc::new(Placement { sheltered: sheltered.clone(), ..Placement::default() }));
+    let shielded = CpuSet::from_iter(last);
+    let placements = move || Ok(Rc::new(Placement { shielded: shielded.clone(), ..Placement::default() }));
     let mut watch = LinuxWatch::start(&os, Box::new(placements), WatchOptions::default()).unwrap();
     let sample = watch.sample().unwrap();
     if watch.explain().iter().any(|line| line.starts_with("perf events are used because")) {
-        let name = "counters::live::sheltered_processors_have_every_column_that_programs_count";
+        let name = "counters::live::shielded_cpus_have_every_column_that_programs_count";
         return println!("skipped: {name}: {:?}", watch.explain().last());
     }
     let rows = |of: bool| sample.cpus.iter().filter(move |row| (Some(row.cpu) == last) == of);
@@ -253,15 +253,15 @@ fn sheltered_processors_have_every_column_that_programs_count() {
         assert!(other.is_none_or(|other| other.events[column.index()].is_some() == counted), "{column}");
     }
     assert!(row.events[Column::Syscl.index()].is_some() && row.events[Column::Csw.index()].is_some());
-    assert!(!sample.missing.iter().any(|why| why.contains("sheltered")), "{:?}", sample.missing);
+    assert!(!sample.missing.iter().any(|why| why.contains("shielded")), "{:?}", sample.missing);
 }
 
 #[test]
-fn sheltered_processors_have_rows_from_tables_only_where_reading_would_interrupt_them() {
+fn shielded_cpus_have_rows_from_tables_only_where_reading_would_interrupt_them() {
     let os = machine();
     let all: Vec<CpuId> = cpus();
-    let sheltered = CpuSet::from_iter(all.last().copied());
-    let placements = move || Ok(Rc::new(Placement { sheltered: sheltered.clone(), ..Placement::default() }));
+    let shielded = CpuSet::from_iter(all.last().copied());
+    let placements = move || Ok(Rc::new(Placement { shielded: shielded.clone(), ..Placement::default() }));
     let mut watch = LinuxWatch::start_without_programs(&os, Box::new(placements)).unwrap();
     let sample = watch.sample().unwrap();
     let row = sample.cpus.iter().find(|c| Some(&c.cpu) == all.last()).unwrap();

@@ -13,21 +13,21 @@
 //!   /proc tables ────────────┐
 //!   programs in the kernel ──┼──▶ join by processor ──▶ never back ──▶ Sample
 //!   a group per processor ───┘         │
-//!        not on sheltered processors ──┘ their rows lack what only events can tell
+//!        not on shielded processors ──┘ their rows lack what only events can tell
 //! ```
 //!
 //! # What an observer does to the observed
 //!
-//! What programs counted is read from memory, and interrupts no processor: sheltered ones have these columns
+//! What programs counted is read from memory, and interrupts no processor: shielded ones have these columns
 //! as all others do. Reading another processor's events interrupts that processor, once per group. Hence the groups, and hence
-//! events of *sheltered* processors (members of exclusive sets, those without interrupts, those isolated at boot) are
+//! events of *shielded* processors (members of exclusive sets, those without interrupts, those isolated at boot) are
 //! not read unless the watcher asks. Two things reach them all the same: starting and ending a watch patches the kernel's code, for which it interrupts every processor
 //! a few times, and while system calls are counted anywhere each of them, everywhere, takes some 30 ns more.
 //!
 //! # What follows
 //!
 //! * Values never go back from one sample of a watch to the next, not even when a processor leaves and comes
-//!   back or begins to be sheltered in between: each change of source is bridged by an offset.
+//!   back or begins to be shielded in between: each change of source is bridged by an offset.
 //! * What cannot be counted is `None`, and [`Sample::missing`] says why, per column.
 //! * The tracing files are read wherever they are mounted, and through an unattached mount where they are not.
 //!
@@ -35,9 +35,10 @@
 //!
 //! [`Sample::missing`]: millpond_model::Sample::missing
 
+mod changes;
+mod descent;
 mod digits;
 mod events;
-mod family;
 mod interrupts;
 #[cfg(test)]
 mod live;
@@ -53,7 +54,6 @@ pub(crate) mod schedstat;
 mod shared;
 mod stat;
 mod text;
-mod traces;
 mod watch;
 
 pub(crate) use perf::allow_descriptors;

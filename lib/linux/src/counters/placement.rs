@@ -1,6 +1,6 @@
-//! Who is where: the sets of processors, and the processors that want to be left alone.
+//! Placement: the sets of CPUs, and the CPUs that take no interrupts.
 
-use super::traces::Traces;
+use super::changes::Traces;
 use crate::{LinuxMachine, Root};
 use millpond_machine::{Psets, Refusal};
 use millpond_model::{CpuId, CpuSet, PsetId};
@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// The sets and shelters of a machine at an instant.
+/// The sets and shields of a machine at an instant.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Placement {
     /// The set of each processor that is in one.
@@ -16,7 +16,7 @@ pub(super) struct Placement {
     /// The sets that exist besides the default one, ascending; an empty set is in here alone.
     pub(super) sets: Vec<PsetId>,
     /// Processors that nobody may disturb: members of exclusive sets, and those without interrupts.
-    pub(super) sheltered: CpuSet,
+    pub(super) shielded: CpuSet,
 }
 
 /// Who is where, asked anew for each sample. The same value again means that nothing has changed.
@@ -30,12 +30,12 @@ impl Placement {
 }
 
 impl LinuxMachine {
-    /// Reads the sets and shelters.
+    /// Reads the sets and shields.
     pub(super) fn placement(&self) -> Result<Placement, Refusal> {
-        let mut placement = Placement { sheltered: self.sheltered()?, ..Placement::default() };
+        let mut placement = Placement { shielded: self.shielded()?, ..Placement::default() };
         for set in self.list()? {
             if set.mode.is_exclusive() {
-                placement.sheltered = &placement.sheltered | &set.cpus();
+                placement.shielded = &placement.shielded | &set.cpus();
             }
             placement.set_of.extend(set.members.iter().map(|cpu| (*cpu, set.id)));
             placement.sets.push(set.id);

@@ -1,7 +1,7 @@
 //! Where a program runs: its time on each processor, measured at switches by a program in the kernel (`lib/bpf`).
 //!
 //! The program adds up what threads of the watched programs spend on each processor, in memory that we share with it. Reading
-//! interrupts no processor, so that fenced and sheltered ones are read as well. What is still going on is added from the time of the
+//! interrupts no processor, so that fenced and shielded ones are read as well. What is still going on is added from the time of the
 //! last switch there; a thread that never switches is seen for all of its time.
 
 use super::proc::now;

@@ -1,6 +1,6 @@
-//! Where a program runs: statistical samples of who is on each processor.
+//! Where a program runs: statistical samples of the thread on each CPU.
 //!
-//! This is for kernels that take no program that measures (`residence`), and for those who ask for samples. A clock
+//! This is for kernels that take no program that measures (`residence`), and for users that ask for samples. A clock
 //! event per processor interrupts it some thousand times a second, and puts down the process that it found; 0 is an
 //! idle processor. Which processes belong to a program is known from a scan at the beginning and from the kernel's
 //! records of forks, which stand in the same buffers.
@@ -10,12 +10,12 @@
 //! included, and never of those that were wanted. Clocks per thread would disturb less where a program has few threads, but they
 //! cost a descriptor per thread and processor, and slow each fork by as many copies.
 //!
-//! A sheltered processor is sampled only if one of the watched programs may run there.
+//! A shielded processor is sampled only if one of the watched programs may run there.
 //!
 //! Buffers are emptied twice a second by a thread of its own, whatever interval the caller has.
 
+use super::descent::Family;
 use super::events;
-use super::family::Family;
 use super::placement::{Placement, Placements, set_apart_at_boot};
 use super::proc::now;
 use super::records::{Record, parse_records};
@@ -204,9 +204,9 @@ impl<'a> LinuxOccupancy<'a> {
 
     /// Sheltered processors where none of the programs may run.
     fn out_of_reach(&self, placement: &Placement, family: &Family) -> CpuSet {
-        let sheltered = &placement.sheltered | &self.apart;
-        if sheltered.is_empty() {
-            return sheltered;
+        let shielded = &placement.shielded | &self.apart;
+        if shielded.is_empty() {
+            return shielded;
         }
         let mut allowed = CpuSet::new();
         for pid in family.members() {
@@ -217,7 +217,7 @@ impl<'a> LinuxOccupancy<'a> {
                 allowed = &allowed | &list.unwrap_or_default();
             }
         }
-        &sheltered - &allowed
+        &shielded - &allowed
     }
 }
 

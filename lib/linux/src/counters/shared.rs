@@ -3,7 +3,7 @@
 //! A performance event per processor and kind of event must be asked for its value, which interrupts that
 //! processor. Here a program is attached once for the whole machine, whatever the number of processors; it
 //! adds one to a word of the processor that it runs on, and reading all words is reading memory: no system
-//! call, nobody interrupted. A program takes some 10 ns.
+//! call and without an interrupt. A program takes some 10 ns.
 //!
 //! ```text
 //!   tracepoint ──▶ program ──▶ row of its processor: a word per column

@@ -1,4 +1,4 @@
-//! A watch: counters that run for as long as somebody looks, joined with the tables of `/proc`.
+//! A watch: counters that run as long as they are read, joined with the tables of `/proc`.
 
 use super::events::{self, Group, Plan};
 use super::meter::Meters;
@@ -23,7 +23,7 @@ const PROGRAMS: u32 = 1;
 #[derive(Debug)]
 struct Watched {
     cpu: CpuId,
-    /// Its events; none on a sheltered processor, and where there is nothing for them to count.
+    /// Its events; none on a shielded processor, and where there is nothing for them to count.
     group: Option<(u32, Group)>,
     /// The event that a program in the kernel waits for, held for as long as it should.
     held: Option<OwnedFd>,
@@ -137,13 +137,13 @@ impl<'a> LinuxWatch<'a> {
         Ok(Sample { at, wall: wall(), cpus, sets, missing })
     }
 
-    /// Begins and ends counting where processors came, left, or were sheltered since the last look.
+    /// Begins and ends counting where processors came, left, or were shielded since the last look.
     fn follow(&mut self) {
         let active: CpuSet = self.tables.active().iter().map(|(cpu, _)| *cpu).collect();
         self.untouched = if self.options.touch_fenced {
             CpuSet::new()
         } else {
-            &(&self.placement.sheltered | &self.apart) & &active
+            &(&self.placement.shielded | &self.apart) & &active
         };
         let touched = &active - &self.untouched;
         self.unopened.retain(|cpu, _| touched.contains(*cpu));
@@ -168,7 +168,7 @@ impl<'a> LinuxWatch<'a> {
     }
 
     /// Opens the events that programs wait for. One that is refused gives the column to the others. They are never read, so that
-    /// sheltered processors have them as well: to open one is a single interrupt, as beginning to watch is anyway.
+    /// shielded processors have them as well: to open one is a single interrupt, as beginning to watch is anyway.
     fn hold_events(&mut self) {
         let Some(Ok(shared)) = &mut self.shared else { return };
         for watched in self.watched.iter_mut().filter(|w| w.held.is_none()) {
@@ -331,7 +331,7 @@ impl<'a> LinuxWatch<'a> {
         let hidden = self.hidden();
         if !hidden.is_empty() {
             missing.push(format!(
-                "{} of processors {}: they are fenced or sheltered, and reading their events would interrupt them \
+                "{} of processors {}: they are fenced or shielded, and reading their events would interrupt them \
                  (--touch-fenced reads them, too)",
                 hidden.join(", "),
                 self.untouched
@@ -370,9 +370,7 @@ impl<'a> LinuxWatch<'a> {
     fn manner(&self) -> Vec<String> {
         let mut lines = Vec::new();
         match &self.shared {
-            Some(Ok(_)) => {
-                lines.push("counts made in the kernel are read without interrupting anybody".into())
-            }
+            Some(Ok(_)) => lines.push("counts made in the kernel are read without an interrupt".into()),
             Some(Err(why)) => lines.push(format!("perf events are used because {why}")),
             None => {}
         }

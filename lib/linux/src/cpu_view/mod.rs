@@ -2,7 +2,7 @@
 //!
 //! # What is shown
 //!
-//! The machine as if processors that are somebody else's were not plugged in, which is a state that kernels know and programs have to cope
+//! The machine as if CPUs of other sets were not plugged in, which is a state that kernels know and programs have to cope
 //! with: they are missing in `/proc/cpuinfo`, `/proc/stat`, `online`, `present` and among the directories `cpuN`, and are in `offline`.
 //! `possible` and `kernel_max` stay as they are: they bound the numbers that processors can ever have, programs lay out arrays by them, and
 //! a program's processors can become others at any time. Numbers are the real ones, as `sched_getcpu` gives them.

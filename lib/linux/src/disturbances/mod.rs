@@ -1,9 +1,9 @@
-//! What disturbs the job of a set on Linux: what stands behind `quiet` and `intrstat`.
+//! OS noise on the CPUs of a set: the source of `quiet` and `intrstat` on Linux.
 //!
 //! # Two ways
 //!
 //! A program in the kernel (`lib/bpf`, `disturbances`) sees each interrupt, timer, soft interrupt, kernel worker and thread begin and end on the
-//! watched processors, and who sends a call from another one; it adds up how often and how long (`programs`). What it knows by a number or an
+//! watched processors, and which CPU sends an interprocessor interrupt; it adds up how often and how long (`programs`). What it knows by a number or an
 //! address gets its name here (`names`, `symbols`). Where it may not be loaded, the tables that the kernel keeps anyway are read twice
 //! (`tables`): they tell how often and, of threads, how long in all.
 //!
@@ -16,7 +16,7 @@
 //! # What watching does
 //!
 //! Attaching and detaching changes code that every processor runs, for which the kernel calls each of them a few times: these calls are in
-//! the report, as the watcher's. While it goes on nobody is woken or called; whoever watches leaves the watched processors, if it may run
+//! the report, as the watcher's. Meanwhile no process is woken or called; the watcher leaves the watched CPUs, if it may run
 //! elsewhere.
 
 mod names;

@@ -6,7 +6,8 @@ use super::tables::{Stolen, now};
 use super::{Aside, LinuxMachine};
 use crate::interrupt_names::interrupt_counts;
 use crate::settings::kernel_settings;
-use millpond_bpf::disturbances::{Disturbing, Kind, Options, RING_BYTES, Stretches, Sum};
+use millpond_bpf::Ring;
+use millpond_bpf::disturbances::{Disturbing, Kind, Options, RING_BYTES, Sum};
 use millpond_machine::facets::{DisturbanceWatch, WatchedJob};
 use millpond_machine::{Reason, Refusal};
 use millpond_model::{
@@ -29,7 +30,7 @@ pub(super) struct ByPrograms<'a> {
     machine: &'a LinuxMachine,
     what: WatchedJob,
     programs: Disturbing,
-    ring: Stretches<'static>,
+    ring: Ring<'static>,
     heard: Rc<RefCell<Vec<millpond_bpf::disturbances::Stretch>>>,
     names: Names,
     members: BTreeSet<u32>,

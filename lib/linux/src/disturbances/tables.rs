@@ -1,4 +1,4 @@
-//! By the tables that the kernel keeps anyway: how often, and of threads how long in all. Nothing tells how long an interrupt took, who sent it,
+//! By the tables that the kernel keeps anyway: how often, and of threads how long in all. Nothing tells how long an interrupt took, which CPU sent it,
 //! or which function a worker executed.
 
 use super::names::{internal, printable};
@@ -132,7 +132,7 @@ impl DisturbanceWatch for ByTables<'_> {
         if let Some(stolen) = &mut self.stolen {
             rows.extend(stolen.rows(&self.what.cpus));
         }
-        let untimed = "how long each took, who sends calls from other processors, timers and page faults by name, and threads \
+        let untimed = "how long each took, which CPUs send calls, timers and page faults by name, and threads \
                        that began and ended meanwhile";
         Ok(Disturbed {
             began: self.began,

@@ -5,7 +5,7 @@
 //! lists. It schedules nothing, counts nothing and refuses only what the control files themselves refuse.
 
 use super::{Done, Fs};
-use crate::controls::{CpuTree, lists_cpu};
+use crate::cpu_tree::{CpuTree, lists_cpu};
 use crate::files::{Replacing, replace_file};
 use crate::hierarchy::lists_cpuset;
 use crate::knob::TaskId;

@@ -1,7 +1,7 @@
 //! The machine at hand: its kernel acts.
 
 use super::{Done, Fs};
-use crate::controls::CpuTree;
+use crate::cpu_tree::CpuTree;
 use crate::knob::TaskId;
 use crate::os::knob_error;
 use crate::policy::{self, Policy};

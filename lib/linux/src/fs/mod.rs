@@ -8,7 +8,7 @@ pub(crate) use captured::{Captured, label_file};
 pub(crate) use live::Live;
 
 use crate::Os;
-use crate::controls::CpuTree;
+use crate::cpu_tree::CpuTree;
 use crate::knob::TaskId;
 use crate::policy::Policy;
 use crate::systemd::Manager;

@@ -160,7 +160,7 @@ fn refused(subject: Subject, set: &[Code], at: usize, error: &io::Error) -> Refu
         }
         Some(libc::EINVAL) => machine(format!("its counters cannot measure event '{event}' so"))
             .hint("some events cannot be kept to one mode: try sys"),
-        Some(libc::EBUSY) => machine("somebody else has the counters for himself".to_owned()),
+        Some(libc::EBUSY) => machine("another program has the counters for itself".to_owned()),
         Some(libc::EMFILE | libc::ENFILE) => machine("too many files would be open".to_owned())
             .hint("raise the limit of open files: ulimit -n"),
         Some(libc::ESRCH) => machine("it has ended".to_owned()),
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(said(libc::EINVAL, 1), (many.into(), true));
         assert_eq!(
             said(libc::EBUSY, 0),
-            ("processor 3: somebody else has the counters for himself".into(), false)
+            ("processor 3: another program has the counters for itself".into(), false)
         );
         assert_eq!(said(libc::ENOENT, 1), ("processor 3: this kernel does not count 'b'".into(), false));
         assert_eq!(said(libc::EMFILE, 1), ("processor 3: too many files would be open".into(), true));

@@ -4,7 +4,7 @@ use super::elf::{self, CORE, Elf, LOAD, NOTE, NoElf, Segment, number};
 use super::symbols::Symbols;
 use super::{Arch, FLOATING, GENERAL, TLS, VECTORS};
 use crate::files::open_plain;
-use crate::words::reason;
+use crate::messages::reason;
 use millpond_machine::facets::{Image, Mapping, StoppedThread, Symbol};
 use millpond_machine::{Absent, Refusal};
 use millpond_model::{Nanos, printable};

@@ -26,7 +26,7 @@ pub(super) enum NoElf {
     Narrow,
     #[error("it is of another architecture, whose bytes are the other way round")]
     BigEndian,
-    #[error("its head makes no sense")]
+    #[error("its head is invalid")]
     Head,
 }
 

@@ -2,7 +2,7 @@
 
 use super::stop::Stopped;
 use super::symbols::Symbols;
-use super::{parse_maps, resident};
+use super::{parse_maps, touched_pages};
 use crate::{Root, clock, is_gone};
 use millpond_machine::facets::{Image, Mapping, StoppedThread, Symbol};
 use millpond_machine::{Reason, Refusal, Subject};
@@ -101,7 +101,7 @@ pub(super) fn not_permitted(root: &Root, pid: Pid) -> Refusal {
             root.proc.join(PTRACE_SCOPE).display()
         )),
         "3" => refusal.hint(
-            "this kernel lets nobody look into another process until it is booted again (ptrace_scope is 3)",
+            "this kernel lets no process look into another one until it is booted again (ptrace_scope is 3)",
         ),
         _ => refusal.hint("as the superuser, or as the user of the process"),
     }
@@ -148,7 +148,8 @@ impl Image for ProcessImage {
             let part = (mapping.begin.max(first), mapping.end.min(last));
             // Pages that are shared may have been written by others, and are nobody's in this page table.
             let pagemap = self.pagemap.as_ref().filter(|_| !mapping.shared);
-            let parts = pagemap.and_then(|pagemap| resident::written(pagemap, part.0, part.1, self.page));
+            let parts =
+                pagemap.and_then(|pagemap| touched_pages::written(pagemap, part.0, part.1, self.page));
             all.extend(parts.unwrap_or_else(|| vec![part]));
         }
         all.into_iter()

@@ -10,8 +10,8 @@
 //!
 //! # How a process is stopped
 //!
-//! Every thread is seized by `ptrace` and interrupted: no signal is sent, so that nobody who waits for the process is told that it was stopped, and a
-//! stop by somebody else's signal outlives ours. When we end, however we end, the kernel lets it go on. A copy by fork would stand still for a shorter
+//! Every thread is seized by `ptrace` and interrupted: no signal is sent, so that its parent is not told that it was stopped, and a
+//! stop by a signal of another process outlives ours. When we end, however we end, the kernel lets it go on. A copy by fork would stand still for a shorter
 //! time, but makes every page of the process fault once more afterwards, which is the worst that can happen to a program for real time, and runs
 //! code of ours in it; it was not taken. System calls that the kernel never restarts (`epoll_wait`, `semop`) return early in it, as after any stop.
 
@@ -19,11 +19,11 @@ mod core;
 mod elf;
 mod live;
 mod maps;
-mod resident;
 mod stop;
 mod symbols;
 #[cfg(test)]
 mod tests;
+mod touched_pages;
 
 pub use self::core::open_core;
 pub(crate) use maps::parse_maps;

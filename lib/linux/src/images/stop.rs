@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often new threads are looked for at the most.
 const ROUNDS: usize = 1000;
-/// Words of the largest set of registers.
+/// MappedWords of the largest set of registers.
 const WORDS: usize = 2048;
 
 /// The threads that stand still.

@@ -212,7 +212,7 @@ fn a_core_is_the_memory_that_the_process_had() {
     assert_eq!(with(4, 1), "it is of a 32-bit program, and only 64-bit ones have object caches");
     assert_eq!(with(5, 2), "it is of another architecture, whose bytes are the other way round");
     assert_eq!(with(16, 2), "it is a program or a library, and no core");
-    assert_eq!(with(54, 1), "its head makes no sense");
+    assert_eq!(with(54, 1), "its head is invalid");
 }
 
 #[test]

@@ -10,13 +10,13 @@
 //! | its place | a set of one processor, sheltered from interrupts: one change, of which the record `place.PID` is a part |
 
 mod child;
+mod moments;
 mod process;
 mod shared;
 mod timerlat;
 mod trace;
 mod traced;
 mod watch;
-mod words;
 
 use crate::LinuxMachine;
 use crate::knob::LinuxKnob;
@@ -123,7 +123,7 @@ impl LatencyProbe for LinuxMachine {
             steps.extend(open.steps);
             notes.extend(open.notes);
         } else if sheltered {
-            steps.extend(self.forget_shelter(cpu));
+            steps.extend(self.forget_shield(cpu));
         }
         if let Some(text) = self.place_text(owner) {
             steps.push(Step::new(record_knob(owner).knob(), Some(text), None));

@@ -3,7 +3,7 @@
 use super::child::{self, Orders, Timers};
 use super::shared::{MOVED, Mapped, NO_CLASS, NO_LOCK, NO_TIMER};
 use crate::LinuxMachine;
-use crate::words::reason;
+use crate::messages::reason;
 use millpond_machine::facets::ProbePlan;
 use millpond_machine::{Absent, Machine, Reason, Refusal};
 use millpond_model::{CpuId, Nanos, Pid};
@@ -111,7 +111,7 @@ impl<'m> Process<'m> {
                     self.cpu,
                     reason(&error)
                 );
-                return Err(refused(why).hint("end whoever else uses timerlat, as rtla does"));
+                return Err(refused(why).hint("end the program that uses timerlat, as rtla does"));
             }
             other => return Err(refused(format!("it ended ({other})"))),
         }
@@ -119,8 +119,10 @@ impl<'m> Process<'m> {
             Ok(None) | Err(rustix::io::Errno::INTR) => Ok(()),
             _ if self.has_ended() => self.check(),
             // A tracer that is ended, also by a processor that goes, ends who waits for it.
-            _ if self.traced => Err(self.lost("somebody ended the tracer, or the process that measures")),
-            _ => Err(refused("somebody ended the process that measures".to_owned())),
+            _ if self.traced => {
+                Err(self.lost("another program ended the tracer, or the process that measures"))
+            }
+            _ => Err(refused("another program ended the process that measures".to_owned())),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Memory that the probe, a process of its own, shares with whoever started it.
+//! Memory that the probe, a process of its own, shares with its parent.
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::io;
@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) const BUFFER: u64 = 5_000;
 /// There is room for two buffers: one is read while the other is filled.
 const ROOM: usize = 10_000;
-/// Words of a sample: due, three stamps, user mode.
+/// MappedWords of a sample: due, three stamps, user mode.
 pub(super) const SAMPLE_WORDS: usize = 5;
 /// How many of the longest waits are kept with what happened meanwhile.
 pub(super) const WORST: usize = 16;
 /// How many moments are kept of each.
 pub(super) const MOMENTS: usize = 96;
-/// Words of a moment.
+/// MappedWords of a moment.
 pub(super) const MOMENT_WORDS: usize = 4;
 
 /// How the probe ended, as the upper half of [`Shared::ended`]; the lower half is the system's error.

@@ -3,10 +3,10 @@
 //! | what | how |
 //! |---|---|
 //! | settings | of all tracing, in `osnoise/`: the period, no threads of the kernel's own, no limits that would stop it. What each was is a baseline of the journal |
-//! | tracer | in an instance of our own, `instances/millpond-PID`, so that nobody's trace is touched; it is removed at the end, and ends the tracer |
+//! | tracer | in an instance of our own, `instances/millpond-PID`, so that no other trace is touched; it is removed at the end, and ends the tracer |
 //! | clock | of the instance: the monotonic one, as of all other times here |
-//! | end | only when nobody waits for its timers any more: kernel 6.12 counts a thread that waits once too little when the tracer's threads are ended under it, and crashes |
-//! | somebody else's | of osnoise and timerlat one works at a time, with one set of settings: where somebody has one on, we refuse |
+//! | end | only when no thread waits for its timers any more: kernel 6.12 counts a thread that waits once too little when the tracer's threads are ended under it, and crashes |
+//! | another program's | of osnoise and timerlat one works at a time, with one set of settings: where one is on, we refuse |
 
 use crate::knob::LinuxKnob;
 use crate::os::knob_error;
@@ -207,7 +207,7 @@ impl LinuxMachine {
         let tracefs = self.timerlat()?;
         if let Some(why) = self.tracer_elsewhere(&tracefs) {
             return Err(Refusal::operation(Reason::Machine(why)).hint(
-                "one of osnoise and timerlat works at a time: wait until rtla, or whoever uses it, has ended",
+                "one of osnoise and timerlat works at a time: wait until rtla, or another user of it, has ended",
             ));
         }
         let mut steps = Vec::new();
@@ -244,7 +244,7 @@ impl LinuxMachine {
             if is != *original {
                 let now = is.clone().unwrap_or_default();
                 notes.push(format!(
-                    "somebody set {name} of the tracer timerlat to {now} meanwhile: that is left alone"
+                    "another program set {name} of the tracer timerlat to {now} meanwhile: that is left alone"
                 ));
             }
             steps.push(Step::new(knob, is.clone(), is).releasing());

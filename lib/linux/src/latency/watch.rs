@@ -1,9 +1,9 @@
 //! The probe with timers of its own as its parent sees it.
 
 use super::child::Timers;
+use super::moments;
 use super::process::Process;
 use super::shared::{BUFFER, SAMPLE_WORDS};
-use super::words;
 use crate::LinuxMachine;
 use millpond_bpf::latency::Stamping;
 use millpond_machine::facets::{LatencyWatch, Measured, ProbePlan, Stamps};
@@ -83,7 +83,7 @@ impl LatencyWatch for Watch<'_> {
     fn worst(&self) -> Vec<(LatencySample, Vec<Moment>)> {
         let of = |(words, moments): ([u64; SAMPLE_WORDS], Vec<[u64; 4]>)| {
             let mut moments: Vec<Moment> =
-                moments.iter().filter_map(|moment| words::moment(moment, self.process.pid.0)).collect();
+                moments.iter().filter_map(|moment| moments::moment(moment, self.process.pid.0)).collect();
             // Interrupts that came while a moment was being written stand beside it.
             moments.sort_by_key(|moment| moment.at);
             (sample(&words), moments)
@@ -102,7 +102,7 @@ fn sharers(stamping: &Stamping, probe: u32) -> Vec<Sharer> {
         .sums()
         .into_iter()
         .map(|sum| Sharer {
-            what: words::called(sum.what, &sum.name, probe),
+            what: moments::called(sum.what, &sum.name, probe),
             times: sum.times,
             ran: Nanos(sum.ns),
         })

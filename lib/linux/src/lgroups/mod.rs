@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | nodes, their processors, distances | `/sys/devices/system/node` | one node with everything |
 //! | memory of a node | its `meminfo` | of a single node `/proc/meminfo` |
-//! | load of a node | who runs or waits on its processors at this moment: `/proc/PID/task/TID/stat` | |
+//! | load of a node | threads that run or wait on its CPUs at this moment: `/proc/PID/task/TID/stat` | |
 //! | what the caller may use | its affinity mask, `Mems_allowed_list` of its `status` | everything |
 //! | home of a thread | see `homes` | |
 //! | affinity for an lgroup | strong for the nodes of a mask that leaves nodes out which the thread's set has | none |
@@ -18,6 +18,7 @@ mod text;
 
 use crate::LinuxMachine;
 use crate::knob::{LinuxKnob, TaskId, node_list};
+use crate::numa::{memory_nodes, read_nodes};
 use crate::plan::Wanted;
 use crate::view::{View, about};
 use homes::Clues;
@@ -37,7 +38,7 @@ impl LinuxMachine {
         let unreadable = |error: KnobError| error.into_refusal(Subject::Operation, "the list of processors");
         let present = self.os.cpu_list("present").map_err(unreadable)?;
         let online = self.os.online().map_err(unreadable)?;
-        let mut nodes = crate::topology::read_lgroups(&self.os, &present);
+        let mut nodes = read_nodes(&self.os.root, &present);
         nodes.iter_mut().for_each(|node| node.cpus = &node.cpus & &online);
         Ok(nodes)
     }
@@ -107,12 +108,6 @@ impl LinuxMachine {
         view.nodes = memory_nodes(&self.online_nodes()?);
         Ok(view)
     }
-}
-
-/// The nodes that have memory, with their processors.
-pub(crate) fn memory_nodes(nodes: &[Lgroup]) -> Vec<(LgrpId, CpuSet)> {
-    let has_memory = |node: &&Lgroup| node.memory_kib.is_none_or(|kib| kib > 0);
-    nodes.iter().filter(has_memory).map(|node| (node.id, node.cpus.clone())).collect()
 }
 
 impl Lgroups for LinuxMachine {

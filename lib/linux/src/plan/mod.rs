@@ -11,13 +11,13 @@
 //! 6. partition flags are set;
 //! 7. tasks move;
 //! 8. other people's lists grow back, parents first;
-//! 9. the controller is given back when nobody uses it any more.
+//! 9. the controller is given back when no set uses it any more.
 //!
 //! A plan for a machine that already is as wanted is empty.
 
+mod foreign_groups;
 mod memory;
-mod others;
-mod ours;
+mod own_groups;
 mod tasks;
 mod zones;
 
@@ -134,7 +134,7 @@ struct Planner<'a> {
     /// Processors of the default set.
     default: CpuSet,
     modes: BTreeMap<PsetId, PsetMode>,
-    /// Standing cgroups that are bound as they are, with their set.
+    /// Existing cgroups that are bound as they are, with their set.
     zones: BTreeMap<String, PsetId>,
     targets: BTreeMap<String, Target>,
     moves: Vec<(TaskId, String, String)>,

@@ -1,4 +1,4 @@
-//! Zones: standing cgroups that are partitions where they are.
+//! Zones: existing cgroups that are partitions where they are.
 
 use super::Planner;
 use crate::knob::{CpusetFile, LinuxKnob, list_value};
@@ -23,7 +23,7 @@ impl Planner<'_> {
         wants
     }
 
-    pub(super) fn is_standing_partition(&self, path: &str) -> bool {
+    pub(super) fn is_existing_partition(&self, path: &str) -> bool {
         let set = self.zones.get(path);
         set.is_some_and(|s| {
             self.modes[s] == PsetMode::InPlace
@@ -39,7 +39,7 @@ impl Planner<'_> {
         for path in foreign.into_iter().rev() {
             let group = self.view.groups[&path].clone();
             let flag = control(&path, CpusetFile::Partition);
-            if self.view.baseline(&flag).is_some() && !self.is_standing_partition(&path) {
+            if self.view.baseline(&flag).is_some() && !self.is_existing_partition(&path) {
                 self.steps.push(Step::new(flag.knob(), group.partition, None).releasing());
             }
             let knob = control(&path, CpusetFile::ExclusiveCpus);
@@ -67,7 +67,7 @@ impl Planner<'_> {
                 let knob = control(&path, CpusetFile::ExclusiveCpus).knob();
                 self.steps.push(Step::new(knob, list_value(&is), list_value(&want)).keeping());
             }
-            if self.is_standing_partition(&path) && group.partition.as_deref() != Some("root") {
+            if self.is_existing_partition(&path) && group.partition.as_deref() != Some("root") {
                 let knob = control(&path, CpusetFile::Partition).knob();
                 self.steps.push(Step::new(knob, group.partition, Some("root".into())).keeping());
             }

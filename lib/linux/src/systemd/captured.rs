@@ -1,5 +1,5 @@
 //! What systemd does, for a root that is only files: it makes and removes the cgroups of units, keeps `AllowedCPUs` in
-//! drop-ins, gives the controller to whom a property needs it and takes it from everybody else, and removes the
+//! drop-ins, enables the controller where a property needs it and disables it elsewhere, and removes the
 //! scopes that are empty.
 
 use super::{Manager, run_dir};

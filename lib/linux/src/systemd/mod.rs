@@ -2,15 +2,15 @@
 //!
 //! # Why
 //!
-//! On such a host systemd is the one writer of the version 2 tree: it takes back controllers that nobody of its
-//! own asked for, and with the controller go all partitions. So nothing is made or narrowed behind its back.
+//! On such a host systemd is the one writer of the version 2 tree: it takes back controllers that no unit of
+//! its own asked for, and with the controller go all partitions. So nothing is made or narrowed behind its back.
 //!
 //! # Nouns
 //!
 //! * Our **slice** (`mpset1.slice`, `mpdefault.slice`) is a set's cgroup: a transient unit directly below the root.
 //! * A **scope** in it (`mpset1-204-1.scope`) holds a process that was moved in, with what it starts afterwards. Its
 //!   label `origin` says where the process came from. systemd removes it when it is empty.
-//! * A **standing unit** is everybody else's. Its list is its property `AllowedCPUs`, changed for this boot only.
+//! * A **foreign unit** is any other unit. Its list is its property `AllowedCPUs`, changed for this boot only.
 //! * The [`Manager`] is what is asked: systemd on the system bus of a live root, [`captured::CapturedManager`] on a captured one.
 //!
 //! # How it works
@@ -29,7 +29,7 @@
 //! files of its cgroup, which are then written directly.
 //!
 //! systemd answers before it has acted, so each change waits for the kernel to show it, for a while. It does not act on a unit that has
-//! ended, whose cgroup may outlive it: the kernel removes none that somebody is just leaving, and systemd does not always try again.
+//! ended, whose cgroup may outlive it: the kernel removes none that a task is just leaving, and systemd does not always try again.
 //!
 //! # What follows
 //!
@@ -40,13 +40,15 @@
 #[cfg(feature = "systemd")]
 mod bus;
 mod captured;
-mod keep;
+mod drop_in;
+mod manager;
 
-pub(crate) use keep::{is_stronger, section};
+pub(crate) use drop_in::{is_stronger, section};
+pub(crate) use manager::Manager;
 
 use crate::knob::TaskId;
 use crate::os::knob_error;
-use crate::{Hierarchy, Os, Root, is_gone, names};
+use crate::{Os, Root, is_gone, names};
 use millpond_machine::KnobError;
 use millpond_model::{CpuSet, NodeSet};
 use std::fmt::Display;
@@ -61,34 +63,6 @@ const POLL: Duration = Duration::from_millis(1);
 /// How often systemd is asked whether the unit still runs, meanwhile.
 const ASK: Duration = Duration::from_millis(200);
 
-/// The requests that we make of systemd's manager. Units are called by name.
-pub(crate) trait Manager {
-    /// Starts a transient slice directly below the root.
-    fn start_slice(&self, unit: &str) -> Result<(), KnobError>;
-    /// Starts a transient scope in a slice, with a process in it.
-    fn start_scope(&self, unit: &str, slice: &str, pid: u32) -> Result<(), KnobError>;
-    /// Moves a process into a unit that runs.
-    fn adopt(&self, unit: &str, pid: u32) -> Result<(), KnobError>;
-    /// Stops a unit, and with it whatever runs in it.
-    fn stop(&self, unit: &str) -> Result<(), KnobError>;
-    /// Whether it runs, or is about to run or to end.
-    fn is_active(&self, unit: &str) -> Result<bool, KnobError>;
-    /// The property `AllowedCPUs`; `None` when it is not set. [`KnobError::Gone`] when there is no such unit.
-    fn allowed(&self, unit: &str) -> Result<Option<CpuSet>, KnobError>;
-    /// Sets or resets it, for this boot.
-    fn allow(&self, unit: &str, cpus: Option<&CpuSet>) -> Result<(), KnobError>;
-    /// A property that is a number; `None` when it is not set. [`KnobError::Gone`] when there is no such unit.
-    fn number(&self, unit: &str, property: &str) -> Result<Option<u64>, KnobError>;
-    /// Sets or resets it, for this boot.
-    fn set_number(&self, unit: &str, property: &str, value: Option<u64>) -> Result<(), KnobError>;
-    /// Sets `AllowedMemoryNodes`, for this boot.
-    fn allow_memory(&self, unit: &str, nodes: &NodeSet) -> Result<(), KnobError>;
-    /// Whether a unit waits at boot until another one has started.
-    fn is_started_after(&self, unit: &str, other: &str) -> Result<bool, KnobError>;
-    /// Has it read the files of units again.
-    fn reload(&self) -> Result<(), KnobError>;
-}
-
 /// The refusal where the message bus cannot be reached.
 #[cfg(feature = "systemd")]
 fn no_bus(why: &str) -> KnobError {
@@ -99,16 +73,8 @@ fn no_bus(why: &str) -> KnobError {
 }
 
 /// Where the system's run-time files are: beside `/proc`.
-fn run_dir(root: &Root) -> PathBuf {
+pub(crate) fn run_dir(root: &Root) -> PathBuf {
     root.proc.with_file_name("run")
-}
-
-/// Whether systemd owns the tree: it is the first process, was booted as the system's manager, and the cpuset
-/// controller is in the version 2 tree. The version 1 hierarchies it leaves alone.
-pub(crate) fn detect(root: &Root, hierarchy: &Hierarchy) -> bool {
-    matches!(hierarchy, Hierarchy::V2(mount) if *mount == root.cgroup)
-        && run_dir(root).join("systemd/system").is_dir()
-        && root.read_value(&root.proc.join("1/comm")).ok().flatten().is_some_and(|comm| comm == "systemd")
 }
 
 /// Connects to the systemd of this machine.

@@ -82,7 +82,7 @@ pub trait Pools {
     ///
     /// # Errors
     /// [`Refusal`]: pools are disabled, no such pool or zone, a zone that is started by no rule of ours, no rights.
-    fn prepare_keep(&self, zone: &str, to: PoolId) -> Result<Change<()>, Refusal>;
+    fn prepare_persist(&self, zone: &str, to: PoolId) -> Result<Change<()>, Refusal>;
 
     /// What others can be told so that what they start begins in a pool; nothing for a pool that has the default set.
     ///

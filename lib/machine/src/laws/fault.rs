@@ -1,14 +1,8 @@
 //! Fault injection: a machine between the executor and the real one that lets a step fail.
 
 use super::command::Fault;
-use crate::facets::{
-    Census, Clock, Controls, Counters, Dispatcher, Disturbances, HardwareCounters, Images, Interrupts,
-    LatencyProbe, Lgroups, Pools, Processors, Psets, Sampler, Threads, Zones,
-};
-use crate::{
-    Absent, Accounting, Guard, Journal, JournalError, Knob, KnobError, Knobs, Machine, Operation, Refusal,
-    Step, Value,
-};
+use crate::facets::Clock;
+use crate::{Guard, Journal, JournalError, Knob, KnobError, Knobs, Machine, Operation, Refusal, Step, Value};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
@@ -106,72 +100,24 @@ impl Machine for Faulty<'_> {
         self
     }
 
-    fn processors(&self) -> Result<&dyn Processors, Absent> {
-        self.machine.processors()
-    }
-
-    fn psets(&self) -> Result<&dyn Psets, Absent> {
-        self.machine.psets()
-    }
-
-    fn threads(&self) -> Result<&dyn Threads, Absent> {
-        self.machine.threads()
-    }
-
-    fn zones(&self) -> Result<&dyn Zones, Absent> {
-        self.machine.zones()
-    }
-
-    fn pools(&self) -> Result<&dyn Pools, Absent> {
-        self.machine.pools()
-    }
-
-    fn interrupts(&self) -> Result<&dyn Interrupts, Absent> {
-        self.machine.interrupts()
-    }
-
-    fn counters(&self) -> Result<&dyn Counters, Absent> {
-        self.machine.counters()
-    }
-
-    fn sampler(&self) -> Result<&dyn Sampler, Absent> {
-        self.machine.sampler()
-    }
-
-    fn accounting(&self) -> Result<&dyn Accounting, Absent> {
-        self.machine.accounting()
-    }
-
-    fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent> {
-        self.machine.dispatcher()
-    }
-
-    fn lgroups(&self) -> Result<&dyn Lgroups, Absent> {
-        self.machine.lgroups()
-    }
-
-    fn hardware_counters(&self) -> Result<&dyn HardwareCounters, Absent> {
-        self.machine.hardware_counters()
-    }
-
-    fn latency(&self) -> Result<&dyn LatencyProbe, Absent> {
-        self.machine.latency()
-    }
-
-    fn disturbances(&self) -> Result<&dyn Disturbances, Absent> {
-        self.machine.disturbances()
-    }
-
-    fn census(&self) -> Result<&dyn Census, Absent> {
-        self.machine.census()
-    }
-
-    fn controls(&self) -> Result<&dyn Controls, Absent> {
-        self.machine.controls()
-    }
-
-    fn images(&self) -> Result<&dyn Images, Absent> {
-        self.machine.images()
+    crate::facets! { self:
+        processors, Processors => self.machine.processors();
+        psets, Psets => self.machine.psets();
+        threads, Threads => self.machine.threads();
+        zones, Zones => self.machine.zones();
+        pools, Pools => self.machine.pools();
+        interrupts, Interrupts => self.machine.interrupts();
+        counters, Counters => self.machine.counters();
+        sampler, Sampler => self.machine.sampler();
+        accounting, Accounting => self.machine.accounting();
+        dispatcher, Dispatcher => self.machine.dispatcher();
+        lgroups, Lgroups => self.machine.lgroups();
+        hardware_counters, HardwareCounters => self.machine.hardware_counters();
+        latency, LatencyProbe => self.machine.latency();
+        disturbances, Disturbances => self.machine.disturbances();
+        census, Census => self.machine.census();
+        controls, Controls => self.machine.controls();
+        images, Images => self.machine.images();
     }
 }
 
@@ -207,8 +153,8 @@ impl Knobs for Faulty<'_> {
         self.machine.settle()
     }
 
-    fn ended(&self) -> Vec<Step> {
-        self.machine.ended()
+    fn stale(&self) -> Vec<Step> {
+        self.machine.stale()
     }
 
     fn publish(&self) -> Vec<String> {

@@ -9,9 +9,7 @@ use crate::common::OnSim;
 use journal::SpoiledJournal;
 use millpond_machine::facets::LwpStatus;
 use millpond_machine::{
-    Absent, Accounting, Census, Change, Clock, Controls, Counters, Dispatcher, Disturbances, Guard,
-    HardwareCounters, Images, Interrupts, Journal, Knob, KnobError, Knobs, LatencyProbe, Lgroups, Machine,
-    Pools, Processors, Psets, Reason, Refusal, Sampler, Step, Threads, Value, Zones,
+    Change, Clock, Guard, Journal, Knob, KnobError, Knobs, Machine, Reason, Refusal, Step, Threads, Value,
 };
 use millpond_model::{CpuId, Lwp, Move, Pid, PsetId, State};
 use millpond_sim::{SimMachine, SimState};
@@ -222,72 +220,24 @@ impl Machine for Mutant {
         self.sim.journal()
     }
 
-    fn processors(&self) -> Result<&dyn Processors, Absent> {
-        Ok(self)
-    }
-
-    fn psets(&self) -> Result<&dyn Psets, Absent> {
-        Ok(self)
-    }
-
-    fn threads(&self) -> Result<&dyn Threads, Absent> {
-        Ok(self)
-    }
-
-    fn zones(&self) -> Result<&dyn Zones, Absent> {
-        Machine::zones(&self.sim)
-    }
-
-    fn pools(&self) -> Result<&dyn Pools, Absent> {
-        Machine::pools(&self.sim)
-    }
-
-    fn interrupts(&self) -> Result<&dyn Interrupts, Absent> {
-        Ok(self)
-    }
-
-    fn counters(&self) -> Result<&dyn Counters, Absent> {
-        Ok(self)
-    }
-
-    fn sampler(&self) -> Result<&dyn Sampler, Absent> {
-        Ok(self)
-    }
-
-    fn accounting(&self) -> Result<&dyn Accounting, Absent> {
-        Machine::accounting(&self.sim)
-    }
-
-    fn dispatcher(&self) -> Result<&dyn Dispatcher, Absent> {
-        Ok(self)
-    }
-
-    fn lgroups(&self) -> Result<&dyn Lgroups, Absent> {
-        Ok(self)
-    }
-
-    fn hardware_counters(&self) -> Result<&dyn HardwareCounters, Absent> {
-        Machine::hardware_counters(&self.sim)
-    }
-
-    fn latency(&self) -> Result<&dyn LatencyProbe, Absent> {
-        self.sim.latency()
-    }
-
-    fn disturbances(&self) -> Result<&dyn Disturbances, Absent> {
-        self.sim.disturbances()
-    }
-
-    fn census(&self) -> Result<&dyn Census, Absent> {
-        self.sim.census()
-    }
-
-    fn controls(&self) -> Result<&dyn Controls, Absent> {
-        self.sim.controls()
-    }
-
-    fn images(&self) -> Result<&dyn Images, Absent> {
-        self.sim.images()
+    millpond_machine::facets! { self:
+        processors, Processors => Ok(self);
+        psets, Psets => Ok(self);
+        threads, Threads => Ok(self);
+        zones, Zones => Machine::zones(&self.sim);
+        pools, Pools => Machine::pools(&self.sim);
+        interrupts, Interrupts => Ok(self);
+        counters, Counters => Ok(self);
+        sampler, Sampler => Ok(self);
+        accounting, Accounting => Machine::accounting(&self.sim);
+        dispatcher, Dispatcher => Ok(self);
+        lgroups, Lgroups => Ok(self);
+        hardware_counters, HardwareCounters => Machine::hardware_counters(&self.sim);
+        latency, LatencyProbe => self.sim.latency();
+        disturbances, Disturbances => self.sim.disturbances();
+        census, Census => self.sim.census();
+        controls, Controls => self.sim.controls();
+        images, Images => self.sim.images();
     }
 }
 

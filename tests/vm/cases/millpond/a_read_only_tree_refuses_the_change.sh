@@ -32,7 +32,7 @@ psrset: cannot assign processor 2: it is in set 1, which is the machine's
 hint: choose another one; only the superuser takes it out of there
 = 1
 $ psrset -c 3
-psrset: $tree: members are confined, nobody is pushed out; mount it for writing, for sets that keep others out
+psrset: $tree: members are confined, other processes are not pushed out; mount it for writing, for sets that keep others out
 created processor set 2
 processor 3: was not assigned, now 2
 $hint= 0

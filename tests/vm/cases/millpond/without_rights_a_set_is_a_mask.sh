@@ -23,7 +23,7 @@ kill $pid
 END
 cp as_nobody home/script
 need su -s /bin/sh nobody -c 'sh home/script'
-want "psrset: there are no rights to cgroups: members are confined, nobody is pushed out" "$(cat home/note)" "the note"
+want "psrset: there are no rights to cgroups: members are confined, other processes are not pushed out" "$(cat home/note)" "the note"
 echo "$said" | sed 's/process id [0-9]*/process id N/' >told
 all=0-$((cpus - 1))
 cat >expected <<END
@@ -73,7 +73,7 @@ psrset: cannot assign processor 1: it is in set 1, which is the machine's
 hint: choose another one; only the superuser takes it out of there
 = 1
 $ psrset -c 2
-psrset: there are no rights to cgroups: members are confined, nobody is pushed out
+psrset: there are no rights to cgroups: members are confined, other processes are not pushed out
 created processor set 2
 processor 2: was not assigned, now 2
 $hint$ psrset -i -v

@@ -67,7 +67,7 @@ mkdir $tracing/instances/theirs
 write $tracing/instances/theirs/current_tracer timerlat
 refused 1 latstat --timerlat --cpu 2 --samples 100 <<'END'
 latstat: cannot make a place to measure: the tracer timerlat is on already, in the trace instance theirs
-hint: one of osnoise and timerlat works at a time: wait until rtla, or whoever uses it, has ended
+hint: one of osnoise and timerlat works at a time: wait until rtla, or another user of it, has ended
 END
 want_file $tracing/instances/theirs/current_tracer timerlat
 write $tracing/instances/theirs/current_tracer nop

@@ -15,7 +15,7 @@ want nop "$(cat $tracing/current_tracer)" "the tracer of everybody's trace"
 # A second one says whose the tracer is.
 refused 1 latstat --timerlat --cpu 3 --samples 5 <<END
 latstat: cannot make a place to measure: the tracer timerlat is on already, in the trace instance millpond-$latstat
-hint: one of osnoise and timerlat works at a time: wait until rtla, or whoever uses it, has ended
+hint: one of osnoise and timerlat works at a time: wait until rtla, or another user of it, has ended
 END
 
 # Asked to stop it shows what it has, and puts everything back.
@@ -47,7 +47,7 @@ timerlat_begins --interval 3ms
 kill -KILL $latstat
 wait $latstat 2>/dev/null || true
 write $tracing/osnoise/timerlat_period_us 2222
-says "somebody set timerlat_period_us of the tracer timerlat to 2222 meanwhile: that is left alone" psradm -n 0
+says "another program set timerlat_period_us of the tracer timerlat to 2222 meanwhile: that is left alone" psradm -n 0
 want_file $tracing/osnoise/timerlat_period_us 2222
 want_file $tracing/osnoise/stop_tracing_us 4321
 

@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 
 impl LinuxMachine {
     /// The steps that forget what has ended.
-    pub(crate) fn forgetting_ended(&self) -> Vec<Step> {
+    pub(crate) fn stale_steps(&self) -> Vec<Step> {
         let known: Vec<(Knob, LinuxKnob)> = self
             .journal
             .baselines()
@@ -39,7 +39,7 @@ impl LinuxMachine {
                 _ => None,
             })
             .collect();
-        steps.extend(self.ended_controls());
+        steps.extend(self.stale_controls());
         let names = self.os.record_names();
         for name in names {
             let ended = match name.strip_prefix("member.").map(str::parse::<TaskId>) {

@@ -3,8 +3,9 @@
 //! A message names a set, a CPU, a thread, an interrupt or a group; the file behind it is for the journal
 //! and for `--dry-run`. Every name here is singular, so that `… is gone` and `… is read-only` can follow.
 
+use crate::interrupt_names::device_name;
 use crate::knob::{ControlFile, CpusetFile, LinuxKnob, TaskId};
-use crate::{Os, names, shelter};
+use crate::{Os, names};
 use millpond_machine::{Knob, KnobError};
 use millpond_model::{CpuSet, PsetId};
 use std::io;
@@ -79,7 +80,7 @@ fn file_name(os: &Os, file: &ControlFile) -> String {
                 CpusetFile::MemoryMigrate => format!("cpuset.memory_migrate of {of}"),
             }
         }
-        ControlFile::IrqAffinity(irq) => format!("interrupt {irq} ({})", shelter::device_name(os, *irq)),
+        ControlFile::IrqAffinity(irq) => format!("interrupt {irq} ({})", device_name(&os.root, *irq)),
         ControlFile::DefaultIrqAffinity => "the default IRQ affinity".to_owned(),
         ControlFile::UnboundCpumask => "the unbound workqueue cpumask".to_owned(),
         ControlFile::WorkqueueCpumask(queue) => format!("the cpumask of workqueue {queue}"),

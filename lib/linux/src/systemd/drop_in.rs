@@ -1,6 +1,6 @@
 //! What makes a unit start in a set: a drop-in of ours with the set's slice, in the administrator's directory, so that it outlives a boot.
 //!
-//! It is recognised by its first line and by nothing else; a file of that name that begins otherwise is somebody's and is never touched.
+//! It is recognised by its first line and by nothing else; a file of that name that begins otherwise belongs to another program and is never touched.
 
 use super::Manager;
 use crate::files::{Replacing, replace_file};
@@ -68,11 +68,11 @@ impl Os {
     ///
     /// # Errors
     /// [`KnobError::Refused`] for a file of that name that is not ours.
-    pub(crate) fn kept_slice(&self, unit: &str) -> Result<Option<String>, KnobError> {
+    pub(crate) fn persistent_slice(&self, unit: &str) -> Result<Option<String>, KnobError> {
         let Some(is) = self.root.read(&self.drop_in_of(unit)).map_err(knob_error)? else { return Ok(None) };
         if !is.starts_with(HEAD) {
             return Err(KnobError::Prevented {
-                why: format!("{unit} has a drop-in {DROP_IN} that somebody else wrote"),
+                why: format!("{unit} has a drop-in {DROP_IN} that another program wrote"),
                 hint: format!("rename it, or set Slice= there (systemctl edit --drop-in={DROP_IN} {unit})"),
             });
         }
@@ -86,13 +86,13 @@ impl Os {
         }
         let dirs = self.root.dirs(&self.top().join(PLACES[0])).unwrap_or_default();
         let units = dirs.iter().filter_map(|dir| dir.strip_suffix(".d"));
-        let slices = units.filter_map(|unit| self.kept_slice(unit).ok().flatten());
+        let slices = units.filter_map(|unit| self.persistent_slice(unit).ok().flatten());
         slices.filter_map(|slice| names::owner(&slice)).collect()
     }
 
     /// Writes our drop-in, or removes it, and has systemd read its files again. All or nothing.
-    pub(crate) fn keep_slice(&self, unit: &str, slice: Option<&str>) -> Result<(), KnobError> {
-        let before = self.kept_slice(unit)?;
+    pub(crate) fn set_persistent_slice(&self, unit: &str, slice: Option<&str>) -> Result<(), KnobError> {
+        let before = self.persistent_slice(unit)?;
         let manager = self.manager()?;
         let waits = may_wait(&*manager, unit);
         let change = |to: Option<&str>| {

@@ -1,7 +1,7 @@
 //! What the waits of threads were for, from the records of the programs in the kernel: threads by the numbers that we have for them, and of a wait
 //! that goes on its holder, which the memory of the process tells.
 //!
-//! A process in a namespace knows its threads by other numbers than we do. Words of its memory hold its own.
+//! A process in a namespace knows its threads by other numbers than we do. MappedWords of its memory hold its own.
 
 use crate::Os;
 use millpond_bpf::microstates::{self, Lock, Operation, Record};

@@ -6,28 +6,41 @@ use std::os::fd::AsFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// The text in words that the kernel copied it to: up to its end, or all of it.
+#[must_use]
+pub fn text(words: &[u64]) -> String {
+    let bytes = words.iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0);
+    String::from_utf8_lossy(&bytes.collect::<Vec<u8>>()).into_owned()
+}
+
+/// A word of a record that an iterator wrote; 0 beyond its end.
+pub(crate) fn word_of(record: &[u8], at: usize) -> u64 {
+    let word = record.get(at * 8..).and_then(<[u8]>::first_chunk);
+    word.copied().map_or(0, u64::from_ne_bytes)
+}
+
 /// A map of the kernel that is mapped into our memory.
 #[derive(Debug)]
-pub struct Words {
+pub struct MappedWords {
     base: NonNull<u64>,
     count: usize,
 }
 
 // SAFETY: the words are only ever read here, atomically, and belong to no thread.
-unsafe impl Send for Words {}
+unsafe impl Send for MappedWords {}
 
-impl Words {
+impl MappedWords {
     /// Maps `count` words of an array that was made with `BPF_F_MMAPABLE`.
     ///
     /// # Errors
     /// When the system refuses it.
     #[cfg_attr(not(feature = "programs"), allow(dead_code, reason = "nothing is ever mapped"))]
-    pub(crate) fn map(map: impl AsFd, count: usize) -> io::Result<Words> {
+    pub(crate) fn map(map: impl AsFd, count: usize) -> io::Result<MappedWords> {
         let bytes = count.saturating_mul(size_of::<u64>()).max(1);
         // SAFETY: a new mapping at an address of the kernel's choice; no memory of ours is replaced.
         let base = unsafe { mmap(std::ptr::null_mut(), bytes, ProtFlags::READ, MapFlags::SHARED, map, 0) }?;
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Words { base, count })
+        Ok(MappedWords { base, count })
     }
 
     /// A word; 0 for one that is not there.
@@ -42,7 +55,7 @@ impl Words {
     }
 }
 
-impl Drop for Words {
+impl Drop for MappedWords {
     fn drop(&mut self) {
         let bytes = self.count.saturating_mul(size_of::<u64>()).max(1);
         // SAFETY: made by `map` with this length, and nobody borrows from it any more.

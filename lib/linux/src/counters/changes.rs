@@ -1,4 +1,4 @@
-//! Whether sets or shelters may have changed: every change leaves a trace in one of a few directories.
+//! Whether sets or shields may have changed: every change leaves a trace in one of a few directories.
 //!
 //! Changes of ours are written to the journal, and most to a record; cgroups that others make or remove appear
 //! in, or vanish from, the directory above. Looking at the traces costs one system call, reading the sets a

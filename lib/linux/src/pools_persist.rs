@@ -1,10 +1,10 @@
-//! What starts later in a pool: units by a drop-in, containers by an option of whoever runs them.
+//! What starts later in a pool: units by a drop-in, containers by an option of the program that runs them.
 
 use crate::LinuxMachine;
 use crate::knob::LinuxKnob;
 use crate::names;
 use crate::os::knob_error;
-use crate::pools::recorded;
+use crate::records::recorded_pools;
 use crate::systemd::{is_stronger, section};
 use millpond_machine::facets::StartOption;
 use millpond_machine::{Change, KnobError, Reason, Refusal, Step, Subject};
@@ -13,7 +13,7 @@ use millpond_model::{PoolId, PsetId};
 
 impl LinuxMachine {
     fn pools_and_set(&self, of: PoolId) -> Result<(PoolsState, PsetId), Refusal> {
-        let Some(state) = recorded(&self.os)? else {
+        let Some(state) = recorded_pools(&self.os)? else {
             return Err(Refusal::operation(Reason::PoolsDisabled));
         };
         let set = state.sets().get(&of).copied();
@@ -22,7 +22,7 @@ impl LinuxMachine {
     }
 
     /// The change that makes a unit start in a pool.
-    pub(crate) fn keep_unit(&self, zone: &str, to: PoolId) -> Result<Change<()>, Refusal> {
+    pub(crate) fn persist_unit(&self, zone: &str, to: PoolId) -> Result<Change<()>, Refusal> {
         let (mut state, set) = self.pools_and_set(to)?;
         let subject = || Subject::Zone(zone.to_owned());
         let refuse = |why: &str, hint: &str| {
@@ -44,7 +44,7 @@ impl LinuxMachine {
                 "bind it without --persist, or keep the services that are in it",
             );
         }
-        let read = self.os.kept_slice(&unit);
+        let read = self.os.persistent_slice(&unit);
         let before = read.map_err(|error| error.into_refusal(subject(), "the drop-in"))?;
         let after = (!to.is_default() && !set.is_default())
             .then(|| names::set_slice(set).trim_start_matches('/').to_owned());
@@ -84,7 +84,7 @@ impl LinuxMachine {
         Ok(change)
     }
 
-    /// What makes a container start in a pool. Whoever runs containers has his own words for it.
+    /// What makes a container start in a pool. Each container engine has its own option for it.
     pub(crate) fn options_of(&self, to: PoolId) -> Result<Vec<StartOption>, Refusal> {
         let (_, set) = self.pools_and_set(to)?;
         if set.is_default() {

@@ -1,12 +1,12 @@
-//! Where processors stand while many change their state at once: what of the machine and of each set would be left.
+//! States of CPUs while many change at once: how many of the machine and of each set would be left.
 
 use millpond_machine::{Reason, Refusal, Subject};
-use millpond_model::{CpuId, CpuSet, Pset, PsetId, State};
+use millpond_model::{CpuId, CpuSet, PsetId, State};
 use std::collections::BTreeMap;
 
-/// States and sets of processors, with counts, so that a question costs the same however many processors there are.
+/// States and sets of CPUs, with counts, so that a question costs the same for any number of CPUs.
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub(crate) struct CpuStates {
     states: BTreeMap<CpuId, State>,
     /// Those that are in a set; all others are in the default one.
     set_of: BTreeMap<CpuId, PsetId>,
@@ -15,18 +15,17 @@ pub(crate) struct Standing {
     interruptible: usize,
 }
 
-impl Standing {
-    pub(crate) fn new(states: BTreeMap<CpuId, State>, sets: &[Pset]) -> Self {
-        let set_of = sets.iter().flat_map(|set| set.members.iter().map(|cpu| (*cpu, set.id))).collect();
-        let mut standing = Standing {
+impl CpuStates {
+    pub(crate) fn new(states: BTreeMap<CpuId, State>, set_of: BTreeMap<CpuId, PsetId>) -> Self {
+        let mut planned = CpuStates {
             states: BTreeMap::new(),
             set_of,
             running: 0,
             running_of: BTreeMap::new(),
             interruptible: 0,
         };
-        states.into_iter().for_each(|(cpu, state)| standing.becomes(cpu, state));
-        standing
+        states.into_iter().for_each(|(cpu, state)| planned.becomes(cpu, state));
+        planned
     }
 
     pub(crate) fn present(&self) -> CpuSet {
@@ -58,7 +57,7 @@ impl Standing {
     }
 
     /// The processors that interrupts are kept away from.
-    pub(crate) fn sheltered(&self) -> CpuSet {
+    pub(crate) fn shielded(&self) -> CpuSet {
         self.states.iter().filter(|(_, state)| !state.takes_interrupts()).map(|(cpu, _)| *cpu).collect()
     }
 
@@ -66,7 +65,7 @@ impl Standing {
     ///
     /// # Errors
     /// [`Reason::LastInterruptible`].
-    pub(crate) fn check_shelter(&self, cpu: CpuId) -> Result<(), Refusal> {
+    pub(crate) fn check_shield(&self, cpu: CpuId) -> Result<(), Refusal> {
         let own = self.state(cpu).is_some_and(State::takes_interrupts);
         if self.interruptible == usize::from(own) {
             return Err(Refusal::new(Subject::Processor(cpu), Reason::LastInterruptible));
@@ -87,6 +86,6 @@ impl Standing {
         if self.running_of.get(&set) == Some(&1) {
             return refuse(if set.is_default() { Reason::LastOfDefault } else { Reason::LastOnlineOf(set) });
         }
-        self.check_shelter(cpu)
+        self.check_shield(cpu)
     }
 }

@@ -45,7 +45,7 @@ fn commit<T>(machine: &dyn Machine, change: Result<Change<T>, Refusal>) -> Resul
 }
 
 fn keep(machine: &dyn Machine, zone: &str, pool: u32) -> Result<Vec<String>, Refusal> {
-    commit(machine, machine.pools()?.prepare_keep(zone, PoolId(pool)))
+    commit(machine, machine.pools()?.prepare_persist(zone, PoolId(pool)))
 }
 
 fn exists(made: &HandMade, file: &str) -> bool {
@@ -60,7 +60,7 @@ fn a_unit_starts_in_its_pool_until_that_is_taken_back() {
     let text = made.read(DROP_IN);
     assert!(text.starts_with("# millpond: "), "{text}");
     assert!(text.trim_end().ends_with("[Service]\nSlice=mpset1.slice"), "{text}");
-    let steps = machine.pools().unwrap().prepare_keep("a.service", PoolId(1)).unwrap().steps;
+    let steps = machine.pools().unwrap().prepare_persist("a.service", PoolId(1)).unwrap().steps;
     assert!(steps.is_empty(), "it is kept already");
     assert_eq!(made.read("cgroup/mpset1.slice/cpuset.cpus"), "2-3", "for its next start");
     assert_eq!(keep(&machine, "a.service", 0), Ok(vec![]));
@@ -77,7 +77,7 @@ fn a_file_of_somebody_else_is_left_alone() {
         let refusal = keep(&machine, "a.service", pool).unwrap_err();
         assert_eq!(
             refusal.reason.to_string(),
-            "a.service has a drop-in 50-millpond-pool.conf that somebody else wrote"
+            "a.service has a drop-in 50-millpond-pool.conf that another program wrote"
         );
         assert!(refusal.hint.is_some());
     }
@@ -127,7 +127,7 @@ fn only_what_systemd_starts_is_kept() {
     assert_eq!(why("nobody.service"), "there is no such zone");
     let plain = HandMade::new(4, false);
     let machine = plain.machine();
-    assert!(machine.pools().unwrap().prepare_keep("a.service", PoolId(1)).is_err(), "pools are disabled");
+    assert!(machine.pools().unwrap().prepare_persist("a.service", PoolId(1)).is_err(), "pools are disabled");
 }
 
 #[test]

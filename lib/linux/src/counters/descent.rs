@@ -1,4 +1,4 @@
-//! Who descends from whom: to which of the watched programs a process belongs.
+//! Descent of processes: to which of the watched programs a process belongs.
 
 use crate::Root;
 use crate::procfs::{PARENT, stat_field};

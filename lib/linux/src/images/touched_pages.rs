@@ -1,4 +1,4 @@
-//! Which pages of a process were ever written: what the kernel says of its page table, so that pages that nobody touched are not touched by us.
+//! Which pages of a process were ever written: what the kernel says of its page table, so that reading touches no further page.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn only_what_was_written_is_there() {
         let Ok(pagemap) = File::open("/proc/self/pagemap") else {
-            println!("skipped: images::resident: /proc/self/pagemap cannot be opened");
+            println!("skipped: images::touched_pages: /proc/self/pagemap cannot be opened");
             return;
         };
         let page = rustix::param::page_size();
@@ -139,7 +139,7 @@ mod tests {
         if let Some(parts) = scan(&pagemap, begin, begin + bytes as u64) {
             assert_eq!(parts, expected);
         } else {
-            println!("skipped: images::resident::scan: this kernel has no PAGEMAP_SCAN");
+            println!("skipped: images::touched_pages::scan: this kernel has no PAGEMAP_SCAN");
         }
         // SAFETY: it was mapped above and nobody has it.
         unsafe { libc::munmap(base.cast(), bytes) };

@@ -1,10 +1,11 @@
-//! Keeping interrupts, unbound kernel work and packet steering away from sheltered processors.
+//! Keeping interrupts, unbound kernel work and packet steering away from shielded processors.
 //!
 //! Each thing has an original list (its baseline once we touched it). What is wanted is that list without the
-//! sheltered processors; where nothing would be left, all processors that are not sheltered. The last release
-//! of a shelter therefore restores every list, and a device that appears later is steered at the next check.
+//! shielded processors; where nothing would be left, all processors that are not shielded. The last release
+//! of a shield therefore restores every list, and a device that appears later is steered at the next check.
 
 use crate::files::{Replacing, replace_file};
+use crate::interrupt_names::{UNUSED, device_name};
 use crate::knob::{ControlFile, LinuxKnob, PacketMask, list_value};
 use crate::{LinuxMachine, Os};
 use millpond_machine::facets::{Interrupt, InterruptKind};
@@ -15,19 +16,16 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// The name of an interrupt that no driver has asked for.
-pub(crate) const UNUSED: &str = "unused";
-
 /// Why an interrupt that refused once is not tried again.
 const REFUSED: &str = "it refused to move";
 
 /// What the kernel answers where an interrupt can never be moved.
 const NOT_AT_ALL: &str = "Input/output error";
 
-/// The record of what was told to stay on sheltered processors.
+/// The record of what was told to stay on shielded processors.
 const TOLD: &str = "told";
 
-/// Something that stays on a processor that is to be sheltered.
+/// Something that stays on a processor that is to be shielded.
 struct Staying {
     id: String,
     refused: bool,
@@ -43,14 +41,14 @@ pub(crate) struct Steered {
 
 /// What the list of one steered thing should be.
 #[must_use]
-pub(crate) fn wanted(original: &CpuSet, sheltered: &CpuSet, online: &CpuSet, kind: InterruptKind) -> CpuSet {
-    let rest = original - sheltered;
+pub(crate) fn wanted(original: &CpuSet, shielded: &CpuSet, online: &CpuSet, kind: InterruptKind) -> CpuSet {
+    let rest = original - shielded;
     let reachable = !(&rest & online).is_empty();
     match kind {
         // Empty means off, and must stay so.
         InterruptKind::PacketSteering if original.is_empty() => CpuSet::new(),
         _ if reachable => rest,
-        _ => online - sheltered,
+        _ => online - shielded,
     }
 }
 
@@ -71,22 +69,22 @@ impl<'m> Steering<'m> {
         self.things.get_or_init(|| self.machine.steered())
     }
 
-    /// The steps that steer everything away from `sheltered`, or back.
-    pub(crate) fn shelter_steps(&self, sheltered: &CpuSet) -> Result<Vec<Step>, Refusal> {
+    /// The steps that steer everything away from `shielded`, or back.
+    pub(crate) fn steps(&self, shielded: &CpuSet) -> Result<Vec<Step>, Refusal> {
         let LinuxMachine { journal, os, .. } = self.machine;
         let baselines = journal.baselines();
         let steering = baselines.keys().any(|k| match LinuxKnob::parse(k) {
             Ok(LinuxKnob::File(file)) => file.cgroup().is_none(),
             other => other == Ok(LinuxKnob::IrqbalanceBanned),
         });
-        if sheltered.is_empty() && !steering {
+        if shielded.is_empty() && !steering {
             return Ok(Vec::new());
         }
         let online = os.online().map_err(|e| {
             Refusal::operation(millpond_machine::Reason::Machine(format!("the on-line processors: {e}")))
         })?;
         // First of all the one who would undo the rest.
-        let mut steps: Vec<Step> = self.machine.balancer_step(sheltered, &baselines).into_iter().collect();
+        let mut steps: Vec<Step> = self.machine.balancer_step(shielded, &baselines).into_iter().collect();
         let is_balanced = os.is_balanced();
         for thing in self.things() {
             let knob = thing.knob.knob();
@@ -100,7 +98,7 @@ impl<'m> Steering<'m> {
                 Some(value) => value.as_deref().and_then(|v| v.parse().ok()).unwrap_or_default(),
                 None => thing.what.allowed.clone(),
             };
-            let want = wanted(&original, sheltered, &online, thing.what.kind);
+            let want = wanted(&original, shielded, &online, thing.what.kind);
             if has_refused && want != original {
                 continue;
             }
@@ -135,13 +133,13 @@ impl<'m> Steering<'m> {
         steps.filter(|step| !baselines.contains_key(&step.knob)).collect()
     }
 
-    /// What can not be steered although it goes, or could go, to a processor that is to be sheltered: what it is
+    /// What can not be steered although it goes, or could go, to a processor that is to be shielded: what it is
     /// told by, whether it refused (and so was told when it did), and a line that names it.
-    fn staying(&self, sheltered: &CpuSet) -> Vec<Staying> {
-        if sheltered.is_empty() {
+    fn staying(&self, shielded: &CpuSet) -> Vec<Staying> {
+        if shielded.is_empty() {
             return Vec::new();
         }
-        let reaches = |i: &Interrupt| !i.effective.as_ref().unwrap_or(&i.allowed).is_disjoint(sheltered);
+        let reaches = |i: &Interrupt| !i.effective.as_ref().unwrap_or(&i.allowed).is_disjoint(shielded);
         self.things()
             .iter()
             .map(|s| &s.what)
@@ -163,19 +161,19 @@ impl<'m> Steering<'m> {
             .collect()
     }
 
-    /// What stays on processors that become sheltered and was not told yet, and the step that notes that it was.
-    /// What has been told is forgotten when nothing is sheltered any more.
+    /// What stays on processors that become shielded and was not told yet, and the step that notes that it was.
+    /// What has been told is forgotten when nothing is shielded any more.
     pub(crate) fn news_of_staying(
         &self,
         list: &CpuSet,
-        sheltered: &CpuSet,
+        shielded: &CpuSet,
     ) -> Result<(Vec<String>, Option<Step>), Refusal> {
         let record = LinuxKnob::Record(TOLD.to_owned());
         let os = &self.machine.os;
         let before = os.record(TOLD);
         let mut told: BTreeSet<String> =
             before.iter().flat_map(|t| t.split_ascii_whitespace()).map(str::to_owned).collect();
-        let is_first = self.machine.sheltered()?.is_empty();
+        let is_first = self.machine.shielded()?.is_empty();
         let mut lines = Vec::new();
         for stays in self.staying(list) {
             if told.insert(stays.id) && (is_first || !stays.refused) {
@@ -183,7 +181,7 @@ impl<'m> Steering<'m> {
             }
         }
         let after = told.into_iter().collect::<Vec<_>>().join(" ");
-        let after = Some(after).filter(|t| !t.is_empty() && !sheltered.is_empty());
+        let after = Some(after).filter(|t| !t.is_empty() && !shielded.is_empty());
         let step = (before != after).then(|| Step::new(record.knob(), before, after));
         Ok((lines, step))
     }
@@ -201,7 +199,7 @@ impl LinuxMachine {
         let refused = os.refused();
         for number in numbers {
             let dir = irq.join(number.to_string());
-            let name = device_name(os, number);
+            let name = device_name(&os.root, number);
             let file = ControlFile::IrqAffinity(number);
             let Some(mut thing) = steered(os, file, InterruptKind::Device) else { continue };
             thing.what.id = number.to_string();
@@ -284,14 +282,6 @@ fn steered(os: &Os, file: ControlFile, kind: InterruptKind) -> Option<Steered> {
     Some(Steered { knob: LinuxKnob::File(file), what })
 }
 
-/// Who uses an interrupt, by its number.
-pub(crate) fn device_name(os: &Os, irq: u32) -> String {
-    let dir = &os.root.proc.join(format!("irq/{irq}"));
-    let actions: Vec<String> =
-        os.root.names(dir).unwrap_or_default().into_iter().filter(|n| dir.join(n).is_dir()).collect();
-    if actions.is_empty() { UNUSED.to_owned() } else { actions.join(", ") }
-}
-
 /// Since 6.12 an interrupt that its driver manages has a file without write permission.
 fn read_only(file: &Path) -> Option<String> {
     let mode = std::fs::metadata(file).ok()?.permissions().mode();
@@ -355,16 +345,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_reachable_is_ever_steered_to_a_sheltered_processor(original in set(), sheltered in set()) {
+        fn nothing_reachable_is_ever_steered_to_a_shielded_cpu(original in set(), shielded in set()) {
             let online = CpuSet::first(8);
-            prop_assume!(!online.is_subset(&sheltered));
-            let want = wanted(&original, &sheltered, &online, InterruptKind::Device);
-            prop_assert!(want.is_disjoint(&sheltered));
+            prop_assume!(!online.is_subset(&shielded));
+            let want = wanted(&original, &shielded, &online, InterruptKind::Device);
+            prop_assert!(want.is_disjoint(&shielded));
             prop_assert!(!want.is_empty());
         }
 
         #[test]
-        fn without_shelter_everything_is_as_it_was(original in set()) {
+        fn without_a_shield_everything_is_as_it_was(original in set()) {
             prop_assume!(!original.is_empty());
             let want = wanted(&original, &CpuSet::new(), &CpuSet::first(8), InterruptKind::Device);
             prop_assert_eq!(want, original);
@@ -385,8 +375,8 @@ mod tests {
 
     #[test]
     fn packet_steering_that_is_off_stays_off() {
-        let sheltered = CpuSet::first(1);
-        let want = wanted(&CpuSet::new(), &sheltered, &CpuSet::first(4), InterruptKind::PacketSteering);
+        let shielded = CpuSet::first(1);
+        let want = wanted(&CpuSet::new(), &shielded, &CpuSet::first(4), InterruptKind::PacketSteering);
         assert!(want.is_empty());
     }
 }

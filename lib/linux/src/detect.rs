@@ -1,0 +1,52 @@
+//! What a root is found to be: its hierarchies, its kernel, and whether systemd owns the tree.
+
+use crate::cpu_tree::CpuTree;
+use crate::fs::{Captured, Fs, Live};
+use crate::systemd::run_dir;
+use crate::{Hierarchy, Os, Root};
+use millpond_model::CpuSet;
+
+impl Os {
+    /// Looks at the root once.
+    #[must_use]
+    pub fn new(root: Root) -> Self {
+        let hierarchy = Hierarchy::detect(&root);
+        let possible = root.read_value(&root.sys.join("devices/system/cpu/possible")).ok().flatten();
+        let possible: CpuSet = possible.and_then(|t| t.parse().ok()).unwrap_or_default();
+        let width = possible.highest().map_or(1, |cpu| cpu.0 + 1);
+        let release = root.read_value(&root.proc.join("sys/kernel/osrelease")).ok().flatten();
+        let kernel = release.as_deref().and_then(parse_release).unwrap_or((0, 0));
+        let systemd = systemd_owns(&root, &hierarchy);
+        let cpu = CpuTree::find(&root);
+        let (processes, unread) = Default::default();
+        let fs: &'static dyn Fs = if root.is_live() { &Live } else { &Captured };
+        Os { fs, cpu, root, hierarchy, kernel, systemd, possible, width, processes, unread }
+    }
+}
+
+/// Whether systemd owns the tree: it is the first process, was booted as the system's manager, and the cpuset
+/// controller is in the version 2 tree. The version 1 hierarchies it leaves alone.
+fn systemd_owns(root: &Root, hierarchy: &Hierarchy) -> bool {
+    matches!(hierarchy, Hierarchy::V2(mount) if *mount == root.cgroup)
+        && run_dir(root).join("systemd/system").is_dir()
+        && root.read_value(&root.proc.join("1/comm")).ok().flatten().is_some_and(|comm| comm == "systemd")
+}
+
+/// `6.12.107+deb13-amd64` is (6, 12).
+fn parse_release(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_of_all_distributions_are_understood() {
+        assert_eq!(parse_release("6.12.107+deb13-amd64"), Some((6, 12)));
+        assert_eq!(parse_release("7.2.13-rt"), Some((7, 2)));
+        assert_eq!(parse_release("6.1"), Some((6, 1)));
+        assert_eq!(parse_release("x"), None);
+    }
+}

@@ -1,0 +1,60 @@
+//! NUMA nodes from sysfs.
+
+use crate::Root;
+use millpond_model::{CpuId, CpuSet, Lgroup, LgrpId};
+
+/// Every node with its distances, its CPUs and its memory.
+pub(crate) fn read_nodes(root: &Root, present: &CpuSet) -> Vec<Lgroup> {
+    let nodes = root.sys.join("devices/system/node");
+    let mut ids: Vec<u32> = root
+        .names(&nodes)
+        .unwrap_or_default()
+        .iter()
+        .filter_map(|n| n.strip_prefix("node")?.parse().ok())
+        .collect();
+    ids.sort_unstable();
+    let mut lgroups: Vec<Lgroup> = ids
+        .iter()
+        .map(|id| {
+            let dir = nodes.join(format!("node{id}"));
+            let distances = root.read(&dir.join("distance")).ok().flatten().unwrap_or_default();
+            let mut distances: Vec<u32> =
+                distances.split_ascii_whitespace().filter_map(|d| d.parse().ok()).collect();
+            distances.resize(ids.len(), 10);
+            let memory = root.read(&dir.join("meminfo")).ok().flatten();
+            let memory = memory.and_then(|t| {
+                t.lines().find(|l| l.contains("MemTotal:"))?.split_ascii_whitespace().nth(3)?.parse().ok()
+            });
+            let cpus = root.read(&dir.join("cpulist")).ok().flatten();
+            let cpus = cpus.and_then(|list| list.parse().ok()).unwrap_or_default();
+            Lgroup { id: LgrpId(*id), cpus: &cpus & present, distances, memory_kib: memory }
+        })
+        .collect();
+    let known = lgroups.iter().fold(CpuSet::new(), |all, l| &all | &l.cpus);
+    let stray = present - &known;
+    // A kernel without NUMA has no nodes, and an off-line processor is in none: the first takes them in.
+    if !stray.is_empty() {
+        if lgroups.is_empty() {
+            lgroups.push(Lgroup::only(CpuSet::new()));
+        }
+        for cpu in stray.iter() {
+            let home =
+                node_link(root, cpu).and_then(|id| lgroups.iter().position(|l| l.id == id)).unwrap_or(0);
+            lgroups[home].cpus.insert(cpu);
+        }
+    }
+    lgroups
+}
+
+/// The node of a processor by the link in its own directory, which stays while it is off-line.
+fn node_link(root: &Root, cpu: CpuId) -> Option<LgrpId> {
+    let dir = root.sys.join(format!("devices/system/cpu/cpu{cpu}"));
+    let names = root.names(&dir).ok()?;
+    names.iter().find_map(|n| n.strip_prefix("node")?.parse().ok()).map(LgrpId)
+}
+
+/// The nodes that have memory, with their processors.
+pub(crate) fn memory_nodes(nodes: &[Lgroup]) -> Vec<(LgrpId, CpuSet)> {
+    let has_memory = |node: &&Lgroup| node.memory_kib.is_none_or(|kib| kib > 0);
+    nodes.iter().filter(has_memory).map(|node| (node.id, node.cpus.clone())).collect()
+}
