@@ -6,20 +6,9 @@ use crate::ctx::Ctx;
 use crate::dress::Dress;
 use millpond_report::{Align, Table};
 use millpond_umem::history::LOGS;
-use millpond_umem::state;
 use millpond_umem::verify::{Verdict, verify as look};
 use millpond_umem::{FindError, Root};
 use serde_json::{Map, Value, json};
-
-fn word(root: &Root) -> String {
-    match root.state {
-        state::READY => "ready and active".into(),
-        state::FAILED => "initialization failed".into(),
-        state::UNINITIALISED => "uninitialized".into(),
-        state::IN_PROCESS => "initialization in process".into(),
-        other => format!("unknown ({other})"),
-    }
-}
 
 /// Bytes as options have them: 64k.
 fn size(bytes: u64) -> String {
@@ -47,7 +36,7 @@ fn messages(root: &Root) -> Vec<String> {
 pub(super) fn status(asked: &Asked<'_>, ctx: &mut Ctx<'_>) -> Answer {
     let root = &asked.heap.root;
     if asked.dress == Dress::Text {
-        ctx.out.line(format_args!("Status:\t\t{}", word(root)));
+        ctx.out.line(format_args!("Status:\t\t{}", root.status()));
         ctx.out.line(format_args!("Concurrency:\t{}", root.concurrency));
         ctx.out.line(format_args!("Logs:\t\t{}", logs(root)));
         ctx.out.line("Message buffer:");
@@ -56,7 +45,7 @@ pub(super) fn status(asked: &Asked<'_>, ctx: &mut Ctx<'_>) -> Answer {
     let logs: Map<String, Value> =
         LOGS.iter().zip(&root.logs).map(|(name, ring)| ((*name).to_owned(), json!(ring.bytes()))).collect();
     let document = json!({
-        "state": word(root),
+        "state": root.status(),
         "concurrency": root.concurrency,
         "logs": logs,
         "messages": messages(root),

@@ -5,26 +5,8 @@ use super::target::{Answer, Asked};
 use crate::ctx::Ctx;
 use crate::dress::Dress;
 use millpond_report::{Align, Cell, Table};
-use millpond_umem::flags;
 use millpond_umem::statistics::{Row, rows};
 use serde_json::{Value, json};
-
-/// What a cache may check, in the order of its bits.
-const FLAGS: [(u32, &str); 9] = [
-    (flags::AUDIT, "audit"),
-    (flags::DEADBEEF, "deadbeef"),
-    (flags::REDZONE, "redzone"),
-    (flags::CONTENTS, "contents"),
-    (flags::NOMAGAZINE, "nomagazine"),
-    (flags::FIREWALL, "firewall"),
-    (flags::LITE, "lite"),
-    (flags::HASH, "hash"),
-    (flags::RANDOMIZE, "random"),
-];
-
-fn words(bits: u32) -> Vec<&'static str> {
-    FLAGS.iter().filter(|(flag, _)| bits & flag != 0).map(|(_, word)| *word).collect()
-}
 
 fn table(rows: &[Row]) -> Table {
     let numbers = ["BUFSIZE", "INUSE", "MAGAZINE", "TOTAL", "MEMORY", "ALLOCS", "FAILS"];
@@ -35,7 +17,7 @@ fn table(rows: &[Row]) -> Table {
     for row in rows {
         let figures =
             [row.size, row.in_use, row.in_magazines, row.total, row.memory, row.allocs, row.failures];
-        let flags = match words(row.flags).as_slice() {
+        let flags = match row.flags.as_slice() {
             [] => Cell::Missing,
             words => words.join(",").into(),
         };
@@ -56,26 +38,26 @@ fn json(row: &Row) -> Value {
         "memory": row.memory,
         "allocs": row.allocs,
         "failures": row.failures,
-        "flags": words(row.flags),
+        "flags": row.flags,
     })
 }
 
 pub(super) fn answer(asked: &Asked<'_>, used: bool, ctx: &mut Ctx<'_>) -> Answer {
     let mut rows = rows(asked.heap);
     rows.retain(|row| !used || row.allocs > 0 || row.total > 0 || row.failures > 0);
-    let root = &asked.heap.root;
+    let heap = &asked.heap.root.heap;
     match asked.dress {
         Dress::Text => {
             ctx.out.text(&table(&rows).text());
             ctx.out.line(format_args!(
                 "pages: {} mapped, {} in use; large buffers: {} with {}, {} ever; no memory: {} times; the library's own: {}; threads with magazines: {}",
-                mib(root.mapped),
-                mib(root.used),
-                root.large_buffers,
-                mib(root.large),
-                root.large_allocs,
-                root.failures,
-                mib(root.meta),
+                mib(heap.mapped as u64),
+                mib(heap.used as u64),
+                heap.large_buffers,
+                mib(heap.large as u64),
+                heap.large_allocs,
+                heap.failures,
+                mib(heap.meta as u64),
                 asked.heap.thread_blocks(),
             ));
         }
@@ -84,13 +66,13 @@ pub(super) fn answer(asked: &Asked<'_>, used: bool, ctx: &mut Ctx<'_>) -> Answer
     }
     let document = json!({
         "caches": rows.iter().map(json).collect::<Vec<_>>(),
-        "mapped": root.mapped,
-        "used": root.used,
-        "large": root.large,
-        "large_buffers": root.large_buffers,
-        "large_allocs": root.large_allocs,
-        "failures": root.failures,
-        "own": root.meta,
+        "mapped": heap.mapped,
+        "used": heap.used,
+        "large": heap.large,
+        "large_buffers": heap.large_buffers,
+        "large_allocs": heap.large_allocs,
+        "failures": heap.failures,
+        "own": heap.meta,
         "threads": asked.heap.thread_blocks(),
     });
     Answer::of(document, true)
@@ -100,11 +82,11 @@ pub(super) fn answer(asked: &Asked<'_>, used: bool, ctx: &mut Ctx<'_>) -> Answer
 mod tests {
     use super::*;
 
-    fn row(name: &str, flags: u32, in_use: u64) -> Row {
+    fn row(name: &str, flags: &[&'static str], in_use: u64) -> Row {
         Row {
             name: name.into(),
             at: 0x7f00,
-            flags,
+            flags: flags.to_vec(),
             size: 48,
             in_use,
             in_magazines: 2,
@@ -118,7 +100,7 @@ mod tests {
     #[test]
     fn each_cache_is_a_row() {
         let rows =
-            [row("umem_alloc_48", 0, 3), row("session", flags::AUDIT | flags::HASH | flags::NOMAGAZINE, 12)];
+            [row("umem_alloc_48", &[], 3), row("session", &["audit", "nomagazine", "hash"], 12)];
         let expected = "\
 CACHE          BUFSIZE  INUSE  MAGAZINE  TOTAL  MEMORY  ALLOCS  FAILS  FLAGS
 umem_alloc_48       48      3         2     83    4096      12      0  -

@@ -1,106 +1,45 @@
 //! Caches: what stands in each, and the list of all.
 
-use crate::memory::{Memory, Record};
-use millpond_rt_layout::{self as layout, CHUNKS, Depot, NAME, Pile, SHARES, Share, Slabs};
-use std::array;
-use std::collections::HashSet;
-use std::mem::{offset_of, size_of};
+use crate::memory::Memory;
+use millpond_rt_layout::{self as layout, CHUNKS};
 
 /// No process has more.
 const CACHES_MAX: usize = 1 << 16;
 
-/// Buffers of one size.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Buffers of one size, as the layout has them.
 pub struct Cache {
     /// Where it is.
     pub at: u64,
     /// What it is called.
     pub name: String,
-    /// Of [`layout::flags`].
-    pub flags: u32,
-    /// As the creator gave them.
-    pub cflags: u32,
-    /// Chunks of a slab.
-    pub chunks: u32,
-    /// What a user has of a buffer, in bytes.
-    pub size: u64,
-    /// From one buffer to the next, in bytes.
-    pub chunk: u64,
-    /// Of a slab, in bytes.
-    pub slab: u64,
-    /// From a buffer to its tag, in bytes; 0: it has none.
-    pub tag: u64,
-    /// Bytes of a buffer that are compared with the patterns.
-    pub verify: u64,
-    /// From one bufctl to the next, in bytes; 0: there are none.
-    pub bufctl: u64,
-    /// Whether its buffers are objects that stay made while they are in magazines.
-    pub constructs: bool,
-    /// Allocations of threads that are gone, and those without a pair.
-    pub allocs: u64,
-    /// Allocations that failed.
-    pub failures: u64,
-    /// Slabs.
-    pub slabs: u64,
-    /// Chunks of all slabs.
-    pub buffers: u64,
-    /// Chunks that are not free in their slabs.
-    pub taken: u64,
-    /// Slabs that were made, and those given back.
-    pub created: u64,
-    /// Slabs that were given back.
-    pub destroyed: u64,
-    /// Its place among a thread's pairs.
-    pub(crate) index: u32,
-    /// Uppermost magazines of the depot: full and empty, by share.
-    pub(crate) piles: [u64; 2 * SHARES],
-    /// Whether a thread is at its slabs, or at its depot.
-    pub(crate) locked: bool,
+    record: layout::Cache,
+}
+
+impl std::ops::Deref for Cache {
+    type Target = layout::Cache;
+
+    fn deref(&self) -> &layout::Cache {
+        &self.record
+    }
 }
 
 impl Cache {
-    fn of(at: u64, record: &Record) -> Cache {
-        let word = |place| record.word(place);
-        let half = |place| record.half(place);
-        let slabs = |place| record.word(offset_of!(layout::Cache, slabs) + place);
-        let shares = offset_of!(layout::Cache, depot) + offset_of!(Depot, shares);
-        let share = |at: usize| shares + at * size_of::<Share>();
-        let name = offset_of!(layout::Cache, name);
-        Cache {
-            at,
-            name: text(record.slice(name, name + NAME)),
-            flags: half(offset_of!(layout::Cache, flags)),
-            cflags: half(offset_of!(layout::Cache, cflags)),
-            chunks: half(offset_of!(layout::Cache, chunks)),
-            size: word(offset_of!(layout::Cache, size)),
-            chunk: word(offset_of!(layout::Cache, chunk)),
-            slab: word(offset_of!(layout::Cache, slab)),
-            tag: word(offset_of!(layout::Cache, tag)),
-            verify: word(offset_of!(layout::Cache, verify)),
-            bufctl: word(offset_of!(layout::Cache, bufctl)),
-            constructs: word(offset_of!(layout::Cache, constructor)) != 0,
-            allocs: word(offset_of!(layout::Cache, allocs)),
-            failures: word(offset_of!(layout::Cache, failures)),
-            slabs: slabs(offset_of!(Slabs, count)),
-            buffers: slabs(offset_of!(Slabs, buffers)),
-            taken: slabs(offset_of!(Slabs, taken)),
-            created: slabs(offset_of!(Slabs, created)),
-            destroyed: slabs(offset_of!(Slabs, destroyed)),
-            index: half(offset_of!(layout::Cache, index)),
-            piles: array::from_fn(|at| {
-                let which = if at % 2 == 0 { offset_of!(Share, full) } else { offset_of!(Share, empty) };
-                record.word(share(at / 2) + which + offset_of!(Pile, top))
-            }),
-            locked: half(offset_of!(layout::Cache, slabs) + offset_of!(Slabs, lock)) != 0
-                || (0..SHARES).any(|at| half(share(at) + offset_of!(Share, lock)) != 0),
-        }
+    /// Uppermost magazines of the depot, full and empty ones of each share.
+    pub(crate) fn piles(&self) -> impl Iterator<Item = u64> {
+        let shares = self.record.depot.shares.iter();
+        shares.flat_map(|share| [&share.full, &share.empty]).map(|pile| pile.top.addr() as u64)
+    }
+
+    /// Whether a thread is at its slabs, or at its depot.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.record.slabs.lock != 0 || self.record.depot.shares.iter().any(|share| share.lock != 0)
     }
 
     /// The first of its figures that is invalid.
     fn nonsense(&self) -> Option<&'static str> {
-        let fits = |place: u64| place == 0 || (place <= self.chunk && place.is_multiple_of(8));
-        let chunks = u64::from(self.chunks);
-        if self.size == 0 || self.chunk < self.size || !(1..=CHUNKS as u64).contains(&chunks) {
+        let fits = |place: usize| place == 0 || (place <= self.chunk && place.is_multiple_of(8));
+        let chunks = self.chunks as usize;
+        if self.size == 0 || self.chunk < self.size || !(1..=CHUNKS).contains(&chunks) {
             return Some("the size of its buffers is invalid");
         }
         if self.chunk.checked_mul(chunks).is_none_or(|bytes| bytes > self.slab) || self.slab >= 1 << 47 {
@@ -134,24 +73,17 @@ fn text(bytes: &[u8]) -> String {
 
 /// All caches in the order of their list. What breaks the list, or a cache, is added to `problems`.
 pub(crate) fn all(memory: &Memory<'_>, first: u64, problems: &mut Vec<String>) -> Vec<Cache> {
-    let mut caches: Vec<Cache> = Vec::new();
-    let mut seen = HashSet::new();
-    let mut at = first;
-    while at != 0 {
-        if !seen.insert(at) || seen.len() > CACHES_MAX {
-            problems.push(format!("the list of caches has no end: {at:x} comes again"));
-            break;
-        }
-        let Some(record) = memory.record(at, size_of::<layout::Cache>()) else {
-            problems.push(format!("the list of caches leads to {at:x}, which cannot be read"));
-            break;
-        };
-        let cache = Cache::of(at, &record);
-        at = record.word(offset_of!(layout::Cache, next));
+    let mut caches = Vec::new();
+    let whole = memory.list("caches", first, CACHES_MAX, |at| {
+        let record: layout::Cache = memory.get(at)?;
+        let next = record.next.addr() as u64;
+        let cache = Cache { at, name: text(&record.name), record };
         match cache.nonsense() {
-            Some(why) => problems.push(format!("cache {} at {:x}: {why}", cache.name, cache.at)),
+            Some(why) => problems.push(format!("cache {} at {at:x}: {why}", cache.name)),
             None => caches.push(cache),
         }
-    }
+        Some(next)
+    });
+    problems.extend(whole.err());
     caches
 }

@@ -99,15 +99,15 @@ impl<'a> Heap<'a> {
         }
         let root = Root::read(memory, at).ok_or(FindError::Unreadable)?;
         let mut problems = Vec::new();
-        let caches = cache::all(memory, root.caches, &mut problems);
-        let magazines = Magazines::read(memory, root.threads, &caches, &mut problems);
+        let caches = cache::all(memory, root.caches.addr() as u64, &mut problems);
+        let magazines = Magazines::read(memory, root.threads.addr() as u64, &caches, &mut problems);
         let regions = root::regions(memory, &root, &mut problems);
         Ok(Heap { memory, root, caches, spans: Vec::new(), problems, magazines, regions })
     }
 
     /// Reads all spans.
     pub fn survey(&mut self) {
-        self.spans = span::all(self.memory, self.root.map, &self.caches, &mut self.problems);
+        self.spans = span::all(self.memory, self.root.map.addr() as u64, &self.caches, &mut self.problems);
     }
 
     /// The span of an address.
@@ -154,7 +154,7 @@ impl<'a> Heap<'a> {
 
     /// Whether a thread is just moving buffers from one place to another: those may be in neither.
     fn is_at_work(&self) -> bool {
-        self.magazines.busy || self.caches.iter().any(|cache| cache.locked)
+        self.magazines.busy || self.caches.iter().any(Cache::is_locked)
     }
 
     /// Stops the process at a moment at which no thread is moving buffers, and reads its heap with all spans. The caller lets it go on, whatever

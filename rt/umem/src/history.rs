@@ -1,11 +1,9 @@
 //! Allocation and free records: bufctls, and the logs that keep copies of them.
 
 use crate::heap::Heap;
-use crate::memory::Memory;
 use crate::root::Ring;
 use millpond_rt_layout::{Bufctl, logs};
 use std::collections::HashSet;
-use std::mem::{offset_of, size_of};
 
 /// Return addresses that are believed.
 const FRAMES_MAX: u32 = 256;
@@ -43,30 +41,22 @@ pub struct Transaction {
 impl Transaction {
     /// Reads one, with as many return addresses as it has room for.
     pub(crate) fn read(heap: &Heap<'_>, at: u64) -> Option<Transaction> {
-        Transaction::from(heap.memory, heap, at)
-    }
-
-    /// The same out of another reading of the memory.
-    pub(crate) fn from(memory: &Memory<'_>, heap: &Heap<'_>, at: u64) -> Option<Transaction> {
-        let record = memory.record(at, size_of::<Bufctl>())?;
-        let word = |place| record.word(place);
-        let half = |place| record.half(place);
-        let depth = half(offset_of!(Bufctl, depth)).min(heap.root.frames).min(FRAMES_MAX);
+        let record: Bufctl = heap.memory.get(at)?;
+        let depth = record.depth.min(heap.root.frames).min(FRAMES_MAX);
         let frames = at.checked_add(size_of::<Bufctl>() as u64)?;
-        let stack = memory.bytes(frames, depth as usize * 8).unwrap_or_default();
-        let stack = stack.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()));
-        let cache = word(offset_of!(Bufctl, cache));
+        let stack = heap.memory.words(frames, depth as usize).unwrap_or_default();
+        let cache = record.cache.addr() as u64;
         Some(Transaction {
             at,
-            buffer: word(offset_of!(Bufctl, buffer)),
+            buffer: record.buffer.addr() as u64,
             cache: heap.caches.iter().position(|known| known.at == cache),
-            time: word(offset_of!(Bufctl, time)),
-            thread: half(offset_of!(Bufctl, thread)),
-            allocated: half(offset_of!(Bufctl, allocated)) == 1,
-            stack: stack.take_while(|address| *address != 0).collect(),
-            log: word(offset_of!(Bufctl, log)),
-            before: word(offset_of!(Bufctl, before)),
-            contents: word(offset_of!(Bufctl, contents)),
+            time: record.time,
+            thread: record.thread,
+            allocated: record.allocated == 1,
+            stack: stack.into_iter().take_while(|address| *address != 0).collect(),
+            log: record.log.addr() as u64,
+            before: record.before.addr() as u64,
+            contents: record.contents.addr() as u64,
         })
     }
 }

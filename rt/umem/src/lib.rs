@@ -1,7 +1,6 @@
-//! Looks into the object caches of another process, or of one that left a core: owners of buffers, leaks, and memory that was written where it
-//! should not have been.
+//! Reads the object caches of another process or a core: owners of buffers, leaks, and memory corruption.
 //!
-//! # Nouns
+//! # Terms
 //!
 //! An image ([`millpond_machine::facets::Image`]) is the memory of a process: bytes by address. [`Memory`] reads numbers from it. [`Heap::find`]
 //! looks for a [`Heap`]: the caches of one copy of the library, as `millpond-rt-layout` describes them, with every [`Span`] of theirs.
@@ -15,11 +14,10 @@
 //!                                        └──▶ history      logs, bufctls, messages             runs on
 //! ```
 //!
-//! # What is believed
+//! # All input is untrusted
 //!
-//! Nothing. The process may be corrupt (that is why one looks) or at work. Each pointer is read as a number and followed only where something is
-//! mapped; no list is followed for longer than a list can be; invalid figures end the look at that thing, and are reported in
-//! [`Heap::problems`]. No code of ours dereferences an address of another process.
+//! The process may be corrupt or running. Each pointer is read as a number and followed only where something is mapped, and no list is followed for longer
+//! than a list can be. Invalid figures end the look at that thing, and are reported in [`Heap::problems`]. No code dereferences an address of another process.
 //!
 //! # What it does not do
 //!
@@ -43,7 +41,5 @@ mod tests;
 pub use cache::Cache;
 pub use heap::{FindError, Heap, State};
 pub use memory::Memory;
-/// Flags and states as the library has them.
-pub use millpond_rt_layout::{flags, state};
 pub use root::{Ring, Root};
 pub use span::{Span, Use};

@@ -1,7 +1,7 @@
 //! Magazines: buffers that are free above the slabs, with threads and in depots.
 
 use crate::cache::Cache;
-use crate::memory::Memory;
+use crate::memory::{Memory, half_at, word_at};
 use millpond_rt_layout::{Magazine, PAIRS, Pair, Thread};
 use std::collections::HashSet;
 use std::mem::{offset_of, size_of};
@@ -18,7 +18,6 @@ pub(crate) struct Magazines {
     pub(crate) rounds: Vec<(u64, usize)>,
     /// Allocations by threads that live, for each cache.
     pub(crate) allocs: Vec<u64>,
-    /// Blocks of threads.
     pub(crate) threads: usize,
     /// Whether a thread is just exchanging magazines.
     pub(crate) busy: bool,
@@ -35,7 +34,7 @@ impl Magazines {
         let mut all = Magazines { allocs: vec![0; caches.len()], ..Magazines::default() };
         all.threads(memory, threads, caches, problems);
         for (place, cache) in caches.iter().enumerate() {
-            for pile in cache.piles {
+            for pile in cache.piles() {
                 all.pile(memory, pile, place, cache, problems);
             }
         }
@@ -44,26 +43,19 @@ impl Magazines {
     }
 
     fn threads(&mut self, memory: &Memory<'_>, first: u64, caches: &[Cache], problems: &mut Vec<String>) {
-        let mut seen = HashSet::new();
-        let mut at = first;
-        while at != 0 {
-            if !seen.insert(at) || seen.len() > LIST_MAX {
-                return problems.push(format!("the list of threads has no end: {at:x} comes again"));
-            }
-            let Some(head) = memory.record(at, offset_of!(Thread, pairs)) else {
-                return problems.push(format!("the list of threads leads to {at:x}, which cannot be read"));
-            };
+        let whole = memory.list("threads", first, LIST_MAX, |at| {
+            let head = memory.bytes(at, offset_of!(Thread, pairs))?;
             self.threads += 1;
-            self.busy |= head.half(offset_of!(Thread, busy)) != 0;
+            self.busy |= half_at(&head, offset_of!(Thread, busy)) != 0;
             for (place, cache) in
                 caches.iter().enumerate().filter(|(_, cache)| (cache.index as usize) < PAIRS)
             {
-                let pair =
-                    offset_of!(Thread, pairs) as u64 + u64::from(cache.index) * size_of::<Pair>() as u64;
-                self.pair(memory, at.saturating_add(pair), place, cache, problems);
+                let pair = offset_of!(Thread, pairs) + cache.index as usize * size_of::<Pair>();
+                self.pair(memory, at.saturating_add(pair as u64), place, cache, problems);
             }
-            at = head.word(offset_of!(Thread, next));
-        }
+            Some(word_at(&head, offset_of!(Thread, next)))
+        });
+        problems.extend(whole.err());
     }
 
     fn pair(
@@ -75,10 +67,9 @@ impl Magazines {
         problems: &mut Vec<String>,
     ) {
         // The end of a block that was never touched may not be there, in a core.
-        let Some(pair) = memory.record(at, size_of::<Pair>()) else { return };
-        self.allocs[place] = self.allocs[place].wrapping_add(pair.word(offset_of!(Pair, allocs)));
-        let (top, base) = (pair.word(offset_of!(Pair, top)), pair.word(offset_of!(Pair, base)));
-        let limit = pair.word(offset_of!(Pair, limit));
+        let Some(pair) = memory.get::<Pair>(at) else { return };
+        self.allocs[place] = self.allocs[place].wrapping_add(pair.allocs);
+        let [top, base, limit] = [pair.top, pair.base, pair.limit].map(|pointer| pointer.addr() as u64);
         if base != 0 {
             let head = base.wrapping_sub(size_of::<Magazine>() as u64);
             let sound = base <= top && top <= limit && (top - base).is_multiple_of(8);
@@ -88,14 +79,12 @@ impl Magazines {
                 problems.push(format!("cache {}: the magazine of the pair {at:x} is invalid", cache.name));
             }
         }
-        let previous = pair.word(offset_of!(Pair, previous));
-        if previous != 0 {
-            let rounds = u64::from(pair.half(offset_of!(Pair, previous_rounds)));
+        if !pair.previous.is_null() {
+            let (previous, rounds) = (pair.previous.addr() as u64, pair.previous_rounds.into());
             self.magazine(memory, previous, rounds, (place, cache), problems);
         }
     }
 
-    /// One magazine.
     fn magazine(
         &mut self,
         memory: &Memory<'_>,
@@ -109,11 +98,10 @@ impl Magazines {
             return problems
                 .push(format!("cache {}: magazine {at:x} cannot have {rounds} rounds", cache.name));
         }
-        let Some(words) = memory.bytes(first, usize::try_from(rounds * 8).unwrap_or(0)) else {
+        let Some(words) = memory.words(first, usize::try_from(rounds).unwrap_or(0)) else {
             return problems.push(format!("cache {}: magazine {at:x} cannot be read", cache.name));
         };
-        let words = words.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()));
-        self.rounds.extend(words.map(|buffer| (buffer, place)));
+        self.rounds.extend(words.into_iter().map(|buffer| (buffer, place)));
     }
 
     /// Magazines of a depot, one upon the other.

@@ -1,8 +1,8 @@
-//! Numbers out of an image: a cache of its pages, and fields of records by their place.
+//! Records and numbers out of an image, with a cache of its pages.
 
 use millpond_machine::facets::Image;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 /// What is kept at a time.
@@ -14,6 +14,23 @@ const KEPT_BYTES: usize = 2 * PAGE;
 const RECORD_MAX: usize = 1 << 24;
 /// Pages that are kept; more than that and all are forgotten.
 const KEPT: usize = 1 << 16;
+
+/// A record of the layout, as it lies in the other process. Its pointers are addresses there.
+///
+/// # Safety
+/// Any bytes are a value of it: it has numbers, raw pointers, functions that may be missing, and arrays and records of such only.
+pub(crate) unsafe trait Plain: Sized {}
+
+macro_rules! plain {
+    ($($record:ident)*) => {
+        $(
+            // SAFETY: its fields are of those kinds.
+            unsafe impl Plain for millpond_rt_layout::$record {}
+        )*
+    };
+}
+
+plain! { Root Cache Span Region Pair Bufctl }
 
 /// Reads numbers from an image. Pages are kept until [`Memory::forget`].
 pub struct Memory<'a> {
@@ -76,56 +93,61 @@ impl<'a> Memory<'a> {
         Some(found)
     }
 
-    /// A record of so many bytes.
-    #[must_use]
-    pub fn record(&self, address: u64, size: usize) -> Option<Record> {
-        (address != 0).then(|| self.bytes(address, size)).flatten().map(Record)
+    /// A record; `None` where one of its bytes cannot be read.
+    pub(crate) fn get<T: Plain>(&self, address: u64) -> Option<T> {
+        let bytes = (address != 0).then(|| self.bytes(address, size_of::<T>())).flatten()?;
+        // SAFETY: there are as many bytes as the record has, and any bytes are one.
+        Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+    }
+
+    /// So many words from an address on.
+    pub(crate) fn words(&self, address: u64, count: usize) -> Option<Vec<u64>> {
+        let bytes = self.bytes(address, count.checked_mul(8)?)?;
+        Some(bytes.chunks_exact(8).map(|word| word_at(word, 0)).collect())
+    }
+
+    /// Follows a list of at most so many: `next` reads what stands at an address, and gives the next one; 0 is the end.
+    ///
+    /// # Errors
+    /// It comes round or leads to what cannot be read, in a sentence.
+    pub(crate) fn list(
+        &self,
+        of: &str,
+        first: u64,
+        most: usize,
+        mut next: impl FnMut(u64) -> Option<u64>,
+    ) -> Result<(), String> {
+        let mut seen = HashSet::new();
+        let mut at = first;
+        while at != 0 {
+            if !seen.insert(at) || seen.len() > most {
+                return Err(format!("the list of {of} has no end: {at:x} comes again"));
+            }
+            let behind = next(at);
+            at = behind.ok_or_else(|| format!("the list of {of} leads to {at:x}, which cannot be read"))?;
+        }
+        Ok(())
     }
 
     /// A word.
     #[must_use]
     pub fn word(&self, address: u64) -> Option<u64> {
-        self.bytes(address, 8).map(|bytes| Record(bytes).word(0))
+        self.bytes(address, 8).map(|bytes| word_at(&bytes, 0))
     }
 }
 
-/// The bytes of a record. Places beyond its end hold zero.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record(Vec<u8>);
+fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    bytes.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
+}
 
-impl Record {
-    /// Of these bytes.
-    #[must_use]
-    pub fn of(bytes: Vec<u8>) -> Self {
-        Record(bytes)
-    }
+/// The eight bytes at a place; 0: they are not all there.
+pub(crate) fn word_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(array(bytes, at))
+}
 
-    fn array<const N: usize>(&self, at: usize) -> [u8; N] {
-        let mut array = [0; N];
-        if let Some(bytes) = at.checked_add(N).and_then(|end| self.0.get(at..end)) {
-            array.copy_from_slice(bytes);
-        }
-        array
-    }
-
-    /// The eight bytes at that place.
-    #[must_use]
-    pub fn word(&self, at: usize) -> u64 {
-        u64::from_le_bytes(self.array(at))
-    }
-
-    /// The four bytes at that place.
-    #[must_use]
-    pub fn half(&self, at: usize) -> u32 {
-        u32::from_le_bytes(self.array(at))
-    }
-
-    /// Bytes from one place to another, as many as there are.
-    #[must_use]
-    pub fn slice(&self, from: usize, to: usize) -> &[u8] {
-        let to = to.min(self.0.len());
-        self.0.get(from..to).unwrap_or_default()
-    }
+/// The four bytes at a place; 0: they are not all there.
+pub(crate) fn half_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(array(bytes, at))
 }
 
 #[cfg(test)]
@@ -144,13 +166,15 @@ mod unit {
         assert_eq!(memory.word(0x11ffc), None);
         assert_eq!(memory.word(0xf000), None);
         assert_eq!(memory.bytes(u64::MAX - 3, 8), None);
-        assert_eq!(memory.record(0, 8), None);
+        assert!(memory.get::<millpond_rt_layout::Region>(0).is_none());
     }
 
     #[test]
-    fn a_record_has_zeros_behind_its_end() {
-        let record = Record::of(vec![1; 12]);
-        assert_eq!((record.half(8), record.word(8), record.word(usize::MAX)), (0x0101_0101, 0, 0));
-        assert_eq!(record.slice(10, 99), [1, 1]);
+    fn behind_the_end_there_are_zeros() {
+        let bytes = [1; 12];
+        assert_eq!(
+            (half_at(&bytes, 8), word_at(&bytes, 8), word_at(&bytes, usize::MAX)),
+            (0x0101_0101, 0, 0)
+        );
     }
 }

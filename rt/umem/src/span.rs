@@ -1,10 +1,9 @@
 //! Spans: runs of pages, found by the page map.
 
 use crate::cache::Cache;
-use crate::memory::{Memory, Record};
+use crate::memory::Memory;
 use millpond_rt_layout::{self as layout, CHUNKS, PAGE, TABLE, kind};
 use std::collections::{HashMap, HashSet};
-use std::mem::{offset_of, size_of};
 
 /// What a span is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,20 +53,20 @@ impl Span {
     /// Where the buffer of a chunk is.
     #[must_use]
     pub fn buffer(&self, cache: &Cache, chunk: u32) -> u64 {
-        self.first + cache.chunk * u64::from(chunk)
+        self.first + cache.chunk as u64 * u64::from(chunk)
     }
 
     /// Where the bufctl of a chunk is, if it has one.
     #[must_use]
     pub fn bufctl(&self, cache: &Cache, chunk: u32) -> Option<u64> {
         let has = self.bufctls != 0 && cache.bufctl != 0;
-        has.then(|| self.bufctls.wrapping_add(cache.bufctl * u64::from(chunk)))
+        has.then(|| self.bufctls.wrapping_add(cache.bufctl as u64 * u64::from(chunk)))
     }
 
     /// The chunk that an address lies in.
     #[must_use]
     pub fn chunk(&self, cache: &Cache, address: u64) -> Option<u32> {
-        let chunk = address.checked_sub(self.first)?.checked_div(cache.chunk)?;
+        let chunk = address.checked_sub(self.first)?.checked_div(cache.chunk as u64)?;
         u32::try_from(chunk).ok().filter(|chunk| *chunk < cache.chunks)
     }
 }
@@ -110,14 +109,13 @@ impl Walk<'_> {
         if !self.tables.insert(at) {
             return self.problems.push(format!("the page map has the table {at:x} twice"));
         }
-        let Some(table) = self.memory.bytes(at, TABLE * 8) else {
+        let Some(table) = self.memory.words(at, TABLE) else {
             return self.problems.push(format!("the page map leads to {at:x}, which cannot be read"));
         };
         let pages = (TABLE as u64).pow(level);
-        let table = Record::of(table);
         let mut skip_to = 0;
-        for index in 0..TABLE {
-            let (entry, page) = (table.word(index * 8), page + index as u64 * pages);
+        for (index, entry) in table.into_iter().enumerate() {
+            let page = page + index as u64 * pages;
             if entry == 0 || page < skip_to {
                 continue;
             }
@@ -158,40 +156,29 @@ fn read(
     by_address: &HashMap<u64, usize>,
     caches: &[Cache],
 ) -> Result<Span, String> {
-    let record = memory.record(at, size_of::<layout::Span>()).ok_or("it cannot be read")?;
-    let base = record.word(offset_of!(layout::Span, base));
-    let bytes = record.word(offset_of!(layout::Span, bytes));
+    let record: layout::Span = memory.get(at).ok_or("it cannot be read")?;
+    let [base, bytes, size] = [record.base.addr(), record.bytes, record.size].map(|n| n as u64);
     let pages = PAGE as u64;
     let is_sound = bytes > 0 && base.is_multiple_of(pages) && bytes.is_multiple_of(pages);
     if !is_sound || base.checked_add(bytes).is_none_or(|end| end > 1 << 48) {
         return Err(format!("{bytes:x} bytes at {base:x} are no pages"));
     }
-    let size = record.word(offset_of!(layout::Span, size));
-    let first = u64::from(record.half(offset_of!(layout::Span, first)));
-    let used = match record.half(offset_of!(layout::Span, kind)) {
+    let first = u64::from(record.first);
+    let used = match record.kind {
         kind::FREE => Use::Free,
         kind::LARGE if size <= bytes => Use::Large(size),
         kind::LARGE => return Err(format!("it has a buffer of {size:x} bytes and {bytes:x} itself")),
         kind::SLAB => {
-            let owner = record.word(offset_of!(layout::Span, cache));
+            let owner = record.cache.addr() as u64;
             let place = *by_address.get(&owner).ok_or_else(|| format!("its cache {owner:x} is no cache"))?;
             let cache = &caches[place];
-            if first + cache.chunk * u64::from(cache.chunks) > bytes {
+            if first + (cache.chunk as u64) * u64::from(cache.chunks) > bytes {
                 return Err(format!("buffers of cache {} do not fit into it", cache.name));
             }
             Use::Slab(place)
         }
         other => return Err(format!("there is no kind {other} of span")),
     };
-    let free = offset_of!(layout::Span, free);
-    Ok(Span {
-        at,
-        base,
-        bytes,
-        used,
-        taken: record.half(offset_of!(layout::Span, taken)),
-        first: base + first,
-        bufctls: record.word(offset_of!(layout::Span, bufctls)),
-        free: std::array::from_fn(|index| record.word(free + index * 8)),
-    })
+    let (taken, bufctls) = (record.taken, record.bufctls.addr() as u64);
+    Ok(Span { at, base, bytes, used, taken, first: base + first, bufctls, free: record.free })
 }

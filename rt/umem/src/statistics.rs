@@ -1,6 +1,20 @@
 //! Figures of caches.
 
 use crate::heap::Heap;
+use millpond_rt_layout::flags;
+
+/// Names of flags, in the order of their bits.
+const FLAGS: [(u32, &str); 9] = [
+    (flags::AUDIT, "audit"),
+    (flags::DEADBEEF, "deadbeef"),
+    (flags::REDZONE, "redzone"),
+    (flags::CONTENTS, "contents"),
+    (flags::NOMAGAZINE, "nomagazine"),
+    (flags::FIREWALL, "firewall"),
+    (flags::LITE, "lite"),
+    (flags::HASH, "hash"),
+    (flags::RANDOMIZE, "random"),
+];
 
 /// Figures of one cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,8 +23,8 @@ pub struct Row {
     pub name: String,
     /// Where it is.
     pub at: u64,
-    /// What it checks.
-    pub flags: u32,
+    /// What it checks, by the names of the flags.
+    pub flags: Vec<&'static str>,
     /// Bytes of a buffer.
     pub size: u64,
     /// Buffers that users have.
@@ -36,12 +50,12 @@ pub fn rows(heap: &Heap<'_>) -> Vec<Row> {
         Row {
             name: cache.name.clone(),
             at: cache.at,
-            flags: cache.flags,
-            size: cache.size,
-            in_use: cache.taken.saturating_sub(rounds),
+            flags: FLAGS.iter().filter(|(flag, _)| cache.checks(*flag)).map(|(_, word)| *word).collect(),
+            size: cache.size as u64,
+            in_use: cache.slabs.taken.saturating_sub(rounds),
             in_magazines: rounds,
-            total: cache.buffers,
-            memory: cache.slabs.saturating_mul(cache.slab),
+            total: cache.slabs.buffers,
+            memory: cache.slabs.count.saturating_mul(cache.slab as u64),
             allocs: cache.allocs.wrapping_add(heap.magazines.allocs.get(place).copied().unwrap_or(0)),
             failures: cache.failures,
         }

@@ -4,7 +4,7 @@
 
 use crate::cache::Cache;
 use crate::heap::{FindError, Heap, State};
-use crate::memory::{Memory, Record};
+use crate::memory::{Memory, word_at};
 use crate::span::Span;
 use millpond_model::Nanos;
 use millpond_rt_layout::{Bufctl, Buftag, flags, patterns};
@@ -112,7 +112,6 @@ pub fn verify(memory: &Memory<'_>, root: u64) -> Result<Verified, FindError> {
     Ok(second)
 }
 
-/// One look at everything.
 fn look(memory: &Memory<'_>, root: u64) -> Result<Verified, FindError> {
     let found = Heap::stopped(memory, root).map(|heap| (caches(&heap), heap.problems));
     let pause = memory.image().go_on();
@@ -129,11 +128,14 @@ fn caches(heap: &Heap<'_>) -> Vec<Verdict> {
         slab(heap, &heap.caches[place], span, &mut verdicts[place]);
     }
     for ((cache, verdict), slabs) in heap.caches.iter().zip(&mut verdicts).zip(slabs) {
-        if cache.slabs != slabs {
-            verdict.disagreements.push(format!("it says that it has {} slabs, and has {slabs}", cache.slabs));
+        if cache.slabs.count != slabs {
+            verdict
+                .disagreements
+                .push(format!("it says that it has {} slabs, and has {slabs}", cache.slabs.count));
         }
-        if cache.buffers != verdict.buffers {
-            let said = format!("it says that it has {} buffers, and has {}", cache.buffers, verdict.buffers);
+        if cache.slabs.buffers != verdict.buffers {
+            let (says, has) = (cache.slabs.buffers, verdict.buffers);
+            let said = format!("it says that it has {says} buffers, and has {has}");
             verdict.disagreements.push(said);
         }
     }
@@ -185,38 +187,36 @@ fn slab(heap: &Heap<'_>, cache: &Cache, span: &Span, verdict: &mut Verdict) {
         }
         let allocated = state == State::Allocated;
         let mut wrong = |fault| verdict.corrupt.push(Corrupt { buffer, allocated, fault });
-        let length = if cache.tag > 0 { cache.tag + size_of::<Buftag>() as u64 } else { cache.verify };
-        let bytes = usize::try_from(length).ok().and_then(|length| heap.memory.bytes(buffer, length));
-        let Some(record) = bytes.map(Record::of) else {
+        let length = if cache.tag > 0 { cache.tag + size_of::<Buftag>() } else { cache.verify };
+        let Some(bytes) = heap.memory.bytes(buffer, length) else {
             wrong(Fault::Unreadable);
             continue;
         };
-        let looked = Looked { heap, cache, record, buffer, bufctl: span.bufctl(cache, chunk) };
+        let looked = Looked { heap, cache, bytes, buffer, bufctl: span.bufctl(cache, chunk) };
         if let Some(fault) = if allocated { looked.allocated() } else { looked.free() } {
             wrong(fault);
         }
     }
 }
 
-/// A buffer with what lies behind it.
 struct Looked<'a> {
     heap: &'a Heap<'a>,
     cache: &'a Cache,
-    record: Record,
+    bytes: Vec<u8>,
     buffer: u64,
     bufctl: Option<u64>,
 }
 
 impl Looked<'_> {
     fn tag(&self, place: usize) -> u64 {
-        self.record.word(usize::try_from(self.cache.tag).unwrap_or(usize::MAX).saturating_add(place))
+        word_at(&self.bytes, self.cache.tag.saturating_add(place))
     }
 
     fn free(&self) -> Option<Fault> {
         if self.cache.checks(flags::DEADBEEF)
             && let Some(at) = (0..self.cache.verify).step_by(8).find(|at| self.differs(*at))
         {
-            return Some(Fault::FreeModified(self.buffer + at));
+            return Some(Fault::FreeModified(self.buffer + at as u64));
         }
         if self.cache.tag > 0 && self.cache.checks(flags::REDZONE) && self.tag(0) != patterns::REDZONE {
             return Some(Fault::FreeRedzone);
@@ -225,25 +225,23 @@ impl Looked<'_> {
     }
 
     /// Whether the word there, as far as it is compared, is not that of free buffers.
-    fn differs(&self, at: u64) -> bool {
-        let from = usize::try_from(at).unwrap_or(usize::MAX);
-        let count = usize::try_from((self.cache.verify - at).min(8)).unwrap_or(8);
-        self.record.slice(from, from.saturating_add(count)) != &patterns::FREE.to_le_bytes()[..count]
+    fn differs(&self, at: usize) -> bool {
+        let count = (self.cache.verify - at).min(8);
+        self.bytes.get(at..at + count) != Some(&patterns::FREE.to_le_bytes()[..count])
     }
 
     fn allocated(&self) -> Option<Fault> {
         if self.cache.tag > 0 && self.cache.checks(flags::REDZONE) && self.tag(0) != patterns::REDZONE {
             let [low, high] = [self.tag(0) & 0xffff_ffff, self.tag(0) >> 32];
-            let size = u32::try_from(high).ok().and_then(patterns::decode).map(u64::from);
+            let size = u32::try_from(high).ok().and_then(patterns::decode).map(|size| size as usize);
             let Some(size) = size.filter(|size| *size <= self.cache.tag) else {
                 return Some(Fault::Size);
             };
-            let at = usize::try_from(size).unwrap_or(usize::MAX);
             // A size that ends where the tag begins has its byte in the mark.
             let mark = patterns::REDZONE & 0xffff_ffff;
             let byte = u64::from(patterns::REDZONE_BYTE);
             let mark = if size == self.cache.tag { mark & !0xff | byte } else { mark };
-            if self.record.slice(at, at + 1) != [patterns::REDZONE_BYTE] || low != mark {
+            if self.bytes.get(size) != Some(&patterns::REDZONE_BYTE) || low != mark {
                 return Some(Fault::Redzone);
             }
         }

@@ -104,8 +104,8 @@ impl Heap<'_> {
             }
             let Use::Slab(place) = span.used else { continue };
             let cache = &self.caches[place];
-            if is_in(span.bufctls, cache.bufctl * u64::from(cache.chunks)) {
-                let chunk = u32::try_from((address - span.bufctls) / cache.bufctl).ok()?;
+            if is_in(span.bufctls, cache.bufctl as u64 * u64::from(cache.chunks)) {
+                let chunk = u32::try_from((address - span.bufctls) / cache.bufctl as u64).ok()?;
                 let buffer = span.buffer(cache, chunk);
                 return Some(Thing::Bufctl { bufctl: span.bufctl(cache, chunk)?, buffer, cache: place });
             }

@@ -14,7 +14,6 @@ const PIECE: u64 = 256 << 10;
 /// Pages of a heap for which there is a map with a bit for each.
 const MAP_MAX: u64 = 1 << 28;
 
-/// What was read.
 pub(super) struct Gathered<'a> {
     pub(super) heap: Heap<'a>,
     /// Words outside of the caches' memory.
@@ -26,7 +25,6 @@ pub(super) struct Gathered<'a> {
     pub(super) stopped: Option<Nanos>,
 }
 
-/// Which words could be addresses of buffers.
 struct Filter {
     low: u64,
     high: u64,
@@ -64,7 +62,6 @@ impl Filter {
     }
 }
 
-/// Stops the process and reads it.
 pub(super) fn gather<'a>(memory: &'a Memory<'a>, root: u64) -> Result<Gathered<'a>, FindError> {
     let image = memory.image();
     let heap = Heap::stopped(memory, root)?;
@@ -102,7 +99,6 @@ pub(super) fn gather<'a>(memory: &'a Memory<'a>, root: u64) -> Result<Gathered<'
     Ok(Gathered { heap, roots, words, effort, stopped })
 }
 
-/// Reads ranges in pieces.
 struct Reader<'a> {
     memory: &'a Memory<'a>,
     filter: Filter,

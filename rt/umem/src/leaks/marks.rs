@@ -43,7 +43,6 @@ impl Place {
     }
 }
 
-/// What is known of every buffer.
 pub(super) struct Marks<'a> {
     heap: &'a Heap<'a>,
     places: Vec<Place>,
@@ -60,22 +59,15 @@ impl<'a> Marks<'a> {
         let mut places = Vec::new();
         let mut number = 0;
         for (place, span) in heap.spans.iter().enumerate() {
-            let (chunk, chunks) = match span.used {
+            let (begin, end) = (span.base, span.end());
+            let (first, chunk, chunks) = match span.used {
                 Use::Free => continue,
-                Use::Large(_) => (span.bytes, 1),
-                Use::Slab(cache) => (heap.caches[cache].chunk, u64::from(heap.caches[cache].chunks)),
+                Use::Large(_) => (begin, span.bytes, 1),
+                Use::Slab(cache) => {
+                    (span.first, heap.caches[cache].chunk as u64, u64::from(heap.caches[cache].chunks))
+                }
             };
-            let first =
-                if chunks == 1 && matches!(span.used, Use::Large(_)) { span.base } else { span.first };
-            places.push(Place {
-                begin: span.base,
-                end: span.end(),
-                first,
-                chunk,
-                chunks,
-                number,
-                span: place,
-            });
+            places.push(Place { begin, end, first, chunk, chunks, number, span: place });
             number += usize::try_from(chunks).unwrap_or(0);
         }
         let mut marks = Marks {
@@ -101,7 +93,7 @@ impl<'a> Marks<'a> {
                         self.allocated.insert(number);
                         self.count += 1;
                     }
-                    State::InMagazine if cache.is_some_and(|cache| cache.constructs) => {
+                    State::InMagazine if cache.is_some_and(|cache| cache.constructor.is_some()) => {
                         self.reached.insert(number);
                         self.waiting.push(number);
                     }
@@ -111,7 +103,6 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// How many buffers are allocated.
     pub(super) fn allocated(&self) -> u64 {
         self.count
     }
@@ -156,7 +147,7 @@ impl<'a> Marks<'a> {
                 (Use::Slab(place), Some(cache)) => LostBuffer {
                     cache: Some(place),
                     buffer: span.buffer(cache, chunk),
-                    bytes: cache.size,
+                    bytes: cache.size as u64,
                     bufctl: span.bufctl(cache, chunk).filter(|_| cache.checks(flags::AUDIT)),
                 },
                 (used, _) => {

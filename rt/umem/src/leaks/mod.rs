@@ -102,11 +102,11 @@ pub fn find(memory: &Memory<'_>, root: u64) -> Result<Lost, FindError> {
     let pause = image.go_on();
     memory.forget();
     let gathered = gathered?;
-    Ok(sort(gathered, memory, pause))
+    Ok(sort(gathered, pause))
 }
 
 /// Everything after the pause.
-fn sort(gathered: Gathered<'_>, memory: &Memory<'_>, pause: Option<Nanos>) -> Lost {
+fn sort(gathered: Gathered<'_>, pause: Option<Nanos>) -> Lost {
     let Gathered { heap, roots, words, mut effort, stopped } = gathered;
     effort.pause = pause;
     effort.words = (roots.len() + words.len()) as u64;
@@ -115,7 +115,7 @@ fn sort(gathered: Gathered<'_>, memory: &Memory<'_>, pause: Option<Nanos>) -> Lo
     marks.follow(&roots, &words);
     let mut leaks: BTreeMap<(Option<usize>, Vec<u64>), Leak> = BTreeMap::new();
     for lost in marks.lost() {
-        let latest = lost.bufctl.and_then(|at| Transaction::from(memory, &heap, at));
+        let latest = lost.bufctl.and_then(|at| Transaction::read(&heap, at));
         let latest = latest.filter(|latest| latest.buffer == lost.buffer);
         let is_younger = |latest: &Transaction| stopped.is_some_and(|stopped| latest.time > stopped.0);
         if latest.as_ref().is_some_and(|latest| is_younger(latest) || !latest.allocated) {

@@ -22,7 +22,6 @@ impl Words {
         }
     }
 
-    /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.blocks.iter().map(Vec::len).sum()
     }
